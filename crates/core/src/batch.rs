@@ -1,0 +1,298 @@
+//! What a source hands to a detector: a batch of trains of chunks.
+//!
+//! The kernel (UDP GRO) delivers equal datagrams of one sender glued together as one *train* with a
+//! *stride*; the last may be shorter. A [`Batch`] keeps trains as they came, so that nothing is
+//! copied or split before the decoder walks over the chunks. The bytes live either in the batch's
+//! own slots (sockets) or in shared memory (a preloaded capture).
+//!
+//! Refuses: nothing; lengths are checked by slicing.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+/// What the end of a chunk means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Edge {
+    /// One datagram: complete, bounded by the network.
+    #[default]
+    Datagram,
+    /// A piece of a byte stream: its ends mean nothing.
+    Stream,
+    /// A whole heap or record, bounded by its carrier.
+    Heap,
+}
+
+/// Who sent a chunk: address and port, IPv4 in mapped form. 18 bytes, compares in two words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Origin {
+    /// IPv6 address in network order, or `::ffff:a.b.c.d`.
+    pub ip: [u8; 16],
+    /// UDP or TCP port, 0 where there is none.
+    pub port: u16,
+}
+
+impl Origin {
+    /// The origin of data that came from no network (a file of payloads, a test).
+    pub const NONE: Origin = Origin { ip: [0; 16], port: 0 };
+
+    /// Address in the usual form: IPv4 where it is one.
+    pub fn addr(&self) -> IpAddr {
+        let v6 = Ipv6Addr::from(self.ip);
+        v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4)
+    }
+}
+
+impl From<SocketAddr> for Origin {
+    fn from(a: SocketAddr) -> Self {
+        let ip = match a.ip() {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            IpAddr::V6(v6) => v6,
+        };
+        Origin { ip: ip.octets(), port: a.port() }
+    }
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        SocketAddr::new(self.addr(), self.port).fmt(f)
+    }
+}
+
+/// Where one train lies in its batch, and what the kernel said about it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TrainMeta {
+    /// First byte in the batch's memory.
+    pub start: usize,
+    /// Bytes in the train.
+    pub len: usize,
+    /// Bytes per chunk; the last may be shorter. 0: the train is one chunk.
+    pub stride: usize,
+    /// Sender.
+    pub origin: Origin,
+    /// Kernel receive time, ns since 1970 UTC (recorded time for a capture); 0 if unknown.
+    pub time_ns: i64,
+    /// Meaning of a chunk's end.
+    pub edge: Edge,
+}
+
+/// One train: chunks of one sender that arrived together.
+#[derive(Debug, Clone, Copy)]
+pub struct Train<'a> {
+    /// All chunks, one after the other.
+    pub bytes: &'a [u8],
+    /// Bytes per chunk, 0 for a single chunk.
+    pub stride: usize,
+    /// Sender.
+    pub origin: Origin,
+    /// Receive time, ns since 1970 UTC; 0 if unknown.
+    pub time_ns: i64,
+    /// Meaning of a chunk's end.
+    pub edge: Edge,
+}
+
+impl<'a> Train<'a> {
+    /// Number of chunks; an empty train is one empty datagram.
+    #[inline]
+    pub fn count(&self) -> usize {
+        if self.stride == 0 || self.bytes.len() <= self.stride {
+            1
+        } else {
+            self.bytes.len().div_ceil(self.stride)
+        }
+    }
+
+    /// The chunks in order of arrival.
+    #[inline]
+    pub fn chunks(&self) -> Chunks<'a> {
+        let stride = if self.stride == 0 { usize::MAX } else { self.stride };
+        Chunks { rest: self.bytes, stride, done: false }
+    }
+}
+
+/// Iterator over the chunks of a train.
+#[derive(Debug, Clone)]
+pub struct Chunks<'a> {
+    rest: &'a [u8],
+    stride: usize,
+    done: bool,
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.done {
+            return None;
+        }
+        if self.rest.len() <= self.stride {
+            self.done = true;
+            return Some(self.rest);
+        }
+        let (head, tail) = self.rest.split_at(self.stride);
+        self.rest = tail;
+        Some(head)
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Memory {
+    Slots(Box<[u8]>),
+    Shared(Arc<[u8]>),
+}
+
+/// Trains received together, with the memory they lie in. Reused; never allocates once warm.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    memory: Memory,
+    trains: Vec<TrainMeta>,
+}
+
+impl Batch {
+    /// A batch with `slots` × `slot_bytes` of its own memory. 64 KiB slots hold any GRO train.
+    pub fn with_slots(slots: usize, slot_bytes: usize) -> Batch {
+        let memory = Memory::Slots(vec![0; slots * slot_bytes].into_boxed_slice());
+        Batch { memory, trains: Vec::with_capacity(slots) }
+    }
+
+    /// A batch that copies what is appended to it; for tests and slow sources.
+    pub fn from_datagrams<'a>(datagrams: impl IntoIterator<Item = (&'a [u8], Origin)>) -> Batch {
+        let mut batch = Batch::with_slots(0, 0);
+        for (bytes, origin) in datagrams {
+            batch.append(bytes, origin, 0, Edge::Datagram);
+        }
+        batch
+    }
+
+    /// Forgets the trains, keeps the memory.
+    pub fn clear(&mut self) {
+        self.trains.clear();
+    }
+
+    /// Own memory for a receiver to fill. Empty if the batch looks at shared memory.
+    pub fn memory_mut(&mut self) -> &mut [u8] {
+        match &mut self.memory {
+            Memory::Slots(slots) => slots,
+            Memory::Shared(_) => &mut [],
+        }
+    }
+
+    /// Lets the batch look at shared memory (a preloaded capture); forgets its trains.
+    pub fn share(&mut self, memory: &Arc<[u8]>) {
+        self.trains.clear();
+        if !matches!(&self.memory, Memory::Shared(m) if Arc::ptr_eq(m, memory)) {
+            self.memory = Memory::Shared(memory.clone());
+        }
+    }
+
+    /// Adds a train that lies in the memory.
+    ///
+    /// # Panics
+    /// If the range is outside the memory: the caller filled it and knows.
+    #[inline]
+    pub fn push(&mut self, meta: TrainMeta) {
+        assert!(meta.start + meta.len <= self.memory().len(), "train outside the batch");
+        self.trains.push(meta);
+    }
+
+    /// Copies one chunk behind the last train, growing the memory if need be.
+    pub fn append(&mut self, bytes: &[u8], origin: Origin, time_ns: i64, edge: Edge) {
+        let start = self.trains.last().map_or(0, |t| t.start + t.len);
+        let end = start + bytes.len();
+        let mut own = match std::mem::replace(&mut self.memory, Memory::Slots(Box::default())) {
+            Memory::Slots(slots) => slots.into_vec(),
+            Memory::Shared(m) => m.to_vec(),
+        };
+        if own.len() < end {
+            own.resize(end.next_power_of_two(), 0);
+        }
+        own[start..end].copy_from_slice(bytes);
+        self.memory = Memory::Slots(own.into_boxed_slice());
+        self.trains.push(TrainMeta { start, len: bytes.len(), stride: 0, origin, time_ns, edge });
+    }
+
+    fn memory(&self) -> &[u8] {
+        match &self.memory {
+            Memory::Slots(slots) => slots,
+            Memory::Shared(m) => m,
+        }
+    }
+
+    /// The trains in order of arrival.
+    #[inline]
+    pub fn trains(&self) -> impl ExactSizeIterator<Item = Train<'_>> {
+        let memory = self.memory();
+        self.trains.iter().map(move |t| Train {
+            bytes: &memory[t.start..t.start + t.len],
+            stride: t.stride,
+            origin: t.origin,
+            time_ns: t.time_ns,
+            edge: t.edge,
+        })
+    }
+
+    /// True if nothing was received.
+    pub fn is_empty(&self) -> bool {
+        self.trains.is_empty()
+    }
+
+    /// Chunks in all trains.
+    pub fn count(&self) -> u64 {
+        self.trains().map(|t| t.count() as u64).sum()
+    }
+
+    /// Payload bytes in all trains.
+    pub fn bytes(&self) -> u64 {
+        self.trains.iter().map(|t| t.len as u64).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_train_splits_by_stride_with_a_short_last_chunk() {
+        let t = Train {
+            bytes: &[1, 2, 3, 4, 5],
+            stride: 2,
+            origin: Origin::NONE,
+            time_ns: 0,
+            edge: Edge::Datagram,
+        };
+        let lens: Vec<usize> = t.chunks().map(<[u8]>::len).collect();
+        assert_eq!((t.count(), lens), (3, vec![2, 2, 1]));
+    }
+
+    #[test]
+    fn an_exact_multiple_has_no_empty_tail_and_an_empty_datagram_is_one_chunk() {
+        let mut t = Train {
+            bytes: &[1, 2, 3, 4],
+            stride: 2,
+            origin: Origin::NONE,
+            time_ns: 0,
+            edge: Edge::Datagram,
+        };
+        assert_eq!((t.count(), t.chunks().count()), (2, 2));
+        t.bytes = &[];
+        assert_eq!((t.count(), t.chunks().count()), (1, 1));
+        t.stride = 0;
+        assert_eq!((t.count(), t.chunks().count()), (1, 1));
+    }
+
+    #[test]
+    fn appended_chunks_keep_their_bytes() {
+        let b = Batch::from_datagrams([(&b"abc"[..], Origin::NONE), (&b""[..], Origin::NONE)]);
+        let all: Vec<&[u8]> = b.trains().flat_map(|t| t.chunks()).collect();
+        assert_eq!(all, vec![&b"abc"[..], &b""[..]]);
+        assert_eq!((b.count(), b.bytes()), (2, 3));
+    }
+
+    #[test]
+    fn origins_print_as_people_write_them() {
+        let o = Origin::from("192.0.2.7:9000".parse::<SocketAddr>().unwrap());
+        assert_eq!(o.to_string(), "192.0.2.7:9000");
+        let o = Origin::from("[2001:db8::1]:1".parse::<SocketAddr>().unwrap());
+        assert_eq!(o.to_string(), "[2001:db8::1]:1");
+    }
+}

@@ -1,0 +1,1 @@
+//! Ethernet, IP and UDP views.

@@ -1,0 +1,134 @@
+//! What readouts become: columns of plain integers.
+//!
+//! An [`EventBatch`] has exactly the columns that ev44 and NXevent_data have, so that outputs hand the
+//! slices on. `Products.hits` is filled only where somebody asked for it ([`Want`]).
+
+use crate::time::PulseTime;
+
+/// Events in pulses. Invariants: `pulse_first` is sorted, as long as `pulse_ns`, and bounded by the
+/// number of events; `offset_ns` and `pixel` are equally long.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventBatch {
+    /// Time of each pulse, ns since 1970 UTC (or since the configured epoch).
+    pub pulse_ns: Vec<i64>,
+    /// Position of each pulse's first event in this batch.
+    pub pulse_first: Vec<u32>,
+    /// Time of each event after its pulse, ns, 0..=2³¹−1.
+    pub offset_ns: Vec<u32>,
+    /// Pixel number of each event, 1..=2³¹−1.
+    pub pixel: Vec<u32>,
+}
+
+impl EventBatch {
+    /// Number of events.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.pixel.len()
+    }
+
+    /// True without events and without pulses.
+    pub fn is_empty(&self) -> bool {
+        self.pixel.is_empty() && self.pulse_ns.is_empty()
+    }
+
+    /// Forgets all, keeps the memory.
+    pub fn clear(&mut self) {
+        self.pulse_ns.clear();
+        self.pulse_first.clear();
+        self.offset_ns.clear();
+        self.pixel.clear();
+    }
+
+    /// The events that follow belong to the pulse at `pulse`; no new row if that is the last one's time.
+    #[inline]
+    pub fn open_pulse(&mut self, pulse: PulseTime) {
+        if self.pulse_ns.last() != Some(&pulse.0) {
+            self.pulse_ns.push(pulse.0);
+            self.pulse_first.push(self.pixel.len() as u32);
+        }
+    }
+
+    /// Adds one event to the open pulse.
+    #[inline]
+    pub fn push(&mut self, offset_ns: u32, pixel: u32) {
+        self.offset_ns.push(offset_ns);
+        self.pixel.push(pixel);
+    }
+
+    /// Every event as (absolute time ns, pixel), in order: for tests and text, not for the hot path.
+    pub fn absolute(&self) -> impl Iterator<Item = (i64, u32)> + '_ {
+        let ends = self.pulse_first.iter().skip(1).copied().chain([self.pixel.len() as u32]);
+        self.pulse_ns.iter().zip(&self.pulse_first).zip(ends).flat_map(move |((&t, &a), b)| {
+            (a as usize..b as usize).map(move |i| (t + i64::from(self.offset_ns[i]), self.pixel[i]))
+        })
+    }
+}
+
+/// Hits with an amplitude (SoNDe pulse-height modes): equally long columns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HitBatch {
+    /// Time, ns since the epoch.
+    pub time_ns: Vec<i64>,
+    /// Pixel number.
+    pub pixel: Vec<u32>,
+    /// Amplitude, ADC counts.
+    pub adc: Vec<u16>,
+}
+
+impl HitBatch {
+    /// Forgets all, keeps the memory.
+    pub fn clear(&mut self) {
+        self.time_ns.clear();
+        self.pixel.clear();
+        self.adc.clear();
+    }
+}
+
+/// Which columns somebody subscribed to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Want {
+    /// Fill [`Products::hits`].
+    pub hits: bool,
+}
+
+/// All that one batch of chunks became.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Products {
+    /// Events: always filled.
+    pub events: EventBatch,
+    /// Hits with amplitudes, if wanted.
+    pub hits: HitBatch,
+    /// What to fill.
+    pub want: Want,
+}
+
+impl Products {
+    /// Forgets the rows, keeps memory and subscription.
+    pub fn clear(&mut self) {
+        self.events.clear();
+        self.hits.clear();
+    }
+
+    /// True if there is nothing to hand on.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.hits.pixel.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_keep_their_pulse_and_empty_pulses_stay() {
+        let mut e = EventBatch::default();
+        e.open_pulse(PulseTime(100));
+        e.push(1, 7);
+        e.open_pulse(PulseTime(200));
+        e.open_pulse(PulseTime(300));
+        e.open_pulse(PulseTime(300));
+        e.push(5, 8);
+        assert_eq!(e.pulse_first, [0, 1, 1]);
+        assert_eq!(e.absolute().collect::<Vec<_>>(), [(101, 7), (305, 8)]);
+    }
+}

@@ -1,0 +1,107 @@
+//! What a detector tells the outputs about itself: where its pixels are, and which plots suit it.
+//!
+//! `out` never meets `detect`; both know these plain descriptions. One configuration makes the pixel
+//! numbers, the NeXus positions and the picture on the page, so the three cannot disagree
+//! (docs: `nexus.md` section 8).
+
+/// Pixels of one detector: numbers 1..=n, each with a position and a cell of the picture.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PixelMap {
+    /// Name of the panel in files and on the page, for example `sonde`.
+    pub name: String,
+    /// Columns and rows of the picture.
+    pub columns: u32,
+    /// Rows of the picture.
+    pub rows: u32,
+    /// Picture cell (`row * columns + column`, row 0 on top) of pixel `i + 1`.
+    pub cell: Vec<u32>,
+    /// Centre of pixel `i + 1` in the panel's frame, metres: x to the left seen along the beam.
+    pub x_m: Vec<f64>,
+    /// Centre of pixel `i + 1`, metres: y up.
+    pub y_m: Vec<f64>,
+    /// Distance of the panel's origin from the sample along the beam, metres.
+    pub distance_m: f64,
+    /// Geometry file and other text that belongs into the output file, as it was read.
+    pub source_text: String,
+}
+
+impl PixelMap {
+    /// Number of pixels; the largest pixel number.
+    pub fn pixels(&self) -> u32 {
+        self.cell.len() as u32
+    }
+
+    /// True for a detector without pixels (`sequence`).
+    pub fn is_empty(&self) -> bool {
+        self.cell.is_empty()
+    }
+}
+
+/// A column that a plot can count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Column {
+    /// Pixel number of each event; plotted as the picture or as a spectrum over pixels.
+    Pixel,
+    /// Time after the pulse of each event, ns.
+    OffsetNs,
+    /// Amplitude of each hit, ADC counts (filled only by modes that have one).
+    Adc,
+    /// Pixel number of each hit that has an amplitude.
+    HitPixel,
+}
+
+/// How one axis is binned: `bins` equal bins over `first..last`, outside is counted, not shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis {
+    /// Counted column.
+    pub column: Column,
+    /// Label without unit.
+    pub label: String,
+    /// Unit for people: `µs`, `ADC counts`, or empty.
+    pub unit: String,
+    /// Column units per displayed unit: 1000 turns ns into µs.
+    pub scale: f64,
+    /// Lower bound, column units, inclusive.
+    pub first: u64,
+    /// Upper bound, column units, exclusive.
+    pub last: u64,
+    /// Number of bins, 1 to 1 Mi.
+    pub bins: u32,
+}
+
+/// Only rows with `min <= column <= max` are counted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    /// Tested column; must be of the same kind (event or hit) as the axes.
+    pub column: Column,
+    /// Smallest value that passes.
+    pub min: u64,
+    /// Largest value that passes.
+    pub max: u64,
+}
+
+/// One plot as data: what is counted over which axes. A detector adds presets, not code.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plot {
+    /// Stable id, for example `image`.
+    pub id: String,
+    /// Title on the page.
+    pub title: String,
+    /// What it shows.
+    pub kind: PlotKind,
+    /// Conditions, all of which must hold.
+    pub gates: Vec<Gate>,
+    /// Logarithmic counts at first.
+    pub log: bool,
+}
+
+/// Shape of a plot.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlotKind {
+    /// Counts per pixel through the [`PixelMap`].
+    Image,
+    /// Spectrum.
+    Histogram(Axis),
+    /// Two-dimensional spectrum: x, y.
+    Histogram2(Axis, Axis),
+}

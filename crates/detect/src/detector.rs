@@ -1,0 +1,267 @@
+//! The seam of every detector: configuration text in, chunks in, columns out.
+//!
+//! It carries what a shared-library plugin needs as well: a configuration text, a batch in, columns
+//! out, counters and commands by name, and what may be split over threads. A [`Kind`] reads the
+//! configuration and refuses it with key, value and range; a [`Detector`] makes one [`Reader`] per
+//! worker and the [`Builder`] behind them.
+
+use std::sync::Arc;
+
+use fullcount_core::batch::{Batch, Origin};
+use fullcount_core::ledger::Sheet;
+use fullcount_core::products::Products;
+use fullcount_core::time::{Nanos, PulseGrid, TickLength};
+use fullcount_core::view::{PixelMap, Plot};
+
+/// `[time]` of the configuration as detectors need it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TimeBase {
+    /// Where the detector's tick 0 lies, ns since 1970.
+    pub epoch: Nanos,
+    /// Grid that owns the events: configured pulses, or reference blocks of 2³⁰ ns.
+    pub grid: PulseGrid,
+    /// Tick length from the configuration, for detectors whose format does not state one.
+    pub tick: Option<TickLength>,
+}
+
+impl Default for TimeBase {
+    fn default() -> Self {
+        let epoch = Nanos(0);
+        TimeBase { epoch, grid: PulseGrid::reference_blocks(epoch), tick: None }
+    }
+}
+
+/// What a detector is configured with: plain text, as a plugin would get it.
+#[derive(Debug, Clone, Default)]
+pub struct Setup {
+    /// Text of the geometry file (TOML or the published JSON), empty if none was given.
+    pub geometry: String,
+    /// Its path, for messages.
+    pub geometry_path: String,
+    /// Remaining keys of `[detector]` as TOML text.
+    pub options: String,
+    /// `[time]`.
+    pub time: TimeBase,
+}
+
+/// A configuration that cannot be used: names key, value and what is allowed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SetupError {
+    /// No such detector.
+    #[error("detector.kind: unknown detector \"{kind}\"; known: {known}")]
+    UnknownKind {
+        /// As given.
+        kind: String,
+        /// Comma-separated names.
+        known: String,
+    },
+    /// `plugin:` is announced but not there yet.
+    #[error("detector.kind: \"{kind}\": shared-library detectors are not supported by this version; link the detector crate and register its Kind instead")]
+    PluginNotYet {
+        /// As given.
+        kind: String,
+    },
+    /// Text that does not parse; carries the parser's place.
+    #[error("{place}: {message}")]
+    Syntax {
+        /// File or section.
+        place: String,
+        /// Parser's words with line and column.
+        message: String,
+    },
+    /// A value outside its range.
+    #[error("{key}: {value} is not allowed: {allowed}")]
+    Value {
+        /// Key path.
+        key: String,
+        /// As given.
+        value: String,
+        /// What would be accepted.
+        allowed: String,
+    },
+}
+
+/// How the work may be shared out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharding {
+    /// All readouts must meet in one builder.
+    Serial,
+    /// Readouts of one source address are independent of all others.
+    ByKey,
+    /// The builder is exact on this many threads by itself.
+    Exact(usize),
+}
+
+/// A run-time command that a detector offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandInfo {
+    /// Name, upper case as on the control port.
+    pub name: String,
+    /// Arguments and effect, one sentence.
+    pub help: String,
+}
+
+/// Refusal of a run-time command.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// No such command.
+    #[error("unknown command {0}")]
+    Unknown(String),
+    /// Wrong arguments, with what is expected.
+    #[error("{0}")]
+    Arguments(String),
+}
+
+/// Decodes chunks on one worker: chunk → readouts → hits (for SoNDe at once events).
+pub trait Reader: Send {
+    /// Decodes a batch and appends to `products`; never clears it.
+    fn read(&mut self, batch: &Batch, products: &mut Products);
+
+    /// The run has ended: settles what was pending (open gaps become losses).
+    fn finish(&mut self, products: &mut Products);
+
+    /// This reader's counters.
+    fn sheet(&self) -> Arc<Sheet>;
+
+    /// Commands it understands.
+    fn commands(&self) -> Vec<CommandInfo> {
+        Vec::new()
+    }
+
+    /// Runs a command between two batches.
+    ///
+    /// # Errors
+    /// Unknown name or wrong arguments.
+    fn command(&mut self, name: &str, arguments: &[&str]) -> Result<String, CommandError> {
+        let _ = arguments;
+        Err(CommandError::Unknown(name.to_owned()))
+    }
+
+    /// True once the stream itself has said that it is complete (the end mark of `sequence`).
+    fn ended(&self) -> bool {
+        false
+    }
+}
+
+/// Makes events of hits; the last stop before the outputs.
+pub trait Builder: Send {
+    /// Works on what the readers appended to `products`; `now` releases what waited long enough.
+    fn build(&mut self, products: &mut Products, now: Nanos);
+
+    /// The run has ended: everything that still waits is decided.
+    fn finish(&mut self, products: &mut Products);
+
+    /// This builder's counters.
+    fn sheet(&self) -> Option<Arc<Sheet>> {
+        None
+    }
+}
+
+/// The builder of detectors whose reader makes events at once.
+#[derive(Debug, Default)]
+pub struct PassThrough;
+
+impl Builder for PassThrough {
+    fn build(&mut self, _: &mut Products, _: Nanos) {}
+    fn finish(&mut self, _: &mut Products) {}
+}
+
+/// A configured detector.
+pub trait Detector: Send + Sync {
+    /// Name as in `detector.kind`.
+    fn name(&self) -> &str;
+
+    /// A reader for one worker.
+    fn reader(&self) -> Box<dyn Reader>;
+
+    /// The builder behind the readers.
+    fn builder(&self) -> Box<dyn Builder> {
+        Box::new(PassThrough)
+    }
+
+    /// How the work may be shared out.
+    fn sharding(&self) -> Sharding;
+
+    /// Tick length, and whether it was assumed for want of a configured one.
+    fn tick(&self) -> (TickLength, bool);
+
+    /// Pixels with positions; empty for detectors without any.
+    fn pixels(&self) -> PixelMap;
+
+    /// Plots that suit this detector.
+    fn plots(&self) -> Vec<Plot>;
+
+    /// Decoder for people: one line of text per fact, readout by readout.
+    fn inspector(&self) -> Box<dyn Inspector>;
+}
+
+/// What `inspect` shows of one chunk.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Inspected {
+    /// Header fields in order: name, value as text with unit or base.
+    pub header: Vec<(&'static str, String)>,
+    /// Refusal: class and reason word, if the chunk was refused.
+    pub error: Option<(&'static str, &'static str)>,
+    /// Column names of `rows`.
+    pub columns: Vec<&'static str>,
+    /// Readouts, field by field, as the format counts them (raw ticks, 0 for "no pixel").
+    pub rows: Vec<Vec<i64>>,
+}
+
+/// Decodes one chunk for people; same verdict as the [`Reader`].
+pub trait Inspector: Send {
+    /// Decodes `chunk`.
+    fn inspect(&mut self, chunk: &[u8], origin: Origin) -> Inspected;
+}
+
+/// A sort of detector that can be configured by name.
+pub trait Kind: Send + Sync {
+    /// Name as in `detector.kind`.
+    fn name(&self) -> &'static str;
+
+    /// One line for `--help`.
+    fn about(&self) -> &'static str;
+
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    /// Key, value and what is allowed, before anything is opened.
+    fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError>;
+}
+
+/// Detectors by name. An application adds its own kinds to the built-in ones.
+pub struct Registry {
+    kinds: Vec<Box<dyn Kind>>,
+}
+
+impl Registry {
+    /// No kinds.
+    pub fn empty() -> Registry {
+        Registry { kinds: Vec::new() }
+    }
+
+    /// Adds a kind; a later one of the same name wins.
+    pub fn register(&mut self, kind: Box<dyn Kind>) {
+        self.kinds.retain(|k| k.name() != kind.name());
+        self.kinds.push(kind);
+    }
+
+    /// Known kinds.
+    pub fn kinds(&self) -> impl Iterator<Item = &dyn Kind> {
+        self.kinds.iter().map(|k| &**k)
+    }
+
+    /// Configures the detector called `kind`.
+    ///
+    /// # Errors
+    /// Unknown name, `plugin:` (not yet), or a refused configuration.
+    pub fn configure(&self, kind: &str, setup: &Setup) -> Result<Box<dyn Detector>, SetupError> {
+        if kind.starts_with("plugin:") {
+            return Err(SetupError::PluginNotYet { kind: kind.to_owned() });
+        }
+        let known = || self.kinds().map(Kind::name).collect::<Vec<_>>().join(", ");
+        let found = self.kinds().find(|k| k.name() == kind);
+        let unknown = || SetupError::UnknownKind { kind: kind.to_owned(), known: known() };
+        found.ok_or_else(unknown)?.configure(setup)
+    }
+}

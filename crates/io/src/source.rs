@@ -1,0 +1,54 @@
+//! The seam between a source of chunks and everything behind it.
+//!
+//! Sockets, captures and memory all end in [`Source::recv`]; what is behind cannot tell them apart
+//! except by [`Source::lossless`]. Wrappers (`fault`, `tap`, `pace`) are sources around a source.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fullcount_core::batch::Batch;
+use fullcount_core::ledger::Sheet;
+
+/// Outcome of one receive call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// The batch holds at least one train.
+    Data,
+    /// Nothing came within the wait.
+    Idle,
+    /// The source has ended and will give nothing more.
+    End,
+}
+
+/// A source that failed for good; the sentence names the endpoint and the system's words.
+#[derive(Debug, thiserror::Error)]
+#[error("{endpoint}: {what}: {cause}")]
+pub struct SourceError {
+    /// URL as configured.
+    pub endpoint: String,
+    /// What was being done.
+    pub what: String,
+    /// The system's or parser's answer.
+    pub cause: String,
+}
+
+/// Yields batches of chunks.
+pub trait Source: Send {
+    /// Clears `batch` and fills it; waits at most about `wait` for the first chunk.
+    ///
+    /// # Errors
+    /// Only for failures after which no chunk can come; a bad packet is a counter.
+    fn recv(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError>;
+
+    /// A batch with memory as this source wants it (slot count and size).
+    fn batch(&self) -> Batch;
+
+    /// True if reading later loses nothing (tcp, kafka, a capture flat out).
+    fn lossless(&self) -> bool;
+
+    /// This source's counters; registered once.
+    fn sheet(&self) -> Arc<Sheet>;
+
+    /// For people, one fact a line: local address, buffer asked and got, offloads, core.
+    fn describe(&self) -> Vec<String>;
+}

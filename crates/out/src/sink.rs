@@ -1,0 +1,67 @@
+//! The seam between the engine and everything that takes products.
+//!
+//! The engine gives each sink one thread and one bounded queue; batches are shared by reference, so a
+//! sink must not hold on to one longer than it needs. A sink is *required* (its loss ends in exit 3)
+//! or best effort (its loss is a fraction on the status line).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fullcount_core::ledger::Sheet;
+use fullcount_core::products::{Products, Want};
+
+/// A sink that failed; the sentence names path or address and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{sink}: {message}")]
+pub struct SinkError {
+    /// Name of the sink.
+    pub sink: &'static str,
+    /// What failed, where, and the system's words.
+    pub message: String,
+}
+
+/// What a sink wrote, for the summary's `outputs`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// Path or address.
+    pub place: String,
+    /// Events written and confirmed.
+    pub events: u64,
+    /// Bytes written, 0 if it does not apply.
+    pub bytes: u64,
+}
+
+/// Takes products.
+pub trait Sink: Send {
+    /// Name in the summary, for example `nexus`.
+    fn name(&self) -> &'static str;
+
+    /// True if a batch that it cannot take is a loss.
+    fn required(&self) -> bool;
+
+    /// Columns it wants filled beside the events.
+    fn want(&self) -> Want {
+        Want::default()
+    }
+
+    /// Takes a batch.
+    ///
+    /// # Errors
+    /// Only if the sink cannot go on.
+    fn push(&mut self, products: &Arc<Products>) -> Result<(), SinkError>;
+
+    /// Called at least every 100 ms with the time since the start: flushes what is due.
+    ///
+    /// # Errors
+    /// Only if the sink cannot go on.
+    fn tick(&mut self, since_start: Duration) -> Result<(), SinkError>;
+
+    /// The run has ended: writes everything, closes, says what was written.
+    ///
+    /// # Errors
+    /// If what was taken could not be written.
+    fn finish(&mut self) -> Result<Report, SinkError>;
+
+    /// This sink's counters (`sink.<name>.events` …).
+    fn sheet(&self) -> Arc<Sheet>;
+}
