@@ -220,7 +220,7 @@ impl Batch {
 
     /// The trains in order of arrival.
     #[inline]
-    pub fn trains(&self) -> impl ExactSizeIterator<Item = Train<'_>> {
+    pub fn trains(&self) -> impl ExactSizeIterator<Item = Train<'_>> + Clone {
         let memory = self.memory();
         self.trains.iter().map(move |t| Train {
             bytes: &memory[t.start..t.start + t.len],

@@ -10,6 +10,7 @@ pub mod batch;
 pub mod bytes;
 pub mod frame;
 pub mod ledger;
+pub mod link;
 pub mod products;
 pub mod sequence;
 pub mod sim;

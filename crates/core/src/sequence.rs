@@ -212,6 +212,9 @@ impl Tracker {
 
     /// Moves the front by `by`: new numbers are missing until filled, old ones become lost.
     fn advance(&mut self, by: u64) {
+        if by == 0 {
+            return;
+        }
         let next = self.next.wrapping_add(by);
         self.totals.wrapped += self.wraps(next);
         if by > self.window {

@@ -56,7 +56,9 @@ pub enum SetupError {
         known: String,
     },
     /// `plugin:` is announced but not there yet.
-    #[error("detector.kind: \"{kind}\": shared-library detectors are not supported by this version; link the detector crate and register its Kind instead")]
+    #[error(
+        "detector.kind: \"{kind}\": shared-library detectors are not supported by this version; link the detector crate and register its Kind instead"
+    )]
     PluginNotYet {
         /// As given.
         kind: String,
@@ -191,8 +193,22 @@ pub trait Detector: Send + Sync {
     /// Plots that suit this detector.
     fn plots(&self) -> Vec<Plot>;
 
+    /// Rule for repeating a capture as one long run; `None` if the format has none.
+    fn shifter(&self) -> Option<Box<dyn Shifter>> {
+        None
+    }
+
     /// Decoder for people: one line of text per fact, readout by readout.
     fn inspector(&self) -> Box<dyn Inspector>;
+}
+
+/// Moves counters and times inside packets on, so that a repeated capture looks like one long run.
+pub trait Shifter: Send {
+    /// Sees each packet of the capture once, in order, before the first repetition.
+    fn learn(&mut self, payload: &[u8], origin: Origin);
+
+    /// Changes a packet in place for repetition 1, 2, ….
+    fn shift(&mut self, payload: &mut [u8], origin: Origin, repetition: u64);
 }
 
 /// What `inspect` shows of one chunk.
@@ -238,6 +254,14 @@ impl Registry {
     /// No kinds.
     pub fn empty() -> Registry {
         Registry { kinds: Vec::new() }
+    }
+
+    /// The detectors of this crate: `sonde`, `sequence`.
+    pub fn builtin() -> Registry {
+        let mut registry = Registry::empty();
+        registry.register(Box::new(crate::sonde::Sonde));
+        registry.register(Box::new(crate::sequence::Sequence));
+        registry
     }
 
     /// Adds a kind; a later one of the same name wins.

@@ -1,1 +1,19 @@
-#![deny(unsafe_code)]
+//! Fullcount's engine: the only place that wires source, detector and outputs together.
+//!
+//! Reading order: [`config`] (what is wanted), [`run`] (who is started), [`pipeline`] (the path of a
+//! batch), [`fanout`] (to the sinks), [`account`] (what became of every packet), [`status`] (for those
+//! who watch). Source: `docs/architecture.md`.
+#![forbid(unsafe_code)]
+
+pub mod account;
+pub mod catalogue;
+pub mod config;
+pub mod fanout;
+pub mod open;
+pub mod outputs;
+pub mod pipeline;
+pub mod run;
+pub mod status;
+pub mod stop;
+pub mod summary;
+pub mod timebase;

@@ -1,2 +1,65 @@
-//! x
-fn main() {}
+//! The `fullcount` binary: one thin module per verb.
+//!
+//! Exit codes: 0 balanced and nothing lost; 1 failed at run time or a check said no; 2 wrong option or
+//! configuration, found before anything is opened; 3 ran, but something was lost or the balance is
+//! not 0. Source: `docs/architecture.md`.
+#![forbid(unsafe_code)]
+
+mod catalogue;
+mod demo;
+mod exit;
+mod flags;
+mod inspect;
+mod lab;
+mod receive;
+mod recover;
+mod run;
+mod send;
+mod status_line;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Data acquisition in software that accounts for every packet: delivered, or listed in the ledger
+/// with the place where it was lost and what to change.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, max_term_width = 100, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// The whole chain on this machine: simulated detector, service, live page, NeXus file, ledger
+    Demo(demo::Flags),
+    /// The service: source → detector → outputs, with live page, metrics and ledger
+    Run(run::Flags),
+    /// The readout system's stand-in: numbered packets, simulated readouts or a capture, at a set rate
+    Send(send::Flags),
+    /// The bare receiver: rate, loss, duplicates, reordering, CPU
+    Receive(receive::Flags),
+    /// Decodes a capture or a live port readout by readout
+    Inspect(inspect::Flags),
+    /// Makes NeXus files of a killed process readable by every reader
+    Recover(recover::Flags),
+    /// Measuring campaigns: rates and losses over packet sizes, decoder speed
+    Lab(lab::Flags),
+    /// Every counter with its unit, meaning and what to do about it
+    Catalogue(catalogue::Flags),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().verb {
+        Verb::Demo(f) => demo::demo(f),
+        Verb::Run(f) => run::run(f),
+        Verb::Send(f) => send::send(f),
+        Verb::Receive(f) => receive::receive(f),
+        Verb::Inspect(f) => inspect::inspect(f),
+        Verb::Recover(f) => recover::recover(f),
+        Verb::Lab(f) => lab::lab(f),
+        Verb::Catalogue(f) => catalogue::catalogue(f),
+    };
+    exit::code(outcome)
+}

@@ -1,8 +1,17 @@
 //! Fullcount's system calls: datagrams in batches, captures, pacing, probes of the host.
 //!
 //! Reading order follows a packet: [`endpoint`] (the URL), [`source`] (the seam to the engine),
-//! [`udp`] and [`pcap`] (two sources), [`pace`] and [`udp`] again (the sending side).
+//! [`udp`] and [`pcap`] (two sources), [`fault`] (a source that loses on purpose), [`pace`] and
+//! [`udp`] again (the sending side), [`host`] (where the kernel dropped).
 //! `unsafe` lives in [`sys`] alone. Source: `docs/architecture.md`.
 #![deny(unsafe_code)]
 
+pub mod endpoint;
+pub mod fault;
+pub mod host;
+pub mod pace;
+pub mod pcap;
+pub mod quantity;
 pub mod source;
+pub mod sys;
+pub mod udp;

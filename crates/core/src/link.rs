@@ -1,0 +1,111 @@
+//! What a UDP payload costs on an Ethernet link, in bits and frames.
+//!
+//! A frame is preamble and start (8 B), Ethernet header (14 B), IP packet, padding up to 60 B, check
+//! sequence (4 B) and the gap (12 B). A datagram longer than the MTU goes as IP fragments, whose
+//! parts are multiples of 8 B except the last. Refuses nothing: an MTU below the least that IP
+//! allows counts as that least. Sources: IEEE 802.3, RFC 791 (fragments), RFC 8200 section 4.5.
+
+/// Preamble, start of frame and gap: bytes of link time that carry no frame.
+const AROUND: u64 = 8 + 12;
+/// Ethernet header and check sequence.
+const ETHERNET: u64 = 14 + 4;
+/// Smallest Ethernet frame, with check sequence.
+const SMALLEST: u64 = 64;
+const UDP: usize = 8;
+
+/// The link that a rate is counted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wire {
+    /// IPv6 (40 B header) instead of IPv4 (20 B, no options).
+    pub ipv6: bool,
+    /// Largest IP packet in bytes, 1500 on plain Ethernet; counts as at least 68 (IPv4) or 1280 (IPv6).
+    pub mtu: usize,
+}
+
+impl Wire {
+    /// The usual Ethernet link for packets of `payload` bytes: MTU 1500 B where they fit, else jumbo
+    /// frames of 9000 B (above 8972 B they go as fragments of these).
+    pub fn usual(ipv6: bool, payload: usize) -> Wire {
+        let headers = if ipv6 { 48 } else { 28 };
+        Wire { ipv6, mtu: if payload + headers <= 1500 { 1500 } else { 9000 } }
+    }
+
+    /// Bits of link time for one datagram of `payload` bytes.
+    pub fn bits(self, payload: usize) -> u64 {
+        wire_bits(payload, self.ipv6, self.mtu)
+    }
+
+    /// Frames for one datagram of `payload` bytes: 1, or the number of its fragments.
+    pub fn frames(self, payload: usize) -> u64 {
+        let (header, part, whole) = self.shape();
+        let ip_payload = payload + UDP;
+        match header + ip_payload <= whole {
+            true => 1,
+            false => ip_payload.div_ceil(part) as u64,
+        }
+    }
+
+    /// IP header, bytes of the datagram in a full fragment, MTU.
+    fn shape(self) -> (usize, usize, usize) {
+        // IPv6 fragments carry an 8 B fragment header each.
+        let (header, fragment, least) = if self.ipv6 { (40, 8, 1280) } else { (20, 0, 68) };
+        let mtu = self.mtu.max(least);
+        (header, (mtu - header - fragment) & !7, mtu)
+    }
+}
+
+/// Bits of link time for one UDP datagram of `payload` bytes over an MTU of `mtu` bytes: frames
+/// (each at least 64 B) with preamble and gap, fragments included.
+pub fn wire_bits(payload: usize, ipv6: bool, mtu: usize) -> u64 {
+    let (header, part, whole) = Wire { ipv6, mtu }.shape();
+    let frame = |ip_packet: usize| (ip_packet as u64 + ETHERNET).max(SMALLEST) + AROUND;
+    let ip_payload = payload + UDP;
+    if header + ip_payload <= whole {
+        return 8 * frame(header + ip_payload);
+    }
+    let header = header + if ipv6 { 8 } else { 0 };
+    let (full, rest) = (ip_payload / part, ip_payload % part);
+    let last = if rest > 0 { frame(header + rest) } else { 0 };
+    8 * (full as u64 * frame(header + part) + last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_smallest_and_the_largest_frame_of_plain_ethernet() {
+        assert_eq!(wire_bits(0, false, 1500), 84 * 8, "padded to 64 B");
+        assert_eq!(wire_bits(18, false, 1500), 84 * 8, "exactly 64 B");
+        assert_eq!(wire_bits(19, false, 1500), 85 * 8);
+        assert_eq!(wire_bits(1472, false, 1500), 1538 * 8);
+        assert_eq!(wire_bits(8972, false, 9000), 9038 * 8);
+        assert_eq!(wire_bits(1452, true, 1500), 1538 * 8);
+    }
+
+    #[test]
+    fn one_byte_above_the_mtu_costs_a_second_frame() {
+        // 1481 B of IP payload: a fragment of 1480 and one of 1, the second padded to 64 B.
+        assert_eq!(wire_bits(1473, false, 1500), (1538 + 84) * 8);
+        assert_eq!(Wire { ipv6: false, mtu: 1500 }.frames(1473), 2);
+        // 9000 B on 1500: 9008/1480 = 6 full ones and 128 B.
+        assert_eq!(Wire { ipv6: false, mtu: 1500 }.frames(9000), 7);
+        assert_eq!(wire_bits(9000, false, 1500), (6 * 1538 + 20 + 128 + 18 + 20) * 8);
+        // IPv6: parts of 1448 B behind 48 B of headers.
+        assert_eq!(wire_bits(1453, true, 1500), (48 + 1448 + 38 + 48 + 13 + 38) * 8);
+    }
+
+    proptest! {
+        #[test]
+        fn the_wire_always_costs_more_than_the_payload(
+            payload in 0usize..65_508, ipv6: bool, mtu in 0usize..70_000,
+        ) {
+            let wire = Wire { ipv6, mtu };
+            let bits = wire.bits(payload);
+            prop_assert!(bits >= 84 * 8 * wire.frames(payload));
+            prop_assert!(bits >= 8 * (payload as u64 + 66) || payload < 18);
+            prop_assert!(wire.bits(payload + 1) >= bits);
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The suite that every detector must pass, inside this crate or outside.
+//!
+//! [`check`] takes a kind, its configuration and packets that it should understand, and says in one
+//! sentence what is wrong: a result that depends on how packets are batched, a panic (by panicking), a hop
+//! that does not balance, an inspector of another opinion than the reader, a counter without meaning,
+//! columns that break their invariants. Deterministic: randomness comes from the given seed.
+
+use std::collections::HashSet;
+
+use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
+use fullcount_core::ledger::{Entries, Ledger, Role, Unit};
+use fullcount_core::products::{Products, Want};
+
+use crate::detector::{Detector, Kind, Setup};
+
+/// A detector that breaks the contract.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Failure(String);
+
+/// What was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Report {
+    /// Events of the given packets.
+    pub events: usize,
+    /// Random and damaged packets.
+    pub damaged: usize,
+}
+
+/// A packet and who sent it.
+pub type Packet = (Vec<u8>, Origin);
+
+/// How packets are put into batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Split {
+    /// So many trains of one chunk per batch.
+    Singles(usize),
+    /// Neighbours of one sender and equal length as trains, all in one batch.
+    Trains,
+}
+
+macro_rules! ensure {
+    ($ok:expr, $($why:tt)+) => { if !$ok { return Err(Failure(format!($($why)+))); } };
+}
+
+/// Runs the whole suite: `packets` in order, then `damaged` damaged or random ones from `seed`.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn check(
+    kind: &dyn Kind,
+    setup: &Setup,
+    packets: &[Packet],
+    damaged: usize,
+    seed: u64,
+) -> Result<Report, Failure> {
+    let (reference, entries) = run(kind, setup, packets, Split::Singles(usize::MAX))?;
+    catalogue(&entries)?;
+    pixels(&*configure(kind, setup)?)?;
+    for split in [Split::Singles(1), Split::Singles(7), Split::Trains] {
+        let (products, again) = run(kind, setup, packets, split)?;
+        ensure!(rows(&products) == rows(&reference), "{split:?}: other events than in one batch");
+        ensure!(again == entries, "{split:?}: other counters than in one batch");
+    }
+    for packet in packets {
+        inspect(kind, setup, packet)?;
+    }
+    let hostile = hostile(packets, damaged, seed);
+    let (one, one_entries) = run(kind, setup, &hostile, Split::Singles(usize::MAX))?;
+    let (many, many_entries) = run(kind, setup, &hostile, Split::Singles(3))?;
+    ensure!(rows(&one) == rows(&many), "damaged packets: events depend on the batches");
+    ensure!(one_entries == many_entries, "damaged packets: counters depend on the batches");
+    for packet in hostile.iter().take(2000) {
+        inspect(kind, setup, packet)?;
+    }
+    Ok(Report { events: reference.events.len(), damaged })
+}
+
+fn configure(kind: &dyn Kind, setup: &Setup) -> Result<Box<dyn Detector>, Failure> {
+    kind.configure(setup).map_err(|e| Failure(format!("configuration refused: {e}")))
+}
+
+/// Reads `packets` with a fresh detector to the end; checks balance and columns after every batch.
+fn run(
+    kind: &dyn Kind,
+    setup: &Setup,
+    packets: &[Packet],
+    split: Split,
+) -> Result<(Products, Entries), Failure> {
+    let detector = configure(kind, setup)?;
+    let (mut reader, mut builder) = (detector.reader(), detector.builder());
+    let ledger = Ledger::default();
+    ledger.register(reader.sheet());
+    if let Some(sheet) = builder.sheet() {
+        ledger.register(sheet);
+    }
+    let mut products = Products { want: Want { hits: true }, ..Products::default() };
+    let last_pixel = detector.pixels().pixels();
+    for batch in batches(packets, split) {
+        reader.read(&batch, &mut products);
+        let entries = ledger.read();
+        ensure!(entries.balance() == 0, "{split:?}: unbalanced: {:?}", entries.hops());
+    }
+    reader.finish(&mut products);
+    builder.finish(&mut products);
+    let entries = ledger.read();
+    ensure!(entries.balance() == 0, "unbalanced at the end: {:?}", entries.hops());
+    reader.finish(&mut products);
+    ensure!(ledger.read() == entries, "a second finish() changes the counters");
+    columns(&products, last_pixel)?;
+    let packets_in = entries.iter().filter(|e| {
+        e.info.hop == "decode" && e.info.unit == Unit::Packets && e.info.role == Role::In
+    });
+    let packets_in: u64 = packets_in.map(|e| e.value).sum();
+    ensure!(packets_in == packets.len() as u64, "hop decode saw {packets_in} of {}", packets.len());
+    Ok((products, entries))
+}
+
+fn batches(packets: &[Packet], split: Split) -> Vec<Batch> {
+    let single = |part: &[Packet]| {
+        Batch::from_datagrams(part.iter().map(|(bytes, origin)| (&bytes[..], *origin)))
+    };
+    match split {
+        Split::Singles(n) => packets.chunks(n.clamp(1, packets.len().max(1))).map(single).collect(),
+        Split::Trains => vec![trains(packets)],
+    }
+}
+
+/// One batch in which neighbours of one sender and equal length travel as a train.
+fn trains(packets: &[Packet]) -> Batch {
+    let memory: Vec<u8> = packets.iter().flat_map(|(bytes, _)| bytes.iter().copied()).collect();
+    let mut batch = Batch::with_slots(0, 0);
+    batch.share(&memory.into());
+    let same = |a: &Packet, b: &Packet| a.0.len() == b.0.len() && a.1 == b.1 && !a.0.is_empty();
+    let mut start = 0;
+    for train in packets.chunk_by(same) {
+        let (stride, origin) = (train[0].0.len(), train[0].1);
+        let len = stride * train.len();
+        batch.push(TrainMeta { start, len, stride, origin, time_ns: 0, edge: Edge::Datagram });
+        start += len;
+    }
+    batch
+}
+
+/// Events and hits without regard to their order at equal times.
+type Rows = (Vec<(i64, u32)>, Vec<(i64, u32, u16)>);
+
+fn rows(products: &Products) -> Rows {
+    let mut events: Vec<_> = products.events.absolute().collect();
+    events.sort_unstable();
+    let h = &products.hits;
+    let times = h.time_ns.iter().zip(&h.pixel).zip(&h.adc);
+    let mut hits: Vec<_> = times.map(|((&t, &p), &a)| (t, p, a)).collect();
+    hits.sort_unstable();
+    (events, hits)
+}
+
+fn columns(products: &Products, last_pixel: u32) -> Result<(), Failure> {
+    let e = &products.events;
+    let n = e.len();
+    ensure!(e.offset_ns.len() == n, "{} offsets for {n} pixels", e.offset_ns.len());
+    ensure!(e.pulse_ns.len() == e.pulse_first.len(), "pulse columns of different length");
+    ensure!(e.pulse_first.is_sorted(), "pulse_first is not sorted");
+    ensure!(e.pulse_first.iter().all(|&first| first as usize <= n), "a pulse behind the events");
+    ensure!(n == 0 || e.pulse_first.first() == Some(&0), "events before the first pulse");
+    ensure!(e.offset_ns.iter().all(|&offset| offset < 1 << 31), "an offset above 31 bits");
+    let known = |&p: &u32| (1..=last_pixel).contains(&p);
+    ensure!(e.pixel.iter().all(known), "an event outside pixels 1..={last_pixel}");
+    let h = &products.hits;
+    let long = h.time_ns.len() == h.pixel.len() && h.pixel.len() == h.adc.len();
+    ensure!(long, "hit columns of different length");
+    ensure!(h.pixel.iter().all(known), "a hit outside pixels 1..={last_pixel}");
+    Ok(())
+}
+
+fn catalogue(entries: &Entries) -> Result<(), Failure> {
+    let mut names = HashSet::new();
+    for entry in entries.iter() {
+        let info = &entry.info;
+        ensure!(names.insert(info.name.clone()), "two counters called {}", info.name);
+        ensure!(!info.meaning.is_empty(), "{} has no meaning", info.name);
+        let matters = matches!(info.role, Role::Missing(_) | Role::Dropped(_) | Role::Rejected);
+        ensure!(!matters || !info.todo.is_empty(), "{} does not say what to do", info.name);
+    }
+    Ok(())
+}
+
+fn pixels(detector: &dyn Detector) -> Result<(), Failure> {
+    let map = detector.pixels();
+    let n = map.cell.len();
+    ensure!(map.x_m.len() == n && map.y_m.len() == n, "positions for some pixels only");
+    let cells = u64::from(map.columns) * u64::from(map.rows);
+    ensure!(map.cell.iter().all(|&c| u64::from(c) < cells), "a pixel outside the picture");
+    let unique: HashSet<_> = map.cell.iter().collect();
+    ensure!(unique.len() == n, "two pixels in one cell of the picture");
+    for plot in detector.plots() {
+        ensure!(!plot.id.is_empty() && !plot.title.is_empty(), "a plot without id or title");
+    }
+    Ok(())
+}
+
+/// A fresh reader and the inspector must refuse the same packets and see the same events.
+fn inspect(kind: &dyn Kind, setup: &Setup, packet: &Packet) -> Result<(), Failure> {
+    let shown = configure(kind, setup)?.inspector().inspect(&packet.0, packet.1);
+    let (_, entries) = run(kind, setup, std::slice::from_ref(packet), Split::Singles(1))?;
+    let refused = entries.sum(Unit::Packets, Role::Rejected) > 0;
+    ensure!(
+        refused == shown.error.is_some(),
+        "reader {}, inspector {:?}: {:02x?}",
+        if refused { "refuses" } else { "accepts" },
+        shown.error,
+        packet.0
+    );
+    let wide = |row: &Vec<i64>| row.len() == shown.columns.len();
+    ensure!(shown.rows.iter().all(wide), "rows wider or narrower than their columns");
+    let readouts = entries.iter().find(|e| {
+        e.info.hop == "geometry" && e.info.unit == Unit::Readouts && e.info.role == Role::In
+    });
+    if let Some(readouts) = readouts {
+        let seen = shown.rows.len() as u64;
+        ensure!(seen == readouts.value, "{} readouts, {seen} rows shown", readouts.value);
+    }
+    Ok(())
+}
+
+/// Random bytes, and given packets with bits flipped, bytes replaced, cut, padded or glued together.
+pub fn hostile(packets: &[Packet], n: usize, seed: u64) -> Vec<Packet> {
+    let mut random = Random(seed | 1);
+    let mut made = Vec::with_capacity(n);
+    for _ in 0..n {
+        let model = (!packets.is_empty()).then(|| &packets[random.below(packets.len())]);
+        let (mut bytes, origin) = model.cloned().unwrap_or_default();
+        match random.below(7) {
+            0 => {
+                bytes = vec![0; random.below(1500)];
+                bytes.iter_mut().for_each(|b| *b = random.next() as u8);
+            }
+            1 => bytes.truncate(random.below(bytes.len() + 1)),
+            2 => bytes.resize(bytes.len() + random.below(40), random.next() as u8),
+            3 => bytes.extend_from_within(..bytes.len() / 2),
+            _ => {}
+        }
+        for _ in 0..random.below(4) {
+            // Mostly in front, where headers are.
+            let end = if random.below(3) == 0 { bytes.len() } else { bytes.len().min(24) };
+            if end > 0 {
+                let at = random.below(end);
+                let flip = 1 << random.below(8);
+                bytes[at] =
+                    if random.below(2) == 0 { bytes[at] ^ flip } else { random.next() as u8 };
+            }
+        }
+        made.push((bytes, origin));
+    }
+    made
+}
+
+/// xorshift64*: small, fast, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32
+    }
+
+    /// 0..n; `n` above 0.
+    fn below(&mut self, n: usize) -> usize {
+        self.next() as usize % n
+    }
+}

@@ -1,0 +1,9 @@
+//! Logical geometry: which pixels exist, where they are, and the text that says so.
+//!
+//! One configuration makes the pixel numbers, the positions in files and the picture on the page, so
+//! the three cannot disagree. [`text`] reads a file (TOML or JSON by content) and names file, line,
+//! key and what is allowed; [`panel`] places square modules on one picture and refuses modules that
+//! overlap in numbers or in place. Digital geometry (channel to pixel) belongs to each detector.
+
+pub mod panel;
+pub mod text;

@@ -1,0 +1,115 @@
+//! The `sequence` instrument: numbered packets that carry nothing but their number.
+//!
+//! What `fullcount send` makes and `fullcount receive` counts: a full account of loss, duplication and order, without
+//! the cost of decoding. Refuses other datagrams and unknown keys. Entry: [`Sequence`], the [`Kind`].
+//! Source: `docs/architecture.md`, contract "`sequence` payload" (Christensen et al. 2018, "UDP instrument").
+
+mod counters;
+mod inspect;
+pub mod packet;
+mod reader;
+
+use fullcount_core::sequence::DEFAULT_WINDOW;
+use fullcount_core::time::TickLength;
+use fullcount_core::view::{PixelMap, Plot};
+use serde::Deserialize;
+
+use crate::detector::{Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding};
+use crate::geometry::text;
+
+pub use counters::Count;
+
+/// `[detector]` keys of `sequence`.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Options {
+    /// Numbers waited for before one counts as lost; a power of two.
+    window: u32,
+    /// Compare every byte of the pattern.
+    verify: bool,
+    /// Measure kernel receive time − sender time.
+    latency: bool,
+    /// Streams followed at most.
+    max_streams: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { window: DEFAULT_WINDOW, verify: false, latency: false, max_streams: 4096 }
+    }
+}
+
+/// The kind `sequence`.
+#[derive(Debug, Default)]
+pub struct Sequence;
+
+impl Kind for Sequence {
+    fn name(&self) -> &'static str {
+        "sequence"
+    }
+
+    fn about(&self) -> &'static str {
+        "numbered packets of `fullcount send`: loss, duplicates, order, latency"
+    }
+
+    fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError> {
+        let value = |key: &str, value: String, allowed: &str| SetupError::Value {
+            key: key.to_owned(),
+            value,
+            allowed: allowed.to_owned(),
+        };
+        if !setup.geometry.trim().is_empty() {
+            let path = setup.geometry_path.clone();
+            return Err(value(
+                "detector.geometry",
+                path,
+                "`sequence` has no geometry: leave it out",
+            ));
+        }
+        let options: Options = text::parse(&setup.options, "[detector]")?;
+        // 64 numbers is one word; 1 Mi numbers is how far a tracker believes a jump at once.
+        if !options.window.is_power_of_two() || !(64..=1 << 20).contains(&options.window) {
+            let allowed = "a power of two, 64..=1048576";
+            return Err(value("detector.window", options.window.to_string(), allowed));
+        }
+        if !(1..=1 << 16).contains(&options.max_streams) {
+            let allowed = "1..=65536";
+            return Err(value("detector.max_streams", options.max_streams.to_string(), allowed));
+        }
+        Ok(Box::new(SequenceDetector { options }))
+    }
+}
+
+struct SequenceDetector {
+    options: Options,
+}
+
+impl Detector for SequenceDetector {
+    fn name(&self) -> &str {
+        "sequence"
+    }
+
+    fn reader(&self) -> Box<dyn Reader> {
+        Box::new(reader::SequenceReader::new(self.options))
+    }
+
+    fn sharding(&self) -> Sharding {
+        Sharding::ByKey
+    }
+
+    fn tick(&self) -> (TickLength, bool) {
+        (TickLength::NANOSECOND, false)
+    }
+
+    fn pixels(&self) -> PixelMap {
+        PixelMap::default()
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        Vec::new()
+    }
+
+    fn inspector(&self) -> Box<dyn Inspector> {
+        Box::new(inspect::SequenceInspector { verify: self.options.verify })
+    }
+}

@@ -1,0 +1,64 @@
+//! What a `sequence` reader counts.
+//!
+//! Hop `decode` balances in packets: `decode.packets` is the sum of `decode.accepted` (first copies: what
+//! is delivered), `decode.copies`, `decode.end_marks` and one line per reason. With the sender's total it
+//! also adds up: what was sent is the sum of `decode.accepted`, `packets.lost`, `packets.lost.down` and the
+//! refused patterns. Source: `docs/architecture.md`.
+
+use super::packet::Refusal;
+
+fullcount_core::counters! {
+    /// Lines of a `sequence` reader's sheet.
+    pub enum Count {
+        Packets "decode.packets" Packets Sum "decode" In "datagrams given to the decoder" "";
+        Accepted "decode.accepted" Packets Sum "decode" Accepted
+            "first copies of numbered packets: delivered" "";
+        Copies "decode.copies" Packets Sum "decode" Accepted
+            "packets not delivered again: duplicates and late ones" "";
+        EndMarks "decode.end_marks" Packets Sum "decode" Accepted "end marks (each stream sends five)" "";
+        ShortPacket "errors.bad_size.short_packet" Packets Sum "decode" Rejected
+            "datagrams below 24 bytes" "something else sends to this port: look at it with `fullcount inspect`";
+        Magic "errors.header.magic" Packets Sum "decode" Rejected
+            "datagrams that do not begin with FCSQ" "something else sends to this port: look at it with `fullcount inspect`";
+        Number "errors.header.number" Packets Sum "decode" Rejected
+            "numbers or totals above 2^56" "the sender is damaged or is no `fullcount send`";
+        Pattern "errors.payload.pattern" Packets Sum "decode" Rejected
+            "packets whose pattern differs" "bytes were changed on the way: check cables, memory and checksum offload";
+        TooManyStreams "errors.unsupported.too_many_streams" Packets Sum "decode" Rejected
+            "packets of streams beyond detector.max_streams" "raise detector.max_streams, or find out who sends here";
+        Lost "packets.lost" Packets Sum "decode" Missing(Unknown)
+            "numbers that never came" "see where the kernel's counters moved (`fullcount advise`)";
+        Down "packets.lost.down" Packets Sum "decode" Missing(Down)
+            "numbers sent before this receiver listened" "start the receiver before the sender";
+        Duplicate "packets.duplicate" Packets Sum "decode" Duplicate
+            "numbers that came again" "look for a mirrored port or a second path in the network";
+        Reordered "packets.reordered" Packets Sum "decode" Reordered
+            "packets that came after a later one" "look for several paths, or several receive queues, between sender and receiver";
+        Late "packets.late" Packets Sum "decode" Late
+            "packets that came after they were counted as lost" "raise detector.window, or look for several paths between sender and receiver";
+        Restarts "packets.restarts" Times Sum "decode" Restarts "streams that began anew" "";
+        Streams "decode.streams" Times Sum "decode" Note "streams seen" "";
+        LatencyCount "latency.packets" Packets Sum "decode" Note
+            "packets with a measured latency (kernel receive time - sender time)" "";
+        LatencySum "latency.sum_ns" Times Sum "decode" Note "sum of latencies, ns" "";
+        LatencyMax "latency.max_ns" Times Max "decode" Note "largest latency, ns" "";
+        LatencyMin "latency.min_ns" Times Max "decode" Note
+            "smallest latency, ns (of several workers: the largest of theirs)" "";
+    }
+}
+
+/// Number of lines.
+pub(super) const LINES: usize = Count::LatencyMin as usize + 1;
+
+impl Count {
+    /// The one counter of a reason.
+    pub fn of(refusal: Refusal) -> Count {
+        match refusal {
+            Refusal::ShortPacket => Count::ShortPacket,
+            Refusal::Magic => Count::Magic,
+            Refusal::Number => Count::Number,
+            Refusal::Pattern => Count::Pattern,
+            Refusal::TooManyStreams => Count::TooManyStreams,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Scripts for the reader: these packets in this order, these counters and nothing else.
+
+use super::*;
+use crate::detector::{Kind, Setup};
+use crate::sequence::Sequence;
+use fullcount_core::batch::{Edge, Origin};
+use fullcount_core::ledger::{Entries, Ledger};
+
+/// Written out by hand: shares nothing with the decoder.
+fn packet(stream: u32, number: u64, time: u64, len: usize) -> Vec<u8> {
+    let mut p = vec![0x46, 0x43, 0x53, 0x51];
+    p.extend(stream.to_le_bytes());
+    p.extend(number.to_le_bytes());
+    p.extend(time.to_le_bytes());
+    p.extend((24..len).map(|i| (number as u8).wrapping_add(i as u8)));
+    p
+}
+
+fn data(stream: u32, numbers: impl IntoIterator<Item = u64>) -> Vec<Vec<u8>> {
+    numbers.into_iter().map(|n| packet(stream, n, 1000 + n, 64)).collect()
+}
+
+struct Run {
+    reader: Box<dyn Reader>,
+    ledger: Ledger,
+}
+
+impl Run {
+    fn new(options: &str) -> Run {
+        let setup = Setup { options: options.into(), ..Setup::default() };
+        let reader = Sequence.configure(&setup).unwrap().reader();
+        let ledger = Ledger::default();
+        ledger.register(reader.sheet());
+        Run { reader, ledger }
+    }
+
+    fn send(&mut self, packets: &[Vec<u8>]) -> &mut Run {
+        let mut batch = Batch::with_slots(0, 0);
+        for p in packets {
+            batch.append(p, Origin::NONE, 3000, Edge::Datagram);
+        }
+        self.reader.read(&batch, &mut Products::default());
+        self
+    }
+
+    fn finish(&mut self) -> Entries {
+        self.reader.finish(&mut Products::default());
+        self.ledger.read()
+    }
+}
+
+/// Counters that are not 0, by name.
+fn counted(entries: &Entries) -> Vec<(String, u64)> {
+    assert_eq!(entries.balance(), 0, "{:?}", entries.hops());
+    entries.iter().filter(|e| e.value > 0).map(|e| (e.info.name.to_string(), e.value)).collect()
+}
+
+#[track_caller]
+fn expect(entries: &Entries, wanted: &[(&str, u64)]) {
+    let wanted: Vec<_> = wanted.iter().map(|&(n, v)| (n.to_owned(), v)).collect();
+    assert_eq!(counted(entries), wanted);
+}
+
+#[test]
+fn a_complete_stream_ends_with_its_first_mark() {
+    let mut run = Run::new("");
+    run.send(&data(1, 0..1000));
+    assert!(!run.reader.ended());
+    run.send(&[packet(1, u64::MAX, 1000, 64)]);
+    assert!(run.reader.ended());
+    run.send(&vec![packet(1, u64::MAX, 1000, 64); 4]);
+    let wanted = [
+        ("decode.packets", 1005),
+        ("decode.accepted", 1000),
+        ("decode.end_marks", 5),
+        ("decode.streams", 1),
+    ];
+    expect(&run.finish(), &wanted);
+}
+
+#[test]
+fn a_lost_tail_is_known_from_the_mark() {
+    let mut run = Run::new("");
+    run.send(&data(1, 0..90)).send(&[packet(1, u64::MAX, 100, 24)]);
+    assert!(!run.reader.ended(), "one mark may have overtaken the last packets");
+    run.send(&data(1, [95, 90])).send(&[packet(1, u64::MAX, 100, 24)]);
+    assert!(run.reader.ended());
+    let wanted = [
+        ("decode.packets", 94),
+        ("decode.accepted", 92),
+        ("decode.end_marks", 2),
+        ("packets.lost", 8),
+        ("packets.reordered", 1),
+        ("decode.streams", 1),
+    ];
+    expect(&run.finish(), &wanted);
+}
+
+#[test]
+fn one_mark_alone_still_accounts_for_the_tail_at_the_end() {
+    let mut run = Run::new("");
+    run.send(&data(1, 0..10)).send(&[packet(1, u64::MAX, 15, 24)]);
+    assert_eq!(run.finish().get("packets.lost"), Some(5));
+    assert_eq!(run.finish().get("packets.lost"), Some(5), "only once");
+}
+
+#[test]
+fn a_million_packets_with_faults_are_reported_exactly() {
+    // 100 dropped, 100 duplicated, 100 neighbour pairs swapped, all apart from each other.
+    let mut numbers: Vec<u64> = Vec::new();
+    let mut n = 0;
+    while n < 1_000_000 {
+        match (n / 10_000, n % 10_000) {
+            (_, 1000) => {}
+            (_, 2000) => numbers.extend([n, n]),
+            (_, 3000) => {
+                numbers.extend([n + 1, n]);
+                n += 1;
+            }
+            _ => numbers.push(n),
+        }
+        n += 1;
+    }
+    let mut run = Run::new("");
+    for part in numbers.chunks(5000) {
+        run.send(&data(9, part.iter().copied()));
+    }
+    run.send(&[packet(9, u64::MAX, 1_000_000, 24)]);
+    let entries = run.finish();
+    let wanted = [
+        ("decode.packets", 1_000_001),
+        ("decode.accepted", 999_900),
+        ("decode.copies", 100),
+        ("decode.end_marks", 1),
+        ("packets.lost", 100),
+        ("packets.duplicate", 100),
+        ("packets.reordered", 100),
+        ("decode.streams", 1),
+    ];
+    expect(&entries, &wanted);
+}
+
+#[test]
+fn a_late_join_is_down_time_and_a_lost_head_is_lost() {
+    let mut run = Run::new("");
+    run.send(&data(1, 100_000..100_010)).send(&data(2, 3..10));
+    let entries = run.finish();
+    assert_eq!(entries.get("packets.lost.down"), Some(100_000));
+    assert_eq!(entries.get("packets.lost"), Some(3));
+    assert_eq!(entries.get("decode.streams"), Some(2));
+}
+
+#[test]
+fn a_sender_that_begins_anew_delivers_all_of_its_second_run() {
+    let mut run = Run::new("");
+    run.send(&data(1, 0..50)).send(&vec![packet(1, u64::MAX, 50, 24); 5]);
+    assert!(run.reader.ended());
+    run.send(&data(1, 0..70));
+    assert!(!run.reader.ended());
+    run.send(&vec![packet(1, u64::MAX, 70, 24); 5]);
+    assert!(run.reader.ended());
+    let wanted = [
+        ("decode.packets", 130),
+        ("decode.accepted", 120),
+        ("decode.end_marks", 10),
+        ("packets.restarts", 1),
+        ("decode.streams", 1),
+    ];
+    expect(&run.finish(), &wanted);
+}
+
+#[test]
+fn all_streams_must_end() {
+    let mut run = Run::new("");
+    run.send(&data(1, 0..5)).send(&data(2, 0..5)).send(&[packet(1, u64::MAX, 5, 24)]);
+    assert!(!run.reader.ended());
+    run.send(&[packet(2, u64::MAX, 5, 24)]);
+    assert!(run.reader.ended());
+}
+
+#[test]
+fn every_refusal_has_its_counter_and_a_refused_number_is_not_also_lost() {
+    let mut run = Run::new("verify = true\nmax_streams = 1");
+    let mut bad = packet(1, 1, 0, 64);
+    bad[40] ^= 1;
+    let mut magic = packet(1, 2, 0, 64);
+    magic[0] = 0x47;
+    let number = packet(1, 1 << 56, 0, 24);
+    let total = packet(1, u64::MAX, u64::MAX, 24);
+    let other = packet(2, 0, 0, 24);
+    run.send(&[packet(1, 0, 0, 64), bad, magic, number, total, other, vec![0x46; 23]]);
+    run.send(&[packet(1, 2, 0, 24)]);
+    let wanted = [
+        ("decode.packets", 8),
+        ("decode.accepted", 2),
+        ("errors.bad_size.short_packet", 1),
+        ("errors.header.magic", 1),
+        ("errors.header.number", 2),
+        ("errors.payload.pattern", 1),
+        ("errors.unsupported.too_many_streams", 1),
+        ("decode.streams", 1),
+    ];
+    expect(&run.finish(), &wanted);
+}
+
+#[test]
+fn latency_is_measured_on_request() {
+    let mut run = Run::new("latency = true");
+    run.send(&data(1, 0..3));
+    let entries = run.finish();
+    let get = |name| entries.get(name).unwrap();
+    assert_eq!((get("latency.packets"), get("latency.sum_ns")), (3, 2000 + 1999 + 1998));
+    assert_eq!((get("latency.min_ns"), get("latency.max_ns")), (1998, 2000));
+}
+
+#[test]
+fn options_are_refused_with_their_range() {
+    let says = |options: &str, geometry: &str| {
+        let (options, geometry) = (options.to_owned(), geometry.to_owned());
+        let setup = Setup { options, geometry, geometry_path: "g.toml".into(), ..Setup::default() };
+        Sequence.configure(&setup).err().unwrap().to_string()
+    };
+    assert!(
+        says("window = 100", "").contains("detector.window: 100 is not allowed: a power of two")
+    );
+    assert!(
+        says("max_streams = 0", "").contains("detector.max_streams: 0 is not allowed: 1..=65536")
+    );
+    assert!(
+        says("verfy = true", "").contains("[detector]: line 1, column 1: unknown field `verfy`")
+    );
+    assert!(says("", "[panel]").contains("`sequence` has no geometry"));
+}

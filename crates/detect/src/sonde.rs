@@ -1,0 +1,128 @@
+//! SoNDe (IDEAS/ROSMAP-MP over UDP): trigger times and pulse heights of 8 × 8 pixel modules.
+//!
+//! No clustering: every readout with a pixel is an event. Refuses damaged packets (one counter per
+//! reason), readouts without a pixel, and configurations with unknown keys. Entry: [`Sonde`], the
+//! [`Kind`]. Source: `docs/formats/sonde.md`; for users: `docs/sonde.md`.
+
+mod clock;
+mod counters;
+mod entries;
+mod inspect;
+mod layout;
+pub mod packet;
+pub mod pixel;
+mod plots;
+mod reader;
+mod shift;
+mod streams;
+
+use std::sync::Arc;
+
+use fullcount_core::time::TickLength;
+use fullcount_core::view::{PixelMap, Plot};
+use serde::Deserialize;
+
+use crate::detector::{Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, TimeBase};
+use crate::geometry::text;
+use layout::Layout;
+
+pub use counters::Count;
+pub use shift::shift;
+
+/// Ten times the 400 modules of the planned instrument; 700 bytes of sequence state each.
+const DEFAULT_STREAMS: u32 = 4096;
+
+/// `[detector]` keys of SoNDe.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Options {
+    sequence_state: SequenceState,
+    max_streams: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { sequence_state: SequenceState::PerStream, max_streams: DEFAULT_STREAMS }
+    }
+}
+
+/// Which packets share one packet count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SequenceState {
+    /// Those of one origin and system number.
+    PerStream,
+    /// All: for files that say so.
+    One,
+}
+
+/// The kind `sonde`.
+#[derive(Debug, Default)]
+pub struct Sonde;
+
+impl Kind for Sonde {
+    fn name(&self) -> &'static str {
+        "sonde"
+    }
+
+    fn about(&self) -> &'static str {
+        "SoNDe modules (IDEAS/ROSMAP-MP over UDP), 8 x 8 pixels each"
+    }
+
+    fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError> {
+        let options: Options = text::parse(&setup.options, "[detector]")?;
+        if !(1..=1 << 20).contains(&options.max_streams) {
+            return Err(SetupError::Value {
+                key: "detector.max_streams".to_owned(),
+                value: options.max_streams.to_string(),
+                allowed: "1..=1048576".to_owned(),
+            });
+        }
+        let layout = Arc::new(Layout::read(&setup.geometry, &setup.geometry_path)?);
+        let newest = Arc::new(reader::Newest::new());
+        Ok(Box::new(SondeDetector { options, layout, time: setup.time, newest }))
+    }
+}
+
+/// A configured SoNDe detector.
+struct SondeDetector {
+    options: Options,
+    layout: Arc<Layout>,
+    time: TimeBase,
+    newest: Arc<reader::Newest>,
+}
+
+impl Detector for SondeDetector {
+    fn name(&self) -> &str {
+        "sonde"
+    }
+
+    fn reader(&self) -> Box<dyn Reader> {
+        let one = self.options.sequence_state == SequenceState::One;
+        let streams = streams::Streams::new(self.options.max_streams as usize, one);
+        let clock = clock::Clock::new(&self.time, self.tick().0);
+        let (layout, newest) = (self.layout.clone(), self.newest.clone());
+        Box::new(reader::SondeReader::new(streams, layout, clock, newest))
+    }
+
+    fn sharding(&self) -> Sharding {
+        Sharding::ByKey
+    }
+
+    fn tick(&self) -> (TickLength, bool) {
+        // The public sources do not state the length of a tick.
+        (self.time.tick.unwrap_or(TickLength::NANOSECOND), self.time.tick.is_none())
+    }
+
+    fn pixels(&self) -> PixelMap {
+        self.layout.map.clone()
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        plots::plots(&self.time.grid, self.layout.map.pixels())
+    }
+
+    fn inspector(&self) -> Box<dyn Inspector> {
+        Box::new(inspect::SondeInspector { layout: self.layout.clone() })
+    }
+}

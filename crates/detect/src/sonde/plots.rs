@@ -1,0 +1,41 @@
+//! Plots that suit SoNDe: the picture, time of flight, and amplitudes of the expert modes.
+//!
+//! Refuses nothing. Ranges: pulses are shown over one period, runs without pulses over one reference
+//! block (2³⁰ ns); ADC values have 16 bits.
+
+use fullcount_core::time::{Nanos, PulseGrid};
+use fullcount_core::view::{Axis, Column, Plot, PlotKind};
+
+/// Presets for a detector of `pixels` pixels.
+pub(super) fn plots(grid: &PulseGrid, pixels: u32) -> Vec<Plot> {
+    // The pulse that holds time 0 is as long as any other, give or take 1 ns.
+    let (start, next) = grid.around(Nanos(0));
+    let period = (next.0 - start.0).unsigned_abs();
+    let axis = |column, label: &str, unit: &str, scale, first, last, bins| Axis {
+        column,
+        label: label.to_owned(),
+        unit: unit.to_owned(),
+        scale,
+        first,
+        last,
+        bins,
+    };
+    let tof = axis(Column::OffsetNs, "time after pulse", "µs", 1000.0, 0, period, 1000);
+    let adc = |bins| axis(Column::Adc, "amplitude", "ADC counts", 1.0, 0, 65_536, bins);
+    // One bin per pixel of a module; above 1,024 pixels several share one.
+    let end = u64::from(pixels) + 1;
+    let pixel = axis(Column::HitPixel, "pixel", "", 1.0, 1, end, pixels.clamp(1, 1024));
+    let plot = |id: &str, title: &str, kind, log| Plot {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        kind,
+        gates: Vec::new(),
+        log,
+    };
+    vec![
+        plot("image", "Detector image", PlotKind::Image, false),
+        plot("tof", "Time of flight", PlotKind::Histogram(tof), false),
+        plot("adc", "Amplitudes", PlotKind::Histogram(adc(1024)), true),
+        plot("adc_pixel", "Amplitudes by pixel", PlotKind::Histogram2(pixel, adc(256)), true),
+    ]
+}

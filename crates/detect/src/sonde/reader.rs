@@ -1,0 +1,330 @@
+//! Reads SoNDe datagrams: every readout with a pixel becomes an event, every packet is accounted for.
+//!
+//! Refuses packets by the checks of [`packet`](super::packet), readouts without a pixel, and sequence
+//! state for more streams than configured; each is a counter. Source: `docs/formats/sonde.md`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use fullcount_core::batch::{Batch, Origin};
+use fullcount_core::ledger::Sheet;
+use fullcount_core::products::Products;
+use fullcount_core::sequence::{Seen, Totals};
+
+use super::clock::{Clock, HeaderTime};
+use super::counters::{Count, LINES};
+use super::entries;
+use super::layout::Layout;
+use super::packet::{self, Body, ENTRY_BYTES, Header, Refusal, SAMPLE_BYTES};
+use super::pixel::{self, NO_PIXEL, TABLE};
+use super::streams::{Published, Sequence, Streams};
+use crate::detector::Reader;
+
+/// Newest header time that any reader of a detector has seen, for streams that begin on another one.
+#[derive(Debug)]
+pub(super) struct Newest(AtomicI64);
+
+impl Newest {
+    pub fn new() -> Newest {
+        // Below every header time: the first published one replaces it.
+        Newest(AtomicI64::new(i64::MIN))
+    }
+
+    fn publish(&self, ticks: i64) {
+        self.0.fetch_max(ticks, Relaxed);
+    }
+
+    fn get(&self) -> Option<HeaderTime> {
+        let ticks = self.0.load(Relaxed);
+        (ticks != i64::MIN).then_some(HeaderTime { raw: ticks as u32, ticks })
+    }
+}
+
+/// Counts of one batch, written to the sheet at its end.
+#[derive(Debug)]
+struct Tally([u64; LINES]);
+
+impl Tally {
+    #[inline]
+    fn add(&mut self, line: Count, n: u64) {
+        // Wraps where a tracker takes back a `late` that proved to be a restart.
+        self.0[line as usize] = self.0[line as usize].wrapping_add(n);
+    }
+
+    fn flush(&mut self, sheet: &Sheet) {
+        for (line, n) in self.0.iter_mut().enumerate() {
+            if *n != 0 {
+                sheet.add(line, *n);
+                *n = 0;
+            }
+        }
+    }
+}
+
+/// The reader of one worker.
+pub(super) struct SondeReader {
+    sheet: Arc<Sheet>,
+    tally: Tally,
+    streams: Streams,
+    layout: Arc<Layout>,
+    clock: Clock,
+    /// Newest header time of this reader: a new stream is read as the nearest time to it.
+    newest: Option<HeaderTime>,
+    shared: Arc<Newest>,
+}
+
+/// What the header of a packet led to.
+struct Sender {
+    stream: Option<usize>,
+    offset: Option<u32>,
+}
+
+impl SondeReader {
+    pub fn new(streams: Streams, layout: Arc<Layout>, clock: Clock, shared: Arc<Newest>) -> Self {
+        let (sheet, tally) = (Sheet::new(Count::catalogue()), Tally([0; LINES]));
+        SondeReader { sheet, tally, streams, layout, clock, newest: None, shared }
+    }
+
+    #[inline]
+    fn packet(&mut self, packet: &[u8], origin: Origin, products: &mut Products) {
+        match self.try_packet(packet, origin, products) {
+            Ok(()) => self.tally.add(Count::Accepted, 1),
+            Err(refusal) => {
+                self.tally.add(Count::of(refusal), 1);
+                self.tally.add(Count::of_class(refusal.class()), 1);
+            }
+        }
+    }
+
+    #[inline]
+    fn try_packet(
+        &mut self,
+        packet: &[u8],
+        origin: Origin,
+        products: &mut Products,
+    ) -> Result<(), Refusal> {
+        let header = packet::header(packet)?;
+        let sender = self.sequence_check(&header, origin);
+        let mode = packet::mode(&header, packet)?;
+        self.tally.add(Count::of_mode(mode), 1);
+        let body = packet::body(mode, packet)?;
+
+        // Only an accepted packet moves the clock: a damaged one must not shift the times behind it.
+        let time = self.header_time(&sender, header.timestamp);
+        if sender.offset.is_none() {
+            self.tally.add(Count::UnknownModule, 1);
+        }
+        match body {
+            Body::TriggerTime { entries } => {
+                self.trigger_times(entries, time, sender.offset, products);
+            }
+            Body::SingleEvent { samples, .. } => {
+                self.single_event(samples, time, sender.offset, products);
+            }
+            Body::MultiEvent { per_event, data, trailing, .. } => {
+                self.tally.add(Count::TrailingBytes, trailing as u64);
+                self.multi_event(data, per_event, time, sender.offset, products);
+            }
+        }
+        Ok(())
+    }
+
+    /// Check 3: finds the stream and follows its packet count.
+    #[inline]
+    fn sequence_check(&mut self, header: &Header, origin: Origin) -> Sender {
+        let layout = &self.layout;
+        let known = self.streams.streams.len();
+        let find = || layout.offset(origin, header.system);
+        let Some(at) = self.streams.find(origin, header.system, find) else {
+            self.tally.add(Count::Untracked, 1);
+            return Sender { stream: None, offset: self.layout.offset(origin, header.system) };
+        };
+        self.tally.add(Count::Streams, (self.streams.streams.len() - known) as u64);
+        let stream = &self.streams.streams[at];
+        let offset = stream.offset;
+        let sequence = &mut self.streams.sequences[stream.sequence];
+        match sequence.publish(header.count) {
+            Published::Expected => {}
+            Published::Gap(lost) => {
+                self.tally.add(Count::SeqErrors, 1);
+                self.tally.add(Count::LostPackets, lost);
+            }
+            Published::OutOfOrder => {
+                self.tally.add(Count::SeqErrors, 1);
+                self.tally.add(Count::OutOfOrder, 1);
+            }
+        }
+        track(sequence, header.count, &mut self.tally);
+        Sender { stream: Some(at), offset }
+    }
+
+    #[inline]
+    fn header_time(&mut self, sender: &Sender, raw: u32) -> HeaderTime {
+        let stream = sender.stream.map(|at| &mut self.streams.streams[at]);
+        let own = stream.as_ref().and_then(|s| s.time);
+        let time = match own {
+            Some(last) => HeaderTime::after(Some(last), raw),
+            None => HeaderTime::after(self.newest.or_else(|| self.shared.get()), raw),
+        };
+        if let Some(stream) = stream {
+            stream.time = Some(time);
+        }
+        if self.newest.is_none_or(|newest| time.ticks > newest.ticks) {
+            self.newest = Some(time);
+        }
+        time
+    }
+
+    #[inline]
+    fn trigger_times(
+        &mut self,
+        entries: &[u8],
+        time: HeaderTime,
+        offset: Option<u32>,
+        products: &mut Products,
+    ) {
+        let n = (entries.len() / ENTRY_BYTES) as u64;
+        self.tally.add(Count::Readouts, n);
+        let (Some(offset), Some(first)) = (offset, entries.first_chunk::<4>()) else {
+            self.tally.add(Count::GeometryErrors, n);
+            return;
+        };
+        if let Some(window) = self.clock.window(time, u32::from_be_bytes(*first))
+            && entries::append(entries, window, offset, &mut products.events)
+        {
+            self.tally.add(Count::Events, n);
+        } else {
+            self.trigger_times_exactly(entries, time, offset, products);
+        }
+    }
+
+    /// Entries one by one: several pulses, entries without a pixel, ticks other than 1 ns.
+    #[cold]
+    fn trigger_times_exactly(
+        &mut self,
+        entries: &[u8],
+        time: HeaderTime,
+        offset: u32,
+        products: &mut Products,
+    ) {
+        let mut errors = 0;
+        for entry in entries.chunks_exact(ENTRY_BYTES) {
+            let pixel = TABLE[usize::from(entry[4])];
+            if pixel & NO_PIXEL != 0 {
+                errors += 1;
+                continue;
+            }
+            let raw = u32::from_be_bytes([entry[0], entry[1], entry[2], entry[3]]);
+            let at = self.clock.absolute(time.event(raw));
+            self.clock.push(at, pixel + offset, &mut products.events);
+        }
+        self.tally.add(Count::GeometryErrors, errors);
+        self.tally.add(Count::Events, (entries.len() / ENTRY_BYTES) as u64 - errors);
+    }
+
+    fn single_event(
+        &mut self,
+        samples: &[u8],
+        time: HeaderTime,
+        offset: Option<u32>,
+        products: &mut Products,
+    ) {
+        let at = self.clock.absolute(time.event(time.raw));
+        for (i, sample) in samples.chunks_exact(2).enumerate() {
+            let asic = u8::try_from(i / 16).unwrap_or(u8::MAX);
+            let pixel = pixel::pixel(asic, (i % 16) as u8);
+            let adc = u16::from_be_bytes([sample[0], sample[1]]);
+            self.sample(at, offset.zip(pixel), adc, products);
+        }
+    }
+
+    fn multi_event(
+        &mut self,
+        data: &[u8],
+        per_event: u16,
+        time: HeaderTime,
+        offset: Option<u32>,
+        products: &mut Products,
+    ) {
+        for event in data.chunks_exact(packet::event_bytes(per_event)) {
+            let Some((raw, samples)) = event.split_first_chunk::<4>() else { continue };
+            let at = self.clock.absolute(time.event(u32::from_be_bytes(*raw)));
+            for sample in samples.chunks_exact(SAMPLE_BYTES) {
+                let pixel = pixel::pixel(sample[1], sample[2]);
+                let adc = u16::from_be_bytes([sample[3], sample[4]]);
+                self.sample(at, offset.zip(pixel), adc, products);
+            }
+        }
+    }
+
+    /// One charge sample: an event, and a hit where somebody wants amplitudes.
+    fn sample(&mut self, at: i64, place: Option<(u32, u32)>, adc: u16, products: &mut Products) {
+        self.tally.add(Count::Samples, 1);
+        self.tally.add(Count::Readouts, 1);
+        let Some((offset, pixel)) = place else {
+            self.tally.add(Count::GeometryErrors, 1);
+            return;
+        };
+        self.tally.add(Count::Events, 1);
+        self.clock.push(at, pixel + offset, &mut products.events);
+        if products.want.hits {
+            products.hits.time_ns.push(at);
+            products.hits.pixel.push(pixel + offset);
+            products.hits.adc.push(adc);
+        }
+    }
+}
+
+/// Follows one packet count; what changed goes to the tally.
+#[inline]
+fn track(sequence: &mut Sequence, count: u16, tally: &mut Tally) {
+    let before = sequence.tracker.totals();
+    let seen = sequence.tracker.observe(u64::from(count));
+    let after = sequence.tracker.totals();
+    if seen != Seen::New || after.lost != before.lost {
+        settle(before, after, tally);
+    }
+}
+
+#[cold]
+fn settle(before: Totals, after: Totals, tally: &mut Tally) {
+    tally.add(Count::Lost, after.lost.wrapping_sub(before.lost));
+    tally.add(Count::Duplicate, after.duplicate.wrapping_sub(before.duplicate));
+    tally.add(Count::Reordered, after.reordered.wrapping_sub(before.reordered));
+    tally.add(Count::Late, after.late.wrapping_sub(before.late));
+    tally.add(Count::Restarts, after.restarted.wrapping_sub(before.restarted));
+}
+
+impl Reader for SondeReader {
+    fn read(&mut self, batch: &Batch, products: &mut Products) {
+        let mut packets = 0;
+        for train in batch.trains() {
+            for packet in train.chunks() {
+                packets += 1;
+                self.packet(packet, train.origin, products);
+            }
+        }
+        self.tally.add(Count::Packets, packets);
+        self.tally.flush(&self.sheet);
+        if let Some(newest) = self.newest {
+            self.shared.publish(newest.ticks);
+        }
+    }
+
+    fn finish(&mut self, _: &mut Products) {
+        for sequence in &mut self.streams.sequences {
+            let before = sequence.tracker.totals();
+            let after = sequence.tracker.finish(None);
+            settle(before, after, &mut self.tally);
+        }
+        self.tally.flush(&self.sheet);
+    }
+
+    fn sheet(&self) -> Arc<Sheet> {
+        self.sheet.clone()
+    }
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

@@ -1,0 +1,24 @@
+//! Detectors by name: what is known, what is not, and what is announced but not there yet.
+
+use fullcount_detect::detector::{Registry, Setup};
+
+#[test]
+fn both_builtin_detectors_configure_with_nothing_but_their_name() {
+    let registry = Registry::builtin();
+    for (kind, pixels) in [("sonde", 64), ("sequence", 0)] {
+        let detector = registry.configure(kind, &Setup::default()).unwrap();
+        assert_eq!((detector.name(), detector.pixels().pixels()), (kind, pixels));
+    }
+    let sonde = registry.configure("sonde", &Setup::default()).unwrap();
+    assert!(sonde.tick().1, "the tick length is assumed unless configured");
+    let plots: Vec<_> = sonde.plots().into_iter().map(|p| p.id).collect();
+    assert_eq!(plots, ["image", "tof", "adc", "adc_pixel"]);
+}
+
+#[test]
+fn unknown_names_list_the_known_ones_and_plugins_say_that_they_are_to_come() {
+    let registry = Registry::builtin();
+    let says = |kind| registry.configure(kind, &Setup::default()).err().unwrap().to_string();
+    assert_eq!(says("sond"), "detector.kind: unknown detector \"sond\"; known: sonde, sequence");
+    assert!(says("plugin:./x.so").contains("shared-library detectors are not supported"));
+}

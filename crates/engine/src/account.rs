@@ -1,0 +1,198 @@
+//! What became of every packet: the ledger's entries read as one account.
+//!
+//! Amounts come from gaps in the numbering or from the sender's count; kernel counters only name the
+//! place (with GRO they count trains). With the sender's count known,
+//! `sent = delivered + lost + rejected + queued` must hold as well.
+//! Source: `docs/architecture.md`, contract "Ledger".
+
+use fullcount_core::ledger::{Entries, Place, Role, Unit};
+
+/// Packets of a run, by what became of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Account {
+    /// The sender's own count, where it is known.
+    pub sent: Option<u64>,
+    /// Received from the source.
+    pub received: u64,
+    /// Decoded.
+    pub accepted: u64,
+    /// Refused, by counter name.
+    pub rejected: Vec<(String, u64)>,
+    /// Trains that did not fit their slot.
+    pub truncated: u64,
+    /// Waiting when the account was made.
+    pub queued: u64,
+    /// Missing, by place, in the order of [`Place::ALL`].
+    pub lost: [u64; 8],
+    /// Copies.
+    pub duplicate: u64,
+    /// Out of order but in time.
+    pub reordered: u64,
+    /// Behind the window.
+    pub late: u64,
+    /// New beginnings of senders.
+    pub restarts: u64,
+    /// Sum of all hops' differences, plus that against the sender's count.
+    pub balance: u64,
+}
+
+impl Account {
+    /// Reads the account from the counters; `sent` is the sender's own count if there is one.
+    pub fn of(entries: &Entries, sent: Option<u64>) -> Account {
+        let packets = |role| entries.sum(Unit::Packets, role);
+        let first = |name: &str| entries.get(name).unwrap_or(0);
+        let mut a = Account {
+            sent,
+            received: first("receive.packets"),
+            truncated: first("receive.truncated"),
+            queued: packets(Role::Queued),
+            duplicate: packets(Role::Duplicate),
+            reordered: packets(Role::Reordered),
+            late: packets(Role::Late),
+            restarts: entries.sum(Unit::Times, Role::Restarts) + packets(Role::Restarts),
+            ..Account::default()
+        };
+        let is_rejected = |r: Role| matches!(r, Role::Rejected);
+        a.rejected = entries
+            .iter()
+            .filter(|e| e.info.unit == Unit::Packets && is_rejected(e.info.role) && e.value > 0)
+            .map(|e| (e.info.name.to_string(), e.value))
+            .collect();
+        let decode = entries.hops().into_iter().find(|h| h.hop == "decode");
+        a.accepted = decode.map_or(0, |h| h.accepted);
+        a.place(entries);
+        a.balance = entries.balance() + a.against_sender();
+        a
+    }
+
+    /// Gives every missing packet one place.
+    fn place(&mut self, entries: &Entries) {
+        for (slot, place) in self.lost.iter_mut().zip(Place::ALL) {
+            *slot = entries.sum(Unit::Packets, Role::Missing(place));
+        }
+        let index = |p: Place| Place::ALL.iter().position(|&q| q == p).unwrap_or(7);
+        let (queue, socket, unknown) =
+            (index(Place::Queue), index(Place::Socket), index(Place::Unknown));
+        // Packets that our own full queue dropped leave gaps in the numbering too: they are the same.
+        let dropped = entries.sum(Unit::Packets, Role::Dropped(Place::Queue));
+        self.lost[queue] += dropped;
+        self.lost[unknown] = self.lost[unknown].saturating_sub(dropped);
+        if let Some(sent) = self.sent {
+            // The numbering cannot show what is missing behind the last packet; the sender can.
+            let first_copies = self.received.saturating_sub(self.duplicate);
+            let missing = sent.saturating_sub(first_copies);
+            let known: u64 = self.lost.iter().sum::<u64>() - self.lost[queue];
+            self.lost[unknown] += missing.saturating_sub(known);
+        }
+        let kernel = entries.get("receive.kernel_drops").unwrap_or(0);
+        if kernel > 0 {
+            self.lost[socket] += std::mem::take(&mut self.lost[unknown]);
+        }
+    }
+
+    /// `|sent − first copies received − lost before they were received|`.
+    fn against_sender(&self) -> u64 {
+        let Some(sent) = self.sent else { return 0 };
+        let queue = Place::ALL.iter().position(|&q| q == Place::Queue).unwrap_or(5);
+        let before: u64 = self.lost.iter().sum::<u64>() - self.lost[queue];
+        sent.abs_diff(self.received.saturating_sub(self.duplicate) + before)
+    }
+
+    /// All lost packets.
+    pub fn lost_total(&self) -> u64 {
+        self.lost.iter().sum()
+    }
+
+    /// All refused packets.
+    pub fn rejected_total(&self) -> u64 {
+        self.rejected.iter().map(|(_, n)| n).sum()
+    }
+
+    /// Packet error ratio: lost / (received first copies + lost); 0 if nothing is known.
+    pub fn per(&self) -> f64 {
+        let all = self.received.saturating_sub(self.duplicate) + self.lost_total();
+        if all == 0 { 0.0 } else { self.lost_total() as f64 / all as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fullcount_core::ledger::{Ledger, Sheet};
+
+    fullcount_core::counters! {
+        /// The lines that the account reads.
+        enum C {
+            Received "receive.packets" Packets Sum "receive" In "r" "";
+            Accepted "receive.accepted" Packets Sum "receive" Accepted "a" "";
+            Kernel "receive.kernel_drops" Times Sum "receive" Note "k" "";
+            Ring "ring.packets" Packets Sum "ring" In "i" "";
+            Taken "ring.taken" Packets Sum "ring" Accepted "t" "";
+            Dropped "receive.dropped" Packets Sum "ring" Dropped(Queue) "d" "";
+            Decode "decode.packets" Packets Sum "decode" In "d" "";
+            Good "decode.accepted" Packets Sum "decode" Accepted "g" "";
+            Bad "errors.header.version" Packets Sum "decode" Rejected "v" "";
+            Lost "packets.lost" Packets Sum "decode" Missing(Unknown) "l" "";
+            Copies "packets.duplicate" Packets Sum "decode" Duplicate "c" "";
+        }
+    }
+
+    fn account(values: &[(C, u64)], sent: Option<u64>) -> Account {
+        let (ledger, sheet) = (Ledger::default(), Sheet::new(C::catalogue()));
+        for &(line, n) in values {
+            sheet.add(line as usize, n);
+        }
+        ledger.register(sheet);
+        Account::of(&ledger.read(), sent)
+    }
+
+    #[test]
+    fn gaps_give_the_amount_and_the_kernel_the_place() {
+        // 62,848 packets missing showed as 982 kernel drops: the amount is never the kernel's.
+        let got = account(&[(C::Lost, 62_848), (C::Kernel, 982)], None);
+        assert_eq!(got.lost[3], 62_848, "socket");
+        assert_eq!(got.lost_total(), 62_848);
+        let got = account(&[(C::Lost, 5)], None);
+        assert_eq!(got.lost[7], 5, "unknown");
+    }
+
+    #[test]
+    fn our_own_queue_explains_its_gaps_once() {
+        let v = [
+            (C::Received, 100),
+            (C::Accepted, 100),
+            (C::Ring, 100),
+            (C::Dropped, 10),
+            (C::Taken, 90),
+            (C::Decode, 90),
+            (C::Good, 89),
+            (C::Bad, 1),
+            (C::Lost, 10),
+        ];
+        let got = account(&v, Some(100));
+        assert_eq!((got.lost[5], got.lost_total(), got.balance), (10, 10, 0));
+        assert_eq!(got.rejected, [("errors.header.version".to_owned(), 1)]);
+        assert_eq!(got.accepted, 89);
+    }
+
+    #[test]
+    fn the_senders_count_shows_the_lost_tail() {
+        let v = [
+            (C::Received, 90),
+            (C::Accepted, 90),
+            (C::Decode, 90),
+            (C::Good, 90),
+            (C::Copies, 1),
+            (C::Lost, 3),
+        ];
+        let got = account(&v, Some(100));
+        assert_eq!((got.lost_total(), got.balance), (11, 0));
+        assert!((got.per() - 0.11).abs() < 1e-12);
+    }
+
+    #[test]
+    fn more_received_than_sent_does_not_balance() {
+        let v = [(C::Received, 101), (C::Accepted, 101), (C::Decode, 101), (C::Good, 101)];
+        assert_eq!(account(&v, Some(100)).balance, 1);
+    }
+}

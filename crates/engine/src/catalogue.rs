@@ -1,0 +1,30 @@
+//! Every counter that this program can have, by part: for `docs/counters.md` and `/metrics`.
+
+use fullcount_core::ledger::Info;
+use fullcount_detect::detector::{Registry, Setup};
+use fullcount_io::pcap::Replayed;
+use fullcount_io::udp::Receive;
+
+use crate::pipeline::Ring;
+
+/// All lines with the part of the program that they belong to.
+pub fn lines() -> Vec<(&'static str, Info)> {
+    let mut all: Vec<(&'static str, Vec<Info>)> = vec![
+        ("receiving: udp", Receive::catalogue()),
+        ("receiving: pcap", Replayed::catalogue()),
+        ("ring between two threads", Ring::catalogue()),
+    ];
+    for kind in Registry::builtin().kinds() {
+        if let Ok(detector) = kind.configure(&Setup::default()) {
+            let mut sheet = detector.reader().sheet().lines().to_vec();
+            sheet.extend(detector.builder().sheet().iter().flat_map(|s| s.lines().to_vec()));
+            all.push((kind.name(), sheet));
+        }
+    }
+    #[cfg(feature = "nexus")]
+    all.push(("output: nexus", fullcount_out::nexus::NexusCounter::catalogue()));
+    all.push(("output: null", fullcount_out::null::NullCounter::catalogue()));
+    all.push(("queues to the outputs", crate::fanout::queue_lines("<output>", true)));
+    let each = |(part, lines): (&'static str, Vec<Info>)| lines.into_iter().map(move |l| (part, l));
+    all.into_iter().flat_map(each).collect()
+}

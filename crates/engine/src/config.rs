@@ -1,0 +1,396 @@
+//! The configuration: one TOML file, every key a flag, flags win.
+//!
+//! Flags are laid over the file's table before anything is read, so both go through the same checks.
+//! Refuses unknown keys, values outside their range and combinations that cannot work, before anything is
+//! opened. Source: `docs/architecture.md`, "Configuration".
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A configuration that cannot be used; exit code 2.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Not TOML, or an unknown key, or a wrong type; carries line and column.
+    #[error("{file}: {message}")]
+    Syntax {
+        /// File, or `command line`.
+        file: String,
+        /// Parser's words.
+        message: String,
+    },
+    /// A value outside its range.
+    #[error("{key} = {value}: {allowed}")]
+    Value {
+        /// Key path.
+        key: &'static str,
+        /// As given.
+        value: String,
+        /// What would be accepted.
+        allowed: String,
+    },
+    /// A file named by a key cannot be read.
+    #[error("{key} = {path}: {cause}")]
+    File {
+        /// Key path.
+        key: &'static str,
+        /// As given.
+        path: String,
+        /// The system's words.
+        cause: String,
+    },
+    /// The detector refused its part.
+    #[error(transparent)]
+    Detector(#[from] fullcount_detect::detector::SetupError),
+}
+
+/// Shorthand for a refused value.
+pub fn refuse(
+    key: &'static str,
+    value: impl ToString,
+    allowed: impl Into<String>,
+) -> ConfigError {
+    ConfigError::Value { key, value: value.to_string(), allowed: allowed.into() }
+}
+
+/// Everything that `run` can be told.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Where chunks come from.
+    pub source: SourceConfig,
+    /// How ticks become nanoseconds and pulses.
+    pub time: TimeConfig,
+    /// What the chunks are.
+    pub detector: DetectorConfig,
+    /// Where events go.
+    pub output: OutputConfig,
+    /// The page.
+    pub web: WebConfig,
+    /// How the work is done, and when it ends.
+    pub engine: EngineConfig,
+}
+
+/// `[source]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SourceConfig {
+    /// Endpoint.
+    pub url: String,
+    /// Threads that receive; this version has one.
+    pub workers: u32,
+    /// Socket receive buffer.
+    pub receive_buffer: String,
+    /// How datagrams are received: `auto`, `plain`, `mmsg` or `gro`.
+    pub engine: String,
+    /// CPU that the receiving thread is pinned to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core: Option<usize>,
+    /// Poll without sleeping: lowest loss, a whole core.
+    pub busy_poll: bool,
+    /// Ask the kernel for the time at which each packet came (latency of `sequence`, capture).
+    pub timestamps: bool,
+    /// Seeded faults put into the stream, for tests (`loss=0.01,seed=7`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+}
+
+impl Default for SourceConfig {
+    fn default() -> Self {
+        SourceConfig {
+            url: "udp://127.0.0.1:9000".into(),
+            workers: 1,
+            // 64 MiB hold 50 ms of 10 Gb/s: longer than any pause of a pinned thread seen here.
+            receive_buffer: "64MiB".into(),
+            engine: "auto".into(),
+            core: None,
+            busy_poll: false,
+            timestamps: false,
+            fault: None,
+        }
+    }
+}
+
+/// `[time]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TimeConfig {
+    /// `none` or `grid(PERIOD)` or `grid(PERIOD, PHASE)`; PERIOD `14Hz` or `71428571ns`.
+    pub pulse: String,
+    /// Time of tick 0: RFC 3339, or ns since 1970.
+    pub epoch: String,
+    /// Tick length for formats that do not state one: `1ns`, `125/2ns`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tick: Option<String>,
+}
+
+impl Default for TimeConfig {
+    fn default() -> Self {
+        TimeConfig { pulse: "none".into(), epoch: "1970-01-01T00:00:00Z".into(), tick: None }
+    }
+}
+
+/// `[detector]`: `kind`, `geometry`, and the kind's own keys.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(default)]
+pub struct DetectorConfig {
+    /// Name of the detector.
+    pub kind: String,
+    /// Geometry file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub geometry: Option<PathBuf>,
+    /// Keys that belong to the kind.
+    #[serde(flatten)]
+    pub options: toml::Table,
+}
+
+impl Default for DetectorConfig {
+    fn default() -> Self {
+        DetectorConfig { kind: "sonde".into(), geometry: None, options: toml::Table::new() }
+    }
+}
+
+/// `[output]`
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OutputConfig {
+    /// `null`: events are counted and dropped, nothing else may be configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sink: Option<String>,
+    /// NeXus file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nexus: Option<NexusConfig>,
+}
+
+/// `[output.nexus]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct NexusConfig {
+    /// File to write.
+    pub path: PathBuf,
+    /// Replace an existing file.
+    #[serde(default)]
+    pub overwrite: bool,
+    /// Title of the entry.
+    #[serde(default = "default_title")]
+    pub title: String,
+    /// Instrument name.
+    #[serde(default = "default_instrument")]
+    pub instrument: String,
+    /// `none` or `gzip` (level 1 to 9: `gzip:4`), with shuffle.
+    #[serde(default = "default_compression")]
+    pub compression: String,
+    /// Longest time that a reader of the growing file lags behind.
+    #[serde(default = "default_flush")]
+    pub flush: String,
+    /// Attribute with the epoch of event_time_zero: `offset` or `start`.
+    #[serde(default = "default_epoch_attribute")]
+    pub epoch_attribute: String,
+    /// Type of event_id: `int32` or `uint32`.
+    #[serde(default = "default_event_id")]
+    pub event_id: String,
+    /// Entries per chunk of the event columns.
+    #[serde(default = "default_chunk")]
+    pub chunk: u64,
+}
+
+fn default_title() -> String {
+    "Fullcount run".into()
+}
+fn default_instrument() -> String {
+    "fullcount".into()
+}
+fn default_compression() -> String {
+    "none".into()
+}
+fn default_flush() -> String {
+    "2s".into()
+}
+fn default_epoch_attribute() -> String {
+    "offset".into()
+}
+fn default_event_id() -> String {
+    "int32".into()
+}
+fn default_chunk() -> u64 {
+    1 << 20
+}
+
+/// `[web]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WebConfig {
+    /// Address and port, or `off`.
+    pub listen: String,
+}
+
+impl Default for WebConfig {
+    fn default() -> Self {
+        WebConfig { listen: "127.0.0.1:8080".into() }
+    }
+}
+
+/// `[engine]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EngineConfig {
+    /// 1: one thread receives and decodes; 2: two, joined by a ring.
+    pub threads: u32,
+    /// CPU of the second thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process_core: Option<usize>,
+    /// Batches that each sink's queue holds.
+    pub queue: usize,
+    /// Ends the run after this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<String>,
+    /// Ends the run when packets have come and then none for this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_exit: Option<String>,
+    /// Ends the run after this many packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u64>,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        EngineConfig {
+            threads: 1,
+            process_core: None,
+            queue: 64,
+            duration: None,
+            idle_exit: None,
+            packets: None,
+        }
+    }
+}
+
+impl Config {
+    /// Lays `flags` (key path, value) over the text of `file` and checks the whole.
+    ///
+    /// # Errors
+    /// Syntax with line and column, unknown keys, values out of range.
+    pub fn read(
+        file: Option<(&str, &str)>,
+        flags: &[(String, toml::Value)],
+    ) -> Result<Config, ConfigError> {
+        let name = file.map_or("command line", |(name, _)| name);
+        let syntax = |m: String| ConfigError::Syntax { file: name.to_owned(), message: m };
+        let text = file.map_or("", |(_, text)| text);
+        // Read once as it stands, so that messages carry the file's own line numbers.
+        toml::from_str::<Config>(text).map_err(|e| syntax(e.to_string().trim_end().to_owned()))?;
+        let mut table: toml::Table = toml::from_str(text).map_err(|e| syntax(e.to_string()))?;
+        for (key, value) in flags {
+            lay(&mut table, key, value.clone());
+        }
+        let config: Config = toml::Value::Table(table)
+            .try_into()
+            .map_err(|e: toml::de::Error| syntax(e.to_string().trim_end().to_owned()))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The result as a configuration file.
+    pub fn to_toml(&self) -> String {
+        toml::to_string_pretty(self).unwrap_or_else(|e| format!("# not printable: {e}\n"))
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        if self.source.workers != 1 {
+            let why = "this version receives with 1 worker; several need steering by source";
+            return Err(refuse("source.workers", self.source.workers, why));
+        }
+        if !matches!(self.engine.threads, 1 | 2) {
+            let why = "1 (receive and decode on one thread) or 2 (one each)";
+            return Err(refuse("engine.threads", self.engine.threads, why));
+        }
+        if !(1..=4096).contains(&self.engine.queue) {
+            return Err(refuse("engine.queue", self.engine.queue, "1 to 4096 batches"));
+        }
+        if let Some(sink) = self.output.sink.as_deref().filter(|s| *s != "null") {
+            return Err(refuse("output.sink", sink, "null, or leave it out and name outputs"));
+        }
+        if self.output.sink.is_some() && self.output.nexus.is_some() {
+            let why = "cannot stand beside output.nexus: null means that events go nowhere";
+            return Err(refuse("output.sink", "null", why));
+        }
+        Ok(())
+    }
+
+    /// Address of the page, `None` if it is switched off.
+    ///
+    /// # Errors
+    /// If it is neither `off` nor an address with port.
+    pub fn web_address(&self) -> Result<Option<std::net::SocketAddr>, ConfigError> {
+        if self.web.listen == "off" {
+            return Ok(None);
+        }
+        let why = "an address with port such as 127.0.0.1:8080, or off";
+        self.web.listen.parse().map(Some).map_err(|_| refuse("web.listen", &self.web.listen, why))
+    }
+}
+
+/// Puts `value` at a dotted key path, making tables on the way.
+fn lay(table: &mut toml::Table, key: &str, value: toml::Value) {
+    match key.split_once('.') {
+        None => {
+            table.insert(key.to_owned(), value);
+        }
+        Some((head, rest)) => {
+            let inner = table.entry(head).or_insert_with(|| toml::Table::new().into());
+            if !inner.is_table() {
+                *inner = toml::Table::new().into();
+            }
+            if let Some(inner) = inner.as_table_mut() {
+                lay(inner, rest, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(pairs: &[(&str, &str)]) -> Vec<(String, toml::Value)> {
+        pairs.iter().map(|(k, v)| (k.to_string(), (*v).into())).collect()
+    }
+
+    #[test]
+    fn flags_win_over_the_file_and_make_tables() {
+        let file = "[source]\nurl = \"udp://127.0.0.1:1\"\n[engine]\nthreads = 2\n";
+        let flags = flags(&[("source.url", "udp://127.0.0.1:2"), ("output.nexus.path", "a.nxs")]);
+        let c = Config::read(Some(("f.toml", file)), &flags).unwrap();
+        assert_eq!(c.source.url, "udp://127.0.0.1:2");
+        assert_eq!(c.engine.threads, 2);
+        assert_eq!(c.output.nexus.unwrap().path, PathBuf::from("a.nxs"));
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line() {
+        let file = "[source]\nurl = \"udp://127.0.0.1:1\"\nbufer = 3\n";
+        let e = Config::read(Some(("f.toml", file)), &[]).unwrap_err().to_string();
+        assert!(e.contains("f.toml") && e.contains("line 3") && e.contains("bufer"), "{e}");
+    }
+
+    #[test]
+    fn what_is_printed_reads_back_the_same() {
+        let flags = flags(&[("output.nexus.path", "a.nxs"), ("time.tick", "125/2ns")]);
+        let c = Config::read(None, &flags).unwrap();
+        let again = Config::read(Some(("printed", &c.to_toml())), &[]).unwrap();
+        assert_eq!(c.to_toml(), again.to_toml());
+    }
+
+    #[test]
+    fn values_out_of_range_say_what_is_allowed() {
+        for (key, value, word) in [
+            ("engine.threads", toml::Value::from(3), "1 (receive"),
+            ("source.workers", 2.into(), "steering"),
+            ("output.sink", "kafka".into(), "null"),
+            ("engine.queue", 0.into(), "4096"),
+        ] {
+            let e = Config::read(None, &[(key.to_owned(), value)]).unwrap_err().to_string();
+            assert!(e.contains(key) && e.contains(word), "{e}");
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The path of a batch: receive, decode, build, hand over; on one thread or on two.
+//!
+//! With `threads = 1` hops 1 to 5 share a thread; with 2, a ring of preallocated batches joins receiving
+//! and processing, and the events are the same. The hot loop reads no clock per packet: a batch counter
+//! comes first, the real clock only when due (the 2018 paper lost measurable time here).
+//! A full ring never blocks a lossy source: the batch is dropped and counted as `receive.dropped`.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fullcount_core::batch::Batch;
+use fullcount_core::ledger::Sheet;
+use fullcount_core::time::Nanos;
+use fullcount_detect::detector::{Builder, Reader};
+use fullcount_io::source::{Received, Source, SourceError};
+
+use crate::fanout::{Fanout, RequiredSinkFailed};
+use crate::stop::Stop;
+
+fullcount_core::counters! {
+    /// Counters of the ring between receiving and processing (all 0 with one thread).
+    pub enum Ring {
+        In "ring.packets" Packets Sum "ring" In "packets put towards the processing thread" "";
+        Taken "ring.taken" Packets Sum "ring" Accepted "packets taken by the processing thread" "";
+        Dropped "receive.dropped" Packets Sum "ring" Dropped(Queue)
+            "packets lost because the queue to the decoder was full"
+            "the decoder is slower than the link: pin both threads (source.core, \
+             engine.process_core), or spread the senders over several instances";
+        Synch "thread.fifo_synch_errors" Times Sum "ring" Note
+            "queue entries without data" "";
+        Idle "thread.processing_idle" Times Sum "ring" Note "polls of an empty queue" "";
+    }
+}
+
+/// Events that are handed over at once: 64 Ki events are 512 KiB of columns, half a second-level cache.
+const HAND_OVER_EVENTS: usize = 1 << 16;
+/// Longest time that an event waits for company on its way to the outputs.
+const HAND_OVER_EVERY: Duration = Duration::from_millis(20);
+/// Wait of one receive call; bounds the reaction to Ctrl-C.
+const RECEIVE_WAIT: Duration = Duration::from_millis(20);
+/// A busy thread looks at the clock once per this many batches (≈ 1 ms at 10 Gb/s).
+const BATCHES_PER_CLOCK: u32 = 16;
+/// Batches between the two threads.
+const RING: usize = 16;
+/// Pause of a thread that found the ring empty or full; the kernel makes ≈ 100 µs of it.
+const RING_NAP: Duration = Duration::from_micros(50);
+/// What is still in the socket when the run is stopped gets this long to be read: 64 MiB are 54 ms of
+/// 10 Gb/s, and a sender that goes on must not keep us for ever.
+const DRAIN: Duration = Duration::from_millis(200);
+
+/// When a run ends by itself.
+#[derive(Debug, Clone, Default)]
+pub struct Limits {
+    /// After this time.
+    pub duration: Option<Duration>,
+    /// When packets have come, and then none for this time.
+    pub idle: Option<Duration>,
+    /// After this many packets.
+    pub packets: Option<u64>,
+}
+
+/// What the watchers may know of a running pipeline.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// ns since the start at which the first data were seen; 0: none yet.
+    pub first_ns: AtomicU64,
+    /// ns since the start at which data were last seen.
+    pub last_ns: AtomicU64,
+    /// Set when the pipeline has ended.
+    pub done: AtomicBool,
+}
+
+impl Progress {
+    /// Time from the first to the last data.
+    pub fn active(&self) -> Duration {
+        let (first, last) = (self.first_ns.load(Relaxed), self.last_ns.load(Relaxed));
+        Duration::from_nanos(last.saturating_sub(first))
+    }
+}
+
+/// Why a pipeline stopped before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum PipelineError {
+    /// The source failed.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// A required sink failed in a lossless run.
+    #[error(transparent)]
+    Sink(#[from] RequiredSinkFailed),
+    /// A thread could not be started or died.
+    #[error("processing thread: {0}")]
+    Thread(String),
+}
+
+/// Decoding and handing over: the same for one thread and for two.
+pub struct Processing {
+    /// Decoder.
+    pub reader: Box<dyn Reader>,
+    /// Event builder.
+    pub builder: Box<dyn Builder>,
+    /// Outputs.
+    pub fanout: Fanout,
+    /// True if waiting loses nothing.
+    pub lossless: bool,
+    batches: u32,
+    handed: Instant,
+}
+
+impl Processing {
+    /// Joins a detector's two halves with the outputs.
+    pub fn new(
+        reader: Box<dyn Reader>,
+        builder: Box<dyn Builder>,
+        fanout: Fanout,
+        lossless: bool,
+    ) -> Processing {
+        Processing { reader, builder, fanout, lossless, batches: 0, handed: Instant::now() }
+    }
+
+    /// Hops 2 to 6 for one batch. Returns the time if the clock was read.
+    #[inline]
+    fn decode(&mut self, batch: &Batch) -> Result<Option<Instant>, RequiredSinkFailed> {
+        let products = self.fanout.products();
+        self.reader.read(batch, products);
+        self.builder.build(products, Nanos(0));
+        let full = products.events.len() >= HAND_OVER_EVENTS;
+        self.batches += 1;
+        // A small batch means spare time, so the clock is affordable; a busy thread counts first.
+        let due = full || self.batches >= BATCHES_PER_CLOCK || batch.trains().len() < 4;
+        if !due {
+            return Ok(None);
+        }
+        self.batches = 0;
+        let now = Instant::now();
+        if full || now - self.handed >= HAND_OVER_EVERY {
+            self.hand_over(now)?;
+        }
+        Ok(Some(now))
+    }
+
+    fn hand_over(&mut self, now: Instant) -> Result<(), RequiredSinkFailed> {
+        self.handed = now;
+        self.fanout.hand_over(self.lossless)
+    }
+
+    /// Settles what was pending and gives the rest away.
+    fn finish(&mut self) -> Result<(), RequiredSinkFailed> {
+        let products = self.fanout.products();
+        self.reader.finish(products);
+        self.builder.finish(products);
+        self.fanout.hand_over(self.lossless)
+    }
+}
+
+/// Decides when it is over; asked only when the clock was read anyway.
+struct Ending<'a> {
+    limits: &'a Limits,
+    stop: &'a Stop,
+    start: Instant,
+    last_data: Option<Instant>,
+}
+
+impl Ending<'_> {
+    fn reached(&self, now: Instant) -> bool {
+        let idle = self.limits.idle.zip(self.last_data);
+        self.stop.requested()
+            || self.limits.duration.is_some_and(|d| now - self.start >= d)
+            || idle.is_some_and(|(limit, last)| now - last >= limit)
+    }
+}
+
+/// Where received batches go: straight into the decoder, or over the ring.
+trait Next {
+    /// Memory for the next batch; `None`: nobody processes any more.
+    fn batch(&mut self) -> Option<&mut Batch>;
+    /// The batch holds data. Returns the time if the clock was read.
+    fn data(&mut self) -> Result<Option<Instant>, RequiredSinkFailed>;
+    /// Nothing came for a while.
+    fn idle(&mut self, now: Instant) -> Result<(), RequiredSinkFailed>;
+    /// The stream itself said that it is complete.
+    fn ended(&self) -> bool;
+}
+
+/// One thread: the batch is decoded where it was received.
+struct Here<'a> {
+    batch: Batch,
+    work: &'a mut Processing,
+}
+
+impl Next for Here<'_> {
+    fn batch(&mut self) -> Option<&mut Batch> {
+        Some(&mut self.batch)
+    }
+    #[inline]
+    fn data(&mut self) -> Result<Option<Instant>, RequiredSinkFailed> {
+        self.work.decode(&self.batch)
+    }
+    fn idle(&mut self, now: Instant) -> Result<(), RequiredSinkFailed> {
+        self.work.hand_over(now)
+    }
+    fn ended(&self) -> bool {
+        self.work.reader.ended()
+    }
+}
+
+/// Two threads: the batch moves over the ring; without a free one a lossy source drops it.
+struct Over<'a> {
+    full: rtrb::Producer<Batch>,
+    free: rtrb::Consumer<Batch>,
+    held: Option<Batch>,
+    spare: Batch,
+    lossless: bool,
+    sheet: &'a Sheet,
+    ended: &'a AtomicBool,
+    broken: &'a AtomicBool,
+    batches: u32,
+}
+
+impl Next for Over<'_> {
+    fn batch(&mut self) -> Option<&mut Batch> {
+        while self.held.is_none() {
+            self.held = self.free.pop().ok();
+            if self.held.is_none() {
+                if !self.lossless {
+                    return Some(&mut self.spare);
+                }
+                if self.broken.load(Relaxed) {
+                    return None;
+                }
+                thread::sleep(RING_NAP);
+            }
+        }
+        self.held.as_mut()
+    }
+
+    fn data(&mut self) -> Result<Option<Instant>, RequiredSinkFailed> {
+        let batch = self.held.as_ref().unwrap_or(&self.spare);
+        let (packets, small) = (batch.count(), batch.trains().len() < 4);
+        self.sheet.add(Ring::In as usize, packets);
+        match self.held.take() {
+            // There are as many places as batches: a popped one always finds room.
+            Some(batch) => drop(self.full.push(batch)),
+            None => self.sheet.add(Ring::Dropped as usize, packets),
+        }
+        self.batches += 1;
+        if self.batches < BATCHES_PER_CLOCK && !small {
+            return Ok(None);
+        }
+        self.batches = 0;
+        Ok(Some(Instant::now()))
+    }
+
+    fn idle(&mut self, _: Instant) -> Result<(), RequiredSinkFailed> {
+        Ok(())
+    }
+    fn ended(&self) -> bool {
+        self.ended.load(Relaxed)
+    }
+}
+
+/// Hop 1: until the source ends, a limit is reached or somebody asks to stop.
+fn receive(
+    source: &mut dyn Source,
+    next: &mut impl Next,
+    limits: &Limits,
+    stop: &Stop,
+    progress: &Progress,
+) -> Result<(), PipelineError> {
+    let start = Instant::now();
+    let mut ending = Ending { limits, stop, start, last_data: None };
+    let mut left = limits.packets.unwrap_or(u64::MAX);
+    let mut draining: Option<Instant> = None;
+    loop {
+        let wait = if draining.is_some() { Duration::ZERO } else { RECEIVE_WAIT };
+        let Some(batch) = next.batch() else { return Ok(()) };
+        let now = match source.recv(batch, wait)? {
+            Received::End => return Ok(()),
+            Received::Idle => {
+                if draining.is_some() || next.ended() {
+                    return Ok(());
+                }
+                let now = Instant::now();
+                next.idle(now)?;
+                Some(now)
+            }
+            Received::Data => {
+                if limits.packets.is_some() {
+                    left = left.saturating_sub(batch.count());
+                }
+                let first = ending.last_data.is_none();
+                let read = next.data()?;
+                let now = if first || left == 0 { Some(Instant::now()) } else { read };
+                if let Some(now) = now {
+                    note_data(progress, start, now, first);
+                    ending.last_data = Some(now);
+                }
+                if left == 0 {
+                    return Ok(());
+                }
+                now
+            }
+        };
+        let Some(now) = now else { continue };
+        match draining {
+            None if ending.reached(now) => {
+                // A capture is simply left; a socket still holds packets that were sent to us.
+                if source.lossless() {
+                    return Ok(());
+                }
+                draining = Some(now);
+            }
+            Some(begun) if now - begun >= DRAIN => return Ok(()),
+            _ => {}
+        }
+    }
+}
+
+fn note_data(progress: &Progress, start: Instant, now: Instant, first: bool) {
+    // At least 1: 0 says that nothing came yet.
+    let ns = (now - start).as_nanos().max(1) as u64;
+    if first {
+        progress.first_ns.store(ns, Relaxed);
+    }
+    progress.last_ns.store(ns, Relaxed);
+}
+
+/// Receives and processes on this thread. Everything received has been handed over when it returns.
+///
+/// # Errors
+/// The source or a required sink failed; what came before has still been handed over.
+pub fn run_one_thread(
+    source: &mut dyn Source,
+    work: &mut Processing,
+    limits: &Limits,
+    stop: &Stop,
+    progress: &Progress,
+) -> Result<(), PipelineError> {
+    let batch = source.batch();
+    let outcome = receive(source, &mut Here { batch, work }, limits, stop, progress);
+    let settled = work.finish();
+    progress.done.store(true, Relaxed);
+    outcome.and(settled.map_err(Into::into))
+}
+
+/// As [`run_one_thread`], receiving on this thread and processing on a second one, which calls `pin`
+/// first. `sheets`: one for each thread, both with the lines of [`Ring`].
+///
+/// # Errors
+/// As there, or if the second thread cannot be started.
+pub fn run_two_threads(
+    source: &mut dyn Source,
+    work: &mut Processing,
+    limits: &Limits,
+    stop: &Stop,
+    progress: &Progress,
+    (received, taken): (&Sheet, &Sheet),
+    pin: impl FnOnce() + Send,
+) -> Result<(), PipelineError> {
+    let (full, mut batches) = rtrb::RingBuffer::<Batch>::new(RING);
+    let (mut back, free) = rtrb::RingBuffer::<Batch>::new(RING);
+    for _ in 0..RING {
+        drop(back.push(source.batch()));
+    }
+    let (ended, broken) = (AtomicBool::new(false), AtomicBool::new(false));
+    let lossless = source.lossless();
+    let spare = if lossless { Batch::with_slots(0, 0) } else { source.batch() };
+    let outcome = thread::scope(|scope| {
+        let process = || {
+            pin();
+            let outcome = serve(&mut batches, &mut back, work, taken, &ended);
+            broken.store(outcome.is_err(), Relaxed);
+            outcome.and(work.finish())
+        };
+        let worker = thread::Builder::new()
+            .name("process".into())
+            .spawn_scoped(scope, process)
+            .map_err(|e| PipelineError::Thread(e.to_string()))?;
+        let outcome = {
+            let (sheet, ended, broken) = (received, &ended, &broken);
+            let held = None;
+            let mut over =
+                Over { full, free, held, spare, lossless, sheet, ended, broken, batches: 0 };
+            receive(source, &mut over, limits, stop, progress)
+            // `over` goes here: the other thread sees that nothing more comes.
+        };
+        let settled = worker.join().map_err(|_| PipelineError::Thread("panicked".into()))?;
+        outcome.and(settled.map_err(Into::into))
+    });
+    progress.done.store(true, Relaxed);
+    outcome
+}
+
+/// The second thread: decodes batches until the receiving one has gone and the ring is empty.
+fn serve(
+    batches: &mut rtrb::Consumer<Batch>,
+    back: &mut rtrb::Producer<Batch>,
+    work: &mut Processing,
+    sheet: &Sheet,
+    ended: &AtomicBool,
+) -> Result<(), RequiredSinkFailed> {
+    loop {
+        match batches.pop() {
+            Ok(batch) => {
+                sheet.add(Ring::Taken as usize, batch.count());
+                if batch.is_empty() {
+                    sheet.add(Ring::Synch as usize, 1);
+                }
+                work.decode(&batch)?;
+                drop(back.push(batch));
+                if work.reader.ended() {
+                    ended.store(true, Relaxed);
+                }
+            }
+            Err(_) if batches.is_abandoned() && batches.is_empty() => return Ok(()),
+            Err(_) => {
+                sheet.add(Ring::Idle as usize, 1);
+                let now = Instant::now();
+                if now - work.handed >= HAND_OVER_EVERY {
+                    work.hand_over(now)?;
+                }
+                thread::sleep(RING_NAP);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "pipeline_tests.rs"]
+mod tests;

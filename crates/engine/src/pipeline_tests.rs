@@ -1,0 +1,189 @@
+//! One thread and two give the same events; limits end a run; a broken source keeps what came before.
+
+use super::*;
+use fullcount_core::batch::{Edge, Origin};
+use fullcount_core::ledger::Ledger;
+use fullcount_core::products::Products;
+use fullcount_core::time::PulseTime;
+use fullcount_detect::detector::PassThrough;
+use fullcount_out::sink::{Report, Sink, SinkError};
+use std::sync::{Arc, Mutex};
+
+/// Gives `left` datagrams of 4 bytes holding 0, 1, 2, …; then ends, idles or fails.
+struct Counting {
+    next: u32,
+    left: u32,
+    then: Then,
+    lossless: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Then {
+    End,
+    Idle,
+    Fail,
+}
+
+impl Source for Counting {
+    fn recv(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError> {
+        batch.clear();
+        if self.left == 0 {
+            let (endpoint, what) = ("test:".to_owned(), "reading".to_owned());
+            let cause = "told to fail".to_owned();
+            return match self.then {
+                Then::End => Ok(Received::End),
+                Then::Fail => Err(SourceError { endpoint, what, cause }),
+                Then::Idle => {
+                    thread::sleep(wait);
+                    Ok(Received::Idle)
+                }
+            };
+        }
+        for _ in 0..self.left.min(7) {
+            batch.append(&self.next.to_le_bytes(), Origin::NONE, 0, Edge::Datagram);
+            self.next += 1;
+            self.left -= 1;
+        }
+        Ok(Received::Data)
+    }
+    fn batch(&self) -> Batch {
+        Batch::with_slots(0, 0)
+    }
+    fn lossless(&self) -> bool {
+        self.lossless
+    }
+    fn sheet(&self) -> Arc<Sheet> {
+        Sheet::new(vec![])
+    }
+    fn describe(&self) -> Vec<String> {
+        vec![]
+    }
+}
+
+/// One event per datagram, pixel = its number + 1.
+struct Numbers {
+    seen: u64,
+    end_at: u64,
+}
+
+impl Reader for Numbers {
+    fn read(&mut self, batch: &Batch, products: &mut Products) {
+        for chunk in batch.trains().flat_map(|t| t.chunks()) {
+            products.events.open_pulse(PulseTime(0));
+            let n = u32::from_le_bytes(chunk.try_into().unwrap());
+            products.events.push(n, n + 1);
+            self.seen += 1;
+        }
+    }
+    fn finish(&mut self, products: &mut Products) {
+        // Something that was pending is still handed over.
+        products.events.open_pulse(PulseTime(0));
+        products.events.push(0, u32::MAX >> 1);
+    }
+    fn sheet(&self) -> Arc<Sheet> {
+        Sheet::new(vec![])
+    }
+    fn ended(&self) -> bool {
+        self.seen >= self.end_at
+    }
+}
+
+#[derive(Clone, Default)]
+struct Collect(Arc<Mutex<Vec<u32>>>);
+
+impl Sink for Collect {
+    fn name(&self) -> &'static str {
+        "collect"
+    }
+    fn required(&self) -> bool {
+        true
+    }
+    fn push(&mut self, products: &Arc<Products>) -> Result<(), SinkError> {
+        self.0.lock().unwrap().extend(&products.events.pixel);
+        Ok(())
+    }
+    fn tick(&mut self, _: Duration) -> Result<(), SinkError> {
+        Ok(())
+    }
+    fn finish(&mut self) -> Result<Report, SinkError> {
+        Ok(Report::default())
+    }
+    fn sheet(&self) -> Arc<Sheet> {
+        Sheet::new(vec![])
+    }
+}
+
+struct Outcome {
+    pixels: Vec<u32>,
+    result: Result<(), PipelineError>,
+    entries: fullcount_core::ledger::Entries,
+}
+
+fn run(threads: u32, mut source: Counting, limits: Limits, end_at: u64) -> Outcome {
+    let (ledger, collect) = (Ledger::default(), Collect::default());
+    let fanout = Fanout::start(vec![Box::new(collect.clone())], 64, &ledger).unwrap();
+    let (a, b) = (Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue()));
+    ledger.register(a.clone());
+    ledger.register(b.clone());
+    let reader = Box::new(Numbers { seen: 0, end_at });
+    let mut work = Processing::new(reader, Box::new(PassThrough), fanout, source.lossless);
+    let (stop, progress) = (Stop::default(), Progress::default());
+    let result = match threads {
+        1 => run_one_thread(&mut source, &mut work, &limits, &stop, &progress),
+        _ => {
+            let sheets = (&*a, &*b);
+            run_two_threads(&mut source, &mut work, &limits, &stop, &progress, sheets, || {})
+        }
+    };
+    assert!(progress.done.load(Relaxed));
+    work.fanout.finish();
+    let pixels = collect.0.lock().unwrap().clone();
+    Outcome { pixels, result, entries: ledger.read() }
+}
+
+fn source(left: u32, then: Then) -> Counting {
+    Counting { next: 0, left, then, lossless: true }
+}
+
+#[test]
+fn one_thread_and_two_give_the_same_events_and_balance() {
+    let mut expected: Vec<u32> = (1..=10_000).collect();
+    expected.push(u32::MAX >> 1);
+    for threads in [1, 2] {
+        let got = run(threads, source(10_000, Then::End), Limits::default(), u64::MAX);
+        assert!(got.result.is_ok());
+        assert_eq!(got.pixels, expected, "{threads} threads");
+        assert_eq!((got.entries.balance(), got.entries.anything_lost()), (0, false));
+    }
+}
+
+#[test]
+fn a_source_that_fails_keeps_what_came_before() {
+    for threads in [1, 2] {
+        let got = run(threads, source(100, Then::Fail), Limits::default(), u64::MAX);
+        assert!(got.result.unwrap_err().to_string().contains("told to fail"));
+        assert_eq!(got.pixels.len(), 101, "{threads} threads");
+    }
+}
+
+#[test]
+fn the_streams_own_end_mark_ends_the_run() {
+    for threads in [1, 2] {
+        let got = run(threads, source(100, Then::Idle), Limits::default(), 100);
+        assert!(got.result.is_ok());
+        assert_eq!(got.pixels.len(), 101, "{threads} threads");
+    }
+}
+
+#[test]
+fn packets_and_idle_limits_end_the_run() {
+    for threads in [1, 2] {
+        let limits = Limits { packets: Some(20), ..Limits::default() };
+        let got = run(threads, source(1_000_000, Then::Idle), limits, u64::MAX);
+        // Whole batches are taken: at least 20, at most one batch of 7 more; plus the pending one.
+        assert!((21..=28).contains(&got.pixels.len()), "{}", got.pixels.len());
+        let limits = Limits { idle: Some(Duration::from_millis(30)), ..Limits::default() };
+        let got = run(threads, source(50, Then::Idle), limits, u64::MAX);
+        assert_eq!(got.pixels.len(), 51, "{threads} threads");
+    }
+}

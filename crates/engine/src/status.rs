@@ -1,0 +1,125 @@
+//! The run as those see it who watch: the status line and the page.
+//!
+//! Nothing here is called by the hot path; everything is read from counters that it writes anyway.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use fullcount_core::ledger::{Entries, Ledger};
+
+use crate::account::Account;
+use crate::fanout::LaneView;
+use crate::pipeline::Progress;
+
+/// One moment of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Status {
+    /// Since the start.
+    pub elapsed: Duration,
+    /// Packets received.
+    pub packets: u64,
+    /// Payload bytes received.
+    pub bytes: u64,
+    /// Events made.
+    pub events: u64,
+    /// Packets lost, all places.
+    pub lost: u64,
+    /// Outputs.
+    pub queues: Vec<QueueStatus>,
+}
+
+/// One output's queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueStatus {
+    /// Name of the output.
+    pub name: String,
+    /// Events offered.
+    pub offered: u64,
+    /// Events not given because it was full.
+    pub dropped: u64,
+    /// Events waiting.
+    pub queued: u64,
+}
+
+/// Shared by everybody who watches.
+#[derive(Debug)]
+pub struct Watch {
+    /// All counters.
+    pub ledger: Arc<Ledger>,
+    /// Outputs' queues.
+    pub lanes: Vec<LaneView>,
+    /// Times of first and last data.
+    pub progress: Arc<Progress>,
+    /// Start of the run.
+    pub started: Instant,
+    /// The same, ms since 1970.
+    pub started_unix_ms: u64,
+    /// Title of the page.
+    pub title: String,
+    /// Where data come from.
+    pub source: Vec<String>,
+    /// What they are.
+    pub detector: String,
+    /// Where events go.
+    pub outputs: Vec<String>,
+}
+
+impl Watch {
+    /// This moment.
+    pub fn status(&self) -> Status {
+        let entries = self.ledger.read();
+        let get = |name| entries.get(name).unwrap_or(0);
+        let queue = |l: &LaneView| QueueStatus {
+            name: l.name().to_owned(),
+            offered: l.offered(),
+            dropped: l.dropped(),
+            queued: l.queued(),
+        };
+        Status {
+            elapsed: self.started.elapsed(),
+            packets: get("receive.packets"),
+            bytes: get("receive.bytes"),
+            events: get("events.count"),
+            lost: Account::of(&entries, None).lost_total(),
+            queues: self.lanes.iter().map(queue).collect(),
+        }
+    }
+
+    /// All counters.
+    pub fn entries(&self) -> Entries {
+        self.ledger.read()
+    }
+
+    /// True until the pipeline has ended.
+    pub fn running(&self) -> bool {
+        !self.progress.done.load(Relaxed)
+    }
+}
+
+#[cfg(feature = "web")]
+impl fullcount_out::live::StatusSource for Watch {
+    fn entries(&self) -> Entries {
+        self.ledger.read()
+    }
+
+    fn facts(&self) -> fullcount_out::live::Facts {
+        let sink = |l: &LaneView| fullcount_out::live::SinkFacts {
+            name: l.name().to_owned(),
+            required: l.required(),
+            queued: l.batches() as u64,
+            capacity: l.capacity() as u64,
+            dropped_events: l.dropped(),
+            events: l.offered() - l.dropped().min(l.offered()),
+        };
+        fullcount_out::live::Facts {
+            title: self.title.clone(),
+            source: self.source.clone(),
+            detector: self.detector.clone(),
+            outputs: self.outputs.clone(),
+            started: self.started_unix_ms,
+            sinks: self.lanes.iter().map(sink).collect(),
+            running: self.running(),
+        }
+    }
+}

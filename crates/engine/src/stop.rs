@@ -1,0 +1,35 @@
+//! Ctrl-C and SIGTERM: ask for a clean end once, take the process down at the second time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Shared wish to stop; cheap to test on the hot path.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// A wish that SIGINT and SIGTERM also express; the second signal ends the process with code 1.
+    ///
+    /// # Errors
+    /// If the handlers cannot be installed.
+    pub fn on_signals() -> std::io::Result<Stop> {
+        let stop = Stop::default();
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            // Order matters: the shutdown tests the flag before the second handler sets it.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, stop.0.clone())?;
+            signal_hook::flag::register(signal, stop.0.clone())?;
+        }
+        Ok(stop)
+    }
+
+    /// Asks for the end.
+    pub fn request(&self) {
+        self.0.store(true, Relaxed);
+    }
+
+    /// True once the end was asked for.
+    #[inline]
+    pub fn requested(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}

@@ -1,0 +1,287 @@
+//! The one JSON object that ends every verb, and the ledger as people read it.
+//!
+//! Keys are stable (`fullcount/summary/1`); absent means "does not apply".
+//! Source: `docs/architecture.md`, contract "Summary".
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use fullcount_core::ledger::{Entries, Place, Role};
+use serde_json::{Map, Value, json};
+
+use crate::account::Account;
+use crate::fanout::LaneEnd;
+
+/// CPU seconds spent by the whole process.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Cpu {
+    /// In the program.
+    pub user: f64,
+    /// In the kernel for the program.
+    pub system: f64,
+    /// In soft interrupts of the whole machine, where the host tells.
+    pub softirq: Option<f64>,
+}
+
+/// Everything known at the end of a run.
+#[derive(Debug)]
+pub struct Summary {
+    /// Verb.
+    pub verb: &'static str,
+    /// First to last data.
+    pub active: Duration,
+    /// All counters.
+    pub entries: Entries,
+    /// Packets by what became of them.
+    pub account: Account,
+    /// CPU time.
+    pub cpu: Cpu,
+    /// Sinks: name, place, events, bytes or the failure.
+    pub outputs: Vec<Output>,
+    /// Bytes on the wire, if the payload sizes allow to tell: payload bits × overhead.
+    pub wire_bits: Option<u64>,
+    /// Bytes that the sender sent.
+    pub sent_bytes: Option<u64>,
+}
+
+/// What became of one sink.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// Name.
+    pub name: &'static str,
+    /// True if its loss is a loss of the run.
+    pub required: bool,
+    /// Path or address.
+    pub place: String,
+    /// Events written.
+    pub events: u64,
+    /// Bytes written, 0 if it does not apply.
+    pub bytes: u64,
+    /// Why it failed.
+    pub failure: Option<String>,
+}
+
+impl From<LaneEnd> for Output {
+    fn from(end: LaneEnd) -> Output {
+        let (report, failure) = match end.outcome {
+            Ok(report) => (report, None),
+            Err(e) => (Default::default(), Some(e.to_string())),
+        };
+        Output {
+            name: end.name,
+            required: end.required,
+            place: report.place,
+            events: report.events,
+            bytes: report.bytes,
+            failure,
+        }
+    }
+}
+
+impl Summary {
+    fn counter(&self, name: &str) -> u64 {
+        self.entries.get(name).unwrap_or(0)
+    }
+
+    /// Events made.
+    pub fn events(&self) -> u64 {
+        self.counter("events.count")
+    }
+
+    /// Payload Gb/s, packets in millions/s and events/s over the active time.
+    pub fn rates(&self) -> (f64, f64, f64) {
+        let seconds = self.active.as_secs_f64();
+        if seconds <= 0.0 {
+            return (0.0, 0.0, 0.0);
+        }
+        let bits = self.counter("receive.bytes") as f64 * 8.0;
+        let packets = self.account.received as f64;
+        (bits / seconds / 1e9, packets / seconds / 1e6, self.events() as f64 / seconds)
+    }
+
+    /// True if a packet, or an event of a required sink, was lost, or the balance is not 0.
+    pub fn lost(&self) -> bool {
+        let dropped = |e: &fullcount_core::ledger::Entry| {
+            matches!(e.info.role, Role::Dropped(_)) && e.value > 0
+        };
+        self.account.lost_total() > 0
+            || self.account.balance > 0
+            || self.entries.iter().any(dropped)
+    }
+
+    /// Exit code: 0 balanced and nothing lost, 1 a required output failed, 3 something was lost.
+    pub fn exit_code(&self) -> u8 {
+        if self.outputs.iter().any(|o| o.required && o.failure.is_some()) {
+            return 1;
+        }
+        if self.lost() { 3 } else { 0 }
+    }
+
+    /// The object.
+    pub fn to_json(&self) -> Value {
+        let a = &self.account;
+        let mut packets = Map::new();
+        if let Some(sent) = a.sent {
+            packets.insert("sent".into(), json!(sent));
+        }
+        packets.insert("received".into(), json!(a.received));
+        packets.insert("accepted".into(), json!(a.accepted));
+        packets.insert("rejected".into(), a.rejected.iter().cloned().collect::<Value>());
+        packets.insert("truncated".into(), json!(a.truncated));
+        packets.insert("queued".into(), json!(a.queued));
+        let lost: Map<String, Value> =
+            Place::ALL.iter().zip(a.lost).map(|(p, n)| (p.name().into(), json!(n))).collect();
+        packets.insert("lost".into(), lost.into());
+        for (name, n) in [
+            ("duplicate", a.duplicate),
+            ("reordered", a.reordered),
+            ("late", a.late),
+            ("restarts", a.restarts),
+        ] {
+            packets.insert(name.into(), json!(n));
+        }
+        let mut bytes = Map::new();
+        if let Some(sent) = self.sent_bytes {
+            bytes.insert("sent".into(), json!(sent));
+        }
+        bytes.insert("received".into(), json!(self.counter("receive.bytes")));
+        let (gbps, mpps, events_per_s) = self.rates();
+        let mut rates = Map::new();
+        rates.insert("gbps".into(), json!(gbps));
+        if let Some(bits) = self.wire_bits {
+            let seconds = self.active.as_secs_f64().max(1e-9);
+            rates.insert("wire_gbps".into(), json!(bits as f64 / seconds / 1e9));
+        }
+        rates.insert("mpps".into(), json!(mpps));
+        rates.insert("events_per_s".into(), json!(events_per_s));
+        let mut cpu = Map::new();
+        cpu.insert("user".into(), json!(self.cpu.user));
+        cpu.insert("system".into(), json!(self.cpu.system));
+        if let Some(s) = self.cpu.softirq {
+            cpu.insert("softirq".into(), json!(s));
+        }
+        let counters: Map<String, Value> =
+            self.entries.iter().map(|e| (e.info.name.to_string(), json!(e.value))).collect();
+        let mut outputs = Map::new();
+        let mut events_lost = Map::new();
+        for o in &self.outputs {
+            let mut out = Map::new();
+            out.insert("path".into(), json!(o.place));
+            out.insert("events".into(), json!(o.events));
+            if o.bytes > 0 {
+                out.insert("bytes".into(), json!(o.bytes));
+            }
+            if let Some(why) = &o.failure {
+                out.insert("failure".into(), json!(why));
+            }
+            outputs.insert(o.name.into(), out.into());
+            if o.required {
+                let dropped = self.counter(&format!("queue.{}.dropped", o.name));
+                events_lost.insert(o.name.into(), json!(dropped));
+            }
+        }
+        json!({
+            "schema": "fullcount/summary/1",
+            "verb": self.verb,
+            "seconds": self.active.as_secs_f64(),
+            "packets": packets,
+            "bytes": bytes,
+            "readouts": self.counter("readouts.count"),
+            "hits": self.counter("hits.count"),
+            "events": self.events(),
+            "events_lost": events_lost,
+            "rates": rates,
+            "per": a.per(),
+            "cpu": cpu,
+            "counters": counters,
+            "outputs": outputs,
+            "balance": a.balance,
+        })
+    }
+
+    /// The ledger as text: hops, losses by place, and every line that asks for something.
+    pub fn to_text(&self) -> String {
+        let mut t = String::new();
+        let a = &self.account;
+        let (gbps, mpps, events_per_s) = self.rates();
+        let _ = writeln!(t, "ledger");
+        let _ = writeln!(
+            t,
+            "  {:.3} s of data: {gbps:.3} Gbit/s payload, {mpps:.3} Mpackets/s, {} events/s",
+            self.active.as_secs_f64(),
+            grouped(events_per_s as u64)
+        );
+        if let Some(sent) = a.sent {
+            let _ = writeln!(t, "  {:<28}{:>18} packets", "sent", grouped(sent));
+        }
+        for h in self.entries.hops() {
+            let _ = writeln!(
+                t,
+                "  {:<16}in {:>16} = accepted {} + rejected {} + dropped {} + queued {} {}",
+                h.hop,
+                grouped(h.arrived),
+                grouped(h.accepted),
+                grouped(h.rejected),
+                grouped(h.dropped),
+                grouped(h.queued),
+                h.unit.name(),
+            );
+        }
+        let _ = writeln!(t, "  {:<28}{:>18} packets", "lost", grouped(a.lost_total()));
+        for (place, n) in Place::ALL.iter().zip(a.lost).filter(|(_, n)| *n > 0) {
+            let _ = writeln!(t, "    at {:<23}{:>18} packets", place.name(), grouped(n));
+        }
+        for (what, n) in
+            [("duplicate", a.duplicate), ("reordered", a.reordered), ("late", a.late)]
+        {
+            if n > 0 {
+                let _ = writeln!(t, "  {what:<28}{:>18} packets", grouped(n));
+            }
+        }
+        for e in self.entries.iter().filter(|e| e.value > 0 && !e.info.todo.is_empty()) {
+            let (name, n) = (&e.info.name, grouped(e.value));
+            let _ = writeln!(t, "  ! {name} {n} {}: {}", e.info.unit.name(), e.info.meaning);
+            let _ = writeln!(t, "      what to do: {}", e.info.todo);
+        }
+        for o in &self.outputs {
+            match &o.failure {
+                None if o.place.is_empty() => {
+                    let _ = writeln!(t, "  {}: {} events", o.name, grouped(o.events));
+                }
+                None => {
+                    let (n, b) = (grouped(o.events), grouped(o.bytes));
+                    let _ = writeln!(t, "  {}: {n} events, {b} bytes in {}", o.name, o.place);
+                }
+                Some(why) => {
+                    let _ = writeln!(t, "  {} failed: {why}", o.name);
+                }
+            }
+        }
+        let _ = writeln!(t, "  {:<28}{:>18}", "balance", grouped(a.balance));
+        t
+    }
+}
+
+/// `12,345,678`.
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_numbers_are_grouped() {
+        let shown: Vec<String> = [0, 999, 1000, 1234567].into_iter().map(grouped).collect();
+        assert_eq!(shown, ["0", "999", "1,000", "1,234,567"]);
+    }
+}

@@ -1,0 +1,181 @@
+//! `fullcount demo`: the whole chain on one machine with nothing else installed.
+//!
+//! Simulator, service and page in one process tree; ends with the four numbers that must be equal in
+//! pairs: packets sent = delivered, events made = events in the file.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use fullcount_engine::config::Config;
+use fullcount_engine::run::{Plan, Running};
+use fullcount_engine::stop::Stop;
+use fullcount_engine::summary::grouped;
+use fullcount_lab::send::{Job, SendProgress, Sent};
+use fullcount_lab::traffic::panel::Panel;
+use serde_json::json;
+
+use crate::exit::Failure;
+use crate::flags::Overlay;
+use crate::send::SendFlags;
+use crate::status_line::StatusLine;
+
+/// The whole chain on this machine: simulated detector → UDP → events → live page + NeXus file + ledger.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Flags {
+    /// Length of the demonstration
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    duration: String,
+    /// Events (1Mev/s), payload bits (10Gbps) or packets (94kpps) per second
+    #[arg(long, value_name = "RATE", default_value = "1Mev/s")]
+    rate: String,
+    /// Folder for the NeXus file, the geometry and the configuration
+    #[arg(long, value_name = "DIR", default_value = "fullcount-demo")]
+    dir: PathBuf,
+    /// Address of the live page and /metrics, or off
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    web: String,
+    /// Write no file; needed for rates that a disk cannot follow
+    #[arg(long)]
+    no_file: bool,
+    /// 1: one thread receives and decodes; 2: one each
+    #[arg(long, value_name = "1|2", default_value_t = 1)]
+    threads: u32,
+    /// Makes the simulated data reproducible
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// End with one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fullcount demo
+  fullcount demo --duration 10s --rate 20Mev/s
+  fullcount demo --rate 5Gbps --no-file --web 127.0.0.1:9090";
+
+/// Time without any packet after which the sender's last packets must have arrived.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// Runs the demonstration.
+pub fn demo(flags: Flags) -> Result<u8, Failure> {
+    let panel = Panel::demo();
+    let send = SendFlags::for_demo(&flags.rate, &flags.duration, flags.seed);
+    // Checks rate and duration before anything is opened; the true port is known later.
+    send.job("udp://127.0.0.1:9")?;
+    let config = prepare(&flags, &panel)?;
+    let plan = Plan::new("demo", &config)?;
+    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    // Ctrl-C stops the sender; the service then stops by itself once everything has arrived.
+    let service_stop = Stop::default();
+    let running = Running::start(plan, service_stop).map_err(anyhow::Error::from)?;
+    for fact in running.facts() {
+        eprintln!("{fact}");
+    }
+    let to = running.local_address().context("the service has no UDP address")?;
+    let job: Job = send.job(&format!("udp://{to}"))?;
+    let progress = Arc::new(SendProgress::default());
+    let (watched, ending) = (progress.clone(), stop.clone());
+    let sender = std::thread::Builder::new()
+        .name("simulator".into())
+        .spawn(move || job.run(&|| ending.requested(), &watched))
+        .context("starting the simulator")?;
+    let mut line = StatusLine::new();
+    while !sender.is_finished() && !running.wait(line.period()) {
+        line.show(&running.status());
+    }
+    let sent: Sent = sender
+        .join()
+        .map_err(|_| anyhow::anyhow!("the simulator panicked"))?
+        .map_err(anyhow::Error::from)?;
+    settle(&running, sent.packets);
+    running.stop();
+    line.clear();
+    let (summary, outcome) = running.finish(Some((sent.packets, sent.bytes)));
+    if let Err(e) = &outcome {
+        eprintln!("fullcount: {e}");
+    }
+    let file = summary.outputs.iter().find(|o| o.name == "nexus");
+    let text = summary.to_text();
+    let equal = |a: u64, b: u64| if a == b { "=" } else { "≠" };
+    let delivered = summary.account.accepted;
+    let mut four = format!(
+        "  packets sent   {:>16}  {}  delivered       {:>16}\n",
+        grouped(sent.packets),
+        equal(sent.packets, delivered),
+        grouped(delivered)
+    );
+    let events_in_file = file.map(|f| f.events);
+    let shown = events_in_file.unwrap_or_else(|| summary.events());
+    let place = if file.is_some() { "events in file " } else { "events received" };
+    four += &format!(
+        "  events made    {:>16}  {}  {place} {:>16}\n",
+        grouped(sent.events),
+        equal(sent.events, shown),
+        grouped(shown)
+    );
+    let complete = sent.packets == delivered && sent.events == shown;
+    if flags.json {
+        eprint!("{text}{four}");
+        let mut object = summary.to_json();
+        object["demo"] = json!({
+            "packets_sent": sent.packets, "packets_delivered": delivered,
+            "events_made": sent.events, "events_in_file": events_in_file,
+        });
+        println!("{object}");
+    } else {
+        print!("{text}\n{four}");
+        if let Some(file) = file.filter(|f| f.failure.is_none()) {
+            println!("\n  file  {}  (open it with h5py, scippnexus or Mantid)", file.place);
+        }
+    }
+    let code = if outcome.is_err() { 1 } else { summary.exit_code() };
+    Ok(if code == 0 && !complete { 3 } else { code })
+}
+
+/// Waits until everything sent has been received, or nothing has come for [`SETTLE`].
+fn settle(running: &Running, sent: u64) {
+    let (mut seen, mut since) = (running.status().packets, Instant::now());
+    while running.status().packets < sent && since.elapsed() < SETTLE {
+        if running.wait(Duration::from_millis(10)) {
+            return;
+        }
+        let now = running.status().packets;
+        if now != seen {
+            (seen, since) = (now, Instant::now());
+        }
+    }
+}
+
+/// Writes geometry and configuration into the folder, so that the service can be run again by hand.
+fn prepare(flags: &Flags, panel: &Panel) -> Result<Config, Failure> {
+    let dir = &flags.dir;
+    let path = |name: &str| dir.join(name).display().to_string();
+    let make = |what: &str, r: std::io::Result<()>| {
+        r.with_context(|| format!("--dir {}: cannot write {what}", dir.display()))
+    };
+    let mut o = Overlay::default();
+    o.put("source.url", Some("udp://127.0.0.1:0"))
+        .put("detector.kind", Some("sonde"))
+        .put("detector.geometry", Some(path("geometry.toml")))
+        .put("time.pulse", Some("grid(14Hz)"))
+        .put("time.tick", Some("1ns"))
+        .put("web.listen", Some(flags.web.clone()))
+        .put("engine.threads", Some(i64::from(flags.threads)));
+    if !flags.no_file {
+        o.put("output.nexus.path", Some(path("demo.nxs")))
+            .put("output.nexus.overwrite", Some(true))
+            .put("output.nexus.title", Some("Fullcount demonstration: small-angle scattering"));
+    }
+    let config = o.read(None)?;
+    // The checks are over; from here on files are written.
+    make("the folder", std::fs::create_dir_all(dir))?;
+    make("geometry.toml", std::fs::write(path("geometry.toml"), panel.geometry_toml(Ipv4Addr::LOCALHOST.into())))?;
+    make("run.toml", std::fs::write(path("run.toml"), config.to_toml()))?;
+    Ok(config)
+}

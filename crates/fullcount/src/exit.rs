@@ -1,0 +1,41 @@
+//! Failures and their exit codes.
+
+use std::process::ExitCode;
+
+use fullcount_engine::config::ConfigError;
+
+/// Why a verb did not do its work.
+#[derive(Debug)]
+pub enum Failure {
+    /// Wrong option or configuration, found before anything was opened: 2.
+    Wrong(String),
+    /// Failed at run time: 1.
+    Failed(anyhow::Error),
+}
+
+impl From<ConfigError> for Failure {
+    fn from(e: ConfigError) -> Failure {
+        Failure::Wrong(e.to_string())
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(e: anyhow::Error) -> Failure {
+        Failure::Failed(e)
+    }
+}
+
+/// Prints the failure and turns the outcome into the process's exit code.
+pub fn code(outcome: Result<u8, Failure>) -> ExitCode {
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(Failure::Wrong(sentence)) => {
+            eprintln!("fullcount: {sentence}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Failed(e)) => {
+            eprintln!("fullcount: {e:#}");
+            ExitCode::from(1)
+        }
+    }
+}

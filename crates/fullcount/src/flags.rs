@@ -1,0 +1,128 @@
+//! Flags that are key paths of the configuration, shared by the verbs that run the engine.
+//!
+//! A flag only lays its value over the file's; [`Config::read`] checks both alike.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fullcount_engine::config::{Config, ConfigError};
+use toml::Value;
+
+use crate::exit::Failure;
+
+/// Where chunks come from.
+#[derive(Debug, Default, Args)]
+pub struct SourceFlags {
+    /// Socket receive buffer [default: 64MiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Source")]
+    pub receive_buffer: Option<String>,
+    /// How datagrams are received: auto, plain (one a call), mmsg or gro [default: auto]
+    #[arg(long, value_name = "ENGINE", help_heading = "Source")]
+    pub engine: Option<String>,
+    /// CPU that the receiving thread is pinned to
+    #[arg(long, value_name = "CPU", help_heading = "Source")]
+    pub core: Option<usize>,
+    /// Poll without sleeping: lowest loss, costs a whole core
+    #[arg(long, help_heading = "Source")]
+    pub busy_poll: bool,
+    /// Receiving threads; this version has 1
+    #[arg(long, value_name = "N", help_heading = "Source")]
+    pub workers: Option<u32>,
+    /// Seeded faults put into the stream, e.g. loss=0.01,seed=7
+    #[arg(long, value_name = "SPEC", help_heading = "Source")]
+    pub fault: Option<String>,
+}
+
+/// How the work is done and when it ends.
+#[derive(Debug, Default, Args)]
+pub struct EngineFlags {
+    /// 1: one thread receives and decodes; 2: one each, joined by a ring [default: 1]
+    #[arg(long, value_name = "1|2", help_heading = "Engine")]
+    pub threads: Option<u32>,
+    /// CPU that the second thread is pinned to
+    #[arg(long, value_name = "CPU", help_heading = "Engine")]
+    pub process_core: Option<usize>,
+    /// End after this time, e.g. 60s
+    #[arg(long, value_name = "TIME", help_heading = "Engine")]
+    pub duration: Option<String>,
+    /// End when packets have come and then none for this time, e.g. 2s
+    #[arg(long, value_name = "TIME", help_heading = "Engine")]
+    pub idle_exit: Option<String>,
+    /// End after this many packets
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    pub packets: Option<u64>,
+}
+
+/// Where the page is served.
+#[derive(Debug, Default, Args)]
+pub struct WebFlags {
+    /// Address of the live page and /metrics, or off [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR", help_heading = "Outputs")]
+    pub web: Option<String>,
+}
+
+/// Key paths and values in the order of the flags.
+#[derive(Debug, Default)]
+pub struct Overlay(Vec<(String, Value)>);
+
+impl Overlay {
+    /// Adds a value if the flag was given.
+    pub fn put<T: Into<Value>>(&mut self, key: &str, value: Option<T>) -> &mut Self {
+        self.0.extend(value.map(|v| (key.to_owned(), v.into())));
+        self
+    }
+
+    /// Adds the flags of a source.
+    pub fn source(&mut self, f: &SourceFlags) -> &mut Self {
+        self.put("source.receive_buffer", f.receive_buffer.clone())
+            .put("source.engine", f.engine.clone())
+            .put("source.core", f.core.map(|n| n as i64))
+            .put("source.busy_poll", f.busy_poll.then_some(true))
+            .put("source.workers", f.workers.map(i64::from))
+            .put("source.fault", f.fault.clone())
+    }
+
+    /// Adds the flags of the engine.
+    pub fn engine(&mut self, f: &EngineFlags) -> &mut Self {
+        self.put("engine.threads", f.threads.map(i64::from))
+            .put("engine.process_core", f.process_core.map(|n| n as i64))
+            .put("engine.duration", f.duration.clone())
+            .put("engine.idle_exit", f.idle_exit.clone())
+            .put("engine.packets", f.packets.map(|n| n as i64))
+    }
+
+    /// Reads `file`, if any, with the flags laid over it.
+    pub fn read(&self, file: Option<&PathBuf>) -> Result<Config, ConfigError> {
+        let Some(path) = file else { return Config::read(None, &self.0) };
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|e| ConfigError::File {
+            key: "CONFIG",
+            path: name.clone(),
+            cause: e.to_string(),
+        })?;
+        Config::read(Some((&name, &text)), &self.0)
+    }
+}
+
+impl Overlay {
+    /// Adds `--option KEY=VALUE` flags.
+    pub fn detector_options(&mut self, options: &[String]) -> Result<(), Failure> {
+        for option in options {
+            let (key, value) = option.split_once('=').ok_or_else(|| {
+                Failure::Wrong(format!("--option {option}: expected KEY=VALUE, e.g. verify=true"))
+            })?;
+            self.detector_option(key, value);
+        }
+        Ok(())
+    }
+
+    /// Adds a key of the detector's own; `true`, `false` and whole numbers are read as such.
+    pub fn detector_option(&mut self, key: &str, value: &str) {
+        let value = match (value.parse::<bool>(), value.parse::<i64>()) {
+            (Ok(yes), _) => Value::from(yes),
+            (_, Ok(n)) => Value::from(n),
+            _ => Value::from(value),
+        };
+        self.0.push((format!("detector.{key}"), value));
+    }
+}

@@ -1,0 +1,49 @@
+//! `fullcount receive`: the bare receiver, for numbered packets.
+
+use clap::Args;
+
+use crate::exit::Failure;
+use crate::flags::{EngineFlags, Overlay, SourceFlags, WebFlags};
+
+/// The bare receiver of `send --source sequence`: rate, loss, duplicates, reordering, CPU.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Flags {
+    /// Endpoint, e.g. udp://0.0.0.0:9000
+    url: String,
+    #[command(flatten)]
+    source: SourceFlags,
+    #[command(flatten)]
+    engine: EngineFlags,
+    /// Compare every payload byte with the sender's pattern (costs CPU)
+    #[arg(long)]
+    verify: bool,
+    #[command(flatten)]
+    web: WebFlags,
+    /// End with one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Ends by itself when the sender's end mark has come.
+
+Examples:
+  fullcount receive udp://0.0.0.0:9000
+  fullcount receive udp://127.0.0.1:9000 --core 1 --receive-buffer 64MiB --json
+  fullcount receive 'udp://239.1.2.3:9000?interface=10.0.0.1' --duration 10s";
+
+/// Receives until the end mark, a limit or Ctrl-C.
+pub fn receive(flags: Flags) -> Result<u8, Failure> {
+    let mut o = Overlay::default();
+    o.put("source.url", Some(flags.url.clone()))
+        .source(&flags.source)
+        .engine(&flags.engine)
+        .put("detector.kind", Some("sequence"))
+        .put("web.listen", Some(flags.web.web.clone().unwrap_or_else(|| "off".to_owned())))
+        .put("output.sink", Some("null"));
+    if flags.verify {
+        o.detector_option("verify", "true");
+    }
+    crate::run::serve("receive", &o.read(None)?, flags.json)
+}

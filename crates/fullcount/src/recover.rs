@@ -1,0 +1,64 @@
+//! `fullcount recover`: makes NeXus files left by a killed process readable by every reader.
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use clap::Args;
+use fullcount_engine::summary::grouped;
+use fullcount_out::nexus::recover as recover_file;
+
+use crate::exit::Failure;
+
+/// Makes NeXus files left by a killed process readable by every reader.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Flags {
+    /// Files written by fullcount
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// One JSON object with the outcome of each file
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Everything up to the last flush is kept; what was still on its way is cut off. Files that are
+already complete are left as they are. The next `fullcount run` to the same path does this by itself.
+
+Examples:
+  fullcount recover run42.nxs
+  fullcount recover --json *.nxs";
+
+/// Recovers each file; a file that cannot be recovered does not stop the others.
+pub fn recover(flags: Flags) -> Result<u8, Failure> {
+    let mut failed = 0;
+    let mut all = serde_json::Map::new();
+    for path in &flags.files {
+        let shown = path.display().to_string();
+        match recover_file(path) {
+            Ok(r) => {
+                let (events, pulses) = (r.events, r.pulses);
+                eprintln!(
+                    "{shown}: {} events in {} pulses readable",
+                    grouped(events),
+                    grouped(pulses)
+                );
+                all.insert(shown, serde_json::json!({"events": events, "pulses": pulses}));
+            }
+            Err(e) => {
+                failed += 1;
+                eprintln!("fullcount: {e}");
+                all.insert(shown, serde_json::json!({"failure": e.to_string()}));
+            }
+        }
+    }
+    if flags.json {
+        let schema = "fullcount/summary/1";
+        println!("{}", serde_json::json!({"schema": schema, "verb": "recover", "files": all}));
+    }
+    if failed > 0 {
+        let n = flags.files.len();
+        return Err(Failure::Failed(anyhow!("{failed} of {n} files could not be recovered")));
+    }
+    Ok(0)
+}

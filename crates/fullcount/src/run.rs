@@ -1,0 +1,132 @@
+//! `fullcount run`: the service.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use fullcount_engine::config::Config;
+use fullcount_engine::run::{Plan, Running};
+use fullcount_engine::stop::Stop;
+
+use crate::exit::Failure;
+use crate::flags::{EngineFlags, Overlay, SourceFlags, WebFlags};
+use crate::status_line::StatusLine;
+
+/// The service: source → detector → outputs, with live page, metrics and ledger.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Flags {
+    /// Configuration file; every key has a flag, flags win
+    config: Option<PathBuf>,
+    /// Endpoint, e.g. udp://0.0.0.0:9000 or pcap:run42.pcapng?flat-out [default: udp://127.0.0.1:9000]
+    #[arg(long, value_name = "URL", help_heading = "Source")]
+    source: Option<String>,
+    #[command(flatten)]
+    source_flags: SourceFlags,
+    /// Detector: sonde or sequence [default: sonde]
+    #[arg(long, value_name = "KIND", help_heading = "Detector")]
+    detector: Option<String>,
+    /// Geometry file of the detector
+    #[arg(long, value_name = "FILE", help_heading = "Detector")]
+    geometry: Option<PathBuf>,
+    /// Further key of [detector], e.g. sequence_state=one; may be repeated
+    #[arg(long = "option", value_name = "KEY=VALUE", help_heading = "Detector")]
+    options: Vec<String>,
+    /// Pulses: none, grid(14Hz), grid(71428571ns, 5ms) [default: none]
+    #[arg(long, value_name = "PULSE", help_heading = "Detector")]
+    pulse: Option<String>,
+    /// Time of tick 0: 2026-01-31T12:00:00Z, or ns since 1970 [default: 1970]
+    #[arg(long, value_name = "TIME", help_heading = "Detector")]
+    epoch: Option<String>,
+    /// Tick length for formats that do not state one, e.g. 1ns or 125/2ns
+    #[arg(long, value_name = "LENGTH", help_heading = "Detector")]
+    tick: Option<String>,
+    /// Write events to this NeXus file
+    #[arg(long, value_name = "FILE", help_heading = "Outputs")]
+    nexus: Option<PathBuf>,
+    /// Replace the NeXus file if it exists
+    #[arg(long, help_heading = "Outputs")]
+    overwrite: bool,
+    /// Compression of the NeXus file: none, gzip or gzip:1 to gzip:9 [default: none]
+    #[arg(long, value_name = "HOW", help_heading = "Outputs")]
+    compression: Option<String>,
+    /// null: count events and drop them
+    #[arg(long, value_name = "null", help_heading = "Outputs")]
+    sink: Option<String>,
+    #[command(flatten)]
+    web: WebFlags,
+    #[command(flatten)]
+    engine: EngineFlags,
+    /// Print the resulting configuration and exit
+    #[arg(long)]
+    print_config: bool,
+    /// End with one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fullcount run --source udp://0.0.0.0:9000 --detector sonde --nexus run42.nxs
+  fullcount run --source pcap:run42.pcapng?flat-out --detector sonde --sink null --web off --json
+  fullcount run sonde.toml --pulse 'grid(14Hz)' --threads 2 --core 2 --process-core 3
+
+Exit codes: 0 nothing lost; 1 failed; 2 wrong option or configuration; 3 something was lost.";
+
+impl Flags {
+    fn overlay(&self) -> Result<Overlay, Failure> {
+        let path = |p: &PathBuf| p.display().to_string();
+        let mut o = Overlay::default();
+        o.put("source.url", self.source.clone())
+            .source(&self.source_flags)
+            .put("detector.kind", self.detector.clone())
+            .put("detector.geometry", self.geometry.as_ref().map(path))
+            .put("time.pulse", self.pulse.clone())
+            .put("time.epoch", self.epoch.clone())
+            .put("time.tick", self.tick.clone())
+            .put("output.nexus.path", self.nexus.as_ref().map(path))
+            .put("output.nexus.overwrite", self.overwrite.then_some(true))
+            .put("output.nexus.compression", self.compression.clone())
+            .put("output.sink", self.sink.clone())
+            .put("web.listen", self.web.web.clone())
+            .engine(&self.engine);
+        o.detector_options(&self.options)?;
+        Ok(o)
+    }
+}
+
+/// Runs until the source ends, a limit is reached or Ctrl-C.
+pub fn run(flags: Flags) -> Result<u8, Failure> {
+    let config = flags.overlay()?.read(flags.config.as_ref())?;
+    if flags.print_config {
+        print!("{}", config.to_toml());
+        return Ok(0);
+    }
+    serve("run", &config, flags.json)
+}
+
+/// Starts the engine on `config`, shows its progress, ends with the ledger.
+pub fn serve(verb: &'static str, config: &Config, json: bool) -> Result<u8, Failure> {
+    let plan = Plan::new(verb, config)?;
+    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    let running = Running::start(plan, stop).map_err(anyhow::Error::from)?;
+    for fact in running.facts() {
+        eprintln!("{fact}");
+    }
+    let mut line = StatusLine::new();
+    while !running.wait(line.period()) {
+        line.show(&running.status());
+    }
+    line.clear();
+    let (summary, outcome) = running.finish(None);
+    if let Err(e) = &outcome {
+        eprintln!("fullcount: {e}");
+    }
+    if json {
+        eprint!("{}", summary.to_text());
+        println!("{}", summary.to_json());
+    } else {
+        print!("{}", summary.to_text());
+    }
+    Ok(if outcome.is_err() { 1 } else { summary.exit_code() })
+}

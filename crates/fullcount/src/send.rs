@@ -1,0 +1,348 @@
+//! `fullcount send`: the readout system's stand-in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use fullcount_core::link::Wire;
+use fullcount_core::sim::{Fault, Spec};
+use fullcount_engine::config::{SourceConfig, refuse};
+use fullcount_engine::open::{SourcePlan, check_core};
+use fullcount_engine::stop::Stop;
+use fullcount_engine::summary::grouped;
+use fullcount_io::endpoint::{Endpoint, UdpUrl};
+use fullcount_io::quantity::{self, Rate};
+use fullcount_lab::send::{Job, Payload, SendProgress, Sent};
+use fullcount_lab::traffic::panel::Panel;
+use fullcount_lab::traffic::sequence::{Sequence, SequenceSetup};
+use fullcount_lab::traffic::sonde::{Mode, Sonde, SondeSetup};
+use fullcount_lab::traffic::Traffic;
+use serde_json::json;
+
+use crate::exit::Failure;
+
+/// Sends numbered packets, simulated detector readouts or a capture at a set rate.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Flags {
+    /// Destination, e.g. udp://127.0.0.1:9000 or udp://239.1.2.3:9000?interface=10.0.0.1&ttl=2
+    #[arg(long, value_name = "URL")]
+    to: String,
+    #[command(flatten)]
+    what: SendFlags,
+    /// End with one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is sent and how fast.
+#[derive(Debug, Clone, Args)]
+pub struct SendFlags {
+    /// sequence (numbered packets), sonde (simulated readouts) or pcap:FILE (a capture)
+    #[arg(long, value_name = "SOURCE", default_value = "sequence")]
+    source: String,
+    /// Payload bytes of a sequence packet, 24 to 65507; several: 64,128,1472
+    #[arg(long, value_name = "BYTES", default_value = "1472")]
+    size: String,
+    /// Payload bits (10Gbps), packets (14.88Mpps) or events (1Mev/s) per second [default: flat out;
+    /// sonde 1Mev/s; a capture as recorded]
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
+    /// A rate in bits counts frames with preamble and gap instead of payload
+    #[arg(long)]
+    wire_rate: bool,
+    /// End after this time, e.g. 10s
+    #[arg(long, value_name = "TIME")]
+    duration: Option<String>,
+    /// End after this many packets, e.g. 1M
+    #[arg(long, value_name = "N")]
+    count: Option<String>,
+    /// Makes simulated data and stream number reproducible
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Faults, e.g. loss=1e-4,seed=7 or drop=100,duplicate=100,swap=100,of=1000000,seed=7
+    #[arg(long, value_name = "SPEC")]
+    fault: Option<String>,
+    /// Readouts per SoNDe packet, 1 to 255
+    #[arg(long, value_name = "N", default_value_t = 250)]
+    entries: usize,
+    /// SoNDe data mode: d6 (time), d5 or d4 (pulse height)
+    #[arg(long, value_name = "MODE", default_value = "d6")]
+    mode: String,
+    /// SoNDe modules: demo, all (400 in 100 groups of 2 x 2) or COLUMNSxROWS
+    #[arg(long, value_name = "MODULES", default_value = "demo")]
+    modules: String,
+    /// CPU to run on
+    #[arg(long, value_name = "CPU")]
+    core: Option<usize>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fullcount send --to udp://127.0.0.1:9000 --source sequence --size 64 --rate 10Gbps --duration 10s
+  fullcount send --to udp://127.0.0.1:9000 --source sonde --rate 1Mev/s --duration 60s
+  fullcount send --to udp://127.0.0.1:9000 --source 'pcap:run42.pcapng?speed=2'
+  fullcount send --to udp://10.0.0.2:9000 --source sequence --count 1M --fault loss=1e-4,seed=7";
+
+impl SendFlags {
+    /// What the demonstration sends.
+    pub fn for_demo(rate: &str, duration: &str, seed: u64) -> SendFlags {
+        SendFlags {
+            source: "sonde".into(),
+            size: "1472".into(),
+            rate: Some(rate.into()),
+            wire_rate: false,
+            duration: Some(duration.into()),
+            count: None,
+            seed,
+            fault: None,
+            entries: 250,
+            mode: "d6".into(),
+            modules: "demo".into(),
+            core: None,
+        }
+    }
+
+    /// Panel of the simulated detector.
+    pub fn panel(&self) -> Result<Panel, Failure> {
+        let wrong = || {
+            let why = "demo, all, or COLUMNSxROWS such as 4x4";
+            Failure::from(refuse("modules", &self.modules, why))
+        };
+        match self.modules.as_str() {
+            "demo" => Ok(Panel::demo()),
+            "all" => Ok(Panel::full()),
+            other => {
+                let (c, r) = other.split_once('x').ok_or_else(wrong)?;
+                let size = c.parse().ok().zip(r.parse().ok());
+                let (columns, rows) = size.ok_or_else(wrong)?;
+                Panel::new(columns, rows).map_err(|e| Failure::Wrong(e.to_string()))
+            }
+        }
+    }
+
+    /// Makes the job; nothing is opened except a capture.
+    pub fn job(&self, to: &str) -> Result<Job, Failure> {
+        let to = destination(to)?;
+        let duration = match &self.duration {
+            Some(t) => Some(quantity::duration(t).map_err(|e| refuse("duration", t, e.to_string()))?),
+            None => None,
+        };
+        let count = match &self.count {
+            Some(n) => Some(quantity::count(n).map_err(|e| refuse("count", n, e.to_string()))?),
+            None => None,
+        };
+        let fault = match &self.fault {
+            Some(text) => {
+                let wrong = |e: String| Failure::from(refuse("fault", text, e));
+                let spec: Spec = text.parse().map_err(|e| wrong(format!("{e}")))?;
+                Some(Fault::new(spec).map_err(|e| wrong(e.to_string()))?)
+            }
+            None => None,
+        };
+        check_core("core", self.core)?;
+        let rate = self.rate.as_deref().map(SendRate::read).transpose()?;
+        let ipv6 = to.resolve().is_ok_and(|a| a.is_ipv6());
+        let (payload, packets_per_s, source_ports) = match self.source.as_str() {
+            "sequence" => self.sequence(rate, ipv6)?,
+            "sonde" => self.sonde(rate, ipv6)?,
+            url if url.starts_with("pcap:") => {
+                let config = SourceConfig { url: url.to_owned(), ..SourceConfig::default() };
+                let source = SourcePlan::new(&config)?.open(None).map_err(anyhow::Error::from)?;
+                let pps = match rate {
+                    None => None,
+                    Some(SendRate::Link(Rate::Packets(pps))) => Some(pps),
+                    Some(_) => {
+                        let why = "a capture is paced by its own times, ?speed=F, ?flat-out, or a \
+                                   rate in packets such as 10kpps";
+                        let text = self.rate.as_deref().unwrap_or_default();
+                        return Err(refuse("rate", text, why).into());
+                    }
+                };
+                (Payload::Capture(source.source), pps, vec![])
+            }
+            other => {
+                return Err(refuse("source", other, "sequence, sonde or pcap:FILE").into());
+            }
+        };
+        let core = self.core;
+        Ok(Job { to, payload, packets_per_s, duration, count, fault, core, source_ports })
+    }
+
+    fn sequence(
+        &self,
+        rate: Option<SendRate>,
+        ipv6: bool,
+    ) -> Result<(Payload, Option<f64>, Vec<u16>), Failure> {
+        let size = |t: &str| quantity::size(t).map_err(|e| refuse("size", t, e.to_string()));
+        let sizes = self.size.split(',').map(size).collect::<Result<Vec<u64>, _>>()?;
+        let sizes: Vec<usize> = sizes.into_iter().map(|n| n as usize).collect();
+        let setup = SequenceSetup { sizes, seed: self.seed, count: None };
+        let traffic = Sequence::new(&setup).map_err(|e| Failure::Wrong(e.to_string()))?;
+        let mean = traffic.mean_packet();
+        let pps = match rate {
+            None => None,
+            Some(SendRate::Link(rate)) => Some(self.pps(rate, mean, ipv6)),
+            Some(SendRate::Events(_)) => {
+                let text = self.rate.as_deref().unwrap_or_default();
+                return Err(refuse("rate", text, "sequence packets hold no events").into());
+            }
+        };
+        Ok((Payload::Traffic(Box::new(traffic)), pps, vec![]))
+    }
+
+    fn sonde(
+        &self,
+        rate: Option<SendRate>,
+        ipv6: bool,
+    ) -> Result<(Payload, Option<f64>, Vec<u16>), Failure> {
+        let mode = match self.mode.as_str() {
+            "d6" => Mode::TriggerTime,
+            "d5" => Mode::SingleEvent,
+            "d4" => Mode::MultiEvent,
+            other => return Err(refuse("mode", other, "d6, d5 or d4").into()),
+        };
+        let panel = self.panel()?;
+        let wrong = |e: fullcount_lab::traffic::TrafficError| Failure::Wrong(e.to_string());
+        // The packet's shape decides how bits and packets become events.
+        let (bytes, events) = Sonde::packet(mode, self.entries).map_err(wrong)?;
+        let events_per_s = match rate.unwrap_or(SendRate::Events(1e6)) {
+            SendRate::Events(n) => n,
+            SendRate::Link(rate) => self.pps(rate, bytes as f64, ipv6) * events as f64,
+        };
+        let (entries, seed, count) = (self.entries, self.seed, None);
+        let setup = SondeSetup { panel, mode, entries, events_per_s, seed, count };
+        let traffic = Sonde::new(&setup).map_err(wrong)?;
+        let pps = events_per_s / events as f64;
+        let ports = match panel.lanes() {
+            1 => vec![],
+            n => (0..n).map(|lane| panel.source_port(lane)).collect(),
+        };
+        Ok((Payload::Traffic(Box::new(traffic)), Some(pps), ports))
+    }
+
+    fn pps(&self, rate: Rate, mean: f64, ipv6: bool) -> f64 {
+        let payload = mean.round() as usize;
+        let wire = self.wire_rate.then(|| Wire::usual(ipv6, payload));
+        rate.packets_per_second(payload, wire)
+    }
+}
+
+/// A rate on the link, or in events.
+#[derive(Debug, Clone, Copy)]
+enum SendRate {
+    Link(Rate),
+    Events(f64),
+}
+
+impl SendRate {
+    fn read(text: &str) -> Result<SendRate, Failure> {
+        let events = ["ev/s", "eps", "events/s"].iter().find_map(|e| text.strip_suffix(e));
+        if let Some(number) = events {
+            let n = quantity::number(number).map_err(|e| refuse("rate", text, e.to_string()))?;
+            if !(1.0..=1e11).contains(&n) {
+                return Err(refuse("rate", text, "1ev/s to 100Gev/s").into());
+            }
+            return Ok(SendRate::Events(n));
+        }
+        let rate = text.parse().map_err(|e| refuse("rate", text, format!("{e}; or 1Mev/s")))?;
+        Ok(SendRate::Link(rate))
+    }
+}
+
+fn destination(to: &str) -> Result<UdpUrl, Failure> {
+    match to.parse::<Endpoint>() {
+        Ok(Endpoint::Udp(url)) => Ok(url),
+        Ok(Endpoint::Pcap(_)) => Err(refuse("to", to, "a udp:// endpoint").into()),
+        Err(e) => Err(refuse("to", to, e.to_string()).into()),
+    }
+}
+
+/// Sends until the source, the duration or the count ends, or Ctrl-C.
+pub fn send(flags: Flags) -> Result<u8, Failure> {
+    let job = flags.what.job(&flags.to)?;
+    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    let progress = Arc::new(SendProgress::default());
+    let (watched, ending) = (progress.clone(), stop.clone());
+    let sender = std::thread::Builder::new()
+        .name("send".into())
+        .spawn(move || job.run(&|| ending.requested(), &watched))
+        .context("starting the sender")?;
+    watch(&progress, || sender.is_finished());
+    let sent = sender
+        .join()
+        .map_err(|_| anyhow::anyhow!("the sender panicked"))?
+        .map_err(anyhow::Error::from)?;
+    report(&sent, flags.json);
+    Ok(0)
+}
+
+/// A line on standard error: every second on a terminal, every ten seconds elsewhere.
+fn watch(progress: &SendProgress, finished: impl Fn() -> bool) {
+    use std::io::{IsTerminal, Write};
+    use std::sync::atomic::Ordering::Relaxed;
+    let terminal = std::io::stderr().is_terminal();
+    let (mut ticks, mut last) = (0u64, (0, 0));
+    while !finished() {
+        std::thread::sleep(Duration::from_millis(20));
+        ticks += 1;
+        let every = if terminal { 50 } else { 500 };
+        if ticks % every != 0 {
+            continue;
+        }
+        let seconds = every as f64 * 0.02;
+        let (p, b) = (progress.packets.load(Relaxed), progress.bytes.load(Relaxed));
+        let gbps = (b - last.1) as f64 * 8.0 / seconds / 1e9;
+        let pps = ((p - last.0) as f64 / seconds) as u64;
+        last = (p, b);
+        let text =
+            format!("sent {} packets  {gbps:.3} Gbit/s  {} packets/s", grouped(p), grouped(pps));
+        let mut err = std::io::stderr().lock();
+        let _ = if terminal { write!(err, "\r\x1b[2K{text}") } else { writeln!(err, "{text}") };
+        let _ = err.flush();
+    }
+    if terminal && ticks >= 50 {
+        eprint!("\r\x1b[2K");
+    }
+}
+
+fn report(sent: &Sent, json: bool) {
+    let seconds = sent.active.as_secs_f64().max(1e-9);
+    let gbps = sent.bytes as f64 * 8.0 / seconds / 1e9;
+    let wire_gbps = sent.wire_bits as f64 / seconds / 1e9;
+    let mpps = sent.packets as f64 / seconds / 1e6;
+    let text = format!(
+        "sent {} packets, {} bytes in {seconds:.3} s: {gbps:.3} Gbit/s payload, {wire_gbps:.3} Gbit/s \
+         on the wire, {mpps:.3} Mpackets/s",
+        grouped(sent.packets),
+        grouped(sent.bytes),
+    );
+    for fact in &sent.facts {
+        eprintln!("{fact}");
+    }
+    if json {
+        eprintln!("{text}");
+        println!(
+            "{}",
+            json!({
+                "schema": "fullcount/summary/1",
+                "verb": "send",
+                "seconds": seconds,
+                "packets": {"sent": sent.packets},
+                "bytes": {"sent": sent.bytes},
+                "events": sent.events,
+                "rates": {
+                    "gbps": gbps, "wire_gbps": wire_gbps, "mpps": mpps,
+                    "events_per_s": sent.events as f64 / seconds,
+                },
+                "counters": {"send.datagrams": sent.datagrams},
+            })
+        );
+    } else {
+        println!("{text}");
+        if sent.events > 0 {
+            println!("{} events", grouped(sent.events));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Progress on standard error: one line that renews itself on a terminal, plain lines elsewhere.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use fullcount_engine::status::Status;
+use fullcount_engine::summary::grouped;
+
+/// Shows the status of a running engine.
+pub struct StatusLine {
+    terminal: bool,
+    last: Option<Status>,
+    shown: u32,
+}
+
+impl StatusLine {
+    /// Looks at whether standard error is a terminal.
+    pub fn new() -> StatusLine {
+        StatusLine { terminal: std::io::stderr().is_terminal(), last: None, shown: 0 }
+    }
+
+    /// Time between two lines.
+    pub fn period(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    /// Shows what happened since the last call. Not on a terminal: every tenth time only, so that a log
+    /// of a day stays below 1 MB.
+    pub fn show(&mut self, now: &Status) {
+        let then = self.last.replace(now.clone()).unwrap_or_default();
+        let seconds = now.elapsed.saturating_sub(then.elapsed).as_secs_f64().max(1e-3);
+        let rate = |a: u64, b: u64| a.saturating_sub(b) as f64 / seconds;
+        let mut text = format!(
+            "{:>5} s  {:>7.3} Gbit/s  {:>9} packets/s  {:>11} events/s  {:>15} events",
+            now.elapsed.as_secs(),
+            rate(now.bytes, then.bytes) * 8.0 / 1e9,
+            grouped(rate(now.packets, then.packets) as u64),
+            grouped(rate(now.events, then.events) as u64),
+            grouped(now.events),
+        );
+        text += &format!("  lost {}", grouped(now.lost));
+        for q in &now.queues {
+            let percent = 100.0 * q.dropped as f64 / q.offered.max(1) as f64;
+            if q.dropped > 0 {
+                text += &format!("  {} drops {percent:.1} %", q.name);
+            } else if q.queued > 0 {
+                text += &format!("  {} queue {}", q.name, grouped(q.queued));
+            }
+        }
+        let mut err = std::io::stderr().lock();
+        if self.terminal {
+            let _ = write!(err, "\r\x1b[2K{text}");
+        } else if self.shown % 10 == 0 {
+            let _ = writeln!(err, "{text}");
+        }
+        let _ = err.flush();
+        self.shown += 1;
+    }
+
+    /// Removes the line before other text is printed.
+    pub fn clear(&mut self) {
+        if self.terminal && self.shown > 0 {
+            eprint!("\r\x1b[2K");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! How a run ends: limits, Ctrl-C, kill -9, the demonstration.
+
+mod service;
+
+use service::{Service, get, say, vector};
+
+#[test]
+fn ctrl_c_drains_closes_the_file_and_prints_the_ledger() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.nxs").display().to_string();
+    let mut run = Service::start(&[
+        "run", "--source", "udp://127.0.0.1:0", "--detector", "sonde", "--nexus", &file, "--web", "off",
+    ]);
+    let to = format!("udp://127.0.0.1:{}", run.udp_port());
+    let sent = say(&[
+        "send", "--to", &to, "--source", "sonde", "--count", "2000", "--rate", "20kpps", "--json",
+    ]);
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    run.interrupt();
+    let said = run.end();
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.out.contains("balance"), "{}", said.out);
+    assert!(said.out.contains("500,000 events"), "{}", said.out);
+    let f = hdf5_metno::File::open(&file).expect("a complete file opens without SWMR");
+    let ids = f.dataset("entry/instrument/sonde/sonde_events/event_id").unwrap();
+    assert_eq!(ids.size(), 500_000);
+}
+
+#[test]
+fn a_killed_run_leaves_a_file_that_recover_makes_readable() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.nxs").display().to_string();
+    let mut run = Service::start(&[
+        "run", "--source", "udp://127.0.0.1:0", "--detector", "sonde", "--nexus", &file, "--web",
+        "127.0.0.1:0",
+    ]);
+    let page = run.page();
+    let to = format!("udp://127.0.0.1:{}", run.udp_port());
+    let mut send = Service::start(&[
+        "send", "--to", &to, "--source", "sonde", "--duration", "30s", "--rate", "4kpps",
+    ]);
+    // Kill it once the page says that a flush has put events on disk.
+    let end = std::time::Instant::now() + service::PATIENCE;
+    let flushed = loop {
+        let metrics = get(&page, "/metrics");
+        let line = metrics.lines().find(|l| l.starts_with("fullcount_sink_nexus_flushed"));
+        let value = line.and_then(|l| l.rsplit(' ').next()?.parse::<f64>().ok()).unwrap_or(0.0);
+        if value > 0.0 {
+            break value as u64;
+        }
+        assert!(std::time::Instant::now() < end, "{metrics}");
+    };
+    run.child.kill().unwrap();
+    run.child.wait().unwrap();
+    send.child.kill().unwrap();
+    let said = say(&["recover", &file, "--json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let events = said.summary()["files"][&file]["events"].as_u64().unwrap();
+    assert!(events >= flushed, "{events} recovered, {flushed} were flushed");
+    let f = hdf5_metno::File::open(&file).expect("opens for every reader");
+    let ids = f.dataset("entry/instrument/sonde/sonde_events/event_id").unwrap();
+    assert_eq!(ids.size() as u64, events);
+}
+
+#[test]
+fn the_printed_configuration_runs_the_same_thing() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = format!("pcap:{}?flat-out", vector("sonde/sonde.pcap"));
+    let flags = ["--source", &source, "--sink", "null", "--web", "off"];
+    let mut print = vec!["run", "--print-config"];
+    print.extend(flags);
+    let said = say(&print);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let config = dir.path().join("run.toml");
+    std::fs::write(&config, &said.out).unwrap();
+    let by_file = say(&["run", &config.display().to_string(), "--json"]);
+    let mut by_flags = vec!["run", "--json"];
+    by_flags.extend(flags);
+    let by_flags = say(&by_flags);
+    assert_eq!(by_file.summary()["counters"], by_flags.summary()["counters"]);
+    assert_eq!(by_file.summary()["events"], 467);
+}
+
+#[test]
+fn the_demonstration_ends_with_four_equal_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().display().to_string();
+    let said = say(&["demo", "--duration", "3s", "--dir", &folder, "--web", "127.0.0.1:0", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let four = &said.summary()["demo"];
+    assert_eq!(four["packets_sent"], four["packets_delivered"]);
+    assert_eq!(four["events_made"], four["events_in_file"]);
+    let events = four["events_made"].as_f64().unwrap();
+    assert!((2.9e6..3.1e6).contains(&events), "1 M events/s for 3 s: {events}");
+    let s = said.summary();
+    assert_eq!((s["balance"].as_u64(), s["per"].as_f64()), (Some(0), Some(0.0)));
+}
+
+#[test]
+fn every_verb_has_help_with_examples() {
+    for verb in ["demo", "run", "send", "receive", "inspect", "recover"] {
+        let said = say(&[verb, "--help"]);
+        assert_eq!(said.code, 0);
+        assert!(said.out.contains("Examples:"), "{verb}");
+    }
+}

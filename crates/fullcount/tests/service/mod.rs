@@ -1,0 +1,167 @@
+//! The binary as a child process, for scenarios: start, wait until it listens, stop, read its summary.
+//!
+//! Every wait is for an observable fact (a line on standard error, an exit) with a generous bound that
+//! only turns a hang into a failure.
+
+#![allow(dead_code)] // each scenario file uses its own part
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Bound on anything that should take a second.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The program under test.
+pub fn fullcount(arguments: &[&str]) -> Command {
+    let mut c = Command::new(env!("CARGO_BIN_EXE_fullcount"));
+    c.args(arguments).stdin(Stdio::null());
+    c
+}
+
+/// A committed vector.
+pub fn vector(path: &str) -> String {
+    format!("{}/../../vectors/{path}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// What a finished verb said.
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Said {
+    /// The summary: alone on the last line of standard output.
+    pub fn summary(&self) -> Value {
+        let last = self.out.lines().last().unwrap_or_default();
+        serde_json::from_str(last).unwrap_or_else(|e| panic!("{e}: {last}\n{}", self.err))
+    }
+
+    pub fn counter(&self, name: &str) -> u64 {
+        let summary = self.summary();
+        summary["counters"][name].as_u64().unwrap_or_else(|| panic!("no counter {name}: {summary}"))
+    }
+}
+
+/// Runs a verb to its end.
+pub fn say(arguments: &[&str]) -> Said {
+    let o = fullcount(arguments).output().expect("the binary starts");
+    Said {
+        code: o.status.code().expect("not killed by a signal"),
+        out: String::from_utf8(o.stdout).expect("UTF-8"),
+        err: String::from_utf8(o.stderr).expect("UTF-8"),
+    }
+}
+
+/// A verb that runs until it is told to end.
+pub struct Service {
+    pub child: Child,
+    lines: Receiver<String>,
+    pub seen: Vec<String>,
+    out: Option<std::thread::JoinHandle<String>>,
+}
+
+impl Service {
+    /// Starts a verb.
+    pub fn start(arguments: &[&str]) -> Service {
+        let mut child = fullcount(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let err: ChildStderr = child.stderr.take().expect("piped");
+        let mut stdout = child.stdout.take().expect("piped");
+        let (tell, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(err).lines().map_while(Result::ok) {
+                if tell.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let out = std::thread::spawn(move || {
+            let mut all = String::new();
+            let _ = stdout.read_to_string(&mut all);
+            all
+        });
+        Service { child, lines, seen: vec![], out: Some(out) }
+    }
+
+    /// Waits for a line of standard error that `find` recognises.
+    pub fn wait_for<T>(&mut self, what: &str, find: impl Fn(&str) -> Option<T>) -> T {
+        let end = Instant::now() + PATIENCE;
+        if let Some(found) = self.seen.iter().find_map(|l| find(l)) {
+            return found;
+        }
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => {
+                    let found = find(&line);
+                    self.seen.push(line);
+                    if let Some(found) = found {
+                        return found;
+                    }
+                }
+                Err(e) => panic!("waiting for {what}: {e}; so far:\n{}", self.seen.join("\n")),
+            }
+        }
+    }
+
+    /// Port of the UDP socket.
+    pub fn udp_port(&mut self) -> u16 {
+        self.wait_for("the UDP port", |l| {
+            let at = l.find("udp://")?;
+            let rest = &l[at + 6..];
+            let address = rest.split_whitespace().next()?.trim_end_matches(&[',', '/', ':'][..]);
+            address.rsplit(':').next()?.split('?').next()?.parse().ok().filter(|&p| p > 0)
+        })
+    }
+
+    /// Address of the live page.
+    pub fn page(&mut self) -> String {
+        self.wait_for("the live page", |l| {
+            let rest = l.strip_prefix("live page http://")?;
+            Some(rest.trim_end_matches('/').to_owned())
+        })
+    }
+
+    /// As Ctrl-C.
+    pub fn interrupt(&self) {
+        let ok = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        assert!(ok.expect("kill runs").success());
+    }
+
+    /// Waits for the end.
+    pub fn end(mut self) -> Said {
+        let begun = Instant::now();
+        let status: ExitStatus = loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                break status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "did not end; said:\n{}", self.seen.join("\n"));
+            // Not a synchronisation, only a pause between two looks at the child.
+            let _ = self.lines.recv_timeout(Duration::from_millis(10)).map(|l| self.seen.push(l));
+        };
+        let out = self.out.take().expect("taken once").join().expect("reader");
+        self.seen.extend(self.lines.iter());
+        Said { code: status.code().unwrap_or(-1), out, err: self.seen.join("\n") }
+    }
+}
+
+/// One GET over plain TCP.
+pub fn get(address: &str, path: &str) -> String {
+    use std::io::Write;
+    let mut s = std::net::TcpStream::connect(address).expect("the page listens");
+    write!(s, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut all = Vec::new();
+    s.read_to_end(&mut all).expect("answered");
+    let text = String::from_utf8_lossy(&all).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    body.to_owned()
+}

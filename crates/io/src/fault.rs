@@ -1,0 +1,179 @@
+//! A source with seeded faults: drops, doubles and reorders the chunks of any source.
+//!
+//! Faults are those of [`fullcount_core::sim::Fault`], counted by chunk in order of arrival. Chunks
+//! are copied, so this is for tests and rehearsals, not for taking data. Equal neighbours are put
+//! into trains again. Held chunks leave when enough later ones have come, or at the end.
+//! Only for datagrams: a piece of a byte stream cannot be lost, so [`Edge::Stream`] passes untouched.
+//! Refuses: nothing; a fault is checked when it is made.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
+use fullcount_core::ledger::Sheet;
+use fullcount_core::sim::{Action, Fault, Line};
+
+use crate::pcap::trains::{Trains, single};
+use crate::source::{Received, Source, SourceError};
+
+/// Own memory of a batch: holds the longest datagram 16 times.
+const BATCH_BYTES: usize = 1 << 20;
+/// Longest datagram, rounded up.
+const SLOT_BYTES: usize = 1 << 16;
+
+fullcount_core::counters! {
+    /// What a fault did. The hop balances: packets + duplicated = delivered + dropped + held.
+    pub enum Faults {
+        Packets "fault.packets" Packets Sum "fault" In "datagrams that met the fault" "";
+        Duplicated "fault.duplicated" Packets Sum "fault" In "copies made on purpose" "";
+        Delivered "fault.delivered" Packets Sum "fault" Accepted "datagrams handed on" "";
+        Dropped "fault.dropped" Packets Sum "fault" Rejected "datagrams dropped on purpose"
+            "leave the fault out of the configuration if this is no test";
+        Held "fault.held" Packets Sum "fault" Queued "datagrams held back at present" "";
+        Reordered "fault.reordered" Packets Sum "fault" Note "datagrams held back on purpose" "";
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Held {
+    bytes: Vec<u8>,
+    origin: Origin,
+    time_ns: i64,
+    edge: Edge,
+}
+
+/// A source around a source.
+pub struct FaultSource {
+    inner: Box<dyn Source>,
+    fault: Fault,
+    line: Line<Held>,
+    received: Batch,
+    /// Came out of the fault and waits for room in a batch.
+    ready: VecDeque<Held>,
+    ended: bool,
+    sheet: Arc<Sheet>,
+}
+
+impl FaultSource {
+    /// Wraps `inner`.
+    pub fn new(inner: Box<dyn Source>, fault: Fault) -> FaultSource {
+        let received = inner.batch();
+        let sheet = Sheet::new(Faults::catalogue());
+        let (line, ready) = (Line::default(), VecDeque::new());
+        FaultSource { inner, fault, line, received, ready, ended: false, sheet }
+    }
+
+    /// Counters of the fault alone; [`Source::sheet`] gives those of the wrapped source.
+    pub fn fault_sheet(&self) -> Arc<Sheet> {
+        self.sheet.clone()
+    }
+
+    /// Passes what was received through the fault.
+    fn meet(&mut self) {
+        let (mut packets, mut duplicated, mut dropped, mut reordered) = (0, 0, 0, 0);
+        let ready = &mut self.ready;
+        for train in self.received.trains() {
+            let (origin, time_ns, edge) = (train.origin, train.time_ns, train.edge);
+            for chunk in train.chunks() {
+                let held = Held { bytes: chunk.to_vec(), origin, time_ns, edge };
+                packets += 1;
+                if edge == Edge::Stream {
+                    ready.push_back(held);
+                    continue;
+                }
+                match self.line.push(&self.fault, held, Clone::clone, |h| ready.push_back(h)) {
+                    Action::Deliver => {}
+                    Action::Duplicate => duplicated += 1,
+                    Action::Drop => dropped += 1,
+                    Action::Hold(_) => reordered += 1,
+                }
+            }
+        }
+        self.sheet.add(Faults::Packets as usize, packets);
+        self.sheet.add(Faults::Duplicated as usize, duplicated);
+        self.sheet.add(Faults::Dropped as usize, dropped);
+        self.sheet.add(Faults::Reordered as usize, reordered);
+    }
+
+    /// Moves what is ready into the batch, as far as there is room.
+    fn fill(&mut self, batch: &mut Batch) {
+        let mut trains = Trains::new(u64::MAX);
+        let mut open: Option<TrainMeta> = None;
+        let (mut filled, mut delivered) = (0, 0);
+        while let Some(h) = self.ready.front() {
+            let end = filled + h.bytes.len();
+            let Some(place) = batch.memory_mut().get_mut(filled..end) else { break };
+            place.copy_from_slice(&h.bytes);
+            if open.is_some_and(|t| t.edge != h.edge) || h.edge != Edge::Datagram {
+                trains.close();
+            }
+            if !trains.join(open.as_mut(), filled, h.bytes.len(), h.origin, None, h.time_ns) {
+                let next = TrainMeta {
+                    edge: h.edge,
+                    ..single(filled, h.bytes.len(), h.origin, h.time_ns)
+                };
+                if let Some(done) = open.replace(next) {
+                    batch.push(done);
+                }
+            }
+            filled = end;
+            delivered += 1;
+            self.ready.pop_front();
+        }
+        if let Some(done) = open {
+            batch.push(done);
+        }
+        self.sheet.add(Faults::Delivered as usize, delivered);
+        self.sheet.set(Faults::Held as usize, (self.line.held() + self.ready.len()) as u64);
+    }
+}
+
+impl Source for FaultSource {
+    fn recv(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError> {
+        if batch.memory_mut().len() < BATCH_BYTES {
+            *batch = self.batch();
+        }
+        batch.clear();
+        if self.ready.is_empty() && !self.ended {
+            match self.inner.recv(&mut self.received, wait)? {
+                Received::Data => self.meet(),
+                Received::Idle => return Ok(Received::Idle),
+                Received::End => {
+                    self.ended = true;
+                    let ready = &mut self.ready;
+                    self.line.finish(|h| ready.push_back(h));
+                }
+            }
+        }
+        self.fill(batch);
+        Ok(match (batch.is_empty(), self.ended) {
+            (false, _) => Received::Data,
+            (true, true) => Received::End,
+            // All that came was dropped or is held back.
+            (true, false) => Received::Idle,
+        })
+    }
+
+    fn batch(&self) -> Batch {
+        Batch::with_slots(BATCH_BYTES / SLOT_BYTES, SLOT_BYTES)
+    }
+
+    fn lossless(&self) -> bool {
+        self.inner.lossless()
+    }
+
+    fn sheet(&self) -> Arc<Sheet> {
+        self.inner.sheet()
+    }
+
+    fn describe(&self) -> Vec<String> {
+        let mut lines = self.inner.describe();
+        lines.push(format!("faults on purpose: {}", self.fault.spec()));
+        lines
+    }
+}
+
+#[cfg(test)]
+#[path = "fault_tests.rs"]
+mod tests;

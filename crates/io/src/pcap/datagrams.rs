@@ -1,0 +1,314 @@
+//! UDP datagrams of a capture, fragments put together; everything else counted by reason.
+//!
+//! Checksums are not checked: a capture taken on the sending host holds those that the network card
+//! fills in later. One frame may hold a datagram longer than any packet on the wire (segmentation
+//! offload on the capturing host); it is delivered as it is.
+//! Refuses nothing after the file's header; see [`Tally`] for what is skipped.
+
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use fullcount_core::batch::Origin;
+use fullcount_core::frame::reassembly::{Assembled, Limits, Outcome, Reassembler};
+use fullcount_core::frame::{Link, Packet, Refusal};
+
+use super::read::{ReadError, Reader, Record, Tail};
+
+/// Where the frames of a capture went:
+/// `frames = datagrams + skipped() + fragments − reassembled`, see [`Tally::balance`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Frames read.
+    pub frames: u64,
+    /// UDP datagrams delivered.
+    pub datagrams: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Frames cut by the snap length of the capture.
+    pub snapped: u64,
+    /// Frames of interfaces whose link type is unknown here.
+    pub link_type: u64,
+    /// Frames that end before what their headers announce, though captured whole.
+    pub frame_short: u64,
+    /// Frames that are neither IPv4 nor IPv6.
+    pub not_ip: u64,
+    /// Packets whose IP version contradicts the link header.
+    pub ip_version: u64,
+    /// Packets with impossible IP lengths.
+    pub ip_length: u64,
+    /// Packets with impossible IPv6 extension headers.
+    pub ip_extension: u64,
+    /// Packets of other protocols than UDP.
+    pub not_udp: u64,
+    /// Datagrams with an impossible UDP length.
+    pub udp_length: u64,
+    /// Datagrams to another port than the one asked for.
+    pub other_port: u64,
+    /// IP fragments.
+    pub fragments: u64,
+    /// IP fragments that became part of a whole datagram.
+    pub fragments_used: u64,
+    /// Datagrams put together from fragments, UDP or not.
+    pub reassembled: u64,
+    /// IP fragments that repeat, contradict or break the rules.
+    pub fragments_refused: u64,
+    /// Datagrams whose fragments were not all in the capture.
+    pub reassembly_incomplete: u64,
+    /// pcapng blocks passed over.
+    pub blocks_skipped: u64,
+    /// 1 if the file ends inside a record.
+    pub truncated: u64,
+    /// 1 if the file's lengths make no sense from some point on.
+    pub damaged: u64,
+}
+
+impl Tally {
+    /// Frames or datagrams that were not delivered, for every reason but fragments.
+    pub fn skipped(&self) -> u64 {
+        self.snapped
+            + self.link_type
+            + self.frame_short
+            + self.not_ip
+            + self.ip_version
+            + self.ip_length
+            + self.ip_extension
+            + self.not_udp
+            + self.udp_length
+            + self.other_port
+    }
+
+    /// Frames not accounted for: always 0. A reassembled datagram stands for its fragments.
+    pub fn balance(&self) -> i128 {
+        let [frames, fragments] = [self.frames, self.fragments].map(i128::from);
+        let out = i128::from(self.datagrams) + i128::from(self.skipped());
+        frames - fragments + i128::from(self.reassembled) - out
+    }
+
+    /// Adds another pass over a file.
+    pub fn add(&mut self, o: &Tally) {
+        let pairs = [
+            (&mut self.frames, o.frames),
+            (&mut self.datagrams, o.datagrams),
+            (&mut self.bytes, o.bytes),
+            (&mut self.snapped, o.snapped),
+            (&mut self.link_type, o.link_type),
+            (&mut self.frame_short, o.frame_short),
+            (&mut self.not_ip, o.not_ip),
+            (&mut self.ip_version, o.ip_version),
+            (&mut self.ip_length, o.ip_length),
+            (&mut self.ip_extension, o.ip_extension),
+            (&mut self.not_udp, o.not_udp),
+            (&mut self.udp_length, o.udp_length),
+            (&mut self.other_port, o.other_port),
+            (&mut self.fragments, o.fragments),
+            (&mut self.fragments_used, o.fragments_used),
+            (&mut self.reassembled, o.reassembled),
+            (&mut self.fragments_refused, o.fragments_refused),
+            (&mut self.reassembly_incomplete, o.reassembly_incomplete),
+            (&mut self.blocks_skipped, o.blocks_skipped),
+            (&mut self.truncated, o.truncated),
+            (&mut self.damaged, o.damaged),
+        ];
+        for (sum, more) in pairs {
+            *sum += more;
+        }
+    }
+
+    fn refuse(&mut self, refusal: Refusal, snapped: bool) {
+        let line = match refusal {
+            Refusal::Cut if snapped => &mut self.snapped,
+            Refusal::Cut => &mut self.frame_short,
+            Refusal::NotIp => &mut self.not_ip,
+            Refusal::Version => &mut self.ip_version,
+            Refusal::IpLength => &mut self.ip_length,
+            Refusal::Extension => &mut self.ip_extension,
+            Refusal::NotUdp => &mut self.not_udp,
+            Refusal::UdpLength => &mut self.udp_length,
+            // Fragments go to the reassembler before anyone asks for UDP.
+            Refusal::Fragment => &mut self.fragments_refused,
+        };
+        *line += 1;
+    }
+}
+
+/// One UDP datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// Sender.
+    pub origin: Origin,
+    /// Receiver.
+    pub destination: SocketAddr,
+    /// Time of capture (of the frame that completed it), ns since 1970 UTC, if the file has one.
+    pub time_ns: Option<i64>,
+    /// Data.
+    pub payload: &'a [u8],
+}
+
+enum Place {
+    Frame(Range<usize>),
+    Assembled(Range<usize>),
+}
+
+struct Found {
+    origin: Origin,
+    destination: SocketAddr,
+    time_ns: Option<i64>,
+    place: Place,
+}
+
+/// Reads the UDP datagrams of a capture.
+#[derive(Debug)]
+pub struct Datagrams<R> {
+    reader: Reader<R>,
+    port: Option<u16>,
+    reassembler: Reassembler,
+    assembled: Vec<u8>,
+    last_ns: i64,
+    tally: Tally,
+}
+
+impl<R: Read> Datagrams<R> {
+    /// All datagrams, or only those to the destination `port`.
+    pub fn new(reader: Reader<R>, port: Option<u16>) -> Datagrams<R> {
+        Datagrams {
+            reader,
+            port,
+            reassembler: Reassembler::new(Limits::default()),
+            assembled: Vec::new(),
+            last_ns: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Opens a capture.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub fn open(inner: R, port: Option<u16>) -> Result<Datagrams<R>, ReadError> {
+        Reader::new(inner).map(|r| Datagrams::new(r, port))
+    }
+
+    /// Counts so far; final once [`Datagrams::next`] has given `None`.
+    pub fn tally(&self) -> Tally {
+        let r = self.reassembler.totals();
+        Tally {
+            fragments: r.fragments,
+            fragments_used: r.used,
+            fragments_refused: r.refused + r.duplicate + self.tally.fragments_refused,
+            reassembled: r.datagrams,
+            reassembly_incomplete: r.incomplete,
+            blocks_skipped: self.reader.skipped_blocks(),
+            truncated: u64::from(self.reader.tail() == Tail::Truncated),
+            damaged: u64::from(self.reader.tail() == Tail::Damaged),
+            ..self.tally
+        }
+    }
+
+    /// The memory, to be used for another pass.
+    pub fn into_buffer(self) -> Box<[u8]> {
+        self.reader.into_buffer()
+    }
+
+    /// The next datagram, `None` at the end of the file.
+    ///
+    /// # Errors
+    /// Only what the system reports while reading.
+    #[expect(clippy::should_implement_trait, reason = "a datagram borrows the buffer")]
+    pub fn next(&mut self) -> io::Result<Option<Datagram<'_>>> {
+        let found = loop {
+            let Some(record) = self.reader.next()? else {
+                self.reassembler.finish();
+                return Ok(None);
+            };
+            self.tally.frames += 1;
+            self.last_ns = record.time_ns.unwrap_or(self.last_ns);
+            let into = &mut self.assembled;
+            let r = &mut self.reassembler;
+            if let Some(found) = look(record, self.last_ns, r, into, &mut self.tally) {
+                if self.port.is_none_or(|p| p == found.destination.port()) {
+                    break found;
+                }
+                self.tally.other_port += 1;
+            }
+        };
+        let payload = match found.place {
+            Place::Frame(range) => &self.reader.last()[range],
+            Place::Assembled(range) => &self.assembled[range],
+        };
+        self.tally.datagrams += 1;
+        self.tally.bytes += payload.len() as u64;
+        let Found { origin, destination, time_ns, .. } = found;
+        Ok(Some(Datagram { origin, destination, time_ns, payload }))
+    }
+}
+
+/// Finds the datagram that a frame is or completes.
+fn look(
+    record: Record<'_>,
+    now_ns: i64,
+    reassembler: &mut Reassembler,
+    assembled: &mut Vec<u8>,
+    tally: &mut Tally,
+) -> Option<Found> {
+    let Some(link) = Link::from_number(record.link) else {
+        tally.link_type += 1;
+        return None;
+    };
+    let snapped = record.original > record.frame.len() as u64;
+    let packet = match link.ip(record.frame) {
+        Ok(packet) => packet,
+        Err(refusal) => {
+            tally.refuse(refusal, snapped);
+            return None;
+        }
+    };
+    let time_ns = record.time_ns;
+    let Some(fragment) = packet.fragment else {
+        let found = match packet.udp() {
+            Ok(udp) => Some(Found {
+                origin: origin(&packet, udp.source_port),
+                destination: SocketAddr::new(packet.destination, udp.destination_port),
+                time_ns,
+                place: Place::Frame(range_in(record.frame, udp.payload)),
+            }),
+            Err(refusal) => {
+                tally.refuse(refusal, snapped);
+                None
+            }
+        };
+        return found;
+    };
+    let Outcome::Complete(whole) = reassembler.accept(&packet, fragment, now_ns) else {
+        return None; // counted by the reassembler
+    };
+    let found = match whole.udp() {
+        Ok(udp) => {
+            let origin = origin(&packet, udp.source_port);
+            let destination = SocketAddr::new(packet.destination, udp.destination_port);
+            let place = Place::Assembled(range_in(&whole.bytes, udp.payload));
+            Some(Found { origin, destination, time_ns, place })
+        }
+        Err(refusal) => {
+            tally.refuse(refusal, snapped);
+            None
+        }
+    };
+    let Assembled { bytes, .. } = whole;
+    reassembler.give_back(std::mem::replace(assembled, bytes));
+    found
+}
+
+fn origin(packet: &Packet<'_>, port: u16) -> Origin {
+    Origin::from(SocketAddr::new(packet.source, port))
+}
+
+/// Where `part`, a piece of `whole`, lies in it.
+fn range_in(whole: &[u8], part: &[u8]) -> Range<usize> {
+    let from = part.as_ptr() as usize - whole.as_ptr() as usize;
+    from..from + part.len()
+}
+
+#[cfg(test)]
+#[path = "datagrams_tests.rs"]
+mod tests;

@@ -1,0 +1,119 @@
+//! The same functions on systems without batches and offloads: all answer "unsupported", and the
+//! callers fall back to one call per datagram.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use super::{CpuTime, Message, SocketMemory};
+
+fn unsupported<T>() -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "only on Linux"))
+}
+
+/// Stands for the batch receiver, which this system does not have.
+#[derive(Debug)]
+pub struct ReceiveRing {}
+
+impl ReceiveRing {
+    /// A ring that only answers "unsupported".
+    pub fn new(_slots: usize) -> ReceiveRing {
+        ReceiveRing {}
+    }
+
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always `Unsupported`.
+    pub fn receive(
+        &mut self,
+        _socket: BorrowedFd<'_>,
+        _memory: &mut [u8],
+        _pitch_and_slot: (usize, usize),
+        _wait: bool,
+    ) -> io::Result<usize> {
+        unsupported()
+    }
+
+    /// Nothing was received.
+    pub fn message(&self, _i: usize) -> Option<Message> {
+        None
+    }
+}
+
+/// Stands for the batch sender, which this system does not have.
+#[derive(Debug)]
+pub struct SendRing {}
+
+impl SendRing {
+    /// A ring that only answers "unsupported".
+    pub fn new(_slots: usize) -> SendRing {
+        SendRing {}
+    }
+
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always `Unsupported`.
+    pub fn send<'a>(
+        &mut self,
+        _socket: BorrowedFd<'_>,
+        _messages: impl Iterator<Item = (&'a [u8], Option<u16>)>,
+    ) -> io::Result<usize> {
+        unsupported()
+    }
+}
+
+macro_rules! unsupported {
+    ($($(#[$doc:meta])* $name:ident ($($arg:ident: $ty:ty),*) -> $out:ty;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// Always `Unsupported`.
+        pub fn $name($($arg: $ty),*) -> io::Result<$out> {
+            $(let _ = $arg;)*
+            unsupported()
+        }
+    )*};
+}
+
+unsupported! {
+    /// No UDP GRO here.
+    set_gro(fd: BorrowedFd<'_>, on: bool) -> ();
+    /// No kernel timestamps here.
+    set_timestamps(fd: BorrowedFd<'_>, on: bool) -> ();
+    /// No drop counts here.
+    set_drop_reports(fd: BorrowedFd<'_>, on: bool) -> ();
+    /// No error queue here.
+    set_error_reports(fd: BorrowedFd<'_>, ipv6: bool, on: bool) -> ();
+    /// Not needed here.
+    set_only_own_groups(fd: BorrowedFd<'_>) -> ();
+    /// IPv4 multicast interfaces are chosen by address here.
+    set_multicast_interface_v4(fd: BorrowedFd<'_>, index: u32) -> ();
+    /// No forced buffers here.
+    force_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) -> ();
+    /// No forced buffers here.
+    force_send_buffer(fd: BorrowedFd<'_>, bytes: usize) -> ();
+    /// Not known here.
+    socket_memory(fd: BorrowedFd<'_>) -> SocketMemory;
+    /// No pinning here.
+    pin_thread(core: usize) -> ();
+    /// Not known here.
+    thread_cpu_time() -> CpuTime;
+    /// Not known here.
+    process_cpu_time() -> CpuTime;
+    /// Not needed here.
+    precise_sleep() -> ();
+}
+
+/// There is no error queue.
+pub fn drain_errors(_fd: BorrowedFd<'_>) -> u64 {
+    0
+}
+
+/// Clock ticks a second in `/proc/stat`, which this system does not have.
+pub fn clock_ticks() -> u64 {
+    100
+}
+
+/// No hint to give.
+pub fn prefer_large_pages(_memory: &mut [u8]) {}

@@ -1,0 +1,98 @@
+//! `sendmmsg(2)` with `UDP_SEGMENT`: many trains in one call, split into datagrams by the kernel or
+//! the network card.
+//!
+//! Refuses: nothing; the kernel's error for the first message that failed is handed on.
+
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Space for one `UDP_SEGMENT` control message (header 16 B, u16, padding).
+const CONTROL: usize = 24;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
+/// Headers for one `sendmmsg` call; allocated once.
+pub struct SendRing {
+    headers: Box<[libc::mmsghdr]>,
+    parts: Box<[libc::iovec]>,
+    controls: Box<[Control]>,
+}
+
+// SAFETY: the raw pointers inside point to this ring's own boxes or are rewritten from live
+// borrows in each call; nothing is tied to a thread.
+unsafe impl Send for SendRing {}
+
+impl std::fmt::Debug for SendRing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SendRing").field("slots", &self.headers.len()).finish()
+    }
+}
+
+impl SendRing {
+    /// A ring for up to `slots` messages a call, at least 1.
+    pub fn new(slots: usize) -> SendRing {
+        let slots = slots.max(1);
+        // SAFETY: both are plain C structures for which all-zero is a valid value.
+        let (header, part) = unsafe { (zeroed(), zeroed()) };
+        SendRing {
+            headers: vec![header; slots].into_boxed_slice(),
+            parts: vec![part; slots].into_boxed_slice(),
+            controls: vec![Control([0; CONTROL]); slots].into_boxed_slice(),
+        }
+    }
+
+    /// Sends the first messages (as many as the ring holds) on a connected socket: bytes and, where
+    /// the kernel shall split them, the bytes per datagram. Returns how many were sent, from the
+    /// front; 0 only if there were none.
+    ///
+    /// # Errors
+    /// The system's error for the first message, if none was sent.
+    pub fn send<'a>(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        messages: impl Iterator<Item = (&'a [u8], Option<u16>)>,
+    ) -> io::Result<usize> {
+        let mut filled = 0;
+        for (bytes, segment) in messages.take(self.headers.len()) {
+            let h = &mut self.headers[filled].msg_hdr;
+            self.parts[filled].iov_base = bytes.as_ptr().cast_mut().cast();
+            self.parts[filled].iov_len = bytes.len();
+            h.msg_iov = &raw mut self.parts[filled];
+            h.msg_iovlen = 1;
+            h.msg_control = std::ptr::null_mut();
+            h.msg_controllen = 0;
+            if let Some(segment) = segment {
+                h.msg_control = (&raw mut self.controls[filled]).cast();
+                h.msg_controllen = CONTROL as _;
+                // SAFETY: the control space is 24 B, 8-byte aligned, and CMSG_SPACE(2) is at most
+                // 24 B on every Linux ABI, so header and data lie inside it.
+                unsafe {
+                    let c = libc::CMSG_FIRSTHDR(h);
+                    (*c).cmsg_level = libc::SOL_UDP;
+                    (*c).cmsg_type = libc::UDP_SEGMENT;
+                    (*c).cmsg_len = libc::CMSG_LEN(2) as _;
+                    libc::CMSG_DATA(c).cast::<u16>().write_unaligned(segment);
+                    h.msg_controllen = libc::CMSG_SPACE(2) as _;
+                }
+            }
+            filled += 1;
+        }
+        if filled == 0 {
+            return Ok(0);
+        }
+        // SAFETY: the first `filled` headers point to this ring's own boxes, and their parts to
+        // slices borrowed for 'a, which outlives this call; the kernel only reads them.
+        let n = unsafe {
+            libc::sendmmsg(
+                socket.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                filled as libc::c_uint,
+                libc::MSG_NOSIGNAL as _,
+            )
+        };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    }
+}

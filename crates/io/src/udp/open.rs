@@ -1,0 +1,346 @@
+//! Opening sockets: address, interface, groups, buffers; the same for both directions.
+//!
+//! Buffers are asked for, read back and reported: Linux gives silently less than asked. Refuses: a
+//! port in use, an address of another host, an interface that does not exist or does not fit.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
+
+use crate::endpoint::{Interface, UdpUrl};
+use crate::quantity::size_text;
+use crate::sys;
+
+/// Why a socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum UdpError {
+    /// The name has no address.
+    #[error("{endpoint}: the address of '{host}' was not found: {cause}")]
+    Resolve {
+        /// URL.
+        endpoint: String,
+        /// Name that was looked up.
+        host: String,
+        /// The resolver's answer.
+        cause: io::Error,
+    },
+    /// Another program has the port.
+    #[error(
+        "{endpoint}: port {port} is in use; stop the other program (ss -ulpn 'sport = {port}' names it) or choose another port"
+    )]
+    PortInUse {
+        /// URL.
+        endpoint: String,
+        /// The port.
+        port: u16,
+    },
+    /// The address is not of this host.
+    #[error(
+        "{endpoint}: {address} is no address of this host; listen on 0.0.0.0 or [::], or on an address that 'ip addr' shows"
+    )]
+    NotHere {
+        /// URL.
+        endpoint: String,
+        /// The address.
+        address: IpAddr,
+    },
+    /// The port needs a privilege.
+    #[error(
+        "{endpoint}: not allowed to open port {port}; ports below 1024 need root or CAP_NET_BIND_SERVICE"
+    )]
+    NotAllowed {
+        /// URL.
+        endpoint: String,
+        /// The port.
+        port: u16,
+    },
+    /// Sending needs a port.
+    #[error("{endpoint}: port 0 cannot be sent to; give the receiver's port, 1 to 65535")]
+    NoPort {
+        /// URL.
+        endpoint: String,
+    },
+    /// The interface does not exist or does not fit the address.
+    #[error("{endpoint}: interface={interface}: {problem}")]
+    Interface {
+        /// URL.
+        endpoint: String,
+        /// As given.
+        interface: String,
+        /// What is wrong and what to give.
+        problem: String,
+    },
+    /// The group could not be joined.
+    #[error(
+        "{endpoint}: cannot join the group {group}: {cause}; give the interface, for example ?interface=eth0"
+    )]
+    Join {
+        /// URL.
+        endpoint: String,
+        /// The group.
+        group: IpAddr,
+        /// The system's answer.
+        cause: io::Error,
+    },
+    /// An engine was asked for that this system does not have.
+    #[error(
+        "{endpoint}: engine={engine} is not available here: {cause}; leave it out to use the best there is"
+    )]
+    Engine {
+        /// URL.
+        endpoint: String,
+        /// Engine asked for.
+        engine: &'static str,
+        /// The system's answer.
+        cause: io::Error,
+    },
+    /// Any other answer of the system.
+    #[error("{endpoint}: cannot {what}: {cause}")]
+    System {
+        /// URL.
+        endpoint: String,
+        /// What was being done.
+        what: &'static str,
+        /// The system's answer.
+        cause: io::Error,
+    },
+}
+
+/// A socket buffer: what was asked for and what the system gave, in payload-like bytes (Linux
+/// doubles the number for its overhead; that is taken out again).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffer {
+    /// Bytes asked for.
+    pub asked: u64,
+    /// Bytes given.
+    pub got: u64,
+}
+
+impl Buffer {
+    /// One line for people; says what to change if it is less than asked.
+    pub fn describe(self, name: &str, sysctl: &str) -> String {
+        let Buffer { asked, got } = self;
+        let line = format!("{name}: asked {}, got {}", size_text(asked), size_text(got));
+        match got < asked {
+            false => line,
+            true => {
+                format!("{line}; the host's limit: sysctl -w {sysctl}={asked}, or CAP_NET_ADMIN")
+            }
+        }
+    }
+}
+
+/// Everything about one endpoint while it is being opened; makes the error sentences.
+pub(super) struct Opening<'a> {
+    url: &'a UdpUrl,
+    pub(super) addr: SocketAddr,
+}
+
+impl<'a> Opening<'a> {
+    pub(super) fn new(url: &'a UdpUrl) -> Result<Self, UdpError> {
+        let addr = url.resolve().map_err(|cause| UdpError::Resolve {
+            endpoint: url.to_string(),
+            host: match &url.host {
+                crate::endpoint::Host::Name(name) => name.clone(),
+                crate::endpoint::Host::Addr(ip) => ip.to_string(),
+            },
+            cause,
+        })?;
+        let mut opening = Opening { url, addr };
+        // Link-local addresses and IPv6 groups mean nothing without the number of an interface.
+        if let (SocketAddr::V6(mut v6), Some(_)) = (addr, &url.interface) {
+            let local = v6.ip().is_unicast_link_local() || v6.ip().is_multicast();
+            if local {
+                v6.set_scope_id(opening.index()?);
+                opening.addr = SocketAddr::V6(v6);
+            }
+        }
+        Ok(opening)
+    }
+
+    pub(super) fn socket(&self) -> Result<Socket, UdpError> {
+        let domain = Domain::for_address(self.addr);
+        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP));
+        socket.map_err(|e| self.system("create a UDP socket", e))
+    }
+
+    pub(super) fn system(&self, what: &'static str, cause: io::Error) -> UdpError {
+        UdpError::System { endpoint: self.url.to_string(), what, cause }
+    }
+
+    pub(super) fn engine(&self, engine: &'static str, cause: io::Error) -> UdpError {
+        UdpError::Engine { endpoint: self.url.to_string(), engine, cause }
+    }
+
+    pub(super) fn no_port(&self) -> UdpError {
+        UdpError::NoPort { endpoint: self.url.to_string() }
+    }
+
+    fn bad_interface(&self, problem: impl Into<String>) -> UdpError {
+        let interface = self.url.interface.as_ref().map_or(String::new(), Interface::to_string);
+        UdpError::Interface { endpoint: self.url.to_string(), interface, problem: problem.into() }
+    }
+
+    /// Number of the interface in the URL.
+    fn index(&self) -> Result<u32, UdpError> {
+        match &self.url.interface {
+            Some(Interface::Name(name)) => sys::interface_index(name).map_err(|_| {
+                self.bad_interface("there is no such interface; 'ip link' lists them")
+            }),
+            Some(Interface::Index(index)) => Ok(*index),
+            Some(Interface::V4(_) | Interface::V6(_)) | None => Err(self
+                .bad_interface("IPv6 wants the interface's name or number, for example eth0 or 2")),
+        }
+    }
+
+    pub(super) fn bind(&self, socket: &Socket, addr: SocketAddr) -> Result<(), UdpError> {
+        let endpoint = || self.url.to_string();
+        socket.bind(&addr.into()).map_err(|cause| match cause.kind() {
+            io::ErrorKind::AddrInUse => {
+                UdpError::PortInUse { endpoint: endpoint(), port: addr.port() }
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                UdpError::NotHere { endpoint: endpoint(), address: addr.ip() }
+            }
+            io::ErrorKind::PermissionDenied => {
+                UdpError::NotAllowed { endpoint: endpoint(), port: addr.port() }
+            }
+            _ => self.system("bind the socket", cause),
+        })
+    }
+
+    /// Ties a socket that is no group member to the URL's interface.
+    pub(super) fn tie(&self, socket: &Socket) -> Result<(), UdpError> {
+        let name = match &self.url.interface {
+            None => return Ok(()),
+            Some(Interface::Name(name)) => name,
+            Some(other) => {
+                let problem = match other {
+                    Interface::V4(_) | Interface::V6(_) => {
+                        "an address fits only multicast; give the name, or listen on that address"
+                    }
+                    _ => "a number fits only multicast; give the name",
+                };
+                return Err(self.bad_interface(problem));
+            }
+        };
+        self.index()?;
+        #[cfg(target_os = "linux")]
+        let tied = socket.bind_device(Some(name.as_bytes()));
+        #[cfg(not(target_os = "linux"))]
+        let tied: io::Result<()> = {
+            let _ = (socket, name);
+            Err(io::ErrorKind::Unsupported.into())
+        };
+        tied.map_err(|e| self.bad_interface(format!("cannot be tied to the socket: {e}")))
+    }
+
+    /// Joins the URL's group, which the socket is bound to.
+    pub(super) fn join(&self, socket: &Socket) -> Result<(), UdpError> {
+        let joined = match self.addr.ip() {
+            IpAddr::V4(group) => match &self.url.interface {
+                None => socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED),
+                Some(Interface::V4(own)) => socket.join_multicast_v4(&group, own),
+                Some(Interface::V6(_)) => {
+                    return Err(self
+                        .bad_interface("an IPv4 group wants a name, a number or an IPv4 address"));
+                }
+                Some(Interface::Name(_) | Interface::Index(_)) => {
+                    let index = InterfaceIndexOrAddress::Index(self.index()?);
+                    socket.join_multicast_v4_n(&group, &index)
+                }
+            },
+            IpAddr::V6(group) => {
+                let index = match self.url.interface {
+                    Some(_) => self.index()?,
+                    None => 0,
+                };
+                socket.join_multicast_v6(&group, index)
+            }
+        };
+        joined.map_err(|cause| UdpError::Join {
+            endpoint: self.url.to_string(),
+            group: self.addr.ip(),
+            cause,
+        })?;
+        if self.addr.is_ipv4() {
+            // Only a refinement (binding to the group already keeps others out), so no error.
+            let _ = sys::set_only_own_groups(socket.as_fd());
+        }
+        Ok(())
+    }
+
+    /// Options of a socket that sends: broadcast, TTL, loop, outgoing interface.
+    pub(super) fn prepare_to_send(&self, socket: &Socket) -> Result<(), UdpError> {
+        let url = self.url;
+        let ip = self.addr.ip();
+        let sys_err = |what| move |e| self.system(what, e);
+        let everyone = ip == IpAddr::V4(Ipv4Addr::BROADCAST);
+        if url.broadcast.unwrap_or(everyone) {
+            socket.set_broadcast(true).map_err(sys_err("allow broadcast"))?;
+        }
+        if let Some(ttl) = url.ttl.map(u32::from) {
+            let set = match (ip, ip.is_multicast()) {
+                (IpAddr::V4(_), true) => socket.set_multicast_ttl_v4(ttl),
+                (IpAddr::V4(_), false) => socket.set_ttl_v4(ttl),
+                (IpAddr::V6(_), true) => socket.set_multicast_hops_v6(ttl),
+                (IpAddr::V6(_), false) => socket.set_unicast_hops_v6(ttl),
+            };
+            set.map_err(sys_err("set ttl (1 to 255; 0 only for multicast)"))?;
+        }
+        if let Some(on) = url.loop_ {
+            let set = match ip {
+                IpAddr::V4(_) => socket.set_multicast_loop_v4(on),
+                IpAddr::V6(_) => socket.set_multicast_loop_v6(on),
+            };
+            set.map_err(sys_err("set loop"))?;
+        }
+        if !ip.is_multicast() {
+            return self.tie(socket);
+        }
+        let set = match (ip, &url.interface) {
+            (_, None) => Ok(()),
+            (IpAddr::V4(_), Some(Interface::V4(own))) => socket.set_multicast_if_v4(own),
+            (IpAddr::V4(_), Some(Interface::V6(_))) => {
+                return Err(
+                    self.bad_interface("an IPv4 group wants a name, a number or an IPv4 address")
+                );
+            }
+            (IpAddr::V4(_), Some(_)) => {
+                sys::set_multicast_interface_v4(socket.as_fd(), self.index()?)
+            }
+            (IpAddr::V6(_), Some(_)) => socket.set_multicast_if_v6(self.index()?),
+        };
+        set.map_err(|e| self.bad_interface(format!("cannot send a group there: {e}")))
+    }
+}
+
+/// Linux keeps twice the number that it was asked for and answers with that.
+const OVERHEAD: usize = if cfg!(target_os = "linux") { 2 } else { 1 };
+
+/// Asks for a receive buffer: past the host's limit if that is allowed, else within it.
+pub(super) fn receive_buffer(socket: &Socket, asked: u64) -> io::Result<Buffer> {
+    let bytes = usize::try_from(asked).unwrap_or(usize::MAX);
+    if sys::force_receive_buffer(socket.as_fd(), bytes).is_err() {
+        // A system that refuses instead of cutting (macOS) gets smaller and smaller wishes.
+        let mut wish = bytes;
+        while socket.set_recv_buffer_size(wish).is_err() && wish > 4096 {
+            wish /= 2;
+        }
+    }
+    Ok(Buffer { asked, got: (socket.recv_buffer_size()? / OVERHEAD) as u64 })
+}
+
+/// Asks for a send buffer, like [`receive_buffer`].
+pub(super) fn send_buffer(socket: &Socket, asked: u64) -> io::Result<Buffer> {
+    let bytes = usize::try_from(asked).unwrap_or(usize::MAX);
+    if sys::force_send_buffer(socket.as_fd(), bytes).is_err() {
+        let mut wish = bytes;
+        while socket.set_send_buffer_size(wish).is_err() && wish > 4096 {
+            wish /= 2;
+        }
+    }
+    Ok(Buffer { asked, got: (socket.send_buffer_size()? / OVERHEAD) as u64 })
+}

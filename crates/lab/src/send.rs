@@ -1,0 +1,309 @@
+//! The sender's loop: traffic or a capture, through faults, at a rate, onto a socket.
+//!
+//! Packets are taken from a [`Traffic`] in trains and sent as they are; only where a fault is asked for
+//! are they touched one by one. The clock is read once per train ([`Pacer`]). The sender's count is the
+//! number of packets that it was meant to deliver: packets that a fault leaves out are in it, copies are
+//! not. Refuses: nothing by itself; what cannot be opened or sent is named with its endpoint.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use fullcount_core::batch::Batch;
+use fullcount_core::link::Wire;
+use fullcount_core::sim::{Fault, Line};
+use fullcount_io::endpoint::UdpUrl;
+use fullcount_io::pace::{PaceError, Pacer};
+use fullcount_io::source::{Received, Source, SourceError};
+use fullcount_io::udp::{SendError, SendOptions, UdpError, UdpSender};
+
+use crate::traffic::Traffic;
+
+/// Why sending ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// The socket could not be opened.
+    #[error(transparent)]
+    Open(#[from] UdpError),
+    /// The system refused a packet for good.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// A rate that cannot be kept.
+    #[error(transparent)]
+    Pace(#[from] PaceError),
+    /// The capture could not be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+}
+
+/// What is sent.
+pub enum Payload {
+    /// Simulated packets.
+    Traffic(Box<dyn Traffic>),
+    /// Recorded packets; the source keeps the time unless a rate is set.
+    Capture(Box<dyn Source>),
+}
+
+/// Everything that a sender is told.
+pub struct Job {
+    /// Destination.
+    pub to: UdpUrl,
+    /// Packets.
+    pub payload: Payload,
+    /// Packets per second; `None`: flat out (a capture: as its source gives them).
+    pub packets_per_s: Option<f64>,
+    /// End after this time.
+    pub duration: Option<Duration>,
+    /// End after this many packets.
+    pub count: Option<u64>,
+    /// What happens to packets on their way out.
+    pub fault: Option<Fault>,
+    /// CPU to run on.
+    pub core: Option<usize>,
+    /// Local ports of the lanes; empty: the system chooses one.
+    pub source_ports: Vec<u16>,
+}
+
+/// How far a sender is; read by others at any time.
+#[derive(Debug, Default)]
+pub struct SendProgress {
+    /// Packets sent.
+    pub packets: AtomicU64,
+    /// Payload bytes sent.
+    pub bytes: AtomicU64,
+}
+
+/// What was sent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sent {
+    /// Packets that a perfect receiver gets, end marks not counted.
+    pub packets: u64,
+    /// Payload bytes of these.
+    pub bytes: u64,
+    /// Events in them, 0 where it does not apply.
+    pub events: u64,
+    /// Datagrams that left, copies and end marks included.
+    pub datagrams: u64,
+    /// First to last packet.
+    pub active: Duration,
+    /// Link time of these packets in bits, as [`Wire::usual`] counts it.
+    pub wire_bits: u64,
+    /// For people: address, engine, buffers.
+    pub facts: Vec<String>,
+}
+
+struct Sender {
+    lanes: Vec<UdpSender>,
+    fault: Option<Fault>,
+    /// One per lane: what is held back leaves on the socket it was meant for.
+    lines: Vec<Line<Vec<u8>>>,
+    ipv6: bool,
+    wire_bits: u64,
+    wire_of: (usize, u64),
+}
+
+impl Sender {
+    fn open(job: &Job) -> Result<Sender, JobError> {
+        let ipv6 = job.to.resolve().is_ok_and(|a| a.is_ipv6());
+        let options = |port: Option<&u16>| {
+            let any: std::net::IpAddr = match ipv6 {
+                true => std::net::Ipv6Addr::UNSPECIFIED.into(),
+                false => std::net::Ipv4Addr::UNSPECIFIED.into(),
+            };
+            SendOptions { local: port.map(|&p| (any, p).into()), ..SendOptions::default() }
+        };
+        let lanes = match job.source_ports.as_slice() {
+            [] => vec![UdpSender::open(&job.to, &options(None))?],
+            ports => ports
+                .iter()
+                .map(|p| UdpSender::open(&job.to, &options(Some(p))))
+                .collect::<Result<_, _>>()?,
+        };
+        let lines = lanes.iter().map(|_| Line::default()).collect();
+        let fault = job.fault.clone();
+        Ok(Sender { lanes, fault, lines, ipv6, wire_bits: 0, wire_of: (usize::MAX, 0) })
+    }
+
+    /// Sends `bytes` as packets of `stride`, through the fault if there is one.
+    fn send(&mut self, lane: usize, bytes: &[u8], stride: usize) -> Result<(), SendError> {
+        self.count_wire(bytes.len(), stride);
+        let out = &mut self.lanes[lane];
+        let Some(fault) = &self.fault else { return out.send(bytes, stride) };
+        let line = &mut self.lines[lane];
+        let each = if stride == 0 { bytes.len().max(1) } else { stride };
+        let mut outcome = Ok(());
+        let mut give = |packet: Vec<u8>| {
+            if outcome.is_ok() {
+                outcome = out.send(&packet, 0);
+            }
+        };
+        if bytes.is_empty() {
+            line.push(fault, Vec::new(), Clone::clone, &mut give);
+        }
+        for packet in bytes.chunks(each) {
+            line.push(fault, packet.to_vec(), Clone::clone, &mut give);
+        }
+        outcome
+    }
+
+    fn count_wire(&mut self, len: usize, stride: usize) {
+        let each = if stride == 0 { len } else { stride };
+        let bits = |payload| Wire::usual(self.ipv6, payload).bits(payload);
+        if self.wire_of.0 != each {
+            self.wire_of = (each, bits(each));
+        }
+        let full = len.checked_div(each).unwrap_or(1) as u64;
+        self.wire_bits += full * self.wire_of.1;
+        let rest = len.checked_rem(each).unwrap_or(0);
+        if rest > 0 {
+            self.wire_bits += bits(rest);
+        }
+    }
+
+    /// What the fault still holds back leaves.
+    fn finish(&mut self) -> Result<(), SendError> {
+        let mut outcome = Ok(());
+        for (line, out) in self.lines.iter_mut().zip(&mut self.lanes) {
+            line.finish(|packet| {
+                if outcome.is_ok() {
+                    outcome = out.send(&packet, 0);
+                }
+            });
+        }
+        outcome
+    }
+
+    /// End marks: outside faults and rates, so that the total arrives.
+    fn marks(&mut self, marks: &[Vec<u8>]) -> Result<(), SendError> {
+        marks.iter().try_for_each(|mark| self.lanes[0].send(mark, 0))
+    }
+
+    fn datagrams(&self) -> u64 {
+        self.lanes.iter().map(UdpSender::packets).sum()
+    }
+}
+
+impl Job {
+    /// Sends until the payload, the duration or the count ends, or `stop` says so.
+    ///
+    /// # Errors
+    /// What could not be opened, read or sent.
+    pub fn run(self, stop: &dyn Fn() -> bool, progress: &SendProgress) -> Result<Sent, JobError> {
+        let pinned = self.core.map_or(Ok(()), fullcount_io::sys::pin_thread);
+        if let Err(e) = pinned {
+            // Not fatal: a container may forbid it.
+            eprintln!("fullcount: cannot pin to CPU {}: {e}", self.core.unwrap_or(0));
+        }
+        let mut out = Sender::open(&self)?;
+        let limits = Limits { end: self.duration, left: self.count.unwrap_or(u64::MAX) };
+        let facts = out.lanes[0].describe();
+        let mut sent = match self.payload {
+            Payload::Traffic(traffic) => {
+                run_traffic(traffic, &mut out, self.packets_per_s, limits, stop, progress)?
+            }
+            Payload::Capture(source) => {
+                run_capture(source, &mut out, self.packets_per_s, limits, stop, progress)?
+            }
+        };
+        sent.datagrams = out.datagrams();
+        sent.wire_bits = out.wire_bits;
+        sent.facts = facts;
+        Ok(sent)
+    }
+}
+
+/// Longest time without a look at whether to stop.
+const STOP_LATENCY: Duration = Duration::from_millis(20);
+
+struct Limits {
+    end: Option<Duration>,
+    left: u64,
+}
+
+/// Packets asked for at once when there is no rate: 16 kernel trains of 128 (64 B: 131 kB).
+const FLAT_OUT: usize = 2048;
+
+fn run_traffic(
+    mut traffic: Box<dyn Traffic>,
+    out: &mut Sender,
+    rate: Option<f64>,
+    mut limits: Limits,
+    stop: &dyn Fn() -> bool,
+    progress: &SendProgress,
+) -> Result<Sent, JobError> {
+    let begun = Instant::now();
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut pacer = rate.map(|r| Pacer::new(r, traffic.largest_packet())).transpose()?;
+    let mut now = Duration::ZERO;
+    while limits.left > 0 && !stop() {
+        let want = match &mut pacer {
+            Some(pacer) => pacer.wait(STOP_LATENCY) as usize,
+            None => FLAT_OUT,
+        };
+        now = begun.elapsed();
+        if limits.end.is_some_and(|end| now >= end) {
+            break;
+        }
+        let want = want.min(usize::try_from(limits.left).unwrap_or(usize::MAX));
+        let mut given = 0;
+        while given < want {
+            let clock = (unix + now).as_nanos() as u64;
+            let Some(train) = traffic.next_train(want - given, clock) else {
+                limits.left = 0;
+                break;
+            };
+            given += train.packets;
+            out.send(train.lane, train.bytes, train.stride)?;
+        }
+        limits.left = limits.left.saturating_sub(given as u64);
+        let totals = traffic.totals();
+        progress.packets.store(totals.packets, Relaxed);
+        progress.bytes.store(totals.bytes, Relaxed);
+    }
+    out.finish()?;
+    let active = now.max(Duration::from_nanos(1));
+    out.marks(&traffic.end())?;
+    let t = traffic.totals();
+    let (packets, bytes, events) = (t.packets, t.bytes, t.events);
+    Ok(Sent { packets, bytes, events, active, ..Sent::default() })
+}
+
+fn run_capture(
+    mut source: Box<dyn Source>,
+    out: &mut Sender,
+    rate: Option<f64>,
+    mut limits: Limits,
+    stop: &dyn Fn() -> bool,
+    progress: &SendProgress,
+) -> Result<Sent, JobError> {
+    let begun = Instant::now();
+    let mut batch: Batch = source.batch();
+    let mut sent = Sent::default();
+    let mut pacer = rate.map(|r| Pacer::new(r, 1472)).transpose()?;
+    let mut credit = 0usize;
+    while limits.left > 0 && !stop() && limits.end.is_none_or(|end| begun.elapsed() < end) {
+        match source.recv(&mut batch, Duration::from_millis(20))? {
+            Received::End => break,
+            Received::Idle => continue,
+            Received::Data => {}
+        }
+        for train in batch.trains() {
+            for chunk in train.chunks().take(usize::try_from(limits.left).unwrap_or(usize::MAX)) {
+                if let Some(pacer) = &mut pacer {
+                    while credit == 0 {
+                        credit = pacer.wait(STOP_LATENCY) as usize;
+                    }
+                    credit -= 1;
+                }
+                out.send(0, chunk, 0)?;
+                sent.packets += 1;
+                sent.bytes += chunk.len() as u64;
+            }
+            limits.left = limits.left.saturating_sub(train.count() as u64);
+        }
+        progress.packets.store(sent.packets, Relaxed);
+        progress.bytes.store(sent.bytes, Relaxed);
+    }
+    out.finish()?;
+    sent.active = begun.elapsed();
+    Ok(sent)
+}

@@ -1,0 +1,145 @@
+//! The seam between simulated detectors and the sender: trains of equal packets, prepared ahead.
+//!
+//! A [`Traffic`] owns its packets in memory and patches only numbers and times in place, so that
+//! preparing costs far less than sending. What it hands out stays addressable packet by packet:
+//! faults (loss, duplication, reordering) are applied by the sender before segmentation.
+//!
+//! Refuses: sizes, rates and panels outside their range, see [`TrafficError`].
+
+pub mod panel;
+mod random;
+pub mod scattering;
+pub mod sequence;
+pub mod sonde;
+
+pub use random::Random;
+
+/// Packets of one source port, equally long, one behind the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prepared<'a> {
+    /// All packets; `packets × stride` bytes.
+    pub bytes: &'a [u8],
+    /// Bytes per packet, 1 to 65,507.
+    pub stride: usize,
+    /// Number of packets, at least 1.
+    pub packets: usize,
+    /// Which of the source ports ([`Traffic::lanes`]) has to send them, counted from 0.
+    pub lane: usize,
+}
+
+impl<'a> Prepared<'a> {
+    /// The packets one by one, for faults and for transports without segmentation.
+    pub fn each(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        self.bytes.chunks_exact(self.stride)
+    }
+}
+
+/// What has been handed out so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Packets, without end marks.
+    pub packets: u64,
+    /// Payload bytes of these packets.
+    pub bytes: u64,
+    /// Events that a decoder makes of them (readouts that have a pixel); 0 for `sequence`.
+    pub events: u64,
+}
+
+/// A readout system's stand-in.
+pub trait Traffic: Send {
+    /// Name as in `send --source`.
+    fn name(&self) -> &'static str;
+
+    /// Source ports it needs: 1, or more where one port cannot number all modules.
+    fn lanes(&self) -> usize {
+        1
+    }
+
+    /// Longest packet, payload bytes: what a slot of the sender must hold.
+    fn largest_packet(&self) -> usize;
+
+    /// Mean payload bytes per packet over a whole cycle; turns bit rates into packet rates.
+    fn mean_packet(&self) -> f64;
+
+    /// The next 1 to `packets` packets (fewer where the cycle or the lane ends); `None` when a
+    /// count limit is reached or `packets` is 0. A sender may ask for more than one kernel train
+    /// and split what it gets at any multiple of the stride. `now_ns` is the sender's clock, ns
+    /// since 1970 UTC, for formats that carry it.
+    fn next_train(&mut self, packets: usize, now_ns: u64) -> Option<Prepared<'_>>;
+
+    /// Packets that tell the receiver the total, to be sent on lane 0 after the last train; not
+    /// part of [`Traffic::totals`]. Empty for formats without such a mark.
+    fn end(&mut self) -> Vec<Vec<u8>>;
+
+    /// Amounts handed out so far.
+    fn totals(&self) -> Totals;
+
+    /// Events handed out per pixel, index = pixel − 1; `None` for traffic without pixels.
+    fn truth(&self) -> Option<Vec<u64>> {
+        None
+    }
+}
+
+/// Traffic that cannot be made as asked.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum TrafficError {
+    /// A packet size that `sequence` cannot have.
+    #[error("size: {0} B is not possible: sequence packets have 24 to 65507 B")]
+    Size(usize),
+    /// No size at all.
+    #[error("size: the list is empty: give at least one of 24 to 65507 B")]
+    NoSize,
+    /// More sizes than a cycle may have.
+    #[error("size: {0} sizes in the list: at most 65536 are possible")]
+    ManySizes(usize),
+    /// An entry count that the format cannot carry.
+    #[error("entries: {0} per packet is not possible: 1 to 255")]
+    Entries(usize),
+    /// An event rate outside what 32-bit times can show.
+    #[error("rate: {0} events/s is not possible: 1 to 1e11")]
+    Rate(f64),
+    /// A rate at which a module's packets come too seldom for 32-bit times.
+    #[error(
+        "rate: {rate} events/s is too low for {entries} readouts per packet on this panel: its \
+         dimmest module would go silent for longer than the 2.1 s after which 32-bit times are \
+         ambiguous; give at least {lowest:.0} events/s{fewer}"
+    )]
+    Slow {
+        /// As asked.
+        rate: f64,
+        /// Readouts per packet as asked.
+        entries: usize,
+        /// Lowest rate for these, events/s.
+        lowest: f64,
+        /// `, or at most N entries` where that helps, else empty.
+        fewer: String,
+    },
+    /// A panel that cannot be numbered.
+    #[error("modules: {columns} x {rows} is not possible: 1 to 2048 modules in all")]
+    Modules {
+        /// Modules side by side.
+        columns: usize,
+        /// Modules one above the other.
+        rows: usize,
+    },
+    /// Groups of 2 × 2 need an even number of modules each way.
+    #[error("modules: groups of 2 x 2 do not fit {columns} x {rows}: both must be even")]
+    Groups {
+        /// Modules side by side.
+        columns: usize,
+        /// Modules one above the other.
+        rows: usize,
+    },
+    /// A first port that leaves no room for the others.
+    #[error(
+        "port: {lanes} source ports in steps of 10 from {first} pass 65535: at most {allowed} possible"
+    )]
+    Ports {
+        /// First source port.
+        first: u16,
+        /// Ports needed.
+        lanes: usize,
+        /// Highest first port that fits.
+        allowed: u16,
+    },
+}

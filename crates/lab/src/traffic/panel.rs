@@ -1,0 +1,330 @@
+//! A panel of SoNDe modules: which module stands where, and how its packets name it.
+//!
+//! One module = 8 × 8 pixels, 6.08 mm apart (the pitch of the multi-anode photomultiplier), modules
+//! 52 mm apart. Module i sends as system number `i mod 32` from source port
+//! `first_port + 10 · (i div 32)` (the device's own data ports are 50011, 50021, …), and owns pixels
+//! `64 i + 1 ..= 64 i + 64`. So up to 32 modules need one port; 400 need 13.
+//! [`Panel::geometry_toml`] writes the same as the text of a `[detector] geometry` file.
+//! Refuses: 0 or more than 2,048 modules, groups of 2 × 2 on an odd panel, ports above 65535.
+//! Source: `docs/formats/sonde.md`, section 6.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::TrafficError;
+
+/// System numbers that one source can tell apart (5 bits).
+pub const SYSTEMS: usize = 32;
+/// Pixels of one module.
+pub const MODULE_PIXELS: usize = 64;
+/// Distance between pixel centres, metres.
+pub const PIXEL_M: f64 = 0.006_08;
+/// Distance between module centres, metres.
+pub const MODULE_M: f64 = 0.052;
+/// The device's own first data port.
+pub const FIRST_PORT: u16 = 50_011;
+
+/// Order in which modules are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Rows,
+    Groups,
+}
+
+/// Modules in rows and columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Panel {
+    columns: usize,
+    rows: usize,
+    order: Order,
+    first_port: u16,
+}
+
+impl Panel {
+    /// `columns` × `rows` modules, counted row by row from the top left.
+    ///
+    /// # Errors
+    /// No module, or more than 2,048.
+    pub fn new(columns: usize, rows: usize) -> Result<Panel, TrafficError> {
+        if !(1..=2048).contains(&columns.saturating_mul(rows)) {
+            return Err(TrafficError::Modules { columns, rows });
+        }
+        Ok(Panel { columns, rows, order: Order::Rows, first_port: FIRST_PORT })
+    }
+
+    /// The same, counted group by group of 2 × 2 modules (the planned instrument has 100 groups).
+    ///
+    /// # Errors
+    /// As [`Panel::new`], or an odd number of columns or rows.
+    pub fn grouped(columns: usize, rows: usize) -> Result<Panel, TrafficError> {
+        let panel = Panel::new(columns, rows)?;
+        if !columns.is_multiple_of(2) || !rows.is_multiple_of(2) {
+            return Err(TrafficError::Groups { columns, rows });
+        }
+        Ok(Panel { order: Order::Groups, ..panel })
+    }
+
+    /// The panel of the demo: all 32 systems of one origin, 8 × 4 modules, 64 × 32 pixels.
+    pub fn demo() -> Panel {
+        Panel { columns: 8, rows: 4, order: Order::Rows, first_port: FIRST_PORT }
+    }
+
+    /// The planned instrument: 400 modules in 100 groups of 2 × 2, 160 × 160 pixels, 13 ports.
+    pub fn full() -> Panel {
+        Panel { columns: 20, rows: 20, order: Order::Groups, first_port: FIRST_PORT }
+    }
+
+    /// The same panel sending from `first_port`, `first_port + 10`, ….
+    ///
+    /// # Errors
+    /// Ports above 65535.
+    pub fn from_port(self, first_port: u16) -> Result<Panel, TrafficError> {
+        let lanes = self.lanes();
+        let allowed = u16::MAX - 10 * (lanes as u16 - 1);
+        if first_port > allowed {
+            return Err(TrafficError::Ports { first: first_port, lanes, allowed });
+        }
+        Ok(Panel { first_port, ..self })
+    }
+
+    /// Modules in all.
+    pub fn modules(&self) -> usize {
+        self.columns * self.rows
+    }
+
+    /// Pixels in all.
+    pub fn pixels(&self) -> usize {
+        self.modules() * MODULE_PIXELS
+    }
+
+    /// Source ports needed.
+    pub fn lanes(&self) -> usize {
+        self.modules().div_ceil(SYSTEMS)
+    }
+
+    /// Lane of a module.
+    pub fn lane(&self, module: usize) -> usize {
+        module / SYSTEMS
+    }
+
+    /// System number of a module, 0..=31.
+    pub fn system(&self, module: usize) -> u8 {
+        (module % SYSTEMS) as u8
+    }
+
+    /// Source port of a lane.
+    pub fn source_port(&self, lane: usize) -> u16 {
+        self.first_port + 10 * lane as u16
+    }
+
+    /// (column, row) of a module, row 0 on top.
+    pub fn place(&self, module: usize) -> (usize, usize) {
+        match self.order {
+            Order::Rows => (module % self.columns, module / self.columns),
+            Order::Groups => {
+                let (group, k) = (module / 4, module % 4);
+                let across = self.columns / 2;
+                (2 * (group % across) + k % 2, 2 * (group / across) + k / 2)
+            }
+        }
+    }
+
+    /// Picture size in pixels: columns, rows.
+    pub fn size(&self) -> (usize, usize) {
+        (8 * self.columns, 8 * self.rows)
+    }
+
+    /// (column, row) in the picture of pixel `index + 1`, row 0 on top.
+    pub fn cell(&self, index: usize) -> (usize, usize) {
+        let (column, row) = self.place(index / MODULE_PIXELS);
+        let local = index % MODULE_PIXELS;
+        (8 * column + local % 8, 8 * row + local / 8)
+    }
+
+    /// Centre of a module, metres from the panel's centre: x along the picture's columns, y up.
+    pub fn centre_m(&self, module: usize) -> (f64, f64) {
+        let (column, row) = self.place(module);
+        let middle = |n: usize| (n as f64 - 1.0) / 2.0;
+        let x = (column as f64 - middle(self.columns)) * MODULE_M;
+        (x, (middle(self.rows) - row as f64) * MODULE_M)
+    }
+
+    /// Centre of pixel `index + 1`, metres from the panel's centre: x along the columns, y up.
+    pub fn pixel_m(&self, index: usize) -> (f64, f64) {
+        let (mx, my) = self.centre_m(index / MODULE_PIXELS);
+        let local = index % MODULE_PIXELS;
+        let (column, row) = ((local % 8) as f64, (local / 8) as f64);
+        (mx + (column - 3.5) * PIXEL_M, my + (3.5 - row) * PIXEL_M)
+    }
+
+    /// Larger half of the panel, metres.
+    pub fn half_m(&self) -> f64 {
+        self.columns.max(self.rows) as f64 * MODULE_M / 2.0
+    }
+
+    /// Distance from the sample, metres: 9.6 half panels, so that every panel covers the same
+    /// angles (up to 0.104 rad along its longer side) and shows the same picture.
+    pub fn distance_m(&self) -> f64 {
+        9.6 * self.half_m()
+    }
+}
+
+/// What [`Panel::bytes`] has for each pixel: the ASIC and channel of pixel 1..=64 of a module, read
+/// off the picture in section 6 (column by column of the printed table, y downwards).
+const PICTURE: [[(u8, u8); 8]; 8] = [
+    [(1, 0), (1, 1), (1, 2), (1, 3), (0, 15), (0, 14), (0, 13), (0, 12)],
+    [(1, 4), (1, 5), (1, 6), (1, 7), (0, 11), (0, 10), (0, 9), (0, 8)],
+    [(1, 8), (1, 9), (1, 10), (1, 11), (0, 7), (0, 6), (0, 5), (0, 4)],
+    [(1, 12), (1, 13), (1, 14), (1, 15), (0, 3), (0, 2), (0, 1), (0, 0)],
+    [(3, 0), (3, 1), (3, 2), (3, 3), (2, 15), (2, 14), (2, 13), (2, 12)],
+    [(3, 4), (3, 5), (3, 6), (3, 7), (2, 11), (2, 10), (2, 9), (2, 8)],
+    [(3, 8), (3, 9), (3, 10), (3, 11), (2, 7), (2, 6), (2, 5), (2, 4)],
+    [(3, 12), (3, 13), (3, 14), (3, 15), (2, 3), (2, 2), (2, 1), (2, 0)],
+];
+
+impl Panel {
+    /// The asic/channel byte (`asic << 6 | channel`) of each of a module's 64 pixels.
+    pub fn bytes() -> [u8; MODULE_PIXELS] {
+        std::array::from_fn(|i| {
+            let (asic, channel) = PICTURE[i / 8][i % 8];
+            asic << 6 | channel
+        })
+    }
+
+    /// For each asic/channel byte the pixel it stands for, counted from 0; `None`: no pixel.
+    pub fn pixel_of_byte() -> [Option<u8>; 256] {
+        let mut table = [None; 256];
+        for (pixel, byte) in Panel::bytes().into_iter().enumerate() {
+            table[usize::from(byte)] = Some(pixel as u8);
+        }
+        table
+    }
+}
+
+impl Panel {
+    /// Text for `[detector] geometry` that describes this panel as `sender` sends it. With a single
+    /// source port any sender is taken, so that the port need not be bound; otherwise lane `l` has to
+    /// send from [`Panel::source_port`]`(l)`.
+    pub fn geometry_toml(&self, sender: IpAddr) -> String {
+        let gap_mm = 1000.0 * (MODULE_M - 8.0 * PIXEL_M);
+        let mut text = format!(
+            "# {} simulated SoNDe modules, {} x {} pixels.\n\n[panel]\nname = \"sonde\"\n\
+             pixel_mm = {:.2}\nmodule_gap_mm = {gap_mm:.2}\ndistance_m = {:.4}\n",
+            self.modules(),
+            self.size().0,
+            self.size().1,
+            1000.0 * PIXEL_M,
+            self.distance_m(),
+        );
+        for module in 0..self.modules() {
+            text.push_str("\n[[modules]]\n");
+            if self.lanes() > 1 {
+                let port = self.source_port(self.lane(module));
+                text.push_str(&format!("source = \"{}\"\n", SocketAddr::new(sender, port)));
+            }
+            let (column, row) = self.place(module);
+            text.push_str(&format!(
+                "system = {}\npixel_offset = {}\ncell = [{column}, {row}]\n",
+                self.system(module),
+                module * MODULE_PIXELS,
+            ));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// (ASIC, channel) to pixel by the formulas of section 6, for comparison with the picture.
+    fn pixel(asic: usize, channel: usize) -> usize {
+        let (c, r) = (channel % 4, channel / 4);
+        let (x, y) = match asic {
+            0 => (7 - c, 3 - r),
+            1 => (c, r),
+            2 => (7 - c, 7 - r),
+            _ => (c, 4 + r),
+        };
+        8 * y + x
+    }
+
+    #[test]
+    fn the_picture_agrees_with_the_formulas() {
+        let bytes = Panel::bytes();
+        let back = Panel::pixel_of_byte();
+        for asic in 0..4 {
+            for channel in 0..64 {
+                let byte = asic << 6 | channel;
+                if channel < 16 {
+                    assert_eq!(usize::from(bytes[pixel(asic, channel)]), byte);
+                    assert_eq!(back[byte], Some(pixel(asic, channel) as u8));
+                } else {
+                    assert_eq!(back[byte], None);
+                }
+            }
+        }
+        // The worked examples: ASIC 0, 1, 2 channel 10 are pixels 14, 19, 46.
+        assert_eq!(
+            [0x0a, 0x4a, 0x8a].map(|b| back[b].map(|p| p + 1)),
+            [Some(14), Some(19), Some(46)]
+        );
+    }
+
+    #[test]
+    fn every_pixel_has_its_own_cell_and_modules_their_own_sender() {
+        for panel in [Panel::demo(), Panel::full(), Panel::new(4, 4).unwrap()] {
+            let (columns, rows) = panel.size();
+            let mut taken = vec![false; columns * rows];
+            let mut senders = std::collections::HashSet::new();
+            for i in 0..panel.pixels() {
+                let (x, y) = panel.cell(i);
+                assert!(!std::mem::replace(&mut taken[y * columns + x], true));
+                let m = i / 64;
+                senders.insert((panel.source_port(panel.lane(m)), panel.system(m)));
+            }
+            assert_eq!((taken.len(), senders.len()), (panel.pixels(), panel.modules()));
+        }
+    }
+
+    #[test]
+    fn the_planned_instrument_counts_group_by_group() {
+        let p = Panel::full();
+        assert_eq!((p.modules(), p.lanes(), p.size()), (400, 13, (160, 160)));
+        let places: Vec<_> = [0, 1, 2, 3, 4, 40, 399].map(|m| p.place(m)).to_vec();
+        assert_eq!(places, [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2), (19, 19)]);
+        assert_eq!((p.lane(399), p.system(399), p.source_port(12)), (12, 15, 50_131));
+    }
+
+    #[test]
+    fn neighbours_are_6_08_mm_apart_and_modules_52() {
+        let p = Panel::demo();
+        let (x0, y0) = p.pixel_m(0);
+        let (x1, y1) = p.pixel_m(9);
+        assert!((x1 - x0 - 0.00608).abs() < 1e-12 && (y0 - y1 - 0.00608).abs() < 1e-12);
+        assert!((p.pixel_m(64).0 - x0 - 0.052).abs() < 1e-12);
+    }
+
+    #[test]
+    fn geometry_names_ports_only_where_one_is_not_enough() {
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let one = Panel::demo().geometry_toml(here);
+        assert!(!one.contains("source") && one.matches("[[modules]]").count() == 32, "{one}");
+        let last = "[[modules]]\nsystem = 31\npixel_offset = 1984\ncell = [7, 3]\n";
+        assert!(one.ends_with(last), "{one}");
+        assert!(one.contains("pixel_mm = 6.08\nmodule_gap_mm = 3.36\n"), "{one}");
+        let many = Panel::full().geometry_toml(here);
+        let last =
+            "source = \"127.0.0.1:50131\"\nsystem = 15\npixel_offset = 25536\ncell = [19, 19]\n";
+        assert!(many.ends_with(last));
+    }
+
+    #[test]
+    fn impossible_panels_are_refused() {
+        assert_eq!(Panel::new(0, 3), Err(TrafficError::Modules { columns: 0, rows: 3 }));
+        assert!(Panel::new(usize::MAX, 2).is_err() && Panel::new(64, 32).is_ok());
+        assert_eq!(Panel::grouped(3, 4), Err(TrafficError::Groups { columns: 3, rows: 4 }));
+        assert!(Panel::full().from_port(65_415).is_ok());
+        let ports = TrafficError::Ports { first: 65_416, lanes: 13, allowed: 65_415 };
+        assert_eq!(Panel::full().from_port(65_416), Err(ports));
+    }
+}

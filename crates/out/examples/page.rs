@@ -1,0 +1,206 @@
+//! The live page on made-up neutrons: no detector, no network but the page itself.
+//!
+//! `cargo run -p fullcount-out --example page -- [ADDRESS [SECONDS [lossy]]]`, by default on
+//! `127.0.0.1:8080` for 60 s. `lossy` adds lost packets, so that the ledger has something to say.
+//! The browser check (`tests/browser.rs`) looks at this page. Source: `docs/architecture.md`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use fullcount_core::ledger::{Entries, Ledger, Sheet};
+use fullcount_core::products::Products;
+use fullcount_core::time::PulseTime;
+use fullcount_core::view::{Axis, Column, PixelMap, Plot, PlotKind};
+use fullcount_out::live::server::{DEFAULT_ADDRESS, Server};
+use fullcount_out::live::{Facts, LiveOptions, SinkFacts, StatusSource, live};
+use fullcount_out::sink::Sink;
+
+/// Cells of one side of the picture.
+const SIDE: u32 = 160;
+
+/// Events in a packet.
+const PER_PACKET: u64 = 250;
+
+fullcount_core::counters! {
+    /// The counters that a real run would have.
+    enum Line {
+        Packets "receive.packets" Packets Sum "receive" In "datagrams received" "";
+        Taken "receive.accepted" Packets Sum "receive" Accepted "datagrams handed to the decoder" "";
+        Bytes "receive.bytes" Bytes Sum "receive" Note "payload bytes received" "";
+        Lost "receive.lost.socket" Packets Sum "receive" Missing(Socket)
+            "packets missing by number while the socket buffer overflowed"
+            "raise net.core.rmem_max and source.receive_buffer, or give the receiver a core of its own";
+        Decoded "decode.packets" Packets Sum "decode" In "packets decoded" "";
+        Accepted "decode.accepted" Packets Sum "decode" Accepted "packets with readouts" "";
+        BadSize "decode.bad_size" Packets Sum "decode" Rejected
+            "packets whose length does not fit their header"
+            "check the sender's firmware version and that nothing else sends to this port";
+        Reordered "decode.reordered" Packets Sum "decode" Reordered
+            "packets that were overtaken by another"
+            "nothing, if they are few; many point at several network paths between the hosts";
+        Readouts "readouts.count" Readouts Sum "geometry" In "readouts seen" "";
+        Made "geometry.events" Readouts Sum "geometry" Accepted "readouts that became events" "";
+        Geometry "events.geometry_errors" Readouts Sum "geometry" Rejected
+            "readouts of a channel that the geometry does not have"
+            "compare detector.geometry with the modules that are plugged in";
+        Events "events.count" Events Sum "events" Accepted "events made" "";
+    }
+}
+
+struct Status {
+    ledger: Ledger,
+    started: u64,
+    lossy: bool,
+}
+
+impl StatusSource for Status {
+    fn entries(&self) -> Entries {
+        self.ledger.read()
+    }
+
+    fn facts(&self) -> Facts {
+        let events = self.entries().get("events.count").unwrap_or(0);
+        let sink = |name: &str, required, queued, dropped_events| SinkFacts {
+            name: name.to_owned(),
+            required,
+            queued,
+            capacity: 64,
+            dropped_events,
+            events: events - dropped_events,
+        };
+        let dropped = if self.lossy { events / 50 } else { 0 };
+        Facts {
+            title: "Small-angle scattering, made up".to_owned(),
+            source: vec!["udp://0.0.0.0:9000, buffer 64 MiB".to_owned()],
+            detector: "sonde, 400 modules, 25,600 pixels".to_owned(),
+            outputs: vec!["run.nxs".to_owned()],
+            started: self.started,
+            sinks: vec![sink("nexus", true, 3, 0), sink("live", false, 12, dropped)],
+            running: true,
+        }
+    }
+}
+
+/// A generator that needs no crate: xorshift.
+struct Dice(u64);
+
+impl Dice {
+    fn unit(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn normal(&mut self) -> f64 {
+        (-2.0 * self.unit().max(1e-12).ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
+    }
+}
+
+/// One event: (offset ns, pixel). Rings around a beam stop, and a Maxwell-like spectrum.
+fn event(dice: &mut Dice) -> (u32, u32) {
+    let t = 6.0 + 11.0 * (dice.normal().powi(2) + dice.normal().powi(2)).sqrt() + dice.unit();
+    loop {
+        let radius = match dice.unit() {
+            u if u < 0.5 => 9.0 - 17.0 * dice.unit().max(1e-9).ln(),
+            u if u < 0.85 => 38.0 + 3.5 * dice.normal(),
+            _ => 75.0 * dice.unit().sqrt() * 1.4,
+        };
+        let angle = std::f64::consts::TAU * dice.unit();
+        let (x, y) = (80.0 + radius * angle.cos(), 78.0 + radius * angle.sin() * 0.96);
+        let inside = (0.0..160.0).contains(&x) && (0.0..160.0).contains(&y);
+        if inside && radius > 8.0 {
+            return ((t * 1e6) as u32, y as u32 * SIDE + x as u32 + 1);
+        }
+    }
+}
+
+fn axis(column: Column, label: &str, unit: &str, scale: f64, last: u64, bins: u32) -> Axis {
+    Axis { column, label: label.to_owned(), unit: unit.to_owned(), scale, first: 0, last, bins }
+}
+
+fn plot(id: &str, title: &str, kind: PlotKind, log: bool) -> Plot {
+    Plot { id: id.to_owned(), title: title.to_owned(), kind, gates: vec![], log }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut words = std::env::args().skip(1);
+    let addr = words.next().unwrap_or_else(|| DEFAULT_ADDRESS.to_owned()).parse()?;
+    let seconds = words.next().map_or(Ok(60), |s| s.parse())?;
+    show(addr, seconds, words.next().is_some_and(|w| w == "lossy"))
+}
+
+/// Serves the page on `addr` for `seconds` and prints its address.
+pub fn show(addr: SocketAddr, seconds: u64, lossy: bool) -> Result<(), Box<dyn std::error::Error>> {
+    let pixels = PixelMap {
+        name: "sonde".to_owned(),
+        columns: SIDE,
+        rows: SIDE,
+        cell: (0..SIDE * SIDE).collect(),
+        ..PixelMap::default()
+    };
+    let tof = || axis(Column::OffsetNs, "Time of flight", "µs", 1000.0, 71_428_571, 1000);
+    let coarse = || axis(Column::OffsetNs, "Time of flight", "µs", 1000.0, 71_428_571, 120);
+    let rows = axis(Column::Pixel, "Pixel", "", 1.0, 25_601, 160);
+    let adc = axis(Column::Adc, "Amplitude", "ADC counts", 1.0, 4096, 512);
+    let plots = vec![
+        plot("image", "Detector image", PlotKind::Image, false),
+        plot("tof", "Time of flight", PlotKind::Histogram(tof()), false),
+        plot("tof-pixel", "Time of flight by row", PlotKind::Histogram2(coarse(), rows), true),
+        plot("adc", "Amplitudes", PlotKind::Histogram(adc), true),
+    ];
+    let (mut sink, view) = live(plots, pixels, LiveOptions::default())?;
+
+    let sheet = Sheet::new(Line::catalogue());
+    let ledger = Ledger::default();
+    ledger.register(sheet.clone());
+    ledger.register(sink.sheet());
+    let since = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    let status = Arc::new(Status { ledger, started: since.as_millis() as u64, lossy });
+    let server = Server::start(addr, Some(view), status)?;
+    println!("{}", server.url());
+
+    // The same events again and again, shifted a little, so that the example needs no fast dice.
+    let mut dice = Dice(0x1234_5678_9abc_def1);
+    let batches: Vec<Arc<Products>> = (0..80)
+        .map(|k| {
+            let mut products = Products::default();
+            products.events.open_pulse(PulseTime(k));
+            for _ in 0..20 * PER_PACKET {
+                let (offset, pixel) = event(&mut dice);
+                products.events.push(offset, pixel);
+            }
+            Arc::new(products)
+        })
+        .collect();
+    let start = Instant::now();
+    let mut k = 0u64;
+    while start.elapsed() < Duration::from_secs(seconds) {
+        let products = &batches[k as usize % batches.len()];
+        let (packets, events) = (20, products.events.len() as u64);
+        for line in [Line::Packets, Line::Taken, Line::Decoded] {
+            sheet.add(line as usize, packets);
+        }
+        let bad = u64::from(lossy && k % 400 == 7);
+        sheet.add(Line::BadSize as usize, bad);
+        sheet.add(Line::Accepted as usize, packets - bad);
+        sheet.add(Line::Bytes as usize, packets * 1500);
+        sheet.add(Line::Readouts as usize, events);
+        sheet.add(Line::Made as usize, events);
+        sheet.add(Line::Events as usize, events);
+        if lossy && k % 300 == 150 {
+            sheet.add(Line::Lost as usize, 17);
+            sheet.add(Line::Reordered as usize, 2);
+        }
+        sink.push(products)?;
+        sink.tick(start.elapsed())?;
+        k += 1;
+        // About a million events a second.
+        let due = Duration::from_millis(5) * k as u32;
+        std::thread::sleep(due.saturating_sub(start.elapsed()));
+    }
+    sink.finish()?;
+    server.stop();
+    Ok(())
+}

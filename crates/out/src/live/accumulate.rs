@@ -1,0 +1,313 @@
+//! All plots of a detector over one stream of products.
+//!
+//! A plot is data ([`Plot`]): what is counted, over which axes, under which gates. Each keeps counts
+//! since its last clear and of the last seconds ("current"). Refuses plots that cannot be
+//! counted ([`PlotError`]), before anything is filled. Source: `docs/architecture.md`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fullcount_core::products::{Products, Want};
+use fullcount_core::view::{Axis, Column, Gate, PixelMap, Plot, PlotKind};
+
+use super::fill::{Filler, Shape, Tally};
+use super::scale::Scale;
+
+/// Most cells of one plot: 4 Mi, which take 112 MiB with the window's slices, and 128 MiB as shown.
+pub const MOST_CELLS: usize = 1 << 22;
+
+/// Shortest and longest window of the current view.
+pub const WINDOW: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(60);
+
+/// A plot that cannot be counted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlotError {
+    /// Id with characters that do not fit an address, or empty.
+    #[error("plot \"{id}\": the id must be 1 to 64 of a-z, A-Z, 0-9, '-' and '_'")]
+    Id {
+        /// As given.
+        id: String,
+    },
+    /// The same id twice.
+    #[error("plot \"{id}\" is there twice; give each plot its own id")]
+    Twice {
+        /// As given.
+        id: String,
+    },
+    /// No plot of this id.
+    #[error("there is no plot \"{id}\"; known: {known}")]
+    Unknown {
+        /// As given.
+        id: String,
+        /// Comma-separated ids.
+        known: String,
+    },
+    /// A picture for a detector without pixels.
+    #[error("plot \"{id}\": a picture needs pixels, and this detector has none")]
+    NoPixels {
+        /// Plot.
+        id: String,
+    },
+    /// A pixel map that points beyond its picture.
+    #[error(
+        "plot \"{id}\": pixel {pixel} lies in cell {cell}, but the picture of {columns} x {rows} has {cells} cells"
+    )]
+    Cell {
+        /// Plot.
+        id: String,
+        /// Pixel number.
+        pixel: usize,
+        /// Its cell.
+        cell: u32,
+        /// Columns of the picture.
+        columns: u32,
+        /// Rows of the picture.
+        rows: u32,
+        /// Cells of the picture.
+        cells: usize,
+    },
+    /// An axis that cannot be binned.
+    #[error("plot \"{id}\", axis {axis}: {message}")]
+    Axis {
+        /// Plot.
+        id: String,
+        /// `x` or `y`.
+        axis: char,
+        /// What is allowed.
+        message: String,
+    },
+    /// More cells than a page can show.
+    #[error("plot \"{id}\": {cells} cells are not allowed: at most {MOST_CELLS}; use fewer bins")]
+    TooLarge {
+        /// Plot.
+        id: String,
+        /// As asked.
+        cells: usize,
+    },
+    /// Columns of events and of hits in one plot.
+    #[error("plot \"{id}\": {a:?} and {b:?} cannot meet: one is of events, the other of hits")]
+    Mixed {
+        /// Plot.
+        id: String,
+        /// First column.
+        a: Column,
+        /// Second column.
+        b: Column,
+    },
+}
+
+/// Counts of all plots.
+#[derive(Debug)]
+pub struct Accumulator {
+    plots: Vec<(Plot, Filler)>,
+    pixels: Arc<PixelMap>,
+    window: Duration,
+}
+
+/// True for columns of hits.
+fn is_hit(column: Column) -> bool {
+    match column {
+        Column::Adc | Column::HitPixel => true,
+        Column::Pixel | Column::OffsetNs => false,
+    }
+}
+
+fn scale(id: &str, name: char, axis: &Axis) -> Result<Scale, PlotError> {
+    let refused = |message| PlotError::Axis { id: id.to_owned(), axis: name, message };
+    Scale::new(axis).map_err(refused)
+}
+
+/// Checks a plot and prepares its loop.
+fn shape(plot: &Plot, pixels: &Arc<PixelMap>) -> Result<Shape, PlotError> {
+    let id = || plot.id.clone();
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if plot.id.is_empty() || plot.id.len() > 64 || !plot.id.chars().all(plain) {
+        return Err(PlotError::Id { id: id() });
+    }
+    let (shape, columns) = match &plot.kind {
+        PlotKind::Image => {
+            if pixels.is_empty() {
+                return Err(PlotError::NoPixels { id: id() });
+            }
+            (Shape::Image(pixels.clone()), vec![Column::Pixel])
+        }
+        PlotKind::Histogram(x) => (Shape::Line(x.column, scale(&plot.id, 'x', x)?), vec![x.column]),
+        PlotKind::Histogram2(x, y) => {
+            let (sx, sy) = (scale(&plot.id, 'x', x)?, scale(&plot.id, 'y', y)?);
+            (Shape::Plane(x.column, sx, y.column, sy), vec![x.column, y.column])
+        }
+    };
+    let gates = plot.gates.iter().map(|Gate { column, .. }| *column);
+    if let Some(b) = columns.iter().copied().chain(gates).find(|&c| is_hit(c) != is_hit(columns[0]))
+    {
+        return Err(PlotError::Mixed { id: id(), a: columns[0], b });
+    }
+    let cells = shape.cells();
+    if cells > MOST_CELLS {
+        return Err(PlotError::TooLarge { id: id(), cells });
+    }
+    if let Shape::Image(map) = &shape
+        && let Some((i, &cell)) = map.cell.iter().enumerate().find(|(_, c)| **c as usize >= cells)
+    {
+        let (columns, rows) = (map.columns, map.rows);
+        return Err(PlotError::Cell { id: id(), pixel: i + 1, cell, columns, rows, cells });
+    }
+    Ok(shape)
+}
+
+impl Accumulator {
+    /// Empty counts of `plots`; the current view shows the last `window` (brought into [`WINDOW`]).
+    ///
+    /// # Errors
+    /// The first plot that cannot be counted.
+    pub fn new(
+        plots: Vec<Plot>,
+        pixels: Arc<PixelMap>,
+        window: Duration,
+    ) -> Result<Accumulator, PlotError> {
+        let mut made: Vec<(Plot, Filler)> = Vec::with_capacity(plots.len());
+        for plot in plots {
+            let shape = shape(&plot, &pixels)?;
+            if made.iter().any(|(p, _)| p.id == plot.id) {
+                return Err(PlotError::Twice { id: plot.id });
+            }
+            let filler = Filler::new(shape, plot.gates.clone(), Duration::ZERO);
+            made.push((plot, filler));
+        }
+        let window = window.clamp(*WINDOW.start(), *WINDOW.end());
+        Ok(Accumulator { plots: made, pixels, window })
+    }
+
+    /// Columns that the plots need beside the events.
+    pub fn want(&self) -> Want {
+        let of_hits = |p: &Plot| match &p.kind {
+            PlotKind::Image => false,
+            PlotKind::Histogram(x) | PlotKind::Histogram2(x, _) => is_hit(x.column),
+        };
+        Want { hits: self.plots.iter().any(|(p, _)| of_hits(p)) }
+    }
+
+    /// Counts a batch into every plot.
+    pub fn fill(&mut self, products: &Products) {
+        for (_, filler) in &mut self.plots {
+            filler.fill(products);
+        }
+    }
+
+    /// Moves the window on; `now` is the time since the start and never goes back.
+    pub fn advance(&mut self, now: Duration) {
+        for (_, filler) in &mut self.plots {
+            filler.advance(now, self.window);
+        }
+    }
+
+    /// Forgets the counts of plot `id`, or of all.
+    ///
+    /// # Errors
+    /// [`PlotError::Unknown`].
+    pub fn clear(&mut self, id: Option<&str>, now: Duration) -> Result<(), PlotError> {
+        match id {
+            None => self.plots.iter_mut().for_each(|(_, f)| f.clear(now)),
+            Some(id) => {
+                let at = self.find(id)?;
+                self.plots[at].1.clear(now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts plot `id` anew over `first..last` in `bins` bins on its axis `x` or `y`.
+    ///
+    /// # Errors
+    /// Unknown plot, a picture (which has no axes), or an axis that cannot be binned; the plot stays
+    /// as it is then.
+    pub fn rebin(&mut self, id: &str, new: &Rebin, now: Duration) -> Result<(), PlotError> {
+        let at = self.find(id)?;
+        let plot = rebinned(&self.plots[at].0, new)?;
+        let shape = shape(&plot, &self.pixels)?;
+        let filler = Filler::new(shape, plot.gates.clone(), now);
+        self.plots[at] = (plot, filler);
+        Ok(())
+    }
+
+    /// Sets the length of the current view, brought into [`WINDOW`].
+    pub fn set_window(&mut self, window: Duration) {
+        self.window = window.clamp(*WINDOW.start(), *WINDOW.end());
+    }
+
+    /// Length of the current view.
+    pub fn window(&self) -> Duration {
+        self.window
+    }
+
+    /// Bytes that the counts hold: fixed once the plots are made.
+    pub fn bytes(&self) -> usize {
+        self.plots.iter().map(|(_, f)| f.bytes()).sum()
+    }
+
+    /// Counts of plot `id` since its last clear, and of the window.
+    pub fn counts(&self, id: &str) -> Option<(Vec<u64>, Vec<u64>)> {
+        let at = self.find(id).ok()?;
+        let (mut total, mut current) = (Vec::new(), Vec::new());
+        self.plots[at].1.show(&mut total, &mut current);
+        Some((total, current))
+    }
+
+    /// What became of the rows that plot `id` saw.
+    pub fn tally(&self, id: &str) -> Option<Tally> {
+        self.find(id).ok().map(|at| self.plots[at].1.tally())
+    }
+
+    /// The pixels behind the picture.
+    pub fn pixels(&self) -> &Arc<PixelMap> {
+        &self.pixels
+    }
+
+    pub(super) fn plots(&self) -> impl Iterator<Item = &(Plot, Filler)> {
+        self.plots.iter()
+    }
+
+    pub(super) fn plots_mut(&mut self) -> impl Iterator<Item = &mut (Plot, Filler)> {
+        self.plots.iter_mut()
+    }
+
+    fn find(&self, id: &str) -> Result<usize, PlotError> {
+        let known = || self.plots.iter().map(|(p, _)| p.id.as_str()).collect::<Vec<_>>().join(", ");
+        let unknown = || PlotError::Unknown { id: id.to_owned(), known: known() };
+        self.plots.iter().position(|(p, _)| p.id == id).ok_or_else(unknown)
+    }
+}
+
+/// A new range of one axis, in column units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rebin {
+    /// `x` or `y`.
+    pub axis: char,
+    /// Lower bound, inclusive.
+    pub first: u64,
+    /// Upper bound, exclusive.
+    pub last: u64,
+    /// Number of bins.
+    pub bins: u32,
+}
+
+/// `plot` over the new range, checked.
+pub(super) fn rebinned(plot: &Plot, new: &Rebin) -> Result<Plot, PlotError> {
+    let mut plot = plot.clone();
+    let id = plot.id.clone();
+    let none = |axis, message: &str| PlotError::Axis { id, axis, message: message.to_owned() };
+    let axis = match (&mut plot.kind, new.axis) {
+        (PlotKind::Histogram(x) | PlotKind::Histogram2(x, _), 'x') => x,
+        (PlotKind::Histogram2(_, y), 'y') => y,
+        (PlotKind::Image, a) => return Err(none(a, "a picture has no axes to change")),
+        (_, a) => return Err(none(a, "there is no such axis")),
+    };
+    (axis.first, axis.last, axis.bins) = (new.first, new.last, new.bins);
+    scale(&plot.id.clone(), new.axis, axis)?;
+    Ok(plot)
+}
+
+#[cfg(test)]
+#[path = "accumulate_tests.rs"]
+mod tests;

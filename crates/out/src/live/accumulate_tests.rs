@@ -1,0 +1,227 @@
+//! Tests of the plots: edges, gates, the window, memory.
+
+use super::*;
+use fullcount_core::time::PulseTime;
+use proptest::prelude::*;
+
+fn axis(column: Column, first: u64, last: u64, bins: u32) -> Axis {
+    Axis { column, label: "l".into(), unit: String::new(), scale: 1.0, first, last, bins }
+}
+
+fn plot(id: &str, kind: PlotKind, gates: Vec<Gate>) -> Plot {
+    Plot { id: id.into(), title: id.into(), kind, gates, log: false }
+}
+
+fn four_pixels() -> PixelMap {
+    PixelMap { columns: 2, rows: 2, cell: vec![3, 2, 1, 0], ..PixelMap::default() }
+}
+
+fn events(rows: &[(u32, u32)]) -> Products {
+    let mut p = Products::default();
+    p.events.open_pulse(PulseTime(0));
+    rows.iter().for_each(|&(offset, pixel)| p.events.push(offset, pixel));
+    p
+}
+
+fn hits(rows: &[(u16, u32)]) -> Products {
+    let mut p = Products::default();
+    for &(adc, pixel) in rows {
+        p.hits.time_ns.push(0);
+        p.hits.adc.push(adc);
+        p.hits.pixel.push(pixel);
+    }
+    p
+}
+
+fn accumulator(plots: Vec<Plot>) -> Accumulator {
+    Accumulator::new(plots, Arc::new(four_pixels()), Duration::from_secs(10)).unwrap()
+}
+
+fn refused(plots: Vec<Plot>) -> PlotError {
+    Accumulator::new(plots, Arc::new(four_pixels()), Duration::from_secs(10)).unwrap_err()
+}
+
+#[test]
+fn an_image_counts_into_the_cells_of_the_map_and_strangers_are_outside() {
+    let mut a = accumulator(vec![plot("i", PlotKind::Image, vec![])]);
+    a.fill(&events(&[(0, 1), (0, 1), (0, 4), (0, 0), (0, 5), (0, u32::MAX)]));
+    let (total, current) = a.counts("i").unwrap();
+    assert_eq!(total, [1, 0, 0, 2]);
+    assert_eq!(current, total);
+    assert_eq!(a.tally("i"), Some(Tally { counted: 3, outside: 3, gated: 0 }));
+}
+
+#[test]
+fn a_spectrum_counts_its_lower_edge_and_not_its_upper() {
+    let x = axis(Column::OffsetNs, 10, 20, 5);
+    let mut a = accumulator(vec![plot("t", PlotKind::Histogram(x), vec![])]);
+    let at = [9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21];
+    a.fill(&events(&at.map(|t| (t, 1))));
+    assert_eq!(a.counts("t").unwrap().0, [2, 2, 2, 2, 2]);
+    assert_eq!(a.tally("t"), Some(Tally { counted: 10, outside: 3, gated: 0 }));
+}
+
+#[test]
+fn gates_hold_back_rows_of_other_columns() {
+    let gate = |min, max| vec![Gate { column: Column::OffsetNs, min, max }];
+    let line = PlotKind::Histogram(axis(Column::Pixel, 0, 5, 5));
+    let mut two = gate(100, 200);
+    two.push(Gate { column: Column::Pixel, min: 2, max: 2 });
+    let mut a = accumulator(vec![
+        plot("image", PlotKind::Image, gate(100, 200)),
+        plot("line", line, two),
+        plot("none", PlotKind::Image, gate(5, 4)),
+    ]);
+    a.fill(&events(&[(99, 1), (100, 1), (150, 2), (200, 3), (201, 4), (150, 9)]));
+    assert_eq!(a.counts("image").unwrap().0, [0, 1, 1, 1]);
+    assert_eq!(a.tally("image"), Some(Tally { counted: 3, outside: 1, gated: 2 }));
+    assert_eq!(a.counts("line").unwrap().0, [0, 0, 1, 0, 0]);
+    assert_eq!(a.tally("none"), Some(Tally { counted: 0, outside: 0, gated: 6 }));
+}
+
+#[test]
+fn amplitudes_come_from_hits_and_ask_for_them() {
+    let adc = PlotKind::Histogram(axis(Column::Adc, 0, 4096, 4096));
+    let plane = PlotKind::Histogram2(axis(Column::HitPixel, 1, 5, 4), axis(Column::Adc, 0, 100, 2));
+    let mut a = accumulator(vec![plot("adc", adc, vec![]), plot("plane", plane, vec![])]);
+    assert!(a.want().hits);
+    a.fill(&hits(&[(0, 1), (99, 4), (4095, 4), (4096, 2)]));
+    let (adc, _) = a.counts("adc").unwrap();
+    assert_eq!((adc[0], adc[99], adc[4095]), (1, 1, 1));
+    assert_eq!(a.tally("adc").unwrap().outside, 1);
+    assert_eq!(a.counts("plane").unwrap().0, [1, 0, 0, 0, 0, 0, 0, 1]);
+    assert!(!accumulator(vec![plot("i", PlotKind::Image, vec![])]).want().hits);
+}
+
+#[test]
+fn the_current_view_forgets_what_is_older_than_the_window_and_the_total_does_not() {
+    let mut a = accumulator(vec![plot("i", PlotKind::Image, vec![])]);
+    for second in 0..30u64 {
+        a.advance(Duration::from_secs(second));
+        a.fill(&events(&[(0, 1)]));
+    }
+    let (total, current) = a.counts("i").unwrap();
+    assert_eq!(total[3], 30);
+    assert_eq!(current[3], 11, "ten whole slices of 1 s, and the one that is being filled");
+    a.advance(Duration::from_secs(100));
+    a.advance(Duration::from_secs(200));
+    let (total, current) = a.counts("i").unwrap();
+    assert_eq!((total[3], current[3]), (30, 0), "a silent detector's current picture is empty");
+}
+
+#[test]
+fn clearing_one_leaves_the_other() {
+    let mut a =
+        accumulator(vec![plot("a", PlotKind::Image, vec![]), plot("b", PlotKind::Image, vec![])]);
+    a.fill(&events(&[(0, 1)]));
+    a.advance(Duration::from_secs(2));
+    a.fill(&events(&[(0, 2)]));
+    a.clear(Some("a"), Duration::from_secs(3)).unwrap();
+    assert_eq!(a.counts("a"), Some((vec![0; 4], vec![0; 4])));
+    assert_eq!(a.tally("a"), Some(Tally::default()));
+    assert_eq!(a.counts("b").unwrap().0, [0, 0, 1, 1]);
+    a.clear(None, Duration::from_secs(4)).unwrap();
+    assert_eq!(a.counts("b").unwrap().0, [0; 4]);
+    let unknown = a.clear(Some("c"), Duration::from_secs(4)).unwrap_err();
+    assert_eq!(unknown.to_string(), "there is no plot \"c\"; known: a, b");
+}
+
+#[test]
+fn an_axis_can_be_changed_while_running() {
+    let kind = PlotKind::Histogram(axis(Column::OffsetNs, 0, 10, 5));
+    let mut a = accumulator(vec![plot("t", kind, vec![]), plot("i", PlotKind::Image, vec![])]);
+    a.fill(&events(&[(3, 1), (30, 1)]));
+    let new = Rebin { axis: 'x', first: 0, last: 100, bins: 10 };
+    a.rebin("t", &new, Duration::from_secs(1)).unwrap();
+    a.fill(&events(&[(3, 1), (30, 1)]));
+    assert_eq!(a.counts("t").unwrap().0, [1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    let bad = Rebin { bins: 101, ..new };
+    let error = a.rebin("t", &bad, Duration::ZERO).unwrap_err();
+    assert!(error.to_string().contains("at most 100"), "{error}");
+    assert_eq!(a.counts("t").unwrap().0.len(), 10, "a refused change changes nothing");
+    for (id, axis) in [("i", 'x'), ("t", 'y')] {
+        let new = Rebin { axis, ..new };
+        assert!(matches!(a.rebin(id, &new, Duration::ZERO), Err(PlotError::Axis { .. })));
+    }
+}
+
+#[test]
+fn a_window_is_brought_into_its_range() {
+    let mut a = accumulator(vec![]);
+    a.set_window(Duration::from_secs(1000));
+    assert_eq!(a.window(), Duration::from_secs(60));
+    a.set_window(Duration::ZERO);
+    assert_eq!(a.window(), Duration::from_secs(1));
+}
+
+#[test]
+fn plots_that_cannot_be_counted_are_refused() {
+    let image = |id: &str| plot(id, PlotKind::Image, vec![]);
+    let line = |x| PlotKind::Histogram(x);
+    assert!(matches!(refused(vec![image("a b")]), PlotError::Id { .. }));
+    assert!(matches!(refused(vec![image("")]), PlotError::Id { .. }));
+    assert!(matches!(refused(vec![image("a"), image("a")]), PlotError::Twice { .. }));
+    let x = axis(Column::Pixel, 5, 5, 1);
+    assert!(matches!(refused(vec![plot("a", line(x), vec![])]), PlotError::Axis { axis: 'x', .. }));
+    let adc = vec![Gate { column: Column::Adc, min: 0, max: 1 }];
+    assert!(matches!(refused(vec![plot("a", PlotKind::Image, adc)]), PlotError::Mixed { .. }));
+    let wide = || axis(Column::OffsetNs, 0, 1 << 30, 1 << 12);
+    let large = PlotKind::Histogram2(wide(), wide());
+    assert!(matches!(refused(vec![plot("a", large, vec![])]), PlotError::TooLarge { .. }));
+    let none = Accumulator::new(vec![image("a")], Arc::default(), Duration::from_secs(1));
+    assert!(matches!(none, Err(PlotError::NoPixels { .. })));
+    let wrong = PixelMap { cell: vec![0, 4], ..four_pixels() };
+    let wrong = Accumulator::new(vec![image("a")], Arc::new(wrong), Duration::from_secs(1));
+    assert!(matches!(wrong, Err(PlotError::Cell { pixel: 2, cell: 4, .. })));
+}
+
+#[test]
+fn memory_stays_as_it_was_made() {
+    let kind = PlotKind::Histogram(axis(Column::OffsetNs, 0, 1000, 1000));
+    let mut a = accumulator(vec![plot("t", kind, vec![]), plot("i", PlotKind::Image, vec![])]);
+    let before = a.bytes();
+    for s in 0..1000 {
+        a.fill(&events(&[(s, 1)]));
+        a.advance(Duration::from_secs(u64::from(s)));
+    }
+    assert_eq!(a.bytes(), before);
+    // 4 lanes of 1000 bins and 5 pixel numbers, each 8 + 4 + 10 slices of 4 bytes.
+    assert_eq!(before, (4000 + 5) * (12 + 40));
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_is_counted_once(rows in proptest::collection::vec((0u32..200, 0u32..8), 0..300), min in 0u64..200, steps in proptest::collection::vec(0u64..3000, 1..5)) {
+        let x = || axis(Column::OffsetNs, 20, 120, 33);
+        let gate = || vec![Gate { column: Column::OffsetNs, min, max: 150 }];
+        let plane = || PlotKind::Histogram2(x(), axis(Column::Pixel, 1, 5, 4));
+        let mut a = accumulator(vec![
+            plot("line", PlotKind::Histogram(x()), vec![]),
+            plot("gated", PlotKind::Histogram(x()), gate()),
+            plot("plane", plane(), vec![]),
+            plot("image", PlotKind::Image, gate()),
+        ]);
+        let mut now = 0;
+        for (i, part) in rows.chunks(rows.len() / steps.len() + 1).enumerate() {
+            a.fill(&events(part));
+            now += steps.get(i).copied().unwrap_or(1);
+            a.advance(Duration::from_millis(now));
+        }
+        let bin = |t: u32| ((t - 20) * 33 / 100) as usize;
+        let mut line = vec![0u64; 33];
+        let mut gated = vec![0u64; 33];
+        for &(t, _) in rows.iter().filter(|r| (20..120).contains(&r.0)) {
+            line[bin(t)] += 1;
+            gated[bin(t)] += u64::from(u64::from(t) >= min);
+        }
+        prop_assert_eq!(&a.counts("line").unwrap().0, &line);
+        prop_assert_eq!(&a.counts("gated").unwrap().0, &gated);
+        for id in ["line", "gated", "plane", "image"] {
+            let t = a.tally(id).unwrap();
+            let (total, current) = a.counts(id).unwrap();
+            prop_assert_eq!(total.iter().sum::<u64>(), t.counted);
+            prop_assert_eq!(t.counted + t.outside + t.gated, rows.len() as u64);
+            prop_assert!(current.iter().zip(&total).all(|(c, t)| c <= t));
+        }
+    }
+}

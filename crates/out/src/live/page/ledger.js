@@ -1,0 +1,111 @@
+// Losses by place, balance of every hop, outputs, and the ledger with its texts.
+
+import { segments } from "./card.js";
+import { keep, kept } from "./wire.js";
+import { h, whole } from "./words.js";
+
+const PLACES = {
+  link: "Between hosts", nic: "Network card", backlog: "Kernel backlog", socket: "Socket buffer",
+  reassembly: "IP reassembly", queue: "Our queues", down: "While down", unknown: "Place unknown",
+};
+
+/** Replaces an element's children only if their text changed: selections and focus stay. */
+function renew(element, key, children) {
+  if (element.dataset.key === key) return;
+  element.dataset.key = key;
+  element.replaceChildren(...children());
+}
+
+export class Account {
+  constructor(element) {
+    this.view = kept("ledger", { show: "nonzero" });
+    this.places = h("div", { class: "places" });
+    this.lossHint = h("p", { class: "hint" });
+    this.hops = h("tbody");
+    this.sinks = h("tbody");
+    this.sinkCard = h("article", { class: "card", id: "outputs" }, h("header", {}, h("h2", {}, "Outputs")),
+      h("div", { class: "wide" }, h("table", {}, head(["Output", ""], ["Events", "num"], ["Dropped", "num"], ["Queue", ""]), this.sinks)));
+    this.lines = h("tbody");
+    this.about = h("span", { class: "about" });
+    const shown = segments([["problems", "Problems"], ["nonzero", "Not zero"], ["all", "All"]], this.view.show, (show) => {
+      this.view.show = show;
+      keep();
+      if (this.state) this.update(this.state);
+    });
+    element.append(
+      h("div", { class: "stack" },
+        h("article", { class: "card", id: "losses" }, h("header", {}, h("h2", {}, "Lost packets by place")), this.places, this.lossHint),
+        h("article", { class: "card", id: "hops" }, h("header", {}, h("h2", {}, "Balance of every hop")),
+          h("div", { class: "wide" }, h("table", {},
+            head(["Hop", ""], ["In", "num"], ["Accepted", "num"], ["Rejected", "num"], ["Dropped", "num"], ["Queued", "num"], ["Difference", "num"]), this.hops))),
+        this.sinkCard),
+      h("article", { class: "card", id: "ledger" }, h("header", {}, h("h2", {}, "Ledger"), this.about, shown),
+        h("div", { class: "wide" }, h("table", {}, head(["Counter", ""], ["Value", "num"], ["Meaning, and what to do", ""]), this.lines))));
+  }
+
+  update(state) {
+    this.state = state;
+    this.updateLosses(state);
+    renew(this.hops, state.run.running + JSON.stringify(state.hops), () => state.hops.map((hop) => hopRow(hop, state.run.running)));
+    this.sinkCard.hidden = state.sinks.length === 0;
+    renew(this.sinks, JSON.stringify(state.sinks), () => state.sinks.map(sinkRow));
+    const problems = (l) => l.value > 0 && l.severity !== "plain";
+    const keepers = { problems, nonzero: (l) => l.value > 0, all: () => true };
+    const lines = state.ledger.filter(keepers[this.view.show] ?? keepers.nonzero);
+    const count = state.ledger.filter(problems).length;
+    this.about.textContent = count === 0 ? "nothing to do" : `${count} ${count === 1 ? "line asks" : "lines ask"} for attention`;
+    // Losses first: the question of a shift is where data get lost.
+    const rank = (l) => (l.value === 0 ? 2 : l.severity === "loss" ? 0 : l.severity === "notice" ? 1 : 2);
+    const sorted = lines.map((l, i) => [rank(l), i, l]).sort((p, q) => p[0] - q[0] || p[1] - q[1]).map((p) => p[2]);
+    const none = () => [h("tr", {}, h("td", { colspan: "3", class: "meaning" }, "No line to show."))];
+    renew(this.lines, this.view.show + JSON.stringify(sorted), () => (sorted.length ? sorted.map(ledgerRow) : none()));
+  }
+
+  updateLosses(state) {
+    const lost = Object.entries(state.lost);
+    renew(this.places, JSON.stringify(lost), () => lost.map(([place, n]) =>
+      h("div", { class: n > 0 ? "place bad" : "place" }, h("span", {}, PLACES[place] ?? place), h("b", {}, whole(n)))));
+    const { packets, lost: total } = state.totals;
+    this.lossHint.textContent = total === 0
+      ? "Every packet that the sender numbered is delivered or accounted for."
+      : `${whole(total)} of ${whole(packets + total)} packets, ${(100 * total / (packets + total)).toPrecision(2)} %. The ledger says what to change.`;
+  }
+}
+
+const head = (...names) => h("thead", {}, h("tr", {}, ...names.map(([text, kind]) => h("th", { class: kind, scope: "col" }, text))));
+
+/** While data flow, a hop's numbers are read one after the other: a difference is on its way. */
+function hopRow(hop, running) {
+  const number = (n) => h("td", { class: "num" }, whole(n));
+  const right = hop.difference === 0;
+  return h("tr", {}, h("td", {}, hop.hop, " ", h("span", { class: "meaning" }, hop.unit)), number(hop.in), number(hop.accepted),
+    number(hop.rejected), number(hop.dropped), number(hop.queued),
+    h("td", { class: `num ${right ? "ok" : running ? "meaning" : "wrong"}` },
+      right ? "0 ✓" : whole(hop.difference) + (running ? " under way" : "")));
+}
+
+function sinkRow(sink) {
+  const part = sink.capacity > 0 ? sink.queued / sink.capacity : 0;
+  const bar = h("i", { class: part > 0.8 ? "full" : "" });
+  bar.style.width = `${Math.min(100, part * 100)}%`;
+  const dropped = sink.dropped_events;
+  const share = dropped > 0 ? ` (${((100 * dropped) / (dropped + sink.events)).toPrecision(2)} %)` : "";
+  const bad = dropped > 0 && sink.required;
+  return h("tr", { class: bad ? "loss" : dropped > 0 ? "notice" : "" },
+    h("td", {}, sink.name, " ", h("span", { class: "meaning" }, sink.required ? "required" : "best effort")),
+    h("td", { class: "num" }, whole(sink.events)), h("td", { class: "num" }, whole(dropped) + share),
+    h("td", { title: `${whole(sink.queued)} of ${whole(sink.capacity)} batches` }, h("div", { class: "meter" }, bar)));
+}
+
+function ledgerRow(line) {
+  const problem = line.value > 0 && line.severity !== "plain";
+  return h("tr", { class: problem ? line.severity : "" }, h("td", { class: "name" }, ...breakable(line.name)),
+    h("td", { class: "num" }, whole(line.value), " ", h("span", { class: "meaning" }, line.unit)),
+    h("td", {}, h("span", { class: "meaning" }, sentence(line.meaning)),
+      problem && line.todo ? h("span", { class: "todo" }, `What to do: ${line.todo}`) : null));
+}
+
+/** A dotted name that may break after its dots and underscores. */
+const breakable = (name) => name.split(/(?<=[._])/).flatMap((part) => [part, h("wbr")]);
+
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,0 +1,201 @@
+// Starts the page: polls the status, makes the cards, shows the numbers that are always visible.
+
+import { theme } from "./axis.js";
+import { Account } from "./ledger.js";
+import { Line } from "./line.js";
+import { Picture } from "./picture.js";
+import { Rates } from "./rates.js";
+import { ask, getJson, getPixels } from "./wire.js";
+import { clock, h, joined, scaled, span, whole } from "./words.js";
+
+const byId = (id) => document.getElementById(id);
+
+/** What all cards share. */
+const page = { colours: theme(), startedMs: 0, stale: false, waiting: "", pixels: null, pixelsWanted: false };
+
+const cards = new Map();
+const account = new Account(byId("account"));
+const rates = new Rates(page);
+let paused = false;
+let lostSince = null;
+let run = null;
+
+byId("plots").append(rates.element);
+
+const tiles = Object.fromEntries(
+  [["events", "Events per second"], ["packets", "Packets per second"], ["bits", "Payload"],
+    ["total", "Events"], ["lost", "Lost packets"], ["balance", "Balance"]].map(([key, name]) => {
+    const value = h("p", {}, "–");
+    const below = h("span", {}, "");
+    const tile = h("article", { class: "tile", id: `tile-${key}` }, h("h2", {}, name), value, below);
+    byId("tiles").append(tile);
+    const jump = { lost: "ledger", balance: "hops" }[key];
+    if (jump) tile.addEventListener("click", () => byId(jump).scrollIntoView({ behavior: "smooth", block: "center" }));
+    return [key, {
+      show(text, unit, note, kind = "") {
+        value.replaceChildren(text, unit ? h("small", {}, unit) : "");
+        below.textContent = note ?? "";
+        tile.className = `tile ${kind}${jump ? " jump" : ""}`;
+      },
+    }];
+  }));
+
+function showNumbers(s) {
+  const { totals, rates: r } = s;
+  const rate = (v, unit) => {
+    if (v == null) return ["–", unit];
+    const [text, prefix] = scaled(v);
+    return [text, joined(prefix, unit)];
+  };
+  tiles.events.show(...rate(r?.events_per_s, "events/s"), "averaged over 1 s");
+  tiles.packets.show(...rate(r?.packets_per_s, "packets/s"), `${whole(totals.packets)} packets`);
+  const [bytes, prefix] = scaled(totals.bytes);
+  tiles.bits.show(...rate(r?.bits_per_s, "bit/s"), `${bytes} ${prefix}B received`);
+  const per = totals.packets > 0 ? `${(totals.events / totals.packets).toFixed(1)} per packet` : "";
+  tiles.total.show(whole(totals.events), "", per);
+  const part = totals.lost / (totals.packets + totals.lost);
+  const inOutputs = s.anything_lost && totals.lost === 0;
+  tiles.lost.show(whole(totals.lost), "",
+    totals.lost > 0 ? `${part < 1e-4 ? `${(part * 1e6).toPrecision(2)} ppm` : `${(part * 100).toPrecision(2)} %`} of all packets`
+      : inOutputs ? "but outputs lost events, see below" : "nothing lost",
+    s.anything_lost ? "bad" : "good");
+  tiles.balance.show(whole(s.balance), "", s.balance === 0 ? "everything is accounted for" : s.run.running ? "under way between hops" : "not accounted for, see below",
+    s.balance === 0 ? "good" : s.run.running ? "" : "bad");
+}
+
+function showRun(s) {
+  const { running, last_data_s_ago: ago, title, detector, source, outputs, started_ms: started } = s.run;
+  byId("title").textContent = title;
+  byId("detector").textContent = detector;
+  document.title = title ? `${title} · Fullcount` : "Fullcount";
+  page.stale = running && ago != null && ago > 3;
+  page.waiting = running && ago == null ? `Waiting for data from ${source[0] ?? "the source"}` : "";
+  const pill = byId("state");
+  const [text, kind] = !running ? ["Ended", ""] : ago == null ? ["Waiting for data", "warn"]
+    : page.stale ? [`No data for ${span(ago)}`, "warn"] : ["Running", "good"];
+  pill.textContent = text;
+  pill.className = `pill ${kind}`;
+  const facts = [`Started ${clock(started)}`, ...source.map((t) => `Source: ${t}`), ...outputs.map((t) => `Output: ${t}`),
+    `Fullcount ${s.version}`].map((t) => h("span", {}, t));
+  const foot = byId("footer");
+  if (foot.dataset.key !== facts.map((f) => f.textContent).join()) {
+    foot.dataset.key = facts.map((f) => f.textContent).join();
+    foot.replaceChildren(...facts, h("span", {}, h("a", { href: "/metrics" }, "Prometheus metrics"), " · ", h("a", { href: "/api/state" }, "state as JSON")));
+  }
+  const select = byId("window");
+  if (s.window_s != null && document.activeElement !== select) select.value = String(s.window_s);
+  for (const id of ["window", "clear"]) byId(id).disabled = !running || s.plots.length === 0;
+}
+
+/** Makes and removes cards; plots of columns that never held anything stay hidden. */
+function showPlots(plots) {
+  for (const plot of plots) {
+    const axes = [plot.x, plot.y].filter(Boolean).map((a) => a.column);
+    const optional = axes.some((c) => c === "adc" || c === "hit_pixel");
+    let card = cards.get(plot.id);
+    if (!card) {
+      card = plot.kind === "line" ? new Line(plot, page) : new Picture(plot, page);
+      cards.set(plot.id, card);
+      // The rates stand beside the picture, after the first spectrum.
+      if (cards.size <= 2) rates.element.before(card.element);
+      else byId("plots").append(card.element);
+    }
+    card.element.hidden = optional && plot.counted + plot.outside === 0;
+  }
+  fillRows();
+}
+
+/** No holes: a card that would stand alone in its row takes all of it. */
+function fillRows() {
+  const shown = [...byId("plots").children].filter((e) => !e.hidden);
+  const tall = shown.some((e) => e.classList.contains("tall"));
+  const small = shown.filter((e) => !e.classList.contains("tall"));
+  // Two small cards stand beside the tall one.
+  const alone = tall ? small.length > 2 && small.length % 2 === 1 : small.length % 2 === 1;
+  small.forEach((e, i) => e.classList.toggle("full", alone && i === small.length - 1));
+}
+
+function restart(state) {
+  cards.forEach((card) => card.element.remove());
+  cards.clear();
+  page.pixels = null;
+  run = `${state.run.started_ms} ${state.plots.map((p) => `${p.id} ${p.kind}`).join()}`;
+}
+
+async function poll() {
+  try {
+    const state = await getJson("/api/state");
+    if (lostSince) {
+      lostSince = null;
+      byId("banner").hidden = true;
+    }
+    page.startedMs = state.run.started_ms;
+    if (run !== `${state.run.started_ms} ${state.plots.map((p) => `${p.id} ${p.kind}`).join()}`) restart(state);
+    showRun(state);
+    if (!paused) {
+      showPlots(state.plots);
+      showNumbers(state);
+      account.update(state);
+    }
+    if (page.pixelsWanted && !page.pixels) page.pixels = await getPixels();
+  } catch {
+    lostSince ??= Date.now();
+    const banner = byId("banner");
+    banner.hidden = false;
+    banner.textContent = `Connection lost since ${clock(lostSince)}. The page shows the last numbers and tries again every second.`;
+    byId("state").textContent = "Connection lost";
+    byId("state").className = "pill bad";
+  }
+  setTimeout(poll, lostSince ? 1000 : 500);
+}
+
+async function pollRates() {
+  try {
+    if (!paused && !document.hidden) await rates.refresh();
+  } catch {
+    // `poll` reports a lost connection.
+  }
+  setTimeout(pollRates, 1000);
+}
+
+function pollPlots() {
+  if (!paused && !document.hidden && !lostSince) {
+    const now = performance.now();
+    cards.forEach((card) => card.refresh(now));
+  }
+  setTimeout(pollPlots, 100);
+}
+
+byId("pause").addEventListener("click", () => {
+  paused = !paused;
+  const b = byId("pause");
+  b.textContent = paused ? "Resume" : "Pause";
+  b.setAttribute("aria-pressed", String(paused));
+});
+
+async function change(path) {
+  const refusal = await ask(path);
+  const banner = byId("banner");
+  if (!refusal) return;
+  banner.textContent = `Refused: ${refusal}`;
+  banner.hidden = false;
+  setTimeout(() => { if (!lostSince) banner.hidden = true; }, 5000);
+}
+
+byId("clear").addEventListener("click", () => change("/api/clear"));
+byId("window").addEventListener("change", (e) => change(`/api/window?seconds=${e.target.value}`));
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  page.colours = theme();
+  cards.forEach((card) => card.draw());
+  rates.draw();
+});
+
+// An open menu closes when one clicks elsewhere.
+document.addEventListener("pointerdown", (e) => {
+  document.querySelectorAll("details.menu[open]").forEach((d) => { if (!d.contains(e.target)) d.open = false; });
+});
+
+poll();
+pollRates();
+pollPlots();

@@ -1,0 +1,302 @@
+// Detector image and two-dimensional spectra: one cell per bin, nothing interpolated.
+
+import { axisBelow, axisLeft, begin, linearTicks, logTicks, named } from "./axis.js";
+import { binning, Card, check, choice, field } from "./card.js";
+import { indexer, limits, MAPS, table } from "./colour.js";
+import { short, whole } from "./words.js";
+
+const LEFT = 52;
+const BELOW = 38;
+const RIGHT = 66;
+const TOP = 8;
+
+export class Picture extends Card {
+  constructor(plot, page) {
+    super(plot, page, { map: "viridis", reversed: false, flipX: false, flipY: false, swap: false, zoom: null });
+    this.image = plot.kind === "image";
+    if (this.image) this.element.classList.add("tall");
+    this.back = document.createElement("canvas");
+    const v = this.view;
+    const turn = (change) => this.set({ ...change, zoom: null });
+    this.fillMenu(
+      field("Colours", choice(MAPS.map((m) => [m, m]), v.map, (map) => this.set({ map }))),
+      check("Reverse the colours", v.reversed, (reversed) => this.set({ reversed })),
+      ...this.limitFields([["clipped", "auto, 99.8 % of cells"], ["full", "auto, all cells"], ["manual", "manual"]]),
+      check("Flip left and right", v.flipX, (flipX) => turn({ flipX })),
+      check("Flip up and down", v.flipY, (flipY) => turn({ flipY })),
+      check("Swap the axes", v.swap, (swap) => turn({ swap })),
+      ...(plot.x ? binning(this, "x", plot.x) : []), ...(plot.y ? binning(this, "y", plot.y) : []));
+    this.handleMouse();
+  }
+
+  resetView() {
+    this.set({ zoom: null });
+  }
+
+  /** Width and height as shown. */
+  size() {
+    const { width, height } = this.data;
+    return this.view.swap ? [height, width] : [width, height];
+  }
+
+  /** Cell of the data at column u, row v as shown (row 0 on top). */
+  cell(u, v) {
+    const { width, height } = this.data;
+    let [x, y] = this.view.swap ? [v, u] : [u, v];
+    if (this.view.flipX) x = width - 1 - x;
+    // A spectrum's row 0 is its lowest value and belongs to the bottom.
+    if (this.view.flipY === this.image) y = height - 1 - y;
+    return [x, y];
+  }
+
+  draw() {
+    this.page.pixelsWanted ||= this.image;
+    const colours = this.page.colours;
+    const stage = begin(this.canvas, colours);
+    if (!stage) return;
+    this.describe();
+    if (!this.data) return;
+    const { g, w, h: high, ratio } = stage;
+    const [U, V] = this.size();
+    const zoom = this.view.zoom ?? [0, 0, U, V];
+    let box = { x: LEFT, y: TOP, w: w - LEFT - RIGHT, h: high - TOP - BELOW };
+    if (this.image) {
+      // Square pixels: the larger direction fills the box.
+      const scale = Math.min(box.w / (zoom[2] - zoom[0]), box.h / (zoom[3] - zoom[1]));
+      const [bw, bh] = [scale * (zoom[2] - zoom[0]), scale * (zoom[3] - zoom[1])];
+      box = { x: LEFT + (box.w - bw) / 2, y: TOP + (box.h - bh) / 2, w: bw, h: bh };
+    }
+    this.place = { box, zoom };
+    const range = limits(this.data.cells, this.image ? this.page.pixels : null, this.view);
+    this.shown = range;
+    this.paint(range, colours);
+    g.save();
+    g.beginPath();
+    g.rect(box.x, box.y, box.w, box.h);
+    g.clip();
+    const [sx, sy] = [box.w / (zoom[2] - zoom[0]), box.h / (zoom[3] - zoom[1])];
+    // With more cells than screen points, leaving some out would hide lines: then they are averaged.
+    g.imageSmoothingEnabled = Math.min(sx, sy) * ratio < 1;
+    g.drawImage(this.back, box.x - zoom[0] * sx, box.y - zoom[1] * sy, U * sx, V * sy);
+    g.restore();
+    g.strokeStyle = colours.line;
+    g.strokeRect(box.x - 0.5, box.y - 0.5, box.w + 1, box.h + 1);
+    this.axes(g, box, zoom, colours);
+    this.bar(g, { x: box.x + box.w + 14, y: box.y, w: 13, h: box.h }, range, colours);
+    if (this.drag?.box) {
+      const [a, b, c, d] = this.drag.box;
+      g.strokeStyle = colours.accent;
+      g.lineWidth = 1.5;
+      g.strokeRect(a, b, c - a, d - b);
+    }
+    this.readAt(g, box, sx, sy, zoom, colours);
+  }
+
+  /** Colours all cells into the back buffer. */
+  paint(range, colours) {
+    const [U, V] = this.size();
+    const { cells, width } = this.data;
+    if (this.back.width !== U || this.back.height !== V) [this.back.width, this.back.height] = [U, V];
+    const g = this.back.getContext("2d");
+    if (!this.buffer || this.buffer.width !== U || this.buffer.height !== V) this.buffer = g.createImageData(U, V);
+    const out = new Uint32Array(this.buffer.data.buffer);
+    const triples = table(this.view.map, this.view.reversed);
+    const lookup = new Uint32Array(256);
+    for (let i = 0; i < 256; i++) {
+      lookup[i] = 0xff000000 | (triples[i * 3 + 2] << 16) | (triples[i * 3 + 1] << 8) | triples[i * 3];
+    }
+    const index = indexer(range, this.view.log);
+    const neutral = parseInt(colours.empty.slice(1), 16);
+    const empty = (0xff000000 | ((neutral & 255) << 16) | (neutral & 0xff00) | (neutral >> 16)) >>> 0;
+    const has = this.image && this.page.pixels?.length === cells.length ? this.page.pixels : null;
+    const zero = this.view.log ? empty : lookup[index(0)];
+    for (let v = 0, k = 0; v < V; v++) {
+      for (let u = 0; u < U; u++, k++) {
+        const [x, y] = this.cell(u, v);
+        const i = y * width + x;
+        const n = cells[i];
+        out[k] = has && has[i] === 0 ? 0 : n === 0 ? zero : lookup[index(n)];
+      }
+    }
+    g.putImageData(this.buffer, 0, 0);
+  }
+
+  /** Function from a shown position to the axis' value, per shown direction. */
+  scales() {
+    const { x, y, width, height } = this.data;
+    const of = (axis, n, flipped) => {
+      const turn = (p) => (flipped ? n - p : p);
+      if (!axis) return { value: turn, back: turn, label: "" };
+      const step = (axis.last - axis.first) / axis.bins / axis.scale;
+      const zero = axis.first / axis.scale;
+      return { value: (p) => zero + turn(p) * step, back: (v) => turn((v - zero) / step), label: named(axis) };
+    };
+    const sx = of(x, width, this.view.flipX);
+    const sy = of(y, height, this.view.flipY === this.image);
+    sx.label ||= "Column";
+    sy.label ||= "Row";
+    return this.view.swap ? [sy, sx] : [sx, sy];
+  }
+
+  axes(g, box, zoom, colours) {
+    const [su, sv] = this.scales();
+    const ends = (s, a, b) => [s.value(a), s.value(b)].sort((p, q) => p - q);
+    const [ua, ub] = ends(su, zoom[0], zoom[2]);
+    const [va, vb] = ends(sv, zoom[1], zoom[3]);
+    const atU = (t) => box.x + ((su.back(t) - zoom[0]) / (zoom[2] - zoom[0])) * box.w;
+    const atV = (t) => box.y + ((sv.back(t) - zoom[1]) / (zoom[3] - zoom[1])) * box.h;
+    axisBelow(g, box, linearTicks(ua, ub, box.w / 75), atU, su.label, colours);
+    const left = { ...box };
+    g.save();
+    // The label stands beside the box, wherever the box is.
+    g.translate(box.x - LEFT, 0);
+    left.x = LEFT;
+    axisLeft(g, left, linearTicks(va, vb, box.h / 55), atV, sv.label, colours);
+    g.restore();
+  }
+
+  bar(g, box, [low, high], colours) {
+    const triples = table(this.view.map, this.view.reversed);
+    const n = Math.max(1, Math.round(box.h));
+    for (let i = 0; i < n; i++) {
+      const c = Math.min(255, Math.floor(((n - 1 - i) / n) * 256)) * 3;
+      g.fillStyle = `rgb(${triples[c]} ${triples[c + 1]} ${triples[c + 2]})`;
+      g.fillRect(box.x, box.y + i, box.w, 1.5);
+    }
+    g.strokeStyle = colours.line;
+    g.strokeRect(box.x - 0.5, box.y - 0.5, box.w + 1, box.h + 1);
+    const log = this.view.log;
+    const part = (t) => (log ? Math.log(t / low) / Math.log(high / low) : (t - low) / (high - low));
+    g.fillStyle = colours.quiet;
+    g.textAlign = "left";
+    g.textBaseline = "middle";
+    for (const t of log ? logTicks(low, high) : linearTicks(low, high, Math.max(2, box.h / 60))) {
+      const y = box.y + box.h * (1 - part(t));
+      g.fillRect(box.x + box.w, y - 0.5, 4, 1);
+      g.fillText(short(t), box.x + box.w + 7, y);
+    }
+    g.textAlign = "center";
+    g.textBaseline = "top";
+    g.fillText("counts", box.x + box.w / 2 + 6, box.y + box.h + 6);
+  }
+
+  /** Shown column and row under a point, or null. */
+  under(px, py) {
+    if (!this.place || !this.data) return null;
+    const { box, zoom } = this.place;
+    const u = zoom[0] + ((px - box.x) / box.w) * (zoom[2] - zoom[0]);
+    const v = zoom[1] + ((py - box.y) / box.h) * (zoom[3] - zoom[1]);
+    const inside = px >= box.x && py >= box.y && px < box.x + box.w && py < box.y + box.h;
+    return { u, v, inside };
+  }
+
+  readAt(g, box, sx, sy, zoom, colours) {
+    const at = this.mouse && this.under(...this.mouse);
+    if (!at?.inside) {
+      const more = this.view.zoom ? "Double-click: whole picture" : "Drag a box to zoom; Ctrl and wheel zooms; Shift and drag moves";
+      this.readout.textContent = more;
+      return;
+    }
+    const [u, v] = [Math.floor(at.u), Math.floor(at.v)];
+    const [x, y] = this.cell(u, v);
+    const n = this.data.cells[y * this.data.width + x] ?? 0;
+    g.strokeStyle = colours.text;
+    g.lineWidth = 1;
+    if (sx > 3 && sy > 3) g.strokeRect(box.x + (u - zoom[0]) * sx, box.y + (v - zoom[1]) * sy, sx, sy);
+    const bold = (text) => Object.assign(document.createElement("b"), { textContent: text });
+    const pixel = this.image ? this.page.pixels?.[y * this.data.width + x] : 0;
+    const part = (axis, i) => {
+      const step = (axis.last - axis.first) / axis.bins / axis.scale;
+      return `${short(axis.first / axis.scale + i * step)} to ${short(axis.first / axis.scale + (i + 1) * step)} ${axis.unit}`;
+    };
+    const place = this.image
+      ? ["x ", bold(x), "  y ", bold(y), "  pixel ", bold(pixel ? whole(pixel) : "none")]
+      : [`${this.data.x.label} `, bold(part(this.data.x, x)), `  ${this.data.y.label} `, bold(part(this.data.y, y))];
+    this.readout.replaceChildren(...place, "  counts ", bold(whole(n)), n > 0 ? ` ± ${whole(Math.sqrt(n))}` : "");
+  }
+
+  handleMouse() {
+    const point = (e) => [e.offsetX, e.offsetY];
+    const c = this.canvas;
+    c.addEventListener("pointerdown", (e) => {
+      if (e.button !== 0 || e.pointerType === "touch" || !this.under(...point(e))?.inside) return;
+      c.setPointerCapture(e.pointerId);
+      this.drag = { from: point(e), zoom: this.place.zoom, pan: e.shiftKey, box: null };
+    });
+    c.addEventListener("pointermove", (e) => {
+      this.mouse = point(e);
+      if (this.drag) this.moved(...this.mouse);
+      this.draw();
+    });
+    c.addEventListener("pointerup", () => {
+      const box = this.drag?.box;
+      this.drag = null;
+      if (box && Math.abs(box[2] - box[0]) > 6 && Math.abs(box[3] - box[1]) > 6) {
+        const [a, b] = [this.under(box[0], box[1]), this.under(box[2], box[3])];
+        this.zoomTo([Math.min(a.u, b.u), Math.min(a.v, b.v), Math.max(a.u, b.u), Math.max(a.v, b.v)]);
+      } else {
+        this.draw();
+      }
+    });
+    c.addEventListener("dblclick", () => this.resetView());
+    c.addEventListener("wheel", (e) => {
+      const at = this.under(...point(e));
+      if (!e.ctrlKey && !e.metaKey || !at?.inside) return;
+      e.preventDefault();
+      const by = Math.exp(Math.max(-1, Math.min(1, e.deltaY * 0.004)));
+      const z = this.place.zoom;
+      this.zoomTo([at.u - (at.u - z[0]) * by, at.v - (at.v - z[1]) * by, at.u + (z[2] - at.u) * by, at.v + (z[3] - at.v) * by]);
+    }, { passive: false });
+  }
+
+  moved(px, py) {
+    const { from, zoom, pan } = this.drag;
+    if (pan) {
+      const { box } = this.place;
+      const du = ((from[0] - px) / box.w) * (zoom[2] - zoom[0]);
+      const dv = ((from[1] - py) / box.h) * (zoom[3] - zoom[1]);
+      this.zoomTo([zoom[0] + du, zoom[1] + dv, zoom[2] + du, zoom[3] + dv]);
+    } else {
+      this.drag.box = [...from, px, py];
+    }
+  }
+
+  /** Shows a part of the picture, kept inside it and at least 2 cells wide. */
+  zoomTo([u0, v0, u1, v1]) {
+    const fit = (a, b, n) => {
+      const length = Math.min(n, Math.max(2, b - a));
+      const low = Math.max(0, Math.min(n - length, a));
+      return [low, low + length];
+    };
+    const [U, V] = this.size();
+    const [a, c] = fit(u0, u1, U);
+    const [b, d] = fit(v0, v1, V);
+    this.set({ zoom: c - a >= U && d - b >= V ? null : [a, b, c, d] });
+  }
+
+  accept(data) {
+    const z = this.view.zoom;
+    const [U, V] = this.size();
+    // A stored zoom of another geometry would show nothing.
+    if (z && (!Array.isArray(z) || z[2] > U || z[3] > V)) this.view.zoom = null;
+    this.plot = { ...this.plot, ...data, cells: undefined };
+  }
+
+  *rows() {
+    const { cells, width, x, y } = this.data;
+    const edge = (axis, i) => (axis.first + ((axis.last - axis.first) * i) / axis.bins) / axis.scale;
+    if (this.image) {
+      yield "x,y,pixel,counts";
+      for (let i = 0; i < cells.length; i++) {
+        const pixel = this.page.pixels?.[i] ?? 0;
+        if (pixel) yield `${i % width},${Math.floor(i / width)},${pixel},${cells[i]}`;
+      }
+    } else {
+      yield `${csv(named(x))} from,${csv(named(y))} from,counts`;
+      for (let i = 0; i < cells.length; i++) yield `${edge(x, i % width)},${edge(y, Math.floor(i / width))},${cells[i]}`;
+    }
+  }
+}
+
+/** A name that cannot break a line of comma-separated values. */
+const csv = (text) => text.replace(/[",\n]/g, " ");

@@ -1,0 +1,367 @@
+//! The web server of the live page: one thread, HTTP/1.1, nothing to build and nothing from outside.
+//!
+//! The page and its parts are compiled in. GET reads; POST (`/api/clear`, `/api/window`, `/api/axis`)
+//! changes only what is shown, and is refused when another site's page sends it. Refuses more than
+//! 256 connections at a time and closes those that are silent for 75 s, so that viewers can never
+//! take the acquisition's file descriptors. Source: `docs/architecture.md`.
+//!
+//! | path | gives |
+//! |---|---|
+//! | `/` | the page |
+//! | `/api/state` | run, totals, rates, losses, hops, ledger, outputs, plots (JSON) |
+//! | `/api/rates` | rates of the last five minutes (JSON) |
+//! | `/api/plot/{id}?mode=total\|current&after=VERSION` | counts; 204 if nothing changed since VERSION |
+//! | `/api/pixels` | pixel number of each picture cell, u32 little-endian |
+//! | `/metrics` | Prometheus text |
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Path, Query, Request as HttpRequest, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde::Deserialize;
+use tokio::sync::oneshot;
+
+use super::accumulate::{PlotError, Rebin, WINDOW};
+use super::encode::{self, Mode};
+use super::rates::{RateMeter, Totals};
+use super::snapshot::{LiveView, Request, RequestError};
+use super::state;
+use super::status::StatusSource;
+use crate::prometheus;
+
+mod connections;
+mod page;
+
+/// Where the page is unless told otherwise.
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
+
+/// Time between two samples of the counters.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+
+/// What a browser may load: this server's files only.
+const POLICY: &str =
+    "default-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'";
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// Another program serves there.
+    #[error(
+        "web.listen: {addr} is in use by another program; choose another with --web ADDRESS:PORT (port 0 takes a free one)"
+    )]
+    InUse {
+        /// As asked.
+        addr: SocketAddr,
+    },
+    /// The address cannot be served.
+    #[error(
+        "web.listen: cannot serve on {addr}: {source}; give an address of this machine and a port you may open"
+    )]
+    Bind {
+        /// As asked.
+        addr: SocketAddr,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// No thread or event loop.
+    #[error("web.listen: cannot start the page's thread: {0}")]
+    Start(io::Error),
+}
+
+/// A running page. Dropping it ends it.
+#[derive(Debug)]
+pub struct Server {
+    addr: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct App {
+    view: Option<LiveView>,
+    status: Arc<dyn StatusSource>,
+    meter: Mutex<RateMeter>,
+    start: Instant,
+}
+
+impl App {
+    fn meter(&self) -> MutexGuard<'_, RateMeter> {
+        self.meter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sample(&self) {
+        let totals = Totals::of(&self.status.entries());
+        self.meter().sample(self.start.elapsed(), totals);
+    }
+}
+
+type Shared = State<Arc<App>>;
+
+impl Server {
+    /// Serves on `addr` (port 0: a free one, see [`Server::addr`]). Without a `view` the page shows
+    /// counters only.
+    ///
+    /// # Errors
+    /// The address is in use or not this machine's.
+    pub fn start(
+        addr: SocketAddr,
+        view: Option<LiveView>,
+        status: Arc<dyn StatusSource>,
+    ) -> Result<Server, ServerError> {
+        let refused = |source: io::Error| match source.kind() {
+            io::ErrorKind::AddrInUse => ServerError::InUse { addr },
+            _ => ServerError::Bind { addr, source },
+        };
+        let listener = std::net::TcpListener::bind(addr).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
+        let bound = listener.local_addr().map_err(refused)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(ServerError::Start)?;
+        let listener = {
+            let _inside = runtime.enter();
+            connections::Bounded::new(listener).map_err(ServerError::Start)?
+        };
+        let (stop, stopped) = oneshot::channel();
+        let app = Arc::new(App { view, status, meter: Mutex::default(), start: Instant::now() });
+        let serve = move || {
+            runtime.block_on(async move {
+                let sampler = app.clone();
+                let sampling = async move {
+                    let mut due = tokio::time::interval(SAMPLE_EVERY);
+                    due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+                    loop {
+                        due.tick().await;
+                        sampler.sample();
+                    }
+                };
+                tokio::select! {
+                    _ = axum::serve(listener, routes(app)) => {}
+                    () = sampling => {}
+                    _ = stopped => {}
+                }
+            });
+            // Open connections must not hold up the end of the run.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name("web".to_owned()).spawn(serve);
+        let thread = Some(thread.map_err(ServerError::Start)?);
+        Ok(Server { addr: bound, stop: Some(stop), thread })
+    }
+
+    /// The address that is served, with the real port.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Address for people; a server on all addresses is reached by the loopback one.
+    pub fn url(&self) -> String {
+        let mut addr = self.addr;
+        if addr.ip().is_unspecified() {
+            addr.set_ip(match addr.ip() {
+                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        format!("http://{addr}/")
+    }
+
+    /// Ends the page.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            // The receiver is gone only if the thread has ended already.
+            let _gone = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _panicked = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn routes(app: Arc<App>) -> Router {
+    let mut router = Router::new();
+    for file in page::FILES {
+        let send = move || async move { ([(header::CONTENT_TYPE, file.kind)], file.text) };
+        router = router.route(file.path, get(send));
+    }
+    router
+        .route("/api/state", get(api_state))
+        .route("/api/rates", get(api_rates))
+        .route("/api/plot/{id}", get(api_plot))
+        .route("/api/pixels", get(api_pixels))
+        .route("/api/clear", post(api_clear))
+        .route("/api/window", post(api_window))
+        .route("/api/axis", post(api_axis))
+        .route("/metrics", get(metrics))
+        .fallback(|| async { (StatusCode::NOT_FOUND, "there is nothing here; the page is at /\n") })
+        .layer(from_fn(guard))
+        .with_state(app)
+}
+
+/// Refuses changes asked for by other sites' pages; adds the headers that every answer carries.
+async fn guard(request: HttpRequest, next: Next) -> Response {
+    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
+    let mut response = if changes && !same_site(request.headers()) {
+        let text = "refused: this request comes from another site's page\n";
+        (StatusCode::FORBIDDEN, text).into_response()
+    } else {
+        next.run(request).await
+    };
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// A browser always says where a POST comes from; programs like curl say nothing and are let in.
+fn same_site(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).map(|v| v.to_str().unwrap_or("?"));
+    let fetched = text("sec-fetch-site").is_none_or(|s| s == "same-origin" || s == "none");
+    let origin = text("origin").is_none_or(|origin| {
+        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        authority.is_some() && authority == text("host")
+    });
+    fetched && origin
+}
+
+fn json(value: &serde_json::Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+}
+
+async fn api_state(State(app): Shared) -> Response {
+    let (entries, facts) = (app.status.entries(), app.status.facts());
+    let now = app.start.elapsed();
+    let snapshot = app.view.as_ref().map(|v| (v.snapshot(), v.pixels().clone()));
+    let pictures = snapshot.as_ref().map(|(s, p)| (&**s, &**p));
+    json(&state::state(&entries, &facts, &app.meter(), now, pictures))
+}
+
+async fn api_rates(State(app): Shared) -> Response {
+    json(&state::history(&app.meter(), app.start.elapsed()))
+}
+
+#[derive(Deserialize)]
+struct PlotQuery {
+    mode: Option<String>,
+    after: Option<u64>,
+}
+
+async fn api_plot(
+    State(app): Shared,
+    Path(id): Path<String>,
+    Query(query): Query<PlotQuery>,
+) -> Response {
+    let mode = match query.mode.as_deref() {
+        None | Some("total") => Mode::Total,
+        Some("current") => Mode::Current,
+        Some(_) => return (StatusCode::BAD_REQUEST, "mode: total or current\n").into_response(),
+    };
+    let found = app.view.as_ref().and_then(|view| {
+        let snapshot = view.snapshot();
+        let picture = snapshot.plots.iter().find(|p| p.plot.id == id)?.clone();
+        Some((picture, view.pixels().clone()))
+    });
+    let Some((picture, pixels)) = found else {
+        let text = "there is no plot of this name; /api/state lists them\n";
+        return (StatusCode::NOT_FOUND, text).into_response();
+    };
+    if query.after == Some(picture.version) {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    bytes(encode::plot(&picture, &pixels, mode))
+}
+
+fn bytes(body: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response()
+}
+
+async fn api_pixels(State(app): Shared) -> Response {
+    bytes(app.view.as_ref().map_or_else(Vec::new, |v| encode::pixels(v.pixels())))
+}
+
+#[derive(Deserialize)]
+struct ClearQuery {
+    plot: Option<String>,
+}
+
+async fn api_clear(State(app): Shared, Query(query): Query<ClearQuery>) -> Response {
+    ask(&app, Request::Clear(query.plot))
+}
+
+#[derive(Deserialize)]
+struct WindowQuery {
+    seconds: u64,
+}
+
+async fn api_window(State(app): Shared, Query(query): Query<WindowQuery>) -> Response {
+    let window = Duration::from_secs(query.seconds);
+    if !WINDOW.contains(&window) {
+        return (StatusCode::BAD_REQUEST, "seconds: 1 to 60\n").into_response();
+    }
+    ask(&app, Request::Window(window))
+}
+
+#[derive(Deserialize)]
+struct AxisQuery {
+    plot: String,
+    axis: char,
+    first: u64,
+    last: u64,
+    bins: u32,
+}
+
+async fn api_axis(State(app): Shared, Query(q): Query<AxisQuery>) -> Response {
+    let new = Rebin { axis: q.axis, first: q.first, last: q.last, bins: q.bins };
+    ask(&app, Request::Rebin(q.plot, new))
+}
+
+fn ask(app: &App, request: Request) -> Response {
+    let Some(view) = &app.view else {
+        return (StatusCode::NOT_FOUND, "this run has no plots\n").into_response();
+    };
+    match view.request(request) {
+        Ok(()) => (StatusCode::ACCEPTED, "done at the next picture\n").into_response(),
+        Err(e) => {
+            let status = match &e {
+                RequestError::Plot(PlotError::Unknown { .. }) => StatusCode::NOT_FOUND,
+                RequestError::Plot(_) => StatusCode::BAD_REQUEST,
+                RequestError::Ended => StatusCode::CONFLICT,
+                RequestError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            (status, format!("{e}\n")).into_response()
+        }
+    }
+}
+
+async fn metrics(State(app): Shared) -> Response {
+    let text = prometheus::render(&app.status.entries(), &app.status.facts());
+    ([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], text).into_response()
+}
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

@@ -1,0 +1,301 @@
+//! Tests of the server over real loopback connections, with a client of its own.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use fullcount_core::ledger::{Entries, Ledger, Sheet};
+use fullcount_core::products::Products;
+use fullcount_core::time::PulseTime;
+use fullcount_core::view::{Axis, Column, PixelMap, Plot, PlotKind};
+use serde_json::Value;
+
+use super::*;
+use crate::live::status::Facts;
+use crate::live::{LiveOptions, LiveSink, live};
+use crate::sink::Sink;
+
+fullcount_core::counters! {
+    /// A short chain.
+    enum T {
+        In "receive.packets" Packets Sum "receive" In "datagrams received" "";
+        Ok "receive.accepted" Packets Sum "receive" Accepted "handed on" "";
+        Lost "receive.lost" Packets Sum "receive" Missing(Socket) "missing" "enlarge the buffer";
+    }
+}
+
+struct Fixed(Ledger);
+
+impl StatusSource for Fixed {
+    fn entries(&self) -> Entries {
+        self.0.read()
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { title: "test <run>".into(), running: true, started: 7, ..Facts::default() }
+    }
+}
+
+fn status() -> Arc<dyn StatusSource> {
+    let sheet = Sheet::new(T::catalogue());
+    sheet.add(T::In as usize, 10);
+    sheet.add(T::Ok as usize, 10);
+    sheet.add(T::Lost as usize, 4);
+    let ledger = Ledger::default();
+    ledger.register(sheet);
+    Arc::new(Fixed(ledger))
+}
+
+fn loopback() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+/// A page over a picture of 2 × 2 and a spectrum, with three events in it.
+fn page() -> (Server, LiveSink) {
+    let pixels = PixelMap { columns: 2, rows: 2, cell: vec![0, 1, 2, 3], ..PixelMap::default() };
+    let plot =
+        |id: &str, kind| Plot { id: id.into(), title: id.into(), kind, gates: vec![], log: false };
+    let x = Axis {
+        column: Column::OffsetNs,
+        label: "Time of flight".into(),
+        unit: "µs".into(),
+        scale: 1000.0,
+        first: 0,
+        last: 4000,
+        bins: 4,
+    };
+    let plots = vec![plot("image", PlotKind::Image), plot("tof", PlotKind::Histogram(x))];
+    let (mut sink, view) = live(plots, pixels, LiveOptions::default()).unwrap();
+    let mut p = Products::default();
+    p.events.open_pulse(PulseTime(0));
+    for (offset, pixel) in [(100, 1), (1500, 4), (1600, 4)] {
+        p.events.push(offset, pixel);
+    }
+    sink.push(&Arc::new(p)).unwrap();
+    sink.tick(Duration::ZERO).unwrap();
+    (Server::start(loopback(), Some(view), status()).unwrap(), sink)
+}
+
+/// Sends `text` as it is and gives status, head in lower case, and body.
+fn raw(server: &Server, text: &[u8]) -> (u16, String, Vec<u8>) {
+    let mut stream = TcpStream::connect(server.addr()).unwrap();
+    stream.write_all(text).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|w| w == b"\r\n\r\n").expect("a head");
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, head.to_lowercase(), answer[end + 4..].to_vec())
+}
+
+fn get(server: &Server, path: &str) -> (u16, String, Vec<u8>) {
+    raw(server, format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes())
+}
+
+fn post(server: &Server, path: &str, headers: &str) -> u16 {
+    let text = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost:8080\r\n{headers}Connection: close\r\nContent-Length: 0\r\n\r\n"
+    );
+    raw(server, text.as_bytes()).0
+}
+
+fn json_of(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap()
+}
+
+fn cells(body: &[u8]) -> (Value, Vec<u32>) {
+    let n = u32::from_le_bytes(body[4..8].try_into().unwrap()) as usize;
+    let words = body[8 + n..].chunks_exact(4);
+    let cells = words.map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect();
+    (json_of(&body[8..8 + n]), cells)
+}
+
+#[test]
+fn every_file_of_the_page_is_served_under_its_policy_and_names_no_other_host() {
+    let (server, _sink) = page();
+    for file in page::FILES {
+        let (status, head, body) = get(&server, file.path);
+        assert_eq!(status, 200, "{}", file.path);
+        assert!(head.contains("content-security-policy: default-src 'self'"), "{head}");
+        assert!(head.contains(&format!("content-type: {}", file.kind)), "{head}");
+        let text = String::from_utf8(body).unwrap();
+        assert!(!text.is_empty(), "{}", file.path);
+        let foreign = text.replace("http://www.w3.org/2000/svg", "");
+        assert!(!foreign.contains("http://") && !foreign.contains("https://"), "{}", file.path);
+        for inline in ["<script>", " onclick=\"", "style=\"", "<style"] {
+            assert!(!text.contains(inline), "{}: the policy forbids {inline}", file.path);
+        }
+    }
+}
+
+#[test]
+fn each_module_of_the_page_is_one_that_is_served() {
+    for file in page::FILES.iter().filter(|f| f.path.ends_with(".js")) {
+        for line in file.text.lines().filter(|l| l.starts_with("import ")) {
+            let name = line.split('"').nth(1).unwrap().trim_start_matches("./");
+            let path = format!("/page/{name}");
+            assert!(page::FILES.iter().any(|f| f.path == path), "{}: {path}", file.path);
+        }
+    }
+}
+
+#[test]
+fn the_state_has_totals_losses_hops_ledger_and_plots() {
+    let (server, _sink) = page();
+    let (status, head, body) = get(&server, "/api/state");
+    assert_eq!(status, 200);
+    assert!(head.contains("application/json"));
+    let s = json_of(&body);
+    assert_eq!(s["schema"], "fullcount/state/1");
+    assert_eq!(s["run"]["title"], "test <run>");
+    assert_eq!(
+        (s["totals"]["packets"].as_u64(), s["totals"]["lost"].as_u64()),
+        (Some(10), Some(4))
+    );
+    assert_eq!((s["lost"]["socket"].as_u64(), s["lost"]["link"].as_u64()), (Some(4), Some(0)));
+    assert_eq!((s["balance"].as_u64(), s["anything_lost"].as_bool()), (Some(0), Some(true)));
+    assert_eq!(s["hops"][0]["difference"], 0);
+    assert_eq!(s["ledger"][2]["todo"], "enlarge the buffer");
+    assert_eq!(s["ledger"][2]["severity"], "loss");
+    assert_eq!((s["plots"][1]["id"].as_str(), s["window_s"].as_f64()), (Some("tof"), Some(5.0)));
+}
+
+#[test]
+fn plots_carry_their_counts_and_are_not_sent_twice() {
+    let (server, _sink) = page();
+    let (status, _, body) = get(&server, "/api/plot/image");
+    let (head, counts) = cells(&body);
+    assert_eq!((status, counts), (200, vec![1, 0, 0, 2]));
+    let (_, _, body) = get(&server, "/api/plot/tof?mode=current");
+    assert_eq!(cells(&body).1, [1, 2, 0, 0]);
+    let version = head["version"].as_u64().unwrap();
+    let (status, _, body) = get(&server, &format!("/api/plot/image?after={version}"));
+    assert_eq!((status, body.len()), (204, 0));
+    let (_, _, body) = get(&server, "/api/pixels");
+    assert_eq!(body, [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]);
+}
+
+#[test]
+fn metrics_are_text_for_prometheus() {
+    let (server, _sink) = page();
+    let (status, head, body) = get(&server, "/metrics");
+    assert_eq!(status, 200);
+    assert!(head.contains("text/plain; version=0.0.4"));
+    let text = String::from_utf8(body).unwrap();
+    assert!(text.contains("# TYPE fullcount_receive_packets_total counter"), "{text}");
+}
+
+#[test]
+fn clearing_works_for_this_page_and_not_for_others() {
+    let (server, mut sink) = page();
+    for foreign in [
+        "Origin: http://evil.example\r\n",
+        "Origin: null\r\n",
+        "Sec-Fetch-Site: cross-site\r\n",
+        "Origin: http://localhost:8081\r\n",
+        "Origin: \u{e9}\r\n",
+    ] {
+        assert_eq!(post(&server, "/api/clear", foreign), 403, "{foreign}");
+    }
+    sink.tick(Duration::from_secs(1)).unwrap();
+    assert_eq!(cells(&get(&server, "/api/plot/image").2).1, [1, 0, 0, 2], "nothing was cleared");
+    let own = "Origin: http://localhost:8080\r\nSec-Fetch-Site: same-origin\r\n";
+    assert_eq!(post(&server, "/api/clear?plot=image", own), 202);
+    sink.tick(Duration::from_secs(2)).unwrap();
+    assert_eq!(cells(&get(&server, "/api/plot/image").2).1, [0; 4]);
+    assert_eq!(cells(&get(&server, "/api/plot/tof").2).1, [1, 2, 0, 0]);
+    assert_eq!(post(&server, "/api/clear", ""), 202, "programs that are no browsers may");
+    sink.tick(Duration::from_secs(3)).unwrap();
+    assert_eq!(cells(&get(&server, "/api/plot/tof").2).1, [0; 4]);
+    sink.finish().unwrap();
+    assert_eq!(post(&server, "/api/clear", ""), 409, "a run that has ended keeps its pictures");
+}
+
+#[test]
+fn axis_and_window_change_and_refuse() {
+    let (server, mut sink) = page();
+    let axis = "/api/axis?plot=tof&axis=x&first=0&last=8000&bins=";
+    assert_eq!(post(&server, &format!("{axis}2"), ""), 202);
+    assert_eq!(post(&server, "/api/window?seconds=10", ""), 202);
+    sink.tick(Duration::from_secs(1)).unwrap();
+    assert_eq!(cells(&get(&server, "/api/plot/tof").2).1, [0, 0], "counted anew from here");
+    assert_eq!(json_of(&get(&server, "/api/state").2)["window_s"], 10.0);
+    for (path, status) in [
+        (format!("{axis}0"), 400),
+        (format!("{axis}9000"), 400),
+        (format!("{axis}x"), 400),
+        ("/api/axis?plot=image&axis=x&first=0&last=2&bins=1".to_owned(), 400),
+        ("/api/axis?plot=none&axis=x&first=0&last=2&bins=1".to_owned(), 404),
+        ("/api/axis?plot=tof".to_owned(), 400),
+        ("/api/window?seconds=0".to_owned(), 400),
+        ("/api/window?seconds=61".to_owned(), 400),
+        ("/api/clear?plot=none".to_owned(), 404),
+    ] {
+        assert_eq!(post(&server, &path, ""), status, "{path}");
+    }
+}
+
+#[test]
+fn bad_requests_get_an_answer_and_the_next_one_works() {
+    let (server, _sink) = page();
+    for (path, status) in [
+        ("/nothing", 404),
+        ("/api/plot/none", 404),
+        ("/api/plot/%ff%fe", 400),
+        ("/api/plot/image?mode=other", 400),
+        ("/api/plot/image?after=-1", 400),
+        ("/../../etc/passwd", 404),
+        ("/page/../page/main.js", 404),
+        ("/api/clear", 405),
+    ] {
+        assert_eq!(get(&server, path).0, status, "{path}");
+    }
+    let close = "Host: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    for method in ["POST", "PUT", "DELETE"] {
+        let text = format!("{method} /api/state HTTP/1.1\r\n{close}");
+        assert_eq!(raw(&server, text.as_bytes()).0, 405, "{method}");
+    }
+    assert_eq!(raw(&server, b"rubbish\r\n\r\n").0, 400);
+    let old = raw(&server, b"GET /api/state HTTP/1.0\r\n\r\n");
+    assert_eq!(old.0, 200, "no Host header is needed");
+    // A client that leaves in the middle of its request.
+    drop(TcpStream::connect(server.addr()).unwrap().write_all(b"GET /api/pl"));
+    assert_eq!(get(&server, "/api/state").0, 200);
+}
+
+#[test]
+fn a_run_without_plots_still_shows_its_counters() {
+    let server = Server::start(loopback(), None, status()).unwrap();
+    assert_eq!(json_of(&get(&server, "/api/state").2)["totals"]["packets"], 10);
+    assert_eq!(get(&server, "/api/plot/image").0, 404);
+    assert_eq!(get(&server, "/api/pixels").2, b"");
+    assert_eq!(post(&server, "/api/clear", ""), 404);
+}
+
+#[test]
+fn a_port_in_use_is_refused_with_the_address_and_what_to_do() {
+    let taken = std::net::TcpListener::bind(loopback()).unwrap();
+    let addr = taken.local_addr().unwrap();
+    let error = Server::start(addr, None, status()).unwrap_err().to_string();
+    assert!(error.contains(&addr.to_string()) && error.contains("--web"), "{error}");
+    let elsewhere = "192.0.2.1:0".parse().unwrap();
+    let error = Server::start(elsewhere, None, status()).unwrap_err().to_string();
+    assert!(error.contains("192.0.2.1:0") && error.contains("address of this machine"), "{error}");
+}
+
+#[test]
+fn stopping_frees_the_port_though_viewers_are_connected() {
+    let (server, _sink) = page();
+    let addr = server.addr();
+    let viewer = TcpStream::connect(addr).unwrap();
+    server.stop();
+    let again = Server::start(addr, None, status());
+    assert!(again.is_ok(), "{:?}", again.err());
+    drop(viewer);
+}
+
+#[test]
+fn a_server_on_all_addresses_names_one_that_a_browser_can_open() {
+    let server = Server::start("0.0.0.0:0".parse().unwrap(), None, status()).unwrap();
+    let port = server.addr().port();
+    assert_eq!(server.url(), format!("http://127.0.0.1:{port}/"));
+}

@@ -1,0 +1,51 @@
+//! What the engine tells the page about the run.
+//!
+//! The page polls; nothing here is called on the hot path. Refuses nothing.
+//! Source: `docs/architecture.md`, contract "Ledger".
+
+use fullcount_core::ledger::Entries;
+
+/// One output as the page shows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SinkFacts {
+    /// Name, for example `nexus`.
+    pub name: String,
+    /// True if a batch that it cannot take is a loss.
+    pub required: bool,
+    /// Batches that wait in its queue.
+    pub queued: u64,
+    /// Batches that the queue holds at most.
+    pub capacity: u64,
+    /// Events that it did not get because the queue was full.
+    pub dropped_events: u64,
+    /// Events that it took.
+    pub events: u64,
+}
+
+/// The run in words and plain numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Title of the page, for example the configuration's name.
+    pub title: String,
+    /// Where data come from: endpoint, buffer sizes obtained, workers.
+    pub source: Vec<String>,
+    /// Detector kind and size.
+    pub detector: String,
+    /// Where events go: files, topics.
+    pub outputs: Vec<String>,
+    /// Start of the run, ms since 1970 UTC.
+    pub started: u64,
+    /// Outputs with their queues.
+    pub sinks: Vec<SinkFacts>,
+    /// False once the run has ended.
+    pub running: bool,
+}
+
+/// Supplies the page with numbers; the engine implements it.
+pub trait StatusSource: Send + Sync {
+    /// All counters at this moment.
+    fn entries(&self) -> Entries;
+
+    /// The run.
+    fn facts(&self) -> Facts;
+}

@@ -1,0 +1,133 @@
+//! What can go wrong with a NeXus file, with path, value and what to do.
+//!
+//! Source: `docs/architecture.md`, "Errors".
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A NeXus file that cannot be written, recovered or checked.
+#[derive(Debug, thiserror::Error)]
+pub enum NexusError {
+    /// The detector has no pixels: event_id would have nothing to refer to.
+    #[error(
+        "output.nexus: detector has no pixels, and NXevent_data needs pixel numbers; \
+         use another output, for example `--sink null`"
+    )]
+    NoPixels,
+    /// The pixel map contradicts itself.
+    #[error("output.nexus: pixel map of \"{panel}\": {message}")]
+    PixelMap {
+        /// Panel.
+        panel: String,
+        /// Which column, its length or value, and what was expected.
+        message: String,
+    },
+    /// An option outside its range.
+    #[error("output.nexus.{key}: {value} is not allowed: {allowed}")]
+    Option {
+        /// Key below `output.nexus`.
+        key: &'static str,
+        /// As given.
+        value: String,
+        /// What would be accepted.
+        allowed: &'static str,
+    },
+    /// Something is at that path already.
+    #[error(
+        "{}: the file exists ({what}); choose another path, move it away, or allow replacing it",
+        path.display()
+    )]
+    Exists {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: String,
+    },
+    /// A living process has the file open.
+    #[error("{}: another process has the file open; wait for it to end or choose another path", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No HDF5 file at all.
+    #[error("{}: not an HDF5 file", path.display())]
+    NotHdf5 {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An HDF5 file that this program did not write; it was left as it was.
+    #[error("{}: not a file written by fullcount ({missing} is missing); left as it was", path.display())]
+    NotOurs {
+        /// The file.
+        path: PathBuf,
+        /// Path inside the file.
+        missing: String,
+    },
+    /// A complete file of which the end is missing, as after an interrupted copy.
+    #[error(
+        "{}: the file is cut short ({length} of {whole} bytes) though its run was complete; \
+         copy it again; left as it was",
+        path.display()
+    )]
+    Short {
+        /// The file.
+        path: PathBuf,
+        /// Its length, bytes.
+        length: u64,
+        /// The length it should have.
+        whole: u64,
+    },
+    /// The system refused.
+    #[error("{}: cannot {doing}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// HDF5 refused (a full disk shows up here).
+    #[error("{}: cannot {doing}: {message}", path.display())]
+    Hdf5 {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        doing: String,
+        /// The library's words.
+        message: String,
+    },
+    /// The closed file does not hold what was written.
+    #[error(
+        "{}: {found} events in the closed file instead of {written}; keep the file and report this",
+        path.display()
+    )]
+    Count {
+        /// The file.
+        path: PathBuf,
+        /// Events in the file.
+        found: u64,
+        /// Events that were written.
+        written: u64,
+    },
+}
+
+/// Adds path and action to a system error.
+pub(super) fn io_error<'a>(
+    path: &'a Path,
+    doing: &'static str,
+) -> impl FnOnce(io::Error) -> NexusError + 'a {
+    move |source| NexusError::Io { path: path.to_owned(), doing, source }
+}
+
+/// Adds path and action to a library error.
+pub(super) fn hdf5_error<'a>(
+    path: &'a Path,
+    doing: &'a str,
+) -> impl FnOnce(hdf5_metno::Error) -> NexusError + 'a {
+    move |e| NexusError::Hdf5 {
+        path: path.to_owned(),
+        doing: doing.to_owned(),
+        message: e.to_string(),
+    }
+}

@@ -1,0 +1,267 @@
+//! What a NeXus file is made with, and the refusals that need no file.
+//!
+//! Defaults follow `docs/formats/nexus.md` section 3, each with its reason there.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fullcount_core::time::{Nanos, TickLength};
+use fullcount_core::view::PixelMap;
+
+use super::error::NexusError;
+
+/// Name of the one attribute of `event_time_zero` that carries the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StartAttribute {
+    /// `offset`: NeXus' name, and the one that Mantid reads.
+    #[default]
+    Offset,
+    /// `start`: as the Kafka file writer of ESS does; Mantid then assumes 1970 with a warning.
+    Start,
+}
+
+impl StartAttribute {
+    /// The name in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            StartAttribute::Offset => "offset",
+            StartAttribute::Start => "start",
+        }
+    }
+}
+
+/// Stored type of `event_id`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EventIdType {
+    /// int32, as the existing writer.
+    #[default]
+    I32,
+    /// uint32, for old versions of Mantid.
+    U32,
+}
+
+/// Filters of the chunked datasets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compression {
+    /// None: fastest, readable everywhere.
+    #[default]
+    None,
+    /// Shuffle and gzip, level 1..=9: 2 to 4 times smaller, readable everywhere, and several times
+    /// slower to write. Under SWMR a chunk that is flushed before it is full leaves its old copy behind
+    /// in the file, so rare flushes make smaller files.
+    Gzip(u8),
+}
+
+/// What to do with a file that is at the path already. An empty file is always replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Existing {
+    /// A complete file is refused; one that a killed run left unfinished is recovered and renamed:
+    /// `run.nxs` becomes `run.recovered-1.nxs` (the first free number).
+    #[default]
+    Refuse,
+    /// Replaced, whatever it holds, unless a living process has it open.
+    Replace,
+}
+
+/// Everything a file is made with. [`NexusOptions::new`] gives the defaults.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NexusOptions {
+    /// Path of the file; its directory must exist.
+    pub path: PathBuf,
+    /// What to do if it exists.
+    pub existing: Existing,
+    /// `/entry/title`.
+    pub title: String,
+    /// `/entry/definition`; `None` leaves it out.
+    pub definition: Option<String>,
+    /// `/entry/instrument/name`.
+    pub instrument: String,
+    /// Name of the NXdetector: letters, digits, `_`, `-`; default is the pixel map's name.
+    pub panel: String,
+    /// Pixel numbers and positions.
+    pub pixels: PixelMap,
+    /// Distance of the source from the sample, metres, against the beam; `None` if unknown (the source
+    /// group then has no transformation, and readers put it at the origin).
+    pub source_distance_m: Option<f64>,
+    /// Length of the detector's tick.
+    pub tick: TickLength,
+    /// True if that length was assumed for want of a configured one.
+    pub tick_assumed: bool,
+    /// Where the detector's tick 0 lies, ns since 1970.
+    pub epoch: Nanos,
+    /// Pulse mode as configured: `data`, `grid(…)`, `none`.
+    pub pulse_mode: String,
+    /// Configuration as text.
+    pub configuration: String,
+    /// Geometry as text; default is the pixel map's source.
+    pub geometry: String,
+    /// Calibration as text.
+    pub calibration: String,
+    /// Version of the writing software.
+    pub version: String,
+    /// Name of the epoch's attribute.
+    pub start_attribute: StartAttribute,
+    /// Stored type of `event_id`.
+    pub event_id: EventIdType,
+    /// Filters.
+    pub compression: Compression,
+    /// Entries per chunk of the event datasets, 1 Ki to 64 Mi.
+    pub chunk_events: usize,
+    /// Entries per chunk of the pulse datasets, 64 to 1 Mi.
+    pub chunk_pulses: usize,
+    /// Time between flushes, 10 ms to 1 h.
+    pub flush_interval: Duration,
+    /// Events between cues, 1 or more.
+    pub cue_interval: u64,
+    /// Take the write permission away once the file is complete.
+    pub read_only: bool,
+    /// Start of the run, ns since 1970; `None`: the system's clock says start and end. If given, the end
+    /// is the start plus the time of the last [`tick`](crate::sink::Sink::tick).
+    pub start_time_ns: Option<i64>,
+}
+
+impl NexusOptions {
+    /// The defaults for a file at `path` of a detector with `pixels`.
+    pub fn new(path: impl Into<PathBuf>, pixels: PixelMap) -> NexusOptions {
+        NexusOptions {
+            path: path.into(),
+            existing: Existing::default(),
+            title: "Fullcount run".into(),
+            definition: Some("NXsnsevent".into()),
+            instrument: pixels.name.clone(),
+            panel: pixels.name.clone(),
+            geometry: pixels.source_text.clone(),
+            pixels,
+            source_distance_m: None,
+            tick: TickLength::NANOSECOND,
+            tick_assumed: true,
+            epoch: Nanos(0),
+            pulse_mode: "none".into(),
+            configuration: String::new(),
+            calibration: String::new(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            start_attribute: StartAttribute::default(),
+            event_id: EventIdType::default(),
+            compression: Compression::default(),
+            chunk_events: 1 << 20,
+            chunk_pulses: 16_384,
+            flush_interval: Duration::from_secs(2),
+            cue_interval: 100_000_000,
+            read_only: true,
+            start_time_ns: None,
+        }
+    }
+
+    /// Everything that can be refused before a file is opened.
+    ///
+    /// # Errors
+    /// No pixels, a pixel map whose columns do not fit together, or an option outside its range.
+    pub fn validate(&self) -> Result<(), NexusError> {
+        let map = &self.pixels;
+        if map.is_empty() {
+            return Err(NexusError::NoPixels);
+        }
+        let panel_ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if self.panel.is_empty() || self.panel.len() > 64 || !self.panel.chars().all(panel_ok) {
+            return Err(NexusError::Option {
+                key: "panel",
+                value: format!("{:?}", self.panel),
+                allowed: "1 to 64 of a-z A-Z 0-9 _ -",
+            });
+        }
+        self.validate_map()?;
+        let range = |ok: bool, key, value: String, allowed| {
+            if ok { Ok(()) } else { Err(NexusError::Option { key, value, allowed }) }
+        };
+        let (events, pulses) = (self.chunk_events, self.chunk_pulses);
+        range(
+            (1 << 10..=64 << 20).contains(&events),
+            "chunk_events",
+            events.to_string(),
+            "1024 to 67108864",
+        )?;
+        range(
+            (64..=1 << 20).contains(&pulses),
+            "chunk_pulses",
+            pulses.to_string(),
+            "64 to 1048576",
+        )?;
+        range(self.cue_interval > 0, "cue_interval", "0".into(), "1 or more events")?;
+        let flush = self.flush_interval;
+        let flush_ok = (Duration::from_millis(10)..=Duration::from_secs(3600)).contains(&flush);
+        range(flush_ok, "flush_interval", format!("{flush:?}"), "10ms to 1h")?;
+        if let Compression::Gzip(level) = self.compression {
+            range((1..=9).contains(&level), "compression", level.to_string(), "gzip level 1 to 9")?;
+        }
+        if let Some(d) = self.source_distance_m {
+            let ok = d.is_finite() && d > 0.0;
+            range(ok, "source_distance", d.to_string(), "metres above 0")?;
+        }
+        Ok(())
+    }
+
+    fn validate_map(&self) -> Result<(), NexusError> {
+        let map = &self.pixels;
+        let n = map.cell.len();
+        let wrong =
+            |message: String| Err(NexusError::PixelMap { panel: self.panel.clone(), message });
+        if n > i32::MAX as usize {
+            return wrong(format!("{n} pixels; event_id holds at most 2147483647"));
+        }
+        if map.x_m.len() != n || map.y_m.len() != n {
+            let (x, y) = (map.x_m.len(), map.y_m.len());
+            return wrong(format!(
+                "{n} cells, {x} x and {y} y positions; all must be equally many"
+            ));
+        }
+        let finite = |v: &[f64]| v.iter().all(|x| x.is_finite());
+        if !finite(&map.x_m) || !finite(&map.y_m) || !map.distance_m.is_finite() {
+            return wrong("a position is not a finite number of metres".into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map() -> PixelMap {
+        PixelMap {
+            name: "p".into(),
+            columns: 1,
+            rows: 1,
+            cell: vec![0],
+            x_m: vec![0.0],
+            y_m: vec![0.0],
+            ..PixelMap::default()
+        }
+    }
+
+    #[test]
+    fn a_detector_without_pixels_is_refused_in_words() {
+        let e = NexusOptions::new("x.nxs", PixelMap::default()).validate().unwrap_err();
+        assert!(e.to_string().contains("detector has no pixels"), "{e}");
+    }
+
+    #[test]
+    fn each_option_outside_its_range_names_key_value_and_range() {
+        let refused = |change: fn(&mut NexusOptions)| {
+            let mut o = NexusOptions::new("x.nxs", map());
+            assert!(o.validate().is_ok());
+            change(&mut o);
+            o.validate().unwrap_err().to_string()
+        };
+        let chunk = refused(|o| o.chunk_events = 7);
+        assert_eq!(chunk, "output.nexus.chunk_events: 7 is not allowed: 1024 to 67108864");
+        assert!(refused(|o| o.panel = "a/b".into()).contains("output.nexus.panel: \"a/b\""));
+        assert!(refused(|o| o.panel = String::new()).contains("panel"));
+        assert!(refused(|o| o.chunk_pulses = 0).contains("chunk_pulses"));
+        assert!(refused(|o| o.cue_interval = 0).contains("cue_interval"));
+        assert!(refused(|o| o.flush_interval = Duration::ZERO).contains("flush_interval"));
+        assert!(refused(|o| o.compression = Compression::Gzip(0)).contains("compression"));
+        assert!(refused(|o| o.source_distance_m = Some(-1.0)).contains("source_distance"));
+        assert!(refused(|o| o.pixels.x_m.clear()).contains("equally many"));
+        assert!(refused(|o| o.pixels.y_m[0] = f64::NAN).contains("finite"));
+    }
+}

@@ -1,0 +1,91 @@
+//! The calls of the HDF5 library that its Rust interface does not have: opening without HDF5's own file
+//! lock, start of SWMR writing, and flush of one dataset.
+//!
+//! HDF5's lock sits on a descriptor that every child process inherits, so a child started at the wrong
+//! moment keeps a file locked for its whole life (seen). This module opens without it; the writer and
+//! recovery hold the same kind of lock (flock) on a descriptor that children do not inherit, and other
+//! HDF5 programs respect that one.
+//!
+//! Both run under the interface's global lock, which every other HDF5 call of the process takes too:
+//! the library is built without its own threads support. Source: HDF5 1.14 reference manual, H5F and H5D.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::path::Path;
+
+use hdf5_metno::plist::file_access::FileAccess;
+use hdf5_metno::{Dataset, Error, File, Result};
+use hdf5_metno_sys::h5d::H5Dflush;
+use hdf5_metno_sys::h5f::{
+    H5F_ACC_RDONLY, H5F_ACC_RDWR, H5F_ACC_TRUNC, H5Fcreate, H5Fopen, H5Fstart_swmr_write,
+};
+use hdf5_metno_sys::h5p::{H5P_DEFAULT, H5Pset_file_locking};
+
+/// How to open a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// For reading.
+    Read,
+    /// For reading and writing.
+    Write {
+        /// Chunk cache of each dataset, bytes.
+        cache: usize,
+    },
+    /// Created anew, replacing what is there.
+    Create,
+}
+
+/// Result of a call: negative is a failure whose words are on the library's error stack.
+fn status(code: i32) -> Result<()> {
+    if code < 0 { Err(Error::query().unwrap_or_else(|e| e)) } else { Ok(()) }
+}
+
+/// Opens the file at `path` in the format of HDF5 1.10, the oldest that can do SWMR, without a lock.
+///
+/// # Errors
+/// The library's words: no such file, no HDF5 file, not closed by its writer, no space.
+pub(super) fn open(path: &Path, access: Access) -> Result<File> {
+    let name = path.to_str().and_then(|p| CString::new(p).ok());
+    let name = name.ok_or("the path is not UTF-8 without NUL")?;
+    let mut builder = FileAccess::build();
+    builder.libver_v110();
+    if let Access::Write { cache } = access {
+        builder.chunk_cache(521, cache, 1.0);
+    }
+    let fapl = builder.finish()?;
+    hdf5_metno::sync::sync(|| {
+        // SAFETY: `fapl` is an open file access list; 0 and 1 are the library's false and true.
+        status(unsafe { H5Pset_file_locking(fapl.id(), 0, 1) })?;
+        // SAFETY: `name` ends with NUL and lives beyond the calls; the lists are valid; the lock is held.
+        let id = unsafe {
+            match access {
+                Access::Read => H5Fopen(name.as_ptr(), H5F_ACC_RDONLY, fapl.id()),
+                Access::Write { .. } => H5Fopen(name.as_ptr(), H5F_ACC_RDWR, fapl.id()),
+                Access::Create => H5Fcreate(name.as_ptr(), H5F_ACC_TRUNC, H5P_DEFAULT, fapl.id()),
+            }
+        };
+        if id < 0 {
+            return Err(Error::query().unwrap_or_else(|e| e));
+        }
+        // SAFETY: a fresh file id that nobody else holds.
+        unsafe { hdf5_metno::from_id(id) }
+    })
+}
+
+/// Switches `file` (open for reading and writing) to SWMR writing: readers may open it from here on.
+///
+/// # Errors
+/// The library's words: a superblock older than version 3, open attributes, a file that cannot be written.
+pub(super) fn start_swmr_write(file: &File) -> Result<()> {
+    // SAFETY: the id belongs to an open file for as long as `file` is borrowed; the lock is held.
+    hdf5_metno::sync::sync(|| status(unsafe { H5Fstart_swmr_write(file.id()) }))
+}
+
+/// Writes everything of `dataset` that is still in memory to the file: data first, then its length.
+///
+/// # Errors
+/// The library's words, for example a full disk.
+pub(super) fn flush(dataset: &Dataset) -> Result<()> {
+    // SAFETY: the id belongs to an open dataset for as long as `dataset` is borrowed; the lock is held.
+    hdf5_metno::sync::sync(|| status(unsafe { H5Dflush(dataset.id()) }))
+}

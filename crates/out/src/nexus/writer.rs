@@ -1,0 +1,295 @@
+//! The open file: buffers events, writes blocks, flushes in the order that readers need.
+//!
+//! Events go to the file in whole chunks; between flushes a reader sees none of it, because the datasets'
+//! lengths stay in memory until they are flushed. Pulse rows wait in memory until the events that they point
+//! to are flushed (`docs/formats/nexus.md` section 4). Refuses nothing: its events were checked before.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hdf5_metno::{Dataset, File, Group, H5Type, Result};
+
+use super::error::{NexusError, hdf5_error, io_error};
+use super::layout::{OWN_GROUP, date, events_path};
+use super::options::{Compression, NexusOptions};
+use super::sys::{self, Access};
+
+/// Pulse rows that may wait for a flush: 1 Mi × 16 B.
+const MAX_WAITING_ROWS: usize = 1 << 20;
+
+/// A one-dimensional dataset that only grows.
+#[derive(Debug)]
+struct Column {
+    dataset: Dataset,
+    len: usize,
+}
+
+impl Column {
+    fn open(group: &Group, name: &str) -> Result<Column> {
+        let dataset = group.dataset(name)?;
+        let len = dataset.size();
+        Ok(Column { dataset, len })
+    }
+
+    fn append<T: H5Type>(&mut self, values: &[T]) -> Result<()> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        let end = self.len + values.len();
+        self.dataset.resize(end)?;
+        self.dataset.write_slice(values, self.len..end)?;
+        self.len = end;
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        sys::flush(&self.dataset)
+    }
+}
+
+/// What one file holds and what still waits for it.
+#[derive(Debug)]
+pub(super) struct Writer {
+    path: PathBuf,
+    // Declared in closing order: datasets before the file, the file before the lock.
+    id: Column,
+    offset: Column,
+    index: Column,
+    zero: Column,
+    cue_index: Column,
+    cue_time: Column,
+    total: Dataset,
+    committed: Dataset,
+    own: Group,
+    entry: Group,
+    file: File,
+    /// Shared advisory lock on the file: recovering a file under a living writer would damage it.
+    /// Readers are not hindered.
+    _lock: fs::File,
+
+    chunk: usize,
+    cue_interval: u64,
+    ids: Vec<i32>,
+    offsets: Vec<i32>,
+    rows_index: Vec<i64>,
+    rows_zero: Vec<u64>,
+    last_pulse: Option<u64>,
+    last_offset: i32,
+    last_cue: u64,
+    committed_events: u64,
+    committed_rows: u64,
+}
+
+impl Writer {
+    /// Opens the finished structure at the options' path for SWMR writing.
+    pub(super) fn open(options: &NexusOptions) -> std::result::Result<Writer, NexusError> {
+        let path = &options.path;
+        let lock = fs::File::open(path).map_err(io_error(path, "open the file to lock it"))?;
+        match lock.try_lock_shared() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(NexusError::InUse { path: path.clone() });
+            }
+            // A file system without locks: nothing keeps two writers apart, as with HDF5 itself.
+            Err(fs::TryLockError::Error(e)) if e.kind() == std::io::ErrorKind::Unsupported => {}
+            Err(fs::TryLockError::Error(e)) => return Err(io_error(path, "lock the file")(e)),
+        }
+        let open = || -> Result<File> {
+            let file = sys::open(path, Access::Write { cache: chunk_cache_bytes(options) })?;
+            sys::start_swmr_write(&file)?;
+            Ok(file)
+        };
+        let file = open().map_err(hdf5_error(path, "start SWMR writing"))?;
+        Writer::with_file(file, lock, options).map_err(hdf5_error(path, "open the datasets"))
+    }
+
+    fn with_file(file: File, lock: fs::File, options: &NexusOptions) -> Result<Writer> {
+        let group = file.group(&events_path(&options.panel))?;
+        let own = file.group(OWN_GROUP)?;
+        Ok(Writer {
+            path: options.path.clone(),
+            id: Column::open(&group, "event_id")?,
+            offset: Column::open(&group, "event_time_offset")?,
+            index: Column::open(&group, "event_index")?,
+            zero: Column::open(&group, "event_time_zero")?,
+            cue_index: Column::open(&group, "cue_index")?,
+            cue_time: Column::open(&group, "cue_timestamp_zero")?,
+            total: group.dataset("total_counts")?,
+            committed: own.dataset("committed")?,
+            own,
+            entry: file.group("/entry")?,
+            file,
+            _lock: lock,
+            chunk: options.chunk_events,
+            cue_interval: options.cue_interval,
+            ids: Vec::with_capacity(options.chunk_events),
+            offsets: Vec::with_capacity(options.chunk_events),
+            rows_index: Vec::new(),
+            rows_zero: Vec::new(),
+            last_pulse: None,
+            last_offset: 0,
+            last_cue: 0,
+            committed_events: 0,
+            committed_rows: 0,
+        })
+    }
+
+    /// Events taken so far.
+    pub(super) fn events(&self) -> u64 {
+        (self.id.len + self.ids.len()) as u64
+    }
+
+    /// Pulse rows taken so far.
+    pub(super) fn rows(&self) -> u64 {
+        (self.index.len + self.rows_index.len()) as u64
+    }
+
+    /// Events up to the last completed flush: what a kill cannot take away.
+    pub(super) fn committed_events(&self) -> u64 {
+        self.committed_events
+    }
+
+    /// Last pulse row, ns since 1970.
+    pub(super) fn last_pulse(&self) -> Option<u64> {
+        self.last_pulse
+    }
+
+    /// The events that follow belong to the pulse at `zero`; no new row if that was the last one's time.
+    #[inline]
+    pub(super) fn open_pulse(&mut self, zero: u64) {
+        if self.last_pulse != Some(zero) {
+            self.row(zero);
+        }
+    }
+
+    /// A row even if its time is the last one's.
+    pub(super) fn row(&mut self, zero: u64) {
+        self.rows_index.push(self.events() as i64);
+        self.rows_zero.push(zero);
+        self.last_pulse = Some(zero);
+    }
+
+    /// True if too many rows wait: time to flush, whatever the clock says.
+    pub(super) fn rows_full(&self) -> bool {
+        self.rows_index.len() >= MAX_WAITING_ROWS
+    }
+
+    /// Appends events of the open pulse; both slices are equally long and hold values below 2³¹.
+    pub(super) fn append(
+        &mut self,
+        mut pixel: &[u32],
+        mut offset_ns: &[u32],
+    ) -> std::result::Result<(), NexusError> {
+        if let Some(&last) = offset_ns.last() {
+            self.last_offset = last as i32;
+        }
+        while !pixel.is_empty() {
+            // Blocks end where chunks end, so that a chunk is written once.
+            let room = self.chunk - (self.id.len + self.ids.len()) % self.chunk;
+            let n = room.min(pixel.len());
+            self.ids.extend(pixel[..n].iter().map(|&p| p as i32));
+            self.offsets.extend(offset_ns[..n].iter().map(|&t| t as i32));
+            (pixel, offset_ns) = (&pixel[n..], &offset_ns[n..]);
+            if n == room {
+                self.write_events().map_err(hdf5_error(&self.path, "write events"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_events(&mut self) -> Result<()> {
+        self.id.append(&self.ids)?;
+        self.offset.append(&self.offsets)?;
+        self.ids.clear();
+        self.offsets.clear();
+        Ok(())
+    }
+
+    /// Flushes everything taken so far, in the order that readers need.
+    pub(super) fn commit(&mut self) -> std::result::Result<(), NexusError> {
+        if self.events() == self.committed_events && self.rows() == self.committed_rows {
+            return Ok(());
+        }
+        let path = self.path.clone();
+        self.commit_in_order().map_err(hdf5_error(&path, "flush events"))
+    }
+
+    fn commit_in_order(&mut self) -> Result<()> {
+        self.write_events()?;
+        self.id.flush()?;
+        self.offset.flush()?;
+        self.index.append(&self.rows_index)?;
+        self.index.flush()?;
+        self.zero.append(&self.rows_zero)?;
+        self.zero.flush()?;
+        self.rows_index.clear();
+        self.rows_zero.clear();
+        let events = self.events();
+        if let Some(zero) = self.last_pulse
+            && events - self.last_cue >= self.cue_interval
+        {
+            self.cue_index.append(&[events as i64 - 1])?;
+            self.cue_time.append(&[zero as i64 + i64::from(self.last_offset)])?;
+            self.cue_index.flush()?;
+            self.cue_time.flush()?;
+            self.last_cue = events;
+        }
+        self.total.write_scalar(&events)?;
+        sys::flush(&self.total)?;
+        // The file's end address, or the space of chunks written since would be given away by recovery.
+        self.file.flush()?;
+        self.committed.write(&[events, self.rows()])?;
+        sys::flush(&self.committed)?;
+        self.committed_events = events;
+        self.committed_rows = self.rows();
+        Ok(())
+    }
+
+    /// Writes the closing entries, closes the file and counts the events in it.
+    pub(super) fn close(
+        mut self,
+        end_ns: i64,
+        rejected: u64,
+        panel: &str,
+    ) -> std::result::Result<u64, NexusError> {
+        self.commit()?;
+        let path = self.path.clone();
+        let written = self.events();
+        self.close_in_order(end_ns, rejected).map_err(hdf5_error(&path, "close the file"))?;
+        let count = || -> Result<u64> {
+            let file = sys::open(&path, Access::Read)?;
+            let group = file.group(&events_path(panel))?;
+            let found = group.dataset("event_id")?.size() as u64;
+            Ok(found.min(group.dataset("event_time_offset")?.size() as u64))
+        };
+        let found = count().map_err(hdf5_error(&path, "read the closed file"))?;
+        if found == written { Ok(found) } else { Err(NexusError::Count { path, found, written }) }
+    }
+
+    fn close_in_order(self, end_ns: i64, rejected: u64) -> Result<()> {
+        self.own.dataset("events_rejected")?.write_scalar(&rejected)?;
+        self.entry.dataset("end_time")?.write_scalar(&date(end_ns))?;
+        let Writer { id, offset, index, zero, cue_index, cue_time, .. } = self;
+        drop([id, offset, index, zero, cue_index, cue_time]);
+        drop((self.total, self.committed, self.own, self.entry));
+        self.file.close()
+        // The lock ends after the file.
+    }
+}
+
+/// Cache of each dataset: a few pulse chunks, so that event chunks (4 MiB) are written past it; with
+/// a filter a chunk must stay in the cache until it is full.
+fn chunk_cache_bytes(options: &NexusOptions) -> usize {
+    let pulses = 3 * options.chunk_pulses * size_of::<u64>();
+    match options.compression {
+        Compression::None => pulses,
+        Compression::Gzip(_) => pulses.max(3 * options.chunk_events * size_of::<i32>()),
+    }
+}
+
+/// Path of the file while its structure is made: a kill then leaves nothing at `path`.
+pub(super) fn building_path(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".building");
+    path.with_file_name(name)
+}

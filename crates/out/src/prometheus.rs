@@ -1,0 +1,140 @@
+//! The catalogue in Prometheus' text format (version 0.0.4).
+//!
+//! Every counter is there from the start with value 0, so that an alert on its growth can be written
+//! before it ever grows. Name: `fullcount_` + the dotted name with `_` for what Prometheus does not
+//! allow, + `_total` where the value only grows. The published name stays as label `name`, so two
+//! names that become equal stay apart. Refuses nothing. Source: `control-and-monitoring.md` section 4.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use fullcount_core::ledger::{Entries, Entry, Info, Merge, Role};
+
+use crate::live::Facts;
+
+/// `Content-Type` of the text.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Metric name of a catalogue line.
+pub fn metric_name(info: &Info) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+    let base: String = info.name.chars().map(allowed).collect();
+    if is_gauge(info) || base.ends_with("_total") {
+        format!("fullcount_{base}")
+    } else {
+        format!("fullcount_{base}_total")
+    }
+}
+
+/// True for values that can fall.
+fn is_gauge(info: &Info) -> bool {
+    info.role == Role::Queued || info.merge == Merge::Max
+}
+
+/// Text behind `# HELP`: a backslash and a line feed must be escaped.
+fn help(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\n', "\\n")
+}
+
+/// Text inside a label's quotes.
+fn label(text: &str) -> String {
+    help(text).replace('"', "\\\"")
+}
+
+/// Role and place as labels.
+fn role_labels(role: Role) -> (&'static str, Option<&'static str>) {
+    match role {
+        Role::In => ("in", None),
+        Role::Accepted => ("accepted", None),
+        Role::Rejected => ("rejected", None),
+        Role::Queued => ("queued", None),
+        Role::Dropped(place) => ("dropped", Some(place.name())),
+        Role::Missing(place) => ("missing", Some(place.name())),
+        Role::Duplicate => ("duplicate", None),
+        Role::Reordered => ("reordered", None),
+        Role::Late => ("late", None),
+        Role::Restarts => ("restarts", None),
+        Role::Note => ("note", None),
+    }
+}
+
+fn family(out: &mut String, name: &str, kind: &str, text: &str) {
+    // Writing into a String cannot fail.
+    let _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} {kind}", help(text));
+}
+
+fn sample(out: &mut String, name: &str, entry: &Entry) {
+    let (role, place) = role_labels(entry.info.role);
+    let (full, hop) = (label(&entry.info.name), label(&entry.info.hop));
+    let unit = entry.info.unit.name();
+    let _ = write!(out, "{name}{{name=\"{full}\",hop=\"{hop}\",unit=\"{unit}\",role=\"{role}\"");
+    if let Some(place) = place {
+        let _ = write!(out, ",place=\"{place}\"");
+    }
+    let _ = writeln!(out, "}} {}", entry.value);
+}
+
+/// All counters, the balance of each hop, the sinks' queues, and whether the run goes on.
+pub fn render(entries: &Entries, facts: &Facts) -> String {
+    let mut out = String::with_capacity(16 << 10);
+    let mut written: BTreeSet<String> = BTreeSet::new();
+    for entry in entries.iter() {
+        let name = metric_name(&entry.info);
+        if !written.insert(name.clone()) {
+            continue;
+        }
+        let mut text = entry.info.meaning.to_string();
+        if !entry.info.todo.is_empty() {
+            let _ = write!(text, ". Above 0: {}", entry.info.todo);
+        }
+        let kind = if is_gauge(&entry.info) { "gauge" } else { "counter" };
+        family(&mut out, &name, kind, &text);
+        // A family stands together, whatever the order of registration.
+        entries
+            .iter()
+            .filter(|e| metric_name(&e.info) == name)
+            .for_each(|e| sample(&mut out, &name, e));
+    }
+    let name = "fullcount_hop_difference";
+    family(
+        &mut out,
+        name,
+        "gauge",
+        "What a hop cannot account for, in its unit; 0 once nothing is under way",
+    );
+    for hop in entries.hops() {
+        let (unit, n) = (hop.unit.name(), hop.difference());
+        let _ = writeln!(out, "{name}{{hop=\"{}\",unit=\"{unit}\"}} {n}", label(&hop.hop));
+    }
+    let name = "fullcount_balance";
+    family(&mut out, name, "gauge", "Sum of the hops' differences; 0 once nothing is under way");
+    let _ = writeln!(out, "{name} {}", entries.balance());
+    type Field = fn(&crate::live::SinkFacts) -> u64;
+    let fields: [(&str, &str, &str, Field); 4] = [
+        ("fullcount_output_queued_batches", "gauge", "Batches waiting for an output", |s| s.queued),
+        ("fullcount_output_queue_capacity_batches", "gauge", "Batches that fit its queue", |s| {
+            s.capacity
+        }),
+        ("fullcount_output_events_total", "counter", "Events that an output took", |s| s.events),
+        ("fullcount_output_dropped_events_total", "counter", "Events a full output missed", |s| {
+            s.dropped_events
+        }),
+    ];
+    for (name, kind, text, value) in fields {
+        family(&mut out, name, kind, text);
+        for s in &facts.sinks {
+            let (sink, required, n) = (label(&s.name), s.required, value(s));
+            let _ = writeln!(out, "{name}{{output=\"{sink}\",required=\"{required}\"}} {n}");
+        }
+    }
+    family(&mut out, "fullcount_running", "gauge", "1 while the run goes on, 0 after its end");
+    let _ = writeln!(out, "fullcount_running {}", u8::from(facts.running));
+    let name = "fullcount_start_time_seconds";
+    family(&mut out, name, "gauge", "Start of the run, seconds since 1970 UTC");
+    let _ = writeln!(out, "{name} {}.{:03}", facts.started / 1000, facts.started % 1000);
+    out
+}
+
+#[cfg(test)]
+#[path = "prometheus_tests.rs"]
+mod tests;

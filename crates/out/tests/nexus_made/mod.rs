@@ -1,0 +1,99 @@
+//! Events whose every value follows from their number, so that a reader can check each one.
+//!
+//! Event `i` has pixel `i * 7919 mod pixels + 1`, belongs to pulse `i / 700` and lies
+//! `(i mod 700) * 13` ns after it; pulse `k` is at `10⁹ + k * 71,428,571` ns. `tests/python` holds the
+//! same sentence in Python.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fullcount_core::products::Products;
+use fullcount_core::time::PulseTime;
+use fullcount_core::view::PixelMap;
+use fullcount_out::nexus::NexusOptions;
+
+pub const COLUMNS: u32 = 16;
+pub const ROWS: u32 = 8;
+pub const PIXELS: u64 = (COLUMNS * ROWS) as u64;
+
+pub fn pixel(i: u64) -> u32 {
+    (i * 7919 % PIXELS) as u32 + 1
+}
+
+pub fn offset(i: u64) -> u32 {
+    (i % 700 * 13) as u32
+}
+
+pub fn pulse(i: u64) -> i64 {
+    1_000_000_000 + (i / 700) as i64 * 71_428_571
+}
+
+/// Events `from..to`.
+pub fn events(from: u64, to: u64) -> Arc<Products> {
+    let mut p = Products::default();
+    for i in from..to {
+        p.events.open_pulse(PulseTime(pulse(i)));
+        p.events.push(offset(i), pixel(i));
+    }
+    Arc::new(p)
+}
+
+/// 16 × 8 pixels of 5 mm, pixel 1 in the last cell, 10 m behind the sample.
+pub fn map() -> PixelMap {
+    let n = COLUMNS * ROWS;
+    let middle = |i: u32, of: u32| 0.005 * (f64::from(i) - f64::from(of - 1) / 2.0);
+    PixelMap {
+        name: "bank".into(),
+        columns: COLUMNS,
+        rows: ROWS,
+        cell: (0..n).rev().collect(),
+        x_m: (0..n).map(|i| middle(i % COLUMNS, COLUMNS)).collect(),
+        y_m: (0..n).map(|i| middle(i / COLUMNS, ROWS)).collect(),
+        distance_m: 10.0,
+        source_text: "columns = 16\nrows = 8\n".into(),
+    }
+}
+
+pub fn options(path: &Path) -> NexusOptions {
+    let mut o = NexusOptions::new(path, map());
+    o.start_time_ns = Some(1_527_854_400_000_000_000);
+    o.source_distance_m = Some(25.0);
+    o.configuration = "[detector]\nkind = \"made\"\n".into();
+    o
+}
+
+/// splitmix64: seeded choices.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ z >> 31) % n
+    }
+}
+
+/// A Python with h5py and scippnexus: `FULLCOUNT_PYTHON`, else `target/python-venv`.
+///
+/// `None` after printing why; in CI (`CI=true`) a missing one fails the test.
+pub fn python() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let found = std::env::var_os("FULLCOUNT_PYTHON").map(PathBuf::from).or_else(|| {
+        let venv = root.join("target/python-venv/bin/python");
+        venv.exists().then_some(venv)
+    });
+    if found.is_none() {
+        let reason = "no Python with h5py and scippnexus: set FULLCOUNT_PYTHON, or make \
+                      target/python-venv and install tests/python/requirements.txt there";
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{reason}");
+        println!("skipped: {reason}");
+    }
+    found
+}
+
+/// A script in `tests/python`.
+pub fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python").join(name)
+}

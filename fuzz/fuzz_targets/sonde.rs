@@ -1,0 +1,34 @@
+//! Any bytes as SoNDe packets: no panic, every hop balances, reader and inspector agree.
+//!
+//! The input is cut into datagrams by length prefixes (two bytes, little-endian), so that a corpus can hold
+//! sequences of packets; `fuzz/corpus/sonde` starts from `vectors/sonde`.
+
+#![no_main]
+
+use fullcount_core::batch::{Batch, Origin};
+use fullcount_core::ledger::{Ledger, Role, Unit};
+use fullcount_core::products::{Products, Want};
+use fullcount_detect::detector::{Registry, Setup};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let detector = Registry::builtin().configure("sonde", &Setup::default()).expect("defaults");
+    let (mut reader, mut inspector) = (detector.reader(), detector.inspector());
+    let mut products = Products { want: Want { hits: true }, ..Products::default() };
+    let (mut refused, mut rest) = (0, data);
+    while let Some((length, tail)) = rest.split_first_chunk::<2>() {
+        let (packet, tail) = tail.split_at(tail.len().min(u16::from_le_bytes(*length).into()));
+        rest = tail;
+        refused += u64::from(inspector.inspect(packet, Origin::NONE).error.is_some());
+        reader.read(&Batch::from_datagrams([(packet, Origin::NONE)]), &mut products);
+    }
+    reader.finish(&mut products);
+    let ledger = Ledger::default();
+    ledger.register(reader.sheet());
+    let entries = ledger.read();
+    assert_eq!(entries.balance(), 0);
+    assert_eq!(entries.sum(Unit::Packets, Role::Rejected), refused);
+    assert_eq!(entries.get("events.count"), Some(products.events.len() as u64));
+    assert!(products.events.pixel.iter().all(|p| (1..=64).contains(p)));
+    assert!(products.events.offset_ns.iter().all(|&o| o < 1 << 31));
+});

@@ -1,0 +1,350 @@
+#!/usr/bin/env python3
+"""Looks at the live page with a real browser: numbers, pictures, mouse, settings, loss of the server.
+
+Starts the program that serves the page (the example `page` of fullcount-out: made-up neutrons, some
+packets lost) and headless Chromium, and steers the browser over its debugging pipe, so that only the
+Python standard library is needed. Checks as well that the page asks nobody but its server and that
+the console stays empty. `cargo test -p fullcount-out --test browser` runs it. Without Chromium it prints
+`skipped: ...` and succeeds, except where CI=true. Source: docs/architecture.md (live page).
+
+Usage: tests/browser/page.py [--browser PATH] [--shots DIRECTORY] -- PROGRAM [ARGUMENT ...]
+The program prints the page's address on a line of its own and serves it until it is ended.
+"""
+
+import argparse
+import base64
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+# Everything here happens within a second or two; the rest is for a machine that does other work.
+PATIENCE_S = 40
+
+
+def find_browser():
+    names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
+    return next((p for p in map(shutil.which, names) if p), None)
+
+
+class Browser:
+    """Chromium on a pipe: messages are JSON, each ended by a NUL byte."""
+
+    def __init__(self, program, profile):
+        to_read, self.write_end = os.pipe()
+        self.read_end, to_write = os.pipe()
+
+        def place_pipes():
+            # The browser reads from 3 and writes to 4; via high numbers, lest one covers the other.
+            os.dup2(to_read, 100)
+            os.dup2(to_write, 101)
+            os.dup2(100, 3)
+            os.dup2(101, 4)
+
+        self.process = subprocess.Popen(
+            [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+             "--no-first-run", "--disable-background-networking", "--disable-component-update",
+             "--disable-sync", "--disable-dev-shm-usage", f"--user-data-dir={profile}",
+             "--remote-debugging-pipe", "about:blank"],
+            preexec_fn=place_pipes, close_fds=False,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_read)
+        os.close(to_write)
+        self.number, self.rest = 0, b""
+        self.requests, self.complaints = [], []
+        target = self.call("Target.createTarget", {"url": "about:blank"})["targetId"]
+        attached = self.call("Target.attachToTarget", {"targetId": target, "flatten": True})
+        self.session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def receive(self):
+        while b"\0" not in self.rest:
+            part = os.read(self.read_end, 1 << 20)
+            if not part:
+                raise AssertionError("the browser ended")
+            self.rest += part
+        line, self.rest = self.rest.split(b"\0", 1)
+        return json.loads(line)
+
+    def note(self, message):
+        what, params = message.get("method"), message.get("params", {})
+        if what == "Network.requestWillBeSent":
+            self.requests.append(params["request"]["url"])
+        elif what == "Runtime.exceptionThrown":
+            self.complaints.append(json.dumps(params["exceptionDetails"]))
+        elif what == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+            self.complaints.append(json.dumps(params["args"]))
+        elif what == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            self.complaints.append(json.dumps(params["entry"]))
+
+    def call(self, method, params=None):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": params or {}}
+        if hasattr(self, "session"):
+            message["sessionId"] = self.session
+        os.write(self.write_end, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self.receive()
+            if answer.get("id") == self.number:
+                if "error" in answer:
+                    raise AssertionError(f"{method}: {answer['error']}")
+                return answer["result"]
+            self.note(answer)
+
+    def js(self, expression):
+        result = self.call("Runtime.evaluate", {"expression": expression, "returnByValue": True})
+        if "exceptionDetails" in result:
+            raise AssertionError(f"{expression}: {result['exceptionDetails']}")
+        return result["result"].get("value")
+
+    def wait(self, expression, what):
+        """Asks until `expression` is true; says what it waited for if it never is."""
+        end = time.monotonic() + PATIENCE_S
+        while not (value := self.js(expression)):
+            if time.monotonic() > end:
+                text = self.js("document.body.innerText")
+                raise AssertionError(f"never happened: {what}\n--- the page says\n{text}\n{self.complaints}")
+            time.sleep(0.05)
+        return value
+
+    def size(self, width, height):
+        self.call("Emulation.setDeviceMetricsOverride",
+                  {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
+
+    def mouse(self, kind, x, y, **more):
+        self.call("Input.dispatchMouseEvent",
+                  {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1, **more})
+
+    def click(self, selector):
+        self.js(f"document.querySelector({json.dumps(selector)}).click()")
+
+    def text(self, selector):
+        return self.js(f"document.querySelector({json.dumps(selector)}).innerText")
+
+    def shot(self, directory, name, whole=False):
+        if not directory:
+            return
+        picture = self.call("Page.captureScreenshot", {"captureBeyondViewport": whole})
+        pathlib.Path(directory, f"{name}.png").write_bytes(base64.b64decode(picture["data"]))
+
+
+def number(text):
+    return int(text.replace(",", ""))
+
+
+def box(browser, selector):
+    return browser.js(f"(() => {{ const r = document.querySelector('{selector}').getBoundingClientRect();"
+                      " return [r.x, r.y, r.width, r.height]; })()")
+
+
+def colours(browser, selector):
+    """How many different colours a canvas shows."""
+    return browser.js(
+        f"(() => {{ const c = document.querySelector('{selector}');"
+        " const d = new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer);"
+        " return new Set(d).size; })()")
+
+
+IMAGE = "#plot-image"
+
+
+def counts_of(about):
+    return number(about.split(" counts")[0].split("· ")[-1])
+
+
+def check_numbers(b, url):
+    b.wait("document.querySelector('#state')?.innerText === 'Running'", "the state Running")
+    b.wait("/^[1-9]/.test(document.querySelector('#tile-events p').innerText)", "an event rate")
+    b.wait("/[1-9]/.test(document.querySelector('#tile-lost p').innerText)", "lost packets")
+    shown = number(b.text("#tile-total p"))
+    with urllib.request.urlopen(url + "api/state") as answer:
+        state = json.load(answer)
+    assert 0 < shown <= state["totals"]["events"], (shown, state["totals"])
+    assert b.text("#title") == "Small-angle scattering, made up"
+    assert "M events/s" in b.text("#tile-events p").replace("\n", " ") or "k events/s" in b.text("#tile-events p")
+    assert "bit/s" in b.text("#tile-bits p")
+    assert b.js("document.querySelector('#tile-lost').classList.contains('bad')")
+    assert b.text("#tile-balance p") == "0"
+    losses = b.text("#ledger tr.loss")
+    assert "receive.lost.socket" in losses and "What to do: raise net.core.rmem_max" in losses, losses
+    assert b.js("document.querySelector('#ledger tbody tr').className") == "loss", "losses stand first"
+    assert "0 ✓" in b.text("#hops") and "receive" in b.text("#hops")
+    assert "nexus" in b.text("#outputs") and "best effort" in b.text("#outputs")
+    assert "udp://0.0.0.0:9000" in b.text("#footer")
+    before = b.js("document.querySelectorAll('#ledger tbody tr').length")
+    b.click("#ledger .seg button:last-child")
+    after = b.js("document.querySelectorAll('#ledger tbody tr').length")
+    assert after == len(state["ledger"]) > before, (before, after)
+
+
+def check_plots(b):
+    for plot in ("image", "tof", "tof-pixel"):
+        b.js(f"document.querySelector('#plot-{plot}').scrollIntoView()")
+        b.wait(f"/[1-9][0-9,]* counts/.test(document.querySelector('#plot-{plot} .about').innerText)", f"counts of {plot}")
+    assert colours(b, "#plot-image canvas") > 60
+    assert colours(b, "#plot-tof canvas") > 5
+    assert colours(b, "#plot-tof-pixel canvas") > 60
+    assert b.js("document.querySelector('#plot-adc').hidden"), "no amplitudes, no amplitude plot"
+    b.js("window.scrollTo(0, 0)")
+
+
+def check_mouse(b):
+    x, y, w, h = box(b, IMAGE + " canvas")
+    b.mouse("mouseMoved", x + w / 2 - 60, y + h / 2)
+    read = b.wait("/pixel/.test(document.querySelector('#plot-image .readout').innerText) && document.querySelector('#plot-image .readout').innerText", "a read-out")
+    assert "counts" in read and "x " in read and "y " in read, read
+    b.mouse("mousePressed", x + w / 2 - 80, y + h / 2 - 80)
+    b.mouse("mouseMoved", x + w / 2 + 80, y + h / 2 + 80)
+    b.mouse("mouseReleased", x + w / 2 + 80, y + h / 2 + 80)
+    zoom = "JSON.stringify(JSON.parse(localStorage.getItem('fullcount/1'))['plot.image'].zoom)"
+    chosen = b.wait(f"{zoom} !== 'null' && {zoom}", "a zoom")
+    seen = counts_of(b.text(IMAGE + " .about"))
+    b.wait(f"Number(document.querySelector('{IMAGE} .about').innerText.split(' counts')[0].split('· ').pop().replaceAll(',', '')) > {seen}", "newer counts")
+    assert b.js(zoom) == chosen, "the zoom survives a refresh"
+    x, y, w, h = box(b, "#plot-tof canvas")
+    b.mouse("mouseMoved", x + w / 3, y + h / 2)
+    b.wait("/Time of flight .*µs.*counts/s.test(document.querySelector('#plot-tof .readout').innerText)", "a read-out of the spectrum")
+
+
+def check_settings(b, shots):
+    b.click(IMAGE + " header > button")
+    b.js("document.querySelector('#plot-image details').open = true")
+    b.js("(() => { const s = document.querySelector('#plot-image details select'); s.value = 'inferno'; s.dispatchEvent(new Event('change')); })()")
+    b.shot(shots, "menu")
+    b.click(IMAGE + " .seg button:first-child")
+    b.wait(f"document.querySelector('{IMAGE} .about').innerText.startsWith('last ')", "the current view")
+    b.call("Page.reload")
+    b.wait(f"document.querySelector('{IMAGE} .about')?.innerText.startsWith('last ')", "the current view after a reload")
+    assert b.js(f"document.querySelector('{IMAGE} header > button').ariaPressed") == "true", "logarithmic, still"
+    assert "inferno" in b.js("localStorage.getItem('fullcount/1')")
+    b.shot(shots, "zoomed")
+    b.click(IMAGE + " .seg button:last-child")
+    b.wait(f"document.querySelector('{IMAGE} .about').innerText.startsWith('since ')", "the cumulative view")
+
+
+def check_controls(b, url):
+    def server_events():
+        with urllib.request.urlopen(url + "api/state") as answer:
+            return json.load(answer)["totals"]["events"]
+
+    before = counts_of(b.text(IMAGE + " .about"))
+    b.click("#clear")
+    b.wait(f"Number(document.querySelector('{IMAGE} .about').innerText.split(' counts')[0].split('· ').pop().replaceAll(',', '')) < {before}", "a cleared picture")
+    b.click("#pause")
+    paused = b.text("#tile-total p")
+    then = server_events()
+    end = time.monotonic() + PATIENCE_S
+    while server_events() < then + 1_500_000 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert b.text("#tile-total p") == paused, "a paused page stands still while counting goes on"
+    b.click("#pause")
+    b.wait(f"document.querySelector('#tile-total p').innerText !== '{paused}'", "numbers after the pause")
+    b.js("(() => { const s = document.querySelector('#window'); s.value = '10'; s.dispatchEvent(new Event('change')); })()")
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        with urllib.request.urlopen(url + "api/state") as answer:
+            if json.load(answer)["window_s"] == 10:
+                break
+        assert time.monotonic() < end, "the window never changed"
+        time.sleep(0.05)
+
+
+def check_states(b, shots):
+    """Words for a silent, a waiting and an ended run: the answers are changed on their way in."""
+    b.js("""window.asked = window.fetch; window.fetch = async (path, more) => {
+        const answer = await window.asked(path, more);
+        if (path !== '/api/state' || !window.changed) return answer;
+        const state = await answer.json();
+        window.changed(state);
+        return { ok: true, json: async () => state };
+    }""")
+    for change, pill in [
+            ("s.run.last_data_s_ago = 72.4", "No data for 1 min 12 s"),
+            ("s.run.last_data_s_ago = null; s.rates = null", "Waiting for data"),
+            ("s.run.running = false; s.balance = 5; s.hops[0].difference = 5", "Ended")]:
+        b.js(f"window.changed = (s) => {{ {change}; }}; 0")
+        b.wait(f"document.querySelector('#state').innerText === '{pill}'", pill)
+        if pill == "Waiting for data":
+            assert "–" in b.text("#tile-events p"), "no rate is made up"
+    assert b.js("document.querySelector('#tile-balance').classList.contains('bad')")
+    assert b.text("#hops .wrong") == "5"
+    assert b.js("document.querySelector('#clear').disabled")
+    b.shot(shots, "ended")
+    b.js("window.changed = null; 0")
+    b.wait("document.querySelector('#state').innerText === 'Running'", "Running again")
+
+
+def check_looks(b, shots):
+    b.js("window.scrollTo(0, 0)")
+    b.shot(shots, "wide")
+    b.shot(shots, "wide-whole", whole=True)
+    b.js("document.querySelector('#account').scrollIntoView()")
+    b.shot(shots, "ledger")
+    b.js("window.scrollTo(0, 0)")
+    b.call("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+    ground = b.wait("(() => { const c = getComputedStyle(document.body).backgroundColor; return c.startsWith('rgb(14') && c; })()", "a dark ground")
+    assert ground, ground
+    b.shot(shots, "dark")
+    b.call("Emulation.setEmulatedMedia", {"features": []})
+    b.size(480, 1000)
+    b.wait("innerWidth === 480", "a narrow window")
+    assert b.js("document.documentElement.scrollWidth") <= 480, "nothing sticks out of a narrow window"
+    b.wait("document.querySelector('#plot-image canvas').width < 480", "a narrow picture")
+    b.shot(shots, "narrow")
+    b.js("document.querySelector('#account').scrollIntoView()")
+    b.shot(shots, "narrow-ledger")
+    b.size(1400, 1000)
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--browser", help="Chromium, by default the one in PATH")
+    options.add_argument("server", nargs="+", help="program that serves the page, and its arguments")
+    options.add_argument("--shots", help="directory for screenshots")
+    options = options.parse_args()
+    program = options.browser or find_browser()
+    if not program:
+        print("skipped: no Chromium in PATH (Debian: apt-get install chromium)")
+        return 1 if os.environ.get("CI") == "true" else 0
+    if options.shots:
+        os.makedirs(options.shots, exist_ok=True)
+    server = subprocess.Popen(options.server, stdout=subprocess.PIPE, text=True)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        browser = None
+        try:
+            # A test runner may have begun the line with words of its own.
+            url = next(("http://" + line.split("http://")[1].strip() for line in server.stdout if "http://" in line), None)
+            assert url, "the server ended without naming its address"
+            browser = Browser(program, profile)
+            browser.size(1400, 1000)
+            browser.call("Page.navigate", {"url": url})
+            check_numbers(browser, url)
+            check_plots(browser)
+            check_mouse(browser)
+            check_settings(browser, options.shots)
+            check_controls(browser, url)
+            check_states(browser, options.shots)
+            check_looks(browser, options.shots)
+            assert browser.complaints == [], browser.complaints
+            server.terminate()
+            server.wait()
+            browser.wait("/^Connection lost since [0-9]{2}:/.test(document.querySelector('#banner').innerText)", "the word that the server is gone")
+            browser.shot(options.shots, "lost")
+            foreign = [u for u in browser.requests if not u.startswith((url, "blob:" + url))]
+            assert foreign == [], f"requests to others: {foreign}"
+            print(f"browser: the page is right ({len(browser.requests)} requests, all to its own server)")
+        finally:
+            for process in [server] + ([browser.process] if browser else []):
+                process.terminate()
+                process.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+//! `cargo xtask prove NAME [--resume]`: the long tier, what takes minutes to hours.
+//!
+//! Refuses an unknown name (exit 2), a `--resume` without anything to resume, and one at another
+//! revision or with other settings than the proof began with: half a proof of each is none.
+//!
+//! A proof is a row of units. Each finished unit is put into `target/prove/NAME.json` at once, so
+//! an interrupted proof goes on at the unit it was in. The end writes
+//! `docs/results/prove-NAME.json` whether it held or not; exit 0 only if it held.
+//!
+//! Source: docs/testing.md, "Long proofs".
+
+mod campaign;
+mod datagrams;
+mod fuzz;
+mod kill;
+mod line_rate;
+mod service;
+mod soak;
+mod sweep;
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use self::campaign::Campaign;
+use crate::command::spoken;
+use crate::record;
+
+/// What a proof found: whether its claim held, and the figures.
+struct Finding {
+    held: bool,
+    figures: Value,
+}
+
+struct Proof {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&mut Campaign) -> Result<Finding, String>,
+}
+
+const PROOFS: [Proof; 6] = [
+    Proof {
+        name: "soak",
+        about: "10 min of `run` at 1 M events/s into a file: nothing lost, memory flat",
+        run: soak::run,
+    },
+    Proof {
+        name: "kill",
+        about: "50 SIGKILLs at random moments: nothing flushed is missing after recovery",
+        run: kill::run,
+    },
+    Proof {
+        name: "datagrams",
+        about: "10 million random and damaged datagrams into `run`: no panic, balance 0",
+        run: datagrams::run,
+    },
+    Proof {
+        name: "fuzz",
+        about: "10 million inputs or 10 min for each fuzz target",
+        run: fuzz::run,
+    },
+    Proof {
+        name: "line-rate",
+        about: "60 s of SoNDe at 10 Gb/s through `run --sink null` on one core: no loss",
+        run: line_rate::run,
+    },
+    Proof {
+        name: "sweep",
+        about: "`fullcount lab udp`: no loss at 10 Gb/s for 16 packet sizes, 10 s each",
+        run: sweep::run,
+    },
+];
+
+/// One line per proof, for the help.
+pub fn list() -> String {
+    PROOFS.iter().map(|proof| format!("  {:9} {}\n", proof.name, proof.about)).collect()
+}
+
+/// Runs one proof.
+pub fn run(arguments: &[String]) -> ExitCode {
+    let mut resume = false;
+    let mut chosen = None;
+    for argument in arguments {
+        match (argument.as_str(), PROOFS.iter().find(|proof| proof.name == argument)) {
+            ("--resume", _) => resume = true,
+            (_, Some(proof)) if chosen.is_none() => chosen = Some(proof),
+            (other, _) => {
+                eprintln!("error: one of these names and --resume, not `{other}`:\n{}", list());
+                return ExitCode::from(2);
+            }
+        }
+    }
+    let Some(proof) = chosen else {
+        eprintln!("error: prove what? One of:\n{}", list());
+        return ExitCode::from(2);
+    };
+    match carry_out(proof, resume) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn carry_out(proof: &Proof, resume: bool) -> Result<bool, String> {
+    let mut campaign = Campaign::open(proof.name, resume)?;
+    println!("{}: {}", proof.name, proof.about);
+    let finding = (proof.run)(&mut campaign)?;
+    let spent = campaign.spent();
+    let results = json!({
+        "claim": proof.about,
+        "held": finding.held,
+        "seconds": spent.as_secs_f64(),
+        "figures": finding.figures,
+    });
+    let file = record::write(&format!("prove-{}", proof.name), &results)?;
+    campaign.close();
+    println!("{:#}", finding.figures);
+    println!("written: {}", file.display());
+    let verdict = if finding.held { "held" } else { "DID NOT HOLD" };
+    println!("{}: {verdict} ({})", proof.name, spoken(spent));
+    Ok(finding.held)
+}

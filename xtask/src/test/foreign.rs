@@ -1,0 +1,27 @@
+//! Steps in other people's programs: our files in Python readers, our page in a real browser.
+//!
+//! Refuses a filter that finds no test. Both are Rust tests that start the other program, so `test`
+//! runs them as well; by name they are for the person who works on them.
+
+use super::{Host, rust};
+use crate::command::Job;
+use crate::tally::Tally;
+
+/// The files that a run writes, read back with h5py, scippnexus and scippneutron.
+pub fn python(host: &Host) -> Tally {
+    some(host, &["--package", "fullcount-out", "--test", "nexus_python"])
+}
+
+/// The page, driven in Chromium against a running binary.
+pub fn browser(host: &Host) -> Tally {
+    some(host, &["--package", "fullcount-out", "--test", "browser"])
+}
+
+fn some(host: &Host, which: &[&str]) -> Tally {
+    let job = Job::cargo(&["test", "--no-fail-fast"]).args(which).args(["--", "--show-output"]);
+    let tally = rust::libtest("cargo test", host.tell(job));
+    if tally == Tally::default() {
+        return Tally::fail(format!("cargo test {}: no such test", which.join(" ")));
+    }
+    tally
+}

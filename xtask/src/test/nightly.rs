@@ -1,0 +1,68 @@
+//! Steps of the nightly toolchain: Miri on core, AddressSanitizer on io, the fuzz targets.
+//!
+//! Refuses to fail for want of nightly: where rustup cannot bring it the step says so and counts
+//! as skipped, in CI as well.
+//!
+//! Source: docs/testing.md, "What each step is for".
+
+use std::time::Duration;
+
+use super::{Host, rust};
+use crate::command::Job;
+use crate::tally::Tally;
+use crate::{fuzzing, place, setup};
+
+/// Runs of each fuzz target after its seeds: some seconds each, enough to meet what a changed
+/// decoder does to the seeds' near neighbours.
+const SHORT_RUNS: u64 = 20_000;
+
+pub fn miri(_: &Host) -> Tally {
+    for component in ["miri", "rust-src"] {
+        if let Err(reason) = setup::rust_component(component, true) {
+            return Tally::unavailable(format!("{component} is not to be had: {reason}"));
+        }
+    }
+    // Miri is some hundred times slower than the machine: properties get 4 cases, not 256, and
+    // may read where they stand (proptest looks for its regressions file).
+    let job = Job::nightly_cargo(&["miri", "test", "--package", "fullcount-core", "--lib"])
+        .args(["--no-fail-fast", "--", "--show-output"])
+        .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+        .env("PROPTEST_CASES", "4")
+        .limit(Duration::from_secs(15 * 60));
+    rust::libtest("cargo miri test", job)
+}
+
+pub fn asan(host: &Host) -> Tally {
+    if let Err(reason) = setup::nightly_toolchain() {
+        return Tally::unavailable(format!("nightly is not to be had: {reason}"));
+    }
+    let Some(triple) = place::host_triple().filter(|triple| triple.contains("linux")) else {
+        return Tally::unavailable("AddressSanitizer is run on Linux only");
+    };
+    // With --target the flags do not reach build scripts; a folder of its own keeps the ordinary
+    // build from being thrown away each time.
+    let job = Job::nightly_cargo(&["test", "--package", "fullcount-io", "--lib", "--tests"])
+        .args(["--no-fail-fast", "--target", &triple, "--target-dir"])
+        .args([place::target().join("asan")])
+        .args(["--", "--show-output"])
+        .env("RUSTFLAGS", "-Zsanitizer=address")
+        // Asked for is what `unsafe` touches; tests leak small buffers on purpose for 'static.
+        .env("ASAN_OPTIONS", "detect_leaks=0");
+    rust::libtest("cargo test under AddressSanitizer", host.tell(job))
+}
+
+pub fn fuzz(_: &Host) -> Tally {
+    if let Err(reason) = setup::nightly_toolchain() {
+        return Tally::unavailable(format!("nightly is not to be had: {reason}"));
+    }
+    let targets = match fuzzing::build() {
+        Ok(targets) => targets,
+        Err(error) => return Tally::fail(error),
+    };
+    let mut tally = Tally::default();
+    for target in targets {
+        let end = target.run(SHORT_RUNS, Duration::from_secs(60));
+        tally += rust::check(&format!("fuzz target {}", target.name), &end);
+    }
+    tally
+}

@@ -1,0 +1,86 @@
+//! Steps of the pinned toolchain: formatting, clippy, the Rust tests, the counters, the licences.
+//!
+//! Refuses any warning.
+
+use std::time::Duration;
+
+use super::Host;
+use crate::command::{End, Job};
+use crate::place;
+use crate::tally::{Libtest, Tally};
+
+/// A check without counts of its own: one passed, or one failed.
+pub fn check(what: &str, end: &End) -> Tally {
+    if end.ok { Tally::pass() } else { Tally::fail(format!("{what}: {}", end.phrase)) }
+}
+
+/// Runs `cargo test …` and counts its tests; a skipped one is seen because what passing tests
+/// print is asked for as well.
+pub fn libtest(what: &str, job: Job) -> Tally {
+    let mut reader = Libtest::default();
+    let end = job.run_reading(|line| reader.read(line));
+    reader.finish(&end, what)
+}
+
+pub fn format(_: &Host) -> Tally {
+    check("cargo fmt", &Job::cargo(&["fmt", "--all", "--check", "--", "--color", "never"]).run())
+}
+
+pub fn clippy(_: &Host) -> Tally {
+    let job = Job::cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    check("cargo clippy", &job.run())
+}
+
+pub fn test(host: &Host) -> Tally {
+    let job = Job::cargo(&["test", "--workspace", "--no-fail-fast", "--", "--show-output"]);
+    libtest("cargo test", host.tell(job).limit(Duration::from_secs(45 * 60)))
+}
+
+pub fn counters(host: &Host) -> Tally {
+    let file = place::root().join("docs/counters.md");
+    let written = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) => return Tally::fail(format!("docs/counters.md: {error}")),
+    };
+    let mut printed = String::new();
+    let job = Job::cargo(&["run", "--quiet", "--package", "fullcount", "--", "catalogue"]);
+    let end = host.tell(job).run_reading(|line| {
+        printed.push_str(line);
+        printed.push('\n');
+        crate::command::Show::No
+    });
+    if !end.ok {
+        return Tally::fail(format!("fullcount catalogue: {}", end.phrase));
+    }
+    match written.lines().zip(printed.lines()).position(|(file, binary)| file != binary) {
+        None if written.lines().count() == printed.lines().count() => Tally::pass(),
+        differs => {
+            let line =
+                differs.unwrap_or_else(|| written.lines().count().min(printed.lines().count()));
+            Tally::fail(format!(
+                "docs/counters.md differs from the binary's catalogue at line {}; run: cargo run \
+                 --package fullcount -- catalogue > docs/counters.md",
+                line + 1
+            ))
+        }
+    }
+}
+
+/// Advisories are left out: they need the network, and a new one must not turn an unchanged
+/// revision red.
+pub fn deny(_: &Host) -> Tally {
+    if place::on_path("cargo-deny").is_none() {
+        return Tally::unavailable("cargo-deny is not installed; run: cargo install cargo-deny");
+    }
+    println!(
+        "advisories are not part of this (they need the network): cargo deny check advisories"
+    );
+    // Each is its own verdict, so that the summary names the one that said no.
+    let mut tally = Tally::default();
+    for part in ["licenses", "bans", "sources"] {
+        let what = format!("cargo deny {part}");
+        tally +=
+            check(&what, &Job::cargo(&["deny", "check", "--hide-inclusion-graph", part]).run());
+    }
+    tally
+}
