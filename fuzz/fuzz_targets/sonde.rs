@@ -1,7 +1,7 @@
 //! Any bytes as SoNDe packets: no panic, every hop balances, reader and inspector agree.
 //!
-//! The input is cut into datagrams by length prefixes (two bytes, little-endian), so that a corpus can hold
-//! sequences of packets; `fuzz/corpus/sonde` starts from `vectors/sonde`.
+//! The input is a sequence of datagrams, each behind its length (two bytes, little-endian), so that
+//! streams are reached too; the seeds are `vectors/sonde` in that form.
 
 #![no_main]
 

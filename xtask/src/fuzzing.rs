@@ -7,7 +7,7 @@
 //! sets.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::command::{End, Job, Show};
@@ -49,8 +49,11 @@ pub fn build() -> Result<Vec<Target>, String> {
         return Err(format!("the fuzz targets do not build: {}", end.phrase));
     }
     let binaries = folder.join(triple).join("release");
-    let target = |name: String| Target { binary: binaries.join(&name), seeds: seeds(&name), name };
-    Ok(names.into_iter().map(target).collect())
+    let target = |name: String| {
+        let (binary, seeds) = (binaries.join(&name), seeds(&name, &folder)?);
+        Ok(Target { name, binary, seeds })
+    };
+    names.into_iter().map(target).collect()
 }
 
 impl Target {
@@ -81,9 +84,15 @@ impl Target {
             .limit(limit + Duration::from_secs(120))
             .run_reading(|line| {
                 read(line);
-                Show::Yes
+                if is_chatter(line) { Show::No } else { Show::Yes }
             })
     }
+}
+
+/// One line for each input worth keeping, and a dictionary for other tools: thousands of lines.
+fn is_chatter(line: &str) -> bool {
+    let kept = line.starts_with('#') && (line.contains(" NEW ") || line.contains(" REDUCE "));
+    kept || line.starts_with("###### ") || line.contains("# Uses: ")
 }
 
 fn names() -> Result<Vec<String>, String> {
@@ -103,15 +112,63 @@ fn names() -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Where a target starts: `fuzz/seeds/NAME`, and the golden vectors of the format in its name.
-fn seeds(name: &str) -> Vec<PathBuf> {
-    let format = name.split('_').next().unwrap_or(name);
-    let root = place::root();
-    let mut folders = vec![root.join("fuzz/seeds").join(name), root.join("vectors").join(format)];
-    if format == "pcap" {
-        // The captures of every detector.
-        folders.push(root.join("vectors/sonde"));
+/// Where a target starts: the golden vectors, in the form that the target reads.
+///
+/// # Errors
+///
+/// A folder that cannot be read or written.
+fn seeds(name: &str, folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let vectors = place::root().join("vectors");
+    match name {
+        // Whole captures.
+        "pcap" => Ok(vec![vectors.join("pcap"), vectors.join("sonde")]),
+        // Datagrams, each behind its length; one input may hold several.
+        "sonde" => {
+            let folder = folder.join("seeds").join(name);
+            prefixed(&vectors.join("sonde"), &folder)
+                .map_err(|error| format!("{}: {error}", folder.display()))?;
+            Ok(vec![folder])
+        }
+        // Made up from nothing: numbers, or frames of any link type.
+        _ => Ok(Vec::new()),
     }
-    folders.retain(|folder| folder.is_dir());
-    folders
+}
+
+/// Writes each `.bin` of `from` into `to` behind its length (16 bits, little-endian), and all of
+/// them in a row as one more.
+fn prefixed(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    let mut all = Vec::new();
+    for entry in fs::read_dir(from)? {
+        let file = entry?.path();
+        if file.extension().is_none_or(|extension| extension != "bin") {
+            continue;
+        }
+        let bytes = fs::read(&file)?;
+        let length = u16::try_from(bytes.len()).map_err(std::io::Error::other)?;
+        let seed = [&length.to_le_bytes()[..], &bytes].concat();
+        fs::write(to.join(file.file_name().unwrap_or_default()), &seed)?;
+        all.extend(seed);
+    }
+    fs::write(to.join("all.bin"), all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_stand_behind_their_lengths() {
+        let folder = std::env::temp_dir().join(format!("fullcount-seeds-{}", std::process::id()));
+        let (from, to) = (folder.join("from"), folder.join("to"));
+        fs::create_dir_all(&from).unwrap();
+        fs::write(from.join("a.bin"), [7u8; 300]).unwrap();
+        fs::write(from.join("notes.txt"), "no packet").unwrap();
+        prefixed(&from, &to).unwrap();
+        let seed = fs::read(to.join("a.bin")).unwrap();
+        assert_eq!((&seed[..2], seed.len()), (&[0x2c, 1][..], 302));
+        assert_eq!(fs::read(to.join("all.bin")).unwrap(), seed);
+        assert_eq!(fs::read_dir(&to).unwrap().count(), 2);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -98,7 +98,9 @@ impl Libtest {
             self.in_successes = false;
         } else if self.in_successes {
             return self.read_success(line);
-        } else if let Some(how) = line.trim_start().strip_prefix("process didn't exit successfully: ") {
+        } else if let Some(how) =
+            line.trim_start().strip_prefix("process didn't exit successfully: ")
+        {
             // Cargo says this of a test binary only if it died otherwise than by failed tests.
             self.tally.failed.push(how.to_owned());
         } else if let Some(name) =

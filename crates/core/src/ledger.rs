@@ -371,7 +371,8 @@ impl Entries {
 
     /// Packets lost at `place`: missing by number, or dropped by us.
     pub fn lost_packets(&self, place: Place) -> u64 {
-        self.sum(Unit::Packets, Role::Missing(place)) + self.sum(Unit::Packets, Role::Dropped(place))
+        self.sum(Unit::Packets, Role::Missing(place))
+            + self.sum(Unit::Packets, Role::Dropped(place))
     }
 
     /// Anything lost at all, in any unit: exit code 3.

@@ -65,7 +65,11 @@ fn one_damaged_number_invents_no_loss() {
 fn an_outage_longer_than_any_believable_jump_is_a_loss_once_confirmed() {
     let t = run(64, 64, (0..100).chain(10_000_000..10_000_100));
     assert_eq!(t.received, 200);
-    assert_eq!(t.lost, 10_000_000 - 100 + 1, "the unconfirmed first number counts as not delivered");
+    assert_eq!(
+        t.lost,
+        10_000_000 - 100 + 1,
+        "the unconfirmed first number counts as not delivered"
+    );
     assert_eq!(t.late, 1);
 }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
 use fullcount_core::products::Products;
-use fullcount_core::time::{Nanos, PulseGrid};
+use fullcount_core::time::{Nanos, PulseGrid, TickLength};
 use fullcount_detect::detector::{Registry, Setup, TimeBase};
 
 const ENTRIES: usize = 250;
@@ -37,18 +37,22 @@ fn main() {
     let grid = PulseGrid::new(1_000_000_000, 14, Nanos(0)).expect("14 Hz is a period");
     let pulses = TimeBase { grid, ..blocks };
 
+    let long = TimeBase { tick: TickLength::new(8, 1), ..blocks };
+
     let blocks = decode(&memory, blocks);
+    let long = decode(&memory, long);
     let pulses = decode(&memory, pulses);
     let copy = copy(&memory);
     let bytes = |events: f64| events / ENTRIES as f64 * PACKET as f64;
     if json {
         println!(
             "{{\"bench\": \"sonde\", \"input_bytes\": {}, \"events_per_s\": {:.0}, \"bytes_per_s\": {:.0}, \
-             \"events_per_s_14hz\": {:.0}, \"copy_bytes_per_s\": {:.0}}}",
+             \"events_per_s_14hz\": {:.0}, \"events_per_s_8ns_ticks\": {:.0}, \"copy_bytes_per_s\": {:.0}}}",
             memory.len(),
             blocks,
             bytes(blocks),
             pulses,
+            long,
             copy
         );
         return;
@@ -57,7 +61,7 @@ fn main() {
         "input        {:8.1} MB, {ENTRIES} entries a packet, {TRAIN} packets a train",
         memory.len() as f64 / 1e6
     );
-    for (name, events) in [("no pulses", blocks), ("14 Hz", pulses)] {
+    for (name, events) in [("no pulses", blocks), ("14 Hz", pulses), ("8 ns ticks", long)] {
         println!(
             "{name:12} {:8.1} M events/s  {:6.2} GB/s read",
             events / 1e6,

@@ -14,7 +14,7 @@ pub struct Account {
     pub sent: Option<u64>,
     /// Received from the source.
     pub received: u64,
-    /// Decoded.
+    /// Decoded and delivered; of numbered streams first copies only, end marks not counted.
     pub accepted: u64,
     /// Refused, by counter name.
     pub rejected: Vec<(String, u64)>,
@@ -58,8 +58,7 @@ impl Account {
             .filter(|e| e.info.unit == Unit::Packets && is_rejected(e.info.role) && e.value > 0)
             .map(|e| (e.info.name.to_string(), e.value))
             .collect();
-        let decode = entries.hops().into_iter().find(|h| h.hop == "decode");
-        a.accepted = decode.map_or(0, |h| h.accepted);
+        a.accepted = first("decode.accepted");
         a.place(entries);
         a.balance = entries.balance() + a.against_sender();
         a
@@ -79,8 +78,7 @@ impl Account {
         self.lost[unknown] = self.lost[unknown].saturating_sub(dropped);
         if let Some(sent) = self.sent {
             // The numbering cannot show what is missing behind the last packet; the sender can.
-            let first_copies = self.received.saturating_sub(self.duplicate);
-            let missing = sent.saturating_sub(first_copies);
+            let missing = sent.saturating_sub(self.first_copies());
             let known: u64 = self.lost.iter().sum::<u64>() - self.lost[queue];
             self.lost[unknown] += missing.saturating_sub(known);
         }
@@ -95,7 +93,12 @@ impl Account {
         let Some(sent) = self.sent else { return 0 };
         let queue = Place::ALL.iter().position(|&q| q == Place::Queue).unwrap_or(5);
         let before: u64 = self.lost.iter().sum::<u64>() - self.lost[queue];
-        sent.abs_diff(self.received.saturating_sub(self.duplicate) + before)
+        sent.abs_diff(self.first_copies() + before)
+    }
+
+    /// Packets received that are neither copies nor too late; late ones count as lost.
+    fn first_copies(&self) -> u64 {
+        self.received.saturating_sub(self.duplicate + self.late)
     }
 
     /// All lost packets.
@@ -110,7 +113,7 @@ impl Account {
 
     /// Packet error ratio: lost / (received first copies + lost); 0 if nothing is known.
     pub fn per(&self) -> f64 {
-        let all = self.received.saturating_sub(self.duplicate) + self.lost_total();
+        let all = self.first_copies() + self.lost_total();
         if all == 0 { 0.0 } else { self.lost_total() as f64 / all as f64 }
     }
 }

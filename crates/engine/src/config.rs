@@ -45,11 +45,7 @@ pub enum ConfigError {
 }
 
 /// Shorthand for a refused value.
-pub fn refuse(
-    key: &'static str,
-    value: impl ToString,
-    allowed: impl Into<String>,
-) -> ConfigError {
+pub fn refuse(key: &'static str, value: impl ToString, allowed: impl Into<String>) -> ConfigError {
     ConfigError::Value { key, value: value.to_string(), allowed: allowed.into() }
 }
 

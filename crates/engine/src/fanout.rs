@@ -175,7 +175,17 @@ impl Fanout {
                 flag.store(end.is_err(), Relaxed);
                 end
             })?;
-            lanes.push(Lane { name, required, queue, capacity, sheet, taken, depth, failed, thread });
+            lanes.push(Lane {
+                name,
+                required,
+                queue,
+                capacity,
+                sheet,
+                taken,
+                depth,
+                failed,
+                thread,
+            });
         }
         // Every queue full, one batch in the hands of each sink, one being filled, one spare.
         let size = lanes.len() * (capacity + 1) + 2;
@@ -188,8 +198,7 @@ impl Fanout {
     pub fn products(&mut self) -> &mut Products {
         if Arc::get_mut(&mut self.pool[self.current]).is_none() {
             // Cannot happen by the pool's size; a fresh one keeps the promise anyway.
-            self.pool[self.current] =
-                Arc::new(Products { want: self.want, ..Products::default() });
+            self.pool[self.current] = Arc::new(Products { want: self.want, ..Products::default() });
         }
         Arc::get_mut(&mut self.pool[self.current]).expect("just made unique")
     }

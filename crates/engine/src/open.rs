@@ -3,9 +3,11 @@
 //! [`SourcePlan::new`] refuses what can be refused without touching the system; [`SourcePlan::open`]
 //! binds the socket or reads the file.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fullcount_core::batch::{Batch, Origin};
+use fullcount_core::ledger::Sheet;
 use fullcount_core::sim::{Fault, Spec};
 use fullcount_detect::detector::{Detector, Shifter};
 use fullcount_io::endpoint::{Endpoint, Engine, PcapSpeed, PcapUrl, Repeat};
@@ -13,9 +15,20 @@ use fullcount_io::fault::FaultSource;
 use fullcount_io::pcap::{PcapSource, Shift};
 use fullcount_io::quantity;
 use fullcount_io::source::{Received, Source, SourceError};
-use fullcount_io::udp::{ReceiveOptions, UdpSource};
+use fullcount_io::udp::{ReceiveOptions, UdpError, UdpSource};
 
 use crate::config::{ConfigError, SourceConfig, refuse};
+
+/// A source that could not be opened; the sentence names address or path.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A socket.
+    #[error(transparent)]
+    Udp(#[from] UdpError),
+    /// A capture.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+}
 
 /// A source that can be opened.
 #[derive(Debug, Clone)]
@@ -72,18 +85,13 @@ impl SourcePlan {
     ///
     /// # Errors
     /// What could not be opened, with its address or path and the system's words.
-    pub fn open(&self, detector: Option<&dyn Detector>) -> Result<Opened, SourceError> {
-        let fail = |cause: String| SourceError {
-            endpoint: self.url.clone(),
-            what: "cannot be opened".to_owned(),
-            cause,
-        };
+    pub fn open(&self, detector: Option<&dyn Detector>) -> Result<Opened, OpenError> {
         let mut local = None;
         let source: Box<dyn Source> = match &self.endpoint {
             Endpoint::Udp(url) => {
                 let options =
                     ReceiveOptions { timestamps: self.timestamps, ..ReceiveOptions::default() };
-                let source = UdpSource::open(url, &options).map_err(|e| fail(e.to_string()))?;
+                let source = UdpSource::open(url, &options)?;
                 local = Some(source.local_addr());
                 Box::new(source)
             }
@@ -93,11 +101,16 @@ impl SourcePlan {
                 Box::new(PcapSource::open(url, shift.map(|s| Box::new(s) as Box<dyn Shift>))?)
             }
         };
+        let mut sheets = vec![source.sheet()];
         let source = match &self.fault {
-            Some(fault) => Box::new(FaultSource::new(source, fault.clone())) as Box<dyn Source>,
             None => source,
+            Some(fault) => {
+                let faulty = FaultSource::new(source, fault.clone());
+                sheets.push(faulty.fault_sheet());
+                Box::new(faulty)
+            }
         };
-        Ok(Opened { source, local })
+        Ok(Opened { source, sheets, local })
     }
 }
 
@@ -105,6 +118,8 @@ impl SourcePlan {
 pub struct Opened {
     /// The source.
     pub source: Box<dyn Source>,
+    /// Its counters, and those of what is wrapped around it.
+    pub sheets: Vec<Arc<Sheet>>,
     /// Address of the socket, if it is one.
     pub local: Option<std::net::SocketAddr>,
 }

@@ -80,8 +80,12 @@ impl OutputPlan {
         #[cfg(feature = "nexus")]
         if let Some(options) = &self.nexus {
             facts.push(format!("output nexus {}", options.path.display()));
-            let sink = fullcount_out::nexus::NexusSink::create(options);
-            sinks.push(Box::new(sink.map_err(|e| RunError::Output(e.to_string()))?));
+            let sink = fullcount_out::nexus::NexusSink::create(options)
+                .map_err(|e| RunError::Output(e.to_string()))?;
+            facts.extend(sink.recovered().map(|r| {
+                format!("recovered {} events of a killed run: {}", r.events, r.path.display())
+            }));
+            sinks.push(Box::new(sink));
         }
         #[cfg(feature = "web")]
         let view = match self.web {
@@ -141,9 +145,7 @@ fn nexus_options(
     detector: &dyn Detector,
     pixels: &PixelMap,
 ) -> Result<fullcount_out::nexus::NexusOptions, ConfigError> {
-    use fullcount_out::nexus::{
-        Compression, EventIdType, Existing, NexusOptions, StartAttribute,
-    };
+    use fullcount_out::nexus::{Compression, EventIdType, Existing, NexusOptions, StartAttribute};
     let mut o = NexusOptions::new(&nexus.path, pixels.clone());
     o.existing = if nexus.overwrite { Existing::Replace } else { Existing::Refuse };
     o.title = nexus.title.clone();

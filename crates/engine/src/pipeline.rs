@@ -43,6 +43,10 @@ const RECEIVE_WAIT: Duration = Duration::from_millis(20);
 const BATCHES_PER_CLOCK: u32 = 16;
 /// Batches between the two threads.
 const RING: usize = 16;
+/// A lossy source is left alone this long while the ring is full, before its packets are dropped: the
+/// socket's buffer takes them meanwhile (64 MiB are 54 ms of 10 Gb/s), and a thread that the system
+/// paused for a few milliseconds loses nothing.
+const PATIENCE: Duration = Duration::from_millis(10);
 /// Pause of a thread that found the ring empty or full; the kernel makes ≈ 100 µs of it.
 const RING_NAP: Duration = Duration::from_micros(50);
 /// What is still in the socket when the run is stopped gets this long to be read: 64 MiB are 54 ms of
@@ -211,6 +215,8 @@ struct Over<'a> {
     held: Option<Batch>,
     spare: Batch,
     lossless: bool,
+    /// Since when the ring has been full.
+    full_since: Option<Instant>,
     sheet: &'a Sheet,
     ended: &'a AtomicBool,
     broken: &'a AtomicBool,
@@ -221,15 +227,18 @@ impl Next for Over<'_> {
     fn batch(&mut self) -> Option<&mut Batch> {
         while self.held.is_none() {
             self.held = self.free.pop().ok();
-            if self.held.is_none() {
-                if !self.lossless {
-                    return Some(&mut self.spare);
-                }
-                if self.broken.load(Relaxed) {
-                    return None;
-                }
-                thread::sleep(RING_NAP);
+            if self.held.is_some() {
+                self.full_since = None;
+                break;
             }
+            if self.broken.load(Relaxed) {
+                return None;
+            }
+            let since = *self.full_since.get_or_insert_with(Instant::now);
+            if !self.lossless && since.elapsed() >= PATIENCE {
+                return Some(&mut self.spare);
+            }
+            thread::sleep(RING_NAP);
         }
         self.held.as_mut()
     }
@@ -378,9 +387,19 @@ pub fn run_two_threads(
             .map_err(|e| PipelineError::Thread(e.to_string()))?;
         let outcome = {
             let (sheet, ended, broken) = (received, &ended, &broken);
-            let held = None;
-            let mut over =
-                Over { full, free, held, spare, lossless, sheet, ended, broken, batches: 0 };
+            let (held, full_since, batches) = (None, None, 0);
+            let mut over = Over {
+                full,
+                free,
+                held,
+                spare,
+                lossless,
+                full_since,
+                sheet,
+                ended,
+                broken,
+                batches,
+            };
             receive(source, &mut over, limits, stop, progress)
             // `over` goes here: the other thread sees that nothing more comes.
         };

@@ -13,12 +13,11 @@ use fullcount_core::ledger::{Ledger, Sheet};
 use fullcount_core::view::PixelMap;
 use fullcount_detect::detector::{Detector, Registry, Setup};
 use fullcount_io::quantity;
-use fullcount_io::source::SourceError;
 
 use crate::account::Account;
 use crate::config::{Config, ConfigError, refuse};
 use crate::fanout::Fanout;
-use crate::open::{SourcePlan, check_core};
+use crate::open::{OpenError, SourcePlan, check_core};
 use crate::outputs::OutputPlan;
 use crate::pipeline::{Limits, PipelineError, Processing, Progress, Ring};
 use crate::pipeline::{run_one_thread, run_two_threads};
@@ -32,7 +31,7 @@ use crate::timebase;
 pub enum RunError {
     /// The source could not be opened.
     #[error(transparent)]
-    Source(#[from] SourceError),
+    Source(#[from] OpenError),
     /// An output could not be opened.
     #[error("{0}")]
     Output(String),
@@ -72,7 +71,8 @@ impl Plan {
         let outputs = OutputPlan::new(config, &*detector, &pixels)?;
         check_core("engine.process_core", config.engine.process_core)?;
         let time = |key, text: &Option<String>| {
-            let read = |t: &String| quantity::duration(t).map_err(|e| refuse(key, t, e.to_string()));
+            let read =
+                |t: &String| quantity::duration(t).map_err(|e| refuse(key, t, e.to_string()));
             text.as_ref().map(read).transpose()
         };
         let limits = Limits {
@@ -141,7 +141,7 @@ impl Running {
         let mut source = from.source;
         let lossless = source.lossless();
         let (reader, builder) = (plan.detector.reader(), plan.detector.builder());
-        ledger.register(source.sheet());
+        from.sheets.into_iter().for_each(|sheet| ledger.register(sheet));
         let rings = (Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue()));
         ledger.register(rings.0.clone());
         ledger.register(rings.1.clone());
@@ -258,7 +258,8 @@ impl Running {
                 (fanout.finish().into_iter().map(Output::from).collect(), outcome)
             }
             Ok(None) | Err(_) => {
-                let died = PipelineError::Thread("panicked; its sinks were closed as they were".into());
+                let died =
+                    PipelineError::Thread("panicked; its sinks were closed as they were".into());
                 (Vec::new(), Err(died))
             }
         };
@@ -303,7 +304,9 @@ fn pin(core: Option<usize>) {
 /// CPU time of this process and soft interrupts of the host; `None` where the host does not tell.
 fn read_cpu() -> Option<Cpu> {
     let time = fullcount_io::sys::process_cpu_time().ok()?;
-    let softirq = None;
+    let cores = fullcount_io::host::Host::default().cores();
+    let softirq = cores.iter().map(|c| c.softirq_ms as f64 / 1e3).sum();
+    let softirq = (!cores.is_empty()).then_some(softirq);
     Some(Cpu { user: time.user_ns as f64 / 1e9, system: time.system_ns as f64 / 1e9, softirq })
 }
 

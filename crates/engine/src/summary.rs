@@ -231,8 +231,7 @@ impl Summary {
         for (place, n) in Place::ALL.iter().zip(a.lost).filter(|(_, n)| *n > 0) {
             let _ = writeln!(t, "    at {:<23}{:>18} packets", place.name(), grouped(n));
         }
-        for (what, n) in
-            [("duplicate", a.duplicate), ("reordered", a.reordered), ("late", a.late)]
+        for (what, n) in [("duplicate", a.duplicate), ("reordered", a.reordered), ("late", a.late)]
         {
             if n > 0 {
                 let _ = writeln!(t, "  {what:<28}{:>18} packets", grouped(n));

@@ -61,7 +61,10 @@ fn markdown(lines: &[(&'static str, Info)]) -> String {
             t += "|---|---|---|---|---|---|\n";
         }
         let (unit, role) = (i.unit.name(), role(i.role));
-        t += &format!("| `{}` | {unit} | {} | {role} | {} | {} |\n", i.name, i.hop, i.meaning, i.todo);
+        t += &format!(
+            "| `{}` | {unit} | {} | {role} | {} | {} |\n",
+            i.name, i.hop, i.meaning, i.todo
+        );
     }
     t
 }

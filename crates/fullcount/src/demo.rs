@@ -175,7 +175,10 @@ fn prepare(flags: &Flags, panel: &Panel) -> Result<Config, Failure> {
     let config = o.read(None)?;
     // The checks are over; from here on files are written.
     make("the folder", std::fs::create_dir_all(dir))?;
-    make("geometry.toml", std::fs::write(path("geometry.toml"), panel.geometry_toml(Ipv4Addr::LOCALHOST.into())))?;
+    make(
+        "geometry.toml",
+        std::fs::write(path("geometry.toml"), panel.geometry_toml(Ipv4Addr::LOCALHOST.into())),
+    )?;
     make("run.toml", std::fs::write(path("run.toml"), config.to_toml()))?;
     Ok(config)
 }

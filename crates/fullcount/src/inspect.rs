@@ -135,7 +135,8 @@ fn as_text(
     seen: &Inspected,
     flags: &Flags,
 ) -> io::Result<()> {
-    let (s, ns) = (train.time_ns.div_euclid(1_000_000_000), train.time_ns.rem_euclid(1_000_000_000));
+    let (s, ns) =
+        (train.time_ns.div_euclid(1_000_000_000), train.time_ns.rem_euclid(1_000_000_000));
     write!(out, "#{number}  {s}.{ns:09} s  {}  {} B", train.origin, chunk.len())?;
     for (name, value) in &seen.header {
         write!(out, "  {name}={value}")?;
@@ -165,13 +166,7 @@ fn as_text(
     Ok(())
 }
 
-fn as_json(
-    number: u64,
-    train: &Train<'_>,
-    chunk: &[u8],
-    seen: &Inspected,
-    flags: &Flags,
-) -> Value {
+fn as_json(number: u64, train: &Train<'_>, chunk: &[u8], seen: &Inspected, flags: &Flags) -> Value {
     let header: Map<String, Value> =
         seen.header.iter().map(|(k, v)| ((*k).to_owned(), number_or_text(v))).collect();
     let shown = flags.rows.unwrap_or(usize::MAX).min(seen.rows.len());

@@ -35,7 +35,7 @@ enum Verb {
     /// The whole chain on this machine: simulated detector, service, live page, NeXus file, ledger
     Demo(demo::Flags),
     /// The service: source → detector → outputs, with live page, metrics and ledger
-    Run(run::Flags),
+    Run(Box<run::Flags>),
     /// The readout system's stand-in: numbered packets, simulated readouts or a capture, at a set rate
     Send(send::Flags),
     /// The bare receiver: rate, loss, duplicates, reordering, CPU
@@ -53,7 +53,7 @@ enum Verb {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Demo(f) => demo::demo(f),
-        Verb::Run(f) => run::run(f),
+        Verb::Run(f) => run::run(&f),
         Verb::Send(f) => send::send(f),
         Verb::Receive(f) => receive::receive(f),
         Verb::Inspect(f) => inspect::inspect(f),

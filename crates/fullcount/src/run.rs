@@ -96,7 +96,7 @@ impl Flags {
 }
 
 /// Runs until the source ends, a limit is reached or Ctrl-C.
-pub fn run(flags: Flags) -> Result<u8, Failure> {
+pub fn run(flags: &Flags) -> Result<u8, Failure> {
     let config = flags.overlay()?.read(flags.config.as_ref())?;
     if flags.print_config {
         print!("{}", config.to_toml());

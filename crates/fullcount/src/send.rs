@@ -14,10 +14,10 @@ use fullcount_engine::summary::grouped;
 use fullcount_io::endpoint::{Endpoint, UdpUrl};
 use fullcount_io::quantity::{self, Rate};
 use fullcount_lab::send::{Job, Payload, SendProgress, Sent};
+use fullcount_lab::traffic::Traffic;
 use fullcount_lab::traffic::panel::Panel;
 use fullcount_lab::traffic::sequence::{Sequence, SequenceSetup};
 use fullcount_lab::traffic::sonde::{Mode, Sonde, SondeSetup};
-use fullcount_lab::traffic::Traffic;
 use serde_json::json;
 
 use crate::exit::Failure;
@@ -126,7 +126,9 @@ impl SendFlags {
     pub fn job(&self, to: &str) -> Result<Job, Failure> {
         let to = destination(to)?;
         let duration = match &self.duration {
-            Some(t) => Some(quantity::duration(t).map_err(|e| refuse("duration", t, e.to_string()))?),
+            Some(t) => {
+                Some(quantity::duration(t).map_err(|e| refuse("duration", t, e.to_string()))?)
+            }
             None => None,
         };
         let count = match &self.count {

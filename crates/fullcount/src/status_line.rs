@@ -50,7 +50,7 @@ impl StatusLine {
         let mut err = std::io::stderr().lock();
         if self.terminal {
             let _ = write!(err, "\r\x1b[2K{text}");
-        } else if self.shown % 10 == 0 {
+        } else if self.shown.is_multiple_of(10) {
             let _ = writeln!(err, "{text}");
         }
         let _ = err.flush();

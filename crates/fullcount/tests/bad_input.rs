@@ -8,7 +8,10 @@ use std::net::UdpSocket;
 #[test]
 fn wrong_options_exit_2_with_the_key_and_what_is_allowed() {
     for (arguments, words) in [
-        (&["run", "--source", "carrier-pigeon://x"][..], &["source.url", "carrier-pigeon", "udp"][..]),
+        (
+            &["run", "--source", "carrier-pigeon://x"][..],
+            &["source.url", "carrier-pigeon", "udp"][..],
+        ),
         (&["run", "--source", "kafka://b:9092/t"], &["kafka", "not yet"]),
         (&["run", "--source", "udp://127.0.0.1"], &["source.url", "udp://"]),
         (&["run", "--detector", "bubble-chamber"], &["detector.kind", "bubble-chamber", "sonde"]),
@@ -22,11 +25,20 @@ fn wrong_options_exit_2_with_the_key_and_what_is_allowed() {
         (&["run", "--sink", "null", "--nexus", "x.nxs"], &["output.sink", "null"]),
         (&["run", "no-such.toml"], &["no-such.toml"]),
         (&["run", "--detector", "sequence", "--nexus", "x.nxs"], &["output.nexus", "no pixels"]),
-        (&["send", "--to", "udp://127.0.0.1:9", "--source", "sequence", "--rate", "fast"], &["fast"]),
+        (
+            &["send", "--to", "udp://127.0.0.1:9", "--source", "sequence", "--rate", "fast"],
+            &["fast"],
+        ),
         (&["send", "--to", "udp://127.0.0.1:9", "--source", "sequence", "--rate", "0"], &["rate"]),
-        (&["send", "--to", "udp://127.0.0.1:9", "--source", "sequence", "--size", "5"], &["size", "24"]),
+        (
+            &["send", "--to", "udp://127.0.0.1:9", "--source", "sequence", "--size", "5"],
+            &["size", "24"],
+        ),
         (&["send", "--to", "udp://127.0.0.1:9", "--source", "banana"], &["banana", "sequence"]),
-        (&["send", "--to", "udp://127.0.0.1:9", "--source", "sequence", "--fault", "eat=1"], &["eat"]),
+        (
+            &["send", "--to", "udp://127.0.0.1:9", "--source", "sequence", "--fault", "eat=1"],
+            &["eat"],
+        ),
     ] {
         let said = say(arguments);
         assert_eq!(said.code, 2, "{arguments:?}: {}", said.err);
@@ -70,7 +82,8 @@ fn a_truncated_capture_delivers_what_is_complete() {
 
 #[test]
 fn odd_and_random_datagrams_are_counted_and_the_good_ones_survive() {
-    let arguments = ["run", "--source", "udp://127.0.0.1:0", "--sink", "null", "--web", "off", "--json"];
+    let arguments =
+        ["run", "--source", "udp://127.0.0.1:0", "--sink", "null", "--web", "off", "--json"];
     let mut run = Service::start(&arguments);
     let to = ("127.0.0.1", run.udp_port());
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

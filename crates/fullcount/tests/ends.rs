@@ -9,7 +9,15 @@ fn ctrl_c_drains_closes_the_file_and_prints_the_ledger() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.nxs").display().to_string();
     let mut run = Service::start(&[
-        "run", "--source", "udp://127.0.0.1:0", "--detector", "sonde", "--nexus", &file, "--web", "off",
+        "run",
+        "--source",
+        "udp://127.0.0.1:0",
+        "--detector",
+        "sonde",
+        "--nexus",
+        &file,
+        "--web",
+        "off",
     ]);
     let to = format!("udp://127.0.0.1:{}", run.udp_port());
     let sent = say(&[
@@ -31,19 +39,34 @@ fn a_killed_run_leaves_a_file_that_recover_makes_readable() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.nxs").display().to_string();
     let mut run = Service::start(&[
-        "run", "--source", "udp://127.0.0.1:0", "--detector", "sonde", "--nexus", &file, "--web",
+        "run",
+        "--source",
+        "udp://127.0.0.1:0",
+        "--detector",
+        "sonde",
+        "--nexus",
+        &file,
+        "--web",
         "127.0.0.1:0",
     ]);
     let page = run.page();
     let to = format!("udp://127.0.0.1:{}", run.udp_port());
     let mut send = Service::start(&[
-        "send", "--to", &to, "--source", "sonde", "--duration", "30s", "--rate", "4kpps",
+        "send",
+        "--to",
+        &to,
+        "--source",
+        "sonde",
+        "--duration",
+        "30s",
+        "--rate",
+        "4kpps",
     ]);
     // Kill it once the page says that a flush has put events on disk.
     let end = std::time::Instant::now() + service::PATIENCE;
     let flushed = loop {
         let metrics = get(&page, "/metrics");
-        let line = metrics.lines().find(|l| l.starts_with("fullcount_sink_nexus_flushed"));
+        let line = metrics.lines().find(|l| l.starts_with("fullcount_sink_nexus_events"));
         let value = line.and_then(|l| l.rsplit(' ').next()?.parse::<f64>().ok()).unwrap_or(0.0);
         if value > 0.0 {
             break value as u64;
@@ -85,7 +108,8 @@ fn the_printed_configuration_runs_the_same_thing() {
 fn the_demonstration_ends_with_four_equal_numbers() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().display().to_string();
-    let said = say(&["demo", "--duration", "3s", "--dir", &folder, "--web", "127.0.0.1:0", "--json"]);
+    let said =
+        say(&["demo", "--duration", "3s", "--dir", &folder, "--web", "127.0.0.1:0", "--json"]);
     assert_eq!(said.code, 0, "{}", said.err);
     let four = &said.summary()["demo"];
     assert_eq!(four["packets_sent"], four["packets_delivered"]);

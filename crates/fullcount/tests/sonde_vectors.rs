@@ -5,11 +5,12 @@
 
 mod service;
 
-use service::{Service, get, say, vector};
 use serde_json::Value;
+use service::{Service, get, say, vector};
 
 fn expected() -> Value {
-    let text = std::fs::read_to_string(vector("sonde/expected.json")).expect("vectors are committed");
+    let text =
+        std::fs::read_to_string(vector("sonde/expected.json")).expect("vectors are committed");
     serde_json::from_str(&text).expect("JSON")
 }
 
@@ -52,8 +53,16 @@ fn every_vector_gives_its_error_counters_and_readouts() {
         let payload = std::fs::read(vector(&format!("sonde/{name}"))).expect("a vector");
         let pcap = capture(dir.path(), name, &payload);
         let said = say(&[
-            "run", "--source", &format!("pcap:{pcap}?flat-out"), "--detector", "sonde", "--sink", "null",
-            "--web", "off", "--json",
+            "run",
+            "--source",
+            &format!("pcap:{pcap}?flat-out"),
+            "--detector",
+            "sonde",
+            "--sink",
+            "null",
+            "--web",
+            "off",
+            "--json",
         ]);
         assert_eq!(said.code, 0, "{name}: {}", said.err);
         let s = said.summary();
@@ -84,7 +93,8 @@ fn inspect_agrees(pcap: &str, name: &str, want: &Value) {
     assert_eq!(seen.get("error"), want.get("error"), "{name}");
     assert_eq!(seen.get("reason"), want.get("reason"), "{name}");
     // Readouts without a pixel are shown with pixel 0; events are the others.
-    let columns: Vec<&str> = seen["columns"].as_array().unwrap().iter().flat_map(Value::as_str).collect();
+    let columns: Vec<&str> =
+        seen["columns"].as_array().unwrap().iter().flat_map(Value::as_str).collect();
     let at = |c: &str| columns.iter().position(|&x| x == c);
     let mut events = vec![];
     for row in seen["rows"].as_array().expect("rows") {
@@ -151,8 +161,20 @@ fn the_capture_flat_out_gives_the_events_in_the_file_with_one_and_two_threads() 
         let file = dir.path().join(format!("{threads}.nxs")).display().to_string();
         let source = format!("pcap:{}?flat-out", vector("sonde/sonde.pcap"));
         let said = say(&[
-            "run", "--source", &source, "--detector", "sonde", "--option", "sequence_state=one",
-            "--nexus", &file, "--web", "off", "--threads", threads, "--json",
+            "run",
+            "--source",
+            &source,
+            "--detector",
+            "sonde",
+            "--option",
+            "sequence_state=one",
+            "--nexus",
+            &file,
+            "--web",
+            "off",
+            "--threads",
+            threads,
+            "--json",
         ]);
         let s = said.summary();
         capture_counters(&s);
@@ -166,8 +188,18 @@ fn the_capture_over_udp_gives_the_same_in_the_file_and_on_the_page() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("udp.nxs").display().to_string();
     let mut run = Service::start(&[
-        "run", "--source", "udp://127.0.0.1:0", "--detector", "sonde", "--option", "sequence_state=one",
-        "--nexus", &file, "--web", "127.0.0.1:0", "--json",
+        "run",
+        "--source",
+        "udp://127.0.0.1:0",
+        "--detector",
+        "sonde",
+        "--option",
+        "sequence_state=one",
+        "--nexus",
+        &file,
+        "--web",
+        "127.0.0.1:0",
+        "--json",
     ]);
     let (port, page) = (run.udp_port(), run.page());
     let metrics = get(&page, "/metrics");
@@ -183,8 +215,11 @@ fn the_capture_over_udp_gives_the_same_in_the_file_and_on_the_page() {
         let state: Value = serde_json::from_str(&get(&page, "/api/state")).expect("JSON");
         let text = state.to_string();
         let lines = state["ledger"].as_array().expect("ledger lines");
-        let value = |name: &str| lines.iter().find(|l| l["name"] == name).map(|l| l["value"].clone());
-        if value("receive.packets") == Some(21.into()) && value("sink.live.counted") == Some(467.into()) {
+        let value =
+            |name: &str| lines.iter().find(|l| l["name"] == name).map(|l| l["value"].clone());
+        if value("receive.packets") == Some(21.into())
+            && value("sink.live.counted") == Some(467.into())
+        {
             assert_eq!(value("events.count"), Some(467.into()), "{text}");
             break;
         }

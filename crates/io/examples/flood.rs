@@ -29,7 +29,7 @@ struct Plan {
 
 fn plan() -> Result<Plan, Failure> {
     let mut plan = Plan {
-        url: UdpUrl::new("127.0.0.1:19000".parse()?),
+        url: UdpUrl::new("127.0.0.1:0".parse()?),
         size: 1472,
         rate: None,
         span: Duration::from_secs(2),
@@ -65,7 +65,9 @@ fn plan() -> Result<Plan, Failure> {
 fn main() -> Result<(), Failure> {
     let plan = plan()?;
     let mut source = UdpSource::open(&plan.url, &plan.options)?;
-    let mut sender = UdpSender::open(&plan.url, &SendOptions::default())?;
+    // Port 0: the system's choice, so that no other program's packets are counted.
+    let to = UdpUrl { port: source.local_addr().port(), ..plan.url.clone() };
+    let mut sender = UdpSender::open(&to, &SendOptions::default())?;
     for fact in source.describe().iter().chain(&sender.describe()) {
         eprintln!("{fact}");
     }
@@ -128,8 +130,8 @@ fn main() -> Result<(), Failure> {
         gbps(out),
         out as f64 * 1e-6 / s,
         gbps(got),
-        out - got,
-        100.0 * (out - got) as f64 / out.max(1) as f64,
+        out as i64 - got as i64,
+        100.0 * (out as i64 - got as i64) as f64 / out.max(1) as f64,
     );
     let total = began.elapsed().as_secs_f64();
     println!(

@@ -55,10 +55,10 @@ fn no_allocation_per_packet_in_either_direction() {
         let to = UdpUrl { engine, ..UdpUrl::new(source.local_addr()) };
         let mut sender = UdpSender::open(&to, &SendOptions::default()).unwrap();
         let mut pacer = Pacer::flat_out(100);
-        let bytes = vec![0u8; 100 * 500];
+        let bytes = vec![0u8; 100 * 300];
         let mut batch = source.batch();
         let mut round = |packets: &mut u64| {
-            let n = (pacer.wait(Duration::from_secs(1)) as usize).min(500);
+            let n = (pacer.wait(Duration::from_secs(1)) as usize).min(300);
             sender.send(&bytes[..n * 100 - 1], 100).unwrap();
             let mut missing = n as u64;
             while missing > 0 {
@@ -79,6 +79,6 @@ fn no_allocation_per_packet_in_either_direction() {
             round(&mut packets);
         }
         assert_eq!(ALLOCATIONS.get() - before, 0, "{engine:?}, {packets} packets");
-        assert!(packets > 20_000);
+        assert!(packets > 12_000);
     }
 }

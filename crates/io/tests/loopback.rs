@@ -55,8 +55,9 @@ fn data(len: usize) -> Vec<u8> {
 
 #[test]
 fn all_engines_give_the_same_chunks_whichever_engine_sent_them() {
+    // All of a case waits in the socket, so it fits the smallest usual buffer (208 KiB).
     // A short last chunk, exact multiples, single chunks, more than one train, more than one call.
-    let cases = [(64 * 300 + 7, 64), (1472 * 44, 1472), (1000, 1472), (8972 * 30 + 1, 8972)];
+    let cases = [(64 * 300 + 7, 64), (1472 * 44, 1472), (1000, 1472), (8972 * 9 + 1, 8972)];
     for sends in ENGINES {
         for receives in ENGINES {
             for address in ["udp://127.0.0.1:0", "udp://[::1]:0"] {

@@ -18,8 +18,7 @@ use crate::command::spoken;
 use crate::place;
 
 const SECONDS: u64 = 600;
-/// 4000 packets of 250 readouts each second.
-const RATE: &str = "4kpps";
+const RATE: &str = "1Mev/s";
 
 pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
     let results = campaign.units("soak of 10 min", 1, |_| soak())?;

@@ -6,8 +6,8 @@
 //!
 //! Source: docs/testing.md.
 
-mod foreign;
 mod nightly;
+mod part;
 mod portable;
 mod rust;
 
@@ -61,21 +61,21 @@ const STEPS: [Step; 12] = [
         "part of `test`: our files in h5py and scippnexus",
         When::Named,
         &[setup::C_COMPILER, setup::CMAKE, setup::PYTHON],
-        foreign::python,
+        part::python,
     ),
     step(
         "browser",
         "part of `test`: the live page in Chromium",
         When::Named,
         &[setup::C_COMPILER, setup::CMAKE, setup::BROWSER],
-        foreign::browser,
+        part::browser,
     ),
     step(
         "counters",
-        "docs/counters.md equals the catalogue of the binary",
-        When::Full,
+        "part of `test`: docs/counters.md equals the catalogue of the binary",
+        When::Named,
         NATIVE,
-        rust::counters,
+        part::counters,
     ),
     step("wasm", "core for wasm32: builds, and imports nothing", When::Full, &[], portable::wasm),
     step(

@@ -1,4 +1,4 @@
-//! Steps of the pinned toolchain: formatting, clippy, the Rust tests, the counters, the licences.
+//! Steps of the pinned toolchain: formatting, clippy, the Rust tests, the licences.
 //!
 //! Refuses any warning.
 
@@ -34,36 +34,6 @@ pub fn clippy(_: &Host) -> Tally {
 pub fn test(host: &Host) -> Tally {
     let job = Job::cargo(&["test", "--workspace", "--no-fail-fast", "--", "--show-output"]);
     libtest("cargo test", host.tell(job).limit(Duration::from_secs(45 * 60)))
-}
-
-pub fn counters(host: &Host) -> Tally {
-    let file = place::root().join("docs/counters.md");
-    let written = match std::fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) => return Tally::fail(format!("docs/counters.md: {error}")),
-    };
-    let mut printed = String::new();
-    let job = Job::cargo(&["run", "--quiet", "--package", "fullcount", "--", "catalogue"]);
-    let end = host.tell(job).run_reading(|line| {
-        printed.push_str(line);
-        printed.push('\n');
-        crate::command::Show::No
-    });
-    if !end.ok {
-        return Tally::fail(format!("fullcount catalogue: {}", end.phrase));
-    }
-    match written.lines().zip(printed.lines()).position(|(file, binary)| file != binary) {
-        None if written.lines().count() == printed.lines().count() => Tally::pass(),
-        differs => {
-            let line =
-                differs.unwrap_or_else(|| written.lines().count().min(printed.lines().count()));
-            Tally::fail(format!(
-                "docs/counters.md differs from the binary's catalogue at line {}; run: cargo run \
-                 --package fullcount -- catalogue > docs/counters.md",
-                line + 1
-            ))
-        }
-    }
 }
 
 /// Advisories are left out: they need the network, and a new one must not turn an unchanged

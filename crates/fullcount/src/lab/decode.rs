@@ -82,9 +82,8 @@ pub fn decode(flags: Flags) -> Result<u8, Failure> {
     let mut record = Record::begin(&flags.name).map_err(anyhow::Error::from)?;
     eprintln!("preparing {} of packets", quantity::size_text(bytes));
     let (batches, packets) = prepare(bytes as usize).map_err(anyhow::Error::from)?;
-    let detector = Registry::builtin()
-        .configure("sonde", &Setup::default())
-        .map_err(anyhow::Error::from)?;
+    let detector =
+        Registry::builtin().configure("sonde", &Setup::default()).map_err(anyhow::Error::from)?;
     let copy_before = copy_bandwidth();
     let (mut rates, mut gigabytes) = (vec![], vec![]);
     for trial in 1..=flags.repeats {
@@ -139,9 +138,13 @@ pub fn decode(flags: Flags) -> Result<u8, Failure> {
     if flags.json {
         println!("{}", record.json());
     } else {
-        println!("decode sonde, one core: {:.0} M events/s (median of {})", events.value / 1e6, flags.repeats);
+        println!(
+            "decode sonde, one core: {:.0} M events/s (median of {})",
+            events.value / 1e6,
+            flags.repeats
+        );
         println!("input read:             {:.2} GB/s", input.value);
-        println!("machine's memcpy:       {:.2} GB/s (one core, {} blocks)", copied.value, "256 MiB");
+        println!("machine's memcpy:       {:.2} GB/s (one core, 256 MiB blocks)", copied.value);
         println!("build:                  {}", features());
     }
     eprintln!("written to {}", path.display());

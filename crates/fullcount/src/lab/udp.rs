@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use fullcount_engine::config::refuse;
 use fullcount_io::quantity::{self, Rate};
 use fullcount_lab::record::Record;
 use fullcount_lab::sweep::children::Children;
 use fullcount_lab::sweep::{Load, Plan, Sweep};
-use fullcount_engine::config::refuse;
 
 use crate::exit::Failure;
 

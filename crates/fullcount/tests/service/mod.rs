@@ -115,10 +115,7 @@ impl Service {
     /// Port of the UDP socket.
     pub fn udp_port(&mut self) -> u16 {
         self.wait_for("the UDP port", |l| {
-            let at = l.find("udp://")?;
-            let rest = &l[at + 6..];
-            let address = rest.split_whitespace().next()?.trim_end_matches(&[',', '/', ':'][..]);
-            address.rsplit(':').next()?.split('?').next()?.parse().ok().filter(|&p| p > 0)
+            l.strip_prefix("listening on ")?.rsplit(':').next()?.parse().ok()
         })
     }
 

@@ -115,38 +115,49 @@ function fillRows() {
   small.forEach((e, i) => e.classList.toggle("full", alone && i === small.length - 1));
 }
 
+/** Another run, or other plots: the cards are made anew. */
+const identity = (state) => `${state.run.started_ms} ${state.plots.map((p) => `${p.id} ${p.kind}`).join()}`;
+
 function restart(state) {
   cards.forEach((card) => card.element.remove());
   cards.clear();
   page.pixels = null;
-  run = `${state.run.started_ms} ${state.plots.map((p) => `${p.id} ${p.kind}`).join()}`;
+  run = identity(state);
 }
 
 async function poll() {
   try {
-    const state = await getJson("/api/state");
-    if (lostSince) {
-      lostSince = null;
-      byId("banner").hidden = true;
-    }
-    page.startedMs = state.run.started_ms;
-    if (run !== `${state.run.started_ms} ${state.plots.map((p) => `${p.id} ${p.kind}`).join()}`) restart(state);
-    showRun(state);
-    if (!paused) {
-      showPlots(state.plots);
-      showNumbers(state);
-      account.update(state);
-    }
-    if (page.pixelsWanted && !page.pixels) page.pixels = await getPixels();
-  } catch {
-    lostSince ??= Date.now();
-    const banner = byId("banner");
-    banner.hidden = false;
-    banner.textContent = `Connection lost since ${clock(lostSince)}. The page shows the last numbers and tries again every second.`;
-    byId("state").textContent = "Connection lost";
-    byId("state").className = "pill bad";
+    const state = await getJson("/api/state").catch(() => null);
+    if (state) await show(state);
+    else showLost();
+  } finally {
+    setTimeout(poll, lostSince ? 1000 : 500);
   }
-  setTimeout(poll, lostSince ? 1000 : 500);
+}
+
+async function show(state) {
+  if (lostSince) {
+    lostSince = null;
+    byId("banner").hidden = true;
+  }
+  page.startedMs = state.run.started_ms;
+  if (run !== identity(state)) restart(state);
+  showRun(state);
+  if (!paused) {
+    showPlots(state.plots);
+    showNumbers(state);
+    account.update(state);
+  }
+  if (page.pixelsWanted && !page.pixels) page.pixels = await getPixels().catch(() => null);
+}
+
+function showLost() {
+  lostSince ??= Date.now();
+  const banner = byId("banner");
+  banner.hidden = false;
+  banner.textContent = `Connection lost since ${clock(lostSince)}. The page shows the last numbers and tries again every second.`;
+  byId("state").textContent = "Connection lost";
+  byId("state").className = "pill bad";
 }
 
 async function pollRates() {

@@ -1,7 +1,6 @@
-//! Steps in other people's programs: our files in Python readers, our page in a real browser.
+//! Parts of `test` under a name of their own, for the person who works on them.
 //!
-//! Refuses a filter that finds no test. Both are Rust tests that start the other program, so `test`
-//! runs them as well; by name they are for the person who works on them.
+//! Refuses a filter that finds no test.
 
 use super::{Host, rust};
 use crate::command::Job;
@@ -15,6 +14,11 @@ pub fn python(host: &Host) -> Tally {
 /// The page, driven in Chromium against a running binary.
 pub fn browser(host: &Host) -> Tally {
     some(host, &["--package", "fullcount-out", "--test", "browser"])
+}
+
+/// `docs/counters.md` equals what `fullcount catalogue` prints.
+pub fn counters(host: &Host) -> Tally {
+    some(host, &["--package", "fullcount", "counters_document"])
 }
 
 fn some(host: &Host, which: &[&str]) -> Tally {
