@@ -321,6 +321,13 @@ impl Entries {
         self.entries.iter().find(|e| e.info.name == name).map(|e| e.value)
     }
 
+    /// Replaces a value, for gauges that a reader knows better than their owner wrote last.
+    pub fn set(&mut self, name: &str, value: u64) {
+        if let Some(e) = self.entries.iter_mut().find(|e| e.info.name == name) {
+            e.value = value;
+        }
+    }
+
     /// Sum of all counters that play `role` (places of a loss ignored).
     pub fn sum(&self, unit: Unit, role: Role) -> u64 {
         let it = self.entries.iter().filter(|e| e.info.unit == unit && e.info.role == role);

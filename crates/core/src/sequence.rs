@@ -5,7 +5,8 @@
 //! and then new (Christensen et al. 2018 could not tell the two apart). Numbers behind the window are
 //! `late` and stay lost. A jump out of reach is believed only when the next number follows it.
 //!
-//! Refuses: widths outside 1..=64 and windows above a quarter of the number range.
+//! Refuses: widths outside 1..=64 and windows above a quarter of the number range. Numbers come from
+//! the network and may be anything: amounts saturate at 2⁶⁴−1, nothing overflows.
 
 /// How the first number of a stream is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub enum Seen {
     Restarted,
 }
 
-/// Totals of one stream. `first_copies = New + Reordered + Restarted`.
+/// Totals of one stream; amounts saturate. `first_copies = New + Reordered + Restarted`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Numbers observed.
@@ -165,7 +166,7 @@ impl Tracker {
         Seen::Late
     }
 
-    /// A jump ahead is believed at once up to an eighth of the range and 1 Mi numbers (44 ms at
+    /// A jump ahead is believed at once up to half the range and 1 Mi numbers (44 ms at
     /// 24 Mpps); beyond, a damaged number must not invent a loss, so the next one must confirm it.
     fn furthest_jump(&self) -> u64 {
         (self.mask / 2).min(1 << 20)
@@ -216,10 +217,11 @@ impl Tracker {
             return;
         }
         let next = self.next.wrapping_add(by);
-        self.totals.wrapped += self.wraps(next);
+        self.totals.wrapped = self.totals.wrapped.saturating_add(self.wraps(by));
         if by > self.window {
             // Everything in the window and the part of the gap that never enters it is lost.
-            self.totals.lost += self.holes + (by - self.window);
+            // No sum beyond 2⁶⁴: there are at most `window` holes.
+            self.lose(self.holes + (by - self.window));
             self.missing.fill(u64::MAX);
             if self.window < 64 {
                 self.missing[0] = (1 << self.window) - 1;
@@ -229,7 +231,7 @@ impl Tracker {
             for step in 0..by {
                 let (word, bit) = self.word(self.next.wrapping_add(step));
                 if self.missing[word] & bit != 0 {
-                    self.totals.lost += 1; // number n - window leaves the window unseen
+                    self.lose(1); // number n - window leaves the window unseen
                 } else {
                     self.missing[word] |= bit;
                     self.holes += 1;
@@ -240,20 +242,22 @@ impl Tracker {
         self.reach = self.reach.saturating_add(by).min(self.window);
     }
 
-    /// How often the n-bit counter overflows on the way from `self.next` to `next`.
-    fn wraps(&self, next: u64) -> u64 {
-        if self.mask == u64::MAX {
-            // Counted with number 0 itself, not with MAX before it, as for narrower counters.
-            let from_zero = self.next == 0 && self.reach > 0;
-            return u64::from(from_zero || (next != 0 && next < self.next));
-        }
-        let range = self.mask + 1;
-        let overflows = |n: u64| n.saturating_sub(1) / range;
-        overflows(next) - overflows(self.next)
+    /// How often the n-bit counter overflows within the next `by` numbers: how many of them are 0.
+    fn wraps(&self, by: u64) -> u64 {
+        let at = self.next & self.mask;
+        // Multiples of 2ⁿ in at..at + by, in 128 bits: both parts may be near 2⁶⁴.
+        let zeros = |end: u128| (end + u128::from(self.mask)) >> self.mask.count_ones();
+        let met = zeros(u128::from(at) + u128::from(by)) - zeros(u128::from(at));
+        // A stream that begins with 0 has not overflowed. `met` is at most 2⁶³ (1-bit numbers).
+        met as u64 - u64::from(self.next == 0 && self.reach == 0)
+    }
+
+    fn lose(&mut self, n: u64) {
+        self.totals.lost = self.totals.lost.saturating_add(n);
     }
 
     fn give_up_all(&mut self) {
-        self.totals.lost += self.holes;
+        self.lose(self.holes);
         self.holes = 0;
         self.missing.fill(0);
     }

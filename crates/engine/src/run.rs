@@ -263,7 +263,7 @@ impl Running {
                 (Vec::new(), Err(died))
             }
         };
-        let entries = self.watch.entries();
+        let entries = self.watch.read();
         let account = Account::of(&entries, sent.map(|(packets, _)| packets));
         let wire_bits = wire_bits(&entries);
         let summary = Summary {

@@ -68,7 +68,7 @@ pub struct Watch {
 impl Watch {
     /// This moment.
     pub fn status(&self) -> Status {
-        let entries = self.ledger.read();
+        let entries = self.read();
         let get = |name| entries.get(name).unwrap_or(0);
         let queue = |l: &LaneView| QueueStatus {
             name: l.name().to_owned(),
@@ -86,9 +86,19 @@ impl Watch {
         }
     }
 
-    /// All counters.
-    pub fn entries(&self) -> Entries {
-        self.ledger.read()
+    /// All counters. What waits in a queue is what was offered and not yet taken: the pipeline writes
+    /// that gauge only when it hands over.
+    pub fn read(&self) -> Entries {
+        let mut entries = self.ledger.read();
+        for lane in &self.lanes {
+            let get = |what: &str| entries.get(&format!("queue.{}.{what}", lane.name()));
+            let all = get("offered").zip(get("dropped")).zip(get("taken"));
+            if let Some(((offered, dropped), taken)) = all {
+                let queued = offered.saturating_sub(dropped + taken);
+                entries.set(&format!("queue.{}.queued", lane.name()), queued);
+            }
+        }
+        entries
     }
 
     /// True until the pipeline has ended.
@@ -100,7 +110,7 @@ impl Watch {
 #[cfg(feature = "web")]
 impl fullcount_out::live::StatusSource for Watch {
     fn entries(&self) -> Entries {
-        self.ledger.read()
+        self.read()
     }
 
     fn facts(&self) -> fullcount_out::live::Facts {

@@ -3,7 +3,7 @@
 //! Simulator, service and page in one process tree; ends with the four numbers that must be equal in
 //! pairs: packets sent = delivered, events made = events in the file.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,10 +64,10 @@ const SETTLE: Duration = Duration::from_millis(500);
 
 /// Runs the demonstration.
 pub fn demo(flags: Flags) -> Result<u8, Failure> {
-    let panel = Panel::demo();
+    let panel = free_ports(Panel::full())?;
     let send = SendFlags::for_demo(&flags.rate, &flags.duration, flags.seed);
     // Checks rate and duration before anything is opened; the true port is known later.
-    send.job("udp://127.0.0.1:9")?;
+    send.job("udp://127.0.0.1:9", panel)?;
     let config = prepare(&flags, &panel)?;
     let plan = Plan::new("demo", &config)?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
@@ -78,7 +78,7 @@ pub fn demo(flags: Flags) -> Result<u8, Failure> {
         eprintln!("{fact}");
     }
     let to = running.local_address().context("the service has no UDP address")?;
-    let job: Job = send.job(&format!("udp://{to}"))?;
+    let job: Job = send.job(&format!("udp://{to}"), panel)?;
     let progress = Arc::new(SendProgress::default());
     let (watched, ending) = (progress.clone(), stop.clone());
     let sender = std::thread::Builder::new()
@@ -136,6 +136,19 @@ pub fn demo(flags: Flags) -> Result<u8, Failure> {
     }
     let code = if outcome.is_err() { 1 } else { summary.exit_code() };
     Ok(if code == 0 && !complete { 3 } else { code })
+}
+
+/// The panel with source ports that nobody else has: the geometry names modules by them.
+fn free_ports(panel: Panel) -> Result<Panel, Failure> {
+    for first in (50_011..60_000).step_by(500) {
+        let moved = panel.from_port(first).map_err(anyhow::Error::from)?;
+        let free = |lane| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, moved.source_port(lane))).is_ok();
+        if (0..moved.lanes()).all(free) {
+            return Ok(moved);
+        }
+    }
+    let n = panel.lanes();
+    Err(anyhow::anyhow!("no {n} free UDP ports between 50011 and 60000 on this host").into())
 }
 
 /// Waits until everything sent has been received, or nothing has come for [`SETTLE`].

@@ -123,7 +123,7 @@ impl SendFlags {
     }
 
     /// Makes the job; nothing is opened except a capture.
-    pub fn job(&self, to: &str) -> Result<Job, Failure> {
+    pub fn job(&self, to: &str, panel: Panel) -> Result<Job, Failure> {
         let to = destination(to)?;
         let duration = match &self.duration {
             Some(t) => {
@@ -148,7 +148,7 @@ impl SendFlags {
         let ipv6 = to.resolve().is_ok_and(|a| a.is_ipv6());
         let (payload, packets_per_s, source_ports) = match self.source.as_str() {
             "sequence" => self.sequence(rate, ipv6)?,
-            "sonde" => self.sonde(rate, ipv6)?,
+            "sonde" => self.sonde(rate, ipv6, panel)?,
             url if url.starts_with("pcap:") => {
                 let config = SourceConfig { url: url.to_owned(), ..SourceConfig::default() };
                 let source = SourcePlan::new(&config)?.open(None).map_err(anyhow::Error::from)?;
@@ -198,6 +198,7 @@ impl SendFlags {
         &self,
         rate: Option<SendRate>,
         ipv6: bool,
+        panel: Panel,
     ) -> Result<(Payload, Option<f64>, Vec<u16>), Failure> {
         let mode = match self.mode.as_str() {
             "d6" => Mode::TriggerTime,
@@ -205,7 +206,6 @@ impl SendFlags {
             "d4" => Mode::MultiEvent,
             other => return Err(refuse("mode", other, "d6, d5 or d4").into()),
         };
-        let panel = self.panel()?;
         let wrong = |e: fullcount_lab::traffic::TrafficError| Failure::Wrong(e.to_string());
         // The packet's shape decides how bits and packets become events.
         let (bytes, events) = Sonde::packet(mode, self.entries).map_err(wrong)?;
@@ -263,7 +263,7 @@ fn destination(to: &str) -> Result<UdpUrl, Failure> {
 
 /// Sends until the source, the duration or the count ends, or Ctrl-C.
 pub fn send(flags: Flags) -> Result<u8, Failure> {
-    let job = flags.what.job(&flags.to)?;
+    let job = flags.what.job(&flags.to, flags.what.panel()?)?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let progress = Arc::new(SendProgress::default());
     let (watched, ending) = (progress.clone(), stop.clone());
