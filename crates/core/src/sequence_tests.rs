@@ -119,17 +119,111 @@ proptest! {
                         (order.len() as u64, lost, duplicate, reordered, 0, 0));
     }
 
-    /// Whatever comes, nothing panics and every observation has one verdict.
+    /// Whatever comes, at every width and window: every observation has one verdict, and what the
+    /// front of the window moved over is either delivered or lost, each number once.
     #[test]
-    fn any_order_of_any_numbers_is_survived(bits in 8u32..=64, numbers in proptest::collection::vec(any::<u64>(), 0..400)) {
-        let mut t = Tracker::new(bits, 64, Start::AtFirst);
-        let mut verdicts = 0;
-        for n in &numbers {
-            // Mostly small steps, sometimes anything: both paths are walked.
-            let n = if n % 3 == 0 { *n } else { t.next().wrapping_add(n % 9).wrapping_sub(4) };
-            t.observe(n);
-            verdicts += 1;
-        }
-        prop_assert_eq!(t.finish(None).received, verdicts);
+    fn any_order_of_any_numbers_is_accounted_for(
+        (bits, window) in widths(), zero in any::<bool>(), full in any::<bool>(),
+        numbers in proptest::collection::vec((0u8..12, any::<u64>()), 0..300),
+        total in proptest::option::of(prop_oneof![any::<u64>(), (0u64..99).prop_map(|n| u64::MAX - n)]),
+    ) {
+        let start = if zero { Start::AtZero } else { Start::AtFirst };
+        let bits = if full { 64 } else { bits };
+        check(Tracker::new(bits, window, start), &numbers, total);
     }
+}
+
+/// Widths with all windows that they permit, the smallest as likely as the largest.
+fn widths() -> impl Strategy<Value = (u32, u32)> {
+    (1u32..=64)
+        .prop_flat_map(|bits| (Just(bits), 0..=bits.saturating_sub(2).min(12)))
+        .prop_map(|(bits, w)| (bits, 1 << w))
+}
+
+/// Lets a tracker see numbers made of (way, amount), and keeps its books in 128 bits.
+fn check(mut t: Tracker, numbers: &[(u8, u64)], total: Option<u64>) {
+    let (mut seen, mut moved, mut last) = ([0u64; 5], 0u128, 0u64);
+    for (i, &(way, any)) in numbers.iter().enumerate() {
+        let number = match way {
+            0 => any,
+            1 => u64::MAX - any % 3,
+            2 => any % 3,
+            3 => last.wrapping_add(1),
+            4 => t.next().wrapping_add(1 << 20).wrapping_add(any % 3),
+            5 => t.next().wrapping_add(1 << (any % 64)),
+            _ => t.next().wrapping_add(any % 9).wrapping_sub(4),
+        };
+        last = number;
+        let before = t.next();
+        let verdict = t.observe(number);
+        seen[verdict as usize] += 1;
+        moved += match verdict {
+            Seen::Restarted => 2,
+            _ if i == 0 => u128::from(t.next().wrapping_sub(t.first())),
+            _ => u128::from(t.next().wrapping_sub(before)),
+        };
+        assert!(t.pending() <= t.window);
+    }
+    let rest = total.map_or(0, |total| total.saturating_sub(t.next()));
+    let end = t.finish(total);
+    let [new, reordered, duplicate, late, restarted] = seen;
+    // A restart takes the late packet before it back: it was the first of the new run.
+    let wanted = (numbers.len() as u64, reordered, duplicate, late - restarted, restarted);
+    assert_eq!((end.received, end.reordered, end.duplicate, end.late, end.restarted), wanted);
+    assert_eq!(end, t.finish(None), "the end is final");
+    assert_eq!(t.pending(), 0);
+    let lost = moved + u128::from(rest) - u128::from(new + reordered + 2 * restarted);
+    assert_eq!(u128::from(end.lost), lost.min(u128::from(u64::MAX)));
+}
+
+#[test]
+fn the_narrowest_counters_and_smallest_windows_work() {
+    for bits in 1..=8u32 {
+        for window in (0..=bits.saturating_sub(2)).map(|w| 1 << w) {
+            let range = 1u64 << bits;
+            let in_order = run(bits, window, (0..10 * range).map(|n| n % range));
+            let wanted = Totals { received: 10 * range, wrapped: 9, ..Totals::default() };
+            assert_eq!(in_order, wanted, "{bits} bits, window {window}");
+            // Every second number is missing: half of the range is the furthest a jump can reach.
+            if bits >= 3 {
+                let halved = run(bits, window, (0..range).map(|n| 2 * n % range));
+                assert_eq!((halved.received, halved.lost), (range, range - 1), "{bits}, {window}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_window_of_one_knows_the_newest_number_only() {
+    let t = run(8, 1, [0, 1, 1, 3, 2]);
+    assert_eq!(t, Totals { received: 5, lost: 1, duplicate: 1, late: 1, ..Totals::default() });
+}
+
+#[test]
+#[should_panic(expected = "above a quarter of 3-bit numbers")]
+fn a_window_above_a_quarter_of_the_range_is_refused() {
+    Tracker::new(3, 4, Start::AtFirst);
+}
+
+#[test]
+fn losses_beyond_64_bits_saturate_and_the_rest_goes_on() {
+    let mut t = Tracker::new(64, 64, Start::AtFirst);
+    // Each pair of neighbours confirms a jump of almost half the range.
+    for n in (0..6u64).map(|k| k.wrapping_mul(0x7fff_ffff_ffff_0000)) {
+        t.observe(n);
+        t.observe(n.wrapping_add(1));
+    }
+    assert_eq!(t.totals().lost, u64::MAX);
+    assert_eq!(t.finish(Some(u64::MAX)).lost, u64::MAX);
+    assert_eq!(t.totals().wrapped, 2, "2.5 times around");
+}
+
+#[test]
+fn a_counter_of_63_bits_may_run_past_64() {
+    let mut t = Tracker::new(63, 64, Start::AtFirst);
+    for n in (0..9u64).map(|k| k << 61) {
+        t.observe(n);
+        t.observe(n + 1);
+    }
+    assert_eq!(t.totals().wrapped, 2, "0, ¼, ½, ¾, 0, ¼, ½, ¾, 0");
 }

@@ -22,7 +22,9 @@ use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
 use serde::Deserialize;
 
-use crate::detector::{Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, TimeBase};
+use crate::detector::{
+    Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter, TimeBase,
+};
 use crate::geometry::text;
 use layout::Layout;
 
@@ -43,6 +45,14 @@ struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options { sequence_state: SequenceState::PerStream, max_streams: DEFAULT_STREAMS }
+    }
+}
+
+impl Options {
+    /// No streams yet, told apart and bounded as configured.
+    fn streams(&self) -> streams::Streams {
+        let one = self.sequence_state == SequenceState::One;
+        streams::Streams::new(self.max_streams as usize, one)
     }
 }
 
@@ -98,8 +108,7 @@ impl Detector for SondeDetector {
     }
 
     fn reader(&self) -> Box<dyn Reader> {
-        let one = self.options.sequence_state == SequenceState::One;
-        let streams = streams::Streams::new(self.options.max_streams as usize, one);
+        let streams = self.options.streams();
         let clock = clock::Clock::new(&self.time, self.tick().0);
         let (layout, newest) = (self.layout.clone(), self.newest.clone());
         Box::new(reader::SondeReader::new(streams, layout, clock, newest))
@@ -120,6 +129,10 @@ impl Detector for SondeDetector {
 
     fn plots(&self) -> Vec<Plot> {
         plots::plots(&self.time.grid, self.layout.map.pixels())
+    }
+
+    fn shifter(&self) -> Option<Box<dyn Shifter>> {
+        Some(Box::new(shift::Moving::new(self.options.streams())))
     }
 
     fn inspector(&self) -> Box<dyn Inspector> {

@@ -33,7 +33,8 @@ pub(super) fn plots(grid: &PulseGrid, pixels: u32) -> Vec<Plot> {
         log,
     };
     vec![
-        plot("image", "Detector image", PlotKind::Image, false),
+        // Small-angle pictures span decades: the rim would be black on a linear scale.
+        plot("image", "Detector image", PlotKind::Image, true),
         plot("tof", "Time of flight", PlotKind::Histogram(tof), false),
         plot("adc", "Amplitudes", PlotKind::Histogram(adc(1024)), true),
         plot("adc_pixel", "Amplitudes by pixel", PlotKind::Histogram2(pixel, adc(256)), true),

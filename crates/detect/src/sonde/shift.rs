@@ -1,9 +1,19 @@
 //! Moves a recorded packet on, so that a capture can be sent again and again as one long run.
 //!
-//! Refuses nothing: a packet that the decoder would refuse keeps the bytes that cannot be understood.
-//! Source: `docs/formats/sonde.md` sections 2 and 3.
+//! [`Moving`] learns from one pass how far: each packet count goes on where the pass left it, all times
+//! by the length of the pass. Refuses nothing: a packet that the decoder would refuse keeps the bytes
+//! that cannot be understood, and streams beyond `max_streams`, whose count no reader follows, keep
+//! their count. Source: `docs/formats/sonde.md` sections 2, 3 and 5.
 
-use super::packet::{self, Body, ENTRY_BYTES, HEADER_BYTES};
+use fullcount_core::batch::Origin;
+
+use super::clock::HeaderTime;
+use super::packet::{self, Body, ENTRY_BYTES, HEADER_BYTES, Header, Refusal};
+use super::streams::Streams;
+use crate::detector::Shifter;
+
+/// Packets at the head of a stream among which the first may have been overtaken: one GRO train.
+const HEAD: u16 = 64;
 
 /// Adds `packets` to the packet count (mod 2¹⁴) and `ticks` to every time (mod 2³²) of a packet.
 ///
@@ -11,20 +21,12 @@ use super::packet::{self, Body, ENTRY_BYTES, HEADER_BYTES};
 /// the packet is whole. Length, flags, channels and ADC values stay.
 pub fn shift(payload: &mut [u8], packets: u16, ticks: u32) {
     let Ok(header) = packet::header(payload) else { return };
-    let body = packet::mode(&header, payload).and_then(|mode| packet::body(mode, payload));
-    // First time of the body and the distance to the next.
-    let times = match body {
-        Ok(Body::TriggerTime { .. }) => Some((HEADER_BYTES + 1, ENTRY_BYTES, usize::MAX)),
-        Ok(Body::MultiEvent { events, per_event, .. }) => {
-            Some((HEADER_BYTES + 3, packet::event_bytes(per_event), usize::from(events)))
-        }
-        Ok(Body::SingleEvent { .. }) | Err(_) => None,
-    };
+    let times = Times::of(&header, payload);
     let count = header.count.wrapping_add(packets) & 0x3fff | u16::from(header.flag) << 14;
     payload[2..4].copy_from_slice(&count.to_be_bytes());
     add(&mut payload[4..8], ticks);
-    if let Some((first, step, n)) = times {
-        for event in payload[first..].chunks_exact_mut(step).take(n) {
+    if let Ok(Times { first, step, count }) = times {
+        for event in payload[first..].chunks_exact_mut(step).take(count) {
             add(&mut event[..4], ticks);
         }
     }
@@ -36,35 +38,150 @@ fn add(field: &mut [u8], ticks: u32) {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Where the times of a packet's body stand.
+struct Times {
+    first: usize,
+    step: usize,
+    count: usize,
+}
 
-    #[test]
-    fn counts_and_times_move_and_wrap_and_nothing_else_does() {
-        let mut d6 = [
-            0x01, 0xd6, 0xff, 0xfe, 0, 0, 0, 1, 0, 0x0b, 2, 0xff, 0xff, 0xff, 0xff, 0x0a, 0, 0, 0,
-            2, 0x4a,
-        ];
-        shift(&mut d6, 3, 2);
-        let want =
-            [0x01, 0xd6, 0xc0, 0x01, 0, 0, 0, 3, 0, 0x0b, 2, 0, 0, 0, 1, 0x0a, 0, 0, 0, 4, 0x4a];
-        assert_eq!(d6, want);
-        let mut d4 =
-            [0x01, 0xd4, 0, 1, 0, 0, 0, 1, 0, 13, 1, 0, 1, 0, 0, 0, 1, 2, 3, 4, 0xaa, 0xaa, 9];
-        let before = d4;
-        shift(&mut d4, 1, 1);
-        let changed: Vec<usize> = (0..d4.len()).filter(|&i| d4[i] != before[i]).collect();
-        assert_eq!(changed, [3, 7, 16], "the spare byte stays");
-    }
-
-    #[test]
-    fn what_cannot_be_read_stays() {
-        let mut short = [1, 2, 3];
-        shift(&mut short, 1, 1);
-        assert_eq!(short, [1, 2, 3]);
-        let mut version = [0xff; 40];
-        shift(&mut version, 1, 1);
-        assert_eq!(version, [0xff; 40]);
+impl Times {
+    fn of(header: &Header, payload: &[u8]) -> Result<Times, Refusal> {
+        let mode = packet::mode(header, payload)?;
+        Ok(match packet::body(mode, payload)? {
+            Body::TriggerTime { entries } => {
+                let count = entries.len() / ENTRY_BYTES;
+                Times { first: HEADER_BYTES + 1, step: ENTRY_BYTES, count }
+            }
+            Body::MultiEvent { events, per_event, .. } => {
+                let step = packet::event_bytes(per_event);
+                Times { first: HEADER_BYTES + 3, step, count: usize::from(events) }
+            }
+            // Its only time is that of the header.
+            Body::SingleEvent { .. } => Times { first: HEADER_BYTES, step: 1, count: 0 },
+        })
     }
 }
+
+/// Where one packet count began.
+#[derive(Debug, Clone, Copy, Default)]
+struct Begin {
+    first: u16,
+    /// How far before `first` a count came that it had overtaken.
+    overtaken: u16,
+    seen: u16,
+}
+
+impl Begin {
+    fn see(&mut self, count: u16) {
+        if self.seen == 0 {
+            self.first = count;
+        }
+        if self.seen < HEAD {
+            self.seen += 1;
+            let before = self.first.wrapping_sub(count) & 0x3fff;
+            if before <= HEAD {
+                self.overtaken = self.overtaken.max(before);
+            }
+        }
+    }
+}
+
+/// The rule of a capture, learnt in one pass.
+///
+/// *Counts* move by (count expected after the pass − first count) mod 2¹⁴, per stream as the reader
+/// tells streams apart: the next pass begins with the count that the last one would have gone on with.
+/// The number of packets would be right only for a capture without any loss or duplicate; else every
+/// seam would show a gap or a disorder that nobody recorded. What is wrong inside a pass is wrong in
+/// each. *Times* of all streams move by the span from the earliest to the latest of the capture,
+/// header or event, plus the mean distance of two packets, so that passes do not overlap.
+///
+/// Two limits: as in a live run, a stream that is silent for 2³¹ ticks or more, a seam included, cannot
+/// be unwrapped by any reader of this format; and an event before tick 0 is read as its raw count, in
+/// the first pass only.
+pub(super) struct Moving {
+    streams: Streams,
+    /// By place of the sequence state.
+    begins: Vec<Begin>,
+    newest: Option<HeaderTime>,
+    /// Earliest and latest time.
+    span: Option<(i64, i64)>,
+    /// Packets with a time.
+    packets: u64,
+}
+
+impl Moving {
+    /// `streams`: empty, made as for a reader.
+    pub fn new(streams: Streams) -> Moving {
+        Moving { streams, begins: Vec::new(), newest: None, span: None, packets: 0 }
+    }
+
+    /// Header time as a reader unwraps it.
+    fn header_time(&mut self, stream: Option<usize>, raw: u32) -> HeaderTime {
+        let stream = stream.map(|at| &mut self.streams.streams[at]);
+        let own = stream.as_ref().and_then(|s| s.time);
+        let time = HeaderTime::after(own.or(self.newest), raw);
+        if let Some(stream) = stream {
+            stream.time = Some(time);
+        }
+        if self.newest.is_none_or(|newest| time.ticks > newest.ticks) {
+            self.newest = Some(time);
+        }
+        time
+    }
+
+    fn see(&mut self, ticks: i64) {
+        let (earliest, latest) = self.span.unwrap_or((ticks, ticks));
+        self.span = Some((earliest.min(ticks), latest.max(ticks)));
+    }
+
+    /// Ticks per pass.
+    fn ticks(&self) -> u64 {
+        let Some((earliest, latest)) = self.span else { return 0 };
+        let length = latest.abs_diff(earliest);
+        length.wrapping_add((length / self.packets.saturating_sub(1).max(1)).max(1))
+    }
+
+    /// Counts per pass of the sequence state at `place`.
+    fn counts(&self, place: usize) -> u16 {
+        let Some(begin) = self.begins.get(place) else { return 0 };
+        let next = self.streams.sequences[place].tracker.next() as u16;
+        next.wrapping_sub(begin.first).wrapping_add(begin.overtaken) & 0x3fff
+    }
+}
+
+impl Shifter for Moving {
+    fn learn(&mut self, payload: &[u8], origin: Origin) {
+        let Ok(header) = packet::header(payload) else { return };
+        let stream = self.streams.find(origin, header.system, || None);
+        if let Some(at) = stream {
+            let place = self.streams.streams[at].sequence;
+            self.begins.resize(self.streams.sequences.len(), Begin::default());
+            self.begins[place].see(header.count);
+            self.streams.sequences[place].tracker.observe(u64::from(header.count));
+        }
+        let Ok(Times { first, step, count }) = Times::of(&header, payload) else { return };
+        let time = self.header_time(stream, header.timestamp);
+        self.packets += 1;
+        self.see(time.ticks);
+        for event in payload[first..].chunks_exact(step).take(count) {
+            if let Some(raw) = event.first_chunk::<4>() {
+                let after = u32::from_be_bytes(*raw).wrapping_sub(time.raw) as i32;
+                self.see(time.ticks + i64::from(after));
+            }
+        }
+    }
+
+    fn shift(&mut self, payload: &mut [u8], origin: Origin, repetition: u64) {
+        let Ok(header) = packet::header(payload) else { return };
+        let stream = self.streams.find(origin, header.system, || None);
+        let counts = stream.map_or(0, |at| self.counts(self.streams.streams[at].sequence));
+        // 2¹⁴ and 2³² divide 2⁶⁴: what wraps is what the fields do not hold.
+        let packets = repetition.wrapping_mul(u64::from(counts)) as u16;
+        shift(payload, packets, repetition.wrapping_mul(self.ticks()) as u32);
+    }
+}
+
+#[cfg(test)]
+#[path = "shift_tests.rs"]
+mod tests;

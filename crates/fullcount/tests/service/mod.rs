@@ -150,6 +150,14 @@ impl Service {
     }
 }
 
+impl Drop for Service {
+    /// A scenario that fails leaves nothing running.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// One GET over plain TCP.
 pub fn get(address: &str, path: &str) -> String {
     use std::io::Write;
