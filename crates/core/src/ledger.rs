@@ -299,8 +299,9 @@ pub struct HopBalance {
 impl HopBalance {
     /// `|in − accepted − rejected − dropped − queued|`; 0 when every one is accounted for.
     pub fn difference(&self) -> u64 {
-        let out = self.accepted + self.rejected + self.dropped + self.queued;
-        self.arrived.abs_diff(out)
+        // Hostile numbers may bring a loss near 2⁶⁴: sums stay at the top rather than wrap or panic.
+        let parts = [self.accepted, self.rejected, self.dropped, self.queued];
+        self.arrived.abs_diff(parts.into_iter().fold(0, u64::saturating_add))
     }
 }
 
@@ -331,7 +332,7 @@ impl Entries {
     /// Sum of all counters that play `role` (places of a loss ignored).
     pub fn sum(&self, unit: Unit, role: Role) -> u64 {
         let it = self.entries.iter().filter(|e| e.info.unit == unit && e.info.role == role);
-        it.map(|e| e.value).sum()
+        it.fold(0, |sum, e| sum.saturating_add(e.value))
     }
 
     /// Balance of each hop that declares an `In` line, in order of registration.
@@ -353,11 +354,11 @@ impl Entries {
             let same = |e: &&Entry| e.info.hop == hop.hop && e.info.unit == hop.unit;
             for e in self.entries.iter().filter(same).cloned().collect::<Vec<_>>() {
                 match e.info.role {
-                    Role::In => hop.arrived += e.value,
-                    Role::Accepted => hop.accepted += e.value,
-                    Role::Rejected => hop.rejected += e.value,
-                    Role::Dropped(_) => hop.dropped += e.value,
-                    Role::Queued => hop.queued += e.value,
+                    Role::In => hop.arrived = hop.arrived.saturating_add(e.value),
+                    Role::Accepted => hop.accepted = hop.accepted.saturating_add(e.value),
+                    Role::Rejected => hop.rejected = hop.rejected.saturating_add(e.value),
+                    Role::Dropped(_) => hop.dropped = hop.dropped.saturating_add(e.value),
+                    Role::Queued => hop.queued = hop.queued.saturating_add(e.value),
                     Role::Missing(_)
                     | Role::Duplicate
                     | Role::Reordered
@@ -373,7 +374,7 @@ impl Entries {
 
     /// Sum of all hops' differences: 0 when everything is accounted for.
     pub fn balance(&self) -> u64 {
-        self.hops().iter().map(HopBalance::difference).sum()
+        self.hops().iter().map(HopBalance::difference).fold(0, u64::saturating_add)
     }
 
     /// Packets lost at `place`: missing by number, or dropped by us.

@@ -8,13 +8,14 @@ mod counters;
 mod inspect;
 pub mod packet;
 mod reader;
+mod shift;
 
 use fullcount_core::sequence::DEFAULT_WINDOW;
 use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
 use serde::Deserialize;
 
-use crate::detector::{Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding};
+use crate::detector::{Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter};
 use crate::geometry::text;
 
 pub use counters::Count;
@@ -107,6 +108,10 @@ impl Detector for SequenceDetector {
 
     fn plots(&self) -> Vec<Plot> {
         Vec::new()
+    }
+
+    fn shifter(&self) -> Option<Box<dyn Shifter>> {
+        Some(Box::new(shift::Moving::new(self.options)))
     }
 
     fn inspector(&self) -> Box<dyn Inspector> {

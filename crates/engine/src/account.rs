@@ -60,7 +60,7 @@ impl Account {
             .collect();
         a.accepted = first("decode.accepted");
         a.place(entries);
-        a.balance = entries.balance() + a.against_sender();
+        a.balance = entries.balance().saturating_add(a.against_sender());
         a
     }
 
@@ -74,17 +74,19 @@ impl Account {
             (index(Place::Queue), index(Place::Socket), index(Place::Unknown));
         // Packets that our own full queue dropped leave gaps in the numbering too: they are the same.
         let dropped = entries.sum(Unit::Packets, Role::Dropped(Place::Queue));
-        self.lost[queue] += dropped;
+        self.lost[queue] = self.lost[queue].saturating_add(dropped);
         self.lost[unknown] = self.lost[unknown].saturating_sub(dropped);
         if let Some(sent) = self.sent {
             // The numbering cannot show what is missing behind the last packet; the sender can.
             let missing = sent.saturating_sub(self.first_copies());
-            let known: u64 = self.lost.iter().sum::<u64>() - self.lost[queue];
-            self.lost[unknown] += missing.saturating_sub(known);
+            let known = self.lost_total().saturating_sub(self.lost[queue]);
+            let more = missing.saturating_sub(known);
+            self.lost[unknown] = self.lost[unknown].saturating_add(more);
         }
         let kernel = entries.get("receive.kernel_drops").unwrap_or(0);
         if kernel > 0 {
-            self.lost[socket] += std::mem::take(&mut self.lost[unknown]);
+            let unknown = std::mem::take(&mut self.lost[unknown]);
+            self.lost[socket] = self.lost[socket].saturating_add(unknown);
         }
     }
 
@@ -92,18 +94,18 @@ impl Account {
     fn against_sender(&self) -> u64 {
         let Some(sent) = self.sent else { return 0 };
         let queue = Place::ALL.iter().position(|&q| q == Place::Queue).unwrap_or(5);
-        let before: u64 = self.lost.iter().sum::<u64>() - self.lost[queue];
-        sent.abs_diff(self.first_copies() + before)
+        let before = self.lost_total().saturating_sub(self.lost[queue]);
+        sent.abs_diff(self.first_copies().saturating_add(before))
     }
 
     /// Packets received that are neither copies nor too late; late ones count as lost.
     fn first_copies(&self) -> u64 {
-        self.received.saturating_sub(self.duplicate + self.late)
+        self.received.saturating_sub(self.duplicate).saturating_sub(self.late)
     }
 
     /// All lost packets.
     pub fn lost_total(&self) -> u64 {
-        self.lost.iter().sum()
+        self.lost.iter().fold(0, |sum, &n| sum.saturating_add(n))
     }
 
     /// All refused packets.
@@ -113,7 +115,7 @@ impl Account {
 
     /// Packet error ratio: lost / (received first copies + lost); 0 if nothing is known.
     pub fn per(&self) -> f64 {
-        let all = self.first_copies() + self.lost_total();
+        let all = self.first_copies().saturating_add(self.lost_total());
         if all == 0 { 0.0 } else { self.lost_total() as f64 / all as f64 }
     }
 }

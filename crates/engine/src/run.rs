@@ -79,6 +79,7 @@ impl Plan {
             duration: time("engine.duration", &config.engine.duration)?,
             idle: time("engine.idle_exit", &config.engine.idle_exit)?,
             packets: config.engine.packets,
+            past_end_mark: false,
         };
         let (threads, process_core) = (config.engine.threads, config.engine.process_core);
         let queue = config.engine.queue;
@@ -181,7 +182,7 @@ impl Running {
         #[cfg(feature = "web")]
         facts.extend(page.as_ref().map(|p| format!("live page http://{}/", p.address())));
         let (hang_up, ended) = mpsc::channel();
-        let limits = plan.limits.clone();
+        let limits = Limits { past_end_mark: from.local.is_none(), ..plan.limits.clone() };
         let (core, process_core, threads) = (plan.source.core, plan.process_core, plan.threads);
         let signal = stop.clone();
         let body = move || {

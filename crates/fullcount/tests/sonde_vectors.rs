@@ -230,3 +230,28 @@ fn the_capture_over_udp_gives_the_same_in_the_file_and_on_the_page() {
     capture_counters(&said.summary());
     assert_eq!(file_events(&file), capture_events());
 }
+
+#[test]
+fn a_capture_repeated_with_shift_is_one_long_run() {
+    let source = format!("pcap:{}?flat-out&repeat=3&shift", vector("sonde/sonde.pcap"));
+    let preloaded = format!("{source}&preload");
+    for source in [source, preloaded] {
+        let said = say(&[
+            "run",
+            "--source",
+            &source,
+            "--option",
+            "sequence_state=one",
+            "--sink",
+            "null",
+            "--web",
+            "off",
+            "--json",
+        ]);
+        let s = said.summary();
+        assert_eq!(s["events"], 3 * 467, "{}", said.err);
+        // The capture's own jumps, three times, and none at the seams.
+        assert_eq!(said.counter("readouts.seq_errors"), 3 * 11);
+        assert_eq!(s["balance"], 0);
+    }
+}

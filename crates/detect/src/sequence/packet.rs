@@ -1,7 +1,8 @@
 //! One datagram of the `sequence` payload: numbered packets of an artificial instrument.
 //!
 //! Little-endian: magic `FCSQ`, stream id u32, number u64, sender time ns u64, then a pattern whose byte
-//! at payload offset i is `number + i` (mod 256). A stream ends with number 2⁶⁴−1, the total in the time
+//! at payload offset i is `32 × number + i` (mod 256): eight different packets, so that a sender's ring
+//! of them stays in its cache. A stream ends with number 2⁶⁴−1, the total in the time
 //! field, sent five times. Refuses what is shorter than 24 bytes, another magic, and numbers that no
 //! sender reaches. Source: `docs/architecture.md`, contract "`sequence` payload" (the "UDP instrument"
 //! of Christensen et al. 2018).
@@ -110,7 +111,7 @@ pub fn parse(chunk: &[u8]) -> Result<Payload<'_>, Refusal> {
 
 /// True if `pattern`, which begins at payload offset 24, is that of packet `number`.
 pub fn pattern_matches(number: u64, pattern: &[u8]) -> bool {
-    let first = (number as u8).wrapping_add(HEADER_BYTES as u8);
+    let first = (number as u8).wrapping_mul(32).wrapping_add(HEADER_BYTES as u8);
     let wrong = |(i, &byte): (usize, &u8)| byte ^ first.wrapping_add(i as u8);
     // Branch-free, so that it becomes vector code: this reads every byte of the stream.
     pattern.iter().enumerate().map(wrong).fold(0, |all, x| all | x) == 0
@@ -135,8 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn the_pattern_counts_on_from_the_number() {
-        let pattern: Vec<u8> = (24..400).map(|i: usize| (i as u8).wrapping_add(9)).collect();
+    fn the_pattern_counts_on_from_the_number_times_32() {
+        let pattern: Vec<u8> = (24..400).map(|i: usize| (i as u8).wrapping_add(32)).collect();
         assert!(pattern_matches(0x109, &pattern));
         for at in [0, 100, 375] {
             let mut bad = pattern.clone();

@@ -12,7 +12,7 @@ fn packet(stream: u32, number: u64, time: u64, len: usize) -> Vec<u8> {
     p.extend(stream.to_le_bytes());
     p.extend(number.to_le_bytes());
     p.extend(time.to_le_bytes());
-    p.extend((24..len).map(|i| (number as u8).wrapping_add(i as u8)));
+    p.extend((24..len).map(|i| (number as u8).wrapping_mul(32).wrapping_add(i as u8)));
     p
 }
 

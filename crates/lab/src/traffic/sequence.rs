@@ -1,9 +1,9 @@
 //! `sequence` traffic: numbered packets of set sizes, the plainest payload that can be checked whole.
 //!
 //! Payload, little-endian: magic `FCSQ`, stream id u32, number u64, sender time ns u64, then byte
-//! `i ≥ 24` = (number + i) mod 256. The end is sent five times: number = 2⁶⁴ − 1, total in the time
-//! field. Packets lie ready in rings whose length is a multiple of 256, so that slot k always holds
-//! a number ≡ k mod 256 and the pattern never changes: 16 bytes per packet are patched per use.
+//! `i ≥ 24` = (32 × number + i) mod 256. The end is sent five times: number = 2⁶⁴ − 1, total in the
+//! time field. Packets lie ready in rings whose length is a multiple of 8, so that slot k always
+//! holds a number ≡ k mod 8 and the pattern never changes: 16 bytes per packet are patched per use.
 //! Refuses: sizes outside 24..=65507. Source: `docs/architecture.md`, contract "`sequence` payload".
 
 use super::{Prepared, Random, Totals, Traffic, TrafficError};
@@ -20,7 +20,7 @@ pub const END: u64 = u64::MAX;
 pub const END_MARKS: usize = 5;
 
 /// A ring's bytes are kept near this: a quarter of a usual second-level cache, so that the packets
-/// are still there when the kernel copies them. Large packets exceed it (256 × size).
+/// are still there when the kernel copies them. Packets above 32 KiB exceed it (8 × size).
 const RING_BYTES: usize = 256 << 10;
 
 /// What to send.
@@ -44,7 +44,7 @@ struct Ring {
 
 impl Ring {
     fn new(size: usize, stream: u32) -> Ring {
-        let slots = (RING_BYTES / size / 256).max(1) * 256;
+        let slots = (RING_BYTES / size / 8).max(1) * 8;
         let mut bytes = vec![0; slots * size];
         for (k, packet) in bytes.chunks_exact_mut(size).enumerate() {
             packet[..4].copy_from_slice(&MAGIC);
@@ -57,7 +57,7 @@ impl Ring {
 
 fn pattern(packet: &mut [u8], number: u64) {
     for (i, byte) in packet.iter_mut().enumerate().skip(HEADER) {
-        *byte = (number as u8).wrapping_add(i as u8);
+        *byte = (number as u8).wrapping_mul(32).wrapping_add(i as u8);
     }
 }
 
