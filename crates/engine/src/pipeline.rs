@@ -304,9 +304,11 @@ fn receive(
                     left = left.saturating_sub(batch.count());
                 }
                 let first = ending.last_data.is_none();
+                // Repeated end marks come up to 75 ms after the data and must not stretch their time.
+                let over = next.ended() && !limits.past_end_mark;
                 let read = next.data()?;
                 let now = if first || left == 0 { Some(Instant::now()) } else { read };
-                if let Some(now) = now {
+                if let Some(now) = now.filter(|_| !over) {
                     note_data(progress, start, now, first);
                     ending.last_data = Some(now);
                 }
