@@ -24,6 +24,7 @@ pub fn lines() -> Vec<(&'static str, Info)> {
     #[cfg(feature = "nexus")]
     all.push(("output: nexus", fullcount_out::nexus::NexusCounter::catalogue()));
     all.push(("output: null", fullcount_out::null::NullCounter::catalogue()));
+    all.push(("all outputs", crate::fanout::Transmit::catalogue()));
     all.push(("queues to the outputs", crate::fanout::queue_lines("<output>", true)));
     let each = |(part, lines): (&'static str, Vec<Info>)| lines.into_iter().map(move |l| (part, l));
     all.into_iter().flat_map(each).collect()

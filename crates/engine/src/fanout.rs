@@ -28,6 +28,14 @@ pub struct RequiredSinkFailed {
     pub sink: &'static str,
 }
 
+fullcount_core::counters! {
+    /// What leaves the pipeline, all outputs together.
+    pub enum Transmit {
+        Bytes "transmit.bytes" Bytes Sum "transmit" Note
+            "bytes of event columns handed to the outputs (8 per event and output)" "";
+    }
+}
+
 const OFFERED: usize = 0;
 const DROPPED: usize = 1;
 const QUEUED: usize = 2;
@@ -61,6 +69,7 @@ pub struct Fanout {
     /// Index in `pool` of the products being filled; nobody else holds them.
     current: usize,
     want: Want,
+    sheet: Arc<Sheet>,
 }
 
 /// What became of one sink.
@@ -191,7 +200,9 @@ impl Fanout {
         let size = lanes.len() * (capacity + 1) + 2;
         let fresh = || Arc::new(Products { want, ..Products::default() });
         let pool = (0..size).map(|_| fresh()).collect();
-        Ok(Fanout { lanes, pool, current: 0, want })
+        let sheet = Sheet::new(Transmit::catalogue());
+        ledger.register(sheet.clone());
+        Ok(Fanout { lanes, pool, current: 0, want, sheet })
     }
 
     /// The products being filled.
@@ -227,6 +238,7 @@ impl Fanout {
                 }
                 match lane.queue.push(batch) {
                     Ok(()) => {
+                        self.sheet.add(Transmit::Bytes as usize, 8 * events);
                         let put = &lane.depth.put;
                         put.store(put.load(Relaxed) + 1, Relaxed);
                         break;

@@ -38,7 +38,7 @@ pub struct Summary {
     pub cpu: Cpu,
     /// Sinks: name, place, events, bytes or the failure.
     pub outputs: Vec<Output>,
-    /// Bytes on the wire, if the payload sizes allow to tell: payload bits × overhead.
+    /// Link time of what was received in bits, from the mean payload.
     pub wire_bits: Option<u64>,
     /// Bytes that the sender sent.
     pub sent_bytes: Option<u64>,
@@ -99,6 +99,12 @@ impl Summary {
         (bits / seconds / 1e9, packets / seconds / 1e6, self.events() as f64 / seconds)
     }
 
+    /// Gb/s on the wire over the active time, if it is known.
+    pub fn wire_gbps(&self) -> Option<f64> {
+        let seconds = self.active.as_secs_f64();
+        self.wire_bits.filter(|_| seconds > 0.0).map(|bits| bits as f64 / seconds / 1e9)
+    }
+
     /// True if a packet, or an event of a required sink, was lost, or the balance is not 0.
     pub fn lost(&self) -> bool {
         let dropped = |e: &fullcount_core::ledger::Entry| {
@@ -148,9 +154,8 @@ impl Summary {
         let (gbps, mpps, events_per_s) = self.rates();
         let mut rates = Map::new();
         rates.insert("gbps".into(), json!(gbps));
-        if let Some(bits) = self.wire_bits {
-            let seconds = self.active.as_secs_f64().max(1e-9);
-            rates.insert("wire_gbps".into(), json!(bits as f64 / seconds / 1e9));
+        if let Some(wire) = self.wire_gbps() {
+            rates.insert("wire_gbps".into(), json!(wire));
         }
         rates.insert("mpps".into(), json!(mpps));
         rates.insert("events_per_s".into(), json!(events_per_s));
@@ -207,8 +212,9 @@ impl Summary {
         let _ = writeln!(t, "ledger");
         let _ = writeln!(
             t,
-            "  {:.3} s of data: {gbps:.3} Gbit/s payload, {mpps:.3} Mpackets/s, {} events/s",
+            "  {:.3} s of data: {gbps:.3} Gbit/s payload{}, {mpps:.3} Mpackets/s, {} events/s",
             self.active.as_secs_f64(),
+            self.wire_gbps().map_or(String::new(), |w| format!(" ({w:.3} Gbit/s on the wire)")),
             grouped(events_per_s as u64)
         );
         if let Some(sent) = a.sent {

@@ -49,7 +49,7 @@ fullcount_core::counters! {
         OutOfOrder "readouts.out_of_order" Times Sum "decode" Note
             "sequence errors with a gap above 8192: repeated or reordered packets (published rule)" "see packets.reordered and packets.duplicate";
         Lost "packets.lost" Packets Sum "decode" Missing(Unknown)
-            "packet counts that never came" "see where the kernel's counters moved (`fullcount advise`)";
+            "packet counts that never came" "look at receive.kernel_drops (socket buffer), then at ip -s link and ethtool -S on both ends";
         Duplicate "packets.duplicate" Packets Sum "decode" Duplicate
             "packet counts that came again; decoded again, as 14 bits cannot prove a copy" "look for a mirrored port or a second path in the network";
         Reordered "packets.reordered" Packets Sum "decode" Reordered

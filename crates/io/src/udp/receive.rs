@@ -37,7 +37,7 @@ fullcount_core::counters! {
         Bytes "receive.bytes" Bytes Sum "receive" Note
             "UDP payload bytes received" "";
         KernelDrops "receive.kernel_drops" Times Sum "receive" Note
-            "times that the socket's buffer was full (a train of many datagrams counts once: the amount lost is in lost_packets)"
+            "times that the socket's buffer was full (a train of many datagrams counts once: the amount lost is in packets.lost)"
             "raise receive_buffer and net.core.rmem_max, pin the receiver to a core of its own, or lower the rate";
         BufferPeak "receive.buffer_peak" Bytes Max "receive" Note
             "most bytes seen waiting in the socket, with the kernel's overhead (sampled)" "";
