@@ -1,54 +1,29 @@
 //! Receiving and sending allocate nothing once they are warm, whatever the engine.
 #![cfg(target_os = "linux")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use std::alloc::System;
 use std::time::Duration;
 
 use fullcount_io::endpoint::{Engine, UdpUrl};
 use fullcount_io::pace::Pacer;
 use fullcount_io::source::{Received, Source};
 use fullcount_io::udp::{ReceiveOptions, SendOptions, UdpSender, UdpSource};
-
-/// Counts the allocations of each thread; const-initialised, so counting allocates nothing.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn counted() {
-    ALLOCATIONS.with(|n| n.set(n.get() + 1));
-}
-
-// SAFETY: every call is handed to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        counted();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        counted();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Allocations of the whole process; this file holds one test, so nobody else makes any.
+fn allocations() -> usize {
+    let s = ALLOCATOR.stats();
+    s.allocations + s.reallocations
+}
 
 #[test]
 fn no_allocation_per_packet_in_either_direction() {
-    let seen = ALLOCATIONS.get();
+    let seen = allocations();
     drop(std::hint::black_box(vec![1u8; 100]));
-    assert!(ALLOCATIONS.get() > seen, "the counter counts");
+    assert!(allocations() > seen, "the counter counts");
     for engine in [Engine::Plain, Engine::Mmsg, Engine::Gro] {
         let any = UdpUrl { engine, ..UdpUrl::new("127.0.0.1:0".parse().unwrap()) };
         let mut source = UdpSource::open(&any, &ReceiveOptions::default()).unwrap();
@@ -74,11 +49,11 @@ fn no_allocation_per_packet_in_either_direction() {
         };
         let mut packets = 0;
         round(&mut packets);
-        let before = ALLOCATIONS.get();
+        let before = allocations();
         for _ in 0..40 {
             round(&mut packets);
         }
-        assert_eq!(ALLOCATIONS.get() - before, 0, "{engine:?}, {packets} packets");
+        assert_eq!(allocations() - before, 0, "{engine:?}, {packets} packets");
         assert!(packets > 12_000);
     }
 }
