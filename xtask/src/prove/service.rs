@@ -1,4 +1,4 @@
-//! A `fullcount` process under a proof's eyes: started, watched, ended, its summary read.
+//! A process under a proof's eyes (`fullcount` or its peer): started, watched, ended, summary read.
 //!
 //! Refuses a process that ends without its JSON summary, and one that says `panicked` anywhere.
 
@@ -64,7 +64,8 @@ impl Ended {
 
 /// A running process.
 pub struct Service {
-    verb: String,
+    /// Program and verb, for complaints.
+    name: String,
     child: Child,
     output: JoinHandle<String>,
     said: Receiver<String>,
@@ -72,13 +73,14 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts `fullcount ARGS…`.
+    /// Starts `BINARY ARGS…`.
     ///
     /// # Errors
     ///
     /// It did not start.
     pub fn start(binary: &PathBuf, arguments: &[&str]) -> Result<Self, String> {
-        println!("$ fullcount {}", arguments.join(" "));
+        let program = binary.file_name().unwrap_or_default().to_string_lossy();
+        println!("$ {program} {}", arguments.join(" "));
         let mut child = Command::new(binary)
             .args(arguments)
             .current_dir(place::root())
@@ -102,8 +104,8 @@ impl Service {
                 }
             }
         });
-        let verb = arguments.first().copied().unwrap_or_default().to_owned();
-        Ok(Self { verb, child, output, said, heard: Vec::new() })
+        let name = format!("{program} {}", arguments.first().copied().unwrap_or_default());
+        Ok(Self { name, child, output, said, heard: Vec::new() })
     }
 
     /// Waits until the UDP port is bound on this host: whoever sends now is heard.
@@ -183,7 +185,7 @@ impl Service {
         self.heard.extend(self.said.try_iter());
         let tail: Vec<String> =
             self.heard.iter().rev().take(8).rev().map(|line| format!("\n  {line}")).collect();
-        format!("fullcount {}: {what}{}", self.verb, tail.concat())
+        format!("{}: {what}{}", self.name, tail.concat())
     }
 }
 
