@@ -12,6 +12,8 @@ use fullcount_core::ledger::{Entries, Place, Role, Unit};
 pub struct Account {
     /// The sender's own count, where it is known.
     pub sent: Option<u64>,
+    /// True if that count came with the packets: then every accepted packet is a first copy.
+    numbered: bool,
     /// Received from the source.
     pub received: u64,
     /// Decoded and delivered; of numbered streams first copies only, end marks not counted.
@@ -41,8 +43,11 @@ impl Account {
     pub fn of(entries: &Entries, sent: Option<u64>) -> Account {
         let packets = |role| entries.sum(Unit::Packets, role);
         let first = |name: &str| entries.get(name).unwrap_or(0);
+        // A numbered stream's end mark is the sender's count as well.
+        let announced = entries.get("packets.announced").filter(|&n| n > 0);
         let mut a = Account {
-            sent,
+            numbered: announced.is_some(),
+            sent: sent.or(announced),
             received: first("receive.packets"),
             truncated: first("receive.truncated"),
             queued: packets(Role::Queued),
@@ -76,7 +81,7 @@ impl Account {
         let dropped = entries.sum(Unit::Packets, Role::Dropped(Place::Queue));
         self.lost[queue] = self.lost[queue].saturating_add(dropped);
         self.lost[unknown] = self.lost[unknown].saturating_sub(dropped);
-        if let Some(sent) = self.sent {
+        if let Some(sent) = self.sent.filter(|_| !self.numbered) {
             // The numbering cannot show what is missing behind the last packet; the sender can.
             let missing = sent.saturating_sub(self.first_copies());
             let known = self.lost_total().saturating_sub(self.lost[queue]);
@@ -90,9 +95,15 @@ impl Account {
         }
     }
 
-    /// `|sent − first copies received − lost before they were received|`.
+    /// `|sent − delivered − lost − rejected|` for what the sender counted.
     fn against_sender(&self) -> u64 {
         let Some(sent) = self.sent else { return 0 };
+        if self.numbered {
+            // Refused packets of strangers carry no number; refused patterns do, and are in the gap.
+            let known = self.accepted.saturating_add(self.lost_total());
+            let gap = sent.abs_diff(known);
+            return gap.saturating_sub(if sent > known { self.rejected_total() } else { 0 });
+        }
         let queue = Place::ALL.iter().position(|&q| q == Place::Queue).unwrap_or(5);
         let before = self.lost_total().saturating_sub(self.lost[queue]);
         sent.abs_diff(self.first_copies().saturating_add(before))
@@ -100,7 +111,18 @@ impl Account {
 
     /// Packets received that are neither copies nor too late; late ones count as lost.
     fn first_copies(&self) -> u64 {
+        if self.numbered {
+            return self.accepted;
+        }
         self.received.saturating_sub(self.duplicate).saturating_sub(self.late)
+    }
+
+    /// First copies that were decoded.
+    pub fn delivered(&self) -> u64 {
+        if self.numbered {
+            return self.accepted;
+        }
+        self.accepted.saturating_sub(self.duplicate).saturating_sub(self.late)
     }
 
     /// All lost packets.

@@ -276,6 +276,11 @@ impl Config {
         // Read once as it stands, so that messages carry the file's own line numbers.
         toml::from_str::<Config>(text).map_err(|e| syntax(e.to_string().trim_end().to_owned()))?;
         let mut table: toml::Table = toml::from_str(text).map_err(|e| syntax(e.to_string()))?;
+        // A path in the file means a place beside the file, whoever starts it from where.
+        if let Some(folder) = file.and_then(|(name, _)| std::path::Path::new(name).parent()) {
+            beside(&mut table, &["detector", "geometry"], folder);
+            beside(&mut table, &["output", "nexus", "path"], folder);
+        }
         for (key, value) in flags {
             lay(&mut table, key, value.clone());
         }
@@ -326,6 +331,18 @@ impl Config {
     }
 }
 
+/// Makes the relative path at `keys` one that begins at `folder`.
+fn beside(table: &mut toml::Table, keys: &[&str], folder: &std::path::Path) {
+    let Some((first, rest)) = keys.split_first() else { return };
+    match table.get_mut(*first) {
+        Some(toml::Value::String(path)) if rest.is_empty() => {
+            *path = folder.join(&*path).display().to_string();
+        }
+        Some(toml::Value::Table(inner)) => beside(inner, rest, folder),
+        _ => {}
+    }
+}
+
 /// Puts `value` at a dotted key path, making tables on the way.
 fn lay(table: &mut toml::Table, key: &str, value: toml::Value) {
     match key.split_once('.') {
@@ -367,6 +384,16 @@ mod tests {
         let file = "[source]\nurl = \"udp://127.0.0.1:1\"\nbufer = 3\n";
         let e = Config::read(Some(("f.toml", file)), &[]).unwrap_err().to_string();
         assert!(e.contains("f.toml") && e.contains("line 3") && e.contains("bufer"), "{e}");
+    }
+
+    #[test]
+    fn a_geometry_in_the_file_lies_beside_the_file_and_one_on_the_command_line_does_not() {
+        let file = "[detector]\ngeometry = \"g.toml\"\n";
+        let c = Config::read(Some(("sub/c.toml", file)), &[]).unwrap();
+        assert_eq!(c.detector.geometry.unwrap(), PathBuf::from("sub/g.toml"));
+        let over = flags(&[("detector.geometry", "g.toml")]);
+        let c = Config::read(Some(("sub/c.toml", file)), &over).unwrap();
+        assert_eq!(c.detector.geometry.unwrap(), PathBuf::from("g.toml"));
     }
 
     #[test]

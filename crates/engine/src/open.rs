@@ -10,7 +10,9 @@ use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::sim::{Fault, Spec};
 use fullcount_detect::detector::{Detector, Shifter};
-use fullcount_io::endpoint::{Endpoint, Engine, PcapSpeed, PcapUrl, Repeat};
+use fullcount_io::endpoint::{
+    BUFFER_MAX, BUFFER_MIN, Endpoint, Engine, PcapSpeed, PcapUrl, Repeat,
+};
 use fullcount_io::fault::FaultSource;
 use fullcount_io::pcap::{PcapSource, Shift};
 use fullcount_io::quantity;
@@ -53,6 +55,10 @@ impl SourcePlan {
             url.parse().map_err(|e| refuse("source.url", &url, format!("{e}")))?;
         let buffer = quantity::size(&config.receive_buffer)
             .map_err(|e| refuse("source.receive_buffer", &config.receive_buffer, e.to_string()))?;
+        if !(BUFFER_MIN..=BUFFER_MAX).contains(&buffer) {
+            let why = "4KiB to 1GiB";
+            return Err(refuse("source.receive_buffer", &config.receive_buffer, why));
+        }
         let engine = match config.engine.as_str() {
             "auto" => Engine::Auto,
             "plain" => Engine::Plain,

@@ -172,7 +172,10 @@ impl Running {
             progress: progress.clone(),
             started: Instant::now(),
             started_unix_ms: unix.as_millis() as u64,
-            title: format!("{} · {}", plan.detector.name(), plan.source.url),
+            title: match from.local {
+                Some(local) => format!("{} · udp://{local}", plan.detector.name()),
+                None => format!("{} · {}", plan.detector.name(), plan.source.url),
+            },
             source: source_facts,
             detector,
             outputs: opened.facts,

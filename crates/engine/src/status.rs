@@ -25,6 +25,12 @@ pub struct Status {
     pub events: u64,
     /// Packets lost, all places.
     pub lost: u64,
+    /// Packets missing so far that may still come.
+    pub missing: u64,
+    /// Packets refused.
+    pub rejected: u64,
+    /// Readouts without a pixel.
+    pub unplaced: u64,
     /// Outputs.
     pub queues: Vec<QueueStatus>,
 }
@@ -76,12 +82,16 @@ impl Watch {
             dropped: l.dropped(),
             queued: l.queued(),
         };
+        let account = Account::of(&entries, None);
         Status {
             elapsed: self.started.elapsed(),
             packets: get("receive.packets"),
             bytes: get("receive.bytes"),
             events: get("events.count"),
-            lost: Account::of(&entries, None).lost_total(),
+            lost: account.lost_total(),
+            missing: get("packets.missing"),
+            rejected: account.rejected_total(),
+            unplaced: get("events.geometry_errors"),
             queues: self.lanes.iter().map(queue).collect(),
         }
     }

@@ -218,9 +218,16 @@ impl Summary {
             grouped(events_per_s as u64)
         );
         if let Some(sent) = a.sent {
-            let _ = writeln!(t, "  {:<28}{:>18} packets", "sent", grouped(sent));
+            let (got, lost) = (grouped(a.delivered()), grouped(a.lost_total()));
+            let sent = grouped(sent);
+            let _ = writeln!(
+                t,
+                "  sent {sent} = delivered {got} + lost {lost} + rejected {}",
+                grouped(a.rejected_total())
+            );
         }
-        for h in self.entries.hops() {
+        // Hops that nothing went through (the ring with one thread) say nothing.
+        for h in self.entries.hops().into_iter().filter(|h| h.arrived > 0) {
             let _ = writeln!(
                 t,
                 "  {:<16}in {:>16} = accepted {} + rejected {} + dropped {} + queued {} {}",
@@ -243,16 +250,26 @@ impl Summary {
                 let _ = writeln!(t, "  {what:<28}{:>18} packets", grouped(n));
             }
         }
+        for o in &self.outputs {
+            let dropped = self.counter(&format!("queue.{}.dropped", o.name));
+            let offered = self.counter(&format!("queue.{}.offered", o.name));
+            let percent = 100.0 * dropped as f64 / offered.max(1) as f64;
+            let (n, name) = (grouped(dropped), o.name);
+            if dropped > 0 && o.required {
+                let _ = writeln!(t, "  lost for {name:<19}{n:>18} events ({percent:.1} %)");
+            } else if dropped > 0 {
+                let _ = writeln!(t, "  not shown by {name:<15}{n:>18} events ({percent:.1} %)");
+            }
+        }
         for e in self.entries.iter().filter(|e| e.value > 0 && !e.info.todo.is_empty()) {
             let (name, n) = (&e.info.name, grouped(e.value));
             let _ = writeln!(t, "  ! {name} {n} {}: {}", e.info.unit.name(), e.info.meaning);
             let _ = writeln!(t, "      what to do: {}", e.info.todo);
         }
-        for o in &self.outputs {
+        let Cpu { user, system, .. } = self.cpu;
+        let _ = writeln!(t, "  CPU {user:.2} s user, {system:.2} s system");
+        for o in self.outputs.iter().filter(|o| o.failure.is_some() || o.bytes > 0) {
             match &o.failure {
-                None if o.place.is_empty() => {
-                    let _ = writeln!(t, "  {}: {} events", o.name, grouped(o.events));
-                }
                 None => {
                     let (n, b) = (grouped(o.events), grouped(o.bytes));
                     let _ = writeln!(t, "  {}: {n} events, {b} bytes in {}", o.name, o.place);

@@ -6,6 +6,7 @@ use fullcount_core::ledger::{Info, Role};
 use fullcount_engine::catalogue as all;
 
 use crate::exit::Failure;
+use crate::{say, tell};
 
 /// Every counter with its unit, meaning and what to do about it.
 #[derive(Debug, Args)]
@@ -25,10 +26,10 @@ pub fn catalogue(flags: Flags) -> Result<u8, Failure> {
                 "role": role(i.role), "meaning": i.meaning, "what_to_do": i.todo,
             })
         };
-        println!("{}", lines.iter().map(each).collect::<serde_json::Value>());
+        say!("{}", lines.iter().map(each).collect::<serde_json::Value>());
         return Ok(0);
     }
-    print!("{}", markdown(&lines));
+    tell!("{}", markdown(&lines));
     Ok(0)
 }
 
@@ -51,7 +52,7 @@ fn role(role: Role) -> String {
 fn markdown(lines: &[(&'static str, Info)]) -> String {
     let mut t = String::from(
         "# Counters\n\nEvery counter of the ledger, as `fullcount catalogue` prints it. Each hop \
-         balances in its own unit: in = accepted + rejected + lost + queued.\n",
+         balances in its own unit: in = accepted + rejected + dropped + queued (role \"lost at …\" is dropped).\n",
     );
     let mut part = "";
     for (of, i) in lines {

@@ -22,6 +22,7 @@ use crate::exit::Failure;
 use crate::flags::Overlay;
 use crate::send::SendFlags;
 use crate::status_line::StatusLine;
+use crate::{say, tell};
 
 /// The whole chain on this machine: simulated detector → UDP → events → live page + NeXus file + ledger.
 #[derive(Debug, Args)]
@@ -119,6 +120,9 @@ pub fn demo(flags: Flags) -> Result<u8, Failure> {
         equal(sent.events, shown),
         grouped(shown)
     );
+    if let Some(shortfall) = crate::send::shortfall(&sent) {
+        eprintln!("{shortfall}");
+    }
     let complete = sent.packets == delivered && sent.events == shown;
     if flags.json {
         eprint!("{text}{four}");
@@ -127,11 +131,11 @@ pub fn demo(flags: Flags) -> Result<u8, Failure> {
             "packets_sent": sent.packets, "packets_delivered": delivered,
             "events_made": sent.events, "events_in_file": events_in_file,
         });
-        println!("{object}");
+        say!("{object}");
     } else {
-        print!("{text}\n{four}");
+        tell!("{text}\n{four}");
         if let Some(file) = file.filter(|f| f.failure.is_none()) {
-            println!("\n  file  {}  (open it with h5py, scippnexus or Mantid)", file.place);
+            say!("\n  file  {}  (open it with h5py, scippnexus or Mantid)", file.place);
         }
     }
     let code = if outcome.is_err() { 1 } else { summary.exit_code() };
@@ -192,6 +196,18 @@ fn prepare(flags: &Flags, panel: &Panel) -> Result<Config, Failure> {
         "geometry.toml",
         std::fs::write(path("geometry.toml"), panel.geometry_toml(Ipv4Addr::LOCALHOST.into())),
     )?;
-    make("run.toml", std::fs::write(path("run.toml"), config.to_toml()))?;
+    make("run.toml", std::fs::write(path("run.toml"), by_hand(&config).to_toml()))?;
     Ok(config)
+}
+
+/// The same service for the next time, started by hand: paths in a file begin at its folder.
+fn by_hand(config: &Config) -> Config {
+    let mut c = config.clone();
+    c.source.url = "udp://127.0.0.1:9000".into();
+    c.detector.geometry = Some("geometry.toml".into());
+    if let Some(nexus) = &mut c.output.nexus {
+        nexus.path = "run.nxs".into();
+        nexus.overwrite = false;
+    }
+    c
 }

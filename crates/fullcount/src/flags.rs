@@ -105,24 +105,26 @@ impl Overlay {
 }
 
 impl Overlay {
-    /// Adds `--option KEY=VALUE` flags.
-    pub fn detector_options(&mut self, options: &[String]) -> Result<(), Failure> {
-        for option in options {
-            let (key, value) = option.split_once('=').ok_or_else(|| {
-                Failure::Wrong(format!("--option {option}: expected KEY=VALUE, e.g. verify=true"))
-            })?;
-            self.detector_option(key, value);
+    /// Adds `--set KEY=VALUE` flags: any key path of the configuration. A value that reads as a number or
+    /// as true or false is one, anything else is text.
+    pub fn set(&mut self, settings: &[String]) -> Result<(), Failure> {
+        for setting in settings {
+            let wrong = || {
+                let form = "expected KEY=VALUE with a key path, e.g. output.nexus.title=run42";
+                Failure::Wrong(format!("--set {setting}: {form}"))
+            };
+            let (key, value) = setting.split_once('=').ok_or_else(wrong)?;
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if key.split('.').any(|part| part.is_empty() || !part.chars().all(plain)) {
+                return Err(wrong());
+            }
+            let value = match (value.parse::<bool>(), value.parse::<i64>()) {
+                (Ok(yes), _) => Value::from(yes),
+                (_, Ok(n)) => Value::from(n),
+                _ => Value::from(value),
+            };
+            self.0.push((key.to_owned(), value));
         }
         Ok(())
-    }
-
-    /// Adds a key of the detector's own; `true`, `false` and whole numbers are read as such.
-    pub fn detector_option(&mut self, key: &str, value: &str) {
-        let value = match (value.parse::<bool>(), value.parse::<i64>()) {
-            (Ok(yes), _) => Value::from(yes),
-            (_, Ok(n)) => Value::from(n),
-            _ => Value::from(value),
-        };
-        self.0.push((format!("detector.{key}"), value));
     }
 }

@@ -11,6 +11,7 @@ use fullcount_detect::detector::{Inspected, Inspector};
 use fullcount_engine::open::SourcePlan;
 use fullcount_engine::run::configure;
 use fullcount_engine::stop::Stop;
+use fullcount_engine::summary::grouped;
 use fullcount_io::source::{Received, Source};
 use serde_json::{Map, Value, json};
 
@@ -29,9 +30,9 @@ pub struct Flags {
     /// Geometry file of the detector
     #[arg(long, value_name = "FILE")]
     geometry: Option<PathBuf>,
-    /// Further key of [detector]; may be repeated
-    #[arg(long = "option", value_name = "KEY=VALUE")]
-    options: Vec<String>,
+    /// Any key of the configuration, e.g. detector.verify=true; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
     /// Stop after this many packets
     #[arg(long, value_name = "N")]
     count: Option<u64>,
@@ -62,12 +63,16 @@ pub fn inspect(flags: Flags) -> Result<u8, Failure> {
     o.put("source.url", Some(flat_out(&flags.url)))
         .put("detector.kind", Some(flags.detector.clone()))
         .put("detector.geometry", flags.geometry.as_ref().map(path));
-    o.detector_options(&flags.options)?;
+    o.put("source.timestamps", Some(true));
+    o.set(&flags.set)?;
     let config = o.read(None)?;
     let mut inspector = configure(&config)?.inspector();
     let plan = SourcePlan::new(&config.source)?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let mut source = plan.open(None).map_err(anyhow::Error::from)?.source;
+    for fact in source.describe() {
+        eprintln!("{fact}");
+    }
     match print_all(&flags, &mut *inspector, &mut *source, &stop) {
         // The reader of a pipe has seen enough (`| head`).
         Err(e) if e.downcast_ref::<io::Error>().is_some_and(is_closed_pipe) => Ok(0),
@@ -96,7 +101,7 @@ fn print_all(
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut batch = source.batch();
-    let mut number = 0;
+    let (mut number, mut refused, mut readouts) = (0u64, 0u64, 0u64);
     while !stop.requested() && number < flags.count.unwrap_or(u64::MAX) {
         match source.recv(&mut batch, Duration::from_millis(100))? {
             Received::End => break,
@@ -110,6 +115,8 @@ fn print_all(
                         }
                         number += 1;
                         let seen = inspector.inspect(chunk, train.origin);
+                        refused += u64::from(seen.error.is_some());
+                        readouts += seen.rows.len() as u64;
                         if flags.errors && seen.error.is_none() {
                             continue;
                         }
@@ -124,6 +131,8 @@ fn print_all(
         }
     }
     out.flush()?;
+    let (n, r) = (grouped(number), grouped(readouts));
+    eprintln!("{n} packets, {} refused, {r} readouts", grouped(refused));
     Ok(())
 }
 

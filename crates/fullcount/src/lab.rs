@@ -3,6 +3,8 @@
 mod decode;
 mod udp;
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use crate::exit::Failure;
@@ -28,4 +30,10 @@ pub fn lab(flags: Flags) -> Result<u8, Failure> {
         Campaign::Udp(f) => udp::udp(f),
         Campaign::Decode(f) => decode::decode(f),
     }
+}
+
+/// Where results go: the asked folder, the repository's own, or here.
+fn folder(asked: Option<PathBuf>) -> PathBuf {
+    let own = PathBuf::from("docs/results");
+    asked.unwrap_or_else(|| if own.is_dir() { own } else { PathBuf::from(".") })
 }

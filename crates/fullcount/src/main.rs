@@ -14,6 +14,7 @@ mod lab;
 mod receive;
 mod recover;
 mod run;
+mod say;
 mod send;
 mod status_line;
 
@@ -38,7 +39,7 @@ enum Verb {
     Run(Box<run::Flags>),
     /// The readout system's stand-in: numbered packets, simulated readouts or a capture, at a set rate
     Send(send::Flags),
-    /// The bare receiver: rate, loss, duplicates, reordering, CPU
+    /// The bare receiver of numbered packets: rate, loss, duplicates, reordering, CPU
     Receive(receive::Flags),
     /// Decodes a capture or a live port readout by readout
     Inspect(inspect::Flags),

@@ -5,7 +5,8 @@ use clap::Args;
 use crate::exit::Failure;
 use crate::flags::{EngineFlags, Overlay, SourceFlags, WebFlags};
 
-/// The bare receiver of `send --source sequence`: rate, loss, duplicates, reordering, CPU.
+/// The bare receiver of numbered packets (`send --source sequence`): rate, loss, duplicates, reordering,
+/// CPU. Other packets are counted and refused; detectors are for `run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Flags {
@@ -42,8 +43,6 @@ pub fn receive(flags: Flags) -> Result<u8, Failure> {
         .put("detector.kind", Some("sequence"))
         .put("web.listen", Some(flags.web.web.clone().unwrap_or_else(|| "off".to_owned())))
         .put("output.sink", Some("null"));
-    if flags.verify {
-        o.detector_option("verify", "true");
-    }
+    o.put("detector.verify", flags.verify.then_some(true));
     crate::run::serve("receive", &o.read(None)?, flags.json)
 }

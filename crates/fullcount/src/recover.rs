@@ -8,6 +8,7 @@ use fullcount_engine::summary::grouped;
 use fullcount_out::nexus::recover as recover_file;
 
 use crate::exit::Failure;
+use crate::say;
 
 /// Makes NeXus files left by a killed process readable by every reader.
 #[derive(Debug, Args)]
@@ -38,12 +39,18 @@ pub fn recover(flags: Flags) -> Result<u8, Failure> {
         match recover_file(path) {
             Ok(r) => {
                 let (events, pulses) = (r.events, r.pulses);
+                let what = if r.changed { "recovered" } else { "already complete" };
                 eprintln!(
-                    "{shown}: {} events in {} pulses readable",
+                    "{shown}: {what}, {} events, {} pulse rows",
                     grouped(events),
                     grouped(pulses)
                 );
-                all.insert(shown, serde_json::json!({"events": events, "pulses": pulses}));
+                let changed = r.changed;
+                let outcome = serde_json::json!({
+                    "events": events, "pulse_rows": pulses, "changed": changed,
+                    "cut_events": r.cut_events, "cut_pulse_rows": r.cut_rows,
+                });
+                all.insert(shown, outcome);
             }
             Err(e) => {
                 failed += 1;
@@ -54,7 +61,7 @@ pub fn recover(flags: Flags) -> Result<u8, Failure> {
     }
     if flags.json {
         let schema = "fullcount/summary/1";
-        println!("{}", serde_json::json!({"schema": schema, "verb": "recover", "files": all}));
+        say!("{}", serde_json::json!({"schema": schema, "verb": "recover", "files": all}));
     }
     if failed > 0 {
         let n = flags.files.len();

@@ -11,6 +11,7 @@ use fullcount_engine::stop::Stop;
 use crate::exit::Failure;
 use crate::flags::{EngineFlags, Overlay, SourceFlags, WebFlags};
 use crate::status_line::StatusLine;
+use crate::{say, tell};
 
 /// The service: source → detector → outputs, with live page, metrics and ledger.
 #[derive(Debug, Args)]
@@ -29,9 +30,6 @@ pub struct Flags {
     /// Geometry file of the detector
     #[arg(long, value_name = "FILE", help_heading = "Detector")]
     geometry: Option<PathBuf>,
-    /// Further key of [detector], e.g. sequence_state=one; may be repeated
-    #[arg(long = "option", value_name = "KEY=VALUE", help_heading = "Detector")]
-    options: Vec<String>,
     /// Pulses: none, grid(14Hz), grid(71428571ns, 5ms) [default: none]
     #[arg(long, value_name = "PULSE", help_heading = "Detector")]
     pulse: Option<String>,
@@ -57,7 +55,10 @@ pub struct Flags {
     web: WebFlags,
     #[command(flatten)]
     engine: EngineFlags,
-    /// Print the resulting configuration and exit
+    /// Any other key of the configuration, e.g. detector.sequence_state=one; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Check and print the resulting configuration and exit
     #[arg(long)]
     print_config: bool,
     /// End with one JSON object on standard output
@@ -69,7 +70,7 @@ const EXAMPLES: &str = "\
 Examples:
   fullcount run --source udp://0.0.0.0:9000 --detector sonde --nexus run42.nxs
   fullcount run --source pcap:run42.pcapng?flat-out --detector sonde --sink null --web off --json
-  fullcount run sonde.toml --pulse 'grid(14Hz)' --threads 2 --core 2 --process-core 3
+  fullcount run run.toml --pulse 'grid(14Hz)' --threads 2 --core 2 --process-core 3
 
 Exit codes: 0 nothing lost; 1 failed; 2 wrong option or configuration; 3 something was lost.";
 
@@ -90,7 +91,7 @@ impl Flags {
             .put("output.sink", self.sink.clone())
             .put("web.listen", self.web.web.clone())
             .engine(&self.engine);
-        o.detector_options(&self.options)?;
+        o.set(&self.set)?;
         Ok(o)
     }
 }
@@ -99,7 +100,8 @@ impl Flags {
 pub fn run(flags: &Flags) -> Result<u8, Failure> {
     let config = flags.overlay()?.read(flags.config.as_ref())?;
     if flags.print_config {
-        print!("{}", config.to_toml());
+        Plan::new("run", &config)?;
+        tell!("{}", config.to_toml());
         return Ok(0);
     }
     serve("run", &config, flags.json)
@@ -124,9 +126,9 @@ pub fn serve(verb: &'static str, config: &Config, json: bool) -> Result<u8, Fail
     }
     if json {
         eprint!("{}", summary.to_text());
-        println!("{}", summary.to_json());
+        say!("{}", summary.to_json());
     } else {
-        print!("{}", summary.to_text());
+        tell!("{}", summary.to_text());
     }
     Ok(if outcome.is_err() { 1 } else { summary.exit_code() })
 }

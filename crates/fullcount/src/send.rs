@@ -21,6 +21,7 @@ use fullcount_lab::traffic::sonde::{Mode, Sonde, SondeSetup};
 use serde_json::json;
 
 use crate::exit::Failure;
+use crate::{say, tell};
 
 /// Sends numbered packets, simulated detector readouts or a capture at a set rate.
 #[derive(Debug, Args)]
@@ -61,7 +62,8 @@ pub struct SendFlags {
     /// Makes simulated data and stream number reproducible
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Faults, e.g. loss=1e-4,seed=7 or drop=100,duplicate=100,swap=100,of=1000000,seed=7
+    /// Faults on the way out: shares (loss=1e-4,duplicate=1%,swap=0.01,delay=0.001) or counts of a known
+    /// length (drop=100,duplicate=100,swap=100,of=1000000); delay holds a packet back by=8 packets; seed=N
     #[arg(long, value_name = "SPEC")]
     fault: Option<String>,
     /// Readouts per SoNDe packet, 1 to 255
@@ -70,9 +72,12 @@ pub struct SendFlags {
     /// SoNDe data mode: d6 (time), d5 or d4 (pulse height)
     #[arg(long, value_name = "MODE", default_value = "d6")]
     mode: String,
-    /// SoNDe modules: demo, all (400 in 100 groups of 2 x 2) or COLUMNSxROWS
-    #[arg(long, value_name = "MODULES", default_value = "demo")]
+    /// SoNDe modules: one, all (400 in 100 groups of 2 x 2, as in the demo) or COLUMNSxROWS
+    #[arg(long, value_name = "MODULES", default_value = "one")]
     modules: String,
+    /// Print the geometry file that fits --modules, as a receiver on this host needs it, and exit
+    #[arg(long)]
+    print_geometry: bool,
     /// CPU to run on
     #[arg(long, value_name = "CPU")]
     core: Option<usize>,
@@ -82,6 +87,7 @@ const EXAMPLES: &str = "\
 Examples:
   fullcount send --to udp://127.0.0.1:9000 --source sequence --size 64 --rate 10Gbps --duration 10s
   fullcount send --to udp://127.0.0.1:9000 --source sonde --rate 1Mev/s --duration 60s
+  fullcount send --to udp://127.0.0.1:9000 --source sonde --modules all --print-geometry > all.toml
   fullcount send --to udp://127.0.0.1:9000 --source 'pcap:run42.pcapng?speed=2'
   fullcount send --to udp://10.0.0.2:9000 --source sequence --count 1M --fault loss=1e-4,seed=7";
 
@@ -99,7 +105,8 @@ impl SendFlags {
             fault: None,
             entries: 250,
             mode: "d6".into(),
-            modules: "demo".into(),
+            modules: "all".into(),
+            print_geometry: false,
             core: None,
         }
     }
@@ -107,11 +114,11 @@ impl SendFlags {
     /// Panel of the simulated detector.
     pub fn panel(&self) -> Result<Panel, Failure> {
         let wrong = || {
-            let why = "demo, all, or COLUMNSxROWS such as 4x4";
+            let why = "one, all, or COLUMNSxROWS such as 4x4";
             Failure::from(refuse("modules", &self.modules, why))
         };
         match self.modules.as_str() {
-            "demo" => Ok(Panel::demo()),
+            "one" => Panel::new(1, 1).map_err(|e| Failure::Wrong(e.to_string())),
             "all" => Ok(Panel::full()),
             other => {
                 let (c, r) = other.split_once('x').ok_or_else(wrong)?;
@@ -248,6 +255,10 @@ impl SendRate {
             }
             return Ok(SendRate::Events(n));
         }
+        if text.parse::<f64>().is_ok() {
+            let why = "the unit is missing: bits (10Gbps), packets (94kpps) or events (1Mev/s)";
+            return Err(refuse("rate", text, why).into());
+        }
         let rate = text.parse().map_err(|e| refuse("rate", text, format!("{e}; or 1Mev/s")))?;
         Ok(SendRate::Link(rate))
     }
@@ -263,7 +274,12 @@ fn destination(to: &str) -> Result<UdpUrl, Failure> {
 
 /// Sends until the source, the duration or the count ends, or Ctrl-C.
 pub fn send(flags: Flags) -> Result<u8, Failure> {
-    let job = flags.what.job(&flags.to, flags.what.panel()?)?;
+    let panel = flags.what.panel()?;
+    if flags.what.print_geometry {
+        tell!("{}", panel.geometry_toml(std::net::Ipv4Addr::LOCALHOST.into()));
+        return Ok(0);
+    }
+    let job = flags.what.job(&flags.to, panel)?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let progress = Arc::new(SendProgress::default());
     let (watched, ending) = (progress.clone(), stop.clone());
@@ -309,6 +325,23 @@ fn watch(progress: &SendProgress, finished: impl Fn() -> bool) {
     }
 }
 
+/// A sender that is more than 1 % slower than it was asked to be says so.
+pub fn shortfall(sent: &Sent) -> Option<String> {
+    let asked = sent.asked_packets_per_s?;
+    let reached = sent.packets as f64 / sent.active.as_secs_f64().max(1e-9);
+    // A second or a thousand packets decide nothing.
+    let enough = sent.active.as_secs_f64() >= 0.9 && sent.packets >= 1000;
+    (enough && reached < 0.99 * asked).then(|| {
+        let percent = 100.0 * reached / asked;
+        format!(
+            "asked for {} packets/s, reached {} ({percent:.1} %): this host's sender is too slow or was \
+             interrupted",
+            grouped(asked as u64),
+            grouped(reached as u64)
+        )
+    })
+}
+
 fn report(sent: &Sent, json: bool) {
     let seconds = sent.active.as_secs_f64().max(1e-9);
     let gbps = sent.bytes as f64 * 8.0 / seconds / 1e9;
@@ -320,12 +353,12 @@ fn report(sent: &Sent, json: bool) {
         grouped(sent.packets),
         grouped(sent.bytes),
     );
-    for fact in &sent.facts {
+    for fact in sent.facts.iter().chain(&shortfall(sent)) {
         eprintln!("{fact}");
     }
     if json {
         eprintln!("{text}");
-        println!(
+        say!(
             "{}",
             json!({
                 "schema": "fullcount/summary/1",
@@ -342,9 +375,9 @@ fn report(sent: &Sent, json: bool) {
             })
         );
     } else {
-        println!("{text}");
+        say!("{text}");
         if sent.events > 0 {
-            println!("{} events", grouped(sent.events));
+            say!("{} events", grouped(sent.events));
         }
     }
 }

@@ -39,6 +39,15 @@ impl StatusLine {
             grouped(now.events),
         );
         text += &format!("  lost {}", grouped(now.lost));
+        for (n, what) in [
+            (now.missing, "missing so far"),
+            (now.rejected, "packets refused"),
+            (now.unplaced, "readouts without a pixel"),
+        ] {
+            if n > 0 {
+                text += &format!("  {} {what}", grouped(n));
+            }
+        }
         for q in &now.queues {
             let percent = 100.0 * q.dropped as f64 / q.offered.max(1) as f64;
             if q.dropped > 0 {

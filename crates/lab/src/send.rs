@@ -87,6 +87,8 @@ pub struct Sent {
     pub active: Duration,
     /// Link time of these packets in bits, as [`Wire::usual`] counts it.
     pub wire_bits: u64,
+    /// Rate that was asked for.
+    pub asked_packets_per_s: Option<f64>,
     /// For people: address, engine, buffers.
     pub facts: Vec<String>,
 }
@@ -216,6 +218,7 @@ impl Job {
         sent.datagrams = out.datagrams();
         sent.wire_bits = out.wire_bits;
         sent.facts = facts;
+        sent.asked_packets_per_s = self.packets_per_s;
         Ok(sent)
     }
 }

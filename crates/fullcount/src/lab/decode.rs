@@ -22,6 +22,7 @@ use fullcount_lab::traffic::sonde::{Mode, Sonde, SondeSetup};
 use serde_json::json;
 
 use crate::exit::Failure;
+use crate::say;
 
 /// Events per second of a decoder from memory.
 #[derive(Debug, Args)]
@@ -42,9 +43,9 @@ pub struct Flags {
     /// CPU to run on
     #[arg(long, value_name = "CPU")]
     core: Option<usize>,
-    /// Folder for the results
-    #[arg(long, value_name = "DIR", default_value = "docs/results")]
-    out: PathBuf,
+    /// Folder for the results [default: docs/results if there is one here, else this folder]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Name of the results file
     #[arg(long, value_name = "NAME", default_value = "decode-sonde")]
     name: String,
@@ -134,18 +135,18 @@ pub fn decode(flags: Flags) -> Result<u8, Failure> {
         .figure("events", &events)
         .figure("input", &input)
         .figure("copy_bandwidth", &copied);
-    let path = record.write(&flags.out).map_err(anyhow::Error::from)?;
+    let path = record.write(&super::folder(flags.out)).map_err(anyhow::Error::from)?;
     if flags.json {
-        println!("{}", record.json());
+        say!("{}", record.json());
     } else {
-        println!(
+        say!(
             "decode sonde, one core: {:.0} M events/s (median of {})",
             events.value / 1e6,
             flags.repeats
         );
-        println!("input read:             {:.2} GB/s", input.value);
-        println!("machine's memcpy:       {:.2} GB/s (one core, 256 MiB blocks)", copied.value);
-        println!("build:                  {}", features());
+        say!("input read:             {:.2} GB/s", input.value);
+        say!("machine's memcpy:       {:.2} GB/s (one core, 256 MiB blocks)", copied.value);
+        say!("build:                  {}", features());
     }
     eprintln!("written to {}", path.display());
     Ok(0)

@@ -11,6 +11,7 @@ use fullcount_lab::sweep::children::Children;
 use fullcount_lab::sweep::{Load, Plan, Sweep};
 
 use crate::exit::Failure;
+use crate::{say, tell};
 
 /// `send` into `receive` on loopback over packet sizes, one core each.
 #[derive(Debug, Args)]
@@ -31,9 +32,9 @@ pub struct Flags {
     /// Trials per size; medians are reported
     #[arg(long, value_name = "N")]
     repeats: Option<usize>,
-    /// Folder for the results
-    #[arg(long, value_name = "DIR", default_value = "docs/results")]
-    out: PathBuf,
+    /// Folder for the results [default: docs/results if there is one here, else this folder]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Name of the results file
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -43,7 +44,7 @@ pub struct Flags {
 }
 
 const EXAMPLES: &str = "\
-Exit code 1 if a packet was lost at the offered rate.
+Exit code 1 if a packet was lost at the offered rate, or that rate was not reached within 1 %.
 
 Examples:
   fullcount lab udp
@@ -76,12 +77,24 @@ pub fn udp(flags: Flags) -> Result<u8, Failure> {
     let sweep = Sweep::run(plan, &mut children, &mut |line| eprintln!("{line}"))
         .map_err(anyhow::Error::from)?;
     sweep.note(&mut record);
-    let path = record.write(&flags.out).map_err(anyhow::Error::from)?;
+    let path = record.write(&super::folder(flags.out)).map_err(anyhow::Error::from)?;
     if flags.json {
-        println!("{}", record.json());
+        say!("{}", record.json());
     } else {
-        print!("{}", sweep.markdown());
+        tell!("{}", sweep.markdown());
     }
     eprintln!("written to {}", path.display());
-    Ok(if flags.flat_out || sweep.lossless() { 0 } else { 1 })
+    // A rate that was not offered proves nothing about losing nothing.
+    let mut offered = true;
+    if let Load::Offered(bits) = sweep.plan.load {
+        for row in &sweep.rows {
+            let sent = row.outcomes.iter().map(|o| o.sent_gbps).fold(f64::INFINITY, f64::min);
+            if sent < 0.99 * bits / 1e9 {
+                offered = false;
+                let (size, asked) = (row.size, bits / 1e9);
+                eprintln!("{size} B: asked for {asked} Gbit/s, only {sent:.2} were sent");
+            }
+        }
+    }
+    Ok(if flags.flat_out || (sweep.lossless() && offered) { 0 } else { 1 })
 }

@@ -1,0 +1,145 @@
+//! The documents against the repository and the binary: no dead link, no verb that does not exist.
+//!
+//! Looks at README.md, CONTRIBUTING.md, CHANGELOG.md and every Markdown file below docs and vectors.
+//! Links into the web are not followed. Source: `CONTRIBUTING.md`, "Write it".
+
+mod service;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use service::say;
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.join("../..").canonicalize().expect("the workspace is two folders up")
+}
+
+/// Every Markdown file that a reader may open, in a fixed order.
+fn documents() -> Vec<PathBuf> {
+    let top = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    let mut all: Vec<PathBuf> = top.iter().map(|name| root().join(name)).collect();
+    let mut folders = vec![root().join("docs"), root().join("vectors")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("readable") {
+            let path = entry.expect("readable").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "md") {
+                all.push(path);
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+/// `text` without fenced blocks and inline code: what looks like a link there is an example.
+fn prose(text: &str) -> String {
+    let mut fenced = false;
+    let mut kept = String::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced {
+            // Every second piece between backquotes is code.
+            kept.extend(line.split('`').step_by(2));
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+/// Targets of `[text](target)`, images included.
+fn links(text: &str) -> Vec<String> {
+    let prose = prose(text);
+    let targets = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    targets.map(|(target, _)| target.trim().to_owned()).collect()
+}
+
+/// The anchor that the usual viewers make of a heading.
+fn anchor(heading: &str) -> String {
+    let keep = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    let plain = heading.trim().to_lowercase().chars().filter(keep).collect::<String>();
+    plain.replace(' ', "-")
+}
+
+fn has_anchor(file: &Path, wanted: &str) -> bool {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let headings = text.lines().filter(|l| l.starts_with('#'));
+    headings.map(|l| anchor(l.trim_start_matches('#'))).any(|a| a == wanted)
+}
+
+/// What is wrong with a link of `document`, if anything is.
+fn fault(document: &Path, target: &str) -> Option<String> {
+    if target.starts_with("https://") || target.starts_with("http://") {
+        return None;
+    }
+    let (path, part) = target.split_once('#').map_or((target, None), |(p, a)| (p, Some(a)));
+    let folder = document.parent().expect("a file has a folder");
+    let file = if path.is_empty() { document.to_path_buf() } else { folder.join(path) };
+    let Ok(file) = file.canonicalize() else { return Some("no such file".to_owned()) };
+    if !file.starts_with(root()) {
+        return Some("leads out of the repository".to_owned());
+    }
+    let part = part.filter(|_| file.is_file())?;
+    (!has_anchor(&file, part)).then(|| format!("no heading '{part}'"))
+}
+
+#[test]
+fn every_link_between_documents_leads_somewhere() {
+    let mut followed = 0;
+    let mut dead = Vec::new();
+    for document in documents() {
+        let text = fs::read_to_string(&document).expect("readable");
+        for target in links(&text) {
+            followed += 1;
+            let shown = document.strip_prefix(root()).unwrap_or(&document).display().to_string();
+            dead.extend(fault(&document, &target).map(|why| format!("{shown}: {target}: {why}")));
+        }
+    }
+    assert!(dead.is_empty(), "dead links:\n{}", dead.join("\n"));
+    // 20 stood here when this was written: fewer means that the search is broken, not the links.
+    assert!(followed >= 20, "only {followed} links found");
+}
+
+#[test]
+fn dead_links_are_found() {
+    let readme = root().join("README.md");
+    let text = "[a](docs/files.md) `[b](c.md)`\n```\n[d](e.md)\n```\n![f](docs/none.png)";
+    assert_eq!(links(text), ["docs/files.md", "docs/none.png"]);
+    assert_eq!(fault(&readme, "docs/files.md"), None);
+    assert_eq!(fault(&readme, "docs/files.md#while-it-grows"), None);
+    assert_eq!(fault(&readme, "docs/none.png").unwrap(), "no such file");
+    assert_eq!(fault(&readme, "docs/files.md#nowhere").unwrap(), "no heading 'nowhere'");
+    assert_eq!(fault(&readme, "../").unwrap(), "leads out of the repository");
+}
+
+#[test]
+fn every_verb_in_the_readme_is_a_verb_of_the_binary() {
+    let help = say(&["--help"]);
+    assert_eq!(help.code, 0, "{}", help.err);
+    let listed: Vec<&str> =
+        help.out.lines().filter_map(|l| l.strip_prefix("  ")?.split_whitespace().next()).collect();
+    let readme = fs::read_to_string(root().join("README.md")).expect("readable");
+    // As a command at the start of a line (after a prompt or a path) or of a piece of inline code.
+    let mut verbs: Vec<&str> = Vec::new();
+    for (at, _) in readme.match_indices("fullcount ") {
+        let before = readme[..at].chars().next_back();
+        let word = readme[at + "fullcount ".len()..].split([' ', '`', '\n']).next();
+        let verb = word.filter(|w| w.chars().all(|c| c.is_ascii_lowercase()) && !w.is_empty());
+        let shell = readme[..at].ends_with("$ ");
+        if shell || matches!(before, None | Some('\n' | '`' | '/')) {
+            verbs.extend(verb);
+        }
+    }
+    for wanted in ["run", "send", "receive", "inspect"] {
+        assert!(verbs.contains(&wanted), "the search does not find `fullcount {wanted}`");
+    }
+    for verb in verbs {
+        assert!(
+            listed.contains(&verb),
+            "README.md: `fullcount {verb}`, but --help has no such verb"
+        );
+    }
+}
