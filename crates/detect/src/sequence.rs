@@ -67,7 +67,7 @@ impl Kind for Sequence {
                 "`sequence` has no geometry: leave it out",
             ));
         }
-        let options: Options = text::parse(&setup.options, "[detector]")?;
+        let options: Options = text::options(&setup.options)?;
         // 64 numbers is one word; 1 Mi numbers is how far a tracker believes a jump at once.
         if !options.window.is_power_of_two() || !(64..=1 << 20).contains(&options.window) {
             let allowed = "a power of two, 64..=1048576";

@@ -13,6 +13,7 @@ pub mod packet;
 pub mod pixel;
 mod plots;
 mod reader;
+mod shared;
 mod shift;
 mod streams;
 
@@ -31,7 +32,7 @@ use layout::Layout;
 pub use counters::Count;
 pub use shift::shift;
 
-/// Ten times the 400 modules of the planned instrument; 700 bytes of sequence state each.
+/// Ten times the 400 modules of the planned instrument; up to 450 bytes of state each.
 const DEFAULT_STREAMS: u32 = 4096;
 
 /// `[detector]` keys of SoNDe.
@@ -80,7 +81,7 @@ impl Kind for Sonde {
     }
 
     fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError> {
-        let options: Options = text::parse(&setup.options, "[detector]")?;
+        let options: Options = text::options(&setup.options)?;
         if !(1..=1 << 20).contains(&options.max_streams) {
             return Err(SetupError::Value {
                 key: "detector.max_streams".to_owned(),
@@ -89,8 +90,8 @@ impl Kind for Sonde {
             });
         }
         let layout = Arc::new(Layout::read(&setup.geometry, &setup.geometry_path)?);
-        let newest = Arc::new(reader::Newest::new());
-        Ok(Box::new(SondeDetector { options, layout, time: setup.time, newest }))
+        let shared = Arc::new(shared::Shared::new());
+        Ok(Box::new(SondeDetector { options, layout, time: setup.time, shared }))
     }
 }
 
@@ -99,7 +100,7 @@ struct SondeDetector {
     options: Options,
     layout: Arc<Layout>,
     time: TimeBase,
-    newest: Arc<reader::Newest>,
+    shared: Arc<shared::Shared>,
 }
 
 impl Detector for SondeDetector {
@@ -110,8 +111,8 @@ impl Detector for SondeDetector {
     fn reader(&self) -> Box<dyn Reader> {
         let streams = self.options.streams();
         let clock = clock::Clock::new(&self.time, self.tick().0);
-        let (layout, newest) = (self.layout.clone(), self.newest.clone());
-        Box::new(reader::SondeReader::new(streams, layout, clock, newest))
+        let (layout, shared) = (self.layout.clone(), self.shared.clone());
+        Box::new(reader::SondeReader::new(streams, layout, clock, shared))
     }
 
     fn sharding(&self) -> Sharding {
@@ -128,7 +129,7 @@ impl Detector for SondeDetector {
     }
 
     fn plots(&self) -> Vec<Plot> {
-        plots::plots(&self.time.grid, self.layout.map.pixels())
+        plots::plots(&self.time, self.layout.map.pixels())
     }
 
     fn shifter(&self) -> Option<Box<dyn Shifter>> {

@@ -1,9 +1,9 @@
 //! What a `sequence` reader counts.
 //!
 //! Hop `decode` balances in packets: `decode.packets` is the sum of `decode.accepted` (first copies: what
-//! is delivered), `decode.copies`, `decode.end_marks` and one line per reason. With the sender's total it
-//! also adds up: what was sent is the sum of `decode.accepted`, `packets.lost`, `packets.lost.down` and the
-//! refused patterns. Source: `docs/architecture.md`.
+//! is delivered), `decode.copies`, `decode.end_marks` and one line per reason. Once all senders
+//! have said how many they sent, `packets.announced` is the sum of `decode.accepted`, `packets.lost`,
+//! `packets.lost.down` and the refused patterns. Source: `docs/architecture.md`.
 
 use super::packet::Refusal;
 
@@ -30,6 +30,10 @@ fullcount_core::counters! {
             "numbers that never came" "look at receive.kernel_drops (socket buffer), then at ip -s link and ethtool -S on both ends";
         Down "packets.lost.down" Packets Sum "decode" Missing(Down)
             "numbers sent before this receiver listened" "start the receiver before the sender";
+        Missing "packets.missing" Packets Sum "decode" Note
+            "numbers not seen yet that may still come; they become lost when the window has passed or the run ends" "";
+        Announced "packets.announced" Packets Sum "decode" Note
+            "packets that the senders say they sent (end marks)" "";
         Duplicate "packets.duplicate" Packets Sum "decode" Duplicate
             "numbers that came again" "look for a mirrored port or a second path in the network";
         Reordered "packets.reordered" Packets Sum "decode" Reordered

@@ -23,7 +23,29 @@ struct Stream {
     tracker: Tracker,
     /// Total of an end mark that is not believed yet.
     total: Option<u64>,
+    /// Total of this run of the sender that is in `packets.announced` already.
+    announced: u64,
     ended: bool,
+}
+
+/// What a tracker said before something happened to it.
+#[derive(Debug, Clone, Copy)]
+struct Before {
+    totals: Totals,
+    pending: u64,
+}
+
+impl Before {
+    #[inline]
+    fn of(tracker: &Tracker) -> Before {
+        Before { totals: tracker.totals(), pending: tracker.pending() }
+    }
+
+    /// False after a number in order that closed, opened and gave up nothing.
+    #[inline]
+    fn differs(&self, tracker: &Tracker) -> bool {
+        tracker.pending() != self.pending || tracker.totals().lost != self.totals.lost
+    }
 }
 
 /// Smallest and largest latency so far, ns.
@@ -59,7 +81,7 @@ impl SequenceReader {
 
     #[inline]
     fn add(&mut self, line: Count, n: u64) {
-        // Wraps where a copy proved to be the first packet of a restart.
+        // Wraps where a copy proved to be the first packet of a restart, and where fewer are missing.
         self.tally[line as usize] = self.tally[line as usize].wrapping_add(n);
     }
 
@@ -80,7 +102,7 @@ impl SequenceReader {
             }
             None => {
                 let tracker = Tracker::new(64, self.options.window, Start::AtZero);
-                self.streams.push(Stream { tracker, total: None, ended: false });
+                self.streams.push(Stream { tracker, total: None, announced: 0, ended: false });
                 self.places.insert(id, self.streams.len() - 1);
                 self.add(Count::Streams, 1);
                 self.streams.len() - 1
@@ -96,10 +118,10 @@ impl SequenceReader {
             Payload::Data { stream, number, sent_ns, pattern } => {
                 let at = self.find(stream)?;
                 let stream = &mut self.streams[at];
-                let before = stream.tracker.totals();
+                let before = Before::of(&stream.tracker);
                 let seen = stream.tracker.observe(number);
-                let lost = stream.tracker.totals().lost;
-                if seen != Seen::New || lost != before.lost || before.received == 0 {
+                let first = before.totals.received == 0;
+                if seen != Seen::New || first || before.differs(&stream.tracker) {
                     self.settle(at, before);
                 }
                 if matches!(seen, Seen::Duplicate | Seen::Late) {
@@ -110,6 +132,10 @@ impl SequenceReader {
                     // The number before it was held for a late one, and was the first of the new run.
                     self.add(Count::Copies, 1u64.wrapping_neg());
                     self.add(Count::Accepted, 1);
+                }
+                if seen == Seen::Restarted {
+                    // What marks of the run before said does not hold for this one.
+                    (self.streams[at].total, self.streams[at].announced) = (None, 0);
                 }
                 if self.streams[at].ended {
                     (self.streams[at].ended, self.streams[at].total) = (false, None);
@@ -140,24 +166,33 @@ impl SequenceReader {
             return;
         }
         let complete = stream.tracker.next() == total && stream.tracker.pending() == 0;
-        let before = stream.tracker.totals();
-        if stream.total == Some(total) || (complete && before.received > 0) {
+        let before = Before::of(&stream.tracker);
+        if stream.total == Some(total) || (complete && before.totals.received > 0) {
             stream.ended = true;
             stream.tracker.finish(Some(total));
             self.settle(at, before);
+            self.announce(at, total);
         }
         self.streams[at].total = Some(total);
     }
 
+    /// Books a total that is believed; a later one of the same run replaces it.
+    fn announce(&mut self, at: usize, total: u64) {
+        let before = std::mem::replace(&mut self.streams[at].announced, total);
+        self.add(Count::Announced, total.wrapping_sub(before));
+    }
+
     /// Books what changed in a stream's totals.
     #[cold]
-    fn settle(&mut self, at: usize, before: Totals) {
+    fn settle(&mut self, at: usize, Before { totals: before, pending }: Before) {
         let tracker = &self.streams[at].tracker;
         let (after, first) = (tracker.totals(), tracker.first());
+        let missing = tracker.pending().wrapping_sub(pending);
         if before.received == 0 && after.received == 1 {
             self.add(Count::Down, first);
         }
         self.add(Count::Lost, after.lost.wrapping_sub(before.lost));
+        self.add(Count::Missing, missing);
         self.add(Count::Duplicate, after.duplicate.wrapping_sub(before.duplicate));
         self.add(Count::Reordered, after.reordered.wrapping_sub(before.reordered));
         self.add(Count::Late, after.late.wrapping_sub(before.late));
@@ -205,10 +240,14 @@ impl Reader for SequenceReader {
     fn finish(&mut self, _: &mut Products) {
         for at in 0..self.streams.len() {
             let stream = &mut self.streams[at];
-            let before = stream.tracker.totals();
+            let before = Before::of(&stream.tracker);
             // One mark is better than none: without it, the tail would be missing from the account.
-            stream.tracker.finish(stream.total.filter(|_| !stream.ended));
+            let total = stream.total.filter(|_| !stream.ended);
+            stream.tracker.finish(total);
             self.settle(at, before);
+            if let Some(total) = total {
+                self.announce(at, total);
+            }
         }
         self.flush();
     }

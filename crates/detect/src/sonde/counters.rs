@@ -50,6 +50,8 @@ fullcount_core::counters! {
             "sequence errors with a gap above 8192: repeated or reordered packets (published rule)" "see packets.reordered and packets.duplicate";
         Lost "packets.lost" Packets Sum "decode" Missing(Unknown)
             "packet counts that never came" "look at receive.kernel_drops (socket buffer), then at ip -s link and ethtool -S on both ends";
+        Missing "packets.missing" Packets Sum "decode" Note
+            "numbers not seen yet that may still come; they become lost when the window has passed or the run ends" "";
         Duplicate "packets.duplicate" Packets Sum "decode" Duplicate
             "packet counts that came again; decoded again, as 14 bits cannot prove a copy" "look for a mirrored port or a second path in the network";
         Reordered "packets.reordered" Packets Sum "decode" Reordered
@@ -68,6 +70,8 @@ fullcount_core::counters! {
             "readouts without a pixel" "a few: noise in the readout; many: channel or ASIC numbers or the geometry file are wrong";
         UnknownModule "geometry.unknown_module" Packets Sum "geometry" Note
             "packets of a source and system number that the geometry does not list; their readouts are geometry errors" "add the module to the geometry file (`fullcount inspect` shows origin and system)";
+        SharedModule "geometry.shared_module" Times Sum "geometry" Note
+            "senders (address and system number, from whatever port) beyond the first whose readouts go to the same module's pixels" "several modules are drawn on top of each other: give a geometry file that tells them apart ([detector] geometry)";
         Samples "samples" Readouts Sum "geometry" Note "charge samples (0xD5, 0xD4)" "";
         TrailingBytes "trailing_bytes" Bytes Sum "decode" Note "bytes behind the last event of 0xD4 packets" "";
     }

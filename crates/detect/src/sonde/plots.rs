@@ -1,15 +1,17 @@
 //! Plots that suit SoNDe: the picture, time of flight, and amplitudes of the expert modes.
 //!
 //! Refuses nothing. Ranges: pulses are shown over one period, runs without pulses over one reference
-//! block (2³⁰ ns); ADC values have 16 bits.
+//! block (2³⁰ ns), which is no time of flight and is not called so; ADC values have 16 bits.
 
 use fullcount_core::time::{Nanos, PulseGrid};
 use fullcount_core::view::{Axis, Column, Plot, PlotKind};
 
+use crate::detector::TimeBase;
+
 /// Presets for a detector of `pixels` pixels.
-pub(super) fn plots(grid: &PulseGrid, pixels: u32) -> Vec<Plot> {
+pub(super) fn plots(time: &TimeBase, pixels: u32) -> Vec<Plot> {
     // The pulse that holds time 0 is as long as any other, give or take 1 ns.
-    let (start, next) = grid.around(Nanos(0));
+    let (start, next) = time.grid.around(Nanos(0));
     let period = (next.0 - start.0).unsigned_abs();
     let axis = |column, label: &str, unit: &str, scale, first, last, bins| Axis {
         column,
@@ -20,7 +22,12 @@ pub(super) fn plots(grid: &PulseGrid, pixels: u32) -> Vec<Plot> {
         last,
         bins,
     };
-    let tof = axis(Column::OffsetNs, "time after pulse", "µs", 1000.0, 0, period, 1000);
+    let (title, label) = if time.grid == PulseGrid::reference_blocks(time.epoch) {
+        ("Time in reference block", "time after reference (no pulses configured)")
+    } else {
+        ("Time of flight", "time after pulse")
+    };
+    let tof = axis(Column::OffsetNs, label, "µs", 1000.0, 0, period, 1000);
     let adc = |bins| axis(Column::Adc, "amplitude", "ADC counts", 1.0, 0, 65_536, bins);
     // One bin per pixel of a module; above 1,024 pixels several share one.
     let end = u64::from(pixels) + 1;
@@ -35,7 +42,7 @@ pub(super) fn plots(grid: &PulseGrid, pixels: u32) -> Vec<Plot> {
     vec![
         // Small-angle pictures span decades: the rim would be black on a linear scale.
         plot("image", "Detector image", PlotKind::Image, true),
-        plot("tof", "Time of flight", PlotKind::Histogram(tof), false),
+        plot("tof", title, PlotKind::Histogram(tof), false),
         plot("adc", "Amplitudes", PlotKind::Histogram(adc(1024)), true),
         plot("adc_pixel", "Amplitudes by pixel", PlotKind::Histogram2(pixel, adc(256)), true),
     ]

@@ -4,12 +4,11 @@
 //! state for more streams than configured; each is a counter. Source: `docs/formats/sonde.md`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::Products;
-use fullcount_core::sequence::{Seen, Totals};
+use fullcount_core::sequence::{Seen, Totals, Tracker};
 
 use super::clock::{Clock, HeaderTime};
 use super::counters::{Count, LINES};
@@ -17,28 +16,9 @@ use super::entries;
 use super::layout::Layout;
 use super::packet::{self, Body, ENTRY_BYTES, Header, Refusal, SAMPLE_BYTES};
 use super::pixel::{self, NO_PIXEL, TABLE};
-use super::streams::{Published, Sequence, Streams};
+use super::shared::Shared;
+use super::streams::{Published, Streams};
 use crate::detector::Reader;
-
-/// Newest header time that any reader of a detector has seen, for streams that begin on another one.
-#[derive(Debug)]
-pub(super) struct Newest(AtomicI64);
-
-impl Newest {
-    pub fn new() -> Newest {
-        // Below every header time: the first published one replaces it.
-        Newest(AtomicI64::new(i64::MIN))
-    }
-
-    fn publish(&self, ticks: i64) {
-        self.0.fetch_max(ticks, Relaxed);
-    }
-
-    fn get(&self) -> Option<HeaderTime> {
-        let ticks = self.0.load(Relaxed);
-        (ticks != i64::MIN).then_some(HeaderTime { raw: ticks as u32, ticks })
-    }
-}
 
 /// Counts of one batch, written to the sheet at its end.
 #[derive(Debug)]
@@ -47,7 +27,7 @@ struct Tally([u64; LINES]);
 impl Tally {
     #[inline]
     fn add(&mut self, line: Count, n: u64) {
-        // Wraps where a tracker takes back a `late` that proved to be a restart.
+        // Wraps where a tracker takes back a `late` that proved to be a restart, and where fewer are missing.
         self.0[line as usize] = self.0[line as usize].wrapping_add(n);
     }
 
@@ -70,7 +50,7 @@ pub(super) struct SondeReader {
     clock: Clock,
     /// Newest header time of this reader: a new stream is read as the nearest time to it.
     newest: Option<HeaderTime>,
-    shared: Arc<Newest>,
+    shared: Arc<Shared>,
 }
 
 /// What the header of a packet led to.
@@ -80,7 +60,7 @@ struct Sender {
 }
 
 impl SondeReader {
-    pub fn new(streams: Streams, layout: Arc<Layout>, clock: Clock, shared: Arc<Newest>) -> Self {
+    pub fn new(streams: Streams, layout: Arc<Layout>, clock: Clock, shared: Arc<Shared>) -> Self {
         let (sheet, tally) = (Sheet::new(Count::catalogue()), Tally([0; LINES]));
         SondeReader { sheet, tally, streams, layout, clock, newest: None, shared }
     }
@@ -139,7 +119,9 @@ impl SondeReader {
             self.tally.add(Count::Untracked, 1);
             return Sender { stream: None, offset: self.layout.offset(origin, header.system) };
         };
-        self.tally.add(Count::Streams, (self.streams.streams.len() - known) as u64);
+        if self.streams.streams.len() > known {
+            self.new_stream(at, origin, header.system);
+        }
         let stream = &self.streams.streams[at];
         let offset = stream.offset;
         let sequence = &mut self.streams.sequences[stream.sequence];
@@ -154,8 +136,17 @@ impl SondeReader {
                 self.tally.add(Count::OutOfOrder, 1);
             }
         }
-        track(sequence, header.count, &mut self.tally);
+        track(&mut sequence.tracker, header.count, &mut self.tally);
         Sender { stream: Some(at), offset }
+    }
+
+    #[cold]
+    fn new_stream(&mut self, at: usize, origin: Origin, system: u8) {
+        self.tally.add(Count::Streams, 1);
+        let offset = self.streams.streams[at].offset;
+        if offset.is_some_and(|offset| self.shared.overlaps(offset, origin, system)) {
+            self.tally.add(Count::SharedModule, 1);
+        }
     }
 
     #[inline]
@@ -164,7 +155,7 @@ impl SondeReader {
         let own = stream.as_ref().and_then(|s| s.time);
         let time = match own {
             Some(last) => HeaderTime::after(Some(last), raw),
-            None => HeaderTime::after(self.newest.or_else(|| self.shared.get()), raw),
+            None => HeaderTime::after(self.newest.or_else(|| self.shared.newest()), raw),
         };
         if let Some(stream) = stream {
             stream.time = Some(time);
@@ -277,18 +268,21 @@ impl SondeReader {
 
 /// Follows one packet count; what changed goes to the tally.
 #[inline]
-fn track(sequence: &mut Sequence, count: u16, tally: &mut Tally) {
-    let before = sequence.tracker.totals();
-    let seen = sequence.tracker.observe(u64::from(count));
-    let after = sequence.tracker.totals();
-    if seen != Seen::New || after.lost != before.lost {
-        settle(before, after, tally);
+fn track(tracker: &mut Tracker, count: u16, tally: &mut Tally) {
+    let (before, pending) = (tracker.totals(), tracker.pending());
+    let seen = tracker.observe(u64::from(count));
+    // In order, or in order with the same gaps open as before: nothing to book.
+    if seen != Seen::New || tracker.pending() != pending || tracker.totals().lost != before.lost {
+        settle(tracker, before, pending, tally);
     }
 }
 
+/// Books what changed since a tracker had the totals `before` and `pending` numbers missing.
 #[cold]
-fn settle(before: Totals, after: Totals, tally: &mut Tally) {
+fn settle(tracker: &Tracker, before: Totals, pending: u64, tally: &mut Tally) {
+    let after = tracker.totals();
     tally.add(Count::Lost, after.lost.wrapping_sub(before.lost));
+    tally.add(Count::Missing, tracker.pending().wrapping_sub(pending));
     tally.add(Count::Duplicate, after.duplicate.wrapping_sub(before.duplicate));
     tally.add(Count::Reordered, after.reordered.wrapping_sub(before.reordered));
     tally.add(Count::Late, after.late.wrapping_sub(before.late));
@@ -313,9 +307,10 @@ impl Reader for SondeReader {
 
     fn finish(&mut self, _: &mut Products) {
         for sequence in &mut self.streams.sequences {
-            let before = sequence.tracker.totals();
-            let after = sequence.tracker.finish(None);
-            settle(before, after, &mut self.tally);
+            let tracker = &mut sequence.tracker;
+            let (before, pending) = (tracker.totals(), tracker.pending());
+            tracker.finish(None);
+            settle(tracker, before, pending, &mut self.tally);
         }
         self.tally.flush(&self.sheet);
     }

@@ -1,7 +1,7 @@
 //! A panel of SoNDe modules: which module stands where, and how its packets name it.
 //!
-//! One module = 8 × 8 pixels, 6.08 mm apart (the pitch of the multi-anode photomultiplier), modules
-//! 52 mm apart. Module i sends as system number `i mod 32` from source port
+//! One module = 8 × 8 pixels, 6 mm apart, in a housing of 52 mm; groups of 2 × 2 modules have 2 mm more
+//! between them. These are the numbers of `docs/examples/sonde-400-modules.toml`. Module i sends as system number `i mod 32` from source port
 //! `first_port + 10 · (i div 32)` (the device's own data ports are 50011, 50021, …), and owns pixels
 //! `64 i + 1 ..= 64 i + 64`. So up to 32 modules need one port; 400 need 13.
 //! [`Panel::geometry_toml`] writes the same as the text of a `[detector] geometry` file.
@@ -17,9 +17,11 @@ pub const SYSTEMS: usize = 32;
 /// Pixels of one module.
 pub const MODULE_PIXELS: usize = 64;
 /// Distance between pixel centres, metres.
-pub const PIXEL_M: f64 = 0.006_08;
-/// Distance between module centres, metres.
+pub const PIXEL_M: f64 = 0.006;
+/// Distance between module centres of one group, metres.
 pub const MODULE_M: f64 = 0.052;
+/// Added between groups of a panel that is counted by groups, metres.
+pub const GROUP_GAP_M: f64 = 0.002;
 /// The device's own first data port.
 pub const FIRST_PORT: u16 = 50_011;
 
@@ -143,9 +145,17 @@ impl Panel {
     /// Centre of a module, metres from the panel's centre: x along the picture's columns, y up.
     pub fn centre_m(&self, module: usize) -> (f64, f64) {
         let (column, row) = self.place(module);
-        let middle = |n: usize| (n as f64 - 1.0) / 2.0;
-        let x = (column as f64 - middle(self.columns)) * MODULE_M;
-        (x, (middle(self.rows) - row as f64) * MODULE_M)
+        let x = self.behind_first_m(column) - self.behind_first_m(self.columns - 1) / 2.0;
+        (x, self.behind_first_m(self.rows - 1) / 2.0 - self.behind_first_m(row))
+    }
+
+    /// Distance of the `n`-th column or row of modules from the first, metres.
+    fn behind_first_m(&self, n: usize) -> f64 {
+        let gaps = match self.order {
+            Order::Rows => 0,
+            Order::Groups => n / 2,
+        };
+        n as f64 * MODULE_M + gaps as f64 * GROUP_GAP_M
     }
 
     /// Centre of pixel `index + 1`, metres from the panel's centre: x along the columns, y up.
@@ -158,7 +168,7 @@ impl Panel {
 
     /// Larger half of the panel, metres.
     pub fn half_m(&self) -> f64 {
-        self.columns.max(self.rows) as f64 * MODULE_M / 2.0
+        (self.behind_first_m(self.columns.max(self.rows) - 1) + MODULE_M) / 2.0
     }
 
     /// Distance from the sample, metres: 9.6 half panels, so that every panel covers the same
@@ -227,6 +237,12 @@ impl Panel {
                 self.system(module),
                 module * MODULE_PIXELS,
             ));
+            if self.order == Order::Groups {
+                // A list of modules knows no groups, so each says where it is; x counts to the left there.
+                let (x, y) = self.centre_m(module);
+                let (x, y) = (-1000.0 * x, 1000.0 * y);
+                text.push_str(&format!("centre_mm = [{x:.2}, {y:.2}]\n"));
+            }
         }
         text
     }
@@ -296,12 +312,37 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_6_08_mm_apart_and_modules_52() {
+    fn neighbours_are_6_mm_apart_and_modules_52() {
         let p = Panel::demo();
         let (x0, y0) = p.pixel_m(0);
         let (x1, y1) = p.pixel_m(9);
-        assert!((x1 - x0 - 0.00608).abs() < 1e-12 && (y0 - y1 - 0.00608).abs() < 1e-12);
+        assert!((x1 - x0 - 0.006).abs() < 1e-12 && (y0 - y1 - 0.006).abs() < 1e-12);
         assert!((p.pixel_m(64).0 - x0 - 0.052).abs() < 1e-12);
+        assert!((p.half_m() - 0.208).abs() < 1e-12, "8 modules without a gap between groups");
+    }
+
+    #[test]
+    fn the_planned_instrument_is_the_one_of_the_example_file() {
+        let example = include_str!("../../../../docs/examples/sonde-400-modules.toml");
+        let number = |key: &str| -> f64 {
+            let value = example.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(" = "));
+            value.unwrap().split_whitespace().next().unwrap().parse().unwrap()
+        };
+        let p = Panel::full();
+        let near = |metres: f64, key: &str, factor: f64| {
+            assert!((metres * factor - number(key)).abs() < 1e-9, "{key}: {metres} m");
+        };
+        near(PIXEL_M, "pixel_mm", 1000.0);
+        near(MODULE_M - 8.0 * PIXEL_M, "module_gap_mm", 1000.0);
+        near(GROUP_GAP_M, "group_gap_mm", 1000.0);
+        near(p.distance_m(), "distance_m", 1.0);
+        assert_eq!((number("columns"), number("rows")), (10.0, 10.0));
+        assert!(example.contains("modules = [2, 2]\n"));
+        // Modules 1 and 4 are the second and third of the top row: 52 mm, then 54 mm apart.
+        let x = [0, 1, 4].map(|m| p.centre_m(m).0);
+        assert!((x[1] - x[0] - 0.052).abs() < 1e-12 && (x[2] - x[1] - 0.054).abs() < 1e-12);
+        // 19 steps of 52 mm and 9 gaps of 2 mm, around the panel's centre.
+        assert!((x[0] + 0.503).abs() < 1e-12 && (p.centre_m(399).1 + 0.503).abs() < 1e-12);
     }
 
     #[test]
@@ -311,11 +352,12 @@ mod tests {
         assert!(!one.contains("source") && one.matches("[[modules]]").count() == 32, "{one}");
         let last = "[[modules]]\nsystem = 31\npixel_offset = 1984\ncell = [7, 3]\n";
         assert!(one.ends_with(last), "{one}");
-        assert!(one.contains("pixel_mm = 6.08\nmodule_gap_mm = 3.36\n"), "{one}");
+        assert!(one.contains("pixel_mm = 6.00\nmodule_gap_mm = 4.00\n"), "{one}");
         let many = Panel::full().geometry_toml(here);
-        let last =
-            "source = \"127.0.0.1:50131\"\nsystem = 15\npixel_offset = 25536\ncell = [19, 19]\n";
-        assert!(many.ends_with(last));
+        let last = "source = \"127.0.0.1:50131\"\nsystem = 15\npixel_offset = 25536\n\
+                    cell = [19, 19]\ncentre_mm = [-503.00, -503.00]\n";
+        assert!(many.ends_with(last), "{many}");
+        assert!(!one.contains("centre_mm"), "a grid without groups needs none");
     }
 
     #[test]

@@ -1,0 +1,48 @@
+//! What the readers of one detector share: the newest header time, and who draws on which module.
+//!
+//! Refuses nothing. The time is published once per batch; the lock is taken once per new stream, never
+//! per packet. Source: `docs/sonde.md`, "Time" and "Geometry".
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use fullcount_core::batch::Origin;
+
+use super::clock::HeaderTime;
+
+/// Address and system number.
+type Senders = HashSet<([u8; 16], u8)>;
+
+/// Shared by all readers of a detector.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Newest header time that any reader has seen, for streams that begin on another one.
+    newest: AtomicI64,
+    /// Address and system number of all that send for a module, by the module's pixel offset.
+    senders: Mutex<HashMap<u32, Senders>>,
+}
+
+impl Shared {
+    pub fn new() -> Shared {
+        // Below every header time: the first published one replaces it.
+        Shared { newest: AtomicI64::new(i64::MIN), senders: Mutex::default() }
+    }
+
+    pub fn publish(&self, ticks: i64) {
+        self.newest.fetch_max(ticks, Relaxed);
+    }
+
+    pub fn newest(&self) -> Option<HeaderTime> {
+        let ticks = self.newest.load(Relaxed);
+        (ticks != i64::MIN).then_some(HeaderTime { raw: ticks as u32, ticks })
+    }
+
+    /// True if this new sender's pixels are those of another sender as well. A module that goes on from
+    /// another port after a restart is the same sender: address and system number decide.
+    pub fn overlaps(&self, pixel_offset: u32, origin: Origin, system: u8) -> bool {
+        let mut senders = self.senders.lock().expect("no holder panics");
+        let of_module = senders.entry(pixel_offset).or_default();
+        of_module.insert((origin.ip, system)) && of_module.len() > 1
+    }
+}
