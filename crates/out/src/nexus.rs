@@ -12,6 +12,10 @@
 //! together; what lies behind it was still on its way, and [`recover()`] cuts it off, since events
 //! without their pulse row would be read as events of the pulse before.
 //!
+//! [`NexusSink::prepare`] does everything that can fail beside the path; [`PreparedFile::publish`] moves the
+//! file there in one step. A file that nothing was ever put into is removed when its sink is dropped
+//! without [`finish`](crate::sink::Sink::finish): a failed start leaves no dead file behind.
+//!
 //! Refuses: detectors without pixels, names that do not fit into an HDF5 path, existing files (unless
 //! told to replace them), files that another process is writing.
 
@@ -19,6 +23,7 @@ mod check;
 mod error;
 mod layout;
 mod options;
+mod place;
 mod recover;
 mod sink;
 mod superblock;
@@ -34,5 +39,6 @@ mod sink_tests;
 pub use check::{Violation, check};
 pub use error::NexusError;
 pub use options::{Compression, EventIdType, Existing, NexusOptions, StartAttribute};
+pub use place::PathFault;
 pub use recover::{Recovered, recover};
-pub use sink::{NexusCounter, NexusSink};
+pub use sink::{NexusCounter, NexusSink, PreparedFile};

@@ -21,6 +21,6 @@ mod state;
 pub mod status;
 
 pub use accumulate::{Accumulator, PlotError};
-pub use sink::{LiveOptions, LiveSink, live};
+pub use sink::{LiveCounter, LiveOptions, LiveSink, live};
 pub use snapshot::LiveView;
 pub use status::{Facts, SinkFacts, StatusSource};

@@ -104,24 +104,76 @@ impl App {
 
 type Shared = State<Arc<App>>;
 
+/// An address that is bound and listens, though nothing is served yet: browsers that come early wait.
+/// Dropping it frees the address.
+#[derive(Debug)]
+pub struct Reserved {
+    listener: std::net::TcpListener,
+    addr: SocketAddr,
+}
+
+impl Reserved {
+    /// The address, with the real port.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Address for people, see [`Server::url`].
+    pub fn url(&self) -> String {
+        url(self.addr)
+    }
+}
+
+/// A server on all addresses is reached by the loopback one.
+fn url(mut addr: SocketAddr) -> String {
+    if addr.ip().is_unspecified() {
+        addr.set_ip(match addr.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    format!("http://{addr}/")
+}
+
 impl Server {
-    /// Serves on `addr` (port 0: a free one, see [`Server::addr`]). Without a `view` the page shows
-    /// counters only.
+    /// Takes `addr` (port 0: a free one, see [`Reserved::addr`]) and listens. A run does this before it
+    /// replaces any file: a port in use is the likeliest reason for a start to fail.
     ///
     /// # Errors
     /// The address is in use or not this machine's.
-    pub fn start(
-        addr: SocketAddr,
-        view: Option<LiveView>,
-        status: Arc<dyn StatusSource>,
-    ) -> Result<Server, ServerError> {
+    pub fn reserve(addr: SocketAddr) -> Result<Reserved, ServerError> {
         let refused = |source: io::Error| match source.kind() {
             io::ErrorKind::AddrInUse => ServerError::InUse { addr },
             _ => ServerError::Bind { addr, source },
         };
         let listener = std::net::TcpListener::bind(addr).map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
-        let bound = listener.local_addr().map_err(refused)?;
+        let addr = listener.local_addr().map_err(refused)?;
+        Ok(Reserved { listener, addr })
+    }
+
+    /// [`Server::reserve`] and [`Server::start_on`].
+    ///
+    /// # Errors
+    /// Those of the two.
+    pub fn start(
+        addr: SocketAddr,
+        view: Option<LiveView>,
+        status: Arc<dyn StatusSource>,
+    ) -> Result<Server, ServerError> {
+        Server::start_on(Server::reserve(addr)?, view, status)
+    }
+
+    /// Serves on a reserved address. Without a `view` the page shows counters only.
+    ///
+    /// # Errors
+    /// The system refuses a thread or an event loop.
+    pub fn start_on(
+        reserved: Reserved,
+        view: Option<LiveView>,
+        status: Arc<dyn StatusSource>,
+    ) -> Result<Server, ServerError> {
+        let Reserved { listener, addr } = reserved;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -155,7 +207,7 @@ impl Server {
         };
         let thread = std::thread::Builder::new().name("web".to_owned()).spawn(serve);
         let thread = Some(thread.map_err(ServerError::Start)?);
-        Ok(Server { addr: bound, stop: Some(stop), thread })
+        Ok(Server { addr, stop: Some(stop), thread })
     }
 
     /// The address that is served, with the real port.
@@ -165,14 +217,7 @@ impl Server {
 
     /// Address for people; a server on all addresses is reached by the loopback one.
     pub fn url(&self) -> String {
-        let mut addr = self.addr;
-        if addr.ip().is_unspecified() {
-            addr.set_ip(match addr.ip() {
-                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-            });
-        }
-        format!("http://{addr}/")
+        url(self.addr)
     }
 
     /// Ends the page.

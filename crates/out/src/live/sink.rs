@@ -24,7 +24,7 @@ const CELLS_PER_PICTURE: usize = 1 << 18;
 
 fullcount_core::counters! {
     /// What the live page's filler counts.
-    enum Line {
+    pub enum LiveCounter {
         In "sink.live.events" Events Sum "sink.live" In "events handed to the live page" "";
         Counted "sink.live.counted" Events Sum "sink.live" Accepted
             "events offered to the live page's plots" "";
@@ -62,7 +62,7 @@ pub fn live(
     let mut sink = LiveSink {
         accumulator,
         view: view.clone(),
-        sheet: Sheet::new(Line::catalogue()),
+        sheet: Sheet::new(LiveCounter::catalogue()),
         next_picture: Duration::ZERO,
         now: Duration::ZERO,
         version: 0,
@@ -152,7 +152,7 @@ impl LiveSink {
 
     fn count_outside(&self) {
         let most = self.accumulator.plots().map(|(_, f)| f.tally().outside).max().unwrap_or(0);
-        self.sheet.set(Line::Outside as usize, most);
+        self.sheet.set(LiveCounter::Outside as usize, most);
     }
 }
 
@@ -171,9 +171,9 @@ impl Sink for LiveSink {
 
     fn push(&mut self, products: &Arc<Products>) -> Result<(), SinkError> {
         let events = products.events.len() as u64;
-        self.sheet.add(Line::In as usize, events);
+        self.sheet.add(LiveCounter::In as usize, events);
         self.accumulator.fill(products);
-        self.sheet.add(Line::Counted as usize, events);
+        self.sheet.add(LiveCounter::Counted as usize, events);
         self.fresh |= !products.is_empty();
         Ok(())
     }
@@ -199,7 +199,7 @@ impl Sink for LiveSink {
         self.obey();
         self.count_outside();
         self.publish(true);
-        let events = self.sheet.get(Line::Counted as usize);
+        let events = self.sheet.get(LiveCounter::Counted as usize);
         Ok(Report { place: "live page".to_owned(), events, bytes: 0 })
     }
 

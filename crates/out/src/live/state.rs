@@ -84,7 +84,7 @@ pub(super) fn state(
                 "outputs": facts.outputs, "started_ms": facts.started, "running": facts.running,
                 "last_data_s_ago": meter.moved().map(|m| now.saturating_sub(m).as_secs_f64())},
         "totals": {"packets": totals.packets, "bytes": totals.bytes, "events": totals.events,
-                   "lost": totals.lost},
+                   "lost": totals.lost, "missing": entries.get("packets.missing").unwrap_or(0)},
         "rates": rates,
         "lost": lost,
         "anything_lost": entries.anything_lost(),

@@ -5,6 +5,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::place::PathFault;
+
 /// A NeXus file that cannot be written, recovered or checked.
 #[derive(Debug, thiserror::Error)]
 pub enum NexusError {
@@ -32,16 +34,25 @@ pub enum NexusError {
         /// What would be accepted.
         allowed: &'static str,
     },
-    /// Something is at that path already.
+    /// No file can be made at that path.
+    #[error("output.nexus.path: {}: {fault}", path.display())]
+    Path {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        fault: PathFault,
+    },
+    /// A complete file is at that path already.
     #[error(
-        "{}: the file exists ({what}); choose another path, move it away, or allow replacing it",
+        "output.nexus.path: {}: the file exists ({bytes} bytes); replace it with --overwrite \
+         (output.nexus.overwrite = true), or choose another path",
         path.display()
     )]
     Exists {
         /// The file.
         path: PathBuf,
-        /// What it is.
-        what: String,
+        /// Its length.
+        bytes: u64,
     },
     /// A living process has the file open.
     #[error("{}: another process has the file open; wait for it to end or choose another path", path.display())]

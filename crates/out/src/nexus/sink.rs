@@ -5,20 +5,21 @@
 //! batches whose columns contradict each other. Source: `docs/formats/nexus.md` sections 4, 6, 8.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::{EventBatch, Products};
 
-use super::error::{NexusError, io_error};
+use super::error::{NexusError, hdf5_error, io_error};
 use super::layout;
 use super::options::{Existing, NexusOptions};
+use super::place::Place;
 use super::recover::{Recovered, recover};
 use super::superblock::Superblock;
 use super::when::nanos;
-use super::writer::{Writer, building_path};
+use super::writer::Writer;
 use crate::sink::{Report, Sink, SinkError};
 
 fullcount_core::counters! {
@@ -97,27 +98,36 @@ pub struct NexusSink {
 }
 
 impl NexusSink {
-    /// Makes the file, ready for events and for readers with `swmr=True`.
+    /// Makes the file, ready for events and for readers with `swmr=True`: [`NexusSink::prepare`], then
+    /// [`PreparedFile::publish`].
+    ///
+    /// A file that exists at the path is as it was after any failure.
     ///
     /// # Errors
-    /// Refused options ([`NexusOptions::validate`], before anything is opened), an existing file that may not
-    /// be replaced, or a system or HDF5 error with the path.
+    /// Those of the two.
     pub fn create(options: &NexusOptions) -> Result<NexusSink, NexusError> {
+        NexusSink::prepare(options)?.publish()
+    }
+
+    /// Makes the file beside its path and does everything that can fail, without touching what is at the
+    /// path. Publish it when the rest of the run has started too.
+    ///
+    /// # Errors
+    /// Refused options ([`NexusOptions::validate`]), a path that cannot hold a file, an existing file
+    /// that may not be replaced, or a system or HDF5 error with the path.
+    pub fn prepare(options: &NexusOptions) -> Result<PreparedFile, NexusError> {
         options.validate()?;
-        let recovered = make_room(options)?;
+        // First the place, then the look: a second run with the same path stops at the place's lock.
+        let place = Place::reserve(&options.path)?;
+        let existing = look(options)?;
         let start_ns = options.start_time_ns.unwrap_or_else(|| nanos(SystemTime::now()));
-        let (path, building) = (&options.path, building_path(&options.path));
-        layout::build(&building, options, start_ns).map_err(|e| {
-            // Best effort: the error below says what matters.
-            let _ = fs::remove_file(&building);
-            super::error::hdf5_error(path, "create the file")(e)
-        })?;
-        fs::rename(&building, path).map_err(io_error(path, "create the file"))?;
-        let writer = Writer::open(options)?;
-        Ok(NexusSink {
+        layout::build(place.path(), options, start_ns)
+            .map_err(hdf5_error(&options.path, "create the file"))?;
+        let writer = Writer::open(options, place)?;
+        let sink = NexusSink {
             state: State::Open(Box::new(writer)),
             sheet: Sheet::new(NexusCounter::catalogue()),
-            recovered,
+            recovered: None,
             path: options.path.clone(),
             panel: options.panel.clone(),
             pixels: options.pixels.pixels(),
@@ -128,7 +138,14 @@ impl NexusSink {
             start_time_ns: options.start_time_ns,
             read_only: options.read_only,
             kept: Vec::new(),
-        })
+        };
+        Ok(PreparedFile { sink, existing })
+    }
+
+    /// Gives up a run that never began: closes the file, and removes it if nothing was put into it.
+    /// Dropping the sink does the same.
+    pub fn abandon(self) {
+        drop(self);
     }
 
     /// The unfinished file of an earlier run that stood at the path: what was in it and where it is now.
@@ -201,6 +218,7 @@ impl NexusSink {
         else {
             unreachable!("finish looked");
         };
+        writer.keep();
         // Mantid takes an empty event_time_zero for an error and a single 0 in event_index for an
         // empty bank: a closing pulse without events, at the time of the last one, cures both.
         while writer.rows() < 2 {
@@ -243,6 +261,9 @@ impl Sink for NexusSink {
         let pixels = self.pixels;
         self.with_writer(|writer, sheet, kept| {
             let batch = &products.events;
+            if !batch.pixel.is_empty() || !batch.pulse_ns.is_empty() {
+                writer.keep();
+            }
             sheet.add(NexusCounter::In as usize, batch.len() as u64);
             if well_formed(batch) {
                 take(batch, pixels, writer, sheet, kept)?;
@@ -287,9 +308,10 @@ impl Sink for NexusSink {
 }
 
 impl Drop for NexusSink {
-    /// A sink that is dropped without `finish` (a panic elsewhere) still closes its file.
+    /// A sink that is dropped without `finish` (a panic elsewhere) still closes its file. If nothing
+    /// was ever put into it, the start failed: then the file goes, lest it stand in the next one's way.
     fn drop(&mut self) {
-        if matches!(self.state, State::Open(_)) {
+        if matches!(&self.state, State::Open(writer) if writer.is_kept()) {
             // Nobody is left to tell; what was flushed stays recoverable.
             let _ = self.finish();
         }
@@ -358,43 +380,81 @@ fn take(
     Ok(())
 }
 
-/// Sees to it that nothing is at the path; recovers and renames an unfinished file.
-fn make_room(options: &NexusOptions) -> Result<Option<Recovered>, NexusError> {
+/// What stands at the path of a new file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Nothing, or what may be replaced.
+    Free,
+    /// What a killed run left.
+    Unfinished,
+}
+
+/// Looks at what is at the path and changes nothing.
+fn look(options: &NexusOptions) -> Result<Found, NexusError> {
     let path = &options.path;
+    let doing = "look at the existing file";
     let file = match fs::File::open(path) {
         Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(io_error(path, "look at the existing file")(e)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Free),
+        Err(e) => return Err(io_error(path, doing)(e)),
     };
-    let meta = file.metadata().map_err(io_error(path, "look at the existing file"))?;
-    if !meta.is_file() {
-        return Err(NexusError::Exists { path: path.clone(), what: "not a regular file".into() });
-    }
+    let bytes = file.metadata().map_err(io_error(path, doing))?.len();
     if let Err(fs::TryLockError::WouldBlock) = file.try_lock() {
         return Err(NexusError::InUse { path: path.clone() });
     }
-    if meta.len() == 0 || options.existing == Existing::Replace {
-        fs::remove_file(path).map_err(io_error(path, "remove the existing file"))?;
-        return Ok(None);
+    if bytes == 0 || options.existing == Existing::Replace {
+        return Ok(Found::Free);
     }
-    let unfinished = Superblock::read(&file)
-        .map_err(io_error(path, "look at the existing file"))?
-        .is_ok_and(|s| s.unfinished(meta.len()));
-    if !unfinished {
-        let what = format!("{} bytes", meta.len());
-        return Err(NexusError::Exists { path: path.clone(), what });
+    let superblock = Superblock::read(&file).map_err(io_error(path, doing))?;
+    if superblock.is_ok_and(|s| s.unfinished(bytes)) {
+        Ok(Found::Unfinished)
+    } else {
+        Err(NexusError::Exists { path: path.clone(), bytes })
     }
-    drop(file);
-    let mut found = recover(path)?;
-    let to = free_name(options);
-    fs::rename(path, &to).map_err(io_error(path, "rename the recovered file"))?;
-    found.path = to;
-    Ok(Some(found))
+}
+
+/// A file that is ready, but not yet at its path. Dropping it removes it; what is at the path stays.
+#[derive(Debug)]
+pub struct PreparedFile {
+    sink: NexusSink,
+    existing: Found,
+}
+
+impl PreparedFile {
+    /// Puts the file at its path, in one step, in place of what is there. What a killed run left there
+    /// is recovered and renamed first.
+    ///
+    /// # Errors
+    /// That file cannot be recovered, or the system refuses to rename; no event of an existing file is
+    /// lost then.
+    pub fn publish(self) -> Result<NexusSink, NexusError> {
+        let PreparedFile { mut sink, existing } = self;
+        let path = sink.path.clone();
+        let recovered = match existing {
+            Found::Free => None,
+            Found::Unfinished => {
+                let mut found = recover(&path)?;
+                let to = free_name(&path);
+                fs::rename(&path, &to).map_err(io_error(&path, "rename the recovered file"))?;
+                found.path = to;
+                Some(found)
+            }
+        };
+        let State::Open(writer) = &mut sink.state else { unreachable!("just made") };
+        if let Err(e) = writer.publish() {
+            if let Some(found) = &recovered {
+                // Back to where its owner looks for it; the error below says what matters.
+                let _ = fs::rename(&found.path, &path);
+            }
+            return Err(io_error(&path, "move the file to its path")(e));
+        }
+        sink.recovered = recovered;
+        Ok(sink)
+    }
 }
 
 /// `run.nxs` → `run.recovered-1.nxs`, or the next number that is free.
-fn free_name(options: &NexusOptions) -> PathBuf {
-    let path = &options.path;
+fn free_name(path: &Path) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let extension = path.extension().map(|e| format!(".{}", e.to_string_lossy()));
     let extension = extension.unwrap_or_default();

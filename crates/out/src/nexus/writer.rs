@@ -4,14 +4,15 @@
 //! lengths stay in memory until they are flushed. Pulse rows wait in memory until the events that they point
 //! to are flushed (`docs/formats/nexus.md` section 4). Refuses nothing: its events were checked before.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use hdf5_metno::{Dataset, File, Group, H5Type, Result};
 
-use super::error::{NexusError, hdf5_error, io_error};
+use super::error::{NexusError, hdf5_error};
 use super::layout::{OWN_GROUP, date, events_path};
 use super::options::{Compression, NexusOptions};
+use super::place::Place;
 use super::sys::{self, Access};
 
 /// Pulse rows that may wait for a flush: 1 Mi × 16 B.
@@ -51,7 +52,7 @@ impl Column {
 #[derive(Debug)]
 pub(super) struct Writer {
     path: PathBuf,
-    // Declared in closing order: datasets before the file, the file before the lock.
+    // Declared in closing order: datasets before the file, the file before its place.
     id: Column,
     offset: Column,
     index: Column,
@@ -63,9 +64,7 @@ pub(super) struct Writer {
     own: Group,
     entry: Group,
     file: File,
-    /// Shared advisory lock on the file: recovering a file under a living writer would damage it.
-    /// Readers are not hindered.
-    _lock: fs::File,
+    place: Place,
 
     chunk: usize,
     cue_interval: u64,
@@ -81,29 +80,23 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Opens the finished structure at the options' path for SWMR writing.
-    pub(super) fn open(options: &NexusOptions) -> std::result::Result<Writer, NexusError> {
+    /// Opens the finished structure at `place` for SWMR writing.
+    pub(super) fn open(
+        options: &NexusOptions,
+        place: Place,
+    ) -> std::result::Result<Writer, NexusError> {
         let path = &options.path;
-        let lock = fs::File::open(path).map_err(io_error(path, "open the file to lock it"))?;
-        match lock.try_lock_shared() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => {
-                return Err(NexusError::InUse { path: path.clone() });
-            }
-            // A file system without locks: nothing keeps two writers apart, as with HDF5 itself.
-            Err(fs::TryLockError::Error(e)) if e.kind() == std::io::ErrorKind::Unsupported => {}
-            Err(fs::TryLockError::Error(e)) => return Err(io_error(path, "lock the file")(e)),
-        }
         let open = || -> Result<File> {
-            let file = sys::open(path, Access::Write { cache: chunk_cache_bytes(options) })?;
+            let access = Access::Write { cache: chunk_cache_bytes(options) };
+            let file = sys::open(place.path(), access)?;
             sys::start_swmr_write(&file)?;
             Ok(file)
         };
         let file = open().map_err(hdf5_error(path, "start SWMR writing"))?;
-        Writer::with_file(file, lock, options).map_err(hdf5_error(path, "open the datasets"))
+        Writer::with_file(file, place, options).map_err(hdf5_error(path, "open the datasets"))
     }
 
-    fn with_file(file: File, lock: fs::File, options: &NexusOptions) -> Result<Writer> {
+    fn with_file(file: File, place: Place, options: &NexusOptions) -> Result<Writer> {
         let group = file.group(&events_path(&options.panel))?;
         let own = file.group(OWN_GROUP)?;
         Ok(Writer {
@@ -119,7 +112,7 @@ impl Writer {
             own,
             entry: file.group("/entry")?,
             file,
-            _lock: lock,
+            place,
             chunk: options.chunk_events,
             cue_interval: options.cue_interval,
             ids: Vec::with_capacity(options.chunk_events),
@@ -132,6 +125,24 @@ impl Writer {
             committed_events: 0,
             committed_rows: 0,
         })
+    }
+
+    /// Moves the file to its path in one step; what is there is replaced.
+    ///
+    /// # Errors
+    /// The system's words; then nothing has changed.
+    pub(super) fn publish(&mut self) -> io::Result<()> {
+        self.place.move_to(&self.path)
+    }
+
+    /// The file is worth keeping from here on: dropping the writer no longer removes it.
+    pub(super) fn keep(&mut self) {
+        self.place.keep();
+    }
+
+    /// True once [`Writer::keep`] was called.
+    pub(super) fn is_kept(&self) -> bool {
+        self.place.is_kept()
     }
 
     /// Events taken so far.
@@ -273,7 +284,7 @@ impl Writer {
         drop([id, offset, index, zero, cue_index, cue_time]);
         drop((self.total, self.committed, self.own, self.entry));
         self.file.close()
-        // The lock ends after the file.
+        // Its place, and with it the lock, ends after the file.
     }
 }
 
@@ -285,11 +296,4 @@ fn chunk_cache_bytes(options: &NexusOptions) -> usize {
         Compression::None => pulses,
         Compression::Gzip(_) => pulses.max(3 * options.chunk_events * size_of::<i32>()),
     }
-}
-
-/// Path of the file while its structure is made: a kill then leaves nothing at `path`.
-pub(super) fn building_path(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".building");
-    path.with_file_name(name)
 }

@@ -1,0 +1,269 @@
+//! The file's place on the disk: looked at before anything is written, taken only when all else worked.
+//!
+//! A file is made beside its path, as `<name>.building`, and moved there in one step (rename), so an
+//! existing file is whole until the new one stands in its place, whatever fails before. The lock
+//! taken here lasts until the file is closed: two runs with the same path meet here, and the second is
+//! refused. Refuses paths without a file name, in folders that are missing or not writable, and paths
+//! of anything but a regular file. Source: `docs/architecture.md`, "Errors".
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::error::{NexusError, io_error};
+
+/// Why no file can be made at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathFault {
+    /// The folder is not there.
+    NoFolder(PathBuf),
+    /// What should be the folder is something else.
+    NotFolder(PathBuf),
+    /// No file may be made in the folder.
+    NotWritable {
+        /// The folder.
+        folder: PathBuf,
+        /// The system's words.
+        words: String,
+    },
+    /// The path itself is a folder, or ends like one.
+    IsFolder,
+    /// Something that is neither file nor folder: a device, a pipe, a socket.
+    NotFile,
+}
+
+impl fmt::Display for PathFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PathFault::NoFolder(folder) => {
+                let folder = folder.display();
+                write!(f, "the folder {folder} does not exist; make it, or choose another path")
+            }
+            PathFault::NotFolder(folder) => {
+                write!(f, "{} is not a folder; choose another path", folder.display())
+            }
+            PathFault::NotWritable { folder, words } => write!(
+                f,
+                "no file can be made in the folder {} ({words}); choose another folder, or change \
+                 its permissions",
+                folder.display()
+            ),
+            PathFault::IsFolder => {
+                f.write_str("this is a folder; add a file name, for example run.nxs")
+            }
+            PathFault::NotFile => {
+                f.write_str("this is a device, pipe or socket; choose the path of a file")
+            }
+        }
+    }
+}
+
+fn fault(path: &Path, fault: PathFault) -> NexusError {
+    NexusError::Path { path: path.to_owned(), fault }
+}
+
+/// The folder of `path`; `.` for a bare name.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Refuses what no file can be made at. Changes nothing; follows symbolic links.
+///
+/// # Errors
+/// [`NexusError::Path`], or what the system says about the path.
+pub(super) fn inspect(path: &Path) -> Result<(), NexusError> {
+    let slash = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+    if slash || path.file_name().is_none() {
+        return Err(fault(path, PathFault::IsFolder));
+    }
+    let folder = folder(path);
+    match fs::metadata(folder) {
+        Ok(meta) if meta.is_dir() => {}
+        Ok(_) => return Err(fault(path, PathFault::NotFolder(folder.to_owned()))),
+        Err(e) => return Err(in_folder(path, folder, "look at the folder", e)),
+    }
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => Err(fault(path, PathFault::IsFolder)),
+        Ok(meta) if !meta.is_file() => Err(fault(path, PathFault::NotFile)),
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(in_folder(path, folder, "look at the existing file", e)),
+    }
+}
+
+/// Names the folder as the culprit where it is one.
+fn in_folder(path: &Path, folder: &Path, doing: &'static str, e: io::Error) -> NexusError {
+    let folder = folder.to_owned();
+    match e.kind() {
+        ErrorKind::NotFound => fault(path, PathFault::NoFolder(folder)),
+        ErrorKind::NotADirectory => fault(path, PathFault::NotFolder(folder)),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            fault(path, PathFault::NotWritable { folder, words: e.to_string() })
+        }
+        _ => io_error(path, doing)(e),
+    }
+}
+
+/// A file of ours, locked, at the place where it is now. Dropping it removes it unless it was kept.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    /// Shared advisory lock: recovering a file under a living writer would damage it. Readers are not
+    /// hindered.
+    file: File,
+    keep: bool,
+}
+
+impl Place {
+    /// Makes an empty, locked file beside `path`; what a killed start left there is removed.
+    ///
+    /// # Errors
+    /// [`inspect`]'s, or another process is making a file for the same path.
+    pub(super) fn reserve(path: &Path) -> Result<Place, NexusError> {
+        inspect(path)?;
+        let building = building_path(path);
+        match File::open(&building) {
+            Ok(left) => {
+                if let Err(TryLockError::WouldBlock) = left.try_lock() {
+                    return Err(NexusError::InUse { path: path.to_owned() });
+                }
+                fs::remove_file(&building).map_err(io_error(&building, "remove what is left"))?;
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(in_folder(&building, folder(path), "open what is left", e)),
+        }
+        let made = File::options().read(true).write(true).create_new(true).open(&building);
+        let file = made.map_err(|e| in_folder(path, folder(path), "create the file", e))?;
+        let place = Place { path: building, file, keep: false };
+        match place.file.try_lock_shared() {
+            Ok(()) => Ok(place),
+            Err(TryLockError::WouldBlock) => Err(NexusError::InUse { path: path.to_owned() }),
+            // A file system without locks: nothing keeps two writers apart, as with HDF5 itself.
+            Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Unsupported => Ok(place),
+            Err(TryLockError::Error(e)) => Err(io_error(path, "lock the file")(e)),
+        }
+    }
+
+    /// Where the file is now.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Moves it to `path` in one step; what is there is replaced.
+    ///
+    /// # Errors
+    /// The system's words; then nothing has changed.
+    pub(super) fn move_to(&mut self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.path, path)?;
+        self.path = path.to_owned();
+        Ok(())
+    }
+
+    /// From here on the file holds something: dropping no longer removes it.
+    #[inline]
+    pub(super) fn keep(&mut self) {
+        self.keep = true;
+    }
+
+    /// True once [`Place::keep`] was called.
+    pub(super) fn is_kept(&self) -> bool {
+        self.keep
+    }
+
+    /// True if the file at the path is this one, and not another that someone put there.
+    fn is_there(&self) -> io::Result<bool> {
+        let (there, ours) = (fs::symlink_metadata(&self.path)?, self.file.metadata()?);
+        Ok((there.dev(), there.ino()) == (ours.dev(), ours.ino()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.keep && self.is_there().unwrap_or(false) {
+            // Nobody is left to tell; the next start removes it or refuses it as unfinished.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Path of a file while it is made.
+fn building_path(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or(OsStr::new("run.nxs")).to_owned();
+    name.push(".building");
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(path: &Path) -> String {
+        inspect(path).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn each_path_that_cannot_hold_a_file_is_refused_in_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("plain"), b"x").unwrap();
+        let (missing, plain) = (at("missing"), at("plain"));
+        assert_eq!(
+            words(&missing.join("a.nxs")),
+            format!(
+                "output.nexus.path: {0}/a.nxs: the folder {0} does not exist; make it, or choose \
+                 another path",
+                missing.display()
+            )
+        );
+        for below in ["a.nxs", "b/a.nxs"] {
+            let e = words(&plain.join(below));
+            assert!(e.contains("plain") && e.contains("is not a folder"), "{e}");
+        }
+        for folder in [dir.path(), &at("new/"), Path::new(".."), Path::new("/"), Path::new("")] {
+            assert!(words(folder).contains("this is a folder"), "{}", folder.display());
+        }
+        assert!(words(Path::new("/dev/null")).contains("device"));
+        assert!(inspect(&plain).is_ok() && inspect(&at("new.nxs")).is_ok());
+        assert!(inspect(Path::new("a-name-that-is-not-there.nxs")).is_ok(), "a bare name");
+    }
+
+    #[test]
+    fn a_folder_that_refuses_files_is_named_with_the_systems_words() {
+        for kind in [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem] {
+            let e = in_folder(Path::new("/x/a.nxs"), Path::new("/x"), "create", kind.into());
+            let e = e.to_string();
+            assert!(e.starts_with("output.nexus.path: /x/a.nxs: no file can be made in"), "{e}");
+            assert!(e.contains("the folder /x (") && e.contains("permissions"), "{e}");
+        }
+        let e =
+            in_folder(Path::new("a"), Path::new("."), "create it", ErrorKind::StorageFull.into());
+        assert!(e.to_string().starts_with("a: cannot create it: "), "{e}");
+    }
+
+    #[test]
+    fn a_place_is_exclusive_and_vanishes_unless_it_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run.nxs");
+        let building = dir.path().join("run.nxs.building");
+        fs::write(&building, b"left by a kill").unwrap();
+        let first = Place::reserve(&path).unwrap();
+        assert_eq!(fs::read(&building).unwrap(), b"", "what was left is gone");
+        assert!(matches!(Place::reserve(&path), Err(NexusError::InUse { .. })));
+        drop(first);
+        assert!(!building.exists());
+        let mut moved = Place::reserve(&path).unwrap();
+        moved.move_to(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, b"of someone else").unwrap();
+        drop(moved);
+        assert!(path.exists(), "only our own file is removed");
+        let mut kept = Place::reserve(&path).unwrap();
+        kept.move_to(&path).unwrap();
+        kept.keep();
+        drop(kept);
+        assert_eq!(fs::read(&path).unwrap(), b"");
+    }
+}
