@@ -60,6 +60,8 @@ impl Account {
         let is_rejected = |r: Role| matches!(r, Role::Rejected);
         a.rejected = entries
             .iter()
+            // What a fault drops on purpose shows as a gap in the numbering already.
+            .filter(|e| e.info.hop != "fault")
             .filter(|e| e.info.unit == Unit::Packets && is_rejected(e.info.role) && e.value > 0)
             .map(|e| (e.info.name.to_string(), e.value))
             .collect();

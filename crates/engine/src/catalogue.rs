@@ -23,6 +23,8 @@ pub fn lines() -> Vec<(&'static str, Info)> {
     }
     #[cfg(feature = "nexus")]
     all.push(("output: nexus", fullcount_out::nexus::NexusCounter::catalogue()));
+    #[cfg(feature = "web")]
+    all.push(("output: live page", fullcount_out::live::LiveCounter::catalogue()));
     all.push(("output: null", fullcount_out::null::NullCounter::catalogue()));
     all.push(("all outputs", crate::fanout::Transmit::catalogue()));
     all.push(("queues to the outputs", crate::fanout::queue_lines("<output>", true)));

@@ -91,9 +91,14 @@ pub struct LaneView {
     queue: Arc<Sheet>,
     taken: Arc<Sheet>,
     depth: Arc<Depth>,
+    failed: Arc<AtomicBool>,
 }
 
 impl LaneView {
+    /// True once the sink has failed for good.
+    pub fn failed(&self) -> bool {
+        self.failed.load(Relaxed)
+    }
     /// Name of the sink.
     pub fn name(&self) -> &'static str {
         self.name
@@ -140,22 +145,28 @@ fn line(sink: &str, what: &str, role: Role, meaning: &str, todo: &str) -> Info {
 /// Lines of one output's queue: three written by the pipeline, the last by the sink's thread.
 pub fn queue_lines(sink: &str, required: bool) -> Vec<Info> {
     let (dropped, todo) = if required {
-        let todo = "the output is slower than the detector: faster disk or broker, fewer outputs, or \
-                    a longer engine.queue for short peaks";
+        let todo = "the output failed (its message says why), or is slower than the detector: faster \
+                    disk or broker, fewer outputs, or a longer engine.queue for short peaks";
         (Role::Dropped(Place::Queue), todo)
     } else {
         (Role::Rejected, "")
     };
     vec![
         line(sink, "offered", Role::In, "events offered to this output", ""),
-        line(sink, "dropped", dropped, "events not given to it: its queue was full", todo),
+        line(
+            sink,
+            "dropped",
+            dropped,
+            "events not given to it: its queue was full, or it had failed",
+            todo,
+        ),
         line(sink, "queued", Role::Queued, "events waiting in its queue", ""),
         line(sink, "taken", Role::Accepted, "events it took", ""),
     ]
 }
 
 impl Fanout {
-    /// Starts a thread per sink.
+    /// Starts a thread per sink. `on_failure` is called at once, on that thread, when a sink fails.
     ///
     /// # Errors
     /// If the system refuses a thread.
@@ -163,6 +174,7 @@ impl Fanout {
         sinks: Vec<Box<dyn Sink>>,
         capacity: usize,
         ledger: &Ledger,
+        on_failure: fn(&SinkError),
     ) -> std::io::Result<Fanout> {
         let mut want = Want::default();
         let mut lanes = Vec::with_capacity(sinks.len());
@@ -181,7 +193,10 @@ impl Fanout {
             let (flag, count, level) = (failed.clone(), taken.clone(), depth.clone());
             let thread = thread::Builder::new().name(format!("sink-{name}")).spawn(move || {
                 let end = serve(&mut *sink, &mut batches, &count, &level);
-                flag.store(end.is_err(), Relaxed);
+                if let Err(e) = &end {
+                    flag.store(true, Relaxed);
+                    on_failure(e);
+                }
                 end
             })?;
             lanes.push(Lane {
@@ -277,6 +292,7 @@ impl Fanout {
             queue: l.sheet.clone(),
             taken: l.taken.clone(),
             depth: l.depth.clone(),
+            failed: l.failed.clone(),
         };
         self.lanes.iter().map(view).collect()
     }
@@ -321,8 +337,9 @@ fn serve(
         match batches.pop() {
             Ok(products) => {
                 depth.taken.store(depth.taken.load(Relaxed) + 1, Relaxed);
-                sink.push(&products)?;
+                // Taken first: what a failing sink had begun is in its own counters, not in the queue's.
                 taken.add(TAKEN, products.events.len() as u64);
+                sink.push(&products)?;
             }
             Err(_) if batches.is_abandoned() && batches.is_empty() => return sink.finish(),
             Err(_) => thread::sleep(NAP),

@@ -52,7 +52,7 @@ fn fill(fanout: &mut Fanout, pixel: u32) {
 fn every_event_reaches_the_sink_in_order() {
     let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
     let sink = TestSink { required: true, permits: None, fail: false, seen: seen.clone() };
-    let mut fanout = Fanout::start(vec![Box::new(sink)], 4, &ledger).unwrap();
+    let mut fanout = Fanout::start(vec![Box::new(sink)], 4, &ledger, |_| {}).unwrap();
     for pixel in 1..=1000 {
         fill(&mut fanout, pixel);
         fanout.hand_over(true).unwrap();
@@ -68,7 +68,7 @@ fn a_full_required_sink_of_a_lossy_source_loses_events_and_says_so() {
     let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
     let (permit, permits) = mpsc::channel();
     let sink = TestSink { required: true, permits: Some(permits), fail: false, seen: seen.clone() };
-    let mut fanout = Fanout::start(vec![Box::new(sink)], 2, &ledger).unwrap();
+    let mut fanout = Fanout::start(vec![Box::new(sink)], 2, &ledger, |_| {}).unwrap();
     for pixel in 1..=100 {
         fill(&mut fanout, pixel);
         fanout.hand_over(false).unwrap();
@@ -88,7 +88,7 @@ fn a_full_best_effort_sink_loses_pictures_only() {
     let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
     let (permit, permits) = mpsc::channel();
     let sink = TestSink { required: false, permits: Some(permits), fail: false, seen };
-    let mut fanout = Fanout::start(vec![Box::new(sink)], 2, &ledger).unwrap();
+    let mut fanout = Fanout::start(vec![Box::new(sink)], 2, &ledger, |_| {}).unwrap();
     for pixel in 1..=100 {
         fill(&mut fanout, pixel);
         fanout.hand_over(true).unwrap();
@@ -102,7 +102,7 @@ fn a_full_best_effort_sink_loses_pictures_only() {
 fn a_required_sink_that_dies_ends_a_lossless_run_and_balances() {
     let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
     let sink = TestSink { required: true, permits: None, fail: true, seen };
-    let mut fanout = Fanout::start(vec![Box::new(sink)], 2, &ledger).unwrap();
+    let mut fanout = Fanout::start(vec![Box::new(sink)], 2, &ledger, |_| {}).unwrap();
     let failed = (1..=1000).any(|pixel| {
         fill(&mut fanout, pixel);
         fanout.hand_over(true).is_err()

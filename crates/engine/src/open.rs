@@ -67,6 +67,17 @@ impl SourcePlan {
             other => return Err(refuse("source.engine", other, "auto, plain, mmsg or gro")),
         };
         if let Endpoint::Udp(udp) = &mut endpoint {
+            let defaults = SourceConfig::default();
+            let twice = |key, value: &str, named: bool| {
+                let why = "given in source.url as well: leave one of them out";
+                if named { Err(refuse(key, value, why)) } else { Ok(()) }
+            };
+            let other = config.receive_buffer != defaults.receive_buffer;
+            let named = other && udp.receive_buffer.is_some_and(|b| b != buffer);
+            twice("source.receive_buffer", &config.receive_buffer, named)?;
+            let other = config.engine != defaults.engine;
+            let named = other && udp.engine != Engine::Auto && udp.engine != engine;
+            twice("source.engine", &config.engine, named)?;
             udp.receive_buffer = udp.receive_buffer.or(Some(buffer));
             udp.spin |= config.busy_poll;
             if udp.engine == Engine::Auto {

@@ -28,6 +28,9 @@ pub struct Opened {
     /// Histograms of the page.
     #[cfg(feature = "web")]
     pub view: Option<fullcount_out::live::LiveView>,
+    /// Address of the page, taken before any file was made.
+    #[cfg(feature = "web")]
+    pub listener: Option<fullcount_out::live::server::Reserved>,
     /// For people.
     pub facts: Vec<String>,
 }
@@ -66,11 +69,20 @@ impl OutputPlan {
         })
     }
 
-    /// Opens files and makes the sinks.
+    /// Takes the page's address, opens files and makes the sinks: a port in use is the likeliest reason
+    /// for a start to fail, and then no file has been touched.
     ///
     /// # Errors
-    /// The output that could not be opened, with its path.
+    /// The output that could not be opened, with its path or address.
     pub fn open(&self, detector: &dyn Detector, pixels: &PixelMap) -> Result<Opened, RunError> {
+        #[cfg(feature = "web")]
+        let listener = match self.web {
+            Some(address) => Some(
+                fullcount_out::live::server::Server::reserve(address)
+                    .map_err(|e| RunError::Web(e.to_string()))?,
+            ),
+            None => None,
+        };
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         let mut facts = Vec::new();
         if self.null {
@@ -103,24 +115,10 @@ impl OutputPlan {
             sinks,
             #[cfg(feature = "web")]
             view,
+            #[cfg(feature = "web")]
+            listener,
             facts,
         })
-    }
-
-    /// Serves the page, if one is wanted.
-    ///
-    /// # Errors
-    /// The address is in use or not ours.
-    #[cfg(feature = "web")]
-    pub fn serve(
-        &self,
-        view: Option<fullcount_out::live::LiveView>,
-        watch: std::sync::Arc<crate::status::Watch>,
-    ) -> Result<Option<Page>, RunError> {
-        let Some(address) = self.web else { return Ok(None) };
-        let server = fullcount_out::live::server::Server::start(address, view, watch)
-            .map_err(|e| RunError::Web(e.to_string()))?;
-        Ok(Some(Page { server }))
     }
 }
 
@@ -131,6 +129,22 @@ pub struct Page {
 }
 
 impl Page {
+    /// Serves the page, if an address was taken for it.
+    ///
+    /// # Errors
+    /// The system refuses a thread or an event loop.
+    #[cfg(feature = "web")]
+    pub fn serve(
+        listener: Option<fullcount_out::live::server::Reserved>,
+        view: Option<fullcount_out::live::LiveView>,
+        watch: std::sync::Arc<crate::status::Watch>,
+    ) -> Result<Option<Page>, RunError> {
+        let Some(listener) = listener else { return Ok(None) };
+        let server = fullcount_out::live::server::Server::start_on(listener, view, watch)
+            .map_err(|e| RunError::Web(e.to_string()))?;
+        Ok(Some(Page { server }))
+    }
+
     /// Where it is.
     #[cfg(feature = "web")]
     pub fn address(&self) -> SocketAddr {
@@ -153,6 +167,10 @@ fn nexus_options(
     (o.tick, o.tick_assumed) = detector.tick();
     let time = crate::timebase::read(&config.time)?;
     o.epoch = time.epoch;
+    if time.epoch.0 < 0 {
+        let why = "1970 or later with output.nexus: its pulse times cannot be earlier";
+        return Err(refuse("time.epoch", &config.time.epoch, why));
+    }
     o.pulse_mode = config.time.pulse.clone();
     o.configuration = config.to_toml();
     o.compression = match nexus.compression.split_once(':') {

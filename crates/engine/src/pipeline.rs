@@ -44,9 +44,9 @@ const BATCHES_PER_CLOCK: u32 = 16;
 /// Batches between the two threads.
 const RING: usize = 16;
 /// A lossy source is left alone this long while the ring is full, before its packets are dropped: the
-/// socket's buffer takes them meanwhile (64 MiB are 54 ms of 10 Gb/s), and a thread that the system
-/// paused for a few milliseconds loses nothing.
-const PATIENCE: Duration = Duration::from_millis(10);
+/// socket's buffer takes them meanwhile (64 MiB are 54 ms of 10 Gb/s, so half of that), and a thread that
+/// the system paused for some milliseconds loses nothing.
+const PATIENCE: Duration = Duration::from_millis(25);
 /// After this many short naps nothing is happening (≈ 20 ms), and longer ones do: 1 ms of a full link
 /// is one batch of 16 that the ring holds, and idling costs 1 % of a core instead of 11 %.
 const NAPS_AWAKE: u32 = 200;

@@ -119,7 +119,7 @@ struct Outcome {
 
 fn run(threads: u32, mut source: Counting, limits: Limits, end_at: u64) -> Outcome {
     let (ledger, collect) = (Ledger::default(), Collect::default());
-    let fanout = Fanout::start(vec![Box::new(collect.clone())], 64, &ledger).unwrap();
+    let fanout = Fanout::start(vec![Box::new(collect.clone())], 64, &ledger, |_| {}).unwrap();
     let (a, b) = (Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue()));
     ledger.register(a.clone());
     ledger.register(b.clone());

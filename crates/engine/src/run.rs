@@ -4,6 +4,7 @@
 //! [`Running`] is what it becomes. Start: source, sinks, page, pipeline. End: the pipeline drains, sinks
 //! finish, the page goes last.
 
+use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -127,6 +128,7 @@ pub struct Running {
     page: Option<crate::outputs::Page>,
     facts: Vec<String>,
     local: Option<std::net::SocketAddr>,
+    lossless: bool,
     cpu: CpuMark,
 }
 
@@ -154,7 +156,8 @@ impl Running {
         let source_facts = facts.clone();
         let opened = plan.outputs.open(&*plan.detector, &plan.pixels)?;
         facts.extend(opened.facts.iter().cloned());
-        let fanout = Fanout::start(opened.sinks, plan.queue, &ledger).map_err(RunError::Thread)?;
+        let fanout = Fanout::start(opened.sinks, plan.queue, &ledger, say_failure)
+            .map_err(RunError::Thread)?;
         let progress = Arc::new(Progress::default());
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (tick, assumed) = plan.detector.tick();
@@ -181,7 +184,7 @@ impl Running {
             outputs: opened.facts,
         });
         #[cfg(feature = "web")]
-        let page = plan.outputs.serve(opened.view, watch.clone())?;
+        let page = crate::outputs::Page::serve(opened.listener, opened.view, watch.clone())?;
         #[cfg(feature = "web")]
         facts.extend(page.as_ref().map(|p| format!("live page http://{}/", p.address())));
         let (hang_up, ended) = mpsc::channel();
@@ -217,6 +220,7 @@ impl Running {
             page,
             facts,
             local: from.local,
+            lossless,
             cpu,
         })
     }
@@ -279,11 +283,17 @@ impl Running {
             outputs,
             wire_bits,
             sent_bytes: sent.map(|(_, bytes)| bytes),
+            lossless: self.lossless,
         };
         #[cfg(feature = "web")]
         drop(self.page);
         (summary, outcome.map_err(Into::into))
     }
+}
+
+/// An output that fails is said at once, not only in the ledger at the end of the night.
+fn say_failure(e: &fullcount_out::sink::SinkError) {
+    let _ = writeln!(std::io::stderr(), "fullcount: output {e}");
 }
 
 /// Bits on the wire for what was received, from the mean payload: exact where all packets are equally
@@ -300,7 +310,7 @@ fn pin(core: Option<usize>) {
     if let Some(core) = core {
         // Not fatal: a container may forbid it, and the run is right without.
         if let Err(e) = fullcount_io::sys::pin_thread(core) {
-            eprintln!("fullcount: cannot pin to CPU {core}: {e}");
+            let _ = writeln!(std::io::stderr(), "fullcount: cannot pin to CPU {core}: {e}");
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct QueueStatus {
     pub dropped: u64,
     /// Events waiting.
     pub queued: u64,
+    /// True once the output has failed for good.
+    pub failed: bool,
 }
 
 /// Shared by everybody who watches.
@@ -81,6 +83,7 @@ impl Watch {
             offered: l.offered(),
             dropped: l.dropped(),
             queued: l.queued(),
+            failed: l.failed(),
         };
         let account = Account::of(&entries, None);
         Status {
@@ -136,7 +139,11 @@ impl fullcount_out::live::StatusSource for Watch {
             title: self.title.clone(),
             source: self.source.clone(),
             detector: self.detector.clone(),
-            outputs: self.outputs.clone(),
+            outputs: {
+                let failed = self.lanes.iter().filter(|l| l.failed());
+                let said = failed.map(|l| format!("{} has failed: its events are lost", l.name()));
+                self.outputs.iter().cloned().chain(said).collect()
+            },
             started: self.started_unix_ms,
             sinks: self.lanes.iter().map(sink).collect(),
             running: self.running(),

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: ask for a clean end once, take the process down at the second time.
+//! Ctrl-C, SIGTERM and SIGHUP: ask for a clean end once, take the process down at the second time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,13 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// A wish that SIGINT and SIGTERM also express; the second signal ends the process with code 1.
+    /// A wish that SIGINT, SIGTERM and SIGHUP also express; the second signal ends the process with code 1.
     ///
     /// # Errors
     /// If the handlers cannot be installed.
     pub fn on_signals() -> std::io::Result<Stop> {
         let stop = Stop::default();
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        // A closed terminal (SIGHUP) must not cost the file either.
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
             // Order matters: the shutdown tests the flag before the second handler sets it.
             signal_hook::flag::register_conditional_shutdown(signal, 1, stop.0.clone())?;
             signal_hook::flag::register(signal, stop.0.clone())?;

@@ -42,6 +42,8 @@ pub struct Summary {
     pub wire_bits: Option<u64>,
     /// Bytes that the sender sent.
     pub sent_bytes: Option<u64>,
+    /// True if the source waits for us: then a failed output ends the run.
+    pub lossless: bool,
 }
 
 /// What became of one sink.
@@ -115,12 +117,21 @@ impl Summary {
             || self.entries.iter().any(dropped)
     }
 
-    /// Exit code: 0 balanced and nothing lost, 1 a required output failed, 3 something was lost.
+    /// Exit code: 0 balanced and nothing lost; 1 a required output failed on a source that waits; 3
+    /// something was lost (a failed output of a source that does not wait loses only its own events).
     pub fn exit_code(&self) -> u8 {
-        if self.outputs.iter().any(|o| o.required && o.failure.is_some()) {
-            return 1;
+        let failed = self.outputs.iter().any(|o| o.required && o.failure.is_some());
+        match (failed, self.lossless) {
+            (true, true) => 1,
+            (true, false) => 3,
+            (false, _) => {
+                if self.lost() {
+                    3
+                } else {
+                    0
+                }
+            }
         }
-        if self.lost() { 3 } else { 0 }
     }
 
     /// The object.

@@ -90,7 +90,8 @@ fn allocations(threads: u32, batches: usize) -> usize {
     let ledger = Ledger::default();
     let detector = Registry::builtin().configure("sonde", &Setup::default()).expect("defaults");
     let before = ALLOCATOR.stats();
-    let fanout = Fanout::start(vec![Box::new(NullSink::new())], 4, &ledger).expect("a thread");
+    let fanout =
+        Fanout::start(vec![Box::new(NullSink::new())], 4, &ledger, |_| {}).expect("a thread");
     let (reader, builder) = (detector.reader(), detector.builder());
     let counted = reader.sheet();
     let mut work = Processing::new(reader, builder, fanout, true);

@@ -22,7 +22,7 @@ use crate::exit::Failure;
 use crate::flags::Overlay;
 use crate::send::SendFlags;
 use crate::status_line::StatusLine;
-use crate::{say, tell};
+use crate::{note, say, tell};
 
 /// The whole chain on this machine: simulated detector → UDP → events → live page + NeXus file + ledger.
 #[derive(Debug, Args)]
@@ -76,7 +76,7 @@ pub fn demo(flags: Flags) -> Result<u8, Failure> {
     let service_stop = Stop::default();
     let running = Running::start(plan, service_stop).map_err(anyhow::Error::from)?;
     for fact in running.facts() {
-        eprintln!("{fact}");
+        note!("{fact}");
     }
     let to = running.local_address().context("the service has no UDP address")?;
     let job: Job = send.job(&format!("udp://{to}"), panel)?;
@@ -99,7 +99,7 @@ pub fn demo(flags: Flags) -> Result<u8, Failure> {
     line.clear();
     let (summary, outcome) = running.finish(Some((sent.packets, sent.bytes)));
     if let Err(e) = &outcome {
-        eprintln!("fullcount: {e}");
+        note!("fullcount: {e}");
     }
     let file = summary.outputs.iter().find(|o| o.name == "nexus");
     let text = summary.to_text();
@@ -121,7 +121,7 @@ pub fn demo(flags: Flags) -> Result<u8, Failure> {
         grouped(shown)
     );
     if let Some(shortfall) = crate::send::shortfall(&sent) {
-        eprintln!("{shortfall}");
+        note!("{shortfall}");
     }
     let complete = sent.packets == delivered && sent.events == shown;
     if flags.json {

@@ -1,5 +1,6 @@
 //! Failures and their exit codes.
 
+use crate::note;
 use std::process::ExitCode;
 
 use fullcount_engine::config::ConfigError;
@@ -30,11 +31,11 @@ pub fn code(outcome: Result<u8, Failure>) -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(Failure::Wrong(sentence)) => {
-            eprintln!("fullcount: {sentence}");
+            note!("fullcount: {sentence}");
             ExitCode::from(2)
         }
         Err(Failure::Failed(e)) => {
-            eprintln!("fullcount: {e:#}");
+            note!("fullcount: {e:#}");
             ExitCode::from(1)
         }
     }

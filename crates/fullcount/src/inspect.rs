@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::exit::Failure;
 use crate::flags::Overlay;
+use crate::note;
 
 /// Decodes a capture or a live port readout by readout.
 #[derive(Debug, Args)]
@@ -71,7 +72,7 @@ pub fn inspect(flags: Flags) -> Result<u8, Failure> {
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let mut source = plan.open(None).map_err(anyhow::Error::from)?.source;
     for fact in source.describe() {
-        eprintln!("{fact}");
+        note!("{fact}");
     }
     match print_all(&flags, &mut *inspector, &mut *source, &stop) {
         // The reader of a pipe has seen enough (`| head`).
@@ -132,7 +133,7 @@ fn print_all(
     }
     out.flush()?;
     let (n, r) = (grouped(number), grouped(readouts));
-    eprintln!("{n} packets, {} refused, {r} readouts", grouped(refused));
+    note!("{n} packets, {} refused, {r} readouts", grouped(refused));
     Ok(())
 }
 

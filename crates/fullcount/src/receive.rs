@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::exit::Failure;
-use crate::flags::{EngineFlags, Overlay, SourceFlags, WebFlags};
+use crate::flags::{EngineFlags, Overlay, SourceFlags};
 
 /// The bare receiver of numbered packets (`send --source sequence`): rate, loss, duplicates, reordering,
 /// CPU. Other packets are counted and refused; detectors are for `run`.
@@ -19,8 +19,9 @@ pub struct Flags {
     /// Compare every payload byte with the sender's pattern (costs CPU)
     #[arg(long)]
     verify: bool,
-    #[command(flatten)]
-    web: WebFlags,
+    /// Address of the live page and /metrics, or off
+    #[arg(long, value_name = "ADDR", default_value = "off", help_heading = "Outputs")]
+    web: String,
     /// End with one JSON object on standard output
     #[arg(long)]
     json: bool,
@@ -41,7 +42,7 @@ pub fn receive(flags: Flags) -> Result<u8, Failure> {
         .source(&flags.source)
         .engine(&flags.engine)
         .put("detector.kind", Some("sequence"))
-        .put("web.listen", Some(flags.web.web.clone().unwrap_or_else(|| "off".to_owned())))
+        .put("web.listen", Some(flags.web.clone()))
         .put("output.sink", Some("null"));
     o.put("detector.verify", flags.verify.then_some(true));
     crate::run::serve("receive", &o.read(None)?, flags.json)

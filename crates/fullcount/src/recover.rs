@@ -8,7 +8,7 @@ use fullcount_engine::summary::grouped;
 use fullcount_out::nexus::recover as recover_file;
 
 use crate::exit::Failure;
-use crate::say;
+use crate::{note, say};
 
 /// Makes NeXus files left by a killed process readable by every reader.
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub fn recover(flags: Flags) -> Result<u8, Failure> {
             Ok(r) => {
                 let (events, pulses) = (r.events, r.pulses);
                 let what = if r.changed { "recovered" } else { "already complete" };
-                eprintln!(
+                note!(
                     "{shown}: {what}, {} events, {} pulse rows",
                     grouped(events),
                     grouped(pulses)
@@ -54,7 +54,7 @@ pub fn recover(flags: Flags) -> Result<u8, Failure> {
             }
             Err(e) => {
                 failed += 1;
-                eprintln!("fullcount: {e}");
+                note!("fullcount: {e}");
                 all.insert(shown, serde_json::json!({"failure": e.to_string()}));
             }
         }

@@ -11,7 +11,7 @@ use fullcount_engine::stop::Stop;
 use crate::exit::Failure;
 use crate::flags::{EngineFlags, Overlay, SourceFlags, WebFlags};
 use crate::status_line::StatusLine;
-use crate::{say, tell};
+use crate::{note, say, tell};
 
 /// The service: source → detector → outputs, with live page, metrics and ledger.
 #[derive(Debug, Args)]
@@ -113,7 +113,7 @@ pub fn serve(verb: &'static str, config: &Config, json: bool) -> Result<u8, Fail
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let running = Running::start(plan, stop).map_err(anyhow::Error::from)?;
     for fact in running.facts() {
-        eprintln!("{fact}");
+        note!("{fact}");
     }
     let mut line = StatusLine::new();
     while !running.wait(line.period()) {
@@ -122,10 +122,10 @@ pub fn serve(verb: &'static str, config: &Config, json: bool) -> Result<u8, Fail
     line.clear();
     let (summary, outcome) = running.finish(None);
     if let Err(e) = &outcome {
-        eprintln!("fullcount: {e}");
+        note!("fullcount: {e}");
     }
     if json {
-        eprint!("{}", summary.to_text());
+        note!("{}", summary.to_text().trim_end());
         say!("{}", summary.to_json());
     } else {
         tell!("{}", summary.to_text());

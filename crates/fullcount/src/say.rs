@@ -1,4 +1,5 @@
-//! Standard output that survives a reader who has seen enough (`fullcount catalogue | head`).
+//! Standard output and error that survive a reader who has gone (`fullcount catalogue | head`, a full
+//! disk behind `2>`): what is printed is never worth the run.
 
 use std::fmt::Arguments;
 use std::io::Write;
@@ -8,6 +9,19 @@ pub fn write(text: Arguments<'_>) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_fmt(text);
     let _ = out.flush();
+}
+
+/// Writes text to standard error.
+pub fn write_error(text: Arguments<'_>) {
+    let mut err = std::io::stderr().lock();
+    let _ = err.write_fmt(text);
+    let _ = err.flush();
+}
+
+/// As `eprintln!`.
+#[macro_export]
+macro_rules! note {
+    ($($text:tt)*) => { $crate::say::write_error(format_args!("{}\n", format_args!($($text)*))) };
 }
 
 /// As `print!`.

@@ -21,7 +21,7 @@ use fullcount_lab::traffic::sonde::{Mode, Sonde, SondeSetup};
 use serde_json::json;
 
 use crate::exit::Failure;
-use crate::{say, tell};
+use crate::{note, say, tell};
 
 /// Sends numbered packets, simulated detector readouts or a capture at a set rate.
 #[derive(Debug, Args)]
@@ -321,7 +321,7 @@ fn watch(progress: &SendProgress, finished: impl Fn() -> bool) {
         let _ = err.flush();
     }
     if terminal && ticks >= 50 {
-        eprint!("\r\x1b[2K");
+        crate::say::write_error(format_args!("\r\x1b[2K"));
     }
 }
 
@@ -354,10 +354,10 @@ fn report(sent: &Sent, json: bool) {
         grouped(sent.bytes),
     );
     for fact in sent.facts.iter().chain(&shortfall(sent)) {
-        eprintln!("{fact}");
+        note!("{fact}");
     }
     if json {
-        eprintln!("{text}");
+        note!("{text}");
         say!(
             "{}",
             json!({

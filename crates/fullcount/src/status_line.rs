@@ -49,6 +49,9 @@ impl StatusLine {
             }
         }
         for q in &now.queues {
+            if q.failed {
+                text += &format!("  {} HAS FAILED", q.name);
+            }
             let percent = 100.0 * q.dropped as f64 / q.offered.max(1) as f64;
             if q.dropped > 0 {
                 text += &format!("  {} drops {percent:.1} %", q.name);
@@ -69,7 +72,7 @@ impl StatusLine {
     /// Removes the line before other text is printed.
     pub fn clear(&mut self) {
         if self.terminal && self.shown > 0 {
-            eprint!("\r\x1b[2K");
+            crate::say::write_error(format_args!("\r\x1b[2K"));
         }
     }
 }

@@ -245,13 +245,12 @@ fn run_traffic(
     let begun = Instant::now();
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut pacer = rate.map(|r| Pacer::new(r, traffic.largest_packet())).transpose()?;
-    let mut now = Duration::ZERO;
     while limits.left > 0 && !stop() {
         let want = match &mut pacer {
             Some(pacer) => pacer.wait(STOP_LATENCY) as usize,
             None => FLAT_OUT,
         };
-        now = begun.elapsed();
+        let now = begun.elapsed();
         if limits.end.is_some_and(|end| now >= end) {
             break;
         }
@@ -272,7 +271,7 @@ fn run_traffic(
         progress.bytes.store(totals.bytes, Relaxed);
     }
     out.finish()?;
-    let active = now.max(Duration::from_nanos(1));
+    let active = begun.elapsed();
     out.marks(&traffic.end())?;
     let t = traffic.totals();
     let (packets, bytes, events) = (t.packets, t.bytes, t.events);

@@ -22,7 +22,7 @@ use fullcount_lab::traffic::sonde::{Mode, Sonde, SondeSetup};
 use serde_json::json;
 
 use crate::exit::Failure;
-use crate::say;
+use crate::{note, say};
 
 /// Events per second of a decoder from memory.
 #[derive(Debug, Args)]
@@ -81,7 +81,7 @@ pub fn decode(flags: Flags) -> Result<u8, Failure> {
         fullcount_io::sys::pin_thread(core).with_context(|| format!("pinning to CPU {core}"))?;
     }
     let mut record = Record::begin(&flags.name).map_err(anyhow::Error::from)?;
-    eprintln!("preparing {} of packets", quantity::size_text(bytes));
+    note!("preparing {} of packets", quantity::size_text(bytes));
     let (batches, packets) = prepare(bytes as usize).map_err(anyhow::Error::from)?;
     let detector =
         Registry::builtin().configure("sonde", &Setup::default()).map_err(anyhow::Error::from)?;
@@ -113,7 +113,7 @@ pub fn decode(flags: Flags) -> Result<u8, Failure> {
         }
         rates.push(events as f64 / seconds);
         gigabytes.push(read as f64 / seconds / 1e9);
-        eprintln!(
+        note!(
             "trial {trial}/{}: {:.0} M events/s, {:.2} GB/s",
             flags.repeats,
             events as f64 / seconds / 1e6,
@@ -148,7 +148,7 @@ pub fn decode(flags: Flags) -> Result<u8, Failure> {
         say!("machine's memcpy:       {:.2} GB/s (one core, 256 MiB blocks)", copied.value);
         say!("build:                  {}", features());
     }
-    eprintln!("written to {}", path.display());
+    note!("written to {}", path.display());
     Ok(0)
 }
 

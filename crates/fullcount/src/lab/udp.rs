@@ -11,7 +11,7 @@ use fullcount_lab::sweep::children::Children;
 use fullcount_lab::sweep::{Load, Plan, Sweep};
 
 use crate::exit::Failure;
-use crate::{say, tell};
+use crate::{note, say, tell};
 
 /// `send` into `receive` on loopback over packet sizes, one core each.
 #[derive(Debug, Args)]
@@ -74,7 +74,7 @@ pub fn udp(flags: Flags) -> Result<u8, Failure> {
     let program = std::env::current_exe().context("finding this program")?;
     let mut record = Record::begin(name).map_err(anyhow::Error::from)?;
     let mut children = Children::new(program);
-    let sweep = Sweep::run(plan, &mut children, &mut |line| eprintln!("{line}"))
+    let sweep = Sweep::run(plan, &mut children, &mut |line| note!("{line}"))
         .map_err(anyhow::Error::from)?;
     sweep.note(&mut record);
     let path = record.write(&super::folder(flags.out)).map_err(anyhow::Error::from)?;
@@ -83,7 +83,7 @@ pub fn udp(flags: Flags) -> Result<u8, Failure> {
     } else {
         tell!("{}", sweep.markdown());
     }
-    eprintln!("written to {}", path.display());
+    note!("written to {}", path.display());
     // A rate that was not offered proves nothing about losing nothing.
     let mut offered = true;
     if let Load::Offered(bits) = sweep.plan.load {
@@ -92,7 +92,7 @@ pub fn udp(flags: Flags) -> Result<u8, Failure> {
             if sent < 0.99 * bits / 1e9 {
                 offered = false;
                 let (size, asked) = (row.size, bits / 1e9);
-                eprintln!("{size} B: asked for {asked} Gbit/s, only {sent:.2} were sent");
+                note!("{size} B: asked for {asked} Gbit/s, only {sent:.2} were sent");
             }
         }
     }
