@@ -40,6 +40,13 @@ impl Origin {
         let v6 = Ipv6Addr::from(self.ip);
         v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4)
     }
+
+    /// True if the chunk came over IPv6; false for [`Origin::NONE`].
+    #[inline]
+    pub fn is_ipv6(&self) -> bool {
+        let family = &self.ip[..12];
+        family != [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff] && self.ip != [0; 16]
+    }
 }
 
 impl From<SocketAddr> for Origin {
@@ -292,7 +299,9 @@ mod tests {
     fn origins_print_as_people_write_them() {
         let o = Origin::from("192.0.2.7:9000".parse::<SocketAddr>().unwrap());
         assert_eq!(o.to_string(), "192.0.2.7:9000");
+        assert!(!o.is_ipv6() && !Origin::NONE.is_ipv6());
         let o = Origin::from("[2001:db8::1]:1".parse::<SocketAddr>().unwrap());
         assert_eq!(o.to_string(), "[2001:db8::1]:1");
+        assert!(o.is_ipv6());
     }
 }

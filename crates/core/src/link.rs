@@ -69,6 +69,32 @@ pub fn wire_bits(payload: usize, ipv6: bool, mtu: usize) -> u64 {
     8 * (full as u64 * frame(header + part) + last)
 }
 
+/// Adds up link time train by train, as [`Wire::usual`] counts it; remembers the size seen last, so that
+/// a train of equal datagrams costs one comparison and one multiplication.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LinkTime {
+    /// Family, payload bytes and link bytes of the size seen last.
+    last: Option<(bool, usize, u64)>,
+}
+
+impl LinkTime {
+    /// Link bytes (frames with preamble and gap) of `full` datagrams of `each` bytes and, if `rest` is
+    /// not 0, one of `rest` bytes.
+    #[inline]
+    pub fn bytes(&mut self, ipv6: bool, (full, each): (usize, usize), rest: usize) -> u64 {
+        let per = match self.last {
+            Some((family, size, bytes)) if family == ipv6 && size == each => bytes,
+            _ => {
+                let bytes = Wire::usual(ipv6, each).bits(each) / 8;
+                self.last = Some((ipv6, each, bytes));
+                bytes
+            }
+        };
+        let short = if rest == 0 { 0 } else { Wire::usual(ipv6, rest).bits(rest) / 8 };
+        (full as u64).saturating_mul(per).saturating_add(short)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +132,23 @@ mod tests {
             prop_assert!(bits >= 84 * 8 * wire.frames(payload));
             prop_assert!(bits >= 8 * (payload as u64 + 66) || payload < 18);
             prop_assert!(wire.bits(payload + 1) >= bits);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn trains_cost_what_their_datagrams_cost(
+            trains in proptest::collection::vec((any::<bool>(), 0usize..70, 0usize..9000, 0usize..9000), 1..20),
+        ) {
+            let mut link = LinkTime::default();
+            for (ipv6, full, each, rest) in trains {
+                let one = |payload| Wire::usual(ipv6, payload).bits(payload) / 8;
+                let mut wanted: u64 = (0..full).map(|_| one(each)).sum();
+                if rest > 0 {
+                    wanted += one(rest);
+                }
+                prop_assert_eq!(link.bytes(ipv6, (full, each), rest), wanted);
+            }
         }
     }
 }

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use fullcount_core::batch::{Batch, Origin, TrainMeta};
 use fullcount_core::ledger::Sheet;
+use fullcount_core::link::LinkTime;
 
 use super::datagrams::{Datagrams, Tally};
 use super::read::{ReadError, Reader};
@@ -46,6 +47,8 @@ fullcount_core::counters! {
         Packets "receive.packets" Packets Sum "receive" In "datagrams received" "";
         Accepted "receive.accepted" Packets Sum "receive" Accepted "datagrams handed to the decoder" "";
         Bytes "receive.bytes" Bytes Sum "receive" Note "payload bytes received" "";
+        WireBytes "receive.wire_bytes" Bytes Sum "receive" Note
+            "link time of these datagrams in bytes: Ethernet frames with preamble and gap, MTU 1500, or 9000 for those that need more" "";
         Trains "receive.trains" Times Sum "receive" Note "trains of equal datagrams received" "";
         Passes "pcap.passes" Times Sum "pcap" Note "times the capture was played to its end" "";
         Frames "pcap.frames" Packets Sum "pcap" Note "frames read from the capture" "";
@@ -439,6 +442,14 @@ impl<C: Clock> PcapSource<C> {
         s.add(Replayed::Packets as usize, packets);
         s.add(Replayed::Accepted as usize, packets);
         s.add(Replayed::Bytes as usize, bytes);
+        let mut link = LinkTime::default();
+        let wire = batch.trains().map(|t| {
+            let each = if t.stride == 0 { t.bytes.len() } else { t.stride.min(t.bytes.len()) };
+            let full = t.bytes.len().checked_div(each).unwrap_or(1);
+            let rest = t.bytes.len().checked_rem(each).unwrap_or(0);
+            link.bytes(t.origin.is_ipv6(), (full, each), rest)
+        });
+        s.add(Replayed::WireBytes as usize, wire.sum());
         s.add(Replayed::Trains as usize, batch.trains().len() as u64);
         let mut tally = self.past;
         if let Store::Streaming { datagrams: Some(d), .. } = &self.store {

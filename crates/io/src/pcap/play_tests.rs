@@ -79,6 +79,9 @@ fn play(url: &PcapUrl, shift: Option<Box<dyn Shift>>) -> Vec<(u64, u16, i64, Vec
     assert_eq!(counts.get("receive.packets"), Some(got.len() as u64));
     let bytes = got.iter().map(|g| g.3.len() as u64).sum::<u64>();
     assert_eq!(counts.get("receive.bytes"), Some(bytes));
+    // All below 1,472 B over IPv4: 28 B of headers, 18 B of Ethernet, at least 64 B, and 20 B around.
+    let wire = got.iter().map(|g| (g.3.len() as u64 + 46).max(64) + 20).sum::<u64>();
+    assert_eq!(counts.get("receive.wire_bytes"), Some(wire));
     assert_eq!(counts.balance(), 0);
     got
 }

@@ -96,6 +96,16 @@ pub enum UdpError {
         /// The system's answer.
         cause: io::Error,
     },
+    /// The system has no way to the destination, or does not allow it.
+    #[error("{endpoint}: cannot find a way to that address: {cause}; {advice}")]
+    NoWay {
+        /// URL.
+        endpoint: String,
+        /// The system's answer.
+        cause: io::Error,
+        /// What to do, which depends on the address.
+        advice: &'static str,
+    },
     /// Any other answer of the system.
     #[error("{endpoint}: cannot {what}: {cause}")]
     System {
@@ -176,6 +186,12 @@ impl<'a> Opening<'a> {
 
     pub(super) fn no_port(&self) -> UdpError {
         UdpError::NoPort { endpoint: self.url.to_string() }
+    }
+
+    /// A destination that cannot be sent to.
+    pub(super) fn no_way(&self, cause: io::Error) -> UdpError {
+        let advice = way(self.addr.ip(), self.url.interface.is_some(), cause.kind());
+        UdpError::NoWay { endpoint: self.url.to_string(), cause, advice }
     }
 
     fn bad_interface(&self, problem: impl Into<String>) -> UdpError {
@@ -317,6 +333,21 @@ impl<'a> Opening<'a> {
     }
 }
 
+/// What to do about an address without a way to it.
+fn way(to: IpAddr, interface: bool, cause: io::ErrorKind) -> &'static str {
+    let link_local = matches!(to, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    let v4 = to.is_ipv4() && !to.is_multicast();
+    match cause {
+        // What the system answers for a broadcast address without the permission.
+        io::ErrorKind::PermissionDenied if v4 => "a broadcast address needs ?broadcast=1",
+        _ if (to.is_multicast() || link_local) && !interface => {
+            "give the interface, for example ?interface=eth0"
+        }
+        _ if to.is_multicast() || link_local => "is the interface up, and has it an address?",
+        _ => "look at the routes: ip route, ip -6 route",
+    }
+}
+
 /// Linux keeps twice the number that it was asked for and answers with that.
 const OVERHEAD: usize = if cfg!(target_os = "linux") { 2 } else { 1 };
 
@@ -343,4 +374,27 @@ pub(super) fn send_buffer(socket: &Socket, asked: u64) -> io::Result<Buffer> {
         }
     }
     Ok(Buffer { asked, got: (socket.send_buffer_size()? / OVERHEAD) as u64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use io::ErrorKind::{NetworkUnreachable, PermissionDenied};
+
+    #[test]
+    fn advice_fits_the_kind_of_address() {
+        for (to, interface, cause, part) in [
+            ("192.0.2.255", false, PermissionDenied, "broadcast=1"),
+            ("192.0.2.255", false, NetworkUnreachable, "ip route"),
+            ("2001:db8::1", false, NetworkUnreachable, "ip -6 route"),
+            ("239.1.2.3", false, NetworkUnreachable, "?interface=eth0"),
+            ("ff15::1", false, NetworkUnreachable, "?interface=eth0"),
+            ("fe80::1", false, NetworkUnreachable, "?interface=eth0"),
+            ("ff15::1", true, NetworkUnreachable, "is the interface up"),
+        ] {
+            let said = way(to.parse().unwrap(), interface, cause);
+            assert!(said.contains(part), "{to}: {said}");
+            assert_eq!(said.contains("broadcast"), part.contains("broadcast"), "{to}: {said}");
+        }
+    }
 }

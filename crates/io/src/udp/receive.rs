@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use fullcount_core::batch::{Batch, Edge, TrainMeta};
 use fullcount_core::ledger::Sheet;
+use fullcount_core::link::LinkTime;
 use socket2::Socket;
 
 use super::open::{self, Buffer, Opening, UdpError};
@@ -36,6 +37,8 @@ fullcount_core::counters! {
             "receive with engine=mmsg and report the kernel's version";
         Bytes "receive.bytes" Bytes Sum "receive" Note
             "UDP payload bytes received" "";
+        WireBytes "receive.wire_bytes" Bytes Sum "receive" Note
+            "link time of these datagrams in bytes: Ethernet frames with preamble and gap, MTU 1500, or 9000 for those that need more" "";
         KernelDrops "receive.kernel_drops" Times Sum "receive" Note
             "times that the socket's buffer was full (a train of many datagrams counts once: the amount lost is in packets.lost)"
             "raise receive_buffer and net.core.rmem_max, pin the receiver to a core of its own, or lower the rate";
@@ -123,6 +126,7 @@ pub struct UdpSource {
     timeout: Option<Duration>,
     drops: u32,
     until_sample: u32,
+    link: LinkTime,
     facts: Vec<String>,
 }
 
@@ -188,6 +192,7 @@ impl UdpSource {
             timeout: None,
             drops: 0,
             until_sample: SAMPLE_EVERY,
+            link: LinkTime::default(),
             facts: Vec::new(),
         };
         source.facts = source.facts_of(buffer, options.timestamps, url, note);
@@ -267,19 +272,26 @@ impl UdpSource {
 
     /// One receive call; the number of trains that came, accepted or not.
     fn call(&mut self, batch: &mut Batch, block: bool) -> io::Result<usize> {
-        let (mut packets, mut bytes) = (0u64, 0u64);
+        let (mut packets, mut bytes, mut wire) = (0u64, 0u64, 0u64);
         let (mut truncated, mut unknown) = (0u64, 0u64);
         let mut drops = None;
         let (pitch, slot) = (self.pitch, self.slot);
+        let link = &mut self.link;
         let trains = match &mut self.way {
             Way::Ring(ring) => {
                 let memory = batch.memory_mut();
                 let n = ring.receive(self.socket.as_fd(), memory, (pitch, slot), block)?;
                 for i in 0..n {
                     let Some(m) = ring.message(i) else { break };
-                    let count = m.stride.map_or(1, |s| m.len.div_ceil(s).max(1)) as u64;
+                    // Full datagrams of one size, and one shorter at the end.
+                    let ((full, each), rest) = match m.stride {
+                        Some(s) if m.len > s => ((m.len / s, s), m.len % s),
+                        _ => ((1, m.len), 0),
+                    };
+                    let count = full as u64 + u64::from(rest > 0);
                     packets += count;
                     bytes += m.len as u64;
+                    wire += link.bytes(m.origin.is_ipv6(), (full, each), rest);
                     drops = m.drops.or(drops);
                     if m.truncated {
                         truncated += count;
@@ -312,6 +324,7 @@ impl UdpSource {
                     };
                     packets += 1;
                     bytes += len as u64;
+                    wire += link.bytes(origin.is_ipv6(), (1, len), 0);
                     if len > slot {
                         truncated += 1;
                         continue;
@@ -330,6 +343,7 @@ impl UdpSource {
         s.add(Receive::Packets as usize, packets);
         s.add(Receive::Accepted as usize, packets - truncated - unknown);
         s.add(Receive::Bytes as usize, bytes);
+        s.add(Receive::WireBytes as usize, wire);
         if truncated + unknown > 0 {
             s.add(Receive::Truncated as usize, truncated);
             s.add(Receive::UnknownStride as usize, unknown);

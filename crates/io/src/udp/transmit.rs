@@ -74,15 +74,15 @@ pub enum SendError {
         /// Most that is allowed.
         most: usize,
     },
-    /// Broadcast without permission.
-    #[error(
-        "{endpoint}: not allowed: {cause}; a broadcast address needs ?broadcast=1, else a firewall forbids it"
-    )]
+    /// Broadcast without permission, or a firewall.
+    #[error("{endpoint}: not allowed: {cause}; {advice}")]
     NotAllowed {
         /// URL.
         endpoint: String,
         /// The system's answer.
         cause: io::Error,
+        /// What to do, which depends on the address.
+        advice: &'static str,
     },
     /// The queue did not move.
     #[error("{endpoint}: the kernel took nothing for {seconds} s: {cause}; is the interface up?")]
@@ -200,9 +200,7 @@ impl UdpSender {
             if let Some(local) = options.local {
                 opening.bind(&socket, local)?;
             }
-            socket.connect(&to.into()).map_err(|cause| {
-                opening.system("find a way to that address (broadcast needs ?broadcast=1)", cause)
-            })?;
+            socket.connect(&to.into()).map_err(|cause| opening.no_way(cause))?;
             if i == 0 {
                 facts.push(buffer.describe("send buffer", "net.core.wmem_max"));
             }
@@ -312,7 +310,14 @@ impl UdpSender {
                     Some(SendError::TooLong { endpoint, len, most })
                 }
                 Answer::Forbidden => {
-                    Some(SendError::NotAllowed { endpoint: self.endpoint.clone(), cause })
+                    let (endpoint, ip) = (self.endpoint.clone(), self.to.ip());
+                    let advice = match ip.is_ipv6() || ip.is_multicast() {
+                        true => "look for a firewall rule",
+                        false => {
+                            "a broadcast address needs ?broadcast=1, else a firewall forbids it"
+                        }
+                    };
+                    Some(SendError::NotAllowed { endpoint, cause, advice })
                 }
                 Answer::Fatal => Some(SendError::System { endpoint: self.endpoint.clone(), cause }),
             };
