@@ -6,6 +6,7 @@
 
 mod counters;
 mod inspect;
+mod key;
 pub mod packet;
 mod reader;
 mod shift;
@@ -19,6 +20,7 @@ use crate::detector::{Detector, Inspector, Kind, Reader, Setup, SetupError, Shar
 use crate::geometry::text;
 
 pub use counters::Count;
+use key::KeyBy;
 
 /// `[detector]` keys of `sequence`.
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -32,11 +34,14 @@ struct Options {
     latency: bool,
     /// Streams followed at most.
     max_streams: u32,
+    /// What makes a stream: `origin` (sender's address and port, and stream id; the default) or `id`.
+    key: KeyBy,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { window: DEFAULT_WINDOW, verify: false, latency: false, max_streams: 4096 }
+        let (window, key) = (DEFAULT_WINDOW, KeyBy::Origin);
+        Options { window, verify: false, latency: false, max_streams: 4096, key }
     }
 }
 
@@ -95,7 +100,11 @@ impl Detector for SequenceDetector {
     }
 
     fn sharding(&self) -> Sharding {
-        Sharding::ByKey
+        match self.options.key {
+            KeyBy::Origin => Sharding::ByKey,
+            // One stream may come from several addresses.
+            KeyBy::Id => Sharding::Serial,
+        }
     }
 
     fn tick(&self) -> (TickLength, bool) {

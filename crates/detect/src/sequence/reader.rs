@@ -1,19 +1,20 @@
 //! Follows numbered streams: every number is delivered once, or known to be lost.
 //!
 //! Refuses datagrams of another kind, damaged patterns (with `verify`), and more streams than
-//! configured. Copies are never delivered twice. Source: `docs/architecture.md`, contracts "Ledger" and
+//! configured. Copies are never delivered twice. Streams are told apart by [`Key`]. Source: `docs/architecture.md`, contracts "Ledger" and
 //! "Duplicates".
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use fullcount_core::batch::Batch;
+use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::Products;
 use fullcount_core::sequence::{Seen, Start, Totals, Tracker};
 
 use super::Options;
 use super::counters::{Count, LINES};
+use super::key::Key;
 use super::packet::{self, Payload, Refusal};
 use crate::detector::Reader;
 
@@ -60,7 +61,10 @@ pub(super) struct SequenceReader {
     options: Options,
     sheet: Arc<Sheet>,
     tally: [u64; LINES],
-    places: HashMap<u32, usize>,
+    places: HashMap<Key, usize>,
+    /// What streams of the train at hand have in common.
+    apart: Origin,
+    /// Stream of the packet before, of the same `apart`: the usual case costs one comparison.
     last: Option<(u32, usize)>,
     streams: Vec<Stream>,
     spread: Option<Spread>,
@@ -73,6 +77,7 @@ impl SequenceReader {
             sheet: Sheet::new(Count::catalogue()),
             tally: [0; LINES],
             places: HashMap::new(),
+            apart: Origin::NONE,
             last: None,
             streams: Vec::new(),
             spread: None,
@@ -95,7 +100,8 @@ impl SequenceReader {
 
     #[cold]
     fn find_slowly(&mut self, id: u32) -> Result<usize, Refusal> {
-        let at = match self.places.get(&id) {
+        let key = (self.apart, id);
+        let at = match self.places.get(&key) {
             Some(&at) => at,
             None if self.streams.len() >= self.options.max_streams as usize => {
                 return Err(Refusal::TooManyStreams);
@@ -103,7 +109,7 @@ impl SequenceReader {
             None => {
                 let tracker = Tracker::new(64, self.options.window, Start::AtZero);
                 self.streams.push(Stream { tracker, total: None, announced: 0, ended: false });
-                self.places.insert(id, self.streams.len() - 1);
+                self.places.insert(key, self.streams.len() - 1);
                 self.add(Count::Streams, 1);
                 self.streams.len() - 1
             }
@@ -226,6 +232,10 @@ impl Reader for SequenceReader {
     fn read(&mut self, batch: &Batch, _: &mut Products) {
         let mut packets = 0;
         for train in batch.trains() {
+            let apart = self.options.key.apart(train.origin);
+            if apart != self.apart {
+                (self.apart, self.last) = (apart, None);
+            }
             for chunk in train.chunks() {
                 packets += 1;
                 if let Err(refusal) = self.packet(chunk, train.time_ns) {

@@ -1,9 +1,9 @@
 //! Scripts for the reader: these packets in this order, these counters and nothing else.
 
 use super::*;
-use crate::detector::{Kind, Setup};
+use crate::detector::{Kind, Setup, Sharding};
 use crate::sequence::Sequence;
-use fullcount_core::batch::{Edge, Origin};
+use fullcount_core::batch::Edge;
 use fullcount_core::ledger::{Entries, Ledger};
 
 /// Written out by hand: shares nothing with the decoder.
@@ -35,9 +35,13 @@ impl Run {
     }
 
     fn send(&mut self, packets: &[Vec<u8>]) -> &mut Run {
+        self.send_from(packets.iter().map(|p| (Origin::NONE, p.clone())))
+    }
+
+    fn send_from(&mut self, packets: impl IntoIterator<Item = (Origin, Vec<u8>)>) -> &mut Run {
         let mut batch = Batch::with_slots(0, 0);
-        for p in packets {
-            batch.append(p, Origin::NONE, 3000, Edge::Datagram);
+        for (origin, p) in packets {
+            batch.append(&p, origin, 3000, Edge::Datagram);
         }
         self.reader.read(&batch, &mut Products::default());
         self
@@ -73,6 +77,7 @@ fn a_complete_stream_ends_with_its_first_mark() {
         ("decode.packets", 1005),
         ("decode.accepted", 1000),
         ("decode.end_marks", 5),
+        ("packets.announced", 1000),
         ("decode.streams", 1),
     ];
     expect(&run.finish(), &wanted);
@@ -90,6 +95,7 @@ fn a_lost_tail_is_known_from_the_mark() {
         ("decode.accepted", 92),
         ("decode.end_marks", 2),
         ("packets.lost", 8),
+        ("packets.announced", 100),
         ("packets.reordered", 1),
         ("decode.streams", 1),
     ];
@@ -133,6 +139,7 @@ fn a_million_packets_with_faults_are_reported_exactly() {
         ("decode.copies", 100),
         ("decode.end_marks", 1),
         ("packets.lost", 100),
+        ("packets.announced", 1_000_000),
         ("packets.duplicate", 100),
         ("packets.reordered", 100),
         ("decode.streams", 1),
@@ -163,6 +170,7 @@ fn a_sender_that_begins_anew_delivers_all_of_its_second_run() {
         ("decode.packets", 130),
         ("decode.accepted", 120),
         ("decode.end_marks", 10),
+        ("packets.announced", 120),
         ("packets.restarts", 1),
         ("decode.streams", 1),
     ];
@@ -203,6 +211,126 @@ fn every_refusal_has_its_counter_and_a_refused_number_is_not_also_lost() {
     expect(&run.finish(), &wanted);
 }
 
+/// A sender at a port of one of two addresses.
+fn sender(host: u8, port: u16) -> Origin {
+    std::net::SocketAddr::from(([192, 0, 2, host], port)).into()
+}
+
+#[test]
+fn senders_with_one_stream_id_are_apart_by_address_and_port() {
+    let senders = [sender(1, 5000), sender(1, 5001), sender(2, 5000)];
+    // Their packets come in turn; each loses another number and sends another total.
+    let all = (0..300u64).flat_map(|n| {
+        let each = senders.into_iter().zip([100u64, 200, 300]);
+        let sends = each.filter(move |&(_, total)| n < total && n != total / 2);
+        sends.map(move |(from, _)| (from, packet(7, n, 1000, 64)))
+    });
+    let marks = senders.into_iter().zip([100u64, 200, 300]);
+    let marks = marks.flat_map(|(from, total)| vec![(from, packet(7, u64::MAX, total, 64)); 2]);
+    let (all, marks): (Vec<_>, Vec<_>) = (all.collect(), marks.collect());
+
+    let mut run = Run::new("");
+    run.send_from(all.clone());
+    run.send_from(marks[..4].to_vec());
+    assert!(!run.reader.ended(), "the third has not ended");
+    run.send_from(marks[4..].to_vec());
+    assert!(run.reader.ended());
+    let wanted = [
+        ("decode.packets", 603),
+        ("decode.accepted", 597),
+        ("decode.end_marks", 6),
+        ("packets.lost", 3),
+        ("packets.announced", 600),
+        ("decode.streams", 3),
+    ];
+    expect(&run.finish(), &wanted);
+
+    // The same packets with the id alone as key: one stream, and most are copies.
+    let mut run = Run::new("key = \"id\"");
+    let entries = run.send_from(all).finish();
+    assert_eq!(entries.get("decode.streams"), Some(1));
+    assert_eq!(
+        (entries.get("decode.accepted"), entries.get("decode.copies")),
+        (Some(300), Some(297))
+    );
+}
+
+#[test]
+fn a_stream_over_two_paths_is_one_stream_if_the_id_alone_is_the_key() {
+    let (first, second) = (sender(1, 5000), sender(2, 5000));
+    let mut run = Run::new("key = \"id\"");
+    // Each path loses what the other delivers.
+    let over = |path, lost| {
+        let numbers = (0..100u64).filter(move |n| n % 10 != lost);
+        numbers.map(move |n| (path, packet(7, n, 1000, 64)))
+    };
+    let mut both: Vec<_> = over(first, 3).chain(over(second, 7)).collect();
+    both.sort_by_key(|(path, p)| (p[8], *path));
+    run.send_from(both);
+    run.send_from([(first, packet(7, u64::MAX, 100, 24)), (second, packet(7, u64::MAX, 100, 24))]);
+    assert!(run.reader.ended());
+    let wanted = [
+        ("decode.packets", 182),
+        ("decode.accepted", 100),
+        ("decode.copies", 80),
+        ("decode.end_marks", 2),
+        ("packets.announced", 100),
+        ("packets.duplicate", 80),
+        ("decode.streams", 1),
+    ];
+    expect(&run.finish(), &wanted);
+}
+
+#[test]
+fn a_sender_that_begins_anew_at_another_port_is_a_stream_of_its_own() {
+    let mut run = Run::new("");
+    let at = |port, from: u64, to: u64| {
+        data(7, from..to).into_iter().map(move |p| (sender(1, port), p)).collect::<Vec<_>>()
+    };
+    // Killed at 50, started again: nothing of it is a copy, a loss or a restart.
+    run.send_from(at(5000, 0, 50)).send_from(at(5001, 0, 70));
+    // At its own port a sender that begins anew behind its end mark is a restart, as ever.
+    run.send_from([(sender(1, 5001), packet(7, u64::MAX, 70, 24))]).send_from(at(5001, 0, 30));
+    let wanted = [
+        ("decode.packets", 151),
+        ("decode.accepted", 150),
+        ("decode.end_marks", 1),
+        ("packets.announced", 70),
+        ("packets.restarts", 1),
+        ("decode.streams", 2),
+    ];
+    expect(&run.finish(), &wanted);
+}
+
+#[test]
+fn the_limit_of_streams_holds_for_origins_and_ids_together() {
+    let mut run = Run::new("max_streams = 3");
+    let packets =
+        [(1, 5000, 7), (1, 5000, 8), (1, 5001, 7), (1, 5001, 8), (2, 5000, 7), (1, 5000, 7)];
+    for (turn, (host, port, id)) in packets.into_iter().enumerate() {
+        let number = u64::from(turn == 5);
+        run.send_from([(sender(host, port), packet(id, number, 0, 24))]);
+    }
+    let wanted = [
+        ("decode.packets", 6),
+        ("decode.accepted", 4),
+        ("errors.unsupported.too_many_streams", 2),
+        ("decode.streams", 3),
+    ];
+    expect(&run.finish(), &wanted);
+}
+
+#[test]
+fn only_senders_may_be_shared_out_over_workers() {
+    let sharding = |options: &str| {
+        let setup = Setup { options: options.into(), ..Setup::default() };
+        Sequence.configure(&setup).unwrap().sharding()
+    };
+    assert_eq!(sharding(""), Sharding::ByKey);
+    assert_eq!(sharding("key = \"origin\""), Sharding::ByKey);
+    assert_eq!(sharding("key = \"id\""), Sharding::Serial);
+}
+
 #[test]
 fn latency_is_measured_on_request() {
     let mut run = Run::new("latency = true");
@@ -226,8 +354,8 @@ fn options_are_refused_with_their_range() {
     assert!(
         says("max_streams = 0", "").contains("detector.max_streams: 0 is not allowed: 1..=65536")
     );
-    assert!(
-        says("verfy = true", "").contains("[detector]: line 1, column 1: unknown field `verfy`")
-    );
+    assert!(says("verfy = true", "").contains("detector: verfy = true: unknown field `verfy`"));
+    let key = says("key = \"port\"", "");
+    assert!(key.contains("`port`") && key.contains("`origin` or `id`"), "{key}");
     assert!(says("", "[panel]").contains("`sequence` has no geometry"));
 }

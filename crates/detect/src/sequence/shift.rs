@@ -1,6 +1,6 @@
 //! Moves numbered packets on, so that a capture can be sent again and again as one long run.
 //!
-//! Learnt in one pass: per stream, *numbers* and totals of end marks move by what the stream went on
+//! Learnt in one pass: per stream (as the reader tells them apart), *numbers* and totals of end marks move by what the stream went on
 //! to (its total, if two end marks agree, else the number expected next) minus its first number; the
 //! *sender times* of all streams by the span of the capture plus the mean distance of two packets. So
 //! no seam adds a loss or a copy, and what is wrong inside a pass is wrong in each. End marks stay and
@@ -17,6 +17,7 @@ use fullcount_core::batch::Origin;
 use fullcount_core::sequence::{Seen, Start, Tracker};
 
 use super::Options;
+use super::key::Key;
 use super::packet::{self, HEADER_BYTES, NUMBER_LIMIT, Payload};
 use crate::detector::Shifter;
 
@@ -62,7 +63,7 @@ impl Stream {
 /// The rule of a capture, learnt in one pass.
 pub(super) struct Moving {
     options: Options,
-    streams: HashMap<u32, Stream>,
+    streams: HashMap<Key, Stream>,
     /// Earliest and latest sender time, ns.
     span: Option<(u64, u64)>,
     /// Numbered packets.
@@ -74,15 +75,15 @@ impl Moving {
         Moving { options, streams: HashMap::new(), span: None, packets: 0 }
     }
 
-    fn find(&mut self, id: u32) -> Option<&mut Stream> {
-        if !self.streams.contains_key(&id) {
+    fn find(&mut self, key: Key) -> Option<&mut Stream> {
+        if !self.streams.contains_key(&key) {
             if self.streams.len() >= self.options.max_streams as usize {
                 return None;
             }
             let tracker = Tracker::new(64, self.options.window, Start::AtFirst);
-            self.streams.insert(id, Stream { tracker, begin: None, total: None });
+            self.streams.insert(key, Stream { tracker, begin: None, total: None });
         }
-        self.streams.get_mut(&id)
+        self.streams.get_mut(&key)
     }
 
     /// Nanoseconds per pass.
@@ -94,17 +95,18 @@ impl Moving {
 }
 
 impl Shifter for Moving {
-    fn learn(&mut self, payload: &[u8], _: Origin) {
+    fn learn(&mut self, payload: &[u8], origin: Origin) {
+        let apart = self.options.key.apart(origin);
         match packet::parse(payload) {
             Ok(Payload::Data { stream, number, sent_ns, .. }) => {
-                let Some(stream) = self.find(stream) else { return };
+                let Some(stream) = self.find((apart, stream)) else { return };
                 stream.data(number);
                 self.packets += 1;
                 let (earliest, latest) = self.span.unwrap_or((sent_ns, sent_ns));
                 self.span = Some((earliest.min(sent_ns), latest.max(sent_ns)));
             }
             Ok(Payload::End { stream, total }) => {
-                if let Some(stream) = self.find(stream) {
+                if let Some(stream) = self.find((apart, stream)) {
                     stream.end(total);
                 }
             }
@@ -112,10 +114,11 @@ impl Shifter for Moving {
         }
     }
 
-    fn shift(&mut self, payload: &mut [u8], _: Origin, repetition: u64) {
+    fn shift(&mut self, payload: &mut [u8], origin: Origin, repetition: u64) {
         let Ok(said) = packet::parse(payload) else { return };
         let (Payload::Data { stream, .. } | Payload::End { stream, .. }) = said;
-        let Some(stream) = self.streams.get(&stream) else { return };
+        let key = (self.options.key.apart(origin), stream);
+        let Some(stream) = self.streams.get(&key) else { return };
         let by = repetition.saturating_mul(stream.numbers());
         match said {
             Payload::Data { number, sent_ns, .. } => {

@@ -126,6 +126,24 @@ fn damaged_bytes_stay_damaged_and_foreign_ones_stay() {
 }
 
 #[test]
+fn senders_with_one_stream_id_move_on_by_their_own_count() {
+    let origins =
+        [7u16, 8].map(|port| Origin::from(std::net::SocketAddr::from(([192, 0, 2, 1], port))));
+    let move_on = |options: &str| {
+        let mut shifter = detector(options).shifter().unwrap();
+        (0..3).for_each(|n| shifter.learn(&packet(1, n, 0), origins[0]));
+        (0..5).for_each(|n| shifter.learn(&packet(1, n, 0), origins[1]));
+        origins.map(|origin| {
+            let mut moved = packet(1, 0, 0);
+            shifter.shift(&mut moved, origin, 2);
+            moved[8]
+        })
+    };
+    assert_eq!(move_on(""), [6, 10]);
+    assert_eq!(move_on("key = \"id\""), [10, 10]);
+}
+
+#[test]
 fn streams_beyond_the_limit_stay_as_they_are() {
     let mut shifter = detector("max_streams = 1").shifter().unwrap();
     for stream in [1, 2] {
