@@ -6,8 +6,7 @@ use fullcount_core::frame::reassembly::{Limits, Outcome, Reassembler};
 use fullcount_core::frame::{Ethernet, Link};
 use libfuzzer_sys::fuzz_target;
 
-const LINKS: [Link; 5] =
-    [Link::Ethernet, Link::Cooked, Link::Cooked2, Link::RawIp, Link::Loopback];
+const LINKS: [Link; 5] = [Link::Ethernet, Link::Cooked, Link::Cooked2, Link::RawIp, Link::Loopback];
 
 fuzz_target!(|input: &[u8]| {
     let mut reassembler = Reassembler::new(Limits { datagrams: 3, expiry_ns: 1_000 });

@@ -7,11 +7,13 @@
 //! sets.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::command::{End, Job, Show};
 use crate::place;
+
+mod seeds;
 
 /// Coverage that libFuzzer steers by, with AddressSanitizer, overflow checks and assertions on.
 const FLAGS: &str = "-Cpasses=sancov-module \
@@ -50,7 +52,7 @@ pub fn build() -> Result<Vec<Target>, String> {
     }
     let binaries = folder.join(triple).join("release");
     let target = |name: String| {
-        let (binary, seeds) = (binaries.join(&name), seeds(&name, &folder)?);
+        let (binary, seeds) = (binaries.join(&name), seeds::of(&name, &folder)?);
         Ok(Target { name, binary, seeds })
     };
     names.into_iter().map(target).collect()
@@ -110,65 +112,4 @@ fn names() -> Result<Vec<String>, String> {
         return Err(format!("{}: no fuzz target", folder.display()));
     }
     Ok(names)
-}
-
-/// Where a target starts: the golden vectors, in the form that the target reads.
-///
-/// # Errors
-///
-/// A folder that cannot be read or written.
-fn seeds(name: &str, folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let vectors = place::root().join("vectors");
-    match name {
-        // Whole captures.
-        "pcap" => Ok(vec![vectors.join("pcap"), vectors.join("sonde")]),
-        // Datagrams, each behind its length; one input may hold several.
-        "sonde" => {
-            let folder = folder.join("seeds").join(name);
-            prefixed(&vectors.join("sonde"), &folder)
-                .map_err(|error| format!("{}: {error}", folder.display()))?;
-            Ok(vec![folder])
-        }
-        // Made up from nothing: numbers, or frames of any link type.
-        _ => Ok(Vec::new()),
-    }
-}
-
-/// Writes each `.bin` of `from` into `to` behind its length (16 bits, little-endian), and all of
-/// them in a row as one more.
-fn prefixed(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(to)?;
-    let mut all = Vec::new();
-    for entry in fs::read_dir(from)? {
-        let file = entry?.path();
-        if file.extension().is_none_or(|extension| extension != "bin") {
-            continue;
-        }
-        let bytes = fs::read(&file)?;
-        let length = u16::try_from(bytes.len()).map_err(std::io::Error::other)?;
-        let seed = [&length.to_le_bytes()[..], &bytes].concat();
-        fs::write(to.join(file.file_name().unwrap_or_default()), &seed)?;
-        all.extend(seed);
-    }
-    fs::write(to.join("all.bin"), all)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn vectors_stand_behind_their_lengths() {
-        let folder = std::env::temp_dir().join(format!("fullcount-seeds-{}", std::process::id()));
-        let (from, to) = (folder.join("from"), folder.join("to"));
-        fs::create_dir_all(&from).unwrap();
-        fs::write(from.join("a.bin"), [7u8; 300]).unwrap();
-        fs::write(from.join("notes.txt"), "no packet").unwrap();
-        prefixed(&from, &to).unwrap();
-        let seed = fs::read(to.join("a.bin")).unwrap();
-        assert_eq!((&seed[..2], seed.len()), (&[0x2c, 1][..], 302));
-        assert_eq!(fs::read(to.join("all.bin")).unwrap(), seed);
-        assert_eq!(fs::read_dir(&to).unwrap().count(), 2);
-        fs::remove_dir_all(&folder).unwrap();
-    }
 }

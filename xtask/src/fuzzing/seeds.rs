@@ -1,0 +1,262 @@
+//! Where the fuzz targets start: the golden vectors, or a few inputs made here, in each target's form.
+//!
+//! Made inputs share no code with the parsers: frames by RFC 791, RFC 8200, RFC 768 and the tcpdump
+//! list of link types, numbers by `docs/architecture.md`, contract "`sequence` payload". A target that
+//! is not known here starts from nothing.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::place;
+
+/// Folders of a target's seeds; those that must be made are made in `folder/seeds/NAME`.
+///
+/// # Errors
+///
+/// A folder that cannot be read or written.
+pub fn of(name: &str, folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let vectors = place::root().join("vectors");
+    let folder = folder.join("seeds").join(name);
+    let made = match name {
+        // Whole captures.
+        "pcap" => return Ok(vec![vectors.join("pcap"), vectors.join("sonde")]),
+        // Datagrams, each behind its length; one input may hold several.
+        "sonde" => prefixed(&vectors.join("sonde"), &folder),
+        "frame" => write(&folder, &frames()),
+        "sequence" => write(&folder, &numbers()),
+        _ => return Ok(Vec::new()),
+    };
+    made.map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(vec![folder])
+}
+
+/// Writes each `.bin` of `from` into `to` behind its length (16 bits, little-endian), and all of
+/// them in a row as one more.
+fn prefixed(from: &Path, to: &Path) -> io::Result<()> {
+    let (mut all, mut seeds) = (Vec::new(), Vec::new());
+    for entry in fs::read_dir(from)? {
+        let file = entry?.path();
+        if file.extension().is_none_or(|extension| extension != "bin") {
+            continue;
+        }
+        let bytes = fs::read(&file)?;
+        let length = u16::try_from(bytes.len()).map_err(io::Error::other)?;
+        let seed = [&length.to_le_bytes()[..], &bytes].concat();
+        all.extend_from_slice(&seed);
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        seeds.push((stem, seed));
+    }
+    seeds.push(("all".to_owned(), all));
+    write(to, &seeds)
+}
+
+/// A name and the input.
+type Seed = (String, Vec<u8>);
+
+/// Writes each seed as `NAME.bin`.
+fn write(to: &Path, seeds: &[Seed]) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    seeds.iter().try_for_each(|(name, seed)| fs::write(to.join(format!("{name}.bin")), seed))
+}
+
+/// Link types in the order of the target `frame`.
+#[derive(Debug, Clone, Copy)]
+enum Link {
+    Ethernet,
+    Cooked,
+    Cooked2,
+    RawIp,
+    Loopback,
+}
+
+/// Inputs of the target `frame`: link type, time step, length (16 bits, big-endian), bytes.
+fn frames() -> Vec<Seed> {
+    use Link::*;
+    let (v4, v6) = (ipv4(udp(b"readout"), None), ipv6(udp(b"readout"), None));
+    let mut seeds: Vec<Seed> = Vec::new();
+    let mut add = |name: &str, frames: &[(Link, &[u8])]| {
+        let mut seed = Vec::new();
+        for &(link, bytes) in frames {
+            seed.extend([link as u8, 1]);
+            seed.extend((bytes.len() as u16).to_be_bytes());
+            seed.extend(bytes);
+        }
+        seeds.push((name.to_owned(), seed));
+    };
+    let ethernet = |kind: [u8; 2], packet: &[u8]| {
+        let addresses = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+        [&addresses[..], &kind, packet].concat()
+    };
+    let (ip4, ip6, arp) = ([8, 0], [0x86, 0xdd], [8, 6]);
+    let tagged = ethernet([0x81, 0], &[&[0, 7][..], &ip4, &v4].concat());
+    let twice = ethernet([0x88, 0xa8], &[&[0, 9, 0x81, 0, 0, 7][..], &ip4, &v4].concat());
+    add("ethernet4", &[(Ethernet, &ethernet(ip4, &v4))]);
+    add("ethernet6", &[(Ethernet, &ethernet(ip6, &v6))]);
+    add("vlan", &[(Ethernet, &tagged), (Ethernet, &twice)]);
+    add("arp", &[(Ethernet, &ethernet(arp, &[0; 46]))]);
+    add("padded", &[(Ethernet, &[&ethernet(ip4, &v4)[..], &[0; 18]].concat())]);
+    add(
+        "cooked",
+        &[(Cooked, &[&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0][..], &ip4, &v4].concat())],
+    );
+    let cooked2 = [&ip6[..], &[0, 0, 0, 0, 0, 2, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0], &v6].concat();
+    add("cooked2", &[(Cooked2, &cooked2)]);
+    add("raw", &[(RawIp, &v4), (RawIp, &v6)]);
+    let loopback = |family: [u8; 4], packet: &[u8]| [&family[..], packet].concat();
+    add(
+        "loopback",
+        &[(Loopback, &loopback([2, 0, 0, 0], &v4)), (Loopback, &loopback([0, 0, 0, 30], &v6))],
+    );
+
+    // A datagram in three parts: in order, out of order with a repeat, and one that overlaps.
+    let whole = udp(&[0x5a; 40]);
+    type Make = fn(Vec<u8>, Option<(u16, bool)>) -> Vec<u8>;
+    for (name, make) in [("4", ipv4 as Make), ("6", ipv6 as Make)] {
+        let part = |from: usize, to: usize| {
+            make(whole[from..to].to_vec(), Some((from as u16 / 8, to < whole.len())))
+        };
+        let (first, middle, last) = (part(0, 16), part(16, 32), part(32, 48));
+        let parts = |list: &[&Vec<u8>]| -> Vec<(Link, Vec<u8>)> {
+            list.iter().map(|p| (RawIp, (*p).clone())).collect()
+        };
+        let mut add_parts = |what: &str, list: &[&Vec<u8>]| {
+            let owned = parts(list);
+            let borrowed: Vec<(Link, &[u8])> = owned.iter().map(|(l, p)| (*l, &p[..])).collect();
+            add(&format!("fragments{name}_{what}"), &borrowed);
+        };
+        add_parts("in_order", &[&first, &middle, &last]);
+        add_parts("mixed", &[&last, &first, &first, &middle]);
+        add_parts("overlap", &[&first, &part(8, 32), &last]);
+        add_parts("incomplete", &[&first, &last]);
+    }
+    seeds
+}
+
+/// A UDP datagram, ports 50011 and 9000, without a checksum.
+fn udp(payload: &[u8]) -> Vec<u8> {
+    let length = (8 + payload.len()) as u16;
+    let ports = [50_011u16, 9000, length, 0];
+    ports.iter().flat_map(|word| word.to_be_bytes()).chain(payload.iter().copied()).collect()
+}
+
+/// An IPv4 packet; `part`: offset in 8 bytes, and whether more follow.
+fn ipv4(payload: Vec<u8>, part: Option<(u16, bool)>) -> Vec<u8> {
+    let (offset, more) = part.unwrap_or((0, false));
+    let mut p = vec![0x45, 0];
+    p.extend((20 + payload.len() as u16).to_be_bytes());
+    p.extend([0, 7]);
+    p.extend((offset | u16::from(more) << 13).to_be_bytes());
+    p.extend([64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    let sum: u32 = p.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    p[10..12].copy_from_slice(&sum.to_be_bytes());
+    p.extend(payload);
+    p
+}
+
+/// An IPv6 packet, with a fragment header for a `part`.
+fn ipv6(payload: Vec<u8>, part: Option<(u16, bool)>) -> Vec<u8> {
+    let fragment: Vec<u8> = match part {
+        None => Vec::new(),
+        Some((offset, more)) => {
+            let field = (offset << 3 | u16::from(more)).to_be_bytes();
+            [&[17, 0][..], &field, &[0, 0, 0, 7]].concat()
+        }
+    };
+    let next = if part.is_some() { 44 } else { 17 };
+    let mut p = vec![0x60, 0, 0, 0];
+    p.extend((fragment.len() as u16 + payload.len() as u16).to_be_bytes());
+    p.extend([next, 64]);
+    for host in [1, 2] {
+        p.extend([0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
+    }
+    p.extend(fragment);
+    p.extend(payload);
+    p
+}
+
+/// An end mark's bit in a tag of the target `sequence`.
+const END: u8 = 8;
+/// A packet cut short.
+const CUT: u8 = 16;
+/// Another sender: the port, in the tag's upper three bits.
+const SENDER: u8 = 32;
+
+/// Inputs of the target `sequence`: per packet a tag and a number (64 bits, little-endian).
+fn numbers() -> Vec<Seed> {
+    let seed = |name: &str, packets: &[(u8, u64)]| {
+        let bytes = packets.iter().flat_map(|&(tag, n)| [tag].into_iter().chain(n.to_le_bytes()));
+        (name.to_owned(), bytes.collect())
+    };
+    let run = |tag: u8, from: u64, to: u64| (from..to).map(|n| (tag, n)).collect::<Vec<_>>();
+    let ends = |tag: u8, total: u64| vec![(tag | END, total); 5];
+    let two = (0..20).flat_map(|n| [(1, n), (1 | SENDER, n / 2 * 2)]).collect::<Vec<_>>();
+    vec![
+        seed("in_order", &[run(0, 0, 30), ends(0, 30)].concat()),
+        seed("lost_tail", &[run(0, 0, 20), ends(0, 30)].concat()),
+        seed("gap_copy_swap", &[(0, 0), (0, 1), (0, 3), (0, 3), (0, 5), (0, 4), (0, 2)]),
+        // The target's window is 64 numbers.
+        seed("beyond_the_window", &[run(0, 0, 3), run(0, 100, 103), vec![(0, 5)]].concat()),
+        seed("joined_late", &run(0, 1 << 30, (1 << 30) + 5)),
+        seed("again_after_the_end", &[run(0, 0, 9), ends(0, 9), run(0, 0, 5), ends(0, 5)].concat()),
+        seed("again_without_an_end", &[run(0, 500, 510), run(0, 0, 9)].concat()),
+        seed("two_senders_one_id", &[two, ends(1, 20), ends(1 | SENDER, 20)].concat()),
+        seed("too_many_streams", &(0..8).map(|id| (id, 0)).collect::<Vec<_>>()),
+        seed(
+            "refused",
+            &[(CUT, 0), (CUT | 7 << 5, 0), (0, 1 << 56), (END, u64::MAX), (0, u64::MAX)],
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_stand_behind_their_lengths() {
+        let folder = std::env::temp_dir().join(format!("fullcount-seeds-{}", std::process::id()));
+        let (from, to) = (folder.join("from"), folder.join("to"));
+        fs::create_dir_all(&from).unwrap();
+        fs::write(from.join("a.bin"), [7u8; 300]).unwrap();
+        fs::write(from.join("notes.txt"), "no packet").unwrap();
+        prefixed(&from, &to).unwrap();
+        let seed = fs::read(to.join("a.bin")).unwrap();
+        assert_eq!((&seed[..2], seed.len()), (&[0x2c, 1][..], 302));
+        assert_eq!(fs::read(to.join("all.bin")).unwrap(), seed);
+        assert_eq!(fs::read_dir(&to).unwrap().count(), 2);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn every_target_has_seeds_and_no_two_share_a_name() {
+        let folder = std::env::temp_dir().join(format!("fullcount-of-{}", std::process::id()));
+        for target in crate::fuzzing::names().unwrap() {
+            let folders = of(&target, &folder).unwrap();
+            let files = folders.iter().flat_map(|f| fs::read_dir(f).unwrap());
+            assert!(files.count() > 5, "{target} starts from nothing");
+        }
+        for made in [frames(), numbers()] {
+            let names: std::collections::BTreeSet<_> = made.iter().map(|(name, _)| name).collect();
+            assert_eq!(names.len(), made.len());
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn frames_are_whole_behind_their_lengths() {
+        for (name, seed) in frames() {
+            let mut rest = &seed[..];
+            while let [link, _, high, low, tail @ ..] = rest {
+                assert!(*link < 5, "{name}");
+                rest = tail.get(usize::from(u16::from_be_bytes([*high, *low]))..).expect(&name);
+            }
+            assert!(rest.is_empty(), "{name}");
+        }
+        // 20 B of header whose sum with its check field is all ones (RFC 791).
+        let header = ipv4(vec![0; 8], None);
+        let sum: u32 = header[..20].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
+        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+    }
+}
