@@ -2,6 +2,7 @@
 
 use fullcount_core::ledger::Info;
 use fullcount_detect::detector::{Registry, Setup};
+use fullcount_io::fault::Faults;
 use fullcount_io::pcap::Replayed;
 use fullcount_io::udp::Receive;
 
@@ -12,6 +13,7 @@ pub fn lines() -> Vec<(&'static str, Info)> {
     let mut all: Vec<(&'static str, Vec<Info>)> = vec![
         ("receiving: udp", Receive::catalogue()),
         ("receiving: pcap", Replayed::catalogue()),
+        ("receiving: faults on purpose (source.fault)", Faults::catalogue()),
         ("ring between two threads", Ring::catalogue()),
     ];
     for kind in Registry::builtin().kinds() {

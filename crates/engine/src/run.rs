@@ -296,14 +296,15 @@ fn say_failure(e: &fullcount_out::sink::SinkError) {
     let _ = writeln!(std::io::stderr(), "fullcount: output {e}");
 }
 
-/// Bits on the wire for what was received, from the mean payload: exact where all packets are equally
-/// long and below the MTU.
+/// Bits on the wire for what was received: as the source counted them by packet size, else from the mean
+/// payload, which is exact where all packets are equally long.
 fn wire_bits(entries: &fullcount_core::ledger::Entries) -> Option<u64> {
     let packets = entries.get("receive.packets").filter(|&n| n > 0)?;
-    let payload = entries.get("receive.bytes")? / packets;
-    let payload = payload as usize;
-    let per_packet = fullcount_core::link::Wire::usual(false, payload).bits(payload);
-    Some(per_packet * packets)
+    if let Some(bytes) = entries.get("receive.wire_bytes") {
+        return Some(bytes.saturating_mul(8));
+    }
+    let payload = (entries.get("receive.bytes")? / packets) as usize;
+    Some(fullcount_core::link::Wire::usual(false, payload).bits(payload) * packets)
 }
 
 fn pin(core: Option<usize>) {

@@ -38,7 +38,8 @@ pub struct Summary {
     pub cpu: Cpu,
     /// Sinks: name, place, events, bytes or the failure.
     pub outputs: Vec<Output>,
-    /// Link time of what was received in bits, from the mean payload.
+    /// Link time of what was received in bits: by packet size (`receive.wire_bytes`) where the source
+    /// counts it, else from the mean payload.
     pub wire_bits: Option<u64>,
     /// Bytes that the sender sent.
     pub sent_bytes: Option<u64>,
@@ -251,7 +252,11 @@ impl Summary {
                 h.unit.name(),
             );
         }
-        let _ = writeln!(t, "  {:<28}{:>18} packets", "lost", grouped(a.lost_total()));
+        let ratio = match a.per() {
+            0.0 => String::new(),
+            per => format!(" (packet error ratio {per:.1e}: lost / (first copies + lost))"),
+        };
+        let _ = writeln!(t, "  {:<28}{:>18} packets{ratio}", "lost", grouped(a.lost_total()));
         for (place, n) in Place::ALL.iter().zip(a.lost).filter(|(_, n)| *n > 0) {
             let _ = writeln!(t, "    at {:<23}{:>18} packets", place.name(), grouped(n));
         }

@@ -11,7 +11,7 @@ use crate::{say, tell};
 /// Every counter with its unit, meaning and what to do about it.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// One JSON array instead of Markdown
+    /// One JSON object instead of Markdown
     #[arg(long)]
     json: bool,
 }
@@ -26,7 +26,9 @@ pub fn catalogue(flags: Flags) -> Result<u8, Failure> {
                 "role": role(i.role), "meaning": i.meaning, "what_to_do": i.todo,
             })
         };
-        say!("{}", lines.iter().map(each).collect::<serde_json::Value>());
+        let counters: serde_json::Value = lines.iter().map(each).collect();
+        let (schema, verb) = ("fullcount/catalogue/1", "catalogue");
+        say!("{}", serde_json::json!({"schema": schema, "verb": verb, "counters": counters}));
         return Ok(0);
     }
     tell!("{}", markdown(&lines));

@@ -125,7 +125,7 @@ pub fn demo(flags: Flags) -> Result<u8, Failure> {
     }
     let complete = sent.packets == delivered && sent.events == shown;
     if flags.json {
-        eprint!("{text}{four}");
+        note!("{text}{}", four.trim_end());
         let mut object = summary.to_json();
         object["demo"] = json!({
             "packets_sent": sent.packets, "packets_delivered": delivered,

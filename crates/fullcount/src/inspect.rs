@@ -1,5 +1,6 @@
 //! `fullcount inspect`: decodes a capture or a live port readout by readout, as tcpdump does for packets.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,7 +47,7 @@ pub struct Flags {
     /// Only packets that are refused
     #[arg(long)]
     errors: bool,
-    /// One JSON object a line for each packet
+    /// One JSON object a line for each packet, and one with the sums at the end
     #[arg(long)]
     json: bool,
 }
@@ -55,7 +56,7 @@ const EXAMPLES: &str = "\
 Examples:
   fullcount inspect pcap:run42.pcapng --detector sonde --count 3
   fullcount inspect pcap:run42.pcapng --errors --hex
-  fullcount inspect udp://0.0.0.0:9000 --json | jq .rows";
+  fullcount inspect udp://0.0.0.0:9000 --json | jq -c '.rows // empty'";
 
 /// Prints until the capture ends, the count is reached or Ctrl-C.
 pub fn inspect(flags: Flags) -> Result<u8, Failure> {
@@ -74,10 +75,62 @@ pub fn inspect(flags: Flags) -> Result<u8, Failure> {
     for fact in source.describe() {
         note!("{fact}");
     }
-    match print_all(&flags, &mut *inspector, &mut *source, &stop) {
+    let mut sums = Sums::default();
+    let mut outcome = print_all(&flags, &mut *inspector, &mut *source, &stop, &mut sums);
+    note!("{}", sums.to_text());
+    if flags.json && outcome.is_ok() {
+        let mut out = io::stdout().lock();
+        outcome =
+            writeln!(out, "{}", sums.to_json()).and_then(|()| out.flush()).map_err(Into::into);
+    }
+    match outcome {
         // The reader of a pipe has seen enough (`| head`).
         Err(e) if e.downcast_ref::<io::Error>().is_some_and(is_closed_pipe) => Ok(0),
         outcome => outcome.map(|()| 0).map_err(Failure::Failed),
+    }
+}
+
+/// What was seen, shown or not.
+#[derive(Debug, Default)]
+struct Sums {
+    packets: u64,
+    bytes: u64,
+    readouts: u64,
+    /// By the name of the counter that `run` has for it.
+    refused: BTreeMap<String, u64>,
+}
+
+impl Sums {
+    fn add(&mut self, chunk: &[u8], seen: &Inspected) {
+        self.packets += 1;
+        self.bytes += chunk.len() as u64;
+        self.readouts += seen.rows.len() as u64;
+        if let Some((class, reason)) = seen.error {
+            *self.refused.entry(format!("errors.{class}.{reason}")).or_default() += 1;
+        }
+    }
+
+    fn rejected(&self) -> u64 {
+        self.refused.values().sum()
+    }
+
+    fn to_text(&self) -> String {
+        let (n, r) = (grouped(self.packets), grouped(self.readouts));
+        format!("{n} packets, {} refused, {r} readouts", grouped(self.rejected()))
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "schema": "fullcount/inspect/1",
+            "verb": "inspect",
+            "packets": {
+                "received": self.packets,
+                "accepted": self.packets - self.rejected(),
+                "rejected": self.refused,
+            },
+            "bytes": {"received": self.bytes},
+            "readouts": self.readouts,
+        })
     }
 }
 
@@ -99,11 +152,12 @@ fn print_all(
     inspector: &mut dyn Inspector,
     source: &mut dyn Source,
     stop: &Stop,
+    sums: &mut Sums,
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut batch = source.batch();
-    let (mut number, mut refused, mut readouts) = (0u64, 0u64, 0u64);
-    while !stop.requested() && number < flags.count.unwrap_or(u64::MAX) {
+    let most = flags.count.unwrap_or(u64::MAX);
+    while !stop.requested() && sums.packets < most {
         match source.recv(&mut batch, Duration::from_millis(100))? {
             Received::End => break,
             // Live traffic is shown as it comes.
@@ -111,13 +165,12 @@ fn print_all(
             Received::Data => {
                 for train in batch.trains() {
                     for chunk in train.chunks() {
-                        if number == flags.count.unwrap_or(u64::MAX) {
+                        if sums.packets == most {
                             break;
                         }
-                        number += 1;
                         let seen = inspector.inspect(chunk, train.origin);
-                        refused += u64::from(seen.error.is_some());
-                        readouts += seen.rows.len() as u64;
+                        sums.add(chunk, &seen);
+                        let number = sums.packets;
                         if flags.errors && seen.error.is_none() {
                             continue;
                         }
@@ -132,9 +185,12 @@ fn print_all(
         }
     }
     out.flush()?;
-    let (n, r) = (grouped(number), grouped(readouts));
-    note!("{n} packets, {} refused, {r} readouts", grouped(refused));
     Ok(())
+}
+
+/// Time of arrival, ns since 1970: the kernel's, or the recorded one; unknown with `engine=plain`.
+fn arrival(train: &Train<'_>) -> Option<i64> {
+    (train.time_ns != 0).then_some(train.time_ns)
 }
 
 fn as_text(
@@ -145,9 +201,14 @@ fn as_text(
     seen: &Inspected,
     flags: &Flags,
 ) -> io::Result<()> {
-    let (s, ns) =
-        (train.time_ns.div_euclid(1_000_000_000), train.time_ns.rem_euclid(1_000_000_000));
-    write!(out, "#{number}  {s}.{ns:09} s  {}  {} B", train.origin, chunk.len())?;
+    write!(out, "#{number}  ")?;
+    match arrival(train) {
+        Some(t) => {
+            write!(out, "{}.{:09} s", t.div_euclid(1_000_000_000), t.rem_euclid(1_000_000_000))?;
+        }
+        None => write!(out, "no time")?,
+    }
+    write!(out, "  {}  {} B", train.origin, chunk.len())?;
     for (name, value) in &seen.header {
         write!(out, "  {name}={value}")?;
     }
@@ -182,7 +243,6 @@ fn as_json(number: u64, train: &Train<'_>, chunk: &[u8], seen: &Inspected, flags
     let shown = flags.rows.unwrap_or(usize::MAX).min(seen.rows.len());
     let mut o = json!({
         "packet": number,
-        "time_ns": train.time_ns,
         "origin": train.origin.to_string(),
         "bytes": chunk.len(),
         "result": if seen.error.is_some() { "error" } else { "ok" },
@@ -190,6 +250,9 @@ fn as_json(number: u64, train: &Train<'_>, chunk: &[u8], seen: &Inspected, flags
         "columns": seen.columns,
         "rows": &seen.rows[..shown],
     });
+    if let Some(time) = arrival(train) {
+        o["time_ns"] = json!(time);
+    }
     if let Some((class, reason)) = seen.error {
         o["error"] = json!(class);
         o["reason"] = json!(reason);

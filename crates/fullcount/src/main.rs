@@ -16,6 +16,7 @@ mod recover;
 mod run;
 mod say;
 mod send;
+mod shifted;
 mod status_line;
 
 use std::process::ExitCode;

@@ -19,6 +19,10 @@ pub struct Flags {
     /// Compare every payload byte with the sender's pattern (costs CPU)
     #[arg(long)]
     verify: bool,
+    /// What makes a stream: origin (sender's address and port, and its number) or id (the number alone,
+    /// for one stream that comes over several paths) [default: origin]
+    #[arg(long, value_name = "origin|id")]
+    key: Option<String>,
     /// Address of the live page and /metrics, or off
     #[arg(long, value_name = "ADDR", default_value = "off", help_heading = "Outputs")]
     web: String,
@@ -28,7 +32,7 @@ pub struct Flags {
 }
 
 const EXAMPLES: &str = "\
-Ends by itself when the sender's end mark has come.
+Ends by itself when the end marks of all streams have come.
 
 Examples:
   fullcount receive udp://0.0.0.0:9000
@@ -44,6 +48,6 @@ pub fn receive(flags: Flags) -> Result<u8, Failure> {
         .put("detector.kind", Some("sequence"))
         .put("web.listen", Some(flags.web.clone()))
         .put("output.sink", Some("null"));
-    o.put("detector.verify", flags.verify.then_some(true));
+    o.put("detector.verify", flags.verify.then_some(true)).put("detector.key", flags.key);
     crate::run::serve("receive", &o.read(None)?, flags.json)
 }

@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use fullcount_core::link::Wire;
 use fullcount_core::sim::{Fault, Spec};
+use fullcount_detect::detector::Detector;
 use fullcount_engine::config::{SourceConfig, refuse};
 use fullcount_engine::open::{SourcePlan, check_core};
 use fullcount_engine::stop::Stop;
@@ -14,13 +15,14 @@ use fullcount_engine::summary::grouped;
 use fullcount_io::endpoint::{Endpoint, UdpUrl};
 use fullcount_io::quantity::{self, Rate};
 use fullcount_lab::send::{Job, Payload, SendProgress, Sent};
-use fullcount_lab::traffic::Traffic;
 use fullcount_lab::traffic::panel::Panel;
 use fullcount_lab::traffic::sequence::{Sequence, SequenceSetup};
 use fullcount_lab::traffic::sonde::{Mode, Sonde, SondeSetup};
+use fullcount_lab::traffic::{Traffic, TrafficError};
 use serde_json::json;
 
 use crate::exit::Failure;
+use crate::shifted::Shifted;
 use crate::{note, say, tell};
 
 /// Sends numbered packets, simulated detector readouts or a capture at a set rate.
@@ -78,9 +80,18 @@ pub struct SendFlags {
     /// Print the geometry file that fits --modules, as a receiver on this host needs it, and exit
     #[arg(long)]
     print_geometry: bool,
+    /// Detector whose rule moves a capture with ?shift on: sonde or sequence [default: sonde]
+    #[arg(long, value_name = "KIND")]
+    detector: Option<String>,
+    /// Key of that detector, as the receiver has it, e.g. detector.sequence_state=one; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
     /// CPU to run on
     #[arg(long, value_name = "CPU")]
     core: Option<usize>,
+    /// The demonstration has no flag for the readouts per packet.
+    #[arg(skip)]
+    demo: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -89,6 +100,7 @@ Examples:
   fullcount send --to udp://127.0.0.1:9000 --source sonde --rate 1Mev/s --duration 60s
   fullcount send --to udp://127.0.0.1:9000 --source sonde --modules all --print-geometry > all.toml
   fullcount send --to udp://127.0.0.1:9000 --source 'pcap:run42.pcapng?speed=2'
+  fullcount send --to udp://127.0.0.1:9000 --source 'pcap:run42.pcapng?repeat=100&shift' --detector sonde
   fullcount send --to udp://10.0.0.2:9000 --source sequence --count 1M --fault loss=1e-4,seed=7";
 
 impl SendFlags {
@@ -107,7 +119,10 @@ impl SendFlags {
             mode: "d6".into(),
             modules: "all".into(),
             print_geometry: false,
+            detector: None,
+            set: vec![],
             core: None,
+            demo: true,
         }
     }
 
@@ -151,6 +166,7 @@ impl SendFlags {
             None => None,
         };
         check_core("core", self.core)?;
+        let shifted = Shifted::new(&self.source, self.detector.as_deref(), &self.set)?;
         let rate = self.rate.as_deref().map(SendRate::read).transpose()?;
         let ipv6 = to.resolve().is_ok_and(|a| a.is_ipv6());
         let (payload, packets_per_s, source_ports) = match self.source.as_str() {
@@ -158,7 +174,9 @@ impl SendFlags {
             "sonde" => self.sonde(rate, ipv6, panel)?,
             url if url.starts_with("pcap:") => {
                 let config = SourceConfig { url: url.to_owned(), ..SourceConfig::default() };
-                let source = SourcePlan::new(&config)?.open(None).map_err(anyhow::Error::from)?;
+                let shifted = shifted.as_ref().map(|d| d as &dyn Detector);
+                let source =
+                    SourcePlan::new(&config)?.open(shifted).map_err(anyhow::Error::from)?;
                 let pps = match rate {
                     None => None,
                     Some(SendRate::Link(Rate::Packets(pps))) => Some(pps),
@@ -213,7 +231,7 @@ impl SendFlags {
             "d4" => Mode::MultiEvent,
             other => return Err(refuse("mode", other, "d6, d5 or d4").into()),
         };
-        let wrong = |e: fullcount_lab::traffic::TrafficError| Failure::Wrong(e.to_string());
+        let wrong = |e: TrafficError| Failure::Wrong(self.in_flags(&e));
         // The packet's shape decides how bits and packets become events.
         let (bytes, events) = Sonde::packet(mode, self.entries).map_err(wrong)?;
         let events_per_s = match rate.unwrap_or(SendRate::Events(1e6)) {
@@ -231,6 +249,21 @@ impl SendFlags {
         Ok((Payload::Traffic(Box::new(traffic)), Some(pps), ports))
     }
 
+    /// The sentence with the flags of the verb that was called.
+    fn in_flags(&self, e: &TrafficError) -> String {
+        match e {
+            TrafficError::Slow { rate, lowest, .. } if self.demo => format!(
+                "--rate: {rate} events/s is too low for this demonstration: its dimmest module would \
+                 send nothing for longer than the 2.1 s after which 32-bit times are ambiguous; give \
+                 at least --rate {lowest:.0}ev/s"
+            ),
+            TrafficError::Slow { .. } | TrafficError::Entries(_) => format!("--{e}"),
+            other => other.to_string(),
+        }
+    }
+
+    /// Packets per second for packets of `mean` bytes. Of mixed sizes the mean is right for bits on the
+    /// wire too: from 24 B on every datagram costs the same on top of its payload, but for fragments.
     fn pps(&self, rate: Rate, mean: f64, ipv6: bool) -> f64 {
         let payload = mean.round() as usize;
         let wire = self.wire_rate.then(|| Wire::usual(ipv6, payload));

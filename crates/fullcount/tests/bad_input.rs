@@ -39,12 +39,57 @@ fn wrong_options_exit_2_with_the_key_and_what_is_allowed() {
             &["send", "--to", "udp://127.0.0.1:9", "--source", "sequence", "--fault", "eat=1"],
             &["eat"],
         ),
+        (
+            &[
+                "send",
+                "--to",
+                "udp://127.0.0.1:9",
+                "--source",
+                "pcap:x.pcap",
+                "--detector",
+                "sonde",
+            ],
+            &["detector = sonde", "&shift"],
+        ),
+        (
+            &["send", "--to", "udp://127.0.0.1:9", "--source", "pcap:x?shift", "--detector", "egg"],
+            &["detector.kind", "egg", "sequence"],
+        ),
+        (&["receive", "udp://127.0.0.1:0", "--key", "port"], &["key", "port", "origin"]),
+        (&["demo", "--rate", "1000ev/s"], &["--rate", "give at least --rate"]),
+        (
+            &["send", "--to", "udp://127.0.0.1:9", "--source", "sonde", "--entries", "256"],
+            &["--entries: 256", "1 to 255"],
+        ),
     ] {
         let said = say(arguments);
         assert_eq!(said.code, 2, "{arguments:?}: {}", said.err);
         for word in words {
             assert!(said.err.contains(word), "{arguments:?} must say {word}: {}", said.err);
         }
+    }
+}
+
+#[test]
+fn advice_names_only_flags_that_the_verb_has() {
+    let said = say(&["demo", "--rate", "1000ev/s", "--no-file"]);
+    assert_eq!(said.code, 2);
+    assert!(!said.err.contains("entries") && !said.err.contains("readouts per"), "{}", said.err);
+    // The rate that it names is one that it takes: the next complaint is about the page.
+    let named = said.err.split("--rate ").last().unwrap().trim();
+    let said = say(&["demo", "--rate", named, "--no-file", "--web", "here"]);
+    assert!(said.err.contains("web.listen"), "{named}: {}", said.err);
+}
+
+#[test]
+fn the_catalogue_as_json_says_what_it_is() {
+    let said = say(&["catalogue", "--json"]);
+    let object = said.summary();
+    assert_eq!(object["schema"], "fullcount/catalogue/1");
+    assert_eq!(object["verb"], "catalogue");
+    let counters = object["counters"].as_array().expect("a list");
+    for name in ["receive.wire_bytes", "fault.dropped", "packets.lost"] {
+        assert!(counters.iter().any(|c| c["name"] == name), "{name}");
     }
 }
 

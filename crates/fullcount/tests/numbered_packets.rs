@@ -2,7 +2,7 @@
 
 mod service;
 
-use service::{Service, say};
+use service::{PATIENCE, Service, get, say};
 
 fn through(send: &[&str], receive: &[&str]) -> (service::Said, service::Said) {
     let mut arguments = vec!["receive", "udp://127.0.0.1:0", "--json"];
@@ -76,4 +76,134 @@ fn ipv6_works_like_ipv4() {
     assert_eq!(sent.code, 0, "{}", sent.err);
     let got = receiver.end();
     assert_eq!((got.code, got.summary()["packets"]["accepted"].as_u64()), (0, Some(1000)));
+}
+
+#[test]
+fn three_senders_with_the_same_stream_id_are_counted_apart() {
+    let mut receiver = Service::start(&[
+        "receive",
+        "udp://127.0.0.1:0",
+        "--verify",
+        "--web",
+        "127.0.0.1:0",
+        "--json",
+    ]);
+    let (to, page) = (format!("udp://127.0.0.1:{}", receiver.udp_port()), receiver.page());
+    // The first goes on until the others have ended, as the receiver ends with its last stream.
+    let first = Service::start(&["send", "--to", &to, "--rate", "20kpps", "--json"]);
+    let end = std::time::Instant::now() + PATIENCE;
+    let begun = |metrics: &str| {
+        metrics.lines().any(|l| l.starts_with("fullcount_decode_streams") && l.ends_with(" 1"))
+    };
+    while !begun(&get(&page, "/metrics")) {
+        assert!(std::time::Instant::now() < end, "{}", get(&page, "/metrics"));
+    }
+    let drop = "drop=10,of=4000,seed=3";
+    let second =
+        say(&["send", "--to", &to, "--rate", "20kpps", "--count", "4000", "--fault", drop]);
+    let third = say(&["send", "--to", &to, "--rate", "20kpps", "--count", "3000"]);
+    assert_eq!((second.code, third.code), (0, 0), "{}\n{}", second.err, third.err);
+    first.interrupt();
+    let first = first.end();
+    let sent = first.summary()["packets"]["sent"].as_u64().unwrap() + 7000;
+    let got = receiver.end();
+    assert_eq!(got.counter("decode.streams"), 3, "{}", got.err);
+    assert_eq!(got.counter("packets.announced"), sent);
+    assert_eq!(got.counter("packets.lost"), 10);
+    let s = got.summary();
+    assert_eq!(s["packets"]["accepted"], sent - 10);
+    for what in ["duplicate", "reordered", "late", "restarts"] {
+        assert_eq!(s["packets"][what], 0, "{what}");
+    }
+    assert_eq!((s["balance"].as_u64(), got.code), (Some(0), 3));
+}
+
+#[test]
+fn mixed_sizes_have_the_wire_rate_of_their_frames() {
+    let (sent, got) =
+        through(&["--size", "64,1472,4000", "--count", "3000", "--rate", "20kpps"], &[]);
+    let (sent, got) = (sent.summary(), got.summary());
+    // 8 B of UDP, 20 B of IPv4, 18 B of Ethernet, 20 B around: MTU 1500, and 9000 for the largest.
+    let frames = 1000 * (64 + 1472 + 4000 + 3 * 66);
+    // End marks are received too: at least one, at most five of 64 B.
+    let wire = got["counters"]["receive.wire_bytes"].as_u64().unwrap();
+    assert!((1..=5).any(|marks| wire == frames + marks * 130), "{wire} of {frames}");
+    let ratio = |s: &serde_json::Value| {
+        s["rates"]["wire_gbps"].as_f64().unwrap() / s["rates"]["gbps"].as_f64().unwrap()
+    };
+    assert!((ratio(&sent) - ratio(&got)).abs() < 1e-3, "{} {}", ratio(&sent), ratio(&got));
+}
+
+#[test]
+fn inspect_shows_live_packets_with_the_kernels_time_and_ends_with_the_sums() {
+    let mut inspect = Service::start(&[
+        "inspect",
+        "udp://127.0.0.1:0",
+        "--detector",
+        "sequence",
+        "--count",
+        "50",
+        "--json",
+    ]);
+    let to = format!("udp://127.0.0.1:{}", inspect.udp_port());
+    let sent = say(&["send", "--to", &to, "--size", "100", "--count", "100", "--rate", "5kpps"]);
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    let said = inspect.end();
+    assert_eq!(said.code, 0, "{}", said.err);
+    let lines: Vec<serde_json::Value> =
+        said.out.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    let (sums, packets) = lines.split_last().unwrap();
+    assert_eq!(packets.len(), 50);
+    let times: Vec<i64> = packets.iter().map(|p| p["time_ns"].as_i64().expect("a time")).collect();
+    // 2020 or later, and in order: the kernel's clock.
+    assert!(times[0] > 1_577_836_800_000_000_000 && times.is_sorted(), "{times:?}");
+    let wanted = serde_json::json!({
+        "schema": "fullcount/inspect/1", "verb": "inspect",
+        "packets": {"received": 50, "accepted": 50, "rejected": {}},
+        "bytes": {"received": 5000}, "readouts": 0,
+    });
+    assert_eq!(*sums, wanted);
+}
+
+#[test]
+fn a_shifted_capture_over_udp_is_one_long_stream() {
+    let dir = tempfile::tempdir().unwrap();
+    let packets: Vec<Vec<u8>> = (0..200u64)
+        .map(|n| {
+            let mut p = b"FCSQ\x07\0\0\0".to_vec();
+            p.extend(n.to_le_bytes());
+            p.extend((1000 * n).to_le_bytes());
+            p.extend((24..64u8).map(|i| (32 * (n % 8) as u8).wrapping_add(i)));
+            p
+        })
+        .collect();
+    let file = service::capture(dir.path(), "numbers", &packets);
+    let mut receiver = Service::start(&[
+        "receive",
+        "udp://127.0.0.1:0",
+        "--verify",
+        "--packets",
+        "1000",
+        "--json",
+    ]);
+    let to = format!("udp://127.0.0.1:{}", receiver.udp_port());
+    let source = format!("pcap:{file}?repeat=5&shift&flat-out");
+    let sent = say(&[
+        "send",
+        "--to",
+        &to,
+        "--source",
+        &source,
+        "--detector",
+        "sequence",
+        "--rate",
+        "20kpps",
+    ]);
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    let got = receiver.end();
+    let s = got.summary();
+    assert_eq!((got.code, s["packets"]["accepted"].as_u64()), (0, Some(1000)), "{}", got.err);
+    for what in ["duplicate", "reordered", "late", "restarts"] {
+        assert_eq!(s["packets"][what], 0, "{what}");
+    }
 }
