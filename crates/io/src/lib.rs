@@ -12,6 +12,7 @@ pub mod host;
 pub mod pace;
 pub mod pcap;
 pub mod quantity;
+pub mod several;
 pub mod source;
 pub mod sys;
 pub mod udp;

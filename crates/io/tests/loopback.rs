@@ -11,6 +11,7 @@ use std::time::Duration;
 use fullcount_core::ledger::Ledger;
 use fullcount_io::endpoint::{Endpoint, Engine, UdpUrl};
 use fullcount_io::source::{Received, Source};
+use fullcount_io::udp::shard::{Steer, worker_of};
 use fullcount_io::udp::{
     Receive, ReceiveOptions, SendOptions, Transmit, UdpError, UdpSender, UdpSource,
 };
@@ -227,26 +228,36 @@ fn two_receivers_share_a_group_but_not_a_port() {
 }
 
 #[test]
-fn shards_of_one_port_each_get_a_share_and_together_all() {
-    let share = ReceiveOptions { reuse_port: true, ..ReceiveOptions::default() };
-    let mut first = receiver("udp://127.0.0.1:0", Engine::Gro, &share);
-    let mut second = UdpSource::open(&UdpUrl::new(first.local_addr()), &share).unwrap();
-    // The kernel spreads by source port: of 64 ports, all on one side would be 1 in 2^63.
-    let ports = UdpUrl { source_ports: 64, ..UdpUrl::new(first.local_addr()) };
-    let mut sender = UdpSender::open(&ports, &SendOptions::default()).unwrap();
-    for port in 0..64 {
-        sender.use_source_port(port);
-        sender.send(&data(300), 100).unwrap();
-    }
-    let share_of = |source: &mut UdpSource| {
-        let (mut batch, mut n) = (source.batch(), 0);
-        while source.recv(&mut batch, Duration::ZERO).unwrap() == Received::Data {
-            n += batch.count();
+fn workers_of_one_port_get_their_senders_and_nobody_elses() {
+    for (steer, host) in
+        [(Steer::Sender, "127.0.0.1"), (Steer::Address, "127.0.0.1"), (Steer::Sender, "[::1]")]
+    {
+        let share = ReceiveOptions { shared: Some((3, steer)), ..ReceiveOptions::default() };
+        let first = receiver(&format!("udp://{host}:0"), Engine::Gro, &share);
+        let at = UdpUrl::new(first.local_addr());
+        let again = || UdpSource::open(&at, &share).unwrap();
+        let mut workers = [first, again(), again()];
+        let mut want = [0u64; 3];
+        for _ in 0..32 {
+            // A sender is a socket; its port decides.
+            let sender = std::net::UdpSocket::bind((host.trim_matches(['[', ']']), 0)).unwrap();
+            let worker = worker_of(sender.local_addr().unwrap(), 3, steer);
+            want[worker as usize] += 2;
+            sender.send_to(b"one", workers[0].local_addr()).unwrap();
+            sender.send_to(b"two", workers[0].local_addr()).unwrap();
         }
-        n
-    };
-    let (a, b) = (share_of(&mut first), share_of(&mut second));
-    assert!(a > 0 && b > 0 && a + b == 192, "{a} + {b}");
+        let share_of = |source: &mut UdpSource| {
+            let (mut batch, mut n) = (source.batch(), 0);
+            while source.recv(&mut batch, Duration::ZERO).unwrap() == Received::Data {
+                n += batch.count();
+            }
+            n
+        };
+        assert_eq!([0, 1, 2].map(|i| share_of(&mut workers[i])), want, "{steer:?} {host}");
+    }
+    let share = ReceiveOptions { shared: Some((2, Steer::Sender)), ..ReceiveOptions::default() };
+    let told = UdpSource::open(&url("udp://239.255.77.10:0?interface=lo"), &share).unwrap_err();
+    assert!(matches!(told, UdpError::Share { .. }), "{told}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use super::{CpuTime, Message, SocketMemory};
+use crate::udp::shard::Instruction;
 
 fn unsupported<T>() -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "only on Linux"))
@@ -117,3 +118,11 @@ pub fn clock_ticks() -> u64 {
 
 /// No hint to give.
 pub fn prefer_large_pages(_memory: &mut [u8]) {}
+
+/// Not here.
+///
+/// # Errors
+/// Always `Unsupported`.
+pub fn set_steering(_fd: BorrowedFd<'_>, _program: &[Instruction]) -> io::Result<()> {
+    unsupported()
+}

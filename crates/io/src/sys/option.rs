@@ -7,6 +7,7 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::SocketMemory;
+use crate::udp::shard::Instruction;
 
 /// `SO_MEMINFO` and the places in its answer (`linux/sock_diag.h`).
 const SO_MEMINFO: libc::c_int = 55;
@@ -35,6 +36,19 @@ fn switch(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, on: bool) -
 /// The system's error where the kernel (before 5.0) has none.
 pub fn set_gro(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     switch(fd, libc::SOL_UDP, libc::UDP_GRO, on)
+}
+
+/// Gives the sockets that share this one's port a program that chooses among them.
+///
+/// # Errors
+/// The system's error: no such option (before 4.5), or a program that it refuses.
+pub fn set_steering(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
+    let filter = |i: &Instruction| libc::sock_filter { code: i.code, jt: i.yes, jf: i.no, k: i.k };
+    let mut filters: Vec<libc::sock_filter> = program.iter().map(filter).collect();
+    let len = u16::try_from(filters.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // The kernel copies the program during the call, in which `filters` is alive.
+    let program = libc::sock_fprog { len, filter: filters.as_mut_ptr() };
+    set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &program)
 }
 
 /// Asks for the kernel's receive time of each train.

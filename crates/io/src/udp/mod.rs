@@ -7,6 +7,7 @@
 
 mod open;
 mod receive;
+pub mod shard;
 mod split;
 mod transmit;
 

@@ -84,6 +84,17 @@ pub enum UdpError {
         /// The system's answer.
         cause: io::Error,
     },
+    /// Several workers cannot share this address.
+    #[error(
+        "{endpoint}: several workers cannot share {address}: the kernel gives every socket of a group \
+         or broadcast address a copy of each packet; use one worker, or a port or group for each"
+    )]
+    Share {
+        /// URL.
+        endpoint: String,
+        /// The address.
+        address: IpAddr,
+    },
     /// An engine was asked for that this system does not have.
     #[error(
         "{endpoint}: engine={engine} is not available here: {cause}; leave it out to use the best there is"
@@ -225,6 +236,17 @@ impl<'a> Opening<'a> {
             }
             _ => self.system("bind the socket", cause),
         })
+    }
+
+    /// Lets other sockets of this process have the port too.
+    pub(super) fn share(&self, socket: &Socket) -> Result<(), UdpError> {
+        let address = self.addr.ip();
+        if address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST) {
+            return Err(UdpError::Share { endpoint: self.url.to_string(), address });
+        }
+        #[cfg(unix)]
+        socket.set_reuse_port(true).map_err(|e| self.system("share the port", e))?;
+        Ok(())
     }
 
     /// Ties a socket that is no group member to the URL's interface.

@@ -17,6 +17,7 @@ use fullcount_core::link::LinkTime;
 use socket2::Socket;
 
 use super::open::{self, Buffer, Opening, UdpError};
+use super::shard::{self, Steer};
 use crate::endpoint::{Engine, UdpUrl};
 use crate::quantity::size_text;
 use crate::source::{Received, Source, SourceError};
@@ -61,8 +62,9 @@ pub struct ReceiveOptions {
     pub receive_buffer: u64,
     /// Ask for the kernel's receive time; costs the kernel a clock read per packet. Default off.
     pub timestamps: bool,
-    /// Let several sockets of this process share the port (SO_REUSEPORT). Default off.
-    pub reuse_port: bool,
+    /// Share the port among so many sockets of this process, and what keeps packets together on one of
+    /// them. Default: alone.
+    pub shared: Option<(u32, Steer)>,
     /// Most trains a call, 1..=1024. Default by engine, see [`ReceiveOptions::slots_for`].
     pub slots: Option<usize>,
     /// Bytes a slot, 1..=65536. Default 65,536: the largest train is 65,535 B with its headers.
@@ -74,7 +76,7 @@ impl Default for ReceiveOptions {
         ReceiveOptions {
             receive_buffer: 64 << 20,
             timestamps: false,
-            reuse_port: false,
+            shared: None,
             slots: None,
             slot_bytes: 65_536,
         }
@@ -162,8 +164,8 @@ impl UdpSource {
         } else {
             opening.tie(&socket)?;
         }
-        if options.reuse_port {
-            socket.set_reuse_port(true).map_err(|e| opening.system("share the port", e))?;
+        if options.shared.is_some() {
+            opening.share(&socket)?;
         }
         if options.timestamps && engine != Engine::Plain {
             sys::set_timestamps(socket.as_fd(), true)
@@ -172,6 +174,11 @@ impl UdpSource {
         // Only a place for the loss; without it the count on idle remains.
         let _ = sys::set_drop_reports(socket.as_fd(), true);
         opening.bind(&socket, opening.addr)?;
+        if let Some((workers, steer)) = options.shared {
+            // Each socket says it again: the last word counts, and all say the same.
+            sys::set_steering(socket.as_fd(), &shard::program(workers, steer))
+                .map_err(|e| opening.system("steer senders to workers", e))?;
+        }
         if ip.is_multicast() {
             opening.join(&socket)?;
         }
