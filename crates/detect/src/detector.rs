@@ -139,9 +139,9 @@ pub trait Reader: Send {
         Err(CommandError::Unknown(name.to_owned()))
     }
 
-    /// True once the stream itself has said that it is complete (the end mark of `sequence`).
-    fn ended(&self) -> bool {
-        false
+    /// Streams that have said that they are complete (the end mark of `sequence`), if all have; else 0.
+    fn ended_streams(&self) -> usize {
+        0
     }
 }
 

@@ -67,21 +67,46 @@ pub struct Config {
     pub engine: EngineConfig,
 }
 
+/// A value where most runs need one and some several.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(untagged, expecting = "one value, or a list of values in square brackets")]
+pub enum OneOrMore<T> {
+    /// One.
+    One(T),
+    /// Several.
+    More(Vec<T>),
+}
+
+impl<T> OneOrMore<T> {
+    /// All of them.
+    pub fn as_slice(&self) -> &[T] {
+        match self {
+            OneOrMore::One(one) => std::slice::from_ref(one),
+            OneOrMore::More(all) => all,
+        }
+    }
+}
+
 /// `[source]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SourceConfig {
-    /// Endpoint.
-    pub url: String,
-    /// Threads that receive; this version has one.
+    /// Endpoint, or several. `udp://HOST:FIRST-LAST` stands for a port each.
+    pub url: OneOrMore<String>,
+    /// Threads that receive at each endpoint, 1..=64; the senders are shared out among them.
     pub workers: u32,
+    /// What keeps packets together on one worker: `sender` (address and port) or `address`.
+    pub steer: String,
+    /// All endpoints carry the same numbered packets: each number counts once, whichever link
+    /// brought it.
+    pub redundant: bool,
     /// Socket receive buffer.
     pub receive_buffer: String,
     /// How datagrams are received: `auto`, `plain`, `mmsg` or `gro`.
     pub engine: String,
-    /// CPU that the receiving thread is pinned to.
+    /// CPU that the receiving thread is pinned to; with several workers one for each.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub core: Option<usize>,
+    pub core: Option<OneOrMore<usize>>,
     /// Poll without sleeping: lowest loss, a whole core.
     pub busy_poll: bool,
     /// Ask the kernel for the time at which each packet came (latency of `sequence`, capture).
@@ -94,8 +119,10 @@ pub struct SourceConfig {
 impl Default for SourceConfig {
     fn default() -> Self {
         SourceConfig {
-            url: "udp://127.0.0.1:9000".into(),
+            url: OneOrMore::One("udp://127.0.0.1:9000".into()),
             workers: 1,
+            steer: "sender".into(),
+            redundant: false,
             // 64 MiB hold 50 ms of 10 Gb/s: longer than any pause of a pinned thread seen here.
             receive_buffer: "64MiB".into(),
             engine: "auto".into(),
@@ -232,9 +259,9 @@ impl Default for WebConfig {
 pub struct EngineConfig {
     /// 1: one thread receives and decodes; 2: two, joined by a ring.
     pub threads: u32,
-    /// CPU of the second thread.
+    /// CPU of the second thread; with several workers one for each.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub process_core: Option<usize>,
+    pub process_core: Option<OneOrMore<usize>>,
     /// Batches that each sink's queue holds.
     pub queue: usize,
     /// Ends the run after this time.
@@ -243,9 +270,11 @@ pub struct EngineConfig {
     /// Ends the run when packets have come and then none for this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_exit: Option<String>,
-    /// Ends the run after this many packets.
+    /// Ends the run after this many packets, or a batch more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
+    /// End marks end the run once so many streams have come, 1..=65536, and all are complete.
+    pub senders: usize,
 }
 
 impl Default for EngineConfig {
@@ -257,6 +286,7 @@ impl Default for EngineConfig {
             duration: None,
             idle_exit: None,
             packets: None,
+            senders: 1,
         }
     }
 }
@@ -310,20 +340,22 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        if self.source.workers != 1 {
-            let why = "this version receives with 1 worker; several need steering by source";
-            return Err(refuse("source.workers", self.source.workers, why));
+        if !(1..=64).contains(&self.source.workers) {
+            return Err(refuse("source.workers", self.source.workers, "1 to 64"));
         }
         if !matches!(self.engine.threads, 1 | 2) {
             let why = "1 (receive and decode on one thread) or 2 (one each)";
             return Err(refuse("engine.threads", self.engine.threads, why));
         }
-        if let Some(core) = self.engine.process_core.filter(|_| self.engine.threads == 1) {
+        if let Some(core) = self.engine.process_core.as_ref().filter(|_| self.engine.threads == 1) {
             let why = "only with engine.threads = 2: there is no second thread to pin";
-            return Err(refuse("engine.process_core", core, why));
+            return Err(refuse("engine.process_core", list(core.as_slice()), why));
         }
         if !(1..=4096).contains(&self.engine.queue) {
             return Err(refuse("engine.queue", self.engine.queue, "1 to 4096 batches"));
+        }
+        if !(1..=65_536).contains(&self.engine.senders) {
+            return Err(refuse("engine.senders", self.engine.senders, "1 to 65536"));
         }
         if let Some(sink) = self.output.sink.as_deref().filter(|s| *s != "null") {
             return Err(refuse("output.sink", sink, "null, or leave it out and name outputs"));
@@ -346,6 +378,11 @@ impl Config {
         let why = "an address with port such as 127.0.0.1:8080, or off";
         self.web.listen.parse().map(Some).map_err(|_| refuse("web.listen", &self.web.listen, why))
     }
+}
+
+/// Values with commas between them, as in a flag.
+pub fn list<T: ToString>(values: &[T]) -> String {
+    values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Makes the relative path at `keys` one that begins at `folder`.
@@ -391,7 +428,7 @@ mod tests {
         let file = "[source]\nurl = \"udp://127.0.0.1:1\"\n[engine]\nthreads = 2\n";
         let flags = flags(&[("source.url", "udp://127.0.0.1:2"), ("output.nexus.path", "a.nxs")]);
         let c = Config::read(Some(("f.toml", file)), &flags).unwrap();
-        assert_eq!(c.source.url, "udp://127.0.0.1:2");
+        assert_eq!(c.source.url, OneOrMore::One("udp://127.0.0.1:2".into()));
         assert_eq!(c.engine.threads, 2);
         assert_eq!(c.output.nexus.unwrap().path, PathBuf::from("a.nxs"));
     }
@@ -425,7 +462,7 @@ mod tests {
     fn values_out_of_range_say_what_is_allowed() {
         for (key, value, word) in [
             ("engine.threads", toml::Value::from(3), "1 (receive"),
-            ("source.workers", 2.into(), "steering"),
+            ("source.workers", 65.into(), "1 to 64"),
             ("output.sink", "kafka".into(), "null"),
             ("engine.queue", 0.into(), "4096"),
         ] {

@@ -1,4 +1,5 @@
-//! From the pipeline to the sinks: one bounded queue and one thread per sink, batches by reference.
+//! From the workers to the sinks: one thread per sink, one bounded queue per sink and worker, batches by
+//! reference.
 //!
 //! Full queue: a best-effort sink loses the batch (counted, shown as a fraction); a required sink loses
 //! it too if the source is lossy (exit 3), and stops the reading if the source is lossless. Nothing
@@ -38,31 +39,31 @@ fullcount_core::counters! {
 
 const OFFERED: usize = 0;
 const DROPPED: usize = 1;
-const QUEUED: usize = 2;
-const TAKEN: usize = 0;
+/// Line of the sink's own sheet, behind `queued`.
+const TAKEN: usize = 1;
 
-/// Batches put into a queue and taken out of it; one writer each.
-#[derive(Debug, Default)]
-struct Depth {
-    put: AtomicU64,
-    taken: AtomicU64,
-}
-
+/// One worker's way to one sink.
 struct Lane {
     name: &'static str,
     required: bool,
     queue: rtrb::Producer<Arc<Products>>,
-    capacity: usize,
-    /// Written by the pipeline's thread.
+    /// Written by this worker.
     sheet: Arc<Sheet>,
-    /// Written by the sink's thread.
-    taken: Arc<Sheet>,
-    depth: Arc<Depth>,
+    /// Batches put into the queue; written by this worker.
+    put: Arc<AtomicU64>,
     failed: Arc<AtomicBool>,
+}
+
+/// One sink's thread.
+struct Drain {
+    view: LaneView,
     thread: JoinHandle<Result<Report, SinkError>>,
 }
 
-/// The sinks of a run, seen from the pipeline.
+/// The threads of all sinks.
+pub struct Drains(Vec<Drain>);
+
+/// The sinks of a run, seen from one worker.
 pub struct Fanout {
     lanes: Vec<Lane>,
     pool: Vec<Arc<Products>>,
@@ -82,15 +83,18 @@ pub struct LaneEnd {
     pub outcome: Result<Report, SinkError>,
 }
 
-/// How full a queue is: for the status line and the page.
+/// How full a sink's queues are: for the status line and the page.
 #[derive(Debug, Clone)]
 pub struct LaneView {
     name: &'static str,
     required: bool,
     capacity: usize,
-    queue: Arc<Sheet>,
+    /// One a worker.
+    queues: Vec<Arc<Sheet>>,
+    puts: Vec<Arc<AtomicU64>>,
+    /// Written by the sink's thread.
     taken: Arc<Sheet>,
-    depth: Arc<Depth>,
+    taken_batches: Arc<AtomicU64>,
     failed: Arc<AtomicBool>,
 }
 
@@ -107,22 +111,22 @@ impl LaneView {
     pub fn required(&self) -> bool {
         self.required
     }
-    /// Batches that the queue holds.
+    /// Batches that the queues hold together.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
     /// Events offered to the sink so far.
     pub fn offered(&self) -> u64 {
-        self.queue.get(OFFERED)
+        self.queues.iter().map(|q| q.get(OFFERED)).sum()
     }
     /// Events lost because the queue was full.
     pub fn dropped(&self) -> u64 {
-        self.queue.get(DROPPED)
+        self.queues.iter().map(|q| q.get(DROPPED)).sum()
     }
     /// Batches waiting.
     pub fn batches(&self) -> usize {
-        let put = self.depth.put.load(Relaxed);
-        put.saturating_sub(self.depth.taken.load(Relaxed)) as usize
+        let put: u64 = self.puts.iter().map(|p| p.load(Relaxed)).sum();
+        put.saturating_sub(self.taken_batches.load(Relaxed)) as usize
     }
     /// Events waiting.
     pub fn queued(&self) -> u64 {
@@ -142,7 +146,8 @@ fn line(sink: &str, what: &str, role: Role, meaning: &str, todo: &str) -> Info {
     }
 }
 
-/// Lines of one output's queue: three written by the pipeline, the last by the sink's thread.
+/// Lines of one output's queue: two written by each worker, then two of the sink's thread. What is queued is
+/// worked out when it is read (see [`LaneView::queued`]).
 pub fn queue_lines(sink: &str, required: bool) -> Vec<Info> {
     let (dropped, todo) = if required {
         let todo = "the output failed (its message says why), or is slower than the detector: faster \
@@ -166,58 +171,70 @@ pub fn queue_lines(sink: &str, required: bool) -> Vec<Info> {
 }
 
 impl Fanout {
-    /// Starts a thread per sink. `on_failure` is called at once, on that thread, when a sink fails.
+    /// Starts a thread per sink, and gives each of `workers` its own way to all of them. `on_failure` is
+    /// called at once, on the sink's thread, when it fails.
     ///
     /// # Errors
     /// If the system refuses a thread.
     pub fn start(
         sinks: Vec<Box<dyn Sink>>,
-        capacity: usize,
+        (workers, capacity): (usize, usize),
         ledger: &Ledger,
         on_failure: fn(&SinkError),
-    ) -> std::io::Result<Fanout> {
-        let mut want = Want::default();
-        let mut lanes = Vec::with_capacity(sinks.len());
+    ) -> std::io::Result<(Vec<Fanout>, Drains)> {
+        let want = Want { hits: sinks.iter().any(|s| s.want().hits) };
+        let mut ways: Vec<Vec<Lane>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut drains = Vec::with_capacity(sinks.len());
         for mut sink in sinks {
             let (name, required) = (sink.name(), sink.required());
-            want.hits |= sink.want().hits;
-            let mut lines = queue_lines(name, required);
-            let taken = Sheet::new(lines.split_off(QUEUED + 1));
-            let sheet = Sheet::new(lines);
-            ledger.register(sheet.clone());
+            let lines = || queue_lines(name, required);
+            let taken = Sheet::new(lines().split_off(DROPPED + 1));
+            let (taken_batches, failed) = (Arc::default(), Arc::new(AtomicBool::new(false)));
+            let mut view = LaneView {
+                name,
+                required,
+                capacity: workers * capacity,
+                queues: Vec::new(),
+                puts: Vec::new(),
+                taken: taken.clone(),
+                taken_batches,
+                failed: failed.clone(),
+            };
+            let mut queues = Vec::with_capacity(workers);
+            for way in &mut ways {
+                let (queue, batches) = rtrb::RingBuffer::<Arc<Products>>::new(capacity);
+                let mut offered = lines();
+                offered.truncate(DROPPED + 1);
+                let (sheet, put) = (Sheet::new(offered), Arc::<AtomicU64>::default());
+                ledger.register(sheet.clone());
+                view.queues.push(sheet.clone());
+                view.puts.push(put.clone());
+                queues.push(batches);
+                way.push(Lane { name, required, queue, sheet, put, failed: failed.clone() });
+            }
             ledger.register(taken.clone());
             ledger.register(sink.sheet());
-            let (queue, mut batches) = rtrb::RingBuffer::<Arc<Products>>::new(capacity);
-            let failed = Arc::new(AtomicBool::new(false));
-            let depth = Arc::new(Depth::default());
-            let (flag, count, level) = (failed.clone(), taken.clone(), depth.clone());
+            let level = view.taken_batches.clone();
             let thread = thread::Builder::new().name(format!("sink-{name}")).spawn(move || {
-                let end = serve(&mut *sink, &mut batches, &count, &level);
+                let end = serve(&mut *sink, &mut queues, &taken, &level);
                 if let Err(e) = &end {
-                    flag.store(true, Relaxed);
+                    failed.store(true, Relaxed);
                     on_failure(e);
                 }
                 end
             })?;
-            lanes.push(Lane {
-                name,
-                required,
-                queue,
-                capacity,
-                sheet,
-                taken,
-                depth,
-                failed,
-                thread,
-            });
+            drains.push(Drain { view, thread });
         }
-        // Every queue full, one batch in the hands of each sink, one being filled, one spare.
-        let size = lanes.len() * (capacity + 1) + 2;
-        let fresh = || Arc::new(Products { want, ..Products::default() });
-        let pool = (0..size).map(|_| fresh()).collect();
-        let sheet = Sheet::new(Transmit::catalogue());
-        ledger.register(sheet.clone());
-        Ok(Fanout { lanes, pool, current: 0, want, sheet })
+        let fanout = |lanes: Vec<Lane>| {
+            // Every queue full, one batch in the hands of each sink, one being filled, one spare.
+            let size = lanes.len() * (capacity + 1) + 2;
+            let fresh = || Arc::new(Products { want, ..Products::default() });
+            let pool = (0..size).map(|_| fresh()).collect();
+            let sheet = Sheet::new(Transmit::catalogue());
+            ledger.register(sheet.clone());
+            Fanout { lanes, pool, current: 0, want, sheet }
+        };
+        Ok((ways.into_iter().map(fanout).collect(), Drains(drains)))
     }
 
     /// The products being filled.
@@ -254,8 +271,7 @@ impl Fanout {
                 match lane.queue.push(batch) {
                     Ok(()) => {
                         self.sheet.add(Transmit::Bytes as usize, 8 * events);
-                        let put = &lane.depth.put;
-                        put.store(put.load(Relaxed) + 1, Relaxed);
+                        lane.put.store(lane.put.load(Relaxed) + 1, Relaxed);
                         break;
                     }
                     Err(rtrb::PushError::Full(back)) if wait => {
@@ -268,7 +284,6 @@ impl Fanout {
                     }
                 }
             }
-            lane.update_queued();
         }
         self.next();
         Ok(())
@@ -282,67 +297,59 @@ impl Fanout {
         self.current = free.unwrap_or(self.current);
         self.products().clear();
     }
+}
 
+impl Drains {
     /// For those who watch.
     pub fn views(&self) -> Vec<LaneView> {
-        let view = |l: &Lane| LaneView {
-            name: l.name,
-            required: l.required,
-            capacity: l.capacity,
-            queue: l.sheet.clone(),
-            taken: l.taken.clone(),
-            depth: l.depth.clone(),
-            failed: l.failed.clone(),
-        };
-        self.lanes.iter().map(view).collect()
+        self.0.iter().map(|d| d.view.clone()).collect()
     }
 
-    /// No more batches: lets every sink finish and collects what it says.
-    pub fn finish(self) -> Vec<LaneEnd> {
-        let Fanout { lanes, pool, .. } = self;
-        drop(pool);
-        let end = |lane: Lane| {
-            let Lane { name, required, queue, sheet, taken, thread, .. } = lane;
-            drop(queue);
+    /// No more batches: lets every sink finish and collects what it says. `workers`: all of them, so that
+    /// nobody can still put anything.
+    pub fn finish(self, workers: Vec<Fanout>) -> Vec<LaneEnd> {
+        drop(workers);
+        let end = |Drain { view, thread }: Drain| {
+            let LaneView { name, required, .. } = view;
             let crashed =
                 |_| Err(SinkError { sink: name, message: "its thread panicked".to_owned() });
             let outcome = thread.join().unwrap_or_else(crashed);
-            // What a failed sink left in its queue is lost, not waiting.
-            let rest = sheet.get(OFFERED) - sheet.get(DROPPED) - taken.get(TAKEN);
-            sheet.add(DROPPED, rest);
-            sheet.set(QUEUED, 0);
+            // What a failed sink left in its queues is lost, not waiting.
+            if let Some(first) = view.queues.first() {
+                first.add(DROPPED, view.queued());
+            }
             LaneEnd { name, required, outcome }
         };
-        lanes.into_iter().map(end).collect()
+        self.0.into_iter().map(end).collect()
     }
 }
 
-impl Lane {
-    fn update_queued(&self) {
-        let gone = self.sheet.get(DROPPED) + self.taken.get(TAKEN);
-        self.sheet.set(QUEUED, self.sheet.get(OFFERED).saturating_sub(gone));
-    }
-}
-
-/// The sink's thread: takes batches until the pipeline has gone and the queue is empty.
+/// The sink's thread: takes batches until all workers have gone and their queues are empty.
 fn serve(
     sink: &mut dyn Sink,
-    batches: &mut rtrb::Consumer<Arc<Products>>,
+    queues: &mut [rtrb::Consumer<Arc<Products>>],
     taken: &Sheet,
-    depth: &Depth,
+    batches: &AtomicU64,
 ) -> Result<Report, SinkError> {
     let start = Instant::now();
     let mut ticked = Duration::ZERO;
     loop {
-        match batches.pop() {
-            Ok(products) => {
-                depth.taken.store(depth.taken.load(Relaxed) + 1, Relaxed);
-                // Taken first: what a failing sink had begun is in its own counters, not in the queue's.
-                taken.add(TAKEN, products.events.len() as u64);
-                sink.push(&products)?;
-            }
-            Err(_) if batches.is_abandoned() && batches.is_empty() => return sink.finish(),
-            Err(_) => thread::sleep(NAP),
+        // Looked at before the queues: a worker puts nothing after it has gone.
+        let over = queues.iter().all(|q| q.is_abandoned());
+        let mut idle = true;
+        for queue in &mut *queues {
+            let Ok(products) = queue.pop() else { continue };
+            idle = false;
+            batches.store(batches.load(Relaxed) + 1, Relaxed);
+            // Taken first: what a failing sink had begun is in its own counters, not in the queue's.
+            taken.add(TAKEN, products.events.len() as u64);
+            sink.push(&products)?;
+        }
+        if idle && over {
+            return sink.finish();
+        }
+        if idle {
+            thread::sleep(NAP);
         }
         let now = start.elapsed();
         if now - ticked >= TICK {

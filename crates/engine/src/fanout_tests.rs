@@ -42,6 +42,13 @@ impl Sink for TestSink {
     }
 }
 
+/// One worker and one sink.
+fn alone(sink: TestSink, capacity: usize, ledger: &Ledger) -> (Fanout, Drains) {
+    let (mut ways, drains) =
+        Fanout::start(vec![Box::new(sink)], (1, capacity), ledger, |_| {}).unwrap();
+    (ways.remove(0), drains)
+}
+
 fn fill(fanout: &mut Fanout, pixel: u32) {
     let events = &mut fanout.products().events;
     events.open_pulse(PulseTime(0));
@@ -52,12 +59,12 @@ fn fill(fanout: &mut Fanout, pixel: u32) {
 fn every_event_reaches_the_sink_in_order() {
     let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
     let sink = TestSink { required: true, permits: None, fail: false, seen: seen.clone() };
-    let mut fanout = Fanout::start(vec![Box::new(sink)], 4, &ledger, |_| {}).unwrap();
+    let (mut fanout, drains) = alone(sink, 4, &ledger);
     for pixel in 1..=1000 {
         fill(&mut fanout, pixel);
         fanout.hand_over(true).unwrap();
     }
-    let ends = fanout.finish();
+    let ends = drains.finish(vec![fanout]);
     assert_eq!(ends[0].outcome.as_ref().unwrap().events, 1000);
     assert_eq!(*seen.lock().unwrap(), (1..=1000).collect::<Vec<_>>());
     assert_eq!((ledger.read().balance(), ledger.read().anything_lost()), (0, false));
@@ -68,13 +75,13 @@ fn a_full_required_sink_of_a_lossy_source_loses_events_and_says_so() {
     let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
     let (permit, permits) = mpsc::channel();
     let sink = TestSink { required: true, permits: Some(permits), fail: false, seen: seen.clone() };
-    let mut fanout = Fanout::start(vec![Box::new(sink)], 2, &ledger, |_| {}).unwrap();
+    let (mut fanout, drains) = alone(sink, 2, &ledger);
     for pixel in 1..=100 {
         fill(&mut fanout, pixel);
         fanout.hand_over(false).unwrap();
     }
     drop(permit);
-    assert!(fanout.finish()[0].outcome.is_ok());
+    assert!(drains.finish(vec![fanout])[0].outcome.is_ok());
     let read = ledger.read();
     let kept = seen.lock().unwrap().len() as u64;
     assert!(kept < 100);
@@ -88,13 +95,13 @@ fn a_full_best_effort_sink_loses_pictures_only() {
     let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
     let (permit, permits) = mpsc::channel();
     let sink = TestSink { required: false, permits: Some(permits), fail: false, seen };
-    let mut fanout = Fanout::start(vec![Box::new(sink)], 2, &ledger, |_| {}).unwrap();
+    let (mut fanout, drains) = alone(sink, 2, &ledger);
     for pixel in 1..=100 {
         fill(&mut fanout, pixel);
         fanout.hand_over(true).unwrap();
     }
     drop(permit);
-    fanout.finish();
+    drains.finish(vec![fanout]);
     assert_eq!((ledger.read().balance(), ledger.read().anything_lost()), (0, false));
 }
 
@@ -102,12 +109,40 @@ fn a_full_best_effort_sink_loses_pictures_only() {
 fn a_required_sink_that_dies_ends_a_lossless_run_and_balances() {
     let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
     let sink = TestSink { required: true, permits: None, fail: true, seen };
-    let mut fanout = Fanout::start(vec![Box::new(sink)], 2, &ledger, |_| {}).unwrap();
+    let (mut fanout, drains) = alone(sink, 2, &ledger);
     let failed = (1..=1000).any(|pixel| {
         fill(&mut fanout, pixel);
         fanout.hand_over(true).is_err()
     });
     assert!(failed, "the run must not go on for ever without its required sink");
-    assert!(fanout.finish()[0].outcome.is_err());
+    assert!(drains.finish(vec![fanout])[0].outcome.is_err());
     assert_eq!((ledger.read().balance(), ledger.read().anything_lost()), (0, true));
+}
+
+#[test]
+fn all_workers_reach_the_sink_each_in_its_own_order() {
+    let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
+    let sink = TestSink { required: true, permits: None, fail: false, seen: seen.clone() };
+    let (ways, drains) = Fanout::start(vec![Box::new(sink)], (3, 4), &ledger, |_| {}).unwrap();
+    let views = drains.views();
+    let work = |(worker, mut way): (usize, Fanout)| {
+        std::thread::spawn(move || {
+            for n in 0..500 {
+                fill(&mut way, 1 + n * 3 + worker as u32);
+                way.hand_over(true).unwrap();
+            }
+            way
+        })
+    };
+    let threads: Vec<_> = ways.into_iter().enumerate().map(work).collect();
+    let ways = threads.into_iter().map(|t| t.join().unwrap()).collect();
+    let ends = drains.finish(ways);
+    assert_eq!(ends[0].outcome.as_ref().unwrap().events, 1500);
+    let seen = seen.lock().unwrap();
+    for worker in 0..3 {
+        let of = |p: &&u32| (**p - 1) % 3 == worker;
+        assert!(seen.iter().filter(of).is_sorted(), "worker {worker}");
+    }
+    assert_eq!((views[0].offered(), views[0].queued(), views[0].batches()), (1500, 0, 0));
+    assert_eq!((ledger.read().balance(), ledger.read().anything_lost()), (0, false));
 }

@@ -12,6 +12,7 @@ pub mod fanout;
 pub mod open;
 pub mod outputs;
 pub mod pipeline;
+mod ports;
 pub mod run;
 pub mod status;
 pub mod stop;

@@ -11,15 +11,18 @@ use fullcount_core::ledger::Sheet;
 use fullcount_core::sim::{Fault, Spec};
 use fullcount_detect::detector::{Detector, Shifter};
 use fullcount_io::endpoint::{
-    BUFFER_MAX, BUFFER_MIN, Endpoint, Engine, PcapSpeed, PcapUrl, Repeat,
+    BUFFER_MAX, BUFFER_MIN, Endpoint, Engine, PcapSpeed, PcapUrl, Repeat, UdpUrl,
 };
 use fullcount_io::fault::FaultSource;
 use fullcount_io::pcap::{PcapSource, Shift};
 use fullcount_io::quantity;
+use fullcount_io::several::Several;
 use fullcount_io::source::{Received, Source, SourceError};
+use fullcount_io::udp::shard::Steer;
 use fullcount_io::udp::{ReceiveOptions, UdpError, UdpSource};
 
-use crate::config::{ConfigError, SourceConfig, refuse};
+use crate::config::{ConfigError, SourceConfig, list, refuse};
+use crate::ports;
 
 /// A source that could not be opened; the sentence names address or path.
 #[derive(Debug, thiserror::Error)]
@@ -32,16 +35,28 @@ pub enum OpenError {
     Source(#[from] SourceError),
 }
 
-/// A source that can be opened.
+/// Most receiving threads of a run: more than any host this is meant for has cores to spare.
+const MOST_WORKERS: usize = 64;
+
+/// One endpoint of a source.
+#[derive(Debug, Clone)]
+struct Place {
+    /// As configured.
+    url: String,
+    endpoint: Endpoint,
+}
+
+/// A source that can be opened: one endpoint or several, each with one worker or several.
 #[derive(Debug, Clone)]
 pub struct SourcePlan {
-    /// URL as configured.
-    pub url: String,
-    endpoint: Endpoint,
+    places: Vec<Place>,
+    /// Workers that share each endpoint.
+    workers: u32,
+    steer: Steer,
+    redundant: bool,
     fault: Option<Fault>,
     timestamps: bool,
-    /// CPU of the receiving thread.
-    pub core: Option<usize>,
+    cores: Vec<usize>,
 }
 
 impl SourcePlan {
@@ -50,95 +65,228 @@ impl SourcePlan {
     /// # Errors
     /// Key, value and what is allowed.
     pub fn new(config: &SourceConfig) -> Result<SourcePlan, ConfigError> {
-        let url = config.url.clone();
-        let mut endpoint: Endpoint =
-            url.parse().map_err(|e| refuse("source.url", &url, format!("{e}")))?;
         let buffer = quantity::size(&config.receive_buffer)
             .map_err(|e| refuse("source.receive_buffer", &config.receive_buffer, e.to_string()))?;
         if !(BUFFER_MIN..=BUFFER_MAX).contains(&buffer) {
             let why = "4KiB to 1GiB";
             return Err(refuse("source.receive_buffer", &config.receive_buffer, why));
         }
-        let engine = match config.engine.as_str() {
-            "auto" => Engine::Auto,
-            "plain" => Engine::Plain,
-            "mmsg" => Engine::Mmsg,
-            "gro" => Engine::Gro,
-            other => return Err(refuse("source.engine", other, "auto, plain, mmsg or gro")),
-        };
-        if let Endpoint::Udp(udp) = &mut endpoint {
-            let defaults = SourceConfig::default();
-            let twice = |key, value: &str, named: bool| {
-                let why = "given in source.url as well: leave one of them out";
-                if named { Err(refuse(key, value, why)) } else { Ok(()) }
-            };
-            let other = config.receive_buffer != defaults.receive_buffer;
-            let named = other && udp.receive_buffer.is_some_and(|b| b != buffer);
-            twice("source.receive_buffer", &config.receive_buffer, named)?;
-            let other = config.engine != defaults.engine;
-            let named = other && udp.engine != Engine::Auto && udp.engine != engine;
-            twice("source.engine", &config.engine, named)?;
-            udp.receive_buffer = udp.receive_buffer.or(Some(buffer));
-            udp.spin |= config.busy_poll;
-            if udp.engine == Engine::Auto {
-                udp.engine = engine;
+        let mut places = Vec::new();
+        for url in config.url.as_slice() {
+            for url in ports::each(url)? {
+                places.push(place(url, config, buffer)?);
             }
         }
-        check_core("source.core", config.core)?;
-        let fault = match &config.fault {
-            None => None,
-            Some(text) => {
-                let wrong = |e: String| refuse("source.fault", text, e);
-                let spec: Spec = text.parse().map_err(|e| wrong(format!("{e}")))?;
-                Some(Fault::new(spec).map_err(|e| wrong(e.to_string()))?)
-            }
+        let urls = || list(config.url.as_slice());
+        if places.is_empty() {
+            return Err(refuse("source.url", urls(), "at least one endpoint"));
+        }
+        let steer = match config.steer.as_str() {
+            "sender" => Steer::Sender,
+            "address" => Steer::Address,
+            other => return Err(refuse("source.steer", other, "sender or address")),
         };
-        let timestamps = config.timestamps;
-        Ok(SourcePlan { url, endpoint, fault, timestamps, core: config.core })
+        let udp = places.iter().all(|p| matches!(p.endpoint, Endpoint::Udp(_)));
+        if config.workers > 1 && !udp {
+            let why = "several workers share out the senders of udp: endpoints only";
+            return Err(refuse("source.workers", config.workers, why));
+        }
+        if places.len() > 1 && !udp {
+            return Err(refuse("source.url", urls(), "several endpoints must all be udp:"));
+        }
+        if config.redundant && places.len() < 2 {
+            let why = "needs the endpoints of at least two links in source.url";
+            return Err(refuse("source.redundant", true, why));
+        }
+        if config.redundant && config.workers > 1 {
+            let why = "1 with source.redundant: one worker must see both copies of a packet";
+            return Err(refuse("source.workers", config.workers, why));
+        }
+        let plan = SourcePlan {
+            workers: config.workers,
+            steer,
+            redundant: config.redundant,
+            fault: fault(config)?,
+            timestamps: config.timestamps,
+            cores: config.core.as_ref().map_or(Vec::new(), |c| c.as_slice().to_vec()),
+            places,
+        };
+        if plan.workers() > MOST_WORKERS {
+            let why = format!("at most {MOST_WORKERS} endpoints times workers");
+            return Err(refuse("source.workers", plan.workers(), why));
+        }
+        check_cores("source.core", &plan.cores, plan.workers())?;
+        Ok(plan)
     }
 
-    /// Binds the socket or opens the capture. `detector` moves counters and times of a repeated
-    /// capture on (`shift`).
+    /// Receiving threads.
+    pub fn workers(&self) -> usize {
+        if self.redundant { 1 } else { self.places.len() * self.workers as usize }
+    }
+
+    /// True if one reader is to see the same packets from several links.
+    pub fn redundant(&self) -> bool {
+        self.redundant
+    }
+
+    /// Endpoints as configured.
+    pub fn urls(&self) -> String {
+        list(&self.places.iter().map(|p| p.url.as_str()).collect::<Vec<_>>())
+    }
+
+    /// Binds the sockets or opens the capture: a source for each worker. `detector` moves counters and
+    /// times of a repeated capture on (`shift`).
     ///
     /// # Errors
     /// What could not be opened, with its address or path and the system's words.
-    pub fn open(&self, detector: Option<&dyn Detector>) -> Result<Opened, OpenError> {
-        let mut local = None;
-        let source: Box<dyn Source> = match &self.endpoint {
-            Endpoint::Udp(url) => {
-                let options =
-                    ReceiveOptions { timestamps: self.timestamps, ..ReceiveOptions::default() };
-                let source = UdpSource::open(url, &options)?;
-                local = Some(source.local_addr());
-                Box::new(source)
+    pub fn open(&self, detector: Option<&dyn Detector>) -> Result<Vec<Opened>, OpenError> {
+        let mut opened = Vec::with_capacity(self.workers());
+        for place in &self.places {
+            let shards = if self.workers > 1 { Some((self.workers, self.steer)) } else { None };
+            match &place.endpoint {
+                Endpoint::Udp(url) => self.open_udp(url, shards, &mut opened)?,
+                Endpoint::Pcap(url) => {
+                    let shifter = detector.filter(|_| url.shift).and_then(Detector::shifter);
+                    let shift = shifter.map(|s| Moving::learn(s, url)).transpose()?;
+                    let shift = shift.map(|s| Box::new(s) as Box<dyn Shift>);
+                    let source = Box::new(PcapSource::open(url, shift)?);
+                    opened.push(Opened::new(source, place.url.clone(), None));
+                }
             }
-            Endpoint::Pcap(url) => {
-                let shifter = detector.filter(|_| url.shift).and_then(Detector::shifter);
-                let shift = shifter.map(|s| Moving::learn(s, url)).transpose()?;
-                Box::new(PcapSource::open(url, shift.map(|s| Box::new(s) as Box<dyn Shift>))?)
-            }
+        }
+        if self.redundant {
+            opened = vec![Opened::joined(opened)];
+        }
+        for (at, one) in opened.iter_mut().enumerate() {
+            one.core = self.cores.get(at).copied();
+        }
+        let Some(fault) = &self.fault else { return Ok(opened) };
+        Ok(opened.into_iter().map(|one| one.faulty(fault)).collect())
+    }
+
+    /// As [`SourcePlan::open`], all read by one thread in turn.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_as_one(&self, detector: Option<&dyn Detector>) -> Result<Opened, OpenError> {
+        let mut all = self.open(detector)?;
+        Ok(if all.len() == 1 { all.remove(0) } else { Opened::joined(all) })
+    }
+
+    fn open_udp(
+        &self,
+        url: &UdpUrl,
+        shared: Option<(u32, Steer)>,
+        opened: &mut Vec<Opened>,
+    ) -> Result<(), OpenError> {
+        let alone = ReceiveOptions { timestamps: self.timestamps, ..ReceiveOptions::default() };
+        let Some((workers, _)) = shared else {
+            let source = UdpSource::open(url, &alone)?;
+            let local = source.local_addr();
+            opened.push(Opened::new(Box::new(source), format!("udp://{local}"), Some(local)));
+            return Ok(());
         };
-        let mut sheets = vec![source.sheet()];
-        let source = match &self.fault {
-            None => source,
-            Some(fault) => {
-                let faulty = FaultSource::new(source, fault.clone());
-                sheets.push(faulty.fault_sheet());
-                Box::new(faulty)
-            }
-        };
-        Ok(Opened { source, sheets, local })
+        // Sockets that share a port would join those of another program without a word.
+        let first = UdpSource::open(url, &alone)?;
+        let local = first.local_addr();
+        drop(first);
+        let at = UdpUrl { port: local.port(), ..url.clone() };
+        let options = ReceiveOptions { shared, ..alone };
+        for worker in 1..=workers {
+            let source = UdpSource::open(&at, &options)?;
+            let label = format!("udp://{local} worker {worker} of {workers}");
+            opened.push(Opened::new(Box::new(source), label, Some(local)));
+        }
+        Ok(())
     }
 }
 
-/// An opened source.
+fn place(url: String, config: &SourceConfig, buffer: u64) -> Result<Place, ConfigError> {
+    let mut endpoint: Endpoint =
+        url.parse().map_err(|e| refuse("source.url", &url, format!("{e}")))?;
+    let engine = match config.engine.as_str() {
+        "auto" => Engine::Auto,
+        "plain" => Engine::Plain,
+        "mmsg" => Engine::Mmsg,
+        "gro" => Engine::Gro,
+        other => return Err(refuse("source.engine", other, "auto, plain, mmsg or gro")),
+    };
+    if let Endpoint::Udp(udp) = &mut endpoint {
+        let defaults = SourceConfig::default();
+        let twice = |key, value: &str, named: bool| {
+            let why = "given in source.url as well: leave one of them out";
+            if named { Err(refuse(key, value, why)) } else { Ok(()) }
+        };
+        let other = config.receive_buffer != defaults.receive_buffer;
+        let named = other && udp.receive_buffer.is_some_and(|b| b != buffer);
+        twice("source.receive_buffer", &config.receive_buffer, named)?;
+        let other = config.engine != defaults.engine;
+        let named = other && udp.engine != Engine::Auto && udp.engine != engine;
+        twice("source.engine", &config.engine, named)?;
+        udp.receive_buffer = udp.receive_buffer.or(Some(buffer));
+        udp.spin |= config.busy_poll;
+        if udp.engine == Engine::Auto {
+            udp.engine = engine;
+        }
+    }
+    Ok(Place { url, endpoint })
+}
+
+fn fault(config: &SourceConfig) -> Result<Option<Fault>, ConfigError> {
+    let Some(text) = &config.fault else { return Ok(None) };
+    let wrong = |e: String| refuse("source.fault", text, e);
+    let spec: Spec = text.parse().map_err(|e| wrong(format!("{e}")))?;
+    Ok(Some(Fault::new(spec).map_err(|e| wrong(e.to_string()))?))
+}
+
+/// An opened source: what one worker reads.
 pub struct Opened {
     /// The source.
     pub source: Box<dyn Source>,
-    /// Its counters, and those of what is wrapped around it.
+    /// For people: where it reads.
+    pub label: String,
+    /// Counters of each link, and of what is wrapped around it.
     pub sheets: Vec<Arc<Sheet>>,
+    /// Links read by this worker, with their counters: one, or those of a redundant pair.
+    pub links: Vec<(String, Arc<Sheet>)>,
     /// Address of the socket, if it is one.
     pub local: Option<std::net::SocketAddr>,
+    /// CPU to be pinned to.
+    pub core: Option<usize>,
+}
+
+impl Opened {
+    fn new(source: Box<dyn Source>, label: String, local: Option<std::net::SocketAddr>) -> Opened {
+        let sheet = source.sheet();
+        let links = vec![(label.clone(), sheet.clone())];
+        Opened { source, label, sheets: vec![sheet], links, local, core: None }
+    }
+
+    /// One source that reads all of `all` in turn.
+    fn joined(all: Vec<Opened>) -> Opened {
+        let label = list(&all.iter().map(|o| o.label.as_str()).collect::<Vec<_>>());
+        let local = all.first().and_then(|o| o.local);
+        let mut one = Opened { sheets: vec![], links: vec![], ..Opened::new(none(), label, local) };
+        let mut sources = Vec::new();
+        for opened in all {
+            one.sheets.extend(opened.sheets);
+            one.links.extend(opened.links);
+            sources.push(opened.source);
+        }
+        one.source = Box::new(Several::new(sources));
+        one
+    }
+
+    fn faulty(mut self, fault: &Fault) -> Opened {
+        let source = FaultSource::new(self.source, fault.clone());
+        self.sheets.push(source.fault_sheet());
+        self.source = Box::new(source);
+        self
+    }
+}
+
+fn none() -> Box<dyn Source> {
+    Box::new(Several::new(Vec::new()))
 }
 
 /// A detector's rule for moving packets on, with what it learnt in one pass over the capture.
@@ -168,6 +316,19 @@ impl Shift for Moving {
     fn shift(&mut self, payload: &mut [u8], origin: Origin, repetition: u64) {
         self.0.shift(payload, origin, repetition);
     }
+}
+
+/// Refuses CPU numbers that this host does not have, and lists that do not fit the workers.
+///
+/// # Errors
+/// With the allowed range.
+pub fn check_cores(key: &'static str, cores: &[usize], workers: usize) -> Result<(), ConfigError> {
+    cores.iter().try_for_each(|&core| check_core(key, Some(core)))?;
+    if cores.is_empty() || cores.len() == workers {
+        return Ok(());
+    }
+    let why = format!("one CPU for each of the {workers} workers");
+    Err(refuse(key, list(cores), why))
 }
 
 /// Refuses a CPU number that this host does not have.

@@ -1,11 +1,11 @@
-//! The path of a batch: receive, decode, build, hand over; on one thread or on two.
+//! The path of a batch in one worker: receive, decode, build, hand over; on one thread or on two.
 //!
 //! With `threads = 1` hops 1 to 5 share a thread; with 2, a ring of preallocated batches joins receiving
 //! and processing, and the events are the same. The hot loop reads no clock per packet: a batch counter
 //! comes first, the real clock only when due (the 2018 paper lost measurable time here).
 //! A full ring never blocks a lossy source: the batch is dropped and counted as `receive.dropped`.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -66,26 +66,83 @@ pub struct Limits {
     pub idle: Option<Duration>,
     /// After this many packets.
     pub packets: Option<u64>,
+    /// At the end marks, once so many streams have come and all are complete; 0 is 1.
+    pub senders: usize,
     /// Not when the stream says that it is complete: a repeated capture says so in each pass.
     pub past_end_mark: bool,
 }
 
-/// What the watchers may know of a running pipeline.
-#[derive(Debug, Default)]
+/// What the workers of a run know of each other, and the watchers of them. Touched where the clock was
+/// read anyway, never per packet.
+#[derive(Debug)]
 pub struct Progress {
+    start: Instant,
     /// ns since the start at which the first data were seen; 0: none yet.
-    pub first_ns: AtomicU64,
+    first_ns: AtomicU64,
     /// ns since the start at which data were last seen.
-    pub last_ns: AtomicU64,
-    /// Set when the pipeline has ended.
-    pub done: AtomicBool,
+    last_ns: AtomicU64,
+    /// Packets received by workers of a run that ends after so many.
+    packets: AtomicU64,
+    /// Workers that have had data.
+    active: AtomicUsize,
+    /// Workers whose streams have all said that they are complete.
+    complete: AtomicUsize,
+    /// Streams of those workers.
+    streams: AtomicUsize,
+    /// The run is over for all, as all streams are complete or the packets have come.
+    over: AtomicBool,
+    /// Workers that still run.
+    running: AtomicUsize,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Progress::new(1)
+    }
 }
 
 impl Progress {
-    /// Time from the first to the last data.
+    /// For so many workers, from now on.
+    pub fn new(workers: usize) -> Progress {
+        Progress {
+            start: Instant::now(),
+            first_ns: AtomicU64::new(0),
+            last_ns: AtomicU64::new(0),
+            packets: AtomicU64::new(0),
+            active: AtomicUsize::new(0),
+            complete: AtomicUsize::new(0),
+            streams: AtomicUsize::new(0),
+            over: AtomicBool::new(false),
+            running: AtomicUsize::new(workers),
+        }
+    }
+
+    /// Time from the first to the last data of any worker.
     pub fn active(&self) -> Duration {
         let (first, last) = (self.first_ns.load(Relaxed), self.last_ns.load(Relaxed));
         Duration::from_nanos(last.saturating_sub(first))
+    }
+
+    /// True once all workers have ended.
+    pub fn done(&self) -> bool {
+        self.running.load(Relaxed) == 0
+    }
+
+    fn ns(&self, now: Instant) -> u64 {
+        // At least 1: 0 says that nothing came yet.
+        now.saturating_duration_since(self.start).as_nanos().max(1) as u64
+    }
+
+    fn note_data(&self, now: Instant) {
+        let ns = self.ns(now);
+        let _ = self.first_ns.compare_exchange(0, ns, Relaxed, Relaxed);
+        self.last_ns.fetch_max(ns, Relaxed);
+    }
+
+    /// Time without data of any worker; `None` before the first.
+    fn silence(&self, now: Instant) -> Option<Duration> {
+        let last = self.last_ns.load(Relaxed);
+        (last > 0).then(|| Duration::from_nanos(self.ns(now).saturating_sub(last)))
     }
 }
 
@@ -163,20 +220,57 @@ impl Processing {
     }
 }
 
-/// Decides when it is over; asked only when the clock was read anyway.
+/// One worker's part in the decision that it is over; asked only when the clock was read anyway.
 struct Ending<'a> {
     limits: &'a Limits,
     stop: &'a Stop,
-    start: Instant,
-    last_data: Option<Instant>,
+    progress: &'a Progress,
+    /// This worker has had data.
+    active: bool,
+    /// Its streams, once all are complete; else 0.
+    complete: usize,
 }
 
 impl Ending<'_> {
     fn reached(&self, now: Instant) -> bool {
-        let idle = self.limits.idle.zip(self.last_data);
+        let p = self.progress;
+        let idle = self.limits.idle.zip(p.silence(now));
         self.stop.requested()
-            || self.limits.duration.is_some_and(|d| now - self.start >= d)
-            || idle.is_some_and(|(limit, last)| now - last >= limit)
+            || p.over.load(Relaxed)
+            || self.limits.duration.is_some_and(|d| now.saturating_duration_since(p.start) >= d)
+            || idle.is_some_and(|(limit, silence)| silence >= limit)
+    }
+
+    /// First data: one worker more that the others wait for.
+    #[cold]
+    fn begin(&mut self) {
+        self.active = true;
+        self.progress.active.fetch_add(1, Relaxed);
+    }
+
+    /// Keeps the count of complete workers and streams; one may begin again.
+    fn streams_are(&mut self, complete: usize) {
+        let p = self.progress;
+        match (self.complete, complete) {
+            (0, 1..) => drop(p.complete.fetch_add(1, Relaxed)),
+            (1.., 0) => drop(p.complete.fetch_sub(1, Relaxed)),
+            _ => {}
+        }
+        // Wraps where they have become fewer.
+        p.streams.fetch_add(complete.wrapping_sub(self.complete), Relaxed);
+        self.complete = complete;
+    }
+
+    /// True if all streams of every worker that ever had data are complete, and there are enough.
+    fn all_complete(&self) -> bool {
+        let p = self.progress;
+        let (active, complete) = (p.active.load(Relaxed), p.complete.load(Relaxed));
+        let enough = p.streams.load(Relaxed) >= self.limits.senders.max(1);
+        let all = active > 0 && complete >= active && enough;
+        if all {
+            p.over.store(true, Relaxed);
+        }
+        all
     }
 }
 
@@ -188,8 +282,8 @@ trait Next {
     fn data(&mut self) -> Result<Option<Instant>, RequiredSinkFailed>;
     /// Nothing came for a while.
     fn idle(&mut self, now: Instant) -> Result<(), RequiredSinkFailed>;
-    /// The stream itself said that it is complete.
-    fn ended(&self) -> bool;
+    /// Streams that said that they are complete, if all have; else 0.
+    fn ended_streams(&self) -> usize;
 }
 
 /// One thread: the batch is decoded where it was received.
@@ -209,8 +303,8 @@ impl Next for Here<'_> {
     fn idle(&mut self, now: Instant) -> Result<(), RequiredSinkFailed> {
         self.work.hand_over(now)
     }
-    fn ended(&self) -> bool {
-        self.work.reader.ended()
+    fn ended_streams(&self) -> usize {
+        self.work.reader.ended_streams()
     }
 }
 
@@ -224,7 +318,7 @@ struct Over<'a> {
     /// Since when the ring has been full.
     full_since: Option<Instant>,
     sheet: &'a Sheet,
-    ended: &'a AtomicBool,
+    ended: &'a AtomicUsize,
     broken: &'a AtomicBool,
     batches: u32,
 }
@@ -269,7 +363,7 @@ impl Next for Over<'_> {
     fn idle(&mut self, _: Instant) -> Result<(), RequiredSinkFailed> {
         Ok(())
     }
-    fn ended(&self) -> bool {
+    fn ended_streams(&self) -> usize {
         self.ended.load(Relaxed)
     }
 }
@@ -282,9 +376,7 @@ fn receive(
     stop: &Stop,
     progress: &Progress,
 ) -> Result<(), PipelineError> {
-    let start = Instant::now();
-    let mut ending = Ending { limits, stop, start, last_data: None };
-    let mut left = limits.packets.unwrap_or(u64::MAX);
+    let mut ending = Ending { limits, stop, progress, active: false, complete: 0 };
     let mut draining: Option<Instant> = None;
     loop {
         let wait = if draining.is_some() { Duration::ZERO } else { RECEIVE_WAIT };
@@ -292,7 +384,13 @@ fn receive(
         let now = match source.recv(batch, wait)? {
             Received::End => return Ok(()),
             Received::Idle => {
-                if draining.is_some() || (next.ended() && !limits.past_end_mark) {
+                if !limits.past_end_mark {
+                    ending.streams_are(next.ended_streams());
+                    if ending.all_complete() {
+                        return Ok(());
+                    }
+                }
+                if draining.is_some() {
                     return Ok(());
                 }
                 let now = Instant::now();
@@ -300,19 +398,24 @@ fn receive(
                 Some(now)
             }
             Received::Data => {
-                if limits.packets.is_some() {
-                    left = left.saturating_sub(batch.count());
+                let mut last = false;
+                if let Some(limit) = limits.packets {
+                    let n = batch.count();
+                    last = progress.packets.fetch_add(n, Relaxed) + n >= limit;
                 }
-                let first = ending.last_data.is_none();
+                let first = !ending.active;
+                if first {
+                    ending.begin();
+                }
                 // Repeated end marks come up to 75 ms after the data and must not stretch their time.
-                let over = next.ended() && !limits.past_end_mark;
+                let over = next.ended_streams() > 0 && !limits.past_end_mark;
                 let read = next.data()?;
-                let now = if first || left == 0 { Some(Instant::now()) } else { read };
+                let now = if first || last { Some(Instant::now()) } else { read };
                 if let Some(now) = now.filter(|_| !over) {
-                    note_data(progress, start, now, first);
-                    ending.last_data = Some(now);
+                    progress.note_data(now);
                 }
-                if left == 0 {
+                if last {
+                    progress.over.store(true, Relaxed);
                     return Ok(());
                 }
                 now
@@ -333,15 +436,6 @@ fn receive(
     }
 }
 
-fn note_data(progress: &Progress, start: Instant, now: Instant, first: bool) {
-    // At least 1: 0 says that nothing came yet.
-    let ns = (now - start).as_nanos().max(1) as u64;
-    if first {
-        progress.first_ns.store(ns, Relaxed);
-    }
-    progress.last_ns.store(ns, Relaxed);
-}
-
 /// Receives and processes on this thread. Everything received has been handed over when it returns.
 ///
 /// # Errors
@@ -356,7 +450,7 @@ pub fn run_one_thread(
     let batch = source.batch();
     let outcome = receive(source, &mut Here { batch, work }, limits, stop, progress);
     let settled = work.finish();
-    progress.done.store(true, Relaxed);
+    progress.running.fetch_sub(1, Relaxed);
     outcome.and(settled.map_err(Into::into))
 }
 
@@ -379,7 +473,7 @@ pub fn run_two_threads(
     for _ in 0..RING {
         drop(back.push(source.batch()));
     }
-    let (ended, broken) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (ended, broken) = (AtomicUsize::new(0), AtomicBool::new(false));
     let lossless = source.lossless();
     let spare = if lossless { Batch::with_slots(0, 0) } else { source.batch() };
     let outcome = thread::scope(|scope| {
@@ -414,7 +508,7 @@ pub fn run_two_threads(
         let settled = worker.join().map_err(|_| PipelineError::Thread("panicked".into()))?;
         outcome.and(settled.map_err(Into::into))
     });
-    progress.done.store(true, Relaxed);
+    progress.running.fetch_sub(1, Relaxed);
     outcome
 }
 
@@ -424,7 +518,7 @@ fn serve(
     back: &mut rtrb::Producer<Batch>,
     work: &mut Processing,
     sheet: &Sheet,
-    ended: &AtomicBool,
+    ended: &AtomicUsize,
 ) -> Result<(), RequiredSinkFailed> {
     let mut empty = 0u32;
     loop {
@@ -437,9 +531,7 @@ fn serve(
                 }
                 work.decode(&batch)?;
                 drop(back.push(batch));
-                if work.reader.ended() {
-                    ended.store(true, Relaxed);
-                }
+                ended.store(work.reader.ended_streams(), Relaxed);
             }
             Err(_) if batches.is_abandoned() && batches.is_empty() => return Ok(()),
             Err(_) => {

@@ -81,8 +81,8 @@ impl Reader for Numbers {
     fn sheet(&self) -> Arc<Sheet> {
         Sheet::new(vec![])
     }
-    fn ended(&self) -> bool {
-        self.seen >= self.end_at
+    fn ended_streams(&self) -> usize {
+        usize::from(self.seen >= self.end_at)
     }
 }
 
@@ -119,7 +119,9 @@ struct Outcome {
 
 fn run(threads: u32, mut source: Counting, limits: Limits, end_at: u64) -> Outcome {
     let (ledger, collect) = (Ledger::default(), Collect::default());
-    let fanout = Fanout::start(vec![Box::new(collect.clone())], 64, &ledger, |_| {}).unwrap();
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(collect.clone())];
+    let (mut ways, drains) = Fanout::start(sinks, (1, 64), &ledger, |_| {}).unwrap();
+    let fanout = ways.remove(0);
     let (a, b) = (Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue()));
     ledger.register(a.clone());
     ledger.register(b.clone());
@@ -133,8 +135,8 @@ fn run(threads: u32, mut source: Counting, limits: Limits, end_at: u64) -> Outco
             run_two_threads(&mut source, &mut work, &limits, &stop, &progress, sheets, || {})
         }
     };
-    assert!(progress.done.load(Relaxed));
-    work.fanout.finish();
+    assert!(progress.done());
+    drains.finish(vec![work.fanout]);
     let pixels = collect.0.lock().unwrap().clone();
     Outcome { pixels, result, entries: ledger.read() }
 }

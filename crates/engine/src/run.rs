@@ -12,17 +12,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fullcount_core::ledger::{Ledger, Sheet};
 use fullcount_core::view::PixelMap;
-use fullcount_detect::detector::{Detector, Registry, Setup};
+use fullcount_detect::detector::{Builder, Detector, Reader, Registry, Setup, Sharding};
 use fullcount_io::quantity;
+use fullcount_io::source::Source;
 
 use crate::account::Account;
 use crate::config::{Config, ConfigError, refuse};
-use crate::fanout::Fanout;
-use crate::open::{OpenError, SourcePlan, check_core};
+use crate::fanout::{Drains, Fanout};
+use crate::open::{OpenError, Opened, SourcePlan, check_cores};
 use crate::outputs::OutputPlan;
 use crate::pipeline::{Limits, PipelineError, Processing, Progress, Ring};
 use crate::pipeline::{run_one_thread, run_two_threads};
-use crate::status::{Status, Watch};
+use crate::status::{Part, Status, Watch};
 use crate::stop::Stop;
 use crate::summary::{Cpu, Output, Summary};
 use crate::timebase;
@@ -47,6 +48,17 @@ pub enum RunError {
     Thread(std::io::Error),
 }
 
+/// Numbers by which one link of a redundant pair may lag behind the other: the most that `sequence` takes;
+/// 50 ms of 10 Gb/s in packets of 64 B are as many.
+const REDUNDANT_WINDOW: i64 = 1 << 20;
+
+/// A worker's half of the detector, and the sheets of its ring.
+struct Made {
+    reader: Box<dyn Reader>,
+    builder: Box<dyn Builder>,
+    rings: (Arc<Sheet>, Arc<Sheet>),
+}
+
 /// A checked configuration.
 pub struct Plan {
     verb: &'static str,
@@ -56,7 +68,7 @@ pub struct Plan {
     outputs: OutputPlan,
     limits: Limits,
     threads: u32,
-    process_core: Option<usize>,
+    process_cores: Vec<usize>,
     queue: usize,
 }
 
@@ -67,10 +79,30 @@ impl Plan {
     /// Key, value and what is allowed.
     pub fn new(verb: &'static str, config: &Config) -> Result<Plan, ConfigError> {
         let source = SourcePlan::new(&config.source)?;
+        let mut config = std::borrow::Cow::Borrowed(config);
+        if source.redundant() {
+            if config.detector.kind != "sequence" {
+                let why = "only with detector.kind = sequence: numbers of fewer than 32 bits cannot \
+                           prove that a packet is a copy";
+                return Err(refuse("source.redundant", true, why));
+            }
+            let options = &mut config.to_mut().detector.options;
+            options.insert("key".into(), "id".into());
+            // One link may lag behind the other by what a switch or socket holds.
+            options.entry("window").or_insert(REDUNDANT_WINDOW.into());
+        }
+        let config = &*config;
         let detector: Arc<dyn Detector> = configure(config)?.into();
+        let workers = source.workers();
+        if workers > 1 && detector.sharding() == Sharding::Serial {
+            let why = format!("1 with detector.kind = {}: its readouts must meet", detector.name());
+            return Err(refuse("source.workers", workers, why));
+        }
         let pixels = detector.pixels();
         let outputs = OutputPlan::new(config, &*detector, &pixels)?;
-        check_core("engine.process_core", config.engine.process_core)?;
+        let process_core = config.engine.process_core.as_ref();
+        let process_cores = process_core.map_or(Vec::new(), |c| c.as_slice().to_vec());
+        check_cores("engine.process_core", &process_cores, workers)?;
         let time = |key, text: &Option<String>| {
             let read =
                 |t: &String| quantity::duration(t).map_err(|e| refuse(key, t, e.to_string()));
@@ -80,11 +112,36 @@ impl Plan {
             duration: time("engine.duration", &config.engine.duration)?,
             idle: time("engine.idle_exit", &config.engine.idle_exit)?,
             packets: config.engine.packets,
+            senders: config.engine.senders,
             past_end_mark: false,
         };
-        let (threads, process_core) = (config.engine.threads, config.engine.process_core);
-        let queue = config.engine.queue;
-        Ok(Plan { verb, source, detector, pixels, outputs, limits, threads, process_core, queue })
+        let (threads, queue) = (config.engine.threads, config.engine.queue);
+        Ok(Plan { verb, source, detector, pixels, outputs, limits, threads, process_cores, queue })
+    }
+
+    /// Makes what one worker needs, its counters registered with the run and as a part of their own.
+    fn register(&self, ledger: &Ledger, from: &Opened, parts: &mut Vec<Part>, at: usize) -> Made {
+        let (reader, builder) = (self.detector.reader(), self.detector.builder());
+        let rings = (Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue()));
+        let mut sheets = from.sheets.clone();
+        sheets.extend([rings.0.clone(), rings.1.clone(), reader.sheet()]);
+        sheets.extend(builder.sheet());
+        let cpu = from.core.map_or(String::new(), |core| format!(" on CPU {core}"));
+        if from.links.len() > 1 {
+            for (n, (label, sheet)) in from.links.iter().enumerate() {
+                let part =
+                    Part { label: format!("link {} {label}", n + 1), ledger: Ledger::default() };
+                part.ledger.register(sheet.clone());
+                parts.push(part);
+            }
+        } else {
+            let label = format!("worker {} {}{cpu}", at + 1, from.label);
+            let part = Part { label, ledger: Ledger::default() };
+            sheets.iter().for_each(|sheet| part.ledger.register(sheet.clone()));
+            parts.push(part);
+        }
+        sheets.into_iter().for_each(|sheet| ledger.register(sheet));
+        Made { reader, builder, rings }
     }
 
     /// Pixels of the detector.
@@ -114,15 +171,16 @@ pub fn configure(config: &Config) -> Result<Box<dyn Detector>, ConfigError> {
     Ok(Registry::builtin().configure(&config.detector.kind, &setup)?)
 }
 
-type Finished = (Fanout, Result<(), PipelineError>);
+type Finished = (Fanout, Box<dyn Source>, Result<(), PipelineError>);
 
 /// A run under way.
 pub struct Running {
     verb: &'static str,
     watch: Arc<Watch>,
     stop: Stop,
-    pipeline: JoinHandle<Option<Finished>>,
-    /// Hangs up when the pipeline has ended.
+    workers: Vec<JoinHandle<Finished>>,
+    drains: Drains,
+    /// Hangs up when all workers have ended.
     ended: Mutex<mpsc::Receiver<()>>,
     #[cfg(feature = "web")]
     page: Option<crate::outputs::Page>,
@@ -130,6 +188,52 @@ pub struct Running {
     local: Option<std::net::SocketAddr>,
     lossless: bool,
     cpu: CpuMark,
+}
+
+/// Everything that one worker's thread needs.
+struct Worker {
+    source: Box<dyn Source>,
+    work: Processing,
+    /// Sheets of the ring: of the receiving and of the processing thread.
+    rings: (Arc<Sheet>, Arc<Sheet>),
+    limits: Limits,
+    threads: u32,
+    core: Option<usize>,
+    process_core: Option<usize>,
+}
+
+impl Worker {
+    /// Receives and processes until the end.
+    fn run(mut self, stop: &Stop, progress: &Progress) -> Finished {
+        let _leaving = Leaving(stop);
+        pin(self.core);
+        let (source, work, limits) = (self.source.as_mut(), &mut self.work, &self.limits);
+        let outcome = if self.threads == 2 {
+            let sheets = (&*self.rings.0, &*self.rings.1);
+            let on_process = || pin(self.process_core);
+            run_two_threads(source, work, limits, stop, progress, sheets, on_process)
+        } else {
+            run_one_thread(source, work, limits, stop, progress)
+        };
+        if outcome.is_err() {
+            // The others must not go on alone: half a detector looks like a whole one.
+            stop.request();
+        }
+        // The socket stays open until all workers have ended: the kernel would give what still comes for
+        // it to the others.
+        (self.work.fanout, self.source, outcome)
+    }
+}
+
+/// Stops all workers if this one panics.
+struct Leaving<'a>(&'a Stop);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.request();
+        }
+    }
 }
 
 impl Running {
@@ -140,25 +244,25 @@ impl Running {
     pub fn start(plan: Plan, stop: Stop) -> Result<Running, RunError> {
         let cpu = CpuMark::now();
         let ledger = Arc::new(Ledger::default());
-        let from = plan.source.open(Some(&*plan.detector))?;
-        let mut source = from.source;
-        let lossless = source.lossless();
-        let (reader, builder) = (plan.detector.reader(), plan.detector.builder());
-        from.sheets.into_iter().for_each(|sheet| ledger.register(sheet));
-        let rings = (Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue()));
-        ledger.register(rings.0.clone());
-        ledger.register(rings.1.clone());
-        ledger.register(reader.sheet());
-        if let Some(sheet) = builder.sheet() {
-            ledger.register(sheet);
-        }
-        let mut facts: Vec<String> = source.describe();
+        let opened = plan.source.open(Some(&*plan.detector))?;
+        let local = opened.first().and_then(|o| o.local);
+        let lossless = opened.iter().all(|o| o.source.lossless());
+        let mut facts: Vec<String> = opened.iter().flat_map(|o| o.source.describe()).collect();
         let source_facts = facts.clone();
-        let opened = plan.outputs.open(&*plan.detector, &plan.pixels)?;
-        facts.extend(opened.facts.iter().cloned());
-        let fanout = Fanout::start(opened.sinks, plan.queue, &ledger, say_failure)
-            .map_err(RunError::Thread)?;
-        let progress = Arc::new(Progress::default());
+        let outputs = plan.outputs.open(&*plan.detector, &plan.pixels)?;
+        facts.extend(outputs.facts.iter().cloned());
+        let mut parts = Vec::new();
+        let mut made = Vec::with_capacity(opened.len());
+        for (at, from) in opened.iter().enumerate() {
+            made.push(plan.register(&ledger, from, &mut parts, at));
+        }
+        if parts.len() == 1 {
+            parts.clear();
+        }
+        let queues = (opened.len(), plan.queue);
+        let (ways, drains) =
+            Fanout::start(outputs.sinks, queues, &ledger, say_failure).map_err(RunError::Thread)?;
+        let progress = Arc::new(Progress::new(opened.len()));
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (tick, assumed) = plan.detector.tick();
         let (num, den) = tick.fraction();
@@ -171,55 +275,61 @@ impl Running {
         facts.push(format!("detector {detector}"));
         let watch = Arc::new(Watch {
             ledger,
-            lanes: fanout.views(),
+            lanes: drains.views(),
+            parts,
             progress: progress.clone(),
             started: Instant::now(),
             started_unix_ms: unix.as_millis() as u64,
-            title: match from.local {
-                Some(local) => format!("{} · udp://{local}", plan.detector.name()),
-                None => format!("{} · {}", plan.detector.name(), plan.source.url),
+            title: match local {
+                Some(local) if opened.len() == 1 => {
+                    format!("{} · udp://{local}", plan.detector.name())
+                }
+                _ => format!("{} · {}", plan.detector.name(), plan.source.urls()),
             },
             source: source_facts,
             detector,
-            outputs: opened.facts,
+            outputs: outputs.facts,
         });
         #[cfg(feature = "web")]
-        let page = crate::outputs::Page::serve(opened.listener, opened.view, watch.clone())?;
+        let page = crate::outputs::Page::serve(outputs.listener, outputs.view, watch.clone())?;
         #[cfg(feature = "web")]
         facts.extend(page.as_ref().map(|p| format!("live page http://{}/", p.address())));
         let (hang_up, ended) = mpsc::channel();
-        let limits = Limits { past_end_mark: from.local.is_none(), ..plan.limits.clone() };
-        let (core, process_core, threads) = (plan.source.core, plan.process_core, plan.threads);
-        let signal = stop.clone();
-        let body = move || {
-            let _hang_up: mpsc::Sender<()> = hang_up;
-            pin(core);
-            let mut work = Processing::new(reader, builder, fanout, lossless);
-            let (source, limits, stop) = (source.as_mut(), &limits, &signal);
-            let outcome = if threads == 2 {
-                let sheets = (&*rings.0, &*rings.1);
-                let on_process = || pin(process_core);
-                run_two_threads(source, &mut work, limits, stop, &progress, sheets, on_process)
-            } else {
-                run_one_thread(source, &mut work, limits, stop, &progress)
+        let limits = Limits { past_end_mark: local.is_none(), ..plan.limits.clone() };
+        let mut workers = Vec::with_capacity(opened.len());
+        let each = opened.into_iter().zip(made).zip(ways);
+        for (at, ((from, made), fanout)) in each.enumerate() {
+            let lossless = from.source.lossless();
+            let worker = Worker {
+                source: from.source,
+                work: Processing::new(made.reader, made.builder, fanout, lossless),
+                rings: made.rings,
+                limits: limits.clone(),
+                threads: plan.threads,
+                core: from.core,
+                process_core: plan.process_cores.get(at).copied(),
             };
-            Some((work.fanout, outcome))
-        };
-        let pipeline = std::thread::Builder::new()
-            .name("receive".into())
-            .spawn(body)
-            .map_err(RunError::Thread)?;
+            let (stop, progress, hang_up) = (stop.clone(), progress.clone(), hang_up.clone());
+            let body = move || {
+                let _hang_up: mpsc::Sender<()> = hang_up;
+                worker.run(&stop, &progress)
+            };
+            let name = if at == 0 { "receive".into() } else { format!("receive-{}", at + 1) };
+            let thread = std::thread::Builder::new().name(name).spawn(body);
+            workers.push(thread.map_err(RunError::Thread)?);
+        }
         let ended = Mutex::new(ended);
         Ok(Running {
             verb: plan.verb,
             watch,
             stop,
-            pipeline,
+            workers,
+            drains,
             ended,
             #[cfg(feature = "web")]
             page,
             facts,
-            local: from.local,
+            local,
             lossless,
             cpu,
         })
@@ -260,17 +370,26 @@ impl Running {
     /// Waits for the end, closes everything and adds up. `sent`: the sender's own packets and bytes,
     /// where they are known.
     pub fn finish(self, sent: Option<(u64, u64)>) -> (Summary, Result<(), RunError>) {
-        let joined = self.pipeline.join();
-        let (outputs, outcome) = match joined {
-            Ok(Some((fanout, outcome))) => {
-                (fanout.finish().into_iter().map(Output::from).collect(), outcome)
-            }
-            Ok(None) | Err(_) => {
-                let died =
-                    PipelineError::Thread("panicked; its sinks were closed as they were".into());
-                (Vec::new(), Err(died))
-            }
-        };
+        let mut outcome = Ok(());
+        let mut ways = Vec::with_capacity(self.workers.len());
+        let mut sources = Vec::with_capacity(self.workers.len());
+        for worker in self.workers {
+            let ended = match worker.join() {
+                Ok((way, source, ended)) => {
+                    ways.push(way);
+                    sources.push(source);
+                    ended
+                }
+                Err(_) => {
+                    let died = "panicked; the outputs keep what came before";
+                    Err(PipelineError::Thread(died.into()))
+                }
+            };
+            // The first failure is the cause: it stopped the others.
+            outcome = outcome.and(ended);
+        }
+        drop(sources);
+        let outputs = self.drains.finish(ways).into_iter().map(Output::from).collect();
         let entries = self.watch.read();
         let account = Account::of(&entries, sent.map(|(packets, _)| packets));
         let wire_bits = wire_bits(&entries);
@@ -283,6 +402,7 @@ impl Running {
             outputs,
             wire_bits,
             sent_bytes: sent.map(|(_, bytes)| bytes),
+            parts: self.watch.parts.iter().map(Part::line).collect(),
             lossless: self.lossless,
         };
         #[cfg(feature = "web")]

@@ -3,7 +3,6 @@
 //! Nothing here is called by the hot path; everything is read from counters that it writes anyway.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use fullcount_core::ledger::{Entries, Ledger};
@@ -11,6 +10,8 @@ use fullcount_core::ledger::{Entries, Ledger};
 use crate::account::Account;
 use crate::fanout::LaneView;
 use crate::pipeline::Progress;
+#[cfg(feature = "web")]
+use crate::summary::grouped;
 
 /// One moment of a run.
 #[derive(Debug, Clone, Default)]
@@ -50,6 +51,45 @@ pub struct QueueStatus {
     pub failed: bool,
 }
 
+/// One worker or link of a run, with the counters that are its own.
+#[derive(Debug)]
+pub struct Part {
+    /// For people: where it reads, on which CPU.
+    pub label: String,
+    /// Its counters; those of the whole run are in [`Watch::ledger`].
+    pub ledger: Ledger,
+}
+
+/// What one worker or link did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartLine {
+    /// See [`Part::label`].
+    pub label: String,
+    /// Packets received.
+    pub packets: u64,
+    /// Payload bytes received.
+    pub bytes: u64,
+    /// Packets lost, as far as this part's own numbering tells; a link of a redundant pair has none.
+    pub lost: Option<u64>,
+    /// Times that its socket's buffer was full.
+    pub kernel_drops: u64,
+}
+
+impl Part {
+    /// This moment.
+    pub fn line(&self) -> PartLine {
+        let entries = self.ledger.read();
+        let get = |name| entries.get(name);
+        PartLine {
+            label: self.label.clone(),
+            packets: get("receive.packets").unwrap_or(0),
+            bytes: get("receive.bytes").unwrap_or(0),
+            lost: get("packets.lost"),
+            kernel_drops: get("receive.kernel_drops").unwrap_or(0),
+        }
+    }
+}
+
 /// Shared by everybody who watches.
 #[derive(Debug)]
 pub struct Watch {
@@ -57,6 +97,8 @@ pub struct Watch {
     pub ledger: Arc<Ledger>,
     /// Outputs' queues.
     pub lanes: Vec<LaneView>,
+    /// Workers, and links of a redundant pair, where there is more than one.
+    pub parts: Vec<Part>,
     /// Times of first and last data.
     pub progress: Arc<Progress>,
     /// Start of the run.
@@ -116,7 +158,7 @@ impl Watch {
 
     /// True until the pipeline has ended.
     pub fn running(&self) -> bool {
-        !self.progress.done.load(Relaxed)
+        !self.progress.done()
     }
 }
 
@@ -137,7 +179,13 @@ impl fullcount_out::live::StatusSource for Watch {
         };
         fullcount_out::live::Facts {
             title: self.title.clone(),
-            source: self.source.clone(),
+            source: {
+                let line = |p: &Part| {
+                    let line = p.line();
+                    format!("{}: {} packets", line.label, grouped(line.packets))
+                };
+                self.source.iter().cloned().chain(self.parts.iter().map(line)).collect()
+            },
             detector: self.detector.clone(),
             outputs: {
                 let failed = self.lanes.iter().filter(|l| l.failed());

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::account::Account;
 use crate::fanout::LaneEnd;
+use crate::status::PartLine;
 
 /// CPU seconds spent by the whole process.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -43,6 +44,8 @@ pub struct Summary {
     pub wire_bits: Option<u64>,
     /// Bytes that the sender sent.
     pub sent_bytes: Option<u64>,
+    /// Workers or links, where there is more than one.
+    pub parts: Vec<PartLine>,
     /// True if the source waits for us: then a failed output ends the run.
     pub lossless: bool,
 }
@@ -197,7 +200,15 @@ impl Summary {
                 events_lost.insert(o.name.into(), json!(dropped));
             }
         }
-        json!({
+        let part = |p: &PartLine| {
+            let mut o = json!({"label": p.label, "packets": p.packets, "bytes": p.bytes,
+                               "kernel_drops": p.kernel_drops});
+            if let Some(lost) = p.lost {
+                o["lost"] = json!(lost);
+            }
+            o
+        };
+        let mut object = json!({
             "schema": "fullcount/summary/1",
             "verb": self.verb,
             "seconds": self.active.as_secs_f64(),
@@ -213,7 +224,11 @@ impl Summary {
             "counters": counters,
             "outputs": outputs,
             "balance": a.balance,
-        })
+        });
+        if !self.parts.is_empty() {
+            object["workers"] = self.parts.iter().map(part).collect();
+        }
+        object
     }
 
     /// The ledger as text: hops, losses by place, and every line that asks for something.
@@ -237,6 +252,12 @@ impl Summary {
                 "  sent {sent} = delivered {got} + lost {lost} + rejected {}",
                 grouped(a.rejected_total())
             );
+        }
+        for p in &self.parts {
+            let (n, share) =
+                (grouped(p.packets), 100.0 * p.packets as f64 / a.received.max(1) as f64);
+            let lost = p.lost.map_or(String::new(), |l| format!(", lost {}", grouped(l)));
+            let _ = writeln!(t, "  {}: {n} packets ({share:.1} %){lost}", p.label);
         }
         // Hops that nothing went through (the ring with one thread) say nothing.
         for h in self.entries.hops().into_iter().filter(|h| h.arrived > 0) {

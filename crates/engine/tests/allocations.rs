@@ -90,8 +90,9 @@ fn allocations(threads: u32, batches: usize) -> usize {
     let ledger = Ledger::default();
     let detector = Registry::builtin().configure("sonde", &Setup::default()).expect("defaults");
     let before = ALLOCATOR.stats();
-    let fanout =
-        Fanout::start(vec![Box::new(NullSink::new())], 4, &ledger, |_| {}).expect("a thread");
+    let (mut ways, drains) =
+        Fanout::start(vec![Box::new(NullSink::new())], (1, 4), &ledger, |_| {}).expect("a thread");
+    let fanout = ways.remove(0);
     let (reader, builder) = (detector.reader(), detector.builder());
     let counted = reader.sheet();
     let mut work = Processing::new(reader, builder, fanout, true);
@@ -105,7 +106,7 @@ fn allocations(threads: u32, batches: usize) -> usize {
         }
     }
     .expect("memory does not fail");
-    drop(work.fanout.finish());
+    drop(drains.finish(vec![work.fanout]));
     let after = ALLOCATOR.stats();
     let line = |name: &str| {
         let at = counted.lines().iter().position(|l| l.name == name);

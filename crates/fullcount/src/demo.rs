@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use fullcount_engine::config::Config;
+use fullcount_engine::config::{Config, OneOrMore};
 use fullcount_engine::run::{Plan, Running};
 use fullcount_engine::stop::Stop;
 use fullcount_engine::summary::grouped;
@@ -203,7 +203,7 @@ fn prepare(flags: &Flags, panel: &Panel) -> Result<Config, Failure> {
 /// The same service for the next time, started by hand: paths in a file begin at its folder.
 fn by_hand(config: &Config) -> Config {
     let mut c = config.clone();
-    c.source.url = "udp://127.0.0.1:9000".into();
+    c.source.url = OneOrMore::One("udp://127.0.0.1:9000".into());
     c.detector.geometry = Some("geometry.toml".into());
     if let Some(nexus) = &mut c.output.nexus {
         nexus.path = "run.nxs".into();

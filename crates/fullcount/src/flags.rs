@@ -19,15 +19,21 @@ pub struct SourceFlags {
     /// How datagrams are received: auto, plain (one a call), mmsg or gro [default: auto]
     #[arg(long, value_name = "ENGINE", help_heading = "Source")]
     pub engine: Option<String>,
-    /// CPU that the receiving thread is pinned to
-    #[arg(long, value_name = "CPU", help_heading = "Source")]
-    pub core: Option<usize>,
+    /// CPU that the receiving thread is pinned to; with several workers one for each: 2,3
+    #[arg(long, value_name = "CPU", value_delimiter = ',', help_heading = "Source")]
+    pub core: Vec<usize>,
     /// Poll without sleeping: lowest loss, costs a whole core
     #[arg(long, help_heading = "Source")]
     pub busy_poll: bool,
-    /// Receiving threads; this version has 1
+    /// Threads that receive at each endpoint and share out the senders [default: 1]
     #[arg(long, value_name = "N", help_heading = "Source")]
     pub workers: Option<u32>,
+    /// What keeps packets together on one worker: sender (address and port) or address [default: sender]
+    #[arg(long, value_name = "WHAT", help_heading = "Source")]
+    pub steer: Option<String>,
+    /// The endpoints are links that carry the same numbered packets: each number counts once
+    #[arg(long, help_heading = "Source")]
+    pub redundant: bool,
     /// Seeded faults put into the stream, e.g. loss=0.01,seed=7
     #[arg(long, value_name = "SPEC", help_heading = "Source")]
     pub fault: Option<String>,
@@ -39,9 +45,9 @@ pub struct EngineFlags {
     /// 1: one thread receives and decodes; 2: one each, joined by a ring [default: 1]
     #[arg(long, value_name = "1|2", help_heading = "Engine")]
     pub threads: Option<u32>,
-    /// CPU that the second thread is pinned to
-    #[arg(long, value_name = "CPU", help_heading = "Engine")]
-    pub process_core: Option<usize>,
+    /// CPU that the second thread is pinned to; with several workers one for each: 2,3
+    #[arg(long, value_name = "CPU", value_delimiter = ',', help_heading = "Engine")]
+    pub process_core: Vec<usize>,
     /// End after this time, e.g. 60s
     #[arg(long, value_name = "TIME", help_heading = "Engine")]
     pub duration: Option<String>,
@@ -51,6 +57,9 @@ pub struct EngineFlags {
     /// End after this many packets
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub packets: Option<u64>,
+    /// Let end marks end the run once so many senders have come and all are complete [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    pub senders: Option<u32>,
 }
 
 /// Where the page is served.
@@ -59,6 +68,25 @@ pub struct WebFlags {
     /// Address of the live page and /metrics, or off [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR", help_heading = "Outputs")]
     pub web: Option<String>,
+}
+
+/// One number, or a list of them; `None` if the flag was not given.
+fn cores(given: &[usize]) -> Option<Value> {
+    let value = |n: &usize| Value::from(*n as i64);
+    match given {
+        [] => None,
+        [one] => Some(value(one)),
+        all => Some(Value::Array(all.iter().map(value).collect())),
+    }
+}
+
+/// One endpoint, or a list of them; `None` if none was given.
+pub fn endpoints(given: &[String]) -> Option<Value> {
+    match given {
+        [] => None,
+        [one] => Some(one.clone().into()),
+        all => Some(Value::Array(all.iter().cloned().map(Value::from).collect())),
+    }
 }
 
 /// Key paths and values in the order of the flags.
@@ -76,19 +104,22 @@ impl Overlay {
     pub fn source(&mut self, f: &SourceFlags) -> &mut Self {
         self.put("source.receive_buffer", f.receive_buffer.clone())
             .put("source.engine", f.engine.clone())
-            .put("source.core", f.core.map(|n| n as i64))
+            .put("source.core", cores(&f.core))
             .put("source.busy_poll", f.busy_poll.then_some(true))
             .put("source.workers", f.workers.map(i64::from))
+            .put("source.steer", f.steer.clone())
+            .put("source.redundant", f.redundant.then_some(true))
             .put("source.fault", f.fault.clone())
     }
 
     /// Adds the flags of the engine.
     pub fn engine(&mut self, f: &EngineFlags) -> &mut Self {
         self.put("engine.threads", f.threads.map(i64::from))
-            .put("engine.process_core", f.process_core.map(|n| n as i64))
+            .put("engine.process_core", cores(&f.process_core))
             .put("engine.duration", f.duration.clone())
             .put("engine.idle_exit", f.idle_exit.clone())
             .put("engine.packets", f.packets.map(|n| n as i64))
+            .put("engine.senders", f.senders.map(i64::from))
     }
 
     /// Reads `file`, if any, with the flags laid over it.

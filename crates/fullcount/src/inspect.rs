@@ -71,7 +71,7 @@ pub fn inspect(flags: Flags) -> Result<u8, Failure> {
     let mut inspector = configure(&config)?.inspector();
     let plan = SourcePlan::new(&config.source)?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
-    let mut source = plan.open(None).map_err(anyhow::Error::from)?.source;
+    let mut source = plan.open_as_one(None).map_err(anyhow::Error::from)?.source;
     for fact in source.describe() {
         note!("{fact}");
     }

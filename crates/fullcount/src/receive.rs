@@ -3,15 +3,16 @@
 use clap::Args;
 
 use crate::exit::Failure;
-use crate::flags::{EngineFlags, Overlay, SourceFlags};
+use crate::flags::{EngineFlags, Overlay, SourceFlags, endpoints};
 
 /// The bare receiver of numbered packets (`send --source sequence`): rate, loss, duplicates, reordering,
 /// CPU. Other packets are counted and refused; detectors are for `run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Flags {
-    /// Endpoint, e.g. udp://0.0.0.0:9000
-    url: String,
+    /// Endpoints, e.g. udp://0.0.0.0:9000 or udp://0.0.0.0:9000-9003
+    #[arg(required = true, value_name = "URL")]
+    url: Vec<String>,
     #[command(flatten)]
     source: SourceFlags,
     #[command(flatten)]
@@ -37,12 +38,14 @@ Ends by itself when the end marks of all streams have come.
 Examples:
   fullcount receive udp://0.0.0.0:9000
   fullcount receive udp://127.0.0.1:9000 --core 1 --receive-buffer 64MiB --json
-  fullcount receive 'udp://239.1.2.3:9000?interface=10.0.0.1' --duration 10s";
+  fullcount receive 'udp://239.1.2.3:9000?interface=10.0.0.1' --duration 10s
+  fullcount receive udp://0.0.0.0:9000 --workers 2 --core 2,3
+  fullcount receive udp://10.0.1.1:9000 udp://10.0.2.1:9000 --redundant";
 
 /// Receives until the end mark, a limit or Ctrl-C.
 pub fn receive(flags: Flags) -> Result<u8, Failure> {
     let mut o = Overlay::default();
-    o.put("source.url", Some(flags.url.clone()))
+    o.put("source.url", endpoints(&flags.url))
         .source(&flags.source)
         .engine(&flags.engine)
         .put("detector.kind", Some("sequence"))

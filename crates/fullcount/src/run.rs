@@ -9,7 +9,7 @@ use fullcount_engine::run::{Plan, Running};
 use fullcount_engine::stop::Stop;
 
 use crate::exit::Failure;
-use crate::flags::{EngineFlags, Overlay, SourceFlags, WebFlags};
+use crate::flags::{EngineFlags, Overlay, SourceFlags, WebFlags, endpoints};
 use crate::status_line::StatusLine;
 use crate::{note, say, tell};
 
@@ -20,8 +20,9 @@ pub struct Flags {
     /// Configuration file; every key has a flag, flags win
     config: Option<PathBuf>,
     /// Endpoint, e.g. udp://0.0.0.0:9000 or pcap:run42.pcapng?flat-out [default: udp://127.0.0.1:9000]
+    /// May be repeated; udp://HOST:FIRST-LAST stands for one endpoint a port
     #[arg(long, value_name = "URL", help_heading = "Source")]
-    source: Option<String>,
+    source: Vec<String>,
     #[command(flatten)]
     source_flags: SourceFlags,
     /// Detector: sonde or sequence [default: sonde]
@@ -78,7 +79,7 @@ impl Flags {
     fn overlay(&self) -> Result<Overlay, Failure> {
         let path = |p: &PathBuf| p.display().to_string();
         let mut o = Overlay::default();
-        o.put("source.url", self.source.clone())
+        o.put("source.url", endpoints(&self.source))
             .source(&self.source_flags)
             .put("detector.kind", self.detector.clone())
             .put("detector.geometry", self.geometry.as_ref().map(path))

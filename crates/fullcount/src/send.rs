@@ -8,7 +8,7 @@ use clap::Args;
 use fullcount_core::link::Wire;
 use fullcount_core::sim::{Fault, Spec};
 use fullcount_detect::detector::Detector;
-use fullcount_engine::config::{SourceConfig, refuse};
+use fullcount_engine::config::{OneOrMore, SourceConfig, refuse};
 use fullcount_engine::open::{SourcePlan, check_core};
 use fullcount_engine::stop::Stop;
 use fullcount_engine::summary::grouped;
@@ -173,10 +173,11 @@ impl SendFlags {
             "sequence" => self.sequence(rate, ipv6)?,
             "sonde" => self.sonde(rate, ipv6, panel)?,
             url if url.starts_with("pcap:") => {
-                let config = SourceConfig { url: url.to_owned(), ..SourceConfig::default() };
+                let url = OneOrMore::One(url.to_owned());
+                let config = SourceConfig { url, ..SourceConfig::default() };
                 let shifted = shifted.as_ref().map(|d| d as &dyn Detector);
                 let source =
-                    SourcePlan::new(&config)?.open(shifted).map_err(anyhow::Error::from)?;
+                    SourcePlan::new(&config)?.open_as_one(shifted).map_err(anyhow::Error::from)?;
                 let pps = match rate {
                     None => None,
                     Some(SendRate::Link(Rate::Packets(pps))) => Some(pps),

@@ -35,7 +35,7 @@ fullcount_core::counters! {
         Announced "packets.announced" Packets Sum "decode" Note
             "packets that the senders say they sent (end marks)" "";
         Duplicate "packets.duplicate" Packets Sum "decode" Duplicate
-            "numbers that came again" "look for a mirrored port or a second path in the network";
+            "numbers that came again" "nothing with source.redundant, where each number comes by every link; else look for a mirrored port or a second path in the network";
         Reordered "packets.reordered" Packets Sum "decode" Reordered
             "packets that came after a later one" "look for several paths, or several receive queues, between sender and receiver";
         Late "packets.late" Packets Sum "decode" Late

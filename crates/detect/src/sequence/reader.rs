@@ -14,7 +14,7 @@ use fullcount_core::sequence::{Seen, Start, Totals, Tracker};
 
 use super::Options;
 use super::counters::{Count, LINES};
-use super::key::Key;
+use super::key::{Key, KeyBy};
 use super::packet::{self, Payload, Refusal};
 use crate::detector::Reader;
 
@@ -143,7 +143,7 @@ impl SequenceReader {
                     // What marks of the run before said does not hold for this one.
                     (self.streams[at].total, self.streams[at].announced) = (None, 0);
                 }
-                if self.streams[at].ended {
+                if self.streams[at].ended && self.options.key == KeyBy::Origin {
                     (self.streams[at].ended, self.streams[at].total) = (false, None);
                 }
                 if self.options.verify && !packet::pattern_matches(number, pattern) {
@@ -175,8 +175,12 @@ impl SequenceReader {
         let before = Before::of(&stream.tracker);
         if stream.total == Some(total) || (complete && before.totals.received > 0) {
             stream.ended = true;
-            stream.tracker.finish(Some(total));
-            self.settle(at, before);
+            // The other link of a pair may lag behind this one's marks: its packets are copies or fill
+            // gaps, so the account is closed when the run ends.
+            if self.options.key == KeyBy::Origin {
+                stream.tracker.finish(Some(total));
+                self.settle(at, before);
+            }
             self.announce(at, total);
         }
         self.streams[at].total = Some(total);
@@ -252,7 +256,8 @@ impl Reader for SequenceReader {
             let stream = &mut self.streams[at];
             let before = Before::of(&stream.tracker);
             // One mark is better than none: without it, the tail would be missing from the account.
-            let total = stream.total.filter(|_| !stream.ended);
+            let closed = stream.ended && self.options.key == KeyBy::Origin;
+            let total = stream.total.filter(|_| !closed);
             stream.tracker.finish(total);
             self.settle(at, before);
             if let Some(total) = total {
@@ -266,8 +271,8 @@ impl Reader for SequenceReader {
         self.sheet.clone()
     }
 
-    fn ended(&self) -> bool {
-        !self.streams.is_empty() && self.streams.iter().all(|s| s.ended)
+    fn ended_streams(&self) -> usize {
+        if self.streams.iter().all(|s| s.ended) { self.streams.len() } else { 0 }
     }
 }
 
