@@ -1,14 +1,18 @@
-//! The documents against the repository and the binary: no dead link, no verb that does not exist.
+//! The documents against the repository and the binary: no dead link, no verb that does not exist, and
+//! docs/files.md has the datasets that a file has.
 //!
 //! Looks at README.md, CONTRIBUTING.md, CHANGELOG.md and every Markdown file below docs and vectors.
 //! Links into the web are not followed. Source: `CONTRIBUTING.md`, "Write it".
 
+mod pages;
 mod service;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use service::say;
+use pages::{document, quoted, rows};
+use service::{say, vector};
 
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -142,4 +146,69 @@ fn every_verb_in_the_readme_is_a_verb_of_the_binary() {
             "README.md: `fullcount {verb}`, but --help has no such verb"
         );
     }
+}
+
+/// Type and unit of every dataset below `group`, by path. The second place of the events, which only
+/// Mantid needs, is left out.
+fn datasets(group: &hdf5_metno::Group, found: &mut BTreeMap<String, (String, Option<String>)>) {
+    for inner in group.groups().expect("readable") {
+        if inner.name() != "/entry/sonde_events" {
+            datasets(&inner, found);
+        }
+    }
+    for dataset in group.datasets().expect("readable") {
+        let kind = dataset.dtype().and_then(|t| t.to_descriptor()).expect("a type").to_string();
+        let unit = dataset.attr("units").and_then(|a| a.read_scalar()).ok();
+        let unit = unit.map(|u: hdf5_metno::types::VarLenUnicode| u.to_string());
+        found.insert(dataset.name(), (kind, unit));
+    }
+}
+
+#[test]
+fn files_has_every_dataset_with_type_and_unit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("run.nxs").display().to_string();
+    let source = format!("pcap:{}?flat-out", vector("sonde/sonde.pcap"));
+    let said = say(&["run", "--source", &source, "--nexus", &file, "--web", "off"]);
+    assert!(Path::new(&file).exists(), "{}", said.err);
+    let mut made = BTreeMap::new();
+    datasets(&hdf5_metno::File::open(&file).expect("complete"), &mut made);
+    // The panel of a run without geometry lies at the sample and is called sonde.
+    let mut listed = BTreeMap::new();
+    for row in rows(&document("files.md"), "path").into_iter().filter(|row| row.len() == 5) {
+        let mut folder = String::new();
+        for name in quoted(&row[0]) {
+            let name = name.replace('…', "/entry/instrument/PANEL").replace("PANEL", "sonde");
+            let path = if name.starts_with('/') { name } else { format!("{folder}/{name}") };
+            folder = path.rsplit_once('/').expect("a path").0.to_owned();
+            listed.insert(path, (row[1].clone(), row[3].clone()));
+        }
+    }
+    let in_file: Vec<&String> = made.keys().collect();
+    let in_page: Vec<&String> = listed.keys().collect();
+    assert_eq!(in_file, in_page, "left: in the file; right: in docs/files.md");
+    for (path, (kind, unit)) in &made {
+        let (said_kind, said_unit) = &listed[path];
+        let text = kind.starts_with("unicode") && said_kind.starts_with("text");
+        assert!(text || said_kind.starts_with(kind.as_str()), "{path}: {kind}, not {said_kind}");
+        // Without the attribute the page may still name a unit, as that of tick_numerator_ns.
+        if let Some(unit) = unit {
+            assert!(said_unit.starts_with(unit.as_str()), "{path}: {unit}, not {said_unit}");
+        }
+    }
+}
+
+#[test]
+fn the_readout_in_the_readme_is_what_inspect_prints() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("readable");
+    let command = "fullcount inspect pcap:vectors/sonde/sonde.pcap --count 8 --rows 3";
+    assert!(readme.contains(&format!("\n{command}\n")), "README.md: no line `{command}`");
+    let capture = format!("pcap:{}", vector("sonde/sonde.pcap"));
+    let said = say(&["inspect", &capture, "--count", "8", "--rows", "3"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        readme.contains(&format!("```\n{}```\n", said.out)),
+        "README.md does not hold what `{command}` prints:\n{}",
+        said.out
+    );
 }
