@@ -43,9 +43,11 @@ const RECEIVE_WAIT: Duration = Duration::from_millis(20);
 const BATCHES_PER_CLOCK: u32 = 16;
 /// Batches between the two threads.
 const RING: usize = 16;
-/// A lossy source is left alone this long while the ring is full, before its packets are dropped: the
-/// socket's buffer takes them meanwhile (64 MiB are 54 ms of 10 Gb/s, so half of that), and a thread that
-/// the system paused for some milliseconds loses nothing.
+/// While the ring is full, packets of a lossy source are left in its buffer until so much of it is in use;
+/// only then are they dropped. The other half of 64 MiB is 27 ms of 10 Gb/s.
+const BUFFER_PERCENT: u32 = 50;
+/// A source that cannot tell how full its buffer is, is left alone this long: half of what 64 MiB hold of
+/// 10 Gb/s.
 const PATIENCE: Duration = Duration::from_millis(25);
 /// After this many short naps nothing is happening (≈ 20 ms), and longer ones do: 1 ms of a full link
 /// is one batch of 16 that the ring holds, and idling costs 1 % of a core instead of 11 %.
@@ -276,8 +278,8 @@ impl Ending<'_> {
 
 /// Where received batches go: straight into the decoder, or over the ring.
 trait Next {
-    /// Memory for the next batch; `None`: nobody processes any more.
-    fn batch(&mut self) -> Option<&mut Batch>;
+    /// Memory for the next batch of `source`; `None`: nobody processes any more.
+    fn batch(&mut self, source: &dyn Source) -> Option<&mut Batch>;
     /// The batch holds data. Returns the time if the clock was read.
     fn data(&mut self) -> Result<Option<Instant>, RequiredSinkFailed>;
     /// Nothing came for a while.
@@ -293,7 +295,7 @@ struct Here<'a> {
 }
 
 impl Next for Here<'_> {
-    fn batch(&mut self) -> Option<&mut Batch> {
+    fn batch(&mut self, _: &dyn Source) -> Option<&mut Batch> {
         Some(&mut self.batch)
     }
     #[inline]
@@ -323,8 +325,20 @@ struct Over<'a> {
     batches: u32,
 }
 
+impl Over<'_> {
+    /// True if what comes can no longer be left in the kernel's buffer.
+    #[cold]
+    fn must_drop(&mut self, source: &dyn Source) -> bool {
+        let since = *self.full_since.get_or_insert_with(Instant::now);
+        match source.buffer_percent() {
+            Some(percent) => percent >= BUFFER_PERCENT,
+            None => since.elapsed() >= PATIENCE,
+        }
+    }
+}
+
 impl Next for Over<'_> {
-    fn batch(&mut self) -> Option<&mut Batch> {
+    fn batch(&mut self, source: &dyn Source) -> Option<&mut Batch> {
         while self.held.is_none() {
             self.held = self.free.pop().ok();
             if self.held.is_some() {
@@ -334,8 +348,7 @@ impl Next for Over<'_> {
             if self.broken.load(Relaxed) {
                 return None;
             }
-            let since = *self.full_since.get_or_insert_with(Instant::now);
-            if !self.lossless && since.elapsed() >= PATIENCE {
+            if !self.lossless && self.must_drop(source) {
                 return Some(&mut self.spare);
             }
             thread::sleep(RING_NAP);
@@ -380,7 +393,7 @@ fn receive(
     let mut draining: Option<Instant> = None;
     loop {
         let wait = if draining.is_some() { Duration::ZERO } else { RECEIVE_WAIT };
-        let Some(batch) = next.batch() else { return Ok(()) };
+        let Some(batch) = next.batch(source) else { return Ok(()) };
         let now = match source.recv(batch, wait)? {
             Received::End => return Ok(()),
             Received::Idle => {

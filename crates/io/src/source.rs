@@ -46,6 +46,12 @@ pub trait Source: Send {
     /// True if reading later loses nothing (tcp, kafka, a capture flat out).
     fn lossless(&self) -> bool;
 
+    /// Hundredths of the kernel's buffer that are in use, where that can be asked: how long packets can
+    /// still be left there.
+    fn buffer_percent(&self) -> Option<u32> {
+        None
+    }
+
     /// This source's counters; registered once.
     fn sheet(&self) -> Arc<Sheet>;
 

@@ -479,6 +479,11 @@ impl Source for UdpSource {
         false
     }
 
+    fn buffer_percent(&self) -> Option<u32> {
+        let m = sys::socket_memory(self.socket.as_fd()).ok()?;
+        Some((u64::from(m.queued) * 100 / u64::from(m.limit.max(1))) as u32)
+    }
+
     fn sheet(&self) -> Arc<Sheet> {
         self.sheet.clone()
     }
