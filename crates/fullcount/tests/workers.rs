@@ -120,8 +120,10 @@ fn a_redundant_pair_loses_nothing_when_either_link_does() {
         assert_eq!(s["packets"]["accepted"], 4000);
         let links = shares(&got);
         assert_eq!(links.len(), 2);
-        assert_eq!(links[0] < 4000, a.is_some(), "{links:?}");
-        assert_eq!(links[1] < 4000, b.is_some(), "{links:?}");
+        // Once all numbers are there, nobody waits for the copies of the slower link.
+        for (n, fault) in links.iter().zip([a, b]) {
+            assert!(fault.is_none() || *n < 4000, "{links:?}");
+        }
     }
 }
 

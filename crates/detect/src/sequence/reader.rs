@@ -18,6 +18,9 @@ use super::key::{Key, KeyBy};
 use super::packet::{self, Payload, Refusal};
 use crate::detector::Reader;
 
+/// Links of one stream that are told apart; a redundant pair has two.
+const MOST_LINKS: usize = 16;
+
 /// One stream.
 #[derive(Debug)]
 struct Stream {
@@ -27,6 +30,19 @@ struct Stream {
     /// Total of this run of the sender that is in `packets.announced` already.
     announced: u64,
     ended: bool,
+    /// Links that brought it, and whether their end mark has come; only with [`KeyBy::Id`].
+    links: Vec<(Origin, bool)>,
+}
+
+impl Stream {
+    /// Notes that a packet or end mark came by `link`.
+    fn came_by(&mut self, link: Origin, end_mark: bool) {
+        if let Some((_, marked)) = self.links.iter_mut().find(|(known, _)| *known == link) {
+            *marked |= end_mark;
+        } else if self.links.len() < MOST_LINKS {
+            self.links.push((link, end_mark));
+        }
+    }
 }
 
 /// What a tracker said before something happened to it.
@@ -64,6 +80,10 @@ pub(super) struct SequenceReader {
     places: HashMap<Key, usize>,
     /// What streams of the train at hand have in common.
     apart: Origin,
+    /// Sender of the train being read.
+    origin: Origin,
+    /// The same until a packet of the train has been booked, with [`KeyBy::Id`].
+    link: Option<Origin>,
     /// Stream of the packet before, of the same `apart`: the usual case costs one comparison.
     last: Option<(u32, usize)>,
     streams: Vec<Stream>,
@@ -78,6 +98,8 @@ impl SequenceReader {
             tally: [0; LINES],
             places: HashMap::new(),
             apart: Origin::NONE,
+            origin: Origin::NONE,
+            link: None,
             last: None,
             streams: Vec::new(),
             spread: None,
@@ -108,7 +130,13 @@ impl SequenceReader {
             }
             None => {
                 let tracker = Tracker::new(64, self.options.window, Start::AtZero);
-                self.streams.push(Stream { tracker, total: None, announced: 0, ended: false });
+                self.streams.push(Stream {
+                    tracker,
+                    total: None,
+                    announced: 0,
+                    ended: false,
+                    links: Vec::new(),
+                });
                 self.places.insert(key, self.streams.len() - 1);
                 self.add(Count::Streams, 1);
                 self.streams.len() - 1
@@ -129,6 +157,9 @@ impl SequenceReader {
                 let first = before.totals.received == 0;
                 if seen != Seen::New || first || before.differs(&stream.tracker) {
                     self.settle(at, before);
+                }
+                if let Some(link) = self.link.take() {
+                    self.streams[at].came_by(link, false);
                 }
                 if matches!(seen, Seen::Duplicate | Seen::Late) {
                     self.add(Count::Copies, 1);
@@ -173,7 +204,15 @@ impl SequenceReader {
         }
         let complete = stream.tracker.next() == total && stream.tracker.pending() == 0;
         let before = Before::of(&stream.tracker);
-        if stream.total == Some(total) || (complete && before.totals.received > 0) {
+        let agreed = match self.options.key {
+            KeyBy::Origin => stream.total == Some(total),
+            // A link that still brings packets may fill the gaps of the one that has ended.
+            KeyBy::Id => {
+                stream.came_by(self.origin, true);
+                stream.total == Some(total) && stream.links.iter().all(|(_, marked)| *marked)
+            }
+        };
+        if agreed || (complete && before.totals.received > 0) {
             stream.ended = true;
             // The other link of a pair may lag behind this one's marks: its packets are copies or fill
             // gaps, so the account is closed when the run ends.
@@ -240,6 +279,8 @@ impl Reader for SequenceReader {
             if apart != self.apart {
                 (self.apart, self.last) = (apart, None);
             }
+            self.origin = train.origin;
+            self.link = (self.options.key == KeyBy::Id).then_some(train.origin);
             for chunk in train.chunks() {
                 packets += 1;
                 if let Err(refusal) = self.packet(chunk, train.time_ns) {
