@@ -307,16 +307,7 @@ impl Config {
         let syntax = |m: String| ConfigError::Syntax { file: name.to_owned(), message: m };
         let text = file.map_or("", |(_, text)| text);
         let mut table: toml::Table = toml::from_str(text).map_err(|e| syntax(e.to_string()))?;
-        for later in LATER {
-            let mut at = Some(&toml::Value::Table(table.clone()));
-            let found = later.split('.').all(|k| {
-                at = at.and_then(|t| t.get(k));
-                at.is_some()
-            });
-            if found {
-                return Err(refuse(later, "{ … }", "not in this version: leave the section out"));
-            }
-        }
+        not_yet(&table)?;
         // Read once as it stands, so that messages carry the file's own line numbers.
         toml::from_str::<Config>(text).map_err(|e| syntax(e.to_string().trim_end().to_owned()))?;
         // A path in the file means a place beside the file, whoever starts it from where.
@@ -327,6 +318,7 @@ impl Config {
         for (key, value) in flags {
             lay(&mut table, key, value.clone());
         }
+        not_yet(&table)?;
         let config: Config = toml::Value::Table(table)
             .try_into()
             .map_err(|e: toml::de::Error| syntax(e.to_string().trim_end().to_owned()))?;
@@ -383,6 +375,50 @@ impl Config {
 /// Values with commas between them, as in a flag.
 pub fn list<T: ToString>(values: &[T]) -> String {
     values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Refuses sections whose parts are still to come, by name.
+fn not_yet(table: &toml::Table) -> Result<(), ConfigError> {
+    for later in LATER {
+        let (first, rest) = later.split_once('.').unwrap_or((later, ""));
+        let found = match table.get(first) {
+            Some(toml::Value::Table(inner)) if !rest.is_empty() => inner.contains_key(rest),
+            found => found.is_some() && rest.is_empty(),
+        };
+        if found {
+            return Err(refuse(later, "{ … }", "not in this version: leave the section out"));
+        }
+    }
+    Ok(())
+}
+
+/// Keys whose value is text even where it reads as a number.
+const TEXT: [&str; 20] = [
+    "source.receive_buffer",
+    "source.engine",
+    "source.steer",
+    "source.fault",
+    "time.pulse",
+    "time.epoch",
+    "time.tick",
+    "detector.kind",
+    "detector.geometry",
+    "output.sink",
+    "output.nexus.path",
+    "output.nexus.title",
+    "output.nexus.instrument",
+    "output.nexus.compression",
+    "output.nexus.flush",
+    "output.nexus.epoch_attribute",
+    "output.nexus.event_id",
+    "web.listen",
+    "engine.duration",
+    "engine.idle_exit",
+];
+
+/// True if the value at a key path is text even where it reads as a number: a title, a time.
+pub fn is_text(key: &str) -> bool {
+    TEXT.contains(&key)
 }
 
 /// Makes the relative path at `keys` one that begins at `folder`.
@@ -448,6 +484,22 @@ mod tests {
         let over = flags(&[("detector.geometry", "g.toml")]);
         let c = Config::read(Some(("sub/c.toml", file)), &over).unwrap();
         assert_eq!(c.detector.geometry.unwrap(), PathBuf::from("g.toml"));
+    }
+
+    #[test]
+    fn keys_of_text_take_text_and_parts_to_come_are_refused_wherever_they_are_named() {
+        for key in TEXT {
+            let mut all = flags(&[("output.nexus.path", "a.nxs")]);
+            all.push((key.to_owned(), 42.into()));
+            let e = Config::read(None, &all).unwrap_err().to_string();
+            assert!(e.contains("invalid type"), "{key} is no text: {e}");
+        }
+        for file in [Some(("f.toml", "[output.kafka]\ntopic = \"x\"\n")), None] {
+            let flag = flags(&[("output.kafka.topic", "x")]);
+            let flag = if file.is_some() { &[] } else { &flag[..] };
+            let e = Config::read(file, flag).unwrap_err().to_string();
+            assert!(e.contains("output.kafka") && e.contains("not in this version"), "{e}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fullcount_engine::config::{Config, ConfigError};
+use fullcount_engine::config::{Config, ConfigError, is_text};
 use toml::Value;
 
 use crate::exit::Failure;
@@ -136,8 +136,8 @@ impl Overlay {
 }
 
 impl Overlay {
-    /// Adds `--set KEY=VALUE` flags: any key path of the configuration. A value that reads as a number or
-    /// as true or false is one, anything else is text.
+    /// Adds `--set KEY=VALUE` flags: any key path of the configuration. Where the key does not want text, a
+    /// value that TOML reads (a number, true, a list in brackets) is that, anything else is text.
     pub fn set(&mut self, settings: &[String]) -> Result<(), Failure> {
         for setting in settings {
             let wrong = || {
@@ -149,13 +149,41 @@ impl Overlay {
             if key.split('.').any(|part| part.is_empty() || !part.chars().all(plain)) {
                 return Err(wrong());
             }
-            let value = match (value.parse::<bool>(), value.parse::<i64>()) {
-                (Ok(yes), _) => Value::from(yes),
-                (_, Ok(n)) => Value::from(n),
+            let value = match (is_text(key), as_toml(value)) {
+                (false, Some(value)) => value,
                 _ => Value::from(value),
             };
             self.0.push((key.to_owned(), value));
         }
         Ok(())
+    }
+}
+
+/// The value as TOML reads it, `None` if it is no TOML value.
+fn as_toml(text: &str) -> Option<Value> {
+    let table: toml::Table = toml::from_str(&format!("value = {text}")).ok()?;
+    // One key: text with a line break could smuggle in more.
+    if table.len() == 1 { table.get("value").cloned() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn set_reads_numbers_lists_and_text_by_what_the_key_wants() {
+        let read = |setting: &str| {
+            let mut o = Overlay::default();
+            o.set(&[setting.to_owned()]).map(|()| o.0.remove(0).1).ok()
+        };
+        assert_eq!(read("engine.threads=2"), Some(2.into()));
+        assert_eq!(read("web.listen=off"), Some("off".into()));
+        assert_eq!(read("output.nexus.title=42"), Some("42".into()));
+        assert_eq!(read("time.epoch=17"), Some("17".into()));
+        assert_eq!(read("source.core=[1, 2]"), Some(vec![1, 2].into()));
+        assert_eq!(read("detector.verify=true"), Some(true.into()));
+        assert_eq!(read("detector.word=two words"), Some("two words".into()));
+        assert_eq!(read("detector.word=1\nx = 2"), Some("1\nx = 2".into()));
+        assert_eq!(read("no value"), None);
     }
 }

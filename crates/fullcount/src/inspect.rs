@@ -141,10 +141,19 @@ fn is_closed_pipe(e: &io::Error) -> bool {
 /// A capture is for looking at, not for replaying: no pauses unless a speed was asked for.
 fn flat_out(url: &str) -> String {
     let capture = url.starts_with("pcap:");
-    if !capture || url.contains("speed=") || url.contains("flat-out") {
+    if !capture {
         return url.to_owned();
     }
-    format!("{url}{}flat-out", if url.contains('?') { "&" } else { "?" })
+    let more = |url: String, key| {
+        let sign = if url.contains('?') { '&' } else { '?' };
+        format!("{url}{sign}{key}")
+    };
+    // A train has one time; here each packet is shown with its own.
+    let url = match url.contains("exact-times") {
+        true => url.to_owned(),
+        false => more(url.to_owned(), "exact-times"),
+    };
+    if url.contains("speed=") || url.contains("flat-out") { url } else { more(url, "flat-out") }
 }
 
 fn print_all(

@@ -17,7 +17,7 @@ use crate::{note, say, tell};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Flags {
-    /// Configuration file; every key has a flag, flags win
+    /// Configuration file; flags and --set win over it
     config: Option<PathBuf>,
     /// Endpoint, e.g. udp://0.0.0.0:9000 or pcap:run42.pcapng?flat-out [default: udp://127.0.0.1:9000]
     /// May be repeated; udp://HOST:FIRST-LAST stands for one endpoint a port

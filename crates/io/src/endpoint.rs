@@ -293,11 +293,14 @@ pub struct PcapUrl {
     pub shift: bool,
     /// How fast.
     pub speed: PcapSpeed,
+    /// Each packet keeps its own recorded time: only those of the same time make a train.
+    pub exact_times: bool,
     /// Only datagrams to this UDP destination port, 1..=65535.
     pub port: Option<u16>,
 }
 
-const PCAP_KEYS: [&str; 6] = ["preload", "repeat", "shift", "speed", "flat-out", "port"];
+const PCAP_KEYS: [&str; 7] =
+    ["preload", "repeat", "shift", "speed", "flat-out", "exact-times", "port"];
 
 impl PcapUrl {
     /// The file played once at recorded speed.
@@ -308,6 +311,7 @@ impl PcapUrl {
             repeat: Repeat::Times(NonZeroU64::MIN),
             shift: false,
             speed: PcapSpeed::Recorded,
+            exact_times: false,
             port: None,
         }
     }
@@ -520,6 +524,7 @@ fn pcap(url: &str, place: &str, query: Option<&str>) -> Result<PcapUrl, Endpoint
         match p.key {
             "preload" => pcap.preload = p.switch()?,
             "shift" => pcap.shift = p.switch()?,
+            "exact-times" => pcap.exact_times = p.switch()?,
             "repeat" => {
                 let allowed = "a number from 1 or 'forever'";
                 pcap.repeat = match p.text(allowed)? {

@@ -240,6 +240,9 @@ impl<C: Clock> PcapSource<C> {
     }
 
     fn span_ns(&self) -> u64 {
+        if self.url.exact_times {
+            return 0;
+        }
         match self.url.speed {
             PcapSpeed::FlatOut => FLAT_OUT_SPAN_NS,
             PcapSpeed::Recorded => CLOCK_SPAN_NS as u64,

@@ -176,7 +176,7 @@ impl NexusOptions {
         let (events, pulses) = (self.chunk_events, self.chunk_pulses);
         range(
             (1 << 10..=64 << 20).contains(&events),
-            "chunk_events",
+            "chunk",
             events.to_string(),
             "1024 to 67108864",
         )?;
@@ -189,7 +189,7 @@ impl NexusOptions {
         range(self.cue_interval > 0, "cue_interval", "0".into(), "1 or more events")?;
         let flush = self.flush_interval;
         let flush_ok = (Duration::from_millis(10)..=Duration::from_secs(3600)).contains(&flush);
-        range(flush_ok, "flush_interval", format!("{flush:?}"), "10ms to 1h")?;
+        range(flush_ok, "flush", format!("{flush:?}"), "10ms to 1h")?;
         if let Compression::Gzip(level) = self.compression {
             range((1..=9).contains(&level), "compression", level.to_string(), "gzip level 1 to 9")?;
         }
@@ -253,12 +253,12 @@ mod tests {
             o.validate().unwrap_err().to_string()
         };
         let chunk = refused(|o| o.chunk_events = 7);
-        assert_eq!(chunk, "output.nexus.chunk_events: 7 is not allowed: 1024 to 67108864");
+        assert_eq!(chunk, "output.nexus.chunk: 7 is not allowed: 1024 to 67108864");
         assert!(refused(|o| o.panel = "a/b".into()).contains("output.nexus.panel: \"a/b\""));
         assert!(refused(|o| o.panel = String::new()).contains("panel"));
         assert!(refused(|o| o.chunk_pulses = 0).contains("chunk_pulses"));
         assert!(refused(|o| o.cue_interval = 0).contains("cue_interval"));
-        assert!(refused(|o| o.flush_interval = Duration::ZERO).contains("flush_interval"));
+        assert!(refused(|o| o.flush_interval = Duration::ZERO).contains("output.nexus.flush:"));
         assert!(refused(|o| o.compression = Compression::Gzip(0)).contains("compression"));
         assert!(refused(|o| o.source_distance_m = Some(-1.0)).contains("source_distance"));
         assert!(refused(|o| o.pixels.x_m.clear()).contains("equally many"));

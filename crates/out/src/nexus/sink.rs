@@ -336,6 +336,9 @@ fn well_formed(batch: &EventBatch) -> bool {
         && (n == 0 || batch.pulse_first.first() == Some(&0))
 }
 
+/// Rows of a block from which on they are put into order: fewer cost a reader nothing and stay as they came.
+const MANY_ROWS: usize = 32;
+
 /// Memory of [`take`], kept so that it allocates once.
 #[derive(Debug, Default)]
 struct Scratch {
@@ -358,7 +361,7 @@ fn take(
     let rows = batch.pulse_ns.len();
     order.clear();
     order.extend(0..rows as u32);
-    if !batch.pulse_ns.is_sorted() {
+    if rows >= MANY_ROWS && !batch.pulse_ns.is_sorted() {
         let open = writer.last_pulse().and_then(|p| i64::try_from(p).ok());
         order.sort_unstable_by_key(|&row| {
             let pulse = batch.pulse_ns[row as usize];
