@@ -19,6 +19,7 @@
 //! Refuses: detectors without pixels, names that do not fit into an HDF5 path, existing files (unless
 //! told to replace them), files that another process is writing.
 
+mod block;
 mod check;
 mod error;
 mod layout;
@@ -31,6 +32,8 @@ mod sys;
 mod when;
 mod writer;
 
+#[cfg(test)]
+mod block_tests;
 #[cfg(test)]
 mod check_tests;
 #[cfg(test)]

@@ -331,70 +331,79 @@ fn an_unwritable_path_is_named() {
 /// Pulse, [(offset, pixel)].
 type Row = (i64, Vec<(u32, u32)>);
 
-/// What the file must hold, the slow way.
-fn model(batches: &[Vec<Row>]) -> Columns {
-    let mut c = Columns::default();
-    for batch in batches {
-        // Rows as batches bring them, then by pulse: the one that goes on first.
-        let mut rows: Vec<&Row> = batch.iter().collect();
-        if rows.len() >= 32 && !rows.is_sorted_by_key(|(pulse, _)| *pulse) {
-            let open = c.zero.last().map(|&p| p as i64);
-            rows.sort_by_key(|(pulse, _)| *pulse);
-            let (first, rest): (Vec<_>, Vec<_>) = rows.into_iter().partition(|r| Some(r.0) == open);
-            rows = [first, rest].concat();
-        }
-        model_batch(&mut c, &rows);
-    }
-    while c.zero.len() < 2 {
-        c.zero.push(c.zero.last().copied().unwrap_or(0));
-        c.index.push(c.id.len() as i64);
-    }
-    c.total = c.id.len() as u64;
-    c
-}
-
-fn model_batch(c: &mut Columns, rows: &[&Row]) {
-    for (pulse, events) in rows {
-        if *pulse < 0 {
-            continue;
-        }
-        if c.zero.last() != Some(&(*pulse as u64)) {
-            c.zero.push(*pulse as u64);
-            c.index.push(c.id.len() as i64);
-        }
-        for &(offset, pixel) in events {
-            if (1..=12).contains(&pixel) {
-                c.id.push(pixel.into());
-                c.offset.push(offset.into());
-            }
-        }
-    }
-}
-
 #[test]
-fn modules_in_turn_give_one_row_per_pulse_and_events_in_order_of_arrival() {
+fn modules_in_turn_give_one_row_per_pulse_however_they_are_cut_into_batches() {
     let dir = tempfile::tempdir().unwrap();
     let o = options(dir.path());
     let mut sink = NexusSink::create(&o).unwrap();
-    // 16 modules that send for two pulses in turn; then a few rows of a block, which stay as they came.
-    let rows: Vec<(i64, &[(u32, u32)])> = (0..32)
-        .map(|i| if i % 2 == 0 { (200, &[(1, 1)][..]) } else { (100, &[(2, 2)][..]) })
-        .collect();
-    sink.push(&batch(&rows)).unwrap();
+    for (pulse, n) in [(200, 1), (100, 2), (200, 3), (100, 4)] {
+        sink.push(&batch(&[(pulse, &[(n, n)])])).unwrap();
+    }
+    sink.flush().unwrap();
+    // The pulse that the file ends with goes on; the older one is late and gets a row of its own.
     sink.push(&batch(&[(100, &[(5, 5)]), (200, &[(6, 6)]), (300, &[])])).unwrap();
-    // The pulse that the file ends with goes on first; the older one is late and gets a row of its own.
-    let rows: Vec<(i64, &[(u32, u32)])> =
-        (0..33).map(|i| (300 - 100 * (i % 3), &[(7, 7)][..])).collect();
-    sink.push(&batch(&rows)).unwrap();
+    sink.push(&batch(&[(400, &[(7, 7)]), (100, &[(8, 8)]), (300, &[(9, 9)])])).unwrap();
     sink.finish().unwrap();
     let c = read(&o.path);
-    assert_eq!(c.zero, [100, 200, 100, 200, 300, 100, 200]);
-    assert_eq!(c.index, [0, 16, 32, 33, 34, 45, 56]);
-    assert_eq!(
-        c.id[..34],
-        [[2i64; 16], [1; 16]].concat().into_iter().chain([5, 6]).collect::<Vec<_>>()[..]
-    );
+    assert_eq!(c.zero, [100, 200, 100, 300, 400]);
+    assert_eq!(c.index, [0, 2, 5, 7, 8]);
+    assert_eq!(c.id, [2, 4, 1, 3, 6, 5, 8, 9, 7]);
     clean(&o.path);
+}
+
+/// What the file must hold, the slow way: blocks end at each 1024 events of the file and at flushes, and
+/// hold each of their pulses once, that of the file's last row first.
+#[derive(Default)]
+struct Model {
+    columns: Columns,
+    block: std::collections::BTreeMap<u64, Vec<(u32, u32)>>,
+    events: usize,
+}
+
+impl Model {
+    fn of(batches: &[Vec<Row>], flushes: u8) -> Columns {
+        let (mut m, mut open) = (Model::default(), None);
+        for (i, rows) in batches.iter().enumerate() {
+            for (pulse, events) in rows {
+                let Ok(pulse) = u64::try_from(*pulse) else { continue };
+                // A pulse that is still open needs no row of its own in a new block.
+                if open.replace(pulse) != Some(pulse) {
+                    m.block.entry(pulse).or_default();
+                }
+                for &event in events.iter().filter(|(_, pixel)| (1..=12).contains(pixel)) {
+                    m.block.entry(pulse).or_default().push(event);
+                    m.events += 1;
+                    if m.events.is_multiple_of(1024) {
+                        m.end_block();
+                    }
+                }
+            }
+            if flushes >> i & 1 == 1 {
+                m.end_block();
+            }
+        }
+        m.end_block();
+        let mut c = m.columns;
+        while c.zero.len() < 2 {
+            c.zero.push(c.zero.last().copied().unwrap_or(0));
+            c.index.push(c.id.len() as i64);
+        }
+        c.total = c.id.len() as u64;
+        c
+    }
+
+    fn end_block(&mut self) {
+        let c = &mut self.columns;
+        let first = c.zero.last().and_then(|last| self.block.remove_entry(last));
+        for (pulse, events) in first.into_iter().chain(std::mem::take(&mut self.block)) {
+            if c.zero.last() != Some(&pulse) {
+                c.zero.push(pulse);
+                c.index.push(c.id.len() as i64);
+            }
+            c.offset.extend(events.iter().map(|&(offset, _)| i64::from(offset)));
+            c.id.extend(events.iter().map(|&(_, pixel)| i64::from(pixel)));
+        }
+    }
 }
 
 proptest! {
@@ -403,7 +412,7 @@ proptest! {
     fn any_batches_are_read_back_as_the_model_says(
         batches in proptest::collection::vec(
             proptest::collection::vec(
-                (-2i64..9, proptest::collection::vec((0u32..1 << 31, 0u32..15), 0..60)), 0..70), 0..8),
+                (-2i64..9, proptest::collection::vec((0u32..1 << 31, 0u32..15), 0..900)), 0..4), 0..8),
         flushes in any::<u8>(),
     ) {
         let dir = tempfile::tempdir().unwrap();
@@ -421,7 +430,7 @@ proptest! {
         std::fs::copy(&o.path, &killed).unwrap();
         let report = sink.finish().unwrap();
         prop_assert_eq!(balance(&sink), (0, false));
-        let (found, want) = (read(&o.path), model(&batches));
+        let (found, want) = (read(&o.path), Model::of(&batches, flushes));
         prop_assert_eq!(report.events, want.total);
         prop_assert_eq!(&found, &want);
         prop_assert_eq!(check(&o.path).unwrap(), vec![]);
@@ -431,6 +440,9 @@ proptest! {
         prop_assert_eq!(&c.id[..], &want.id[..in_file as usize]);
         prop_assert_eq!(&c.offset[..], &want.offset[..in_file as usize]);
         prop_assert_eq!(check(&killed).unwrap(), vec![]);
+        let rows = c.zero.iter().zip(&c.index);
+        // Behind the last flush nothing is left; a closing row may have come.
+        prop_assert!(rows.zip(want.zero.iter().zip(&want.index)).take_while(|(_, w)| *w.1 < in_file as i64).all(|(f, w)| f == w));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The open file: buffers events, writes blocks, flushes in the order that readers need.
 //!
-//! Events go to the file in whole chunks; between flushes a reader sees none of it, because the datasets'
+//! Events go to the file in whole chunks, each a [`Block`] in the order of its pulses; between flushes a reader sees none of it, because the datasets'
 //! lengths stay in memory until they are flushed. Pulse rows wait in memory until the events that they point
 //! to are flushed (`docs/formats/nexus.md` section 4). Refuses nothing: its events were checked before.
 
@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use hdf5_metno::{Dataset, File, Group, H5Type, Result};
 
+use super::block::{Block, Rows};
 use super::error::{NexusError, hdf5_error};
 use super::layout::{OWN_GROUP, date, events_path};
 use super::options::{Compression, NexusOptions};
@@ -68,12 +69,10 @@ pub(super) struct Writer {
 
     chunk: usize,
     cue_interval: u64,
-    ids: Vec<i32>,
-    offsets: Vec<i32>,
-    rows_index: Vec<i64>,
-    rows_zero: Vec<u64>,
-    last_pulse: Option<u64>,
-    last_offset: i32,
+    /// Not yet in the file.
+    block: Block,
+    /// Of the events that are in the file, but not yet flushed.
+    waiting: Rows,
     last_cue: u64,
     committed_events: u64,
     committed_rows: u64,
@@ -115,12 +114,8 @@ impl Writer {
             place,
             chunk: options.chunk_events,
             cue_interval: options.cue_interval,
-            ids: Vec::with_capacity(options.chunk_events),
-            offsets: Vec::with_capacity(options.chunk_events),
-            rows_index: Vec::new(),
-            rows_zero: Vec::new(),
-            last_pulse: None,
-            last_offset: 0,
+            block: Block::with_capacity(options.chunk_events),
+            waiting: Rows::default(),
             last_cue: 0,
             committed_events: 0,
             committed_rows: 0,
@@ -147,12 +142,12 @@ impl Writer {
 
     /// Events taken so far.
     pub(super) fn events(&self) -> u64 {
-        (self.id.len + self.ids.len()) as u64
+        (self.id.len + self.block.len()) as u64
     }
 
-    /// Pulse rows taken so far.
+    /// Pulse rows so far; those of the last block come when it is written.
     pub(super) fn rows(&self) -> u64 {
-        (self.index.len + self.rows_index.len()) as u64
+        (self.index.len + self.waiting.index.len()) as u64
     }
 
     /// Events up to the last completed flush: what a kill cannot take away.
@@ -160,29 +155,15 @@ impl Writer {
         self.committed_events
     }
 
-    /// Last pulse row, ns since 1970.
-    pub(super) fn last_pulse(&self) -> Option<u64> {
-        self.last_pulse
-    }
-
-    /// The events that follow belong to the pulse at `zero`; no new row if that was the last one's time.
+    /// The events that follow belong to the pulse at `zero`, ns since 1970.
     #[inline]
     pub(super) fn open_pulse(&mut self, zero: u64) {
-        if self.last_pulse != Some(zero) {
-            self.row(zero);
-        }
-    }
-
-    /// A row even if its time is the last one's.
-    pub(super) fn row(&mut self, zero: u64) {
-        self.rows_index.push(self.events() as i64);
-        self.rows_zero.push(zero);
-        self.last_pulse = Some(zero);
+        self.block.open_pulse(zero);
     }
 
     /// True if too many rows wait: time to flush, whatever the clock says.
     pub(super) fn rows_full(&self) -> bool {
-        self.rows_index.len() >= MAX_WAITING_ROWS
+        self.waiting.index.len() + self.block.runs() >= MAX_WAITING_ROWS
     }
 
     /// Appends events of the open pulse; both slices are equally long and hold values below 2³¹.
@@ -191,34 +172,34 @@ impl Writer {
         mut pixel: &[u32],
         mut offset_ns: &[u32],
     ) -> std::result::Result<(), NexusError> {
-        if let Some(&last) = offset_ns.last() {
-            self.last_offset = last as i32;
-        }
         while !pixel.is_empty() {
             // Blocks end where chunks end, so that a chunk is written once.
-            let room = self.chunk - (self.id.len + self.ids.len()) % self.chunk;
+            let room = self.chunk - (self.id.len + self.block.len()) % self.chunk;
             let n = room.min(pixel.len());
-            self.ids.extend(pixel[..n].iter().map(|&p| p as i32));
-            self.offsets.extend(offset_ns[..n].iter().map(|&t| t as i32));
+            self.block.append(&pixel[..n], &offset_ns[..n]);
             (pixel, offset_ns) = (&pixel[n..], &offset_ns[n..]);
             if n == room {
-                self.write_events().map_err(hdf5_error(&self.path, "write events"))?;
+                self.write_block().map_err(hdf5_error(&self.path, "write events"))?;
             }
         }
         Ok(())
     }
 
-    fn write_events(&mut self) -> Result<()> {
-        self.id.append(&self.ids)?;
-        self.offset.append(&self.offsets)?;
-        self.ids.clear();
-        self.offsets.clear();
+    fn write_block(&mut self) -> Result<()> {
+        self.block.settle(self.id.len, &mut self.waiting);
+        let (ids, offsets) = self.block.columns();
+        self.id.append(ids)?;
+        self.offset.append(offsets)?;
+        self.block.clear();
         Ok(())
     }
 
     /// Flushes everything taken so far, in the order that readers need.
     pub(super) fn commit(&mut self) -> std::result::Result<(), NexusError> {
-        if self.events() == self.committed_events && self.rows() == self.committed_rows {
+        let nothing_new = self.block.is_empty()
+            && self.events() == self.committed_events
+            && self.rows() == self.committed_rows;
+        if nothing_new {
             return Ok(());
         }
         let path = self.path.clone();
@@ -226,21 +207,21 @@ impl Writer {
     }
 
     fn commit_in_order(&mut self) -> Result<()> {
-        self.write_events()?;
+        self.write_block()?;
         self.id.flush()?;
         self.offset.flush()?;
-        self.index.append(&self.rows_index)?;
+        self.index.append(&self.waiting.index)?;
         self.index.flush()?;
-        self.zero.append(&self.rows_zero)?;
+        self.zero.append(&self.waiting.zero)?;
         self.zero.flush()?;
-        self.rows_index.clear();
-        self.rows_zero.clear();
+        self.waiting.index.clear();
+        self.waiting.zero.clear();
         let events = self.events();
-        if let Some(zero) = self.last_pulse
+        if let Some((zero, offset)) = self.waiting.last_event
             && events - self.last_cue >= self.cue_interval
         {
             self.cue_index.append(&[events as i64 - 1])?;
-            self.cue_time.append(&[zero as i64 + i64::from(self.last_offset)])?;
+            self.cue_time.append(&[(zero as i64).saturating_add(offset.into())])?;
             self.cue_index.flush()?;
             self.cue_time.flush()?;
             self.last_cue = events;
@@ -253,6 +234,17 @@ impl Writer {
         sys::flush(&self.committed)?;
         self.committed_events = events;
         self.committed_rows = self.rows();
+        Ok(())
+    }
+
+    /// Mantid takes an empty `event_time_zero` for an error and a single 0 in `event_index` for an empty
+    /// bank: closing pulses without events cure both. At the time of the last row, or at `fallback`.
+    pub(super) fn close_pulses(&mut self, fallback: u64) -> std::result::Result<(), NexusError> {
+        self.write_block().map_err(hdf5_error(&self.path, "write events"))?;
+        while self.rows() < 2 {
+            let zero = self.waiting.last.unwrap_or(fallback);
+            self.waiting.push(self.id.len, zero);
+        }
         Ok(())
     }
 

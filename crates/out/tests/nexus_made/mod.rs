@@ -39,6 +39,27 @@ pub fn events(from: u64, to: u64) -> Arc<Products> {
     Arc::new(p)
 }
 
+/// Events `from..to` as many modules send them: packets of 50 events, any packet before any other.
+pub fn mixed(from: u64, to: u64, dice: &mut Dice) -> Arc<Products> {
+    let mut packets: Vec<u64> = (from..to).step_by(50).collect();
+    for last in (1..packets.len()).rev() {
+        packets.swap(last, dice.below(last as u64 + 1) as usize);
+    }
+    let mut p = Products::default();
+    for i in packets.iter().flat_map(|&first| first..(first + 50).min(to)) {
+        p.events.open_pulse(PulseTime(pulse(i)));
+        p.events.push(offset(i), pixel(i));
+    }
+    Arc::new(p)
+}
+
+/// The number of the event `after` ns after the pulse at `zero`, if there is such a one.
+pub fn number_of(zero: i64, after: u32) -> Option<u64> {
+    let k = u64::try_from(zero - pulse(0)).ok()? / 71_428_571;
+    let i = k * 700 + u64::from(after / 13);
+    ((pulse(i), offset(i)) == (zero, after)).then_some(i)
+}
+
 /// 16 × 8 pixels of 5 mm, pixel 1 in the last cell, 10 m behind the sample.
 pub fn map() -> PixelMap {
     let n = COLUMNS * ROWS;
