@@ -255,6 +255,83 @@ def check_controls(b, url):
         time.sleep(0.05)
 
 
+def fits(b, width):
+    """Nothing of the tables is cut off or scrolls sideways, with numbers of a long run."""
+    b.size(width, 900)
+    b.wait(f"innerWidth === {width}", f"a window {width} wide")
+    out = b.js("""[...document.querySelectorAll('#account .wide')].filter((e) => e.scrollWidth > e.clientWidth)
+        .map((e) => e.closest('article').id + ' ' + e.scrollWidth + ' of ' + e.clientWidth).join()""")
+    assert out == "", f"at {width}: {out}"
+    clipped = b.js("""[...document.querySelectorAll('#account td, #account th, #account .place b, .tile p, .tile span')]
+        .filter((e) => e.scrollWidth > e.clientWidth + 1 && e.offsetParent).map((e) => e.innerText).join()""")
+    assert clipped == "", f"at {width}, clipped: {clipped}"
+    assert b.js("document.documentElement.scrollWidth <= innerWidth"), width
+
+
+def check_notices(b, shots):
+    """Missing numbers, many rejections, waiting: the answers are changed on their way in."""
+    shown = "(() => { const e = document.querySelector('%s'); return e && e.offsetParent && e.innerText; })()"
+    change = lambda text: b.js(f"window.changed = (s) => {{ {text}; }}; 0")
+    assert b.text("#tiles-rates").count("\n") > 3 and b.text("h2.group") == "Rates now"
+    assert "Rates over time" in b.text("#rates h2")
+    assert not b.js(shown % "#notice"), "1 packet in 8000 is not worth a notice"
+    assert not b.js(shown % "#waiting") and not b.js(shown % ".missing")
+
+    change("s.totals.missing = 1234")
+    assert b.wait(shown % "#tile-lost .missing", "missing packets") == "1,234 missing so far"
+    amber = b.js("getComputedStyle(document.querySelector('#tile-lost .missing')).color")
+    assert amber == "rgb(154, 91, 0)", amber
+    assert b.text("#losses .hint").startswith("1,234 missing so far: overtaken packets")
+    b.shot(shots, "missing")
+    change("s.totals.missing = 0; s.totals.lost = 0; s.anything_lost = false")
+    b.wait("!document.querySelector('.missing')", "no word of missing packets")
+    assert b.text("#tile-lost span") == "nothing lost"
+
+    part = lambda n: ("const most = s.ledger.find((l) => l.name === 'decode.bad_size'); s.totals.packets = 100000;"
+                      f"s.rejected = {{ packets: {n}, most: {{ ...most, value: {n} }} }}")
+    change(part(3400))
+    notice = b.wait(shown % "#notice", "a notice of rejections")
+    assert notice.startswith("3.4 % of the packets received are rejected. All of them: packets whose length"), notice
+    assert "(decode.bad_size). What to do: check the sender's firmware version" in notice, notice
+    b.shot(shots, "rejected")
+    change(part(1000))
+    b.wait("document.querySelector('#notice').hidden", "no notice at 1 %")
+
+    change("s.run.last_data_s_ago = null; s.rates = null")
+    assert b.wait(shown % "#waiting", "waiting") == "Waiting for data: source udp://0.0.0.0:9000, buffer 64 MiB"
+    b.shot(shots, "waiting")
+    change("")
+    b.wait("document.querySelector('#waiting').hidden", "the first packet")
+
+    change("s.hops.forEach((h) => { h.in = h.accepted = 123456789012; h.queued = 5678901; h.difference = -1234567; });"
+           "s.totals.events = 123456789012; s.totals.missing = 1234567;"
+           "s.sinks.forEach((k) => { k.events = 123456789012; k.dropped_events = 4567890123; })")
+    b.wait("document.querySelector('#hops').innerText.includes('123,456,789,012')", "long numbers")
+    for width in (1280, 1080, 800, 1920):
+        fits(b, width)
+        b.js("document.querySelector('#account').scrollIntoView()")
+        b.shot(shots, f"balance-{width}")
+    b.js("window.scrollTo(0, 0); window.changed = null; 0")
+    b.size(1400, 1000)
+    b.wait("innerWidth === 1400", "the wide window")
+
+
+def check_legend(b):
+    """The colour bar says what cells without counts look like, where a scale has no colour for 0."""
+    b.js("""window.drawn = new Set();
+        const fillText = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
+          if (this.canvas.closest?.('#plot-image')) window.drawn.add(text);
+          fillText.call(this, text, ...more);
+        }; 0""")
+    for log in (True, False):
+        if b.js(f"document.querySelector('{IMAGE} header > button').ariaPressed") != str(log).lower():
+            b.click(IMAGE + " header > button")
+        b.js("window.drawn.clear(); 0")
+        b.wait("window.drawn.has('counts')", "a picture drawn anew")
+        assert b.js("window.drawn.has('no counts')") == log, f"logarithmic: {log}"
+
+
 def check_states(b, shots):
     """Words for a silent, a waiting and an ended run: the answers are changed on their way in."""
     b.js("""window.asked = window.fetch; window.fetch = async (path, more) => {
@@ -330,6 +407,8 @@ def main():
             check_settings(browser, options.shots)
             check_controls(browser, url)
             check_states(browser, options.shots)
+            check_notices(browser, options.shots)
+            check_legend(browser)
             check_looks(browser, options.shots)
             assert browser.complaints == [], browser.complaints
             server.terminate()

@@ -20,6 +20,9 @@ fullcount_core::counters! {
         In "receive.packets" Packets Sum "receive" In "datagrams received" "";
         Ok "receive.accepted" Packets Sum "receive" Accepted "handed on" "";
         Lost "receive.lost" Packets Sum "receive" Missing(Socket) "missing" "enlarge the buffer";
+        BadSize "decode.bad_size" Packets Sum "receive" Rejected "of wrong length" "ask the sender";
+        Version "decode.version" Packets Sum "receive" Rejected "of another version" "update";
+        Noise "decode.noise" Readouts Sum "geometry" Rejected "readouts, not packets" "";
     }
 }
 
@@ -38,7 +41,9 @@ impl StatusSource for Fixed {
 fn status() -> Arc<dyn StatusSource> {
     let sheet = Sheet::new(T::catalogue());
     sheet.add(T::In as usize, 10);
-    sheet.add(T::Ok as usize, 10);
+    sheet.add(T::Ok as usize, 7);
+    sheet.add(T::BadSize as usize, 1);
+    sheet.add(T::Version as usize, 2);
     sheet.add(T::Lost as usize, 4);
     let ledger = Ledger::default();
     ledger.register(sheet);
@@ -154,6 +159,9 @@ fn the_state_has_totals_losses_hops_ledger_and_plots() {
     assert_eq!((s["lost"]["socket"].as_u64(), s["lost"]["link"].as_u64()), (Some(4), Some(0)));
     assert_eq!((s["balance"].as_u64(), s["anything_lost"].as_bool()), (Some(0), Some(true)));
     assert_eq!(s["hops"][0]["difference"], 0);
+    let most = &s["rejected"]["most"];
+    assert_eq!((&s["rejected"]["packets"], &most["value"]), (&3.into(), &2.into()));
+    assert_eq!((&most["name"], &most["todo"]), (&"decode.version".into(), &"update".into()));
     assert_eq!(s["ledger"][2]["todo"], "enlarge the buffer");
     assert_eq!(s["ledger"][2]["severity"], "loss");
     assert_eq!((s["plots"][1]["id"].as_str(), s["window_s"].as_f64()), (Some("tof"), Some(5.0)));

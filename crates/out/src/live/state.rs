@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use fullcount_core::ledger::{Entries, Entry, Place, Role};
+use fullcount_core::ledger::{Entries, Entry, Place, Role, Unit};
 use fullcount_core::view::PixelMap;
 
 use super::encode::describe;
@@ -33,6 +33,15 @@ fn line(e: &Entry) -> Value {
         "severity": severity(e.info.role, &e.info.todo),
         "meaning": e.info.meaning, "todo": e.info.todo,
     })
+}
+
+/// Packets rejected for all reasons, and the reason of most of them.
+fn rejected(entries: &Entries) -> Value {
+    let reasons =
+        || entries.iter().filter(|e| e.info.role == Role::Rejected && e.info.unit == Unit::Packets);
+    let packets: u64 = reasons().map(|e| e.value).sum();
+    let most = reasons().filter(|e| e.value > 0).max_by_key(|e| e.value).map(line);
+    json!({"packets": packets, "most": most})
 }
 
 fn sinks(facts: &Facts) -> Vec<Value> {
@@ -87,6 +96,7 @@ pub(super) fn state(
                    "lost": totals.lost, "missing": entries.get("packets.missing").unwrap_or(0)},
         "rates": rates,
         "lost": lost,
+        "rejected": rejected(entries),
         "anything_lost": entries.anything_lost(),
         "balance": entries.balance(),
         "hops": hops,

@@ -168,7 +168,7 @@ export class Card {
     this.about.textContent = `${this.sinceText(d)} · ${whole(d.sum)} counts${outside}${gated}`;
     this.about.title = this.about.textContent;
     this.element.classList.toggle("stale", this.page.stale);
-    const silent = this.page.waiting || "No counts in this view";
+    const silent = this.page.waiting ? "Waiting for data" : "No counts in this view";
     this.over.textContent = d.sum === 0 ? silent : "";
   }
 

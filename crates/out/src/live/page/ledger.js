@@ -2,7 +2,7 @@
 
 import { segments } from "./card.js";
 import { keep, kept } from "./wire.js";
-import { h, whole } from "./words.js";
+import { h, percent, whole } from "./words.js";
 
 const PLACES = {
   link: "Between hosts", nic: "Network card", backlog: "Kernel backlog", socket: "Socket buffer",
@@ -65,10 +65,12 @@ export class Account {
     const lost = Object.entries(state.lost);
     renew(this.places, JSON.stringify(lost), () => lost.map(([place, n]) =>
       h("div", { class: n > 0 ? "place bad" : "place" }, h("span", {}, PLACES[place] ?? place), h("b", {}, whole(n)))));
-    const { packets, lost: total } = state.totals;
-    this.lossHint.textContent = total === 0
+    const { packets, lost: total, missing } = state.totals;
+    this.lossHint.classList.toggle("missing", missing > 0);
+    const open = `${whole(missing)} missing so far: overtaken packets that may still come, or losses whose place is not known yet.`;
+    this.lossHint.textContent = missing > 0 ? open : total === 0
       ? "Every packet that the sender numbered is delivered or accounted for."
-      : `${whole(total)} of ${whole(packets + total)} packets, ${(100 * total / (packets + total)).toPrecision(2)} %. The ledger says what to change.`;
+      : `${whole(total)} of ${whole(packets + total)} packets, ${percent(total / (packets + total))}. The ledger says what to change.`;
   }
 }
 
@@ -89,7 +91,7 @@ function sinkRow(sink) {
   const bar = h("i", { class: part > 0.8 ? "full" : "" });
   bar.style.width = `${Math.min(100, part * 100)}%`;
   const dropped = sink.dropped_events;
-  const share = dropped > 0 ? ` (${((100 * dropped) / (dropped + sink.events)).toPrecision(2)} %)` : "";
+  const share = dropped > 0 ? ` (${percent(dropped / (dropped + sink.events))})` : "";
   const bad = dropped > 0 && sink.required;
   return h("tr", { class: bad ? "loss" : dropped > 0 ? "notice" : "" },
     h("td", {}, sink.name, " ", h("span", { class: "meaning" }, sink.required ? "required" : "best effort")),

@@ -6,12 +6,12 @@ import { Line } from "./line.js";
 import { Picture } from "./picture.js";
 import { Rates } from "./rates.js";
 import { ask, getJson, getPixels } from "./wire.js";
-import { clock, h, joined, scaled, span, whole } from "./words.js";
+import { clock, h, joined, percent, scaled, short, span, whole } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
 
 /** What all cards share. */
-const page = { colours: theme(), startedMs: 0, stale: false, waiting: "", pixels: null, pixelsWanted: false };
+const page = { colours: theme(), startedMs: 0, stale: false, waiting: false, pixels: null, pixelsWanted: false };
 
 const cards = new Map();
 const account = new Account(byId("account"));
@@ -23,18 +23,20 @@ let run = null;
 byId("plots").append(rates.element);
 
 const tiles = Object.fromEntries(
-  [["events", "Events per second"], ["packets", "Packets per second"], ["bits", "Payload"],
-    ["total", "Events"], ["lost", "Lost packets"], ["balance", "Balance"]].map(([key, name]) => {
+  [["events", "Events", "rates"], ["packets", "Packets", "rates"], ["bits", "Payload", "rates"],
+    ["total", "Events", "totals"], ["lost", "Lost packets", "totals"], ["balance", "Balance", "totals"]].map(([key, name, group]) => {
     const value = h("p", {}, "–");
     const below = h("span", {}, "");
-    const tile = h("article", { class: "tile", id: `tile-${key}` }, h("h2", {}, name), value, below);
-    byId("tiles").append(tile);
+    const tile = h("article", { class: "tile", id: `tile-${key}` }, h("h3", {}, name), value, below);
+    byId(`tiles-${group}`).append(tile);
     const jump = { lost: "ledger", balance: "hops" }[key];
     if (jump) tile.addEventListener("click", () => byId(jump).scrollIntoView({ behavior: "smooth", block: "center" }));
     return [key, {
       show(text, unit, note, kind = "") {
+        value.classList.toggle("long", text.length > 11);
         value.replaceChildren(text, unit ? h("small", {}, unit) : "");
-        below.textContent = note ?? "";
+        below.replaceChildren(note ?? "");
+        below.title = below.textContent;
         tile.className = `tile ${kind}${jump ? " jump" : ""}`;
       },
     }];
@@ -53,14 +55,38 @@ function showNumbers(s) {
   tiles.bits.show(...rate(r?.bits_per_s, "bit/s"), `${bytes} ${prefix}B received`);
   const per = totals.packets > 0 ? `${(totals.events / totals.packets).toFixed(1)} per packet` : "";
   tiles.total.show(whole(totals.events), "", per);
-  const part = totals.lost / (totals.packets + totals.lost);
-  const inOutputs = s.anything_lost && totals.lost === 0;
-  tiles.lost.show(whole(totals.lost), "",
-    totals.lost > 0 ? `${part < 1e-4 ? `${(part * 1e6).toPrecision(2)} ppm` : `${(part * 100).toPrecision(2)} %`} of all packets`
-      : inOutputs ? "but outputs lost events, see below" : "nothing lost",
-    s.anything_lost ? "bad" : "good");
-  tiles.balance.show(whole(s.balance), "", s.balance === 0 ? "everything is accounted for" : s.run.running ? "under way between hops" : "not accounted for, see below",
+  const sent = totals.packets + totals.lost;
+  tiles.lost.show(whole(totals.lost), totals.lost > 0 ? percent(totals.lost / sent) : "", lostNote(s), s.anything_lost ? "bad" : totals.missing > 0 ? "" : "good");
+  tiles.balance.show(whole(s.balance), "", s.balance === 0 ? "all accounted for" : s.run.running ? "under way between hops" : "not accounted for, see below",
     s.balance === 0 ? "good" : s.run.running ? "" : "bad");
+}
+
+/** Under the lost packets: the gaps that may still close, else of how many packets they are. */
+function lostNote({ totals, anything_lost: anything }) {
+  if (totals.missing > 0) return h("b", { class: "missing" }, `${totals.missing < 1e6 ? whole(totals.missing) : short(totals.missing)} missing so far`);
+  return totals.lost > 0 ? `of ${whole(totals.packets + totals.lost)} packets` : anything ? "but outputs lost events" : "nothing lost";
+}
+
+/** More than this share of rejected packets is said on top of the page: something is set up wrong. */
+const MANY_REJECTED = 0.01;
+
+/** Lines under the header: what the run waits for, and why it throws packets away. */
+function showNotices({ run: { running, last_data_s_ago: ago, source }, totals, rejected }) {
+  const waiting = byId("waiting");
+  waiting.hidden = !running || ago != null;
+  // The first line says where it listens or reads; the others (buffers, engine) stand at the foot.
+  waiting.textContent = `Waiting for data: source ${source[0] ?? "not named"}`;
+  const notice = byId("notice");
+  const part = totals.packets > 0 ? rejected.packets / totals.packets : 0;
+  notice.hidden = !(part > MANY_REJECTED) || rejected.most == null;
+  const key = notice.hidden ? "" : `${percent(part)} ${rejected.most.name} ${percent(rejected.most.value / rejected.packets)}`;
+  if (notice.dataset.key === key) return;
+  notice.dataset.key = key;
+  if (notice.hidden) return;
+  const { name, value, meaning, todo } = rejected.most;
+  const most = value === rejected.packets ? "All" : percent(value / rejected.packets);
+  notice.replaceChildren(`${percent(part)} of the packets received are rejected. ${most} of them: ${meaning} `,
+    h("code", {}, `(${name})`), ". ", todo ? h("span", {}, `What to do: ${todo}.`) : "");
 }
 
 function showRun(s) {
@@ -69,7 +95,7 @@ function showRun(s) {
   byId("detector").textContent = detector;
   document.title = title ? `${title} · Fullcount` : "Fullcount";
   page.stale = running && ago != null && ago > 3;
-  page.waiting = running && ago == null ? `Waiting for data from ${source[0] ?? "the source"}` : "";
+  page.waiting = running && ago == null;
   const pill = byId("state");
   const [text, kind] = !running ? ["Ended", ""] : ago == null ? ["Waiting for data", "warn"]
     : page.stale ? [`No data for ${span(ago)}`, "warn"] : ["Running", "good"];
@@ -143,6 +169,7 @@ async function show(state) {
   page.startedMs = state.run.started_ms;
   if (run !== identity(state)) restart(state);
   showRun(state);
+  showNotices(state);
   if (!paused) {
     showPlots(state.plots);
     showNumbers(state);

@@ -82,7 +82,9 @@ export class Picture extends Card {
     g.strokeStyle = colours.line;
     g.strokeRect(box.x - 0.5, box.y - 0.5, box.w + 1, box.h + 1);
     this.axes(g, box, zoom, colours);
-    this.bar(g, { x: box.x + box.w + 14, y: box.y, w: 13, h: box.h }, range, colours);
+    const bar = { x: box.x + box.w + 14, y: box.y, w: 13, h: box.h };
+    this.bar(g, bar, range, colours);
+    if (this.view.log) this.noCounts(g, { right: bar.x + RIGHT - 16, y: box.y + box.h + 21 }, colours);
     if (this.drag?.box) {
       const [a, b, c, d] = this.drag.box;
       g.strokeStyle = colours.accent;
@@ -178,6 +180,21 @@ export class Picture extends Card {
     g.textAlign = "center";
     g.textBaseline = "top";
     g.fillText("counts", box.x + box.w / 2 + 6, box.y + box.h + 6);
+  }
+
+  /** Legend of the cells that a logarithmic scale has no colour for; a linear one has 0 at its end. */
+  noCounts(g, { right, y }, colours) {
+    const text = "no counts";
+    g.textAlign = "right";
+    g.textBaseline = "top";
+    g.fillStyle = colours.quiet;
+    g.fillText(text, right, y);
+    const x = Math.round(right - g.measureText(text).width - 17);
+    g.fillStyle = colours.empty;
+    g.fillRect(x, y, 11, 11);
+    g.strokeStyle = colours.quiet;
+    g.lineWidth = 1;
+    g.strokeRect(x + 0.5, y + 0.5, 11, 11);
   }
 
   /** Shown column and row under a point, or null. */

@@ -27,7 +27,7 @@ export class Rates {
       onchange: () => { this.view.quantity = select.value; keep(); this.draw(); },
     }, ...Object.entries(QUANTITIES).map(([key, [name]]) => h("option", { value: key, selected: key === this.view.quantity }, name)));
     this.element = h("article", { class: "card", id: "rates" },
-      h("header", {}, h("h2", {}, "Rates"), select,
+      h("header", {}, h("h2", {}, "Rates over time"), select,
         h("button", { type: "button", onclick: () => this.saveCsv() }, "Save CSV")), this.about,
       h("div", { class: "stage" }, this.canvas), this.readout);
     this.canvas.addEventListener("pointermove", (e) => { this.mouse = e.offsetX; this.draw(); });

@@ -22,6 +22,13 @@ function digits(v) {
   return v.toFixed(a >= 99.95 ? 0 : a >= 9.995 ? 1 : a === 0 ? 0 : 2);
 }
 
+/** A share as per cent, two digits: 0.012 is "1.2 %"; far below a per mille as ppm. */
+export function percent(part) {
+  if (part > 0 && part < 1e-4) return `${(part * 1e6).toPrecision(2)} ppm`;
+  // From 99.5 on, two digits would read "1.0e+2".
+  return `${part >= 0.995 ? Math.floor(part * 100) : part === 0 ? 0 : (part * 100).toPrecision(2)} %`;
+}
+
 /** A prefix before a unit: "Mbit/s", but "M events/s". */
 export const joined = (prefix, unit) => (prefix && unit !== "bit/s" ? `${prefix} ${unit}` : prefix + unit);
 
