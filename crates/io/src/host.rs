@@ -6,6 +6,14 @@
 //! a loss only: with GRO they count trains (see the ledger). Refuses: nothing; a line that does not
 //! parse is skipped. Sources: `proc(5)`, RFC 1213 (UDP group), kernel `net/core/net-procfs.c`.
 
+pub mod bounds;
+pub mod cpu;
+pub mod firewall;
+pub mod interface;
+pub mod offload;
+mod tree;
+pub mod tuning;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -178,7 +186,9 @@ impl Host {
         let core = |line: &str| {
             let mut words = line.strip_prefix("cpu")?.split_whitespace();
             let core = words.next()?.parse().ok()?;
-            let t: Vec<u64> = words.map(|w| w.parse().unwrap_or(0) * ms).collect();
+            // Garbage in a saved tree must not overflow the sums: 2⁵⁶ ticks are beyond any host.
+            let ticks = |w: &str| w.parse::<u64>().unwrap_or(0).min(1 << 56);
+            let t: Vec<u64> = words.map(|w| ticks(w) * ms).collect();
             let at = |i: usize| t.get(i).copied().unwrap_or(0);
             Some(CoreTime {
                 core,

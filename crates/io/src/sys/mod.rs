@@ -13,6 +13,7 @@ use std::mem::MaybeUninit;
 use fullcount_core::batch::Origin;
 use socket2::Socket;
 
+pub mod ethtool;
 #[cfg(target_os = "linux")]
 mod option;
 #[cfg(target_os = "linux")]
