@@ -5,6 +5,7 @@
 //! not 0. Source: `docs/architecture.md`.
 #![forbid(unsafe_code)]
 
+mod advise;
 mod catalogue;
 mod demo;
 mod exit;
@@ -48,6 +49,8 @@ enum Verb {
     Recover(recover::Flags),
     /// Measuring campaigns: rates and losses over packet sizes, decoder speed
     Lab(lab::Flags),
+    /// What limits a wanted rate on this host and what to change; changes it and puts it back on request
+    Advise(advise::Flags),
     /// Every counter with its unit, meaning and what to do about it
     Catalogue(catalogue::Flags),
 }
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Verb::Inspect(f) => inspect::inspect(f),
         Verb::Recover(f) => recover::recover(f),
         Verb::Lab(f) => lab::lab(f),
+        Verb::Advise(f) => advise::advise(&f),
         Verb::Catalogue(f) => catalogue::catalogue(f),
     };
     exit::code(outcome)
