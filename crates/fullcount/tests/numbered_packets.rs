@@ -57,14 +57,14 @@ fn the_rate_is_payload_bits_and_the_wire_rate_stands_beside_it() {
     let s = sent.summary();
     let gbps = s["rates"]["gbps"].as_f64().unwrap();
     // Never faster than asked; how close it comes is the host's business and `fullcount lab`'s.
-    assert!((0.01..0.102).contains(&gbps), "{gbps}");
+    assert!(gbps > 0.0 && gbps < 0.102, "{gbps}");
     // 972 B + 8 + 20 + 14 + 4 + 20 = 1038 B on the wire.
     let wire = s["rates"]["wire_gbps"].as_f64().unwrap() / gbps;
     assert!((wire - 1038.0 / 972.0).abs() < 1e-3, "{wire}");
     let (sent, _) =
         through(&["--size", "972", "--duration", "1s", "--rate", "100Mbps", "--wire-rate"], &[]);
     let wire = sent.summary()["rates"]["wire_gbps"].as_f64().unwrap();
-    assert!((0.01..0.102).contains(&wire), "{wire}");
+    assert!(wire > 0.0 && wire < 0.102, "{wire}");
 }
 
 #[test]
