@@ -11,7 +11,7 @@ use fullcount_core::ledger::Sheet;
 use fullcount_core::sim::{Fault, Spec};
 use fullcount_detect::detector::{Detector, Shifter};
 use fullcount_io::endpoint::{
-    BUFFER_MAX, BUFFER_MIN, Endpoint, Engine, PcapSpeed, PcapUrl, Repeat, UdpUrl,
+    BUFFER_MAX, BUFFER_MIN, Endpoint, Engine, MOST_NAP, PcapSpeed, PcapUrl, Repeat, UdpUrl,
 };
 use fullcount_io::fault::FaultSource;
 use fullcount_io::pcap::{PcapSource, Shift};
@@ -225,6 +225,14 @@ fn place(url: String, config: &SourceConfig, buffer: u64) -> Result<Place, Confi
         twice("source.engine", &config.engine, named)?;
         udp.receive_buffer = udp.receive_buffer.or(Some(buffer));
         udp.spin |= config.busy_poll;
+        if let Some(text) = &config.nap {
+            let refused = |why: String| refuse("source.nap", text, why);
+            let nap = quantity::duration(text).map_err(|e| refused(e.to_string()))?;
+            if nap > MOST_NAP {
+                return Err(refused("0s to 10ms".into()));
+            }
+            udp.nap = udp.nap.or(Some(nap));
+        }
         if udp.engine == Engine::Auto {
             udp.engine = engine;
         }

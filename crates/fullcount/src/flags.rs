@@ -25,6 +25,10 @@ pub struct SourceFlags {
     /// Poll without sleeping: lowest loss, costs a whole core
     #[arg(long, help_heading = "Source")]
     pub busy_poll: bool,
+    /// Sleep so long in the middle of a stream rather than be woken by each arrival; 0s: off [default: 200us,
+    /// less where the receive buffer is small]
+    #[arg(long, value_name = "TIME", help_heading = "Source")]
+    pub nap: Option<String>,
     /// Threads that receive at each endpoint and share out the senders [default: 1]
     #[arg(long, value_name = "N", help_heading = "Source")]
     pub workers: Option<u32>,
@@ -106,6 +110,7 @@ impl Overlay {
             .put("source.engine", f.engine.clone())
             .put("source.core", cores(&f.core))
             .put("source.busy_poll", f.busy_poll.then_some(true))
+            .put("source.nap", f.nap.clone())
             .put("source.workers", f.workers.map(i64::from))
             .put("source.steer", f.steer.clone())
             .put("source.redundant", f.redundant.then_some(true))

@@ -87,6 +87,29 @@ fn all_engines_give_the_same_chunks_whichever_engine_sent_them() {
 }
 
 #[test]
+fn every_way_of_waiting_gives_the_same_chunks() {
+    for (query, words) in [
+        ("?nap=0", "woken by each arrival"),
+        ("?nap=1ms", "naps of 1000 µs"),
+        ("?spin", "polling"),
+        ("", "naps of 200 µs"),
+    ] {
+        let mut source =
+            receiver(&format!("udp://127.0.0.1:0{query}"), Engine::Gro, &Default::default());
+        let facts = source.describe();
+        // Without the right to a large buffer there are no naps by default.
+        let small = facts.iter().any(|f| f.contains("the host's limit"));
+        assert!(small || facts.iter().any(|f| f.contains(words)), "{facts:?}");
+        let mut sender = sender_to(source.local_addr(), Engine::Gro);
+        for round in 1..=20u64 {
+            let bytes = data(1472 * 5 + 3);
+            sender.send(&bytes, 1472).unwrap();
+            assert_eq!(take(&mut source, 6 * round).concat(), bytes, "{query} {round}");
+        }
+    }
+}
+
+#[test]
 fn empty_and_largest_datagrams_pass_every_engine() {
     for engine in ENGINES {
         let mut source = receiver("udp://127.0.0.1:0", engine, &ReceiveOptions::default());
