@@ -29,6 +29,9 @@ pub struct SourceFlags {
     /// less where the receive buffer is small]
     #[arg(long, value_name = "TIME", help_heading = "Source")]
     pub nap: Option<String>,
+    /// Ask the kernel for the receive time of each packet: a clock read per packet
+    #[arg(long, help_heading = "Source")]
+    pub timestamps: bool,
     /// Threads that receive at each endpoint and share out the senders [default: 1]
     #[arg(long, value_name = "N", help_heading = "Source")]
     pub workers: Option<u32>,
@@ -111,6 +114,7 @@ impl Overlay {
             .put("source.core", cores(&f.core))
             .put("source.busy_poll", f.busy_poll.then_some(true))
             .put("source.nap", f.nap.clone())
+            .put("source.timestamps", f.timestamps.then_some(true))
             .put("source.workers", f.workers.map(i64::from))
             .put("source.steer", f.steer.clone())
             .put("source.redundant", f.redundant.then_some(true))

@@ -1,5 +1,6 @@
 //! `fullcount lab`: measuring campaigns on this host, each written to `docs/results/`.
 
+mod agent;
 mod decode;
 mod udp;
 
@@ -18,8 +19,10 @@ pub struct Flags {
 
 #[derive(Debug, Subcommand)]
 enum Campaign {
-    /// `send` into `receive` on loopback over packet sizes: loss at an offered rate, or flat out
-    Udp(udp::Flags),
+    /// Speed, loss and CPU load of UDP over packet sizes: on loopback, in namespaces or with another host
+    Udp(Box<udp::Flags>),
+    /// The far end of `lab udp --where HOST`: receives or sends on this host for it
+    Agent(agent::Flags),
     /// Events per second of a decoder from memory, beside the machine's copy bandwidth
     Decode(decode::Flags),
 }
@@ -27,7 +30,8 @@ enum Campaign {
 /// Runs a campaign.
 pub fn lab(flags: Flags) -> Result<u8, Failure> {
     match flags.campaign {
-        Campaign::Udp(f) => udp::udp(f),
+        Campaign::Udp(f) => udp::udp(*f),
+        Campaign::Agent(f) => agent::agent(f),
         Campaign::Decode(f) => decode::decode(f),
     }
 }

@@ -376,6 +376,15 @@ pub fn shortfall(sent: &Sent) -> Option<String> {
     })
 }
 
+/// CPU seconds of this process; no keys where the system does not say.
+fn cpu() -> serde_json::Value {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    match fullcount_io::sys::process_cpu_time() {
+        Ok(t) => json!({"user": seconds(t.user_ns), "system": seconds(t.system_ns)}),
+        Err(_) => json!({}),
+    }
+}
+
 fn report(sent: &Sent, json: bool) {
     let seconds = sent.active.as_secs_f64().max(1e-9);
     let gbps = sent.bytes as f64 * 8.0 / seconds / 1e9;
@@ -405,7 +414,8 @@ fn report(sent: &Sent, json: bool) {
                     "gbps": gbps, "wire_gbps": wire_gbps, "mpps": mpps,
                     "events_per_s": sent.events as f64 / seconds,
                 },
-                "counters": {"send.datagrams": sent.datagrams},
+                "cpu": cpu(),
+                "counters": {"send.datagrams": sent.datagrams, "send.calls": sent.calls},
             })
         );
     } else {

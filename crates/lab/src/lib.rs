@@ -1,6 +1,7 @@
 //! Fullcount's measuring testbed: simulated detectors ([`traffic`]), measuring campaigns that run
-//! the binary as a child process ([`sweep`]), the files that keep their results ([`record`]), and what
-//! limits a rate on a host ([`advise`]).
+//! the binary as child processes ([`campaign`]) here, in namespaces of their own ([`namespace`]) or on another host
+//! ([`agent`]), their figures ([`plot`]), the files that keep results ([`record`]), and what limits a rate
+//! on a host ([`advise`]).
 //!
 //! The encoders here share no code with the decoders in `detect`: both follow the format documents,
 //! so that a mistake in one shows in the other. Refuses: whatever each module names in its error
@@ -8,7 +9,10 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
+pub mod agent;
+pub mod campaign;
+pub mod namespace;
+pub mod plot;
 pub mod record;
 pub mod send;
-pub mod sweep;
 pub mod traffic;

@@ -90,8 +90,7 @@ impl Record {
     /// # Errors
     /// A name that is not 1 to 80 of `a-z0-9-`.
     pub fn begin(name: &str) -> Result<Record, RecordError> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-        Record::new(name, utc(now), revision(), host::snapshot(Path::new("/")))
+        Record::new(name, now(), revision(), host::snapshot(Path::new("/")))
     }
 
     /// An empty record with everything given.
@@ -104,8 +103,7 @@ impl Record {
         revision: Option<String>,
         host: Value,
     ) -> Result<Record, RecordError> {
-        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if !(1..=80).contains(&name.len()) || !name.chars().all(allowed) {
+        if !allowed_name(name) {
             return Err(RecordError::Name(name.to_owned()));
         }
         Ok(Record {
@@ -156,17 +154,31 @@ impl Record {
     /// # Errors
     /// What the file system says.
     pub fn write(&self, directory: &Path) -> Result<PathBuf, RecordError> {
-        let path = directory.join(format!("{}.json", self.name));
-        let part = directory.join(format!(".{}.json.part", self.name));
-        let refuse = |path: &Path| {
-            let path = path.to_owned();
-            move |cause| RecordError::Write { path, cause }
-        };
-        std::fs::create_dir_all(directory).map_err(refuse(directory))?;
-        std::fs::write(&part, format!("{:#}\n", self.json())).map_err(refuse(&part))?;
-        std::fs::rename(&part, &path).map_err(refuse(&path))?;
-        Ok(path)
+        replace(directory, &format!("{}.json", self.name), &format!("{:#}\n", self.json()))
     }
+}
+
+/// Writes `<directory>/<file>`, replacing an older one in one step; gives its path.
+///
+/// # Errors
+/// What the file system says.
+pub fn replace(directory: &Path, file: &str, text: &str) -> Result<PathBuf, RecordError> {
+    let path = directory.join(file);
+    let part = directory.join(format!(".{file}.part"));
+    let refuse = |path: &Path| {
+        let path = path.to_owned();
+        move |cause| RecordError::Write { path, cause }
+    };
+    std::fs::create_dir_all(directory).map_err(refuse(directory))?;
+    std::fs::write(&part, text).map_err(refuse(&part))?;
+    std::fs::rename(&part, &path).map_err(refuse(&path))?;
+    Ok(path)
+}
+
+/// True for a name that is a file name everywhere: 1 to 80 of `a-z0-9-`.
+pub fn allowed_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=80).contains(&name.len()) && name.chars().all(allowed)
 }
 
 /// Revision of this build: `FULLCOUNT_REVISION` of the build's environment, else what git says of the
@@ -182,6 +194,11 @@ pub fn revision() -> Option<String> {
     let head = git(&["rev-parse", "HEAD"])?;
     let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
     Some(if changed.is_empty() { head } else { format!("{head}-dirty") })
+}
+
+/// This moment, as [`utc`] writes it.
+pub fn now() -> String {
+    utc(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()))
 }
 
 /// `YYYY-MM-DDThh:mm:ssZ` of seconds since 1970 UTC (years 1970 to 9999).

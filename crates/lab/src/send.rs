@@ -83,6 +83,8 @@ pub struct Sent {
     pub events: u64,
     /// Datagrams that left, copies and end marks included.
     pub datagrams: u64,
+    /// Send system calls that the kernel answered with datagrams taken.
+    pub calls: u64,
     /// First to last packet.
     pub active: Duration,
     /// Link time of these packets in bits, as [`Wire::usual`] counts it.
@@ -191,6 +193,11 @@ impl Sender {
     fn datagrams(&self) -> u64 {
         self.lanes.iter().map(UdpSender::packets).sum()
     }
+
+    fn calls(&self) -> u64 {
+        use fullcount_io::udp::Transmit;
+        self.lanes.iter().map(|lane| lane.sheet().get(Transmit::Calls as usize)).sum()
+    }
 }
 
 impl Job {
@@ -216,6 +223,7 @@ impl Job {
             }
         };
         sent.datagrams = out.datagrams();
+        sent.calls = out.calls();
         sent.wire_bits = out.wire_bits;
         sent.facts = facts;
         sent.asked_packets_per_s = self.packets_per_s;

@@ -104,6 +104,23 @@ unsupported! {
     process_cpu_time() -> CpuTime;
     /// Not needed here.
     precise_sleep() -> ();
+    /// Not known here.
+    path_mtu(fd: BorrowedFd<'_>, ipv6: bool) -> usize;
+    /// No features by name here.
+    features(interface: &str) -> Vec<(String, bool)>;
+    /// No features by name here.
+    set_feature(interface: &str, feature: &str, on: bool) -> ();
+}
+
+/// There are no network namespaces here.
+///
+/// # Errors
+/// Always `Unsupported`.
+pub fn in_namespace<T: Send>(
+    _path: &std::path::Path,
+    _work: impl FnOnce() -> T + Send,
+) -> io::Result<T> {
+    unsupported()
 }
 
 /// There is no error queue.

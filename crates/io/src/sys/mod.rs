@@ -15,6 +15,8 @@ use socket2::Socket;
 
 pub mod ethtool;
 #[cfg(target_os = "linux")]
+mod network;
+#[cfg(target_os = "linux")]
 mod option;
 #[cfg(target_os = "linux")]
 mod receive;
@@ -23,7 +25,7 @@ mod thread;
 #[cfg(target_os = "linux")]
 mod transmit;
 #[cfg(target_os = "linux")]
-pub use {option::*, receive::ReceiveRing, thread::*, transmit::SendRing};
+pub use {network::*, option::*, receive::ReceiveRing, thread::*, transmit::SendRing};
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;

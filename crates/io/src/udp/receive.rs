@@ -49,6 +49,8 @@ fullcount_core::counters! {
             "receive calls that timed out" "";
         Calls "receive.calls" Times Sum "receive" Note
             "receive calls that brought at least one datagram" "";
+        SystemCalls "receive.system_calls" Times Sum "receive" Note
+            "receive system calls, those that brought nothing included" "";
         Errors "receive.errors" Times Sum "receive" Note
             "receive calls that the system answered with a passing error"
             "look at the interface: ip -s link, dmesg";
@@ -324,6 +326,7 @@ impl UdpSource {
         let link = &mut self.link;
         let trains = match &mut self.way {
             Way::Ring(ring) => {
+                self.sheet.add(Receive::SystemCalls as usize, 1);
                 let memory = batch.memory_mut();
                 let n = ring.receive(self.socket.as_fd(), memory, (pitch, slot), block)?;
                 for i in 0..n {
@@ -357,14 +360,19 @@ impl UdpSource {
             }
             Way::OneByOne => {
                 let slots = self.slots.min(batch.memory_mut().len() / pitch);
+                let mut calls = 0;
                 for i in 0..slots {
+                    calls += 1;
                     let start = i * pitch;
                     // One byte more than a slot: a datagram that reaches it was cut.
                     let place = &mut batch.memory_mut()[start..start + slot + 1];
                     let block = block && i == 0;
                     let (len, origin) = match sys::receive_one(&self.socket, place, block) {
                         Ok(one) => one,
-                        Err(e) if i == 0 => return Err(e),
+                        Err(e) if i == 0 => {
+                            self.sheet.add(Receive::SystemCalls as usize, calls);
+                            return Err(e);
+                        }
                         Err(_) => break,
                     };
                     packets += 1;
@@ -377,6 +385,7 @@ impl UdpSource {
                     let edge = Edge::Datagram;
                     batch.push(TrainMeta { start, len, stride: 0, origin, time_ns: 0, edge });
                 }
+                self.sheet.add(Receive::SystemCalls as usize, calls);
                 packets as usize
             }
         };

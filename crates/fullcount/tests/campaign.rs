@@ -1,0 +1,545 @@
+//! `lab udp` from end to end, tiny: on loopback, in namespaces, with an agent; interrupted, resumed, killed.
+//!
+//! Speeds and losses are whatever this host gives and are never judged here; what is judged is that every trial
+//! adds up, that files are whole, and that nothing is left behind. What needs root says so.
+
+mod service;
+
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use fullcount_lab::namespace::{self, Layout, Link, Network};
+use serde_json::Value;
+use service::{PATIENCE, Said, Service, say};
+
+/// Options of a tiny campaign.
+const TINY: [&str; 8] =
+    ["--duration", "300ms", "--warm-up", "0s", "--rate", "20Mbps", "--sizes", "64,1472,8972"];
+
+fn udp(out: &Path, more: &[&str]) -> Vec<String> {
+    let out = out.display().to_string();
+    let words = ["lab", "udp", "--out", &out, "--name", "tiny"].into_iter().chain(TINY);
+    words.chain(more.iter().copied()).map(str::to_owned).collect()
+}
+
+fn run(words: &[String]) -> Said {
+    say(&words.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn start(words: &[String]) -> Service {
+    Service::start(&words.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn result(out: &Path) -> Value {
+    let text = std::fs::read_to_string(out.join("tiny.json")).expect("a results file");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// Says why a test is left out, or fails where CI must have it.
+fn lacks_namespaces() -> bool {
+    let Some(reason) = namespace::lacking() else { return false };
+    assert!(std::env::var_os("CI").is_none(), "CI must have it: {reason}");
+    println!("skipped: {reason}");
+    true
+}
+
+/// Namespaces that process `maker` has left.
+fn left_by(maker: u32) -> usize {
+    let Ok(names) = std::fs::read_dir("/run/netns") else { return 0 };
+    let mine = format!("-{maker}-");
+    names
+        .flatten()
+        .filter(|e| {
+            let name = e.file_name().to_string_lossy().into_owned();
+            name.starts_with("fullcount-") && name.contains(&mine)
+        })
+        .count()
+}
+
+fn every_trial_adds_up(result: &Value, trials: usize) {
+    let all = result["trials"].as_array().expect("trials");
+    assert_eq!(all.len(), trials);
+    for t in all {
+        let o = &t["outcome"];
+        let n = |key: &str| o[key].as_u64().unwrap_or_else(|| panic!("{key}: {t}"));
+        assert!(n("sent") > 0, "{t}");
+        assert_eq!(n("sent"), n("delivered") + n("lost") + n("set_aside"), "{t}");
+    }
+}
+
+fn token(folder: &Path, text: &str) -> String {
+    let path = folder.join(format!("token-{text}"));
+    std::fs::write(&path, text).expect("written");
+    path.display().to_string()
+}
+
+/// An agent on loopback, and its port.
+fn agent(token: &str) -> (Service, String) {
+    let mut agent =
+        Service::start(&["lab", "agent", "--listen", "127.0.0.1:0", "--token-file", token]);
+    let at = agent.wait_for("the agent's address", |l| {
+        Some(l.strip_prefix("agent listening on ")?.to_owned())
+    });
+    (agent, at)
+}
+
+/// Child processes of a process.
+fn children(of: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"));
+    let mut all: Vec<u32> =
+        text.unwrap_or_default().split_whitespace().filter_map(|w| w.parse().ok()).collect();
+    // The agent starts its children on the thread of the conversation.
+    for task in std::fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten() {
+        let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        all.extend(text.split_whitespace().filter_map(|w| w.parse::<u32>().ok()));
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Waits for something that another process does, with a bound that only turns a hang into a failure.
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+fn kill(process: u32) {
+    let ok = Command::new("kill").args(["-KILL", &process.to_string()]).status();
+    assert!(ok.expect("kill runs").success());
+}
+
+#[test]
+fn loopback_gives_json_tables_and_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["--repeats", "2", "--engines", "plain,gro", "--parameters", "default", "--json"];
+    let said = run(&udp(dir.path(), &more));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let result = result(dir.path());
+    assert_eq!(result["schema"], "fullcount/udp-campaign/1");
+    every_trial_adds_up(&result, 2 * 2 * 3);
+    // The same object, alone on the last line.
+    assert_eq!(said.summary(), result);
+    assert_eq!(result["plan"]["series"][0]["name"], "default, plain");
+    assert_eq!(result["plan"]["series"][0]["receive_buffer"], "kernel");
+    assert!(result["found"]["host"]["kernel"].is_string() && result["revision"].is_string());
+    assert!(result["found"]["sets"]["default, gro"]["mtu"].as_u64() >= Some(1500));
+    // One system call a packet is what `plain` means; the last one of each batch may bring nothing.
+    let plain = result["rows"].as_array().unwrap().iter().find(|r| r["series"] == "default, plain");
+    let calls = plain.unwrap()["sender_calls_per_packet"].as_f64().unwrap();
+    assert!((0.99..1.1).contains(&calls), "{calls}");
+    let calls = plain.unwrap()["receiver_calls_per_packet"].as_f64().unwrap();
+    assert!(calls >= 1.0, "{calls}");
+    let text = std::fs::read_to_string(dir.path().join("tiny.md")).unwrap();
+    assert!(text.contains("| user data size, B |") && text.contains("| 8972 |"), "{text}");
+    for part in ["speed", "per", "cpu"] {
+        let svg = std::fs::read_to_string(dir.path().join(format!("tiny-{part}.svg"))).unwrap();
+        assert!(svg.contains("default, plain") && svg.trim_end().ends_with("</svg>"), "{part}");
+        let png = std::fs::read(dir.path().join(format!("tiny-{part}.png"))).unwrap();
+        assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 10_000, "{part}");
+    }
+    assert!(!dir.path().join("tiny.state.jsonl").exists(), "nothing to resume");
+}
+
+#[test]
+fn namespaces_are_made_measured_and_removed() {
+    if lacks_namespaces() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["--where", "namespaces", "--repeats", "1", "--cpu-pass", "--cpu-interval", "200ms"];
+    let campaign = start(&udp(dir.path(), &[&more[..], &["--cut-segments"]].concat()));
+    let maker = campaign.child.id();
+    let said = campaign.end();
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(left_by(maker), 0);
+    let journals = std::fs::read_dir("/run/fullcount").map(|d| {
+        let name = format!("fullcount-sysctl-{maker}-");
+        d.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(&name)).count()
+    });
+    assert_eq!(journals.unwrap_or(0), 0, "settings are put back");
+    let result = result(dir.path());
+    every_trial_adds_up(&result, 2 * 3 * 2);
+    let sets = &result["found"]["sets"];
+    assert_eq!((&sets["default"]["mtu"], &sets["tuned"]["mtu"]), (&1500.into(), &9000.into()));
+    let on = sets["tuned"]["features_on"].to_string();
+    assert!(on.contains("tx-checksum") && !on.contains("tx-udp-segmentation"), "{on}");
+    let cpu: Vec<&Value> = result["trials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|t| t["point"]["pass"] == "cpu")
+        .collect();
+    assert_eq!(cpu.len(), 6);
+    for t in cpu {
+        for end in ["receiver", "sender"] {
+            let intervals = t["outcome"][end]["intervals"].as_array().unwrap();
+            assert!(!intervals.is_empty(), "{end}: {t}");
+            assert!(intervals.iter().all(|i| i["voluntary_per_s"].is_f64()), "{end}: {t}");
+        }
+    }
+    // 8972 B fit one jumbo frame, and 7 of 1500 B.
+    let text = std::fs::read_to_string(dir.path().join("tiny.md")).unwrap();
+    assert!(text.contains("| 8972 | 7 |") && text.contains("| 8972 | 1 |"), "{text}");
+}
+
+#[test]
+fn an_interrupted_campaign_is_resumed_with_the_same_options_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().display().to_string();
+    let words = ["lab", "udp", "--out", &out, "--name", "tiny", "--no-figures", "--warm-up", "0s"];
+    let more = ["--sizes", "64,1472", "--repeats", "2", "--parameters", "default"];
+    // Trials long enough to be interrupted in time.
+    let words = [&words[..], &more, &["--duration", "1500ms", "--rate", "20Mbps"]].concat();
+    let mut campaign = Service::start(&words);
+    campaign.wait_for("the second point", |l| l.starts_with("[2/4]").then_some(()));
+    campaign.interrupt();
+    let said = campaign.end();
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("--resume"), "{}", said.err);
+    let state = dir.path().join("tiny.state.jsonl");
+    // The first line holds the plan.
+    let done = std::fs::read_to_string(&state).unwrap().lines().count() - 1;
+    assert!((1..4).contains(&done), "{done}");
+    let said = say(&[&words[..], &["--link-speed", "1Gbps", "--resume"]].concat());
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("campaign had link_bits_per_s 10000000000"), "{}", said.err);
+    let said = say(&[&words[..], &["--resume"]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.err.contains(&format!("{done} trials are there already")), "{}", said.err);
+    assert!(!said.err.contains("[1/4]"), "{}", said.err);
+    every_trial_adds_up(&result(dir.path()), 4);
+    assert!(!state.exists());
+    let said = say(&[&words[..], &["--resume"]].concat());
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("no interrupted campaign"), "{}", said.err);
+}
+
+#[test]
+fn an_agent_does_either_part_and_keeps_strangers_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let right = token(dir.path(), "0123456789abcdef");
+    let (agent, at) = agent(&right);
+    let far = |more: &[&str]| {
+        let all = ["--where", &at, "--repeats", "1", "--parameters", "default", "--no-figures"];
+        run(&udp(dir.path(), &[&all[..], more].concat()))
+    };
+    for verb in ["receive", "send"] {
+        let said =
+            far(&["--token-file", &right, "--far", verb, "--cpu-pass", "--cpu-interval", "100ms"]);
+        assert_eq!(said.code, 0, "{verb}: {}", said.err);
+        let result = result(dir.path());
+        every_trial_adds_up(&result, 6);
+        assert!(result["found"]["far_host"]["kernel"].is_string(), "{verb}");
+        let which = if verb == "receive" { "far" } else { "here" };
+        assert_eq!(result["found"]["receiver"], which);
+        // Intervals of the far end came over the line.
+        let ends = ["receiver", "sender"].map(|end| {
+            let intervals = &result["trials"][5]["outcome"][end]["intervals"];
+            intervals.as_array().map_or(0, Vec::len)
+        });
+        assert!(ends.iter().all(|n| *n > 0), "{verb}: {ends:?}");
+    }
+    // A stranger who never ends the line is hung up on, and the agent goes on.
+    use std::io::{Read, Write};
+    let mut stranger = std::net::TcpStream::connect(&at).unwrap();
+    stranger.write_all(&[b'x'; 10_000]).unwrap();
+    // Hung up politely, or with what we had still sent unread.
+    let _ = stranger.read_to_end(&mut Vec::new());
+    let wrong = token(dir.path(), "fedcba9876543210");
+    let said = far(&["--token-file", &wrong]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("wrong token"), "{}", said.err);
+    let said = far(&[]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("--token-file"), "{}", said.err);
+    let short = token(dir.path(), "short");
+    let said = far(&["--token-file", &short]);
+    assert!(said.code == 1 && said.err.contains("less than 16"), "{}", said.err);
+    let said = far(&["--token-file", &right, "--interface", "fc-none0"]);
+    assert!(said.code == 1 && said.err.contains("no such interface"), "{}", said.err);
+    agent.interrupt();
+    assert_eq!(agent.end().code, 0);
+    let said = far(&["--token-file", &right]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("is 'fullcount lab agent' running there"), "{}", said.err);
+}
+
+#[test]
+fn an_agent_outlives_a_killed_campaign_and_a_campaign_tells_of_a_killed_agent() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = token(dir.path(), "0123456789abcdef");
+    let (mut agent, at) = agent(&secret);
+    let process = agent.child.id();
+    let common = ["--where", &at, "--token-file", &secret, "--repeats", "1", "--no-figures"];
+    let common = [&common[..], &["--parameters", "default"]].concat();
+    // A trial that would take an hour.
+    let words = [&common[..], &["--duration", "1h", "--sizes", "64"]].concat();
+    let out = dir.path().display().to_string();
+    let long = || {
+        let head = ["lab", "udp", "--out", &out, "--name", "tiny", "--warm-up", "0s"];
+        let words = [&head[..], &["--rate", "1Mbps"], &words[..]].concat();
+        Service::start(&words)
+    };
+    let mut campaign = long();
+    until("the agent's child", || !children(process).is_empty());
+    // A second campaign has to wait.
+    let said = run(&udp(dir.path(), &common));
+    assert!(said.code == 1 && said.err.contains("another campaign"), "{}", said.err);
+    kill(campaign.child.id());
+    campaign.child.wait().unwrap();
+    until("the child's end", || children(process).is_empty());
+    agent.wait_for("the end of the conversation", |l| {
+        (l.contains("campaign ended") || l.contains("reset")).then_some(())
+    });
+    // It serves the next one.
+    let said = run(&udp(dir.path(), &common));
+    assert_eq!(said.code, 0, "{}", said.err);
+    // Now the agent dies.
+    let campaign = long();
+    until("the agent's child", || !children(process).is_empty());
+    let orphans = children(process);
+    kill(process);
+    let said = campaign.end();
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains(&at) && said.err.contains("in mid-run"), "{}", said.err);
+    // Nobody was left to kill the receiver; by itself it would end after its bound.
+    orphans.into_iter().for_each(kill);
+}
+
+#[test]
+fn a_receiver_killed_in_mid_run_ends_the_campaign_and_leaves_no_namespace() {
+    if lacks_namespaces() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().display().to_string();
+    let words = ["lab", "udp", "--out", &out, "--name", "tiny", "--where", "namespaces"];
+    let more = ["--duration", "1h", "--rate", "1Mbps", "--warm-up", "0s", "--sizes", "64"];
+    let campaign = Service::start(&[&words[..], &more, &["--parameters", "default"]].concat());
+    let maker = campaign.child.id();
+    let receiver = || {
+        let is = |p: &u32| {
+            let line = std::fs::read(format!("/proc/{p}/cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = line.split(|b| *b == 0).collect();
+            words.get(1) == Some(&b"receive".as_slice())
+        };
+        children(maker).into_iter().find(is)
+    };
+    // Both ends run: the receiver is a child first.
+    until("both ends", || receiver().is_some() && children(maker).len() == 2);
+    kill(receiver().unwrap());
+    let said = campaign.end();
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("receive: ended with signal: 9"), "{}", said.err);
+    assert_eq!(left_by(maker), 0);
+    assert!(!dir.path().join("tiny.state.jsonl").exists(), "nothing was measured");
+}
+
+#[test]
+fn ctrl_c_removes_the_namespaces_and_a_kill_leaves_them_to_the_next_campaign() {
+    if lacks_namespaces() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let long = || {
+        let out = dir.path().display().to_string();
+        let words = ["lab", "udp", "--out", &out, "--name", "tiny", "--where", "namespaces"];
+        let more = ["--duration", "1h", "--rate", "1Mbps", "--warm-up", "0s", "--sizes", "64"];
+        Service::start(&[&words[..], &more].concat())
+    };
+    let campaign = long();
+    let maker = campaign.child.id();
+    until("both ends", || children(maker).len() == 2);
+    assert_eq!(left_by(maker), 2, "while it measures");
+    campaign.interrupt();
+    let said = campaign.end();
+    assert_eq!((said.code, left_by(maker)), (1, 0), "{}", said.err);
+    assert!(said.err.contains("interrupted"), "{}", said.err);
+    let mut campaign = long();
+    let maker = campaign.child.id();
+    until("both ends", || children(maker).len() == 2);
+    let orphans = children(maker);
+    kill(maker);
+    campaign.child.wait().unwrap();
+    assert_eq!(left_by(maker), 2, "nobody was left to remove them");
+    let network = Network::build(&Layout { purpose: "next".into(), hosts: 1, links: vec![] });
+    assert_eq!(left_by(maker), 0);
+    drop(network.unwrap());
+    // The programs inside were ended with them.
+    let gone = |p: &u32| !Path::new(&format!("/proc/{p}/exe")).exists();
+    until("the end of its programs", || orphans.iter().all(gone));
+}
+
+#[test]
+fn a_volume_is_sent_to_the_packet() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().display().to_string();
+    let words = ["lab", "udp", "--out", &out, "--name", "tiny", "--volume", "1MB", "--no-figures"];
+    let more = ["--sizes", "64,1472", "--warm-up", "0s", "--repeats", "1", "--rate", "50Mbps"];
+    let said = say(&[&words[..], &more, &["--parameters", "default"]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let result = result(dir.path());
+    every_trial_adds_up(&result, 2);
+    // 1,000,000 B / 64 B, and / 1472 B rounded up.
+    let sent = [0, 1].map(|i| result["trials"][i]["outcome"]["sent"].clone());
+    assert_eq!(sent, [15_625, 680]);
+    let said = say(&[&words[..], &["--duration", "1s"]].concat());
+    assert_eq!(said.code, 2, "one or the other: {}", said.err);
+}
+
+#[test]
+fn two_hosts_with_a_link_that_is_too_small() {
+    if lacks_namespaces() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let secret = token(dir.path(), "0123456789abcdef");
+    let layout = Layout::pair("hosts", Link::between(0, 1, 1500));
+    let network = Network::build(&layout).unwrap();
+    let program = env!("CARGO_BIN_EXE_fullcount");
+    let far = network.address(0, 1).to_string();
+    let mut agent = network
+        .command(1, program)
+        .args(["lab", "agent", "--listen", &far, "--token-file", &secret])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    let mut lines = std::io::BufReader::new(agent.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut lines, &mut first).unwrap();
+    assert!(first.contains("listening on 10.201.0.2:9440"), "{first}");
+    // What it says later goes nowhere, but it must not wait for us.
+    let reader = std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+    let run = |more: &[&str]| {
+        let all = ["--where", &far, "--token-file", &secret, "--repeats", "1", "--no-figures"];
+        let words = udp(dir.path(), &[&all[..], more].concat());
+        let done = network.command(0, program).args(words).output().unwrap();
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (code, err) = run(&["--parameters", "tuned"]);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("10.201.0.2: its MTU is 1500 B, parameters 'tuned' want 9000 B"), "{err}");
+    let (code, err) = run(&["--parameters", "tuned", "--interface", "link0"]);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("link0: its MTU is 1500 B"), "{err}");
+    let (code, err) = run(&["--parameters", "default,tuned", "--mtu", "1500"]);
+    assert_eq!(code, Some(0), "{err}");
+    every_trial_adds_up(&result(dir.path()), 6);
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let _ = reader.join();
+}
+
+#[test]
+fn wrong_options_and_busy_ports_are_said() {
+    let dir = tempfile::tempdir().unwrap();
+    for (more, sentence) in [
+        (
+            &["--no-fragments", "--parameters", "default"][..],
+            "8972: does not fit the MTU of 1500 B",
+        ),
+        (&["--parameters", "best"], "default or tuned"),
+        (&["--engines", "dpdk"], "plain, mmsg or gro"),
+        (&["--cut-segments"], "--where namespaces"),
+        (&["--cores", "1"], "two core numbers"),
+        (&["--repeats", "0"], "--repeats 0"),
+        (&["--parameters", "tuned,tuned"], "nothing twice"),
+        (&["--mtu", "1"], "68 to 65535"),
+        (&["--name", "../x"], "1 to 80"),
+        (&["--ablate", "--engines", "plain,gro"], "one engine with --ablate"),
+        (&["--far", "both", "--where", "x"], "receive or send"),
+        (&["--link-speed", "1kpps"], "bits per second"),
+        (&["--cpu-pass", "--cpu-interval", "0s"], "--cpu-interval"),
+    ] {
+        let mut words = udp(dir.path(), more);
+        if more.contains(&"--name") {
+            // Given twice, clap itself would refuse.
+            words.retain(|w| w != "tiny");
+            words.remove(words.iter().position(|w| w == "--name").unwrap());
+        }
+        let said = run(&words);
+        assert_eq!(said.code, 2, "{more:?}: {}", said.err);
+        assert!(said.err.contains(sentence), "{more:?}: {}", said.err);
+    }
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let said = run(&udp(dir.path(), &["--port", &port, "--parameters", "default"]));
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains(&format!("port {port} is in use")), "{}", said.err);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
+fn namespaces_without_root_are_refused_and_explained() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let dir = tempfile::tempdir().unwrap();
+    let out: PathBuf = dir.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    for path in [dir.path(), &out] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fullcount"));
+    command.args(udp(&out, &["--where", "namespaces"])).current_dir(dir.path());
+    if namespace::allowed() {
+        // As nobody.
+        command.uid(65_534);
+    }
+    let done = match command.output() {
+        Ok(done) => done,
+        Err(e) => {
+            // A binary below a home that others may not enter.
+            println!("skipped: cannot run it as another user: {e}");
+            return;
+        }
+    };
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{err}");
+    assert!(err.contains("network namespaces need root"), "{err}");
+}
+
+#[test]
+fn a_host_without_ip_is_told_what_to_install() {
+    if lacks_namespaces() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fullcount"));
+    command.args(udp(&dir.path().join("out"), &["--where", "namespaces"]));
+    // A folder without any program.
+    let done = command.env("PATH", dir.path()).output().unwrap();
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{err}");
+    assert!(err.contains("the program ip is missing") && err.contains("iproute2"), "{err}");
+}
+
+#[test]
+fn an_ablation_is_a_table_of_gains_and_losses_decide_only_if_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().display().to_string();
+    let words = ["lab", "udp", "--out", &out, "--name", "tiny", "--ablate", "--sizes", "1472"];
+    let more = ["--duration", "50ms", "--warm-up", "0s", "--repeats", "1", "--rate", "10Mbps"];
+    let said = say(&[&words[..], &more].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    for name in
+        ["tuned", "no GSO", "no GRO", "no batch", "clock per packet", "same core", "busy poll"]
+    {
+        assert!(said.out.contains(&format!("| {name} |")), "{name}: {}", said.out);
+    }
+    assert!(!said.out.contains("MTU 1500"), "loopback's MTU is not ours: {}", said.out);
+    assert!(!dir.path().join("tiny-speed.svg").exists());
+    // A rate that no host reaches: asked to be lossless, that alone is a failure.
+    let words = ["lab", "udp", "--out", &out, "--name", "tiny", "--sizes", "1472", "--no-figures"];
+    let more = ["--duration", "50ms", "--warm-up", "0s", "--repeats", "1", "--rate", "900Gbps"];
+    let words = [&words[..], &more, &["--parameters", "default"]].concat();
+    assert_eq!(say(&words).code, 0);
+    let said = say(&[&words[..], &["--require-lossless"]].concat());
+    assert!(matches!(said.code, 1 | 3), "{}", said.err);
+    assert!(said.err.contains("asked for 900 Gb/s"), "{}", said.err);
+}

@@ -1,0 +1,363 @@
+//! Carries out orders on this host, or in one of its namespaces: `fullcount receive` and `fullcount send` as
+//! child processes.
+//!
+//! A receiver is ready when it says that it listens; its port may be the system's choice. Children are bounded in
+//! time by their own options and killed when their [`Work`] is dropped. Refuses: children that fail, say
+//! nothing or print no summary.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::order::Order;
+use super::sample::{self, Interval, Sampling};
+use super::{Post, PostError, Report, Work};
+use crate::namespace::Network;
+
+/// How long the receiver may take to open its port.
+const READY: Duration = Duration::from_secs(10);
+/// Between two looks at a child that is to become ready.
+const LOOK: Duration = Duration::from_millis(20);
+/// Lines of standard error that are kept for a failure's sentence.
+const LINES: usize = 5;
+/// What lines begin with that say how a socket was opened.
+const FACTS: [&str; 7] =
+    ["listening on", "sending to", "engine ", "receive buffer", "send buffer", "UDP G", "waiting:"];
+
+/// This host, or a namespace on it.
+#[derive(Debug, Clone)]
+pub struct LocalPost {
+    /// The `fullcount` binary.
+    pub program: PathBuf,
+    /// Namespace that its children run in, by number.
+    pub inside: Option<(Arc<Network>, usize)>,
+    /// Address that the other end reaches it under.
+    pub address: IpAddr,
+}
+
+impl LocalPost {
+    /// Loopback of this host.
+    pub fn loopback(program: PathBuf) -> LocalPost {
+        LocalPost { program, inside: None, address: std::net::Ipv4Addr::LOCALHOST.into() }
+    }
+
+    /// Starts a child.
+    ///
+    /// # Errors
+    /// [`PostError`].
+    pub fn begin(&self, order: &Order) -> Result<LocalWork, PostError> {
+        order.check()?;
+        let options = order.options(self.buffers());
+        let mut command = match &self.inside {
+            None => Command::new(&self.program),
+            Some((network, host)) => network.command(*host, &self.program),
+        };
+        command.args(&options).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|cause| PostError::Start {
+            program: self.program.display().to_string(),
+            cause,
+        })?;
+        let output = child.stdout.take().map(collect);
+        let (tell, lines) = mpsc::channel();
+        if let Some(errors) = child.stderr.take() {
+            std::thread::spawn(move || {
+                for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                    if tell.send(line).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        let mut work = LocalWork {
+            verb: order.verb(),
+            core: order.core(),
+            child,
+            output,
+            lines,
+            said: Vec::new(),
+            facts: Vec::new(),
+            port: None,
+            sampler: None,
+        };
+        if let Order::Receive(_) = order {
+            work.await_port()?;
+        }
+        Ok(work)
+    }
+}
+
+impl Post for LocalPost {
+    fn start(&self, order: &Order) -> Result<Box<dyn Work + '_>, PostError> {
+        Ok(Box::new(self.begin(order)?))
+    }
+
+    fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    fn host(&self) -> Value {
+        crate::record::host::snapshot(Path::new("/"))
+    }
+
+    fn buffers(&self) -> (Option<u64>, Option<u64>) {
+        buffers()
+    }
+}
+
+/// `rmem_default` and `wmem_default` of this host, bytes as Linux counts them.
+pub fn buffers() -> (Option<u64>, Option<u64>) {
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).ok()?;
+        text.trim().parse().ok()
+    };
+    (read("rmem_default"), read("wmem_default"))
+}
+
+/// Reads a pipe to its end beside the measurement, so that a child never waits for us.
+fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // A pipe that breaks ends early; what came until then is judged by the caller.
+        let _ = pipe.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+#[derive(Debug)]
+struct Sampler {
+    end: Option<Sender<()>>,
+    thread: JoinHandle<Vec<Interval>>,
+}
+
+/// A child on this host; killed when dropped.
+#[derive(Debug)]
+pub struct LocalWork {
+    verb: &'static str,
+    core: Option<usize>,
+    child: Child,
+    output: Option<JoinHandle<Vec<u8>>>,
+    lines: Receiver<String>,
+    /// The last lines of standard error.
+    said: Vec<String>,
+    facts: Vec<String>,
+    port: Option<u16>,
+    sampler: Option<Sampler>,
+}
+
+impl LocalWork {
+    fn hear(&mut self, line: String) {
+        if FACTS.iter().any(|begin| line.starts_with(begin)) {
+            self.facts.push(line.clone());
+        }
+        self.said.push(line);
+        if self.said.len() > LINES {
+            self.said.remove(0);
+        }
+    }
+
+    fn hear_all(&mut self) {
+        while let Ok(line) = self.lines.try_recv() {
+            self.hear(line);
+        }
+    }
+
+    fn await_port(&mut self) -> Result<(), PostError> {
+        let begun = Instant::now();
+        loop {
+            match self.lines.recv_timeout(LOOK) {
+                Ok(line) => {
+                    self.port = port_of(&line);
+                    self.hear(line);
+                    if self.port.is_some() {
+                        return Ok(());
+                    }
+                }
+                // It has closed its standard error: it is ending.
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Some(status) = self.status()? {
+                return Err(self.failed(&status.to_string()));
+            }
+            if begun.elapsed() >= READY {
+                self.kill();
+                self.hear_all();
+                let said = self.said.join("; ");
+                return Err(PostError::NotReady { seconds: READY.as_secs(), said });
+            }
+        }
+    }
+
+    fn status(&mut self) -> Result<Option<ExitStatus>, PostError> {
+        let status = self.child.try_wait();
+        status.map_err(|cause| self.failed(&cause.to_string()))
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    fn failed(&mut self, status: &str) -> PostError {
+        // The reader of its standard error ends with it; what it still has comes first.
+        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(1)) {
+            self.hear(line);
+        }
+        PostError::Failed {
+            verb: self.verb,
+            whose: String::new(),
+            status: status.to_owned(),
+            said: self.said.join("; "),
+        }
+    }
+
+    fn report(&mut self, status: ExitStatus) -> Result<Report, PostError> {
+        if !matches!(status.code(), Some(0 | 3)) {
+            return Err(self.failed(&status.to_string()));
+        }
+        let bytes = self.output.take().and_then(|t| t.join().ok()).unwrap_or_default();
+        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(1)) {
+            self.hear(line);
+        }
+        let summary = last_summary(&String::from_utf8_lossy(&bytes))
+            .map_err(|reason| PostError::Summary { verb: self.verb, reason })?;
+        let intervals = self.sampler.take().map(|mut s| {
+            drop(s.end.take());
+            s.thread.join().unwrap_or_default()
+        });
+        let facts = std::mem::take(&mut self.facts);
+        Ok(Report { summary, facts, intervals: intervals.unwrap_or_default() })
+    }
+}
+
+impl Work for LocalWork {
+    fn port(&self) -> Option<u16> {
+        self.port
+    }
+
+    fn poll(&mut self) -> Result<Option<Report>, PostError> {
+        self.hear_all();
+        match self.status()? {
+            None => Ok(None),
+            Some(status) => self.report(status).map(Some),
+        }
+    }
+
+    fn sample(&mut self, sampling: Sampling) -> Result<(), PostError> {
+        let (end, ended) = mpsc::channel();
+        let (process, core) = (self.child.id(), self.core);
+        let thread = std::thread::spawn(move || sample::take(process, core, sampling, &ended));
+        self.sampler = Some(Sampler { end: Some(end), thread });
+        Ok(())
+    }
+
+    /// SIGINT, as from a terminal; a failure shows as a child that does not end.
+    fn interrupt(&mut self) -> Result<(), PostError> {
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        Ok(())
+    }
+}
+
+impl Drop for LocalWork {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Port in `listening on ADDRESS:PORT`.
+fn port_of(line: &str) -> Option<u16> {
+    line.strip_prefix("listening on ")?.rsplit(':').next()?.parse().ok()
+}
+
+/// The summary: one JSON object, alone on the last line.
+fn last_summary(output: &str) -> Result<Value, String> {
+    let line = output.trim_end().lines().last().ok_or("standard output is empty")?;
+    let summary: Value =
+        serde_json::from_str(line).map_err(|e| format!("the last line is no JSON ({e})"))?;
+    match summary.pointer("/schema").and_then(Value::as_str) {
+        Some("fullcount/summary/1") => Ok(summary),
+        Some(other) => Err(format!("schema {other} is not fullcount/summary/1")),
+        None => Err("the last line has no schema".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::order::{Buffer, Engine, Extent, Receive, Send};
+
+    fn receive() -> Order {
+        Order::Receive(Receive {
+            bind: std::net::Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            buffer: Buffer::Kernel,
+            engine: Engine::Gro,
+            core: None,
+            timestamps: false,
+            busy_poll: false,
+            at_most_ms: 1000,
+        })
+    }
+
+    #[test]
+    fn the_summary_is_the_last_line_and_must_say_so() {
+        let ok = "hello\n{\"schema\": \"fullcount/summary/1\", \"verb\": \"send\"}\n";
+        assert_eq!(last_summary(ok).unwrap()["verb"], "send");
+        assert!(last_summary("").unwrap_err().contains("empty"));
+        assert!(last_summary("{}").unwrap_err().contains("no schema"));
+        assert!(last_summary("done").unwrap_err().contains("no JSON"));
+        let other = "{\"schema\": \"fullcount/summary/2\"}";
+        assert!(last_summary(other).unwrap_err().contains("summary/2"));
+    }
+
+    #[test]
+    fn a_receiver_tells_its_port() {
+        assert_eq!(port_of("listening on 127.0.0.1:4711"), Some(4711));
+        assert_eq!(port_of("listening on [::]:9"), Some(9));
+        assert_eq!((port_of("sending to 1.2.3.4:5"), port_of("")), (None, None));
+    }
+
+    #[test]
+    fn children_that_cannot_start_or_fail_say_why() {
+        let missing = LocalPost::loopback("/nonexistent/fullcount".into());
+        let e = missing.begin(&receive()).unwrap_err();
+        assert!(matches!(&e, PostError::Start { .. }), "{e}");
+        // `false` takes any options and ends with 1: a receiver that failed at once.
+        let e = LocalPost::loopback("false".into()).begin(&receive()).unwrap_err();
+        assert!(matches!(&e, PostError::Failed { verb: "receive", .. }), "{e}");
+        // `true` ends well and prints nothing.
+        let send = Order::Send(Send {
+            to: "127.0.0.1:9".parse().unwrap(),
+            size: 64,
+            bits_per_s: None,
+            extent: Extent::Packets(1),
+            buffer: Buffer::Kernel,
+            engine: Engine::Plain,
+            core: None,
+        });
+        let mut work = LocalPost::loopback("true".into()).begin(&send).unwrap();
+        let e = loop {
+            match work.poll() {
+                Ok(None) => std::thread::yield_now(),
+                Ok(Some(report)) => panic!("{report:?}"),
+                Err(e) => break e,
+            }
+        };
+        assert!(e.to_string().contains("send: no summary: standard output is empty"), "{e}");
+        let bad = Order::Receive(Receive {
+            at_most_ms: 0,
+            ..match receive() {
+                Order::Receive(r) => r,
+                Order::Send(_) => unreachable!(),
+            }
+        });
+        assert!(matches!(missing.begin(&bad).unwrap_err(), PostError::Order(_)), "before starting");
+    }
+}

@@ -1,0 +1,100 @@
+//! Namespaces that a killed program left behind: found by name, and removed when their maker is gone.
+//!
+//! A name is `fullcount-PURPOSE-PID-START-NUMBER-HOST`: the maker's process number with the clock tick at
+//! which it started, so that a number that was given again is not taken for the maker. Processes that still
+//! run inside were its children and are ended. Refuses nothing: what is not called so is not ours.
+
+use super::{NamespaceError, run};
+
+/// First word of every name.
+const PREFIX: &str = "fullcount-";
+/// Where `ip` keeps the names.
+const FOLDER: &str = "/run/netns";
+
+/// A process that makes namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Maker {
+    process: u32,
+    started: u64,
+}
+
+impl Maker {
+    /// This process.
+    pub fn this() -> Maker {
+        let process = std::process::id();
+        Maker { process, started: started(process).unwrap_or(0) }
+    }
+
+    /// Name of a namespace that it makes.
+    pub fn name(self, purpose: &str, number: u32, host: usize) -> String {
+        let Maker { process, started } = self;
+        format!("{PREFIX}{purpose}-{process}-{started}-{number}-{host}")
+    }
+
+    /// Maker of a namespace called so; `None` if it is not ours.
+    pub fn of(name: &str) -> Option<Maker> {
+        let words: Vec<&str> = name.strip_prefix(PREFIX)?.split('-').collect();
+        let [_, process, started, _, _] = words[..] else { return None };
+        Some(Maker { process: process.parse().ok()?, started: started.parse().ok()? })
+    }
+
+    /// Its process number.
+    pub fn process(self) -> u32 {
+        self.process
+    }
+
+    /// True while that very process runs.
+    pub fn alive(self) -> bool {
+        started(self.process) == Some(self.started)
+    }
+}
+
+/// Clock tick since boot at which a process started; `None` if there is none.
+fn started(process: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Field 22; the second is the program's name in brackets, which may hold blanks and brackets.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Removes the namespaces of makers that are gone; how many.
+///
+/// # Errors
+/// What `ip` said.
+pub fn remove() -> Result<usize, NamespaceError> {
+    let Ok(names) = std::fs::read_dir(FOLDER) else { return Ok(0) };
+    let mut removed = 0;
+    for name in names.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+        if Maker::of(&name).is_none_or(Maker::alive) {
+            continue;
+        }
+        for process in run("ip", ["netns", "pids", &name]).unwrap_or_default().split_whitespace() {
+            let _ = std::process::Command::new("kill").args(["-KILL", process]).status();
+        }
+        match run("ip", ["netns", "delete", &name]) {
+            Ok(_) => removed += 1,
+            // Another program was faster.
+            Err(_) if !std::path::Path::new(FOLDER).join(&name).exists() => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_its_maker_and_others_are_left_alone() {
+        let this = Maker::this();
+        assert!(this.alive());
+        assert_eq!(Maker::of(&this.name("udp", 3, 1)), Some(this));
+        let reborn = Maker { started: this.started + 1, ..this };
+        assert!(!reborn.alive(), "a number that was given again");
+        for other in
+            ["", "fullcount-", "fullcount-udp-1-2-3", "web-udp-1-2-3-4", "fullcount-a-b-2-3-4"]
+        {
+            assert_eq!(Maker::of(other), None, "{other}");
+        }
+    }
+}
