@@ -2,16 +2,14 @@
 //!
 //! A frame is preamble and start (8 B), Ethernet header (14 B), IP packet, padding up to 60 B, check
 //! sequence (4 B) and the gap (12 B). A datagram longer than the MTU goes as IP fragments, whose
-//! parts are multiples of 8 B except the last. Refuses nothing: an MTU below the least that IP
-//! allows counts as that least. Sources: IEEE 802.3, RFC 791 (fragments), RFC 8200 section 4.5.
+//! parts are multiples of 8 B except the last. [`Wire`] answers for a payload what is counted most, bits
+//! and frames; [`cost`] has every byte, VLAN tags, speeds and times. Refuses nothing: an MTU below the
+//! least that IP allows counts as that least. Sources: IEEE 802.3, RFC 791 (fragments), RFC 8200
+//! section 4.5.
 
-/// Preamble, start of frame and gap: bytes of link time that carry no frame.
-const AROUND: u64 = 8 + 12;
-/// Ethernet header and check sequence.
-const ETHERNET: u64 = 14 + 4;
-/// Smallest Ethernet frame, with check sequence.
-const SMALLEST: u64 = 64;
-const UDP: usize = 8;
+pub mod cost;
+
+pub use cost::{Cost, Fragment, Link, LinkError};
 
 /// The link that a rate is counted on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,36 +35,14 @@ impl Wire {
 
     /// Frames for one datagram of `payload` bytes: 1, or the number of its fragments.
     pub fn frames(self, payload: usize) -> u64 {
-        let (header, part, whole) = self.shape();
-        let ip_payload = payload + UDP;
-        match header + ip_payload <= whole {
-            true => 1,
-            false => ip_payload.div_ceil(part) as u64,
-        }
-    }
-
-    /// IP header, bytes of the datagram in a full fragment, MTU.
-    fn shape(self) -> (usize, usize, usize) {
-        // IPv6 fragments carry an 8 B fragment header each.
-        let (header, fragment, least) = if self.ipv6 { (40, 8, 1280) } else { (20, 0, 68) };
-        let mtu = self.mtu.max(least);
-        (header, (mtu - header - fragment) & !7, mtu)
+        Cost::of(payload, self.ipv6, self.mtu, 0).frames
     }
 }
 
 /// Bits of link time for one UDP datagram of `payload` bytes over an MTU of `mtu` bytes: frames
 /// (each at least 64 B) with preamble and gap, fragments included.
 pub fn wire_bits(payload: usize, ipv6: bool, mtu: usize) -> u64 {
-    let (header, part, whole) = Wire { ipv6, mtu }.shape();
-    let frame = |ip_packet: usize| (ip_packet as u64 + ETHERNET).max(SMALLEST) + AROUND;
-    let ip_payload = payload + UDP;
-    if header + ip_payload <= whole {
-        return 8 * frame(header + ip_payload);
-    }
-    let header = header + if ipv6 { 8 } else { 0 };
-    let (full, rest) = (ip_payload / part, ip_payload % part);
-    let last = if rest > 0 { frame(header + rest) } else { 0 };
-    8 * (full as u64 * frame(header + part) + last)
+    Cost::of(payload, ipv6, mtu, 0).bits()
 }
 
 /// Adds up link time train by train, as [`Wire::usual`] counts it; remembers the size seen last, so that

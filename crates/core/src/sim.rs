@@ -1,10 +1,13 @@
 //! What a network does to packets, as pure functions of a seed: no socket, no clock.
 //!
 //! [`Fault`] drops, duplicates and reorders a packet sequence; `send` applies it before
-//! segmentation, `io::fault` wraps a source with it, and tests use it on plain numbers.
+//! segmentation, `io::fault` wraps a source with it, and tests use it on plain numbers. [`Channel`] is one direction of a link:
+//! queue, rate, faults, delay; `lab link-emulator` puts real frames through it.
 
+pub mod channel;
 pub mod fault;
 pub mod spec;
 
+pub use channel::{Channel, ChannelError, Setup};
 pub use fault::{Action, Fault, FaultError, Line};
 pub use spec::{Amount, Spec, SpecError};

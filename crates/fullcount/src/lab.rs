@@ -2,6 +2,10 @@
 
 mod agent;
 mod decode;
+mod link;
+mod link_emulator;
+mod lossless;
+mod peers;
 mod udp;
 
 use std::path::PathBuf;
@@ -25,6 +29,14 @@ enum Campaign {
     Agent(agent::Flags),
     /// Events per second of a decoder from memory, beside the machine's copy bandwidth
     Decode(decode::Flags),
+    /// What a datagram costs on a link: frame, overhead, rate, time; a calculation
+    Link(link::Flags),
+    /// A link of set rate, delay, queue and faults between two interfaces, in user space
+    LinkEmulator(Box<link_emulator::Flags>),
+    /// The highest rate without loss, by RFC 2544's method
+    Lossless(lossless::Flags),
+    /// iperf3, one call a packet and our best engine, side by side
+    Peers(peers::Flags),
 }
 
 /// Runs a campaign.
@@ -33,6 +45,10 @@ pub fn lab(flags: Flags) -> Result<u8, Failure> {
         Campaign::Udp(f) => udp::udp(*f),
         Campaign::Agent(f) => agent::agent(f),
         Campaign::Decode(f) => decode::decode(f),
+        Campaign::Link(f) => link::link(f),
+        Campaign::LinkEmulator(f) => link_emulator::link_emulator(*f),
+        Campaign::Lossless(f) => lossless::lossless(f),
+        Campaign::Peers(f) => peers::peers(f),
     }
 }
 

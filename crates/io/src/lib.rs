@@ -2,12 +2,13 @@
 //!
 //! Reading order follows a packet: [`endpoint`] (the URL), [`source`] (the seam to the engine),
 //! [`udp`] and [`pcap`] (two sources), [`fault`] (a source that loses on purpose), [`pace`] and
-//! [`udp`] again (the sending side), [`host`] (where the kernel dropped).
+//! [`udp`] again (the sending side), [`frames`] (whole frames of an interface), [`host`] (where the kernel dropped).
 //! `unsafe` lives in [`sys`] alone. Source: `docs/architecture.md`.
 #![deny(unsafe_code)]
 
 pub mod endpoint;
 pub mod fault;
+pub mod frames;
 pub mod host;
 pub mod pace;
 pub mod pcap;

@@ -1,7 +1,7 @@
 //! Fullcount's measuring testbed: simulated detectors ([`traffic`]), measuring campaigns that run
 //! the binary as child processes ([`campaign`]) here, in namespaces of their own ([`namespace`]) or on another host
-//! ([`agent`]), their figures ([`plot`]), the files that keep results ([`record`]), and what limits a rate
-//! on a host ([`advise`]).
+//! ([`agent`]), the rate without loss ([`lossless`]), peers ([`peers`]), an emulated link ([`emulator`]), figures
+//! ([`plot`]), the files that keep results ([`record`]), and what limits a rate on a host ([`advise`]).
 //!
 //! The encoders here share no code with the decoders in `detect`: both follow the format documents,
 //! so that a mistake in one shows in the other. Refuses: whatever each module names in its error
@@ -11,7 +11,10 @@
 pub mod advise;
 pub mod agent;
 pub mod campaign;
+pub mod emulator;
+pub mod lossless;
 pub mod namespace;
+pub mod peers;
 pub mod plot;
 pub mod record;
 pub mod send;

@@ -179,6 +179,7 @@ enum Stream {
     Place = 3,
     Kind = 4,
     Parity = 5,
+    Chance = 6,
 }
 
 fn draw(seed: u64, stream: Stream, n: u64) -> u64 {
@@ -188,6 +189,11 @@ fn draw(seed: u64, stream: Stream, n: u64) -> u64 {
 /// Uniform in 0..below; the bias of the product is below 2⁻⁴⁰ for the sizes used here.
 fn below(draw: u64, below: u64) -> u64 {
     ((u128::from(draw) * u128::from(below)) >> 64) as u64
+}
+
+/// Draw number `n` of a sequence of its own, evenly in 0..`limit`: for jitter.
+pub(super) fn chance(seed: u64, n: u64, limit: u64) -> u64 {
+    below(draw(seed, Stream::Chance, n), limit)
 }
 
 fn by_count(spec: &Spec) -> Result<Plan, FaultError> {

@@ -106,6 +106,14 @@ unsupported! {
     precise_sleep() -> ();
     /// Not known here.
     path_mtu(fd: BorrowedFd<'_>, ipv6: bool) -> usize;
+    /// No frames here.
+    frame_receiver(interface: &str) -> socket2::Socket;
+    /// No frames here.
+    frame_sender(interface: &str) -> socket2::Socket;
+    /// No frames here.
+    frames_missed(fd: BorrowedFd<'_>) -> u64;
+    /// Not needed here.
+    wait_readable(fd: BorrowedFd<'_>, limit: std::time::Duration) -> bool;
     /// No features by name here.
     features(interface: &str) -> Vec<(String, bool)>;
     /// No features by name here.

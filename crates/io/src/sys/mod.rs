@@ -15,6 +15,8 @@ use socket2::Socket;
 
 pub mod ethtool;
 #[cfg(target_os = "linux")]
+mod frames;
+#[cfg(target_os = "linux")]
 mod network;
 #[cfg(target_os = "linux")]
 mod option;
@@ -25,7 +27,7 @@ mod thread;
 #[cfg(target_os = "linux")]
 mod transmit;
 #[cfg(target_os = "linux")]
-pub use {network::*, option::*, receive::ReceiveRing, thread::*, transmit::SendRing};
+pub use {frames::*, network::*, option::*, receive::ReceiveRing, thread::*, transmit::SendRing};
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
@@ -49,6 +51,8 @@ pub struct Message {
     pub time_ns: Option<i64>,
     /// Trains that this socket has dropped so far; wraps at 2³².
     pub drops: Option<u32>,
+    /// VLAN tag that the kernel took out of a frame (AF_PACKET): type and content.
+    pub vlan: Option<(u16, u16)>,
 }
 
 /// State of a socket's receive memory.

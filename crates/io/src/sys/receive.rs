@@ -140,6 +140,10 @@ impl ReceiveRing {
                     (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
                         message.drops = Some(data.cast::<u32>().read_unaligned());
                     }
+                    (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
+                        let aux = data.cast::<libc::tpacket_auxdata>().read_unaligned();
+                        message.vlan = super::frames::tag(&aux);
+                    }
                     _ => {}
                 }
                 c = libc::CMSG_NXTHDR(h, c);

@@ -1,0 +1,281 @@
+//! `fullcount lab lossless`: the highest rate without loss of each size and engine, by RFC 2544's method.
+//!
+//! Refuses wrong options before anything is made; namespaces without root are an error at run time.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use fullcount_engine::config::refuse;
+use fullcount_engine::open::check_core;
+use fullcount_engine::stop::Stop;
+use fullcount_io::endpoint::Endpoint;
+use fullcount_io::quantity::{self, Rate};
+use fullcount_lab::lossless::pair::Pair;
+use fullcount_lab::lossless::place::{Place, Where};
+use fullcount_lab::lossless::{Campaign, Ceiling, Settings, time};
+use fullcount_lab::record::Record;
+
+use crate::exit::Failure;
+use crate::{note, say, tell};
+
+/// The highest rate without loss of each size and engine (RFC 2544: trials, bisection, confirmation).
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Flags {
+    /// Engines, used at both ends: auto, plain, mmsg, gro; several with commas
+    #[arg(long, value_name = "ENGINE", value_delimiter = ',', default_value = "auto")]
+    engine: Vec<String>,
+    /// Payload sizes, bytes
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_values_t = [64, 1472, 8972])]
+    sizes: Vec<usize>,
+    #[command(flatten)]
+    place: PlaceFlags,
+    #[command(flatten)]
+    search: SearchFlags,
+    /// Whole searches of each; median and spread are reported
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    repeats: usize,
+    #[command(flatten)]
+    result: ResultFlags,
+}
+
+/// Where sender and receiver run.
+#[derive(Debug, Args)]
+pub struct PlaceFlags {
+    /// loopback, veth (two namespaces, needs root) or veth-cut (the same, each packet by itself)
+    #[arg(long = "where", value_name = "PLACE", default_value = "loopback")]
+    place: String,
+    /// MTU of the veth pair, bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 9000)]
+    mtu: usize,
+    /// Socket receive buffer
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    receive_buffer: String,
+    /// CPU of the sender [default: 2 where there are more than 2]
+    #[arg(long, value_name = "CPU")]
+    send_core: Option<usize>,
+    /// CPU of the receiver [default: 1 where there are more than 2]
+    #[arg(long, value_name = "CPU")]
+    receive_core: Option<usize>,
+}
+
+impl PlaceFlags {
+    /// Checks everything, then makes the place.
+    pub fn kind(&self) -> Result<Where, Failure> {
+        let kind = Where::named(&self.place)
+            .ok_or_else(|| refuse("where", &self.place, "loopback, veth or veth-cut"))?;
+        if !(68..=65_535).contains(&self.mtu) {
+            return Err(refuse("mtu", self.mtu, "68 to 65535 bytes").into());
+        }
+        quantity::size(&self.receive_buffer)
+            .map_err(|e| refuse("receive-buffer", &self.receive_buffer, e.to_string()))?;
+        check_core("send-core", self.send_core)?;
+        check_core("receive-core", self.receive_core)?;
+        Ok(kind)
+    }
+
+    /// Makes the place.
+    pub fn make(&self, kind: Where, purpose: &str) -> Result<Place, Failure> {
+        Ok(Place::make(kind, self.mtu, purpose).map_err(anyhow::Error::from)?)
+    }
+
+    /// Sender and receiver there.
+    pub fn pair<'a>(
+        &self,
+        place: &'a Place,
+        stop: &'a dyn Fn() -> bool,
+    ) -> Result<Pair<'a>, Failure> {
+        let program = std::env::current_exe().context("finding this program")?;
+        let mut pair = Pair::new(program, place, stop);
+        pair.receive_buffer.clone_from(&self.receive_buffer);
+        pair.send_core = self.send_core.or(pair.send_core);
+        pair.receive_core = self.receive_core.or(pair.receive_core);
+        Ok(pair)
+    }
+
+    /// Notes how it is used.
+    pub fn note(&self, pair: &Pair<'_>, record: &mut Record) {
+        record
+            .parameter("receive_buffer", self.receive_buffer.clone())
+            .parameter("send_core", pair.send_core)
+            .parameter("receive_core", pair.receive_core);
+        if self.place != Where::Loopback.name() {
+            record.parameter("mtu", self.mtu);
+        }
+    }
+}
+
+/// How the rate is searched.
+#[derive(Debug, Args)]
+pub struct SearchFlags {
+    /// Gap between the rate found and one that loses: 0.05% to 50%
+    #[arg(long, value_name = "SHARE", default_value = "1%", help_heading = "Search")]
+    resolution: String,
+    /// Length of a search trial
+    #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Search")]
+    trial: String,
+    /// Length of a confirmation trial
+    #[arg(long, value_name = "TIME", default_value = "10s", help_heading = "Search")]
+    confirm: String,
+    /// Confirmations in a row that a rate needs; one that loses lowers the rate
+    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Search")]
+    confirmations: u32,
+    /// How often a search trial that lost is repeated before it counts
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Search")]
+    retries: u32,
+    /// Highest rate tried: payload bits (10Gbps) or packets (1Mpps) [default: what the sender reaches
+    /// flat out]
+    #[arg(long, value_name = "RATE", help_heading = "Search")]
+    max: Option<String>,
+    /// Lowest rate tried, as a share of the highest
+    #[arg(long, value_name = "SHARE", default_value = "1%", help_heading = "Search")]
+    floor: String,
+}
+
+impl SearchFlags {
+    /// Reads and checks all of them.
+    pub fn settings(&self) -> Result<Settings, Failure> {
+        let time = |key: &'static str, text: &str| {
+            quantity::duration(text).map_err(|e| refuse(key, text, e.to_string()))
+        };
+        let ceiling = match &self.max {
+            None => None,
+            Some(text) => match text
+                .parse()
+                .map_err(|e: quantity::QuantityError| refuse("max", text, e.to_string()))?
+            {
+                Rate::Bits(bits) => Some(Ceiling::Bits(bits)),
+                Rate::Packets(n) => Some(Ceiling::Packets(n)),
+            },
+        };
+        let settings = Settings {
+            resolution: share("resolution", &self.resolution)?,
+            trial: time("trial", &self.trial)?,
+            confirm: time("confirm", &self.confirm)?,
+            confirmations: self.confirmations,
+            retries: self.retries,
+            floor: share("floor", &self.floor)?,
+            ceiling,
+        };
+        settings.check().map_err(|e| Failure::Wrong(e.to_string()))?;
+        Ok(settings)
+    }
+}
+
+/// `1%` or `0.01`.
+fn share(key: &'static str, text: &str) -> Result<f64, Failure> {
+    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |t| (t, 100.0));
+    let value = number.trim().parse::<f64>().ok().map(|v| v / scale);
+    let ok = value.filter(|v| (0.0..=1.0).contains(v));
+    Ok(ok.ok_or_else(|| refuse(key, text, "a share such as 1% or 0.01"))?)
+}
+
+/// Where the results go.
+#[derive(Debug, Args)]
+pub struct ResultFlags {
+    /// Folder for the results [default: docs/results if there is one here, else this folder]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Name of the results files
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+impl ResultFlags {
+    /// True if JSON is wanted on standard output.
+    pub fn json(&self) -> bool {
+        self.json
+    }
+
+    /// Begins the results file; a name that cannot be one is refused here.
+    pub fn begin(&self, usual: &str) -> Result<Record, Failure> {
+        let name = self.name.as_deref().unwrap_or(usual);
+        Record::begin(name).map_err(|e| Failure::Wrong(e.to_string()))
+    }
+
+    /// Writes JSON and Markdown, and prints one of them.
+    pub fn finish(&self, record: &Record, title: &str, table: &str) -> Result<(), Failure> {
+        let path = record.write(&super::folder(self.out.clone())).map_err(anyhow::Error::from)?;
+        let markdown = path.with_extension("md");
+        write_markdown(&markdown, record, title, table)?;
+        if self.json {
+            say!("{}", record.json());
+        } else {
+            tell!("{table}");
+        }
+        note!("written to {} and {}", path.display(), markdown.display());
+        Ok(())
+    }
+}
+
+fn write_markdown(path: &Path, record: &Record, title: &str, table: &str) -> anyhow::Result<()> {
+    let json = record.json();
+    let text =
+        |key: &str| json.pointer(key).and_then(|v| v.as_str()).unwrap_or("unknown").to_owned();
+    let head = format!(
+        "# {title}\n\nMeasured {} at revision {} on {} with Linux {}.\n\n",
+        text("/date"),
+        text("/revision"),
+        text("/host/cpu"),
+        text("/host/kernel"),
+    );
+    std::fs::write(path, head + table).with_context(|| format!("writing {}", path.display()))
+}
+
+const EXAMPLES: &str = "\
+The ceiling is the sender's flat-out rate, unless --max says otherwise. Trials bisect down to
+--resolution; the rate found must stand --confirmations longer trials in a row.
+Exit code 1 if a search found no rate without loss above the floor.
+
+Examples:
+  fullcount lab lossless
+  fullcount lab lossless --engine plain,auto --sizes 1472 --repeats 5
+  fullcount lab lossless --where veth-cut --confirm 60s --confirmations 1
+  fullcount lab lossless --max 10Gbps --resolution 0.5% --out /var/tmp";
+
+/// Sizes that a numbered packet can have.
+pub fn check_sizes(sizes: &[usize]) -> Result<(), Failure> {
+    match sizes.iter().find(|s| !(24..=65_507).contains(*s)) {
+        Some(size) => Err(refuse("sizes", size, "24 to 65507 bytes").into()),
+        None => Ok(()),
+    }
+}
+
+/// An engine is what an endpoint takes as one.
+pub fn check_engine(engine: &str) -> Result<(), Failure> {
+    match format!("udp://127.0.0.1:1?engine={engine}").parse::<Endpoint>() {
+        Ok(_) => Ok(()),
+        Err(e) => Err(refuse("engine", engine, e.to_string()).into()),
+    }
+}
+
+/// Runs the campaign.
+pub fn lossless(flags: Flags) -> Result<u8, Failure> {
+    check_sizes(&flags.sizes)?;
+    flags.engine.iter().try_for_each(|e| check_engine(e))?;
+    let settings = flags.search.settings()?;
+    let kind = flags.place.kind()?;
+    let (sizes, contenders, repeats) = (flags.sizes, flags.engine, flags.repeats);
+    let campaign = Campaign { contenders, sizes, repeats, settings };
+    campaign.check().map_err(|e| Failure::Wrong(e.to_string()))?;
+    let mut record = flags.result.begin(&format!("lossless-{}", kind.name()))?;
+    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    let asked = || stop.requested();
+    let place = flags.place.make(kind, "lossless")?;
+    let mut pair = flags.place.pair(&place, &asked)?;
+    flags.place.note(&pair, &mut record);
+    let usual =
+        settings.usual() * (campaign.sizes.len() * campaign.contenders.len() * repeats) as u32;
+    note!("about {} if no confirmation fails", time(usual));
+    let results = campaign
+        .run(place.name(), &mut pair, &mut |line| note!("{line}"))
+        .map_err(anyhow::Error::from)?;
+    results.note(&mut record);
+    let title = format!("Highest rate without loss, {}", place.name());
+    flags.result.finish(&record, &title, &results.markdown())?;
+    Ok(if results.complete() { 0 } else { 1 })
+}

@@ -1,0 +1,209 @@
+//! One trial: `fullcount receive` and `fullcount send`, each on a core of its own, at the two ends of a
+//! [`Place`].
+//!
+//! The receiver is started first and says its port; the sender's end marks end it. Where every mark was
+//! lost it is interrupted as a person would. Amounts are those of the two summaries. Refuses: children that
+//! fail, hang or print no summary.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::child::{Asked, Ended, Running, TrialError};
+use super::place::{End, Place};
+use super::{Bench, Trial};
+
+/// How long a receiver may take to open its port.
+const READY: Duration = Duration::from_secs(10);
+/// How long a child may take to end after the sending time: buffers of 64 MiB drain in less than 0.1 s.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How the two programs are started.
+pub struct Pair<'a> {
+    /// The `fullcount` binary.
+    pub program: PathBuf,
+    /// Where.
+    pub place: &'a Place,
+    /// Receive buffer as the option takes it.
+    pub receive_buffer: String,
+    /// Core of the sender.
+    pub send_core: Option<usize>,
+    /// Core of the receiver.
+    pub receive_core: Option<usize>,
+    /// Ends a trial early.
+    pub stop: Asked<'a>,
+}
+
+impl<'a> Pair<'a> {
+    /// 64 MiB of receive buffer; receiver on core 1 and sender on core 2 where there are that many.
+    pub fn new(program: PathBuf, place: &'a Place, stop: Asked<'a>) -> Pair<'a> {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        Pair {
+            program,
+            place,
+            receive_buffer: "64MiB".to_owned(),
+            send_core: (cores > 2).then_some(2),
+            receive_core: (cores > 2).then_some(1),
+            stop,
+        }
+    }
+
+    fn receive(&self, engine: &str, length: Duration) -> Vec<String> {
+        let url = format!("udp://{}:0", self.place.receiver());
+        // Its own end, in case this program is killed and can no longer end it.
+        let most = format!("{}s", (length + 6 * READY).as_secs());
+        let mut options: Vec<String> = ["receive", &url, "--json", "--engine", engine]
+            .into_iter()
+            .chain(["--receive-buffer", &self.receive_buffer, "--duration", &most])
+            .map(str::to_owned)
+            .collect();
+        options.extend(self.receive_core.iter().flat_map(|c| ["--core".into(), c.to_string()]));
+        options
+    }
+
+    fn send(
+        &self,
+        engine: &str,
+        port: u16,
+        size: usize,
+        packets_per_s: Option<f64>,
+        length: Duration,
+    ) -> Vec<String> {
+        let to = format!("udp://{}:{port}?engine={engine}", self.place.receiver());
+        let duration = format!("{}ms", length.as_millis());
+        let mut options: Vec<String> = ["send", "--to", &to, "--source", "sequence", "--size"]
+            .into_iter()
+            .chain([size.to_string().as_str(), "--duration", &duration, "--json"])
+            .map(str::to_owned)
+            .collect();
+        options.extend(packets_per_s.iter().flat_map(|r| ["--rate".into(), format!("{r}pps")]));
+        options.extend(self.send_core.iter().flat_map(|c| ["--core".into(), c.to_string()]));
+        options
+    }
+
+    fn start(&self, end: End, options: &[String]) -> Result<Running, TrialError> {
+        let mut command = self.place.command(end, &self.program);
+        command.args(options);
+        Running::start(&format!("fullcount {}", options[0]), command)
+    }
+}
+
+impl Bench for Pair<'_> {
+    fn trial(
+        &mut self,
+        contender: &str,
+        size: usize,
+        packets_per_s: Option<f64>,
+        length: Duration,
+    ) -> Result<Trial, TrialError> {
+        let mut receive = self.start(End::Receiver, &self.receive(contender, length))?;
+        let port = receive.wait_for_line(READY, self.stop, |line| {
+            line.strip_prefix("listening on ")?.rsplit(':').next()?.parse::<u16>().ok()
+        })?;
+        let options = self.send(contender, port, size, packets_per_s, length);
+        let mut send = self.start(End::Sender, &options)?;
+        let sent = send.end(length + GRACE, self.stop)?;
+        let sent = summary(sent.ok_or_else(|| send.stuck(GRACE))?)?;
+        let received = match receive.end(GRACE, self.stop)? {
+            Some(ended) => ended,
+            None => {
+                receive.interrupt();
+                let ended = receive.end(GRACE, self.stop)?;
+                ended.ok_or_else(|| receive.stuck(2 * GRACE))?
+            }
+        };
+        read(size, &sent, &summary(received)?)
+    }
+}
+
+/// The summary: one JSON object, alone on the last line of standard output.
+fn summary(ended: Ended) -> Result<Value, TrialError> {
+    if !matches!(ended.status.code(), Some(0 | 3)) {
+        return Err(ended.failed());
+    }
+    let wrong = |reason: String| TrialError::Result { program: ended.program.clone(), reason };
+    let line = ended.output.trim_end().lines().last();
+    let line = line.ok_or_else(|| wrong("standard output is empty".into()))?;
+    let summary: Value =
+        serde_json::from_str(line).map_err(|e| wrong(format!("the last line is no JSON ({e})")))?;
+    match summary.pointer("/schema").and_then(Value::as_str) {
+        Some("fullcount/summary/1") => Ok(summary),
+        other => Err(wrong(format!("schema {other:?} is not fullcount/summary/1"))),
+    }
+}
+
+fn read(size: usize, sent: &Value, received: &Value) -> Result<Trial, TrialError> {
+    let need = |verb: &str, summary: &Value, path: &str| {
+        let missing = || TrialError::Result {
+            program: format!("fullcount {verb}"),
+            reason: format!("{path} is missing in the summary"),
+        };
+        summary.pointer(path).and_then(Value::as_f64).ok_or_else(missing)
+    };
+    let count = need("send", sent, "/packets/sent")?;
+    let seconds = need("send", sent, "/seconds")?.max(1e-9);
+    let delivered = need("receive", received, "/packets/accepted")? as u64;
+    let heard = need("receive", received, "/seconds")?.max(1e-9);
+    let cores = |summary: &Value, seconds: f64| {
+        let part = |key| summary.pointer(key).and_then(Value::as_f64);
+        Some((part("/cpu/user")? + part("/cpu/system")?) / seconds)
+    };
+    Ok(Trial {
+        size,
+        sent: count as u64,
+        delivered,
+        sent_per_s: count / seconds,
+        delivered_per_s: delivered as f64 / heard,
+        send_cores: cores(sent, seconds),
+        receive_cores: cores(received, heard),
+        softirq_cores: received.pointer("/cpu/softirq").and_then(Value::as_f64).map(|s| s / heard),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn options_are_those_of_the_verbs() {
+        let place = Place::loopback();
+        let mut pair = Pair::new("fullcount".into(), &place, &|| false);
+        (pair.send_core, pair.receive_core) = (Some(2), None);
+        let second = Duration::from_secs(1);
+        assert_eq!(
+            pair.receive("gro", second).join(" "),
+            "receive udp://127.0.0.1:0 --json --engine gro --receive-buffer 64MiB --duration 61s"
+        );
+        assert_eq!(
+            pair.send("plain", 4711, 64, Some(1e6), second).join(" "),
+            "send --to udp://127.0.0.1:4711?engine=plain --source sequence --size 64 \
+             --duration 1000ms --json --rate 1000000pps --core 2"
+        );
+        assert!(!pair.send("auto", 1, 64, None, second).join(" ").contains("rate"));
+    }
+
+    #[test]
+    fn a_trial_is_read_from_the_two_summaries() {
+        let sent =
+            json!({"seconds": 2.0, "packets": {"sent": 200}, "cpu": {"user": 1.0, "system": 0.5}});
+        let received = json!({"seconds": 4.0, "packets": {"accepted": 190}, "cpu": {"user": 1.0,
+            "system": 2.0, "softirq": 0.4}});
+        let trial = read(64, &sent, &received).unwrap();
+        assert_eq!((trial.sent, trial.delivered, trial.lost()), (200, 190, 10));
+        assert_eq!((trial.sent_per_s, trial.delivered_per_s), (100.0, 47.5));
+        assert_eq!((trial.send_cores, trial.receive_cores), (Some(0.75), Some(0.75)));
+        assert_eq!(trial.softirq_cores, Some(0.1));
+        let e = read(64, &json!({}), &received).unwrap_err().to_string();
+        assert!(e.contains("fullcount send: /packets/sent is missing"), "{e}");
+    }
+
+    #[test]
+    fn a_program_that_is_no_fullcount_is_told() {
+        let place = Place::loopback();
+        let mut pair = Pair::new("false".into(), &place, &|| false);
+        let e = pair.trial("auto", 64, None, Duration::from_millis(1)).unwrap_err();
+        assert!(matches!(&e, TrialError::Failed { .. }), "{e}");
+    }
+}
