@@ -173,7 +173,8 @@ proptest! {
         prop_assert!(link.datagrams_per_s(next) <= link.datagrams_per_s(cost));
         let (speed, wide) = (link.speed_bps, (link.mtu + 8).min(65_535));
         let wider = Link::new(speed, wide, link.ipv6, link.tags).unwrap().cost(payload).unwrap();
-        prop_assert!(wider.bytes() <= cost.bytes());
+        // Less padding: a shorter last fragment may need more of it.
+        prop_assert!(wider.bytes() - wider.padding <= cost.bytes() - cost.padding);
     }
 
     #[test]
