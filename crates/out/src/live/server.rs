@@ -16,6 +16,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::Deserialize;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::accumulate::{PlotError, Rebin, WINDOW};
 use super::encode::{self, Mode};
@@ -45,6 +46,14 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 
 /// Time between two samples of the counters.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+
+/// A page that asked for the state within this time is open: it asks twice a second. After the end of a
+/// run the server waits at most as long for it to ask once more, so that it shows the last numbers and the
+/// word "ended" instead of a lost connection.
+const FAREWELL: Duration = Duration::from_millis(1500);
+
+/// Time for further open pages once the first one has the last numbers: a little above their half second.
+const OTHERS: Duration = Duration::from_millis(600);
 
 /// What a browser may load: this server's files only.
 const POLICY: &str =
@@ -89,9 +98,26 @@ struct App {
     status: Arc<dyn StatusSource>,
     meter: Mutex<RateMeter>,
     start: Instant,
+    /// When a page last asked for the state, ms since `start` plus 1; 0 if never.
+    viewed: AtomicU64,
+    /// Signalled when a page has asked for the state after the end of the run.
+    told: Notify,
+    farewell: Duration,
 }
 
 impl App {
+    /// Waits until open pages have seen the end of the run; not at all if nobody looks or the run goes on.
+    async fn farewell(&self) {
+        let ms = self.viewed.load(Relaxed);
+        let ago = self.start.elapsed().saturating_sub(Duration::from_millis(ms));
+        if ms == 0 || ago > self.farewell || self.status.facts().running {
+            return;
+        }
+        if tokio::time::timeout(self.farewell, self.told.notified()).await.is_ok() {
+            tokio::time::sleep(OTHERS.min(self.farewell)).await;
+        }
+    }
+
     fn meter(&self) -> MutexGuard<'_, RateMeter> {
         self.meter.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -173,6 +199,15 @@ impl Server {
         view: Option<LiveView>,
         status: Arc<dyn StatusSource>,
     ) -> Result<Server, ServerError> {
+        Server::start_with(reserved, view, status, FAREWELL)
+    }
+
+    fn start_with(
+        reserved: Reserved,
+        view: Option<LiveView>,
+        status: Arc<dyn StatusSource>,
+        farewell: Duration,
+    ) -> Result<Server, ServerError> {
         let Reserved { listener, addr } = reserved;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -184,10 +219,18 @@ impl Server {
             connections::Bounded::new(listener).map_err(ServerError::Start)?
         };
         let (stop, stopped) = oneshot::channel();
-        let app = Arc::new(App { view, status, meter: Mutex::default(), start: Instant::now() });
+        let app = Arc::new(App {
+            view,
+            status,
+            meter: Mutex::default(),
+            start: Instant::now(),
+            viewed: AtomicU64::new(0),
+            told: Notify::new(),
+            farewell,
+        });
         let serve = move || {
             runtime.block_on(async move {
-                let sampler = app.clone();
+                let (sampler, leaving) = (app.clone(), app.clone());
                 let sampling = async move {
                     let mut due = tokio::time::interval(SAMPLE_EVERY);
                     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -199,7 +242,7 @@ impl Server {
                 tokio::select! {
                     _ = axum::serve(listener, routes(app)) => {}
                     () = sampling => {}
-                    _ = stopped => {}
+                    () = async { let _dropped = stopped.await; leaving.farewell().await } => {}
                 }
             });
             // Open connections must not hold up the end of the run.
@@ -220,7 +263,8 @@ impl Server {
         url(self.addr)
     }
 
-    /// Ends the page.
+    /// Ends the page: at once, or within 2.1 s if the run has ended and somebody looks at it, so that they
+    /// see its last numbers.
     pub fn stop(mut self) {
         self.end();
     }
@@ -300,6 +344,10 @@ fn json(value: &serde_json::Value) -> Response {
 async fn api_state(State(app): Shared) -> Response {
     let (entries, facts) = (app.status.entries(), app.status.facts());
     let now = app.start.elapsed();
+    app.viewed.store(now.as_millis() as u64 + 1, Relaxed);
+    if !facts.running {
+        app.told.notify_one();
+    }
     let snapshot = app.view.as_ref().map(|v| (v.snapshot(), v.pixels().clone()));
     let pictures = snapshot.as_ref().map(|(s, p)| (&**s, &**p));
     json(&state::state(&entries, &facts, &app.meter(), now, pictures))

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::AtomicBool;
 
 use fullcount_core::ledger::{Entries, Ledger, Sheet};
 use fullcount_core::products::Products;
@@ -299,6 +300,38 @@ fn stopping_frees_the_port_though_viewers_are_connected() {
     let again = Server::start(addr, None, status());
     assert!(again.is_ok(), "{:?}", again.err());
     drop(viewer);
+}
+
+/// A run that ends when told to.
+struct Ending(AtomicBool);
+
+impl StatusSource for Ending {
+    fn entries(&self) -> Entries {
+        Ledger::default().read()
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { running: self.0.load(Relaxed), ..Facts::default() }
+    }
+}
+
+#[test]
+fn an_open_page_sees_the_end_of_the_run_before_the_server_goes() {
+    let run = Arc::new(Ending(true.into()));
+    let reserved = Server::reserve(loopback()).unwrap();
+    // Longer than any test takes: only the page's question can end the wait.
+    let patience = Duration::from_secs(3600);
+    let server = Server::start_with(reserved, None, run.clone(), patience).unwrap();
+    let addr = server.addr();
+    assert_eq!(json_of(&get(&server, "/api/state").2)["run"]["running"], true);
+    run.0.store(false, Relaxed);
+    let stopping = std::thread::spawn(move || server.stop());
+    let mut stream = TcpStream::connect(addr).unwrap();
+    stream.write_all(b"GET /api/state HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("\"running\":false"), "{answer}");
+    stopping.join().unwrap();
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // Losses by place, balance of every hop, outputs, and the ledger with its texts.
 
 import { segments } from "./card.js";
+import { Source } from "./source.js";
 import { keep, kept } from "./wire.js";
 import { h, percent, whole } from "./words.js";
 
@@ -21,6 +22,7 @@ export class Account {
     this.view = kept("ledger", { show: "nonzero" });
     this.places = h("div", { class: "places" });
     this.lossHint = h("p", { class: "hint" });
+    this.source = new Source();
     this.hops = h("tbody");
     this.sinks = h("tbody");
     this.sinkCard = h("article", { class: "card", id: "outputs" }, h("header", {}, h("h2", {}, "Outputs")),
@@ -38,7 +40,7 @@ export class Account {
         h("article", { class: "card", id: "hops" }, h("header", {}, h("h2", {}, "Balance of every hop")),
           h("div", { class: "wide" }, h("table", {},
             head(["Hop", ""], ["In", "num"], ["Accepted", "num"], ["Rejected", "num"], ["Dropped", "num"], ["Queued", "num"], ["Difference", "num"]), this.hops))),
-        this.sinkCard),
+        this.sinkCard, this.source.element),
       h("article", { class: "card", id: "ledger" }, h("header", {}, h("h2", {}, "Ledger"), this.about, shown),
         h("div", { class: "wide" }, h("table", {}, head(["Counter", ""], ["Value", "num"], ["Meaning, and what to do", ""]), this.lines))));
   }
@@ -47,6 +49,7 @@ export class Account {
     this.state = state;
     this.updateLosses(state);
     renew(this.hops, state.run.running + JSON.stringify(state.hops), () => state.hops.map((hop) => hopRow(hop, state.run.running)));
+    this.source.update(state.run.source);
     this.sinkCard.hidden = state.sinks.length === 0;
     renew(this.sinks, JSON.stringify(state.sinks), () => state.sinks.map(sinkRow));
     const problems = (l) => l.value > 0 && l.severity !== "plain";

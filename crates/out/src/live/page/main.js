@@ -5,6 +5,7 @@ import { Account } from "./ledger.js";
 import { Line } from "./line.js";
 import { Picture } from "./picture.js";
 import { Rates } from "./rates.js";
+import { sourceName } from "./source.js";
 import { ask, getJson, getPixels } from "./wire.js";
 import { clock, h, joined, percent, scaled, short, span, whole } from "./words.js";
 
@@ -18,6 +19,7 @@ const account = new Account(byId("account"));
 const rates = new Rates(page);
 let paused = false;
 let lostSince = null;
+let ended = false;
 let run = null;
 
 byId("plots").append(rates.element);
@@ -71,11 +73,11 @@ function lostNote({ totals, anything_lost: anything }) {
 const MANY_REJECTED = 0.01;
 
 /** Lines under the header: what the run waits for, and why it throws packets away. */
-function showNotices({ run: { running, last_data_s_ago: ago, source }, totals, rejected }) {
+function showNotices({ run, totals, rejected }) {
+  const { running, last_data_s_ago: ago } = run;
   const waiting = byId("waiting");
   waiting.hidden = !running || ago != null;
-  // The first line says where it listens or reads; the others (buffers, engine) stand at the foot.
-  waiting.textContent = `Waiting for data: source ${source[0] ?? "not named"}`;
+  waiting.textContent = `Waiting for data: source ${sourceName(run)}`;
   const notice = byId("notice");
   const part = totals.packets > 0 ? rejected.packets / totals.packets : 0;
   notice.hidden = !(part > MANY_REJECTED) || rejected.most == null;
@@ -90,8 +92,10 @@ function showNotices({ run: { running, last_data_s_ago: ago, source }, totals, r
 }
 
 function showRun(s) {
-  const { running, last_data_s_ago: ago, title, detector, source, outputs, started_ms: started } = s.run;
+  const { running, last_data_s_ago: ago, title, detector, outputs, started_ms: started } = s.run;
   byId("title").textContent = title;
+  byId("title").title = title;
+  ended = !running;
   byId("detector").textContent = detector;
   document.title = title ? `${title} · Fullcount` : "Fullcount";
   page.stale = running && ago != null && ago > 3;
@@ -101,7 +105,7 @@ function showRun(s) {
     : page.stale ? [`No data for ${span(ago)}`, "warn"] : ["Running", "good"];
   pill.textContent = text;
   pill.className = `pill ${kind}`;
-  const facts = [`Started ${clock(started)}`, ...source.map((t) => `Source: ${t}`), ...outputs.map((t) => `Output: ${t}`),
+  const facts = [`Started ${clock(started)}`, ...outputs.map((t) => `Output: ${t}`),
     `Fullcount ${s.version}`].map((t) => h("span", {}, t));
   const foot = byId("footer");
   if (foot.dataset.key !== facts.map((f) => f.textContent).join()) {
@@ -182,6 +186,12 @@ function showLost() {
   lostSince ??= Date.now();
   const banner = byId("banner");
   banner.hidden = false;
+  banner.classList.toggle("plain", ended);
+  if (ended) {
+    // The server goes with the run: this is the end that was announced, not a fault.
+    banner.textContent = "The run has ended, and its page with it: these are the last numbers. A new run on this address appears by itself.";
+    return;
+  }
   banner.textContent = `Connection lost since ${clock(lostSince)}. The page shows the last numbers and tries again every second.`;
   byId("state").textContent = "Connection lost";
   byId("state").className = "pill bad";
@@ -215,6 +225,7 @@ async function change(path) {
   const refusal = await ask(path);
   const banner = byId("banner");
   if (!refusal) return;
+  banner.classList.remove("plain");
   banner.textContent = `Refused: ${refusal}`;
   banner.hidden = false;
   setTimeout(() => { if (!lostSince) banner.hidden = true; }, 5000);

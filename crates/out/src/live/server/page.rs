@@ -21,6 +21,7 @@ pub const FILES: &[File] = &[
     File { path: "/page/style.css", kind: CSS, text: include_str!("../page/style.css") },
     File { path: "/page/icon.svg", kind: SVG, text: include_str!("../page/icon.svg") },
     File { path: "/page/main.js", kind: JS, text: include_str!("../page/main.js") },
+    File { path: "/page/source.js", kind: JS, text: include_str!("../page/source.js") },
     File { path: "/page/wire.js", kind: JS, text: include_str!("../page/wire.js") },
     File { path: "/page/words.js", kind: JS, text: include_str!("../page/words.js") },
     File { path: "/page/colour.js", kind: JS, text: include_str!("../page/colour.js") },
