@@ -1,11 +1,19 @@
 //! What became of every packet: the ledger's entries read as one account.
 //!
 //! Amounts come from gaps in the numbering or from the sender's count; kernel counters only name the
-//! place (with GRO they count trains). With the sender's count known,
+//! place (with GRO they count trains): [`crate::places`] matches the two. With the sender's count known,
 //! `sent = delivered + lost + rejected + queued` must hold as well.
 //! Source: `docs/architecture.md`, contract "Ledger".
 
 use fullcount_core::ledger::{Entries, Place, Role, Unit};
+
+use crate::places::watch::{PlaceWatch, Testimony};
+use crate::places::{Shared, Shares};
+
+/// Places in the order of [`Place::ALL`].
+const SOCKET: usize = 3;
+const QUEUE: usize = 5;
+const UNKNOWN: usize = 7;
 
 /// Packets of a run, by what became of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,8 +32,14 @@ pub struct Account {
     pub truncated: u64,
     /// Waiting when the account was made.
     pub queued: u64,
-    /// Missing, by place, in the order of [`Place::ALL`].
+    /// Missing, by place, in the order of [`Place::ALL`]; all of them add up to all that is lost.
     pub lost: [u64; 8],
+    /// Of those at `unknown`: packets that are known to be lost at one of a few places.
+    pub shared: Vec<Shared>,
+    /// What named the places: counters of the host that moved, by place.
+    pub testimony: Vec<(Place, Vec<Testimony>)>,
+    /// True if the host's counters were read beside the run.
+    pub watched: bool,
     /// Copies.
     pub duplicate: u64,
     /// Out of order but in time.
@@ -41,6 +55,12 @@ pub struct Account {
 impl Account {
     /// Reads the account from the counters; `sent` is the sender's own count if there is one.
     pub fn of(entries: &Entries, sent: Option<u64>) -> Account {
+        Account::watched(entries, sent, None)
+    }
+
+    /// As [`Account::of`], with places from a watch over the host's counters. Without one, the sockets'
+    /// own drop count names the place of everything.
+    pub fn watched(entries: &Entries, sent: Option<u64>, watch: Option<&PlaceWatch>) -> Account {
         let packets = |role| entries.sum(Unit::Packets, role);
         let first = |name: &str| entries.get(name).unwrap_or(0);
         // A numbered stream's end mark is the sender's count as well.
@@ -67,6 +87,20 @@ impl Account {
             .collect();
         a.accepted = first("decode.accepted");
         a.place(entries);
+        match watch {
+            Some(watch) => {
+                a.watched = true;
+                let shares = watch.shares(a.lost[UNKNOWN]);
+                a.share_out(shares);
+                let told = Place::ALL.into_iter().map(|p| (p, watch.witnesses(p)));
+                a.testimony = told.filter(|(_, all)| !all.is_empty()).collect();
+            }
+            None if entries.get("receive.kernel_drops").unwrap_or(0) > 0 => {
+                let all = std::mem::take(&mut a.lost[UNKNOWN]);
+                a.lost[SOCKET] = a.lost[SOCKET].saturating_add(all);
+            }
+            None => {}
+        }
         a.balance = entries.balance().saturating_add(a.against_sender());
         a
     }
@@ -76,25 +110,41 @@ impl Account {
         for (slot, place) in self.lost.iter_mut().zip(Place::ALL) {
             *slot = entries.sum(Unit::Packets, Role::Missing(place));
         }
-        let index = |p: Place| Place::ALL.iter().position(|&q| q == p).unwrap_or(7);
-        let (queue, socket, unknown) =
-            (index(Place::Queue), index(Place::Socket), index(Place::Unknown));
         // Packets that our own full queue dropped leave gaps in the numbering too: they are the same.
-        let dropped = entries.sum(Unit::Packets, Role::Dropped(Place::Queue));
-        self.lost[queue] = self.lost[queue].saturating_add(dropped);
-        self.lost[unknown] = self.lost[unknown].saturating_sub(dropped);
+        let (_, dropped) = Account::numbered_gaps(entries);
+        self.lost[QUEUE] = self.lost[QUEUE].saturating_add(dropped);
+        self.lost[UNKNOWN] = self.lost[UNKNOWN].saturating_sub(dropped);
         if let Some(sent) = self.sent.filter(|_| !self.numbered) {
             // The numbering cannot show what is missing behind the last packet; the sender can.
             let missing = sent.saturating_sub(self.first_copies());
-            let known = self.lost_total().saturating_sub(self.lost[queue]);
+            let known = self.lost_total().saturating_sub(self.lost[QUEUE]);
             let more = missing.saturating_sub(known);
-            self.lost[unknown] = self.lost[unknown].saturating_add(more);
+            self.lost[UNKNOWN] = self.lost[UNKNOWN].saturating_add(more);
         }
-        let kernel = entries.get("receive.kernel_drops").unwrap_or(0);
-        if kernel > 0 {
-            let unknown = std::mem::take(&mut self.lost[unknown]);
-            self.lost[socket] = self.lost[socket].saturating_add(unknown);
+    }
+
+    /// Packets that are lost by their numbers, wherever; and those that our own full queue dropped,
+    /// which leave gaps in the numbers as well.
+    pub(crate) fn numbered_gaps(entries: &Entries) -> (u64, u64) {
+        let lost = entries.sum(Unit::Packets, Role::Missing(Place::Unknown));
+        (lost, entries.sum(Unit::Packets, Role::Dropped(Place::Queue)))
+    }
+
+    /// Moves what is unknown to its places; shared parts stay in `unknown` and are listed beside it.
+    fn share_out(&mut self, shares: Shares) {
+        let all = std::mem::take(&mut self.lost[UNKNOWN]);
+        for (slot, n) in self.lost.iter_mut().zip(shares.at) {
+            *slot = slot.saturating_add(n);
         }
+        let shared = all.saturating_sub(shares.at.iter().fold(0, |a, &n| a.saturating_add(n)));
+        self.lost[UNKNOWN] = self.lost[UNKNOWN].saturating_add(shared);
+        self.shared = shares.shared;
+    }
+
+    /// Packets of which nothing at all is known: `unknown` without the shared ones.
+    pub fn unexplained(&self) -> u64 {
+        let shared = self.shared.iter().fold(0u64, |sum, s| sum.saturating_add(s.packets));
+        self.lost[UNKNOWN].saturating_sub(shared)
     }
 
     /// `|sent − delivered − lost − rejected|` for what the sender counted.
@@ -106,8 +156,7 @@ impl Account {
             let gap = sent.abs_diff(known);
             return gap.saturating_sub(if sent > known { self.rejected_total() } else { 0 });
         }
-        let queue = Place::ALL.iter().position(|&q| q == Place::Queue).unwrap_or(5);
-        let before = self.lost_total().saturating_sub(self.lost[queue]);
+        let before = self.lost_total().saturating_sub(self.lost[QUEUE]);
         sent.abs_diff(self.first_copies().saturating_add(before))
     }
 
@@ -183,6 +232,21 @@ mod tests {
         assert_eq!(got.lost_total(), 62_848);
         let got = account(&[(C::Lost, 5)], None);
         assert_eq!(got.lost[7], 5, "unknown");
+    }
+
+    #[test]
+    fn places_are_named_by_their_position() {
+        let named = [Place::ALL[SOCKET], Place::ALL[QUEUE], Place::ALL[UNKNOWN]];
+        assert_eq!(named, [Place::Socket, Place::Queue, Place::Unknown]);
+    }
+
+    #[test]
+    fn shared_packets_stay_unknown_and_are_listed() {
+        let mut got = account(&[(C::Lost, 10)], None);
+        let shared = Shared { places: vec![Place::Nic, Place::Socket], packets: 4 };
+        got.share_out(Shares { at: [0, 0, 0, 5, 0, 0, 0, 1], shared: vec![shared] });
+        assert_eq!((got.lost[3], got.lost[7], got.lost_total()), (5, 5, 10));
+        assert_eq!(got.unexplained(), 1);
     }
 
     #[test]

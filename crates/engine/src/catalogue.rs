@@ -15,6 +15,7 @@ pub fn lines() -> Vec<(&'static str, Info)> {
         ("receiving: pcap", Replayed::catalogue()),
         ("receiving: faults on purpose (source.fault)", Faults::catalogue()),
         ("ring between two threads", Ring::catalogue()),
+        ("places of losses on this host", crate::places::Witness::catalogue()),
     ];
     for kind in Registry::builtin().kinds() {
         if let Ok(detector) = kind.configure(&Setup::default()) {

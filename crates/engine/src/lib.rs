@@ -1,7 +1,8 @@
 //! Fullcount's engine: the only place that wires source, detector and outputs together.
 //!
 //! Reading order: [`config`] (what is wanted), [`run`] (who is started), [`pipeline`] (the path of a
-//! batch), [`fanout`] (to the sinks), [`account`] (what became of every packet), [`status`] (for those
+//! batch), [`fanout`] (to the sinks), [`account`] (what became of every packet),
+//! [`places`] (where it was lost), [`status`] (for those
 //! who watch). Source: `docs/architecture.md`.
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ pub mod fanout;
 pub mod open;
 pub mod outputs;
 pub mod pipeline;
+pub mod places;
 mod ports;
 pub mod run;
 pub mod status;

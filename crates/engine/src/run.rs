@@ -13,6 +13,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fullcount_core::ledger::{Ledger, Sheet};
 use fullcount_core::view::PixelMap;
 use fullcount_detect::detector::{Builder, Detector, Reader, Registry, Setup, Sharding};
+use fullcount_io::host::Host;
+use fullcount_io::host::probe::Reading;
 use fullcount_io::quantity;
 use fullcount_io::source::Source;
 
@@ -23,6 +25,7 @@ use crate::open::{OpenError, Opened, SourcePlan, check_cores};
 use crate::outputs::OutputPlan;
 use crate::pipeline::{Limits, PipelineError, Processing, Progress, Ring};
 use crate::pipeline::{run_one_thread, run_two_threads};
+use crate::places::watch::{PlaceWatch, Watcher};
 use crate::status::{Part, Status, Watch};
 use crate::stop::Stop;
 use crate::summary::{Cpu, Output, Summary};
@@ -70,6 +73,8 @@ pub struct Plan {
     threads: u32,
     process_cores: Vec<usize>,
     queue: usize,
+    /// Time between two readings of the host's counters.
+    probes: Option<Duration>,
 }
 
 impl Plan {
@@ -116,7 +121,19 @@ impl Plan {
             past_end_mark: false,
         };
         let (threads, queue) = (config.engine.threads, config.engine.queue);
-        Ok(Plan { verb, source, detector, pixels, outputs, limits, threads, process_cores, queue })
+        let probes = probe_interval(&config.engine.probes)?;
+        Ok(Plan {
+            verb,
+            source,
+            detector,
+            pixels,
+            outputs,
+            limits,
+            threads,
+            process_cores,
+            queue,
+            probes,
+        })
     }
 
     /// Makes what one worker needs, its counters registered with the run and as a part of their own.
@@ -147,6 +164,20 @@ impl Plan {
     /// Pixels of the detector.
     pub fn pixels(&self) -> &PixelMap {
         &self.pixels
+    }
+}
+
+/// `engine.probes`: every 100 ms at most, so that measuring makes no losses; every minute at least.
+fn probe_interval(text: &str) -> Result<Option<Duration>, ConfigError> {
+    if text == "off" {
+        return Ok(None);
+    }
+    let why = "100ms to 60s, or off";
+    let time = quantity::duration(text).ok();
+    let range = Duration::from_millis(100)..=Duration::from_secs(60);
+    match time.filter(|t| range.contains(t)) {
+        Some(time) => Ok(Some(time)),
+        None => Err(refuse("engine.probes", text, why)),
     }
 }
 
@@ -188,6 +219,7 @@ pub struct Running {
     local: Option<std::net::SocketAddr>,
     lossless: bool,
     cpu: CpuMark,
+    places: Option<Watcher>,
 }
 
 /// Everything that one worker's thread needs.
@@ -244,6 +276,8 @@ impl Running {
     pub fn start(plan: Plan, stop: Stop) -> Result<Running, RunError> {
         let cpu = CpuMark::now();
         let ledger = Arc::new(Ledger::default());
+        // Before the socket is there: what happens to its first packets must move a counter after this.
+        let before = plan.probes.map(|every| (every, Reading::of(&Host::default())));
         let opened = plan.source.open(Some(&*plan.detector))?;
         let local = opened.first().and_then(|o| o.local);
         let lossless = opened.iter().all(|o| o.source.lossless());
@@ -262,6 +296,16 @@ impl Running {
         let queues = (opened.len(), plan.queue);
         let (ways, drains) =
             Fanout::start(outputs.sinks, queues, &ledger, say_failure).map_err(RunError::Thread)?;
+        let places = match before.filter(|_| local.is_some()) {
+            Some((every, before)) => {
+                // Links of a redundant pair come in on several interfaces: any of them.
+                let one = |o: &Opened| o.local.filter(|_| o.links.len() == 1).map(|a| a.ip());
+                let locals: Vec<_> = opened.iter().map(one).collect();
+                let watch = PlaceWatch::new(before, &locals, ledger.clone(), every);
+                Some(Watcher::start(Arc::new(watch), every).map_err(RunError::Thread)?)
+            }
+            None => None,
+        };
         let progress = Arc::new(Progress::new(opened.len()));
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (tick, assumed) = plan.detector.tick();
@@ -278,6 +322,7 @@ impl Running {
             lanes: drains.views(),
             parts,
             progress: progress.clone(),
+            places: places.as_ref().map(|p| p.watch().clone()),
             started: Instant::now(),
             started_unix_ms: unix.as_millis() as u64,
             title: match local {
@@ -332,6 +377,7 @@ impl Running {
             local,
             lossless,
             cpu,
+            places,
         })
     }
 
@@ -369,7 +415,7 @@ impl Running {
 
     /// Waits for the end, closes everything and adds up. `sent`: the sender's own packets and bytes,
     /// where they are known.
-    pub fn finish(self, sent: Option<(u64, u64)>) -> (Summary, Result<(), RunError>) {
+    pub fn finish(mut self, sent: Option<(u64, u64)>) -> (Summary, Result<(), RunError>) {
         let mut outcome = Ok(());
         let mut ways = Vec::with_capacity(self.workers.len());
         let mut sources = Vec::with_capacity(self.workers.len());
@@ -388,10 +434,14 @@ impl Running {
             // The first failure is the cause: it stopped the others.
             outcome = outcome.and(ended);
         }
+        if let Some(places) = &mut self.places {
+            places.end();
+        }
         drop(sources);
         let outputs = self.drains.finish(ways).into_iter().map(Output::from).collect();
         let entries = self.watch.read();
-        let account = Account::of(&entries, sent.map(|(packets, _)| packets));
+        let (packets, places) = (sent.map(|(packets, _)| packets), self.watch.places.as_deref());
+        let account = Account::watched(&entries, packets, places);
         let wire_bits = wire_bits(&entries);
         let summary = Summary {
             verb: self.verb,
@@ -439,7 +489,7 @@ fn pin(core: Option<usize>) {
 /// CPU time of this process and soft interrupts of the host; `None` where the host does not tell.
 fn read_cpu() -> Option<Cpu> {
     let time = fullcount_io::sys::process_cpu_time().ok()?;
-    let cores = fullcount_io::host::Host::default().cores();
+    let cores = Host::default().cores();
     let softirq = cores.iter().map(|c| c.softirq_ms as f64 / 1e3).sum();
     let softirq = (!cores.is_empty()).then_some(softirq);
     Some(Cpu { user: time.user_ns as f64 / 1e9, system: time.system_ns as f64 / 1e9, softirq })

@@ -10,6 +10,7 @@ use fullcount_core::ledger::{Entries, Ledger};
 use crate::account::Account;
 use crate::fanout::LaneView;
 use crate::pipeline::Progress;
+use crate::places::watch::PlaceWatch;
 #[cfg(feature = "web")]
 use crate::summary::grouped;
 
@@ -26,6 +27,8 @@ pub struct Status {
     pub events: u64,
     /// Packets lost, all places.
     pub lost: u64,
+    /// The same by place, in the order of [`fullcount_core::ledger::Place::ALL`].
+    pub lost_at: [u64; 8],
     /// Packets missing so far that may still come.
     pub missing: u64,
     /// Packets refused.
@@ -101,6 +104,8 @@ pub struct Watch {
     pub parts: Vec<Part>,
     /// Times of first and last data.
     pub progress: Arc<Progress>,
+    /// Places of the losses, where the source can lose.
+    pub places: Option<Arc<PlaceWatch>>,
     /// Start of the run.
     pub started: Instant,
     /// The same, ms since 1970.
@@ -127,13 +132,14 @@ impl Watch {
             queued: l.queued(),
             failed: l.failed(),
         };
-        let account = Account::of(&entries, None);
+        let account = Account::watched(&entries, None, self.places.as_deref());
         Status {
             elapsed: self.started.elapsed(),
             packets: get("receive.packets"),
             bytes: get("receive.bytes"),
             events: get("events.count"),
             lost: account.lost_total(),
+            lost_at: account.lost,
             missing: get("packets.missing"),
             rejected: account.rejected_total(),
             unplaced: get("events.geometry_errors"),
@@ -177,7 +183,15 @@ impl fullcount_out::live::StatusSource for Watch {
             dropped_events: l.dropped(),
             events: l.offered() - l.dropped().min(l.offered()),
         };
+        let places = self.places.as_deref();
+        let account = places.map(|p| Account::watched(&self.read(), None, Some(p)));
+        let shared = account.iter().flat_map(|a| &a.shared);
+        let names = |s: &crate::places::Shared| {
+            (s.places.iter().map(|p| p.name()).collect::<Vec<_>>(), s.packets)
+        };
         fullcount_out::live::Facts {
+            lost: account.as_ref().map(|a| a.lost),
+            lost_shared: shared.map(names).collect(),
             title: self.title.clone(),
             source: {
                 let line = |p: &Part| {

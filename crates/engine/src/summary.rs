@@ -6,11 +6,13 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use fullcount_core::ledger::{Entries, Place, Role};
+use fullcount_core::ledger::{Entries, Entry, Place, Role};
 use serde_json::{Map, Value, json};
 
 use crate::account::Account;
 use crate::fanout::LaneEnd;
+use crate::places::Shared;
+use crate::places::watch::Testimony;
 use crate::status::PartLine;
 
 /// CPU seconds spent by the whole process.
@@ -113,9 +115,7 @@ impl Summary {
 
     /// True if a packet, or an event of a required sink, was lost, or the balance is not 0.
     pub fn lost(&self) -> bool {
-        let dropped = |e: &fullcount_core::ledger::Entry| {
-            matches!(e.info.role, Role::Dropped(_)) && e.value > 0
-        };
+        let dropped = |e: &Entry| matches!(e.info.role, Role::Dropped(_)) && e.value > 0;
         self.account.lost_total() > 0
             || self.account.balance > 0
             || self.entries.iter().any(dropped)
@@ -153,6 +153,8 @@ impl Summary {
         let lost: Map<String, Value> =
             Place::ALL.iter().zip(a.lost).map(|(p, n)| (p.name().into(), json!(n))).collect();
         packets.insert("lost".into(), lost.into());
+        packets.insert("lost_shared".into(), a.shared.iter().map(shared_json).collect());
+        packets.insert("lost_witnesses".into(), witnesses_json(a));
         for (name, n) in [
             ("duplicate", a.duplicate),
             ("reordered", a.reordered),
@@ -278,9 +280,7 @@ impl Summary {
             per => format!(" (packet error ratio {per:.1e}: lost / (first copies + lost))"),
         };
         let _ = writeln!(t, "  {:<28}{:>18} packets{ratio}", "lost", grouped(a.lost_total()));
-        for (place, n) in Place::ALL.iter().zip(a.lost).filter(|(_, n)| *n > 0) {
-            let _ = writeln!(t, "    at {:<23}{:>18} packets", place.name(), grouped(n));
-        }
+        places_text(a, self.counter("fault.dropped"), &mut t);
         for (what, n) in [("duplicate", a.duplicate), ("reordered", a.reordered), ("late", a.late)]
         {
             if n > 0 {
@@ -298,7 +298,9 @@ impl Summary {
                 let _ = writeln!(t, "  not shown by {name:<15}{n:>18} events ({percent:.1} %)");
             }
         }
-        for e in self.entries.iter().filter(|e| e.value > 0 && !e.info.todo.is_empty()) {
+        // Counters of the host stand beside the place that they name; they may be of other programs.
+        let asks = |e: &&Entry| e.value > 0 && !e.info.todo.is_empty() && e.info.hop != "host";
+        for e in self.entries.iter().filter(asks) {
             let (name, n) = (&e.info.name, grouped(e.value));
             let _ = writeln!(t, "  ! {name} {n} {}: {}", e.info.unit.name(), e.info.meaning);
             let _ = writeln!(t, "      what to do: {}", e.info.todo);
@@ -321,6 +323,62 @@ impl Summary {
     }
 }
 
+/// One shared loss.
+fn shared_json(s: &Shared) -> Value {
+    let places: Vec<&str> = s.places.iter().map(|p| p.name()).collect();
+    json!({"places": places, "packets": s.packets})
+}
+
+/// The host's counters that moved, by the place that they name.
+fn witnesses_json(a: &Account) -> Value {
+    let each = |(place, all): &(Place, Vec<Testimony>)| {
+        let one = |t: &Testimony| json!({"place": place.name(), "counter": t.name, "times": t.times, "of": t.of});
+        all.iter().map(one).collect::<Vec<_>>()
+    };
+    a.testimony.iter().flat_map(each).collect()
+}
+
+/// Where packets were lost: the amount, what named the place, and what to do. `faults`: packets that
+/// were dropped on purpose, whose place no counter knows.
+fn places_text(a: &Account, faults: u64, t: &mut String) {
+    let mut line = |where_: &str, n: u64, places: &[Place]| {
+        let _ = writeln!(t, "    at {where_:<23}{:>18} packets", grouped(n));
+        let named = |p: &Place| a.testimony.iter().find(|(q, _)| q == p).map(|(_, all)| all);
+        for told in places.iter().filter_map(named).flatten() {
+            let of = told.of.join(", ");
+            let of = if of.is_empty() { of } else { format!(" ({of})") };
+            let times = grouped(told.times);
+            let _ = writeln!(t, "        {} {times} times{of}: {}", told.name, told.todo);
+        }
+    };
+    let unknown = Place::ALL.len() - 1;
+    for (place, n) in Place::ALL[..unknown].iter().zip(a.lost).filter(|(_, n)| *n > 0) {
+        line(place.name(), n, &[*place]);
+    }
+    for s in &a.shared {
+        let names: Vec<&str> = s.places.iter().map(|p| p.name()).collect();
+        line(&names.join(" or "), s.packets, &s.places);
+    }
+    let unexplained = a.unexplained();
+    if unexplained > 0 {
+        line(Place::Unknown.name(), unexplained, &[]);
+        if faults > 0 {
+            let _ =
+                writeln!(t, "        {} were dropped on purpose (source.fault)", grouped(faults));
+        }
+        let why = match a.watched {
+            _ if faults >= unexplained => return,
+            true => UNEXPLAINED,
+            false => "the host's counters were not read (engine.probes = off)",
+        };
+        let _ = writeln!(t, "        {why}");
+    }
+}
+
+/// What is known of packets that no counter of this host names.
+const UNEXPLAINED: &str = "no counter of this host moved: they were lost before it, on the link, in a switch \
+    (its port counters) or at the sender (ethtool -S IF, tc -s qdisc there)";
+
 /// `12,345,678`.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
@@ -337,6 +395,39 @@ pub fn grouped(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn told(a: &Account, faults: u64) -> String {
+        let mut t = String::new();
+        places_text(a, faults, &mut t);
+        t
+    }
+
+    #[test]
+    fn the_text_names_place_counter_and_knob_and_splits_what_is_shared() {
+        let one = Testimony {
+            name: "host.backlog.dropped".into(),
+            times: 1234,
+            of: vec!["core 1".into(), "core 3".into()],
+            todo: "raise it".into(),
+        };
+        let mut a = Account::default();
+        a.watched = true;
+        a.lost = [0, 0, 5, 0, 0, 0, 0, 10];
+        a.shared = vec![Shared { places: vec![Place::Backlog, Place::Socket], packets: 7 }];
+        a.testimony = vec![(Place::Backlog, vec![one])];
+        let text = told(&a, 0);
+        let backlog = "host.backlog.dropped 1,234 times (core 1, core 3): raise it";
+        assert_eq!(text.matches(backlog).count(), 2, "alone and shared: {text}");
+        for words in ["at backlog ", "at backlog or socket ", "at unknown ", "lost before it"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(text.contains("  3 packets"), "10 unknown ones without 7 shared ones: {text}");
+        let text = told(&a, 3);
+        assert!(text.contains("3 were dropped on purpose") && !text.contains("lost before it"));
+        a.watched = false;
+        assert!(told(&a, 0).contains("engine.probes = off"));
+        assert_eq!(told(&Account::default(), 0), "");
+    }
 
     #[test]
     fn large_numbers_are_grouped() {

@@ -55,6 +55,9 @@ pub struct EngineFlags {
     /// CPU that the second thread is pinned to; with several workers one for each: 2,3
     #[arg(long, value_name = "CPU", value_delimiter = ',', help_heading = "Engine")]
     pub process_core: Vec<usize>,
+    /// Time between two readings of the host's loss counters, 100ms to 60s, or off [default: 1s]
+    #[arg(long, value_name = "TIME", help_heading = "Engine")]
+    pub probes: Option<String>,
     /// End after this time, e.g. 60s
     #[arg(long, value_name = "TIME", help_heading = "Engine")]
     pub duration: Option<String>,
@@ -125,6 +128,7 @@ impl Overlay {
     pub fn engine(&mut self, f: &EngineFlags) -> &mut Self {
         self.put("engine.threads", f.threads.map(i64::from))
             .put("engine.process_core", cores(&f.process_core))
+            .put("engine.probes", f.probes.clone())
             .put("engine.duration", f.duration.clone())
             .put("engine.idle_exit", f.idle_exit.clone())
             .put("engine.packets", f.packets.map(|n| n as i64))

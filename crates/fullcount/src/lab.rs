@@ -6,6 +6,7 @@ mod link;
 mod link_emulator;
 mod lossless;
 mod peers;
+mod probes;
 mod udp;
 
 use std::path::PathBuf;
@@ -37,6 +38,8 @@ enum Campaign {
     Lossless(lossless::Flags),
     /// iperf3, one call a packet and our best engine, side by side
     Peers(peers::Flags),
+    /// What reading this host's loss counters costs, probe by probe
+    Probes(probes::Flags),
 }
 
 /// Runs a campaign.
@@ -49,6 +52,7 @@ pub fn lab(flags: Flags) -> Result<u8, Failure> {
         Campaign::LinkEmulator(f) => link_emulator::link_emulator(*f),
         Campaign::Lossless(f) => lossless::lossless(f),
         Campaign::Peers(f) => peers::peers(f),
+        Campaign::Probes(f) => probes::probes(&f),
     }
 }
 

@@ -17,6 +17,8 @@ fn wrong_options_exit_2_with_the_key_and_what_is_allowed() {
         (&["run", "--detector", "bubble-chamber"], &["detector.kind", "bubble-chamber", "sonde"]),
         (&["run", "--detector", "plugin:x.so"], &["plugin:x.so", "not supported"]),
         (&["run", "--threads", "3"], &["engine.threads", "3", "1"]),
+        (&["run", "--probes", "1ms"], &["engine.probes", "1ms", "100ms", "off"]),
+        (&["lab", "probes", "--readings", "0"], &["readings", "0", "1000000"]),
         (&["run", "--receive-buffer", "lots"], &["source.receive_buffer", "lots", "64KiB"]),
         (&["run", "--pulse", "grid(0Hz)"], &["time.pulse", "grid(0Hz)", "14Hz"]),
         (&["run", "--web", "here"], &["web.listen", "here", "127.0.0.1:8080"]),

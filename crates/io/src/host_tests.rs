@@ -97,3 +97,90 @@ fn an_empty_or_broken_tree_says_nothing_and_never_zero() {
     assert_eq!(host.udp(), Some(UdpCounters::default()));
     assert_eq!(host.port(9000), Some(PortState::default()));
 }
+
+#[test]
+fn each_core_has_its_own_backlog_and_tells_its_number() {
+    let new = "0000000a 00000002 00000001 0 0 0 0 0 0 0 0 0 00000007 0 0\n";
+    let (_dir, host) = tree(&[("proc/net/softnet_stat", new)]);
+    let ten = Backlog { processed: 10, dropped: 2, squeezed: 1 };
+    assert_eq!(host.backlogs(), Some(vec![(7, ten)]));
+}
+
+#[test]
+fn fragments_that_wait_add_up_over_both_families() {
+    let four = "sockets: used 200\nUDP: inuse 3 mem 0\nFRAG: inuse 2 memory 4096\n";
+    let six = "UDP6: inuse 1\nFRAG6: inuse 5 memory 0\n";
+    let (_dir, host) = tree(&[("proc/net/sockstat", four), ("proc/net/sockstat6", six)]);
+    assert_eq!(host.incomplete_packets(), Some(7));
+    let (_dir, host) = tree(&[("proc/net/sockstat", "sockets: used 200\n")]);
+    assert_eq!(host.incomplete_packets(), None);
+}
+
+#[test]
+fn interfaces_of_a_saved_tree_and_what_lies_below_them() {
+    let at = |name: &str, file: &str| format!("sys/class/net/{name}/{file}");
+    let mut files = Vec::new();
+    for (name, index, lower, kind) in [
+        ("bond0", "3", "3", "1"),
+        ("eth0", "1", "1", "1"),
+        ("lo", "9", "9", "772"),
+        ("vlan7", "4", "3", "1"),
+    ] {
+        files.push((at(name, "ifindex"), index));
+        files.push((at(name, "iflink"), lower));
+        files.push((at(name, "type"), kind));
+        files.push((at(name, "mtu"), "9000\n"));
+    }
+    files.push((at("eth0", "master/ifindex"), "3\n"));
+    for (file, value) in [
+        ("rx_dropped", "5\n"),
+        ("rx_missed_errors", "2\n"),
+        ("rx_fifo_errors", "1\n"),
+        ("rx_crc_errors", "4\n"),
+    ] {
+        files.push((at("eth0", &format!("statistics/{file}")), value));
+    }
+    let files: Vec<(&str, &str)> = files.iter().map(|(f, v)| (f.as_str(), *v)).collect();
+    let (_dir, host) = tree(&files);
+    let cards = host.cards().unwrap();
+    let eth0 = cards.iter().find(|c| c.name == "eth0").unwrap();
+    let told = card::CardCounters { packets: 0, dropped: 5, missed: 3, damaged: 4 };
+    assert_eq!((eth0.counters, eth0.mtu, eth0.master), (told, 9000, Some(3)));
+    let all = card::with_lower([4].into(), &cards);
+    assert_eq!(all.into_iter().collect::<Vec<_>>(), [1, 3, 4, 9], "VLAN, bond, card and loopback");
+}
+
+#[test]
+fn two_ends_of_a_veth_do_not_lie_below_each_other() {
+    let end = |index, lower| card::Card { index, lower: Some(lower), ..card::Card::default() };
+    let all = card::with_lower([1].into(), &[end(1, 2), end(2, 1)]);
+    assert_eq!(all.into_iter().collect::<Vec<_>>(), [1]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_running_host_tells_its_interfaces_and_where_an_address_is() {
+    let host = Host::default();
+    let cards = host.cards().unwrap();
+    let lo = cards.iter().find(|c| c.loopback).unwrap();
+    assert_eq!((lo.name.as_str(), lo.index), ("lo", crate::sys::interface_index("lo").unwrap()));
+    let of = |ip: &str| host.receiving(ip.parse().unwrap(), &cards);
+    assert_eq!(of("127.0.0.1"), Some([lo.index].into()));
+    assert_eq!(of("127.1.2.3"), Some([lo.index].into()));
+    assert_eq!(of("0.0.0.0"), None, "a wildcard may receive anywhere");
+    assert_eq!(of("192.0.2.1"), None, "no address of this host");
+    assert!(host.qdiscs().is_some());
+    assert!(host.udp().is_some() && host.backlogs().is_some());
+}
+
+#[test]
+fn every_probe_has_a_cost_and_says_if_it_is_absent() {
+    let (_dir, host) = tree(&[("proc/net/snmp", SNMP)]);
+    for probe in probe::Probe::ALL {
+        let c = probe::cost(&host, probe, 3);
+        assert_eq!(c.available, probe == probe::Probe::Snmp, "{probe:?}");
+        assert!(c.least <= c.median && c.median <= c.most);
+    }
+    let reading = probe::Reading::of(&host);
+    assert!(reading.udp.is_some() && reading.cards.is_none() && reading.softnet.is_none());
+}

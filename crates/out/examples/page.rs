@@ -78,6 +78,7 @@ impl StatusSource for Status {
             started: self.started,
             sinks: vec![sink("nexus", true, 3, 0), sink("live", false, 12, dropped)],
             running: true,
+            ..Facts::default()
         }
     }
 }

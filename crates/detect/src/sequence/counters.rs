@@ -27,7 +27,7 @@ fullcount_core::counters! {
         TooManyStreams "errors.unsupported.too_many_streams" Packets Sum "decode" Rejected
             "packets of streams beyond detector.max_streams" "raise detector.max_streams, or find out who sends here";
         Lost "packets.lost" Packets Sum "decode" Missing(Unknown)
-            "numbers that never came" "look at receive.kernel_drops (socket buffer), then at ip -s link and ethtool -S on both ends";
+            "numbers that never came" "the places beside it say where, and what to change";
         Down "packets.lost.down" Packets Sum "decode" Missing(Down)
             "numbers sent before this receiver listened" "start the receiver before the sender";
         Missing "packets.missing" Packets Sum "decode" Note

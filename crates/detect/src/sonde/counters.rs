@@ -49,7 +49,7 @@ fullcount_core::counters! {
         OutOfOrder "readouts.out_of_order" Times Sum "decode" Note
             "sequence errors with a gap above 8192: repeated or reordered packets (published rule)" "see packets.reordered and packets.duplicate";
         Lost "packets.lost" Packets Sum "decode" Missing(Unknown)
-            "packet counts that never came" "look at receive.kernel_drops (socket buffer), then at ip -s link and ethtool -S on both ends";
+            "packet counts that never came" "the places beside it say where, and what to change";
         Missing "packets.missing" Packets Sum "decode" Note
             "numbers not seen yet that may still come; they become lost when the window has passed or the run ends" "";
         Duplicate "packets.duplicate" Packets Sum "decode" Duplicate

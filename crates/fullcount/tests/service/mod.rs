@@ -100,7 +100,12 @@ pub struct Service {
 impl Service {
     /// Starts a verb.
     pub fn start(arguments: &[&str]) -> Service {
-        let mut child = fullcount(arguments)
+        Service::run(fullcount(arguments))
+    }
+
+    /// Starts a verb that `command` runs, perhaps in another network namespace.
+    pub fn run(mut command: Command) -> Service {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

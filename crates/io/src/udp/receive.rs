@@ -43,6 +43,8 @@ fullcount_core::counters! {
         KernelDrops "receive.kernel_drops" Times Sum "receive" Note
             "times that the socket's buffer was full (a train of many datagrams counts once: the amount lost is in packets.lost)"
             "raise receive_buffer and net.core.rmem_max, pin the receiver to a core of its own, or lower the rate";
+        Largest "receive.largest" Bytes Max "receive" Note
+            "payload of the largest datagram received" "";
         BufferPeak "receive.buffer_peak" Bytes Max "receive" Note
             "most bytes seen waiting in the socket, with the kernel's overhead (sampled)" "";
         Idle "thread.input_idle" Times Sum "receive" Note
@@ -321,6 +323,7 @@ impl UdpSource {
     fn call(&mut self, batch: &mut Batch, block: bool) -> io::Result<usize> {
         let (mut packets, mut bytes, mut wire) = (0u64, 0u64, 0u64);
         let (mut truncated, mut unknown) = (0u64, 0u64);
+        let mut largest = 0;
         let mut drops = None;
         let (pitch, slot) = (self.pitch, self.slot);
         let link = &mut self.link;
@@ -339,6 +342,7 @@ impl UdpSource {
                     let count = full as u64 + u64::from(rest > 0);
                     packets += count;
                     bytes += m.len as u64;
+                    largest = largest.max(each);
                     wire += link.bytes(m.origin.is_ipv6(), (full, each), rest);
                     drops = m.drops.or(drops);
                     if m.truncated {
@@ -377,6 +381,7 @@ impl UdpSource {
                     };
                     packets += 1;
                     bytes += len as u64;
+                    largest = largest.max(len);
                     wire += link.bytes(origin.is_ipv6(), (1, len), 0);
                     if len > slot {
                         truncated += 1;
@@ -397,6 +402,9 @@ impl UdpSource {
         s.add(Receive::Packets as usize, packets);
         s.add(Receive::Accepted as usize, packets - truncated - unknown);
         s.add(Receive::Bytes as usize, bytes);
+        if largest as u64 > s.get(Receive::Largest as usize) {
+            s.set(Receive::Largest as usize, largest as u64);
+        }
         s.add(Receive::WireBytes as usize, wire);
         if truncated + unknown > 0 {
             s.add(Receive::Truncated as usize, truncated);

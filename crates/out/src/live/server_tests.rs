@@ -144,6 +144,35 @@ fn each_module_of_the_page_is_one_that_is_served() {
     }
 }
 
+/// A run whose places of losses are watched.
+struct Watched(Fixed);
+
+impl StatusSource for Watched {
+    fn entries(&self) -> Entries {
+        self.0.entries()
+    }
+
+    fn facts(&self) -> Facts {
+        let lost_shared = vec![(vec!["nic", "socket"], 3)];
+        Facts { lost: Some([0, 0, 0, 1, 0, 0, 0, 3]), lost_shared, ..self.0.facts() }
+    }
+}
+
+#[test]
+fn watched_places_win_over_the_counters_own_and_shared_losses_are_listed() {
+    let sheet = Sheet::new(T::catalogue());
+    sheet.add(T::Lost as usize, 4);
+    let ledger = Ledger::default();
+    ledger.register(sheet);
+    let source: Arc<dyn StatusSource> = Arc::new(Watched(Fixed(ledger)));
+    let server = Server::start(loopback(), None, source).unwrap();
+    let s = json_of(&get(&server, "/api/state").2);
+    assert_eq!((&s["lost"]["socket"], &s["lost"]["unknown"]), (&1.into(), &3.into()));
+    assert_eq!(s["totals"]["lost"], 4);
+    assert_eq!(s["lost_shared"][0]["places"][1], "socket");
+    assert_eq!(s["lost_shared"][0]["packets"], 3);
+}
+
 #[test]
 fn the_state_has_totals_losses_hops_ledger_and_plots() {
     let (server, _sink) = page();

@@ -27,10 +27,13 @@ fn severity(role: Role, todo: &str) -> &'static str {
     }
 }
 
-fn line(e: &Entry) -> Value {
+/// `lost`: whether any packet was. The host's counters may be of other programs, and ask for something
+/// only beside a loss of ours.
+fn line(e: &Entry, lost: bool) -> Value {
+    let todo = if e.info.hop == "host" && !lost { "" } else { &e.info.todo };
     json!({
         "name": e.info.name, "value": e.value, "unit": e.info.unit.name(), "hop": e.info.hop,
-        "severity": severity(e.info.role, &e.info.todo),
+        "severity": severity(e.info.role, todo),
         "meaning": e.info.meaning, "todo": e.info.todo,
     })
 }
@@ -40,7 +43,7 @@ fn rejected(entries: &Entries) -> Value {
     let reasons =
         || entries.iter().filter(|e| e.info.role == Role::Rejected && e.info.unit == Unit::Packets);
     let packets: u64 = reasons().map(|e| e.value).sum();
-    let most = reasons().filter(|e| e.value > 0).max_by_key(|e| e.value).map(line);
+    let most = reasons().filter(|e| e.value > 0).max_by_key(|e| e.value).map(|e| line(e, true));
     json!({"packets": packets, "most": most})
 }
 
@@ -65,8 +68,12 @@ pub(super) fn state(
         json!({"events_per_s": r.events, "packets_per_s": r.packets, "bits_per_s": r.bits,
                "lost_per_s": r.lost})
     });
+    let at = facts.lost.unwrap_or_else(|| Place::ALL.map(|p| entries.lost_packets(p)));
+    let all_lost = at.iter().fold(0u64, |sum, &n| sum.saturating_add(n));
     let lost: serde_json::Map<String, Value> =
-        Place::ALL.iter().map(|&p| (p.name().to_owned(), entries.lost_packets(p).into())).collect();
+        Place::ALL.iter().zip(at).map(|(p, n)| (p.name().to_owned(), n.into())).collect();
+    let shared = |(places, packets): &(Vec<&'static str>, u64)| json!({"places": places, "packets": packets});
+    let shared: Vec<Value> = facts.lost_shared.iter().map(shared).collect();
     let hops: Vec<Value> = entries
         .hops()
         .iter()
@@ -93,14 +100,16 @@ pub(super) fn state(
                 "outputs": facts.outputs, "started_ms": facts.started, "running": facts.running,
                 "last_data_s_ago": meter.moved().map(|m| now.saturating_sub(m).as_secs_f64())},
         "totals": {"packets": totals.packets, "bytes": totals.bytes, "events": totals.events,
-                   "lost": totals.lost, "missing": entries.get("packets.missing").unwrap_or(0)},
+                   "lost": all_lost,
+                   "missing": entries.get("packets.missing").unwrap_or(0)},
         "rates": rates,
         "lost": lost,
+        "lost_shared": shared,
         "rejected": rejected(entries),
         "anything_lost": entries.anything_lost(),
         "balance": entries.balance(),
         "hops": hops,
-        "ledger": entries.iter().map(line).collect::<Vec<_>>(),
+        "ledger": entries.iter().map(|e| line(e, all_lost > 0)).collect::<Vec<_>>(),
         "sinks": sinks(facts),
         "window_s": pictures.map(|(s, _)| s.window.as_secs_f64()),
         "plots": plots,

@@ -39,6 +39,11 @@ pub struct Facts {
     pub sinks: Vec<SinkFacts>,
     /// False once the run has ended.
     pub running: bool,
+    /// Lost packets by place, in the order of `Place::ALL`, where somebody watches the places; else the
+    /// counters' own places are shown.
+    pub lost: Option<[u64; 8]>,
+    /// Of those at `unknown`: packets lost at one of a few places.
+    pub lost_shared: Vec<(Vec<&'static str>, u64)>,
 }
 
 /// Supplies the page with numbers; the engine implements it.

@@ -65,7 +65,11 @@ export class Account {
   }
 
   updateLosses(state) {
-    const lost = Object.entries(state.lost);
+    // Packets that are known to be lost at one of a few places have a line of their own.
+    const shared = state.lost_shared.map((s) => [s.places.map((p) => PLACES[p] ?? p).join(" or "), s.packets]);
+    const known = shared.reduce((sum, [, n]) => sum + n, 0);
+    const one = Object.entries(state.lost).map(([place, n]) => [place, place === "unknown" ? n - known : n]);
+    const lost = [...one, ...shared];
     renew(this.places, JSON.stringify(lost), () => lost.map(([place, n]) =>
       h("div", { class: n > 0 ? "place bad" : "place" }, h("span", {}, PLACES[place] ?? place), h("b", {}, whole(n)))));
     const { packets, lost: total, missing } = state.totals;
