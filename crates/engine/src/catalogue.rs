@@ -3,8 +3,10 @@
 use fullcount_core::ledger::Info;
 use fullcount_detect::detector::{Registry, Setup};
 use fullcount_io::fault::Faults;
+use fullcount_io::packet_ring;
 use fullcount_io::pcap::Replayed;
 use fullcount_io::udp::Receive;
+use fullcount_io::xdp::Xdp;
 
 use crate::pipeline::Ring;
 
@@ -12,6 +14,8 @@ use crate::pipeline::Ring;
 pub fn lines() -> Vec<(&'static str, Info)> {
     let mut all: Vec<(&'static str, Vec<Info>)> = vec![
         ("receiving: udp", Receive::catalogue()),
+        ("receiving: xdp", Xdp::catalogue()),
+        ("receiving: packet", packet_ring::Ring::catalogue()),
         ("receiving: pcap", Replayed::catalogue()),
         ("receiving: faults on purpose (source.fault)", Faults::catalogue()),
         ("ring between two threads", Ring::catalogue()),

@@ -14,12 +14,14 @@ use fullcount_io::endpoint::{
     BUFFER_MAX, BUFFER_MIN, Endpoint, Engine, MOST_NAP, PcapSpeed, PcapUrl, Repeat, UdpUrl,
 };
 use fullcount_io::fault::FaultSource;
+use fullcount_io::packet_ring::{PacketError, PacketSource};
 use fullcount_io::pcap::{PcapSource, Shift};
 use fullcount_io::quantity;
 use fullcount_io::several::Several;
 use fullcount_io::source::{Received, Source, SourceError};
 use fullcount_io::udp::shard::Steer;
 use fullcount_io::udp::{ReceiveOptions, UdpError, UdpSource};
+use fullcount_io::xdp::{XdpError, XdpSource};
 
 use crate::config::{ConfigError, SourceConfig, list, refuse};
 use crate::ports;
@@ -30,6 +32,12 @@ pub enum OpenError {
     /// A socket.
     #[error(transparent)]
     Udp(#[from] UdpError),
+    /// A driver's queues.
+    #[error(transparent)]
+    Xdp(#[from] XdpError),
+    /// An interface's copies.
+    #[error(transparent)]
+    Packet(#[from] PacketError),
     /// A capture.
     #[error(transparent)]
     Source(#[from] SourceError),
@@ -56,6 +64,8 @@ pub struct SourcePlan {
     redundant: bool,
     fault: Option<Fault>,
     timestamps: bool,
+    /// Bytes; the URL of a socket holds its own already.
+    buffer: u64,
     cores: Vec<usize>,
 }
 
@@ -108,6 +118,7 @@ impl SourcePlan {
             redundant: config.redundant,
             fault: fault(config)?,
             timestamps: config.timestamps,
+            buffer,
             cores: config.core.as_ref().map_or(Vec::new(), |c| c.as_slice().to_vec()),
             places,
         };
@@ -150,6 +161,15 @@ impl SourcePlan {
                     let shift = shifter.map(|s| Moving::learn(s, url)).transpose()?;
                     let shift = shift.map(|s| Box::new(s) as Box<dyn Shift>);
                     let source = Box::new(PcapSource::open(url, shift)?);
+                    let one = Opened::new(source, place.url.clone(), None);
+                    opened.push(Opened { live: false, ..one });
+                }
+                Endpoint::Xdp(url) => {
+                    let source = Box::new(XdpSource::open(url, self.buffer, self.timestamps)?);
+                    opened.push(Opened::new(source, place.url.clone(), None));
+                }
+                Endpoint::Packet(url) => {
+                    let source = Box::new(PacketSource::open(url, self.buffer, self.timestamps)?);
                     opened.push(Opened::new(source, place.url.clone(), None));
                 }
             }
@@ -237,6 +257,15 @@ fn place(url: String, config: &SourceConfig, buffer: u64) -> Result<Place, Confi
             udp.engine = engine;
         }
     }
+    match &mut endpoint {
+        Endpoint::Xdp(xdp) => xdp.spin |= config.busy_poll,
+        Endpoint::Packet(packet) => packet.spin |= config.busy_poll,
+        Endpoint::Udp(_) | Endpoint::Pcap(_) => {}
+    }
+    if matches!(endpoint, Endpoint::Xdp(_) | Endpoint::Packet(_)) && engine != Engine::Auto {
+        let why = "is for udp:// only: the scheme of this URL names its engine";
+        return Err(refuse("source.engine", &config.engine, why));
+    }
     Ok(Place { url, endpoint })
 }
 
@@ -259,6 +288,8 @@ pub struct Opened {
     pub links: Vec<(String, Arc<Sheet>)>,
     /// Address of the socket, if it is one.
     pub local: Option<std::net::SocketAddr>,
+    /// It receives from a network: the sender's end mark ends it.
+    pub live: bool,
     /// CPU to be pinned to.
     pub core: Option<usize>,
 }
@@ -267,7 +298,7 @@ impl Opened {
     fn new(source: Box<dyn Source>, label: String, local: Option<std::net::SocketAddr>) -> Opened {
         let sheet = source.sheet();
         let links = vec![(label.clone(), sheet.clone())];
-        Opened { source, label, sheets: vec![sheet], links, local, core: None }
+        Opened { source, label, sheets: vec![sheet], links, local, live: true, core: None }
     }
 
     /// One source that reads all of `all` in turn.

@@ -281,6 +281,7 @@ impl Running {
         let opened = plan.source.open(Some(&*plan.detector))?;
         let local = opened.first().and_then(|o| o.local);
         let lossless = opened.iter().all(|o| o.source.lossless());
+        let live = opened.iter().any(|o| o.live);
         let mut facts: Vec<String> = opened.iter().flat_map(|o| o.source.describe()).collect();
         let source_facts = facts.clone();
         let outputs = plan.outputs.open(&*plan.detector, &plan.pixels)?;
@@ -340,7 +341,7 @@ impl Running {
         #[cfg(feature = "web")]
         facts.extend(page.as_ref().map(|p| format!("live page http://{}/", p.address())));
         let (hang_up, ended) = mpsc::channel();
-        let limits = Limits { past_end_mark: local.is_none(), ..plan.limits.clone() };
+        let limits = Limits { past_end_mark: !live, ..plan.limits.clone() };
         let mut workers = Vec::with_capacity(opened.len());
         let each = opened.into_iter().zip(made).zip(ways);
         for (at, ((from, made), fanout)) in each.enumerate() {

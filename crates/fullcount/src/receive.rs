@@ -10,7 +10,7 @@ use crate::flags::{EngineFlags, Overlay, SourceFlags, endpoints};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Flags {
-    /// Endpoints, e.g. udp://0.0.0.0:9000 or udp://0.0.0.0:9000-9003
+    /// Endpoints, e.g. udp://0.0.0.0:9000, udp://0.0.0.0:9000-9003, xdp://eth0:9000 or packet://eth0:9000
     #[arg(required = true, value_name = "URL")]
     url: Vec<String>,
     #[command(flatten)]
@@ -40,7 +40,10 @@ Examples:
   fullcount receive udp://127.0.0.1:9000 --core 1 --receive-buffer 64MiB --json
   fullcount receive 'udp://239.1.2.3:9000?interface=10.0.0.1' --duration 10s
   fullcount receive udp://0.0.0.0:9000 --workers 2 --core 2,3
-  fullcount receive udp://10.0.1.1:9000 udp://10.0.2.1:9000 --redundant";
+  fullcount receive udp://10.0.1.1:9000 udp://10.0.2.1:9000 --redundant
+
+  fullcount receive xdp://eth0:9000 --core 2
+  fullcount receive 'packet://eth0:9000?address=10.0.0.2' --receive-buffer 128MiB";
 
 /// Receives until the end mark, a limit or Ctrl-C.
 pub fn receive(flags: Flags) -> Result<u8, Failure> {

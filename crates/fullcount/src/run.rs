@@ -19,7 +19,8 @@ use crate::{note, say, tell};
 pub struct Flags {
     /// Configuration file; flags and --set win over it
     config: Option<PathBuf>,
-    /// Endpoint, e.g. udp://0.0.0.0:9000 or pcap:run42.pcapng?flat-out [default: udp://127.0.0.1:9000]
+    /// Endpoint, e.g. udp://0.0.0.0:9000, xdp://eth0:9000, packet://eth0:9000 or
+    /// pcap:run42.pcapng?flat-out [default: udp://127.0.0.1:9000]
     /// May be repeated; udp://HOST:FIRST-LAST stands for one endpoint a port
     #[arg(long, value_name = "URL", help_heading = "Source")]
     source: Vec<String>,
@@ -70,6 +71,7 @@ pub struct Flags {
 const EXAMPLES: &str = "\
 Examples:
   fullcount run --source udp://0.0.0.0:9000 --detector sonde --nexus run42.nxs
+  fullcount run --source xdp://eth0:9000 --detector sonde --sink null
   fullcount run --source pcap:run42.pcapng?flat-out --detector sonde --sink null --web off --json
   fullcount run run.toml --pulse 'grid(14Hz)' --threads 2 --core 2 --process-core 3
 

@@ -301,7 +301,9 @@ impl SendRate {
 fn destination(to: &str) -> Result<UdpUrl, Failure> {
     match to.parse::<Endpoint>() {
         Ok(Endpoint::Udp(url)) => Ok(url),
-        Ok(Endpoint::Pcap(_)) => Err(refuse("to", to, "a udp:// endpoint").into()),
+        Ok(Endpoint::Pcap(_) | Endpoint::Xdp(_) | Endpoint::Packet(_)) => {
+            Err(refuse("to", to, "a udp:// endpoint").into())
+        }
         Err(e) => Err(refuse("to", to, e.to_string()).into()),
     }
 }

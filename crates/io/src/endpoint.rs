@@ -1,6 +1,7 @@
 //! Endpoints are URLs, the same ones for every verb: where packets come from and go to.
 //!
-//! `udp://ADDRESS:PORT?interface=…&ttl=…&loop=…&broadcast=…` and `pcap:FILE?preload&repeat=N&shift&…`.
+//! `udp://ADDRESS:PORT?interface=…&ttl=…&loop=…&broadcast=…`, `pcap:FILE?preload&repeat=N&shift&…`,
+//! `xdp://INTERFACE:PORT?…` and `packet://INTERFACE:PORT?…`.
 //! Parsing touches no system: names are resolved and files opened later. Refuses: unknown schemes
 //! (listing the known ones), schemes of a later version by name, unknown or doubled keys, values out
 //! of range; each sentence names scheme, key, value and what is allowed. A file name cannot hold
@@ -14,10 +15,13 @@ use std::str::FromStr;
 
 use crate::quantity;
 
+mod interface;
+pub use interface::{PacketUrl, XdpMode, XdpUrl};
+
 /// Schemes that this version opens.
-pub const SCHEMES: [&str; 2] = ["udp", "pcap"];
+pub const SCHEMES: [&str; 4] = ["udp", "pcap", "xdp", "packet"];
 /// Schemes that are part of the design and not of this version.
-pub const LATER_SCHEMES: [&str; 6] = ["xdp", "tcp", "stcp", "spead+udp", "spead+tcp", "kafka"];
+pub const LATER_SCHEMES: [&str; 5] = ["tcp", "stcp", "spead+udp", "spead+tcp", "kafka"];
 
 /// Smallest socket buffer that can be asked for: 4 KiB.
 pub const BUFFER_MIN: u64 = 4 << 10;
@@ -31,6 +35,10 @@ pub enum Endpoint {
     Udp(UdpUrl),
     /// Datagrams recorded in a file.
     Pcap(PcapUrl),
+    /// Datagrams from an interface's driver.
+    Xdp(XdpUrl),
+    /// Datagrams from an interface's copies.
+    Packet(PacketUrl),
 }
 
 /// Why an endpoint was refused.
@@ -68,6 +76,18 @@ pub enum EndpointError {
     Address {
         /// As typed.
         url: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The place in an `xdp://` or `packet://` URL.
+    #[error(
+        "'{url}': {problem}; write {scheme}://INTERFACE:PORT, for example {scheme}://eth0:9000"
+    )]
+    Interface {
+        /// As typed.
+        url: String,
+        /// Its scheme.
+        scheme: &'static str,
         /// What is wrong with it.
         problem: String,
     },
@@ -336,6 +356,8 @@ impl fmt::Display for Endpoint {
         match self {
             Endpoint::Udp(u) => u.fmt(f),
             Endpoint::Pcap(p) => p.fmt(f),
+            Endpoint::Xdp(x) => x.fmt(f),
+            Endpoint::Packet(p) => p.fmt(f),
         }
     }
 }
@@ -360,6 +382,8 @@ impl FromStr for Endpoint {
         match scheme.as_str() {
             "udp" => udp(url, place, query).map(Endpoint::Udp),
             "pcap" => pcap(url, place, query).map(Endpoint::Pcap),
+            "xdp" => interface::xdp(url, place, query).map(Endpoint::Xdp),
+            "packet" => interface::packet(url, place, query).map(Endpoint::Packet),
             // `localhost:9000`: what follows the colon is a port, so the scheme is missing.
             _ if rest.chars().all(|c| c.is_ascii_digit()) => Err(none()),
             s if LATER_SCHEMES.contains(&s) => {
@@ -495,7 +519,7 @@ fn udp(url: &str, place: &str, query: Option<&str>) -> Result<UdpUrl, EndpointEr
         match p.key {
             "interface" => {
                 let name = p.text("write its name, its number or its address")?;
-                udp.interface = Some(interface(name));
+                udp.interface = Some(interface_of(name));
             }
             "ttl" => udp.ttl = Some(p.parse("a number from 0 to 255")?),
             "loop" => udp.loop_ = Some(p.switch()?),
@@ -523,7 +547,7 @@ fn udp(url: &str, place: &str, query: Option<&str>) -> Result<UdpUrl, EndpointEr
     Ok(udp)
 }
 
-fn interface(text: &str) -> Interface {
+fn interface_of(text: &str) -> Interface {
     if let Ok(v4) = text.parse() {
         return Interface::V4(v4);
     }

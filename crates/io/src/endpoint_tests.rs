@@ -65,7 +65,7 @@ fn captures() {
 #[test]
 fn schemes_are_known_unknown_or_later() {
     let told = refusal("upd://1.2.3.4:5");
-    assert!(told.contains("'upd'") && told.contains("udp, pcap"), "{told}");
+    assert!(told.contains("'upd'") && told.contains("udp, pcap, xdp, packet"), "{told}");
     for later in LATER_SCHEMES {
         let told = refusal(&format!("{later}://eth0:9000"));
         assert!(told.contains("not yet supported by this version"), "{told}");
@@ -126,7 +126,7 @@ fn each_wrong_key_or_value_is_named_with_what_is_allowed() {
 proptest! {
     #[test]
     fn no_text_panics(
-        head in prop::sample::select(vec!["udp://", "udp:", "pcap:", "", "tcp://"]),
+        head in prop::sample::select(vec!["udp://", "udp:", "pcap:", "xdp://", "packet://", "", "tcp://"]),
         rest in "[ -~µ]{0,40}",
     ) {
         let _ = format!("{head}{rest}").parse::<Endpoint>();

@@ -1,19 +1,22 @@
 //! Fullcount's system calls: datagrams in batches, captures, pacing, probes of the host.
 //!
 //! Reading order follows a packet: [`endpoint`] (the URL), [`source`] (the seam to the engine),
-//! [`udp`] and [`pcap`] (two sources), [`fault`] (a source that loses on purpose), [`pace`] and
+//! [`udp`], [`pcap`], [`xdp`] and [`packet_ring`] (the sources), [`fault`] (a source that loses on purpose), [`pace`] and
 //! [`udp`] again (the sending side), [`frames`] (whole frames of an interface), [`host`] (where the kernel dropped).
-//! `unsafe` lives in [`sys`] alone. Source: `docs/architecture.md`.
+//! `unsafe` lives in [`sys`] and `xdp::rings` alone. Source: `docs/architecture.md`.
 #![deny(unsafe_code)]
 
+mod dissect;
 pub mod endpoint;
 pub mod fault;
 pub mod frames;
 pub mod host;
 pub mod pace;
+pub mod packet_ring;
 pub mod pcap;
 pub mod quantity;
 pub mod several;
 pub mod source;
 pub mod sys;
 pub mod udp;
+pub mod xdp;

@@ -13,13 +13,19 @@ use std::mem::MaybeUninit;
 use fullcount_core::batch::Origin;
 use socket2::Socket;
 
+#[cfg(target_os = "linux")]
+pub mod bpf;
 pub mod ethtool;
 #[cfg(target_os = "linux")]
 mod frames;
 #[cfg(target_os = "linux")]
+pub mod interface;
+#[cfg(target_os = "linux")]
 mod network;
 #[cfg(target_os = "linux")]
 mod option;
+#[cfg(target_os = "linux")]
+pub mod packet_ring;
 #[cfg(target_os = "linux")]
 mod receive;
 #[cfg(target_os = "linux")]

@@ -26,6 +26,16 @@ fn set<T>(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &T) 
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Sets an option that is one number.
+pub(super) fn set_number(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: u32,
+) -> io::Result<()> {
+    set(fd, level, name, &value)
+}
+
 fn switch(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, on: bool) -> io::Result<()> {
     set(fd, level, name, &libc::c_int::from(on))
 }

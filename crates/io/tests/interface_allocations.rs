@@ -1,0 +1,64 @@
+//! Receiving from an interface allocates nothing once it is warm, whichever engine does it.
+//!
+//! Needs root and iproute2, as `interfaces.rs`.
+#![cfg(target_os = "linux")]
+
+mod veth;
+
+use std::alloc::System;
+use std::time::Duration;
+
+use fullcount_io::endpoint::{PacketUrl, XdpUrl};
+use fullcount_io::packet_ring::PacketSource;
+use fullcount_io::source::{Received, Source};
+use fullcount_io::xdp::XdpSource;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use veth::{NAME, RECEIVER, Veth};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Allocations of the whole process; this file holds one test, so nobody else makes any.
+fn allocations() -> usize {
+    let s = ALLOCATOR.stats();
+    s.allocations + s.reallocations
+}
+
+#[test]
+fn no_allocation_per_packet() {
+    let Some(veth) = Veth::new(9000, 1) else { return };
+    for packet in [false, true] {
+        let mut source: Box<dyn Source> = veth.receiving(|| -> Box<dyn Source> {
+            match packet {
+                false => {
+                    Box::new(XdpSource::open(&XdpUrl::new(NAME, 9000), 8 << 20, false).unwrap())
+                }
+                true => Box::new(
+                    PacketSource::open(&PacketUrl::new(NAME, 9000), 8 << 20, false).unwrap(),
+                ),
+            }
+        });
+        let socket = veth.socket(RECEIVER, 9000);
+        let bytes = vec![0u8; 8972];
+        let mut batch = source.batch();
+        let mut round = || {
+            for i in 0..100 {
+                // Every second one stays alone, in one piece or three.
+                socket.send(&bytes[..[64, 64, 1472, 8972][i % 4]]).unwrap();
+            }
+            let mut missing = 100;
+            while missing > 0 {
+                let got = source.recv(&mut batch, Duration::from_secs(5)).unwrap();
+                assert_eq!(got, Received::Data);
+                missing -= batch.count();
+            }
+            // A call that brings nothing is part of the steady state, too.
+            let got = source.recv(&mut batch, Duration::from_millis(3)).unwrap();
+            assert_eq!(got, Received::Idle);
+        };
+        round();
+        let before = allocations();
+        (0..40).for_each(|_| round());
+        assert_eq!(allocations() - before, 0, "packet ring: {packet}");
+    }
+}
