@@ -102,7 +102,7 @@ pub struct SourceConfig {
     pub redundant: bool,
     /// Socket receive buffer.
     pub receive_buffer: String,
-    /// How datagrams are received: `auto`, `plain`, `mmsg` or `gro`.
+    /// How datagrams are received: `auto`, `plain`, `mmsg`, `gro` or `uring`.
     pub engine: String,
     /// CPU that the receiving thread is pinned to; with several workers one for each.
     #[serde(skip_serializing_if = "Option::is_none")]

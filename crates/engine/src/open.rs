@@ -229,7 +229,8 @@ fn place(url: String, config: &SourceConfig, buffer: u64) -> Result<Place, Confi
         "plain" => Engine::Plain,
         "mmsg" => Engine::Mmsg,
         "gro" => Engine::Gro,
-        other => return Err(refuse("source.engine", other, "auto, plain, mmsg or gro")),
+        "uring" => Engine::Uring,
+        other => return Err(refuse("source.engine", other, "auto, plain, mmsg, gro or uring")),
     };
     if let Endpoint::Udp(udp) = &mut endpoint {
         let defaults = SourceConfig::default();

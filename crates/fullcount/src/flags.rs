@@ -16,7 +16,7 @@ pub struct SourceFlags {
     /// Socket receive buffer [default: 64MiB]
     #[arg(long, value_name = "SIZE", help_heading = "Source")]
     pub receive_buffer: Option<String>,
-    /// How datagrams are received: auto, plain (one a call), mmsg or gro [default: auto]
+    /// How datagrams are received: auto, plain (one a call), mmsg, gro or uring (io_uring) [default: auto]
     #[arg(long, value_name = "ENGINE", help_heading = "Source")]
     pub engine: Option<String>,
     /// CPU that the receiving thread is pinned to; with several workers one for each: 2,3

@@ -39,6 +39,7 @@ Examples:
   fullcount receive udp://0.0.0.0:9000
   fullcount receive udp://127.0.0.1:9000 --core 1 --receive-buffer 64MiB --json
   fullcount receive 'udp://239.1.2.3:9000?interface=10.0.0.1' --duration 10s
+  fullcount receive udp://0.0.0.0:9000 --engine uring --core 1
   fullcount receive udp://0.0.0.0:9000 --workers 2 --core 2,3
   fullcount receive udp://10.0.1.1:9000 udp://10.0.2.1:9000 --redundant
 

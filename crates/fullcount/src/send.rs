@@ -12,7 +12,7 @@ use fullcount_engine::config::{OneOrMore, SourceConfig, refuse};
 use fullcount_engine::open::{SourcePlan, check_core};
 use fullcount_engine::stop::Stop;
 use fullcount_engine::summary::grouped;
-use fullcount_io::endpoint::{Endpoint, UdpUrl};
+use fullcount_io::endpoint::{Endpoint, Engine, UdpUrl};
 use fullcount_io::quantity::{self, Rate};
 use fullcount_lab::send::{Job, Payload, SendProgress, Sent};
 use fullcount_lab::traffic::panel::Panel;
@@ -300,6 +300,9 @@ impl SendRate {
 
 fn destination(to: &str) -> Result<UdpUrl, Failure> {
     match to.parse::<Endpoint>() {
+        Ok(Endpoint::Udp(url)) if url.engine == Engine::Uring => {
+            Err(refuse("to", to, "engine=uring only receives; send with engine=gro").into())
+        }
         Ok(Endpoint::Udp(url)) => Ok(url),
         Ok(Endpoint::Pcap(_) | Endpoint::Xdp(_) | Endpoint::Packet(_)) => {
             Err(refuse("to", to, "a udp:// endpoint").into())

@@ -20,6 +20,8 @@ fn wrong_options_exit_2_with_the_key_and_what_is_allowed() {
         (&["run", "--probes", "1ms"], &["engine.probes", "1ms", "100ms", "off"]),
         (&["lab", "probes", "--readings", "0"], &["readings", "0", "1000000"]),
         (&["run", "--receive-buffer", "lots"], &["source.receive_buffer", "lots", "64KiB"]),
+        (&["receive", "udp://127.0.0.1:0", "--engine", "dpdk"], &["source.engine", "gro or uring"]),
+        (&["send", "--to", "udp://127.0.0.1:9?engine=uring"], &["engine=uring", "engine=gro"]),
         (&["run", "--pulse", "grid(0Hz)"], &["time.pulse", "grid(0Hz)", "14Hz"]),
         (&["run", "--web", "here"], &["web.listen", "here", "127.0.0.1:8080"]),
         (&["run", "--geometry", "no-such-file.toml"], &["detector.geometry", "no-such-file.toml"]),

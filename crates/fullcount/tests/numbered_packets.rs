@@ -52,6 +52,31 @@ fn nothing_is_lost_at_a_modest_rate_for_small_middle_and_fragmented_sizes() {
 }
 
 #[test]
+fn io_uring_receives_the_same_with_one_thread_and_with_two() {
+    let one = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = one.local_addr().unwrap().port();
+    // A port that is taken tells whether the engine would have been there: it is asked first.
+    let asked = format!("udp://127.0.0.1:{port}");
+    let told = say(&["receive", &asked, "--engine", "uring"]).err;
+    if !told.contains("in use") {
+        assert!(std::env::var_os("CI").is_none_or(|v| v != "true"), "{told}");
+        println!("skipped: {told}");
+        return;
+    }
+    for how in [&["--threads", "1"][..], &["--threads", "2"], &["--busy-poll"]] {
+        for size in ["24", "1472", "8972"] {
+            let receive = [&["--verify", "--engine", "uring"], how].concat();
+            let (sent, got) =
+                through(&["--size", size, "--count", "3000", "--rate", "20kpps"], &receive);
+            assert_eq!(got.code, 0, "{size} B {how:?}: {}", got.err);
+            let (sent, got) = (sent.summary(), got.summary());
+            assert_eq!(got["packets"]["accepted"], sent["packets"]["sent"], "{size} B {how:?}");
+            assert_eq!(got["balance"], 0);
+        }
+    }
+}
+
+#[test]
 fn the_rate_is_payload_bits_and_the_wire_rate_stands_beside_it() {
     let (sent, _) = through(&["--size", "972", "--duration", "1s", "--rate", "100Mbps"], &[]);
     let s = sent.summary();

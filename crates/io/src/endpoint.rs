@@ -178,6 +178,8 @@ pub enum Engine {
     Mmsg,
     /// `recvmmsg` with UDP GRO; `sendmmsg` with UDP GSO.
     Gro,
+    /// Multishot `recvmsg` of io_uring with UDP GRO; receiving only, never chosen by `Auto`.
+    Uring,
 }
 
 impl Engine {
@@ -188,6 +190,7 @@ impl Engine {
             Engine::Plain => "plain",
             Engine::Mmsg => "mmsg",
             Engine::Gro => "gro",
+            Engine::Uring => "uring",
         }
     }
 }
@@ -527,8 +530,8 @@ fn udp(url: &str, place: &str, query: Option<&str>) -> Result<UdpUrl, EndpointEr
             "receive_buffer" => udp.receive_buffer = Some(p.buffer()?),
             "send_buffer" => udp.send_buffer = Some(p.buffer()?),
             "engine" => {
-                let all = [Engine::Auto, Engine::Plain, Engine::Mmsg, Engine::Gro];
-                let allowed = "one of auto, plain, mmsg, gro";
+                let all = [Engine::Auto, Engine::Plain, Engine::Mmsg, Engine::Gro, Engine::Uring];
+                let allowed = "one of auto, plain, mmsg, gro, uring (receiving only)";
                 let name = p.text(allowed)?;
                 let found = all.into_iter().find(|e| e.name() == name);
                 udp.engine = found.ok_or_else(|| p.refuse(allowed))?;

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::time::Duration;
 
 fn udp_of(url: &str) -> UdpUrl {
     match url.parse() {
@@ -47,6 +48,9 @@ fn socket_options() {
     );
     assert_eq!((u.receive_buffer, u.send_buffer), (Some(64 << 20), Some(4096)));
     assert_eq!((u.engine, u.spin, u.source_ports), (Engine::Mmsg, true, 4));
+    let u = udp_of("udp://1.2.3.4:5?engine=uring&nap=100us");
+    assert_eq!((u.engine, u.nap), (Engine::Uring, Some(Duration::from_micros(100))));
+    assert_eq!(udp_of("udp://1.2.3.4:5?nap=10ms").nap, Some(Duration::from_millis(10)));
 }
 
 #[test]
@@ -108,6 +112,9 @@ fn each_wrong_key_or_value_is_named_with_what_is_allowed() {
         ("udp://1.2.3.4:5?receive_buffer=1KiB", ["receive_buffer=1KiB", "4KiB to 1GiB"]),
         ("udp://1.2.3.4:5?receive_buffer=big", ["'big'", "64KiB"]),
         ("udp://1.2.3.4:5?source_ports=0", ["source_ports=0", "1 to 64"]),
+        ("udp://1.2.3.4:5?nap=20ms", ["nap=20ms", "10ms"]),
+        ("udp://1.2.3.4:5?nap=11ms", ["nap=11ms", "10ms"]),
+        ("udp://1.2.3.4:5?nap=100", ["'100'", "8s"]),
         ("udp://1.2.3.4:5?interface=", ["interface=", "name"]),
         ("pcap:x?repeat=0", ["repeat=0", "from 1"]),
         ("pcap:x?speed=0", ["speed=0", "0.000001"]),

@@ -24,10 +24,19 @@ fn no_allocation_per_packet_in_either_direction() {
     let seen = allocations();
     drop(std::hint::black_box(vec![1u8; 100]));
     assert!(allocations() > seen, "the counter counts");
-    for engine in [Engine::Plain, Engine::Mmsg, Engine::Gro] {
+    for engine in [Engine::Plain, Engine::Mmsg, Engine::Gro, Engine::Uring] {
         let any = UdpUrl { engine, ..UdpUrl::new("127.0.0.1:0".parse().unwrap()) };
-        let mut source = UdpSource::open(&any, &ReceiveOptions::default()).unwrap();
-        let to = UdpUrl { engine, ..UdpUrl::new(source.local_addr()) };
+        let mut source = match UdpSource::open(&any, &ReceiveOptions::default()) {
+            Ok(source) => source,
+            Err(told) if engine == Engine::Uring => {
+                assert!(std::env::var_os("CI").is_none_or(|v| v != "true"), "{told}");
+                println!("skipped: {told}");
+                continue;
+            }
+            Err(told) => panic!("{told}"),
+        };
+        let sends = if engine == Engine::Uring { Engine::Gro } else { engine };
+        let to = UdpUrl { engine: sends, ..UdpUrl::new(source.local_addr()) };
         let mut sender = UdpSender::open(&to, &SendOptions::default()).unwrap();
         let mut pacer = Pacer::flat_out(100);
         let bytes = vec![0u8; 100 * 300];

@@ -17,6 +17,23 @@ use fullcount_io::udp::{
 };
 
 const ENGINES: [Engine; 3] = [Engine::Plain, Engine::Mmsg, Engine::Gro];
+
+/// Engines that receive: `uring` as well, where the kernel allows it.
+fn receiving() -> Vec<Engine> {
+    let asked = UdpUrl { engine: Engine::Uring, ..url("udp://127.0.0.1:0") };
+    let told = match UdpSource::open(&asked, &ReceiveOptions::default()) {
+        Ok(_) => return [&ENGINES[..], &[Engine::Uring]].concat(),
+        Err(told) => told,
+    };
+    assert!(std::env::var_os("CI").is_none_or(|v| v != "true"), "{told}");
+    println!("skipped: {told}");
+    ENGINES.to_vec()
+}
+
+fn trains(engine: Engine) -> bool {
+    matches!(engine, Engine::Gro | Engine::Uring)
+}
+
 /// Long enough for any scheduler; only a failing test waits for it.
 const WAIT: Duration = Duration::from_secs(5);
 
@@ -60,7 +77,7 @@ fn all_engines_give_the_same_chunks_whichever_engine_sent_them() {
     // A short last chunk, exact multiples, single chunks, more than one train, more than one call.
     let cases = [(64 * 300 + 7, 64), (1472 * 44, 1472), (1000, 1472), (8972 * 9 + 1, 8972)];
     for sends in ENGINES {
-        for receives in ENGINES {
+        for receives in receiving() {
             for address in ["udp://127.0.0.1:0", "udp://[::1]:0"] {
                 let mut source = receiver(address, receives, &ReceiveOptions::default());
                 let mut sender = sender_to(source.local_addr(), sends);
@@ -111,9 +128,10 @@ fn every_way_of_waiting_gives_the_same_chunks() {
 
 #[test]
 fn empty_and_largest_datagrams_pass_every_engine() {
-    for engine in ENGINES {
+    for engine in receiving() {
         let mut source = receiver("udp://127.0.0.1:0", engine, &ReceiveOptions::default());
-        let mut sender = sender_to(source.local_addr(), engine);
+        let sends = if engine == Engine::Uring { Engine::Gro } else { engine };
+        let mut sender = sender_to(source.local_addr(), sends);
         let (large, small) = (data(65_507), data(3));
         let trains: [(&[u8], usize); 4] = [(&[], 0), (&large, 0), (&[], 64), (&small, 2)];
         sender.send_trains(trains.into_iter()).unwrap();
@@ -131,7 +149,7 @@ fn empty_and_largest_datagrams_pass_every_engine() {
 #[test]
 fn a_train_that_does_not_fit_its_slot_is_counted_and_dropped_whole() {
     let options = ReceiveOptions { slot_bytes: 1000, ..ReceiveOptions::default() };
-    for engine in ENGINES {
+    for engine in receiving() {
         let mut source = receiver("udp://127.0.0.1:0", engine, &options);
         let mut sender = sender_to(source.local_addr(), Engine::Gro);
         // 11 datagrams of 100 B: with GRO one train of 1100 B, else each fits.
@@ -140,7 +158,7 @@ fn a_train_that_does_not_fit_its_slot_is_counted_and_dropped_whole() {
         sender.send(&data(1001), 0).unwrap();
         sender.send(b"end", 0).unwrap();
         let chunks = take(&mut source, 14);
-        let (kept, cut) = if engine == Engine::Gro { (0, 12) } else { (11, 1) };
+        let (kept, cut) = if trains(engine) { (0, 12) } else { (11, 1) };
         assert_eq!(chunks.len(), kept + 2, "{engine:?}");
         assert_eq!((chunks[kept].len(), &chunks[kept + 1][..]), (1000, &b"end"[..]));
         let sheet = source.sheet();
@@ -153,32 +171,34 @@ fn a_train_that_does_not_fit_its_slot_is_counted_and_dropped_whole() {
 #[test]
 fn trains_keep_origin_stride_and_receive_time() {
     let options = ReceiveOptions { timestamps: true, ..ReceiveOptions::default() };
-    let mut source = receiver("udp://127.0.0.1:0", Engine::Gro, &options);
-    let ports = UdpUrl { source_ports: 2, ..UdpUrl::new(source.local_addr()) };
-    let mut sender = UdpSender::open(&ports, &SendOptions::default()).unwrap();
-    let from = sender.local_addrs();
-    assert!(from.len() == 2 && from[0] != from[1]);
-    sender.send(&data(250), 100).unwrap();
-    sender.use_source_port(1);
-    sender.send(&data(20), 0).unwrap();
-    let mut batch = source.batch();
-    let mut seen = Vec::new();
-    while seen.len() < 2 {
-        assert_eq!(source.recv(&mut batch, WAIT).unwrap(), Received::Data);
-        seen.extend(batch.trains().map(|t| (t.origin, t.stride, t.bytes.len(), t.time_ns)));
+    for engine in receiving().into_iter().filter(|e| trains(*e)) {
+        let mut source = receiver("udp://127.0.0.1:0", engine, &options);
+        let ports = UdpUrl { source_ports: 2, ..UdpUrl::new(source.local_addr()) };
+        let mut sender = UdpSender::open(&ports, &SendOptions::default()).unwrap();
+        let from = sender.local_addrs();
+        assert!(from.len() == 2 && from[0] != from[1]);
+        sender.send(&data(250), 100).unwrap();
+        sender.use_source_port(1);
+        sender.send(&data(20), 0).unwrap();
+        let mut batch = source.batch();
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            assert_eq!(source.recv(&mut batch, WAIT).unwrap(), Received::Data);
+            seen.extend(batch.trains().map(|t| (t.origin, t.stride, t.bytes.len(), t.time_ns)));
+        }
+        assert_eq!((seen[0].0, seen[0].1, seen[0].2), (from[0].into(), 100, 250));
+        assert_eq!((seen[1].0, seen[1].1, seen[1].2), (from[1].into(), 0, 20));
+        // 100 + 100 + 50 and 20 B, each with 28 B of IPv4 and UDP, 18 B of Ethernet and 20 B around.
+        let wire = source.sheet().get(Receive::WireBytes as usize);
+        assert_eq!(wire, 270 + 4 * (28 + 18 + 20));
+        // 2020-01-01 or later, and in order: the kernel's clock, not ours.
+        assert!(seen[0].3 > 1_577_836_800_000_000_000 && seen[1].3 >= seen[0].3, "{seen:?}");
     }
-    assert_eq!((seen[0].0, seen[0].1, seen[0].2), (from[0].into(), 100, 250));
-    assert_eq!((seen[1].0, seen[1].1, seen[1].2), (from[1].into(), 0, 20));
-    // 100 + 100 + 50 and 20 B, each with 28 B of IPv4 and UDP, 18 B of Ethernet and 20 B around.
-    let wire = source.sheet().get(Receive::WireBytes as usize);
-    assert_eq!(wire, 270 + 4 * (28 + 18 + 20));
-    // 2020-01-01 or later, and in order: the kernel's clock, not ours.
-    assert!(seen[0].3 > 1_577_836_800_000_000_000 && seen[1].3 >= seen[0].3, "{seen:?}");
 }
 
 #[test]
 fn without_the_wish_no_receive_time_is_given() {
-    for engine in ENGINES {
+    for engine in receiving() {
         let mut source = receiver("udp://127.0.0.1:0", engine, &ReceiveOptions::default());
         sender_to(source.local_addr(), Engine::Plain).send(b"x", 0).unwrap();
         let mut batch = source.batch();
@@ -299,7 +319,12 @@ fn broadcast_on_loopback_needs_the_key() {
 
 #[test]
 fn an_unspecified_ipv6_address_takes_both_families() {
-    let mut source = receiver("udp://[::]:0", Engine::Gro, &Default::default());
+    for engine in receiving() {
+        takes_both_families(receiver("udp://[::]:0", engine, &Default::default()));
+    }
+}
+
+fn takes_both_families(mut source: UdpSource) {
     let port = source.local_addr().port();
     for address in
         [SocketAddr::from((Ipv4Addr::LOCALHOST, port)), format!("[::1]:{port}").parse().unwrap()]
@@ -315,26 +340,35 @@ fn an_unspecified_ipv6_address_takes_both_families() {
 
 #[test]
 fn a_full_buffer_shows_in_the_kernels_count_without_another_packet() {
-    let small = UdpUrl { receive_buffer: Some(4096), ..url("udp://127.0.0.1:0") };
-    let mut source = UdpSource::open(&small, &ReceiveOptions::default()).unwrap();
-    let mut sender = sender_to(source.local_addr(), Engine::Mmsg);
-    sender.send(&data(1000 * 200), 1000).unwrap();
-    let mut batch = source.batch();
-    let mut got = 0;
-    while source.recv(&mut batch, Duration::ZERO).unwrap() == Received::Data {
-        got += batch.count();
+    for engine in receiving() {
+        let small = UdpUrl { receive_buffer: Some(4096), engine, ..url("udp://127.0.0.1:0") };
+        let mut source = UdpSource::open(&small, &ReceiveOptions::default()).unwrap();
+        let mut sender = sender_to(source.local_addr(), Engine::Mmsg);
+        sender.send(&data(1000 * 200), 1000).unwrap();
+        let mut batch = source.batch();
+        let mut got = 0;
+        while source.recv(&mut batch, Duration::ZERO).unwrap() == Received::Data {
+            got += batch.count();
+        }
+        let (sheet, drops) = (source.sheet(), Receive::KernelDrops as usize);
+        assert!(got < 200);
+        assert_eq!(sheet.get(drops), 200 - got, "{engine:?}: single datagrams: exact");
+        assert!(sheet.get(Receive::Idle as usize) == 1);
+        source.sample();
+        assert_eq!(sheet.get(drops), 200 - got, "{engine:?}: a second look adds nothing");
+        // The next train carries the kernel's count; it says nothing new.
+        sender.send(b"x", 0).unwrap();
+        assert_eq!(take(&mut source, got + 1).len(), 1);
+        assert_eq!(sheet.get(drops), 200 - got, "{engine:?}");
     }
-    let sheet = source.sheet();
-    assert!(got < 200);
-    assert_eq!(sheet.get(Receive::KernelDrops as usize), 200 - got, "single datagrams: exact");
-    assert!(sheet.get(Receive::Idle as usize) == 1);
-    source.sample();
-    assert_eq!(sheet.get(Receive::KernelDrops as usize), 200 - got, "a second look adds nothing");
 }
 
 #[test]
 fn waiting_ends_and_counts_as_idle() {
-    for (engine, spin) in [(Engine::Plain, false), (Engine::Mmsg, false), (Engine::Gro, true)] {
+    let uring = receiving().contains(&Engine::Uring);
+    let with_uring = [(Engine::Uring, false), (Engine::Uring, true)];
+    let all = [(Engine::Plain, false), (Engine::Mmsg, false), (Engine::Gro, true)];
+    for (engine, spin) in all.into_iter().chain(with_uring.into_iter().filter(|_| uring)) {
         let quiet = UdpUrl { engine, spin, ..url("udp://127.0.0.1:0") };
         let mut source = UdpSource::open(&quiet, &ReceiveOptions::default()).unwrap();
         let mut batch = source.batch();
@@ -391,4 +425,96 @@ fn wrong_addresses_and_interfaces_are_explained() {
     }
     let told = UdpSender::open(&url("udp://127.0.0.1:0"), &SendOptions::default()).unwrap_err();
     assert!(matches!(told, UdpError::NoPort { .. }));
+}
+
+#[test]
+fn more_trains_than_slots_come_over_several_calls_in_order() {
+    // 1, 2 and 5 slots for 40 trains: io_uring's request ends with each full call and is made again.
+    for engine in receiving().into_iter().filter(|e| *e != Engine::Plain) {
+        for slots in [1, 2, 5] {
+            let options = ReceiveOptions { slots: Some(slots), ..ReceiveOptions::default() };
+            let mut source = receiver("udp://127.0.0.1:0", engine, &options);
+            let mut sender = sender_to(source.local_addr(), Engine::Gro);
+            let want: Vec<Vec<u8>> = (0..40).map(|i| data(10 + 3 * i)).collect();
+            for round in 1..=3 {
+                for bytes in &want {
+                    sender.send(bytes, 0).unwrap();
+                }
+                assert_eq!(take(&mut source, round * 40), want, "{engine:?} {slots}");
+            }
+            let rearmed = source.sheet().get(Receive::Rearmed as usize);
+            assert_eq!(rearmed > 0, engine == Engine::Uring, "{engine:?} {slots}: {rearmed}");
+        }
+    }
+}
+
+#[test]
+fn batches_stay_as_they_are_while_others_are_filled() {
+    // What two threads need: 16 batches under way, none touched by a later call.
+    for engine in receiving() {
+        let options = ReceiveOptions { slots: Some(2), ..ReceiveOptions::default() };
+        let mut source = receiver("udp://127.0.0.1:0", engine, &options);
+        let mut sender = sender_to(source.local_addr(), Engine::Plain);
+        let want: Vec<Vec<u8>> = (0..16).map(|i| data(1000 + i)).collect();
+        let mut kept = Vec::new();
+        for bytes in &want {
+            sender.send(bytes, 0).unwrap();
+            let mut batch = source.batch();
+            assert_eq!(source.recv(&mut batch, WAIT).unwrap(), Received::Data);
+            kept.push(batch);
+        }
+        let chunks = kept.iter().flat_map(|b| b.trains()).flat_map(|t| t.chunks());
+        assert_eq!(chunks.collect::<Vec<_>>(), want, "{engine:?}");
+        // A batch that goes away with its memory takes no packet with it.
+        drop(kept);
+        sender.send(b"after", 0).unwrap();
+        let mut batch = source.batch();
+        assert_eq!(source.recv(&mut batch, WAIT).unwrap(), Received::Data);
+        assert_eq!(batch.trains().next().unwrap().bytes, b"after", "{engine:?}");
+    }
+}
+
+#[test]
+fn a_source_moves_from_thread_to_thread() {
+    for engine in receiving() {
+        let mut source = receiver("udp://127.0.0.1:0", engine, &Default::default());
+        let mut sender = sender_to(source.local_addr(), Engine::Plain);
+        for round in 1..=3 {
+            let sent = data(100 * round as usize);
+            sender.send(&sent, 0).unwrap();
+            source = std::thread::spawn(move || {
+                assert_eq!(take(&mut source, round), [sent], "{engine:?} round {round}");
+                source
+            })
+            .join()
+            .unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_port_is_free_once_the_source_is_gone() {
+    for engine in receiving() {
+        let mut port = 0;
+        for _ in 0..20 {
+            let mut source =
+                receiver(&format!("udp://127.0.0.1:{port}"), engine, &Default::default());
+            port = source.local_addr().port();
+            let mut batch = source.batch();
+            assert_eq!(source.recv(&mut batch, Duration::ZERO).unwrap(), Received::Idle);
+        }
+    }
+}
+
+#[test]
+fn io_uring_is_for_receiving_only() {
+    let told = UdpSender::open(&url("udp://127.0.0.1:9?engine=uring"), &SendOptions::default());
+    let told = told.unwrap_err().to_string();
+    assert!(told.contains("engine=uring") && told.contains("only receives"), "{told}");
+}
+
+#[test]
+fn auto_never_chooses_io_uring() {
+    let source = receiver("udp://127.0.0.1:0", Engine::Auto, &Default::default());
+    assert_eq!(source.engine(), Engine::Gro);
 }

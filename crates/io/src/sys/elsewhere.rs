@@ -41,6 +41,46 @@ impl ReceiveRing {
     }
 }
 
+/// Stands for the io_uring receiver, which this system does not have.
+#[derive(Debug)]
+pub struct UringRing {
+    /// Always 0.
+    pub exhausted: u64,
+    /// Always 0.
+    pub completions_lost: u64,
+    /// Always 0.
+    pub calls: u64,
+}
+
+impl UringRing {
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always `Unsupported`.
+    pub fn new(_slots: usize) -> io::Result<UringRing> {
+        unsupported()
+    }
+
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always `Unsupported`.
+    pub fn receive(
+        &mut self,
+        _socket: BorrowedFd<'_>,
+        _memory: &mut [u8],
+        _pitch_and_slot: (usize, usize),
+        _wait: std::time::Duration,
+    ) -> io::Result<usize> {
+        unsupported()
+    }
+
+    /// Nothing was received.
+    pub fn message(&self, _i: usize) -> Option<(usize, Message)> {
+        None
+    }
+}
+
 /// Stands for the batch sender, which this system does not have.
 #[derive(Debug)]
 pub struct SendRing {}

@@ -3,8 +3,9 @@
 //!
 //! Linux has batches, offloads, drop counts and thread pinning; elsewhere the same functions answer
 //! "unsupported" and the portable calls (`receive_one`, `interface_index`) carry the load. Nothing
-//! here keeps a pointer across calls into the kernel: every pointer is written from a live borrow in
-//! the call that uses it. Sources: `recvmmsg(2)`, `sendmmsg(2)`, `cmsg(3)`, `udp(7)`, `socket(7)`.
+//! here keeps a pointer to a caller's memory across calls into the kernel: every such pointer is
+//! written from a live borrow in the call that uses it. io_uring's rings are pages of their own.
+//! Sources: `recvmmsg(2)`, `sendmmsg(2)`, `cmsg(3)`, `udp(7)`, `socket(7)`.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -33,7 +34,12 @@ mod thread;
 #[cfg(target_os = "linux")]
 mod transmit;
 #[cfg(target_os = "linux")]
-pub use {frames::*, network::*, option::*, receive::ReceiveRing, thread::*, transmit::SendRing};
+mod uring;
+#[cfg(target_os = "linux")]
+pub use {
+    frames::*, network::*, option::*, receive::ReceiveRing, thread::*, transmit::SendRing,
+    uring::UringRing,
+};
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;

@@ -21,7 +21,7 @@ use super::shard::{self, Steer};
 use crate::endpoint::{Engine, UdpUrl};
 use crate::quantity::size_text;
 use crate::source::{Received, Source, SourceError};
-use crate::sys::{self, ReceiveRing};
+use crate::sys::{self, Message, ReceiveRing, UringRing};
 
 fullcount_core::counters! {
     /// What a UDP receiver counts.
@@ -53,6 +53,11 @@ fullcount_core::counters! {
             "receive calls that brought at least one datagram" "";
         SystemCalls "receive.system_calls" Times Sum "receive" Note
             "receive system calls, those that brought nothing included" "";
+        Rearmed "receive.uring_rearmed" Times Sum "receive" Note
+            "times that a call of engine=uring filled all its slots, so that its request was made again" "";
+        CompletionsLost "receive.completions_lost" Times Sum "receive" Note
+            "trains that io_uring took from the socket and could not hand over"
+            "receive with engine=gro and report the kernel's version";
         Errors "receive.errors" Times Sum "receive" Note
             "receive calls that the system answered with a passing error"
             "look at the interface: ip -s link, dmesg";
@@ -95,7 +100,7 @@ impl ReceiveOptions {
     pub fn slots_for(&self, engine: Engine) -> usize {
         let default = match engine {
             Engine::Plain | Engine::Mmsg | Engine::Auto => 64,
-            Engine::Gro => 16,
+            Engine::Gro | Engine::Uring => 16,
         };
         self.slots.unwrap_or(default).clamp(1, 1024)
     }
@@ -129,6 +134,7 @@ const POLLS_PER_CLOCK: u32 = 16;
 
 enum Way {
     Ring(ReceiveRing),
+    Uring(Box<UringRing>),
     OneByOne,
 }
 
@@ -141,6 +147,50 @@ enum Waiting {
     Nap(Duration),
     /// Waits in the socket.
     Block,
+}
+
+/// What one receive call brought.
+#[derive(Default)]
+struct Tally {
+    packets: u64,
+    bytes: u64,
+    wire: u64,
+    truncated: u64,
+    unknown: u64,
+    largest: usize,
+    drops: Option<u32>,
+}
+
+impl Tally {
+    /// Counts a train, and adds it to the batch unless it must be refused.
+    #[inline]
+    fn take(&mut self, m: &Message, start: usize, link: &mut LinkTime, batch: &mut Batch) {
+        // Full datagrams of one size, and one shorter at the end.
+        let ((full, each), rest) = match m.stride {
+            Some(s) if m.len > s => ((m.len / s, s), m.len % s),
+            _ => ((1, m.len), 0),
+        };
+        let count = full as u64 + u64::from(rest > 0);
+        self.packets += count;
+        self.bytes += m.len as u64;
+        self.wire += link.bytes(m.origin.is_ipv6(), (full, each), rest);
+        self.largest = self.largest.max(each);
+        self.drops = m.drops.or(self.drops);
+        if m.truncated {
+            self.truncated += count;
+        } else if m.control_lost && m.stride.is_none() {
+            self.unknown += count;
+        } else {
+            batch.push(TrainMeta {
+                start,
+                len: m.len,
+                stride: m.stride.unwrap_or(0),
+                origin: m.origin,
+                time_ns: m.time_ns.unwrap_or(0),
+                edge: Edge::Datagram,
+            });
+        }
+    }
 }
 
 /// Receives datagrams of one endpoint.
@@ -157,7 +207,7 @@ pub struct UdpSource {
     /// The last call brought data, so that more is likely soon.
     busy: bool,
     sheet: Arc<Sheet>,
-    /// Timeout that the socket has now.
+    /// Timeout that the socket has now; with io_uring, that of the last call.
     timeout: Option<Duration>,
     drops: u32,
     until_sample: u32,
@@ -180,7 +230,7 @@ impl UdpSource {
         let opening = Opening::new(url)?;
         let socket = opening.socket()?;
         let ip = opening.addr.ip();
-        let (engine, ring, note) = choose(&opening, &socket, url.engine, options)?;
+        let (engine, way, note) = choose(&opening, &socket, url, options)?;
         let asked = url.receive_buffer.unwrap_or(options.receive_buffer);
         let buffer = open::receive_buffer(&socket, asked)
             .map_err(|e| opening.system("set the receive buffer", e))?;
@@ -222,7 +272,7 @@ impl UdpSource {
             endpoint: url.to_string(),
             socket,
             local,
-            way: ring.map_or(Way::OneByOne, Way::Ring),
+            way,
             engine,
             slots,
             slot,
@@ -254,6 +304,8 @@ impl UdpSource {
         let calls = match self.engine {
             Engine::Gro => "recvmmsg with UDP GRO",
             Engine::Mmsg => "recvmmsg",
+            Engine::Uring if note.is_none() => "multishot recvmsg of io_uring with UDP GRO",
+            Engine::Uring => "multishot recvmsg of io_uring",
             Engine::Plain | Engine::Auto => "one call per datagram",
         };
         let (slots, slot) = (self.slots, size_text(self.slot as u64));
@@ -262,6 +314,11 @@ impl UdpSource {
             format!("engine {}: {calls}, up to {slots} slots of {slot}", self.engine.name()),
             buffer.describe("receive buffer", "net.core.rmem_max"),
         ];
+        if self.engine == Engine::Uring {
+            facts.push(
+                "io_uring: single issuer, deferred task work; slots lent for each call".into(),
+            );
+        }
         facts.extend(note);
         if self.local.ip().is_multicast() {
             let on =
@@ -321,10 +378,7 @@ impl UdpSource {
 
     /// One receive call; the number of trains that came, accepted or not.
     fn call(&mut self, batch: &mut Batch, block: bool) -> io::Result<usize> {
-        let (mut packets, mut bytes, mut wire) = (0u64, 0u64, 0u64);
-        let (mut truncated, mut unknown) = (0u64, 0u64);
-        let mut largest = 0;
-        let mut drops = None;
+        let mut tally = Tally::default();
         let (pitch, slot) = (self.pitch, self.slot);
         let link = &mut self.link;
         let trains = match &mut self.way {
@@ -334,31 +388,23 @@ impl UdpSource {
                 let n = ring.receive(self.socket.as_fd(), memory, (pitch, slot), block)?;
                 for i in 0..n {
                     let Some(m) = ring.message(i) else { break };
-                    // Full datagrams of one size, and one shorter at the end.
-                    let ((full, each), rest) = match m.stride {
-                        Some(s) if m.len > s => ((m.len / s, s), m.len % s),
-                        _ => ((1, m.len), 0),
-                    };
-                    let count = full as u64 + u64::from(rest > 0);
-                    packets += count;
-                    bytes += m.len as u64;
-                    largest = largest.max(each);
-                    wire += link.bytes(m.origin.is_ipv6(), (full, each), rest);
-                    drops = m.drops.or(drops);
-                    if m.truncated {
-                        truncated += count;
-                    } else if m.control_lost && m.stride.is_none() {
-                        unknown += count;
-                    } else {
-                        batch.push(TrainMeta {
-                            start: i * pitch,
-                            len: m.len,
-                            stride: m.stride.unwrap_or(0),
-                            origin: m.origin,
-                            time_ns: m.time_ns.unwrap_or(0),
-                            edge: Edge::Datagram,
-                        });
-                    }
+                    tally.take(&m, i * pitch, link, batch);
+                }
+                n
+            }
+            Way::Uring(ring) => {
+                let wait = self.timeout.filter(|_| block).unwrap_or(Duration::ZERO);
+                let before = (ring.calls, ring.exhausted, ring.completions_lost);
+                let memory = batch.memory_mut();
+                let came = ring.receive(self.socket.as_fd(), memory, (pitch, slot), wait);
+                let s = &*self.sheet;
+                s.add(Receive::SystemCalls as usize, ring.calls - before.0);
+                s.add(Receive::Rearmed as usize, ring.exhausted - before.1);
+                s.add(Receive::CompletionsLost as usize, ring.completions_lost - before.2);
+                let n = came?;
+                for i in 0..n {
+                    let Some((start, m)) = ring.message(i) else { break };
+                    tally.take(&m, start, link, batch);
                 }
                 n
             }
@@ -379,33 +425,26 @@ impl UdpSource {
                         }
                         Err(_) => break,
                     };
-                    packets += 1;
-                    bytes += len as u64;
-                    largest = largest.max(len);
-                    wire += link.bytes(origin.is_ipv6(), (1, len), 0);
-                    if len > slot {
-                        truncated += 1;
-                        continue;
-                    }
-                    let edge = Edge::Datagram;
-                    batch.push(TrainMeta { start, len, stride: 0, origin, time_ns: 0, edge });
+                    let m = Message { len, origin, truncated: len > slot, ..Message::default() };
+                    tally.take(&m, start, link, batch);
                 }
                 self.sheet.add(Receive::SystemCalls as usize, calls);
-                packets as usize
+                tally.packets as usize
             }
         };
-        if let Some(now) = drops {
+        if let Some(now) = tally.drops {
             self.drops_are(now);
         }
         let s = &*self.sheet;
+        let (truncated, unknown) = (tally.truncated, tally.unknown);
         s.add(Receive::Calls as usize, 1);
-        s.add(Receive::Packets as usize, packets);
-        s.add(Receive::Accepted as usize, packets - truncated - unknown);
-        s.add(Receive::Bytes as usize, bytes);
-        if largest as u64 > s.get(Receive::Largest as usize) {
-            s.set(Receive::Largest as usize, largest as u64);
+        s.add(Receive::Packets as usize, tally.packets);
+        s.add(Receive::Accepted as usize, tally.packets - truncated - unknown);
+        s.add(Receive::Bytes as usize, tally.bytes);
+        if tally.largest as u64 > s.get(Receive::Largest as usize) {
+            s.set(Receive::Largest as usize, tally.largest as u64);
         }
-        s.add(Receive::WireBytes as usize, wire);
+        s.add(Receive::WireBytes as usize, tally.wire);
         if truncated + unknown > 0 {
             s.add(Receive::Truncated as usize, truncated);
             s.add(Receive::UnknownStride as usize, unknown);
@@ -416,7 +455,9 @@ impl UdpSource {
     /// Waits in the socket for at most `wait`.
     fn block(&mut self, batch: &mut Batch, wait: Duration) -> io::Result<usize> {
         if self.timeout != Some(wait) {
-            self.socket.set_read_timeout(Some(wait))?;
+            if !matches!(self.way, Way::Uring(_)) {
+                self.socket.set_read_timeout(Some(wait))?;
+            }
             self.timeout = Some(wait);
         }
         self.call(batch, true)
@@ -465,11 +506,19 @@ impl UdpSource {
 fn choose(
     opening: &Opening<'_>,
     socket: &Socket,
-    asked: Engine,
+    url: &UdpUrl,
     options: &ReceiveOptions,
-) -> Result<(Engine, Option<ReceiveRing>, Option<String>), UdpError> {
+) -> Result<(Engine, Way, Option<String>), UdpError> {
+    let asked = url.engine;
     if asked == Engine::Plain {
-        return Ok((Engine::Plain, None, None));
+        return Ok((Engine::Plain, Way::OneByOne, None));
+    }
+    if asked == Engine::Uring {
+        let ring = UringRing::new(options.slots_for(asked));
+        let ring = ring.map_err(|e| opening.engine("uring", e))?;
+        let gro = sys::set_gro(socket.as_fd(), true);
+        let note = gro.err().map(|cause| format!("UDP GRO is not available: {cause}"));
+        return Ok((Engine::Uring, Way::Uring(Box::new(ring)), note));
     }
     let mut probe = ReceiveRing::new(1);
     let batches = match probe.receive(socket.as_fd(), &mut [0; 64], (64, 64), false) {
@@ -482,12 +531,12 @@ fn choose(
         return match asked {
             Engine::Auto => {
                 let note = format!("recvmmsg is not available: {cause}");
-                Ok((Engine::Plain, None, Some(note)))
+                Ok((Engine::Plain, Way::OneByOne, Some(note)))
             }
             _ => Err(opening.engine(asked.name(), cause)),
         };
     }
-    let ring = |engine| Some(ReceiveRing::new(options.slots_for(engine)));
+    let ring = |engine| Way::Ring(ReceiveRing::new(options.slots_for(engine)));
     if asked == Engine::Mmsg {
         return Ok((Engine::Mmsg, ring(Engine::Mmsg), None));
     }

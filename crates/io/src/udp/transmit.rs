@@ -209,7 +209,7 @@ impl UdpSender {
         let (calls, most) = match engine {
             Engine::Gro => ("sendmmsg with UDP GSO", limits.segments),
             Engine::Mmsg => ("sendmmsg", 1),
-            Engine::Plain | Engine::Auto => ("one call per datagram", 1),
+            Engine::Plain | Engine::Auto | Engine::Uring => ("one call per datagram", 1),
         };
         let name = if engine == Engine::Gro { "gso" } else { engine.name() };
         facts.push(format!("engine {name}: {calls}, up to {most} datagrams a train"));
@@ -220,7 +220,7 @@ impl UdpSender {
         let ring = match engine {
             Engine::Gro => Some(SendRing::new(SLOTS)),
             Engine::Mmsg => Some(SendRing::new(SLOTS_PLAIN)),
-            Engine::Plain | Engine::Auto => None,
+            Engine::Plain | Engine::Auto | Engine::Uring => None,
         };
         Ok(UdpSender {
             endpoint: url.to_string(),
@@ -426,6 +426,10 @@ fn choose(
 ) -> Result<(Engine, Limits, Option<String>), UdpError> {
     if asked == Engine::Plain {
         return Ok((Engine::Plain, Limits::PLAIN, None));
+    }
+    if asked == Engine::Uring {
+        let cause = "it only receives; send with engine=gro";
+        return Err(opening.engine("uring", io::Error::new(io::ErrorKind::Unsupported, cause)));
     }
     if let Probed::Refused(cause) = probe(1) {
         return match asked {
