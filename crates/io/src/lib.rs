@@ -6,6 +6,7 @@
 //! `unsafe` lives in [`sys`] and `xdp::rings` alone. Source: `docs/architecture.md`.
 #![deny(unsafe_code)]
 
+#[cfg(target_os = "linux")]
 mod dissect;
 pub mod endpoint;
 pub mod fault;
