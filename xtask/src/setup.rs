@@ -52,6 +52,20 @@ pub const BROWSER: Need = Need {
     programs: &["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"],
     package: "chromium",
 };
+/// Losses and campaigns are tested between network namespaces.
+pub const NAMESPACES: Need = Need {
+    name: "iproute2",
+    reason: "the tests in network namespaces",
+    programs: &["ip"],
+    package: "iproute2",
+};
+/// iperf3 is measured beside us.
+pub const IPERF3: Need = Need {
+    name: "iperf3",
+    reason: "the test of `lab peers`",
+    programs: &["iperf3"],
+    package: "iperf3",
+};
 /// h5py and scippnexus read the files that we write.
 pub const PYTHON: Need = Need {
     name: "Python with venv",

@@ -12,6 +12,7 @@ mod exit;
 mod flags;
 mod inspect;
 mod lab;
+mod leash;
 mod receive;
 mod recover;
 mod run;
@@ -47,7 +48,7 @@ enum Verb {
     Inspect(inspect::Flags),
     /// Makes NeXus files of a killed process readable by every reader
     Recover(recover::Flags),
-    /// Measuring campaigns: rates and losses over packet sizes, decoder speed
+    /// Measuring: campaigns, rates without loss, peers, link arithmetic, an emulated link, decoder speed
     Lab(lab::Flags),
     /// What limits a wanted rate on this host and what to change; changes it and puts it back on request
     Advise(advise::Flags),
@@ -56,6 +57,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    leash::hold();
     let outcome = match Cli::parse().verb {
         Verb::Demo(f) => demo::demo(f),
         Verb::Run(f) => run::run(&f),

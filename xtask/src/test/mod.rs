@@ -53,7 +53,7 @@ const STEPS: [Step; 12] = [
         rust::clippy,
     ),
     Step {
-        wants: &[setup::PYTHON, setup::BROWSER],
+        wants: &[setup::PYTHON, setup::BROWSER, setup::NAMESPACES, setup::IPERF3],
         ..step("test", "all Rust tests", When::Quick, NATIVE, rust::test)
     },
     step(

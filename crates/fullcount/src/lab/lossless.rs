@@ -245,8 +245,12 @@ pub fn check_sizes(sizes: &[usize]) -> Result<(), Failure> {
     }
 }
 
-/// An engine is what an endpoint takes as one.
+/// An engine is what an endpoint takes as one, at both ends.
 pub fn check_engine(engine: &str) -> Result<(), Failure> {
+    if engine == "uring" {
+        let why = "auto, plain, mmsg or gro: io_uring only receives";
+        return Err(refuse("engine", engine, why).into());
+    }
     match format!("udp://127.0.0.1:1?engine={engine}").parse::<Endpoint>() {
         Ok(_) => Ok(()),
         Err(e) => Err(refuse("engine", engine, e.to_string()).into()),

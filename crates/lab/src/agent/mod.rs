@@ -20,6 +20,9 @@ use serde_json::Value;
 use order::Order;
 use sample::{Interval, Sampling};
 
+/// Environment variable that tells a child to end when its standard input does.
+pub const LEASH: &str = "FULLCOUNT_LEASH";
+
 /// Why an end could not do its part.
 #[derive(Debug, thiserror::Error)]
 pub enum PostError {

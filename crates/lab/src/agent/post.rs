@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::order::Order;
 use super::sample::{self, Interval, Sampling};
-use super::{Post, PostError, Report, Work};
+use super::{LEASH, Post, PostError, Report, Work};
 use crate::namespace::Network;
 
 /// How long the receiver may take to open its port.
@@ -59,11 +59,14 @@ impl LocalPost {
             None => Command::new(&self.program),
             Some((network, host)) => network.command(*host, &self.program),
         };
-        command.args(&options).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(&options).env(LEASH, "stdin").stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|cause| PostError::Start {
             program: self.program.display().to_string(),
             cause,
         })?;
+        // Taken out, as waiting for a child closes its standard input.
+        let leash = child.stdin.take();
         let output = child.stdout.take().map(collect);
         let (tell, lines) = mpsc::channel();
         if let Some(errors) = child.stderr.take() {
@@ -79,6 +82,7 @@ impl LocalPost {
             verb: order.verb(),
             core: order.core(),
             child,
+            _leash: leash,
             output,
             lines,
             said: Vec::new(),
@@ -142,6 +146,8 @@ pub struct LocalWork {
     verb: &'static str,
     core: Option<usize>,
     child: Child,
+    /// The child ends when this is closed, also if this process is killed.
+    _leash: Option<std::process::ChildStdin>,
     output: Option<JoinHandle<Vec<u8>>>,
     lines: Receiver<String>,
     /// The last lines of standard error.

@@ -9,6 +9,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::agent::LEASH;
+
 /// Between two looks at a child.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -72,6 +74,8 @@ pub type Asked<'a> = &'a dyn Fn() -> bool;
 pub struct Running {
     program: String,
     child: Child,
+    /// Our own children end when this is closed, also if this process is killed.
+    _leash: Option<std::process::ChildStdin>,
     output: Option<JoinHandle<String>>,
     errors: Receiver<String>,
     said: Vec<String>,
@@ -111,10 +115,16 @@ impl Running {
     /// # Errors
     /// [`TrialError::Start`].
     pub fn start(program: &str, mut command: Command) -> Result<Running, TrialError> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env(LEASH, "stdin")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command
             .spawn()
             .map_err(|cause| TrialError::Start { program: program.to_owned(), cause })?;
+        // Taken out, as waiting for a child closes its standard input.
+        let leash = child.stdin.take();
         let (tell, errors) = channel();
         let output = child.stdout.take().map(|mut pipe| {
             std::thread::spawn(move || {
@@ -133,7 +143,14 @@ impl Running {
                 }
             });
         }
-        Ok(Running { program: program.to_owned(), child, output, errors, said: Vec::new() })
+        Ok(Running {
+            program: program.to_owned(),
+            child,
+            _leash: leash,
+            output,
+            errors,
+            said: Vec::new(),
+        })
     }
 
     /// Waits for a line on standard error that `find` recognises.
