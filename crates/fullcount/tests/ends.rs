@@ -2,7 +2,7 @@
 
 mod service;
 
-use service::{Service, get, say, vector};
+use service::{Service, fullcount, get, say, vector};
 
 #[test]
 fn ctrl_c_drains_closes_the_file_and_prints_the_ledger() {
@@ -128,4 +128,15 @@ fn every_verb_has_help_with_examples() {
         assert_eq!(said.code, 0);
         assert!(said.out.contains("Examples:"), "{verb}");
     }
+}
+
+#[test]
+fn a_child_of_a_campaign_ends_with_it() {
+    // The campaign holds the other end of the child's standard input; killed, it holds nothing.
+    let mut command = fullcount(&["receive", "udp://127.0.0.1:0", "--duration", "1h"]);
+    command.env("FULLCOUNT_LEASH", "stdin").stdin(std::process::Stdio::piped());
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut child = command.spawn().expect("the binary starts");
+    drop(child.stdin.take());
+    assert_eq!(child.wait().expect("a child").code(), Some(1));
 }
