@@ -29,7 +29,7 @@ pub struct Flags {
     /// IPv6 (40 B header) instead of IPv4 (20 B)
     #[arg(long)]
     ipv6: bool,
-    /// User data of one datagram, bytes [default: the sizes of the 2018 paper's table 1]
+    /// User data of one datagram, bytes; by default the sizes of the paper's table 1
     #[arg(long, value_name = "BYTES", value_delimiter = ',',
           default_values_t = [1, 18, 82, 210, 466, 978, 1472, 8972])]
     sizes: Vec<usize>,
