@@ -212,10 +212,9 @@ impl SourcePlan {
         drop(first);
         let at = UdpUrl { port: local.port(), ..url.clone() };
         let options = ReceiveOptions { shared, ..alone };
-        for worker in 1..=workers {
+        for _ in 0..workers {
             let source = UdpSource::open(&at, &options)?;
-            let label = format!("udp://{local} worker {worker} of {workers}");
-            opened.push(Opened::new(Box::new(source), label, Some(local)));
+            opened.push(Opened::new(Box::new(source), format!("udp://{local}"), Some(local)));
         }
         Ok(())
     }
