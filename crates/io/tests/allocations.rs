@@ -58,13 +58,17 @@ fn no_allocation_per_packet_in_either_direction() {
         };
         let mut packets = 0;
         round(&mut packets);
-        let before = allocations();
-        for _ in 0..40 {
-            round(&mut packets);
-        }
-        // The test harness's own thread allocates now and then; one a round would be 40 already.
-        let made = allocations() - before;
-        assert!(made < 20, "{engine:?}: {made} allocations for {packets} packets");
+        // The test harness's own thread allocates now and then, so a pass may see that; what is ours would be
+        // in every pass.
+        let mut pass = || {
+            let before = allocations();
+            for _ in 0..40 {
+                round(&mut packets);
+            }
+            allocations() - before
+        };
+        let made: Vec<_> = (0..4).map(|_| pass()).collect();
+        assert!(made.contains(&0), "{engine:?}: {made:?} allocations in passes of 40 rounds");
         assert!(packets > 12_000);
     }
 }
