@@ -84,6 +84,29 @@ impl HitBatch {
     }
 }
 
+/// A hit on a plane of a module, on its way from a reader to the builder behind it: 16 bytes, so that the
+/// hits of a batch of 64 KiB trains stay in the second-level cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PlaneHit {
+    /// Time, unwrapped ticks of the detector.
+    pub time: i64,
+    /// Wire, grid or strip, counted as the format counts it.
+    pub coordinate: u16,
+    /// Amplitude after rescaling, ADC counts.
+    pub weight: u16,
+    /// Module or cassette.
+    pub module: u16,
+    /// Plane within the module, or [`PlaneHit::PULSE`], or [`PlaneHit::BORDER`].
+    pub plane: u8,
+}
+
+impl PlaneHit {
+    /// Plane of a row that is no hit but an external trigger: a pulse.
+    pub const PULSE: u8 = 254;
+    /// Plane of a row that is no hit but a border: what came before it does not meet what comes after it.
+    pub const BORDER: u8 = 255;
+}
+
 /// Which columns somebody subscribed to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Want {
@@ -98,6 +121,8 @@ pub struct Products {
     pub events: EventBatch,
     /// Hits with amplitudes, if wanted.
     pub hits: HitBatch,
+    /// What the builder behind the reader has still to work on; it leaves this empty.
+    pub plane_hits: Vec<PlaneHit>,
     /// What to fill.
     pub want: Want,
 }
@@ -107,6 +132,7 @@ impl Products {
     pub fn clear(&mut self) {
         self.events.clear();
         self.hits.clear();
+        self.plane_hits.clear();
     }
 
     /// True if there is nothing to hand on.

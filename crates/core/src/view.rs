@@ -19,6 +19,9 @@ pub struct PixelMap {
     pub x_m: Vec<f64>,
     /// Centre of pixel `i + 1`, metres: y up.
     pub y_m: Vec<f64>,
+    /// Depth of the centre of pixel `i + 1` behind the panel's origin, metres along the beam; empty for a
+    /// flat panel.
+    pub z_m: Vec<f64>,
     /// Distance of the panel's origin from the sample along the beam, metres.
     pub distance_m: f64,
     /// Geometry file and other text that belongs into the output file, as it was read.
@@ -100,8 +103,25 @@ pub struct Plot {
 pub enum PlotKind {
     /// Counts per pixel through the [`PixelMap`].
     Image,
+    /// Counts per cell, several pixels in one: the sum along an axis of a detector with depth.
+    Projection(Projection),
     /// Spectrum.
     Histogram(Axis),
     /// Two-dimensional spectrum: x, y.
     Histogram2(Axis, Axis),
+}
+
+/// Which cell of a picture each pixel is counted in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Projection {
+    /// Label of the axis to the right, without unit.
+    pub x: String,
+    /// Label of the axis upwards, without unit.
+    pub y: String,
+    /// Cells side by side.
+    pub columns: u32,
+    /// Cells one above the other.
+    pub rows: u32,
+    /// Cell (`row * columns + column`, row 0 on top) of pixel `i + 1`; as long as [`PixelMap::cell`].
+    pub cell: Vec<u32>,
 }

@@ -20,6 +20,9 @@ pub struct TimeBase {
     pub epoch: Nanos,
     /// Grid that owns the events: configured pulses, or reference blocks of 2³⁰ ns.
     pub grid: PulseGrid,
+    /// True if the pulses in the data own them (`pulse = "data"`); the grid then serves what lies before
+    /// the first pulse or too far behind one.
+    pub pulses_in_data: bool,
     /// Tick length from the configuration, for detectors whose format does not state one.
     pub tick: Option<TickLength>,
 }
@@ -27,7 +30,25 @@ pub struct TimeBase {
 impl Default for TimeBase {
     fn default() -> Self {
         let epoch = Nanos(0);
-        TimeBase { epoch, grid: PulseGrid::reference_blocks(epoch), tick: None }
+        let grid = PulseGrid::reference_blocks(epoch);
+        TimeBase { epoch, grid, pulses_in_data: false, tick: None }
+    }
+}
+
+impl TimeBase {
+    /// Refuses `pulse = "data"` for a detector whose format carries no pulses.
+    ///
+    /// # Errors
+    /// Key, value and what is allowed.
+    pub fn without_pulses(&self, kind: &str) -> Result<(), SetupError> {
+        if !self.pulses_in_data {
+            return Ok(());
+        }
+        Err(SetupError::Value {
+            key: "time.pulse".to_owned(),
+            value: "data".to_owned(),
+            allowed: format!("none or grid(PERIOD): {kind} readouts carry no pulses"),
+        })
     }
 }
 
@@ -147,8 +168,10 @@ pub trait Reader: Send {
 
 /// Makes events of hits; the last stop before the outputs.
 pub trait Builder: Send {
-    /// Works on what the readers appended to `products`; `now` releases what waited long enough.
-    fn build(&mut self, products: &mut Products, now: Nanos);
+    /// Works on what the readers appended to `products`, and is called without new readouts as well when
+    /// nothing comes. `now` (ns of a clock that only goes forward) releases what waited long enough; it is
+    /// `None` in a replay, where only the data decide.
+    fn build(&mut self, products: &mut Products, now: Option<Nanos>);
 
     /// The run has ended: everything that still waits is decided.
     fn finish(&mut self, products: &mut Products);
@@ -164,7 +187,7 @@ pub trait Builder: Send {
 pub struct PassThrough;
 
 impl Builder for PassThrough {
-    fn build(&mut self, _: &mut Products, _: Nanos) {}
+    fn build(&mut self, _: &mut Products, _: Option<Nanos>) {}
     fn finish(&mut self, _: &mut Products) {}
 }
 

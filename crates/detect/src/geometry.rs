@@ -5,5 +5,6 @@
 //! key and what is allowed; [`panel`] places square modules on one picture and refuses modules that
 //! overlap in numbers or in place. Digital geometry (channel to pixel) belongs to each detector.
 
+pub mod logical;
 pub mod panel;
 pub mod text;

@@ -2,12 +2,15 @@
 //!
 //! [`detector`] holds the seam (`Kind`, `Detector`, `Reader`, `Builder`) and the registry; one folder
 //! per detector implements it: [`sonde`], [`sequence`]. [`geometry`] says where pixels are;
+//! [`cluster`] joins hits that belong together; [`pulses`] gives events the pulse that they came from;
 //! [`conformance`] is the suite that every detector must pass, also those outside this crate.
 //! Source: `docs/architecture.md`.
 #![forbid(unsafe_code)]
 
+pub mod cluster;
 pub mod conformance;
 pub mod detector;
 pub mod geometry;
+pub mod pulses;
 pub mod sequence;
 pub mod sonde;

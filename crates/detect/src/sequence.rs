@@ -73,6 +73,7 @@ impl Kind for Sequence {
             ));
         }
         let options: Options = text::options(&setup.options)?;
+        setup.time.without_pulses("sequence")?;
         // 64 numbers is one word; 1 Mi numbers is how far a tracker believes a jump at once.
         if !options.window.is_power_of_two() || !(64..=1 << 20).contains(&options.window) {
             let allowed = "a power of two, 64..=1048576";

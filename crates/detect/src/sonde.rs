@@ -82,6 +82,7 @@ impl Kind for Sonde {
 
     fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError> {
         let options: Options = text::options(&setup.options)?;
+        setup.time.without_pulses("sonde")?;
         if !(1..=1 << 20).contains(&options.max_streams) {
             return Err(SetupError::Value {
                 key: "detector.max_streams".to_owned(),

@@ -219,7 +219,12 @@ fn conformance_with_reference_blocks() {
 #[test]
 fn conformance_with_pulses_and_another_tick() {
     let grid = PulseGrid::new(1_000_000_000, 14, Nanos(12_345)).unwrap();
-    let time = TimeBase { epoch: Nanos(1 << 60), grid, tick: TickLength::new(125, 2) };
+    let time = TimeBase {
+        epoch: Nanos(1 << 60),
+        grid,
+        tick: TickLength::new(125, 2),
+        ..TimeBase::default()
+    };
     let geometry = include_str!("../../../docs/examples/sonde-400-modules.toml");
     let from = |ip: &str| Origin::from(std::net::SocketAddr::new(ip.parse().unwrap(), 50_011));
     let (known, unknown) = (from("10.1.0.7"), from("10.9.0.7"));

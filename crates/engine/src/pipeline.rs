@@ -172,6 +172,9 @@ pub struct Processing {
     pub fanout: Fanout,
     /// True if waiting loses nothing.
     pub lossless: bool,
+    /// The builder's clock, as last read; `None` in a replay, where no clock decides.
+    now: Option<Nanos>,
+    begun: Instant,
     batches: u32,
     handed: Instant,
 }
@@ -183,8 +186,11 @@ impl Processing {
         builder: Box<dyn Builder>,
         fanout: Fanout,
         lossless: bool,
+        replay: bool,
     ) -> Processing {
-        Processing { reader, builder, fanout, lossless, batches: 0, handed: Instant::now() }
+        let begun = Instant::now();
+        let now = (!replay).then_some(Nanos(0));
+        Processing { reader, builder, fanout, lossless, now, begun, batches: 0, handed: begun }
     }
 
     /// Hops 2 to 6 for one batch. Returns the time if the clock was read.
@@ -192,7 +198,7 @@ impl Processing {
     fn decode(&mut self, batch: &Batch) -> Result<Option<Instant>, RequiredSinkFailed> {
         let products = self.fanout.products();
         self.reader.read(batch, products);
-        self.builder.build(products, Nanos(0));
+        self.builder.build(products, self.now);
         let full = products.events.len() >= HAND_OVER_EVENTS;
         self.batches += 1;
         // A small batch means spare time, so the clock is affordable; a busy thread counts first.
@@ -202,14 +208,28 @@ impl Processing {
         }
         self.batches = 0;
         let now = Instant::now();
+        self.clock_is(now);
         if full || now - self.handed >= HAND_OVER_EVERY {
             self.hand_over(now)?;
         }
         Ok(Some(now))
     }
 
+    /// Moves the builder's clock on.
+    #[inline]
+    fn clock_is(&mut self, now: Instant) {
+        if let Some(ns) = &mut self.now {
+            *ns = Nanos(now.saturating_duration_since(self.begun).as_nanos() as i64);
+        }
+    }
+
+    /// Gives away what is finished, also what has waited long enough.
     fn hand_over(&mut self, now: Instant) -> Result<(), RequiredSinkFailed> {
         self.handed = now;
+        self.clock_is(now);
+        if self.now.is_some() {
+            self.builder.build(self.fanout.products(), self.now);
+        }
         self.fanout.hand_over(self.lossless)
     }
 

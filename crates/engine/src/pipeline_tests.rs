@@ -126,7 +126,7 @@ fn run(threads: u32, mut source: Counting, limits: Limits, end_at: u64) -> Outco
     ledger.register(a.clone());
     ledger.register(b.clone());
     let reader = Box::new(Numbers { seen: 0, end_at });
-    let mut work = Processing::new(reader, Box::new(PassThrough), fanout, source.lossless);
+    let mut work = Processing::new(reader, Box::new(PassThrough), fanout, source.lossless, false);
     let (stop, progress) = (Stop::default(), Progress::default());
     let result = match threads {
         1 => run_one_thread(&mut source, &mut work, &limits, &stop, &progress),

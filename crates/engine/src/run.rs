@@ -345,10 +345,10 @@ impl Running {
         let mut workers = Vec::with_capacity(opened.len());
         let each = opened.into_iter().zip(made).zip(ways);
         for (at, ((from, made), fanout)) in each.enumerate() {
-            let lossless = from.source.lossless();
+            let (lossless, replay) = (from.source.lossless(), from.source.replay());
             let worker = Worker {
                 source: from.source,
-                work: Processing::new(made.reader, made.builder, fanout, lossless),
+                work: Processing::new(made.reader, made.builder, fanout, lossless, replay),
                 rings: made.rings,
                 limits: limits.clone(),
                 threads: plan.threads,

@@ -8,7 +8,7 @@ use fullcount_detect::detector::TimeBase;
 
 use crate::config::{ConfigError, TimeConfig, refuse};
 
-const PULSE: &str = "none, grid(PERIOD) or grid(PERIOD, PHASE) with PERIOD such as 14Hz or \
+const PULSE: &str = "none, data (the pulses that the readouts carry), grid(PERIOD) or grid(PERIOD, PHASE) with PERIOD such as 14Hz or \
                      71428571ns (1 ns to 2147483647 ns) and PHASE such as 5ms";
 
 /// Reads `[time]`.
@@ -18,11 +18,12 @@ const PULSE: &str = "none, grid(PERIOD) or grid(PERIOD, PHASE) with PERIOD such 
 pub fn read(config: &TimeConfig) -> Result<TimeBase, ConfigError> {
     let epoch = epoch(&config.epoch)?;
     let tick = config.tick.as_deref().map(tick).transpose()?;
+    let pulses_in_data = config.pulse.trim() == "data";
     let grid = match config.pulse.trim() {
-        "none" => PulseGrid::reference_blocks(epoch),
+        "none" | "data" => PulseGrid::reference_blocks(epoch),
         text => grid(text, epoch).ok_or_else(|| refuse("time.pulse", text, PULSE))?,
     };
-    Ok(TimeBase { epoch, grid, tick })
+    Ok(TimeBase { epoch, grid, pulses_in_data, tick })
 }
 
 fn grid(text: &str, epoch: Nanos) -> Option<PulseGrid> {

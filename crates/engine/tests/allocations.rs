@@ -95,7 +95,7 @@ fn allocations(threads: u32, batches: usize) -> usize {
     let fanout = ways.remove(0);
     let (reader, builder) = (detector.reader(), detector.builder());
     let counted = reader.sheet();
-    let mut work = Processing::new(reader, builder, fanout, true);
+    let mut work = Processing::new(reader, builder, fanout, true, true);
     let (limits, stop, progress) = (Limits::default(), Stop::default(), Progress::default());
     let (a, b) = (Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue()));
     match threads {

@@ -163,6 +163,10 @@ impl Source for FaultSource {
         self.inner.lossless()
     }
 
+    fn replay(&self) -> bool {
+        self.inner.replay()
+    }
+
     fn buffer_percent(&self) -> Option<u32> {
         self.inner.buffer_percent()
     }

@@ -74,6 +74,10 @@ impl Source for Several {
         self.sources.iter().all(|s| s.lossless())
     }
 
+    fn replay(&self) -> bool {
+        self.sources.iter().all(|s| s.replay())
+    }
+
     fn buffer_percent(&self) -> Option<u32> {
         self.sources.iter().filter_map(|s| s.buffer_percent()).max()
     }

@@ -46,6 +46,11 @@ pub trait Source: Send {
     /// True if reading later loses nothing (tcp, kafka, a capture flat out).
     fn lossless(&self) -> bool;
 
+    /// True for recorded data, at whatever speed: only the data, never a clock, may decide about events.
+    fn replay(&self) -> bool {
+        false
+    }
+
     /// Hundredths of the kernel's buffer that are in use, where that can be asked: how long packets can
     /// still be left there.
     fn buffer_percent(&self) -> Option<u32> {

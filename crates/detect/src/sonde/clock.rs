@@ -163,7 +163,7 @@ mod tests {
         ) {
             let header = HeaderTime { raw, ticks: i64::from(raw) + (wraps << 32) };
             let grid = PulseGrid::new(period, 1, Nanos(phase)).unwrap();
-            let time = TimeBase { epoch: Nanos(epoch), grid, tick: None };
+            let time = TimeBase { epoch: Nanos(epoch), grid, ..TimeBase::default() };
             let mut clock = Clock::new(&time, TickLength::NANOSECOND);
             let first = if near { raw.wrapping_add(first >> 20) } else { first };
             let t = if near { first.wrapping_add(t >> 8) } else { t };

@@ -555,6 +555,10 @@ impl<C: Clock> Source for PcapSource<C> {
         }
     }
 
+    fn replay(&self) -> bool {
+        true
+    }
+
     fn lossless(&self) -> bool {
         self.url.speed == PcapSpeed::FlatOut
     }

@@ -132,6 +132,14 @@ fn shape(plot: &Plot, pixels: &Arc<PixelMap>) -> Result<Shape, PlotError> {
             }
             (Shape::Image(pixels.clone()), vec![Column::Pixel])
         }
+        PlotKind::Projection(p) => {
+            if p.cell.len() != pixels.cell.len() {
+                return Err(PlotError::NoPixels { id: id() });
+            }
+            let (columns, rows, cell) = (p.columns, p.rows, p.cell.clone());
+            let map = PixelMap { columns, rows, cell, ..PixelMap::default() };
+            (Shape::Image(Arc::new(map)), vec![Column::Pixel])
+        }
         PlotKind::Histogram(x) => (Shape::Line(x.column, scale(&plot.id, 'x', x)?), vec![x.column]),
         PlotKind::Histogram2(x, y) => {
             let (sx, sy) = (scale(&plot.id, 'x', x)?, scale(&plot.id, 'y', y)?);
@@ -182,7 +190,7 @@ impl Accumulator {
     /// Columns that the plots need beside the events.
     pub fn want(&self) -> Want {
         let of_hits = |p: &Plot| match &p.kind {
-            PlotKind::Image => false,
+            PlotKind::Image | PlotKind::Projection(_) => false,
             PlotKind::Histogram(x) | PlotKind::Histogram2(x, _) => is_hit(x.column),
         };
         Want { hits: self.plots.iter().any(|(p, _)| of_hits(p)) }
@@ -300,7 +308,9 @@ pub(super) fn rebinned(plot: &Plot, new: &Rebin) -> Result<Plot, PlotError> {
     let axis = match (&mut plot.kind, new.axis) {
         (PlotKind::Histogram(x) | PlotKind::Histogram2(x, _), 'x') => x,
         (PlotKind::Histogram2(_, y), 'y') => y,
-        (PlotKind::Image, a) => return Err(none(a, "a picture has no axes to change")),
+        (PlotKind::Image | PlotKind::Projection(_), a) => {
+            return Err(none(a, "a picture has no axes to change"));
+        }
         (_, a) => return Err(none(a, "there is no such axis")),
     };
     (axis.first, axis.last, axis.bins) = (new.first, new.last, new.bins);

@@ -35,6 +35,10 @@ fn axis(a: &Axis) -> Value {
 pub(super) fn describe(plot: &Plot, pixels: &PixelMap) -> Value {
     let (kind, x, y, width, height) = match &plot.kind {
         PlotKind::Image => ("image", Value::Null, Value::Null, pixels.columns, pixels.rows),
+        PlotKind::Projection(p) => {
+            let label = |text: &str| json!({"label": text});
+            ("projection", label(&p.x), label(&p.y), p.columns, p.rows)
+        }
         PlotKind::Histogram(x) => ("line", axis(x), Value::Null, x.bins, 1),
         PlotKind::Histogram2(x, y) => ("plane", axis(x), axis(y), x.bins, y.bins),
     };

@@ -24,6 +24,7 @@ fn map(columns: u32, rows: u32) -> PixelMap {
         // Not the identity: pixel 1 is in the last cell.
         cell: (0..n).rev().collect(),
         x_m: (0..n).map(|i| 0.005 * f64::from(i % columns)).collect(),
+        z_m: vec![],
         y_m: (0..n).map(|i| 0.005 * f64::from(i / columns)).collect(),
         distance_m: 10.0,
         source_text: "# geometry\n".into(),

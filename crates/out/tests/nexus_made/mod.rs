@@ -71,6 +71,7 @@ pub fn map() -> PixelMap {
         cell: (0..n).rev().collect(),
         x_m: (0..n).map(|i| middle(i % COLUMNS, COLUMNS)).collect(),
         y_m: (0..n).map(|i| middle(i / COLUMNS, ROWS)).collect(),
+        z_m: vec![],
         distance_m: 10.0,
         source_text: "columns = 16\nrows = 8\n".into(),
     }
