@@ -1,6 +1,7 @@
 //! `fullcount lab`: measuring campaigns on this host, each written to `docs/results/`.
 
 mod agent;
+mod cores;
 mod decode;
 mod link;
 mod link_emulator;
@@ -28,6 +29,8 @@ enum Campaign {
     Udp(Box<udp::Flags>),
     /// The far end of `lab udp --where HOST`: receives or sends on this host for it
     Agent(agent::Flags),
+    /// How near this host's cores are to each other: the time of a cache line there and back
+    Cores(cores::Flags),
     /// Events per second of a decoder from memory, beside the machine's copy bandwidth
     Decode(decode::Flags),
     /// What a datagram costs on a link: frame, overhead, rate, time; a calculation
@@ -47,6 +50,7 @@ pub fn lab(flags: Flags) -> Result<u8, Failure> {
     match flags.campaign {
         Campaign::Udp(f) => udp::udp(*f),
         Campaign::Agent(f) => agent::agent(f),
+        Campaign::Cores(f) => cores::cores(&f),
         Campaign::Decode(f) => decode::decode(f),
         Campaign::Link(f) => link::link(f),
         Campaign::LinkEmulator(f) => link_emulator::link_emulator(*f),

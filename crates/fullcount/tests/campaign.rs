@@ -448,6 +448,7 @@ fn wrong_options_and_busy_ports_are_said() {
         (&["--engines", "dpdk"], "plain, mmsg or gro"),
         (&["--cut-segments"], "--where namespaces"),
         (&["--cores", "1"], "two core numbers"),
+        (&["--cores", "near", "--where", "192.0.2.1"], "two hosts"),
         (&["--repeats", "0"], "--repeats 0"),
         (&["--parameters", "tuned,tuned"], "nothing twice"),
         (&["--mtu", "1"], "68 to 65535"),

@@ -1,6 +1,6 @@
 //! Fullcount's measuring testbed: simulated detectors ([`traffic`]), measuring campaigns that run
 //! the binary as child processes ([`campaign`]) here, in namespaces of their own ([`namespace`]) or on another host
-//! ([`agent`]), the rate without loss ([`lossless`]), peers ([`peers`]), an emulated link ([`emulator`]), figures
+//! ([`agent`]), the rate without loss ([`lossless`]), peers ([`peers`]), an emulated link ([`emulator`]), how near two cores are ([`cores`]), figures
 //! ([`plot`]), the files that keep results ([`record`]), and what limits a rate on a host ([`advise`]).
 //!
 //! The encoders here share no code with the decoders in `detect`: both follow the format documents,
@@ -11,6 +11,7 @@
 pub mod advise;
 pub mod agent;
 pub mod campaign;
+pub mod cores;
 pub mod emulator;
 pub mod lossless;
 pub mod namespace;

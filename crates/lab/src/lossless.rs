@@ -16,6 +16,7 @@ use std::time::Duration;
 use fullcount_core::link::Wire;
 use serde_json::{Value, json};
 
+use crate::cores::{Near, on_near_cores};
 use crate::record::{Figure, Record};
 use child::TrialError;
 use search::{Found, Next, Phase, Plan, PlanError, Search, Verdict};
@@ -114,6 +115,52 @@ pub trait Bench {
         packets_per_s: Option<f64>,
         length: Duration,
     ) -> Result<Trial, TrialError>;
+}
+
+/// A bench whose two programs can be put on other cores.
+pub trait OnCores: Bench {
+    /// Cores of receiver and sender from the next trial on.
+    fn put_on(&mut self, receiver: usize, sender: usize);
+}
+
+/// A bench that makes each trial on two cores that share a cache at that time ([`crate::cores`]).
+#[derive(Debug)]
+pub struct OnNearCores<B> {
+    bench: B,
+    last: Option<Near>,
+    /// Trials made.
+    pub trials: u32,
+    /// Of these, on cores that were not near: there were none.
+    pub far: u32,
+    /// Longest round trip of a cache line, ns.
+    pub longest_ns: f64,
+}
+
+impl<B: OnCores> OnNearCores<B> {
+    /// Around a bench.
+    pub fn new(bench: B) -> OnNearCores<B> {
+        OnNearCores { bench, last: None, trials: 0, far: 0, longest_ns: 0.0 }
+    }
+}
+
+impl<B: OnCores> Bench for OnNearCores<B> {
+    fn trial(
+        &mut self,
+        contender: &str,
+        size: usize,
+        packets_per_s: Option<f64>,
+        length: Duration,
+    ) -> Result<Trial, TrialError> {
+        let bench = &mut self.bench;
+        let (trial, near) = on_near_cores(&mut self.last, |cores| {
+            bench.put_on(cores.receiver, cores.sender);
+            bench.trial(contender, size, packets_per_s, length)
+        })?;
+        self.trials += 1;
+        self.far += u32::from(!near.is_near());
+        self.longest_ns = self.longest_ns.max(near.round_trip_ns);
+        Ok(trial)
+    }
 }
 
 /// How hard to search.

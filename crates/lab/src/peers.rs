@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::lossless::child::TrialError;
 use crate::lossless::pair::Pair;
-use crate::lossless::{Bench, LosslessError, Outcome, Row, Settings, Trial, find, time};
+use crate::lossless::{Bench, LosslessError, OnCores, Outcome, Row, Settings, Trial, find, time};
 use crate::record::{Figure, Record};
 use iperf3::Iperf3;
 
@@ -39,6 +39,13 @@ impl Bench for Contest<'_> {
             IPERF3 => self.iperf3.trial(size, packets_per_s, length),
             engine => self.pair.trial(engine, size, packets_per_s, length),
         }
+    }
+}
+
+impl OnCores for Contest<'_> {
+    fn put_on(&mut self, receiver: usize, sender: usize) {
+        self.pair.put_on(receiver, sender);
+        (self.iperf3.receive_core, self.iperf3.send_core) = (Some(receiver), Some(sender));
     }
 }
 

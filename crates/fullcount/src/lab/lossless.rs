@@ -13,7 +13,7 @@ use fullcount_io::endpoint::Endpoint;
 use fullcount_io::quantity::{self, Rate};
 use fullcount_lab::lossless::pair::Pair;
 use fullcount_lab::lossless::place::{Place, Where};
-use fullcount_lab::lossless::{Campaign, Ceiling, Settings, time};
+use fullcount_lab::lossless::{Campaign, Ceiling, OnNearCores, Settings, time};
 use fullcount_lab::record::Record;
 
 use crate::exit::Failure;
@@ -58,6 +58,9 @@ pub struct PlaceFlags {
     /// CPU of the receiver [default: 1 where there are more than 2]
     #[arg(long, value_name = "CPU")]
     receive_core: Option<usize>,
+    /// For each trial two CPUs that share a cache at that time (see lab cores)
+    #[arg(long, conflicts_with_all = ["send_core", "receive_core"])]
+    near_cores: bool,
 }
 
 impl PlaceFlags {
@@ -94,12 +97,28 @@ impl PlaceFlags {
         Ok(pair)
     }
 
+    /// True if each trial gets two cores that are near each other.
+    pub fn near(&self) -> bool {
+        self.near_cores
+    }
+
+    /// Notes on which cores trials were made.
+    pub fn note_near<B>(&self, bench: &OnNearCores<B>, record: &mut Record) {
+        record
+            .parameter("near_cores", true)
+            .parameter("trials", bench.trials)
+            .parameter("trials_on_far_cores", bench.far)
+            .parameter("longest_round_trip_ns", bench.longest_ns.round());
+    }
+
     /// Notes how it is used.
     pub fn note(&self, pair: &Pair<'_>, record: &mut Record) {
-        record
-            .parameter("receive_buffer", self.receive_buffer.clone())
-            .parameter("send_core", pair.send_core)
-            .parameter("receive_core", pair.receive_core);
+        record.parameter("receive_buffer", self.receive_buffer.clone());
+        if !self.near_cores {
+            record
+                .parameter("send_core", pair.send_core)
+                .parameter("receive_core", pair.receive_core);
+        }
         if self.place != Where::Loopback.name() {
             record.parameter("mtu", self.mtu);
         }
@@ -270,14 +289,22 @@ pub fn lossless(flags: Flags) -> Result<u8, Failure> {
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let asked = || stop.requested();
     let place = flags.place.make(kind, "lossless")?;
-    let mut pair = flags.place.pair(&place, &asked)?;
+    let pair = flags.place.pair(&place, &asked)?;
     flags.place.note(&pair, &mut record);
     let usual =
         settings.usual() * (campaign.sizes.len() * campaign.contenders.len() * repeats) as u32;
     note!("about {} if no confirmation fails", time(usual));
-    let results = campaign
-        .run(place.name(), &mut pair, &mut |line| note!("{line}"))
-        .map_err(anyhow::Error::from)?;
+    let (mut tell, near) = (|line: &str| note!("{line}"), flags.place.near());
+    let (mut pair, name) = (pair, place.name());
+    let results = if near {
+        let mut bench = OnNearCores::new(pair);
+        let results = campaign.run(name, &mut bench, &mut tell);
+        flags.place.note_near(&bench, &mut record);
+        results
+    } else {
+        campaign.run(name, &mut pair, &mut tell)
+    };
+    let results = results.map_err(anyhow::Error::from)?;
     results.note(&mut record);
     let title = format!("Highest rate without loss, {}", place.name());
     flags.result.finish(&record, &title, &results.markdown())?;

@@ -10,7 +10,7 @@ use clap::Args;
 use fullcount_engine::config::refuse;
 use fullcount_engine::stop::Stop;
 use fullcount_io::quantity;
-use fullcount_lab::lossless::time;
+use fullcount_lab::lossless::{OnNearCores, time};
 use fullcount_lab::namespace;
 use fullcount_lab::peers::iperf3::{self, Iperf3, Iperf3Error};
 use fullcount_lab::peers::{Campaign, Contest, IPERF3};
@@ -102,9 +102,16 @@ pub fn peers(flags: Flags) -> Result<u8, Failure> {
     };
     note!("about {} if no confirmation fails", time(campaign.usual()));
     let mut contest = Contest { pair, iperf3 };
-    let results = campaign
-        .run(place.name(), &mut contest, &mut |line| note!("{line}"))
-        .map_err(anyhow::Error::from)?;
+    let (mut tell, name) = (|line: &str| note!("{line}"), place.name());
+    let results = if flags.place.near() {
+        let mut bench = OnNearCores::new(contest);
+        let results = campaign.run(name, &mut bench, &mut tell);
+        flags.place.note_near(&bench, &mut record);
+        results
+    } else {
+        campaign.run(name, &mut contest, &mut tell)
+    };
+    let results = results.map_err(anyhow::Error::from)?;
     results.note(&mut record);
     let title = format!("Peers side by side, {}", place.name());
     flags.result.finish(&record, &title, &results.markdown())?;

@@ -59,7 +59,8 @@ pub struct Flags {
         help_heading = "Place"
     )]
     port: u16,
-    /// Cores of receiver and sender, e.g. 1,2, or none [default: 1,2 where there are more than two]
+    /// Cores of receiver and sender: 1,2, or none, or near (two that share a cache at the time of each trial, see
+    /// lab cores) [default: 1,2 where there are more than two]
     #[arg(long, value_name = "R,S", help_heading = "Place")]
     cores: Option<String>,
     /// Namespaces: cut trains before they cross (tx-udp-segmentation off), so that each packet is a real one
@@ -206,6 +207,7 @@ impl Flags {
             repeats: self.repeats,
             cpu_interval_ms,
             cores: self.cores()?,
+            near: self.near()?,
             link_bits_per_s: bits("link-speed", &self.link_speed)?,
             fragments: !self.no_fragments,
         };
@@ -273,15 +275,26 @@ impl Flags {
         Ok(series)
     }
 
+    /// True for `--cores near`: both cores are this host's then.
+    fn near(&self) -> Result<bool, Failure> {
+        let near = self.cores.as_deref() == Some("near");
+        if near && !matches!(self.place.as_str(), "loopback" | "namespaces") {
+            let why = "two core numbers such as 1,2, or none: the ends are on two hosts";
+            return Err(refuse("cores", "near", why).into());
+        }
+        Ok(near)
+    }
+
     fn cores(&self) -> Result<(Option<usize>, Option<usize>), Failure> {
         let here = std::thread::available_parallelism().map_or(1, |n| n.get());
         match self.cores.as_deref() {
             None => Ok(if here > 2 { (Some(1), Some(2)) } else { (None, None) }),
-            Some("none") => Ok((None, None)),
+            Some("none" | "near") => Ok((None, None)),
             Some(text) => {
                 let pair = text.split_once(',');
                 let pair = pair.and_then(|(r, s)| Some((r.parse().ok()?, s.parse().ok()?)));
-                let wrong = || refuse("cores", text, "two core numbers such as 1,2, or none");
+                let wrong =
+                    || refuse("cores", text, "two core numbers such as 1,2, or none, or near");
                 let (r, s): (usize, usize) = pair.ok_or_else(wrong)?;
                 if r > 1023 || s > 1023 {
                     return Err(refuse("cores", text, "core numbers of 0 to 1023").into());
@@ -358,7 +371,8 @@ pub fn udp(flags: Flags) -> Result<u8, Failure> {
     let mut state = state(flags.resume, &path, &plan)?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let (stopped, tell) = (|| stop.requested(), |line: &str| note!("{line}"));
-    let settings = Settings { cores: plan.cores, load: plan.load, port: flags.port };
+    let settings =
+        Settings { cores: plan.cores, near: plan.near, load: plan.load, port: flags.port };
     let watch = Watch { stop: &stopped, tell: &tell };
     let mut field = Field::new(program, place, settings, watch);
     let run = Campaign::run(plan, &mut field, &mut state, &mut |line| note!("{line}"));

@@ -129,6 +129,12 @@ fn nap_for(bytes: u64) -> Duration {
     if nap < SLACK { Duration::ZERO } else { nap.min(NAP) }
 }
 
+/// Nap where none is asked for: none with the engine `plain`, which is the paper's method, one blocking call a
+/// packet. With naps it would reach 18 instead of 14 Gb/s at 8972 B on loopback.
+fn usual_nap(engine: Engine, bytes: u64) -> Duration {
+    if engine == Engine::Plain { Duration::ZERO } else { nap_for(bytes) }
+}
+
 /// Polls between two clock reads while spinning.
 const POLLS_PER_CLOCK: u32 = 16;
 
@@ -277,7 +283,7 @@ impl UdpSource {
             slots,
             slot,
             pitch: (slot + STAGGER).next_multiple_of(64),
-            waiting: match (url.spin, url.nap.unwrap_or_else(|| nap_for(buffer.got))) {
+            waiting: match (url.spin, url.nap.unwrap_or_else(|| usual_nap(engine, buffer.got))) {
                 (true, _) => Waiting::Spin,
                 (false, Duration::ZERO) => Waiting::Block,
                 (false, nap) => Waiting::Nap(nap),

@@ -17,6 +17,7 @@ pub(super) fn plan() -> Plan {
         repeats: 2,
         cpu_interval_ms: Some(10_000),
         cores: (Some(1), Some(2)),
+        near: false,
         link_bits_per_s: 10e9,
         fragments: true,
     }

@@ -24,6 +24,7 @@ use crate::agent::order::{Extent, Order, Receive, Send};
 use crate::agent::post::LocalPost;
 use crate::agent::sample::Sampling;
 use crate::agent::{Post, Report, Work};
+use crate::cores::{Near, on_near_cores};
 use crate::namespace::{Layout, Link, Network};
 
 /// How long a child may take to end after the sending time: buffers of 64 MiB drain in less than 0.1 s.
@@ -78,6 +79,8 @@ struct Stage {
 pub struct Settings {
     /// Cores of receiver and sender.
     pub cores: (Option<usize>, Option<usize>),
+    /// Instead of these, two that share a cache at the time of the trial; both ends are on this host then.
+    pub near: bool,
     /// Offered rate.
     pub load: Load,
     /// UDP port; 0: the system's choice.
@@ -100,13 +103,15 @@ pub struct Field<'a> {
     settings: Settings,
     watch: Watch<'a>,
     stage: Option<Stage>,
+    /// Cores of the last trial that asked for near ones.
+    near: Option<Near>,
     sets: Map<String, Value>,
 }
 
 impl<'a> Field<'a> {
     /// `program` is the `fullcount` binary.
     pub fn new(program: PathBuf, place: Place, settings: Settings, watch: Watch<'a>) -> Field<'a> {
-        Field { program, place, settings, watch, stage: None, sets: Map::new() }
+        Field { program, place, settings, watch, stage: None, near: None, sets: Map::new() }
     }
 
     /// Prepares the ground for a set, unless it is as it should be.
@@ -168,13 +173,13 @@ impl<'a> Field<'a> {
         &self,
         stage: &Stage,
         p: &Parameters,
+        cores: (Option<usize>, Option<usize>),
         size: usize,
         extent: Extent,
     ) -> (Receive, Send) {
         let core = |own: Option<usize>| if p.pinned { own } else { None };
-        let receive_core = core(self.settings.cores.0);
-        let send_core =
-            core(if p.same_core { self.settings.cores.0 } else { self.settings.cores.1 });
+        let receive_core = core(cores.0);
+        let send_core = core(if p.same_core { cores.0 } else { cores.1 });
         let bits_per_s = match self.settings.load {
             Load::Offered(bits) => Some(bits),
             Load::FlatOut => None,
@@ -312,8 +317,18 @@ impl Ground for Field<'_> {
         if !self.sets.contains_key(&parameters.name) {
             self.sets.insert(parameters.name.clone(), stage.found.clone());
         }
-        let orders = self.orders(&stage, parameters, size, volume.extent(size));
-        let outcome = self.trial(&stage, orders, interval);
+        let extent = volume.extent(size);
+        let on = |cores| {
+            self.trial(&stage, self.orders(&stage, parameters, cores, size, extent), interval)
+        };
+        let mut near = self.near;
+        let outcome = if self.settings.near {
+            let made = on_near_cores(&mut near, |c| on((Some(c.receiver), Some(c.sender))));
+            made.map(|(outcome, near)| Outcome { near: Some(near), ..outcome })
+        } else {
+            on(self.settings.cores)
+        };
+        self.near = near;
         self.stage = Some(stage);
         // Ctrl-C reaches the children as well: what they counted until then is no result.
         if (self.watch.stop)() {
@@ -419,7 +434,7 @@ mod tests {
         let load = Load::Offered(5e9);
         let cores = (Some(1), Some(2));
         let (settings, watch) =
-            (Settings { cores, load, port: 4711 }, Watch { stop: &stop, tell: &tell });
+            (Settings { cores, near: false, load, port: 4711 }, Watch { stop: &stop, tell: &tell });
         let field = Field::new("p".into(), Place::Loopback, settings, watch);
         let here = Rc::new(LocalPost::loopback("p".into()));
         let bind = Ipv4Addr::LOCALHOST.into();
@@ -430,17 +445,17 @@ mod tests {
             Stage { key, receive: here.clone(), send: here, bind, found, _sysctls, _network };
         let extent = Extent::Milliseconds(300);
         let tuned = Parameters { timestamps: true, busy_poll: true, ..Parameters::tuned() };
-        let (receive, send) = field.orders(&stage, &tuned, 64, extent);
+        let (receive, send) = field.orders(&stage, &tuned, cores, 64, extent);
         assert_eq!((receive.core, send.core), (Some(1), Some(2)));
         assert_eq!((receive.buffer, send.buffer), (tuned.receive_buffer, tuned.send_buffer));
         assert!(receive.timestamps && receive.busy_poll && receive.at_most_ms == 60_300);
         assert_eq!((send.to.to_string().as_str(), send.size), ("127.0.0.1:4711", 64));
         assert_eq!((send.bits_per_s, send.extent), (Some(5e9), extent));
         let same = Parameters { same_core: true, ..Parameters::tuned() };
-        let (receive, send) = field.orders(&stage, &same, 64, Extent::Packets(5));
+        let (receive, send) = field.orders(&stage, &same, cores, 64, Extent::Packets(5));
         assert_eq!((receive.core, send.core), (Some(1), Some(1)));
         let free = Parameters { pinned: false, ..Parameters::tuned() };
-        let (receive, send) = field.orders(&stage, &free, 64, extent);
+        let (receive, send) = field.orders(&stage, &free, cores, 64, extent);
         assert_eq!((receive.core, send.core), (None, None));
     }
 }

@@ -75,6 +75,9 @@ pub enum CampaignError {
         /// Parameter set.
         name: String,
     },
+    /// No two cores for a trial.
+    #[error("two cores near each other: {0}")]
+    Cores(#[from] std::io::Error),
     /// No such interface.
     #[error("--interface {name}: there is no such interface; 'ip link' lists them")]
     Interface {
@@ -173,6 +176,9 @@ pub struct Plan {
     pub cpu_interval_ms: Option<u64>,
     /// Cores of receiver and sender.
     pub cores: (Option<usize>, Option<usize>),
+    /// Instead of these, two that share a cache at the time of the trial.
+    #[serde(default)]
+    pub near: bool,
     /// Speed of the link that the theoretical maximum is for, bit/s.
     pub link_bits_per_s: f64,
     /// False: sizes above the MTU are refused.

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::agent::sample::Interval;
 use crate::agent::{PostError, Report};
+use crate::cores::Near;
 
 /// One end's cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -62,6 +63,9 @@ pub struct Outcome {
     pub receiver: EndCost,
     /// The sender's cost.
     pub sender: EndCost,
+    /// Cores that were chosen for being near each other, and how near they were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub near: Option<Near>,
     /// False if the receiver had to be told to stop: no end mark reached it.
     pub ended_by_mark: bool,
 }
@@ -119,6 +123,7 @@ impl Outcome {
             mpps: number(rx, "/rates/mpps"),
             receiver: cost(&receive, &receiver_calls, "/packets/received"),
             sender: cost(&send, &["send.calls"], "/packets/sent"),
+            near: None,
             ended_by_mark,
         })
     }

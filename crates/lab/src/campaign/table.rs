@@ -3,6 +3,7 @@
 //! Speeds are medians over the trials with their spread; losses are counted over all trials together. Refuses
 //! nothing: what was not measured is a dash.
 
+use crate::cores::Near;
 use std::fmt::Write;
 
 use super::parameters::Parameters;
@@ -151,6 +152,9 @@ pub fn markdown(campaign: &Campaign) -> String {
         trials_text(campaign),
         if plan.repeats > 1 { format!(", {} trials", plan.repeats) } else { String::new() },
     );
+    if plan.near {
+        let _ = writeln!(text, "{}\n", nearness(campaign));
+    }
     if plan.ablation {
         text.push_str(&ablation(campaign));
         return text;
@@ -164,6 +168,18 @@ pub fn markdown(campaign: &Campaign) -> String {
         text.push('\n');
     }
     text
+}
+
+/// On which cores the trials were made.
+fn nearness(campaign: &Campaign) -> String {
+    let all: Vec<Near> = campaign.done.iter().filter_map(|d| d.outcome.near).collect();
+    let far = all.iter().filter(|n| !n.is_near()).count();
+    let longest = all.iter().map(|n| n.round_trip_ns).fold(0.0, f64::max);
+    format!(
+        "Each trial was made on two cores that shared a cache, as measured before and after it (`fullcount lab cores`); \
+         {far} of {} found none. Longest round trip of a cache line: {longest:.0} ns.",
+        all.len()
+    )
 }
 
 fn trials_text(campaign: &Campaign) -> String {

@@ -61,6 +61,9 @@ pub enum TrialError {
         /// What is missing.
         reason: String,
     },
+    /// No two cores for a trial.
+    #[error("two cores near each other: {0}")]
+    Cores(#[from] std::io::Error),
     /// Somebody asked to stop.
     #[error("interrupted")]
     Interrupted,

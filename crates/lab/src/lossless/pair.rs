@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::child::{Asked, Ended, Running, TrialError};
 use super::place::{End, Place};
-use super::{Bench, Trial};
+use super::{Bench, OnCores, Trial};
 
 /// How long a receiver may take to open its port.
 const READY: Duration = Duration::from_secs(10);
@@ -114,6 +114,12 @@ impl Bench for Pair<'_> {
             }
         };
         read(size, &sent, &summary(received)?)
+    }
+}
+
+impl OnCores for Pair<'_> {
+    fn put_on(&mut self, receiver: usize, sender: usize) {
+        (self.receive_core, self.send_core) = (Some(receiver), Some(sender));
     }
 }
 

@@ -164,6 +164,7 @@ mod tests {
             repeats: 3,
             cpu_interval_ms: None,
             cores: (Some(1), Some(2)),
+            near: false,
             link_bits_per_s: 10e9,
             fragments: true,
         };
