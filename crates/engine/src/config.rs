@@ -110,7 +110,7 @@ pub struct SourceConfig {
     /// Poll without sleeping: lowest loss, a whole core.
     pub busy_poll: bool,
     /// Sleep so long on a timer in the middle of a stream instead of being woken by each arrival; 0 switches
-    /// it off. Default: 200 µs, less where the receive buffer is small.
+    /// it off. Default: 0.2 to 1 ms, less where the receive buffer is small.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nap: Option<String>,
     /// Ask the kernel for the time at which each packet came (latency of `sequence`, capture).

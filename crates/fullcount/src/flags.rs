@@ -25,7 +25,7 @@ pub struct SourceFlags {
     /// Poll without sleeping: lowest loss, costs a whole core
     #[arg(long, help_heading = "Source")]
     pub busy_poll: bool,
-    /// Sleep so long in the middle of a stream rather than be woken by each arrival; 0s: off [default: 200us,
+    /// Sleep so long in the middle of a stream rather than be woken by each arrival; 0s: off [default: 0.2 to 1 ms,
     /// less where the receive buffer is small]
     #[arg(long, value_name = "TIME", help_heading = "Source")]
     pub nap: Option<String>,

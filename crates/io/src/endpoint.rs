@@ -219,7 +219,7 @@ pub struct UdpUrl {
     /// Poll without sleeping: lowest loss, one core at 100 %.
     pub spin: bool,
     /// How long to sleep on a timer in the middle of a stream instead of being woken by each arrival, up to
-    /// 10 ms; 0: never. Default: 200 µs, less where the receive buffer is small.
+    /// 10 ms; 0: never. Default: 0.2 to 1 ms, less where the receive buffer is small.
     pub nap: Option<std::time::Duration>,
     /// Number of source ports to send from in turn, 1..=64.
     pub source_ports: u8,

@@ -5,6 +5,7 @@
 //! IPv6. Refuses: with [`UdpError`], a sentence that names the endpoint, the value and what to do.
 //! Sources: `udp(7)`, `ip(7)`, `ipv6(7)`, `socket(7)`, `docs/architecture.md` hop 1.
 
+mod nap;
 mod open;
 mod receive;
 pub mod shard;

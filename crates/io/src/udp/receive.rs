@@ -16,6 +16,7 @@ use fullcount_core::ledger::Sheet;
 use fullcount_core::link::LinkTime;
 use socket2::Socket;
 
+use super::nap::Nap;
 use super::open::{self, Buffer, Opening, UdpError};
 use super::shard::{self, Steer};
 use crate::endpoint::{Engine, UdpUrl};
@@ -113,28 +114,6 @@ const STAGGER: usize = 4096 + 64;
 /// Receive calls between two looks at the socket's fill level (one `getsockopt`, 0.2 µs).
 const SAMPLE_EVERY: u32 = 64;
 
-/// Longest nap of a receiver that has emptied its socket in the middle of a stream. A receiver that waits
-/// in the socket is woken by each arrival, which costs both sides; one that sleeps on a timer finds more at
-/// once. Loopback, Linux 6.18, EPYC 9004 guest, nap 0 against 200 µs: flat out 43 and 69 Gb/s at 8972 B, 44
-/// and 71 at 1472 B, 8 to 16 and 19 at 64 B; at a paced 10 Gb/s of 8972 B 27 % and 17 % of the receiver's core.
-/// Longer ones gain nothing more (500 µs: 14 %) and lose rate where the sender waits for buffers.
-const NAP: Duration = Duration::from_micros(200);
-/// How late timers are.
-const SLACK: Duration = Duration::from_micros(50);
-
-/// Nap for a receive buffer of `bytes`, so that with the timer's slack an eighth of it fills at 10 Gb/s; none where
-/// that is below 50 µs.
-fn nap_for(bytes: u64) -> Duration {
-    let nap = Duration::from_nanos(bytes / 10).saturating_sub(SLACK);
-    if nap < SLACK { Duration::ZERO } else { nap.min(NAP) }
-}
-
-/// Nap where none is asked for: none with the engine `plain`, which is the paper's method, one blocking call a
-/// packet. With naps it would reach 18 instead of 14 Gb/s at 8972 B on loopback.
-fn usual_nap(engine: Engine, bytes: u64) -> Duration {
-    if engine == Engine::Plain { Duration::ZERO } else { nap_for(bytes) }
-}
-
 /// Polls between two clock reads while spinning.
 const POLLS_PER_CLOCK: u32 = 16;
 
@@ -149,8 +128,8 @@ enum Way {
 enum Waiting {
     /// Asks again and again.
     Spin,
-    /// Sleeps on a timer for so long in the middle of a stream.
-    Nap(Duration),
+    /// Sleeps on a timer in the middle of a stream.
+    Nap(Nap),
     /// Waits in the socket.
     Block,
 }
@@ -212,6 +191,8 @@ pub struct UdpSource {
     waiting: Waiting,
     /// The last call brought data, so that more is likely soon.
     busy: bool,
+    /// It took all there was: the next one would find nothing.
+    emptied: bool,
     sheet: Arc<Sheet>,
     /// Timeout that the socket has now; with io_uring, that of the last call.
     timeout: Option<Duration>,
@@ -283,12 +264,13 @@ impl UdpSource {
             slots,
             slot,
             pitch: (slot + STAGGER).next_multiple_of(64),
-            waiting: match (url.spin, url.nap.unwrap_or_else(|| usual_nap(engine, buffer.got))) {
-                (true, _) => Waiting::Spin,
-                (false, Duration::ZERO) => Waiting::Block,
-                (false, nap) => Waiting::Nap(nap),
+            waiting: match url.nap.map_or_else(|| Nap::usual(engine, buffer.got), Nap::fixed) {
+                _ if url.spin => Waiting::Spin,
+                None => Waiting::Block,
+                Some(nap) => Waiting::Nap(nap),
             },
             busy: false,
+            emptied: false,
             sheet: Sheet::new(Receive::catalogue()),
             timeout: None,
             drops: 0,
@@ -339,9 +321,16 @@ impl UdpSource {
         }
         facts.push(match self.waiting {
             Waiting::Spin => "waiting: polling without sleep".into(),
-            Waiting::Nap(nap) => {
-                format!("waiting: naps of {} µs while packets come", nap.as_micros())
-            }
+            Waiting::Nap(nap) => match nap.range() {
+                (least, most) if least == most => {
+                    format!("waiting: naps of {} µs while packets come", most.as_micros())
+                }
+                (least, most) => format!(
+                    "waiting: naps of {} to {} µs while packets come",
+                    least.as_micros(),
+                    most.as_micros()
+                ),
+            },
             Waiting::Block => "waiting: woken by each arrival".into(),
         });
         facts
@@ -441,6 +430,10 @@ impl UdpSource {
         if let Some(now) = tally.drops {
             self.drops_are(now);
         }
+        self.emptied = trains < self.slots && matches!(self.way, Way::Ring(_));
+        if let Waiting::Nap(nap) = &mut self.waiting {
+            nap.found(tally.bytes);
+        }
         let s = &*self.sheet;
         let (truncated, unknown) = (tally.truncated, tally.unknown);
         s.add(Receive::Calls as usize, 1);
@@ -470,21 +463,30 @@ impl UdpSource {
     }
 
     /// In the middle of a stream looks first, naps and looks again; waits in the socket only then.
-    fn nap(&mut self, batch: &mut Batch, nap: Duration, wait: Duration) -> io::Result<usize> {
+    fn nap(&mut self, batch: &mut Batch, wait: Duration) -> io::Result<usize> {
         if self.busy {
             for last in [false, true] {
-                match self.call(batch, false) {
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                    other => return other,
+                // A call that was not filled has just seen the socket empty.
+                if last || !self.emptied {
+                    match self.call(batch, false) {
+                        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                        other => return other,
+                    }
                 }
                 if !last {
-                    std::thread::sleep(nap.min(wait));
+                    self.sleep(wait);
                 }
             }
         }
         let outcome = self.block(batch, wait);
         self.busy = outcome.is_ok();
         outcome
+    }
+
+    fn sleep(&mut self, wait: Duration) {
+        if let Waiting::Nap(nap) = &mut self.waiting {
+            std::thread::sleep(nap.next().min(wait));
+        }
     }
 
     /// Polls until something comes or `wait` is over.
@@ -573,7 +575,7 @@ impl Source for UdpSource {
         let outcome = match self.waiting {
             _ if wait.is_zero() => self.call(batch, false),
             Waiting::Spin => self.poll(batch, wait),
-            Waiting::Nap(nap) => self.nap(batch, nap, wait),
+            Waiting::Nap(_) => self.nap(batch, wait),
             Waiting::Block => self.block(batch, wait),
         };
         match outcome {
