@@ -450,6 +450,8 @@ fn wrong_options_and_busy_ports_are_said() {
         (&["--cores", "1"], "two core numbers"),
         (&["--cores", "near", "--where", "192.0.2.1"], "two hosts"),
         (&["--repeats", "0"], "--repeats 0"),
+        (&["--profile"], "--cpu-pass"),
+        (&["--profile", "--cpu-pass", "--cores", "none"], "pinned"),
         (&["--parameters", "tuned,tuned"], "nothing twice"),
         (&["--mtu", "1"], "68 to 65535"),
         (&["--name", "../x"], "1 to 80"),

@@ -1,6 +1,6 @@
 //! Fullcount's measuring testbed: simulated detectors ([`traffic`]), measuring campaigns that run
 //! the binary as child processes ([`campaign`]) here, in namespaces of their own ([`namespace`]) or on another host
-//! ([`agent`]), the rate without loss ([`lossless`]), peers ([`peers`]), an emulated link ([`emulator`]), how near two cores are ([`cores`]), figures
+//! ([`agent`]), the rate without loss ([`lossless`]), peers ([`peers`]), an emulated link ([`emulator`]), how near two cores are ([`cores`]), what one spends its time on ([`profile`]), figures
 //! ([`plot`]), the files that keep results ([`record`]), and what limits a rate on a host ([`advise`]).
 //!
 //! The encoders here share no code with the decoders in `detect`: both follow the format documents,
@@ -17,6 +17,7 @@ pub mod lossless;
 pub mod namespace;
 pub mod peers;
 pub mod plot;
+pub mod profile;
 pub mod record;
 pub mod send;
 pub mod traffic;

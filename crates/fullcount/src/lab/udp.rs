@@ -124,6 +124,9 @@ pub struct Flags {
     /// One more trial per size and set, with CPU load and context switches of both cores, as the paper did
     #[arg(long, help_heading = "CPU")]
     cpu_pass: bool,
+    /// The CPU pass also records with perf what the receiver's core spends its time on; both ends on this host
+    #[arg(long, requires = "cpu_pass", help_heading = "CPU")]
+    profile: bool,
     /// Length of the intervals of the CPU pass; a shorter trial is one interval
     #[arg(long, value_name = "TIME", default_value = "10s", help_heading = "CPU")]
     cpu_interval: String,
@@ -364,6 +367,16 @@ fn state(resume: bool, path: &std::path::Path, plan: &Plan) -> Result<State, Fai
 /// Runs the campaign.
 pub fn udp(flags: Flags) -> Result<u8, Failure> {
     let plan = flags.plan()?;
+    if flags.profile {
+        if !matches!(flags.place.as_str(), "loopback" | "namespaces") {
+            return Err(refuse("profile", &flags.place, "only with both ends on this host").into());
+        }
+        if !plan.near && plan.cores.0.is_none() {
+            let why = "a core that the receiver is pinned to: --cores R,S or near";
+            return Err(refuse("profile", "--cores none", why).into());
+        }
+        fullcount_lab::profile::available().map_err(anyhow::Error::from)?;
+    }
     let place = flags.open()?;
     let program = std::env::current_exe().context("finding this program")?;
     let folder = super::folder(flags.out.clone());
@@ -371,8 +384,13 @@ pub fn udp(flags: Flags) -> Result<u8, Failure> {
     let mut state = state(flags.resume, &path, &plan)?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let (stopped, tell) = (|| stop.requested(), |line: &str| note!("{line}"));
-    let settings =
-        Settings { cores: plan.cores, near: plan.near, load: plan.load, port: flags.port };
+    let settings = Settings {
+        cores: plan.cores,
+        near: plan.near,
+        profile: flags.profile,
+        load: plan.load,
+        port: flags.port,
+    };
     let watch = Watch { stop: &stopped, tell: &tell };
     let mut field = Field::new(program, place, settings, watch);
     let run = Campaign::run(plan, &mut field, &mut state, &mut |line| note!("{line}"));

@@ -26,6 +26,7 @@ use crate::agent::sample::Sampling;
 use crate::agent::{Post, Report, Work};
 use crate::cores::{Near, on_near_cores};
 use crate::namespace::{Layout, Link, Network};
+use crate::profile::Recording;
 
 /// How long a child may take to end after the sending time: buffers of 64 MiB drain in less than 0.1 s.
 const GRACE: Duration = Duration::from_secs(5);
@@ -81,6 +82,8 @@ pub struct Settings {
     pub cores: (Option<usize>, Option<usize>),
     /// Instead of these, two that share a cache at the time of the trial; both ends are on this host then.
     pub near: bool,
+    /// The CPU pass records what the receiver's core spends its time on.
+    pub profile: bool,
     /// Offered rate.
     pub load: Load,
     /// UDP port; 0: the system's choice.
@@ -217,6 +220,7 @@ impl<'a> Field<'a> {
         interval: Option<Duration>,
     ) -> Result<Outcome, CampaignError> {
         let look = if matches!(self.place, Place::Far(_)) { LOOK_FAR } else { LOOK };
+        let profiled = receive.core.filter(|_| self.settings.profile && interval.is_some());
         let mut receiver = stage.receive.start(&Order::Receive(receive))?;
         send.to.set_port(receiver.port().unwrap_or(send.to.port()));
         let expected = send.expected();
@@ -233,6 +237,7 @@ impl<'a> Field<'a> {
             receiver.sample(sampling)?;
             sender.sample(sampling)?;
         }
+        let recording = profiled.map(Recording::begin).transpose()?;
         let mut received = None;
         let begun = Instant::now();
         let sent = loop {
@@ -245,6 +250,7 @@ impl<'a> Field<'a> {
             }
             self.go_on((begun, limit), "send", look)?;
         };
+        let profile = recording.map(Recording::end).transpose()?.unwrap_or_default();
         let by_mark = match received {
             Some(_) => true,
             None => {
@@ -261,7 +267,7 @@ impl<'a> Field<'a> {
                 report.ok_or(CampaignError::Stuck { verb: "receive", seconds })?
             }
         };
-        Ok(Outcome::read(received, sent, by_mark)?)
+        Ok(Outcome { profile, ..Outcome::read(received, sent, by_mark)? })
     }
 
     fn wait(
@@ -433,8 +439,10 @@ mod tests {
         let (stop, tell) = (|| false, |_: &str| ());
         let load = Load::Offered(5e9);
         let cores = (Some(1), Some(2));
-        let (settings, watch) =
-            (Settings { cores, near: false, load, port: 4711 }, Watch { stop: &stop, tell: &tell });
+        let (settings, watch) = (
+            Settings { cores, near: false, profile: false, load, port: 4711 },
+            Watch { stop: &stop, tell: &tell },
+        );
         let field = Field::new("p".into(), Place::Loopback, settings, watch);
         let here = Rc::new(LocalPost::loopback("p".into()));
         let bind = Ipv4Addr::LOCALHOST.into();

@@ -75,6 +75,9 @@ pub enum CampaignError {
         /// Parameter set.
         name: String,
     },
+    /// No profile.
+    #[error(transparent)]
+    Profile(#[from] crate::profile::ProfileError),
     /// No two cores for a trial.
     #[error("two cores near each other: {0}")]
     Cores(#[from] std::io::Error),

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::agent::sample::Interval;
 use crate::agent::{PostError, Report};
 use crate::cores::Near;
+use crate::profile::Symbol;
 
 /// One end's cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -66,6 +67,9 @@ pub struct Outcome {
     /// Cores that were chosen for being near each other, and how near they were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub near: Option<Near>,
+    /// What the receiver's core spent its time on, in the CPU pass, if that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub profile: Vec<Symbol>,
     /// False if the receiver had to be told to stop: no end mark reached it.
     pub ended_by_mark: bool,
 }
@@ -124,6 +128,7 @@ impl Outcome {
             receiver: cost(&receive, &receiver_calls, "/packets/received"),
             sender: cost(&send, &["send.calls"], "/packets/sent"),
             near: None,
+            profile: Vec::new(),
             ended_by_mark,
         })
     }

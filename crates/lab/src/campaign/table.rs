@@ -166,6 +166,7 @@ pub fn markdown(campaign: &Campaign) -> String {
         let _ = writeln!(text, "## {}\n", p.name);
         text.push_str(&series_table(campaign, p));
         text.push('\n');
+        text.push_str(&profiles(campaign, p));
     }
     text
 }
@@ -225,6 +226,25 @@ pub fn series_table(campaign: &Campaign, p: &Parameters) -> String {
             calls(c.calls.0),
             calls(c.calls.1),
         );
+    }
+    text
+}
+
+/// What the receiver's core spent its time on, where the CPU pass recorded it.
+fn profiles(campaign: &Campaign, p: &Parameters) -> String {
+    let sizes = campaign.plan.sizes.iter();
+    let found = sizes.filter_map(|&size| Some((size, campaign.cpu_trial(&p.name, size)?)));
+    let found: Vec<_> = found.filter(|(_, outcome)| !outcome.profile.is_empty()).collect();
+    let mut text = String::new();
+    for (size, outcome) in found {
+        let _ = writeln!(
+            text,
+            "The receiver's core with {size} B, share of its busy time (`perf record`):\n\n| % | function |\n|--:|:--|"
+        );
+        for symbol in &outcome.profile {
+            let _ = writeln!(text, "| {:.1} | `{}` |", symbol.percent, symbol.name);
+        }
+        text.push('\n');
     }
     text
 }

@@ -1,0 +1,164 @@
+//! What a core spends its time on while a trial runs: `perf record` on that core, read back symbol by symbol.
+//!
+//! Sampling is by the timer where a virtual machine has no hardware counters. The kernel's symbols need root.
+//! Refuses: a host without `perf`. Source: `perf-record(1)`, `perf-report(1)`.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+/// Samples per second: prime to the timer's 100, 250 and 1000, so that no tick is always or never seen.
+const PER_SECOND: &str = "1999";
+/// Symbols that are kept; the rest is one line.
+const KEPT: usize = 20;
+
+/// No profile.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// No such program.
+    #[error("perf: cannot be started ({0}); on Debian: apt-get install linux-perf")]
+    Missing(std::io::Error),
+    /// It failed.
+    #[error("perf {what}: {said}")]
+    Failed {
+        /// `record` or `report`.
+        what: &'static str,
+        /// Its last line.
+        said: String,
+    },
+}
+
+/// Time in one function.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Symbol {
+    /// Share of the core's busy samples, percent.
+    pub percent: f64,
+    /// Function; `kernel` ones are marked by perf with `[k]`.
+    pub name: String,
+}
+
+/// Says whether there is a `perf`.
+///
+/// # Errors
+/// There is none.
+pub fn available() -> Result<(), ProfileError> {
+    let mut command = Command::new("perf");
+    command.arg("version").stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().map(drop).map_err(ProfileError::Missing)
+}
+
+/// A recording under way; ends with its file when it is dropped.
+#[derive(Debug)]
+pub struct Recording {
+    child: Child,
+    file: PathBuf,
+}
+
+impl Recording {
+    /// Begins on `core`.
+    ///
+    /// # Errors
+    /// No `perf`.
+    pub fn begin(core: usize) -> Result<Recording, ProfileError> {
+        let file = std::env::temp_dir().join(format!("fullcount-perf-{}", std::process::id()));
+        let mut command = Command::new("perf");
+        command.args(["record", "-q", "-F", PER_SECOND, "-C", &core.to_string(), "-o"]).arg(&file);
+        // Its own end, in case nobody ends it.
+        command.args(["--", "sleep", "3600"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(ProfileError::Missing)?;
+        Ok(Recording { child, file })
+    }
+
+    /// Ends it and reads it.
+    ///
+    /// # Errors
+    /// What `perf` said.
+    pub fn end(mut self) -> Result<Vec<Symbol>, ProfileError> {
+        self.stop();
+        let mut command = Command::new("perf");
+        command.args([
+            "report",
+            "--stdio",
+            "--no-children",
+            "-g",
+            "none",
+            "-F",
+            "overhead,sym",
+            "-i",
+        ]);
+        let out = command.arg(&self.file).output().map_err(ProfileError::Missing)?;
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let symbols = read(&text);
+        if symbols.is_empty() {
+            let said = String::from_utf8_lossy(&out.stderr);
+            let said = said.lines().last().unwrap_or("no samples").to_owned();
+            return Err(ProfileError::Failed { what: "report", said });
+        }
+        Ok(symbols)
+    }
+
+    fn stop(&mut self) {
+        // perf writes its file's end upon SIGINT; `end` finds a file without one.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let pid = self.child.id().to_string();
+            drop(Command::new("kill").args(["-INT", &pid]).status());
+        }
+        drop(self.child.wait());
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.stop();
+        drop(std::fs::remove_file(&self.file));
+    }
+}
+
+/// Lines such as `  53.26%  [k] _copy_to_iter`, most first; the idle loop is not work.
+fn read(text: &str) -> Vec<Symbol> {
+    let lines = text.lines().filter(|l| !l.starts_with('#')).filter_map(|line| {
+        let (percent, name) = line.trim().split_once('%')?;
+        Some(Symbol { percent: percent.trim().parse().ok()?, name: name.trim().to_owned() })
+    });
+    let mut all: Vec<Symbol> = lines.filter(|s| !idle(&s.name)).collect();
+    let busy: f64 = all.iter().map(|s| s.percent).sum();
+    all.iter_mut().for_each(|s| s.percent = (s.percent / busy * 1e4).round() / 1e2);
+    let rest: f64 = all.iter().skip(KEPT).map(|s| s.percent).sum();
+    if all.len() > KEPT {
+        all.truncate(KEPT);
+        all.push(Symbol { percent: (rest * 1e2).round() / 1e2, name: "all others".into() });
+    }
+    all
+}
+
+fn idle(name: &str) -> bool {
+    ["pv_native_safe_halt", "default_idle", "cpuidle", "intel_idle", "acpi_idle", "mwait_idle"]
+        .iter()
+        .any(|i| name.contains(i))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_of_the_busy_time() {
+        let text = "# Overhead  Symbol\n#\n    50.00%  [k] pv_native_safe_halt\n    40.00%  [k] _copy_to_iter\n\
+                    \n    10.00%  [.] fullcount_io::udp::receive::UdpSource::call\n";
+        let read = read(text);
+        assert_eq!(read.len(), 2);
+        assert_eq!((read[0].percent, read[0].name.as_str()), (80.0, "[k] _copy_to_iter"));
+        assert_eq!(read[1].percent, 20.0);
+    }
+
+    #[test]
+    fn what_is_not_kept_is_one_line() {
+        let text: String = (0..50).map(|i| format!("  2.00%  [k] f{i}\n")).collect();
+        let read = read(&text);
+        assert_eq!(read.len(), KEPT + 1);
+        assert_eq!(read[KEPT].name, "all others");
+        assert!((read[KEPT].percent - 60.0).abs() < 1e-9);
+    }
+}
