@@ -309,7 +309,7 @@ def check_notices(b, shots):
            "s.totals.events = 123456789012; s.totals.missing = 1234567;"
            "s.sinks.forEach((k) => { k.events = 123456789012; k.dropped_events = 4567890123; })")
     b.wait("document.querySelector('#hops').innerText.includes('123,456,789,012')", "long numbers")
-    for width in (1280, 1080, 800, 1920):
+    for width in (1280, 1100, 1080, 800, 1920):
         fits(b, width)
         b.js("document.querySelector('#account').scrollIntoView()")
         b.shot(shots, f"balance-{width}")

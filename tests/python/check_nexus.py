@@ -1,7 +1,8 @@
 """Loads a file of Fullcount with h5py, scippnexus and scippneutron, and checks every event.
 
 The events are those of crates/out/tests/nexus_made: event i has pixel i * 7919 mod pixels + 1, belongs to
-pulse i / 700 and lies (i mod 700) * 13 ns after it; pulse k is at 10**9 + k * 71,428,571 ns.
+pulse i / 700 and lies (i mod 700) * 13 ns after it; pulse k is at 10**9 + k * 71,428,571 ns. With --deep,
+pixel i + 1 lies 20 mm * (i mod 5) + 1 mm * (i / 16) behind the panel's origin.
 Rules: docs/formats/nexus.md sections 5 and 6. Ends with status 1 and a sentence at the first fault.
 """
 
@@ -53,7 +54,15 @@ def with_h5py(path, n):
         return number, source != "."
 
 
-def with_scippnexus(path, n, number, placed_source):
+def places(number, deep):
+    """Where each pixel must be, in the order of detector_number."""
+    i = np.arange(number.size)
+    x, y = 0.005 * (i % 16 - 7.5), 0.005 * (i // 16 - 3.5)
+    z = 10.0 + (0.02 * (i % 5) + 0.001 * (i // 16) if deep else np.zeros(number.size))
+    return np.stack([x, y, z], axis=-1)[number - 1]
+
+
+def with_scippnexus(path, n, number, placed_source, deep):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         loaded = snx.load(path, root="entry")
@@ -78,10 +87,7 @@ def with_scippnexus(path, n, number, placed_source):
     placed = snx.compute_positions(loaded)
     position = placed["instrument"][PANEL][f"{PANEL}_events"].coords["position"]
     expect(position.unit == "m", "positions are in m")
-    i = np.arange(number.size)
-    x, y = 0.005 * (i % 16 - 7.5), 0.005 * (i // 16 - 3.5)
-    want = np.stack([x, y, np.full(number.size, 10.0)], axis=-1)[number - 1]
-    expect(np.allclose(position.values, want), "pixel positions")
+    expect(np.allclose(position.values, places(number, deep)), "pixel positions")
     if placed_source:
         source = placed["instrument"]["source"]["position"]
         expect(np.allclose(source.value, [0, 0, -25]), "source position")
@@ -89,7 +95,7 @@ def with_scippnexus(path, n, number, placed_source):
     expect(np.allclose(sample.value, [0, 0, 0]), "sample position")
 
 
-def with_scippneutron(path, placed_source):
+def with_scippneutron(path, number, placed_source, deep):
     """Scattering angle and path length of each pixel: what a reduction begins with."""
     from scippneutron.conversion.graph import beamline
 
@@ -101,17 +107,22 @@ def with_scippneutron(path, placed_source):
     data.coords["sample_position"] = placed["sample"]["position"]
     angle = data.transform_coords(["two_theta", "Ltotal"], graph=beamline.beamline(scatter=True))
     expect(np.all(angle.coords["two_theta"].values < 0.01), "small angles")
-    expect(np.allclose(angle.coords["Ltotal"].values, 35, atol=0.01), "25 m + 10 m")
+    want = 25 + np.linalg.norm(places(number, deep), axis=-1)
+    expect(np.allclose(angle.coords["Ltotal"].values, want, atol=1e-9), "25 m + the way to the pixel")
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("file")
     arguments.add_argument("--events", type=int, required=True)
+    arguments.add_argument("--deep", action="store_true", help="the detector has depth")
     a = arguments.parse_args()
     number, placed_source = with_h5py(a.file, a.events)
-    with_scippnexus(a.file, a.events, number, placed_source)
-    with_scippneutron(a.file, placed_source)
+    with h5py.File(a.file, "r") as f:
+        has = "z_pixel_offset" in f[f"entry/instrument/{PANEL}"]
+        expect(has == a.deep, "z_pixel_offset only in a detector with depth")
+    with_scippnexus(a.file, a.events, number, placed_source, a.deep)
+    with_scippneutron(a.file, number, placed_source, a.deep)
     print("good")
 
 

@@ -103,6 +103,8 @@ pub struct Plot {
 pub enum PlotKind {
     /// Counts per pixel through the [`PixelMap`].
     Image,
+    /// As [`PlotKind::Image`], of a picture that is made of equal tiles.
+    Tiles(Tiles),
     /// Counts per cell, several pixels in one: the sum along an axis of a detector with depth.
     Projection(Projection),
     /// Spectrum.
@@ -111,12 +113,31 @@ pub enum PlotKind {
     Histogram2(Axis, Axis),
 }
 
-/// Which cell of a picture each pixel is counted in.
+/// A picture made of equal tiles: cassettes side by side, or the layers of a deep detector. Tiles are numbered from
+/// 0 at the top left, to the right, then down; what is left over at the right or below belongs to none.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tiles {
+    /// What one is, for people: `cassette`, `layer`.
+    pub name: String,
+    /// What the columns of a tile are: `wire`.
+    pub x: String,
+    /// What the rows of a tile are: `strip`.
+    pub y: String,
+    /// Cells of a tile side by side, 1 to [`PixelMap::columns`].
+    pub columns: u32,
+    /// Cells of a tile one above the other, 1 to [`PixelMap::rows`].
+    pub rows: u32,
+    /// True if the rows of a tile are numbered from its lower edge upwards, false if from the upper one.
+    pub upwards: bool,
+}
+
+/// Which cell of a picture each pixel is counted in. With one row the page draws a spectrum: counts per wire, grid
+/// or module.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Projection {
     /// Label of the axis to the right, without unit.
     pub x: String,
-    /// Label of the axis upwards, without unit.
+    /// Label of the axis upwards, without unit. The page numbers it from 0 in the last row.
     pub y: String,
     /// Cells side by side.
     pub columns: u32,

@@ -1,7 +1,9 @@
 //! The live page on made-up neutrons: no detector, no network but the page itself.
 //!
-//! `cargo run -p fullcount-out --example page -- [ADDRESS [SECONDS [lossy]]]`, by default on
-//! `127.0.0.1:8080` for 60 s. `lossy` adds lost packets, so that the ledger has something to say.
+//! `cargo run -p fullcount-out --example page -- [ADDRESS [SECONDS [lossy] [flat|deep|blades|stack]]]`, by
+//! default a flat panel on `127.0.0.1:8080` for 60 s. `lossy` adds lost packets, so that the ledger has
+//! something to say; `deep` shows a detector with layers, `blades` and `stack`
+//! one of cassettes.
 //! The browser check (`tests/browser.rs`) looks at this page. Source: `docs/architecture.md`.
 
 use std::net::SocketAddr;
@@ -11,13 +13,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fullcount_core::ledger::{Entries, Ledger, Sheet};
 use fullcount_core::products::Products;
 use fullcount_core::time::PulseTime;
-use fullcount_core::view::{Axis, Column, PixelMap, Plot, PlotKind};
 use fullcount_out::live::server::{DEFAULT_ADDRESS, Server};
 use fullcount_out::live::{Facts, LiveOptions, SinkFacts, StatusSource, live};
 use fullcount_out::sink::Sink;
 
-/// Cells of one side of the picture.
-const SIDE: u32 = 160;
+#[path = "made/detectors.rs"]
+pub mod detectors;
+
+use detectors::{Dice, Made};
 
 /// Events in a packet.
 const PER_PACKET: u64 = 250;
@@ -52,6 +55,7 @@ struct Status {
     ledger: Ledger,
     started: u64,
     lossy: bool,
+    made: Made,
 }
 
 impl StatusSource for Status {
@@ -73,7 +77,7 @@ impl StatusSource for Status {
         Facts {
             title: "Small-angle scattering, made up".to_owned(),
             source: vec!["udp://0.0.0.0:9000, buffer 64 MiB".to_owned()],
-            detector: "sonde, 400 modules, 25,600 pixels".to_owned(),
+            detector: self.made.words().to_owned(),
             outputs: vec!["run.nxs".to_owned()],
             started: self.started,
             sinks: vec![sink("nexus", true, 3, 0), sink("live", false, 12, dropped)],
@@ -83,82 +87,30 @@ impl StatusSource for Status {
     }
 }
 
-/// A generator that needs no crate: xorshift.
-struct Dice(u64);
-
-impl Dice {
-    fn unit(&mut self) -> f64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        (-2.0 * self.unit().max(1e-12).ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
-    }
-}
-
-/// One event: (offset ns, pixel). Rings around a beam stop, and a Maxwell-like spectrum.
-fn event(dice: &mut Dice) -> (u32, u32) {
-    let t = 6.0 + 11.0 * (dice.normal().powi(2) + dice.normal().powi(2)).sqrt() + dice.unit();
-    loop {
-        let radius = match dice.unit() {
-            u if u < 0.5 => 9.0 - 17.0 * dice.unit().max(1e-9).ln(),
-            u if u < 0.85 => 38.0 + 3.5 * dice.normal(),
-            _ => 75.0 * dice.unit().sqrt() * 1.4,
-        };
-        let angle = std::f64::consts::TAU * dice.unit();
-        let (x, y) = (80.0 + radius * angle.cos(), 78.0 + radius * angle.sin() * 0.96);
-        let inside = (0.0..160.0).contains(&x) && (0.0..160.0).contains(&y);
-        if inside && radius > 8.0 {
-            return ((t * 1e6) as u32, y as u32 * SIDE + x as u32 + 1);
-        }
-    }
-}
-
-fn axis(column: Column, label: &str, unit: &str, scale: f64, last: u64, bins: u32) -> Axis {
-    Axis { column, label: label.to_owned(), unit: unit.to_owned(), scale, first: 0, last, bins }
-}
-
-fn plot(id: &str, title: &str, kind: PlotKind, log: bool) -> Plot {
-    Plot { id: id.to_owned(), title: title.to_owned(), kind, gates: vec![], log }
-}
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
     let addr = words.next().unwrap_or_else(|| DEFAULT_ADDRESS.to_owned()).parse()?;
     let seconds = words.next().map_or(Ok(60), |s| s.parse())?;
-    show(addr, seconds, words.next().is_some_and(|w| w == "lossy"))
+    let words: Vec<String> = words.collect();
+    let made = words.iter().find_map(|w| Made::named(w)).unwrap_or(Made::Flat);
+    show(addr, seconds, words.iter().any(|w| w == "lossy"), made)
 }
 
-/// Serves the page on `addr` for `seconds` and prints its address.
-pub fn show(addr: SocketAddr, seconds: u64, lossy: bool) -> Result<(), Box<dyn std::error::Error>> {
-    let pixels = PixelMap {
-        name: "sonde".to_owned(),
-        columns: SIDE,
-        rows: SIDE,
-        cell: (0..SIDE * SIDE).collect(),
-        ..PixelMap::default()
-    };
-    let tof = || axis(Column::OffsetNs, "Time of flight", "µs", 1000.0, 71_428_571, 1000);
-    let coarse = || axis(Column::OffsetNs, "Time of flight", "µs", 1000.0, 71_428_571, 120);
-    let rows = axis(Column::Pixel, "Pixel", "", 1.0, 25_601, 160);
-    let adc = axis(Column::Adc, "Amplitude", "ADC counts", 1.0, 4096, 512);
-    let plots = vec![
-        plot("image", "Detector image", PlotKind::Image, false),
-        plot("tof", "Time of flight", PlotKind::Histogram(tof()), false),
-        plot("tof-pixel", "Time of flight by row", PlotKind::Histogram2(coarse(), rows), true),
-        plot("adc", "Amplitudes", PlotKind::Histogram(adc), true),
-    ];
-    let (mut sink, view) = live(plots, pixels, LiveOptions::default())?;
+/// Serves the page of the detector `made` on `addr` for `seconds` and prints its address.
+pub fn show(
+    addr: SocketAddr,
+    seconds: u64,
+    lossy: bool,
+    made: Made,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let (mut sink, view) = live(made.plots(), made.pixels(), LiveOptions::default())?;
 
     let sheet = Sheet::new(Line::catalogue());
     let ledger = Ledger::default();
     ledger.register(sheet.clone());
     ledger.register(sink.sheet());
     let since = SystemTime::now().duration_since(UNIX_EPOCH)?;
-    let status = Arc::new(Status { ledger, started: since.as_millis() as u64, lossy });
+    let status = Arc::new(Status { ledger, started: since.as_millis() as u64, lossy, made });
     let server = Server::start(addr, Some(view), status)?;
     println!("{}", server.url());
 
@@ -169,7 +121,7 @@ pub fn show(addr: SocketAddr, seconds: u64, lossy: bool) -> Result<(), Box<dyn s
             let mut products = Products::default();
             products.events.open_pulse(PulseTime(k));
             for _ in 0..20 * PER_PACKET {
-                let (offset, pixel) = event(&mut dice);
+                let (offset, pixel) = made.neutron(&mut dice);
                 products.events.push(offset, pixel);
             }
             Arc::new(products)

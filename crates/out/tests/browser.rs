@@ -1,4 +1,5 @@
-//! The live page in a real browser: `tests/browser/page.py` of the workspace does the looking.
+//! The live page in a real browser: `tests/browser/page.py` and `projections.py` of the workspace do the
+//! looking.
 //!
 //! The page runs in a copy of this test, so that its end can be seen as well. Skips without Chromium
 //! or Python 3, and fails then where `CI=true`.
@@ -25,11 +26,11 @@ fn program(variable: &str, names: &[&str]) -> Option<OsString> {
     named.chain(names.iter().map(OsString::from)).find(starts)
 }
 
-#[test]
-fn a_browser_shows_the_page_and_asks_nobody_else() {
+/// Serves the page of `made` in a copy of the test `name`, and lets `script` look at it.
+fn look(name: &str, script: &str, made: page::detectors::Made, arguments: &[&str]) {
     if std::env::var_os(CHILD).is_some() {
         // Longer than the check's patience; the check ends this process.
-        page::show("127.0.0.1:0".parse().unwrap(), 300, true).unwrap();
+        page::show("127.0.0.1:0".parse().unwrap(), 300, true, made).unwrap();
         return;
     }
     let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -41,14 +42,15 @@ fn a_browser_shows_the_page_and_asks_nobody_else() {
         assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI needs {missing}");
         return;
     };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/browser/page.py");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/browser");
     let output = Command::new(python)
-        .arg(script)
+        .arg(folder.join(script))
+        .args(arguments)
         .arg("--browser")
         .arg(browser)
         .arg("--")
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "a_browser_shows_the_page_and_asks_nobody_else", "--nocapture"])
+        .args(["--exact", name, "--nocapture"])
         .env(CHILD, "1")
         .output()
         .unwrap();
@@ -56,4 +58,28 @@ fn a_browser_shows_the_page_and_asks_nobody_else() {
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{text}\n{errors}");
     println!("{text}");
+}
+
+#[test]
+fn a_browser_shows_the_page_and_asks_nobody_else() {
+    let name = "a_browser_shows_the_page_and_asks_nobody_else";
+    look(name, "page.py", page::detectors::Made::Flat, &[]);
+}
+
+#[test]
+fn a_browser_shows_projections_of_a_deep_detector() {
+    let name = "a_browser_shows_projections_of_a_deep_detector";
+    look(name, "projections.py", page::detectors::Made::Deep, &["--detector", "deep"]);
+}
+
+#[test]
+fn a_browser_shows_unfolded_cassettes() {
+    let name = "a_browser_shows_unfolded_cassettes";
+    look(name, "projections.py", page::detectors::Made::Blades, &["--detector", "blades"]);
+}
+
+#[test]
+fn a_browser_lays_a_high_picture_down() {
+    let name = "a_browser_lays_a_high_picture_down";
+    look(name, "projections.py", page::detectors::Made::Stack, &["--detector", "stack"]);
 }

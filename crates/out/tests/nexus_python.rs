@@ -13,12 +13,17 @@ use fullcount_out::nexus::{
     Compression, EventIdType, NexusOptions, NexusSink, StartAttribute, recover,
 };
 use fullcount_out::sink::Sink;
-use nexus_made::{events, map, options, python, script};
+use nexus_made::{depth, events, map, options, python, script};
 
 fn check(python: &Path, file: &Path, events: u64) {
+    check_as(python, file, events, &[]);
+}
+
+fn check_as(python: &Path, file: &Path, events: u64, more: &[&str]) {
     let output = Command::new(python)
         .arg(script("check_nexus.py"))
         .arg(file)
+        .args(more)
         .args(["--events", &events.to_string()])
         .output()
         .unwrap();
@@ -59,6 +64,31 @@ fn every_reader_loads_every_variant_with_positions_and_dates() {
     });
     variant("one-pulse.nxs", 10, |_| ());
     variant("empty.nxs", 0, |_| ());
+}
+
+#[test]
+fn a_detector_with_depth_has_its_positions_in_three_dimensions() {
+    let Some(python) = python() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    for (name, columns) in [("rectangle.nxs", 16), ("gaps.nxs", 20)] {
+        let mut o = options(&dir.path().join(name));
+        o.pixels.columns = columns;
+        o.pixels.z_m = (0..u64::from(map().pixels())).map(depth).collect();
+        write(&o, 5000);
+        assert_eq!(fullcount_out::nexus::check(&o.path).unwrap(), []);
+        check_as(&python, &o.path, 5000, &["--deep"]);
+    }
+    // What a killed run leaves is as deep.
+    let mut o = options(&dir.path().join("run.nxs"));
+    o.pixels.z_m = (0..u64::from(map().pixels())).map(depth).collect();
+    let mut sink = NexusSink::create(&o).unwrap();
+    sink.push(&events(0, 5000)).unwrap();
+    sink.flush().unwrap();
+    let killed = dir.path().join("killed.nxs");
+    std::fs::copy(&o.path, &killed).unwrap();
+    assert_eq!(recover(&killed).unwrap().events, 5000);
+    check_as(&python, &killed, 5000, &["--deep"]);
+    sink.finish().unwrap();
 }
 
 #[test]

@@ -49,6 +49,34 @@ pub enum PlotError {
         /// Plot.
         id: String,
     },
+    /// A projection that is not of this detector's pixels.
+    #[error(
+        "plot \"{id}\": the projection has cells for {cells} pixels, but the detector has {pixels}; it needs one cell for each pixel"
+    )]
+    Length {
+        /// Plot.
+        id: String,
+        /// Entries of the projection's table.
+        cells: usize,
+        /// Pixels of the detector.
+        pixels: usize,
+    },
+    /// Tiles that do not fit the picture.
+    #[error(
+        "plot \"{id}\": a tile of {columns} x {rows} cells does not fit a picture of {width} x {height}: 1 to {width} columns and 1 to {height} rows"
+    )]
+    Tile {
+        /// Plot.
+        id: String,
+        /// Columns of a tile.
+        columns: u32,
+        /// Rows of a tile.
+        rows: u32,
+        /// Columns of the picture.
+        width: u32,
+        /// Rows of the picture.
+        height: u32,
+    },
     /// A pixel map that points beyond its picture.
     #[error(
         "plot \"{id}\": pixel {pixel} lies in cell {cell}, but the picture of {columns} x {rows} has {cells} cells"
@@ -126,15 +154,21 @@ fn shape(plot: &Plot, pixels: &Arc<PixelMap>) -> Result<Shape, PlotError> {
         return Err(PlotError::Id { id: id() });
     }
     let (shape, columns) = match &plot.kind {
-        PlotKind::Image => {
-            if pixels.is_empty() {
-                return Err(PlotError::NoPixels { id: id() });
+        PlotKind::Image | PlotKind::Tiles(_) | PlotKind::Projection(_) if pixels.is_empty() => {
+            return Err(PlotError::NoPixels { id: id() });
+        }
+        PlotKind::Image => (Shape::Image(pixels.clone()), vec![Column::Pixel]),
+        PlotKind::Tiles(t) => {
+            let (columns, rows, width, height) = (t.columns, t.rows, pixels.columns, pixels.rows);
+            if !(1..=width).contains(&columns) || !(1..=height).contains(&rows) {
+                return Err(PlotError::Tile { id: id(), columns, rows, width, height });
             }
             (Shape::Image(pixels.clone()), vec![Column::Pixel])
         }
         PlotKind::Projection(p) => {
-            if p.cell.len() != pixels.cell.len() {
-                return Err(PlotError::NoPixels { id: id() });
+            let (cells, pixels) = (p.cell.len(), pixels.cell.len());
+            if cells != pixels {
+                return Err(PlotError::Length { id: id(), cells, pixels });
             }
             let (columns, rows, cell) = (p.columns, p.rows, p.cell.clone());
             let map = PixelMap { columns, rows, cell, ..PixelMap::default() };
@@ -190,7 +224,7 @@ impl Accumulator {
     /// Columns that the plots need beside the events.
     pub fn want(&self) -> Want {
         let of_hits = |p: &Plot| match &p.kind {
-            PlotKind::Image | PlotKind::Projection(_) => false,
+            PlotKind::Image | PlotKind::Tiles(_) | PlotKind::Projection(_) => false,
             PlotKind::Histogram(x) | PlotKind::Histogram2(x, _) => is_hit(x.column),
         };
         Want { hits: self.plots.iter().any(|(p, _)| of_hits(p)) }
@@ -308,7 +342,7 @@ pub(super) fn rebinned(plot: &Plot, new: &Rebin) -> Result<Plot, PlotError> {
     let axis = match (&mut plot.kind, new.axis) {
         (PlotKind::Histogram(x) | PlotKind::Histogram2(x, _), 'x') => x,
         (PlotKind::Histogram2(_, y), 'y') => y,
-        (PlotKind::Image | PlotKind::Projection(_), a) => {
+        (PlotKind::Image | PlotKind::Tiles(_) | PlotKind::Projection(_), a) => {
             return Err(none(a, "a picture has no axes to change"));
         }
         (_, a) => return Err(none(a, "there is no such axis")),

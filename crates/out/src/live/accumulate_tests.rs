@@ -2,6 +2,7 @@
 
 use super::*;
 use fullcount_core::time::PulseTime;
+use fullcount_core::view::{Projection, Tiles};
 use proptest::prelude::*;
 
 fn axis(column: Column, first: u64, last: u64, bins: u32) -> Axis {
@@ -49,6 +50,76 @@ fn an_image_counts_into_the_cells_of_the_map_and_strangers_are_outside() {
     assert_eq!(total, [1, 0, 0, 2]);
     assert_eq!(current, total);
     assert_eq!(a.tally("i"), Some(Tally { counted: 3, outside: 3, gated: 0 }));
+}
+
+fn projection(columns: u32, rows: u32, cell: Vec<u32>) -> PlotKind {
+    PlotKind::Projection(Projection { x: "x".into(), y: "z".into(), columns, rows, cell })
+}
+
+#[test]
+fn a_projection_sums_pixels_in_its_own_cells() {
+    let sum = |id: &str, columns, rows, cell| plot(id, projection(columns, rows, cell), vec![]);
+    let late = vec![Gate { column: Column::OffsetNs, min: 10, max: 20 }];
+    let mut a = accumulator(vec![
+        sum("halves", 2, 1, vec![0, 0, 1, 1]),
+        sum("gap", 3, 1, vec![0, 0, 2, 2]),
+        sum("all", 1, 1, vec![0; 4]),
+        plot("late", projection(2, 1, vec![0, 0, 1, 1]), late),
+    ]);
+    assert!(!a.want().hits);
+    a.fill(&events(&[(0, 1), (15, 2), (15, 4), (0, 0), (15, 5)]));
+    assert_eq!(a.counts("halves").unwrap().0, [2, 1]);
+    assert_eq!(a.counts("gap").unwrap().0, [2, 0, 1]);
+    assert_eq!(a.counts("all").unwrap().0, [3]);
+    assert_eq!(a.counts("late").unwrap().0, [1, 1]);
+    assert_eq!(a.tally("all"), Some(Tally { counted: 3, outside: 2, gated: 0 }));
+    assert_eq!(a.tally("late"), Some(Tally { counted: 2, outside: 1, gated: 2 }));
+    a.advance(Duration::from_secs(2));
+    a.fill(&events(&[(0, 3)]));
+    let (total, current) = a.counts("halves").unwrap();
+    assert_eq!((&total[..], &current[..]), (&[2, 2][..], &[2, 2][..]), "slices are summed as well");
+    let new = Rebin { axis: 'x', first: 0, last: 2, bins: 1 };
+    assert!(matches!(a.rebin("halves", &new, Duration::ZERO), Err(PlotError::Axis { .. })));
+}
+
+#[test]
+fn projections_and_tiles_that_do_not_fit_the_detector_are_refused() {
+    let sum =
+        |columns, rows, cell| refused(vec![plot("xz", projection(columns, rows, cell), vec![])]);
+    let length = sum(2, 1, vec![0, 0, 1]);
+    assert_eq!(length, PlotError::Length { id: "xz".into(), cells: 3, pixels: 4 });
+    assert_eq!(
+        length.to_string(),
+        "plot \"xz\": the projection has cells for 3 pixels, but the detector has 4; it needs one cell for each pixel"
+    );
+    assert!(matches!(sum(2, 1, vec![]), PlotError::Length { cells: 0, pixels: 4, .. }));
+    assert!(matches!(sum(2, 1, vec![0; 5]), PlotError::Length { cells: 5, pixels: 4, .. }));
+    let beyond = sum(2, 1, vec![0, 1, 2, 0]);
+    assert!(matches!(beyond, PlotError::Cell { pixel: 3, cell: 2, cells: 2, .. }), "{beyond}");
+    assert!(matches!(sum(0, 7, vec![0; 4]), PlotError::Cell { pixel: 1, cells: 0, .. }));
+    assert!(matches!(sum(1 << 31, 1 << 31, vec![0; 4]), PlotError::TooLarge { .. }));
+    let nothing = vec![plot("xz", projection(0, 0, vec![]), vec![])];
+    let nothing = Accumulator::new(nothing, Arc::default(), Duration::from_secs(1));
+    assert!(matches!(nothing, Err(PlotError::NoPixels { .. })), "a detector without pixels");
+    let adc = vec![Gate { column: Column::Adc, min: 0, max: 1 }];
+    let mixed = refused(vec![plot("xz", projection(1, 1, vec![0; 4]), adc)]);
+    assert!(matches!(mixed, PlotError::Mixed { .. }));
+
+    let tiles = |columns, rows| {
+        let (name, x, y) = ("cassette".into(), "wire".into(), "strip".into());
+        plot("i", PlotKind::Tiles(Tiles { name, x, y, columns, rows, upwards: false }), vec![])
+    };
+    for (columns, rows) in [(0, 1), (1, 0), (3, 1), (1, 3)] {
+        let e = refused(vec![tiles(columns, rows)]);
+        assert!(matches!(e, PlotError::Tile { width: 2, height: 2, .. }), "{e}");
+        let words = format!("a tile of {columns} x {rows} cells does not fit a picture of 2 x 2");
+        assert!(e.to_string().contains(&words), "{e}");
+    }
+    let none = Accumulator::new(vec![tiles(1, 1)], Arc::default(), Duration::from_secs(1));
+    assert!(matches!(none, Err(PlotError::NoPixels { .. })));
+    let mut a = accumulator(vec![tiles(1, 2)]);
+    a.fill(&events(&[(0, 1), (0, 4)]));
+    assert_eq!(a.counts("i").unwrap().0, [1, 0, 0, 1], "tiles are counted as the image");
 }
 
 #[test]

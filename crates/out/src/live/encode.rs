@@ -33,17 +33,27 @@ fn axis(a: &Axis) -> Value {
 
 /// What a plot is, without its counts.
 pub(super) fn describe(plot: &Plot, pixels: &PixelMap) -> Value {
+    let mut tiles = Value::Null;
+    let label = |text: &str| json!({"label": text});
     let (kind, x, y, width, height) = match &plot.kind {
         PlotKind::Image => ("image", Value::Null, Value::Null, pixels.columns, pixels.rows),
-        PlotKind::Projection(p) => {
-            let label = |text: &str| json!({"label": text});
-            ("projection", label(&p.x), label(&p.y), p.columns, p.rows)
+        PlotKind::Tiles(t) => {
+            tiles = json!({"name": t.name, "x": t.x, "y": t.y, "columns": t.columns, "rows": t.rows,
+                           "upwards": t.upwards});
+            ("image", Value::Null, Value::Null, pixels.columns, pixels.rows)
         }
+        // One row is a spectrum over cells; no column is named, so the page offers no other bins.
+        PlotKind::Projection(p) if p.rows == 1 => {
+            let x = json!({"column": Value::Null, "label": p.x, "unit": "", "scale": 1.0,
+                           "first": 0, "last": p.columns, "bins": p.columns});
+            ("line", x, Value::Null, p.columns, 1)
+        }
+        PlotKind::Projection(p) => ("projection", label(&p.x), label(&p.y), p.columns, p.rows),
         PlotKind::Histogram(x) => ("line", axis(x), Value::Null, x.bins, 1),
         PlotKind::Histogram2(x, y) => ("plane", axis(x), axis(y), x.bins, y.bins),
     };
     json!({"id": plot.id, "title": plot.title, "kind": kind, "log": plot.log,
-           "gates": plot.gates.len(), "x": x, "y": y, "width": width, "height": height})
+           "gates": plot.gates.len(), "x": x, "y": y, "tiles": tiles, "width": width, "height": height})
 }
 
 /// Head and cells.
@@ -95,10 +105,29 @@ pub(super) fn pixels(map: &PixelMap) -> Vec<u8> {
     of_cell.iter().flat_map(|p| p.to_le_bytes()).collect()
 }
 
+/// How many pixels each cell of a picture sums, as u32; `None` for plots over columns.
+pub(super) fn summed(plot: &Plot, map: &PixelMap) -> Option<Vec<u8>> {
+    let (cells, table) = match &plot.kind {
+        PlotKind::Image | PlotKind::Tiles(_) => {
+            (map.columns as usize * map.rows as usize, &map.cell)
+        }
+        PlotKind::Projection(p) => (p.columns as usize * p.rows as usize, &p.cell),
+        PlotKind::Histogram(_) | PlotKind::Histogram2(..) => return None,
+    };
+    let mut of_cell = vec![0u32; cells];
+    for &cell in table {
+        if let Some(n) = of_cell.get_mut(cell as usize) {
+            *n += 1;
+        }
+    }
+    Some(of_cell.iter().flat_map(|n| n.to_le_bytes()).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::live::fill::Tally;
+    use fullcount_core::view::{Projection, Tiles};
     use std::time::Duration;
 
     fn picture(total: Vec<u64>) -> PlotPicture {
@@ -138,6 +167,65 @@ mod tests {
         let (head, cells) = split(&bytes);
         assert_eq!(head["cell"].as_str(), Some("f64"));
         assert_eq!(f64::from_le_bytes(cells[8..16].try_into().unwrap()), (1u64 << 40) as f64);
+    }
+
+    fn said(kind: PlotKind) -> Value {
+        let (id, title) = ("a".to_owned(), "A".to_owned());
+        describe(&Plot { id, title, kind, gates: vec![], log: true }, &map())
+    }
+
+    fn projection(columns: u32, rows: u32, cell: Vec<u32>) -> PlotKind {
+        let (x, y) = ("grid".to_owned(), "z".to_owned());
+        PlotKind::Projection(Projection { x, y, columns, rows, cell })
+    }
+
+    #[test]
+    fn a_projection_says_its_axes_and_its_own_size() {
+        let head = said(projection(1, 3, vec![0, 1, 2]));
+        assert_eq!(head["kind"], "projection");
+        assert_eq!((&head["width"], &head["height"]), (&json!(1), &json!(3)));
+        assert_eq!((&head["x"], &head["y"]), (&json!({"label": "grid"}), &json!({"label": "z"})));
+        assert_eq!(head["tiles"], Value::Null);
+        let mut counted = picture(vec![7, 0, 5]);
+        counted.plot.kind = projection(1, 3, vec![0, 1, 2]);
+        let bytes = plot(&counted, &map(), Mode::Total);
+        let (head, cells) = split(&bytes);
+        assert_eq!((head["kind"].as_str(), head["sum"].as_u64()), (Some("projection"), Some(12)));
+        assert_eq!(cells.len(), 4 * 3, "a cell of the projection each, not of the picture");
+    }
+
+    #[test]
+    fn a_projection_of_one_row_is_a_spectrum_without_a_column() {
+        let head = said(projection(3, 1, vec![0, 1, 2]));
+        assert_eq!((&head["kind"], &head["height"]), (&json!("line"), &json!(1)));
+        let x = json!({"column": null, "label": "grid", "unit": "", "scale": 1.0, "first": 0, "last": 3, "bins": 3});
+        assert_eq!((&head["x"], &head["y"]), (&x, &Value::Null));
+    }
+
+    #[test]
+    fn tiles_are_an_image_that_says_what_its_parts_are() {
+        let (name, x, y) = ("layer".to_owned(), "x".to_owned(), "y".to_owned());
+        let head = said(PlotKind::Tiles(Tiles { name, x, y, columns: 1, rows: 2, upwards: true }));
+        assert_eq!((&head["kind"], &head["width"]), (&json!("image"), &json!(2)));
+        let tiles =
+            json!({"name": "layer", "x": "x", "y": "y", "columns": 1, "rows": 2, "upwards": true});
+        assert_eq!(head["tiles"], tiles);
+        assert_eq!(said(PlotKind::Image)["tiles"], Value::Null);
+    }
+
+    #[test]
+    fn cells_know_how_many_pixels_they_sum() {
+        let of = |kind| {
+            let (id, title) = ("a".to_owned(), "A".to_owned());
+            let bytes = summed(&Plot { id, title, kind, gates: vec![], log: true }, &map())?;
+            let words = bytes.chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().unwrap()));
+            Some(words.collect::<Vec<_>>())
+        };
+        assert_eq!(of(PlotKind::Image), Some(vec![2, 0, 0, 1]));
+        assert_eq!(of(projection(3, 1, vec![2, 2, 0])), Some(vec![1, 0, 2]));
+        let (column, label, unit) = (Column::Pixel, String::new(), String::new());
+        let x = Axis { column, label, unit, scale: 1.0, first: 0, last: 4, bins: 4 };
+        assert_eq!(of(PlotKind::Histogram(x)), None);
     }
 
     #[test]

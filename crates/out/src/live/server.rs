@@ -392,8 +392,28 @@ fn bytes(body: Vec<u8>) -> Response {
     ([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response()
 }
 
-async fn api_pixels(State(app): Shared) -> Response {
-    bytes(app.view.as_ref().map_or_else(Vec::new, |v| encode::pixels(v.pixels())))
+#[derive(Deserialize)]
+struct PixelsQuery {
+    plot: Option<String>,
+}
+
+/// Pixel number of each cell of the detector's picture; with `plot`, how many pixels each of its cells sums.
+async fn api_pixels(State(app): Shared, Query(query): Query<PixelsQuery>) -> Response {
+    let Some(id) = query.plot else {
+        return bytes(app.view.as_ref().map_or_else(Vec::new, |v| encode::pixels(v.pixels())));
+    };
+    let summed = app.view.as_ref().and_then(|view| {
+        let snapshot = view.snapshot();
+        let picture = snapshot.plots.iter().find(|p| p.plot.id == id)?;
+        encode::summed(&picture.plot, view.pixels())
+    });
+    match summed {
+        Some(summed) => bytes(summed),
+        None => {
+            let text = "there is no picture of this name; /api/state lists the plots\n";
+            (StatusCode::NOT_FOUND, text).into_response()
+        }
+    }
 }
 
 #[derive(Deserialize)]

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use fullcount_core::ledger::{Entries, Ledger, Sheet};
 use fullcount_core::products::Products;
 use fullcount_core::time::PulseTime;
-use fullcount_core::view::{Axis, Column, PixelMap, Plot, PlotKind};
+use fullcount_core::view::{Axis, Column, PixelMap, Plot, PlotKind, Projection};
 use serde_json::Value;
 
 use super::*;
@@ -69,7 +69,13 @@ fn page() -> (Server, LiveSink) {
         last: 4000,
         bins: 4,
     };
-    let plots = vec![plot("image", PlotKind::Image), plot("tof", PlotKind::Histogram(x))];
+    let (right, up) = ("x".to_owned(), "y".to_owned());
+    let sum = Projection { x: right, y: up, columns: 2, rows: 2, cell: vec![0, 0, 0, 3] };
+    let plots = vec![
+        plot("image", PlotKind::Image),
+        plot("tof", PlotKind::Histogram(x)),
+        plot("sum", PlotKind::Projection(sum)),
+    ];
     let (mut sink, view) = live(plots, pixels, LiveOptions::default()).unwrap();
     let mut p = Products::default();
     p.events.open_pulse(PulseTime(0));
@@ -210,6 +216,18 @@ fn plots_carry_their_counts_and_are_not_sent_twice() {
     assert_eq!((status, body.len()), (204, 0));
     let (_, _, body) = get(&server, "/api/pixels");
     assert_eq!(body, [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]);
+}
+
+#[test]
+fn a_projection_carries_its_sums_and_says_of_how_many_pixels() {
+    let (server, _sink) = page();
+    let (head, counts) = cells(&get(&server, "/api/plot/sum").2);
+    assert_eq!((head["kind"].as_str(), counts), (Some("projection"), vec![1, 0, 0, 2]));
+    let (status, _, body) = get(&server, "/api/pixels?plot=sum");
+    assert_eq!((status, &body[..]), (200, &[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0][..]));
+    for unknown in ["tof", "nothing"] {
+        assert_eq!(get(&server, &format!("/api/pixels?plot={unknown}")).0, 404, "{unknown}");
+    }
 }
 
 #[test]

@@ -128,14 +128,19 @@ impl Found {
         if known.len() != numbers.len() {
             self.note(&number.name(), "numbers are not unique");
         }
-        for name in ["x_pixel_offset", "y_pixel_offset"] {
+        for name in ["x_pixel_offset", "y_pixel_offset", "z_pixel_offset"] {
             match detector.dataset(name) {
                 Ok(offset) => {
                     self.units(&offset, &["m"]);
                     if offset.shape() != number.shape() {
                         self.note(&offset.name(), "shape differs from detector_number");
                     }
+                    if offset.read_raw::<f64>()?.iter().any(|metres| !metres.is_finite()) {
+                        self.note(&offset.name(), "a position is not a finite number");
+                    }
                 }
+                // Only a detector with depth has it.
+                Err(_) if name == "z_pixel_offset" => {}
                 Err(_) => self.note(&place, format!("{name} is missing")),
             }
         }

@@ -1,8 +1,10 @@
 //! One fault at a time, put into a good file: the self-test must name each, and nothing else.
 
 use std::path::Path;
+use std::str::FromStr;
 
 use fullcount_core::view::PixelMap;
+use hdf5_metno::types::VarLenUnicode;
 use hdf5_metno::{Extent, File, Group, H5Type};
 
 use super::sys::{self, Access};
@@ -20,6 +22,7 @@ fn good(path: &Path) {
         cell: vec![0, 1],
         x_m: vec![0.0, 0.1],
         y_m: vec![0.0, 0.0],
+        z_m: vec![0.0, 0.2],
         distance_m: 1.0,
         ..PixelMap::default()
     };
@@ -70,6 +73,10 @@ fn missing_or_wrong_attributes_are_named() {
         |f| f.dataset(&format!("{EVENTS}/event_time_zero")).unwrap().delete_attr("offset").unwrap(),
         "0 attributes with an ISO date",
     );
+    says(
+        |f| f.dataset(&format!("{DETECTOR}/z_pixel_offset")).unwrap().delete_attr("units").unwrap(),
+        "z_pixel_offset: units: missing",
+    );
     for (name, words) in [
         ("vector", "vector with 3 numbers is missing"),
         ("transformation_type", "transformation_type is missing"),
@@ -110,6 +117,25 @@ fn groups_too_many_or_missing_are_named() {
         "event_id, one-dimensional, is missing",
     );
     says(|f| f.unlink("/entry/end_time").unwrap(), "end_time is missing");
+}
+
+#[test]
+fn positions_that_do_not_fit_the_pixels_are_named() {
+    fn z(f: &File, metres: &[f64]) {
+        let detector = f.group(DETECTOR).unwrap();
+        detector.unlink("z_pixel_offset").unwrap();
+        let z = detector.new_dataset::<f64>().shape((1, metres.len())).create("z_pixel_offset");
+        let z = z.unwrap();
+        z.write_raw(metres).unwrap();
+        let units = z.new_attr::<VarLenUnicode>().create("units").unwrap();
+        units.write_scalar(&VarLenUnicode::from_str("m").unwrap()).unwrap();
+    }
+    says(|f| z(f, &[0.0]), "z_pixel_offset: shape differs from detector_number");
+    says(|f| z(f, &[0.0, f64::NAN]), "z_pixel_offset: a position is not a finite number");
+    assert!(with(|f| z(f, &[0.0, -1.0])).is_empty());
+    let flat = with(|f| f.unlink(&format!("{DETECTOR}/z_pixel_offset")).unwrap());
+    assert!(flat.is_empty(), "a flat panel has no depth: {flat:?}");
+    says(|f| f.unlink(&format!("{DETECTOR}/y_pixel_offset")).unwrap(), "y_pixel_offset is missing");
 }
 
 #[test]

@@ -88,7 +88,10 @@ fn detector(instrument: &Group, options: &NexusOptions) -> Result<()> {
     };
     let numbers: Vec<i32> = order.iter().map(|&i| i as i32 + 1).collect();
     array(&detector, "detector_number", &shape, &numbers)?;
-    for (name, metres) in [("x_pixel_offset", &map.x_m), ("y_pixel_offset", &map.y_m)] {
+    let places =
+        [("x_pixel_offset", &map.x_m), ("y_pixel_offset", &map.y_m), ("z_pixel_offset", &map.z_m)];
+    // A flat panel has no depth, and then no zeros that would say so.
+    for (name, metres) in places.into_iter().filter(|(_, metres)| !metres.is_empty()) {
         let values: Vec<f64> = order.iter().map(|&i| metres[i]).collect();
         let offset = array(&detector, name, &shape, &values)?;
         text_attribute(&offset, "units", "m")?;

@@ -214,9 +214,24 @@ impl NexusOptions {
                 "{n} cells, {x} x and {y} y positions; all must be equally many"
             ));
         }
-        let finite = |v: &[f64]| v.iter().all(|x| x.is_finite());
-        if !finite(&map.x_m) || !finite(&map.y_m) || !map.distance_m.is_finite() {
-            return wrong("a position is not a finite number of metres".into());
+        let z = map.z_m.len();
+        if z != 0 && z != n {
+            return wrong(format!(
+                "{n} cells, {z} z positions; one for each cell, or none for a flat panel"
+            ));
+        }
+        for (name, metres) in [("x", &map.x_m), ("y", &map.y_m), ("z", &map.z_m)] {
+            if let Some(i) = metres.iter().position(|m| !m.is_finite()) {
+                return wrong(format!(
+                    "{name} of pixel {} is {}; positions are finite numbers of metres",
+                    i + 1,
+                    metres[i]
+                ));
+            }
+        }
+        if !map.distance_m.is_finite() {
+            let d = map.distance_m;
+            return wrong(format!("distance is {d}; it is a finite number of metres"));
         }
         Ok(())
     }
@@ -262,6 +277,21 @@ mod tests {
         assert!(refused(|o| o.compression = Compression::Gzip(0)).contains("compression"));
         assert!(refused(|o| o.source_distance_m = Some(-1.0)).contains("source_distance"));
         assert!(refused(|o| o.pixels.x_m.clear()).contains("equally many"));
-        assert!(refused(|o| o.pixels.y_m[0] = f64::NAN).contains("finite"));
+        let nan = refused(|o| o.pixels.y_m[0] = f64::NAN);
+        assert!(nan.contains("\"p\": y of pixel 1 is NaN; positions are finite"), "{nan}");
+        let infinite = refused(|o| o.pixels.z_m = vec![f64::INFINITY]);
+        assert!(infinite.contains("z of pixel 1 is inf"), "{infinite}");
+        let many = refused(|o| o.pixels.z_m = vec![0.0; 2]);
+        assert!(many.contains("1 cells, 2 z positions; one for each cell, or none"), "{many}");
+        let far = refused(|o| o.pixels.distance_m = f64::INFINITY);
+        assert!(far.contains("distance is inf"), "{far}");
+    }
+
+    #[test]
+    fn depth_is_optional() {
+        let deep = PixelMap { z_m: vec![0.1], ..map() };
+        for pixels in [map(), deep] {
+            assert!(NexusOptions::new("x.nxs", pixels).validate().is_ok());
+        }
     }
 }

@@ -77,6 +77,11 @@ pub fn map() -> PixelMap {
     }
 }
 
+/// Depth of pixel `i + 1`, metres: columns of blades that are inclined to the beam, five deep.
+pub fn depth(i: u64) -> f64 {
+    0.02 * (i % 5) as f64 + 0.001 * (i / u64::from(COLUMNS)) as f64
+}
+
 pub fn options(path: &Path) -> NexusOptions {
     let mut o = NexusOptions::new(path, map());
     o.start_time_ns = Some(1_527_854_400_000_000_000);

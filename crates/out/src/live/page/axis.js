@@ -35,7 +35,7 @@ export function theme() {
   const get = (name) => style.getPropertyValue(`--${name}`).trim();
   return {
     card: get("card"), text: get("text"), quiet: get("quiet"), line: get("line"), soft: get("soft"),
-    accent: get("accent"), bad: get("bad"), empty: get("empty"),
+    accent: get("accent"), bad: get("bad"), empty: get("empty"), divider: get("divider"),
   };
 }
 

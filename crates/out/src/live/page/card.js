@@ -1,6 +1,6 @@
 // What every plot has: title, current or cumulative, scale, menu, export, refresh.
 
-import { ask, getPlot, keep, kept } from "./wire.js";
+import { ask, getPixels, getPlot, keep, kept } from "./wire.js";
 import { clock, h, save, stamp, whole } from "./words.js";
 
 /** A segmented choice; `pick(value)` is called on change. */
@@ -149,6 +149,21 @@ export class Card {
     }
   }
 
+  /** Fetches once how many pixels each cell sums; `summed` is null until then. */
+  async count() {
+    if (this.summed || this.counting) return;
+    this.counting = true;
+    this.summed = await getPixels(this.plot.id).catch(() => null);
+    this.counting = false;
+    this.draw();
+  }
+
+  /** "of 20 pixels" for the read-out of a cell that sums several. */
+  of(cell) {
+    const n = this.summed?.[cell];
+    return n == null ? "" : n === 0 ? "  no pixels" : n === 1 ? "  of 1 pixel" : `  of ${whole(n)} pixels`;
+  }
+
   /** Lets the subclass prepare new data. */
   accept() {}
 
@@ -163,7 +178,9 @@ export class Card {
   describe() {
     const d = this.data;
     if (!d) return;
-    const outside = d.outside > 0 ? ` · ${whole(d.outside)} outside the axes` : "";
+    // Pictures and sums over cells have no axis that an event could miss.
+    const missed = [d.x, d.y].some((axis) => axis?.column) ? "outside the axes" : "without a pixel";
+    const outside = d.outside > 0 ? ` · ${whole(d.outside)} ${missed}` : "";
     const gated = d.gated > 0 ? ` · ${whole(d.gated)} gated out` : "";
     this.about.textContent = `${this.sinceText(d)} · ${whole(d.sum)} counts${outside}${gated}`;
     this.about.title = this.about.textContent;

@@ -11,8 +11,18 @@ export class Line extends Card {
     super(plot, page, { zoom: null });
     this.fillMenu(
       ...this.limitFields([["clipped", "auto"], ["manual", "manual"]]),
-      ...binning(this, "x", plot.x));
+      // Cells of a projection have no column that could be binned otherwise.
+      ...(plot.x.column ? binning(this, "x", plot.x) : []));
     this.handleMouse();
+  }
+
+  /** A bin is a cell with a number, not a range. */
+  get numbered() {
+    return !this.plot.x.column;
+  }
+
+  accept() {
+    if (this.numbered) this.count();
   }
 
   resetView() {
@@ -56,7 +66,12 @@ export class Line extends Card {
     const atBin = (i) => box.x + ((i - a) / (b - a)) * box.w;
     const [va, vb] = [this.edge(a), this.edge(b)];
     const atX = (t) => box.x + ((t - va) / (vb - va)) * box.w;
-    axisBelow(g, box, linearTicks(va, vb, box.w / 85), atX, named(this.data.x), colours, false);
+    if (this.numbered) {
+      const ticks = linearTicks(va, vb - 1, box.w / 85).filter(Number.isInteger);
+      axisBelow(g, box, ticks, (t) => atX(t + 0.5), named(this.data.x), colours, false);
+    } else {
+      axisBelow(g, box, linearTicks(va, vb, box.w / 85), atX, named(this.data.x), colours, false);
+    }
     axisLeft(g, box, log ? logTicks(low, high) : linearTicks(low, high, box.h / 42), atY, "Counts", colours, true);
     this.place = { box, a, b };
     g.save();
@@ -130,8 +145,9 @@ export class Line extends Card {
     const n = cells[i];
     const { label, unit } = this.data.x;
     const tidy = (v) => whole(v) === String(v) || Math.abs(v) >= 1000 ? whole(v) : short(v);
-    this.readout.replaceChildren(`${label} `, bold(`${tidy(this.edge(i))} to ${tidy(this.edge(i + 1))} ${unit}`),
-      "  counts ", bold(whole(n)), n > 0 ? ` ± ${whole(Math.sqrt(n))}` : "");
+    const place = this.numbered ? whole(i) : `${tidy(this.edge(i))} to ${tidy(this.edge(i + 1))} ${unit}`;
+    this.readout.replaceChildren(`${label} `, bold(place),
+      "  counts ", bold(whole(n)), n > 0 ? ` ± ${whole(Math.sqrt(n))}` : "", this.numbered ? this.of(i) : "");
   }
 
   handleMouse() {
@@ -162,6 +178,11 @@ export class Line extends Card {
 
   *rows() {
     const { cells, x } = this.data;
+    if (this.numbered) {
+      yield `${x.label.replace(/[",\n]/g, " ")},pixels,counts`;
+      for (let i = 0; i < cells.length; i++) yield `${i},${this.summed?.[i] ?? ""},${cells[i]}`;
+      return;
+    }
     yield `${named(x).replace(/[",\n]/g, " ")} from,to,counts`;
     for (let i = 0; i < cells.length; i++) yield `${this.edge(i)},${this.edge(i + 1)},${cells[i]}`;
   }

@@ -126,23 +126,38 @@ function showPlots(plots) {
     if (!card) {
       card = plot.kind === "line" ? new Line(plot, page) : new Picture(plot, page);
       cards.set(plot.id, card);
-      // The rates stand beside the picture, after the first spectrum.
-      if (cards.size <= 2) rates.element.before(card.element);
-      else byId("plots").append(card.element);
+      byId("plots").append(card.element);
     }
     card.element.hidden = optional && plot.counted + plot.outside === 0;
   }
-  fillRows();
+  arrange(plots);
 }
 
-/** No holes: a card that would stand alone in its row takes all of it. */
-function fillRows() {
-  const shown = [...byId("plots").children].filter((e) => !e.hidden);
-  const tall = shown.some((e) => e.classList.contains("tall"));
-  const small = shown.filter((e) => !e.classList.contains("tall"));
-  // Two small cards stand beside the tall one.
-  const alone = tall ? small.length > 2 && small.length % 2 === 1 : small.length % 2 === 1;
-  small.forEach((e, i) => e.classList.toggle("full", alone && i === small.length - 1));
+/** True for sums over a part of the detector: pictures of cells, and spectra over cells. */
+const projected = (plot) => plot.kind === "projection" || (plot.kind === "line" && !plot.x.column);
+
+/** Order and width of the cards: pictures, first spectrum and rates, projections, the rest; no holes. */
+function arrange(plots) {
+  const spectrum = plots.find((p) => p.kind === "line" && !projected(p));
+  const group = (p) => (p.kind === "image" ? 0 : p === spectrum ? 1 : projected(p) ? 3 : 4);
+  const entries = [...plots.map((p) => [group(p), cards.get(p.id).element]), [2, rates.element]].sort(([a], [b]) => a - b);
+  const box = byId("plots");
+  entries.forEach(([, e], i) => { if (box.children[i] !== e) box.insertBefore(e, box.children[i] ?? null); });
+  const shown = entries.filter(([, e]) => !e.hidden);
+  const pictures = shown.filter(([g]) => g === 0);
+  // Two cards stand beside a tall picture.
+  const beside = pictures.some(([, e]) => e.classList.contains("tall")) ? 2 : 0;
+  const small = shown.slice(pictures.length + beside);
+  const sums = small.filter(([g]) => g === 3);
+  // Three in a row, but no row with one: 4 are 2 and 2, 5 are 3 and 2.
+  let thirds = sums.length - [0, 4, 2][sums.length % 3];
+  if (thirds < 0) thirds = 0;
+  const halves = small.length - thirds;
+  const kinds = new Map(small.filter(([g]) => g !== 3 || thirds-- <= 0).map(([, e], i) => [e, halves % 2 === 1 && i === halves - 1 ? "full" : "half"]));
+  for (const [, e] of entries) {
+    e.classList.toggle("full", kinds.get(e) === "full");
+    e.classList.toggle("third", small.some(([, s]) => s === e) && !kinds.has(e));
+  }
 }
 
 /** Another run, or other plots: the cards are made anew. */

@@ -1,6 +1,6 @@
-// Detector image and two-dimensional spectra: one cell per bin, nothing interpolated.
+// Detector image, projections and two-dimensional spectra: one cell per bin, nothing interpolated.
 
-import { axisBelow, axisLeft, begin, linearTicks, logTicks, named } from "./axis.js";
+import { axisBelow, axisLeft, begin, FONT, linearTicks, logTicks, named } from "./axis.js";
 import { binning, Card, check, choice, field } from "./card.js";
 import { indexer, limits, MAPS, table } from "./colour.js";
 import { short, whole } from "./words.js";
@@ -9,12 +9,26 @@ const LEFT = 52;
 const BELOW = 38;
 const RIGHT = 66;
 const TOP = 8;
+/** Room for the numbers of tiles that stand side by side. */
+const NUMBERS = 16;
+/** An image this many times as wide as high gets the whole width of the page. */
+const LONG = 3;
+/** With square cells, an image this many times as long as wide would be a line. */
+const LINE = 8;
+/** Tiles closer than this many points are not lined: the lines would hide the counts. */
+const CLOSE = 10;
+const NUMBER_FONT = FONT.replace("12px", "11px");
 
 export class Picture extends Card {
   constructor(plot, page) {
-    super(plot, page, { map: "viridis", reversed: false, flipX: false, flipY: false, swap: false, zoom: null });
+    super(plot, page, { map: "viridis", reversed: false, flipX: false, flipY: false, square: null, lines: true, zoom: null,
+      // A high stack of tiles lies down: pages are wide. What is one plane stands as it stands.
+      swap: plot.tiles != null && plot.height > LONG * plot.width });
     this.image = plot.kind === "image";
-    if (this.image) this.element.classList.add("tall");
+    this.projection = plot.kind === "projection";
+    this.tiles = plot.tiles;
+    const broad = plot.width > LONG * plot.height || (plot.tiles && plot.height > LONG * plot.width);
+    if (this.image) this.element.classList.add(broad ? "broad" : "tall");
     this.back = document.createElement("canvas");
     const v = this.view;
     const turn = (change) => this.set({ ...change, zoom: null });
@@ -25,8 +39,32 @@ export class Picture extends Card {
       check("Flip left and right", v.flipX, (flipX) => turn({ flipX })),
       check("Flip up and down", v.flipY, (flipY) => turn({ flipY })),
       check("Swap the axes", v.swap, (swap) => turn({ swap })),
-      ...(plot.x ? binning(this, "x", plot.x) : []), ...(plot.y ? binning(this, "y", plot.y) : []));
+      ...(this.image || this.projection ? [check("Square cells", this.square, (square) => this.set({ square }))] : []),
+      ...(this.tiles ? [check(`Lines between ${this.tiles.name}s`, v.lines, (lines) => this.set({ lines }))] : []),
+      ...(plot.x?.column ? binning(this, "x", plot.x) : []), ...(plot.y?.column ? binning(this, "y", plot.y) : []));
     this.handleMouse();
+  }
+
+  /** Square cells: an image that is neither long nor unfolded, others only where a viewer chose it. */
+  get square() {
+    const { width, height } = this.plot;
+    return this.view.square ?? (this.image && !this.tiles && Math.max(width, height) <= LINE * Math.min(width, height));
+  }
+
+  /** What is known of the cells: pixel numbers or how many pixels there are, 0 where there is none; null if neither. */
+  has() {
+    const known = this.image ? this.page.pixels : this.projection ? this.summed : null;
+    return known?.length === this.data.cells.length ? known : null;
+  }
+
+  /** Where a cell of a tiled picture is: [tile, column, row] in the detector's numbers; null outside all tiles. */
+  inTile(x, y) {
+    const t = this.tiles;
+    const across = Math.floor(this.data.width / t.columns);
+    const [i, j] = [Math.floor(x / t.columns), Math.floor(y / t.rows)];
+    if (i >= across || j >= Math.floor(this.data.height / t.rows)) return null;
+    const row = y % t.rows;
+    return [j * across + i, x % t.columns, t.upwards ? t.rows - 1 - row : row];
   }
 
   resetView() {
@@ -44,8 +82,8 @@ export class Picture extends Card {
     const { width, height } = this.data;
     let [x, y] = this.view.swap ? [v, u] : [u, v];
     if (this.view.flipX) x = width - 1 - x;
-    // A spectrum's row 0 is its lowest value and belongs to the bottom.
-    if (this.view.flipY === this.image) y = height - 1 - y;
+    // A spectrum's row 0 is its lowest value and belongs to the bottom; that of a picture is the upper one.
+    if (this.view.flipY === (this.image || this.projection)) y = height - 1 - y;
     return [x, y];
   }
 
@@ -59,15 +97,16 @@ export class Picture extends Card {
     const { g, w, h: high, ratio } = stage;
     const [U, V] = this.size();
     const zoom = this.view.zoom ?? [0, 0, U, V];
-    let box = { x: LEFT, y: TOP, w: w - LEFT - RIGHT, h: high - TOP - BELOW };
-    if (this.image) {
+    const top = TOP + (this.numbersAbove() ? NUMBERS : 0);
+    let box = { x: LEFT, y: top, w: w - LEFT - RIGHT, h: high - top - BELOW };
+    if (this.square) {
       // Square pixels: the larger direction fills the box.
       const scale = Math.min(box.w / (zoom[2] - zoom[0]), box.h / (zoom[3] - zoom[1]));
       const [bw, bh] = [scale * (zoom[2] - zoom[0]), scale * (zoom[3] - zoom[1])];
-      box = { x: LEFT + (box.w - bw) / 2, y: TOP + (box.h - bh) / 2, w: bw, h: bh };
+      box = { x: LEFT + (box.w - bw) / 2, y: top + (box.h - bh) / 2, w: bw, h: bh };
     }
     this.place = { box, zoom };
-    const range = limits(this.data.cells, this.image ? this.page.pixels : null, this.view);
+    const range = limits(this.data.cells, this.has(), this.view);
     this.shown = range;
     this.paint(range, colours);
     g.save();
@@ -78,7 +117,9 @@ export class Picture extends Card {
     // With more cells than screen points, leaving some out would hide lines: then they are averaged.
     g.imageSmoothingEnabled = Math.min(sx, sy) * ratio < 1;
     g.drawImage(this.back, box.x - zoom[0] * sx, box.y - zoom[1] * sy, U * sx, V * sy);
+    if (this.tiles && this.view.lines) this.tileLines(g, box, zoom, sx, sy, colours);
     g.restore();
+    if (this.numbersAbove()) this.tileNumbers(g, box, zoom, sx, colours);
     g.strokeStyle = colours.line;
     g.strokeRect(box.x - 0.5, box.y - 0.5, box.w + 1, box.h + 1);
     this.axes(g, box, zoom, colours);
@@ -110,7 +151,7 @@ export class Picture extends Card {
     const index = indexer(range, this.view.log);
     const neutral = parseInt(colours.empty.slice(1), 16);
     const empty = (0xff000000 | ((neutral & 255) << 16) | (neutral & 0xff00) | (neutral >> 16)) >>> 0;
-    const has = this.image && this.page.pixels?.length === cells.length ? this.page.pixels : null;
+    const has = this.has();
     const zero = this.view.log ? empty : lookup[index(0)];
     for (let v = 0, k = 0; v < V; v++) {
       for (let u = 0; u < U; u++, k++) {
@@ -123,20 +164,86 @@ export class Picture extends Card {
     g.putImageData(this.buffer, 0, 0);
   }
 
+  /** Tiles side by side in one row have their numbers above; others have them inside. */
+  numbersAbove() {
+    const { tiles: t, plot, view } = this;
+    return t && view.lines && Math.floor(view.swap ? plot.width / t.columns : plot.height / t.rows) === 1;
+  }
+
+  /** Lines between tiles, and their numbers in the corner where there is room. */
+  tileLines(g, box, zoom, sx, sy, colours) {
+    const { columns, rows } = this.tiles;
+    const { width, height } = this.data;
+    const [tu, tv] = this.view.swap ? [rows, columns] : [columns, rows];
+    const [U, V] = this.size();
+    const [fromRight, fromBelow] = this.view.swap ? [this.view.flipY, this.view.flipX] : [this.view.flipX, this.view.flipY];
+    const at = (k, step, n, back) => (back ? n - k * step : k * step);
+    g.fillStyle = colours.divider;
+    if (tu * sx >= CLOSE) {
+      for (let k = 1; k * tu <= U; k++) g.fillRect(Math.round(box.x + (at(k, tu, U, fromRight) - zoom[0]) * sx), box.y, 1, box.h);
+    }
+    if (tv * sy >= CLOSE) {
+      for (let k = 1; k * tv <= V; k++) g.fillRect(box.x, Math.round(box.y + (at(k, tv, V, fromBelow) - zoom[1]) * sy), box.w, 1);
+    }
+    if (this.numbersAbove() || tu * sx < 34 || tv * sy < 26) return;
+    const across = Math.floor(width / columns);
+    g.font = NUMBER_FONT;
+    g.textAlign = "center";
+    g.textBaseline = "middle";
+    for (let k = 0; k < across * Math.floor(height / rows); k++) {
+      const [i, j] = [k % across, Math.floor(k / across)];
+      const [pu, pv] = this.view.swap ? [j, i] : [i, j];
+      const left = box.x + (at(pu + (fromRight ? 1 : 0), tu, U, fromRight) - zoom[0]) * sx;
+      const above = box.y + (at(pv + (fromBelow ? 1 : 0), tv, V, fromBelow) - zoom[1]) * sy;
+      const wide = g.measureText(String(k)).width + 6;
+      g.globalAlpha = 0.8;
+      g.fillStyle = colours.card;
+      g.fillRect(left + 2, above + 2, wide, 13);
+      g.globalAlpha = 1;
+      g.fillStyle = colours.text;
+      g.fillText(String(k), left + 2 + wide / 2, above + 9);
+    }
+    g.font = FONT;
+  }
+
+  /** Numbers of the tiles above the box, as many as there is room for. */
+  tileNumbers(g, box, zoom, sx, colours) {
+    const { tiles, data, view } = this;
+    const { name } = tiles;
+    const [columns, width, back] = view.swap ? [tiles.rows, data.height, view.flipY] : [tiles.columns, data.width, view.flipX];
+    g.fillStyle = colours.quiet;
+    g.textBaseline = "bottom";
+    g.textAlign = "left";
+    g.fillText(name, box.x - LEFT, box.y - 3, LEFT - 10);
+    g.textAlign = "center";
+    const many = Math.floor(width / columns);
+    const every = [1, 2, 5, 10, 20, 50, 100, 1000].find((n) => n * columns * sx >= 24) ?? many;
+    for (let k = 0; k < many; k += every) {
+      const middle = (k + 0.5) * columns;
+      const x = box.x + ((back ? width - middle : middle) - zoom[0]) * sx;
+      if (x >= box.x && x <= box.x + box.w) g.fillText(String(k), x, box.y - 3);
+    }
+  }
+
   /** Function from a shown position to the axis' value, per shown direction. */
   scales() {
     const { x, y, width, height } = this.data;
     const of = (axis, n, flipped) => {
       const turn = (p) => (flipped ? n - p : p);
       if (!axis) return { value: turn, back: turn, label: "" };
+      // Cells have numbers, which stand at their middle.
+      if (!axis.column) return { value: (p) => turn(p) - 0.5, back: (v) => turn(v + 0.5), label: axis.label, whole: true };
       const step = (axis.last - axis.first) / axis.bins / axis.scale;
       const zero = axis.first / axis.scale;
       return { value: (p) => zero + turn(p) * step, back: (v) => turn((v - zero) / step), label: named(axis) };
     };
     const sx = of(x, width, this.view.flipX);
-    const sy = of(y, height, this.view.flipY === this.image);
-    sx.label ||= "Column";
-    sy.label ||= "Row";
+    const t = this.tiles;
+    // One row of tiles: then the axis counts as the tiles do.
+    const own = t && t.rows === height;
+    const sy = of(y, height, (this.view.flipY === this.image) !== Boolean(own && t.upwards));
+    sx.label ||= t?.columns === width ? t.x : "Column";
+    sy.label ||= own ? t.y : "Row";
     return this.view.swap ? [sy, sx] : [sx, sy];
   }
 
@@ -147,13 +254,14 @@ export class Picture extends Card {
     const [va, vb] = ends(sv, zoom[1], zoom[3]);
     const atU = (t) => box.x + ((su.back(t) - zoom[0]) / (zoom[2] - zoom[0])) * box.w;
     const atV = (t) => box.y + ((sv.back(t) - zoom[1]) / (zoom[3] - zoom[1])) * box.h;
-    axisBelow(g, box, linearTicks(ua, ub, box.w / 75), atU, su.label, colours);
+    const ticks = (s, a, b, room) => linearTicks(a, b, room).filter((t) => !s.whole || Number.isInteger(t));
+    axisBelow(g, box, ticks(su, ua, ub, box.w / 75), atU, su.label, colours);
     const left = { ...box };
     g.save();
     // The label stands beside the box, wherever the box is.
     g.translate(box.x - LEFT, 0);
     left.x = LEFT;
-    axisLeft(g, left, linearTicks(va, vb, box.h / 55), atV, sv.label, colours);
+    axisLeft(g, left, ticks(sv, va, vb, box.h / (sv.whole ? 40 : 55)), atV, sv.label, colours);
     g.restore();
   }
 
@@ -177,9 +285,9 @@ export class Picture extends Card {
       g.fillRect(box.x + box.w, y - 0.5, 4, 1);
       g.fillText(short(t), box.x + box.w + 7, y);
     }
-    g.textAlign = "center";
     g.textBaseline = "top";
-    g.fillText("counts", box.x + box.w / 2 + 6, box.y + box.h + 6);
+    // Clear of the horizontal axis' last number, which may be centred at the picture's edge.
+    g.fillText("counts", box.x + 6, box.y + box.h + 6);
   }
 
   /** Legend of the cells that a logarithmic scale has no colour for; a linear one has 0 at its end. */
@@ -226,10 +334,17 @@ export class Picture extends Card {
       const step = (axis.last - axis.first) / axis.bins / axis.scale;
       return `${short(axis.first / axis.scale + i * step)} to ${short(axis.first / axis.scale + (i + 1) * step)} ${axis.unit}`;
     };
+    const tile = this.tiles && this.inTile(x, y);
+    const cell = tile
+      ? [`${this.tiles.name} `, bold(tile[0]), `  ${this.tiles.x} `, bold(tile[1]), `  ${this.tiles.y} `, bold(tile[2])]
+      : ["x ", bold(x), "  y ", bold(y)];
     const place = this.image
-      ? ["x ", bold(x), "  y ", bold(y), "  pixel ", bold(pixel ? whole(pixel) : "none")]
-      : [`${this.data.x.label} `, bold(part(this.data.x, x)), `  ${this.data.y.label} `, bold(part(this.data.y, y))];
-    this.readout.replaceChildren(...place, "  counts ", bold(whole(n)), n > 0 ? ` ± ${whole(Math.sqrt(n))}` : "");
+      ? [...cell, "  pixel ", bold(pixel ? whole(pixel) : this.page.pixels ? "none" : "…")]
+      : this.projection
+        ? [`${this.data.x.label} `, bold(x), `  ${this.data.y.label} `, bold(this.data.height - 1 - y)]
+        : [`${this.data.x.label} `, bold(part(this.data.x, x)), `  ${this.data.y.label} `, bold(part(this.data.y, y))];
+    this.readout.replaceChildren(...place, "  counts ", bold(whole(n)), n > 0 ? ` ± ${whole(Math.sqrt(n))}` : "",
+      this.projection ? this.of(y * this.data.width + x) : "");
   }
 
   handleMouse() {
@@ -292,6 +407,7 @@ export class Picture extends Card {
   }
 
   accept(data) {
+    if (this.projection) this.count();
     const z = this.view.zoom;
     const [U, V] = this.size();
     // A stored zoom of another geometry would show nothing.
@@ -300,13 +416,22 @@ export class Picture extends Card {
   }
 
   *rows() {
-    const { cells, width, x, y } = this.data;
+    const { cells, width, height, x, y } = this.data;
     const edge = (axis, i) => (axis.first + ((axis.last - axis.first) * i) / axis.bins) / axis.scale;
     if (this.image) {
-      yield "x,y,pixel,counts";
+      const t = this.tiles;
+      yield `x,y,${t ? `${csv(t.name)},${csv(`${t.name} ${t.x}`)},${csv(`${t.name} ${t.y}`)},` : ""}pixel,counts`;
       for (let i = 0; i < cells.length; i++) {
         const pixel = this.page.pixels?.[i] ?? 0;
-        if (pixel) yield `${i % width},${Math.floor(i / width)},${pixel},${cells[i]}`;
+        const [x, y] = [i % width, Math.floor(i / width)];
+        const tile = t ? `${(this.inTile(x, y) ?? ["", "", ""]).join()},` : "";
+        if (pixel) yield `${x},${y},${tile}${pixel},${cells[i]}`;
+      }
+    } else if (this.projection) {
+      yield `${csv(x.label)},${csv(y.label)},pixels,counts`;
+      for (let i = 0; i < cells.length; i++) {
+        const pixels = this.summed?.[i] ?? "";
+        if (pixels !== 0) yield `${i % width},${height - 1 - Math.floor(i / width)},${pixels},${cells[i]}`;
       }
     } else {
       yield `${csv(named(x))} from,${csv(named(y))} from,counts`;

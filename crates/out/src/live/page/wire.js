@@ -24,9 +24,11 @@ export async function getPlot(id, mode, version) {
   return head;
 }
 
-/** Pixel number of each picture cell. */
-export async function getPixels() {
-  const answer = await fetch("/api/pixels", { signal: AbortSignal.timeout(20000) });
+/** Pixel number of each picture cell; with a plot's id, how many pixels each of its cells sums. */
+export async function getPixels(plot) {
+  const path = plot == null ? "/api/pixels" : `/api/pixels?plot=${encodeURIComponent(plot)}`;
+  const answer = await fetch(path, { signal: AbortSignal.timeout(20000) });
+  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
   return new Uint32Array(await answer.arrayBuffer());
 }
 
