@@ -4,6 +4,11 @@
 //! must meet) is data or a small type of the detector. Refuses nothing. Sources: `docs/formats/multigrid.md`
 //! section 6, `multiblade.md` section 5.
 
+pub mod gap;
+pub mod matching;
+pub mod plane;
+pub mod rules;
+
 /// Number of runs of neighbours in ascending `coordinates`: a new one begins where the step is above `gap`.
 #[inline]
 pub fn runs(coordinates: impl IntoIterator<Item = u16>, gap: u16) -> usize {

@@ -279,11 +279,12 @@ impl Registry {
         Registry { kinds: Vec::new() }
     }
 
-    /// The detectors of this crate: `sonde`, `sequence`.
+    /// The detectors of this crate: `sonde`, `sequence`, `multiblade`.
     pub fn builtin() -> Registry {
         let mut registry = Registry::empty();
         registry.register(Box::new(crate::sonde::Sonde));
         registry.register(Box::new(crate::sequence::Sequence));
+        registry.register(Box::new(crate::multiblade::MultiBlade));
         registry
     }
 

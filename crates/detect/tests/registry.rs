@@ -3,9 +3,9 @@
 use fullcount_detect::detector::{Registry, Setup};
 
 #[test]
-fn both_builtin_detectors_configure_with_nothing_but_their_name() {
+fn all_builtin_detectors_configure_with_nothing_but_their_name() {
     let registry = Registry::builtin();
-    for (kind, pixels) in [("sonde", 64), ("sequence", 0)] {
+    for (kind, pixels) in [("sonde", 64), ("sequence", 0), ("multiblade", 6144)] {
         let detector = registry.configure(kind, &Setup::default()).unwrap();
         assert_eq!((detector.name(), detector.pixels().pixels()), (kind, pixels));
     }
@@ -19,6 +19,9 @@ fn both_builtin_detectors_configure_with_nothing_but_their_name() {
 fn unknown_names_list_the_known_ones_and_plugins_say_that_they_are_to_come() {
     let registry = Registry::builtin();
     let says = |kind| registry.configure(kind, &Setup::default()).err().unwrap().to_string();
-    assert_eq!(says("sond"), "detector.kind: unknown detector \"sond\"; known: sonde, sequence");
+    assert_eq!(
+        says("sond"),
+        "detector.kind: unknown detector \"sond\"; known: sonde, sequence, multiblade"
+    );
     assert!(says("plugin:./x.so").contains("shared-library detectors are not supported"));
 }

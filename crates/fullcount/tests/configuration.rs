@@ -215,3 +215,25 @@ fn an_unknown_key_is_told_from_a_value() {
     assert_eq!(list, Some(["nexus", "sink"].map(str::to_owned).into()));
     assert_eq!(offered("invalid type: map, expected a string"), None);
 }
+
+#[test]
+fn multiblade_has_every_key_of_a_geometry_file() {
+    let text = document("multiblade.md");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("geometry.toml");
+    let asked = |geometry: String| {
+        fs::write(&file, &geometry).expect("written");
+        let path = file.display().to_string();
+        let run = ["run", "--print-config", "--detector", "multiblade", "--geometry", &path];
+        let said = say(&run);
+        offered(&said.err).unwrap_or_else(|| panic!("{geometry}: {}", said.err))
+    };
+    let chapter = text.split_once("### Geometry").expect("a chapter").1;
+    let chapter = chapter.split_once("\n## ").map_or(chapter, |(c, _)| c);
+    let words: BTreeSet<&str> = chapter.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    for header in ["", "[builder]", "[panel]", "[[mapping]]", "[monitor]", "[[DigitizerConfig]]"] {
+        let keys = asked(format!("{header}\n{UNKNOWN} = 1"));
+        let missing: Vec<_> = keys.iter().filter(|k| !words.contains(k.as_str())).collect();
+        assert!(missing.is_empty(), "{header}: docs/multiblade.md leaves out {missing:?}");
+    }
+}
