@@ -1,4 +1,4 @@
-//! `datagrams`: ten million datagrams that no readout system sends, into a `run` of its own.
+//! `datagrams`: for each detector ten million datagrams that no readout system sends, into a `run` of its own.
 //!
 //! A third is noise of any length from 0 to 9000 B (one in ten thousand 65,507 B, the longest that
 //! UDP carries), a third are golden vectors with some bytes changed, a third are vectors cut or
@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::net::UdpSocket;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,10 @@ use super::campaign::Campaign;
 use super::service::{self, Service};
 use crate::place;
 
-/// Units of the proof; each is a `run` of its own, so that `--resume` loses little.
+/// Detectors, with their geometry below their folder of vectors.
+const DETECTORS: [(&str, Option<&str>); 3] =
+    [("sonde", None), ("multigrid", Some("config/three_modules_mg24.json")), ("multiblade", None)];
+/// Units of each detector; each is a `run` of its own, so that `--resume` loses little.
 const RUNS: u32 = 10;
 const EACH: u32 = 1_000_000;
 /// The longest payload of UDP over IPv4.
@@ -26,25 +30,17 @@ const LONGEST: usize = 65_507;
 
 pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
     let binary = service::build()?;
-    let vectors = vectors()?;
-    let units = campaign.units("million datagrams", RUNS, |unit| {
+    let units = campaign.units("million datagrams", RUNS * DETECTORS.len() as u32, |unit| {
+        let (detector, geometry) = DETECTORS[(unit / RUNS) as usize];
+        let folder = place::root().join("vectors").join(detector);
+        let vectors = vectors(&folder)?;
+        let geometry = geometry.map(|file| folder.join(file).display().to_string());
         let port = service::free_port()?;
         let url = format!("udp://127.0.0.1:{port}");
-        let mut receiver = Service::start(
-            &binary,
-            &[
-                "run",
-                "--source",
-                &url,
-                "--detector",
-                "sonde",
-                "--sink",
-                "null",
-                "--web",
-                "off",
-                "--json",
-            ],
-        )?;
+        let mut words = vec!["run", "--source", &url, "--detector", detector];
+        words.extend(geometry.iter().flat_map(|file| ["--geometry", file.as_str()]));
+        words.extend(["--sink", "null", "--web", "off", "--json"]);
+        let mut receiver = Service::start(&binary, &words)?;
         receiver.until_bound(port, Duration::from_secs(30))?;
         let sent = send(port, &vectors, u64::from(unit) + 1)?;
         thread::sleep(Duration::from_secs(1));
@@ -52,6 +48,7 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
         receiver.interrupt();
         let ended = receiver.finish(Duration::from_secs(60))?;
         Ok(json!({
+            "detector": detector,
             "sent": sent,
             "received": ended.number("/packets/received"),
             "kernel_dropped": dropped,
@@ -81,10 +78,8 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
     Ok(Finding { held: units.iter().all(good), figures })
 }
 
-fn vectors() -> Result<Vec<Vec<u8>>, String> {
-    let folder = place::root().join("vectors/sonde");
-    let entries =
-        fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+fn vectors(folder: &Path) -> Result<Vec<Vec<u8>>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "bin"));
     // The order of a folder is the file system's; the proof's is not.
