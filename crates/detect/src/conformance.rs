@@ -98,6 +98,8 @@ fn run(
     let last_pixel = detector.pixels().pixels();
     for batch in batches(packets, split) {
         reader.read(&batch, &mut products);
+        builder.build(&mut products, None);
+        ensure!(products.plane_hits.is_empty(), "{split:?}: the builder leaves hits");
         let entries = ledger.read();
         ensure!(entries.balance() == 0, "{split:?}: unbalanced: {:?}", entries.hops());
     }
@@ -106,6 +108,7 @@ fn run(
     let entries = ledger.read();
     ensure!(entries.balance() == 0, "unbalanced at the end: {:?}", entries.hops());
     reader.finish(&mut products);
+    builder.finish(&mut products);
     ensure!(ledger.read() == entries, "a second finish() changes the counters");
     columns(&products, last_pixel)?;
     let packets_in = entries.iter().filter(|e| {

@@ -223,6 +223,11 @@ pub trait Detector: Send + Sync {
 
     /// Decoder for people: one line of text per fact, readout by readout.
     fn inspector(&self) -> Box<dyn Inspector>;
+
+    /// What is odd about the configuration but may be meant, one sentence each: said at the start of a run.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Moves counters and times inside packets on, so that a repeated capture looks like one long run.
@@ -279,12 +284,13 @@ impl Registry {
         Registry { kinds: Vec::new() }
     }
 
-    /// The detectors of this crate: `sonde`, `sequence`, `multiblade`.
+    /// The detectors of this crate: `sonde`, `multigrid`, `multiblade`, `sequence`.
     pub fn builtin() -> Registry {
         let mut registry = Registry::empty();
         registry.register(Box::new(crate::sonde::Sonde));
-        registry.register(Box::new(crate::sequence::Sequence));
+        registry.register(Box::new(crate::multigrid::Multigrid));
         registry.register(Box::new(crate::multiblade::MultiBlade));
+        registry.register(Box::new(crate::sequence::Sequence));
         registry
     }
 

@@ -1,7 +1,8 @@
 //! Fullcount's detectors: readout bytes to events.
 //!
 //! [`detector`] holds the seam (`Kind`, `Detector`, `Reader`, `Builder`) and the registry; one folder
-//! per detector implements it: [`sonde`], [`sequence`], [`multiblade`]. [`geometry`] says where pixels are;
+//! per detector implements it: [`sonde`], [`multigrid`], [`multiblade`], [`sequence`]. [`geometry`] says where pixels
+//! are;
 //! [`cluster`] joins hits that belong together; [`pulses`] gives events the pulse that they came from;
 //! [`conformance`] is the suite that every detector must pass, also those outside this crate.
 //! Source: `docs/architecture.md`.
@@ -12,6 +13,7 @@ pub mod conformance;
 pub mod detector;
 pub mod geometry;
 pub mod multiblade;
+pub mod multigrid;
 pub mod pulses;
 pub mod sequence;
 pub mod sonde;

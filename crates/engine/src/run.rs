@@ -318,6 +318,7 @@ impl Running {
             if assumed { " (assumed)" } else { "" }
         );
         facts.push(format!("detector {detector}"));
+        facts.extend(plan.detector.warnings().into_iter().map(|w| format!("warning: {w}")));
         let watch = Arc::new(Watch {
             ledger,
             lanes: drains.views(),

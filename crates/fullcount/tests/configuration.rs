@@ -2,7 +2,7 @@
 //!
 //! The program is asked for its keys as a user would: it names them when it refuses an unknown one. So
 //! a key that is new, gone or renamed fails here until the document says so. Geometry keys stand in
-//! docs/sonde.md and are held to the same rule. Source: `CONTRIBUTING.md`, "Write it".
+//! docs/sonde.md and docs/multigrid.md and are held to the same rule. Source: `CONTRIBUTING.md`, "Write it".
 
 mod pages;
 mod service;
@@ -206,6 +206,43 @@ fn sonde_has_every_key_of_a_geometry_file() {
         let keys = asked(format!("{header}\n{UNKNOWN} = 1"));
         let missing: Vec<_> = keys.iter().filter(|k| !named.contains(*k)).collect();
         assert!(missing.is_empty(), "{section}: docs/sonde.md leaves out {missing:?}");
+    }
+}
+
+#[test]
+fn multigrid_has_every_key_of_a_geometry_file() {
+    let text = document("multigrid.md");
+    let chapter = text.split_once("### Geometry").expect("a chapter").1;
+    let chapter = chapter.split_once("\n## ").map_or(chapter, |(c, _)| c);
+    let named: BTreeSet<&str> = quoted(chapter).into_iter().collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("geometry.toml");
+    for (section, geometry) in [
+        ("the file", format!("{UNKNOWN} = 1")),
+        ("builder", format!("[builder]\n{UNKNOWN} = 1")),
+        ("panel", format!("[panel]\n{UNKNOWN} = 1")),
+        ("mappings", format!("[[mappings]]\n{UNKNOWN} = 1")),
+        ("wires", format!("[[mappings]]\nwires = [{{ {UNKNOWN} = 1 }}]")),
+        ("filters", format!("[[mappings]]\nwire_filters = {{ {UNKNOWN} = 1 }}")),
+        ("blanket", format!("[[mappings]]\nwire_filters = {{ blanket = {{ {UNKNOWN} = 1 }} }}")),
+        (
+            "exceptions",
+            format!("[[mappings]]\ngrid_filters = {{ exceptions = [{{ {UNKNOWN} = 1 }}] }}"),
+        ),
+        ("pipeline_config", format!("[pipeline_config]\n{UNKNOWN} = 1")),
+        ("modules", format!("[[pipeline_config.modules]]\n{UNKNOWN} = 1")),
+        (
+            "digital_geometry",
+            format!("[[pipeline_config.modules]]\ndigital_geometry = {{ {UNKNOWN} = 1 }}"),
+        ),
+    ] {
+        fs::write(&file, &geometry).expect("written");
+        let path = file.display().to_string();
+        let arguments = ["run", "--print-config", "--detector", "multigrid", "--geometry", &path];
+        let said = say(&arguments);
+        let keys = offered(&said.err).unwrap_or_else(|| panic!("{geometry}: {}", said.err));
+        let missing: Vec<_> = keys.iter().filter(|k| !named.contains(k.as_str())).collect();
+        assert!(missing.is_empty(), "{section}: docs/multigrid.md leaves out {missing:?}");
     }
 }
 

@@ -22,7 +22,7 @@ pub fn of(name: &str, folder: &Path) -> Result<Vec<PathBuf>, String> {
         // Whole captures.
         "pcap" => return Ok(vec![vectors.join("pcap"), vectors.join("sonde")]),
         // Datagrams, each behind its length; one input may hold several.
-        "sonde" | "multiblade" => prefixed(&vectors.join(name), &folder),
+        "sonde" | "multigrid" | "multiblade" => prefixed(&vectors.join(name), &folder),
         "frame" => write(&folder, &frames()),
         "sequence" => write(&folder, &numbers()),
         _ => return Ok(Vec::new()),

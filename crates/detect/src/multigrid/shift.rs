@@ -1,0 +1,186 @@
+//! Moves a recorded packet on, so that a capture can be sent again and again as one long run.
+//!
+//! Learns from one pass how far: event numbers go on where the pass left them, all times by the length of the
+//! pass. Refuses nothing: what the decoder would refuse keeps its bytes. Source: `docs/formats/multigrid.md`
+//! sections 2 and 3; for users: `docs/multigrid.md`, "Repeating a capture".
+
+use fullcount_core::batch::Origin;
+
+use super::container::{self, Word};
+use super::file::Format;
+use super::records;
+use super::words::{HighTime, LOW_BITS, Take};
+use crate::detector::Shifter;
+
+const LOW_MASK: u32 = (1 << LOW_BITS) - 1;
+/// Header of the packet, bytes; event header and begin word in front of the data, words.
+const BEFORE_FIRST: usize = 3;
+
+/// Takes nothing: only times matter here.
+struct Nothing;
+
+impl Take for Nothing {
+    fn readout(&mut self, _: u32, _: u16) {}
+    fn pulse(&mut self, _: u32) {}
+}
+
+/// What the times of a capture look like.
+#[derive(Debug, Clone, Copy, Default)]
+struct Times {
+    /// Earliest and latest.
+    span: Option<(i64, i64)>,
+    /// Packets with a time.
+    packets: u64,
+    /// There are extended times.
+    extended: bool,
+    /// There are triggers without one of their own.
+    carried: bool,
+}
+
+/// The rule of a capture, learnt in one pass.
+///
+/// *Event numbers* move by (number expected after the pass − first number) mod 2²⁴ per pass. *Times* move by
+/// the span from the earliest to the latest plus the mean distance of two packets. A time has a low part
+/// of 30 bits in every trigger and a high part that a trigger may leave out; where one does, the step is
+/// rounded up to whole turns of the low part (67 s), so that only high parts change. A high time that is
+/// made up, or never sent, needs the low part alone.
+pub(super) struct Moving {
+    format: Format,
+    spoof: bool,
+    high: HighTime,
+    times: Times,
+    /// First event number, and the one that comes next.
+    numbers: Option<(u32, u32)>,
+    /// Smallest and largest trigger of replay records.
+    triggers: Option<(u64, u64)>,
+    /// Words of data of the packet's sub-buffers.
+    lengths: Vec<usize>,
+}
+
+impl Moving {
+    pub fn new(format: Format, spoof: bool) -> Moving {
+        Moving {
+            format,
+            spoof,
+            high: HighTime::new(spoof),
+            times: Times::default(),
+            numbers: None,
+            triggers: None,
+            lengths: Vec::new(),
+        }
+    }
+
+    fn see(&mut self, time: i64) {
+        let (earliest, latest) = self.times.span.unwrap_or((time, time));
+        self.times.span = Some((earliest.min(time), latest.max(time)));
+    }
+
+    /// Ticks per pass.
+    fn ticks(&self) -> u64 {
+        let Some((earliest, latest)) = self.times.span else { return 0 };
+        let length = latest.abs_diff(earliest);
+        let step = length.saturating_add((length / (self.times.packets - 1).max(1)).max(1));
+        let whole = !self.spoof && self.times.extended && self.times.carried;
+        match step.checked_next_multiple_of(1 << LOW_BITS) {
+            Some(turns) if whole => turns,
+            _ => step,
+        }
+    }
+
+    fn learn_packet(&mut self, payload: &[u8]) {
+        let mut seen = false;
+        container::sub_buffers(payload, |data, number| {
+            let first = self.numbers.map_or(number, |(first, _)| first);
+            self.numbers = Some((first, number + 1));
+            let Ok(good) = self.high.decode(data, &mut Nothing) else { return };
+            seen = true;
+            self.see(good.time);
+            let own = data.iter().any(is_extended);
+            self.times.extended |= own;
+            self.times.carried |= !own;
+        });
+        self.times.packets += u64::from(seen);
+    }
+
+    fn learn_records(&mut self, payload: &[u8]) {
+        let mut seen = false;
+        for record in records::records(payload) {
+            seen = true;
+            self.see(record.time);
+            let (first, last) = self.triggers.unwrap_or((record.trigger, record.trigger));
+            self.triggers = Some((first.min(record.trigger), last.max(record.trigger)));
+        }
+        self.times.packets += u64::from(seen);
+    }
+
+    fn shift_packet(&mut self, payload: &mut [u8], repetition: u64) {
+        let ticks = repetition.wrapping_mul(self.ticks());
+        let numbers = self.numbers.map_or(0, |(first, next)| next.wrapping_sub(first));
+        let numbers = repetition.wrapping_mul(numbers.into()) as u32;
+        self.lengths.clear();
+        let lengths = &mut self.lengths;
+        container::sub_buffers(payload, |data, _| lengths.push(data.len()));
+        let Some(payload) = payload.get_mut(BEFORE_FIRST..) else { return };
+        let mut words = payload.as_chunks_mut::<4>().0;
+        for &n in &self.lengths {
+            let Some((event, rest)) = words.split_at_mut_checked(n + 4) else { return };
+            let begin = u32::from_le_bytes(event[1]);
+            let moved = begin.wrapping_add(numbers) & 0xff_ffff | begin & !0xff_ffff;
+            event[1] = moved.to_le_bytes();
+            shift_trigger(&mut event[2..2 + n], ticks, !self.spoof);
+            words = rest;
+        }
+    }
+}
+
+fn is_extended(word: &Word) -> bool {
+    word[3] >> 4 == 2
+}
+
+fn is_end(word: &Word) -> bool {
+    word[3] >> 6 == 3
+}
+
+/// Adds `ticks` to the time of a trigger; `high`: to its high part as well.
+fn shift_trigger(data: &mut [Word], ticks: u64, high: bool) {
+    let low_of = |word: &Word| u32::from_le_bytes(*word) & LOW_MASK;
+    let low = data.iter().rev().find(|w| is_end(w)).map_or(0, low_of);
+    // What the low part hands over to the high one.
+    let turns = (u64::from(low) + (ticks & u64::from(LOW_MASK))) >> LOW_BITS;
+    let turns = turns.wrapping_add(ticks >> LOW_BITS);
+    for word in data {
+        let value = u32::from_le_bytes(*word);
+        if is_end(word) {
+            let low = (value & LOW_MASK).wrapping_add(ticks as u32) & LOW_MASK;
+            *word = (value & !LOW_MASK | low).to_le_bytes();
+        } else if high && is_extended(word) {
+            let moved = (value as u16).wrapping_add(turns as u16);
+            *word = (value & 0xffff_0000 | u32::from(moved)).to_le_bytes();
+        }
+    }
+}
+
+impl Shifter for Moving {
+    fn learn(&mut self, payload: &[u8], _: Origin) {
+        match self.format {
+            Format::Mesytec => self.learn_packet(payload),
+            Format::Records => self.learn_records(payload),
+        }
+    }
+
+    fn shift(&mut self, payload: &mut [u8], _: Origin, repetition: u64) {
+        match self.format {
+            Format::Mesytec => self.shift_packet(payload, repetition),
+            Format::Records => {
+                let triggers = self.triggers.map_or(0, |(a, b)| (b - a).wrapping_add(1));
+                let (triggers, ticks) =
+                    (repetition.wrapping_mul(triggers), repetition.wrapping_mul(self.ticks()));
+                records::shift(payload, triggers, ticks);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "shift_tests.rs"]
+mod tests;
