@@ -9,6 +9,7 @@
 //! to 128 packets and never for more. Amounts are never changed here: the parts always add up to what the
 //! numbering says. Refuses: nothing. Source: `docs/losses.md`, `docs/architecture.md` contract "Ledger".
 
+pub mod drivers;
 pub mod moved;
 pub mod watch;
 
@@ -25,6 +26,18 @@ fullcount_core::counters! {
         SocketMemory "host.socket.memory" Times Sum "host" Note
             "times that all UDP sockets together had no memory left"
             "raise net.ipv4.udp_mem (pages: minimum, pressure, maximum)";
+        FrameMemory "frames.memory" Times Sum "host" Note
+            "times that the packet memory of xdp:// or the ring of packet:// was full (trains count once)"
+            "raise receive_buffer, give the receiver a core of its own (--core), or decode on a second one (engine.threads = 2)";
+        FrameDamaged "frames.damaged" Times Sum "host" Note
+            "datagrams that xdp:// or packet:// received with a wrong UDP checksum, wrong lengths or cut short"
+            "bytes were changed on the way: look at cables, optics and switches (ethtool -S IF), and at the sender's checksum offload";
+        FrameUncut "frames.uncut" Times Sum "host" Note
+            "trains longer than the MTU that xdp:// in generic mode cannot cut (each is many packets)"
+            "on the sending side: ethtool -K PEER tx-udp-segmentation off; or receive with mode=native";
+        FrameFragments "frames.fragments" Times Sum "host" Note
+            "IP fragments of UDP datagrams, which xdp:// and packet:// do not put together"
+            "send datagrams that fit the MTU, raise the MTU, or receive with udp://";
         Checksum "host.udp.checksum" Times Sum "host" Note
             "datagrams with a wrong UDP checksum, of any program in this network namespace"
             "bytes were changed on the way: look at cables, optics and switches, and at the sender's checksum offload (ethtool -K IF tx off)";
@@ -43,6 +56,9 @@ fullcount_core::counters! {
         CardDropped "host.nic.dropped" Times Sum "host" Note
             "frames dropped by the interface or its driver; frames of protocols that nobody wants are in it"
             "ethtool -S IF names the reason; enlarge the ring (ethtool -G IF rx N)";
+        Driver "host.nic.driver" Times Sum "host" Note
+            "packets that only the driver counts as lost on receiving, under its own names (ethtool -S), from start to end of the run"
+            "the name says why: no buffer or no room is the ring (ethtool -G IF rx N) or a busy interrupt's core; else the driver's documentation";
         Backlog "host.backlog.dropped" Times Sum "host" Note
             "packets dropped because a core's queue between card and protocols was full"
             "raise net.core.netdev_max_backlog, and keep the receiver off the interrupt's core (--core)";
@@ -58,15 +74,20 @@ fullcount_core::counters! {
 
 impl Witness {
     /// All that name a place.
-    pub const NAMING: [Witness; 10] = [
+    pub const NAMING: [Witness; 15] = [
         Witness::SocketFull,
         Witness::SocketMemory,
+        Witness::FrameMemory,
+        Witness::FrameDamaged,
+        Witness::FrameUncut,
+        Witness::FrameFragments,
         Witness::Checksum,
         Witness::IpHeader,
         Witness::Damaged,
         Witness::Qdisc,
         Witness::Missed,
         Witness::CardDropped,
+        Witness::Driver,
         Witness::Backlog,
         Witness::Reassembly,
     ];
@@ -74,13 +95,16 @@ impl Witness {
     /// The place that it names.
     pub fn place(self) -> Option<Place> {
         match self {
-            Witness::SocketFull | Witness::SocketMemory => Some(Place::Socket),
+            Witness::SocketFull | Witness::SocketMemory | Witness::FrameMemory => {
+                Some(Place::Socket)
+            }
             Witness::Checksum | Witness::IpHeader | Witness::Damaged | Witness::Qdisc => {
                 Some(Place::Link)
             }
-            Witness::Missed | Witness::CardDropped => Some(Place::Nic),
+            Witness::FrameDamaged | Witness::FrameUncut => Some(Place::Link),
+            Witness::Missed | Witness::CardDropped | Witness::Driver => Some(Place::Nic),
             Witness::Backlog => Some(Place::Backlog),
-            Witness::Reassembly => Some(Place::Reassembly),
+            Witness::Reassembly | Witness::FrameFragments => Some(Place::Reassembly),
             Witness::Probes | Witness::ProbeNs => None,
         }
     }
@@ -89,7 +113,7 @@ impl Witness {
     /// (`UDP_MAX_SEGMENTS`, Linux 6.9; before, 64); what cannot be put together is one packet.
     fn packets_each(self) -> u64 {
         match self {
-            Witness::Reassembly => 1,
+            Witness::Reassembly | Witness::FrameFragments => 1,
             _ => 128,
         }
     }

@@ -297,7 +297,7 @@ impl Running {
         let queues = (opened.len(), plan.queue);
         let (ways, drains) =
             Fanout::start(outputs.sinks, queues, &ledger, say_failure).map_err(RunError::Thread)?;
-        let places = match before.filter(|_| local.is_some()) {
+        let places = match before.filter(|_| live) {
             Some((every, before)) => {
                 // Links of a redundant pair come in on several interfaces: any of them.
                 let one = |o: &Opened| o.local.filter(|_| o.links.len() == 1).map(|a| a.ip());

@@ -208,6 +208,9 @@ impl Summary {
             if let Some(lost) = p.lost {
                 o["lost"] = json!(lost);
             }
+            if let Some(missing) = self.missing(p) {
+                o["missing"] = json!(missing);
+            }
             o
         };
         let mut object = json!({
@@ -231,6 +234,15 @@ impl Summary {
             object["workers"] = self.parts.iter().map(part).collect();
         }
         object
+    }
+
+    /// Numbers that did not come over a link of a redundant pair; copies that nobody waited for at the end
+    /// are among them. `None`: a worker, which counts its own.
+    fn missing(&self, p: &PartLine) -> Option<u64> {
+        match p.lost {
+            Some(_) => None,
+            None => Some(self.account.delivered().saturating_sub(p.packets)),
+        }
     }
 
     /// The ledger as text: hops, losses by place, and every line that asks for something.
@@ -258,7 +270,11 @@ impl Summary {
         for p in &self.parts {
             let (n, share) =
                 (grouped(p.packets), 100.0 * p.packets as f64 / a.received.max(1) as f64);
-            let lost = p.lost.map_or(String::new(), |l| format!(", lost {}", grouped(l)));
+            let lost = match (p.lost, self.missing(p)) {
+                (Some(lost), _) => format!(", lost {}", grouped(lost)),
+                (None, Some(n)) if n > 0 => format!(", {} did not come over it", grouped(n)),
+                (None, _) => String::new(),
+            };
             let _ = writeln!(t, "  {}: {n} packets ({share:.1} %){lost}", p.label);
         }
         // Hops that nothing went through (the ring with one thread) say nothing.

@@ -10,11 +10,17 @@ use crate::{say, tell};
 
 /// Every counter with its unit, meaning and what to do about it.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Flags {
     /// One JSON object instead of Markdown
     #[arg(long)]
     json: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  fullcount catalogue > docs/counters.md
+  fullcount catalogue --json";
 
 /// Prints the catalogue.
 pub fn catalogue(flags: Flags) -> Result<u8, Failure> {

@@ -56,7 +56,7 @@ pub fn lab(flags: Flags) -> Result<u8, Failure> {
         Campaign::LinkEmulator(f) => link_emulator::link_emulator(*f),
         Campaign::Lossless(f) => lossless::lossless(f),
         Campaign::Peers(f) => peers::peers(f),
-        Campaign::Probes(f) => probes::probes(&f),
+        Campaign::Probes(f) => probes::probes(f),
     }
 }
 

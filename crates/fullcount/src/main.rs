@@ -71,3 +71,43 @@ fn main() -> ExitCode {
     };
     exit::code(outcome)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, CommandFactory};
+
+    /// The verbs that do something, with the words that call them.
+    fn verbs(of: &Command, called: &str, all: &mut Vec<(String, Command)>) {
+        for verb in of.get_subcommands().filter(|verb| verb.get_name() != "help") {
+            let name = format!("{called} {}", verb.get_name());
+            match verb.has_subcommands() {
+                true => verbs(verb, &name, all),
+                false => all.push((name, verb.clone())),
+            }
+        }
+    }
+
+    #[test]
+    fn every_verb_has_examples_of_itself_and_text_that_fits_its_width() {
+        let mut cli = Cli::command();
+        cli.build();
+        let mut all = Vec::new();
+        verbs(&cli, "fullcount", &mut all);
+        let named: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+        for name in
+            ["fullcount run", "fullcount advise", "fullcount lab udp", "fullcount lab probes"]
+        {
+            assert!(named.contains(&name), "{named:?}");
+        }
+        for (name, verb) in all {
+            let text = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let (_, examples) =
+                text.split_once("Examples:\n").unwrap_or_else(|| panic!("{name}: no examples"));
+            assert!(examples.contains(&name), "{name}: {examples}");
+            // Wider lines would be broken in the middle of a sentence or a command.
+            let wide: Vec<&str> = text.lines().filter(|l| l.chars().count() > 100).collect();
+            assert!(wide.is_empty(), "{name}: {wide:#?}");
+        }
+    }
+}

@@ -24,7 +24,8 @@ pub struct Flags {
 
 const EXAMPLES: &str = "\
 Everything up to the last flush is kept; what was still on its way is cut off. Files that are
-already complete are left as they are. The next `fullcount run` to the same path does this by itself.
+already complete are left as they are. The next `fullcount run` to the same path does this by
+itself.
 
 Examples:
   fullcount recover run42.nxs

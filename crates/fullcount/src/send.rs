@@ -100,7 +100,7 @@ Examples:
   fullcount send --to udp://127.0.0.1:9000 --source sonde --rate 1Mev/s --duration 60s
   fullcount send --to udp://127.0.0.1:9000 --source sonde --modules all --print-geometry > all.toml
   fullcount send --to udp://127.0.0.1:9000 --source 'pcap:run42.pcapng?speed=2'
-  fullcount send --to udp://127.0.0.1:9000 --source 'pcap:run42.pcapng?repeat=100&shift' --detector sonde
+  fullcount send --to udp://daq1:9000 --source 'pcap:a.pcapng?repeat=100&shift' --detector sonde
   fullcount send --to udp://10.0.0.2:9000 --source sequence --count 1M --fault loss=1e-4,seed=7";
 
 impl SendFlags {

@@ -7,7 +7,7 @@ mod service;
 
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use fullcount_lab::namespace::{self, Layout, Link, Network};
@@ -117,18 +117,19 @@ fn kill(process: u32) {
 #[test]
 fn loopback_gives_json_tables_and_figures() {
     let dir = tempfile::tempdir().unwrap();
-    let more = ["--repeats", "2", "--engines", "plain,gro", "--parameters", "default", "--json"];
+    let more =
+        ["--repeats", "2", "--engines", "plain,both,packet", "--parameters", "default", "--json"];
     let said = run(&udp(dir.path(), &more));
     assert_eq!(said.code, 0, "{}", said.err);
     let result = result(dir.path());
     assert_eq!(result["schema"], "fullcount/udp-campaign/1");
-    every_trial_adds_up(&result, 2 * 2 * 3);
+    every_trial_adds_up(&result, 2 * 3 * 3);
     // The same object, alone on the last line.
     assert_eq!(said.summary(), result);
     assert_eq!(result["plan"]["series"][0]["name"], "default, plain");
     assert_eq!(result["plan"]["series"][0]["receive_buffer"], "kernel");
     assert!(result["found"]["host"]["kernel"].is_string() && result["revision"].is_string());
-    assert!(result["found"]["sets"]["default, gro"]["mtu"].as_u64() >= Some(1500));
+    assert!(result["found"]["sets"]["default, both"]["mtu"].as_u64() >= Some(1500));
     // One system call a packet is what `plain` means; the last one of each batch may bring nothing.
     let plain = result["rows"].as_array().unwrap().iter().find(|r| r["series"] == "default, plain");
     let calls = plain.unwrap()["sender_calls_per_packet"].as_f64().unwrap();
@@ -186,6 +187,41 @@ fn namespaces_are_made_measured_and_removed() {
     // 8972 B fit one jumbo frame, and 7 of 1500 B.
     let text = std::fs::read_to_string(dir.path().join("tiny.md")).unwrap();
     assert!(text.contains("| 8972 | 7 |") && text.contains("| 8972 | 1 |"), "{text}");
+}
+
+#[test]
+fn every_way_to_receive_is_measured_between_namespaces() {
+    if lacks_namespaces() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let ways = "gso,gro,both,auto,packet,xdp";
+    let more = ["--where", "namespaces", "--repeats", "1", "--engines", ways, "--no-figures"];
+    let sets = ["--parameters", "tuned", "--cpu-pass", "--cpu-interval", "200ms", "--json"];
+    let campaign = start(&udp(dir.path(), &[&more[..], &sets].concat()));
+    let maker = campaign.child.id();
+    let said = campaign.end();
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(left_by(maker), 0);
+    let result = result(dir.path());
+    every_trial_adds_up(&result, 6 * 3 * 2);
+    for t in result["trials"].as_array().unwrap() {
+        let o = &t["outcome"];
+        assert_eq!(o["ended_by_mark"], true, "{t}");
+        // What a row of the table needs is there for frames as for sockets.
+        let receiver = &o["receiver"];
+        assert!(receiver["user"].is_f64() && receiver["system"].is_f64(), "{t}");
+        assert!(receiver["calls_per_packet"].as_f64().unwrap() > 0.0, "{t}");
+        let facts = receiver["facts"].to_string();
+        let series = t["point"]["series"].as_str().unwrap();
+        let sign = match series.rsplit(' ').next().unwrap() {
+            "xdp" => "engine xdp: native mode",
+            "packet" => "engine packet: AF_PACKET ring",
+            "gso" => "engine mmsg",
+            _ => "engine gro",
+        };
+        assert!(facts.contains(sign), "{series}: {facts}");
+    }
 }
 
 #[test]
@@ -404,21 +440,19 @@ fn two_hosts_with_a_link_that_is_too_small() {
     let network = Network::build(&layout).unwrap();
     let program = env!("CARGO_BIN_EXE_fullcount");
     let far = network.address(0, 1).to_string();
-    let mut agent = network
-        .command(1, program)
-        .args(["lab", "agent", "--listen", &far, "--token-file", &secret])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut first = String::new();
-    let mut lines = std::io::BufReader::new(agent.stderr.take().unwrap());
-    std::io::BufRead::read_line(&mut lines, &mut first).unwrap();
-    assert!(first.contains("listening on 10.201.0.2:9440"), "{first}");
-    // What it says later goes nowhere, but it must not wait for us.
-    let reader = std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+    let mut agent = network.command(1, program);
+    agent.args(["lab", "agent", "--listen", &far, "--token-file", &secret]);
+    let mut agent = Service::run(agent);
+    agent.wait_for("the agent's address", |l| {
+        l.contains("listening on 10.201.0.2:9440").then_some(())
+    });
     let run = |more: &[&str]| {
         let all = ["--where", &far, "--token-file", &secret, "--repeats", "1", "--no-figures"];
-        let words = udp(dir.path(), &[&all[..], more].concat());
+        let mut words = udp(dir.path(), &[&all[..], more].concat());
+        if more.contains(&"--engines") {
+            // What takes frames puts no fragments together.
+            words.iter_mut().filter(|w| *w == "64,1472,8972").for_each(|w| *w = "64,1472".into());
+        }
         let done = network.command(0, program).args(words).output().unwrap();
         (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
     };
@@ -431,9 +465,25 @@ fn two_hosts_with_a_link_that_is_too_small() {
     let (code, err) = run(&["--parameters", "default,tuned", "--mtu", "1500"]);
     assert_eq!(code, Some(0), "{err}");
     every_trial_adds_up(&result(dir.path()), 6);
-    agent.kill().unwrap();
-    agent.wait().unwrap();
-    let _ = reader.join();
+    // The receiving end finds the interface of the measured link by itself, whichever host it is.
+    for far in ["receive", "send"] {
+        let (code, err) =
+            run(&["--parameters", "default", "--engines", "xdp,packet", "--far", far]);
+        assert_eq!(code, Some(0), "{err}");
+        let result = result(dir.path());
+        every_trial_adds_up(&result, 4);
+        let facts = result["trials"][0]["outcome"]["receiver"]["facts"].to_string();
+        assert!(facts.contains("listening on link0 for UDP port"), "{facts}");
+    }
+    // No interface of the far host has this address.
+    let more = ["--parameters", "default", "--engines", "xdp", "--data", "192.0.2.7"];
+    let (code, err) = run(&more);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("192.0.2.7") && err.contains("--data"), "{err}");
+    let (code, err) = run(&["--parameters", "default", "--engines", "xdp", "--mtu", "1400"]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("1472: does not fit the MTU of 1400 B"), "{err}");
+    drop(agent);
 }
 
 #[test]
@@ -445,7 +495,8 @@ fn wrong_options_and_busy_ports_are_said() {
             "8972: does not fit the MTU of 1500 B",
         ),
         (&["--parameters", "best"], "default or tuned"),
-        (&["--engines", "dpdk"], "plain, mmsg or gro"),
+        (&["--engines", "dpdk"], "plain, mmsg, gso, gro, both, uring, packet or xdp"),
+        (&["--engines", "xdp"], "loopback"),
         (&["--cut-segments"], "--where namespaces"),
         (&["--cores", "1"], "two core numbers"),
         (&["--cores", "near", "--where", "192.0.2.1"], "two hosts"),
@@ -455,7 +506,7 @@ fn wrong_options_and_busy_ports_are_said() {
         (&["--parameters", "tuned,tuned"], "nothing twice"),
         (&["--mtu", "1"], "68 to 65535"),
         (&["--name", "../x"], "1 to 80"),
-        (&["--ablate", "--engines", "plain,gro"], "one engine with --ablate"),
+        (&["--ablate", "--engines", "plain,both"], "one engine with --ablate"),
         (&["--far", "both", "--where", "x"], "receive or send"),
         (&["--link-speed", "1kpps"], "bits per second"),
         (&["--cpu-pass", "--cpu-interval", "0s"], "--cpu-interval"),
@@ -535,6 +586,7 @@ fn an_ablation_is_a_table_of_gains_and_losses_decide_only_if_asked() {
     {
         assert!(said.out.contains(&format!("| {name} |")), "{name}: {}", said.out);
     }
+    assert!(!said.out.contains("| xdp |"), "loopback has no driver: {}", said.out);
     assert!(!said.out.contains("MTU 1500"), "loopback's MTU is not ours: {}", said.out);
     assert!(!dir.path().join("tiny-speed.svg").exists());
     // A rate that no host reaches: asked to be lossless, that alone is a failure.

@@ -123,10 +123,26 @@ fn the_demonstration_ends_with_four_equal_numbers() {
 
 #[test]
 fn every_verb_has_help_with_examples() {
-    for verb in ["demo", "run", "send", "receive", "inspect", "recover"] {
-        let said = say(&[verb, "--help"]);
-        assert_eq!(said.code, 0);
-        assert!(said.out.contains("Examples:"), "{verb}");
+    // As a person finds them: what `--help` lists, and what that lists in turn.
+    let listed = |words: &[&str]| -> Vec<String> {
+        let said = say(&[words, &["--help"]].concat());
+        assert_eq!(said.code, 0, "{words:?}: {}", said.err);
+        let list = said.out.split_once("Commands:\n").map_or("", |(_, rest)| rest);
+        let entries = list.lines().take_while(|l| l.starts_with("  "));
+        let entries =
+            entries.filter(|l| !l.starts_with("   ")).filter_map(|l| l.split_whitespace().next());
+        entries.filter(|verb| *verb != "help").map(str::to_owned).collect()
+    };
+    let verbs = listed(&[]);
+    assert!(verbs.len() >= 9, "{verbs:?}");
+    let campaigns = listed(&["lab"]);
+    assert!(campaigns.len() >= 8, "{campaigns:?}");
+    let single = verbs.iter().filter(|v| *v != "lab").map(|v| vec![v.as_str()]);
+    let all = single.chain(campaigns.iter().map(|c| vec!["lab", c.as_str()]));
+    for words in all {
+        let said = say(&[&words[..], &["--help"]].concat());
+        assert_eq!(said.code, 0, "{words:?}: {}", said.err);
+        assert!(said.out.contains("Examples:"), "{words:?}");
     }
 }
 

@@ -34,6 +34,7 @@ fn wrong_options_are_refused_before_anything_is_opened() {
         (&["--measure", "--sizes", "5"], &["sizes", "24"]),
         (&["--measure", "--engine", "warp"], &["engine", "warp"]),
         (&["--measure", "--resolution", "0%"], &["resolution"]),
+        (&["--make", "--thorough"], &["--measure"]),
         (&[], &["--make", "--between"]),
         (&["--make", "--measure"], &["cannot be used with"]),
     ] {

@@ -10,6 +10,11 @@ use service::{Service, say};
 fn wrong_options_are_refused_before_anything_is_made() {
     for (words, parts) in [
         (&["--engine", "warp"][..], &["engine", "warp", "plain"][..]),
+        (&["--engine", "both,xdp"], &["engine", "xdp", "loopback", "--where"]),
+        (
+            &["--engine", "xdp", "--where", "veth", "--mtu", "1500", "--sizes", "1473"],
+            &["sizes", "1473", "at most 1472 B", "fragments"],
+        ),
         (&["--sizes", "3"], &["sizes", "24 to 65507"]),
         (&["--where", "moon"], &["where", "moon", "veth-cut"]),
         (&["--mtu", "5"], &["mtu", "68"]),

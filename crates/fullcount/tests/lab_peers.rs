@@ -9,6 +9,7 @@ use service::say;
 fn wrong_options_are_refused_and_a_missing_iperf3_names_the_command() {
     for (words, parts) in [
         (&["--contenders", "netcat"][..], &["engine", "netcat"][..]),
+        (&["--contenders", "xdp"], &["engine", "xdp", "loopback"]),
         (&["--sizes", "16"], &["sizes", "24"]),
         (&["--repeats", "0"], &["repeats"]),
         (&["--duration", "0s"], &["flat-out duration"]),

@@ -4,6 +4,7 @@
 //! end when the kernel's counter has moved, with bounds that only turn a hang into a failure.
 #![cfg(target_os = "linux")]
 
+mod places_frames;
 mod places_net;
 mod service;
 

@@ -10,6 +10,7 @@
 pub mod bounds;
 pub mod card;
 pub mod cpu;
+pub mod driver;
 pub mod firewall;
 pub mod interface;
 mod netlink;

@@ -215,6 +215,10 @@ struct Claim {
     _socket: std::os::unix::net::UnixDatagram,
 }
 
+/// An interface that is claimed is asked for so often, so far apart: starting a child takes 1 ms.
+const CLAIMS: u32 = 20;
+const BETWEEN_CLAIMS: std::time::Duration = std::time::Duration::from_millis(5);
+
 impl Claim {
     #[cfg(target_os = "linux")]
     fn take(interface: &str) -> Result<Claim, EmulatorError> {
@@ -222,12 +226,22 @@ impl Claim {
         use std::os::unix::net::{SocketAddr, UnixDatagram};
         // Abstract names live in the network namespace, as interfaces do, and end with the process.
         let name = format!("fullcount-link-emulator-{interface}");
-        let taken = SocketAddr::from_abstract_name(name).and_then(|a| UnixDatagram::bind_addr(&a));
+        let claim =
+            || SocketAddr::from_abstract_name(&name).and_then(|a| UnixDatagram::bind_addr(&a));
+        // A child that another thread is starting holds a copy of every descriptor until it runs its own program,
+        // a claim that was just given up among them.
+        let in_use = |e: &std::io::Error| e.kind() == std::io::ErrorKind::AddrInUse;
+        let mut taken = claim();
+        for _ in 0..CLAIMS {
+            if !taken.as_ref().is_err_and(in_use) {
+                break;
+            }
+            std::thread::sleep(BETWEEN_CLAIMS);
+            taken = claim();
+        }
         match taken {
             Ok(_socket) => Ok(Claim { _socket }),
-            Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => {
-                Err(EmulatorError::Busy { interface: interface.to_owned() })
-            }
+            Err(e) if in_use(&e) => Err(EmulatorError::Busy { interface: interface.to_owned() }),
             Err(cause) => Err(EmulatorError::System { what: format!("claim {interface}"), cause }),
         }
     }

@@ -19,6 +19,7 @@ mod line_rate;
 mod service;
 mod soak;
 mod sweep;
+mod workers;
 
 use std::process::ExitCode;
 
@@ -42,7 +43,7 @@ struct Proof {
     run: fn(&mut Campaign) -> Result<Finding, String>,
 }
 
-const PROOFS: [Proof; 7] = [
+const PROOFS: [Proof; 8] = [
     Proof {
         name: "soak",
         about: "10 min of `run` at 1 M events/s into a file: nothing lost, memory flat",
@@ -84,6 +85,12 @@ const PROOFS: [Proof; 7] = [
         about: "`send` and `receive` without a rate: at least 0.85 of a plain C program's Gb/s",
         lacking: flat_out::lacking,
         run: flat_out::run,
+    },
+    Proof {
+        name: "workers",
+        about: "two paced senders shared out among two workers, 10 s at three sizes: no loss",
+        lacking: nothing,
+        run: workers::run,
     },
 ];
 

@@ -5,7 +5,7 @@
 //! sends elsewhere, and interfaces that the receiver's packets do not come in on, say nothing. Refuses:
 //! nothing; what a host does not tell did not move. Source: `docs/losses.md`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fullcount_io::host::card::Card;
 use fullcount_io::host::probe::Reading;
@@ -53,13 +53,40 @@ pub struct Movements {
     /// Full buffers and wrong checksums of the interval before that no drop of our own explained yet.
     full_left: u64,
     sums_left: u64,
+    /// With a receiver of frames, by interface: drops of the interval before that no packet memory explained
+    /// yet. It tells its count up to 256 calls after the interface has.
+    card_left: BTreeMap<u32, u64>,
+}
+
+/// What a receiver that takes frames (`xdp://`, `packet://`) counted itself: exact, and ours alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Frames {
+    /// Damaged datagrams.
+    pub damaged: u64,
+    /// Trains longer than the MTU.
+    pub uncut: u64,
+    /// Fragments.
+    pub fragments: u64,
+}
+
+impl Frames {
+    /// By how much it moved since `then`.
+    pub fn since(&self, then: &Frames) -> Frames {
+        Frames {
+            damaged: self.damaged.saturating_sub(then.damaged),
+            uncut: self.uncut.saturating_sub(then.uncut),
+            fragments: self.fragments.saturating_sub(then.fragments),
+        }
+    }
 }
 
 /// What the receiver itself says beside a reading; asked before it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Own {
-    /// Drops that its sockets counted in the interval (`SO_RXQ_OVFL`).
+    /// Drops that its sockets (`SO_RXQ_OVFL`), packet memory or rings counted in the interval.
     pub drops: u64,
+    /// With a receiver of frames: what else it counted in the interval.
+    pub frames: Option<Frames>,
     /// True if datagrams may be in fragments.
     pub fragments: bool,
     /// True at the end of the run: fragments that still wait will never be whole.
@@ -71,7 +98,7 @@ type Tell<'a> = dyn FnMut(Witness, u64, usize, Option<String>) + 'a;
 impl Movements {
     /// Begins with a reading from before the first packet.
     pub fn new(scope: Scope, before: Reading) -> Movements {
-        Movements { scope, before, full_left: 0, sums_left: 0 }
+        Movements { scope, before, full_left: 0, sums_left: 0, card_left: BTreeMap::new() }
     }
 
     /// What moved until `after`.
@@ -83,9 +110,18 @@ impl Movements {
             }
         };
         let before = std::mem::take(&mut self.before);
-        self.udp(own, &before, &after, &mut tell);
-        let backlog = backlogs(&before, &after, &mut tell);
-        cards(&self.scope, &before, &after, backlog, &mut tell);
+        let mut elsewhere = 0;
+        match own.frames {
+            Some(frames) => {
+                // An interface counts frames that found no packet memory as its own drops as well.
+                elsewhere = own.drops;
+                taken(own.drops, frames, &before, &after, &mut tell);
+            }
+            None => self.udp(own, &before, &after, &mut tell),
+        }
+        elsewhere += backlogs(&before, &after, &mut tell);
+        let left = (&mut self.card_left, own.frames.is_some() && !own.last);
+        cards(&self.scope, &before, &after, elsewhere, left, &mut tell);
         queues(&self.scope, &before, &after, &mut tell);
         self.before = after;
         all
@@ -125,6 +161,18 @@ impl Movements {
     }
 }
 
+/// What a receiver of frames lost. The kernel's sums of datagrams are those of other programs then, or of
+/// copies that it makes besides; headers that it could not read were perhaps ours.
+fn taken(drops: u64, f: Frames, before: &Reading, after: &Reading, tell: &mut Tell<'_>) {
+    tell(Witness::FrameMemory, drops, BACK, None);
+    tell(Witness::FrameDamaged, f.damaged, BACK, None);
+    tell(Witness::FrameUncut, f.uncut, BACK, None);
+    tell(Witness::FrameFragments, f.fragments, BACK, None);
+    if let (Some(then), Some(now)) = (before.udp, after.udp) {
+        tell(Witness::IpHeader, now.since(&then).header_errors, BACK, None);
+    }
+}
+
 /// Cores whose queue was full; gives the sum.
 fn backlogs(before: &Reading, after: &Reading, tell: &mut Tell<'_>) -> u64 {
     let (Some(before), Some(after)) = (&before.softnet, &after.softnet) else {
@@ -141,12 +189,19 @@ fn backlogs(before: &Reading, after: &Reading, tell: &mut Tell<'_>) -> u64 {
     sum
 }
 
-/// Interfaces that the packets come in on.
-fn cards(scope: &Scope, before: &Reading, after: &Reading, backlog: u64, tell: &mut Tell<'_>) {
+/// Interfaces that the packets come in on; `explained`: drops of theirs that are told elsewhere. What
+/// nothing explains yet is left for the next reading if it may `wait`.
+fn cards(
+    scope: &Scope,
+    before: &Reading,
+    after: &Reading,
+    mut explained: u64,
+    (left, wait): (&mut BTreeMap<u32, u64>, bool),
+    tell: &mut Tell<'_>,
+) {
     let (Some(before), Some(after)) = (&before.cards, &after.cards) else {
         return;
     };
-    let mut explained = backlog;
     for now in after.iter().filter(|c| in_scope(scope, c.index)) {
         let Some(then) = before.iter().find(|c| c.index == now.index) else { continue };
         // A driver that was restarted begins at 0 again: nothing is said then.
@@ -154,10 +209,18 @@ fn cards(scope: &Scope, before: &Reading, after: &Reading, backlog: u64, tell: &
         let on = || Some(now.name.clone());
         tell(Witness::Damaged, a.damaged.saturating_sub(b.damaged), BACK, on());
         tell(Witness::Missed, a.missed.saturating_sub(b.missed), BACK, on());
-        let dropped = a.dropped.saturating_sub(b.dropped);
-        let by_backlog = dropped.min(explained);
-        explained -= by_backlog;
-        tell(Witness::CardDropped, dropped - by_backlog, BACK, on());
+        let mut unknown = |dropped: u64| {
+            let known = dropped.min(explained);
+            explained -= known;
+            dropped - known
+        };
+        let mut told = unknown(left.remove(&now.index).unwrap_or(0));
+        let newer = unknown(a.dropped.saturating_sub(b.dropped));
+        match wait {
+            true => drop(left.insert(now.index, newer)),
+            false => told += newer,
+        }
+        tell(Witness::CardDropped, told, BACK, on());
     }
 }
 
@@ -183,7 +246,8 @@ fn queues(scope: &Scope, before: &Reading, after: &Reading, tell: &mut Tell<'_>)
     }
 }
 
-fn in_scope(scope: &Scope, index: u32) -> bool {
+/// True if packets may come in on interface `index`.
+pub(super) fn in_scope(scope: &Scope, index: u32) -> bool {
     scope.interfaces.as_ref().is_none_or(|all| all.contains(&index))
 }
 

@@ -168,3 +168,49 @@ fn a_host_that_tells_nothing_still_has_our_own_socket() {
     assert_eq!(told[0].moved, Moved { by: Witness::SocketFull, times: 4, back: BACK });
     assert_eq!(told[0].moved.by.place(), Some(Place::Socket));
 }
+
+#[test]
+fn a_receiver_of_frames_tells_its_own_counts_and_not_the_kernels() {
+    let frames = Some(Frames { damaged: 3, uncut: 2, fragments: 5 });
+    let all = told(Own { drops: 7, frames, fragments: true, last: true }, |r| {
+        // Other programs' datagrams, or copies.
+        udp(r).checksum_errors = 9;
+        udp(r).receive_buffer_errors = 9;
+        udp(r).reassembly_errors = 9;
+        r.incomplete = Some(4);
+        udp(r).header_errors = 1;
+        // Seven of eight drops of the interface were for want of our memory.
+        counters(r, 1).dropped = 8;
+    });
+    let eth0 = Some("eth0".to_owned());
+    assert_eq!(
+        all,
+        [
+            (Witness::FrameMemory, 7, None),
+            (Witness::FrameDamaged, 3, None),
+            (Witness::FrameUncut, 2, None),
+            (Witness::FrameFragments, 5, None),
+            (Witness::IpHeader, 1, None),
+            (Witness::CardDropped, 1, eth0),
+        ]
+    );
+}
+
+#[test]
+fn packet_memory_that_is_told_later_than_the_interfaces_drops_still_explains_them() {
+    let step = |m: &mut Movements, own: u64, total: u64, last: bool| {
+        let mut after = reading();
+        counters(&mut after, 1).dropped = total;
+        let frames = Some(Frames::default());
+        let all = m.step(Own { drops: own, frames, fragments: false, last }, after);
+        all.into_iter().map(|t| (t.moved.by, t.moved.times)).collect::<Vec<_>>()
+    };
+    let mut m = Movements::new(scope(), reading());
+    assert_eq!(step(&mut m, 60, 100, false), [(Witness::FrameMemory, 60)], "40 are left");
+    // 40 of before and 960 of 1000 now.
+    assert_eq!(step(&mut m, 1000, 1100, false), [(Witness::FrameMemory, 1000)], "40 are left");
+    // One of them was for want of memory; the others were dropped by the interface itself.
+    let both = [(Witness::FrameMemory, 1), (Witness::CardDropped, 39)];
+    assert_eq!(step(&mut m, 1, 1102, false), both, "2 are left");
+    assert_eq!(step(&mut m, 0, 1105, true), [(Witness::CardDropped, 5)], "nothing waits any more");
+}

@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 
 use fullcount_core::ledger::{Entries, Ledger, Place, Sheet};
 use fullcount_io::host::Host;
+use fullcount_io::host::card::Card;
 use fullcount_io::host::probe::Reading;
 
-use super::moved::{self, Movements, Own, Scope};
-use super::{Attribution, Gaps, Shares, Witness};
+use super::drivers::Drivers;
+use super::moved::{self, Frames, Movements, Own, Scope, Told};
+use super::{Attribution, Gaps, Moved, Shares, Witness};
 use crate::account::Account;
 
 /// Longest look back, in intervals: fragments may wait for a minute, read ten times a second.
@@ -31,6 +33,7 @@ const STANDS: Duration = Duration::from_secs(2);
 struct State {
     movements: Movements,
     drops: u64,
+    frames: Frames,
     attribution: Attribution,
     /// What moved, by counter and by interface, queue or core.
     told: BTreeMap<(usize, Option<String>), u64>,
@@ -41,6 +44,8 @@ pub struct PlaceWatch {
     host: Host,
     ledger: Arc<Ledger>,
     sheet: Arc<Sheet>,
+    scope: Scope,
+    drivers: Drivers,
     state: Mutex<State>,
 }
 
@@ -75,9 +80,11 @@ impl PlaceWatch {
         let stands = (STANDS.as_secs_f64() / interval.as_secs_f64().max(1e-3)).ceil() as usize;
         let attribution = Attribution::new(scope.fragments_wait, stands);
         let told = BTreeMap::new();
-        let movements = Movements::new(scope, before);
-        let state = Mutex::new(State { movements, drops: 0, attribution, told });
-        PlaceWatch { host, ledger, sheet, state }
+        let drivers = Drivers::of(&host, &scope, cards);
+        let movements = Movements::new(scope.clone(), before);
+        let state =
+            Mutex::new(State { movements, drops: 0, frames: Frames::default(), attribution, told });
+        PlaceWatch { host, ledger, sheet, scope, drivers, state }
     }
 
     /// Looks once: what went missing since the last look, and what moved.
@@ -95,12 +102,18 @@ impl PlaceWatch {
         let get = |name| entries.get(name).unwrap_or(0);
         let drops = get("receive.kernel_drops");
         let after = Reading::of(&self.host);
+        let frames = frames(&entries);
         let own = Own {
+            frames: frames.map(|now| now.since(&state.frames)),
             drops: drops.saturating_sub(state.drops),
             fragments: moved::may_be_fragments(get("receive.largest")),
             last,
         };
-        let told = state.movements.step(own, after);
+        let now = last.then(|| self.drivers(after.cards.as_deref().unwrap_or(&[])));
+        let mut told = state.movements.step(own, after);
+        for driver in now.into_iter().flatten() {
+            driver.beside(&mut told, &mut state.told);
+        }
         let all: Vec<_> = told.iter().map(|t| t.moved).collect();
         state.attribution.step(gaps, &all);
         for t in told {
@@ -108,8 +121,16 @@ impl PlaceWatch {
             *state.told.entry((t.moved.by as usize, t.of)).or_default() += t.moved.times;
         }
         state.drops = drops;
+        state.frames = frames.unwrap_or_default();
         self.sheet.add(Witness::Probes as usize, 1);
         self.sheet.add(Witness::ProbeNs as usize, begun.elapsed().as_nanos() as u64);
+    }
+
+    /// What drivers counted since the start.
+    fn drivers(&self, cards: &[Card]) -> Vec<ByDriver> {
+        let moved = Drivers::of(&self.host, &self.scope, cards).since(&self.drivers);
+        let one = |(interface, times, names)| ByDriver { interface, times, names };
+        moved.into_iter().map(one).collect()
     }
 
     /// All missing packets by place, if they are `total` without those of our own queue.
@@ -141,6 +162,44 @@ impl PlaceWatch {
     }
 }
 
+/// What a driver counted on one interface over the whole run.
+struct ByDriver {
+    interface: String,
+    times: u64,
+    names: String,
+}
+
+impl ByDriver {
+    /// A movement of its own where nothing else tells the same drops. Where the interface's standard
+    /// counters do, the driver's names are put beside them: they say why.
+    fn beside(self, now: &mut Vec<Told>, before: &mut BTreeMap<(usize, Option<String>), u64>) {
+        let plain = Some(self.interface.clone());
+        let of = Some(format!("{} ({})", self.interface, self.names));
+        for by in [Witness::CardDropped, Witness::Missed, Witness::Damaged] {
+            let told = before.remove(&(by as usize, plain.clone()));
+            if let Some(n) = told {
+                before.insert((by as usize, of.clone()), n);
+            }
+            let again = now.iter_mut().find(|t| t.moved.by == by && t.of == plain);
+            if told.is_some() || again.is_some() {
+                again.into_iter().for_each(|t| t.of.clone_from(&of));
+                return;
+            }
+        }
+        // Frames without packet memory, and those of a full backlog, are drops of the interface as well.
+        let elsewhere =
+            |by: usize| by == Witness::FrameMemory as usize || by == Witness::Backlog as usize;
+        let told = before.iter().filter(|((by, _), _)| elsewhere(*by)).map(|(_, n)| *n);
+        let new = now.iter().filter(|t| elsewhere(t.moved.by as usize)).map(|t| t.moved.times);
+        let times = self.times.saturating_sub(told.chain(new).sum());
+        if times > 0 {
+            // Nobody looked in between: it may have been at any time of the run.
+            let moved = Moved { by: Witness::Driver, times, back: HORIZON };
+            now.push(Told { moved, of });
+        }
+    }
+}
+
 /// One counter that names a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Testimony {
@@ -152,6 +211,20 @@ pub struct Testimony {
     pub of: Vec<String>,
     /// What to do about it.
     pub todo: String,
+}
+
+/// What a receiver of frames has counted so far; `None`: this run has none.
+fn frames(entries: &Entries) -> Option<Frames> {
+    let sum = |names: &[&str]| names.iter().filter_map(|n| entries.get(n)).sum();
+    entries.get("xdp.checksum_errors").or(entries.get("packet.checksum_errors"))?;
+    let damaged = ["checksum_errors", "truncated", "lengths"];
+    let of = |scheme: &str| damaged.map(|n| format!("{scheme}.{n}"));
+    let damaged = [of("xdp"), of("packet")].concat();
+    Some(Frames {
+        damaged: sum(&damaged.iter().map(String::as_str).collect::<Vec<_>>()),
+        uncut: sum(&["xdp.uncut_trains"]),
+        fragments: sum(&["xdp.fragments", "xdp.fragments_passed", "packet.fragments"]),
+    })
 }
 
 /// The amounts of this moment.
@@ -213,5 +286,45 @@ impl Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         self.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn driver(times: u64) -> ByDriver {
+        ByDriver { interface: "eth0".into(), times, names: format!("rx_out_of_buffer {times}") }
+    }
+
+    fn told(by: Witness, times: u64, of: Option<&str>) -> Told {
+        Told { moved: Moved { by, times, back: 1 }, of: of.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_driver_names_the_place_only_where_nothing_else_does() {
+        let names = "eth0 (rx_out_of_buffer 12)";
+        let named = Some(names);
+        // Alone: a movement of its own, over the whole run.
+        let (mut now, mut before) = (vec![], BTreeMap::new());
+        driver(12).beside(&mut now, &mut before);
+        let whole = Moved { by: Witness::Driver, times: 12, back: HORIZON };
+        assert_eq!(now, [Told { moved: whole, of: named.map(str::to_owned) }]);
+        // Beside a standard counter, of this look or an earlier one: its reason.
+        let mut now = vec![told(Witness::Missed, 7, Some("eth0"))];
+        driver(12).beside(&mut now, &mut before);
+        assert_eq!(now, [told(Witness::Missed, 7, named)]);
+        let key = |of: &str| (Witness::CardDropped as usize, Some(of.to_owned()));
+        let (mut now, mut before) = (vec![], BTreeMap::from([(key("eth0"), 3), (key("eth1"), 4)]));
+        driver(12).beside(&mut now, &mut before);
+        assert_eq!(before, BTreeMap::from([(key(names), 3), (key("eth1"), 4)]));
+        assert_eq!(now, []);
+        // The same drops, told as packet memory before and now.
+        let mut before = BTreeMap::from([((Witness::FrameMemory as usize, None), 10)]);
+        let mut now = vec![told(Witness::FrameMemory, 2, None)];
+        driver(12).beside(&mut now, &mut before);
+        assert_eq!(now, [told(Witness::FrameMemory, 2, None)]);
+        driver(15).beside(&mut now, &mut before);
+        assert_eq!((now[1].moved.by, now[1].moved.times), (Witness::Driver, 3));
     }
 }

@@ -26,9 +26,10 @@ pub struct Flags {
 }
 
 const EXAMPLES: &str = "\
-Runs nothing but `fullcount receive` and `fullcount send`, for one campaign at a time, until Ctrl-C. A campaign
-that dies has its child killed. The token crosses the network as it is: where others can read it, go through
-a tunnel (ssh -L 9440:127.0.0.1:9440 HOST) and give the measured link with --data.
+Runs nothing but `fullcount receive` and `fullcount send`, for one campaign at a time, until Ctrl-C.
+A campaign that dies has its child killed. The token crosses the network as it is: where others can
+read it, go through a tunnel (ssh -L 9440:127.0.0.1:9440 HOST) and give the measured link with
+--data.
 
 Examples:
   head -c 24 /dev/urandom | base64 > token && chmod 600 token

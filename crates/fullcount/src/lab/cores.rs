@@ -30,9 +30,9 @@ pub struct Flags {
 }
 
 const EXAMPLES: &str = "\
-Two cores that share a cache hand a line over and back within 150 ns. Copying through the kernel between cores
-that do not is several times slower: put receiver and sender on near ones (lab udp --cores near,
-lab lossless --near-cores, lab peers --near-cores).
+Two cores that share a cache hand a line over and back within 150 ns. Copying through the kernel
+between cores that do not is several times slower: put receiver and sender on near ones
+(lab udp --cores near, lab lossless --near-cores, lab peers --near-cores).
 
 Examples:
   fullcount lab cores

@@ -29,9 +29,15 @@ pub struct Flags {
     /// IPv6 (40 B header) instead of IPv4 (20 B)
     #[arg(long)]
     ipv6: bool,
-    /// User data of one datagram, bytes; by default the sizes of the paper's table 1
-    #[arg(long, value_name = "BYTES", value_delimiter = ',',
-          default_values_t = [1, 18, 82, 210, 466, 978, 1472, 8972])]
+    /// User data of one datagram, bytes, with commas [default: those of the paper's table 1:
+    /// 1,18,82,210,466,978,1472,8972]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        value_delimiter = ',',
+        default_value = "1,18,82,210,466,978,1472,8972",
+        hide_default_value = true
+    )]
     sizes: Vec<usize>,
     /// Also say how much of the link this rate takes: user data (8Gbps) or datagrams (1Mpps) a second
     #[arg(long, value_name = "RATE")]

@@ -15,10 +15,10 @@ use fullcount_io::quantity::{self, Rate};
 use fullcount_lab::emulator::network::{self, ADDRESSES};
 use fullcount_lab::emulator::{Emulator, Plan, Report, Unmerged, mtu};
 use fullcount_lab::lossless::pair::Pair;
-use fullcount_lab::lossless::{Campaign, time};
+use fullcount_lab::lossless::{Campaign, Settings, time};
 use serde_json::json;
 
-use super::lossless::{ResultFlags, SearchFlags, check_engine, check_sizes};
+use super::lossless::{ResultFlags, SearchFlags, check_engine, check_fit, check_sizes};
 use crate::exit::Failure;
 use crate::{note, say};
 
@@ -77,14 +77,17 @@ pub struct Flags {
     #[arg(long, value_name = "TIME")]
     duration: Option<String>,
     /// Payload sizes of --measure, bytes
-    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_values_t = [64, 1472, 8972])]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "64,1472,8972")]
     sizes: Vec<usize>,
     /// Engine of the two ends of --measure
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     engine: String,
-    /// Searches of each size of --measure
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    repeats: usize,
+    /// Searches of each size of --measure [default: 1; 3 with --thorough]
+    #[arg(long, value_name = "N")]
+    repeats: Option<usize>,
+    /// Let --measure search as long as `lab lossless` does (its defaults): minutes instead of one
+    #[arg(long)]
+    thorough: bool,
     #[command(flatten)]
     search: SearchFlags,
     #[command(flatten)]
@@ -101,11 +104,15 @@ Examples:
         the 8.77 ms round trip of the SKA memo, from correlator to data processor and back
   fullcount lab link-emulator --make --rate 1Gbps --queue 1MiB --fault loss=1e-4,swap=1e-3,seed=7
   fullcount lab link-emulator --between eth1,eth2 --delay 10ms --jitter 1ms --duration 60s
-  fullcount lab link-emulator --measure --sizes 1472,8972 --repeats 1";
+  fullcount lab link-emulator --measure
+  fullcount lab link-emulator --measure --thorough --sizes 1472,8972";
 
 /// Runs it.
 pub fn link_emulator(flags: Flags) -> Result<u8, Failure> {
     let plan = plan(&flags)?;
+    if flags.thorough && !flags.measure {
+        return Err(refuse("thorough", true, "only with --measure").into());
+    }
     let duration = match &flags.duration {
         Some(t) => Some(quantity::duration(t).map_err(|e| refuse("duration", t, e.to_string()))?),
         None => None,
@@ -258,14 +265,32 @@ fn progress(before: &Report, now: &Report, over: Duration, left: Option<Duration
     left.map_or(text.clone(), |left| format!("{text}{} left", time(left)))
 }
 
+/// A search that says where the limit is in about 20 s a size: what an experiment must stay below wants no
+/// more than that. Trials are long enough for the sender to be 5 ms late and still keep its rate within 1 %.
+fn quick() -> Settings {
+    Settings {
+        resolution: 0.05,
+        trial: Duration::from_millis(500),
+        confirm: Duration::from_secs(2),
+        confirmations: 2,
+        ..Settings::default()
+    }
+}
+
 /// The emulator's own limit: the highest rate that crosses it without loss.
 fn measure(flags: Flags, mut plan: Plan) -> Result<u8, Failure> {
     check_sizes(&flags.sizes)?;
-    check_engine(&flags.engine)?;
-    let settings = flags.search.settings()?;
+    check_fit(check_engine(&flags.engine, false)?, &flags.sizes, flags.mtu)?;
+    let (usual, repeats) = match flags.thorough {
+        true => (Settings::default(), 3),
+        false => (quick(), 1),
+    };
+    let settings = flags.search.settings(usual)?;
+    let repeats = flags.repeats.unwrap_or(repeats);
     let (sizes, contenders) = (flags.sizes, vec![flags.engine]);
-    let campaign = Campaign { contenders, sizes, repeats: flags.repeats, settings };
+    let campaign = Campaign { contenders, sizes, repeats, settings };
     campaign.check().map_err(|e| Failure::Wrong(e.to_string()))?;
+    let searches = (campaign.sizes.len() * repeats) as u32;
     let mut record = flags.result.begin("link-emulator")?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let asked = || stop.requested();
@@ -276,6 +301,7 @@ fn measure(flags: Flags, mut plan: Plan) -> Result<u8, Failure> {
         plan.cores = [Some(3), Some(0)];
     }
     let emulator = network::start(&network, &plan).map_err(anyhow::Error::from)?;
+    note!("about {} if no confirmation fails", time(settings.usual() * searches));
     let place = network::place(network);
     let program = std::env::current_exe().context("finding this program")?;
     let mut pair = Pair::new(program, &place, &asked);

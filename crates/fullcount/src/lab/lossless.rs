@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use fullcount_engine::config::refuse;
+use fullcount_engine::config::{ConfigError, refuse};
 use fullcount_engine::open::check_core;
 use fullcount_engine::stop::Stop;
-use fullcount_io::endpoint::Endpoint;
 use fullcount_io::quantity::{self, Rate};
+use fullcount_lab::agent::engine::{Engine, Method, NAMES};
 use fullcount_lab::lossless::pair::Pair;
 use fullcount_lab::lossless::place::{Place, Where};
 use fullcount_lab::lossless::{Campaign, Ceiling, OnNearCores, Settings, time};
@@ -23,11 +23,12 @@ use crate::{note, say, tell};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Flags {
-    /// Engines, used at both ends: auto, plain, mmsg, gro; several with commas
+    /// Engines, several with commas: auto, plain, mmsg, gso (sender only), gro (receiver only), both; with uring,
+    /// packet and xdp (not on loopback) the sender is gso
     #[arg(long, value_name = "ENGINE", value_delimiter = ',', default_value = "auto")]
     engine: Vec<String>,
     /// Payload sizes, bytes
-    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_values_t = [64, 1472, 8972])]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "64,1472,8972")]
     sizes: Vec<usize>,
     #[command(flatten)]
     place: PlaceFlags,
@@ -76,6 +77,11 @@ impl PlaceFlags {
         check_core("send-core", self.send_core)?;
         check_core("receive-core", self.receive_core)?;
         Ok(kind)
+    }
+
+    /// MTU that packets cross with, bytes; loopback's holds any.
+    pub fn mtu_of(&self, kind: Where) -> usize {
+        if kind == Where::Loopback { usize::MAX } else { self.mtu }
     }
 
     /// Makes the place.
@@ -128,18 +134,18 @@ impl PlaceFlags {
 /// How the rate is searched.
 #[derive(Debug, Args)]
 pub struct SearchFlags {
-    /// Gap between the rate found and one that loses: 0.05% to 50%
-    #[arg(long, value_name = "SHARE", default_value = "1%", help_heading = "Search")]
-    resolution: String,
-    /// Length of a search trial
-    #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Search")]
-    trial: String,
-    /// Length of a confirmation trial
-    #[arg(long, value_name = "TIME", default_value = "10s", help_heading = "Search")]
-    confirm: String,
-    /// Confirmations in a row that a rate needs; one that loses lowers the rate
-    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Search")]
-    confirmations: u32,
+    /// Gap between the rate found and one that loses: 0.05% to 50% [default: 1%; link-emulator 5%]
+    #[arg(long, value_name = "SHARE", help_heading = "Search")]
+    resolution: Option<String>,
+    /// Length of a search trial [default: 1s; link-emulator 500ms]
+    #[arg(long, value_name = "TIME", help_heading = "Search")]
+    trial: Option<String>,
+    /// Length of a confirmation trial [default: 10s; link-emulator 2s]
+    #[arg(long, value_name = "TIME", help_heading = "Search")]
+    confirm: Option<String>,
+    /// Confirmations in a row that a rate needs; one that loses lowers the rate [default: 3; link-emulator 2]
+    #[arg(long, value_name = "N", help_heading = "Search")]
+    confirmations: Option<u32>,
     /// How often a search trial that lost is repeated before it counts
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Search")]
     retries: u32,
@@ -153,13 +159,14 @@ pub struct SearchFlags {
 }
 
 impl SearchFlags {
-    /// Reads and checks all of them.
-    pub fn settings(&self) -> Result<Settings, Failure> {
-        let time = |key: &'static str, text: &str| {
-            quantity::duration(text).map_err(|e| refuse(key, text, e.to_string()))
+    /// Reads and checks all of them; what is not given is as `usual` has it.
+    pub fn settings(&self, usual: Settings) -> Result<Settings, Failure> {
+        let time = |key: &'static str, text: &Option<String>, usual| match text {
+            None => Ok(usual),
+            Some(text) => quantity::duration(text).map_err(|e| refuse(key, text, e.to_string())),
         };
         let ceiling = match &self.max {
-            None => None,
+            None => usual.ceiling,
             Some(text) => match text
                 .parse()
                 .map_err(|e: quantity::QuantityError| refuse("max", text, e.to_string()))?
@@ -169,10 +176,13 @@ impl SearchFlags {
             },
         };
         let settings = Settings {
-            resolution: share("resolution", &self.resolution)?,
-            trial: time("trial", &self.trial)?,
-            confirm: time("confirm", &self.confirm)?,
-            confirmations: self.confirmations,
+            resolution: match &self.resolution {
+                None => usual.resolution,
+                Some(text) => share("resolution", text)?,
+            },
+            trial: time("trial", &self.trial, usual.trial)?,
+            confirm: time("confirm", &self.confirm, usual.confirm)?,
+            confirmations: self.confirmations.unwrap_or(usual.confirmations),
             retries: self.retries,
             floor: share("floor", &self.floor)?,
             ceiling,
@@ -254,6 +264,7 @@ Examples:
   fullcount lab lossless
   fullcount lab lossless --engine plain,auto --sizes 1472 --repeats 5
   fullcount lab lossless --where veth-cut --confirm 60s --confirmations 1
+  fullcount lab lossless --where veth-cut --engine both,packet,xdp --sizes 64
   fullcount lab lossless --max 10Gbps --resolution 0.5% --out /var/tmp";
 
 /// Sizes that a numbered packet can have.
@@ -264,24 +275,44 @@ pub fn check_sizes(sizes: &[usize]) -> Result<(), Failure> {
     }
 }
 
-/// An engine is what an endpoint takes as one, at both ends.
-pub fn check_engine(engine: &str) -> Result<(), Failure> {
-    if engine == "uring" {
-        let why = "auto, plain, mmsg or gro: io_uring only receives";
-        return Err(refuse("engine", engine, why).into());
+/// Engines are known, and can receive at the place: on loopback there is no driver to take frames from.
+pub fn check_engine(engine: &str, loopback: bool) -> Result<Method, ConfigError> {
+    match Method::named(engine) {
+        None => Err(refuse("engine", engine, NAMES)),
+        Some(method) if loopback && method.receive == Engine::Xdp => {
+            let why = "AF_XDP needs an interface with a driver, which loopback has not: give another \
+                       --where, or engine packet";
+            Err(refuse("engine", engine, why))
+        }
+        Some(method) => Ok(method),
     }
-    match format!("udp://127.0.0.1:1?engine={engine}").parse::<Endpoint>() {
-        Ok(_) => Ok(()),
-        Err(e) => Err(refuse("engine", engine, e.to_string()).into()),
+}
+
+/// A veth has an MTU, and what takes frames puts no fragments together.
+pub fn check_fit(method: Method, sizes: &[usize], mtu: usize) -> Result<(), ConfigError> {
+    // Headers of IPv4 and UDP.
+    match sizes.iter().find(|size| method.receive.takes_interface() && **size + 28 > mtu) {
+        None => Ok(()),
+        Some(size) => {
+            let why = format!(
+                "at most {} B with engine {}, which puts no fragments together",
+                mtu.saturating_sub(28),
+                method.name
+            );
+            Err(refuse("sizes", size, why))
+        }
     }
 }
 
 /// Runs the campaign.
 pub fn lossless(flags: Flags) -> Result<u8, Failure> {
     check_sizes(&flags.sizes)?;
-    flags.engine.iter().try_for_each(|e| check_engine(e))?;
-    let settings = flags.search.settings()?;
+    let settings = flags.search.settings(Settings::default())?;
     let kind = flags.place.kind()?;
+    for name in &flags.engine {
+        let method = check_engine(name, kind == Where::Loopback)?;
+        check_fit(method, &flags.sizes, flags.place.mtu_of(kind))?;
+    }
     let (sizes, contenders, repeats) = (flags.sizes, flags.engine, flags.repeats);
     let campaign = Campaign { contenders, sizes, repeats, settings };
     campaign.check().map_err(|e| Failure::Wrong(e.to_string()))?;

@@ -10,12 +10,13 @@ use clap::Args;
 use fullcount_engine::config::refuse;
 use fullcount_engine::stop::Stop;
 use fullcount_io::quantity;
-use fullcount_lab::lossless::{OnNearCores, time};
+use fullcount_lab::lossless::place::Where;
+use fullcount_lab::lossless::{OnNearCores, Settings, time};
 use fullcount_lab::namespace;
 use fullcount_lab::peers::iperf3::{self, Iperf3, Iperf3Error};
 use fullcount_lab::peers::{Campaign, Contest, IPERF3};
 
-use super::lossless::{PlaceFlags, ResultFlags, SearchFlags, check_engine, check_sizes};
+use super::lossless::{PlaceFlags, ResultFlags, SearchFlags, check_engine, check_fit, check_sizes};
 use crate::exit::Failure;
 use crate::note;
 
@@ -23,11 +24,11 @@ use crate::note;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Flags {
-    /// iperf3 and engines, with commas; ratios are to the first
+    /// iperf3 and engines (those of lab lossless), with commas; ratios are to the first
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "iperf3,plain,auto")]
     contenders: Vec<String>,
     /// Payload sizes, bytes
-    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_values_t = [64, 1472, 8972])]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "64,1472,8972")]
     sizes: Vec<usize>,
     /// Rounds A B C; medians are reported
     #[arg(long, value_name = "N", default_value_t = 3)]
@@ -57,19 +58,21 @@ Examples:
   fullcount lab peers
   fullcount lab peers --flat-out-only --repeats 5 --duration 10s
   fullcount lab peers --where veth-cut --sizes 1472,8972 --confirm 10s
-  fullcount lab peers --contenders plain,mmsg,gro";
+  fullcount lab peers --contenders plain,mmsg,both
+  fullcount lab peers --where veth-cut --contenders plain,both,packet,xdp --flat-out-only";
 
 /// Runs the comparison.
 pub fn peers(flags: Flags) -> Result<u8, Failure> {
     check_sizes(&flags.sizes)?;
     let theirs = flags.contenders.iter().any(|c| c == IPERF3);
-    for name in flags.contenders.iter().filter(|c| *c != IPERF3) {
-        check_engine(name)?;
-    }
     let flat_out = quantity::duration(&flags.duration)
         .map_err(|e| refuse("duration", &flags.duration, e.to_string()))?;
-    let settings = flags.search.settings()?;
+    let settings = flags.search.settings(Settings::default())?;
     let kind = flags.place.kind()?;
+    for name in flags.contenders.iter().filter(|c| *c != IPERF3) {
+        let method = check_engine(name, kind == Where::Loopback)?;
+        check_fit(method, &flags.sizes, flags.place.mtu_of(kind))?;
+    }
     let campaign = Campaign {
         contenders: flags.contenders,
         sizes: flags.sizes,

@@ -9,8 +9,9 @@ use clap::Args;
 use fullcount_engine::config::refuse;
 use fullcount_engine::stop::Stop;
 use fullcount_io::quantity::{self, Rate};
+use fullcount_io::sys::UringRing;
 use fullcount_lab::agent::client::FarPost;
-use fullcount_lab::agent::order::Engine;
+use fullcount_lab::agent::engine::Method;
 use fullcount_lab::agent::server;
 use fullcount_lab::campaign::field::{Far, Field, Place, Settings, Watch};
 use fullcount_lab::campaign::parameters::Parameters;
@@ -21,6 +22,7 @@ use fullcount_lab::campaign::{
 };
 use fullcount_lab::record;
 
+use super::lossless::check_engine;
 use crate::exit::Failure;
 use crate::{note, say, tell};
 
@@ -101,12 +103,13 @@ pub struct Flags {
         help_heading = "Parameters"
     )]
     parameters: Vec<String>,
-    /// How packets are sent and received: plain (one a call, the paper's method), mmsg, gro (with GSO)
+    /// How packets are sent and received: plain (one a call, the paper's method), mmsg, gso (sender only), gro
+    /// (receiver only), both, auto; with uring, packet and xdp (not on loopback) the sender is gso
     #[arg(
         long,
         value_name = "ENGINES",
         value_delimiter = ',',
-        default_value = "gro",
+        default_value = "both",
         help_heading = "Parameters"
     )]
     engines: Vec<String>,
@@ -156,9 +159,10 @@ Writes NAME.json (everything), NAME.md (tables) and NAME-speed, -per and -cpu as
 
 Examples:
   fullcount lab udp
-  fullcount lab udp --flat-out --sizes 64,1472,8972 --engines plain,mmsg,gro
+  fullcount lab udp --flat-out --sizes 64,1472,8972 --engines plain,mmsg,both
   fullcount lab udp --where namespaces --cut-segments --cpu-pass
   fullcount lab udp --where namespaces --flat-out --ablate
+  fullcount lab udp --where namespaces --cut-segments --flat-out --engines both,packet,xdp
   fullcount lab udp --where daq2 --token-file token --parameters tuned --volume 400GB
   fullcount lab udp --rate 5Gbps --sizes 64,1472 --duration 3s --parameters tuned --require-lossless
 
@@ -198,7 +202,7 @@ impl Flags {
         let (place, series) = (self.place.clone(), self.series()?);
         let cpu_interval_ms =
             self.cpu_pass.then(|| ms("cpu-interval", &self.cpu_interval)).transpose()?;
-        let plan = Plan {
+        let mut plan = Plan {
             name: self.name(),
             place,
             sizes,
@@ -214,6 +218,13 @@ impl Flags {
             link_bits_per_s: bits("link-speed", &self.link_speed)?,
             fragments: !self.no_fragments,
         };
+        // Of an ablation, what cannot be measured at these sizes is left out; its base must be.
+        if plan.ablation && !plan.series.is_empty() {
+            let base = plan.series.remove(0);
+            let fits = |p: &Parameters| !plan.sizes.iter().any(|&size| plan.cannot_arrive(p, size));
+            let others: Vec<Parameters> = plan.series.iter().filter(|p| fits(p)).cloned().collect();
+            plan.series = [base].into_iter().chain(others).collect();
+        }
         if !record::allowed_name(&plan.name) {
             return Err(refuse("name", &plan.name, "1 to 80 of a-z, 0-9 and -").into());
         }
@@ -245,10 +256,7 @@ impl Flags {
             let mtu = self.mtu.unwrap_or(p.mtu);
             Ok(Parameters { mtu, segments_cut: self.cut_segments, ..p })
         };
-        let engine = |name: &String| {
-            let found = Engine::ALL.into_iter().find(|e| e.name() == name);
-            found.ok_or_else(|| refuse("engines", name, "plain, mmsg or gro"))
-        };
+        let engine = |name: &String| check_engine(name, self.place == "loopback");
         let sets = self.parameters.iter().map(set).collect::<Result<Vec<_>, Failure>>()?;
         let engines = self.engines.iter().map(engine).collect::<Result<Vec<_>, _>>()?;
         if self.ablate {
@@ -260,17 +268,24 @@ impl Flags {
                 let why = "one engine with --ablate";
                 return Err(refuse("engines", self.engines.join(","), why).into());
             }
-            let base = base.with_engine(first);
-            let others = base.ablations(ours);
+            let base = base.with_method(first);
+            let uring = UringRing::new(1).is_ok().then_some(Method::URING);
+            let beside: Vec<Method> = match self.place.as_str() {
+                // Nobody knows here what another host allows.
+                _ if !ours && self.place != "loopback" => Vec::new(),
+                _ if !ours => uring.into_iter().collect(),
+                _ => uring.into_iter().chain([Method::PACKET, Method::XDP]).collect(),
+            };
+            let others = base.ablations(ours, &beside);
             return Ok([base].into_iter().chain(others).collect());
         }
         let mut series = Vec::new();
         for set in sets {
             for &engine in &engines {
-                let set = set.clone().with_engine(engine);
+                let set = set.clone().with_method(engine);
                 let name = match engines.len() {
                     1 => set.name.clone(),
-                    _ => format!("{}, {}", set.name, engine.name()),
+                    _ => format!("{}, {}", set.name, engine.name),
                 };
                 series.push(Parameters { name, ..set });
             }

@@ -31,6 +31,12 @@ pub enum Refusal {
     Checksum,
 }
 
+impl Refusal {
+    /// All of them, in their order.
+    pub const ALL: [Refusal; 5] =
+        [Refusal::Cut, Refusal::Length, Refusal::NotOurs, Refusal::Fragment, Refusal::Checksum];
+}
+
 /// What the checksum says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {

@@ -6,6 +6,7 @@
 
 pub mod checksum;
 pub mod datagram;
+pub mod judged;
 pub mod pack;
 
 #[cfg(test)]

@@ -122,29 +122,38 @@ impl Host {
         if local.is_unspecified() || local.is_multicast() || !self.is_running() {
             return None;
         }
-        let answers = netlink::list(RTM_GETADDR, &[0; 8]).ok()?;
-        let bytes = match local {
-            IpAddr::V4(ip) => ip.octets().to_vec(),
-            IpAddr::V6(ip) => ip.octets().to_vec(),
-        };
-        let having = |body: &[u8]| {
-            let mut b = Bytes::new(body);
-            b.take(4)?;
-            let index = ne32(&mut b)?;
-            let same = |(kind, value): (u16, &[u8])| {
-                matches!(kind, IFA_ADDRESS | IFA_LOCAL) && value == bytes
-            };
-            attributes(b.rest()).any(same).then_some(index)
-        };
-        let first: BTreeSet<u32> = answers
-            .iter()
-            .filter(|(kind, _)| *kind == RTM_NEWADDR)
-            .filter_map(|(_, body)| having(body))
-            .collect();
+        let first = having(local)?;
         // 127.0.0.2 is an address of lo without being listed.
         let loopback = local.is_loopback();
         (loopback || !first.is_empty()).then(|| with_lower(first, cards))
     }
+
+    /// Name of the interface that has the address; of several the first.
+    pub fn interface_with(&self, local: IpAddr) -> Option<String> {
+        let cards = self.cards().filter(|_| self.is_running())?;
+        let having = having(local)?;
+        let found = |c: &Card| having.contains(&c.index) || local.is_loopback() && c.loopback;
+        cards.into_iter().find(found).map(|c| c.name)
+    }
+}
+
+/// Numbers of the interfaces of this host that have the address; `None`: the host does not tell.
+fn having(local: IpAddr) -> Option<BTreeSet<u32>> {
+    let answers = netlink::list(RTM_GETADDR, &[0; 8]).ok()?;
+    let bytes = match local {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    let has = |body: &[u8]| {
+        let mut b = Bytes::new(body);
+        b.take(4)?;
+        let index = ne32(&mut b)?;
+        let same =
+            |(kind, value): (u16, &[u8])| matches!(kind, IFA_ADDRESS | IFA_LOCAL) && value == bytes;
+        attributes(b.rest()).any(same).then_some(index)
+    };
+    let answers = answers.iter().filter(|(kind, _)| *kind == RTM_NEWADDR);
+    Some(answers.filter_map(|(_, body)| has(body)).collect())
 }
 
 /// Adds loopback and whatever lies below the interfaces in `chosen`.

@@ -20,7 +20,7 @@ const NAMES: [(&str, &str); 7] = [
     ("rx-vlan-offload", "rx-vlan-hw-parse"),
 ];
 
-fn saved(host: &Host, option: char, interface: &str) -> Option<String> {
+pub(super) fn saved(host: &Host, option: char, interface: &str) -> Option<String> {
     let interface = step(interface)?;
     host.line(&format!("sos_commands/networking/ethtool_-{option}_{interface}"))
 }

@@ -29,16 +29,16 @@ fullcount_core::counters! {
             "datagrams received" "";
         Accepted "receive.accepted" Packets Sum "receive" Accepted
             "datagrams handed on to the decoder" "";
-        Truncated "packet.truncated" Packets Sum "receive" Rejected
+        Truncated "packet.truncated" Packets Sum "receive" Note
             "frames that end before the datagram in them does"
             "look at the sender's card and its offloads: ethtool -S, ethtool -k";
-        Lengths "packet.lengths" Packets Sum "receive" Rejected
+        Lengths "packet.lengths" Packets Sum "receive" Note
             "frames whose IP and UDP lengths contradict each other"
             "look at the sender: its packets are malformed";
-        NotOurs "packet.not_ours" Packets Sum "receive" Rejected
+        NotOurs "packet.not_ours" Packets Sum "receive" Note
             "frames that the filter let through although they are not for this endpoint"
             "report this: filter and receiver disagree";
-        Checksum "packet.checksum_errors" Packets Sum "receive" Rejected
+        Checksum "packet.checksum_errors" Packets Sum "receive" Note
             "datagrams whose UDP checksum is wrong: their bytes are not those that were sent"
             "look for damage on the link: ethtool -S (rx_crc_errors), cables, memory of the sender";
         Fragments "packet.fragments" Packets Sum "receive" Note
@@ -60,5 +60,7 @@ fullcount_core::counters! {
             "receive calls that timed out" "";
         Calls "receive.calls" Times Sum "receive" Note
             "receive calls that brought at least one datagram" "";
+        SystemCalls "receive.system_calls" Times Sum "receive" Note
+            "system calls to wait for packets" "";
     }
 }

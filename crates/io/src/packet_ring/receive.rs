@@ -16,6 +16,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::{PacketError, Ring, filter};
 use crate::dissect::datagram::{Judgement, Refusal, find};
+use crate::dissect::judged::{Judged, Lines};
 use crate::dissect::pack::Packer;
 use crate::endpoint::PacketUrl;
 use crate::quantity::size_text;
@@ -62,34 +63,23 @@ impl std::fmt::Debug for PacketSource {
     }
 }
 
-/// What one call saw; added to the sheet at its end.
-#[derive(Default)]
-struct Counts {
-    seen: u64,
-    packets: u64,
-    truncated: u64,
-    lengths: u64,
-    not_ours: u64,
-    checksum: u64,
-    fragments: u64,
-    partial: u64,
-    absent: u64,
-}
+const LINES: Lines = Lines {
+    calls: Ring::Calls as usize,
+    packets: Ring::Packets as usize,
+    accepted: Ring::Accepted as usize,
+    bytes: Ring::Bytes as usize,
+    partial: Ring::Partial as usize,
+    absent: Ring::Absent as usize,
+    refused: [line(0), line(1), line(2), line(3), line(4)],
+};
 
-impl Counts {
-    fn refuse(&mut self, refusal: Refusal) {
-        let line = match refusal {
-            // Counted beside the balance: a fragment is no datagram.
-            Refusal::Fragment => {
-                self.packets -= 1;
-                &mut self.fragments
-            }
-            Refusal::Cut => &mut self.truncated,
-            Refusal::Length => &mut self.lengths,
-            Refusal::NotOurs => &mut self.not_ours,
-            Refusal::Checksum => &mut self.checksum,
-        };
-        *line += 1;
+const fn line(refusal: usize) -> usize {
+    match Refusal::ALL[refusal] {
+        Refusal::Cut => Ring::Truncated as usize,
+        Refusal::Length => Ring::Lengths as usize,
+        Refusal::NotOurs => Ring::NotOurs as usize,
+        Refusal::Fragment => Ring::Fragments as usize,
+        Refusal::Checksum => Ring::Checksum as usize,
     }
 }
 
@@ -239,19 +229,17 @@ impl PacketSource {
 
     /// Takes what waits in the ring, as much as the batch holds; the frames seen.
     fn gather(&mut self, batch: &mut Batch) -> u64 {
-        let mut counts = Counts::default();
+        let mut judged = Judged::default();
+        let mut seen = 0;
         let mut packer = Packer::new(batch, !self.timestamps);
-        while counts.seen < self.most as u64 && self.ring.look() {
+        while seen < self.most as u64 && self.ring.look() {
             let Some(packet) = self.ring.packet() else {
                 // A block that makes no sense: its rest is skipped, and shows as a gap.
                 self.ring.advance();
                 continue;
             };
             match find(packet.frame, packet.len, self.port) {
-                Ok(d) if d.range().end > packet.frame.len() => {
-                    counts.packets += 1;
-                    counts.refuse(Refusal::Cut);
-                }
+                Ok(d) if d.range().end > packet.frame.len() => judged.refuse(Refusal::Cut),
                 Ok(d) => {
                     if !packer.fits(d.len) {
                         break;
@@ -260,56 +248,27 @@ impl PacketSource {
                     let count = stride.map_or(1, |s| d.len.div_ceil(s)) as u64;
                     let time = if self.timestamps { packet.time_ns } else { 0 };
                     packer.place(d.len).copy_from_slice(&packet.frame[d.range()]);
-                    counts.packets += count;
                     let judgement = match (packet.partial, self.verify) {
                         (true, _) => Judgement::Partial,
                         (false, true) => d.judge(packer.place(d.len)),
                         (false, false) => Judgement::Good,
                     };
-                    match judgement {
-                        Judgement::Good => {}
-                        Judgement::Partial => counts.partial += count,
-                        Judgement::Absent => counts.absent += count,
-                        Judgement::Wrong => counts.checksum += count,
-                    }
                     match stride {
-                        _ if judgement == Judgement::Wrong => {}
+                        _ if !judged.delivers(judgement, count) => {}
                         Some(stride) => packer.keep_train(d.len, stride, d.origin, time),
                         None => packer.keep(d.len, d.origin, time),
                     }
                 }
-                Err(refusal) => {
-                    counts.packets += 1;
-                    counts.refuse(refusal);
-                }
+                Err(refusal) => judged.refuse(refusal),
             }
-            counts.seen += 1;
+            seen += 1;
             self.ring.advance();
         }
         let (accepted, bytes) = packer.finish();
-        if counts.seen > 0 {
-            self.add(&counts, accepted, bytes);
+        if seen > 0 {
+            judged.add(&self.sheet, &LINES, accepted, bytes);
         }
-        counts.seen
-    }
-
-    fn add(&self, counts: &Counts, accepted: u64, bytes: u64) {
-        let s = &*self.sheet;
-        s.add(Ring::Calls as usize, 1);
-        for (line, n) in [
-            (Ring::Packets, counts.packets),
-            (Ring::Accepted, accepted),
-            (Ring::Bytes, bytes),
-            (Ring::Partial, counts.partial),
-            (Ring::Absent, counts.absent),
-            (Ring::Fragments, counts.fragments),
-            (Ring::Truncated, counts.truncated),
-            (Ring::Lengths, counts.lengths),
-            (Ring::NotOurs, counts.not_ours),
-            (Ring::Checksum, counts.checksum),
-        ] {
-            s.add(line as usize, n);
-        }
+        seen
     }
 
     /// Polls until something comes or `wait` is over.
@@ -351,6 +310,7 @@ impl Source for PacketSource {
             match self.gather(batch) {
                 0 if wait.is_zero() => 0,
                 0 => {
+                    self.sheet.add(Ring::SystemCalls as usize, 1);
                     let awake = self.waiter.wait(wait);
                     match awake.map_err(|e| self.failed("waiting", e.to_string()))? {
                         Awake::Readable => self.gather(batch),

@@ -11,10 +11,16 @@ const GDRVINFO: u32 = 0x03;
 const GRINGPARAM: u32 = 0x10;
 const SRINGPARAM: u32 = 0x11;
 const GSTRINGS: u32 = 0x1b;
+const GSTATS: u32 = 0x1d;
 const GSSET_INFO: u32 = 0x37;
 const GFEATURES: u32 = 0x3a;
 const SFEATURES: u32 = 0x3b;
 const GCHANNELS: u32 = 0x3c;
+/// `ETH_SS_STATS`: the set of the driver's own counters' names.
+const STATISTIC_NAMES: u32 = 1;
+/// Names and numbers for which there is room beyond those that the kernel counted: it writes as many as it
+/// has by then. The largest sets known (128 queues) have some 10,000.
+const SLACK: usize = 1 << 16;
 /// `ETH_SS_FEATURES`: the set of the offloads' names.
 const FEATURE_NAMES: u32 = 4;
 /// `ETH_GSTRING_LEN` in words.
@@ -74,7 +80,8 @@ fn call(interface: &str, words: &mut [u32]) -> io::Result<u32> {
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: `request` and `words` live and are exclusively borrowed across the call. Each caller below
     // hands over the whole structure of its command, and where the answer has a variable tail, as many
-    // words as the kernel itself counted just before (the feature set is a constant of the kernel).
+    // words as the kernel itself counted just before (the feature set is a constant of the kernel), with
+    // SLACK more where a driver may have got more queues since.
     let rc = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(rc.unsigned_abs()) }
 }
@@ -146,18 +153,44 @@ pub fn channels(interface: &str) -> io::Result<Channels> {
 
 /// Names of all offloads that this kernel knows, in the order of their bits.
 fn feature_names(interface: &str) -> io::Result<Vec<String>> {
+    names(interface, FEATURE_NAMES, 0)
+}
+
+/// Names of a set, with room for `slack` more than the kernel counts.
+fn names(interface: &str, set: u32, slack: usize) -> io::Result<Vec<String>> {
     // struct ethtool_sset_info: command, reserved, a 64-bit mask, one count.
     let mut info = [GSSET_INFO, 0, 0, 0, 0];
-    let mask = (1u64 << FEATURE_NAMES).to_ne_bytes();
+    let mask = (1u64 << set).to_ne_bytes();
     info[2] = u32::from_ne_bytes([mask[0], mask[1], mask[2], mask[3]]);
     info[3] = u32::from_ne_bytes([mask[4], mask[5], mask[6], mask[7]]);
     call(interface, &mut info)?;
     let count = info[4] as usize;
     // struct ethtool_gstrings: command, set, count, then 32 B a name.
-    let mut words = vec![0u32; 3 + count * NAME_WORDS];
-    (words[0], words[1], words[2]) = (GSTRINGS, FEATURE_NAMES, info[4]);
+    let mut words = vec![0u32; 3 + (count + slack) * NAME_WORDS];
+    (words[0], words[1], words[2]) = (GSTRINGS, set, info[4]);
     call(interface, &mut words)?;
-    Ok(words[3..].chunks(NAME_WORDS).map(text).collect())
+    let count = (words[2] as usize).min(count + slack);
+    Ok(words[3..].chunks(NAME_WORDS).take(count).map(text).collect())
+}
+
+/// The driver's own counters, as `ethtool -S` prints them.
+///
+/// # Errors
+/// The system's: `Unsupported` where the driver has none.
+pub fn statistics(interface: &str) -> io::Result<Vec<(String, u64)>> {
+    let names = names(interface, STATISTIC_NAMES, SLACK)?;
+    // struct ethtool_stats: command, count, then 64 bits a counter.
+    let mut words = vec![0u32; 2 + 2 * (names.len() + SLACK)];
+    (words[0], words[1]) = (GSTATS, names.len() as u32);
+    call(interface, &mut words)?;
+    let number = |w: &[u32]| {
+        let [a, b, c, d] = w[0].to_ne_bytes();
+        let [e, f, g, h] = w[1].to_ne_bytes();
+        u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+    };
+    // Fewer or more by now: their order is that of the names all the same.
+    let count = words[1] as usize;
+    Ok(names.into_iter().zip(words[2..].chunks_exact(2).take(count).map(number)).collect())
 }
 
 /// All offloads, with the kernel's names.
@@ -214,6 +247,7 @@ mod tests {
         let gro = features.iter().find(|f| f.name == "rx-gro").unwrap();
         assert!(!gro.fixed);
         assert!(rings("lo").is_err() && channels("lo").is_err());
+        assert!(statistics("lo").is_err(), "loopback counts nothing of its own");
     }
 
     #[test]

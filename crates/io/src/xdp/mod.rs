@@ -34,22 +34,22 @@ fullcount_core::counters! {
             "datagrams received" "";
         Accepted "receive.accepted" Packets Sum "receive" Accepted
             "datagrams handed on to the decoder" "";
-        Truncated "xdp.truncated" Packets Sum "receive" Rejected
+        Truncated "xdp.truncated" Packets Sum "receive" Note
             "frames that end before the datagram in them does"
             "look at the sender's card and its offloads: ethtool -S, ethtool -k";
-        Lengths "xdp.lengths" Packets Sum "receive" Rejected
+        Lengths "xdp.lengths" Packets Sum "receive" Note
             "frames whose IP and UDP lengths contradict each other"
             "look at the sender: its packets are malformed";
-        NotOurs "xdp.not_ours" Packets Sum "receive" Rejected
+        NotOurs "xdp.not_ours" Packets Sum "receive" Note
             "frames that the filter let through although they are not for this endpoint"
             "report this: filter and receiver disagree";
-        Fragment "xdp.fragments" Packets Sum "receive" Rejected
+        Fragment "xdp.fragments" Packets Sum "receive" Note
             "IP fragments that the filter let through"
             "report this: filter and receiver disagree";
-        Checksum "xdp.checksum_errors" Packets Sum "receive" Rejected
+        Checksum "xdp.checksum_errors" Packets Sum "receive" Note
             "datagrams whose UDP checksum is wrong: their bytes are not those that were sent"
             "look for damage on the link: ethtool -S (rx_crc_errors), cables, memory of the sender";
-        Uncut "xdp.uncut_trains" Packets Sum "receive" Rejected
+        Uncut "xdp.uncut_trains" Packets Sum "receive" Note
             "trains of datagrams that came uncut, longer than the MTU (generic mode)"
             "on the sending side: ethtool -K PEER tx-udp-segmentation off; or receive with mode=native";
         Partial "xdp.checksum_partial" Packets Sum "receive" Note
@@ -88,6 +88,8 @@ fullcount_core::counters! {
             "receive calls that timed out" "";
         Calls "receive.calls" Times Sum "receive" Note
             "receive calls that brought at least one datagram" "";
+        SystemCalls "receive.system_calls" Times Sum "receive" Note
+            "system calls to wait for packets and to wake the driver" "";
     }
 }
 

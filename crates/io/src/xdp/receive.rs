@@ -18,6 +18,7 @@ use super::open::{self, LINK_HEADERS, Link, Parts};
 use super::rings::{Queue, Statistics};
 use super::{Xdp, XdpError};
 use crate::dissect::datagram::{Judgement, Refusal, find};
+use crate::dissect::judged::{Judged, Lines};
 use crate::dissect::pack::Packer;
 use crate::endpoint::XdpUrl;
 use crate::source::{Received, Source, SourceError};
@@ -66,28 +67,25 @@ impl std::fmt::Debug for XdpSource {
     }
 }
 
-/// What one call saw; added to the sheet at its end.
-#[derive(Default)]
-struct Counts {
-    packets: u64,
-    refused: [u64; 5],
-    uncut: u64,
-    partial: u64,
-    absent: u64,
-}
+const LINES: Lines = Lines {
+    calls: Xdp::Calls as usize,
+    packets: Xdp::Packets as usize,
+    accepted: Xdp::Accepted as usize,
+    bytes: Xdp::Bytes as usize,
+    partial: Xdp::Partial as usize,
+    absent: Xdp::Absent as usize,
+    refused: [line(0), line(1), line(2), line(3), line(4)],
+};
 
-fn line(refusal: Refusal) -> (usize, Xdp) {
-    match refusal {
-        Refusal::Cut => (0, Xdp::Truncated),
-        Refusal::Length => (1, Xdp::Lengths),
-        Refusal::NotOurs => (2, Xdp::NotOurs),
-        Refusal::Fragment => (3, Xdp::Fragment),
-        Refusal::Checksum => (4, Xdp::Checksum),
+const fn line(refusal: usize) -> usize {
+    match Refusal::ALL[refusal] {
+        Refusal::Cut => Xdp::Truncated as usize,
+        Refusal::Length => Xdp::Lengths as usize,
+        Refusal::NotOurs => Xdp::NotOurs as usize,
+        Refusal::Fragment => Xdp::Fragment as usize,
+        Refusal::Checksum => Xdp::Checksum as usize,
     }
 }
-
-const REFUSALS: [Refusal; 5] =
-    [Refusal::Cut, Refusal::Length, Refusal::NotOurs, Refusal::Fragment, Refusal::Checksum];
 
 impl XdpSource {
     /// Opens sockets on the interface's queues and attaches the filter. `buffer`: packet memory a
@@ -165,7 +163,8 @@ impl XdpSource {
 
     /// Takes what waits in the rings, as much as the batch holds; the datagrams seen.
     fn gather(&mut self, batch: &mut Batch) -> u64 {
-        let mut counts = Counts::default();
+        let mut judged = Judged::default();
+        let (mut seen, mut uncut) = (0, 0);
         let mut packer = Packer::new(batch, true);
         let (mut time, mut peak) = (0, 0);
         for step in 0..self.queues.len() {
@@ -182,12 +181,12 @@ impl XdpSource {
             }
             (0..AHEAD).for_each(|i| queue.prefetch(i));
             let mut done = 0;
-            while done < waiting && counts.packets < self.most as u64 {
+            while done < waiting && seen < self.most as u64 {
                 queue.prefetch(done + AHEAD);
                 let Some((pieces, total)) = frame(queue, done, waiting) else { break };
                 match find(queue.piece(done).bytes, total, self.port) {
                     Ok(_) if self.longest.is_some_and(|longest| total > longest) => {
-                        counts.uncut += 1;
+                        uncut += 1;
                     }
                     Ok(d) => {
                         if !packer.fits(d.len) {
@@ -198,56 +197,41 @@ impl XdpSource {
                             true => d.judge(packer.place(d.len)),
                             false => Judgement::Good,
                         };
-                        match judgement {
-                            Judgement::Good => {}
-                            Judgement::Partial => counts.partial += 1,
-                            Judgement::Absent => counts.absent += 1,
-                            Judgement::Wrong => counts.refused[line(Refusal::Checksum).0] += 1,
-                        }
-                        if judgement != Judgement::Wrong {
+                        if judged.delivers(judgement, 1) {
                             packer.keep(d.len, d.origin, time);
                         }
                     }
-                    Err(refusal) => counts.refused[line(refusal).0] += 1,
+                    Err(refusal) => judged.refuse(refusal),
                 }
-                counts.packets += 1;
+                seen += 1;
                 done += pieces;
             }
             queue.release(done);
         }
         self.turn = (self.turn + 1) % self.queues.len();
         let (accepted, bytes) = packer.finish();
-        if counts.packets > 0 {
-            self.add(&counts, accepted, bytes, peak);
+        if seen > 0 {
+            judged.add(&self.sheet, &LINES, accepted, bytes);
+            let highest = self.sheet.get(Xdp::WaitingPeak as usize).max(u64::from(peak));
+            self.sheet.set(Xdp::WaitingPeak as usize, highest);
         }
-        counts.packets
-    }
-
-    fn add(&self, counts: &Counts, accepted: u64, bytes: u64, peak: u32) {
-        let s = &*self.sheet;
-        s.add(Xdp::Calls as usize, 1);
-        s.add(Xdp::Packets as usize, counts.packets);
-        s.add(Xdp::Accepted as usize, accepted);
-        s.add(Xdp::Bytes as usize, bytes);
-        s.add(Xdp::Partial as usize, counts.partial);
-        s.add(Xdp::Absent as usize, counts.absent);
-        let highest = s.get(Xdp::WaitingPeak as usize).max(u64::from(peak));
-        s.set(Xdp::WaitingPeak as usize, highest);
-        if accepted < counts.packets {
-            s.add(Xdp::Uncut as usize, counts.uncut);
-            for refusal in REFUSALS {
-                let (place, line) = line(refusal);
-                s.add(line as usize, counts.refused[place]);
-            }
+        if uncut > 0 {
+            self.sheet.add(Xdp::Uncut as usize, uncut);
         }
+        seen
     }
 
     /// Lets drivers that have stopped go on; with busy polling they work on this thread.
     fn wake(&self) {
+        let mut calls = 0;
         for queue in &self.queues {
             if self.busy_poll || queue.wants_wakeup() {
                 queue.wake();
+                calls += 1;
             }
+        }
+        if calls > 0 {
+            self.sheet.add(Xdp::SystemCalls as usize, calls);
         }
     }
 
@@ -327,6 +311,7 @@ impl Source for XdpSource {
                 0 if wait.is_zero() => 0,
                 0 => {
                     self.wake();
+                    self.sheet.add(Xdp::SystemCalls as usize, 1);
                     let awake = self.waiter.wait(wait);
                     match awake.map_err(|e| self.failed("waiting", e.to_string()))? {
                         Awake::Readable => self.gather(batch),

@@ -6,6 +6,7 @@
 //! [`message`]. Refuses: orders outside their ranges, strangers without the token.
 
 pub mod client;
+pub mod engine;
 pub mod message;
 pub mod order;
 pub mod post;
@@ -34,6 +35,27 @@ pub enum PostError {
     Start {
         /// Path as given.
         program: String,
+        /// The system's words.
+        cause: std::io::Error,
+    },
+    /// No interface to take packets from.
+    #[error(
+        "receive with {engine}: no interface of {whose} has the address {address}: give the address of the \
+         measured link (--data IP)"
+    )]
+    Interface {
+        /// Engine.
+        engine: &'static str,
+        /// `this host`, or which.
+        whose: &'static str,
+        /// Address that was looked for.
+        address: IpAddr,
+    },
+    /// The system has no port for it.
+    #[error("receive: no UDP port is free at {address}: {cause}")]
+    Port {
+        /// Address.
+        address: IpAddr,
         /// The system's words.
         cause: std::io::Error,
     },

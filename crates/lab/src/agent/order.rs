@@ -9,6 +9,8 @@ use std::time::Duration;
 use fullcount_io::endpoint::{BUFFER_MAX, BUFFER_MIN};
 use serde::{Deserialize, Serialize};
 
+pub use super::engine::Engine;
+
 /// Smallest and largest payload of a numbered packet, bytes.
 pub const SIZES: std::ops::RangeInclusive<usize> = 24..=65_507;
 /// Longest trial: a week.
@@ -28,32 +30,6 @@ pub struct OrderError {
     pub value: String,
     /// Allowed range.
     pub allowed: &'static str,
-}
-
-/// How datagrams are received or sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Engine {
-    /// One system call per datagram: the paper's method.
-    Plain,
-    /// Many per call, without offload.
-    Mmsg,
-    /// Many per call, trains of equal datagrams cut and joined by the kernel (UDP GSO and GRO).
-    Gro,
-}
-
-impl Engine {
-    /// All of them, slowest first.
-    pub const ALL: [Engine; 3] = [Engine::Plain, Engine::Mmsg, Engine::Gro];
-
-    /// Name in options and tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Engine::Plain => "plain",
-            Engine::Mmsg => "mmsg",
-            Engine::Gro => "gro",
-        }
-    }
 }
 
 /// Size of a socket's buffer.
@@ -107,6 +83,9 @@ pub struct Receive {
     pub buffer: Buffer,
     /// Engine.
     pub engine: Engine,
+    /// Interface that it takes packets from, with an engine that does; `None`: the one that has `bind`.
+    #[serde(default)]
+    pub interface: Option<String>,
     /// Core to be pinned to.
     pub core: Option<usize>,
     /// Kernel's receive time of each packet: a clock read per packet.
@@ -176,12 +155,23 @@ impl Order {
         match self {
             Order::Receive(r) => {
                 r.buffer.check("buffer")?;
+                if let Some(name) = &r.interface {
+                    let word = |b: u8| b.is_ascii_graphic() && !b"/:?&=%#'".contains(&b);
+                    if !r.engine.takes_interface() || name.len() > 15 || !name.bytes().all(word) {
+                        let allowed = "a name of 1 to 15 characters, with engine packet or xdp";
+                        return refuse("interface", name.clone(), allowed);
+                    }
+                }
                 if !(1..=LONGEST).contains(&r.at_most_ms) {
                     return refuse("at_most_ms", r.at_most_ms.to_string(), "1 ms to 7 days");
                 }
             }
             Order::Send(s) => {
                 s.buffer.check("buffer")?;
+                if !s.engine.sends() {
+                    let allowed = "auto, plain, mmsg or gro: the others only receive";
+                    return refuse("engine", s.engine.name().to_owned(), allowed);
+                }
                 if s.to.port() == 0 {
                     return refuse("to", s.to.to_string(), "a port of 1 to 65535");
                 }
@@ -208,9 +198,20 @@ impl Order {
         let mut o: Vec<String> = vec![self.verb().into()];
         match self {
             Order::Receive(r) => {
-                o.push(format!("udp://{}", SocketAddr::new(r.bind, r.port)));
-                o.extend(["--json", "--engine", r.engine.name()].map(String::from));
-                if let Some(bytes) = r.buffer.option(buffers.0) {
+                // The kernel's default is that of sockets: packet memory has one of its own.
+                let buffer = match &r.interface {
+                    Some(name) => {
+                        o.push(format!("{}://{name}:{}", r.engine.name(), r.port));
+                        o.push("--json".into());
+                        r.buffer.option(None)
+                    }
+                    None => {
+                        o.push(format!("udp://{}", SocketAddr::new(r.bind, r.port)));
+                        o.extend(["--json", "--engine", r.engine.name()].map(String::from));
+                        r.buffer.option(buffers.0)
+                    }
+                };
+                if let Some(bytes) = buffer {
                     o.extend(["--receive-buffer".into(), format!("{bytes}B")]);
                 }
                 o.extend(["--duration".into(), format!("{}ms", r.at_most_ms)]);
@@ -261,6 +262,7 @@ mod tests {
             port: 4711,
             buffer: Buffer::Bytes(64 << 20),
             engine: Engine::Gro,
+            interface: None,
             core: Some(1),
             timestamps: false,
             busy_poll: false,
@@ -294,6 +296,14 @@ mod tests {
         // Half of rmem_default, which the kernel doubles.
         assert!(text_of.contains("--receive-buffer 106496B"), "{text_of}");
         assert!(text_of.contains("--timestamps --busy-poll"), "{text_of}");
+        let link = |engine| Receive { engine, interface: Some("eth0".into()), ..receive() };
+        let xdp = Receive { buffer: Buffer::Kernel, busy_poll: true, ..link(Engine::Xdp) };
+        assert_eq!(
+            text(Order::Receive(xdp)),
+            "receive xdp://eth0:4711 --json --duration 1000ms --busy-poll --core 1"
+        );
+        let ring = text(Order::Receive(link(Engine::Packet)));
+        assert!(ring.starts_with("receive packet://eth0:4711 --json --receive-buffer"), "{ring}");
         assert_eq!(
             text(Order::Send(send())),
             "send --to udp://127.0.0.1:4711?engine=plain&send_buffer=106496B --source sequence \
@@ -313,6 +323,11 @@ mod tests {
 
     #[test]
     fn what_is_outside_the_ranges_is_refused_by_name() {
+        let on = |name: &str| Receive {
+            engine: Engine::Xdp,
+            interface: Some(name.to_owned()),
+            ..receive()
+        };
         for (order, key) in [
             (Order::Send(Send { size: 23, ..send() }), "size"),
             (Order::Send(Send { size: 65_508, ..send() }), "size"),
@@ -321,13 +336,19 @@ mod tests {
             (Order::Send(Send { extent: Extent::Milliseconds(0), ..send() }), "duration"),
             (Order::Send(Send { to: "127.0.0.1:0".parse().unwrap(), ..send() }), "to"),
             (Order::Send(Send { core: Some(1024), ..send() }), "core"),
+            (Order::Send(Send { engine: Engine::Xdp, ..send() }), "engine"),
             (Order::Receive(Receive { buffer: Buffer::Bytes(1), ..receive() }), "buffer"),
+            (Order::Receive(Receive { interface: Some("eth0".into()), ..receive() }), "interface"),
+            (Order::Receive(on("eth0:9?batch=1")), "interface"),
+            (Order::Receive(on("../eth0")), "interface"),
+            (Order::Receive(on("an-interface-too-long")), "interface"),
             (Order::Receive(Receive { at_most_ms: 0, ..receive() }), "at_most_ms"),
         ] {
             let e = order.check().unwrap_err();
             assert_eq!(e.key, key, "{e}");
         }
         assert!(Order::Send(send()).check().is_ok() && Order::Receive(receive()).check().is_ok());
+        assert!(Order::Receive(on("enp1s0f0np0.7")).check().is_ok());
     }
 
     proptest! {

@@ -14,9 +14,11 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fullcount_io::host::Host;
 use serde_json::Value;
 
-use super::order::Order;
+use super::engine::free_port;
+use super::order::{Order, Receive};
 use super::sample::{self, Interval, Sampling};
 use super::{LEASH, Post, PostError, Report, Work};
 use crate::namespace::Network;
@@ -28,8 +30,16 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Lines of standard error that are kept for a failure's sentence.
 const LINES: usize = 5;
 /// What lines begin with that say how a socket was opened.
-const FACTS: [&str; 7] =
-    ["listening on", "sending to", "engine ", "receive buffer", "send buffer", "UDP G", "waiting:"];
+const FACTS: [&str; 8] = [
+    "listening on",
+    "sending to",
+    "engine ",
+    "receive buffer",
+    "packet memory",
+    "send buffer",
+    "UDP G",
+    "waiting:",
+];
 
 /// This host, or a namespace on it.
 #[derive(Debug, Clone)]
@@ -54,7 +64,7 @@ impl LocalPost {
     /// [`PostError`].
     pub fn begin(&self, order: &Order) -> Result<LocalWork, PostError> {
         order.check()?;
-        let options = order.options(self.buffers());
+        let options = self.settled(order)?.options(self.buffers());
         let mut command = match &self.inside {
             None => Command::new(&self.program),
             Some((network, host)) => network.command(*host, &self.program),
@@ -94,6 +104,38 @@ impl LocalPost {
             work.await_port()?;
         }
         Ok(work)
+    }
+}
+
+impl LocalPost {
+    /// The order with interface and port named, where its engine takes packets from an interface.
+    fn settled(&self, order: &Order) -> Result<Order, PostError> {
+        let Order::Receive(r) = order else { return Ok(order.clone()) };
+        if !r.engine.takes_interface() {
+            return Ok(order.clone());
+        }
+        let inside = self.inside.as_ref().map(|(network, host)| (&**network, *host));
+        let name = match &r.interface {
+            Some(name) => Some(name.clone()),
+            None => interface_with(inside, r.bind),
+        };
+        let (engine, address) = (r.engine.name(), r.bind);
+        let whose = if inside.is_some() { "the namespace" } else { "this host" };
+        let name = name.ok_or(PostError::Interface { engine, whose, address })?;
+        let port = match r.port {
+            0 => free_port(inside, r.bind).map_err(|cause| PostError::Port { address, cause })?,
+            given => given,
+        };
+        Ok(Order::Receive(Receive { interface: Some(name), port, ..r.clone() }))
+    }
+}
+
+/// Interface that has an address, in a namespace if one is given.
+pub fn interface_with(inside: Option<(&Network, usize)>, address: IpAddr) -> Option<String> {
+    let look = || Host::at("/").interface_with(address);
+    match inside {
+        None => look(),
+        Some((network, host)) => network.inside(host, look).ok()?,
     }
 }
 
@@ -277,9 +319,13 @@ impl Drop for LocalWork {
     }
 }
 
-/// Port in `listening on ADDRESS:PORT`.
-fn port_of(line: &str) -> Option<u16> {
-    line.strip_prefix("listening on ")?.rsplit(':').next()?.parse().ok()
+/// Port in `listening on ADDRESS:PORT` or `listening on INTERFACE for UDP port PORT, ADDRESS`.
+pub fn port_of(line: &str) -> Option<u16> {
+    let place = line.strip_prefix("listening on ")?;
+    match place.split_once(" for UDP port ") {
+        Some((_, rest)) => rest.split(',').next()?.parse().ok(),
+        None => place.rsplit(':').next()?.parse().ok(),
+    }
 }
 
 /// The summary: one JSON object, alone on the last line.
@@ -305,6 +351,7 @@ mod tests {
             port: 0,
             buffer: Buffer::Kernel,
             engine: Engine::Gro,
+            interface: None,
             core: None,
             timestamps: false,
             busy_poll: false,
@@ -327,7 +374,25 @@ mod tests {
     fn a_receiver_tells_its_port() {
         assert_eq!(port_of("listening on 127.0.0.1:4711"), Some(4711));
         assert_eq!(port_of("listening on [::]:9"), Some(9));
+        assert_eq!(port_of("listening on eth0 for UDP port 9, any address"), Some(9));
+        assert_eq!(port_of("listening on eth0 for UDP port 9, fd00::7"), Some(9));
         assert_eq!((port_of("sending to 1.2.3.4:5"), port_of("")), (None, None));
+    }
+
+    #[test]
+    fn an_interface_is_found_by_its_address() {
+        let Order::Receive(r) = receive() else { unreachable!() };
+        let here = LocalPost::loopback("fullcount".into());
+        let ring = Receive { engine: Engine::Packet, ..r };
+        let Order::Receive(settled) = here.settled(&Order::Receive(ring.clone())).unwrap() else {
+            unreachable!()
+        };
+        assert!(settled.port > 0, "a port of its own");
+        assert_eq!(settled.interface.as_deref(), Some("lo"));
+        // TEST-NET-1 is nobody's address.
+        let elsewhere = Receive { bind: "192.0.2.1".parse().unwrap(), ..ring };
+        let e = here.settled(&Order::Receive(elsewhere)).unwrap_err().to_string();
+        assert!(e.contains("packet") && e.contains("192.0.2.1") && e.contains("--data"), "{e}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::state::{State, StateError};
 use super::*;
-use crate::agent::order::Engine;
+use crate::agent::engine::Method;
 
 pub(super) fn plan() -> Plan {
     Plan {
@@ -212,7 +212,16 @@ fn volumes_become_packets_and_speeds_have_a_ceiling() {
     let p = Parameters::kernel();
     assert!((theoretical_gbps(&p, 64, 10e9) - 10.0 * 64.0 / 130.0).abs() < 1e-9);
     assert!((theoretical_gbps(&p, 1472, 10e9) - 10.0 * 1472.0 / 1538.0).abs() < 1e-9);
-    let jumbo = Parameters::tuned().with_engine(Engine::Plain);
+    let xdp = Plan {
+        place: "namespaces".into(),
+        series: vec![Parameters::kernel().with_method(Method::XDP)],
+        sizes: vec![1472, 1473],
+        ..plan()
+    };
+    let e = xdp.check().unwrap_err().to_string();
+    assert!(e.contains("1473") && e.contains("engine xdp puts no fragments together"), "{e}");
+    assert!(Plan { sizes: vec![1472], ..xdp }.check().is_ok());
+    let jumbo = Parameters::tuned().with_method(Method::named("plain").unwrap());
     assert!((theoretical_gbps(&jumbo, 8972, 10e9) - 10.0 * 8972.0 / 9038.0).abs() < 1e-9);
     assert_eq!(spoken(Duration::from_millis(44_100)), "45 s");
     assert_eq!(spoken(Duration::from_secs(121)), "3 min");

@@ -201,10 +201,15 @@ impl<'a> Field<'a> {
             Extent::Packets(_) => DAY,
         };
         let receive = Receive {
-            bind: stage.bind,
+            // Any address will do for a socket; an interface is found by the address of the link.
+            bind: match p.receive_engine.takes_interface() {
+                true => stage.receive.address(),
+                false => stage.bind,
+            },
             port: self.settings.port,
             buffer: p.receive_buffer,
             engine: p.receive_engine,
+            interface: None,
             core: receive_core,
             timestamps: p.timestamps,
             busy_poll: p.busy_poll,

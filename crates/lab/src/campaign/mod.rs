@@ -234,6 +234,17 @@ impl Plan {
                 return refuse("--mtu", p.mtu.to_string(), "68 to 65535 bytes");
             }
             let whole = |size: &usize| wire(p).frames(*size) == 1;
+            if let Some(size) = self.sizes.iter().find(|s| self.cannot_arrive(p, **s)) {
+                let allowed = format!(
+                    "does not fit the MTU of {} B of parameters '{}' in one piece, and engine {} puts no fragments \
+                     together: at most {} B, or a larger --mtu",
+                    p.mtu,
+                    p.name,
+                    p.receive_engine.name(),
+                    p.mtu.saturating_sub(28)
+                );
+                return refuse("--sizes", size.to_string(), &allowed);
+            }
             if let Some(size) = self.sizes.iter().find(|s| !self.fragments && !whole(s)) {
                 let allowed = format!(
                     "does not fit the MTU of {} B of parameters '{}' without fragments: at most {} B, or \
@@ -256,6 +267,13 @@ impl Plan {
             return refuse("--sizes, --parameters, --engines", String::new(), "nothing twice");
         }
         Ok(())
+    }
+
+    /// True if packets of `size` would cross in fragments, which only sockets get together again. Loopback has
+    /// an MTU of its own, in which any size but the largest fits.
+    pub fn cannot_arrive(&self, p: &Parameters, size: usize) -> bool {
+        let fragments = self.place != "loopback" && wire(p).frames(size) > 1;
+        fragments && p.receive_engine.takes_interface()
     }
 
     /// All points in the order of measuring: repeats go round sizes and sets, so that a slow minute of the

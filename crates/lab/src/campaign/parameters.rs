@@ -5,7 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::order::{Buffer, Engine};
+use crate::agent::engine::{Engine, Method};
+use crate::agent::order::Buffer;
 
 /// Receive buffer of the tuned set: 50 ms at 10 Gb/s.
 const TUNED_RECEIVE: u64 = 64 << 20;
@@ -91,14 +92,14 @@ impl Parameters {
         }
     }
 
-    /// The same with one engine at both ends.
-    pub fn with_engine(self, engine: Engine) -> Parameters {
-        Parameters { receive_engine: engine, send_engine: engine, ..self }
+    /// The same with another way to receive and send.
+    pub fn with_method(self, method: Method) -> Parameters {
+        Parameters { receive_engine: method.receive, send_engine: method.send, ..self }
     }
 
-    /// The sets that differ from this one in one thing, named after it. `mtu` and `cut`: the link lets them be
-    /// changed.
-    pub fn ablations(&self, link_is_ours: bool) -> Vec<Parameters> {
+    /// The sets that differ from this one in one thing, named after it. `link_is_ours`: MTU and cutting can
+    /// be changed. `beside`: ways to receive that the place has besides plain sockets.
+    pub fn ablations(&self, link_is_ours: bool, beside: &[Method]) -> Vec<Parameters> {
         let kernel = Parameters::kernel();
         let set = |name: &str| Parameters { name: name.to_owned(), ..self.clone() };
         let mut all = Vec::new();
@@ -122,9 +123,14 @@ impl Parameters {
             all.push(Parameters { receive_engine: Engine::Mmsg, ..set("no GRO") });
         }
         if self.send_engine == Engine::Gro || self.receive_engine == Engine::Gro {
-            all.push(set("no offload").with_engine(Engine::Mmsg));
+            let (receive_engine, send_engine) = (Engine::Mmsg, Engine::Mmsg);
+            all.push(Parameters { receive_engine, send_engine, ..set("no offload") });
         }
-        all.push(set("no batch").with_engine(Engine::Plain));
+        let (receive_engine, send_engine) = (Engine::Plain, Engine::Plain);
+        all.push(Parameters { receive_engine, send_engine, ..set("no batch") });
+        for m in beside.iter().filter(|m| m.receive != self.receive_engine) {
+            all.push(Parameters { receive_engine: m.receive, ..set(m.name) });
+        }
         all.push(Parameters { busy_poll: true, ..set("busy poll") });
         if link_is_ours && !self.segments_cut {
             all.push(Parameters { segments_cut: true, ..set("trains cut") });
@@ -145,9 +151,11 @@ mod tests {
     #[test]
     fn each_ablation_differs_in_one_thing_and_has_a_name_of_its_own() {
         let base = Parameters::tuned();
-        let all = base.ablations(true);
+        let all = base.ablations(true, &[Method::URING, Method::PACKET, Method::XDP]);
         let mut names: Vec<&str> = all.iter().map(|p| p.name.as_str()).collect();
-        assert!(names.contains(&"MTU 1500") && names.contains(&"no GSO"), "{names:?}");
+        for name in ["MTU 1500", "no GSO", "no GRO", "no offload", "uring", "packet", "xdp"] {
+            assert!(names.contains(&name), "{name}: {names:?}");
+        }
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all.len());
@@ -157,9 +165,10 @@ mod tests {
             // Buffers, backlog and engines have a knob at each end.
             assert!((1..=2).contains(&keys.count()), "{}", p.name);
         }
-        let elsewhere = base.ablations(false);
+        let elsewhere = base.ablations(false, &[]);
         assert!(elsewhere.iter().all(|p| p.link() == base.link()), "the link is not ours");
-        let plain = Parameters::kernel().with_engine(Engine::Plain).ablations(true);
+        let plain = Method::named("plain").unwrap();
+        let plain = Parameters::kernel().with_method(plain).ablations(true, &[]);
         assert!(plain.iter().all(|p| p.name != "no GSO" && p.name != "kernel's buffers"));
     }
 

@@ -13,6 +13,8 @@ use serde_json::Value;
 use super::child::{Asked, Ended, Running, TrialError};
 use super::place::{End, Place};
 use super::{Bench, OnCores, Trial};
+use crate::agent::engine::{Engine, Method, NAMES, free_port};
+use crate::agent::post::{interface_with, port_of};
 
 /// How long a receiver may take to open its port.
 const READY: Duration = Duration::from_secs(10);
@@ -49,12 +51,16 @@ impl<'a> Pair<'a> {
         }
     }
 
-    fn receive(&self, engine: &str, length: Duration) -> Vec<String> {
-        let url = format!("udp://{}:0", self.place.receiver());
+    fn receive(&self, engine: Engine, at: &str, length: Duration) -> Vec<String> {
         // Its own end, in case this program is killed and can no longer end it.
         let most = format!("{}s", (length + 6 * READY).as_secs());
-        let mut options: Vec<String> = ["receive", &url, "--json", "--engine", engine]
+        let named: &[&str] = match engine.takes_interface() {
+            true => &[],
+            false => &["--engine", engine.name()],
+        };
+        let mut options: Vec<String> = ["receive", at, "--json"]
             .into_iter()
+            .chain(named.iter().copied())
             .chain(["--receive-buffer", &self.receive_buffer, "--duration", &most])
             .map(str::to_owned)
             .collect();
@@ -62,15 +68,29 @@ impl<'a> Pair<'a> {
         options
     }
 
+    /// URL that the receiver reads.
+    fn url(&self, engine: Engine) -> Result<String, TrialError> {
+        if !engine.takes_interface() {
+            return Ok(format!("udp://{}:0", self.place.receiver()));
+        }
+        let wrong = |reason: String| TrialError::Result { program: "receive".into(), reason };
+        let address = self.place.receiver();
+        let name = interface_with(self.place.receiving(), address)
+            .ok_or_else(|| wrong(format!("no interface has the address {address}")))?;
+        let port = free_port(self.place.receiving(), address)
+            .map_err(|e| wrong(format!("no UDP port is free at {address}: {e}")))?;
+        Ok(format!("{}://{name}:{port}", engine.name()))
+    }
+
     fn send(
         &self,
-        engine: &str,
+        engine: Engine,
         port: u16,
         size: usize,
         packets_per_s: Option<f64>,
         length: Duration,
     ) -> Vec<String> {
-        let to = format!("udp://{}:{port}?engine={engine}", self.place.receiver());
+        let to = format!("udp://{}:{port}?engine={}", self.place.receiver(), engine.name());
         let duration = format!("{}ms", length.as_millis());
         let mut options: Vec<String> = ["send", "--to", &to, "--source", "sequence", "--size"]
             .into_iter()
@@ -97,11 +117,14 @@ impl Bench for Pair<'_> {
         packets_per_s: Option<f64>,
         length: Duration,
     ) -> Result<Trial, TrialError> {
-        let mut receive = self.start(End::Receiver, &self.receive(contender, length))?;
-        let port = receive.wait_for_line(READY, self.stop, |line| {
-            line.strip_prefix("listening on ")?.rsplit(':').next()?.parse::<u16>().ok()
+        let method = Method::named(contender).ok_or_else(|| TrialError::Result {
+            program: contender.to_owned(),
+            reason: format!("no such engine: {NAMES}"),
         })?;
-        let options = self.send(contender, port, size, packets_per_s, length);
+        let at = self.url(method.receive)?;
+        let mut receive = self.start(End::Receiver, &self.receive(method.receive, &at, length))?;
+        let port = receive.wait_for_line(READY, self.stop, port_of)?;
+        let options = self.send(method.send, port, size, packets_per_s, length);
         let mut send = self.start(End::Sender, &options)?;
         let sent = send.end(length + GRACE, self.stop)?;
         let sent = summary(sent.ok_or_else(|| send.stuck(GRACE))?)?;
@@ -179,15 +202,21 @@ mod tests {
         (pair.send_core, pair.receive_core) = (Some(2), None);
         let second = Duration::from_secs(1);
         assert_eq!(
-            pair.receive("gro", second).join(" "),
+            pair.receive(Engine::Gro, &pair.url(Engine::Gro).unwrap(), second).join(" "),
             "receive udp://127.0.0.1:0 --json --engine gro --receive-buffer 64MiB --duration 61s"
         );
         assert_eq!(
-            pair.send("plain", 4711, 64, Some(1e6), second).join(" "),
+            pair.send(Engine::Plain, 4711, 64, Some(1e6), second).join(" "),
             "send --to udp://127.0.0.1:4711?engine=plain --source sequence --size 64 \
              --duration 1000ms --json --rate 1000000pps --core 2"
         );
-        assert!(!pair.send("auto", 1, 64, None, second).join(" ").contains("rate"));
+        let ring = pair.url(Engine::Packet).unwrap();
+        assert!(ring.starts_with("packet://lo:"), "{ring}");
+        assert_eq!(
+            pair.receive(Engine::Packet, "packet://lo:9", second).join(" "),
+            "receive packet://lo:9 --json --receive-buffer 64MiB --duration 61s"
+        );
+        assert!(!pair.send(Engine::Auto, 1, 64, None, second).join(" ").contains("rate"));
     }
 
     #[test]

@@ -109,6 +109,11 @@ impl Place {
         }
     }
 
+    /// The receiver's namespace, if it has one of its own.
+    pub fn receiving(&self) -> Option<(&Network, usize)> {
+        self.network.as_ref().map(|network| (network, self.hosts.1))
+    }
+
     /// A command that runs `program` at one end.
     pub fn command(&self, end: End, program: &Path) -> Command {
         match &self.network {

@@ -1,0 +1,120 @@
+//! A redundant pair over two real links (two veth pairs between two namespaces), either of which goes down
+//! in mid-run: nothing is lost, and the count of each link says which one it was.
+//!
+//! Every step waits for what the one before did; no pause decides anything. Needs root; what cannot be made
+//! is said, and fails in CI.
+#![cfg(target_os = "linux")]
+
+mod service;
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use fullcount_lab::namespace::{self, Layout, Link, Network};
+use service::{PATIENCE, Service};
+
+/// Packets before the link goes down, and after.
+const BEFORE: u64 = 3000;
+const AFTER: u64 = 4000;
+/// Packets on their way at a time: a socket of the usual size holds them all.
+const STEP: u64 = 50;
+
+/// A numbered packet of 64 B (the layout of `docs/formats/sequence.md`), or an end mark.
+fn packet(number: u64, time: u64) -> Vec<u8> {
+    let mut p = b"FCSQ".to_vec();
+    p.extend(9u32.to_le_bytes());
+    p.extend(number.to_le_bytes());
+    p.extend(time.to_le_bytes());
+    p.resize(64, 0);
+    p
+}
+
+/// Packets that a link has brought to the receiver's namespace so far.
+fn brought(network: &Network, link: usize) -> u64 {
+    let name = network.interface(link);
+    let shown = network.ip(1, ["-j", "-s", "link", "show", "dev", &name]).expect("a link");
+    let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    shown.pointer("/0/stats64/rx/packets").and_then(|n| n.as_u64()).expect("a count")
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Sends numbers on both links and waits until those links that are up have brought them.
+fn send(network: &Network, links: &[UdpSocket; 2], numbers: std::ops::Range<u64>, up: &[usize]) {
+    for first in numbers.clone().step_by(STEP as usize) {
+        let last = (first + STEP).min(numbers.end);
+        let then: Vec<u64> = up.iter().map(|&link| brought(network, link)).collect();
+        for number in first..last {
+            for socket in links {
+                // A link that is down may refuse; that is what is tried here.
+                let _ = socket.send(&packet(number, 0));
+            }
+        }
+        for (&link, then) in up.iter().zip(then) {
+            until("the packets of a link", || brought(network, link) >= then + (last - first));
+        }
+    }
+}
+
+#[test]
+fn either_link_may_go_down_in_mid_run_and_nothing_is_lost() {
+    if let Some(reason) = namespace::lacking() {
+        assert!(std::env::var_os("CI").is_none(), "CI must have it: {reason}");
+        println!("skipped: {reason}");
+        return;
+    }
+    for fails in [0, 1] {
+        let links = vec![Link::between(0, 1, 1500), Link::between(0, 1, 1500)];
+        let layout = Layout { purpose: "redundant".into(), hosts: 2, links };
+        let network = Network::build(&layout).expect("two links");
+        let at = [0, 1].map(|link| format!("udp://{}:9000", network.address(link, 1)));
+        let mut command = network.command(1, env!("CARGO_BIN_EXE_fullcount"));
+        command.args(["receive", &at[0], &at[1], "--redundant", "--json"]);
+        let mut receiver = Service::run(command);
+        receiver.wait_for("both sockets", |l| l.starts_with("detector ").then_some(()));
+        let sockets = [0, 1].map(|link| {
+            let open = || {
+                let socket = UdpSocket::bind((network.address(link, 0), 0)).expect("an address");
+                socket.connect((network.address(link, 1), 9000)).expect("a way");
+                socket
+            };
+            network.inside(0, open).expect("a namespace")
+        });
+        send(&network, &sockets, 0..BEFORE, &[0, 1]);
+        let name = network.interface(fails);
+        network.ip(1, ["link", "set", &name, "down"]).expect("the link goes down");
+        send(&network, &sockets, BEFORE..BEFORE + AFTER, &[1 - fails]);
+        let begun = Instant::now();
+        // It ends when it has two marks and then nothing comes, so they are further apart than its 20 ms.
+        while receiver.child.try_wait().expect("a child").is_none() {
+            assert!(begun.elapsed() < PATIENCE, "the receiver does not end");
+            sockets.iter().for_each(|s| drop(s.send(&packet(u64::MAX, BEFORE + AFTER))));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let said = receiver.end();
+        let summary = said.summary();
+        assert_eq!((said.code, summary["balance"].as_u64()), (0, Some(0)), "{}", said.err);
+        let packets = &summary["packets"];
+        assert_eq!((&packets["accepted"], &packets["sent"]), (&(7000.into()), &(7000.into())));
+        let lost: u64 =
+            packets["lost"].as_object().unwrap().values().filter_map(|n| n.as_u64()).sum();
+        assert_eq!(lost, 0, "{packets}");
+        // What one link lost the other brought: the first's count stands still, the other has everything.
+        let links = summary["workers"].as_array().expect("links");
+        let of = |link: usize| (links[link]["packets"].as_u64(), &links[link]["missing"]);
+        assert_eq!(of(fails), (Some(BEFORE), &AFTER.into()), "{links:?}");
+        let (count, missing) = of(1 - fails);
+        assert!(count >= Some(BEFORE + AFTER), "{links:?}");
+        assert_eq!(missing, &0, "{links:?}");
+        let label = |link: usize| links[link]["label"].as_str().unwrap().to_owned();
+        assert!(label(0).starts_with("link 1 udp://10.201.0.2:9000"), "{links:?}");
+        assert!(label(1).starts_with("link 2 udp://10.201.1.2:9000"), "{links:?}");
+        assert!(said.err.contains("did not come over it"), "{}", said.err);
+    }
+}

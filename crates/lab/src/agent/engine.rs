@@ -1,0 +1,147 @@
+//! How the two ends of a measurement send and receive: the engines of an end, and the pairs that options name.
+//!
+//! AF_XDP, the packet ring and io_uring only receive; with them the sender is the fastest that sockets have.
+//! Refuses: names that are none, see [`Method::named`]. Source: `docs/engines.md`.
+
+use std::net::{IpAddr, UdpSocket};
+
+use serde::{Deserialize, Serialize};
+
+use crate::namespace::Network;
+
+/// How one end receives or sends datagrams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// The best that sockets of the host have.
+    Auto,
+    /// One system call per datagram: the paper's method.
+    Plain,
+    /// Many per call, without offload.
+    Mmsg,
+    /// Many per call, trains of equal datagrams cut (UDP GSO) or joined (UDP GRO) by the kernel.
+    Gro,
+    /// io_uring's multishot receive, with UDP GRO. Receives only.
+    Uring,
+    /// A ring of an interface's packets (AF_PACKET). Receives only, from an interface.
+    Packet,
+    /// Frames before the kernel's network stack (AF_XDP). Receives only, from an interface.
+    Xdp,
+}
+
+impl Engine {
+    /// Name in options and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Auto => "auto",
+            Engine::Plain => "plain",
+            Engine::Mmsg => "mmsg",
+            Engine::Gro => "gro",
+            Engine::Uring => "uring",
+            Engine::Packet => "packet",
+            Engine::Xdp => "xdp",
+        }
+    }
+
+    /// True if it can send.
+    pub fn sends(self) -> bool {
+        match self {
+            Engine::Auto | Engine::Plain | Engine::Mmsg | Engine::Gro => true,
+            Engine::Uring | Engine::Packet | Engine::Xdp => false,
+        }
+    }
+
+    /// True if it takes packets from an interface instead of a socket.
+    pub fn takes_interface(self) -> bool {
+        matches!(self, Engine::Packet | Engine::Xdp)
+    }
+}
+
+/// How both ends do it, under one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Method {
+    /// Name in options and tables.
+    pub name: &'static str,
+    /// How the receiver receives.
+    pub receive: Engine,
+    /// How the sender sends.
+    pub send: Engine,
+}
+
+const fn method(name: &'static str, receive: Engine, send: Engine) -> Method {
+    Method { name, receive, send }
+}
+
+/// Names of [`Method::ALL`], for messages.
+pub const NAMES: &str = "auto, plain, mmsg, gso, gro, both, uring, packet or xdp";
+
+impl Method {
+    /// All of them: sockets first, slowest first.
+    pub const ALL: [Method; 9] = [
+        method("plain", Engine::Plain, Engine::Plain),
+        method("mmsg", Engine::Mmsg, Engine::Mmsg),
+        method("gso", Engine::Mmsg, Engine::Gro),
+        method("gro", Engine::Gro, Engine::Mmsg),
+        Method::BOTH,
+        method("auto", Engine::Auto, Engine::Auto),
+        Method::URING,
+        Method::PACKET,
+        Method::XDP,
+    ];
+    /// Both offloads: GSO at the sender, GRO at the receiver.
+    pub const BOTH: Method = method("both", Engine::Gro, Engine::Gro);
+    /// io_uring at the receiver.
+    pub const URING: Method = method("uring", Engine::Uring, Engine::Gro);
+    /// AF_PACKET ring at the receiver.
+    pub const PACKET: Method = method("packet", Engine::Packet, Engine::Gro);
+    /// AF_XDP at the receiver.
+    pub const XDP: Method = method("xdp", Engine::Xdp, Engine::Gro);
+
+    /// The method with that name.
+    pub fn named(name: &str) -> Option<Method> {
+        Method::ALL.into_iter().find(|m| m.name == name)
+    }
+}
+
+/// A UDP port that is free at `address`, in a namespace if one is given. A URL with an interface has no
+/// "system's choice"; nobody else is in a namespace of ours, and on a host the port may be taken again before
+/// it is used, which the receiver then says.
+///
+/// # Errors
+/// The system's error: no such address here, or no port left.
+pub fn free_port(inside: Option<(&Network, usize)>, address: IpAddr) -> std::io::Result<u16> {
+    let free = || UdpSocket::bind((address, 0)).and_then(|s| s.local_addr()).map(|a| a.port());
+    match inside {
+        None => free(),
+        Some((network, host)) => network.inside(host, free)?,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_their_method_and_only_what_sends_sends() {
+        for m in Method::ALL {
+            assert_eq!(Method::named(m.name), Some(m));
+            assert!(NAMES.contains(m.name) && m.send.sends(), "{}", m.name);
+            let text = serde_json::to_string(&m.receive).unwrap();
+            assert_eq!(text, format!("\"{}\"", m.receive.name()));
+        }
+        assert_eq!(Method::named("dpdk"), None);
+        // The one offload, the other, and both.
+        let ends = |name| Method::named(name).map(|m| (m.receive, m.send)).unwrap();
+        assert_eq!(ends("gso"), (Engine::Mmsg, Engine::Gro));
+        assert_eq!(ends("gro"), (Engine::Gro, Engine::Mmsg));
+        assert_eq!(ends("both"), (Engine::Gro, Engine::Gro));
+    }
+
+    #[test]
+    fn a_free_port_can_be_bound() {
+        let lo = IpAddr::from([127, 0, 0, 1]);
+        assert!(free_port(None, lo).unwrap() > 0);
+        // TEST-NET-1 is nobody's address.
+        assert!(free_port(None, IpAddr::from([192, 0, 2, 1])).is_err());
+    }
+}
