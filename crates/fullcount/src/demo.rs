@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use fullcount_engine::config::{Config, OneOrMore};
+use fullcount_engine::config::{Config, OneOrMore, refuse};
 use fullcount_engine::run::{Plan, Running};
 use fullcount_engine::stop::Stop;
 use fullcount_engine::summary::grouped;
@@ -31,9 +31,13 @@ pub struct Flags {
     /// Length of the demonstration
     #[arg(long, value_name = "TIME", default_value = "60s")]
     duration: String,
-    /// Events (1Mev/s), payload bits (10Gbps) or packets (94kpps) per second
-    #[arg(long, value_name = "RATE", default_value = "1Mev/s")]
-    rate: String,
+    /// Simulated detector: sonde (400 modules), multigrid (3 modules) or multiblade (6 cassettes)
+    #[arg(long, value_name = "KIND", default_value = "sonde")]
+    detector: String,
+    /// Events (1Mev/s), payload bits (10Gbps) or packets (94kpps) per second [default: sonde 1Mev/s, others
+    /// 100kev/s]
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
     /// Folder for the NeXus file, the geometry and the configuration
     #[arg(long, value_name = "DIR", default_value = "fullcount-demo")]
     dir: PathBuf,
@@ -57,19 +61,70 @@ pub struct Flags {
 const EXAMPLES: &str = "\
 Examples:
   fullcount demo
+  fullcount demo --detector multigrid
   fullcount demo --duration 10s --rate 20Mev/s
   fullcount demo --rate 5Gbps --no-file --web 127.0.0.1:9090";
 
 /// Time without any packet after which the sender's last packets must have arrived.
 const SETTLE: Duration = Duration::from_millis(500);
 
+/// What differs between the detectors.
+struct Shown {
+    kind: &'static str,
+    rate: &'static str,
+    title: &'static str,
+    geometry: &'static str,
+    pulse: &'static str,
+    tick: Option<&'static str>,
+}
+
+const SHOWN: [Shown; 3] = [
+    Shown {
+        kind: "sonde",
+        rate: "1Mev/s",
+        title: "Fullcount demonstration: small-angle scattering",
+        geometry: "geometry.toml",
+        pulse: "grid(14Hz)",
+        tick: Some("1ns"),
+    },
+    Shown {
+        kind: "multigrid",
+        rate: "100kev/s",
+        title: "Fullcount demonstration: Multi-Grid",
+        geometry: "geometry.json",
+        // The external triggers in the data.
+        pulse: "data",
+        tick: None,
+    },
+    Shown {
+        kind: "multiblade",
+        rate: "100kev/s",
+        title: "Fullcount demonstration: Multi-Blade",
+        geometry: "geometry.json",
+        // Its times begin anew every 20 ms and know no pulse.
+        pulse: "none",
+        tick: None,
+    },
+];
+
 /// Runs the demonstration.
 pub fn demo(flags: Flags) -> Result<u8, Failure> {
-    let panel = free_ports(Panel::full())?;
-    let send = SendFlags::for_demo(&flags.rate, &flags.duration, flags.seed);
+    let shown = SHOWN.iter().find(|s| s.kind == flags.detector);
+    let shown = shown
+        .ok_or_else(|| refuse("detector", &flags.detector, "sonde, multigrid or multiblade"))?;
+    let panel = match shown.kind {
+        "sonde" => free_ports(Panel::full())?,
+        _ => Panel::full(),
+    };
+    let rate = flags.rate.as_deref().unwrap_or(shown.rate);
+    let send = SendFlags::for_demo(shown.kind, rate, &flags.duration, flags.seed);
     // Checks rate and duration before anything is opened; the true port is known later.
     send.job("udp://127.0.0.1:9", panel)?;
-    let config = prepare(&flags, &panel)?;
+    let geometry = match send.configuration()? {
+        Some(text) => text,
+        None => panel.geometry_toml(Ipv4Addr::LOCALHOST.into()),
+    };
+    let config = prepare(&flags, shown, &geometry)?;
     let plan = Plan::new("demo", &config)?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     // Ctrl-C stops the sender; the service then stops by itself once everything has arrived.
@@ -170,7 +225,7 @@ fn settle(running: &Running, sent: u64) {
 }
 
 /// Writes geometry and configuration into the folder, so that the service can be run again by hand.
-fn prepare(flags: &Flags, panel: &Panel) -> Result<Config, Failure> {
+fn prepare(flags: &Flags, shown: &Shown, geometry: &str) -> Result<Config, Failure> {
     let dir = &flags.dir;
     let path = |name: &str| dir.join(name).display().to_string();
     let make = |what: &str, r: std::io::Result<()>| {
@@ -178,33 +233,30 @@ fn prepare(flags: &Flags, panel: &Panel) -> Result<Config, Failure> {
     };
     let mut o = Overlay::default();
     o.put("source.url", Some("udp://127.0.0.1:0"))
-        .put("detector.kind", Some("sonde"))
-        .put("detector.geometry", Some(path("geometry.toml")))
-        .put("time.pulse", Some("grid(14Hz)"))
-        .put("time.tick", Some("1ns"))
+        .put("detector.kind", Some(shown.kind))
+        .put("detector.geometry", Some(path(shown.geometry)))
+        .put("time.pulse", Some(shown.pulse))
+        .put("time.tick", shown.tick)
         .put("web.listen", Some(flags.web.clone()))
         .put("engine.threads", Some(i64::from(flags.threads)));
     if !flags.no_file {
         o.put("output.nexus.path", Some(path("demo.nxs")))
             .put("output.nexus.overwrite", Some(true))
-            .put("output.nexus.title", Some("Fullcount demonstration: small-angle scattering"));
+            .put("output.nexus.title", Some(shown.title));
     }
     let config = o.read(None)?;
     // The checks are over; from here on files are written.
     make("the folder", std::fs::create_dir_all(dir))?;
-    make(
-        "geometry.toml",
-        std::fs::write(path("geometry.toml"), panel.geometry_toml(Ipv4Addr::LOCALHOST.into())),
-    )?;
-    make("run.toml", std::fs::write(path("run.toml"), by_hand(&config).to_toml()))?;
+    make(shown.geometry, std::fs::write(path(shown.geometry), geometry))?;
+    make("run.toml", std::fs::write(path("run.toml"), by_hand(&config, shown).to_toml()))?;
     Ok(config)
 }
 
 /// The same service for the next time, started by hand: paths in a file begin at its folder.
-fn by_hand(config: &Config) -> Config {
+fn by_hand(config: &Config, shown: &Shown) -> Config {
     let mut c = config.clone();
     c.source.url = OneOrMore::One("udp://127.0.0.1:9000".into());
-    c.detector.geometry = Some("geometry.toml".into());
+    c.detector.geometry = Some(shown.geometry.into());
     if let Some(nexus) = &mut c.output.nexus {
         nexus.path = "run.nxs".into();
         nexus.overwrite = false;

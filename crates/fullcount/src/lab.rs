@@ -8,6 +8,7 @@ mod link_emulator;
 mod lossless;
 mod peers;
 mod probes;
+mod truth;
 mod udp;
 
 use std::path::PathBuf;
@@ -43,6 +44,8 @@ enum Campaign {
     Peers(peers::Flags),
     /// What reading this host's loss counters costs, probe by probe
     Probes(probes::Flags),
+    /// Share of simulated neutrons that a decoder finds in their pixel, and wrong events per neutron
+    Truth(truth::Flags),
 }
 
 /// Runs a campaign.
@@ -57,6 +60,7 @@ pub fn lab(flags: Flags) -> Result<u8, Failure> {
         Campaign::Lossless(f) => lossless::lossless(f),
         Campaign::Peers(f) => peers::peers(f),
         Campaign::Probes(f) => probes::probes(f),
+        Campaign::Truth(f) => truth::truth(f),
     }
 }
 

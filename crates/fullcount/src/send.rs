@@ -1,5 +1,8 @@
 //! `fullcount send`: the readout system's stand-in.
 
+mod coincidence;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,14 +45,15 @@ pub struct Flags {
 /// What is sent and how fast.
 #[derive(Debug, Clone, Args)]
 pub struct SendFlags {
-    /// sequence (numbered packets), sonde (simulated readouts) or pcap:FILE (a capture)
+    /// sequence (numbered packets), sonde, multigrid or multiblade (simulated readouts) or pcap:FILE (a
+    /// capture)
     #[arg(long, value_name = "SOURCE", default_value = "sequence")]
     source: String,
     /// Payload bytes of a sequence packet, 24 to 65507; several: 64,128,1472
     #[arg(long, value_name = "BYTES", default_value = "1472")]
     size: String,
     /// Payload bits (10Gbps), packets (14.88Mpps) or events (1Mev/s) per second [default: flat out;
-    /// sonde 1Mev/s; a capture as recorded]
+    /// sonde 1Mev/s; multigrid and multiblade 10kev/s a module; a capture as recorded]
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
     /// A rate in bits counts frames with preamble and gap instead of payload
@@ -68,15 +72,26 @@ pub struct SendFlags {
     /// length (drop=100,duplicate=100,swap=100,of=1000000); delay holds a packet back by=8 packets; seed=N
     #[arg(long, value_name = "SPEC")]
     fault: Option<String>,
-    /// Readouts per SoNDe packet, 1 to 255
-    #[arg(long, value_name = "N", default_value_t = 250)]
-    entries: usize,
+    /// Readouts per packet: SoNDe 1 to 255 [default: 250], Multi-Blade 2 to 1121 [default: 8 to 70 by rate]
+    #[arg(long, value_name = "N")]
+    entries: Option<usize>,
     /// SoNDe data mode: d6 (time), d5 or d4 (pulse height)
     #[arg(long, value_name = "MODE", default_value = "d6")]
     mode: String,
-    /// SoNDe modules: one, all (400 in 100 groups of 2 x 2, as in the demo) or COLUMNSxROWS
-    #[arg(long, value_name = "MODULES", default_value = "one")]
-    modules: String,
+    /// SoNDe modules: one, all (400 in 100 groups of 2 x 2, as in the demo) or COLUMNSxROWS [default:
+    /// one]; Multi-Grid modules: 1 to 16 [default: 3]; Multi-Blade cassettes: 6 or 50 [default: 6]
+    #[arg(long, value_name = "MODULES")]
+    modules: Option<String>,
+    /// What a Multi-Grid or Multi-Blade sends beside single neutrons, as shares of them:
+    /// dark=1%,bad=0.1%,coincidence=0.1% and packet=0.1% (of the packets); pileup=random or =1% [default: none]
+    #[arg(long, value_name = "SPEC")]
+    noise: Option<String>,
+    /// External triggers of a Multi-Grid, 1Hz to 1000Hz
+    #[arg(long, value_name = "RATE", default_value = "14Hz")]
+    pulse_rate: String,
+    /// Write what a Multi-Grid or Multi-Blade made to this file, neutron by neutron (CSV)
+    #[arg(long, value_name = "FILE")]
+    truth: Option<PathBuf>,
     /// Print the geometry file that fits --modules, as a receiver on this host needs it, and exit
     #[arg(long)]
     print_geometry: bool,
@@ -99,15 +114,17 @@ Examples:
   fullcount send --to udp://127.0.0.1:9000 --source sequence --size 64 --rate 10Gbps --duration 10s
   fullcount send --to udp://127.0.0.1:9000 --source sonde --rate 1Mev/s --duration 60s
   fullcount send --to udp://127.0.0.1:9000 --source sonde --modules all --print-geometry > all.toml
+  fullcount send --to udp://127.0.0.1:9000 --source multigrid --rate 100kev/s --truth truth.csv
+  fullcount send --to udp://127.0.0.1:9000 --source multiblade --noise dark=1%,bad=0.1%
   fullcount send --to udp://127.0.0.1:9000 --source 'pcap:run42.pcapng?speed=2'
   fullcount send --to udp://daq1:9000 --source 'pcap:a.pcapng?repeat=100&shift' --detector sonde
   fullcount send --to udp://10.0.0.2:9000 --source sequence --count 1M --fault loss=1e-4,seed=7";
 
 impl SendFlags {
-    /// What the demonstration sends.
-    pub fn for_demo(rate: &str, duration: &str, seed: u64) -> SendFlags {
+    /// What the demonstration of `detector` sends.
+    pub fn for_demo(detector: &str, rate: &str, duration: &str, seed: u64) -> SendFlags {
         SendFlags {
-            source: "sonde".into(),
+            source: detector.into(),
             size: "1472".into(),
             rate: Some(rate.into()),
             wire_rate: false,
@@ -115,9 +132,12 @@ impl SendFlags {
             count: None,
             seed,
             fault: None,
-            entries: 250,
+            entries: None,
             mode: "d6".into(),
-            modules: "all".into(),
+            modules: None,
+            noise: None,
+            pulse_rate: "14Hz".into(),
+            truth: None,
             print_geometry: false,
             detector: None,
             set: vec![],
@@ -126,13 +146,17 @@ impl SendFlags {
         }
     }
 
-    /// Panel of the simulated detector.
+    /// Panel of the simulated SoNDe detector; a single module for other sources, which have none.
     pub fn panel(&self) -> Result<Panel, Failure> {
+        let modules = match self.is_coincidence() {
+            true => "one",
+            false => self.modules.as_deref().unwrap_or("one"),
+        };
         let wrong = || {
             let why = "one, all, or COLUMNSxROWS such as 4x4";
-            Failure::from(refuse("modules", &self.modules, why))
+            Failure::from(refuse("modules", modules, why))
         };
-        match self.modules.as_str() {
+        match modules {
             "one" => Panel::new(1, 1).map_err(|e| Failure::Wrong(e.to_string())),
             "all" => Ok(Panel::full()),
             other => {
@@ -166,12 +190,15 @@ impl SendFlags {
             None => None,
         };
         check_core("core", self.core)?;
+        self.only_coincidence()?;
         let shifted = Shifted::new(&self.source, self.detector.as_deref(), &self.set)?;
         let rate = self.rate.as_deref().map(SendRate::read).transpose()?;
         let ipv6 = to.resolve().is_ok_and(|a| a.is_ipv6());
         let (payload, packets_per_s, source_ports) = match self.source.as_str() {
             "sequence" => self.sequence(rate, ipv6)?,
             "sonde" => self.sonde(rate, ipv6, panel)?,
+            "multigrid" => self.multigrid(rate, ipv6)?,
+            "multiblade" => self.multiblade(rate, ipv6)?,
             url if url.starts_with("pcap:") => {
                 let url = OneOrMore::One(url.to_owned());
                 let config = SourceConfig { url, ..SourceConfig::default() };
@@ -191,7 +218,8 @@ impl SendFlags {
                 (Payload::Capture(source.source), pps, vec![])
             }
             other => {
-                return Err(refuse("source", other, "sequence, sonde or pcap:FILE").into());
+                let known = "sequence, sonde, multigrid, multiblade or pcap:FILE";
+                return Err(refuse("source", other, known).into());
             }
         };
         let core = self.core;
@@ -234,12 +262,13 @@ impl SendFlags {
         };
         let wrong = |e: TrafficError| Failure::Wrong(self.in_flags(&e));
         // The packet's shape decides how bits and packets become events.
-        let (bytes, events) = Sonde::packet(mode, self.entries).map_err(wrong)?;
+        let entries = self.entries.unwrap_or(250);
+        let (bytes, events) = Sonde::packet(mode, entries).map_err(wrong)?;
         let events_per_s = match rate.unwrap_or(SendRate::Events(1e6)) {
             SendRate::Events(n) => n,
             SendRate::Link(rate) => self.pps(rate, bytes as f64, ipv6) * events as f64,
         };
-        let (entries, seed, count) = (self.entries, self.seed, None);
+        let (seed, count) = (self.seed, None);
         let setup = SondeSetup { panel, mode, entries, events_per_s, seed, count };
         let traffic = Sonde::new(&setup).map_err(wrong)?;
         let pps = events_per_s / events as f64;
@@ -258,7 +287,11 @@ impl SendFlags {
                  send nothing for longer than the 2.1 s after which 32-bit times are ambiguous; give \
                  at least --rate {lowest:.0}ev/s"
             ),
-            TrafficError::Slow { .. } | TrafficError::Entries(_) => format!("--{e}"),
+            TrafficError::Slow { .. }
+            | TrafficError::Entries(_)
+            | TrafficError::Readouts(_)
+            | TrafficError::GridModules(_)
+            | TrafficError::Cassettes(_) => format!("--{e}"),
             other => other.to_string(),
         }
     }
@@ -315,10 +348,14 @@ fn destination(to: &str) -> Result<UdpUrl, Failure> {
 pub fn send(flags: Flags) -> Result<u8, Failure> {
     let panel = flags.what.panel()?;
     if flags.what.print_geometry {
-        tell!("{}", panel.geometry_toml(std::net::Ipv4Addr::LOCALHOST.into()));
+        match flags.what.configuration()? {
+            Some(text) => tell!("{text}"),
+            None => tell!("{}", panel.geometry_toml(std::net::Ipv4Addr::LOCALHOST.into())),
+        }
         return Ok(0);
     }
-    let job = flags.what.job(&flags.to, panel)?;
+    let mut job = flags.what.job(&flags.to, panel)?;
+    let truth = flags.what.watched(&mut job)?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let progress = Arc::new(SendProgress::default());
     let (watched, ending) = (progress.clone(), stop.clone());
@@ -331,6 +368,10 @@ pub fn send(flags: Flags) -> Result<u8, Failure> {
         .join()
         .map_err(|_| anyhow::anyhow!("the sender panicked"))?
         .map_err(anyhow::Error::from)?;
+    if let Some(truth) = truth {
+        let rows = truth.finish().map_err(anyhow::Error::from)?;
+        note!("truth: {} rows", grouped(rows));
+    }
     report(&sent, flags.json);
     Ok(0)
 }

@@ -1,7 +1,8 @@
 //! Fullcount's measuring testbed: simulated detectors ([`traffic`]), measuring campaigns that run
 //! the binary as child processes ([`campaign`]) here, in namespaces of their own ([`namespace`]) or on another host
-//! ([`agent`]), the rate without loss ([`lossless`]), peers ([`peers`]), an emulated link ([`emulator`]), how near two cores are ([`cores`]), what one spends its time on ([`profile`]), figures
-//! ([`plot`]), the files that keep results ([`record`]), and what limits a rate on a host ([`advise`]).
+//! ([`agent`]), the rate without loss ([`lossless`]), peers ([`peers`]), an emulated link ([`emulator`]), how near two
+//! cores are ([`cores`]), what one spends its time on ([`profile`]), figures ([`plot`]), the files that keep results
+//! ([`record`]) and what was simulated ([`truth_file`]), and what limits a rate on a host ([`advise`]).
 //!
 //! The encoders here share no code with the decoders in `detect`: both follow the format documents,
 //! so that a mistake in one shows in the other. Refuses: whatever each module names in its error
@@ -21,3 +22,4 @@ pub mod profile;
 pub mod record;
 pub mod send;
 pub mod traffic;
+pub mod truth_file;

@@ -6,11 +6,16 @@
 //!
 //! Refuses: sizes, rates and panels outside their range, see [`TrafficError`].
 
+pub mod made;
+pub mod multiblade;
+pub mod multigrid;
+pub mod noise;
 pub mod panel;
 mod random;
 pub mod scattering;
 pub mod sequence;
 pub mod sonde;
+mod tape;
 
 pub use random::Random;
 
@@ -41,7 +46,8 @@ pub struct Totals {
     pub packets: u64,
     /// Payload bytes of these packets.
     pub bytes: u64,
-    /// Events that a decoder makes of them (readouts that have a pixel); 0 for `sequence`.
+    /// Events that a decoder makes of them (readouts that have a pixel; of coincidence detectors the
+    /// events that nothing overlaps); 0 for `sequence`.
     pub events: u64,
 }
 
@@ -77,6 +83,13 @@ pub trait Traffic: Send {
     /// Events handed out per pixel, index = pixel − 1; `None` for traffic without pixels.
     fn truth(&self) -> Option<Vec<u64>> {
         None
+    }
+
+    /// From now on every row of truth goes to `witness` when its packet is handed out. False if this
+    /// traffic has no rows; the witness is dropped then.
+    fn watch(&mut self, witness: made::Witness) -> bool {
+        let _ = witness;
+        false
     }
 }
 
@@ -130,6 +143,18 @@ pub enum TrafficError {
         /// Modules one above the other.
         rows: usize,
     },
+    /// Modules of a Multi-Grid that one readout cannot have.
+    #[error("modules: {0} is not possible: a Multi-Grid readout has 1 to 16")]
+    GridModules(usize),
+    /// Cassettes of a Multi-Blade of which no set-up is known.
+    #[error("modules: {0} is not possible: a Multi-Blade has 6 cassettes or 50")]
+    Cassettes(usize),
+    /// A pulse rate out of range.
+    #[error("pulse rate: {0} Hz is not possible: 1 to 1000 Hz")]
+    Pulses(f64),
+    /// Readouts per Multi-Blade packet that the format cannot carry.
+    #[error("entries: {0} per packet is not possible: 2 to 1121")]
+    Readouts(usize),
     /// A first port that leaves no room for the others.
     #[error(
         "port: {lanes} source ports in steps of 10 from {first} pass 65535: at most {allowed} possible"

@@ -1,0 +1,289 @@
+//! `fullcount lab truth`: how many simulated neutrons a decoder finds, and how many events it makes of nothing.
+//!
+//! Simulates a detector at several rates and noise settings in memory, decodes with the real reader and
+//! builder, and compares every event with the truth. Refuses other detectors, rates and noise out of range.
+//! Source: `docs/simulators.md`.
+
+mod compare;
+mod simulate;
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use fullcount_detect::detector::Detector;
+use fullcount_engine::config::refuse;
+use fullcount_engine::summary::grouped;
+use fullcount_io::quantity;
+use fullcount_lab::record::{Record, replace};
+use fullcount_lab::traffic::multiblade::REAL_TIME_HZ;
+use fullcount_lab::traffic::noise::{Noise, Pileup};
+use serde_json::{Value, json};
+
+use crate::exit::Failure;
+use crate::flags::Overlay;
+use crate::{note, say, tell};
+use compare::Class;
+use simulate::{Outcome, Point, Simulated};
+
+/// Share of simulated neutrons found in their pixel, and wrong events per neutron.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Flags {
+    /// Detector: multigrid or multiblade
+    #[arg(long, value_name = "KIND")]
+    detector: String,
+    /// Neutrons per second and module (cassette), 1Hz to 100kHz; several with commas
+    #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "1kHz,10kHz,100kHz")]
+    rates: Vec<String>,
+    /// Noise as in `send`, e.g. dark=1%,bad=0.1%, or none; may be repeated. Neutrons pile up at random
+    /// unless pileup= is given [default: none and dark=1%,bad=1%,coincidence=0.1%,packet=0.1%]
+    #[arg(long, value_name = "SPEC")]
+    noise: Vec<String>,
+    /// Modules of a Multi-Grid, 1 to 16, or cassettes of a Multi-Blade, 6 or 50 [default: 3, or 6]
+    #[arg(long, value_name = "N")]
+    modules: Option<usize>,
+    /// Neutrons per rate and noise setting, about; at most 60 s are simulated
+    #[arg(long, value_name = "N", default_value = "500k")]
+    neutrons: String,
+    /// Decides everything random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Key of the decoder, e.g. detector.resolve_doubles=true; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Exit with 1 if less than this share of the clean neutrons is in the right pixel, e.g. 99.9%
+    #[arg(long, value_name = "SHARE")]
+    require: Option<String>,
+    /// Folder for the results [default: docs/results if there is one here, else this folder]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Name of the results files [default: truth-KIND]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Print the results file instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+A neutron is clean if no other readout of its module lies within the format's resolution: in its
+trigger (Multi-Grid), or within 2010 ns before or behind its readouts (Multi-Blade).
+
+Examples:
+  fullcount lab truth --detector multigrid --require 99.9%
+  fullcount lab truth --detector multiblade --modules 50 --rates 10kHz --noise none --noise dark=5%
+  fullcount lab truth --detector multiblade --set detector.resolve_doubles=true --name truth-doubles";
+
+/// What is simulated unless said otherwise.
+const USUAL_NOISE: [&str; 2] = ["none", "dark=1%,bad=1%,coincidence=0.1%,packet=0.1%"];
+
+/// Everything that was asked for, checked.
+struct Asked {
+    what: Simulated,
+    rates: Vec<f64>,
+    noises: Vec<Noise>,
+    neutrons: usize,
+    decoder: Box<dyn Detector>,
+    require: Option<f64>,
+}
+
+impl Flags {
+    fn read(&self) -> Result<Asked, Failure> {
+        let what = match self.detector.as_str() {
+            "multigrid" => Simulated::MultiGrid(self.modules.unwrap_or(3)),
+            "multiblade" => Simulated::MultiBlade(self.modules.unwrap_or(6)),
+            other => return Err(refuse("detector", other, "multigrid or multiblade").into()),
+        };
+        let (possible, allowed) = match what {
+            Simulated::MultiGrid(n) => ((1..=16).contains(&n), "1 to 16"),
+            Simulated::MultiBlade(n) => ([6, 50].contains(&n), "6 or 50"),
+        };
+        if !possible {
+            return Err(refuse("modules", what.modules(), allowed).into());
+        }
+        let rates = self.rates.iter().map(|text| rate(text)).collect::<Result<_, _>>()?;
+        let given: Vec<&str> = self.noise.iter().map(String::as_str).collect();
+        let texts = if given.is_empty() { &USUAL_NOISE[..] } else { &given };
+        let noises = texts.iter().map(|text| noise(text)).collect::<Result<_, _>>()?;
+        let number = quantity::count(&self.neutrons);
+        let neutrons = number.ok().filter(|n| (1000..=100_000_000).contains(n));
+        let neutrons = neutrons
+            .ok_or_else(|| refuse("neutrons", &self.neutrons, "1k to 100M, for example 500k"))?;
+        let require = self.require.as_deref().map(percent).transpose()?;
+        let mut o = Overlay::default();
+        o.put("detector.kind", Some(what.name())).set(&self.set)?;
+        let options = o.read(None)?.detector.options;
+        let decoder = what.detector(toml::to_string(&options).unwrap_or_default())?;
+        Ok(Asked { what, rates, noises, neutrons: neutrons as usize, decoder, require })
+    }
+}
+
+fn rate(text: &str) -> Result<f64, Failure> {
+    let number = text.trim().strip_suffix("Hz").and_then(|n| quantity::number(n).ok());
+    let inside = number.filter(|hz| (1.0..=REAL_TIME_HZ).contains(hz));
+    inside.ok_or_else(|| refuse("rates", text, "1Hz to 100kHz, for example 10kHz").into())
+}
+
+fn noise(text: &str) -> Result<Noise, Failure> {
+    let mut noise: Noise = text.parse().map_err(|e| refuse("noise", text, format!("{e}")))?;
+    if !text.contains("pileup") {
+        noise.pileup = Pileup::Random;
+    }
+    Ok(noise)
+}
+
+fn percent(text: &str) -> Result<f64, Failure> {
+    let number = text.trim().strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok());
+    let inside = number.filter(|p| (0.0..=100.0).contains(p));
+    inside.ok_or_else(|| refuse("require", text, "0% to 100%, for example 99.9%").into())
+}
+
+/// Runs the campaign.
+pub fn truth(flags: Flags) -> Result<u8, Failure> {
+    let asked = flags.read()?;
+    let kind = asked.what.name();
+    let name = flags.name.clone().unwrap_or_else(|| format!("truth-{kind}"));
+    let mut record = Record::begin(&name).map_err(anyhow::Error::from)?;
+    record
+        .parameter("detector", kind)
+        .parameter("modules", asked.what.modules())
+        .parameter("neutrons", asked.neutrons)
+        .parameter("seed", flags.seed)
+        .parameter("set", flags.set.clone());
+    let mut table = head(&name, &asked, &flags.set);
+    let mut least = 100.0f64;
+    for noise in &asked.noises {
+        for &rate_hz in &asked.rates {
+            let (neutrons, seed) = (asked.neutrons, flags.seed);
+            let point = Point { rate_hz, noise: *noise, neutrons, seed };
+            let outcome = asked.what.run(&*asked.decoder, &point)?;
+            least = least.min(outcome.verdict.clean.percent());
+            record.row(row(&point, &outcome));
+            table += &line(&point, &outcome);
+            note!(
+                "{} per module, noise {noise}: {} neutrons, {:.4} % of the clean ones right",
+                hz(rate_hz),
+                grouped(outcome.verdict.made()),
+                outcome.verdict.clean.percent()
+            );
+        }
+    }
+    let folder = super::folder(flags.out);
+    let path = record.write(&folder).map_err(anyhow::Error::from)?;
+    let about = record.json();
+    let text = |key: &str| about[key].as_str().unwrap_or("unknown").to_owned();
+    let _ = write!(
+        table,
+        "\n{}, revision {}. What the decoder refused, by counter, is in `{name}.json`.\n",
+        text("date"),
+        text("revision")
+    );
+    replace(&folder, &format!("{name}.md"), &table).map_err(anyhow::Error::from)?;
+    if flags.json {
+        say!("{about}");
+    } else {
+        tell!("{table}");
+    }
+    note!("written to {}", path.display());
+    if let Some(wanted) = short_of(asked.require, least) {
+        note!(
+            "fullcount: {least:.4} % of the clean neutrons are in the right pixel: {wanted} % were required"
+        );
+        return Ok(1);
+    }
+    Ok(0)
+}
+
+/// What was required, if `least` percent are less.
+fn short_of(require: Option<f64>, least: f64) -> Option<f64> {
+    require.filter(|&wanted| least < wanted)
+}
+
+fn hz(rate: f64) -> String {
+    if rate >= 1000.0 { format!("{} kHz", rate / 1000.0) } else { format!("{rate} Hz") }
+}
+
+fn head(name: &str, asked: &Asked, set: &[String]) -> String {
+    let modules = match asked.what {
+        Simulated::MultiGrid(n) => format!("Multi-Grid, {n} modules"),
+        Simulated::MultiBlade(n) => format!("Multi-Blade, {n} cassettes"),
+    };
+    let set = match set {
+        [] => String::new(),
+        keys => format!(" Decoder with `{}`.", keys.join("`, `")),
+    };
+    format!(
+        "# {name}\n\n{modules}, simulated and decoded in memory.{set} Clean: nothing else of the module within \
+         the resolution.\n\n\
+         | noise | rate per module | neutrons | clean | right, % | wrong pixel | missed | \
+         with noise: right, % | with a neutron: right, % | all: right, % | wrong events per neutron |\n\
+         |:--|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+    )
+}
+
+fn line(point: &Point, outcome: &Outcome) -> String {
+    let v = &outcome.verdict;
+    let of = |class: &Class| match class.made {
+        0 => "–".to_owned(),
+        n => format!("{:.2} of {}", class.percent(), grouped(n)),
+    };
+    format!(
+        "| {} | {} | {} | {} | {:.4} | {} | {} | {} | {} | {:.2} | {:.2e} |\n",
+        point.noise,
+        hz(point.rate_hz),
+        grouped(v.made()),
+        grouped(v.clean.made),
+        v.clean.percent(),
+        grouped(v.clean.wrong),
+        grouped(v.clean.missed),
+        of(&v.noise),
+        of(&v.neutron),
+        v.all().percent(),
+        v.wrong_events() as f64 / v.made().max(1) as f64,
+    )
+}
+
+fn row(point: &Point, outcome: &Outcome) -> Value {
+    let v = &outcome.verdict;
+    let class = |c: &Class| {
+        json!({"neutrons": c.made, "right": c.right, "right_percent": c.percent(),
+               "wrong_pixel": c.wrong, "missed": c.missed})
+    };
+    let refused: serde_json::Map<String, Value> =
+        outcome.rejected.iter().map(|(name, n)| (name.clone(), json!(n))).collect();
+    let per_neutron = |n: u64| n as f64 / v.made().max(1) as f64;
+    json!({
+        "rate_hz_per_module": point.rate_hz,
+        "noise": point.noise.to_string(),
+        "simulated_s": outcome.seconds,
+        "neutrons": v.made(),
+        "events": v.events,
+        "clean": class(&v.clean),
+        "overlapped_by_noise": class(&v.noise),
+        "overlapped_by_neutron": class(&v.neutron),
+        "no_other_neutron": class(&v.apart()),
+        "all": class(&v.all()),
+        "events_of_no_neutron": {"random_coincidence": v.coincidences, "other": v.extra},
+        "extra_events_per_neutron": per_neutron(v.coincidences + v.extra),
+        "wrong_events_per_neutron": per_neutron(v.wrong_events()),
+        "refused_by_decoder": refused,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn less_than_required_is_short() {
+        assert_eq!(short_of(Some(99.9), 99.8999), Some(99.9));
+        assert_eq!(short_of(Some(99.9), 99.9), None);
+        assert_eq!(short_of(None, 0.0), None);
+        assert_eq!(percent("99.9%").unwrap(), 99.9);
+        assert!(percent("99.9").is_err() && percent("-1%").is_err());
+        assert_eq!(hz(rate("100kHz").unwrap()), "100 kHz");
+        assert_eq!(noise("dark=1%").unwrap().pileup, Pileup::Random);
+        assert_eq!(noise("pileup=never").unwrap().pileup, Pileup::Never);
+    }
+}

@@ -1,0 +1,147 @@
+//! `send --source multigrid|multiblade`: set-up of the simulators from flags, their geometry, their truth.
+//!
+//! Refuses flags that only these sources have where another is sent, and values out of range.
+//! Source: `docs/simulators.md`.
+
+use fullcount_engine::config::refuse;
+use fullcount_io::quantity;
+use fullcount_lab::send::{Job, Payload};
+use fullcount_lab::traffic::multiblade::{self, MultiBlade, MultiBladeSetup};
+use fullcount_lab::traffic::multigrid::{self, MultiGrid, MultiGridSetup};
+use fullcount_lab::traffic::noise::Noise;
+use fullcount_lab::traffic::{Traffic, TrafficError};
+use fullcount_lab::truth_file::TruthFile;
+
+use super::{SendFlags, SendRate};
+use crate::exit::Failure;
+
+/// Neutrons per second and module unless set.
+const USUAL_HZ: f64 = 10e3;
+
+/// Above 1, so that a detector whose packets are paced by the link is prepared for being played fast.
+const FASTER: f64 = 2.0;
+
+/// Payload, packets per second, source ports.
+type Made = (Payload, Option<f64>, Vec<u16>);
+
+impl SendFlags {
+    /// True for the simulated coincidence detectors.
+    pub(super) fn is_coincidence(&self) -> bool {
+        matches!(self.source.as_str(), "multigrid" | "multiblade")
+    }
+
+    /// Refuses what other sources do not have.
+    pub(super) fn only_coincidence(&self) -> Result<(), Failure> {
+        if self.is_coincidence() {
+            return Ok(());
+        }
+        let why = "only the sources multigrid and multiblade have it";
+        if let Some(noise) = &self.noise {
+            return Err(refuse("noise", noise, why).into());
+        }
+        match &self.truth {
+            Some(path) => Err(refuse("truth", path.display(), why).into()),
+            None => Ok(()),
+        }
+    }
+
+    fn number_of_modules(&self, usual: usize, allowed: &str) -> Result<usize, Failure> {
+        let Some(text) = self.modules.as_deref() else { return Ok(usual) };
+        text.parse().map_err(|_| refuse("modules", text, allowed).into())
+    }
+
+    fn grid_modules(&self) -> Result<usize, Failure> {
+        let modules = self.number_of_modules(3, "1 to 16")?;
+        if (1..=multigrid::MOST_MODULES).contains(&modules) {
+            return Ok(modules);
+        }
+        Err(Failure::Wrong(self.in_flags(&TrafficError::GridModules(modules))))
+    }
+
+    fn cassettes(&self) -> Result<usize, Failure> {
+        self.number_of_modules(6, "6 or 50")
+    }
+
+    fn noise(&self) -> Result<Noise, Failure> {
+        match self.noise.as_deref() {
+            None => Ok(Noise::NONE),
+            Some(text) => text.parse().map_err(|e| refuse("noise", text, format!("{e}")).into()),
+        }
+    }
+
+    /// The geometry file that fits; `None` for sources whose geometry is a panel.
+    pub fn configuration(&self) -> Result<Option<String>, Failure> {
+        match self.source.as_str() {
+            "multigrid" => Ok(Some(MultiGrid::configuration(self.grid_modules()?))),
+            "multiblade" => {
+                let text = MultiBlade::configuration(self.cassettes()?);
+                Ok(Some(text.map_err(|e| Failure::Wrong(self.in_flags(&e)))?))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Neutrons per second, and packets per second if they are set: a rate on the link plays the detector at
+    /// `top_hz` per module as fast as it takes.
+    fn neutrons(
+        &self,
+        rate: Option<SendRate>,
+        modules: usize,
+        top_hz: f64,
+    ) -> (f64, Option<quantity::Rate>) {
+        match rate {
+            None => (USUAL_HZ * modules as f64, None),
+            Some(SendRate::Events(n)) => (n, None),
+            Some(SendRate::Link(rate)) => (FASTER * top_hz * modules as f64, Some(rate)),
+        }
+    }
+
+    pub(super) fn multigrid(&self, rate: Option<SendRate>, ipv6: bool) -> Result<Made, Failure> {
+        let modules = self.grid_modules()?;
+        let (neutrons_per_s, link) = self.neutrons(rate, modules, multigrid::REAL_TIME_HZ);
+        let hz = self.pulse_rate.strip_suffix("Hz").and_then(|n| quantity::number(n).ok());
+        let hz = hz.filter(|hz| (1.0..=1000.0).contains(hz));
+        let pulse_hz = hz.ok_or_else(|| refuse("pulse-rate", &self.pulse_rate, "1Hz to 1000Hz"))?;
+        if self.entries.is_some() {
+            let why = "Multi-Grid packets hold as many triggers as fit";
+            return Err(refuse("entries", self.entries.unwrap_or_default(), why).into());
+        }
+        let (noise, seed) = (self.noise()?, self.seed);
+        let base = MultiGridSetup::default();
+        let setup = MultiGridSetup { modules, neutrons_per_s, noise, pulse_hz, seed, ..base };
+        let made = MultiGrid::new(&setup).map_err(|e| Failure::Wrong(self.in_flags(&e)))?;
+        let pps = match link {
+            Some(rate) => self.pps(rate, made.mean_packet(), ipv6),
+            None => made.packets_per_s(),
+        };
+        Ok((Payload::Traffic(Box::new(made)), Some(pps), vec![]))
+    }
+
+    pub(super) fn multiblade(&self, rate: Option<SendRate>, ipv6: bool) -> Result<Made, Failure> {
+        let cassettes = self.cassettes()?;
+        let (neutrons_per_s, link) = self.neutrons(rate, cassettes, multiblade::REAL_TIME_HZ);
+        let (noise, seed, readouts) = (self.noise()?, self.seed, self.entries);
+        let base = MultiBladeSetup::default();
+        let setup = MultiBladeSetup { cassettes, neutrons_per_s, readouts, noise, seed, ..base };
+        let made = MultiBlade::new(&setup).map_err(|e| Failure::Wrong(self.in_flags(&e)))?;
+        let pps = match link {
+            Some(rate) => self.pps(rate, made.mean_packet(), ipv6),
+            None => made.packets_per_s(),
+        };
+        Ok((Payload::Traffic(Box::new(made)), Some(pps), vec![]))
+    }
+
+    /// Opens the truth file that was asked for and lets the simulator write to it.
+    pub(super) fn watched(&self, job: &mut Job) -> Result<Option<TruthFile>, Failure> {
+        let Some(path) = &self.truth else { return Ok(None) };
+        let file = TruthFile::create(path).map_err(anyhow::Error::from)?;
+        let tick = match self.source.as_str() {
+            "multigrid" => (125, 2),
+            _ => (multiblade::TICK_NS, 1),
+        };
+        if let Payload::Traffic(traffic) = &mut job.payload {
+            traffic.watch(file.witness(tick));
+        }
+        Ok(Some(file))
+    }
+}

@@ -1,0 +1,357 @@
+//! Simulated Multi-Grid and Multi-Blade from end to end: truth file, service, demonstration, campaign.
+//!
+//! Source: `docs/simulators.md`.
+
+mod pages;
+mod service;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pages::{document, quoted};
+use serde_json::Value;
+use service::{Said, Service, say};
+
+const DETECTORS: [&str; 2] = ["multigrid", "multiblade"];
+
+/// The geometry file that `send` prints, as a file.
+fn geometry(source: &str, modules: &str, folder: &Path) -> String {
+    let said = say(&[
+        "send",
+        "--to",
+        "udp://127.0.0.1:9",
+        "--source",
+        source,
+        "--modules",
+        modules,
+        "--print-geometry",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let path = folder.join(format!("{source}-{modules}.json"));
+    std::fs::write(&path, &said.out).expect("written");
+    path.display().to_string()
+}
+
+/// Sends `packets` packets to a service of this detector; gives what both said.
+fn sent_and_received(source: &str, geometry: &str, send: &[&str]) -> (Said, Said) {
+    let pulse = if source == "multigrid" { "data" } else { "none" };
+    let mut run = Service::start(&[
+        "run",
+        "--source",
+        "udp://127.0.0.1:0?receive_buffer=64MiB",
+        "--detector",
+        source,
+        "--geometry",
+        geometry,
+        "--pulse",
+        pulse,
+        "--sink",
+        "null",
+        "--web",
+        "off",
+        "--json",
+    ]);
+    let to = format!("udp://127.0.0.1:{}", run.udp_port());
+    let mut arguments = vec!["send", "--to", &to, "--source", source, "--json"];
+    arguments.extend(send);
+    let sent = say(&arguments);
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    // A loopback socket keeps what it accepted: the drain at the end reads it all.
+    run.interrupt();
+    (sent, run.end())
+}
+
+/// Rows of a truth file by column.
+fn rows(path: &Path) -> Vec<BTreeMap<String, String>> {
+    let text = std::fs::read_to_string(path).expect("a truth file");
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().expect("a header").split(',').collect();
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        assert_eq!(cells.len(), names.len(), "{line}");
+        names.iter().zip(cells).map(|(n, c)| ((*n).to_owned(), c.to_owned())).collect()
+    };
+    lines.map(row).collect()
+}
+
+#[test]
+fn a_service_makes_the_events_of_the_truth_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cases =
+        [("multigrid", "3", 9600), ("multiblade", "6", 6144), ("multiblade", "50", 102_400)];
+    for (source, modules, most) in cases {
+        let geometry = geometry(source, modules, folder.path());
+        let truth = folder.path().join(format!("{source}-{modules}.csv"));
+        let file = truth.display().to_string();
+        let (sent, got) = sent_and_received(
+            source,
+            &geometry,
+            &["--modules", modules, "--rate", "5kpps", "--count", "1500", "--truth", &file],
+        );
+        assert_eq!(sent.summary()["packets"]["sent"], 1500);
+        let s = got.summary();
+        assert_eq!(s["packets"]["accepted"], 1500, "{}", got.err);
+        assert_eq!(s["balance"], 0);
+        let rows = rows(&truth);
+        let neutrons: Vec<_> = rows.iter().filter(|r| r["kind"] == "neutron").collect();
+        assert!(neutrons.len() > 10_000 && neutrons.iter().all(|r| r["clean"] == "yes"));
+        // Made, in the file, and decoded: the same number.
+        assert_eq!(sent.summary()["events"], neutrons.len(), "{source} {modules}");
+        assert_eq!(s["events"], neutrons.len(), "{source} {modules}: {}", got.err);
+        for (at, row) in rows.iter().enumerate() {
+            assert_eq!(row["number"], at.to_string());
+        }
+        let last = rows.iter().filter_map(|r| r["packet"].parse::<u64>().ok()).max();
+        assert!(last.is_some_and(|n| (1490..1500).contains(&n)), "{last:?}");
+        let pixels = neutrons.iter().map(|r| r["pixel"].parse::<u64>().expect("a number"));
+        let outside = pixels.clone().filter(|p| !(1..=most).contains(p)).count();
+        assert_eq!(outside, 0);
+        assert!(pixels.max() > Some(most / 2));
+    }
+}
+
+#[test]
+fn noise_is_in_the_truth_file_and_in_the_counters() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let noise = "dark=10%,bad=6%,coincidence=2%,packet=5%";
+    for source in DETECTORS {
+        let geometry =
+            geometry(source, if source == "multigrid" { "3" } else { "6" }, folder.path());
+        let truth = folder.path().join("truth.csv");
+        let file = truth.display().to_string();
+        let (sent, got) = sent_and_received(
+            source,
+            &geometry,
+            &["--noise", noise, "--rate", "5kpps", "--count", "2000", "--truth", &file],
+        );
+        let rows = rows(&truth);
+        let count = |kind: &str| rows.iter().filter(|r| r["kind"] == kind).count() as f64;
+        let neutrons = count("neutron");
+        for (kind, share) in [("dark", 0.10), ("bad", 0.06), ("coincidence", 0.02)] {
+            let part = count(kind) / neutrons;
+            let tolerance = 5.0 / count(kind).sqrt();
+            assert!((part / share - 1.0).abs() < tolerance, "{source} {kind}: {part}");
+        }
+        let broken = count("packet");
+        assert!((broken / 2000.0 - 0.05 / 1.05).abs() < 0.025, "{source}: {broken}");
+        let s = got.summary();
+        assert_eq!(s["balance"], 0, "{}", got.err);
+        assert_eq!(s["packets"]["received"], 2000);
+        // Everything that stands alone is an event; overlapped ones may be.
+        let sure = sent.summary()["events"].as_u64().expect("a number");
+        let most = sure + rows.iter().filter(|r| r["overlap"] != "none").count() as u64;
+        let events = s["events"].as_u64().expect("a number");
+        assert!((sure..=most).contains(&events), "{source}: {events} of {sure} to {most}");
+    }
+}
+
+#[test]
+fn the_demonstration_of_each_detector_ends_with_four_equal_numbers() {
+    for detector in DETECTORS {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = dir.path().display().to_string();
+        let said = say(&[
+            "demo",
+            "--detector",
+            detector,
+            "--duration",
+            "2s",
+            "--dir",
+            &folder,
+            "--web",
+            "127.0.0.1:0",
+            "--json",
+        ]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        let s = said.summary();
+        let four = &s["demo"];
+        assert_eq!(four["packets_sent"], four["packets_delivered"], "{detector}");
+        assert_eq!(four["events_made"], four["events_in_file"], "{detector}");
+        assert!(four["events_made"].as_u64() > Some(1000), "{detector}: {four}");
+        assert_eq!((s["balance"].as_u64(), s["per"].as_f64()), (Some(0), Some(0.0)));
+        // What it wrote serves for the next time.
+        let by_hand = dir.path().join("run.toml").display().to_string();
+        let said = say(&["run", &by_hand, "--print-config"]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert!(said.out.contains(&format!("kind = \"{detector}\"")), "{}", said.out);
+        assert!(dir.path().join("geometry.json").exists() && dir.path().join("demo.nxs").exists());
+    }
+}
+
+#[test]
+fn clean_neutrons_are_found_in_their_pixel_at_every_rate() {
+    for detector in DETECTORS {
+        let dir = tempfile::tempdir().expect("a folder");
+        let out = dir.path().display().to_string();
+        let said = say(&[
+            "lab",
+            "truth",
+            "--detector",
+            detector,
+            "--neutrons",
+            "30k",
+            "--require",
+            "99.9%",
+            "--out",
+            &out,
+            "--json",
+        ]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        let record = said.summary();
+        let table: Vec<&Value> = record["rows"].as_array().expect("rows").iter().collect();
+        assert_eq!(table.len(), 6, "three rates, two noise settings");
+        for row in &table {
+            assert!(row["clean"]["right_percent"].as_f64() >= Some(99.9), "{row}");
+            assert!(row["neutrons"].as_u64() > Some(20_000), "{row}");
+            let classes = ["clean", "overlapped_by_noise", "overlapped_by_neutron"];
+            let made: u64 = classes.iter().filter_map(|c| row[c]["neutrons"].as_u64()).sum();
+            assert_eq!(Some(made), row["neutrons"].as_u64());
+        }
+        // Random coincidences are wrong events: a thousandth of the neutrons where there is noise.
+        let quiet = table[0]["extra_events_per_neutron"].as_f64().expect("a number");
+        let noisy = table[3]["extra_events_per_neutron"].as_f64().expect("a number");
+        assert!(quiet < 1e-4 && (5e-4..3e-3).contains(&noisy), "{quiet} {noisy}");
+        let name = format!("truth-{detector}");
+        let text = std::fs::read_to_string(dir.path().join(format!("{name}.md"))).expect("a table");
+        assert!(text.starts_with(&format!("# {name}\n")) && text.contains("| 100 kHz |"), "{text}");
+        assert!(dir.path().join(format!("{name}.json")).exists());
+    }
+}
+
+#[test]
+fn wrong_options_name_key_value_and_range() {
+    let to = ["send", "--to", "udp://127.0.0.1:9", "--source"];
+    let cases: [(&[&str], &[&str]); 12] = [
+        (&["multigrid", "--noise", "dark=200%"], &["noise", "dark=200%", "0 to 100%"]),
+        (&["multigrid", "--noise", "glow=1%"], &["noise", "glow", "coincidence"]),
+        (&["multiblade", "--noise", "dark"], &["noise", "KEY=SHARE"]),
+        (&["multigrid", "--modules", "17"], &["modules", "17", "1 to 16"]),
+        (&["multigrid", "--modules", "many"], &["modules", "many", "1 to 16"]),
+        (&["multiblade", "--modules", "7"], &["modules", "7", "6 cassettes or 50"]),
+        (&["multiblade", "--entries", "1"], &["--entries: 1 ", "2 to 1121"]),
+        (&["multigrid", "--entries", "70"], &["entries", "70"]),
+        (&["multigrid", "--pulse-rate", "14"], &["pulse-rate", "14", "1Hz to 1000Hz"]),
+        (&["sonde", "--noise", "dark=1%"], &["noise", "multigrid and multiblade"]),
+        (&["sequence", "--truth", "t.csv"], &["truth", "t.csv", "multigrid and multiblade"]),
+        (&["multigrid", "--rate", "0ev/s"], &["rate", "0ev/s"]),
+    ];
+    for (arguments, words) in cases {
+        let said = say(&[&to[..], arguments].concat());
+        assert_eq!(said.code, 2, "{arguments:?}: {}", said.err);
+        for word in words {
+            assert!(said.err.contains(word), "{arguments:?} must say {word}: {}", said.err);
+        }
+    }
+    let truth = ["lab", "truth", "--detector"];
+    let cases: [(&[&str], &[&str]); 8] = [
+        (&["multiblade", "--set", "detector.egg=1"], &["egg"]),
+        (&["sonde"], &["detector", "sonde", "multigrid or multiblade"]),
+        (&["multigrid", "--rates", "1kHz,200kHz"], &["rates", "200kHz", "1Hz to 100kHz"]),
+        (&["multigrid", "--rates", "10"], &["rates", "10", "for example 10kHz"]),
+        (&["multigrid", "--noise", "bad=x"], &["noise", "bad=x"]),
+        (&["multiblade", "--modules", "3"], &["modules", "3", "6 or 50"]),
+        (&["multigrid", "--require", "101%"], &["require", "101%", "0% to 100%"]),
+        (&["multigrid", "--neutrons", "10"], &["neutrons", "10", "1k to 100M"]),
+    ];
+    for (arguments, words) in cases {
+        let said = say(&[&truth[..], arguments].concat());
+        assert_eq!(said.code, 2, "{arguments:?}: {}", said.err);
+        for word in words {
+            assert!(said.err.contains(word), "{arguments:?} must say {word}: {}", said.err);
+        }
+    }
+    let said = say(&["demo", "--detector", "egg"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("egg") && said.err.contains("multiblade"), "{}", said.err);
+    let said = say(&[&to[..], &["multigrid", "--truth", "/no/such/folder/t.csv"]].concat());
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("/no/such/folder/t.csv"), "{}", said.err);
+}
+
+#[test]
+fn the_same_seed_makes_the_same_truth() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = |seed: &str, name: &str| {
+        let path = folder.path().join(name);
+        let file = path.display().to_string();
+        let said = say(&[
+            "send",
+            "--to",
+            "udp://127.0.0.1:9",
+            "--source",
+            "multiblade",
+            "--count",
+            "300",
+            "--rate",
+            "10kpps",
+            "--seed",
+            seed,
+            "--noise",
+            "dark=1%,pileup=random",
+            "--truth",
+            &file,
+        ]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        std::fs::read_to_string(path).expect("a truth file")
+    };
+    let first = made("4", "a.csv");
+    assert!(first == made("4", "b.csv") && first != made("5", "c.csv"));
+    assert!(first.lines().any(|l| l.ends_with(",neutron,no,neutron")), "some overlap");
+}
+
+#[test]
+fn the_document_has_the_columns_the_noise_and_the_kinds_of_the_program() {
+    let page = document("simulators.md");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("truth.csv");
+    let send = |noise: &str| {
+        let file = path.display().to_string();
+        let to = "udp://127.0.0.1:9";
+        let source =
+            ["send", "--to", to, "--source", "multigrid", "--rate", "5kpps", "--count", "300"];
+        say(&[&source[..], &["--noise", noise, "--truth", &file]].concat())
+    };
+    let keys = pages::rows(&page, "key");
+    let keys: Vec<&str> = keys.iter().flat_map(|r| quoted(&r[0])).collect();
+    assert_eq!(keys.len(), 5, "{keys:?}");
+    let all: Vec<String> = keys.iter().map(|key| format!("{key}=20%")).collect();
+    let said = send(&all.join(","));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let made = std::fs::read_to_string(&path).expect("a truth file");
+    let names: Vec<&str> = made.lines().next().expect("a header").split(',').collect();
+    let table = pages::rows(&page, "column");
+    let listed: Vec<&str> = table.iter().flat_map(|r| quoted(&r[0])).collect();
+    assert_eq!(names, listed);
+    for (column, wanted) in [("kind", 6), ("overlap", 3)] {
+        let row = table.iter().find(|r| quoted(&r[0]) == [column]).expect("a row");
+        let mut words = quoted(&row[1]);
+        words.sort();
+        let found: std::collections::BTreeSet<String> =
+            rows(&path).into_iter().map(|mut r| r.remove(column).expect("a cell")).collect();
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), words);
+        assert_eq!(words.len(), wanted);
+    }
+    let help = say(&["lab", "truth", "--help"]);
+    assert!(help.code == 0 && help.out.contains("Examples:"), "{}", help.out);
+}
+
+#[test]
+fn a_decoder_that_misses_neutrons_fails_what_is_required() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let out = dir.path().display().to_string();
+    // The strips have 0.57 of the wires' charge: this filter drops them all.
+    let filter = "detector.amplitude_ratio=[1.0,2.0]";
+    let campaign =
+        ["lab", "truth", "--detector", "multiblade", "--rates", "1kHz", "--noise", "none"];
+    let rest = ["--neutrons", "5k", "--set", filter, "--out", &out, "--json"];
+    let short = say(&[&campaign[..], &rest, &["--require", "99.9%"]].concat());
+    assert_eq!(short.code, 1, "{}", short.err);
+    assert!(short.err.contains("99.9 % were required"), "{}", short.err);
+    let row = short.summary()["rows"][0].clone();
+    assert_eq!(row["clean"]["right"], 0, "{row}");
+    assert_eq!(row["clean"]["missed"], row["clean"]["neutrons"]);
+    // The reason is a counter of its own.
+    let refused = &row["refused_by_decoder"]["events.filter.amplitude_ratio"];
+    assert!(refused.as_u64() > row["clean"]["neutrons"].as_u64().map(|n| n * 9 / 10), "{row}");
+    assert_eq!(say(&[&campaign[..], &rest].concat()).code, 0, "without --require it is a result");
+}

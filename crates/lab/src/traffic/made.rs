@@ -1,0 +1,84 @@
+//! What a simulator made, neutron by neutron: the rows of a truth file.
+//!
+//! Refuses: nothing.
+
+/// What stands behind a group of readouts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// A neutron.
+    Neutron,
+    /// A dark count: one plane only, no event.
+    Dark,
+    /// An inconsistent readout: nothing comes of it.
+    Bad,
+    /// Both planes at once without a neutron: an event that is wrong.
+    Coincidence,
+    /// A broken packet.
+    Packet,
+    /// An external trigger.
+    Pulse,
+}
+
+impl Kind {
+    /// Word in the truth file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Neutron => "neutron",
+            Kind::Dark => "dark",
+            Kind::Bad => "bad",
+            Kind::Coincidence => "coincidence",
+            Kind::Packet => "packet",
+            Kind::Pulse => "pulse",
+        }
+    }
+}
+
+/// What else of the same module lies within the format's resolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Overlap {
+    /// Nothing: clean.
+    #[default]
+    None,
+    /// A dark count or a random coincidence, no neutron.
+    Noise,
+    /// Another neutron.
+    Neutron,
+}
+
+impl Overlap {
+    /// Word in the truth file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Overlap::None => "none",
+            Overlap::Noise => "noise",
+            Overlap::Neutron => "neutron",
+        }
+    }
+}
+
+/// One row of truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Made {
+    /// Number of its packet in the stream, from 0.
+    pub packet: u64,
+    /// Module or cassette; 0 for packets and pulses.
+    pub module: u16,
+    /// Time, ticks of the detector as the data carry it.
+    pub time: i64,
+    /// Pixel of the event that a decoder should make if nothing overlaps, from 1; 0: none.
+    pub pixel: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// What else is in the way.
+    pub overlap: Overlap,
+}
+
+impl Made {
+    /// True if exactly one event with this time and pixel must come out.
+    pub fn expected(&self) -> bool {
+        self.pixel != 0 && self.overlap == Overlap::None
+    }
+}
+
+/// Told of every row when its packet is handed out.
+pub type Witness = Box<dyn FnMut(&Made) + Send>;

@@ -1,0 +1,119 @@
+//! Packets of one length that are handed out round and round, with the truth of each.
+//!
+//! The simulators lay out one turn; what changes from turn to turn (numbers, times) they patch in place.
+//! Refuses: nothing.
+
+use std::ops::Range;
+
+use super::Totals;
+use super::made::{Made, Witness};
+
+/// One turn of packets.
+pub(super) struct Tape {
+    pub bytes: Vec<u8>,
+    pub stride: usize,
+    /// Rows in the order of packets; `packet` counts from the turn's start, `time` too.
+    rows: Vec<Made>,
+    /// First row of each packet, and the number of rows.
+    first: Vec<u32>,
+    /// Events to be expected before each packet, and in all.
+    expected: Vec<u64>,
+    sent: Vec<u64>,
+    next: usize,
+    turn: u64,
+    left: u64,
+    totals: Totals,
+    witness: Option<Witness>,
+}
+
+impl std::fmt::Debug for Tape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (packets, stride) = (self.packets(), self.stride);
+        write!(f, "Tape({packets} packets of {stride} B, turn {})", self.turn)
+    }
+}
+
+/// What is to be handed out now.
+pub(super) struct Piece {
+    /// Packets of the tape.
+    pub packets: Range<usize>,
+    /// Turn they belong to, from 0.
+    pub turn: u64,
+}
+
+impl Tape {
+    /// A tape of `bytes.len() / stride` packets; `rows` must be in the order of packets.
+    pub fn new(bytes: Vec<u8>, stride: usize, rows: Vec<Made>, count: Option<u64>) -> Tape {
+        let packets = bytes.len() / stride;
+        let mut first = Vec::with_capacity(packets + 1);
+        let mut expected = Vec::with_capacity(packets + 1);
+        let (mut at, mut events) = (0, 0);
+        for packet in 0..=packets as u64 {
+            while let Some(row) = rows.get(at).filter(|r| r.packet < packet) {
+                events += u64::from(row.expected());
+                at += 1;
+            }
+            first.push(at as u32);
+            expected.push(events);
+        }
+        let left = count.unwrap_or(u64::MAX);
+        let (sent, totals) = (vec![0; packets], Totals::default());
+        let witness = None;
+        Tape { bytes, stride, rows, first, expected, sent, next: 0, turn: 0, left, totals, witness }
+    }
+
+    pub fn packets(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// Events to be expected of a whole turn.
+    pub fn events(&self) -> u64 {
+        self.expected.last().copied().unwrap_or(0)
+    }
+
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    pub fn watch(&mut self, witness: Witness) {
+        self.witness = Some(witness);
+    }
+
+    /// The next 1 to `packets` packets; `None` at the end of the count.
+    pub fn take(&mut self, packets: usize) -> Option<Piece> {
+        let packets = (packets as u64).min(self.left) as usize;
+        if packets == 0 || self.packets() == 0 {
+            return None;
+        }
+        if self.next == self.packets() {
+            (self.next, self.turn) = (0, self.turn + 1);
+        }
+        let range = self.next..(self.next + packets).min(self.packets());
+        self.next = range.end;
+        self.left -= range.len() as u64;
+        self.sent[range.clone()].iter_mut().for_each(|n| *n += 1);
+        self.totals.packets += range.len() as u64;
+        self.totals.bytes += (range.len() * self.stride) as u64;
+        self.totals.events += self.expected[range.end] - self.expected[range.start];
+        Some(Piece { packets: range, turn: self.turn })
+    }
+
+    /// Shows the rows of a piece to the witness; `later` is added to their times.
+    pub fn tell(&mut self, piece: &Piece, later: i64) {
+        let Some(witness) = &mut self.witness else { return };
+        let first_packet = piece.turn * self.sent.len() as u64;
+        let rows = self.first[piece.packets.start] as usize..self.first[piece.packets.end] as usize;
+        for row in &self.rows[rows] {
+            witness(&Made { packet: first_packet + row.packet, time: row.time + later, ..*row });
+        }
+    }
+
+    /// Expected events per pixel of everything handed out.
+    pub fn truth(&self, pixels: usize) -> Vec<u64> {
+        let mut counts = vec![0; pixels];
+        for row in self.rows.iter().filter(|r| r.expected()) {
+            counts[row.pixel as usize - 1] += self.sent[row.packet as usize];
+        }
+        counts
+    }
+}

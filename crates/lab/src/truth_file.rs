@@ -1,0 +1,144 @@
+//! Truth files: what a simulator made, row by row, as text.
+//!
+//! CSV with one header line; a row for every neutron, dark count, coincidence, inconsistent readout, broken
+//! packet and pulse whose packet was handed out. Refuses: files that cannot be written; the first failure
+//! ends the writing and is told at the end. Source: `docs/simulators.md`.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::traffic::made::{Made, Overlap, Witness};
+
+/// The columns.
+pub const HEADER: &str = "number,packet,module,time_ticks,time_ns,pixel,kind,clean,overlap";
+
+/// A truth file that could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {cause}: check that the folder exists and has room")]
+pub struct TruthError {
+    /// The file.
+    path: PathBuf,
+    /// The system's words.
+    cause: std::io::Error,
+}
+
+struct Open {
+    out: BufWriter<File>,
+    rows: u64,
+    failed: Option<std::io::Error>,
+}
+
+impl Open {
+    fn row(&mut self, made: &Made, tick: (u32, u32)) {
+        if self.failed.is_some() {
+            return;
+        }
+        let (num, den) = (i64::from(tick.0), i64::from(tick.1));
+        let ns = (made.time * num).div_euclid(den);
+        let clean = if made.overlap == Overlap::None { "yes" } else { "no" };
+        let Made { packet, module, time, pixel, .. } = *made;
+        let (kind, overlap) = (made.kind.name(), made.overlap.name());
+        let number = self.rows;
+        let written = writeln!(
+            self.out,
+            "{number},{packet},{module},{time},{ns},{pixel},{kind},{clean},{overlap}"
+        );
+        match written {
+            Ok(()) => self.rows += 1,
+            Err(e) => self.failed = Some(e),
+        }
+    }
+}
+
+/// A truth file under way.
+pub struct TruthFile {
+    path: PathBuf,
+    open: Arc<Mutex<Open>>,
+}
+
+impl TruthFile {
+    /// Makes the file; an older one is replaced.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn create(path: &Path) -> Result<TruthFile, TruthError> {
+        let path = path.to_owned();
+        let begun = File::create(&path).and_then(|file| {
+            let mut out = BufWriter::with_capacity(1 << 16, file);
+            writeln!(out, "{HEADER}")?;
+            Ok(out)
+        });
+        match begun {
+            Ok(out) => {
+                let open = Arc::new(Mutex::new(Open { out, rows: 0, failed: None }));
+                Ok(TruthFile { path, open })
+            }
+            Err(cause) => Err(TruthError { path, cause }),
+        }
+    }
+
+    /// What the simulator tells its rows to; a tick is `tick.0`/`tick.1` ns.
+    pub fn witness(&self, tick: (u32, u32)) -> Witness {
+        let open = self.open.clone();
+        Box::new(move |made| {
+            open.lock().unwrap_or_else(PoisonError::into_inner).row(made, tick);
+        })
+    }
+
+    /// Everything is on its way to the disk; gives the number of rows.
+    ///
+    /// # Errors
+    /// The first thing that could not be written.
+    pub fn finish(self) -> Result<u64, TruthError> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = match open.failed.take() {
+            Some(cause) => Err(cause),
+            None => open.out.flush(),
+        };
+        done.map_err(|cause| TruthError { path: self.path.clone(), cause })?;
+        Ok(open.rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic::made::Kind;
+
+    #[test]
+    fn rows_have_ticks_and_nanoseconds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("truth.csv");
+        let file = TruthFile::create(&path).unwrap();
+        let mut witness = file.witness((125, 2));
+        let (kind, overlap) = (Kind::Neutron, Overlap::None);
+        let made = Made { packet: 4, module: 1, time: 16_000_001, pixel: 77, kind, overlap };
+        witness(&made);
+        witness(&Made { overlap: Overlap::Noise, ..made });
+        witness(&Made { kind: Kind::Dark, pixel: 0, ..made });
+        drop(witness);
+        assert_eq!(file.finish().unwrap(), 3);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], HEADER);
+        assert_eq!(lines[1], "0,4,1,16000001,1000000062,77,neutron,yes,none");
+        assert_eq!(lines[2], "1,4,1,16000001,1000000062,77,neutron,no,noise");
+        assert_eq!(lines[3], "2,4,1,16000001,1000000062,0,dark,yes,none");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let Err(e) = TruthFile::create(&folder.path().join("no/truth.csv")) else {
+            panic!("no such folder");
+        };
+        assert!(e.to_string().contains("no/truth.csv: "), "{e}");
+        // Always full; only on Linux.
+        if Path::new("/dev/full").exists() {
+            let file = TruthFile::create(Path::new("/dev/full")).unwrap();
+            assert!(file.finish().unwrap_err().to_string().starts_with("/dev/full: "));
+        }
+    }
+}
