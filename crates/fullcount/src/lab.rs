@@ -3,6 +3,7 @@
 mod agent;
 mod cores;
 mod decode;
+mod detectors;
 mod link;
 mod link_emulator;
 mod lossless;
@@ -34,6 +35,8 @@ enum Campaign {
     Cores(cores::Flags),
     /// Events per second of a decoder from memory, beside the machine's copy bandwidth
     Decode(decode::Flags),
+    /// Packets, readouts and events a second of every detector: from memory, over UDP, several at once
+    Detectors(Box<detectors::Flags>),
     /// What a datagram costs on a link: frame, overhead, rate, time; a calculation
     Link(link::Flags),
     /// A link of set rate, delay, queue and faults between two interfaces, in user space
@@ -55,6 +58,7 @@ pub fn lab(flags: Flags) -> Result<u8, Failure> {
         Campaign::Agent(f) => agent::agent(f),
         Campaign::Cores(f) => cores::cores(&f),
         Campaign::Decode(f) => decode::decode(f),
+        Campaign::Detectors(f) => detectors::detectors(*f),
         Campaign::Link(f) => link::link(f),
         Campaign::LinkEmulator(f) => link_emulator::link_emulator(*f),
         Campaign::Lossless(f) => lossless::lossless(f),

@@ -13,6 +13,7 @@ pub mod cpu;
 pub mod driver;
 pub mod firewall;
 pub mod interface;
+mod misses;
 mod netlink;
 pub mod offload;
 pub mod probe;

@@ -1,6 +1,7 @@
 //! Fullcount's measuring testbed: simulated detectors ([`traffic`]), measuring campaigns that run
 //! the binary as child processes ([`campaign`]) here, in namespaces of their own ([`namespace`]) or on another host
-//! ([`agent`]), the rate without loss ([`lossless`]), peers ([`peers`]), an emulated link ([`emulator`]), how near two
+//! ([`agent`]), the rate without loss ([`lossless`]), detectors beside the published figures ([`detectors`]), peers
+//! ([`peers`]), an emulated link ([`emulator`]), how near two
 //! cores are ([`cores`]), what one spends its time on ([`profile`]), figures ([`plot`]), the files that keep results
 //! ([`record`]) and what was simulated ([`truth_file`]), and what limits a rate on a host ([`advise`]).
 //!
@@ -13,6 +14,7 @@ pub mod advise;
 pub mod agent;
 pub mod campaign;
 pub mod cores;
+pub mod detectors;
 pub mod emulator;
 pub mod lossless;
 pub mod namespace;

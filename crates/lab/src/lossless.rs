@@ -117,10 +117,28 @@ pub trait Bench {
     ) -> Result<Trial, TrialError>;
 }
 
+impl<B: Bench + ?Sized> Bench for &mut B {
+    fn trial(
+        &mut self,
+        contender: &str,
+        size: usize,
+        packets_per_s: Option<f64>,
+        length: Duration,
+    ) -> Result<Trial, TrialError> {
+        (**self).trial(contender, size, packets_per_s, length)
+    }
+}
+
 /// A bench whose two programs can be put on other cores.
 pub trait OnCores: Bench {
     /// Cores of receiver and sender from the next trial on.
     fn put_on(&mut self, receiver: usize, sender: usize);
+}
+
+impl<B: OnCores + ?Sized> OnCores for &mut B {
+    fn put_on(&mut self, receiver: usize, sender: usize) {
+        (**self).put_on(receiver, sender);
+    }
 }
 
 /// A bench that makes each trial on two cores that share a cache at that time ([`crate::cores`]).

@@ -61,7 +61,8 @@ impl Recording {
     /// # Errors
     /// No `perf`.
     pub fn begin(core: usize) -> Result<Recording, ProfileError> {
-        let file = std::env::temp_dir().join(format!("fullcount-perf-{}", std::process::id()));
+        let file =
+            std::env::temp_dir().join(format!("fullcount-perf-{}-{core}", std::process::id()));
         let mut command = Command::new("perf");
         command.args(["record", "-q", "-F", PER_SECOND, "-C", &core.to_string(), "-o"]).arg(&file);
         // Its own end, in case nobody ends it.

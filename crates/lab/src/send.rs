@@ -163,6 +163,12 @@ impl Sender {
         }
     }
 
+    /// Sends all trains of a batch on the first lane, untouched.
+    fn whole(&mut self, batch: &Batch) -> Result<(), SendError> {
+        batch.trains().for_each(|t| self.count_wire(t.bytes.len(), t.stride));
+        self.lanes[0].send_batch(batch)
+    }
+
     /// What the fault still holds back leaves.
     fn finish(&mut self) -> Result<(), SendError> {
         let mut outcome = Ok(());
@@ -299,25 +305,45 @@ fn run_capture(
     let mut sent = Sent::default();
     let mut pacer = rate.map(|r| Pacer::new(r, 1472)).transpose()?;
     let mut credit = 0usize;
-    while limits.left > 0 && !stop() && limits.end.is_none_or(|end| begun.elapsed() < end) {
+    let over = || stop() || limits.end.is_some_and(|end| begun.elapsed() >= end);
+    'all: while limits.left > 0 && !over() {
         match source.recv(&mut batch, Duration::from_millis(20))? {
             Received::End => break,
             Received::Idle => continue,
             Received::Data => {}
         }
-        for train in batch.trains() {
-            for chunk in train.chunks().take(usize::try_from(limits.left).unwrap_or(usize::MAX)) {
-                if let Some(pacer) = &mut pacer {
-                    while credit == 0 {
-                        credit = pacer.wait(STOP_LATENCY) as usize;
+        if pacer.is_none() && out.fault.is_none() && batch.count() <= limits.left {
+            out.whole(&batch)?;
+            sent.packets += batch.count();
+            sent.bytes += batch.bytes();
+            limits.left -= batch.count();
+        } else {
+            for train in batch.trains() {
+                let most = usize::try_from(limits.left).unwrap_or(usize::MAX);
+                let mut due = train.count().min(most);
+                limits.left -= due as u64;
+                let mut rest = train.bytes;
+                while due > 0 {
+                    let mut now = due;
+                    if let Some(pacer) = &mut pacer {
+                        while credit == 0 {
+                            if over() {
+                                break 'all;
+                            }
+                            credit = pacer.wait(STOP_LATENCY) as usize;
+                        }
+                        now = credit.min(due);
+                        credit -= now;
                     }
-                    credit -= 1;
+                    // The kernel cuts a train into its packets; where there is one, it is sent as it is.
+                    let len = if train.stride == 0 { rest.len() } else { now * train.stride };
+                    let (some, more) = rest.split_at(len.min(rest.len()));
+                    out.send(0, some, train.stride)?;
+                    (rest, due) = (more, due - now);
+                    sent.packets += now as u64;
+                    sent.bytes += some.len() as u64;
                 }
-                out.send(0, chunk, 0)?;
-                sent.packets += 1;
-                sent.bytes += chunk.len() as u64;
             }
-            limits.left = limits.left.saturating_sub(train.count() as u64);
         }
         progress.packets.store(sent.packets, Relaxed);
         progress.bytes.store(sent.bytes, Relaxed);
@@ -326,3 +352,7 @@ fn run_capture(
     sent.active = begun.elapsed();
     Ok(sent)
 }
+
+#[cfg(test)]
+#[path = "send_tests.rs"]
+mod tests;

@@ -1,26 +1,24 @@
 //! `fullcount lab decode`: how fast a decoder is when nothing else limits it.
 //!
-//! Simulated packets fill a shared piece of memory larger than any cache, which is cycled: every pass
-//! reads all bytes again, output columns are reused, all checks and counters are on. The machine's copy
-//! bandwidth is measured in the same process, before and after.
+//! The simulated row of `fullcount lab detectors` for one detector, with the machine's copy bandwidth measured in the
+//! same process, before and after. Refuses: a detector that nothing
+//! here simulates.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
-use fullcount_core::products::Products;
-use fullcount_detect::detector::{Registry, Setup};
 use fullcount_engine::config::refuse;
 use fullcount_io::quantity;
+use fullcount_lab::detectors::copy;
 use fullcount_lab::record::{Figure, Record};
-use fullcount_lab::traffic::Traffic;
-use fullcount_lab::traffic::panel::Panel;
-use fullcount_lab::traffic::sonde::{Mode, Sonde, SondeSetup};
 use serde_json::json;
 
+use super::detectors::at_once::{Pipeline, at_once};
+use super::detectors::features;
+use super::detectors::job::{Job, JobFlags};
+use super::detectors::scratch::Scratch;
 use crate::exit::Failure;
 use crate::{note, say};
 
@@ -28,7 +26,7 @@ use crate::{note, say};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Flags {
-    /// Detector
+    /// Detector that has a simulator
     #[arg(long, value_name = "KIND", default_value = "sonde")]
     detector: String,
     /// Input that is cycled
@@ -46,9 +44,9 @@ pub struct Flags {
     /// Folder for the results [default: docs/results if there is one here, else this folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Name of the results file
-    #[arg(long, value_name = "NAME", default_value = "decode-sonde")]
-    name: String,
+    /// Name of the results file [default: decode- and the detector]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// Print the results file instead of the lines
     #[arg(long)]
     json: bool,
@@ -59,16 +57,12 @@ Examples:
   fullcount lab decode
   fullcount lab decode --duration 2s --repeats 5 --core 1 --out /tmp";
 
-/// Packets per train, as UDP GRO delivers 1261-byte packets: 64 KiB / 1261.
-const TRAIN: usize = 51;
-/// Trains per batch, as one receive call gives.
-const TRAINS: usize = 16;
+/// Time of the copy test.
+const COPY: Duration = Duration::from_secs(1);
 
 /// Runs the campaign.
 pub fn decode(flags: Flags) -> Result<u8, Failure> {
-    if flags.detector != "sonde" {
-        return Err(refuse("detector", &flags.detector, "sonde").into());
-    }
+    let kind = flags.detector.as_str();
     let bytes = quantity::size(&flags.memory)
         .map_err(|e| refuse("memory", &flags.memory, e.to_string()))?;
     let time = quantity::duration(&flags.duration)
@@ -77,58 +71,38 @@ pub fn decode(flags: Flags) -> Result<u8, Failure> {
         return Err(refuse("repeats", 0, "1 or more").into());
     }
     fullcount_engine::open::check_core("core", flags.core)?;
-    if let Some(core) = flags.core {
-        fullcount_io::sys::pin_thread(core).with_context(|| format!("pinning to CPU {core}"))?;
-    }
-    let mut record = Record::begin(&flags.name).map_err(anyhow::Error::from)?;
+    let name = flags.name.clone().unwrap_or_else(|| format!("decode-{kind}"));
+    let mut record = Record::begin(&name).map_err(anyhow::Error::from)?;
+    let scratch = Scratch::default();
+    let jobs = JobFlags::simulated(kind).jobs(&scratch)?;
+    let Job { input, detector, .. } = jobs.first().context("no simulated packets")?;
     note!("preparing {} of packets", quantity::size_text(bytes));
-    let (batches, packets) = prepare(bytes as usize).map_err(anyhow::Error::from)?;
-    let detector =
-        Registry::builtin().configure("sonde", &Setup::default()).map_err(anyhow::Error::from)?;
-    let copy_before = copy_bandwidth();
-    let (mut rates, mut gigabytes) = (vec![], vec![]);
+    let image = input.image(&**detector, bytes as usize)?;
+    let copy = || copy::bandwidth(&[flags.core], COPY);
+    let copy_before = copy();
+    let (mut rates, mut gigabytes, mut per_packet) = (vec![], vec![], 0);
     for trial in 1..=flags.repeats {
-        let mut reader = detector.reader();
-        let mut products = Products::default();
-        let (mut events, mut read) = (0u64, 0u64);
-        let begun = Instant::now();
-        // One clock read per pass over the whole memory (≈ 60 ms).
-        while begun.elapsed() < time {
-            for batch in &batches {
-                products.clear();
-                reader.read(batch, &mut products);
-                events += products.events.len() as u64;
-                read += batch.bytes();
-            }
-        }
-        let seconds = begun.elapsed().as_secs_f64();
-        let expected = events / 250;
-        let counted = reader.sheet();
-        let count = |name: &str| {
-            let line = counted.lines().iter().position(|l| l.name == name);
-            line.map_or(0, |l| counted.get(l))
-        };
-        if count("events.count") != events || count("ideas.packets.triggertime") != expected {
-            return Err(anyhow::anyhow!("the decoder's counters contradict its events").into());
-        }
-        rates.push(events as f64 / seconds);
-        gigabytes.push(read as f64 / seconds / 1e9);
+        let pipeline = Pipeline { detector: &**detector, image: &image, core: flags.core };
+        let outcome = &at_once(&[pipeline], time, &|| false)?[0];
+        let made = outcome.amounts.over(outcome.seconds);
+        per_packet = outcome.amounts.events / outcome.amounts.packets.max(1);
         note!(
             "trial {trial}/{}: {:.0} M events/s, {:.2} GB/s",
             flags.repeats,
-            events as f64 / seconds / 1e6,
-            read as f64 / seconds / 1e9
+            made.events / 1e6,
+            made.bytes / 1e9
         );
+        rates.push(made.events);
+        gigabytes.push(made.bytes / 1e9);
     }
-    let copy = [copy_before, copy_bandwidth()];
     let events = Figure::of(&rates, "events/s").context("no trial")?;
     let input = Figure::of(&gigabytes, "GB/s").context("no trial")?;
-    let copied = Figure::of(&copy, "GB/s").context("no copy")?;
+    let copied = Figure::of(&[copy_before, copy()], "GB/s").context("no copy")?;
     record
-        .parameter("detector", "sonde")
+        .parameter("detector", kind)
         .parameter("memory_bytes", bytes)
-        .parameter("packets", packets)
-        .parameter("events_per_packet", 250)
+        .parameter("packets", image.packets)
+        .parameter("events_per_packet", per_packet)
         .parameter("seconds", time.as_secs_f64())
         .parameter("target_features", features())
         .parameter("core", json!(flags.core))
@@ -140,7 +114,7 @@ pub fn decode(flags: Flags) -> Result<u8, Failure> {
         say!("{}", record.json());
     } else {
         say!(
-            "decode sonde, one core: {:.0} M events/s (median of {})",
+            "decode {kind}, one core: {:.0} M events/s (median of {})",
             events.value / 1e6,
             flags.repeats
         );
@@ -150,60 +124,4 @@ pub fn decode(flags: Flags) -> Result<u8, Failure> {
     }
     note!("written to {}", path.display());
     Ok(0)
-}
-
-/// What the compiler was allowed to use.
-fn features() -> &'static str {
-    if cfg!(target_feature = "avx512f") {
-        "target-cpu with AVX-512"
-    } else if cfg!(target_feature = "avx2") {
-        "target-cpu with AVX2"
-    } else {
-        "portable"
-    }
-}
-
-/// Batches that share one memory of at least `bytes`.
-fn prepare(bytes: usize) -> Result<(Vec<Batch>, usize), fullcount_lab::traffic::TrafficError> {
-    let setup = SondeSetup {
-        panel: Panel::demo(),
-        mode: Mode::TriggerTime,
-        entries: 250,
-        events_per_s: 250e6,
-        seed: 1,
-        count: None,
-    };
-    let mut traffic = Sonde::new(&setup)?;
-    let stride = traffic.packet_bytes();
-    let mut memory = Vec::with_capacity(bytes + TRAIN * stride);
-    let mut trains = vec![];
-    while memory.len() < bytes {
-        let Some(train) = traffic.next_train(TRAIN, 0) else { break };
-        let (start, len) = (memory.len(), train.bytes.len());
-        memory.extend_from_slice(train.bytes);
-        let origin = Origin { port: 50_011, ..Origin::NONE };
-        trains.push(TrainMeta { start, len, stride, origin, time_ns: 0, edge: Edge::Datagram });
-    }
-    let memory: Arc<[u8]> = memory.into();
-    let packets = memory.len() / stride;
-    let batch = |some: &[TrainMeta]| {
-        let mut batch = Batch::with_slots(0, 0);
-        batch.share(&memory);
-        some.iter().for_each(|&t| batch.push(t));
-        batch
-    };
-    Ok((trains.chunks(TRAINS).map(batch).collect(), packets))
-}
-
-/// memcpy of 256 MiB blocks for a second, GB/s copied.
-fn copy_bandwidth() -> f64 {
-    let from = vec![1u8; 256 << 20];
-    let mut to = vec![0u8; 256 << 20];
-    let (begun, mut copied) = (Instant::now(), 0u64);
-    while begun.elapsed() < Duration::from_secs(1) {
-        to.copy_from_slice(std::hint::black_box(&from));
-        std::hint::black_box(&mut to);
-        copied += from.len() as u64;
-    }
-    copied as f64 / begun.elapsed().as_secs_f64() / 1e9
 }

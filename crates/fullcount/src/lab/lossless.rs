@@ -220,15 +220,24 @@ impl ResultFlags {
         self.json
     }
 
+    /// Name of the results files.
+    pub fn name<'a>(&'a self, usual: &'a str) -> &'a str {
+        self.name.as_deref().unwrap_or(usual)
+    }
+
+    /// Folder of the results.
+    pub fn folder(&self) -> PathBuf {
+        super::folder(self.out.clone())
+    }
+
     /// Begins the results file; a name that cannot be one is refused here.
     pub fn begin(&self, usual: &str) -> Result<Record, Failure> {
-        let name = self.name.as_deref().unwrap_or(usual);
-        Record::begin(name).map_err(|e| Failure::Wrong(e.to_string()))
+        Record::begin(self.name(usual)).map_err(|e| Failure::Wrong(e.to_string()))
     }
 
     /// Writes JSON and Markdown, and prints one of them.
     pub fn finish(&self, record: &Record, title: &str, table: &str) -> Result<(), Failure> {
-        let path = record.write(&super::folder(self.out.clone())).map_err(anyhow::Error::from)?;
+        let path = record.write(&self.folder()).map_err(anyhow::Error::from)?;
         let markdown = path.with_extension("md");
         write_markdown(&markdown, record, title, table)?;
         if self.json {

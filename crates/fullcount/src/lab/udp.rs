@@ -127,7 +127,7 @@ pub struct Flags {
     /// One more trial per size and set, with CPU load and context switches of both cores, as the paper did
     #[arg(long, help_heading = "CPU")]
     cpu_pass: bool,
-    /// The CPU pass also records with perf what the receiver's core spends its time on; both ends on this host
+    /// The CPU pass also records with perf what both cores spend their time on; both ends on this host
     #[arg(long, requires = "cpu_pass", help_heading = "CPU")]
     profile: bool,
     /// Length of the intervals of the CPU pass; a shorter trial is one interval

@@ -41,6 +41,28 @@ impl ReceiveRing {
     }
 }
 
+/// Stands for the count of cache misses, which this system does not have.
+#[derive(Debug)]
+pub struct CacheMisses {}
+
+impl CacheMisses {
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always `Unsupported`.
+    pub fn of_this_thread() -> io::Result<CacheMisses> {
+        unsupported()
+    }
+
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always `Unsupported`.
+    pub fn read(&mut self) -> io::Result<u64> {
+        unsupported()
+    }
+}
+
 /// Stands for the io_uring receiver, which this system does not have.
 #[derive(Debug)]
 pub struct UringRing {

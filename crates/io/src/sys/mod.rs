@@ -28,6 +28,8 @@ mod option;
 #[cfg(target_os = "linux")]
 pub mod packet_ring;
 #[cfg(target_os = "linux")]
+mod perf;
+#[cfg(target_os = "linux")]
 mod receive;
 #[cfg(target_os = "linux")]
 mod thread;
@@ -37,8 +39,8 @@ mod transmit;
 mod uring;
 #[cfg(target_os = "linux")]
 pub use {
-    frames::*, network::*, option::*, receive::ReceiveRing, thread::*, transmit::SendRing,
-    uring::UringRing,
+    frames::*, network::*, option::*, perf::CacheMisses, receive::ReceiveRing, thread::*,
+    transmit::SendRing, uring::UringRing,
 };
 
 #[cfg(not(target_os = "linux"))]

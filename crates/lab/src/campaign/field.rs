@@ -26,7 +26,7 @@ use crate::agent::sample::Sampling;
 use crate::agent::{Post, Report, Work};
 use crate::cores::{Near, on_near_cores};
 use crate::namespace::{Layout, Link, Network};
-use crate::profile::Recording;
+use crate::profile::{ProfileError, Recording};
 
 /// How long a child may take to end after the sending time: buffers of 64 MiB drain in less than 0.1 s.
 const GRACE: Duration = Duration::from_secs(5);
@@ -225,7 +225,9 @@ impl<'a> Field<'a> {
         interval: Option<Duration>,
     ) -> Result<Outcome, CampaignError> {
         let look = if matches!(self.place, Place::Far(_)) { LOOK_FAR } else { LOOK };
-        let profiled = receive.core.filter(|_| self.settings.profile && interval.is_some());
+        let profiled = self.settings.profile && interval.is_some();
+        let receive_core = receive.core.filter(|_| profiled);
+        let send_core = send.core.filter(|&core| profiled && Some(core) != receive.core);
         let mut receiver = stage.receive.start(&Order::Receive(receive))?;
         send.to.set_port(receiver.port().unwrap_or(send.to.port()));
         let expected = send.expected();
@@ -242,7 +244,8 @@ impl<'a> Field<'a> {
             receiver.sample(sampling)?;
             sender.sample(sampling)?;
         }
-        let recording = profiled.map(Recording::begin).transpose()?;
+        let recordings =
+            [receive_core, send_core].map(|core| core.map(Recording::begin).transpose());
         let mut received = None;
         let begun = Instant::now();
         let sent = loop {
@@ -255,7 +258,10 @@ impl<'a> Field<'a> {
             }
             self.go_on((begun, limit), "send", look)?;
         };
-        let profile = recording.map(Recording::end).transpose()?.unwrap_or_default();
+        let [profile, sender_profile] = recordings.map(|recording| {
+            Ok::<_, ProfileError>(recording?.map(Recording::end).transpose()?.unwrap_or_default())
+        });
+        let (profile, sender_profile) = (profile?, sender_profile?);
         let by_mark = match received {
             Some(_) => true,
             None => {
@@ -272,7 +278,7 @@ impl<'a> Field<'a> {
                 report.ok_or(CampaignError::Stuck { verb: "receive", seconds })?
             }
         };
-        Ok(Outcome { profile, ..Outcome::read(received, sent, by_mark)? })
+        Ok(Outcome { profile, sender_profile, ..Outcome::read(received, sent, by_mark)? })
     }
 
     fn wait(

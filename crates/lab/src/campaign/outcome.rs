@@ -70,6 +70,9 @@ pub struct Outcome {
     /// What the receiver's core spent its time on, in the CPU pass, if that was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub profile: Vec<Symbol>,
+    /// The same of the sender's core, if it is another.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sender_profile: Vec<Symbol>,
     /// False if the receiver had to be told to stop: no end mark reached it.
     pub ended_by_mark: bool,
 }
@@ -129,6 +132,7 @@ impl Outcome {
             sender: cost(&send, &["send.calls"], "/packets/sent"),
             near: None,
             profile: Vec::new(),
+            sender_profile: Vec::new(),
             ended_by_mark,
         })
     }

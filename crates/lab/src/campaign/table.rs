@@ -9,6 +9,7 @@ use std::fmt::Write;
 use super::parameters::Parameters;
 use super::{Campaign, Outcome, theoretical_gbps, wire};
 use crate::agent::sample::Share;
+use crate::profile::Symbol;
 use crate::record::Figure;
 
 /// What all trials of one set and size say together.
@@ -239,10 +240,15 @@ fn profiles(campaign: &Campaign, p: &Parameters) -> String {
     for (size, outcome) in found {
         let _ = writeln!(
             text,
-            "The receiver's core with {size} B, share of its busy time (`perf record`):\n\n| % | function |\n|--:|:--|"
+            "Busy time of both cores with {size} B, function by function (`perf record`):\n\n\
+             | receiver's core, % | | sender's core, % | |\n|--:|:--|--:|:--|"
         );
-        for symbol in &outcome.profile {
-            let _ = writeln!(text, "| {:.1} | `{}` |", symbol.percent, symbol.name);
+        let side = |symbol: Option<&Symbol>| {
+            symbol.map_or("| ".into(), |s| format!("{:.1} | `{}`", s.percent, s.name))
+        };
+        let (ours, theirs) = (&outcome.profile, &outcome.sender_profile);
+        for i in 0..ours.len().max(theirs.len()) {
+            let _ = writeln!(text, "| {} | {} |", side(ours.get(i)), side(theirs.get(i)));
         }
         text.push('\n');
     }

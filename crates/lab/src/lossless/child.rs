@@ -244,6 +244,14 @@ impl Running {
         }
     }
 
+    /// Waits for its end for `limit` without taking its result; true if it has ended.
+    ///
+    /// # Errors
+    /// The system does not know the child.
+    pub fn ended(&mut self, limit: Duration) -> Result<bool, TrialError> {
+        Ok(self.status(limit)?.is_some())
+    }
+
     /// Waits for its end; `None` if it still runs after `limit`.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ use crate::agent::engine::{Engine, Method, NAMES, free_port};
 use crate::agent::post::{interface_with, port_of};
 
 /// How long a receiver may take to open its port.
-const READY: Duration = Duration::from_secs(10);
+pub(crate) const READY: Duration = Duration::from_secs(10);
 /// How long a child may take to end after the sending time: buffers of 64 MiB drain in less than 0.1 s.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -147,7 +147,7 @@ impl OnCores for Pair<'_> {
 }
 
 /// The summary: one JSON object, alone on the last line of standard output.
-fn summary(ended: Ended) -> Result<Value, TrialError> {
+pub(crate) fn summary(ended: Ended) -> Result<Value, TrialError> {
     if !matches!(ended.status.code(), Some(0 | 3)) {
         return Err(ended.failed());
     }
@@ -162,22 +162,26 @@ fn summary(ended: Ended) -> Result<Value, TrialError> {
     }
 }
 
+/// A number of a summary.
+pub(crate) fn number(verb: &str, summary: &Value, path: &str) -> Result<f64, TrialError> {
+    let missing = || TrialError::Result {
+        program: format!("fullcount {verb}"),
+        reason: format!("{path} is missing in the summary"),
+    };
+    summary.pointer(path).and_then(Value::as_f64).ok_or_else(missing)
+}
+
+/// Cores that a program used over `seconds`, in itself and in the kernel on its behalf.
+pub(crate) fn cores(summary: &Value, seconds: f64) -> Option<f64> {
+    let part = |key| summary.pointer(key).and_then(Value::as_f64);
+    Some((part("/cpu/user")? + part("/cpu/system")?) / seconds)
+}
+
 fn read(size: usize, sent: &Value, received: &Value) -> Result<Trial, TrialError> {
-    let need = |verb: &str, summary: &Value, path: &str| {
-        let missing = || TrialError::Result {
-            program: format!("fullcount {verb}"),
-            reason: format!("{path} is missing in the summary"),
-        };
-        summary.pointer(path).and_then(Value::as_f64).ok_or_else(missing)
-    };
-    let count = need("send", sent, "/packets/sent")?;
-    let seconds = need("send", sent, "/seconds")?.max(1e-9);
-    let delivered = need("receive", received, "/packets/accepted")? as u64;
-    let heard = need("receive", received, "/seconds")?.max(1e-9);
-    let cores = |summary: &Value, seconds: f64| {
-        let part = |key| summary.pointer(key).and_then(Value::as_f64);
-        Some((part("/cpu/user")? + part("/cpu/system")?) / seconds)
-    };
+    let count = number("send", sent, "/packets/sent")?;
+    let seconds = number("send", sent, "/seconds")?.max(1e-9);
+    let delivered = number("receive", received, "/packets/accepted")? as u64;
+    let heard = number("receive", received, "/seconds")?.max(1e-9);
     Ok(Trial {
         size,
         sent: count as u64,

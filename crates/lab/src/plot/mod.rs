@@ -428,7 +428,7 @@ fn draw_marker<B: DrawingBackend>(
 
 /// Powers of 2 inside the range; at least its two ends.
 fn x_ticks(range: &std::ops::Range<f64>) -> Vec<f64> {
-    let ticks: Vec<f64> = (4..=16).map(|p| f64::from(1u32 << p)).collect();
+    let ticks: Vec<f64> = (0..=16).map(|p| f64::from(1u32 << p)).collect();
     let inside: Vec<f64> = ticks.into_iter().filter(|t| range.contains(t)).collect();
     if inside.len() >= 2 { inside } else { vec![range.start.ceil(), range.end.floor()] }
 }

@@ -1,0 +1,351 @@
+//! `fullcount lab detectors`: the paper's table 5 for every detector, from memory and as the paper did it, and how
+//! several pipelines share one host.
+//!
+//! Refuses wrong options before anything is made: unknown detectors, inputs and settings, cores that are not there,
+//! more memory than half of the host's.
+
+pub mod at_once;
+pub mod chain;
+pub mod image;
+pub mod input;
+pub mod job;
+mod pipelines;
+pub mod scratch;
+mod simulated;
+mod udp;
+
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use fullcount_engine::config::refuse;
+use fullcount_engine::open::check_core;
+use fullcount_engine::stop::Stop;
+use fullcount_io::host::Host;
+use fullcount_io::quantity;
+use fullcount_lab::detectors::{How, Row, Run, copy, markdown, short};
+use fullcount_lab::lossless::{Settings, time};
+use fullcount_lab::record::Figure;
+
+use self::at_once::{Pipeline, at_once};
+use self::job::{Job, JobFlags};
+use self::scratch::Scratch;
+use super::lossless::{ResultFlags, SearchFlags};
+use crate::exit::Failure;
+use crate::note;
+
+/// Packets, readouts and events a second of every detector: from memory, over UDP, several at once.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Flags {
+    #[command(flatten)]
+    jobs: JobFlags,
+    /// memory (packets prepared in memory, one core) and udp (replayed over loopback into the service, as
+    /// the paper did), with commas [default: memory, unless only --pipelines is given]
+    #[arg(long, value_name = "WAYS", value_delimiter = ',')]
+    over: Vec<String>,
+    /// So many pipelines at once, with commas: each detector n times, and all of them mixed
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pipelines: Vec<usize>,
+    /// Input of each pipeline that is read over and over
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    memory: String,
+    /// Length of a trial
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    duration: String,
+    /// Trials; medians are reported
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    repeats: usize,
+    /// CPUs in the order of use: pipelines; over UDP the service's threads, then the sender [default: all,
+    /// CPU 0 last]
+    #[arg(long, value_name = "CPU", value_delimiter = ',')]
+    cores: Vec<usize>,
+    /// Threads of the service over UDP, with commas
+    #[arg(long, value_name = "1|2", value_delimiter = ',', default_values_t = [1, 2])]
+    threads: Vec<u32>,
+    /// Socket receive buffer of the service over UDP
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    receive_buffer: String,
+    /// Over UDP: for each trial two CPUs that share a cache at that time (see lab cores)
+    #[arg(long)]
+    near_cores: bool,
+    /// Over UDP: leave out the search for the rate without loss
+    #[arg(long)]
+    flat_out_only: bool,
+    #[command(flatten)]
+    search: SearchFlags,
+    #[command(flatten)]
+    result: ResultFlags,
+}
+
+const EXAMPLES: &str = "\
+From memory each pass over --memory begins with a fresh decoder: packets of all repetitions are
+moved on before anything is measured. Over UDP the figures are those of the service's own /metrics;
+where packets are lost flat out, the highest rate without loss is searched as 'lab lossless' does.
+Exit code 1 if a search found no rate without loss above the floor.
+
+Examples:
+  fullcount lab detectors
+  fullcount lab detectors --detector sonde --duration 2s --repeats 5 --out /var/tmp
+  fullcount lab detectors --over memory,udp --pipelines 1,2,3,4
+  fullcount lab detectors --detector sonde --capture sonde=run42.pcapng --geometry sonde=all.toml
+  fullcount lab detectors --over udp --threads 2 --confirm 60s --confirmations 1";
+
+/// Usual name of the results.
+const NAME: &str = "detectors";
+/// The copy test takes so long, or a trial's length if that is less.
+const COPY: Duration = Duration::from_secs(1);
+
+/// What is asked for, checked.
+struct Plan {
+    memory: usize,
+    time: Duration,
+    repeats: usize,
+    cores: Vec<usize>,
+}
+
+impl Plan {
+    /// The CPU at a place of the list; `None` beyond its end.
+    fn core(&self, at: usize) -> Option<usize> {
+        self.cores.get(at).copied()
+    }
+
+    fn copy_time(&self) -> Duration {
+        self.time.min(COPY)
+    }
+}
+
+/// Which parts are wanted.
+struct Parts {
+    memory: bool,
+    udp: bool,
+}
+
+impl Flags {
+    fn parts(&self) -> Result<Parts, Failure> {
+        let known = ["memory", "udp"];
+        if let Some(other) = self.over.iter().find(|o| !known.contains(&o.as_str())) {
+            return Err(refuse("over", other, "memory, udp or both with a comma").into());
+        }
+        let asked = |way: &str| self.over.iter().any(|o| o == way);
+        let memory = asked("memory") || (self.over.is_empty() && self.pipelines.is_empty());
+        Ok(Parts { memory, udp: asked("udp") })
+    }
+
+    fn plan(&self) -> Result<Plan, Failure> {
+        let memory = quantity::size(&self.memory)
+            .map_err(|e| refuse("memory", &self.memory, e.to_string()))?;
+        let time = quantity::duration(&self.duration)
+            .map_err(|e| refuse("duration", &self.duration, e.to_string()))?;
+        if time.is_zero() {
+            return Err(refuse("duration", &self.duration, "more than 0 s").into());
+        }
+        if self.repeats == 0 {
+            return Err(refuse("repeats", 0, "1 or more").into());
+        }
+        if let Some(n) = self.pipelines.iter().find(|n| !(1..=64).contains(*n)) {
+            return Err(refuse("pipelines", n, "1 to 64, with commas").into());
+        }
+        let most = self.pipelines.iter().max().copied().unwrap_or(1);
+        let half = Host::default().snapshot().memory_bytes.map_or(u64::MAX, |b| b / 2);
+        if memory == 0 || memory.saturating_mul(most as u64) > half {
+            let why = format!(
+                "1 B to half of this host's memory, {}, for all of {most} pipelines",
+                quantity::size_text(half)
+            );
+            return Err(refuse("memory", &self.memory, why).into());
+        }
+        if let Some(n) = self.threads.iter().find(|n| !(1..=2).contains(*n)) {
+            return Err(refuse("threads", n, "1 or 2").into());
+        }
+        quantity::size(&self.receive_buffer)
+            .map_err(|e| refuse("receive-buffer", &self.receive_buffer, e.to_string()))?;
+        for (at, &core) in self.cores.iter().enumerate() {
+            check_core("cores", Some(core))?;
+            if self.cores[..at].contains(&core) {
+                return Err(refuse("cores", core, "each CPU once").into());
+            }
+        }
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = match self.cores.is_empty() {
+            // Interrupts and other programs mostly meet on CPU 0.
+            true => (1..cpus).chain([0]).collect(),
+            false => self.cores.clone(),
+        };
+        Ok(Plan { memory: memory as usize, time, repeats: self.repeats, cores })
+    }
+}
+
+/// Runs the campaign.
+pub fn detectors(flags: Flags) -> Result<u8, Failure> {
+    let (parts, plan) = (flags.parts()?, flags.plan()?);
+    let search = flags.search.settings(Settings::default())?;
+    let scratch = Scratch::default();
+    let jobs = flags.jobs.jobs(&scratch)?;
+    let mut record = flags.result.begin(NAME)?;
+    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    let own: Vec<&Job> = Job::one_each(&jobs, &flags.jobs);
+    let udp = udp::Campaign {
+        plan: &plan,
+        threads: &flags.threads,
+        receive_buffer: &flags.receive_buffer,
+        near: flags.near_cores,
+        search: (!flags.flat_out_only).then_some(search),
+        stop: &|| stop.requested(),
+    };
+    let numbers = pipelines::numbers(&flags.pipelines);
+    let trial = plan.time + Duration::from_millis(500);
+    let mut progress = Progress::default();
+    if parts.memory {
+        progress.expect(jobs.len() * plan.repeats, trial);
+    }
+    if parts.udp {
+        progress.expect(own.len() * flags.threads.len(), udp.usual());
+    }
+    progress.expect(pipelines::trials(&own, &numbers) * plan.repeats, trial);
+    note!("about {}", time(progress.left()));
+    record
+        .parameter("memory_bytes", plan.memory)
+        .parameter("seconds", plan.time.as_secs_f64())
+        .parameter("repeats", plan.repeats)
+        .parameter("cores", plan.cores.clone())
+        .parameter("near_cores", flags.near_cores)
+        .parameter("target_features", features());
+    let mut rows: Vec<Row> = vec![];
+    let mut copies = vec![copy::bandwidth(&[plan.core(0)], plan.copy_time())];
+    if parts.memory {
+        for job in &jobs {
+            rows.push(from_memory(job, &plan, &stop, &mut progress)?);
+        }
+    }
+    let mut complete = true;
+    if parts.udp {
+        for job in &own {
+            let more = udp.run(job, &scratch, &mut progress)?;
+            complete &= more.iter().all(|r| !r.runs.is_empty());
+            rows.extend(more);
+        }
+        // Rows of a detector stand together, in the order of the detectors.
+        let place = |r: &Row| jobs.iter().position(|j| j.input.detector == r.detector);
+        rows.sort_by_key(place);
+    }
+    let mut table = if rows.is_empty() { String::new() } else { markdown(&rows) };
+    if !numbers.is_empty() {
+        let scaling = pipelines::run(&own, &numbers, &plan, &stop, &mut progress)?;
+        scaling.note(&mut record);
+        let name = format!("{}-pipelines", flags.result.name(NAME));
+        let figure = scaling.figure(&name).write(&flags.result.folder());
+        for path in figure.map_err(anyhow::Error::from)? {
+            note!("drawn in {}", path.display());
+        }
+        let gap = if table.is_empty() { "" } else { "\n" };
+        table.push_str(&format!("{gap}{}\n![pipelines]({name}.svg)\n", scaling.markdown()));
+    }
+    copies.push(copy::bandwidth(&[plan.core(0)], plan.copy_time()));
+    let copied = Figure::of(&copies, "GB/s").context("no copy")?;
+    record.figure("copy_bandwidth", &copied);
+    rows.iter().for_each(|r| r.note(&mut record));
+    table.push_str(&format!(
+        "\nThis machine copies {:.1} GB/s on one core (memcpy of 256 MiB blocks). Build: {}.\n",
+        copied.value,
+        features()
+    ));
+    let measured: Vec<&Job> = if parts.memory { jobs.iter().collect() } else { own };
+    for job in measured {
+        table.push_str(&format!("\n- {}: {}", job.input.title(), job.input.about));
+    }
+    table.push('\n');
+    flags.result.finish(&record, "Detectors: packets, readouts and events a second", &table)?;
+    Ok(if complete { 0 } else { 1 })
+}
+
+/// One detector and input, one pipeline.
+fn from_memory(
+    job: &Job,
+    plan: &Plan,
+    stop: &Stop,
+    progress: &mut Progress,
+) -> Result<Row, Failure> {
+    let title = job.input.title();
+    note!("{title}: preparing {} of packets", quantity::size_text(plan.memory as u64));
+    let image = job.input.image(&*job.detector, plan.memory)?;
+    let mut runs = vec![];
+    for _ in 0..plan.repeats {
+        let pipeline = Pipeline { detector: &*job.detector, image: &image, core: plan.core(0) };
+        let outcome = &at_once(&[pipeline], plan.time, &|| stop.requested())?[0];
+        stopped(stop)?;
+        let rates = outcome.amounts.over(outcome.seconds);
+        progress.done(&format!(
+            "{title}, from memory: {} readouts/s, {} events/s, {:.2} GB/s",
+            rates.readouts.map_or("–".to_owned(), short),
+            short(rates.events),
+            rates.bytes / 1e9
+        ));
+        runs.push(Run { rates, cores: Some(1.0), lost: None });
+    }
+    Ok(Row {
+        detector: job.input.detector.clone(),
+        input: job.input.name.to_owned(),
+        about: job.input.about.clone(),
+        how: How::Memory,
+        packet_bytes: image.packet_bytes(),
+        runs,
+        search: None,
+    })
+}
+
+/// An interrupted campaign leaves no result.
+fn stopped(stop: &Stop) -> Result<(), Failure> {
+    if stop.requested() { Err(anyhow::anyhow!("interrupted").into()) } else { Ok(()) }
+}
+
+/// What the compiler was allowed to use.
+pub fn features() -> &'static str {
+    if cfg!(target_feature = "avx512f") {
+        "target-cpu with AVX-512"
+    } else if cfg!(target_feature = "avx2") {
+        "target-cpu with AVX2"
+    } else {
+        "portable"
+    }
+}
+
+/// Steps done and to come.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Usual time of each step to come, in order.
+    steps: std::collections::VecDeque<Duration>,
+    done: usize,
+}
+
+impl Progress {
+    fn expect(&mut self, steps: usize, each: Duration) {
+        self.steps.extend(std::iter::repeat_n(each, steps));
+    }
+
+    fn left(&self) -> Duration {
+        self.steps.iter().sum()
+    }
+
+    /// Time behind the step under way.
+    fn after(&self) -> Duration {
+        self.steps.iter().skip(1).sum()
+    }
+
+    /// `[2/9]` of the step under way.
+    fn place(&self) -> String {
+        format!("[{}/{}]", (self.done + 1).min(self.all()), self.all())
+    }
+
+    fn all(&self) -> usize {
+        self.done + self.steps.len()
+    }
+
+    /// A step is over.
+    fn done(&mut self, what: &str) {
+        let place = self.place();
+        self.steps.pop_front();
+        self.done += 1;
+        note!("{place} {what}, {} left", time(self.left()));
+    }
+}

@@ -1,0 +1,50 @@
+//! Pipelines side by side, each on a thread of its own that is pinned to a core where it may be.
+
+use std::sync::Barrier;
+use std::time::Duration;
+
+use fullcount_detect::detector::Detector;
+
+use super::chain::{Outcome, drive};
+use super::image::Image;
+use crate::note;
+
+/// One pipeline.
+#[derive(Clone, Copy)]
+pub struct Pipeline<'a> {
+    /// What decodes.
+    pub detector: &'a dyn Detector,
+    /// What it is given.
+    pub image: &'a Image,
+    /// Its core; `None`: wherever the system puts it.
+    pub core: Option<usize>,
+}
+
+/// Runs all of them from one moment on for `time` or until `stop`; outcomes in their order.
+///
+/// # Errors
+/// The first whose counters do not add up, or that panicked.
+pub fn at_once(
+    pipelines: &[Pipeline<'_>],
+    time: Duration,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> anyhow::Result<Vec<Outcome>> {
+    let together = &Barrier::new(pipelines.len());
+    let run = |p: Pipeline<'_>| -> anyhow::Result<Outcome> {
+        if let Some(core) = p.core
+            && let Err(e) = fullcount_io::sys::pin_thread(core)
+        {
+            note!("cannot pin to CPU {core}: {e}; measured without");
+        }
+        together.wait();
+        drive(p.detector, p.image, time, stop)
+    };
+    std::thread::scope(|scope| {
+        let run = &run;
+        let threads: Vec<_> = pipelines.iter().map(|&p| scope.spawn(move || run(p))).collect();
+        let outcome = |t: std::thread::ScopedJoinHandle<'_, anyhow::Result<Outcome>>| {
+            t.join().map_err(|_| anyhow::anyhow!("a pipeline panicked"))?
+        };
+        threads.into_iter().map(outcome).collect()
+    })
+}

@@ -1,0 +1,202 @@
+//! What each detector is given: recorded packets, simulated ones, or a capture of the user's.
+//!
+//! Recorded packets are the vectors of the repository, so they are there in a clone only; simulated ones are there
+//! always. Refuses: a capture that cannot be read or holds no UDP payload, with its path.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use fullcount_core::batch::Origin;
+use fullcount_detect::detector::Detector;
+use fullcount_engine::config::refuse;
+use fullcount_io::endpoint::{Endpoint, PcapSpeed, PcapUrl};
+use fullcount_io::pcap::PcapSource;
+use fullcount_io::source::{Received, Source};
+use fullcount_lab::detectors::recorded;
+
+use super::image::{Image, Packet};
+use super::simulated::{Simulated, simulated};
+use crate::exit::Failure;
+
+/// Name of a capture that the user gave.
+pub const CAPTURE: &str = "capture";
+/// Name of what is made here and is measured where one input has to do.
+pub const SIMULATED: &str = "simulated";
+/// All others.
+pub const NAMES: [&str; 5] = ["recorded", "vectors", "dense", "noisy", SIMULATED];
+
+/// Sender's port of vectors: that of the recording device.
+pub(super) const PORT: u16 = 50_011;
+
+/// Packets for a detector.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// Detector.
+    pub detector: String,
+    /// One of [`NAMES`], or [`CAPTURE`].
+    pub name: &'static str,
+    /// What that is.
+    pub about: String,
+    /// Text of the geometry that fits; empty: the detector's own.
+    pub geometry: String,
+    /// Settings of the detector that fit, as `detector.KEY=VALUE`.
+    pub settings: Vec<String>,
+    pub(super) stock: Stock,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Stock {
+    /// Files of one payload each, in this order.
+    Payloads(Vec<PathBuf>),
+    /// A capture.
+    Capture(PcapUrl),
+    /// A table of recorded Multi-Blade readouts.
+    MultiBlade(PathBuf),
+    /// Simulated packets: makes them from the start.
+    Traffic(fn() -> Result<Simulated, Failure>),
+}
+
+impl Input {
+    /// Fills at least `bytes` of memory.
+    pub fn image(&self, detector: &dyn Detector, bytes: usize) -> Result<Image, Failure> {
+        let packets = match &self.stock {
+            Stock::Traffic(make) => {
+                let (mut traffic, ports) = make()?;
+                let image = Image::of_traffic(traffic.as_mut(), &ports, bytes);
+                return Ok(image.with_context(|| self.title())?);
+            }
+            Stock::Payloads(paths) => payloads(paths)?,
+            Stock::Capture(url) => capture(url)?,
+            Stock::MultiBlade(path) => table(path)?,
+        };
+        let image = Image::of_packets(&packets, detector.shifter(), bytes);
+        Ok(image.with_context(|| format!("{}: {}", self.title(), self.about))?)
+    }
+
+    /// For people: `sonde simulated`.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.detector, self.name)
+    }
+}
+
+fn payloads(paths: &[PathBuf]) -> Result<Vec<Packet>, Failure> {
+    paths.iter().map(|p| Ok((read(p)?, sender()))).collect()
+}
+
+/// A file of the vectors and its sender.
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("reading {}", path.display()))
+}
+
+fn sender() -> Origin {
+    Origin::from(std::net::SocketAddr::from(([127, 0, 0, 1], PORT)))
+}
+
+fn table(path: &Path) -> Result<Vec<Packet>, Failure> {
+    let text = String::from_utf8_lossy(&read(path)?).into_owned();
+    let packets = recorded::multiblade(&text);
+    let packets = packets.with_context(|| format!("reading {}", path.display()))?;
+    Ok(packets.into_iter().map(|p| (p, sender())).collect())
+}
+
+/// Played without a clock.
+fn flat_out(url: PcapUrl) -> PcapUrl {
+    PcapUrl { speed: PcapSpeed::FlatOut, ..url }
+}
+
+fn capture(url: &PcapUrl) -> Result<Vec<Packet>, Failure> {
+    let mut source = PcapSource::open(url, None).map_err(anyhow::Error::from)?;
+    let mut batch = source.batch();
+    let mut packets = vec![];
+    while source.recv(&mut batch, std::time::Duration::ZERO).map_err(anyhow::Error::from)?
+        != Received::End
+    {
+        for train in batch.trains() {
+            packets.extend(train.chunks().map(|chunk| (chunk.to_vec(), train.origin)));
+        }
+    }
+    Ok(packets)
+}
+
+/// A capture of the user's: `FILE` or `FILE?port=N`.
+pub fn given(detector: &str, file: &str) -> Result<Input, Failure> {
+    let wrong = |why: String| Failure::from(refuse("capture", format!("{detector}={file}"), why));
+    let url = match format!("pcap:{file}").parse() {
+        Ok(Endpoint::Pcap(url)) => url,
+        Ok(_) => return Err(wrong("KIND=FILE with a pcap or pcapng file".to_owned())),
+        Err(e) => return Err(wrong(e.to_string())),
+    };
+    let plain = PcapUrl { port: url.port, ..PcapUrl::new(url.path.clone()) };
+    if plain != url {
+        return Err(wrong("of a capture's keys only port=N; repeating is done here".to_owned()));
+    }
+    let about = url.to_string();
+    let stock = Stock::Capture(flat_out(url));
+    let detector = detector.to_owned();
+    Ok(Input { detector, name: CAPTURE, about, geometry: String::new(), settings: vec![], stock })
+}
+
+/// What there is for a detector: recorded first, simulated last; empty for one that is not known here.
+pub fn known(detector: &str, vectors: &Path) -> Vec<Input> {
+    let mut inputs = of_vectors(detector, vectors);
+    inputs.extend(simulated(detector));
+    inputs
+}
+
+/// Vectors of the repository, where they are.
+fn of_vectors(detector: &str, vectors: &Path) -> Vec<Input> {
+    let folder = vectors.join(detector);
+    let there = |file: &str| Some(folder.join(file)).filter(|p| p.is_file());
+    let input = |name: &'static str, stock, geometry: &str, about: &str| {
+        // A geometry that is missing beside its packets is no reason to measure with another one.
+        let geometry = match geometry {
+            "" => String::new(),
+            file => std::fs::read_to_string(there(file)?).ok()?,
+        };
+        let (detector, about) = (detector.to_owned(), about.to_owned());
+        Some(Input { detector, name, about, geometry, settings: vec![], stock })
+    };
+    let one = |file: &str| Some(Stock::Payloads(vec![there(file)?]));
+    let input = |name, stock: Option<Stock>, geometry, about| input(name, stock?, geometry, about);
+    let inputs = match detector {
+        "sonde" => vec![input(
+            "recorded",
+            one("d5_capture_all_channels_64_samples.bin"),
+            "",
+            "one recorded packet of 64 samples with amplitude (0xD5)",
+        )],
+        "multigrid" => vec![input(
+            "vectors",
+            there("multigrid.pcap").map(|p| Stock::Capture(flat_out(PcapUrl::new(p)))),
+            "config/three_modules_mg24.json",
+            "all packets of the vectors, damaged ones included; two recorded ones, mostly glitches",
+        )],
+        "multiblade" => vec![input(
+            "recorded",
+            there("readouts_a01000.csv").map(Stock::MultiBlade),
+            "config/MB18Freia.json",
+            "1000 recorded packets of about 12 readouts, MB18 in Freia orientation, 2018",
+        )],
+        // A detector that is new here: what its vectors hold.
+        other => {
+            let capture =
+                |file: &str| there(file).map(|p| Stock::Capture(flat_out(PcapUrl::new(p))));
+            let pcap = format!("{other}.pcap");
+            vec![
+                input(
+                    "vectors",
+                    capture(&pcap),
+                    "",
+                    "all packets of the vectors, damaged ones included",
+                ),
+                input(
+                    "recorded",
+                    capture("example.pcapng"),
+                    "",
+                    "the recorded capture of the vectors",
+                ),
+            ]
+        }
+    };
+    inputs.into_iter().flatten().collect()
+}

@@ -1,0 +1,226 @@
+//! Which detectors are measured with which inputs, from the flags; each configured as `run` would.
+//!
+//! Refuses: unknown detectors and inputs, a flag for a detector that is not measured, and what the detector itself
+//! refuses.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use fullcount_detect::detector::{Detector, Registry};
+use fullcount_engine::config::refuse;
+use fullcount_engine::run::configure;
+
+use super::input::{self, CAPTURE, Input, NAMES, SIMULATED};
+use super::scratch::Scratch;
+use crate::exit::Failure;
+use crate::flags::Overlay;
+use crate::note;
+
+/// What is measured.
+#[derive(Debug, Default, Args)]
+pub struct JobFlags {
+    /// Detectors, with commas [default: all that have an input]
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    detector: Vec<String>,
+    /// Inputs, with commas: recorded and vectors (of the repository, see --vectors), simulated, noisy, dense
+    /// [default: all from memory; over UDP and for pipelines one a detector: its capture, else simulated]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    input: Vec<String>,
+    /// Capture that is repeated instead: KIND=FILE, or KIND=FILE?port=N; may be repeated
+    #[arg(long, value_name = "KIND=FILE")]
+    capture: Vec<String>,
+    /// Geometry file of a detector; may be repeated
+    #[arg(long, value_name = "KIND=FILE")]
+    geometry: Vec<String>,
+    /// Key of a detector's configuration, e.g. sonde.max_streams=64; may be repeated
+    #[arg(long, value_name = "KIND.KEY=VALUE")]
+    set: Vec<String>,
+    /// Folder of the recorded packets
+    #[arg(long, value_name = "DIR", default_value = "vectors")]
+    vectors: PathBuf,
+}
+
+/// A detector, configured for an input.
+pub struct Job {
+    /// What it is given.
+    pub input: Input,
+    /// It.
+    pub detector: Box<dyn Detector>,
+    /// Its geometry file.
+    pub geometry: Option<PathBuf>,
+    /// Its settings: `detector.KEY=VALUE`.
+    pub settings: Vec<String>,
+}
+
+/// `KIND=REST` of a flag.
+fn split<'a>(flag: &'static str, text: &'a str) -> Result<(&'a str, &'a str), Failure> {
+    let parts = text.split_once('=').filter(|(kind, rest)| !kind.is_empty() && !rest.is_empty());
+    parts.ok_or_else(|| refuse(flag, text, "KIND=FILE, e.g. sonde=run42.pcapng").into())
+}
+
+impl JobFlags {
+    /// What is simulated for one detector.
+    pub fn simulated(kind: &str) -> JobFlags {
+        let (detector, input) = (vec![kind.to_owned()], vec![SIMULATED.to_owned()]);
+        JobFlags { detector, input, ..JobFlags::default() }
+    }
+
+    /// All jobs, each detector's together.
+    ///
+    /// # Errors
+    /// What is refused.
+    pub fn jobs(&self, scratch: &Scratch) -> Result<Vec<Job>, Failure> {
+        let kinds = self.kinds()?;
+        let captures = self.captures()?;
+        let mut jobs = vec![];
+        for kind in &kinds {
+            let given: Vec<Input> =
+                captures.iter().filter(|c| c.detector == *kind).cloned().collect();
+            let inputs = if given.is_empty() { self.inputs(kind)? } else { given };
+            for input in inputs {
+                match self.job(input, scratch) {
+                    Ok(job) => jobs.push(job),
+                    // One that nobody asked for and that needs a geometry which nobody gave.
+                    Err(Failure::Wrong(why)) if self.detector.is_empty() && !self.names(kind) => {
+                        note!("{kind} is left out: {why}");
+                    }
+                    Err(e) => return Err(e),
+                }
+            }
+        }
+        if jobs.is_empty() {
+            return Err(refuse("detector", "none", "one that can be configured here").into());
+        }
+        Ok(jobs)
+    }
+
+    /// True if a flag is about this detector.
+    fn names(&self, kind: &str) -> bool {
+        let about = |text: &String| {
+            let rest = text.strip_prefix(kind);
+            rest.is_some_and(|r| r.starts_with(['=', '.']))
+        };
+        [&self.capture, &self.geometry, &self.set].into_iter().flatten().any(about)
+    }
+
+    /// Detectors in the order of measuring.
+    fn kinds(&self) -> Result<Vec<String>, Failure> {
+        let registry = Registry::builtin();
+        let known: Vec<&str> = registry.kinds().map(|k| k.name()).collect();
+        let list = known.join(", ");
+        if let Some(other) = self.detector.iter().find(|k| !known.contains(&k.as_str())) {
+            return Err(refuse("detector", other, format!("known are {list}")).into());
+        }
+        let mut kinds = self.detector.clone();
+        if kinds.is_empty() {
+            let captures: Vec<&str> =
+                self.capture.iter().filter_map(|c| Some(c.split_once('=')?.0)).collect();
+            let has = |kind: &&str| {
+                captures.contains(kind) || !input::known(kind, &self.vectors).is_empty()
+            };
+            kinds = known.iter().filter(|k| has(k)).map(|k| (*k).to_owned()).collect();
+        }
+        for (flag, given) in [("capture", &self.capture), ("geometry", &self.geometry)] {
+            for text in given {
+                let (kind, _) = split(flag, text)?;
+                if !kinds.iter().any(|k| k == kind) {
+                    let why = format!("KIND must be one that is measured: {}", kinds.join(", "));
+                    return Err(refuse(flag, text, why).into());
+                }
+            }
+        }
+        for text in &self.set {
+            let kind = text.split_once('.').map(|(kind, _)| kind);
+            let form = text.split_once('=').is_some_and(|(key, _)| key.contains('.'));
+            if !form || !kinds.iter().any(|k| Some(k.as_str()) == kind) {
+                let why =
+                    format!("KIND.KEY=VALUE with a KIND that is measured: {}", kinds.join(", "));
+                return Err(refuse("set", text, why).into());
+            }
+        }
+        Ok(kinds)
+    }
+
+    fn captures(&self) -> Result<Vec<Input>, Failure> {
+        let mut captures: Vec<Input> = vec![];
+        for text in &self.capture {
+            let (kind, file) = split("capture", text)?;
+            if captures.iter().any(|c| c.detector == kind) {
+                return Err(refuse("capture", text, "one capture a detector").into());
+            }
+            captures.push(input::given(kind, file)?);
+        }
+        Ok(captures)
+    }
+
+    /// What there is for a detector without a capture.
+    fn inputs(&self, kind: &str) -> Result<Vec<Input>, Failure> {
+        let all = input::known(kind, &self.vectors);
+        if all.is_empty() {
+            let why = format!("there are no packets for it here: give --capture {kind}=FILE");
+            return Err(refuse("detector", kind, why).into());
+        }
+        let names: Vec<&str> = all.iter().map(|i| i.name).collect();
+        if let Some(other) = self.input.iter().find(|n| !NAMES.contains(&n.as_str())) {
+            return Err(refuse("input", other, NAMES.join(", ")).into());
+        }
+        let wanted = |i: &Input| self.input.is_empty() || self.input.iter().any(|n| n == i.name);
+        let some: Vec<Input> = all.iter().filter(|i| wanted(i)).cloned().collect();
+        if some.is_empty() {
+            let why = format!("{kind} has here: {}", names.join(", "));
+            return Err(refuse("input", self.input.join(","), why).into());
+        }
+        Ok(some)
+    }
+
+    fn job(&self, input: Input, scratch: &Scratch) -> Result<Job, Failure> {
+        let own = self.geometry.iter().filter_map(|g| g.split_once('='));
+        let own = own.filter(|(kind, _)| *kind == input.detector).map(|(_, file)| file).next_back();
+        let geometry = match (own, input.geometry.as_str()) {
+            (Some(file), _) => Some(PathBuf::from(file)),
+            (None, "") => None,
+            (None, text) => {
+                let name = format!("{}-{}.geometry", input.detector, input.name);
+                Some(scratch.write(&name, text)?)
+            }
+        };
+        let mut settings = input.settings.clone();
+        let mine = format!("{}.", input.detector);
+        let given = self.set.iter().filter_map(|s| s.strip_prefix(&mine));
+        settings.extend(given.map(|s| format!("detector.{s}")));
+        let detector = set_up(&input.detector, geometry.as_deref(), &settings)?;
+        Ok(Job { input, detector, geometry, settings })
+    }
+}
+
+/// The detector as `run` would have it.
+fn set_up(
+    kind: &str,
+    geometry: Option<&Path>,
+    settings: &[String],
+) -> Result<Box<dyn Detector>, Failure> {
+    let mut o = Overlay::default();
+    o.put("detector.kind", Some(kind))
+        .put("detector.geometry", geometry.map(|g| g.display().to_string()))
+        .set(settings)?;
+    Ok(configure(&o.read(None)?)?)
+}
+
+impl Job {
+    /// One a detector, for what takes long: its capture, else what is simulated, else its last input. All, if
+    /// inputs were named.
+    pub fn one_each<'a>(jobs: &'a [Job], flags: &JobFlags) -> Vec<&'a Job> {
+        if !flags.input.is_empty() {
+            return jobs.iter().collect();
+        }
+        let mut own: Vec<&Job> = vec![];
+        for job in jobs {
+            match own.iter_mut().find(|o| o.input.detector == job.input.detector) {
+                None => own.push(job),
+                Some(o) if ![CAPTURE, SIMULATED].contains(&o.input.name) => *o = job,
+                Some(_) => {}
+            }
+        }
+        own
+    }
+}

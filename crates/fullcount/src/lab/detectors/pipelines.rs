@@ -1,0 +1,107 @@
+//! 1…n pipelines at once: each detector n times, then all of them mixed, each with packets of its own.
+//!
+//! One of each alone is always measured, as everything is told in units of it. Pipelines are pinned one a core as far as
+//! there are cores; the rest run where the system puts them, and that is said.
+
+use fullcount_engine::stop::Stop;
+use fullcount_lab::detectors::scaling::{Member, Point, Scaling};
+use fullcount_lab::detectors::{copy, short};
+
+use super::at_once::{Pipeline, at_once};
+use super::chain::Outcome;
+use super::image::Image;
+use super::job::Job;
+use super::{Plan, Progress, stopped};
+use crate::exit::Failure;
+use crate::note;
+
+/// Ascending, with 1 if there are any.
+pub fn numbers(asked: &[usize]) -> Vec<usize> {
+    let mut all = asked.to_vec();
+    if !all.is_empty() {
+        all.push(1);
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Sets of jobs: each alone, then all of them if there are several.
+fn sets<'a>(jobs: &[&'a Job]) -> Vec<(String, Vec<&'a Job>)> {
+    let several = |d: &str| jobs.iter().filter(|j| j.input.detector == d).count() > 1;
+    let name = |j: &Job| match several(&j.input.detector) {
+        true => j.input.title(),
+        false => j.input.detector.clone(),
+    };
+    let mut sets: Vec<_> = jobs.iter().map(|&j| (name(j), vec![j])).collect();
+    if jobs.len() > 1 {
+        sets.push(("mixed".to_owned(), jobs.to_vec()));
+    }
+    sets
+}
+
+/// Points of each set: one pipeline cannot be mixed.
+fn points<'a>(set: &[&Job], numbers: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
+    let least = if set.len() > 1 { 2 } else { 1 };
+    numbers.iter().copied().filter(move |&n| n >= least)
+}
+
+/// Points in all.
+pub fn trials(jobs: &[&Job], numbers: &[usize]) -> usize {
+    sets(jobs).iter().map(|(_, set)| points(set, numbers).count()).sum()
+}
+
+/// Measures them all.
+pub fn run(
+    jobs: &[&Job],
+    numbers: &[usize],
+    plan: &Plan,
+    stop: &Stop,
+    progress: &mut Progress,
+) -> Result<Scaling, Failure> {
+    let mut scaling = Scaling::default();
+    for (name, set) in sets(jobs) {
+        let most = points(&set, numbers).last().unwrap_or(0);
+        note!("{name}: preparing packets for {most} pipelines");
+        let turn = |at: usize| set[at % set.len()];
+        let images: Vec<Image> = (0..most)
+            .map(|at| turn(at).input.image(&*turn(at).detector, plan.memory))
+            .collect::<Result<_, _>>()?;
+        for n in points(&set, numbers) {
+            let cores: Vec<Option<usize>> = (0..n).map(|at| plan.core(at)).collect();
+            let pipeline = |at: usize| Pipeline {
+                detector: &*turn(at).detector,
+                image: &images[at],
+                core: cores[at],
+            };
+            let pipelines: Vec<Pipeline<'_>> = (0..n).map(pipeline).collect();
+            let mut trials = vec![];
+            for _ in 0..plan.repeats {
+                let outcomes = at_once(&pipelines, plan.time, &|| stop.requested())?;
+                stopped(stop)?;
+                if let Some(Err(why)) = outcomes.first().map(|o| &o.misses) {
+                    scaling.no_misses = Some(why.clone());
+                }
+                let members = outcomes.iter().enumerate().map(|(at, o)| member(turn(at), o));
+                let members: Vec<Member> = members.collect();
+                let readouts: f64 = members.iter().filter_map(|m| m.rates.readouts).sum();
+                progress.done(&format!("{name}, {n} at once: {} readouts/s", short(readouts)));
+                trials.push(members);
+            }
+            let copy = copy::bandwidth(&cores, plan.copy_time());
+            let pinned = cores.iter().flatten().count();
+            scaling.points.push(Point { set: name.clone(), pipelines: n, pinned, trials, copy });
+        }
+    }
+    Ok(scaling)
+}
+
+fn member(job: &Job, outcome: &Outcome) -> Member {
+    let misses = outcome.misses.as_ref().ok();
+    Member {
+        detector: job.input.detector.clone(),
+        input: job.input.name.to_owned(),
+        rates: outcome.amounts.over(outcome.seconds),
+        misses: misses.map(|&n| n as f64 / outcome.amounts.packets.max(1) as f64),
+    }
+}

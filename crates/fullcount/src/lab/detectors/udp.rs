@@ -1,0 +1,190 @@
+//! As the paper did it: packets of a detector replayed over UDP on this host into `fullcount run`, whose own metrics
+//! give the rates; flat out, and where that loses packets at the highest rate without loss.
+
+use std::io::BufWriter;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Context;
+use fullcount_core::frame::emit::Route;
+use fullcount_io::pcap::{Format, Writer};
+use fullcount_lab::detectors::service::{Cores, Sample, Service};
+use fullcount_lab::detectors::{How, Row, Run, short};
+use fullcount_lab::lossless::{self, Bench, Ceiling, OnNearCores, Settings, time};
+
+use super::image::Image;
+use super::job::Job;
+use super::scratch::Scratch;
+use super::{Plan, Progress};
+use crate::exit::Failure;
+use crate::note;
+
+/// Packets of the capture that is replayed: more than any cache holds; the sender moves each repetition on.
+const CAPTURE: usize = 64 << 20;
+/// Between two packets of that capture: 1 µs, so that they make trains.
+const APART_NS: i64 = 1_000;
+
+/// How it is measured.
+pub struct Campaign<'a> {
+    /// Times and cores.
+    pub plan: &'a Plan,
+    /// Threads of the service, one after the other.
+    pub threads: &'a [u32],
+    /// Its receive buffer.
+    pub receive_buffer: &'a str,
+    /// Each trial on two cores that share a cache at that time.
+    pub near: bool,
+    /// The search for the rate without loss.
+    pub search: Option<Settings>,
+    /// Ends a trial early.
+    pub stop: &'a dyn Fn() -> bool,
+}
+
+impl Campaign<'_> {
+    /// Usual time of a detector with one number of threads.
+    pub fn usual(&self) -> Duration {
+        let trial = self.plan.time + Duration::from_secs(1);
+        trial * self.plan.repeats as u32 + self.search.map_or(Duration::ZERO, |s| s.usual())
+    }
+
+    /// One detector: a row or two for each number of threads.
+    pub fn run(
+        &self,
+        job: &Job,
+        scratch: &Scratch,
+        progress: &mut Progress,
+    ) -> Result<Vec<Row>, Failure> {
+        let title = job.input.title();
+        note!("{title}: writing a capture for the sender");
+        let image = job.input.image(&*job.detector, CAPTURE.min(self.plan.memory))?;
+        let capture = scratch.path(&format!("{}-{}.pcap", job.input.detector, job.input.name))?;
+        write(&image, &capture)?;
+        let mut rows = vec![];
+        for &threads in self.threads {
+            let mut service = Service {
+                program: std::env::current_exe().context("finding this program")?,
+                detector: job.input.detector.clone(),
+                geometry: job.geometry.clone(),
+                settings: job.settings.clone(),
+                capture: capture.clone(),
+                shift: job.detector.shifter().is_some(),
+                threads,
+                cores: self.cores(threads),
+                receive_buffer: self.receive_buffer.to_owned(),
+                stop: self.stop,
+                samples: vec![],
+            };
+            let more = self.measure(job, &image, &mut service, progress)?;
+            let rates = more.last().and_then(|r| r.figure("", |run| Some(run.rates.packets)));
+            let rate = rates.map_or("–".to_owned(), |f| short(f.value));
+            progress.done(&format!("{title}, {}: {rate} packets/s", more_how(&more)));
+            rows.extend(more);
+        }
+        // The next detector's capture needs the room.
+        let _ = std::fs::remove_file(&capture);
+        Ok(rows)
+    }
+
+    /// The service's threads first, the sender last; unpinned where there are too few cores for all.
+    fn cores(&self, threads: u32) -> Cores {
+        let needed = threads as usize + 1;
+        if self.plan.cores.len() < needed {
+            note!("{} cores for {needed} threads: measured without pinning", self.plan.cores.len());
+            return Cores::default();
+        }
+        let process = (threads == 2).then(|| self.plan.core(1)).flatten();
+        Cores { receive: self.plan.core(0), process, send: self.plan.core(threads as usize) }
+    }
+
+    /// Where trials are made.
+    fn bench<'b>(&self, service: &'b mut Service<'_>) -> Box<dyn Bench + 'b> {
+        if self.near { Box::new(OnNearCores::new(service)) } else { Box::new(service) }
+    }
+
+    fn measure(
+        &self,
+        job: &Job,
+        image: &Image,
+        service: &mut Service<'_>,
+        progress: &Progress,
+    ) -> Result<Vec<Row>, Failure> {
+        let (threads, size) = (service.threads, image.packet_bytes().round() as usize);
+        let what = format!("{} {}, threads {threads}", progress.place(), job.input.title());
+        let row = |how, samples: &[Sample]| Row {
+            detector: job.input.detector.clone(),
+            input: job.input.name.to_owned(),
+            about: job.input.about.clone(),
+            how,
+            packet_bytes: image.packet_bytes(),
+            runs: samples.iter().filter_map(|s| run(s, image.packet_bytes())).collect(),
+            search: None,
+        };
+        let mut flat_out: Vec<Sample> = vec![];
+        for trial in 1..=self.plan.repeats {
+            let shown = self
+                .bench(service)
+                .trial("", size, None, self.plan.time)
+                .map_err(|e| anyhow::anyhow!("{}: {e}", job.input.title()))?;
+            // A trial whose cores were moved was made again: the last one counts.
+            flat_out.extend(service.samples.pop());
+            service.samples.clear();
+            note!(
+                "{what}: flat out {trial} of {}: {} packets/s sent, {:.2} % lost, {} left",
+                self.plan.repeats,
+                short(shown.sent_per_s),
+                100.0 * shown.lost() as f64 / shown.sent.max(1) as f64,
+                time(progress.left().saturating_sub(self.plan.time * trial as u32))
+            );
+        }
+        let mut rows = vec![row(How::FlatOut(threads), &flat_out)];
+        if rows[0].runs.is_empty() {
+            let why = "a trial was too short for two readings of the metrics: raise --duration";
+            return Err(anyhow::anyhow!("{}: {why}", job.input.title()).into());
+        }
+        let lossless = flat_out.iter().all(|s| s.trial.lost() == 0);
+        let Some(search) = self.search.filter(|_| !lossless) else { return Ok(rows) };
+        let fastest = flat_out.iter().map(|s| s.trial.sent_per_s).fold(0.0, f64::max);
+        let ceiling = search.ceiling.or(Some(Ceiling::Packets(fastest)));
+        let settings = Settings { ceiling, ..search };
+        let mut tell = |step: &str, left: Duration| {
+            note!("{what}: {step}, {} left", time(progress.after() + left));
+        };
+        let contender = format!("{} with {threads} threads", job.input.detector);
+        let mut bench = self.bench(service);
+        let outcome = lossless::find(bench.as_mut(), &contender, size, &settings, &mut tell)
+            .map_err(anyhow::Error::from)?;
+        drop(bench);
+        let at = |s: &&Sample| s.asked == Some(outcome.rate()) && s.trial.lost() == 0;
+        let confirmed: Vec<Sample> = service.samples.iter().filter(at).copied().collect();
+        let search = Some(outcome.json());
+        rows.push(Row { search, ..row(How::Lossless(threads), &confirmed) });
+        Ok(rows)
+    }
+}
+
+fn more_how(rows: &[Row]) -> String {
+    rows.last().map_or(String::new(), |r| r.how.text())
+}
+
+/// A trial of the table; the bytes are those of the packets that were decoded.
+fn run(sample: &Sample, packet_bytes: f64) -> Option<Run> {
+    let mut rates = sample.rates?;
+    rates.bytes = rates.packets * packet_bytes;
+    let lost = sample.trial.lost() as f64 / sample.trial.sent.max(1) as f64;
+    Some(Run { rates, cores: sample.trial.receive_cores, lost: Some(lost) })
+}
+
+fn write(image: &Image, path: &std::path::Path) -> anyhow::Result<()> {
+    let doing = || format!("writing {}", path.display());
+    let file = std::fs::File::create(path).with_context(doing)?;
+    let mut writer = Writer::new(BufWriter::new(file), Format::Pcap, None).with_context(doing)?;
+    let destination = SocketAddr::from(([127, 0, 0, 1], 9000));
+    for (at, (packet, origin)) in image.packets().enumerate() {
+        let source = SocketAddr::from(([127, 0, 0, 1], origin.port.max(1)));
+        let route = Route { source, destination, vlan: None };
+        writer.udp(at as i64 * APART_NS, &route, packet).with_context(doing)?;
+    }
+    let file = writer.finish().with_context(doing)?;
+    file.into_inner().map_err(std::io::IntoInnerError::into_error).with_context(doing)?;
+    Ok(())
+}

@@ -1,0 +1,295 @@
+//! The paper's table 5 for our detectors: packets, readouts, triggers and events a second, cores and packet size,
+//! with the published row beside ours.
+//!
+//! [`amounts`] reads them off a detector's counters, [`service`] measures one as the paper did, [`scaling`] holds
+//! several pipelines at once, [`copy`] the machine's copy test, [`recorded`] makes packets of recorded
+//! readouts, and this file the table. What is measured from
+//! memory is driven by the verb, as this crate knows no detector. Refuses: nothing. Source: [`paper`].
+
+pub mod amounts;
+pub mod copy;
+pub mod paper;
+pub mod recorded;
+pub mod scaling;
+pub mod service;
+
+use serde_json::{Value, json};
+
+use crate::record::{Figure, Record};
+use amounts::Rates;
+use paper::published;
+
+/// How a row was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// Packets lie in memory; one thread reads, builds and drops the events.
+    Memory,
+    /// Replayed over UDP as fast as the sender can, into a service with so many threads.
+    FlatOut(u32),
+    /// Replayed over UDP at the highest rate without loss, into a service with so many threads.
+    Lossless(u32),
+}
+
+impl How {
+    /// For the table.
+    pub fn text(self) -> String {
+        let threads = |n: u32| if n == 1 { "1 thread".to_owned() } else { format!("{n} threads") };
+        match self {
+            How::Memory => "from memory, 1 thread".to_owned(),
+            How::FlatOut(n) => format!("UDP flat out, {}", threads(n)),
+            How::Lossless(n) => format!("UDP without loss, {}", threads(n)),
+        }
+    }
+
+    /// For names of figures.
+    fn key(self) -> String {
+        match self {
+            How::Memory => "memory".to_owned(),
+            How::FlatOut(n) => format!("udp-flat-out-{n}"),
+            How::Lossless(n) => format!("udp-lossless-{n}"),
+        }
+    }
+}
+
+/// One trial of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Run {
+    /// Per second.
+    pub rates: Rates,
+    /// Cores used: 1 from memory, the process' CPU time over UDP.
+    pub cores: Option<f64>,
+    /// Share of the packets sent that did not reach the decoder; `None` where nothing can be lost.
+    pub lost: Option<f64>,
+}
+
+/// One line of the table, over its trials.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Detector.
+    pub detector: String,
+    /// Name of its input.
+    pub input: String,
+    /// What that is.
+    pub about: String,
+    /// How it was measured.
+    pub how: How,
+    /// Mean bytes of a packet.
+    pub packet_bytes: f64,
+    /// Trials; empty if none gave a result.
+    pub runs: Vec<Run>,
+    /// The search that found the rate, every trial of it.
+    pub search: Option<Value>,
+}
+
+impl Row {
+    /// Median and spread of a value over the trials; `None` unless all have it.
+    pub fn figure(&self, unit: &str, value: impl Fn(&Run) -> Option<f64>) -> Option<Figure> {
+        let values: Option<Vec<f64>> = self.runs.iter().map(value).collect();
+        Figure::of(&values?, unit)
+    }
+
+    /// How it was measured, and that the sender was the limit where nothing was lost flat out.
+    fn way(&self) -> String {
+        let text = self.how.text();
+        let lossless = !self.runs.is_empty() && self.runs.iter().all(|r| r.lost == Some(0.0));
+        match self.how {
+            How::FlatOut(_) if lossless => format!("{text}: the sender's limit"),
+            How::FlatOut(_) | How::Lossless(_) | How::Memory => text,
+        }
+    }
+
+    /// The figures by name.
+    fn figures(&self) -> [(&'static str, Option<Figure>); 8] {
+        let rate = |unit, of: fn(&Rates) -> Option<f64>| self.figure(unit, |r| of(&r.rates));
+        [
+            ("packets", rate("packets/s", |r| Some(r.packets))),
+            ("readouts", rate("readouts/s", |r| r.readouts)),
+            ("hits", rate("hits/s", |r| r.hits)),
+            ("triggers", rate("triggers/s", |r| r.triggers)),
+            ("events", rate("events/s", |r| Some(r.events))),
+            ("read", rate("GB/s", |r| Some(r.bytes / 1e9))),
+            ("cores", self.figure("cores", |r| r.cores)),
+            ("lost", self.figure("of sent", |r| r.lost)),
+        ]
+    }
+
+    /// Notes the row in a results file.
+    pub fn note(&self, record: &mut Record) {
+        let mut row = json!({
+            "detector": self.detector, "input": self.input, "about": self.about,
+            "how": self.how.key(), "packet_bytes": self.packet_bytes,
+            "trials": self.runs.iter().map(trial).collect::<Vec<Value>>(), "search": self.search,
+        });
+        for (what, figure) in self.figures() {
+            let Some(figure) = figure else { continue };
+            if let Some(object) = row.as_object_mut() {
+                let (low, high) = figure.interval;
+                let value =
+                    json!({"value": figure.value, "unit": figure.unit, "interval": [low, high]});
+                object.insert(what.to_owned(), value);
+            }
+            if what != "cores" && what != "lost" {
+                let name = [what, &self.detector, &self.input, &self.how.key()].join("_");
+                record.figure(&name, &figure);
+            }
+        }
+        if let Some(paper) = published(&self.detector) {
+            let beside: Value = json!({
+                "packets": paper.packets, "packet_bytes": paper.packet_bytes,
+                "readouts": paper.readouts, "triggers": paper.triggers, "events": paper.events,
+                "cores": paper.cores,
+            });
+            if let Some(object) = row.as_object_mut() {
+                object.insert("paper".to_owned(), beside);
+            }
+        }
+        record.row(row);
+    }
+}
+
+fn trial(run: &Run) -> Value {
+    let r = &run.rates;
+    json!({
+        "packets_per_s": r.packets, "bytes_per_s": r.bytes, "readouts_per_s": r.readouts,
+        "hits_per_s": r.hits, "triggers_per_s": r.triggers, "events_per_s": r.events,
+        "cores": run.cores, "lost": run.lost,
+    })
+}
+
+/// Three digits and the power of a thousand: `23.5 M`.
+pub fn short(value: f64) -> String {
+    let (scaled, name) = match value.abs() {
+        v if v >= 1e9 => (value / 1e9, " G"),
+        v if v >= 1e6 => (value / 1e6, " M"),
+        v if v >= 1e4 => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    match scaled.abs() {
+        v if v >= 100.0 => format!("{scaled:.0}{name}"),
+        v if v >= 10.0 => format!("{scaled:.1}{name}"),
+        _ => format!("{scaled:.2}{name}"),
+    }
+}
+
+fn cell(value: Option<f64>) -> String {
+    value.map_or("–".to_owned(), short)
+}
+
+/// `median (least–most)` where several trials differ.
+fn spread(figure: Option<&Figure>) -> String {
+    let Some(figure) = figure else { return "–".to_owned() };
+    let (low, high) = figure.interval;
+    match low < high {
+        true => format!("{} ({}–{})", short(figure.value), short(low), short(high)),
+        false => short(figure.value),
+    }
+}
+
+/// The table: our rows of each detector, then the paper's.
+pub fn markdown(rows: &[Row]) -> String {
+    let mut text =
+        "| detector | input | how | packets/s | readouts/s | hits/s | triggers/s | events/s | cores \
+                    | packet, B | read, GB/s | lost, % |\n\
+                    |:--|:--|:--|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+            .to_owned();
+    for (at, row) in rows.iter().enumerate() {
+        let [packets, readouts, hits, triggers, events, read, cores, lost] =
+            row.figures().map(|(_, figure)| figure);
+        let lost = lost.map_or("–".to_owned(), |l| format!("{:.2}", 100.0 * l.value));
+        text.push_str(&format!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.0} | {} | {lost} |\n",
+            row.detector,
+            row.input,
+            row.way(),
+            spread(packets.as_ref()),
+            spread(readouts.as_ref()),
+            spread(hits.as_ref()),
+            spread(triggers.as_ref()),
+            spread(events.as_ref()),
+            cores.map_or("–".to_owned(), |c| format!("{:.2}", c.value)),
+            row.packet_bytes,
+            spread(read.as_ref()),
+        ));
+        let last = rows.get(at + 1).is_none_or(|next| next.detector != row.detector);
+        if let Some(p) = published(&row.detector).filter(|_| last) {
+            let input = p.packets.zip(p.packet_bytes).map(|(n, b)| n * b / 1e9);
+            text.push_str(&format!(
+                "| {} | recorded | *the paper, 2018: UDP, Xeon E5-2620 v3* | {} | {} | – | {} | {} | {} | {} | {} | – |\n",
+                p.detector,
+                cell(p.packets),
+                cell(p.readouts),
+                cell(p.triggers),
+                cell(p.events),
+                p.cores,
+                p.packet_bytes.map_or("–".to_owned(), |b| format!("{b:.0}")),
+                cell(input),
+            ));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(detector: &str, events: &[f64]) -> Row {
+        let run = |&events: &f64| {
+            let rates = Rates { packets: 1000.0, bytes: 1.261e6, events, ..Rates::default() };
+            Run { rates, cores: Some(1.0), lost: None }
+        };
+        Row {
+            detector: detector.into(),
+            input: "simulated".into(),
+            about: "made here".into(),
+            how: How::Memory,
+            packet_bytes: 1261.0,
+            runs: events.iter().map(run).collect(),
+            search: None,
+        }
+    }
+
+    #[test]
+    fn the_published_row_follows_the_last_of_its_detector() {
+        let udp = Row { how: How::FlatOut(2), ..row("sonde", &[]) };
+        let table = markdown(&[row("sonde", &[1e9, 1.2e9, 1.1e9]), udp, row("own", &[5.0])]);
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(lines.len(), 2 + 4, "{table}");
+        assert!(lines[2].contains("| 1.10 G (1.00 G–1.20 G) | 1.00 | 1261 |"), "{table}");
+        assert!(lines[3].contains("UDP flat out, 2 threads | – | – | – |"), "{table}");
+        assert!(lines[4].contains("the paper") && lines[4].contains("| 23.5 M | 2 |"), "{table}");
+        assert!(lines[5].starts_with("| own ") && lines[5].contains("| 5.00 |"), "{table}");
+        assert!(lines.iter().all(|l| l.matches('|').count() == 13), "{table}");
+    }
+
+    #[test]
+    fn a_flat_out_row_without_loss_names_the_sender() {
+        let mut udp = Row { how: How::FlatOut(1), ..row("own", &[5.0]) };
+        udp.runs[0].lost = Some(0.0);
+        assert!(markdown(&[udp.clone()]).contains("1 thread: the sender's limit |"));
+        udp.runs[0].lost = Some(0.1);
+        assert!(!markdown(&[udp]).contains("limit"));
+    }
+
+    #[test]
+    fn a_row_is_noted_with_figures_and_the_paper() {
+        let mut record = Record::new("detectors", "now".into(), None, Value::Null).unwrap();
+        row("sonde", &[2.0, 1.0, 3.0]).note(&mut record);
+        let json = record.json();
+        assert_eq!(json["rows"][0]["events"]["value"], 2.0);
+        assert_eq!(json["rows"][0]["paper"]["cores"], 2);
+        assert_eq!(json["rows"][0]["trials"][2]["events_per_s"], 3.0);
+        assert_eq!(json["figures"]["events_sonde_simulated_memory"]["repeats"], 3);
+        assert!(json["rows"][0].get("readouts").is_none(), "not counted is absent");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        for (value, text) in
+            [(0.0, "0.00"), (5.0, "5.00"), (9999.0, "9999"), (86e3, "86.0 k"), (2.46e6, "2.46 M")]
+        {
+            assert_eq!(short(value), text);
+        }
+        assert_eq!((short(1.15e9), short(123e6)), ("1.15 G".to_owned(), "123 M".to_owned()));
+    }
+}
