@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::{EndpointError, Pair, pairs};
 
@@ -44,6 +45,8 @@ pub struct XdpUrl {
     pub batch: u16,
     /// Poll without sleeping: lowest loss, one core at 100 %.
     pub spin: bool,
+    /// Sleep in the middle of a stream instead of being woken by each arrival, at most 10 ms; 0: never.
+    pub nap: Duration,
     /// Do the card's work on the receiving thread.
     pub busy_poll: bool,
 }
@@ -74,7 +77,10 @@ const BATCH: u16 = 256;
 /// Longest wait of a block: below what a person sees, above what a timer costs.
 const BLOCK_TIMEOUT_MS: u32 = 2;
 
-const XDP_KEYS: [&str; 9] = [
+/// Nap of an AF_XDP receiver: 3,000 of the smallest frames at 10 Gb/s, a fifth of the 16,384 places in its rings.
+const NAP: Duration = Duration::from_micros(200);
+
+const XDP_KEYS: [&str; 10] = [
     "address",
     "queue",
     "mode",
@@ -83,6 +89,7 @@ const XDP_KEYS: [&str; 9] = [
     "receive_buffer",
     "batch",
     "spin",
+    "nap",
     "busy_poll",
 ];
 const PACKET_KEYS: [&str; 6] =
@@ -102,6 +109,7 @@ impl XdpUrl {
             receive_buffer: None,
             batch: BATCH,
             spin: false,
+            nap: NAP,
             busy_poll: false,
         }
     }
@@ -211,6 +219,7 @@ pub(super) fn xdp(url: &str, at: &str, query: Option<&str>) -> Result<XdpUrl, En
             "receive_buffer" => xdp.receive_buffer = Some(p.buffer()?),
             "batch" => xdp.batch = p.within(1, 4096)?,
             "spin" => xdp.spin = p.switch()?,
+            "nap" => xdp.nap = p.nap()?,
             "busy_poll" => xdp.busy_poll = p.switch()?,
             other => unreachable!("'{other}' is in XDP_KEYS"),
         }
@@ -257,14 +266,14 @@ mod tests {
         let plain: Endpoint = "xdp://eth0:9000".parse().unwrap();
         assert_eq!(plain, Endpoint::Xdp(XdpUrl::new("eth0", 9000)));
         let url = "XDP://enp1s0f0np0:9/?address=239.1.2.3&queue=3&mode=generic&zero_copy=0&\
-                   checksum=off&receive_buffer=8MiB&batch=64&spin&busy_poll=1";
+                   checksum=off&receive_buffer=8MiB&batch=64&spin&busy_poll=1&nap=50us";
         let Ok(Endpoint::Xdp(x)) = url.parse() else { panic!("{url}") };
         assert_eq!(x.to_string(), "xdp://enp1s0f0np0:9");
         assert_eq!((x.address, x.queue), (Some("239.1.2.3".parse().unwrap()), Some(3)));
         assert_eq!((x.mode, x.zero_copy, x.verify), (XdpMode::Generic, Some(false), false));
         assert_eq!(
-            (x.receive_buffer, x.batch, x.spin, x.busy_poll),
-            (Some(8 << 20), 64, true, true)
+            (x.receive_buffer, x.batch, x.spin, x.busy_poll, x.nap),
+            (Some(8 << 20), 64, true, true, Duration::from_micros(50))
         );
         let url = "packet://lo:9?address=[::1]&checksum=verify&receive_buffer=8MiB&batch=4096&\
                    block_timeout=10ms&spin";

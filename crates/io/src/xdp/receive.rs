@@ -50,6 +50,10 @@ pub struct XdpSource {
     /// Longest frame, where trains may come uncut.
     longest: Option<usize>,
     spin: bool,
+    /// Sleep in the middle of a stream.
+    nap: Duration,
+    /// The last call brought data, so that more is likely soon.
+    busy: bool,
     busy_poll: bool,
     timestamps: bool,
     /// Most datagrams a call.
@@ -123,6 +127,8 @@ impl XdpSource {
             verify: url.verify,
             longest: (mode == XdpMode::Generic).then_some(interface.mtu + LINK_HEADERS),
             spin: url.spin,
+            nap: url.nap,
+            busy: false,
             busy_poll: url.busy_poll,
             timestamps,
             most: usize::from(url.batch),
@@ -235,6 +241,16 @@ impl XdpSource {
         }
     }
 
+    /// In the middle of a stream sleeps a little and looks again, rather than be woken by each arrival.
+    fn nap(&mut self, batch: &mut Batch, wait: Duration) -> u64 {
+        if !self.busy || self.busy_poll || self.nap.is_zero() {
+            return 0;
+        }
+        self.wake();
+        std::thread::sleep(self.nap.min(wait));
+        self.gather(batch)
+    }
+
     /// Polls until something comes or `wait` is over.
     fn poll(&mut self, batch: &mut Batch, wait: Duration) -> u64 {
         let began = Instant::now();
@@ -309,18 +325,22 @@ impl Source for XdpSource {
             }
             match self.gather(batch) {
                 0 if wait.is_zero() => 0,
-                0 => {
-                    self.wake();
-                    self.sheet.add(Xdp::SystemCalls as usize, 1);
-                    let awake = self.waiter.wait(wait);
-                    match awake.map_err(|e| self.failed("waiting", e.to_string()))? {
-                        Awake::Readable => self.gather(batch),
-                        Awake::Broken | Awake::Nothing => 0,
+                0 => match self.nap(batch, wait) {
+                    0 => {
+                        self.wake();
+                        self.sheet.add(Xdp::SystemCalls as usize, 1);
+                        let awake = self.waiter.wait(wait);
+                        match awake.map_err(|e| self.failed("waiting", e.to_string()))? {
+                            Awake::Readable => self.gather(batch),
+                            Awake::Broken | Awake::Nothing => 0,
+                        }
                     }
-                }
+                    seen => seen,
+                },
                 seen => seen,
             }
         };
+        self.busy = seen > 0;
         if seen == 0 {
             self.sheet.add(Xdp::Idle as usize, 1);
             self.sample();
