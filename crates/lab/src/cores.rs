@@ -116,15 +116,40 @@ fn look(line: &AtomicU32) -> f64 {
     }
 }
 
-/// All pairs of the first `cores` cores, nearest first. The first core is last among equals: most hosts
-/// serve their interrupts there.
+/// Cores that this process may run on, ascending: fewer than the host has in a container, or below `taskset`.
+///
+/// # Errors
+/// The system does not say.
+pub fn allowed() -> io::Result<Vec<usize>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
+    let cores = list.and_then(|list| list_of(list.trim()));
+    cores.ok_or_else(|| io::Error::other("/proc/self/status names no cores"))
+}
+
+/// `0-2,5` as numbers; `None` for anything else.
+fn list_of(text: &str) -> Option<Vec<usize>> {
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        // More cores than any host has would be a list of something else.
+        if first > last || last > 8192 {
+            return None;
+        }
+        all.extend(first..=last);
+    }
+    Some(all)
+}
+
+/// All pairs of `cores`, nearest first. Core 0 is last among equals: most hosts serve their interrupts there.
 ///
 /// # Errors
 /// A core that cannot be pinned.
-pub fn pairs(cores: usize) -> io::Result<Vec<Near>> {
+pub fn pairs(cores: &[usize]) -> io::Result<Vec<Near>> {
     let mut all = Vec::new();
-    for receiver in 0..cores {
-        for sender in receiver + 1..cores {
+    for (at, &receiver) in cores.iter().enumerate() {
+        for &sender in &cores[at + 1..] {
             let round_trip_ns = round_trip_ns(receiver, sender)?;
             all.push(Near { receiver, sender, round_trip_ns });
         }
@@ -148,11 +173,11 @@ pub fn choose(last: Option<Near>) -> io::Result<Near> {
             return Ok(now);
         }
     }
-    let cores = std::thread::available_parallelism()?.get();
+    let cores = allowed()?;
     let begun = Instant::now();
     let mut nearest: Option<Near> = None;
     loop {
-        for pair in pairs(cores)? {
+        for pair in pairs(&cores)? {
             if pair.is_near() {
                 return Ok(pair);
             }
@@ -197,14 +222,23 @@ mod tests {
 
     #[test]
     fn a_line_travels_between_two_cores_and_back() {
-        let cores = std::thread::available_parallelism().unwrap().get();
-        if cores < 2 {
+        let cores = allowed().unwrap();
+        let [first, second, ..] = cores[..] else {
             assert!(choose(None).is_err());
             return;
-        }
-        let ns = round_trip_ns(0, 1).unwrap();
+        };
+        let ns = round_trip_ns(first, second).unwrap();
         assert!(ns > 1.0, "{ns} ns: faster than light crosses a core");
-        assert_eq!(pairs(cores).unwrap().len(), cores * (cores - 1) / 2);
+        assert_eq!(pairs(&cores).unwrap().len(), cores.len() * (cores.len() - 1) / 2);
+    }
+
+    #[test]
+    fn lists_of_cores_are_read() {
+        assert_eq!(list_of("0-2,5"), Some(vec![0, 1, 2, 5]));
+        assert_eq!(list_of("7"), Some(vec![7]));
+        for wrong in ["", "2-1", "a", "0-99999"] {
+            assert_eq!(list_of(wrong), None);
+        }
     }
 
     #[test]

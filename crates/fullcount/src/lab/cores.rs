@@ -11,7 +11,7 @@ use clap::Args;
 use fullcount_engine::config::refuse;
 use fullcount_engine::stop::Stop;
 use fullcount_io::quantity;
-use fullcount_lab::cores::{NEAR_NS, Near, pairs};
+use fullcount_lab::cores::{NEAR_NS, Near, allowed, pairs};
 use serde_json::json;
 
 use crate::exit::Failure;
@@ -41,7 +41,7 @@ Examples:
 /// Pause between two rounds of a watch.
 const ROUND: Duration = Duration::from_secs(1);
 
-fn measure(cores: usize) -> Result<Vec<Near>, Failure> {
+fn measure(cores: &[usize]) -> Result<Vec<Near>, Failure> {
     Ok(pairs(cores).context("measuring the cores")?)
 }
 
@@ -57,15 +57,15 @@ pub fn cores(flags: &Flags) -> Result<u8, Failure> {
     if flags.watch.is_some() && watch.is_none() {
         return Err(refuse("watch", "0s", "more than 0s, e.g. 30s").into());
     }
-    let cores = std::thread::available_parallelism().context("counting the cores")?.get();
-    if cores < 2 {
+    let cores = allowed().context("counting the cores")?;
+    if cores.len() < 2 {
         return Err(
             anyhow::anyhow!("this process may use one core only: no pair to measure").into()
         );
     }
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let (begun, mut rounds, mut changes) = (Instant::now(), 0u32, 0u32);
-    let mut last: Vec<Near> = measure(cores)?;
+    let mut last: Vec<Near> = measure(&cores)?;
     loop {
         rounds += 1;
         note!("{}", line(&last));
@@ -73,7 +73,7 @@ pub fn cores(flags: &Flags) -> Result<u8, Failure> {
             break;
         }
         std::thread::sleep(ROUND);
-        let now = measure(cores)?;
+        let now = measure(&cores)?;
         let was = |n: &Near| {
             last.iter()
                 .find(|l| (l.receiver, l.sender) == (n.receiver, n.sender))
@@ -95,7 +95,7 @@ pub fn cores(flags: &Flags) -> Result<u8, Failure> {
         );
         return Ok(0);
     }
-    let mut text = matrix(cores, &last);
+    let mut text = matrix(&cores, &last);
     if watch.is_some() {
         let _ = writeln!(
             text,
@@ -116,13 +116,13 @@ fn line(all: &[Near]) -> String {
     }
 }
 
-fn matrix(cores: usize, all: &[Near]) -> String {
+fn matrix(cores: &[usize], all: &[Near]) -> String {
     let mut text = format!("round trip of a cache line, ns\n{:<8}", "core");
-    text.extend((0..cores).map(|c| format!("{c:>7}")));
+    text.extend(cores.iter().map(|c| format!("{c:>7}")));
     text.push('\n');
-    for a in 0..cores {
+    for &a in cores {
         let _ = write!(text, "{a:<8}");
-        for b in 0..cores {
+        for &b in cores {
             let pair = (a.min(b), a.max(b));
             let found = all.iter().find(|n| (n.receiver, n.sender) == pair);
             let _ = match found {

@@ -1,6 +1,6 @@
 //! One end of a measurement: orders that a campaign gives, and who carries them out.
 //!
-//! An [`Order`](order::Order) says completely how to receive or send; a [`Post`] carries it out as a child process
+//! An [`Order`] says completely how to receive or send; a [`Post`] carries it out as a child process
 //! of the `fullcount` binary and reports its summary. [`post`] does so on this host or in a namespace,
 //! [`client`] on another host, where [`server`] (`fullcount lab agent`) does it. Both ends of the line speak
 //! [`message`]. Refuses: orders outside their ranges, strangers without the token.
