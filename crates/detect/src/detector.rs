@@ -59,6 +59,10 @@ pub struct Setup {
     pub geometry: String,
     /// Its path, for messages.
     pub geometry_path: String,
+    /// Text of the calibration file, empty if none was given.
+    pub calibration: String,
+    /// Its path, for messages.
+    pub calibration_path: String,
     /// Remaining keys of `[detector]` as TOML text.
     pub options: String,
     /// `[time]`.
@@ -271,6 +275,11 @@ pub trait Kind: Send + Sync {
     /// # Errors
     /// Key, value and what is allowed, before anything is opened.
     fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError>;
+
+    /// True if `detector.calibration` has a meaning for this kind.
+    fn takes_calibration(&self) -> bool {
+        false
+    }
 }
 
 /// Detectors by name. An application adds its own kinds to the built-in ones.
@@ -284,12 +293,13 @@ impl Registry {
         Registry { kinds: Vec::new() }
     }
 
-    /// The detectors of this crate: `sonde`, `multigrid`, `multiblade`, `sequence`.
+    /// The detectors of this crate: `sonde`, `multigrid`, `multiblade`, `gdgem`, `sequence`.
     pub fn builtin() -> Registry {
         let mut registry = Registry::empty();
         registry.register(Box::new(crate::sonde::Sonde));
         registry.register(Box::new(crate::multigrid::Multigrid));
         registry.register(Box::new(crate::multiblade::MultiBlade));
+        registry.register(Box::new(crate::gdgem::GdGem));
         registry.register(Box::new(crate::sequence::Sequence));
         registry
     }
@@ -316,6 +326,15 @@ impl Registry {
         let known = || self.kinds().map(Kind::name).collect::<Vec<_>>().join(", ");
         let found = self.kinds().find(|k| k.name() == kind);
         let unknown = || SetupError::UnknownKind { kind: kind.to_owned(), known: known() };
-        found.ok_or_else(unknown)?.configure(setup)
+        let found = found.ok_or_else(unknown)?;
+        let given = !(setup.calibration.is_empty() && setup.calibration_path.is_empty());
+        if given && !found.takes_calibration() {
+            return Err(SetupError::Value {
+                key: "detector.calibration".to_owned(),
+                value: setup.calibration_path.clone(),
+                allowed: format!("none: {kind} has no calibration file"),
+            });
+        }
+        found.configure(setup)
     }
 }

@@ -1,7 +1,7 @@
 //! Fullcount's detectors: readout bytes to events.
 //!
 //! [`detector`] holds the seam (`Kind`, `Detector`, `Reader`, `Builder`) and the registry; one folder
-//! per detector implements it: [`sonde`], [`multigrid`], [`multiblade`], [`sequence`]. [`geometry`] says where pixels
+//! per detector implements it: [`sonde`], [`multigrid`], [`multiblade`], [`gdgem`], [`sequence`]. [`geometry`] says where pixels
 //! are;
 //! [`cluster`] joins hits that belong together; [`pulses`] gives events the pulse that they came from;
 //! [`conformance`] is the suite that every detector must pass, also those outside this crate.
@@ -11,6 +11,7 @@
 pub mod cluster;
 pub mod conformance;
 pub mod detector;
+pub mod gdgem;
 pub mod geometry;
 pub mod multiblade;
 pub mod multigrid;

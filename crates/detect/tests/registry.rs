@@ -5,9 +5,13 @@ use fullcount_detect::detector::{Registry, Setup};
 #[test]
 fn all_builtin_detectors_configure_with_nothing_but_their_name() {
     let registry = Registry::builtin();
-    for (kind, pixels) in
-        [("sonde", 64), ("multigrid", 3200), ("multiblade", 6144), ("sequence", 0)]
-    {
+    for (kind, pixels) in [
+        ("sonde", 64),
+        ("multigrid", 3200),
+        ("multiblade", 6144),
+        ("gdgem", 16384),
+        ("sequence", 0),
+    ] {
         let detector = registry.configure(kind, &Setup::default()).unwrap();
         assert_eq!((detector.name(), detector.pixels().pixels()), (kind, pixels));
     }
@@ -23,7 +27,7 @@ fn unknown_names_list_the_known_ones_and_plugins_say_that_they_are_to_come() {
     let says = |kind| registry.configure(kind, &Setup::default()).err().unwrap().to_string();
     assert_eq!(
         says("sond"),
-        "detector.kind: unknown detector \"sond\"; known: sonde, multigrid, multiblade, sequence"
+        "detector.kind: unknown detector \"sond\"; known: sonde, multigrid, multiblade, gdgem, sequence"
     );
     assert!(says("plugin:./x.so").contains("shared-library detectors are not supported"));
 }

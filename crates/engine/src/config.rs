@@ -158,7 +158,7 @@ impl Default for TimeConfig {
     }
 }
 
-/// `[detector]`: `kind`, `geometry`, and the kind's own keys.
+/// `[detector]`: `kind`, `geometry`, `calibration`, and the kind's own keys.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct DetectorConfig {
@@ -167,6 +167,9 @@ pub struct DetectorConfig {
     /// Geometry file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub geometry: Option<PathBuf>,
+    /// Calibration file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<PathBuf>,
     /// Keys that belong to the kind.
     #[serde(flatten)]
     pub options: toml::Table,
@@ -174,7 +177,8 @@ pub struct DetectorConfig {
 
 impl Default for DetectorConfig {
     fn default() -> Self {
-        DetectorConfig { kind: "sonde".into(), geometry: None, options: toml::Table::new() }
+        let options = toml::Table::new();
+        DetectorConfig { kind: "sonde".into(), geometry: None, calibration: None, options }
     }
 }
 
@@ -317,14 +321,19 @@ impl Config {
         let text = file.map_or("", |(_, text)| text);
         let mut table: toml::Table = toml::from_str(text).map_err(|e| syntax(e.to_string()))?;
         not_yet(&table)?;
+        own_names(&mut table)?;
         // Read once as it stands, so that messages carry the file's own line numbers.
         toml::from_str::<Config>(text).map_err(|e| syntax(e.to_string().trim_end().to_owned()))?;
         // A path in the file means a place beside the file, whoever starts it from where.
         if let Some(folder) = file.and_then(|(name, _)| std::path::Path::new(name).parent()) {
             beside(&mut table, &["detector", "geometry"], folder);
+            beside(&mut table, &["detector", "calibration"], folder);
             beside(&mut table, &["output", "nexus", "path"], folder);
         }
         for (key, value) in flags {
+            let published =
+                PUBLISHED.iter().any(|name| key.strip_prefix("detector.") == Some(name));
+            let key = if published { "detector.calibration" } else { key };
             lay(&mut table, key, value.clone());
         }
         not_yet(&table)?;
@@ -402,7 +411,7 @@ fn not_yet(table: &toml::Table) -> Result<(), ConfigError> {
 }
 
 /// Keys whose value is text even where it reads as a number.
-const TEXT: [&str; 21] = [
+const TEXT: [&str; 22] = [
     "source.receive_buffer",
     "source.engine",
     "source.steer",
@@ -413,6 +422,7 @@ const TEXT: [&str; 21] = [
     "time.tick",
     "detector.kind",
     "detector.geometry",
+    "detector.calibration",
     "output.sink",
     "output.nexus.path",
     "output.nexus.title",
@@ -429,6 +439,22 @@ const TEXT: [&str; 21] = [
 /// True if the value at a key path is text even where it reads as a number: a title, a time.
 pub fn is_text(key: &str) -> bool {
     TEXT.contains(&key)
+}
+
+/// What vmm-sdat calls `detector.calibration`.
+const PUBLISHED: [&str; 2] = ["cal", "-cal"];
+
+/// Gives keys with published names ours.
+fn own_names(table: &mut toml::Table) -> Result<(), ConfigError> {
+    let Some(toml::Value::Table(detector)) = table.get_mut("detector") else { return Ok(()) };
+    for name in PUBLISHED {
+        let Some(value) = detector.remove(name) else { continue };
+        let path = value.to_string();
+        if detector.insert("calibration".to_owned(), value).is_some() {
+            return Err(refuse("detector.calibration", path, "once: cal is the same key"));
+        }
+    }
+    Ok(())
 }
 
 /// Makes the relative path at `keys` one that begins at `folder`.
@@ -488,9 +514,21 @@ mod tests {
 
     #[test]
     fn a_geometry_in_the_file_lies_beside_the_file_and_one_on_the_command_line_does_not() {
-        let file = "[detector]\ngeometry = \"g.toml\"\n";
+        let file = "[detector]\ngeometry = \"g.toml\"\ncalibration = \"c.json\"\n";
         let c = Config::read(Some(("sub/c.toml", file)), &[]).unwrap();
         assert_eq!(c.detector.geometry.unwrap(), PathBuf::from("sub/g.toml"));
+        assert_eq!(c.detector.calibration.unwrap(), PathBuf::from("sub/c.json"));
+        for name in PUBLISHED {
+            let file = format!("[detector]\n{name} = \"c.json\"\n");
+            let c = Config::read(Some(("sub/c.toml", &file)), &[]).unwrap();
+            assert_eq!(c.detector.calibration.unwrap(), PathBuf::from("sub/c.json"));
+            let over = flags(&[(&format!("detector.{name}"), "d.json")]);
+            let c = Config::read(Some(("sub/c.toml", &file)), &over).unwrap();
+            assert_eq!(c.detector.calibration.unwrap(), PathBuf::from("d.json"));
+            let twice = format!("{file}calibration = \"e.json\"\n");
+            let e = Config::read(Some(("c.toml", &twice)), &[]).unwrap_err().to_string();
+            assert!(e.starts_with("detector.calibration = \"c.json\": once"), "{e}");
+        }
         let over = flags(&[("detector.geometry", "g.toml")]);
         let c = Config::read(Some(("sub/c.toml", file)), &over).unwrap();
         assert_eq!(c.detector.geometry.unwrap(), PathBuf::from("g.toml"));

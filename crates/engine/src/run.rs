@@ -5,6 +5,7 @@
 //! finish, the page goes last.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -181,25 +182,30 @@ fn probe_interval(text: &str) -> Result<Option<Duration>, ConfigError> {
     }
 }
 
-/// Reads geometry and `[detector]` and makes the detector of a configuration.
+/// Text and path of a file that `[detector]` names; both empty if it names none.
+fn detector_file(key: &'static str, path: Option<&Path>) -> Result<(String, String), ConfigError> {
+    let Some(path) = path else { return Ok(Default::default()) };
+    let name = path.display().to_string();
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok((text, name)),
+        Err(e) => Err(ConfigError::File { key, path: name, cause: e.to_string() }),
+    }
+}
+
+/// Reads geometry, calibration and `[detector]` and makes the detector of a configuration.
 ///
 /// # Errors
-/// Unknown kind, unreadable geometry file, refused options.
+/// Unknown kind, unreadable geometry or calibration file, refused options.
 pub fn configure(config: &Config) -> Result<Box<dyn Detector>, ConfigError> {
-    let path = config.detector.geometry.as_ref();
-    let name = path.map(|p| p.display().to_string()).unwrap_or_default();
-    let read = |p: &std::path::PathBuf| {
-        std::fs::read_to_string(p).map_err(|e| ConfigError::File {
-            key: "detector.geometry",
-            path: name.clone(),
-            cause: e.to_string(),
-        })
-    };
-    let geometry = path.map(read).transpose()?.unwrap_or_default();
-    let options = toml::to_string(&config.detector.options).unwrap_or_default();
+    let detector = &config.detector;
+    let (geometry, geometry_path) =
+        detector_file("detector.geometry", detector.geometry.as_deref())?;
+    let (calibration, calibration_path) =
+        detector_file("detector.calibration", detector.calibration.as_deref())?;
+    let options = toml::to_string(&detector.options).unwrap_or_default();
     let time = timebase::read(&config.time)?;
-    let setup = Setup { geometry, geometry_path: name, options, time };
-    Ok(Registry::builtin().configure(&config.detector.kind, &setup)?)
+    let setup = Setup { geometry, geometry_path, calibration, calibration_path, options, time };
+    Ok(Registry::builtin().configure(&detector.kind, &setup)?)
 }
 
 type Finished = (Fanout, Box<dyn Source>, Result<(), PipelineError>);

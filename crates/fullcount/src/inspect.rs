@@ -26,7 +26,7 @@ use crate::note;
 pub struct Flags {
     /// Endpoint, e.g. pcap:run42.pcapng or udp://0.0.0.0:9000; a capture is read flat out
     url: String,
-    /// Detector: sonde, multigrid, multiblade or sequence
+    /// Detector: sonde, multigrid, multiblade, gdgem or sequence
     #[arg(long, value_name = "KIND", default_value = "sonde")]
     detector: String,
     /// Geometry file of the detector

@@ -26,7 +26,7 @@ pub struct Flags {
     source: Vec<String>,
     #[command(flatten)]
     source_flags: SourceFlags,
-    /// Detector: sonde, multigrid, multiblade or sequence [default: sonde]
+    /// Detector: sonde, multigrid, multiblade, gdgem or sequence [default: sonde]
     #[arg(long, value_name = "KIND", help_heading = "Detector")]
     detector: Option<String>,
     /// Geometry file of the detector

@@ -95,7 +95,7 @@ pub struct SendFlags {
     /// Print the geometry file that fits --modules, as a receiver on this host needs it, and exit
     #[arg(long)]
     print_geometry: bool,
-    /// Detector whose rule moves a capture with ?shift on: sonde, multigrid, multiblade or sequence [default: sonde]
+    /// Detector whose rule moves a capture with ?shift on: sonde, multigrid, multiblade, gdgem or sequence [default: sonde]
     #[arg(long, value_name = "KIND")]
     detector: Option<String>,
     /// Key of that detector, as the receiver has it, e.g. detector.sequence_state=one; may be repeated

@@ -43,9 +43,10 @@ fn keys_below(kind: &str, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Every key path of the program. A detector's own keys join `kind` and `geometry`, which every one has.
+/// Every key path of the program. A detector's own keys join `kind`, `geometry` and `calibration`, which are read before it.
 fn keys_of_the_program() -> BTreeSet<String> {
-    let mut found = BTreeSet::from(["detector.kind".to_owned(), "detector.geometry".to_owned()]);
+    let common = ["kind", "geometry", "calibration"];
+    let mut found: BTreeSet<String> = common.map(|key| format!("detector.{key}")).into();
     for kind in kinds() {
         keys_below(&kind, "", &mut found);
     }
@@ -119,6 +120,8 @@ fn the_examples_are_accepted_and_use_every_key() {
     let text = document("configuration.md");
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("sonde.toml"), "").expect("an empty geometry is one module");
+    let empty = "{\"vmm_calibration\": []}";
+    fs::write(folder.path().join("calibration.json"), empty).expect("a calibration of no VMM");
     let mut used = BTreeMap::new();
     let all = examples(&text);
     for (n, example) in all.iter().enumerate() {

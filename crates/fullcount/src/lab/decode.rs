@@ -16,6 +16,7 @@ use fullcount_lab::record::{Figure, Record};
 use serde_json::json;
 
 use super::detectors::at_once::{Pipeline, at_once};
+use super::detectors::chain::Part;
 use super::detectors::features;
 use super::detectors::job::{Job, JobFlags};
 use super::detectors::scratch::Scratch;
@@ -82,7 +83,8 @@ pub fn decode(flags: Flags) -> Result<u8, Failure> {
     let copy_before = copy();
     let (mut rates, mut gigabytes, mut per_packet) = (vec![], vec![], 0);
     for trial in 1..=flags.repeats {
-        let pipeline = Pipeline { detector: &**detector, image: &image, core: flags.core };
+        let (detector, part) = (&**detector, Part::Whole);
+        let pipeline = Pipeline { detector, part, image: &image, core: flags.core };
         let outcome = &at_once(&[pipeline], time, &|| false)?[0];
         let made = outcome.amounts.over(outcome.seconds);
         per_packet = outcome.amounts.events / outcome.amounts.packets.max(1);

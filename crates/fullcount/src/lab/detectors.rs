@@ -28,6 +28,7 @@ use fullcount_lab::lossless::{Settings, time};
 use fullcount_lab::record::Figure;
 
 use self::at_once::{Pipeline, at_once};
+use self::chain::Part;
 use self::job::{Job, JobFlags};
 use self::scratch::Scratch;
 use super::lossless::{ResultFlags, SearchFlags};
@@ -197,7 +198,8 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
     let trial = plan.time + Duration::from_millis(500);
     let mut progress = Progress::default();
     if parts.memory {
-        progress.expect(jobs.len() * plan.repeats, trial);
+        let ways: usize = jobs.iter().map(|job| ways(job).len()).sum();
+        progress.expect(ways * plan.repeats, trial);
     }
     if parts.udp {
         progress.expect(own.len() * flags.threads.len(), udp.usual());
@@ -215,7 +217,7 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
     let mut copies = vec![copy::bandwidth(&[plan.core(0)], plan.copy_time())];
     if parts.memory {
         for job in &jobs {
-            rows.push(from_memory(job, &plan, &stop, &mut progress)?);
+            rows.extend(from_memory(job, &plan, &stop, &mut progress)?);
         }
     }
     let mut complete = true;
@@ -259,39 +261,51 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
     Ok(if complete { 0 } else { 1 })
 }
 
+/// What is measured of a detector from memory.
+fn ways(job: &Job) -> &'static [(How, Part)] {
+    const BOTH: [(How, Part); 2] = [(How::Reading, Part::Reader), (How::Memory, Part::Whole)];
+    if job.input.reading { &BOTH } else { &BOTH[1..] }
+}
+
 /// One detector and input, one pipeline.
 fn from_memory(
     job: &Job,
     plan: &Plan,
     stop: &Stop,
     progress: &mut Progress,
-) -> Result<Row, Failure> {
+) -> Result<Vec<Row>, Failure> {
     let title = job.input.title();
     note!("{title}: preparing {} of packets", quantity::size_text(plan.memory as u64));
     let image = job.input.image(&*job.detector, plan.memory)?;
-    let mut runs = vec![];
-    for _ in 0..plan.repeats {
-        let pipeline = Pipeline { detector: &*job.detector, image: &image, core: plan.core(0) };
-        let outcome = &at_once(&[pipeline], plan.time, &|| stop.requested())?[0];
-        stopped(stop)?;
-        let rates = outcome.amounts.over(outcome.seconds);
-        progress.done(&format!(
-            "{title}, from memory: {} readouts/s, {} events/s, {:.2} GB/s",
-            rates.readouts.map_or("–".to_owned(), short),
-            short(rates.events),
-            rates.bytes / 1e9
-        ));
-        runs.push(Run { rates, cores: Some(1.0), lost: None });
+    let mut rows = vec![];
+    for &(how, part) in ways(job) {
+        let mut runs = vec![];
+        for _ in 0..plan.repeats {
+            let (detector, core) = (&*job.detector, plan.core(0));
+            let pipeline = Pipeline { detector, part, image: &image, core };
+            let outcome = &at_once(&[pipeline], plan.time, &|| stop.requested())?[0];
+            stopped(stop)?;
+            let rates = outcome.amounts.over(outcome.seconds);
+            progress.done(&format!(
+                "{title}, {}: {} readouts/s, {} events/s, {:.2} GB/s",
+                how.text(),
+                rates.readouts.map_or("–".to_owned(), short),
+                short(rates.events),
+                rates.bytes / 1e9
+            ));
+            runs.push(Run { rates, cores: Some(1.0), lost: None });
+        }
+        rows.push(Row {
+            detector: job.input.detector.clone(),
+            input: job.input.name.to_owned(),
+            about: job.input.about.clone(),
+            how,
+            packet_bytes: image.packet_bytes(),
+            runs,
+            search: None,
+        });
     }
-    Ok(Row {
-        detector: job.input.detector.clone(),
-        input: job.input.name.to_owned(),
-        about: job.input.about.clone(),
-        how: How::Memory,
-        packet_bytes: image.packet_bytes(),
-        runs,
-        search: None,
-    })
+    Ok(rows)
 }
 
 /// An interrupted campaign leaves no result.

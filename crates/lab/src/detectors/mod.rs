@@ -24,6 +24,8 @@ use paper::published;
 pub enum How {
     /// Packets lie in memory; one thread reads, builds and drops the events.
     Memory,
+    /// Packets lie in memory; one thread reads and drops what it has read.
+    Reading,
     /// Replayed over UDP as fast as the sender can, into a service with so many threads.
     FlatOut(u32),
     /// Replayed over UDP at the highest rate without loss, into a service with so many threads.
@@ -36,6 +38,7 @@ impl How {
         let threads = |n: u32| if n == 1 { "1 thread".to_owned() } else { format!("{n} threads") };
         match self {
             How::Memory => "from memory, 1 thread".to_owned(),
+            How::Reading => "from memory, reading alone, 1 thread".to_owned(),
             How::FlatOut(n) => format!("UDP flat out, {}", threads(n)),
             How::Lossless(n) => format!("UDP without loss, {}", threads(n)),
         }
@@ -45,6 +48,7 @@ impl How {
     fn key(self) -> String {
         match self {
             How::Memory => "memory".to_owned(),
+            How::Reading => "memory-reading".to_owned(),
             How::FlatOut(n) => format!("udp-flat-out-{n}"),
             How::Lossless(n) => format!("udp-lossless-{n}"),
         }
@@ -94,7 +98,7 @@ impl Row {
         let lossless = !self.runs.is_empty() && self.runs.iter().all(|r| r.lost == Some(0.0));
         match self.how {
             How::FlatOut(_) if lossless => format!("{text}: the sender's limit"),
-            How::FlatOut(_) | How::Lossless(_) | How::Memory => text,
+            How::FlatOut(_) | How::Lossless(_) | How::Memory | How::Reading => text,
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fullcount_detect::detector::Detector;
 
-use super::chain::{Outcome, drive};
+use super::chain::{Outcome, Part, drive};
 use super::image::Image;
 use crate::note;
 
@@ -14,6 +14,8 @@ use crate::note;
 pub struct Pipeline<'a> {
     /// What decodes.
     pub detector: &'a dyn Detector,
+    /// How much of it.
+    pub part: Part,
     /// What it is given.
     pub image: &'a Image,
     /// Its core; `None`: wherever the system puts it.
@@ -37,7 +39,7 @@ pub fn at_once(
             note!("cannot pin to CPU {core}: {e}; measured without");
         }
         together.wait();
-        drive(p.detector, p.image, time, stop)
+        drive(p.detector, p.part, p.image, time, stop)
     };
     std::thread::scope(|scope| {
         let run = &run;

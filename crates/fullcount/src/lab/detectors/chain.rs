@@ -1,5 +1,5 @@
 //! One pipeline from memory: reader and builder of a detector over an [`Image`], again and again, with all checks
-//! and counters on.
+//! and counters on; or its reader alone.
 //!
 //! Each pass over the memory has a reader and a builder of its own, made and finished inside the measured time, as
 //! time would run backwards between two passes otherwise; columns are reused. So each whole pass must give the events
@@ -21,6 +21,15 @@ use super::image::Image;
 /// The counter of events; where a detector has it, it must say what the columns say.
 const EVENTS: &str = "events.count";
 
+/// How much of a detector is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Packets to events.
+    Whole,
+    /// The reader: what it gives to the builder is dropped.
+    Reader,
+}
+
 /// What a pipeline did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
@@ -34,12 +43,13 @@ pub struct Outcome {
     pub misses: Result<u64, String>,
 }
 
-/// Runs `detector` over `image` on this thread for `time` or until `stop`, to the end of a batch.
+/// Runs `part` of `detector` over `image` on this thread for `time` or until `stop`, to the end of a batch.
 ///
 /// # Errors
 /// Counters that do not add up.
 pub fn drive(
     detector: &dyn Detector,
+    part: Part,
     image: &Image,
     time: Duration,
     stop: &dyn Fn() -> bool,
@@ -52,7 +62,7 @@ pub fn drive(
     let begun = Instant::now();
     let over = || begun.elapsed() >= time || stop();
     loop {
-        let pass = one_pass(detector, image, &mut products, over)?;
+        let pass = one_pass(detector, part, image, &mut products, over)?;
         total.more(&pass.amounts);
         if pass.cut {
             break;
@@ -84,17 +94,19 @@ struct Pass {
 
 fn one_pass(
     detector: &dyn Detector,
+    part: Part,
     image: &Image,
     products: &mut Products,
     over: impl Fn() -> bool,
 ) -> anyhow::Result<Pass> {
-    let (mut reader, mut builder) = (detector.reader(), detector.builder());
+    let mut reader = detector.reader();
+    let mut builder = (part == Part::Whole).then(|| detector.builder());
     let (mut packets, mut bytes, mut events) = (0, 0, 0);
     let mut cut = false;
     for (at, batch) in image.batches.iter().enumerate() {
         products.clear();
         reader.read(batch, products);
-        builder.build(products, None);
+        builder.iter_mut().for_each(|b| b.build(products, None));
         events += products.events.len() as u64;
         packets += batch.count();
         bytes += batch.bytes();
@@ -105,11 +117,11 @@ fn one_pass(
     }
     products.clear();
     reader.finish(products);
-    builder.finish(products);
+    builder.iter_mut().for_each(|b| b.finish(products));
     events += products.events.len() as u64;
     let ledger = Ledger::default();
     ledger.register(reader.sheet());
-    builder.sheet().into_iter().for_each(|s| ledger.register(s));
+    builder.and_then(|b| b.sheet()).into_iter().for_each(|s| ledger.register(s));
     let entries = ledger.read();
     check(detector.name(), &entries, packets, events)?;
     let amounts = Amounts { bytes, events, ..Amounts::of(&entries) };
@@ -258,7 +270,7 @@ mod tests {
         let packets: Vec<_> = (0..100).map(|_| (vec![0; 100], Origin::NONE)).collect();
         let image = Image::of_packets(&packets, None, 1).unwrap();
         let detector = Fake { fault, readers: AtomicU64::new(0) };
-        drive(&detector, &image, Duration::from_millis(20), &|| false)
+        drive(&detector, Part::Whole, &image, Duration::from_millis(20), &|| false)
     }
 
     #[test]
@@ -283,7 +295,7 @@ mod tests {
         let image = Image::of_packets(&packets, None, 1).unwrap();
         assert!(image.batches.len() > 1);
         let detector = Fake { fault: Fault::None, readers: AtomicU64::new(0) };
-        let o = drive(&detector, &image, Duration::from_secs(1000), &|| true).unwrap();
+        let o = drive(&detector, Part::Whole, &image, Duration::from_secs(1000), &|| true).unwrap();
         assert_eq!((o.passes, o.amounts.packets), (0, image.batches[0].count()));
     }
 

@@ -23,7 +23,14 @@ pub const CAPTURE: &str = "capture";
 /// Name of what is made here and is measured where one input has to do.
 pub const SIMULATED: &str = "simulated";
 /// All others.
-pub const NAMES: [&str; 5] = ["recorded", "vectors", "dense", "noisy", SIMULATED];
+pub const NAMES: [&str; 6] = ["recorded", "recorded-xyu", "vectors", "dense", "noisy", SIMULATED];
+
+/// The detector whose reading is a figure of its own.
+const GEM: &str = "gdgem";
+/// How the capture's makers convert it.
+const GEM_EXAMPLE: [&str; 6] = ["bc=44.444", "ccs=3", "dt=100", "spc=200", "crl=0.2", "cru=10"];
+/// The same for that of three planes.
+const GEM_XYU: [&str; 3] = ["ccs=3", "crl=0.2", "cru=10"];
 
 /// Sender's port of vectors: that of the recording device.
 pub(super) const PORT: u16 = 50_011;
@@ -41,6 +48,8 @@ pub struct Input {
     pub geometry: String,
     /// Settings of the detector that fit, as `detector.KEY=VALUE`.
     pub settings: Vec<String>,
+    /// True if reading alone is a figure of its own, beside the whole chain.
+    pub reading: bool,
     pub(super) stock: Stock,
 }
 
@@ -133,7 +142,8 @@ pub fn given(detector: &str, file: &str) -> Result<Input, Failure> {
     let about = url.to_string();
     let stock = Stock::Capture(flat_out(url));
     let detector = detector.to_owned();
-    Ok(Input { detector, name: CAPTURE, about, geometry: String::new(), settings: vec![], stock })
+    let (geometry, settings, reading) = (String::new(), vec![], detector == GEM);
+    Ok(Input { detector, name: CAPTURE, about, geometry, settings, reading, stock })
 }
 
 /// What there is for a detector: recorded first, simulated last; empty for one that is not known here.
@@ -141,6 +151,12 @@ pub fn known(detector: &str, vectors: &Path) -> Vec<Input> {
     let mut inputs = of_vectors(detector, vectors);
     inputs.extend(simulated(detector));
     inputs
+}
+
+/// An input of Gd-GEM with settings.
+fn gem(input: Input, settings: &[&str]) -> Input {
+    let settings = settings.iter().map(|set| format!("detector.{set}")).collect();
+    Input { settings, reading: true, ..input }
 }
 
 /// Vectors of the repository, where they are.
@@ -154,10 +170,12 @@ fn of_vectors(detector: &str, vectors: &Path) -> Vec<Input> {
             file => std::fs::read_to_string(there(file)?).ok()?,
         };
         let (detector, about) = (detector.to_owned(), about.to_owned());
-        Some(Input { detector, name, about, geometry, settings: vec![], stock })
+        let (settings, reading) = (vec![], false);
+        Some(Input { detector, name, about, geometry, settings, reading, stock })
     };
     let one = |file: &str| Some(Stock::Payloads(vec![there(file)?]));
     let input = |name, stock: Option<Stock>, geometry, about| input(name, stock?, geometry, about);
+    let capture = |file: &str| there(file).map(|p| Stock::Capture(flat_out(PcapUrl::new(p))));
     let inputs = match detector {
         "sonde" => vec![input(
             "recorded",
@@ -167,7 +185,7 @@ fn of_vectors(detector: &str, vectors: &Path) -> Vec<Input> {
         )],
         "multigrid" => vec![input(
             "vectors",
-            there("multigrid.pcap").map(|p| Stock::Capture(flat_out(PcapUrl::new(p)))),
+            capture("multigrid.pcap"),
             "config/three_modules_mg24.json",
             "all packets of the vectors, damaged ones included; two recorded ones, mostly glitches",
         )],
@@ -177,10 +195,24 @@ fn of_vectors(detector: &str, vectors: &Path) -> Vec<Input> {
             "config/MB18Freia.json",
             "1000 recorded packets of about 12 readouts, MB18 in Freia orientation, 2018",
         )],
+        GEM => vec![
+            input(
+                "recorded-xyu",
+                capture("example_xyu.pcapng"),
+                "vmm/example_geometry_xyu.json",
+                "a recorded capture of three planes, 66,912 hits in clusters of 3, VMM3a at 40 MHz",
+            )
+            .map(|input| gem(input, &GEM_XYU)),
+            input(
+                "recorded",
+                capture("example.pcapng"),
+                "vmm/example_geometry.json",
+                "a recorded capture of two planes, 149,180 hits in clusters of 5, VMM3a at 44.4 MHz",
+            )
+            .map(|input| gem(input, &GEM_EXAMPLE)),
+        ],
         // A detector that is new here: what its vectors hold.
         other => {
-            let capture =
-                |file: &str| there(file).map(|p| Stock::Capture(flat_out(PcapUrl::new(p))));
             let pcap = format!("{other}.pcap");
             vec![
                 input(

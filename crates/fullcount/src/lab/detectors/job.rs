@@ -22,7 +22,7 @@ pub struct JobFlags {
     /// Detectors, with commas [default: all that have an input]
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     detector: Vec<String>,
-    /// Inputs, with commas: recorded and vectors (of the repository, see --vectors), simulated, noisy, dense
+    /// Inputs, with commas: recorded, recorded-xyu and vectors (of the repository, see --vectors), simulated, noisy, dense
     /// [default: all from memory; over UDP and for pipelines one a detector: its capture, else simulated]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     input: Vec<String>,

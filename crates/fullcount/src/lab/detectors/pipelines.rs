@@ -8,7 +8,7 @@ use fullcount_lab::detectors::scaling::{Member, Point, Scaling};
 use fullcount_lab::detectors::{copy, short};
 
 use super::at_once::{Pipeline, at_once};
-use super::chain::Outcome;
+use super::chain::{Outcome, Part};
 use super::image::Image;
 use super::job::Job;
 use super::{Plan, Progress, stopped};
@@ -70,6 +70,7 @@ pub fn run(
         for n in points(&set, numbers) {
             let cores: Vec<Option<usize>> = (0..n).map(|at| plan.core(at)).collect();
             let pipeline = |at: usize| Pipeline {
+                part: Part::Whole,
                 detector: &*turn(at).detector,
                 image: &images[at],
                 core: cores[at],

@@ -23,6 +23,7 @@ pub fn simulated(detector: &str) -> Vec<Input> {
         about: about.to_owned(),
         geometry,
         settings: vec![],
+        reading: false,
         stock: Stock::Traffic(make),
     };
     match detector {

@@ -1,0 +1,288 @@
+//! How fast Gd-GEM goes from frames to events on one core: the public captures and simulated tracks, played again and again with
+//! markers and frame counters moved on. `words` is reading alone (frames, words, markers, Gray code, offsets, as the public
+//! parser does it), `reader` adds calibration, time and mapping, `chain` is everything up to events.
+//!
+//! `cargo bench -p fullcount-detect --bench gdgem [-- --json] [-- --megabytes N] [-- --only NAME]`. Prints the median of the repeats. Own timing:
+//! one warm-up, five repeats of at least 1 s each. Hits are all hit words read.
+
+#[path = "../tests/gdgem_made/mod.rs"]
+mod gdgem_made;
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
+use fullcount_core::products::Products;
+use fullcount_detect::detector::{Detector, Setup};
+use fullcount_detect::gdgem::packet::{self, Word};
+
+/// Frames per batch.
+const BATCH: usize = 16;
+const REPEATS: usize = 5;
+const SECONDS: f64 = 1.0;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let json = arguments.iter().any(|a| a == "--json");
+    let megabytes: usize = arguments
+        .iter()
+        .position(|a| a == "--megabytes")
+        .and_then(|i| arguments.get(i + 1))
+        .map_or(64, |n| n.parse().expect("--megabytes: a number, 1 or more"));
+    let only = arguments.iter().position(|a| a == "--only").and_then(|i| arguments.get(i + 1));
+    let example = "bc = 44.444\nth = 0\ncs = 1\nccs = 3\ndt = 100\nmst = 1\nspc = 200\ndp = 200\ncrl = 0.2\ncru = 10";
+    let xyu = "bc = 40\ndt = 200\nspc = 500\nccs = 3\ncrl = 0.2\ncru = 10";
+    let capture = gdgem_made::capture;
+    let mut calibrated = gdgem_made::setup("vmm/example_geometry.json", example);
+    calibrated.calibration = gdgem_made::text("calibration/full_calibration.json");
+    let lines: Vec<_> = [
+        (
+            "example",
+            gdgem_made::setup("vmm/example_geometry.json", example),
+            capture("example.pcapng"),
+        ),
+        ("example_calibrated", calibrated, capture("example.pcapng")),
+        (
+            "xyu",
+            gdgem_made::setup("vmm/example_geometry_xyu.json", xyu),
+            capture("example_xyu.pcapng"),
+        ),
+        ("tracks_10_10", gdgem_made::setup("", "ccs = 3\ncrl = 0.2\ncru = 10"), tracks()),
+        ("online_example", online(), capture("example.pcapng")),
+    ]
+    .into_iter()
+    .filter(|(name, ..)| only.as_ref().is_none_or(|only| only == name))
+    .map(|(name, setup, frames)| (name, rate(&setup, &frames, megabytes * 1_000_000)))
+    .collect();
+    if json {
+        let field = |(name, r): &(&str, Rate)| {
+            format!(
+                "\"{name}\": {{\"words_hits_per_s\": {:.0}, \"reader_hits_per_s\": {:.0}, \"chain_hits_per_s\": {:.0}, \"events_per_s\": {:.0}}}",
+                r.words, r.reader, r.chain, r.events
+            )
+        };
+        let fields: Vec<String> = lines.iter().map(field).collect();
+        println!(
+            "{{\"bench\": \"gdgem\", \"input_megabytes\": {megabytes}, {}}}",
+            fields.join(", ")
+        );
+        return;
+    }
+    for (name, r) in lines {
+        println!(
+            "{name:20} words {:7.1} M hits/s, reader {:7.1} M hits/s, chain {:6.1} M hits/s {:6.2} M events/s",
+            r.words / 1e6,
+            r.reader / 1e6,
+            r.chain / 1e6,
+            r.events / 1e6
+        );
+    }
+}
+
+/// Amounts per second.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    words: f64,
+    reader: f64,
+    chain: f64,
+    events: f64,
+}
+
+/// The online chain's configuration for the public capture.
+fn online() -> Setup {
+    let mut config: serde_json::Value =
+        serde_json::from_str(&gdgem_made::text("config/refdata.json")).expect("JSON");
+    let map = |(fec, vmm, plane, strip)| serde_json::json!({"fecID": fec, "vmmID": vmm, "planeID": plane, "strip_offset": strip});
+    config["srs_mappings"] =
+        [(2, 0, 0, 0), (2, 1, 0, 64), (1, 0, 1, 0), (1, 1, 1, 64)].map(map).to_vec().into();
+    config["time_config"]["bc_clock"] = 40.into();
+    Setup { geometry: config.to_string(), ..Setup::default() }
+}
+
+/// Plays `frames` as often as `bytes` hold, with counters moved on, and measures.
+fn rate(setup: &Setup, frames: &[Vec<u8>], bytes: usize) -> Rate {
+    let detector = gdgem_made::detector(setup);
+    let (memory, ends) = repeated(&detector, frames, bytes);
+    let batches = batches(&memory, &ends);
+    let chunks = || batches.iter().flat_map(Batch::trains);
+    let hits =
+        chunks().flat_map(|t| t.bytes[16..].as_chunks::<6>().0).filter(|w| w[4] >> 7 == 1).count()
+            as f64;
+
+    let words = median(|| {
+        chunks().for_each(|train| parse(train.bytes));
+    });
+    let mut products = Products::default();
+    let reader = median(|| {
+        let mut reader = detector.reader();
+        for batch in &batches {
+            products.clear();
+            reader.read(batch, &mut products);
+            black_box(&products);
+        }
+    });
+    let mut events = 0;
+    let chain = median(|| {
+        events = 0;
+        let (mut reader, mut builder) = (detector.reader(), detector.builder());
+        products.clear();
+        for batch in &batches {
+            products.events.clear();
+            reader.read(batch, &mut products);
+            builder.build(&mut products, None);
+            events += black_box(&products).events.len();
+        }
+        builder.finish(&mut products);
+    });
+    Rate {
+        words: hits / words,
+        reader: hits / reader,
+        chain: hits / chain,
+        events: events as f64 / chain,
+    }
+}
+
+/// What the public parser does: fields of each word, with the marker of its VMM.
+fn parse(frame: &[u8]) {
+    #[derive(Default, Clone, Copy)]
+    #[allow(dead_code, reason = "written, and seen by black_box")]
+    struct Parsed {
+        marker: u64,
+        bcid: u16,
+        adc: u16,
+        tdc: u8,
+        channel: u8,
+        vmm: u8,
+        offset: u8,
+        over: bool,
+    }
+    let Ok((_, words)) = packet::frame(frame) else { return };
+    let mut parsed = [Parsed::default(); 1500];
+    let (mut markers, mut at) = ([0; 32], 0);
+    for raw in words.iter().take(1500) {
+        let word = Word::read(raw);
+        if !word.is_hit() {
+            markers[word.marker_vmm()] = word.marker_time();
+            continue;
+        }
+        parsed[at] = Parsed {
+            marker: markers[word.vmm()],
+            bcid: word.bcid(),
+            adc: word.adc(),
+            tdc: word.tdc(),
+            channel: word.channel() as u8,
+            vmm: word.vmm() as u8,
+            offset: word.offset() as u8,
+            over: word.over_threshold(),
+        };
+        at += 1;
+    }
+    black_box(&parsed[..at]);
+}
+
+/// All frames of all passes, and where each ends.
+fn repeated(detector: &dyn Detector, frames: &[Vec<u8>], bytes: usize) -> (Arc<[u8]>, Vec<usize>) {
+    let mut shifter = detector.shifter().expect("the format has a rule");
+    frames.iter().for_each(|frame| shifter.learn(frame, Origin::NONE));
+    let (mut memory, mut ends) = (Vec::with_capacity(bytes + (1 << 20)), Vec::new());
+    for pass in 0.. {
+        if memory.len() >= bytes {
+            break;
+        }
+        for frame in frames {
+            let start = memory.len();
+            memory.extend_from_slice(frame);
+            shifter.shift(&mut memory[start..], Origin::NONE, pass);
+            ends.push(memory.len());
+        }
+    }
+    (memory.into(), ends)
+}
+
+fn batches(memory: &Arc<[u8]>, ends: &[usize]) -> Vec<Batch> {
+    let mut start = 0;
+    let batch = |ends: &[usize]| {
+        let mut batch = Batch::with_slots(0, 0);
+        batch.share(memory);
+        for &end in ends {
+            let (len, origin) = (end - start, Origin::NONE);
+            batch.push(TrainMeta {
+                start,
+                len,
+                stride: 0,
+                origin,
+                time_ns: 0,
+                edge: Edge::Datagram,
+            });
+            start = end;
+        }
+        batch
+    };
+    ends.chunks(BATCH).map(batch).collect()
+}
+
+/// Seconds of one call: median of the repeats after one warm-up.
+fn median(mut work: impl FnMut()) -> f64 {
+    work();
+    let mut times: Vec<f64> = (0..REPEATS)
+        .map(|_| {
+            let (start, mut calls) = (Instant::now(), 0);
+            while start.elapsed().as_secs_f64() < SECONDS {
+                work();
+                calls += 1;
+            }
+            start.elapsed().as_secs_f64() / f64::from(calls)
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[REPEATS / 2]
+}
+
+/// Tracks of 10 + 10 hits, on average 1 µs apart, of two FECs: x from FEC 2, y from FEC 1, two VMMs each.
+fn tracks() -> Vec<Vec<u8>> {
+    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = move || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random >> 16
+    };
+    let mut words: [Vec<[u8; 6]>; 3] = Default::default();
+    // Markers come every 65,536 clocks; the first is not 0.
+    let (mut marker, mut clock) = (0u64, 65_536u64);
+    for _ in 0..20_000 {
+        clock += 1 + next() % 79;
+        let latest = clock / 65_536 * 65_536;
+        if latest > marker {
+            marker = latest;
+            for fec in [1, 2] {
+                words[fec].extend([0, 1].map(|vmm| gdgem_made::marker(vmm, marker)));
+            }
+        }
+        for fec in [2, 1] {
+            let first = (next() % 118) as u16;
+            for k in 0..10 {
+                let (strip, at) = (first + k, clock - marker + u64::from(k / 3));
+                let (offset, bcid) = ((at / 4096).min(15) as u8, (at % 4096) as u16);
+                let adc = 100 + (next() % 300) as u16;
+                let word = gdgem_made::hit(
+                    (strip / 64) as u8,
+                    (strip % 64) as u8,
+                    offset,
+                    bcid,
+                    next() as u8,
+                    adc,
+                );
+                words[fec].push(word);
+            }
+        }
+    }
+    let mut frames = Vec::new();
+    let [_, one, two] = &words;
+    for (n, pair) in one.chunks(1492).zip(two.chunks(1492)).enumerate() {
+        frames.push(gdgem_made::frame(1, n as u32, pair.0));
+        frames.push(gdgem_made::frame(2, n as u32, pair.1));
+    }
+    frames
+}

@@ -1,0 +1,144 @@
+//! Gd-GEM (RD51 SRS frames with VMM3 and VMM3a hits): strips of two or three planes, or pads, in coincidence.
+//!
+//! Hits with calibrated times finer than a nanosecond are put in order over all FECs, clustered per plane and matched: as the
+//! online chain of the detector does it, or as vmm-sdat does, by the geometry file. Refuses damaged frames and words (one counter
+//! per reason) and configurations with unknown keys. Entry: [`GdGem`], the [`Kind`]. Source: `docs/formats/gdgem.md`; for users:
+//! `docs/gdgem.md`.
+
+mod builder;
+mod chain;
+mod clock;
+mod counters;
+mod inspect;
+mod lane;
+mod layout;
+mod matching;
+mod options;
+pub mod packet;
+mod pads;
+mod plane;
+mod plots;
+mod progress;
+mod reader;
+mod shift;
+mod state;
+
+use std::sync::Arc;
+
+use fullcount_core::time::TickLength;
+use fullcount_core::view::{PixelMap, Plot};
+
+use crate::detector::{
+    Builder, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter, TimeBase,
+};
+use layout::Layout;
+use options::Options;
+
+pub use builder::{Unwatched, Watch};
+pub use chain::{OlderUtpc, OnlineEvent, PlaneView, older_utpc};
+pub use counters::{Built, Count};
+pub use pads::PadCluster;
+pub use plane::PlaneCluster;
+pub use shift::shift;
+
+/// The kind `gdgem`.
+#[derive(Debug, Default)]
+pub struct GdGem;
+
+impl Kind for GdGem {
+    fn name(&self) -> &'static str {
+        "gdgem"
+    }
+
+    fn about(&self) -> &'static str {
+        "Gd-GEM and other SRS/VMM3a detectors (UDP), strips or pads in coincidence"
+    }
+
+    fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError> {
+        Ok(Box::new(GdGemDetector::new(setup)?))
+    }
+
+    fn takes_calibration(&self) -> bool {
+        true
+    }
+}
+
+/// A configured Gd-GEM detector.
+#[derive(Debug)]
+pub struct GdGemDetector {
+    options: Options,
+    layout: Arc<Layout>,
+    time: TimeBase,
+}
+
+impl GdGemDetector {
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    /// Key, value and what is allowed.
+    pub fn new(setup: &Setup) -> Result<GdGemDetector, SetupError> {
+        let options = Options::read(&setup.options)?;
+        setup.time.without_pulses("gdgem")?;
+        let calibration = (&setup.calibration[..], &setup.calibration_path[..]);
+        let layout = Layout::read(&setup.geometry, &setup.geometry_path, calibration, &options)?;
+        if let Some(tick) = setup.time.tick.filter(|tick| !tick.is_nanosecond()) {
+            let (num, den) = tick.fraction();
+            return Err(SetupError::Value {
+                key: "time.tick".to_owned(),
+                value: format!("{num}/{den} ns"),
+                allowed: "1/1 ns: the clock is detector.bc, or bc_clock in the geometry".to_owned(),
+            });
+        }
+        Ok(GdGemDetector { options, layout: Arc::new(layout), time: setup.time })
+    }
+
+    /// The builder, with somebody who sees clusters on their way to events.
+    pub fn watched(&self, watch: impl Watch + 'static) -> Box<dyn Builder> {
+        let layout = self.layout.clone();
+        Box::new(builder::GemBuilder::new(layout, &self.options, &self.time, watch))
+    }
+
+    fn triggered(&self) -> bool {
+        self.options.triggered() == Ok(true)
+    }
+}
+
+impl Detector for GdGemDetector {
+    fn name(&self) -> &str {
+        "gdgem"
+    }
+
+    fn reader(&self) -> Box<dyn Reader> {
+        Box::new(reader::GemReader::new(self.layout.clone(), &self.options))
+    }
+
+    fn builder(&self) -> Box<dyn Builder> {
+        self.watched(Unwatched)
+    }
+
+    /// A track's hits come from several FECs, and a FEC's markers hold for all its frames.
+    fn sharding(&self) -> Sharding {
+        Sharding::Serial
+    }
+
+    fn tick(&self) -> (TickLength, bool) {
+        (TickLength::NANOSECOND, false)
+    }
+
+    fn pixels(&self) -> PixelMap {
+        self.layout.map.clone()
+    }
+
+    fn plots(&self) -> Vec<Plot> {
+        plots::plots(&self.time, &self.layout)
+    }
+
+    fn shifter(&self) -> Option<Box<dyn Shifter>> {
+        Some(Box::new(shift::Moving::new(self.triggered())))
+    }
+
+    fn inspector(&self) -> Box<dyn Inspector> {
+        let (layout, capacity) = (self.layout.clone(), self.options.capacity());
+        Box::new(inspect::GemInspector::new(layout, capacity, self.triggered()))
+    }
+}

@@ -1,0 +1,396 @@
+//! Makes events of hits: order in time, clusters per plane, matching, position, pixel.
+//!
+//! The rows of the readers decide all; where a call ends does not. Bounded: hits that wait, hits and span of a run, hits of
+//! an event, clusters that a search looks at, each with a counter. Refuses late hits, clusters without partner, and events
+//! outside the picture. Source: `docs/formats/gdgem.md` sections 7 to 11 and 14.
+
+use std::sync::Arc;
+
+use fullcount_core::ledger::Sheet;
+use fullcount_core::products::{EventBatch, FineHit, Products};
+use fullcount_core::time::Nanos;
+
+use super::chain::{Chain, OnlineEvent};
+use super::counters::{BUILT_LINES, Built, Tally};
+use super::lane::{LaneHits, Scratch};
+use super::layout::{Algorithm, Layout};
+use super::matching::{Matched, Partners, ROUNDING_NS};
+use super::options::{Coin, Limits, Options, Position};
+use super::pads::{Growth, PadCluster};
+use super::plane::{self, PlaneCluster, Values};
+use crate::detector::{Builder, TimeBase};
+use crate::pulses::Pulses;
+
+/// Without readouts for so long, live, what waits is released.
+const IDLE_NS: i64 = 1_000_000_000;
+
+/// Sees clusters on their way to events, for tables and tests. All methods do nothing unless given.
+pub trait Watch: Send {
+    /// True if all values of plane clusters are looked at; else those are 0 that events do not need.
+    const ALL_VALUES: bool = true;
+
+    /// A cluster of a plane, in the order of being closed.
+    fn plane(&mut self, detector: u32, plane: u8, cluster: &PlaneCluster) {
+        let _ = (detector, plane, cluster);
+    }
+    /// A detector cluster: its planes; `best` is false for further pairs of `-hm 1`.
+    fn matched(&mut self, detector: u32, planes: [Option<&PlaneCluster>; 3], best: bool) {
+        let _ = (detector, planes, best);
+    }
+    /// A cluster of pads.
+    fn pads(&mut self, detector: u32, cluster: &PadCluster) {
+        let _ = (detector, cluster);
+    }
+    /// An event of the online chain, with both planes or one.
+    fn online(&mut self, event: &OnlineEvent<'_>) {
+        let _ = event;
+    }
+}
+
+/// Sees nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    const ALL_VALUES: bool = false;
+}
+
+/// How a detector's runs become events.
+enum Way {
+    Online(Box<Chain>),
+    Strips(Partners),
+    Pads(Growth, u64),
+}
+
+/// The builder behind the readers.
+pub(super) struct GemBuilder<W> {
+    sheet: Arc<Sheet>,
+    layout: Arc<Layout>,
+    limits: Limits,
+    lanes: Vec<LaneHits>,
+    scratch: Scratch,
+    ways: Vec<Way>,
+    /// Border as a key.
+    border: i64,
+    waiting: usize,
+    judge: Judge,
+    watch: W,
+    /// Time of the latest call with rows.
+    heard: Option<Nanos>,
+}
+
+/// Writes events and counts.
+struct Judge {
+    layout: Arc<Layout>,
+    position: Position,
+    epoch: i64,
+    pulses: Pulses,
+    tally: Tally<BUILT_LINES>,
+    /// Hits that have been decided on.
+    decided: u64,
+}
+
+impl Judge {
+    /// Decides on hits: none of them waits any more.
+    #[inline]
+    fn decide(&mut self, line: Built, hits: u64) {
+        self.tally.note(line, hits);
+        self.decided += hits;
+    }
+
+    /// An event at (x, y) of a panel, or the reason why there is none.
+    fn event(
+        &mut self,
+        panel: usize,
+        at: (f64, f64),
+        time: f64,
+        hits: u64,
+        events: &mut EventBatch,
+    ) {
+        let [x, y] = [at.0, at.1].map(|c| (c + 0.5).floor());
+        if !(at.0.is_finite() && at.1.is_finite() && time.is_finite()) {
+            return self.tally.note(Built::Bad, 1);
+        }
+        if let Some(online) = &self.layout.online {
+            let [least, most] = online.region.map(f64::from);
+            if x < least || x > most {
+                return self.tally.note(Built::OutsideRegion, 1);
+            }
+        }
+        let inside = x >= 0.0 && y >= 0.0;
+        // A conversion from a float stays within the type.
+        let pixel =
+            inside.then(|| self.layout.grid.pixel(x as u32, y as u32, 0, panel as u32)).flatten();
+        let Some(pixel) = pixel else { return self.tally.note(Built::GeometryErrors, 1) };
+        let ns = Nanos(self.epoch.saturating_add(time.floor() as i64));
+        self.pulses.event(ns, pixel, events);
+        self.tally.note(Built::Events, 1);
+        self.tally.note(Built::GoodHits, hits);
+    }
+
+    /// An event of the online chain (section 11).
+    fn online(&mut self, event: &OnlineEvent<'_>, events: &mut EventBatch) {
+        self.tally.note(Built::Candidates, 1);
+        let [x, y] = &event.planes;
+        let hits = u64::from(x.hits) + u64::from(y.hits);
+        if x.hits == 0 || y.hits == 0 {
+            self.decide(Built::Unmatched, hits);
+            let line = if y.hits == 0 { Built::XOnly } else { Built::YOnly };
+            return self.tally.note(line, 1);
+        }
+        self.decide(Built::Used, hits);
+        self.tally.note(Built::Both, 1);
+        let mut time = x.time.min(y.time);
+        if let Some(online) = self.layout.online {
+            let filters = online.filters;
+            let few = |p: &super::chain::PlaneView| p.hits < filters.minimum_hits;
+            if filters.enforce_minimum_hits && (few(x) || few(y)) {
+                return self.tally.note(Built::FilterHits, 1);
+            }
+            let allowed = filters.plane_0_vs_1_ratio_min..=filters.plane_0_vs_1_ratio_max;
+            if filters.enforce_charge_ratio && !allowed.contains(&(x.weight / y.weight)) {
+                return self.tally.note(Built::FilterRatio, 1);
+            }
+            if let Algorithm::Older { .. } = online.algorithm {
+                let uncertain = x.lower.max(y.lower) >= filters.lower_uncertainty_limit;
+                if filters.enforce_lower_uncertainty_limit && uncertain {
+                    return self.tally.note(Built::FilterUncertainty, 1);
+                }
+                time = x.last.max(y.last);
+            }
+        }
+        self.event(0, (x.coordinate, y.coordinate), time, hits, events);
+    }
+}
+
+/// Receives what [`Partners`] decides for one detector.
+struct Session<'a, W> {
+    judge: &'a mut Judge,
+    watch: &'a mut W,
+    events: &'a mut EventBatch,
+    panel: usize,
+    id: u32,
+}
+
+impl<W: Watch> Matched for Session<'_, W> {
+    #[inline]
+    fn matched(&mut self, planes: [Option<&PlaneCluster>; 3], best: bool) {
+        self.watch.matched(self.id, planes, best);
+        let position = self.judge.position;
+        let tally = &mut self.judge.tally;
+        tally.note(Built::Candidates, 1);
+        let [x, y, u] = planes.map(|plane| plane.map(|c| c.at(position)));
+        tally.note(Built::Both, u64::from(y.is_some()));
+        let Some((at_x, time)) = x else { return tally.note(Built::Bad, 1) };
+        let times = [y, u].into_iter().flatten().map(|(_, t)| t);
+        let time = times.fold(time, f64::min);
+        let hits = planes.iter().flatten().map(|c| u64::from(c.size)).sum();
+        let at_y = y.map_or(0.0, |(pos, _)| pos);
+        self.judge.event(self.panel, (at_x, at_y), time, hits, self.events);
+    }
+
+    #[inline]
+    fn gone(&mut self, cluster: &PlaneCluster) {
+        let line = if cluster.used { Built::Used } else { Built::Unmatched };
+        self.judge.decide(line, u64::from(cluster.size));
+    }
+
+    fn cut(&mut self) {
+        self.judge.tally.note(Built::CutSearch, 1);
+    }
+}
+
+impl<W: Watch> GemBuilder<W> {
+    /// `options` have been checked.
+    pub fn new(layout: Arc<Layout>, options: &Options, time: &TimeBase, watch: W) -> GemBuilder<W> {
+        let way = |detector: &super::layout::Panel| match layout.online {
+            Some(online) => Way::Online(Box::new(Chain::new(online))),
+            None if detector.pads => Way::Pads(Growth::default(), 0),
+            None => Way::Strips(Partners::new(detector.parameters, detector.lanes.len())),
+        };
+        let ways = layout.detectors.iter().map(way).collect();
+        let defaults = Limits { waiting: 8_000_000, run_hits: 4096, run_span: 1e6 };
+        GemBuilder {
+            sheet: Sheet::new(Built::catalogue()),
+            limits: options.limits().unwrap_or(defaults),
+            lanes: layout.lanes.iter().map(|_| LaneHits::default()).collect(),
+            scratch: Scratch::default(),
+            ways,
+            border: i64::MIN,
+            waiting: 0,
+            judge: Judge {
+                layout: layout.clone(),
+                position: options.position().unwrap_or_default(),
+                epoch: time.epoch.0,
+                pulses: Pulses::new(time),
+                tally: Tally::new(),
+                decided: 0,
+            },
+            layout,
+            watch,
+            heard: None,
+        }
+    }
+
+    /// All rows in their order.
+    fn rows(&mut self, rows: &[FineHit], events: &mut EventBatch) {
+        let mut left = rows;
+        while !left.is_empty() {
+            // Each row is one more hit that waits at most: the bound cannot be passed before the end of this part.
+            let room = self.limits.waiting.saturating_sub(self.waiting).max(1);
+            let (part, rest) = left.split_at(room.min(left.len()));
+            left = rest;
+            self.part(part, events);
+            if self.waiting >= self.limits.waiting {
+                self.judge.tally.note(Built::Forced, 1);
+                self.flush(events);
+            }
+        }
+    }
+
+    fn part(&mut self, rows: &[FineHit], events: &mut EventBatch) {
+        let (mut late, mut others, mut pushed) = (0, 0, 0);
+        for row in rows {
+            if row.time >= self.border
+                && let Some(lane) = self.lanes.get_mut(usize::from(row.lane))
+            {
+                lane.push(*row);
+                pushed += 1;
+                continue;
+            }
+            match row.lane {
+                FineHit::BORDER => {
+                    others += 1;
+                    if row.time > self.border {
+                        self.waiting += std::mem::take(&mut pushed);
+                        let before = std::mem::replace(&mut self.border, row.time);
+                        self.release(before, row.time, row.ns(), events);
+                    }
+                }
+                FineHit::RESTART => {
+                    others += 1;
+                    self.waiting += std::mem::take(&mut pushed);
+                    self.flush(events);
+                    self.border = i64::MIN;
+                }
+                // Behind the border. A reader of this crate names lanes of its geometry only.
+                _ => late += 1,
+            }
+        }
+        self.waiting += pushed;
+        self.judge.tally.note(Built::Hits, rows.len() as u64 - others);
+        self.judge.tally.note(Built::Late, late);
+    }
+
+    /// Everything that waits is decided.
+    fn flush(&mut self, events: &mut EventBatch) {
+        self.release(self.border, i64::MAX, f64::INFINITY, events);
+    }
+
+    /// Works on the hits before `border` (as a key, and in ns).
+    fn release(&mut self, before: i64, key: i64, border: f64, events: &mut EventBatch) {
+        let (judge, watch, limits) = (&mut self.judge, &mut self.watch, &self.limits);
+        let decided = judge.decided;
+        for (panel, (detector, way)) in self.layout.detectors.iter().zip(&mut self.ways).enumerate()
+        {
+            let id = detector.id;
+            let centre = judge.position == Position::CenterOfMass
+                && detector.parameters.coin == Coin::CenterOfMass;
+            let wanted = if centre && !W::ALL_VALUES { Values::Centre } else { Values::All };
+            let mut known = [f64::INFINITY; 3];
+            for (place, &lane) in detector.lanes.iter().enumerate() {
+                let plane = self.layout.lanes[lane].plane;
+                let gap = detector.parameters.time_gap(plane);
+                let hits = &mut self.lanes[lane];
+                hits.release(before, key, &mut self.scratch);
+                let cuts = hits.runs(gap, limits, border, |run| match way {
+                    Way::Online(chain) => chain.run(run, plane),
+                    Way::Strips(partners) => {
+                        let mut planes = 0;
+                        let parameters = &detector.parameters;
+                        let small = plane::clusters(run, plane, parameters, wanted, |cluster| {
+                            planes += 1;
+                            watch.plane(id, plane, &cluster);
+                            partners.push(place, cluster);
+                        });
+                        judge.tally.note(Built::Planes, planes);
+                        judge.decide(Built::Small, small);
+                    }
+                    Way::Pads(growth, number) => {
+                        let small = growth.clusters(run, &detector.parameters, |mut cluster| {
+                            *number += 1;
+                            cluster.number = *number;
+                            watch.pads(id, &cluster);
+                            judge.tally.note(Built::Planes, 1);
+                            judge.tally.note(Built::Candidates, 1);
+                            let hits = u64::from(cluster.size2);
+                            judge.decide(Built::Used, hits);
+                            let time = cluster.time.min(cluster.last);
+                            judge.event(panel, (cluster.pos0, cluster.pos1), time, hits, events);
+                        });
+                        judge.decide(Built::Small, small);
+                    }
+                });
+                judge.tally.note(Built::CutHits, cuts.hits);
+                judge.tally.note(Built::CutSpan, cuts.span);
+                // The time up to which all clusters of the plane have come.
+                known[place] = hits.open_since().unwrap_or(border) - ROUNDING_NS;
+            }
+            match way {
+                Way::Online(chain) => {
+                    let mut event = |event: &OnlineEvent<'_>| {
+                        watch.online(event);
+                        judge.online(event, events);
+                    };
+                    chain.release(known[0].min(known[1]), &mut event);
+                    if border == f64::INFINITY {
+                        chain.finish(&mut event);
+                    }
+                    let cuts = std::mem::take(&mut chain.cuts);
+                    judge.tally.note(Built::CutHits, cuts);
+                }
+                Way::Strips(partners) => {
+                    let session = &mut Session { judge, watch, events, panel, id };
+                    partners.release(&known, session);
+                }
+                Way::Pads(..) => {}
+            }
+        }
+        self.waiting -= (self.judge.decided - decided) as usize;
+    }
+
+    fn settle(&mut self) {
+        self.judge.tally.flush(&self.sheet);
+        self.sheet.set(Built::Waiting as usize, self.waiting as u64);
+    }
+}
+
+impl<W: Watch> Builder for GemBuilder<W> {
+    fn build(&mut self, products: &mut Products, now: Option<Nanos>) {
+        let mut rows = std::mem::take(&mut products.fine_hits);
+        self.rows(&rows, &mut products.events);
+        if let Some(now) = now {
+            let heard = self.heard.get_or_insert(now);
+            if !rows.is_empty() {
+                *heard = now;
+            } else if self.waiting > 0 && now.0.saturating_sub(heard.0) >= IDLE_NS {
+                *heard = now;
+                self.judge.tally.note(Built::Idle, 1);
+                self.flush(&mut products.events);
+            }
+        }
+        rows.clear();
+        products.fine_hits = rows;
+        self.settle();
+    }
+
+    fn finish(&mut self, products: &mut Products) {
+        self.build(products, None);
+        self.flush(&mut products.events);
+        self.settle();
+    }
+
+    fn sheet(&self) -> Option<Arc<Sheet>> {
+        Some(self.sheet.clone())
+    }
+}

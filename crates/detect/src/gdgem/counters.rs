@@ -1,0 +1,184 @@
+//! What Gd-GEM counts: frames and words in the reader, hits and events in the builder.
+//!
+//! Four hops balance: `decode` in packets, `geometry` in readouts (words), `cluster` in hits, `match` in events. The
+//! published names of `docs/formats/gdgem.md` section 12.1 are kept in dotted form (`FrameSeqErrors` is
+//! `frames.seq_errors`, `HitsBadPlane` is `hits.bad_plane`).
+
+use super::packet::Refusal;
+
+fullcount_core::counters! {
+    /// Lines of a reader's sheet.
+    pub enum Count {
+        Packets "decode.packets" Packets Sum "decode" In "datagrams given to the decoder" "";
+        Accepted "decode.accepted" Packets Sum "decode" Accepted "frames whose words were read (published as GoodFrames)" "";
+        NoCounter "errors.bad_size.no_counter" Packets Sum "decode" Rejected
+            "datagrams below 4 bytes" "something else sends to this port: look at it with `fullcount inspect`";
+        ShortFrame "errors.bad_size.short_frame" Packets Sum "decode" Rejected
+            "datagrams below 22 bytes: no word" "something else sends to this port: look at it with `fullcount inspect`";
+        DataId "errors.header.data_id" Packets Sum "decode" Rejected
+            "headers without VM3" "the FEC sends another data format: load the firmware for VMM3a";
+        FecId "errors.header.fec_id" Packets Sum "decode" Rejected
+            "headers of FEC 0" "give the FEC a number from 1 to 15";
+        Ragged "errors.bad_size.ragged" Packets Sum "decode" Rejected
+            "frames that end within a word" "look for a device on the way that cuts or pads datagrams (MTU)";
+        BadFrames "frames.bad" Packets Sum "decode" Note "published BadFrames: sum of errors.*" "see the reasons";
+        ErrorBytes "frames.error_bytes" Bytes Sum "decode" Note
+            "published ErrorBytes: bytes of refused frames, and of words behind a full hit buffer" "see the reasons; a full buffer: raise detector.capacity";
+        SeqErrors "frames.seq_errors" Times Sum "decode" Note
+            "published FrameSeqErrors: frame counters that stepped back, per FEC" "see packets.lost, which tells loss from disorder";
+        MissingErrors "frames.missing_errors" Packets Sum "decode" Note
+            "published FrameMissingErrors: sum of the steps forward, per FEC" "see packets.lost, which tells loss from disorder";
+        CounterOverflows "frames.counter_overflows" Times Sum "decode" Note
+            "published FramecounterOverflows: frame counters that began anew at 2^32" "";
+        Lost "packets.lost" Packets Sum "decode" Missing(Unknown)
+            "frame counters that never came" "the places beside it say where, and what to change";
+        Missing "packets.missing" Packets Sum "decode" Note
+            "frame counters not seen yet that may still come; they become lost when the window has passed or the run ends" "";
+        Duplicate "packets.duplicate" Packets Sum "decode" Duplicate
+            "frame counters that came again; decoded again" "look for a mirrored port or a second path in the network";
+        Reordered "packets.reordered" Packets Sum "decode" Reordered
+            "frames that came after a later one" "look for several paths, or several receive queues, between FEC and receiver";
+        Late "packets.late" Packets Sum "decode" Late
+            "frames that came after they were counted as lost; decoded" "look for several paths between FEC and receiver";
+        Restarts "packets.restarts" Times Sum "decode" Restarts "FECs whose frame counter began anew" "";
+        Readouts "readouts.count" Readouts Sum "geometry" In "words of good frames (published as Readouts)" "";
+        Markers "readouts.markers" Readouts Sum "geometry" Accepted "markers of good frames with a valid VMM" "";
+        TriggerMarkers "readouts.trigger_time_markers" Readouts Sum "geometry" Accepted
+            "markers with the absolute time of a trigger (triggered firmware)" "";
+        EndMarkers "readouts.trigger_counter_markers" Readouts Sum "geometry" Accepted
+            "markers with an event counter, behind the hits of a trigger (triggered firmware)" "";
+        BadMarker "readouts.bad_marker" Readouts Sum "geometry" Rejected
+            "markers of VMM 16 to 31, or of a relative trigger time above 4095" "is this triggered firmware? Then set detector.df = \"TRG\"";
+        Data "readouts.data" Readouts Sum "geometry" Note "hit words (published as Data)" "";
+        OverThreshold "readouts.over_threshold" Readouts Sum "geometry" Note
+            "hit words whose strip was above threshold itself (published as OverThreshold)" "";
+        Skipped "readouts.after_limit" Readouts Sum "geometry" Rejected
+            "words behind the last hit that detector.n allows" "nothing: detector.n ends the reading";
+        Good "hits.good" Readouts Sum "geometry" Accepted "hits for the clusterer (published as HitsGood)" "";
+        BadVmm "hits.bad_vmm" Readouts Sum "geometry" Rejected
+            "hits of VMM 16 to 31" "damaged data: look at the frame with `fullcount inspect`";
+        Latency "hits.latency_violation" Readouts Sum "geometry" Rejected
+            "hits with the offset 16, which the firmware sends when a hit comes too late to be placed" "a few are usual; many: lower the rate on this VMM. With firmware before 2020 set detector.offsets = \"0..31\"";
+        BadOffset "hits.bad_offset" Readouts Sum "geometry" Rejected
+            "hits with an offset from 17 to 30" "damaged data; with firmware before 2020 set detector.offsets = \"0..31\"";
+        NoMarker "hits.no_marker" Readouts Sum "geometry" Rejected
+            "hits of a VMM that has sent no marker yet: without time" "usual at the start of a run only";
+        BadPlane "hits.bad_plane" Readouts Sum "geometry" Rejected
+            "hits of channels that the geometry does not list (published as HitsBadPlane; vmm-sdat: unmapped)" "add FEC, VMM and channel to the geometry (`fullcount inspect` shows them)";
+        BadGeometry "hits.bad_geometry" Readouts Sum "geometry" Rejected
+            "hits of listed channels without a strip (published as HitsBadGeometry)" "check strip_offset in the geometry";
+        Invalid "hits.invalid" Readouts Sum "geometry" Rejected
+            "hits with TDC and amplitude 0, or above threshold with an amplitude below 16" "a few are usual; many: check the calibration file";
+        BadAdc "hits.bad_adc" Readouts Sum "geometry" Rejected
+            "hits below the threshold of the geometry or of detector.th, or of amplitude 0 (published as HitsBadAdc)" "nothing, if the threshold is meant";
+        OutsideRegion "hits.outside_region" Readouts Sum "geometry" Rejected
+            "hits outside the part of plane 0 that this process takes (published as HitsOutsideRegion)" "nothing: detector.region is set";
+        SeqTime "timestamps.seq_errors" Times Sum "geometry" Note
+            "published TimestampSeqErrors: markers that stepped back" "look for lost or reordered frames";
+        TimeOverflows "timestamps.overflows" Times Sum "geometry" Note
+            "published TimestampOverflows: markers that began anew" "";
+        LostMarkers "timestamps.lost_errors" Times Sum "geometry" Note
+            "published TimestampLostErrors, if detector.marker_check is on (old firmware only)" "look for lost frames";
+        ClockRestarts "timestamps.restarts" Times Sum "geometry" Note
+            "markers further in the past than detector.horizon: what waited was clustered, and time began anew" "a clock was reset, or two FEC clocks differ by more than detector.horizon: synchronise them";
+    }
+}
+
+/// Number of lines of a reader.
+pub(super) const LINES: usize = Count::ClockRestarts as usize + 1;
+
+impl Count {
+    /// The one counter of a reason.
+    pub fn of(refusal: Refusal) -> Count {
+        match refusal {
+            Refusal::NoCounter => Count::NoCounter,
+            Refusal::ShortFrame => Count::ShortFrame,
+            Refusal::DataId => Count::DataId,
+            Refusal::FecId => Count::FecId,
+            Refusal::Ragged => Count::Ragged,
+        }
+    }
+}
+
+fullcount_core::counters! {
+    /// Lines of a builder's sheet.
+    pub enum Built {
+        Hits "cluster.hits" Hits Sum "cluster" In "hits from the readers" "";
+        Used "cluster.used" Hits Sum "cluster" Accepted "hits of event candidates" "";
+        Late "cluster.late" Hits Sum "cluster" Rejected
+            "hits that came after their time was clustered" "raise detector.horizon, or find out why one FEC's data come so late";
+        Small "cluster.small" Hits Sum "cluster" Rejected
+            "hits of clusters with fewer than detector.cs hits, or without amplitude" "nothing, if detector.cs is meant";
+        Unmatched "cluster.unmatched" Hits Sum "cluster" Rejected
+            "hits of clusters without a partner in the other plane" "many: check detector.dp, detector.crl, detector.cru, and that both planes are alive";
+        Waiting "cluster.waiting" Hits Sum "cluster" Queued "hits that wait for later ones" "";
+        Planes "cluster.planes" Times Sum "cluster" Note "clusters of one plane" "";
+        CutHits "cluster.cut_hits" Times Sum "cluster" Note
+            "runs of hits without a gap that were cut at detector.max_run_hits" "a plane is hot: mask noisy channels";
+        CutSpan "cluster.cut_span" Times Sum "cluster" Note
+            "runs of hits without a gap that were cut at detector.max_run_span" "a plane is hot: mask noisy channels";
+        CutSearch "match.cut_search" Times Sum "cluster" Note
+            "searches for a partner that ended after 4096 clusters" "the rate is too high for detector.dp: lower one of them";
+        Forced "cluster.forced" Times Sum "cluster" Note
+            "times that all hits were clustered at once because detector.max_waiting was reached" "a FEC is silent or a clock stands still: check the FECs, or lower detector.horizon";
+        Idle "cluster.idle" Times Sum "cluster" Note
+            "times that all hits were clustered because nothing came for a second (live only)" "";
+        Candidates "events.candidates" Events Sum "match" In "event candidates (published as ClustersTotal)" "";
+        Events "events.count" Events Sum "match" Accepted "events (published as EventsGood)" "";
+        XOnly "events.x_only" Events Sum "match" Rejected
+            "candidates without plane 1 (published as ClustersXOnly)" "many: check that plane 1 is alive, and matcher_max_delta_time";
+        YOnly "events.y_only" Events Sum "match" Rejected
+            "candidates without plane 0 (published as ClustersYOnly)" "many: check that plane 0 is alive, and matcher_max_delta_time";
+        Bad "events.bad" Events Sum "match" Rejected
+            "candidates without a position (published as EventsBad)" "look at the amplitudes with `fullcount inspect`";
+        FilterHits "events.filter.minimum_hits" Events Sum "match" Rejected
+            "candidates with fewer than minimum_hits in a plane" "nothing, if the filter is meant";
+        FilterRatio "events.filter.charge_ratio" Events Sum "match" Rejected
+            "candidates whose charge ratio is outside its limits" "nothing, if the filter is meant";
+        FilterUncertainty "events.filter.lower_uncertainty" Events Sum "match" Rejected
+            "candidates of the micro-TPC of 2018 whose lower uncertainty is at its limit or above" "nothing, if the filter is meant";
+        OutsideRegion "events.outside_region" Events Sum "match" Rejected
+            "events outside the part of plane 0 that this process takes (published as EventsOutsideRegion)" "nothing: detector.region is set";
+        GeometryErrors "events.geometry_errors" Events Sum "match" Rejected
+            "events outside the picture (published as EventsGeomErrors)" "check geometry_x and geometry_y";
+        Both "events.x_and_y" Events Sum "match" Note "candidates with both planes (published as ClustersXAndY)" "";
+        GoodHits "events.good_hits" Hits Sum "match" Note "hits of the events (published as EventsGoodHits)" "";
+    }
+}
+
+/// Number of lines of a builder.
+pub(super) const BUILT_LINES: usize = Built::GoodHits as usize + 1;
+
+/// Counts of one call, written to the sheet at its end.
+#[derive(Debug)]
+pub(super) struct Tally<const N: usize>(pub [u64; N]);
+
+impl<const N: usize> Tally<N> {
+    pub fn new() -> Self {
+        Tally([0; N])
+    }
+
+    pub fn flush(&mut self, sheet: &fullcount_core::ledger::Sheet) {
+        for (line, n) in self.0.iter_mut().enumerate() {
+            if *n != 0 {
+                sheet.add(line, *n);
+                *n = 0;
+            }
+        }
+    }
+}
+
+impl Tally<LINES> {
+    #[inline]
+    pub fn add(&mut self, line: Count, n: u64) {
+        // Wraps where a tracker takes back a `late` that proved to be a restart, and where fewer are missing.
+        self.0[line as usize] = self.0[line as usize].wrapping_add(n);
+    }
+}
+
+impl Tally<BUILT_LINES> {
+    #[inline]
+    pub fn note(&mut self, line: Built, n: u64) {
+        self.0[line as usize] = self.0[line as usize].wrapping_add(n);
+    }
+}

@@ -1,0 +1,211 @@
+//! Digital geometry of Gd-GEM: FEC, VMM and channel to plane and strip, with the calibration of each channel.
+//!
+//! Two published files are read, as JSON or TOML: that of vmm-sdat (`vmm_geometry`) and that of the online chain
+//! (`srs_mappings`). Refuses what they refuse, entries outside the electronics, and more than 253 planes. Source:
+//! `docs/formats/gdgem.md` sections 5, 6 and 12.
+
+mod calibration;
+mod offline;
+mod online;
+#[cfg(test)]
+#[path = "layout_tests.rs"]
+mod tests;
+
+use fullcount_core::view::PixelMap;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::clock::{Calibration, Clock, Rules};
+use super::options::{Options, Parameters};
+use crate::detector::SetupError;
+use crate::geometry::logical::Logical;
+use crate::geometry::text;
+
+pub(super) use online::{Algorithm, Matcher, Online};
+
+/// FEC numbers are 4 bits, 0 is none.
+pub(super) const FECS: usize = 16;
+/// Valid VMMs of a FEC.
+pub(super) const VMMS: usize = 16;
+/// Channels of a VMM.
+pub(super) const CHANNELS: usize = 64;
+/// Strips of the Gd-GEM detector are 0.4 mm apart.
+const PITCH_M: f64 = 0.0004;
+/// Pixels that a picture may have: 4096 × 4096.
+const MOST_PIXELS: u32 = 1 << 24;
+
+/// Used where no file is given: the set-up of the public capture.
+const EXAMPLE: &str = include_str!("../../../../docs/examples/gdgem.toml");
+
+/// The same for keys of the online chain: the published configuration.
+const ONLINE_EXAMPLE: &str = include_str!("../../../../docs/examples/gdgem-online.json");
+
+/// Where a channel's hits go. 8 bytes, so that a FEC's channels are 8 KiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Strip, or column of a pad.
+    pub coordinate: u16,
+    /// Row of a pad.
+    pub second: u16,
+    /// Smallest amplitude without the over-threshold flag.
+    pub threshold: u16,
+    /// Plane of a detector, or one of the constants.
+    pub lane: u8,
+}
+
+impl Place {
+    /// Lane of a channel that is listed, but outside the region.
+    pub const OUTSIDE: u8 = 251;
+    /// Lane of a channel that is listed, but has no strip.
+    pub const NO_STRIP: u8 = 252;
+    /// Lane of a channel that is not listed.
+    pub const UNMAPPED: u8 = 253;
+
+    const NOWHERE: Place = Place { coordinate: 0, second: 0, threshold: 0, lane: Place::UNMAPPED };
+
+    /// True if the hits of the channel are used.
+    #[inline]
+    pub fn is_used(self) -> bool {
+        self.lane < Place::OUTSIDE
+    }
+}
+
+/// Channels of one FEC, `vmm * 64 + channel`.
+#[derive(Debug)]
+pub(super) struct Fec {
+    pub places: [Place; VMMS * CHANNELS],
+    pub calibrations: Option<Box<[Calibration; VMMS * CHANNELS]>>,
+}
+
+impl Fec {
+    pub fn new() -> Box<Fec> {
+        Box::new(Fec { places: [Place::NOWHERE; VMMS * CHANNELS], calibrations: None })
+    }
+}
+
+/// A plane of a detector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lane {
+    /// Place in [`Layout::detectors`].
+    pub detector: usize,
+    /// 0, 1 or 2.
+    pub plane: u8,
+}
+
+/// A detector on the readout.
+#[derive(Debug, Clone)]
+pub(super) struct Panel {
+    /// Number in the file.
+    pub id: u32,
+    /// Its planes in ascending order, as places in [`Layout::lanes`].
+    pub lanes: Vec<usize>,
+    /// True for pads, which have one lane.
+    pub pads: bool,
+    /// How its hits become events.
+    pub parameters: Parameters,
+}
+
+/// All that the configuration says.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub rules: Rules,
+    pub clock: Clock,
+    /// By FEC number.
+    pub fecs: [Option<Box<Fec>>; FECS],
+    pub lanes: Vec<Lane>,
+    pub detectors: Vec<Panel>,
+    /// What the online chain says beyond the mapping.
+    pub online: Option<Online>,
+    pub grid: Logical,
+    pub map: PixelMap,
+    /// How far before marker and offset a hit can lie, ns.
+    pub earliest: f64,
+}
+
+#[derive(Deserialize)]
+struct Probe {
+    vmm_geometry: Option<IgnoredAny>,
+    vmm_calibration: Option<IgnoredAny>,
+}
+
+impl Layout {
+    /// Reads geometry and calibration.
+    pub fn read(
+        geometry: &str,
+        path: &str,
+        calibration: (&str, &str),
+        options: &Options,
+    ) -> Result<Layout, SetupError> {
+        let example = if options.wants_online() { ONLINE_EXAMPLE } else { EXAMPLE };
+        let none = geometry.trim().is_empty();
+        let (geometry, path) = if none { (example, "built-in geometry") } else { (geometry, path) };
+        let probe: Probe = text::parse(geometry, path)?;
+        let mut layout = match probe.vmm_geometry {
+            Some(_) => offline::read(geometry, path, options)?,
+            None => online::read(geometry, path, options)?,
+        };
+        if probe.vmm_calibration.is_some() {
+            calibration::apply(&mut layout, geometry, path)?;
+        }
+        // A file that is named but empty is a mistake.
+        if !(calibration.0.is_empty() && calibration.1.is_empty()) {
+            calibration::apply(&mut layout, calibration.0, calibration.1)?;
+        }
+        let calibrations =
+            layout.fecs.iter().flatten().filter_map(|f| f.calibrations.as_deref()).flatten();
+        layout.earliest = calibrations
+            .chain([&Calibration::NONE])
+            .map(|c| layout.clock.earliest(c))
+            .fold(0.0, f64::max);
+        layout.map.source_text = geometry.to_owned();
+        Ok(layout)
+    }
+
+    /// Mapped (FEC, VMM), ascending.
+    pub fn inputs(&self) -> Vec<(usize, usize)> {
+        let mapped = |fec: usize, vmm: usize| {
+            let channels = vmm * CHANNELS..(vmm + 1) * CHANNELS;
+            let places = self.fecs[fec].as_ref().map(|f| &f.places[channels]);
+            places.is_some_and(|places| places.iter().any(|p| p.is_used()))
+        };
+        let all = (0..FECS).flat_map(|fec| (0..VMMS).map(move |vmm| (fec, vmm)));
+        all.filter(|&(fec, vmm)| mapped(fec, vmm)).collect()
+    }
+
+    /// True if any channel is calibrated.
+    pub fn calibrated(&self) -> bool {
+        self.fecs.iter().flatten().any(|f| f.calibrations.is_some())
+    }
+}
+
+/// A value of a file that cannot be used.
+fn refuse(path: &str, key: String, value: impl ToString, allowed: &str) -> SetupError {
+    let key = if path.is_empty() { key } else { format!("{path}: {key}") };
+    SetupError::Value { key, value: value.to_string(), allowed: allowed.to_owned() }
+}
+
+/// Pixel numbers and picture of `panels` detectors of `nx × ny` pixels, one below the other.
+fn picture(nx: u32, ny: u32, panels: u32) -> Result<(Logical, PixelMap), SetupError> {
+    let grid = Logical::new(nx, ny, 1, panels).filter(|g| g.pixels() <= MOST_PIXELS);
+    let Some(grid) = grid else {
+        return Err(refuse(
+            "",
+            "geometry_x × geometry_y × detectors".to_owned(),
+            format!("{nx} × {ny} × {panels}"),
+            "1 to 16,777,216 pixels",
+        ));
+    };
+    let rows = ny * panels;
+    let x = |i: u32| (f64::from(nx - 1) / 2.0 - f64::from(i % nx)) * PITCH_M;
+    let y = |i: u32| (f64::from(rows - 1) / 2.0 - f64::from(i / nx)) * PITCH_M;
+    let map = PixelMap {
+        name: "gdgem".to_owned(),
+        columns: nx,
+        rows,
+        cell: (0..grid.pixels()).collect(),
+        x_m: (0..grid.pixels()).map(x).collect(),
+        y_m: (0..grid.pixels()).map(y).collect(),
+        ..PixelMap::default()
+    };
+    Ok((grid, map))
+}

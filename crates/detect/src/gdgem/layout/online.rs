@@ -1,0 +1,298 @@
+//! The configuration file of the online chain: clock, mappings, clusterer, matcher, analysis, filters.
+//!
+//! Refuses missing and wrongly typed required fields, unknown ones, and what this decoder does not do: rows instead of
+//! frames (`builder_type`), and the Multi-Grid analyser. Mapping entries outside the electronics are ignored, as published.
+//! Source: `docs/formats/gdgem.md` sections 6 to 12.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{CHANNELS, FECS, Fec, Lane, Layout, Panel, Place, Rules, VMMS, picture, refuse};
+use crate::detector::SetupError;
+use crate::gdgem::clock::Clock;
+use crate::gdgem::options::{Options, Parameters};
+use crate::geometry::text;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "fields that are checked for their type and not used further")]
+struct File {
+    builder_type: String,
+    time_config: TimeConfig,
+    #[serde(default)]
+    srs_mappings: Vec<Mapping>,
+    #[serde(default)]
+    granular_mappings: Vec<Granular>,
+    adc_threshold: u32,
+    hit_histograms: bool,
+    perform_clustering: bool,
+    send_raw_hits: bool,
+    enable_data_processing: Option<bool>,
+    #[serde(default = "centre")]
+    time_algorithm: String,
+    clusterer: Option<String>,
+    #[serde(rename = "clusterer x")]
+    clusterer_x: Option<Clusterer>,
+    #[serde(rename = "clusterer y")]
+    clusterer_y: Option<Clusterer>,
+    #[serde(default = "center_matcher")]
+    matcher: String,
+    matcher_max_delta_time: f64,
+    #[serde(default = "event_analyzer")]
+    analyzer: String,
+    /// These three belong to the micro-TPC of 2018.
+    analyze_weighted: Option<bool>,
+    analyze_max_timebins: Option<u32>,
+    analyze_max_timedif: Option<u32>,
+    geometry_x: u32,
+    geometry_y: u32,
+    #[serde(default)]
+    filters: Filters,
+    track_sample_minhits: u32,
+    cluster_adc_downshift: u32,
+    send_tracks: bool,
+    /// May stand in the same file; read by [`calibration`](super::calibration).
+    vmm_calibration: Option<IgnoredAny>,
+}
+
+fn centre() -> String {
+    "center-of-mass".to_owned()
+}
+
+fn center_matcher() -> String {
+    "CenterMatcher".to_owned()
+}
+
+fn event_analyzer() -> String {
+    "EventAnalyzer".to_owned()
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "fields that are checked for their type and not used further")]
+struct TimeConfig {
+    tac_slope: i32,
+    bc_clock: f64,
+    trigger_resolution: f64,
+    target_resolution: Option<f64>,
+    acquisition_window: u32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mapping {
+    #[serde(rename = "fecID")]
+    fec: usize,
+    #[serde(rename = "vmmID")]
+    vmm: usize,
+    #[serde(rename = "planeID")]
+    plane: u32,
+    strip_offset: u32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Granular {
+    #[serde(rename = "fecID")]
+    fec: usize,
+    #[serde(rename = "vmmID")]
+    vmm: usize,
+    #[serde(rename = "planeID")]
+    plane: u32,
+    channels: Vec<Channel>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Channel {
+    channel: usize,
+    coord: u32,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Clusterer {
+    max_strip_gap: u32,
+    max_time_gap: f64,
+}
+
+/// Section 11.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(in crate::gdgem) struct Filters {
+    pub enforce_minimum_hits: bool,
+    pub minimum_hits: u32,
+    pub enforce_charge_ratio: bool,
+    pub plane_0_vs_1_ratio_min: f64,
+    pub plane_0_vs_1_ratio_max: f64,
+    /// Acts with [`Algorithm::Older`], as others have no uncertainty.
+    pub enforce_lower_uncertainty_limit: bool,
+    pub lower_uncertainty_limit: u32,
+}
+
+/// How clusters of both planes become events (section 9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::gdgem) enum Matcher {
+    Gap,
+    Overlap,
+    End,
+    Center,
+}
+
+/// What position and time of an event are (section 10).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::gdgem) enum Algorithm {
+    CenterOfMass,
+    Charge2,
+    Utpc,
+    UtpcWeighted,
+    /// The micro-TPC of 2018 (section 10.1); span in ns.
+    Older {
+        weighted: bool,
+        bins: u32,
+        span: u32,
+    },
+}
+
+impl Algorithm {
+    /// By the published name; any other is `utpc-weighted`.
+    pub fn of(name: &str) -> Algorithm {
+        match name {
+            "center-of-mass" => Algorithm::CenterOfMass,
+            "charge2" => Algorithm::Charge2,
+            "utpc" => Algorithm::Utpc,
+            _ => Algorithm::UtpcWeighted,
+        }
+    }
+}
+
+/// What the online chain does with hits.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::gdgem) struct Online {
+    /// Largest difference of strips in a cluster, by plane.
+    pub strip_gap: [u32; 2],
+    pub matcher: Matcher,
+    /// ns.
+    pub max_delta: f64,
+    pub algorithm: Algorithm,
+    pub filters: Filters,
+    /// Smallest and largest x of the events of this process.
+    pub region: [u16; 2],
+}
+
+pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, SetupError> {
+    let file: File = text::parse(text, path)?;
+    options.for_online()?;
+    let no =
+        |key: &str, value: String, allowed: &str| Err(refuse(path, key.to_owned(), value, allowed));
+    if file.builder_type != "VMM3" {
+        return no(
+            "builder_type",
+            file.builder_type,
+            "\"VMM3\": frames of the readout; stored rows are no network format",
+        );
+    }
+    if !(file.time_config.bc_clock > 0.0 && file.time_config.bc_clock <= 1000.0) {
+        return no(
+            "time_config.bc_clock",
+            file.time_config.bc_clock.to_string(),
+            "above 0, up to 1000 MHz",
+        );
+    }
+    if file.analyzer != "EventAnalyzer" {
+        return no(
+            "analyzer",
+            file.analyzer,
+            "\"EventAnalyzer\"; for Multi-Grid see detector.kind = \"multigrid\"",
+        );
+    }
+    if !file.perform_clustering || file.enable_data_processing == Some(false) {
+        return no(
+            "perform_clustering, enable_data_processing",
+            "false".to_owned(),
+            "true: without it there are no events; `fullcount run --capture` stores frames",
+        );
+    }
+    let (Some(x), Some(y)) = (file.clusterer_x, file.clusterer_y) else {
+        return no(
+            "clusterer x, clusterer y",
+            "missing".to_owned(),
+            "both, with max_strip_gap and max_time_gap",
+        );
+    };
+    for gap in [x.max_time_gap, y.max_time_gap, file.matcher_max_delta_time] {
+        if !(0.0..=1e9).contains(&gap) {
+            return no("max_time_gap, matcher_max_delta_time", gap.to_string(), "0 to 1e9 ns");
+        }
+    }
+    let region = options.region()?;
+    let threshold = u16::try_from(file.adc_threshold).unwrap_or(u16::MAX);
+    let mut fecs: [Option<Box<Fec>>; FECS] = Default::default();
+    let mut set = |fec: usize, vmm: usize, channel: usize, plane: u32, strip: u32| {
+        // Entries outside the electronics are ignored; FEC 0 sends no good frame.
+        if !(1..FECS).contains(&fec) || vmm >= VMMS || channel >= CHANNELS {
+            return;
+        }
+        let coordinate = u16::try_from(strip).ok().filter(|&strip| strip < u16::MAX);
+        let outside = plane == 0 && coordinate.is_some_and(|c| !region.hits.contains(&c));
+        let lane = match (plane, coordinate) {
+            (0 | 1, None) => Place::NO_STRIP,
+            (0, _) if outside => Place::OUTSIDE,
+            (0 | 1, _) => plane as u8,
+            _ => Place::UNMAPPED,
+        };
+        let fec = fecs[fec].get_or_insert_with(Fec::new);
+        let coordinate = coordinate.unwrap_or(0);
+        fec.places[vmm * CHANNELS + channel] = Place { coordinate, second: 0, threshold, lane };
+    };
+    for m in &file.srs_mappings {
+        for channel in 0..CHANNELS {
+            set(m.fec, m.vmm, channel, m.plane, m.strip_offset.saturating_add(channel as u32));
+        }
+    }
+    for m in &file.granular_mappings {
+        for c in &m.channels {
+            set(m.fec, m.vmm, c.channel, m.plane, c.coord);
+        }
+    }
+    let (grid, map) = picture(file.geometry_x, file.geometry_y, 1)?;
+    let online = Online {
+        strip_gap: [x.max_strip_gap, y.max_strip_gap],
+        matcher: options.matcher()?.unwrap_or(match &file.matcher[..] {
+            "CenterMatcher" => Matcher::Center,
+            _ => Matcher::Gap,
+        }),
+        max_delta: file.matcher_max_delta_time.trunc(),
+        algorithm: match options.older() {
+            true => Algorithm::Older {
+                weighted: file.analyze_weighted.unwrap_or(true),
+                bins: file.analyze_max_timebins.unwrap_or(3),
+                span: file.analyze_max_timedif.unwrap_or(7),
+            },
+            false => Algorithm::of(&file.time_algorithm),
+        },
+        filters: file.filters,
+        region: region.events,
+    };
+    let detector = |gaps: [f64; 2]| Panel {
+        id: 0,
+        lanes: vec![0, 1],
+        pads: false,
+        parameters: Parameters { time_gap: gaps, ..Parameters::default() },
+    };
+    Ok(Layout {
+        rules: Rules::Online,
+        clock: Clock::online(
+            file.time_config.bc_clock,
+            f64::from(file.time_config.tac_slope),
+            options.published_clock(),
+        ),
+        fecs,
+        lanes: vec![Lane { detector: 0, plane: 0 }, Lane { detector: 0, plane: 1 }],
+        detectors: vec![detector([x.max_time_gap.trunc(), y.max_time_gap.trunc()])],
+        online: Some(online),
+        grid,
+        map,
+        earliest: 0.0,
+    })
+}

@@ -1,0 +1,164 @@
+//! Damaged geometry, calibration and options: refused with key, value and what is allowed.
+
+use crate::detector::Setup;
+use crate::gdgem::GdGemDetector;
+
+fn says(geometry: &str, options: &str) -> String {
+    let setup = Setup {
+        geometry: geometry.to_owned(),
+        geometry_path: "geo".to_owned(),
+        options: options.to_owned(),
+        ..Setup::default()
+    };
+    GdGemDetector::new(&setup).map_or_else(|e| e.to_string(), |_| "accepted".to_owned())
+}
+
+fn vmm(detector: u32, plane: u32, fec: u32, vmm: u32, channels: usize) -> String {
+    let id0: Vec<usize> = (0..channels).collect();
+    format!(
+        "[[vmm_geometry]]\ndetector = {detector}\nplane = {plane}\nfec = {fec}\nvmm = {vmm}\nid0 = {id0:?}\n"
+    )
+}
+
+#[test]
+fn entries_outside_the_electronics_are_named() {
+    for (text, key) in [
+        (vmm(16, 0, 1, 0, 64), "geo: vmm_geometry[0].detector: 16"),
+        (vmm(0, 3, 1, 0, 64), "geo: vmm_geometry[0].plane: 3"),
+        (vmm(0, 0, 0, 0, 64), "geo: vmm_geometry[0].fec: 0"),
+        (vmm(0, 0, 1, 16, 64), "geo: vmm_geometry[0].vmm: 16"),
+        (vmm(0, 0, 1, 0, 63), "geo: vmm_geometry[0].id0: 63"),
+        (vmm(0, 1, 1, 0, 64) + &vmm(0, 2, 1, 1, 64), "geo: planes of detector 0: [1, 2]"),
+        ("vmm_geometry = []".to_owned(), "geo: vmm_geometry: []"),
+    ] {
+        let message = says(&text, "");
+        assert!(message.starts_with(key), "{message}");
+    }
+    assert_eq!(says(&vmm(0, 0, 1, 0, 64), ""), "accepted");
+}
+
+#[test]
+fn parameters_of_vmm_sdat_are_taken_by_their_names() {
+    let two = vmm(3, 0, 1, 0, 64) + &vmm(5, 0, 1, 1, 64);
+    let all = "-bc = 44.444\n-tac = 60\n-th = [0, -1]\n-cs = 1\n-ccs = [2, 3]\n-dt = 200\n-mst = 1\n-spc = 500\n-dp = 200\n\
+               -coin = 'center-of-masss'\n-crl = 0.2\n-cru = 10\n-algo = 4\n-hm = 0\n-df = 'SRS'\n-t0 = [[1, 0, 25.0], [1, 1, 'run']]\n-n = 0\n-mp1 = 0";
+    assert_eq!(says(&two, all), "accepted");
+    assert_eq!(says(&two, &all.replace("\n-", "\n")), "accepted");
+    let message = says(&two, "dt = [1, 2, 3]");
+    assert!(
+        message
+            .starts_with("detector.dt: [1.0, 2.0, 3.0] is not allowed: one number, or a list of 2"),
+        "{message}"
+    );
+    for (options, start) in [
+        ("algo = 8", "detector.algo: 8"),
+        ("df = 'X'", "detector.df: X"),
+        ("offsets = '0..15'", "detector.offsets: 0..15"),
+        ("t0 = [[16, 0, 1.0]]", "detector.t0: [16, 0"),
+        ("spc = -1", "detector.spc: -1"),
+        ("matcher = 'gap'", "detector.matcher: given"),
+        ("max_run_hits = 1", "detector.max_run_hits: 1"),
+        ("horizon_ms = 0", "detector.horizon_ms: 0"),
+        ("mst = 1\nmp0 = 1", "detector.mp0: given"),
+        ("nonsense = 1", "detector: nonsense = 1: unknown field"),
+    ] {
+        let message = says(&two, options);
+        assert!(message.starts_with(start), "{message}");
+    }
+}
+
+#[test]
+fn a_second_entry_of_a_vmm_only_adds_its_plane() {
+    let text = vmm(0, 0, 1, 0, 64) + &vmm(0, 1, 1, 0, 64);
+    let setup = Setup { geometry: text, ..Setup::default() };
+    let layout = &GdGemDetector::new(&setup).unwrap().layout;
+    assert_eq!((layout.lanes.len(), layout.inputs()), (2, vec![(1, 0)]));
+    let places = &layout.fecs[1].as_ref().unwrap().places;
+    assert!(places[..64].iter().all(|p| p.lane == 0));
+}
+
+#[test]
+fn a_calibration_may_stand_in_the_geometry_file() {
+    let slopes = format!("adc_slopes = {:?}\n", [2.0; 64]);
+    let entry = "[[vmm_calibration]]\nfecID = 1\nvmmID = 0\nhybridID = 'h'\n";
+    let text = vmm(0, 0, 1, 0, 64) + entry + &slopes;
+    let setup = Setup { geometry: text, ..Setup::default() };
+    let layout = &GdGemDetector::new(&setup).unwrap().layout;
+    let all = layout.fecs[1].as_ref().and_then(|f| f.calibrations.as_ref()).unwrap();
+    assert_eq!((all[63].adc_slope, all[64].adc_slope), (2.0, 1.0));
+    let message = says(&(vmm(0, 0, 1, 0, 64) + entry + "adc_slopes = [1.0]"), "");
+    assert!(message.starts_with("geo: vmm_calibration[0].adc_slopes: 1 numbers"), "{message}");
+}
+
+/// The published configuration with one field changed; `null` takes it out.
+fn online(field: &str, value: serde_json::Value) -> String {
+    let mut config: serde_json::Value = serde_json::from_str(super::ONLINE_EXAMPLE).unwrap();
+    match value {
+        serde_json::Value::Null => drop(config.as_object_mut().unwrap().shift_remove(field)),
+        value => config[field] = value,
+    }
+    config.to_string()
+}
+
+#[test]
+fn configurations_of_the_online_chain_are_read_or_refused_by_field() {
+    use serde_json::{Value, json};
+    assert_eq!(says(&online("matcher", json!("GapMatcher")), ""), "accepted");
+    assert_eq!(says(&online("matcher", json!("anything")), ""), "accepted");
+    assert_eq!(says(&online("granular_mappings", json!([])), ""), "accepted");
+    for (field, value, words) in [
+        ("builder_type", json!("Readouts"), "geo: builder_type: Readouts is not allowed"),
+        ("builder_type", json!("Hits"), "geo: builder_type: Hits is not allowed"),
+        ("builder_type", json!(3), "geo: line "),
+        ("analyzer", json!("MGAnalyzer"), "geo: analyzer: MGAnalyzer is not allowed"),
+        ("perform_clustering", json!(false), "geo: perform_clustering"),
+        ("enable_data_processing", json!(false), "geo: perform_clustering, enable_data_processing"),
+        ("clusterer x", Value::Null, "geo: clusterer x, clusterer y: missing"),
+        ("matcher_max_delta_time", json!(-1), "geo: max_time_gap, matcher_max_delta_time: -1"),
+        ("geometry_x", json!(0), "geometry_x × geometry_y × detectors: 0 × "),
+        ("no_such_field", json!(1), "geo: line "),
+    ] {
+        let message = says(&online(field, value), "");
+        assert!(message.starts_with(words), "{field}: {message}");
+    }
+    for field in [
+        "builder_type",
+        "time_config",
+        "adc_threshold",
+        "hit_histograms",
+        "send_raw_hits",
+        "matcher_max_delta_time",
+        "geometry_x",
+        "geometry_y",
+        "track_sample_minhits",
+        "cluster_adc_downshift",
+        "send_tracks",
+    ] {
+        let message = says(&online(field, Value::Null), "");
+        assert!(message.contains(&format!("missing field `{field}`")), "{field}: {message}");
+    }
+    let message = says(&online("analyzer", json!("EventAnalyzer")), "dt = 100");
+    assert!(message.starts_with("detector.dt: given is not allowed"), "{message}");
+}
+
+#[test]
+fn mappings_outside_the_electronics_are_passed_over_and_later_ones_win() {
+    use serde_json::json;
+    let entry = |vmm: u32, plane: u32, strip: u32| json!({"fecID": 1, "vmmID": vmm, "planeID": plane, "strip_offset": strip});
+    let mut config: serde_json::Value = serde_json::from_str(&online(
+        "srs_mappings",
+        json!([entry(0, 0, 0), entry(16, 0, 64), entry(0, 1, 100), entry(1, 7, 0)]),
+    ))
+    .unwrap();
+    config["granular_mappings"] = json!([{"fecID": 1, "vmmID": 0, "planeID": 0, "channels": [
+        {"channel": 3, "coord": 777}, {"channel": 64, "coord": 1}, {"channel": 4, "coord": 65_535},
+    ]}]);
+    let setup = Setup { geometry: config.to_string(), ..Setup::default() };
+    let layout = &GdGemDetector::new(&setup).unwrap().layout;
+    assert_eq!(layout.inputs(), [(1, 0)]);
+    let places = &layout.fecs[1].as_ref().unwrap().places;
+    assert_eq!((places[0].lane, places[0].coordinate), (1, 100));
+    assert_eq!((places[3].lane, places[3].coordinate), (0, 777));
+    assert_eq!(places[4].lane, super::Place::NO_STRIP);
+    assert_eq!(places[64].lane, super::Place::UNMAPPED);
+}

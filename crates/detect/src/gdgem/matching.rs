@@ -1,0 +1,369 @@
+//! Detector clusters as vmm-sdat makes them: for each cluster of plane 0 the nearest in time of the other planes.
+//!
+//! Clusters wait until no cluster can come any more that would be nearer, so that the pairs are those of one pass over
+//! the whole run. Refuses pairs whose times, charges or sizes do not fit. Source: `docs/formats/gdgem.md` section 14.5.
+
+use super::options::Parameters;
+use super::plane::PlaneCluster;
+
+/// A centre of mass can lie outside its cluster by the rounding of its sums: 65536 hits after 30 hours, 0.8 µs.
+pub(super) const ROUNDING_NS: f64 = 1000.0;
+
+/// Clusters that one search for a partner looks at.
+const SEARCH: usize = 4096;
+
+/// Steps per cluster that sorting by insertion may cost before the general sort takes over.
+const STEPS: usize = 16;
+
+/// What a search looks at of a cluster.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    time: f64,
+    adc: f64,
+    size: u32,
+    /// Place in `clusters`.
+    at: u32,
+    used: bool,
+}
+
+/// Clusters of one plane by their time for matching.
+#[derive(Debug, Default)]
+struct Queue {
+    clusters: Vec<PlaneCluster>,
+    /// Memory for what stays.
+    kept: Vec<PlaneCluster>,
+    /// The first `sorted` are in order of time.
+    order: Vec<Row>,
+    sorted: usize,
+    /// Where the search begins.
+    start: usize,
+    /// Clusters closed so far.
+    closed: u64,
+}
+
+impl Queue {
+    fn push(&mut self, mut cluster: PlaneCluster, time: f64) {
+        self.closed += 1;
+        cluster.number = self.closed;
+        let (adc, size, at) = (cluster.adc as f64, cluster.size, self.clusters.len() as u32);
+        self.order.push(Row { time, adc, size, at, used: false });
+        self.clusters.push(cluster);
+    }
+
+    /// Stable: equal times stay in the order of being closed. Clusters of later runs are later, so next to nothing moves.
+    fn sort(&mut self) {
+        let mut steps = STEPS * (self.order.len() - self.sorted);
+        for i in self.sorted.max(1)..self.order.len() {
+            let row = self.order[i];
+            let mut at = i;
+            while at > 0 && self.order[at - 1].time.total_cmp(&row.time).is_gt() {
+                self.order[at] = self.order[at - 1];
+                at -= 1;
+            }
+            self.order[at] = row;
+            match steps.checked_sub(i - at) {
+                Some(left) => steps = left,
+                None => {
+                    self.order.sort_by(|a, b| a.time.total_cmp(&b.time));
+                    break;
+                }
+            }
+        }
+        self.sorted = self.order.len();
+    }
+
+    fn at(&self, place: usize) -> &PlaneCluster {
+        &self.clusters[self.order[place].at as usize]
+    }
+
+    fn take(&mut self, place: usize) {
+        let row = &mut self.order[place];
+        row.used = true;
+        self.clusters[row.at as usize].used = true;
+    }
+
+    /// Forgets the first `n`.
+    fn forget(&mut self, n: usize, mut gone: impl FnMut(&PlaneCluster)) {
+        if n == 0 {
+            return;
+        }
+        self.order[..n].iter().for_each(|row| gone(&self.clusters[row.at as usize]));
+        if n == self.order.len() {
+            self.order.clear();
+            self.clusters.clear();
+        } else {
+            self.order.drain(..n);
+            self.kept.clear();
+            self.kept.extend(self.order.iter().map(|row| self.clusters[row.at as usize]));
+            std::mem::swap(&mut self.clusters, &mut self.kept);
+            self.order.iter_mut().enumerate().for_each(|(i, row)| row.at = i as u32);
+        }
+        self.sorted = self.order.len();
+        self.start = self.start.saturating_sub(n);
+    }
+}
+
+/// What happens to clusters.
+pub(super) trait Matched {
+    /// A detector cluster; planes that the detector does not have are `None`. `best`: no other candidate of the first is
+    /// nearer.
+    fn matched(&mut self, planes: [Option<&PlaneCluster>; 3], best: bool);
+    /// A cluster that will not be looked at again.
+    fn gone(&mut self, cluster: &PlaneCluster);
+    /// A search that ended early.
+    fn cut(&mut self);
+}
+
+/// Clusters of one detector.
+#[derive(Debug)]
+pub(super) struct Partners {
+    parameters: Parameters,
+    queues: Vec<Queue>,
+}
+
+impl Partners {
+    /// `planes`: 1 to 3.
+    pub fn new(parameters: Parameters, planes: usize) -> Partners {
+        Partners { parameters, queues: (0..planes).map(|_| Queue::default()).collect() }
+    }
+
+    /// A cluster of the plane at `place`.
+    #[inline]
+    pub fn push(&mut self, place: usize, cluster: PlaneCluster) {
+        let time = cluster.coin(self.parameters.coin);
+        self.queues[place].push(cluster, time);
+    }
+
+    /// Matches what can be matched: `known[place]` is the time up to which all clusters of a plane have come, ns.
+    pub fn release(&mut self, known: &[f64; 3], to: &mut impl Matched) {
+        let p = self.parameters;
+        self.queues.iter_mut().for_each(Queue::sort);
+        let (first, others) = self.queues.split_at_mut(1);
+        let first = &mut first[0];
+        let all = others.iter().enumerate().map(|(i, _)| known[i + 1] - p.plane_gap);
+        let ready = all.fold(known[0], f64::min);
+        let n = first.order.partition_point(|row| row.time < ready);
+        for i in 0..n {
+            match others {
+                [] => {
+                    first.take(i);
+                    to.matched([Some(first.at(i)), None, None], true);
+                }
+                [second] if p.multiplicity => pairs(&p, first, i, second, to),
+                [second] => {
+                    if let Some(j) = nearest(&p, first, i, second, 0, to) {
+                        first.take(i);
+                        second.take(j);
+                        to.matched([Some(first.at(i)), Some(second.at(j)), None], true);
+                    }
+                }
+                [second, third, ..] => {
+                    let Some(j) = nearest(&p, first, i, second, 0, to) else { continue };
+                    let size = second.order[j].size;
+                    let Some(k) = nearest(&p, first, i, third, size, to) else { continue };
+                    first.take(i);
+                    second.take(j);
+                    third.take(k);
+                    to.matched([Some(first.at(i)), Some(second.at(j)), Some(third.at(k))], true);
+                }
+            }
+        }
+        // What comes in plane 0 from now on is at or behind this.
+        let next = first.order.get(n).map_or(known[0], |row| row.time.min(known[0]));
+        first.forget(n, |cluster| to.gone(cluster));
+        for queue in others {
+            let old = queue.order.partition_point(|row| row.time - next < -p.plane_gap);
+            queue.forget(old, |cluster| to.gone(cluster));
+        }
+    }
+
+    /// Largest number of clusters that wait in a plane, for tests.
+    #[cfg(test)]
+    pub fn waiting(&self) -> usize {
+        self.queues.iter().map(|q| q.order.len()).max().unwrap_or(0)
+    }
+}
+
+/// True if charges and sizes fit.
+#[inline]
+fn fits(p: &Parameters, a: &Row, b: &Row, more: u32) -> bool {
+    let ratio = a.adc / b.adc;
+    let size = f64::from(a.size) + f64::from(b.size) + f64::from(more);
+    p.ratio.0 <= ratio && ratio <= p.ratio.1 && size >= p.coincident_size
+}
+
+/// The unused cluster nearest to cluster `i`.
+#[inline]
+fn nearest(
+    p: &Parameters,
+    first: &Queue,
+    i: usize,
+    queue: &mut Queue,
+    more: u32,
+    to: &mut impl Matched,
+) -> Option<usize> {
+    let row = first.order[i];
+    let before = |other: &Row| other.time - row.time < -p.plane_gap || other.used;
+    while queue.order.get(queue.start).is_some_and(before) {
+        queue.start += 1;
+    }
+    let (mut best, mut least) = (None, f64::INFINITY);
+    for (j, other) in queue.order.iter().enumerate().skip(queue.start) {
+        let delta = other.time - row.time;
+        if delta > p.plane_gap {
+            break;
+        }
+        if j - queue.start >= SEARCH {
+            to.cut();
+            break;
+        }
+        if !other.used && delta.abs() < least && fits(p, &row, other, more) {
+            (best, least) = (Some(j), delta.abs());
+        } else if delta >= least {
+            break;
+        }
+    }
+    best
+}
+
+/// High multiplicity: every pair that fits.
+fn pairs(p: &Parameters, first: &mut Queue, i: usize, second: &mut Queue, to: &mut impl Matched) {
+    let row = first.order[i];
+    let before = |other: &Row| other.time - row.time < -p.plane_gap;
+    while second.order.get(second.start).is_some_and(before) {
+        second.start += 1;
+    }
+    let start = second.start;
+    let (mut best, mut least) = (None, f64::INFINITY);
+    let mut end = start;
+    while end < second.order.len() && second.order[end].time - row.time <= p.plane_gap {
+        if end - start >= SEARCH {
+            to.cut();
+            break;
+        }
+        let other = &second.order[end];
+        let delta = (other.time - row.time).abs();
+        if !other.used && delta < least && fits(p, &row, other, 0) {
+            (best, least) = (Some(end), delta);
+        }
+        end += 1;
+    }
+    for j in start..end {
+        if fits(p, &row, &second.order[j], 0) {
+            first.take(i);
+            if best == Some(j) {
+                second.take(j);
+            }
+            to.matched([Some(first.at(i)), Some(second.at(j)), None], best == Some(j));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Default)]
+    struct Seen {
+        pairs: Vec<(u64, u64)>,
+        gone: usize,
+    }
+
+    impl Matched for Seen {
+        fn matched(&mut self, planes: [Option<&PlaneCluster>; 3], _: bool) {
+            self.pairs.push((planes[0].unwrap().number, planes[1].unwrap().number));
+        }
+        fn gone(&mut self, _: &PlaneCluster) {
+            self.gone += 1;
+        }
+        fn cut(&mut self) {}
+    }
+
+    fn cluster(time: i32, adc: u64) -> PlaneCluster {
+        PlaneCluster { size: 1, adc, time: f64::from(time), ..PlaneCluster::default() }
+    }
+
+    /// The walk of the format, word for word, over the whole run.
+    fn walk(p: &Parameters, a: &[(i32, u64)], b: &[(i32, u64)]) -> Vec<(u64, u64)> {
+        let sorted = |rows: &[(i32, u64)]| {
+            let mut all: Vec<_> =
+                rows.iter().enumerate().map(|(n, r)| (f64::from(r.0), r.1, n as u64 + 1)).collect();
+            all.sort_by(|x, y| x.0.total_cmp(&y.0));
+            all
+        };
+        let (a, b) = (sorted(a), sorted(b));
+        let (mut start, mut used, mut out) = (0, vec![false; b.len()], Vec::new());
+        for c0 in &a {
+            let (mut delta, mut begun) = (f64::INFINITY, false);
+            let (mut best, mut least) = (None, f64::INFINITY);
+            let from = start;
+            for j in from..b.len() {
+                if used[j] {
+                    continue;
+                }
+                let last = delta;
+                delta = b[j].0 - c0.0;
+                if delta.abs() <= p.plane_gap && !begun {
+                    (start, begun) = (j, true);
+                }
+                let ratio = c0.1 as f64 / b[j].1 as f64;
+                let fits = p.ratio.0 <= ratio && ratio <= p.ratio.1 && 2.0 >= p.coincident_size;
+                if fits && delta.abs() <= p.plane_gap && delta.abs() < least {
+                    (best, least) = (Some(j), delta.abs());
+                }
+                if delta.abs() > last.abs() && delta.abs() > p.plane_gap {
+                    break;
+                }
+            }
+            if let Some(j) = best {
+                used[j] = true;
+                out.push((c0.2, b[j].2));
+            }
+        }
+        out
+    }
+
+    proptest! {
+        /// Released at any borders, the pairs are those of the published walk over everything.
+        #[test]
+        fn pairs_are_those_of_the_whole_run(
+            a in proptest::collection::vec((0i32..300, 1u64..5), 0..40),
+            b in proptest::collection::vec((0i32..300, 1u64..5), 0..40),
+            mut borders in proptest::collection::vec((0i32..300, 0i32..300), 0..6),
+            gap in 0i32..40,
+        ) {
+            let p = Parameters { plane_gap: f64::from(gap), ..Parameters::default() };
+            let wanted = walk(&p, &a, &b);
+            // Clusters close in the order of their numbers; a border lets all up to it come before.
+            let mut partners = Partners::new(p, 2);
+            let mut seen = Seen::default();
+            borders.sort_unstable();
+            let (mut x, mut y) = (a.clone(), b.clone());
+            x.sort_by_key(|r| r.0);
+            y.sort_by_key(|r| r.0);
+            let wanted_sorted = walk(&p, &x, &y);
+            prop_assert_eq!(wanted.len(), wanted_sorted.len());
+            let (mut i, mut j) = (0, 0);
+            let mut high = (0, 0);
+            for border in borders {
+                high = (high.0.max(border.0), high.1.max(border.1));
+                while i < x.len() && x[i].0 < high.0 {
+                    partners.push(0, cluster(x[i].0, x[i].1));
+                    i += 1;
+                }
+                while j < y.len() && y[j].0 < high.1 {
+                    partners.push(1, cluster(y[j].0, y[j].1));
+                    j += 1;
+                }
+                partners.release(&[f64::from(high.0), f64::from(high.1), 0.0], &mut seen);
+            }
+            x[i..].iter().for_each(|r| partners.push(0, cluster(r.0, r.1)));
+            y[j..].iter().for_each(|r| partners.push(1, cluster(r.0, r.1)));
+            partners.release(&[f64::INFINITY; 3], &mut seen);
+            prop_assert_eq!(seen.pairs, wanted_sorted);
+            prop_assert_eq!(seen.gone, a.len() + b.len());
+            prop_assert_eq!(partners.waiting(), 0);
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! `[detector]` keys of Gd-GEM: our own, and the parameters of vmm-sdat by their names.
+//!
+//! A vmm-sdat parameter is one number for all detectors or a list with one per detector, is read as a 32-bit float, and means
+//! exactly what it means there. Refuses values outside their range, lists of another length than the number of detectors,
+//! and keys of one chain with the geometry of the other. Source: `docs/formats/gdgem.md` sections 4 and 14.1.
+
+use std::ops::RangeInclusive;
+
+use serde::Deserialize;
+
+use super::clock::Offsets;
+use super::layout::Matcher;
+use crate::detector::SetupError;
+use crate::geometry::text;
+
+/// One number for all, or one per detector.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum Each {
+    One(f32),
+    List(Vec<f32>),
+}
+
+/// `-t0`: FEC, VMM and what is subtracted.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Zero(pub usize, pub usize, pub ZeroAt);
+
+/// What is subtracted from the times of a VMM.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(super) enum ZeroAt {
+    /// ns.
+    Ns(f64),
+    /// "run": the first time seen.
+    Word(String),
+}
+
+/// `[detector]` keys.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Options {
+    offsets: Option<String>,
+    clock: Option<String>,
+    capacity: Option<u32>,
+    horizon_ms: Option<f64>,
+    max_waiting: Option<u32>,
+    max_run_hits: Option<u32>,
+    max_run_span_us: Option<f64>,
+    marker_check: Option<bool>,
+    region: Option<[u16; 3]>,
+    position: Option<String>,
+    matcher: Option<String>,
+    pub geometry_x: Option<u32>,
+    pub geometry_y: Option<u32>,
+    bc: Option<f32>,
+    tac: Option<f32>,
+    th: Option<Each>,
+    cs: Option<Each>,
+    ccs: Option<Each>,
+    dt: Option<Each>,
+    mst: Option<Each>,
+    mp0: Option<Each>,
+    mp1: Option<Each>,
+    spc: Option<Each>,
+    dp: Option<Each>,
+    coin: Option<String>,
+    crl: Option<Each>,
+    cru: Option<Each>,
+    algo: Option<u8>,
+    hm: Option<u8>,
+    df: Option<String>,
+    t0: Option<Vec<Zero>>,
+    n: Option<u64>,
+}
+
+/// Time that is used for matching (`-coin`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Coin {
+    #[default]
+    CenterOfMass,
+    Utpc,
+    Charge2,
+}
+
+/// Which of a cluster's positions and times make the event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Position {
+    #[default]
+    CenterOfMass,
+    Utpc,
+    Charge2,
+    Algo,
+}
+
+/// What one detector's hits go through (section 14.1).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Parameters {
+    /// `-dt` by plane, ns.
+    pub time_gap: [f64; 2],
+    /// `-th`: smallest amplitude without the flag; 65535 for a negative one.
+    pub threshold: u16,
+    /// `-cs`.
+    pub cluster_size: f64,
+    /// `-ccs`.
+    pub coincident_size: f64,
+    /// `-mst`, `-mp0`.
+    pub missing: f64,
+    /// `-mp1`.
+    pub missing_second: f64,
+    /// `-spc`, ns.
+    pub span: f64,
+    /// `-dp`, ns.
+    pub plane_gap: f64,
+    /// `-crl`, `-cru`.
+    pub ratio: (f64, f64),
+    pub coin: Coin,
+    pub algo: u8,
+    /// `-hm`.
+    pub multiplicity: bool,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Parameters {
+            time_gap: [200.0; 2],
+            threshold: 0,
+            cluster_size: 1.0,
+            coincident_size: 1.0,
+            missing: 1.0,
+            missing_second: 1.0,
+            span: 500.0,
+            plane_gap: 200.0,
+            ratio: (0.5, 2.0),
+            coin: Coin::CenterOfMass,
+            algo: 0,
+            multiplicity: false,
+        }
+    }
+}
+
+impl Parameters {
+    /// Largest distance to the hit before, ns; planes behind the second have that of the second.
+    pub fn time_gap(&self, plane: u8) -> f64 {
+        self.time_gap[usize::from(plane.min(1))]
+    }
+}
+
+/// Part of the detector that this process takes.
+pub(super) struct Region {
+    /// Strips of plane 0.
+    pub hits: RangeInclusive<u16>,
+    /// Smallest and largest x of an event.
+    pub events: [u16; 2],
+}
+
+/// Bounds on what may wait.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Limits {
+    /// Hits.
+    pub waiting: usize,
+    /// Hits of a run without a gap.
+    pub run_hits: usize,
+    /// ns from the first to the last hit of a run.
+    pub run_span: f64,
+}
+
+pub(super) fn refuse(key: &str, value: impl ToString, allowed: &str) -> SetupError {
+    SetupError::Value {
+        key: format!("detector.{key}"),
+        value: value.to_string(),
+        allowed: allowed.to_owned(),
+    }
+}
+
+fn pick(
+    key: &str,
+    each: &Option<Each>,
+    index: usize,
+    of: usize,
+    default: f64,
+) -> Result<f64, SetupError> {
+    let value = match each {
+        None => return Ok(default),
+        Some(Each::One(value)) => *value,
+        Some(Each::List(list)) if list.len() == 1 => list[0],
+        Some(Each::List(list)) => match list.get(index) {
+            Some(value) if list.len() == of => *value,
+            _ => {
+                let allowed =
+                    format!("one number, or a list of {of}: one per detector of the geometry");
+                return Err(refuse(key, format!("{list:?}"), &allowed));
+            }
+        },
+    };
+    match value.is_finite() {
+        true => Ok(f64::from(value)),
+        false => Err(refuse(key, value, "a finite number")),
+    }
+}
+
+fn not_negative(key: &str, value: f64) -> Result<f64, SetupError> {
+    match value >= 0.0 {
+        true => Ok(value),
+        false => Err(refuse(key, value, "0 or more")),
+    }
+}
+
+impl Options {
+    /// Reads the keys; a hyphen in front of one, as on the command line of vmm-sdat, is left out.
+    pub fn read(text: &str) -> Result<Options, SetupError> {
+        let plain = |line: &str| {
+            let bare = line
+                .strip_prefix('-')
+                .filter(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()));
+            format!("{}\n", bare.unwrap_or(line))
+        };
+        let options: Options = text::options(&text.lines().map(plain).collect::<String>())?;
+        options.check()?;
+        Ok(options)
+    }
+
+    /// True if a key of the online chain is given.
+    pub fn wants_online(&self) -> bool {
+        self.clock.is_some() || self.region.is_some() || self.matcher.is_some() || self.older()
+    }
+
+    /// Ranges that depend on nothing else.
+    fn check(&self) -> Result<(), SetupError> {
+        self.convention()?;
+        self.triggered()?;
+        self.limits()?;
+        self.position()?;
+        self.zeros()?;
+        self.matcher()?;
+        if self.mst.is_some() && self.mp0.is_some() {
+            return Err(refuse("mp0", "given", "not beside mst, which is the same"));
+        }
+        if !(0.001..=60_000.0).contains(&self.horizon_ms.unwrap_or(1.0)) {
+            return Err(refuse("horizon_ms", self.horizon_ms.unwrap_or(0.0), "0.001 to 60000"));
+        }
+        if self.capacity == Some(0) {
+            return Err(refuse("capacity", 0, "1 or more"));
+        }
+        let bc = self.bc();
+        if !(1.0..=1000.0).contains(&bc) {
+            return Err(refuse("bc", bc, "1 to 1000 MHz"));
+        }
+        if !(0.0..=100_000.0).contains(&self.tac()) {
+            return Err(refuse("tac", self.tac(), "0 to 100000 ns"));
+        }
+        if self.algo.is_some_and(|algo| algo > 7 && algo != 10) {
+            return Err(refuse("algo", self.algo.unwrap_or(0), "0 to 7, and 10 for pads"));
+        }
+        if self.hm.is_some_and(|hm| hm > 1) {
+            return Err(refuse("hm", self.hm.unwrap_or(0), "0 or 1"));
+        }
+        let clock = self.clock.as_deref().unwrap_or("exact");
+        if clock != "exact" && clock != "published" {
+            return Err(refuse(
+                "clock",
+                clock,
+                "\"exact\", or \"published\" for 1000 div bc_clock and 25 ns per marker count",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Keys that have no meaning with the geometry of vmm-sdat.
+    pub fn for_offline(&self) -> Result<(), SetupError> {
+        let online = [
+            ("clock", self.clock.is_some()),
+            ("region", self.region.is_some()),
+            ("matcher", self.matcher.is_some()),
+            ("position", self.older()),
+        ];
+        match online.iter().find(|(_, given)| *given) {
+            Some((key, _)) => Err(refuse(
+                key,
+                "given",
+                "only with the configuration of the online chain (srs_mappings) as geometry",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The matcher, where the geometry's is not meant.
+    pub fn matcher(&self) -> Result<Option<Matcher>, SetupError> {
+        match self.matcher.as_deref() {
+            None => Ok(None),
+            Some("gap") => Ok(Some(Matcher::Gap)),
+            Some("overlap") => Ok(Some(Matcher::Overlap)),
+            Some("end") => Ok(Some(Matcher::End)),
+            Some("center") => Ok(Some(Matcher::Center)),
+            Some(other) => {
+                Err(refuse("matcher", other, "\"gap\", \"overlap\", \"end\" or \"center\""))
+            }
+        }
+    }
+
+    /// Keys that have no meaning with the configuration of the online chain.
+    pub fn for_online(&self) -> Result<(), SetupError> {
+        let offline = [
+            ("bc", self.bc.is_some()),
+            ("tac", self.tac.is_some()),
+            ("th", self.th.is_some()),
+            ("cs", self.cs.is_some()),
+            ("ccs", self.ccs.is_some()),
+            ("dt", self.dt.is_some()),
+            ("mst", self.mst.is_some()),
+            ("mp0", self.mp0.is_some()),
+            ("mp1", self.mp1.is_some()),
+            ("spc", self.spc.is_some()),
+            ("dp", self.dp.is_some()),
+            ("coin", self.coin.is_some()),
+            ("crl", self.crl.is_some()),
+            ("cru", self.cru.is_some()),
+            ("algo", self.algo.is_some()),
+            ("hm", self.hm.is_some()),
+            ("df", self.df.is_some()),
+            ("t0", self.t0.is_some()),
+            ("position", self.position.is_some() && !self.older()),
+            ("geometry_x", self.geometry_x.is_some()),
+            ("geometry_y", self.geometry_y.is_some()),
+        ];
+        match offline.iter().find(|(_, given)| *given) {
+            Some((key, _)) => Err(refuse(
+                key,
+                "given",
+                "only with the geometry of vmm-sdat (vmm_geometry); the online configuration has keys of its own",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// `-bc`, MHz, through a 32-bit float.
+    pub fn bc(&self) -> f64 {
+        f64::from(self.bc.unwrap_or(40.0))
+    }
+
+    /// `-tac`, ns.
+    pub fn tac(&self) -> f64 {
+        f64::from(self.tac.unwrap_or(60.0))
+    }
+
+    /// Parameters of detector `index` of `of`.
+    pub fn parameters(&self, index: usize, of: usize) -> Result<Parameters, SetupError> {
+        let d = Parameters::default();
+        let get = |key, each, default| pick(key, each, index, of, default);
+        let threshold = get("th", &self.th, 0.0)?;
+        let dt = not_negative("dt", get("dt", &self.dt, d.time_gap[0])?)?;
+        Ok(Parameters {
+            time_gap: [dt; 2],
+            // An amplitude is at most 1023. It is at least 16.5 if it is at least 17.
+            threshold: if threshold < 0.0 {
+                u16::MAX
+            } else {
+                threshold.ceil().min(65_535.0) as u16
+            },
+            cluster_size: get("cs", &self.cs, d.cluster_size)?,
+            coincident_size: get("ccs", &self.ccs, d.coincident_size)?,
+            missing: get("mst", self.mst.as_ref().map_or(&self.mp0, |_| &self.mst), d.missing)?,
+            missing_second: get("mp1", &self.mp1, d.missing_second)?,
+            span: not_negative("spc", get("spc", &self.spc, d.span)?)?,
+            plane_gap: not_negative("dp", get("dp", &self.dp, d.plane_gap)?)?,
+            ratio: (get("crl", &self.crl, d.ratio.0)?, get("cru", &self.cru, d.ratio.1)?),
+            coin: match self.coin.as_deref() {
+                Some("utpc") => Coin::Utpc,
+                Some("charge2") => Coin::Charge2,
+                _ => Coin::CenterOfMass,
+            },
+            algo: self.algo.unwrap_or(0),
+            multiplicity: self.hm == Some(1),
+        })
+    }
+
+    /// Meaning of the offset.
+    pub fn convention(&self) -> Result<Offsets, SetupError> {
+        match self.offsets.as_deref() {
+            None | Some("-1..15") => Ok(Offsets::Signed),
+            Some("0..31") => Ok(Offsets::Unsigned),
+            Some(other) => {
+                Err(refuse("offsets", other, "\"-1..15\" (firmware since 2020) or \"0..31\""))
+            }
+        }
+    }
+
+    /// True for triggered firmware.
+    pub fn triggered(&self) -> Result<bool, SetupError> {
+        match self.df.as_deref() {
+            None | Some("SRS") => Ok(false),
+            Some("TRG") => Ok(true),
+            Some(other) => Err(refuse("df", other, "\"SRS\" or \"TRG\"")),
+        }
+    }
+
+    /// True for the micro-TPC of 2018 in place of the algorithm of the online configuration.
+    pub fn older(&self) -> bool {
+        self.position.as_deref() == Some("utpc-2018")
+    }
+
+    /// What the event's place is made of.
+    pub fn position(&self) -> Result<Position, SetupError> {
+        match self.position.as_deref() {
+            None | Some("center-of-mass") => Ok(Position::CenterOfMass),
+            Some("utpc") => Ok(Position::Utpc),
+            Some("charge2") => Ok(Position::Charge2),
+            Some("algo") => Ok(Position::Algo),
+            Some(_) if self.older() => Ok(Position::CenterOfMass),
+            Some(other) => Err(refuse(
+                "position",
+                other,
+                "\"center-of-mass\", \"charge2\", \"utpc\" or \"algo\"; online \"utpc-2018\"",
+            )),
+        }
+    }
+
+    /// `-t0` by FEC and VMM: `Some(ns)`, or `None` for "run".
+    pub fn zeros(&self) -> Result<Vec<(usize, usize, Option<f64>)>, SetupError> {
+        let allowed = "[FEC 1 to 15, VMM 0 to 15, ns or \"run\"]";
+        let one = |Zero(fec, vmm, at): &Zero| {
+            let at = match at {
+                ZeroAt::Ns(ns) if ns.abs() <= 1e15 => Some(*ns),
+                ZeroAt::Word(word) if word == "run" => None,
+                other => return Err(refuse("t0", format!("{other:?}"), allowed)),
+            };
+            match (1..16).contains(fec) && *vmm < 16 {
+                true => Ok((*fec, *vmm, at)),
+                false => Err(refuse("t0", format!("[{fec}, {vmm}, …]"), allowed)),
+            }
+        };
+        self.t0.iter().flatten().map(one).collect()
+    }
+
+    /// Part of plane 0.
+    pub fn region(&self) -> Result<Region, SetupError> {
+        let [least, most, width] = self.region.unwrap_or([0, 1279, 0]);
+        if least > most {
+            return Err(refuse(
+                "region",
+                format!("[{least}, {most}, {width}]"),
+                "[smallest strip, largest strip, overlap]",
+            ));
+        }
+        let hits = least.saturating_sub(width)..=most.saturating_add(width).min(1279);
+        Ok(Region { hits, events: [least, most] })
+    }
+
+    /// Bounds.
+    pub fn limits(&self) -> Result<Limits, SetupError> {
+        let waiting = self.max_waiting.unwrap_or(8_000_000);
+        let run_hits = self.max_run_hits.unwrap_or(4096);
+        let span = self.max_run_span_us.unwrap_or(1000.0);
+        if !(1000..=1 << 30).contains(&waiting) {
+            return Err(refuse("max_waiting", waiting, "1000 to 1073741824 hits"));
+        }
+        if !(2..=1 << 16).contains(&run_hits) {
+            return Err(refuse("max_run_hits", run_hits, "2 to 65536 hits"));
+        }
+        if !(0.001..=1e6).contains(&span) {
+            return Err(refuse("max_run_span_us", span, "0.001 to 1000000"));
+        }
+        let (waiting, run_hits) = (waiting as usize, run_hits as usize);
+        Ok(Limits { waiting, run_hits, run_span: 1000.0 * span })
+    }
+
+    /// True for the formulas of the published online chain.
+    pub fn published_clock(&self) -> bool {
+        self.clock.as_deref() == Some("published")
+    }
+
+    /// ns after which an input is not waited for.
+    pub fn horizon(&self) -> f64 {
+        1e6 * self.horizon_ms.unwrap_or(2000.0)
+    }
+
+    /// Hits of a frame that have room in the buffer.
+    pub fn capacity(&self) -> usize {
+        self.capacity.unwrap_or(1500) as usize
+    }
+
+    /// Hits after which reading ends.
+    pub fn most_hits(&self) -> Option<u64> {
+        self.n.filter(|&n| n > 0)
+    }
+
+    /// The lost-marker check of the old firmware.
+    pub fn marker_check(&self) -> bool {
+        self.marker_check.unwrap_or(false)
+    }
+}

@@ -1,0 +1,395 @@
+//! Clusters of one plane as vmm-sdat makes them, with every published position and time.
+//!
+//! A run of hits close in time is sorted by strip (equal strips: the later first) and cut where strips are missing or the span
+//! would be too long. Refuses clusters that are too small or without amplitude. All sums are formed in the order of
+//! the hits, as doubles or as integers that doubles hold exactly. Source: `docs/formats/gdgem.md` sections 14.3 and 14.4.
+
+use std::cmp::Reverse;
+
+use fullcount_core::products::FineHit;
+
+use super::options::{Coin, Parameters, Position};
+use super::reader::OVER;
+
+/// Hits of one plane that belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PlaneCluster {
+    /// Number within its plane, from 1, in the order of being closed.
+    pub number: u64,
+    /// Number of hits.
+    pub size: u32,
+    /// Sum of the amplitudes.
+    pub adc: u64,
+    /// Centre of mass, strips.
+    pub pos: f64,
+    /// Centre of mass, ns.
+    pub time: f64,
+    /// Strip of the hit that came last.
+    pub pos_utpc: f64,
+    /// Its time, ns.
+    pub time_utpc: f64,
+    /// Centre with squared amplitudes, strips.
+    pub pos_charge2: f64,
+    /// Centre with squared amplitudes, ns.
+    pub time_charge2: f64,
+    /// What `-algo` asks for, strips.
+    pub pos_algo: f64,
+    /// What `-algo` asks for, ns.
+    pub time_algo: f64,
+    /// First time, ns.
+    pub first: f64,
+    /// Last time, ns.
+    pub last: f64,
+    /// True once it is part of a detector cluster.
+    pub used: bool,
+}
+
+impl PlaneCluster {
+    /// Time for matching.
+    pub(super) fn coin(&self, coin: Coin) -> f64 {
+        match coin {
+            Coin::CenterOfMass => self.time,
+            Coin::Utpc => self.time_utpc,
+            Coin::Charge2 => self.time_charge2,
+        }
+    }
+
+    /// Place and time for the event. A sum of doubles can end an ulp above its largest part: no event is later than its hits.
+    pub(super) fn at(&self, position: Position) -> (f64, f64) {
+        let (pos, time) = match position {
+            Position::CenterOfMass => (self.pos, self.time),
+            Position::Utpc => (self.pos_utpc, self.time_utpc),
+            Position::Charge2 => (self.pos_charge2, self.time_charge2),
+            Position::Algo => (self.pos_algo, self.time_algo),
+        };
+        (pos, time.min(self.last))
+    }
+}
+
+/// Which of the hits with the latest time stands for the cluster: `first` and `last` are the places of these among `n` hits.
+/// The one nearer to its end; at equal distance the larger, the last one if they are equal (section 10).
+#[inline]
+pub(super) fn latest(first: usize, last: usize, n: usize, weight: impl Fn(usize) -> u16) -> usize {
+    let behind = n - 1 - last;
+    if first < behind || (first == behind && weight(first) > weight(last)) { first } else { last }
+}
+
+/// Sorts a run, which is in order of time, by strip; equal strips: the later first, equal times in their order.
+#[inline]
+fn by_strip(run: &mut [FineHit]) {
+    match run.len() {
+        0 | 1 => {}
+        2..=8 => ranked::<8>(run),
+        9..=16 => ranked::<16>(run),
+        17..=32 => ranked::<32>(run),
+        _ => run.sort_by_key(|hit| (hit.coordinate, Reverse(hit.time))),
+    }
+}
+
+/// The same for up to `N` hits, by counting, without a branch that depends on the data: a comparison of four or more keys at a time.
+#[inline]
+fn ranked<const N: usize>(run: &mut [FineHit]) {
+    // Strip, then the place in the order of falling time: no two keys are equal. Those behind the last are above all.
+    let mut keys = [i32::MAX; N];
+    let mut copy = [FineHit::default(); N];
+    let mut same = 0;
+    for (i, hit) in run.iter().enumerate() {
+        copy[i] = *hit;
+        same = if hit.time == copy[same].time { same } else { i };
+        keys[i] = i32::from(hit.coordinate) << 11 | ((N - same) * N + i - same) as i32;
+    }
+    let mut rank = [0i32; N];
+    for &key in &keys[..run.len()] {
+        for (rank, other) in rank.iter_mut().zip(&keys) {
+            *rank += i32::from(*other > key);
+        }
+    }
+    let n = run.len();
+    for (hit, rank) in copy[..n].iter().zip(&rank) {
+        run[*rank as usize] = *hit;
+    }
+}
+
+/// Which values of a cluster somebody looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Values {
+    /// All.
+    All,
+    /// Number of hits, amplitude, centre of mass, first and last time; the others are 0.
+    Centre,
+}
+
+/// Cuts a run of one plane into clusters and calls `cluster` with each; the hits of those that are too small are returned.
+pub(super) fn clusters(
+    run: &mut [FineHit],
+    plane: u8,
+    parameters: &Parameters,
+    wanted: Values,
+    mut cluster: impl FnMut(PlaneCluster),
+) -> u64 {
+    by_strip(run);
+    let any_strip = parameters.algo == 5 && plane == 2;
+    let span = parameters.span;
+    let (mut start, mut small) = (0, 0);
+    let mut low = run.first().map_or(0.0, FineHit::ns);
+    let mut high = low;
+    let mut end = |hits: &[FineHit]| {
+        let sums = (hits.len() as f64 >= parameters.cluster_size).then(|| match wanted {
+            Values::All => values(hits, plane, parameters.algo),
+            Values::Centre => centre(hits),
+        });
+        match sums.filter(|c| c.adc > 0) {
+            Some(c) => cluster(c),
+            None => small += hits.len() as u64,
+        }
+    };
+    for i in 1..run.len() {
+        let time = run[i].ns();
+        let missing = f64::from(run[i].coordinate.abs_diff(run[i - 1].coordinate)) - 1.0;
+        let joins = (any_strip || missing <= parameters.missing)
+            & (time - low <= span)
+            & (high - time <= span);
+        if joins {
+            low = if time < low { time } else { low };
+            high = if time > high { time } else { high };
+        } else {
+            end(&run[start..i]);
+            (start, low, high) = (i, time, time);
+        }
+    }
+    if start < run.len() {
+        end(&run[start..]);
+    }
+    small
+}
+
+/// What most need of a cluster; `hits` is not empty. The sums are those of [`values`], in the same order.
+#[inline]
+fn centre(hits: &[FineHit]) -> PlaneCluster {
+    let (mut adc, mut moment, mut time) = (0u64, 0u64, 0.0);
+    let (mut first, mut last) = (f64::INFINITY, f64::NEG_INFINITY);
+    for hit in hits {
+        let (a, t) = (u32::from(hit.weight), hit.ns());
+        adc += u64::from(a);
+        moment += u64::from(u32::from(hit.coordinate) * a);
+        time += t * f64::from(hit.weight);
+        first = if t < first { t } else { first };
+        last = if t > last { t } else { last };
+    }
+    PlaneCluster {
+        size: hits.len() as u32,
+        adc,
+        pos: moment as f64 / adc as f64,
+        time: time / adc as f64,
+        first,
+        last,
+        ..PlaneCluster::default()
+    }
+}
+
+/// All values of a cluster; `hits` is not empty.
+#[inline]
+fn values(hits: &[FineHit], plane: u8, algo: u8) -> PlaneCluster {
+    let (mut adc, mut adc2, mut moment, mut moment2) = (0u64, 0u64, 0u64, 0u64);
+    let (mut time, mut time2) = (0.0, 0.0);
+    let (mut first, mut last) = (f64::INFINITY, f64::NEG_INFINITY);
+    let (mut left, mut right) = (0, 0);
+    for (i, hit) in hits.iter().enumerate() {
+        let (a, s, t) = (u32::from(hit.weight), u32::from(hit.coordinate), hit.ns());
+        let weight = f64::from(hit.weight);
+        adc += u64::from(a);
+        adc2 += u64::from(a * a);
+        moment += u64::from(s * a);
+        moment2 += u64::from(s) * u64::from(a * a);
+        time += t * weight;
+        time2 += t * weight * weight;
+        first = if t < first { t } else { first };
+        right = if t >= last { i } else { right };
+        left = if t > last { i } else { left };
+        last = if t > last { t } else { last };
+    }
+    let k = latest(left, right, hits.len(), |i| hits[i].weight);
+    let (pos_algo, time_algo) = match algo {
+        0 => (0.0, 0.0),
+        _ => algorithm(hits, plane, algo, k)
+            .unwrap_or((moment as f64 / adc as f64, time / adc as f64)),
+    };
+    PlaneCluster {
+        number: 0,
+        size: hits.len() as u32,
+        adc,
+        pos: moment as f64 / adc as f64,
+        time: time / adc as f64,
+        pos_utpc: f64::from(hits[k].coordinate),
+        time_utpc: hits[k].ns(),
+        pos_charge2: moment2 as f64 / adc2 as f64,
+        time_charge2: time2 / adc2 as f64,
+        pos_algo,
+        time_algo,
+        first,
+        last,
+        used: false,
+    }
+}
+
+/// `-algo`; `None` where the fit fails.
+fn algorithm(hits: &[FineHit], plane: u8, algo: u8, k: usize) -> Option<(f64, f64)> {
+    let near = &hits[k.saturating_sub(1)..(k + 2).min(hits.len())];
+    let flagged = || hits.iter().filter(|hit| hit.flags & OVER != 0);
+    let plain = |hit: &FineHit| f64::from(hit.weight);
+    let square = |hit: &FineHit| f64::from(hit.weight) * f64::from(hit.weight);
+    match algo {
+        1 => gaussian(hits),
+        2 => Some(weighted(flagged(), plain)),
+        3 => Some(weighted(flagged(), square)),
+        4 => {
+            let largest =
+                hits.iter().reduce(|best, hit| if hit.weight > best.weight { hit } else { best });
+            largest.map(|hit| (f64::from(hit.coordinate), hit.ns()))
+        }
+        5 if plane == 2 => {
+            Some((0.0, hits.iter().map(|hit| f64::from(hit.coordinate).exp2()).sum()))
+        }
+        6 => Some(weighted(near, square)),
+        7 => Some(weighted(near, plain)),
+        _ => Some((0.0, 0.0)),
+    }
+}
+
+/// Weighted strip and time; 0, 0 without weight.
+fn weighted<'a>(
+    hits: impl IntoIterator<Item = &'a FineHit>,
+    weight: impl Fn(&FineHit) -> f64,
+) -> (f64, f64) {
+    let (mut sum, mut pos, mut time) = (0.0, 0.0, 0.0);
+    for hit in hits {
+        let w = weight(hit);
+        sum += w;
+        pos += w * f64::from(hit.coordinate);
+        time += w * hit.ns();
+    }
+    if sum > 0.0 { (pos / sum, time / sum) } else { (0.0, 0.0) }
+}
+
+/// Mean of a Gaussian through (strip, amplitude), and the centre of mass of the times: a parabola through the logarithms, weighted
+/// with the squared amplitudes. `None` for fewer than 3 strips, and where the parabola has no maximum within them.
+fn gaussian(hits: &[FineHit]) -> Option<(f64, f64)> {
+    let (low, high) = (hits.first()?.coordinate, hits.last()?.coordinate);
+    if hits.len() <= 2 {
+        return None;
+    }
+    let (mut s, mut r) = ([0.0; 5], [0.0; 3]);
+    for hit in hits.iter().filter(|hit| hit.weight > 0) {
+        let (x, a) = (f64::from(hit.coordinate - low), f64::from(hit.weight));
+        let (w, y) = (a * a, a.ln());
+        let mut power = w;
+        for (n, cell) in s.iter_mut().enumerate() {
+            *cell += power;
+            if let Some(cell) = r.get_mut(n) {
+                *cell += power * y;
+            }
+            power *= x;
+        }
+    }
+    let det = |m: [[f64; 3]; 3]| {
+        m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1])
+            - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
+            + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0])
+    };
+    let all = det([[s[0], s[1], s[2]], [s[1], s[2], s[3]], [s[2], s[3], s[4]]]);
+    let linear = det([[s[0], r[0], s[2]], [s[1], r[1], s[3]], [s[2], r[2], s[4]]]) / all;
+    let curve = det([[s[0], s[1], r[0]], [s[1], s[2], r[1]], [s[2], s[3], r[2]]]) / all;
+    let mean = f64::from(low) - linear / (2.0 * curve);
+    let within = curve < 0.0 && mean >= f64::from(low) && mean <= f64::from(high);
+    within.then(|| (mean, weighted(hits, |hit| f64::from(hit.weight)).1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn hit(ns: f64, coordinate: u16, weight: u16) -> FineHit {
+        FineHit { time: FineHit::key(ns), coordinate, weight, flags: OVER, ..FineHit::default() }
+    }
+
+    fn sizes(mut run: Vec<FineHit>, parameters: &Parameters) -> Vec<(u32, f64)> {
+        let mut seen = Vec::new();
+        clusters(&mut run, 0, parameters, Values::All, |c| seen.push((c.size, c.pos_utpc)));
+        seen
+    }
+
+    #[test]
+    fn strips_may_be_missing_and_the_span_is_limited() {
+        let p = Parameters { span: 100.0, ..Parameters::default() };
+        let run = vec![hit(0.0, 10, 5), hit(50.0, 12, 5), hit(60.0, 15, 5)];
+        assert_eq!(sizes(run, &p), [(2, 12.0), (1, 15.0)]);
+        let run = vec![hit(0.0, 10, 5), hit(101.0, 11, 5), hit(60.0, 12, 5)];
+        assert_eq!(sizes(run, &p), [(1, 10.0), (2, 11.0)], "closing is final");
+    }
+
+    proptest! {
+        /// By strip, equal strips the later first, equal times in their order, for every length.
+        #[test]
+        fn runs_of_any_length_are_sorted_by_strip(
+            mut hits in proptest::collection::vec((0u16..40, 0u16..6), 0..50), wide in any::<bool>(),
+        ) {
+            hits.sort_by_key(|h| h.0);
+            let strip = |s: u16| if wide { 65_534 - s } else { s };
+            let made = hits.iter().enumerate();
+            let mut run: Vec<_> =
+                made.map(|(n, h)| hit(f64::from(h.0), strip(h.1), n as u16)).collect();
+            let mut wanted = run.clone();
+            wanted.sort_by_key(|hit| (hit.coordinate, Reverse(hit.time)));
+            by_strip(&mut run);
+            prop_assert_eq!(run, wanted);
+        }
+
+        /// What most need is what is made for all.
+        #[test]
+        fn the_centre_is_that_of_all_values(
+            hits in proptest::collection::vec((0u16..400, 0u16..1300, 0u16..1024), 1..50),
+        ) {
+            let hits: Vec<_> = hits.iter().map(|h| hit(1e12 + f64::from(h.0) / 7.0, h.1, h.2 + 1)).collect();
+            let (all, some) = (values(&hits, 0, 0), centre(&hits));
+            prop_assert_eq!((some.size, some.adc, some.pos, some.time), (all.size, all.adc, all.pos, all.time));
+            prop_assert_eq!((some.first, some.last), (all.first, all.last));
+        }
+    }
+
+    #[test]
+    fn small_and_empty_clusters_vanish() {
+        let p = Parameters { cluster_size: 2.0, ..Parameters::default() };
+        let mut run =
+            vec![hit(0.0, 1, 5), hit(0.0, 5, 0), hit(0.0, 6, 0), hit(0.0, 9, 1), hit(0.0, 9, 1)];
+        let mut seen = 0;
+        assert_eq!(clusters(&mut run, 0, &p, Values::Centre, |c| seen += c.size), 3);
+        assert_eq!(seen, 2);
+    }
+
+    #[test]
+    fn equal_latest_times_are_decided_by_distance_then_weight() {
+        let pick = |first, last, n, weights: &[u16]| latest(first, last, n, |i| weights[i]);
+        assert_eq!(pick(1, 2, 4, &[0, 2, 3, 0]), 2);
+        assert_eq!(pick(1, 2, 4, &[0, 3, 2, 0]), 1);
+        assert_eq!(pick(1, 2, 4, &[0, 2, 2, 0]), 2);
+        assert_eq!(pick(0, 2, 4, &[0; 4]), 0);
+        assert_eq!(pick(1, 3, 4, &[0; 4]), 3);
+    }
+
+    #[test]
+    fn every_algorithm_gives_its_value() {
+        let hits = [hit(0.0, 10, 100), hit(4.0, 11, 300), hit(8.0, 12, 200), hit(2.0, 13, 50)];
+        let at = |algo| algorithm(&hits, 0, algo, 2);
+        assert_eq!(at(4), Some((11.0, 4.0)));
+        assert_eq!(at(5), Some((0.0, 0.0)));
+        assert_eq!(
+            at(7),
+            Some(((3300.0 + 2400.0 + 650.0) / 550.0, (1200.0 + 1600.0 + 100.0) / 550.0))
+        );
+        assert_eq!(algorithm(&hits, 2, 5, 2), Some((0.0, 15_360.0)));
+        let (mean, _) = at(1).unwrap();
+        assert!((11.0..12.0).contains(&mean), "{mean}");
+        assert_eq!(algorithm(&hits[..2], 0, 1, 0), None);
+    }
+}

@@ -1,0 +1,540 @@
+//! Reads SRS frames: every frame and every word is accounted for; hits with time and strip go to the builder.
+//!
+//! Beside the hits go rows that say how far time is: a marker is a promise that later hits of its VMM lie behind it, less the
+//! offset −1. Refuses frames by the checks of [`packet`](super::packet), and words by VMM, offset, marker, channel and
+//! amplitude; each is a counter. Source: `docs/formats/gdgem.md` sections 2 to 7, 13 and 14.2.
+
+use std::sync::Arc;
+
+use fullcount_core::batch::Batch;
+use fullcount_core::ledger::Sheet;
+use fullcount_core::products::{FineHit, Products};
+use fullcount_core::sequence::{Seen, Totals, Tracker};
+
+use super::clock::{Calibration, Clock, Offsets, Rules};
+use super::counters::{Count, LINES, Tally};
+use super::layout::{FECS, Fec, Layout, Place, VMMS};
+use super::options::Options;
+use super::packet::{self, Refusal, Word, Words};
+use super::progress::{Progress, RESTART};
+use super::state::{Frames, MarkerCheck, MarkerStep, marker_step};
+use crate::detector::Reader;
+
+/// [`FineHit::flags`]: the strip itself was above threshold.
+pub(super) const OVER: u8 = 1;
+
+/// What one VMM last said in triggered firmware (section 13).
+#[derive(Debug, Clone, Copy, Default)]
+struct Trigger {
+    relative: Option<u64>,
+    /// Event counter of the next hits.
+    counter: u32,
+}
+
+/// State of one FEC.
+struct State {
+    frames: Frames,
+    /// Latest marker by VMM.
+    markers: [u64; VMMS],
+    /// The same in ns; NaN where none has come, and above VMM 15.
+    base: [f64; 2 * VMMS],
+    /// What is subtracted, ns; NaN: the first time seen.
+    zero: [f64; 2 * VMMS],
+    /// Marker plus offset less what is subtracted, ns, by offset × 32 + VMM as a hit says them; NaN where there is
+    /// none, or the offset is invalid. A marker fills 32, a hit loads one.
+    srs: [f64; 1024],
+    checks: [MarkerCheck; VMMS],
+    triggers: [Trigger; VMMS],
+}
+
+/// What does not change while reading.
+struct Facts {
+    layout: Arc<Layout>,
+    /// ns by raw offset; NaN where it is invalid.
+    offsets: [f64; 32],
+    convention: Offsets,
+    capacity: usize,
+    /// For FECs that the geometry does not list.
+    nowhere: Box<Fec>,
+}
+
+type Decode = fn(&Facts, Words<'_>, usize, &mut State, &mut Output<'_>);
+
+/// Where the words of a frame go.
+struct Output<'a> {
+    tally: &'a mut Tally<LINES>,
+    progress: &'a mut Progress,
+    hits: &'a mut Vec<FineHit>,
+}
+
+/// The reader of one worker.
+pub(super) struct GemReader {
+    sheet: Arc<Sheet>,
+    tally: Tally<LINES>,
+    facts: Facts,
+    fecs: [Option<Box<State>>; FECS],
+    zeros: Vec<(usize, usize, Option<f64>)>,
+    progress: Progress,
+    /// Hits that may still be read.
+    left: Option<u64>,
+    decode: Decode,
+}
+
+impl GemReader {
+    /// `options` have been checked.
+    pub fn new(layout: Arc<Layout>, options: &Options) -> GemReader {
+        let convention = options.convention().unwrap_or(Offsets::Signed);
+        let period = layout.clock.offset_period;
+        let offset = |raw| convention.periods(raw).map_or(f64::NAN, |n| f64::from(n) * period);
+        let triggers = options.triggered() == Ok(true);
+        let decode: Decode = match (layout.rules, layout.calibrated(), options.marker_check()) {
+            _ if triggers => triggered,
+            (Rules::Offline, false, false) => offline::<false, false>,
+            (Rules::Offline, false, true) => offline::<false, true>,
+            (Rules::Offline, true, false) => offline::<true, false>,
+            (Rules::Offline, true, true) => offline::<true, true>,
+            (Rules::Online, _, false) => online::<false>,
+            (Rules::Online, _, true) => online::<true>,
+        };
+        let signed = if convention == Offsets::Signed { period } else { 0.0 };
+        let relative = if triggers { 4096.0 * layout.clock.period } else { 0.0 };
+        let margin = signed + layout.earliest + relative;
+        let progress = Progress::new(&layout.inputs(), options.horizon(), margin);
+        GemReader {
+            sheet: Sheet::new(Count::catalogue()),
+            tally: Tally::new(),
+            facts: Facts {
+                layout,
+                offsets: std::array::from_fn(offset),
+                convention,
+                capacity: options.capacity(),
+                nowhere: Fec::new(),
+            },
+            fecs: Default::default(),
+            zeros: options.zeros().unwrap_or_default(),
+            progress,
+            left: options.most_hits(),
+            decode,
+        }
+    }
+
+    fn frame(&mut self, bytes: &[u8], hits: &mut Vec<FineHit>) -> Result<(), Refusal> {
+        let (header, words) = packet::frame(bytes)?;
+        let fec = usize::from(header.fec);
+        let state = match &mut self.fecs[fec] {
+            Some(state) => state,
+            empty => empty.insert(new_state(fec, &self.zeros)),
+        };
+        let steps = state.frames.step(header.counter);
+        self.tally.add(Count::MissingErrors, u64::from(steps.missing));
+        self.tally.add(Count::SeqErrors, u64::from(steps.backwards));
+        self.tally.add(Count::CounterOverflows, u64::from(steps.overflow));
+        track(&mut state.frames.tracker, header.counter, &mut self.tally);
+
+        let (mut words, skipped) = packet::within(words, self.facts.capacity);
+        self.tally.add(Count::ErrorBytes, (skipped.len() * packet::WORD_BYTES) as u64);
+        self.tally.add(Count::Readouts, words.len() as u64);
+        if let Some(left) = &mut self.left {
+            let (read, beyond) =
+                packet::within(words, usize::try_from(*left).unwrap_or(usize::MAX));
+            self.tally.add(Count::Skipped, beyond.len() as u64);
+            *left -= read.iter().filter(|raw| raw[4] >> 7 == 1).count() as u64;
+            words = read;
+        }
+        let mut output = Output { tally: &mut self.tally, progress: &mut self.progress, hits };
+        (self.decode)(&self.facts, Words::of(bytes, words.len()), fec, state, &mut output);
+        self.progress.emit(hits);
+        Ok(())
+    }
+}
+
+#[cold]
+fn new_state(fec: usize, zeros: &[(usize, usize, Option<f64>)]) -> Box<State> {
+    let mut zero = [0.0; 2 * VMMS];
+    for (_, vmm, at) in zeros.iter().filter(|z| z.0 == fec) {
+        zero[*vmm] = at.unwrap_or(f64::NAN);
+    }
+    Box::new(State {
+        frames: Frames::new(),
+        markers: [0; VMMS],
+        base: [f64::NAN; 2 * VMMS],
+        zero,
+        srs: [f64::NAN; 1024],
+        checks: [MarkerCheck::default(); VMMS],
+        triggers: [Trigger::default(); VMMS],
+    })
+}
+
+impl State {
+    /// Marker or zero of a VMM has changed.
+    fn place(&mut self, vmm: usize, offsets: &[f64; 32]) {
+        for (row, offset) in self.srs.as_chunks_mut::<32>().0.iter_mut().zip(offsets) {
+            row[vmm] = self.base[vmm] + offset - self.zero[vmm];
+        }
+    }
+}
+
+impl Facts {
+    fn fec(&self, fec: usize) -> &Fec {
+        self.layout.fecs[fec].as_deref().unwrap_or(&self.nowhere)
+    }
+
+    /// A marker outside triggered firmware. True if time began anew.
+    fn marker<const CHECK: bool>(
+        &self,
+        word: Word,
+        fec: usize,
+        state: &mut State,
+        tally: &mut Tally<LINES>,
+        progress: &mut Progress,
+    ) -> bool {
+        let (vmm, time) = (word.marker_vmm(), word.marker_time());
+        let Some(stored) = state.markers.get_mut(vmm) else {
+            tally.add(Count::BadMarker, 1);
+            return false;
+        };
+        tally.add(Count::Markers, 1);
+        match marker_step(*stored, time) {
+            MarkerStep::Forward => {}
+            MarkerStep::Backwards => tally.add(Count::SeqTime, 1),
+            MarkerStep::Anew => tally.add(Count::TimeOverflows, 1),
+        }
+        *stored = time;
+        if CHECK {
+            state.checks[vmm].marker(time);
+        }
+        // The online chain takes a marker of 0 for none.
+        let none = time == 0 && self.layout.rules == Rules::Online;
+        state.base[vmm] = if none { f64::NAN } else { time as f64 * self.layout.clock.marker };
+        state.place(vmm, &self.offsets);
+        let restart = progress.heard(fec, vmm, state.base[vmm] - state.zero[vmm]);
+        tally.add(Count::ClockRestarts, u64::from(restart));
+        restart
+    }
+
+    /// Why a hit has no time.
+    fn untimed(&self, word: Word) -> Count {
+        match self.convention.periods(word.offset()) {
+            _ if word.vmm() >= VMMS => Count::BadVmm,
+            Some(_) => Count::NoMarker,
+            None if word.offset() == 16 => Count::Latency,
+            None => Count::BadOffset,
+        }
+    }
+
+    /// Time of marker and offset for a hit that has none in the table, or why there is none.
+    #[cold]
+    fn without_srs(&self, word: Word, state: &mut State) -> Result<f64, Count> {
+        let srs = state.base[word.vmm()] + self.offsets[word.offset()];
+        if srs.is_nan() || word.vmm() >= VMMS {
+            return Err(self.untimed(word));
+        }
+        // `t0 = "run"`: the first time seen is subtracted from now on.
+        state.zero[word.vmm()] = srs;
+        state.place(word.vmm(), &self.offsets);
+        Ok(0.0)
+    }
+
+    /// The lost-marker check of the old firmware.
+    fn check(&self, word: Word, state: &mut State, tally: &mut Tally<LINES>) {
+        let vmm = word.vmm();
+        if vmm < VMMS {
+            let step = (32.0 * self.layout.clock.offset_period / 25.0) as u64;
+            let lost = state.checks[vmm].hit(word.offset(), state.markers[vmm], step);
+            tally.add(Count::LostMarkers, u64::from(lost));
+        }
+    }
+}
+
+/// Why a hit with a time is not used, after vmm-sdat.
+#[cold]
+fn offline_reason(place: Place, tdc: u8, adc: u16, over: bool) -> Count {
+    if !place.is_used() {
+        Count::BadPlane
+    } else if (tdc == 0 && adc == 0) || (over && adc < 16) {
+        Count::Invalid
+    } else {
+        Count::BadAdc
+    }
+}
+
+/// Words of a frame as vmm-sdat takes them.
+fn offline<const CALIBRATED: bool, const CHECK: bool>(
+    facts: &Facts,
+    words: Words<'_>,
+    number: usize,
+    state: &mut State,
+    output: &mut Output<'_>,
+) {
+    let fec = facts.fec(number);
+    let clock: &Clock = &facts.layout.clock;
+    let calibrations = fec.calibrations.as_deref();
+    let Output { tally, progress, hits } = output;
+    // Each word becomes one row at most: rows are written into their places, and what is left over is cut off.
+    let start = hits.len();
+    hits.resize(start + words.len(), FineHit::default());
+    let rows = &mut hits[start..];
+    let (mut at, mut markers, mut restarts, mut over_threshold) = (0, 0, 0, 0);
+    let all = rows.len() as u64;
+    for word in words {
+        if !word.is_hit() {
+            markers += 1;
+            if facts.marker::<CHECK>(word, number, state, tally, progress) {
+                rows[at] = RESTART;
+                (at, restarts) = (at + 1, restarts + 1);
+            }
+            continue;
+        }
+        let (over, tdc) = (word.over_threshold(), word.tdc());
+        over_threshold += u64::from(over);
+        if CHECK {
+            facts.check(word, state, tally);
+        }
+        let mut srs = state.srs[word.offset_and_vmm()];
+        if srs.is_nan() {
+            match facts.without_srs(word, state) {
+                Ok(first) => srs = first,
+                Err(count) => {
+                    tally.add(count, 1);
+                    continue;
+                }
+            }
+        }
+        let channel = word.vmm_and_channel();
+        let place = fec.places[channel];
+        let (mut adc, mut time) = (word.adc(), 0.0);
+        if CALIBRATED && let Some(all) = calibrations {
+            let c: &Calibration = &all[channel];
+            adc = c.adc_offline(adc);
+            time = srs + clock.chip(word.bcid(), tdc, c.time_offset, c.time_slope) - c.walk(adc);
+        }
+        if !CALIBRATED || calibrations.is_none() {
+            time = srs + clock.chip_plain(word.bcid(), tdc);
+        }
+        // An amplitude below 16 is only valid below threshold; the rest is the plain threshold.
+        let least = if over { 16 } else { place.threshold };
+        if !place.is_used() | (adc < least) | (u16::from(tdc) | adc == 0) {
+            tally.add(offline_reason(place, tdc, adc, over), 1);
+            continue;
+        }
+        rows[at] = FineHit {
+            time: FineHit::key(time),
+            coordinate: place.coordinate,
+            second: place.second,
+            weight: adc,
+            lane: place.lane,
+            flags: u8::from(over),
+        };
+        at += 1;
+    }
+    hits.truncate(start + at);
+    tally.add(Count::Data, all - markers);
+    tally.add(Count::OverThreshold, over_threshold);
+    tally.add(Count::Good, at as u64 - restarts);
+}
+
+/// Words of a frame as the online chain takes them.
+fn online<const CHECK: bool>(
+    facts: &Facts,
+    words: Words<'_>,
+    number: usize,
+    state: &mut State,
+    output: &mut Output<'_>,
+) {
+    let fec = facts.fec(number);
+    let clock: &Clock = &facts.layout.clock;
+    let calibrations = fec.calibrations.as_deref();
+    let Output { tally, progress, hits } = output;
+    hits.reserve(words.len() + 1);
+    for word in words {
+        if !word.is_hit() {
+            if facts.marker::<CHECK>(word, number, state, tally, progress) {
+                hits.push(RESTART);
+            }
+            continue;
+        }
+        let over = word.over_threshold();
+        tally.add(Count::Data, 1);
+        tally.add(Count::OverThreshold, u64::from(over));
+        if CHECK {
+            facts.check(word, state, tally);
+        }
+        let srs = state.srs[word.offset_and_vmm()];
+        if srs.is_nan() {
+            tally.add(facts.untimed(word), 1);
+            continue;
+        }
+        let channel = word.vmm_and_channel();
+        let place = fec.places[channel];
+        let c = calibrations.map_or(&Calibration::NONE, |all| &all[channel]);
+        let adc = if calibrations.is_some() { c.adc_online(word.adc()) } else { word.adc() };
+        let chip = clock.chip_online(word.bcid(), word.tdc(), c.time_offset, c.time_slope);
+        let count = match place.lane {
+            Place::UNMAPPED => Count::BadPlane,
+            Place::NO_STRIP => Count::BadGeometry,
+            _ if adc == 0 || (!over && adc < place.threshold) => Count::BadAdc,
+            Place::OUTSIDE => Count::OutsideRegion,
+            lane => {
+                hits.push(FineHit {
+                    time: FineHit::key(srs.trunc() + f64::from(chip).trunc()),
+                    coordinate: place.coordinate,
+                    second: 0,
+                    weight: adc,
+                    lane,
+                    flags: u8::from(over),
+                });
+                Count::Good
+            }
+        };
+        tally.add(count, 1);
+    }
+}
+
+/// Words of a frame of triggered firmware.
+fn triggered(
+    facts: &Facts,
+    words: Words<'_>,
+    number: usize,
+    state: &mut State,
+    output: &mut Output<'_>,
+) {
+    let fec = facts.fec(number);
+    let clock: &Clock = &facts.layout.clock;
+    let Output { tally, progress, hits } = output;
+    for word in words {
+        if !word.is_hit() {
+            let (count, restart) = trigger_marker(facts, word, number, state, tally, progress);
+            tally.add(count, 1);
+            if restart {
+                hits.push(RESTART);
+            }
+            continue;
+        }
+        let (vmm, over, tdc) = (word.vmm(), word.over_threshold(), word.tdc());
+        tally.add(Count::Data, 1);
+        tally.add(Count::OverThreshold, u64::from(over));
+        let trigger = state.triggers.get(vmm).copied().unwrap_or_default();
+        let relative = trigger.relative.map_or(f64::NAN, |count| count as f64 * clock.period);
+        let srs = state.base[vmm] + facts.offsets[word.offset()] - relative;
+        if srs.is_nan() || vmm >= VMMS {
+            tally.add(facts.untimed(word), 1);
+            continue;
+        }
+        // `t0 = "run"`: the first time seen is subtracted from now on.
+        if state.zero[vmm].is_nan() {
+            state.zero[vmm] = srs;
+        }
+        let channel = word.vmm_and_channel();
+        let place = fec.places[channel];
+        let c = fec.calibrations.as_deref().map_or(&Calibration::NONE, |all| &all[channel]);
+        let adc = c.adc_offline(word.adc());
+        let chip = clock.chip(word.bcid(), tdc, c.time_offset, c.time_slope);
+        let time = srs - state.zero[vmm] + chip - c.walk(adc);
+        let least = if over { 16 } else { place.threshold };
+        if !place.is_used() || adc < least || (tdc == 0 && adc == 0) {
+            tally.add(offline_reason(place, tdc, adc, over), 1);
+            continue;
+        }
+        tally.add(Count::Good, 1);
+        hits.push(FineHit {
+            time: FineHit::key(time),
+            coordinate: place.coordinate,
+            second: place.second,
+            weight: adc,
+            lane: place.lane,
+            // Pads join hits of one trigger: its counter modulo 128 tells neighbours in time apart.
+            flags: u8::from(over) | (trigger.counter as u8) << 1,
+        });
+    }
+}
+
+/// A marker of triggered firmware: how it is counted, and whether time began anew.
+fn trigger_marker(
+    facts: &Facts,
+    word: Word,
+    fec: usize,
+    state: &mut State,
+    tally: &mut Tally<LINES>,
+    progress: &mut Progress,
+) -> (Count, bool) {
+    let vmm = word.marker_vmm();
+    if vmm < VMMS {
+        let relative = word.marker_time();
+        if relative > 4095 {
+            return (Count::BadMarker, false);
+        }
+        state.triggers[vmm].relative = Some(relative);
+        return (Count::Markers, false);
+    }
+    let vmm = vmm - VMMS;
+    if let Some(counter) = word.event_counter() {
+        state.triggers[vmm].counter = counter + 1;
+        return (Count::EndMarkers, false);
+    }
+    let time = word.marker_time();
+    match marker_step(std::mem::replace(&mut state.markers[vmm], time), time) {
+        MarkerStep::Forward => {}
+        MarkerStep::Backwards => tally.add(Count::SeqTime, 1),
+        MarkerStep::Anew => tally.add(Count::TimeOverflows, 1),
+    }
+    state.base[vmm] = time as f64 * facts.layout.clock.marker;
+    let restart = progress.heard(fec, vmm, state.base[vmm] - state.zero[vmm]);
+    tally.add(Count::ClockRestarts, u64::from(restart));
+    (Count::TriggerMarkers, restart)
+}
+
+/// Follows one frame counter; what changed goes to the tally.
+#[inline]
+fn track(tracker: &mut Tracker, number: u32, tally: &mut Tally<LINES>) {
+    let (before, pending) = (tracker.totals(), tracker.pending());
+    let seen = tracker.observe(u64::from(number));
+    // In order, or in order with the same gaps open as before: nothing to book.
+    if seen != Seen::New || tracker.pending() != pending || tracker.totals().lost != before.lost {
+        settle(tracker, before, pending, tally);
+    }
+}
+
+/// Books what changed since a tracker had the totals `before` and `pending` numbers missing.
+#[cold]
+fn settle(tracker: &Tracker, before: Totals, pending: u64, tally: &mut Tally<LINES>) {
+    let after = tracker.totals();
+    tally.add(Count::Lost, after.lost.wrapping_sub(before.lost));
+    tally.add(Count::Missing, tracker.pending().wrapping_sub(pending));
+    tally.add(Count::Duplicate, after.duplicate.wrapping_sub(before.duplicate));
+    tally.add(Count::Reordered, after.reordered.wrapping_sub(before.reordered));
+    tally.add(Count::Late, after.late.wrapping_sub(before.late));
+    tally.add(Count::Restarts, after.restarted.wrapping_sub(before.restarted));
+}
+
+impl Reader for GemReader {
+    fn read(&mut self, batch: &Batch, products: &mut Products) {
+        for train in batch.trains() {
+            for bytes in train.chunks() {
+                self.tally.add(Count::Packets, 1);
+                match self.frame(bytes, &mut products.fine_hits) {
+                    Ok(()) => self.tally.add(Count::Accepted, 1),
+                    Err(refusal) => {
+                        self.tally.add(Count::of(refusal), 1);
+                        self.tally.add(Count::BadFrames, 1);
+                        self.tally.add(Count::ErrorBytes, bytes.len() as u64);
+                    }
+                }
+            }
+        }
+        self.tally.flush(&self.sheet);
+    }
+
+    fn finish(&mut self, _: &mut Products) {
+        for state in self.fecs.iter_mut().flatten() {
+            let tracker = &mut state.frames.tracker;
+            let (before, pending) = (tracker.totals(), tracker.pending());
+            tracker.finish(None);
+            settle(tracker, before, pending, &mut self.tally);
+        }
+        self.tally.flush(&self.sheet);
+    }
+
+    fn sheet(&self) -> Arc<Sheet> {
+        self.sheet.clone()
+    }
+}

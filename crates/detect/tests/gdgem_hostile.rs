@@ -1,0 +1,200 @@
+//! Bad input to Gd-GEM: mutated captures, wrong calibration, a missing FEC, time going backwards, lost markers. All is counted
+//! by reason; nothing panics, waits without bound, or gives an event above the newest accepted hit ([`run`] checks).
+
+mod gdgem_made;
+
+use fullcount_core::batch::{Batch, Origin};
+use fullcount_core::ledger::Ledger;
+use fullcount_core::products::Products;
+use fullcount_detect::detector::{Detector, Setup};
+use fullcount_detect::gdgem::Unwatched;
+use gdgem_made::{capture, detector, marker, payload, run, setup, text};
+use proptest::prelude::*;
+
+const EXAMPLE: &str = "bc = 44.444\nccs = 3\ndt = 100\nspc = 200\ncrl = 0.2\ncru = 10";
+
+/// The first `frames` frames of a capture, `words` words each.
+fn short(name: &str, frames: usize, words: usize) -> Vec<Vec<u8>> {
+    let mut packets: Vec<_> = capture(name).into_iter().take(frames).collect();
+    packets.iter_mut().for_each(|packet| packet.truncate(16 + 6 * words));
+    packets
+}
+
+/// Configurations of every kind.
+fn setups() -> Vec<Setup> {
+    vec![
+        setup("vmm/example_geometry_xyu.json", "ccs = 2\nmax_waiting = 1000"),
+        setup(
+            "vmm/example_geometry_xyu.json",
+            "hm = 1\nalgo = 2\nposition = 'algo'\nmax_run_hits = 7",
+        ),
+        setup(
+            "vmm/example_geometry_xyu.json",
+            "t0 = [[6, 2, 'run'], [7, 3, 1e12]]\nhorizon_ms = 0.01",
+        ),
+        setup("vmm/example_geometry_pad.json", "algo = 10\nmax_run_span_us = 0.5"),
+        setup("vmm/example_geometry_trigger.json", "df = 'TRG'"),
+        setup("config/vmm3.json", "offsets = '0..31'\nmarker_check = true"),
+        setup("config/refdata.json", "clock = 'published'\nmatcher = 'end'"),
+    ]
+}
+
+/// One way to damage a run of frames.
+#[derive(Debug, Clone)]
+enum Damage {
+    /// A byte of a frame becomes another.
+    Byte(usize, usize, u8),
+    /// A word becomes a marker with any time.
+    Marker(usize, usize, u8, u64),
+    /// A frame ends early.
+    Cut(usize, usize),
+    /// A frame is lost.
+    Lost(usize),
+    /// A frame comes twice.
+    Twice(usize, usize),
+    /// Two frames change places.
+    Swapped(usize, usize),
+}
+
+fn damages() -> impl Strategy<Value = Vec<Damage>> {
+    let at = || any::<usize>();
+    let one = prop_oneof![
+        (at(), at(), any::<u8>()).prop_map(|(f, b, v)| Damage::Byte(f, b, v)),
+        (at(), at(), 0u8..32, 0u64..1 << 42).prop_map(|(f, w, v, t)| Damage::Marker(f, w, v, t)),
+        (at(), at()).prop_map(|(f, b)| Damage::Cut(f, b)),
+        at().prop_map(Damage::Lost),
+        (at(), at()).prop_map(|(f, to)| Damage::Twice(f, to)),
+        (at(), at()).prop_map(|(a, b)| Damage::Swapped(a, b)),
+    ];
+    proptest::collection::vec(one, 0..40)
+}
+
+fn apply(packets: &mut Vec<Vec<u8>>, damages: &[Damage]) {
+    for damage in damages {
+        let n = packets.len().max(1);
+        let frame = |at: usize| at % n;
+        match *damage {
+            _ if packets.is_empty() => return,
+            Damage::Byte(f, b, value) => {
+                let packet = &mut packets[frame(f)];
+                let at = b % packet.len().max(1);
+                packet.get_mut(at).into_iter().for_each(|byte| *byte = value);
+            }
+            Damage::Marker(f, w, vmm, time) => {
+                let packet = &mut packets[frame(f)];
+                let words = packet.get_mut(16..).map(|words| words.as_chunks_mut::<6>().0);
+                if let Some(words) = words.filter(|words| !words.is_empty()) {
+                    let at = w % words.len();
+                    words[at] = marker(vmm, time);
+                }
+            }
+            Damage::Cut(f, b) => {
+                let packet = &mut packets[frame(f)];
+                packet.truncate(b % (packet.len() + 1));
+            }
+            Damage::Lost(f) => drop(packets.remove(frame(f))),
+            Damage::Twice(f, to) => {
+                let copy = packets[frame(f)].clone();
+                packets.insert(to % (n + 1), copy);
+            }
+            Damage::Swapped(a, b) => packets.swap(frame(a), frame(b)),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn mutated_captures_do_no_harm(damages in damages(), which in 0usize..7, per_batch in 1usize..5) {
+        let mut packets = match which {
+            0..3 => short("example_xyu.pcapng", 8, 400),
+            3 => vec![payload("pad_frame_0.bin"); 3],
+            4 => vec![payload("triggered_frame_0.bin"); 3],
+            _ => short("example.pcapng", 8, 400),
+        };
+        apply(&mut packets, &damages);
+        // Balance and event times are checked inside.
+        let setup = &setups()[which];
+        let parts = run(setup, &packets, per_batch, Unwatched);
+        let whole = run(setup, &packets, usize::MAX, Unwatched);
+        prop_assert_eq!(parts.events, whole.events);
+        prop_assert_eq!(parts.counters, whole.counters);
+    }
+
+    #[test]
+    fn wrong_calibrations_do_no_harm(numbers in proptest::collection::vec(-1e9f32..1e9, 8), small in any::<bool>()) {
+        let scale = if small { 1e-7 } else { 1.0 };
+        let list = |at: usize| format!("{:?}", vec![numbers[at] * scale; 64]);
+        let keys = ["adc_offsets", "adc_slopes", "time_offsets", "time_slopes", "timewalk_a", "timewalk_b", "timewalk_c", "timewalk_d"];
+        let lists: Vec<_> = keys.iter().enumerate().map(|(at, key)| format!("\"{key}\": {}", list(at))).collect();
+        let vmm = |fec: u8, vmm: u8| format!("{{\"fecID\": {fec}, \"vmmID\": {vmm}, {}}}", lists.join(", "));
+        // One of the VMMs is calibrated wrongly, the others not at all.
+        for (geometry, name, entry) in [
+            ("vmm/example_geometry_xyu.json", "example_xyu.pcapng", vmm(6, 2)),
+            ("config/refdata.json", "example.pcapng", vmm(1, 0)),
+        ] {
+            let calibration = format!("{{\"vmm_calibration\": [{entry}]}}");
+            let setup = Setup { calibration, ..setup(geometry, "max_waiting = 5000") };
+            let ran = run(&setup, &short(name, 6, 500), 2, Unwatched);
+            prop_assert_eq!(ran.counters.get("decode.accepted"), 6);
+        }
+    }
+}
+
+#[test]
+fn a_missing_fec_is_seen_in_the_counters_and_does_not_stop_time() {
+    let mut packets = capture("example.pcapng");
+    packets.retain(|packet| packet[7] >> 4 == 1);
+    let options = format!("{EXAMPLE}\nhorizon_ms = 0.5");
+    let ran = run(&setup("vmm/example_geometry.json", &options), &packets, 5, Unwatched);
+    assert!(ran.events.is_empty());
+    assert!(ran.counters.get("cluster.unmatched") > 50_000);
+    // The online chain says which plane is alone.
+    let mut config: serde_json::Value = serde_json::from_str(&text("config/refdata.json")).unwrap();
+    config["srs_mappings"] = serde_json::json!([
+        {"fecID": 2, "vmmID": 0, "planeID": 0, "strip_offset": 0},
+        {"fecID": 1, "vmmID": 0, "planeID": 1, "strip_offset": 0},
+    ]);
+    let online = Setup { geometry: config.to_string(), ..Setup::default() };
+    let ran = run(&online, &packets, 5, Unwatched);
+    assert_eq!(ran.counters.get("events.y_only"), ran.counters.get("events.candidates"));
+    assert!(ran.counters.get("events.y_only") > 1000);
+}
+
+#[test]
+fn a_run_played_backwards_is_counted() {
+    let mut packets = capture("example_xyu.pcapng");
+    packets.reverse();
+    let geometry = "vmm/example_geometry_xyu.json";
+    let ran = run(&setup(geometry, "horizon_ms = 0.1"), &packets, 3, Unwatched);
+    assert!(ran.counters.get("frames.seq_errors") > 40);
+    assert!(ran.counters.get("timestamps.seq_errors") > 300);
+    assert!(ran.counters.get("timestamps.restarts") > 10);
+    // Within the usual horizon nothing begins anew: hits behind what has been clustered are late.
+    let ran = run(&setup(geometry, ""), &packets, 3, Unwatched);
+    assert_eq!(ran.counters.get("timestamps.restarts"), 0);
+    assert!(ran.counters.get("cluster.late") > 50_000);
+}
+
+#[test]
+fn what_waits_stays_bounded_whatever_comes() {
+    let options = format!("{EXAMPLE}\nmax_waiting = 2000");
+    let detector = detector(&setup("vmm/example_geometry.json", &options));
+    let (mut reader, mut builder) = (detector.reader(), detector.builder());
+    let ledger = Ledger::default();
+    ledger.register(reader.sheet());
+    ledger.register(builder.sheet().expect("it counts"));
+    let mut products = Products::default();
+    for packet in capture("example.pcapng") {
+        let batch = Batch::from_datagrams([(&packet[..], Origin::NONE)]);
+        reader.read(&batch, &mut products);
+        builder.build(&mut products, None);
+        let waiting = ledger.read().get("cluster.waiting").expect("a counter");
+        assert!(waiting < 2000, "{waiting} hits wait");
+    }
+    builder.finish(&mut products);
+    let entries = ledger.read();
+    assert!(entries.get("cluster.forced").is_some_and(|n| n > 10));
+    assert_eq!((entries.balance(), entries.get("cluster.waiting")), (0, Some(0)));
+}

@@ -1,0 +1,239 @@
+//! Pads and triggered firmware of Gd-GEM: clusters against the words of the format document, times against its formula.
+//!
+//! Source: `docs/formats/gdgem.md` sections 13 and 14.6.
+
+mod gdgem_made;
+
+use std::sync::{Arc, Mutex};
+
+use fullcount_core::products::FineHit;
+use fullcount_detect::detector::Setup;
+use fullcount_detect::gdgem::{PadCluster, Unwatched, Watch};
+use gdgem_made::{build, capture, frame, hit, marker, payload, run, setup};
+use proptest::prelude::*;
+
+#[derive(Clone, Default)]
+struct Pads(Arc<Mutex<Vec<PadCluster>>>);
+
+impl Watch for Pads {
+    fn pads(&mut self, _: u32, cluster: &PadCluster) {
+        self.0.lock().unwrap().push(*cluster);
+    }
+}
+
+/// A hit of the reference: time, x, y, amplitude, trigger.
+type Hit = (f64, u16, u16, u16, u8);
+
+/// What one run of the reference is told.
+#[derive(Debug, Clone, Copy)]
+struct Rules {
+    gap: f64,
+    span: f64,
+    missing: (i32, i32),
+    least: usize,
+    largest: bool,
+}
+
+/// Clusters of section 14.6, word for word: members, in the order of joining.
+fn reference(hits: &[Hit], rules: &Rules) -> Vec<Vec<Hit>> {
+    let mut sorted = hits.to_vec();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut clusters = Vec::new();
+    for run in sorted.chunk_by(|a, b| b.0 - a.0 <= rules.gap) {
+        let mut left = run.to_vec();
+        while !left.is_empty() {
+            let mut seed = left.len() - 1;
+            if rules.largest {
+                let most = left.iter().map(|h| h.3).max().unwrap();
+                seed = left.iter().position(|h| h.3 == most).unwrap();
+            }
+            let seed = left.remove(seed);
+            let mut members = vec![seed];
+            let (mut low, mut high) = (seed.0, seed.0);
+            let mut at = 0;
+            while at < members.len() {
+                let member = members[at];
+                at += 1;
+                let mut i = 0;
+                while i < left.len() {
+                    let h = left[i];
+                    let apart = |a: u16, b: u16| (i32::from(a) - i32::from(b)).abs();
+                    let near = apart(h.1, member.1) - 1 <= rules.missing.0
+                        && apart(h.2, member.2) - 1 <= rules.missing.1;
+                    let of_seed = apart(h.1, seed.1) <= 1 && apart(h.2, seed.2) <= 1;
+                    let in_time = h.0 - low <= rules.span && high - h.0 <= rules.span;
+                    if h.4 == member.4 && in_time && near && (!rules.largest || of_seed) {
+                        (low, high) = (low.min(h.0), high.max(h.0));
+                        members.push(left.remove(i));
+                    } else {
+                        i += 1;
+                    }
+                }
+            }
+            if members.len() >= rules.least {
+                clusters.push(members);
+            }
+        }
+    }
+    clusters
+}
+
+/// Sizes in x and y, hits and amplitude; then position and time.
+type Values = ((u32, u32, u32, u64), [f64; 3]);
+
+fn values(members: &[Hit]) -> Values {
+    let extent = |of: fn(&Hit) -> u16| {
+        let (least, most) = (members.iter().map(of).min(), members.iter().map(of).max());
+        u32::from(most.unwrap() - least.unwrap()) + 1
+    };
+    let adc: u64 = members.iter().map(|h| u64::from(h.3)).sum();
+    let mean = |of: fn(&Hit) -> f64| {
+        members.iter().map(|h| f64::from(h.3) * of(h)).sum::<f64>() / adc as f64
+    };
+    let sizes = (extent(|h| h.1), extent(|h| h.2), members.len() as u32, adc);
+    (sizes, [mean(|h| f64::from(h.1)), mean(|h| f64::from(h.2)), mean(|h| h.0)])
+}
+
+fn row(h: &Hit) -> FineHit {
+    let time = FineHit::key(h.0);
+    FineHit { time, coordinate: h.1, second: h.2, weight: h.3, lane: 0, flags: 1 | h.4 << 1 }
+}
+
+fn pads(rules: &Rules) -> Setup {
+    let algo = if rules.largest { 10 } else { 0 };
+    let (gap, span, (mp0, mp1), cs) = (rules.gap, rules.span, rules.missing, rules.least);
+    let options = format!(
+        "dt = {gap:?}\nspc = {span:?}\nmp0 = {mp0}\nmp1 = {mp1}\ncs = {cs}\nalgo = {algo}\n\
+         geometry_x = 64\ngeometry_y = 64"
+    );
+    setup("vmm/example_geometry_pad.json", &options)
+}
+
+fn seen(setup: &Setup, rows: Vec<FineHit>) -> Vec<Values> {
+    let clusters = Pads::default();
+    build(setup, rows, clusters.clone());
+    let all = clusters.0.lock().unwrap();
+    let values = |c: &PadCluster| ((c.size0, c.size1, c.size2, c.adc), [c.pos0, c.pos1, c.time]);
+    all.iter().map(values).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Any hits of pads give the clusters of the format's words, in their order, whatever the borders.
+    #[test]
+    fn pads_are_clustered_as_the_format_says(
+        hits in proptest::collection::vec((0u32..600, 0u16..9, 0u16..9, 1u16..40, 0u8..2), 0..120),
+        gap in 0u32..30, span in 0u32..60, mp0 in 0i32..2, mp1 in 0i32..2, least in 1usize..4,
+        largest in any::<bool>(), stretch in 1u32..6, mut borders in proptest::collection::vec(0u32..3600, 0..5),
+    ) {
+        let gaps = (f64::from(gap), f64::from(span));
+        let rules = Rules { gap: gaps.0, span: gaps.1, missing: (mp0, mp1), least, largest };
+        let hits: Vec<Hit> =
+            hits.iter().map(|h| (f64::from(h.0 * stretch), h.1, h.2, h.3, h.4)).collect();
+        // A border comes where no later hit lies before it.
+        let mut sorted = hits.clone();
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut rows: Vec<FineHit> = Vec::new();
+        borders.sort_unstable();
+        let mut borders = borders.into_iter().map(f64::from).peekable();
+        for h in &sorted {
+            while let Some(ns) = borders.next_if(|&ns| ns <= h.0) {
+                let time = FineHit::key(ns);
+                rows.push(FineHit { time, lane: FineHit::BORDER, ..FineHit::default() });
+            }
+            rows.push(row(h));
+        }
+        let wanted: Vec<_> = reference(&sorted, &rules).iter().map(|m| values(m)).collect();
+        let seen = seen(&pads(&rules), rows);
+        prop_assert_eq!(seen.len(), wanted.len());
+        for (s, w) in seen.iter().zip(&wanted) {
+            prop_assert_eq!(s.0, w.0);
+            prop_assert!(s.1.iter().zip(&w.1).all(|(a, b)| (a - b).abs() < 1e-9), "{:?} {:?}", s, w);
+        }
+    }
+}
+
+#[test]
+fn the_frame_of_pads_gives_every_cluster_once() {
+    for algo in [0, 10] {
+        let setup = setup("vmm/example_geometry_pad.json", &format!("algo = {algo}"));
+        let clusters = Pads::default();
+        let ran = run(&setup, &[payload("pad_frame_0.bin")], 1, clusters.clone());
+        let all = clusters.0.lock().unwrap();
+        assert!(!all.is_empty());
+        let hits: u32 = all.iter().map(|c| c.size2).sum();
+        assert_eq!(u64::from(hits), ran.counters.get("cluster.used"), "each hit once");
+        assert_eq!(ran.counters.get("events.candidates"), all.len() as u64);
+        assert!(all.iter().enumerate().all(|(n, c)| c.number == n as u64 + 1));
+    }
+}
+
+/// A marker of triggered firmware: the absolute time of a trigger of `vmm`.
+fn absolute(vmm: u8, time: u64) -> [u8; 6] {
+    marker(vmm + 16, time)
+}
+
+/// The end of a trigger of `vmm`.
+fn ends(vmm: u8, counter: u16) -> [u8; 6] {
+    let high = (0xf000_0000u32 | u32::from(counter >> 10)).to_be_bytes();
+    let low = (u16::from(vmm + 16) << 10 | counter & 0x3ff).to_be_bytes();
+    [high[0], high[1], high[2], high[3], low[0], low[1]]
+}
+
+#[test]
+fn times_of_triggers_keep_all_42_bits() {
+    let setup = setup("vmm/example_geometry_trigger.json", "df = 'TRG'\nbc = 40\ntac = 60");
+    let (fec, vmm) = (2, 2);
+    let (trigger, relative) = ((5u64 << 20) * 4096 + 299, 300u64);
+    let (bcid, tdc, offset) = (310, 51, 1);
+    let words = [
+        // A hit before any trigger has no time; a relative time above 4095 is none.
+        hit(vmm, 3, 1, bcid, tdc, 200),
+        marker(vmm, 4096),
+        marker(vmm, relative),
+        absolute(vmm, trigger),
+        hit(vmm, 3, offset, bcid, tdc, 200),
+        ends(vmm, 7),
+        hit(vmm, 4, offset, bcid, tdc, 210),
+    ];
+    let ran = run(&setup, &[frame(fec, 0, &words)], 1, Unwatched);
+    let counters = ["hits.no_marker", "readouts.bad_marker", "readouts.markers", "hits.good"];
+    assert_eq!(counters.map(|c| ran.counters.get(c)), [1, 1, 1, 2]);
+    let hits: Vec<_> = ran.rows.iter().filter(|r| r.lane < FineHit::BORDER).collect();
+    let clocks = trigger + 4096 * u64::from(offset) - relative + u64::from(bcid);
+    let wanted = clocks as f64 * 25.0 + 1.5 * 25.0 - f64::from(tdc) * 60.0 / 255.0;
+    for hit in &hits {
+        assert!((hit.ns() - wanted).abs() < 1e-2, "{} is not {wanted}", hit.ns());
+    }
+    // Event counter of a hit: the last one of its VMM + 1, 0 if none.
+    assert_eq!([hits[0].flags >> 1, hits[1].flags >> 1], [0, 8]);
+}
+
+#[test]
+fn a_time_zero_is_subtracted_and_run_takes_the_first() {
+    let words = |time: u64| [marker(0, time), hit(0, 5, 2, 100, 0, 200), hit(0, 6, 3, 100, 0, 200)];
+    let times = |options: &str| {
+        let setup = setup("vmm/example_geometry.json", options);
+        let ran = run(&setup, &[frame(1, 0, &words(65_536))], 1, Unwatched);
+        let hits = ran.rows.iter().filter(|r| r.lane < FineHit::BORDER);
+        hits.map(FineHit::ns).collect::<Vec<_>>()
+    };
+    let plain = times("");
+    assert_eq!(plain.len(), 2);
+    assert_eq!(times("t0 = [[1, 0, 1000.5]]"), [plain[0] - 1000.5, plain[1] - 1000.5]);
+    assert_eq!(times("t0 = [[1, 1, 1000.5]]"), plain, "of another VMM");
+    // "run": the first time of marker and offset seen.
+    let first = 65_536.0 * 25.0 + 2.0 * 4096.0 * 25.0;
+    assert_eq!(times("t0 = [[1, 0, 'run']]"), [plain[0] - first, plain[1] - first]);
+}
+
+#[test]
+fn a_limit_of_hits_ends_the_reading() {
+    let packets = capture("example_xyu.pcapng");
+    let setup = setup("vmm/example_geometry_xyu.json", "n = 1000");
+    let ran = run(&setup, &packets, 3, Unwatched);
+    assert_eq!(ran.counters.get("readouts.data"), 1000);
+    let read = ran.counters.get("readouts.count") - ran.counters.get("readouts.after_limit");
+    assert_eq!(read, 1000 + ran.counters.get("readouts.markers"));
+}
