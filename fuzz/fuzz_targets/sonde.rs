@@ -5,15 +5,21 @@
 
 #![no_main]
 
+use std::sync::LazyLock;
+
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::{Ledger, Role, Unit};
 use fullcount_core::products::{Products, Want};
-use fullcount_detect::detector::{Registry, Setup};
+use fullcount_detect::detector::{Detector, Registry, Setup};
 use libfuzzer_sys::fuzz_target;
 
+/// Configured once: that takes longer than a hundred packets.
+static MADE: LazyLock<Box<dyn Detector>> = LazyLock::new(|| {
+    Registry::builtin().configure("sonde", &Setup::default()).expect("defaults")
+});
+
 fuzz_target!(|data: &[u8]| {
-    let detector = Registry::builtin().configure("sonde", &Setup::default()).expect("defaults");
-    let (mut reader, mut inspector) = (detector.reader(), detector.inspector());
+    let (mut reader, mut inspector) = (MADE.reader(), MADE.inspector());
     let mut products = Products { want: Want { hits: true }, ..Products::default() };
     let (mut refused, mut rest) = (0, data);
     while let Some((length, tail)) = rest.split_first_chunk::<2>() {

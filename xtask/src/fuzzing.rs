@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
 use crate::command::{End, Job, Show};
@@ -15,14 +16,41 @@ use crate::place;
 
 mod seeds;
 
-/// Coverage that libFuzzer steers by, with AddressSanitizer, overflow checks and assertions on.
+/// Coverage that libFuzzer steers by, with overflow checks and assertions on.
 const FLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
-    -Zsanitizer=address -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks \
+    -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks \
     --cfg fuzzing";
+
+/// How targets are built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Build {
+    /// Under AddressSanitizer: some hundred to some thousand inputs a second.
+    Sanitized,
+    /// Without it, several times as fast. The decoders have no `unsafe`, so that what goes wrong there is a panic,
+    /// an overflow or an assertion, which this build finds as well.
+    Plain,
+}
+
+impl Build {
+    fn flags(self) -> String {
+        match self {
+            Build::Sanitized => format!("{FLAGS} -Zsanitizer=address"),
+            Build::Plain => FLAGS.to_owned(),
+        }
+    }
+
+    /// Below `target`; a folder for each, so that neither build throws the other away.
+    fn folder(self) -> PathBuf {
+        place::target().join(match self {
+            Build::Sanitized => "fuzz",
+            Build::Plain => "fuzz-plain",
+        })
+    }
+}
 
 /// One fuzz target that is built.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,19 +61,41 @@ pub struct Target {
     seeds: Vec<PathBuf>,
 }
 
+/// What a target is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    /// Inputs in all, those that are replayed included.
+    pub runs: u64,
+    /// Longest time.
+    pub limit: Duration,
+    /// Processes that share the inputs out among them, each with a seed of its own.
+    pub processes: u32,
+    /// Seed of the first.
+    pub seed: u32,
+}
+
+/// Longest input, bytes: what the target reads several of, or a small capture.
+fn longest(name: &str) -> usize {
+    match name {
+        // Two of the largest datagrams behind their lengths.
+        "sonde" | "multigrid" | "multiblade" => 2 * (2 + 9000),
+        _ => 65_536,
+    }
+}
+
 /// Builds all targets.
 ///
 /// # Errors
 ///
 /// No targets, no host triple, or the build's own end.
-pub fn build() -> Result<Vec<Target>, String> {
+pub fn build(build: Build) -> Result<Vec<Target>, String> {
     let names = names()?;
     let triple = place::host_triple().ok_or("rustc does not say which host this is")?;
-    let folder = place::target().join("fuzz");
+    let folder = build.folder();
     let end = Job::nightly_cargo(&["build", "--release", "--manifest-path", "fuzz/Cargo.toml"])
         .args(["--bins", "--target", &triple, "--target-dir"])
         .args([&folder])
-        .env("RUSTFLAGS", FLAGS)
+        .env("RUSTFLAGS", build.flags())
         .run();
     if !end.ok {
         return Err(format!("the fuzz targets do not build: {}", end.phrase));
@@ -62,33 +112,60 @@ impl Target {
     /// Replays the seeds and what earlier runs found worth keeping, then makes up inputs until
     /// `runs` are done or `limit` is over. The seed is fixed: the same build does the same.
     pub fn run(&self, runs: u64, limit: Duration) -> End {
-        self.run_reading(runs, limit, |_| ())
+        self.fuzz(Task { runs, limit, processes: 1, seed: 1 }).1
     }
 
-    /// As [`Self::run`]; `read` sees every line of libFuzzer's, its final figures among them.
-    pub fn run_reading(&self, runs: u64, limit: Duration, mut read: impl FnMut(&str)) -> End {
+    /// The same by several processes, which take over from each other what they find worth keeping; the inputs
+    /// that were executed, and the first end that is not good.
+    pub fn fuzz(&self, task: Task) -> (u64, End) {
         let folder = place::target().join("fuzz");
         let corpus = folder.join("corpus").join(&self.name);
         let artifacts = folder.join("artifacts").join(&self.name);
         for folder in [&corpus, &artifacts] {
             if let Err(error) = fs::create_dir_all(folder) {
-                return End { ok: false, phrase: format!("{}: {error}", folder.display()) };
+                return (0, End { ok: false, phrase: format!("{}: {error}", folder.display()) });
             }
         }
-        Job::new(&self.binary)
-            .args([format!("-runs={runs}"), format!("-max_total_time={}", limit.as_secs())])
-            .args(["-seed=1", "-print_final_stats=1", "-verbosity=1", "-timeout=10"])
-            // Both a whole datagram and a small capture fit.
-            .args(["-max_len=65536", "-rss_limit_mb=2048"])
-            .args([format!("-artifact_prefix={}/", artifacts.display())])
-            .args([&corpus])
-            .args(&self.seeds)
-            .limit(limit + Duration::from_secs(120))
-            .run_reading(|line| {
-                read(line);
-                if is_chatter(line) { Show::No } else { Show::Yes }
-            })
+        let processes = u64::from(task.processes.max(1));
+        let runs = task.runs.div_ceil(processes);
+        let one = |number: u32| {
+            let seed = task.seed + number;
+            let mut inputs = 0;
+            let end = Job::new(&self.binary)
+                .args([format!("-runs={runs}"), format!("-seed={seed}")])
+                .args([format!("-max_total_time={}", task.limit.as_secs())])
+                .args(["-print_final_stats=1", "-verbosity=1", "-timeout=10", "-rss_limit_mb=2048"])
+                .args([format!("-max_len={}", longest(&self.name))])
+                .args([format!("-artifact_prefix={}/", artifacts.display())])
+                .args([&corpus])
+                .args(&self.seeds)
+                .limit(task.limit + Duration::from_secs(120))
+                .run_reading(|line| {
+                    if let Some(number) = line.strip_prefix("stat::number_of_executed_units:") {
+                        inputs = number.trim().parse::<u64>().unwrap_or(0);
+                    }
+                    // The others do the same as the first: only what goes wrong is news.
+                    let told = number > 0 && is_progress(line);
+                    if told || is_chatter(line) { Show::No } else { Show::Yes }
+                });
+            (inputs, end)
+        };
+        let all: Vec<(u64, End)> = thread::scope(|scope| {
+            let started: Vec<_> =
+                (0..task.processes.max(1)).map(|n| scope.spawn(move || one(n))).collect();
+            let panicked = || (0, End { ok: false, phrase: "its watcher panicked".to_owned() });
+            started.into_iter().map(|t| t.join().unwrap_or_else(|_| panicked())).collect()
+        });
+        let inputs = all.iter().map(|(inputs, _)| inputs).sum();
+        let ends: Vec<End> = all.into_iter().map(|(_, end)| end).collect();
+        let bad = ends.iter().find(|end| !end.ok).or(ends.first()).cloned();
+        (inputs, bad.unwrap_or(End { ok: false, phrase: "nothing was started".to_owned() }))
     }
+}
+
+/// How far libFuzzer is.
+fn is_progress(line: &str) -> bool {
+    ["#", "INFO:", "stat::", "Done "].iter().any(|begin| line.starts_with(begin))
 }
 
 /// One line for each input worth keeping, and a dictionary for other tools: thousands of lines.

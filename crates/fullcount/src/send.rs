@@ -83,7 +83,8 @@ pub struct SendFlags {
     #[arg(long, value_name = "MODULES")]
     modules: Option<String>,
     /// What a Multi-Grid or Multi-Blade sends beside single neutrons, as shares of them:
-    /// dark=1%,bad=0.1%,coincidence=0.1% and packet=0.1% (of the packets); pileup=random or =1% [default: none]
+    /// dark=1%,bad=0.1%,coincidence=0.1% and packet=0.1% (of the packets); pileup=random or =1%; monitor=1%
+    /// (Multi-Blade of 6 cassettes) [default: none]
     #[arg(long, value_name = "SPEC")]
     noise: Option<String>,
     /// External triggers of a Multi-Grid, 1Hz to 1000Hz

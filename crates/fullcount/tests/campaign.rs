@@ -45,17 +45,16 @@ fn lacks_namespaces() -> bool {
     true
 }
 
-/// Namespaces that process `maker` has left.
+/// Namespaces that process `maker` has now. Those of a process that is no more may be removed at any moment, by
+/// whatever campaign starts on this host next, so that only their end can be awaited.
 fn left_by(maker: u32) -> usize {
     let Ok(names) = std::fs::read_dir("/run/netns") else { return 0 };
-    let mine = format!("-{maker}-");
-    names
-        .flatten()
-        .filter(|e| {
-            let name = e.file_name().to_string_lossy().into_owned();
-            name.starts_with("fullcount-") && name.contains(&mine)
-        })
-        .count()
+    // fullcount-PURPOSE-PID-START-NUMBER-HOST: a clock tick may look like a process number.
+    let mine = |name: &str| {
+        let words: Vec<&str> = name.split('-').collect();
+        words[0] == "fullcount" && words.len() == 6 && words[2].parse() == Ok(maker)
+    };
+    names.flatten().filter(|e| mine(&e.file_name().to_string_lossy())).count()
 }
 
 fn every_trial_adds_up(result: &Value, trials: usize) {
@@ -85,19 +84,40 @@ fn agent(token: &str) -> (Service, String) {
     (agent, at)
 }
 
-/// Child processes of a process.
-fn children(of: u32) -> Vec<u32> {
-    let text = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"));
-    let mut all: Vec<u32> =
-        text.unwrap_or_default().split_whitespace().filter_map(|w| w.parse().ok()).collect();
+/// Ends of a measurement that run for a process: its children that are `receive` or `send` by now. It has other
+/// children for moments, git and ip, and those two are `ip netns exec` before they are what they are to be.
+fn ends_of(process: u32) -> Vec<(String, u32)> {
     // The agent starts its children on the thread of the conversation.
-    for task in std::fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten() {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let mut all = Vec::new();
+    for task in tasks {
         let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-        all.extend(text.split_whitespace().filter_map(|w| w.parse::<u32>().ok()));
+        for child in text.split_whitespace().filter_map(|w| w.parse::<u32>().ok()) {
+            let line = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            let verb = line.split(|b| *b == 0).nth(1).unwrap_or_default();
+            if matches!(verb, b"receive" | b"send") {
+                all.push((String::from_utf8_lossy(verb).into_owned(), child));
+            }
+        }
     }
-    all.sort_unstable();
-    all.dedup();
     all
+}
+
+/// Waits until a campaign measures: both its ends run. Their process numbers, the receiver's first.
+fn both_ends(maker: u32) -> [u32; 2] {
+    let mut found = None;
+    until("both ends", || {
+        let ends = ends_of(maker);
+        let end = |verb: &str| ends.iter().find(|(v, _)| v == verb).map(|(_, process)| *process);
+        found = end("receive").zip(end("send"));
+        found.is_some()
+    });
+    found.map(|(receiver, sender)| [receiver, sender]).expect("waited for")
+}
+
+/// True once a process does nothing any more, whoever is to fetch its end.
+fn gone(process: u32) -> bool {
+    !Path::new(&format!("/proc/{process}/exe")).exists()
 }
 
 /// Waits for something that another process does, with a bound that only turns a hang into a failure.
@@ -323,13 +343,13 @@ fn an_agent_outlives_a_killed_campaign_and_a_campaign_tells_of_a_killed_agent() 
         Service::start(&words)
     };
     let mut campaign = long();
-    until("the agent's child", || !children(process).is_empty());
+    until("the agent's child", || !ends_of(process).is_empty());
     // A second campaign has to wait.
     let said = run(&udp(dir.path(), &common));
     assert!(said.code == 1 && said.err.contains("another campaign"), "{}", said.err);
     kill(campaign.child.id());
     campaign.child.wait().unwrap();
-    until("the child's end", || children(process).is_empty());
+    until("the child's end", || ends_of(process).is_empty());
     agent.wait_for("the end of the conversation", |l| {
         (l.contains("campaign ended") || l.contains("reset")).then_some(())
     });
@@ -338,14 +358,14 @@ fn an_agent_outlives_a_killed_campaign_and_a_campaign_tells_of_a_killed_agent() 
     assert_eq!(said.code, 0, "{}", said.err);
     // Now the agent dies.
     let campaign = long();
-    until("the agent's child", || !children(process).is_empty());
-    let orphans = children(process);
+    until("the agent's child", || !ends_of(process).is_empty());
+    let orphans = ends_of(process);
     kill(process);
     let said = campaign.end();
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains(&at) && said.err.contains("in mid-run"), "{}", said.err);
-    // Nobody was left to kill the receiver; by itself it would end after its bound.
-    orphans.into_iter().for_each(kill);
+    // Nobody was left to kill the receiver: it ends because the agent does not hold its standard input any more.
+    until("the receiver's end", || orphans.iter().all(|(_, p)| gone(*p)));
 }
 
 #[test]
@@ -359,17 +379,8 @@ fn a_receiver_killed_in_mid_run_ends_the_campaign_and_leaves_no_namespace() {
     let more = ["--duration", "1h", "--rate", "1Mbps", "--warm-up", "0s", "--sizes", "64"];
     let campaign = Service::start(&[&words[..], &more, &["--parameters", "default"]].concat());
     let maker = campaign.child.id();
-    let receiver = || {
-        let is = |p: &u32| {
-            let line = std::fs::read(format!("/proc/{p}/cmdline")).unwrap_or_default();
-            let words: Vec<&[u8]> = line.split(|b| *b == 0).collect();
-            words.get(1) == Some(&b"receive".as_slice())
-        };
-        children(maker).into_iter().find(is)
-    };
-    // Both ends run: the receiver is a child first.
-    until("both ends", || receiver().is_some() && children(maker).len() == 2);
-    kill(receiver().unwrap());
+    let [receiver, _] = both_ends(maker);
+    kill(receiver);
     let said = campaign.end();
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains("receive: ended with signal: 9"), "{}", said.err);
@@ -391,7 +402,7 @@ fn ctrl_c_removes_the_namespaces_and_a_kill_leaves_them_to_the_next_campaign() {
     };
     let campaign = long();
     let maker = campaign.child.id();
-    until("both ends", || children(maker).len() == 2);
+    both_ends(maker);
     assert_eq!(left_by(maker), 2, "while it measures");
     campaign.interrupt();
     let said = campaign.end();
@@ -399,17 +410,16 @@ fn ctrl_c_removes_the_namespaces_and_a_kill_leaves_them_to_the_next_campaign() {
     assert!(said.err.contains("interrupted"), "{}", said.err);
     let mut campaign = long();
     let maker = campaign.child.id();
-    until("both ends", || children(maker).len() == 2);
-    let orphans = children(maker);
+    let orphans = both_ends(maker);
+    assert_eq!(left_by(maker), 2, "nobody removes what a running campaign has");
     kill(maker);
     campaign.child.wait().unwrap();
-    assert_eq!(left_by(maker), 2, "nobody was left to remove them");
     let network = Network::build(&Layout { purpose: "next".into(), hosts: 1, links: vec![] });
-    assert_eq!(left_by(maker), 0);
+    // This one removed them, or another test's campaign did, or is doing it just now.
+    until("the end of its namespaces", || left_by(maker) == 0);
     drop(network.unwrap());
     // The programs inside were ended with them.
-    let gone = |p: &u32| !Path::new(&format!("/proc/{p}/exe")).exists();
-    until("the end of its programs", || orphans.iter().all(gone));
+    until("the end of its programs", || orphans.iter().all(|p| gone(*p)));
 }
 
 #[test]

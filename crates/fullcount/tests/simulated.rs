@@ -146,6 +146,28 @@ fn noise_is_in_the_truth_file_and_in_the_counters() {
 }
 
 #[test]
+fn the_beam_monitor_is_counted_and_is_no_event_of_a_neutron() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let geometry = geometry("multiblade", "6", folder.path());
+    let truth = folder.path().join("truth.csv");
+    let file = truth.display().to_string();
+    let options =
+        ["--noise", "monitor=20%", "--rate", "5kpps", "--count", "1500", "--truth", &file];
+    let (sent, got) = sent_and_received("multiblade", &geometry, &options);
+    let rows = rows(&truth);
+    let counts = rows.iter().filter(|r| r["kind"] == "monitor").count() as u64;
+    let neutrons = rows.len() as u64 - counts;
+    assert!(counts > 500 && rows.iter().all(|r| (r["kind"] == "monitor") == (r["pixel"] == "0")));
+    assert_eq!(got.counter("readouts.monitor"), counts);
+    assert_eq!(got.counter("readouts.invalid_adc"), 0, "whatever its amplitude");
+    assert_eq!(
+        (&sent.summary()["events"], &got.summary()["events"]),
+        (&neutrons.into(), &neutrons.into())
+    );
+    assert_eq!(got.summary()["balance"], 0);
+}
+
+#[test]
 fn the_demonstration_of_each_detector_ends_with_four_equal_numbers() {
     for detector in DETECTORS {
         let dir = tempfile::tempdir().expect("a folder");
@@ -221,7 +243,9 @@ fn clean_neutrons_are_found_in_their_pixel_at_every_rate() {
 #[test]
 fn wrong_options_name_key_value_and_range() {
     let to = ["send", "--to", "udp://127.0.0.1:9", "--source"];
-    let cases: [(&[&str], &[&str]); 12] = [
+    let cases: [(&[&str], &[&str]); 14] = [
+        (&["multigrid", "--noise", "monitor=1%"], &["noise", "monitor", "6 cassettes"]),
+        (&["multiblade", "--modules", "50", "--noise", "monitor=1%"], &["monitor", "6 cassettes"]),
         (&["multigrid", "--noise", "dark=200%"], &["noise", "dark=200%", "0 to 100%"]),
         (&["multigrid", "--noise", "glow=1%"], &["noise", "glow", "coincidence"]),
         (&["multiblade", "--noise", "dark"], &["noise", "KEY=SHARE"]),
@@ -304,30 +328,36 @@ fn the_document_has_the_columns_the_noise_and_the_kinds_of_the_program() {
     let page = document("simulators.md");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("truth.csv");
-    let send = |noise: &str| {
+    let send = |source: &str, noise: &str| {
         let file = path.display().to_string();
         let to = "udp://127.0.0.1:9";
-        let source =
-            ["send", "--to", to, "--source", "multigrid", "--rate", "5kpps", "--count", "300"];
+        let source = ["send", "--to", to, "--source", source, "--rate", "5kpps", "--count", "300"];
         say(&[&source[..], &["--noise", noise, "--truth", &file]].concat())
     };
     let keys = pages::rows(&page, "key");
     let keys: Vec<&str> = keys.iter().flat_map(|r| quoted(&r[0])).collect();
-    assert_eq!(keys.len(), 5, "{keys:?}");
-    let all: Vec<String> = keys.iter().map(|key| format!("{key}=20%")).collect();
-    let said = send(&all.join(","));
-    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(keys.len(), 6, "{keys:?}");
+    // What one of the two detectors has, both together have.
+    let kinds = |except: &[&str], source: &str| {
+        let all = keys.iter().filter(|key| !except.contains(key));
+        let all: Vec<String> = all.map(|key| format!("{key}=20%")).collect();
+        let said = send(source, &all.join(","));
+        assert_eq!(said.code, 0, "{}", said.err);
+        rows(&path).into_iter().collect::<Vec<_>>()
+    };
+    let mut both = kinds(&[], "multiblade");
+    both.extend(kinds(&["monitor"], "multigrid"));
     let made = std::fs::read_to_string(&path).expect("a truth file");
     let names: Vec<&str> = made.lines().next().expect("a header").split(',').collect();
     let table = pages::rows(&page, "column");
     let listed: Vec<&str> = table.iter().flat_map(|r| quoted(&r[0])).collect();
     assert_eq!(names, listed);
-    for (column, wanted) in [("kind", 6), ("overlap", 3)] {
+    for (column, wanted) in [("kind", 7), ("overlap", 3)] {
         let row = table.iter().find(|r| quoted(&r[0]) == [column]).expect("a row");
         let mut words = quoted(&row[1]);
         words.sort();
         let found: std::collections::BTreeSet<String> =
-            rows(&path).into_iter().map(|mut r| r.remove(column).expect("a cell")).collect();
+            both.iter().map(|r| r[column].clone()).collect();
         assert_eq!(found.into_iter().collect::<Vec<_>>(), words);
         assert_eq!(words.len(), wanted);
     }

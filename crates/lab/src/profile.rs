@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 const PER_SECOND: &str = "1999";
 /// Symbols that are kept; the rest is one line.
 const KEPT: usize = 20;
+/// Name of that line.
+pub(crate) const OTHERS: &str = "all others";
 
 /// No profile.
 #[derive(Debug, thiserror::Error)]
@@ -129,7 +131,7 @@ fn read(text: &str) -> Vec<Symbol> {
     let rest: f64 = all.iter().skip(KEPT).map(|s| s.percent).sum();
     if all.len() > KEPT {
         all.truncate(KEPT);
-        all.push(Symbol { percent: (rest * 1e2).round() / 1e2, name: "all others".into() });
+        all.push(Symbol { percent: (rest * 1e2).round() / 1e2, name: OTHERS.into() });
     }
     all
 }

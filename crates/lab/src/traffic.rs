@@ -149,6 +149,9 @@ pub enum TrafficError {
     /// Cassettes of a Multi-Blade of which no set-up is known.
     #[error("modules: {0} is not possible: a Multi-Blade has 6 cassettes or 50")]
     Cassettes(usize),
+    /// Counts of a beam monitor where there is none.
+    #[error("noise: monitor is not possible: only a Multi-Blade of 6 cassettes has a beam monitor")]
+    NoMonitor,
     /// A pulse rate out of range.
     #[error("pulse rate: {0} Hz is not possible: 1 to 1000 Hz")]
     Pulses(f64),

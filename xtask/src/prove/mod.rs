@@ -58,13 +58,13 @@ const PROOFS: [Proof; 8] = [
     },
     Proof {
         name: "datagrams",
-        about: "10 million random and damaged datagrams into `run`: no panic, balance 0",
+        about: "10 million random and damaged datagrams a detector into `run`: no panic, balance 0",
         lacking: nothing,
         run: datagrams::run,
     },
     Proof {
         name: "fuzz",
-        about: "10 million inputs or 10 min for each fuzz target",
+        about: "10 million inputs for each fuzz target, and 2 min under AddressSanitizer",
         lacking: nothing,
         run: fuzz::run,
     },

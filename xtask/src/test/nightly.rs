@@ -64,7 +64,7 @@ pub fn fuzz(_: &Host) -> Tally {
     if let Err(reason) = setup::nightly_toolchain() {
         return Tally::unavailable(format!("nightly is not to be had: {reason}"));
     }
-    let targets = match fuzzing::build() {
+    let targets = match fuzzing::build(fuzzing::Build::Sanitized) {
         Ok(targets) => targets,
         Err(error) => return Tally::fail(error),
     };

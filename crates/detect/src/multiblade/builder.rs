@@ -15,7 +15,6 @@ use super::judge::Judge;
 use super::layout::{Layout, Mode};
 use super::reader::MONITOR;
 use super::{Options, TimeBase};
-use crate::cluster::gap::sort_by_time;
 use crate::detector::Builder;
 
 /// The builder of one worker.
@@ -57,7 +56,6 @@ impl BladeBuilder {
             self.mixed_segment(hits, events);
         } else {
             let start = &mut self.starts[usize::from(first.module)];
-            sort_by_time(hits);
             self.work.cassette(hits, start, events);
         }
     }
@@ -81,7 +79,6 @@ impl BladeBuilder {
                 cassettes[usize::from(hit.module)].push(*hit);
             }
             for (hits, start) in cassettes.iter_mut().zip(&mut self.starts) {
-                sort_by_time(hits);
                 self.work.cassette(hits, start, events);
                 hits.clear();
             }
@@ -89,15 +86,16 @@ impl BladeBuilder {
         }
         hits.sort_unstable_by_key(|h| (h.module, h.time));
         for hits in hits.chunk_by_mut(|a, b| a.module == b.module) {
-            self.work.cassette(hits, &mut self.starts[usize::from(hits[0].module)], events);
+            let start = &mut self.starts[usize::from(hits[0].module)];
+            self.work.cassette(hits, start, events);
         }
     }
 }
 
 impl Work {
-    /// Hits of one cassette in a segment, sorted by time.
+    /// Hits of one cassette in a segment.
     #[inline]
-    fn cassette(&mut self, hits: &[PlaneHit], start: &mut i64, events: &mut EventBatch) {
+    fn cassette(&mut self, hits: &mut [PlaneHit], start: &mut i64, events: &mut EventBatch) {
         self.judge.tally.add(Built::Hits, hits.len() as u64);
         self.boxes.segment(hits, start, &mut self.judge.session(events));
     }

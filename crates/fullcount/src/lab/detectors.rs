@@ -23,7 +23,7 @@ use fullcount_engine::open::check_core;
 use fullcount_engine::stop::Stop;
 use fullcount_io::host::Host;
 use fullcount_io::quantity;
-use fullcount_lab::detectors::{How, Row, Run, copy, markdown, short};
+use fullcount_lab::detectors::{How, Row, Run, copy, limits, markdown, short};
 use fullcount_lab::lossless::{Settings, time};
 use fullcount_lab::record::Figure;
 
@@ -73,6 +73,9 @@ pub struct Flags {
     /// Over UDP: leave out the search for the rate without loss
     #[arg(long)]
     flat_out_only: bool,
+    /// Over UDP: one more trial flat out with perf, for what the service's cores spend their time on
+    #[arg(long)]
+    profile: bool,
     #[command(flatten)]
     search: SearchFlags,
     #[command(flatten)]
@@ -90,6 +93,7 @@ Examples:
   fullcount lab detectors --detector sonde --duration 2s --repeats 5 --out /var/tmp
   fullcount lab detectors --over memory,udp --pipelines 1,2,3,4
   fullcount lab detectors --detector sonde --capture sonde=run42.pcapng --geometry sonde=all.toml
+  fullcount lab detectors --over udp --flat-out-only --profile
   fullcount lab detectors --over udp --threads 2 --confirm 60s --confirmations 1";
 
 /// Usual name of the results.
@@ -131,6 +135,25 @@ impl Flags {
         let asked = |way: &str| self.over.iter().any(|o| o == way);
         let memory = asked("memory") || (self.over.is_empty() && self.pipelines.is_empty());
         Ok(Parts { memory, udp: asked("udp") })
+    }
+
+    /// A profile needs the service over UDP, on cores that are its own.
+    fn check_profile(&self, parts: &Parts, plan: &Plan) -> Result<(), Failure> {
+        if !self.profile {
+            return Ok(());
+        }
+        if !parts.udp {
+            return Err(refuse("profile", "true", "only with --over udp").into());
+        }
+        let (threads, cores) = (self.threads.iter().max().copied().unwrap_or(1), plan.cores.len());
+        if !self.near_cores && cores <= threads as usize {
+            let why = format!(
+                "{} CPUs for --threads {threads} and the sender, or --near-cores; there are {cores}",
+                threads + 1
+            );
+            return Err(refuse("profile", "true", why).into());
+        }
+        Ok(fullcount_lab::profile::available().map_err(anyhow::Error::from)?)
     }
 
     fn plan(&self) -> Result<Plan, Failure> {
@@ -181,6 +204,7 @@ impl Flags {
 pub fn detectors(flags: Flags) -> Result<u8, Failure> {
     let (parts, plan) = (flags.parts()?, flags.plan()?);
     let search = flags.search.settings(Settings::default())?;
+    flags.check_profile(&parts, &plan)?;
     let scratch = Scratch::default();
     let jobs = flags.jobs.jobs(&scratch)?;
     let mut record = flags.result.begin(NAME)?;
@@ -192,6 +216,7 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
         receive_buffer: &flags.receive_buffer,
         near: flags.near_cores,
         search: (!flags.flat_out_only).then_some(search),
+        profile: flags.profile,
         stop: &|| stop.requested(),
     };
     let numbers = pipelines::numbers(&flags.pipelines);
@@ -243,6 +268,7 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
         let gap = if table.is_empty() { "" } else { "\n" };
         table.push_str(&format!("{gap}{}\n![pipelines]({name}.svg)\n", scaling.markdown()));
     }
+    table.push_str(&limits::markdown(&rows));
     copies.push(copy::bandwidth(&[plan.core(0)], plan.copy_time()));
     let copied = Figure::of(&copies, "GB/s").context("no copy")?;
     record.figure("copy_bandwidth", &copied);
@@ -303,6 +329,7 @@ fn from_memory(
             packet_bytes: image.packet_bytes(),
             runs,
             search: None,
+            profile: vec![],
         });
     }
     Ok(rows)

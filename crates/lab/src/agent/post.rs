@@ -23,8 +23,8 @@ use super::sample::{self, Interval, Sampling};
 use super::{LEASH, Post, PostError, Report, Work};
 use crate::namespace::Network;
 
-/// How long the receiver may take to open its port.
-const READY: Duration = Duration::from_secs(10);
+/// How long the receiver may take to open its port: some ms, seconds on a host with more to do than cores.
+const READY: Duration = Duration::from_secs(30);
 /// Between two looks at a child that is to become ready.
 const LOOK: Duration = Duration::from_millis(20);
 /// Lines of standard error that are kept for a failure's sentence.

@@ -62,7 +62,7 @@ pub struct Share {
 
 impl Share {
     /// Time between two readings; `None` if no time went by.
-    fn between(from: &CoreTime, to: &CoreTime) -> Option<Share> {
+    pub(crate) fn between(from: &CoreTime, to: &CoreTime) -> Option<Share> {
         let spent = |of: fn(&CoreTime) -> u64| of(to).saturating_sub(of(from)) as f64;
         let parts = [
             spent(|t| t.user_ms),

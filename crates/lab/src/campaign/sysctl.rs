@@ -42,6 +42,12 @@ impl Sysctls {
         tell: &mut dyn FnMut(&str),
     ) -> Sysctls {
         let mut sysctls = Sysctls { root: root.to_owned(), journal: None, former: Vec::new() };
+        // One at a time from the look for another's journal to our own: two campaigns that start together would
+        // both find none, and the later one would take the earlier one's values for the host's.
+        let _turn = std::fs::create_dir_all(folder).and_then(|()| {
+            let turn = std::fs::File::open(folder)?;
+            turn.lock().map(|()| turn)
+        });
         if let Some(process) = restore_leftovers(root, folder) {
             tell(&format!(
                 "the campaign of process {process} has changed the host's settings: left"
@@ -61,8 +67,7 @@ impl Sysctls {
         // The journal first: a kill between the two lines restores what was not changed yet.
         let journal = folder.join(Maker::this().name("sysctl", 0, 0));
         let text: String = changes.iter().map(|(n, _, f)| format!("{n} {f}\n")).collect();
-        let kept = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&journal, text));
-        if let Err(e) = kept {
+        if let Err(e) = std::fs::write(&journal, text) {
             tell(&format!("{}: {e}: the host's settings stay as they are", journal.display()));
             return sysctls;
         }
@@ -146,6 +151,25 @@ mod tests {
     }
 
     #[test]
+    fn of_campaigns_that_start_together_one_has_the_settings() {
+        let (dir, path) = host();
+        let (root, folder) = (dir.path(), dir.path().join("run"));
+        let start = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            let set = || {
+                start.wait();
+                let set = Sysctls::set_below(root, &folder, &[(BACKLOG, 5000)], &mut |_| ());
+                // All have set, or left it, before the first puts anything back.
+                start.wait();
+                usize::from(set.journal.is_some())
+            };
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(set)).collect();
+            assert_eq!(all.into_iter().map(|t| t.join().unwrap()).sum::<usize>(), 1);
+        });
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "1000");
+    }
+
+    #[test]
     fn what_a_killed_campaign_left_is_put_back_by_the_next() {
         let (dir, path) = host();
         let folder = dir.path().join("run");
@@ -170,6 +194,7 @@ mod tests {
         assert_eq!(told, 0, "what cannot be read is not there");
         std::fs::remove_dir(file(dir.path(), BACKLOG)).unwrap();
         std::fs::write(file(dir.path(), BACKLOG), "1").unwrap();
+        let run = dir.path().join("file");
         std::fs::write(&run, "a file where the journals belong").unwrap();
         drop(Sysctls::set_below(dir.path(), &run, &[(BACKLOG, 5000)], &mut |_| told += 1));
         assert_eq!(told, 1);

@@ -1,13 +1,14 @@
 //! The paper's table 5 for our detectors: packets, readouts, triggers and events a second, cores and packet size,
 //! with the published row beside ours.
 //!
-//! [`amounts`] reads them off a detector's counters, [`service`] measures one as the paper did, [`scaling`] holds
-//! several pipelines at once, [`copy`] the machine's copy test, [`recorded`] makes packets of recorded
+//! [`amounts`] reads them off a detector's counters, [`service`] measures one as the paper did, [`limits`] says what
+//! its cores do meanwhile, [`scaling`] holds several pipelines at once, [`copy`] the machine's copy test, [`recorded`] makes packets of recorded
 //! readouts, and this file the table. What is measured from
 //! memory is driven by the verb, as this crate knows no detector. Refuses: nothing. Source: [`paper`].
 
 pub mod amounts;
 pub mod copy;
+pub mod limits;
 pub mod paper;
 pub mod recorded;
 pub mod scaling;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::record::{Figure, Record};
 use amounts::Rates;
+use limits::CoreProfile;
 use paper::published;
 
 /// How a row was measured.
@@ -83,6 +85,8 @@ pub struct Row {
     pub runs: Vec<Run>,
     /// The search that found the rate, every trial of it.
     pub search: Option<Value>,
+    /// What the cores of the service did flat out, if they were watched.
+    pub profile: Vec<CoreProfile>,
 }
 
 impl Row {
@@ -124,6 +128,12 @@ impl Row {
             "how": self.how.key(), "packet_bytes": self.packet_bytes,
             "trials": self.runs.iter().map(trial).collect::<Vec<Value>>(), "search": self.search,
         });
+        if !self.profile.is_empty()
+            && let Some(object) = row.as_object_mut()
+        {
+            let cores: Vec<Value> = self.profile.iter().map(CoreProfile::json).collect();
+            object.insert("profile".to_owned(), cores.into());
+        }
         for (what, figure) in self.figures() {
             let Some(figure) = figure else { continue };
             if let Some(object) = row.as_object_mut() {
@@ -250,6 +260,7 @@ mod tests {
             packet_bytes: 1261.0,
             runs: events.iter().map(run).collect(),
             search: None,
+            profile: vec![],
         }
     }
 

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::amounts::{Amounts, Rates};
+use super::limits::{CoreProfile, Watched};
 use crate::lossless::child::{Asked, Running, TrialError};
 use crate::lossless::pair::{READY, cores, number, summary};
 use crate::lossless::{Bench, OnCores, Trial};
@@ -42,6 +43,18 @@ pub struct Cores {
     pub send: Option<usize>,
 }
 
+impl Cores {
+    /// Those of the service, and what it does there; without those that are not pinned.
+    fn of_service(self, threads: u32) -> Vec<(&'static str, usize)> {
+        let (first, second) = match threads {
+            2 => ("receive", self.process),
+            _ => ("receive and process", None),
+        };
+        let receive = self.receive.map(|core| (first, core));
+        receive.into_iter().chain(second.map(|core| ("process", core))).collect()
+    }
+}
+
 /// How service and sender are started.
 pub struct Service<'a> {
     /// The `fullcount` binary.
@@ -66,6 +79,10 @@ pub struct Service<'a> {
     pub stop: Asked<'a>,
     /// What each trial showed, in order.
     pub samples: Vec<Sample>,
+    /// The cores of the service are watched in the trials to come.
+    pub watched: bool,
+    /// What they did in the last trial that was.
+    pub profile: Vec<CoreProfile>,
 }
 
 /// One trial.
@@ -136,7 +153,7 @@ impl Service<'_> {
     /// Readings of the metrics while the sender runs: rates from the first with packets to the last; `None` if
     /// there was but one.
     fn watch(
-        &self,
+        &mut self,
         page: SocketAddr,
         send: &mut Running,
         length: Duration,
@@ -154,6 +171,8 @@ impl Service<'_> {
                 return Err(TrialError::Interrupted);
             }
         };
+        let cores = if self.watched { self.cores.of_service(self.threads) } else { vec![] };
+        let watched = Watched::begin(&cores)?;
         let until = first.0 + length.mul_f64(WINDOW);
         let mut last = None;
         // A sender that ends before its time, or a slow answer, must not put idle time into the rate: what was read
@@ -167,6 +186,9 @@ impl Service<'_> {
                 break;
             }
             last = Some(now);
+        }
+        if self.watched {
+            self.profile = watched.end()?;
         }
         Ok(last.map(|last| {
             let seconds = last.0.duration_since(first.0).as_secs_f64();
@@ -287,6 +309,8 @@ mod tests {
             receive_buffer: "64MiB".into(),
             stop: &|| false,
             samples: vec![],
+            watched: false,
+            profile: vec![],
         }
     }
 
@@ -312,6 +336,14 @@ mod tests {
         assert!(!run.contains("core") && run.contains("--threads 1"), "{run}");
         let send = s.send(1, None, second).join(" ");
         assert!(!send.contains("shift") && !send.contains("--set") && !send.contains("rate"));
+    }
+
+    #[test]
+    fn the_cores_that_are_watched_are_those_of_the_service() {
+        let cores = Cores { receive: Some(1), process: Some(2), send: Some(3) };
+        assert_eq!(cores.of_service(2), [("receive", 1), ("process", 2)]);
+        assert_eq!(cores.of_service(1), [("receive and process", 1)]);
+        assert_eq!(Cores::default().of_service(2), []);
     }
 
     #[test]

@@ -64,6 +64,9 @@ pub enum TrialError {
     /// No two cores for a trial.
     #[error("two cores near each other: {0}")]
     Cores(#[from] std::io::Error),
+    /// No profile of the trial.
+    #[error(transparent)]
+    Profile(#[from] crate::profile::ProfileError),
     /// Somebody asked to stop.
     #[error("interrupted")]
     Interrupted,

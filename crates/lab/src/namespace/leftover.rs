@@ -49,11 +49,20 @@ impl Maker {
     }
 }
 
-/// Clock tick since boot at which a process started; `None` if there is none.
+/// Clock tick since boot at which a process started; `None` if there is none that runs.
 fn started(process: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // Field 22; the second is the program's name in brackets, which may hold blanks and brackets.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    start_of(&std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
+}
+
+/// The tick in a line of `/proc/PID/stat`; `None` for a process that has ended and was not fetched by its parent,
+/// which in a container without a real process 1 may be never.
+fn start_of(stat: &str) -> Option<u64> {
+    // The second field is the program's name in brackets, which may hold blanks and brackets; the third is the
+    // state, the 22nd the tick.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    let ended = matches!(state, "Z" | "X" | "x");
+    if ended { None } else { fields.nth(18)?.parse().ok() }
 }
 
 /// Removes the namespaces of makers that are gone; how many.
@@ -83,6 +92,25 @@ pub fn remove() -> Result<usize, NamespaceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_has_ended_is_none_even_if_nobody_fetched_it() {
+        let line = |state: &str| {
+            let between: String = (4..22).map(|field| format!("{field} ")).collect();
+            format!("7 (a (b) Z c) {state} {between}4711 23 24\n")
+        };
+        assert_eq!(start_of(&line("S")), Some(4711));
+        assert_eq!([start_of(&line("Z")), start_of(&line("X")), start_of("")], [None; 3]);
+        // One of our own: not fetched until `wait`.
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let begun = std::time::Instant::now();
+        while started(child.id()).is_some() {
+            assert!(begun.elapsed().as_secs() < 60, "true does not end");
+            std::thread::yield_now();
+        }
+        assert!(std::fs::exists(format!("/proc/{}/stat", child.id())).unwrap());
+        child.wait().unwrap();
+    }
 
     #[test]
     fn a_name_tells_its_maker_and_others_are_left_alone() {

@@ -26,8 +26,9 @@ pub const MTU_MIN: usize = 68;
 const MTU_IPV6: usize = 1280;
 /// Namespaces and links that a layout may have.
 const MOST: usize = 64;
-/// How long both ends of a link may take to carry; a veth takes some ms.
-const CARRIES: Duration = Duration::from_secs(5);
+/// How long both ends of a link may take to carry; a veth takes some ms, up to seconds where many links come and
+/// go, as the kernel tells of them once a second.
+const CARRIES: Duration = Duration::from_secs(30);
 
 /// Why a network could not be made.
 #[derive(Debug, thiserror::Error)]

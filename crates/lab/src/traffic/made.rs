@@ -17,6 +17,8 @@ pub enum Kind {
     Packet,
     /// An external trigger.
     Pulse,
+    /// A count of the beam monitor.
+    Monitor,
 }
 
 impl Kind {
@@ -29,6 +31,7 @@ impl Kind {
             Kind::Coincidence => "coincidence",
             Kind::Packet => "packet",
             Kind::Pulse => "pulse",
+            Kind::Monitor => "monitor",
         }
     }
 }

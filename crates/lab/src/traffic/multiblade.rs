@@ -4,7 +4,8 @@
 //! clocks restart every 20 ms; one turn of whole restarts is laid out ahead and handed out round and round
 //! with new packet numbers and computer times. Up to 100 kHz per cassette simulated time goes as fast as the
 //! clock; a higher rate plays the same detector faster. Packets hold equally many readouts and cut no
-//! neutron in two. Refuses: rates, cassettes and readouts per packet outside their ranges.
+//! neutron in two. The prototype's beam monitor counts if `noise` says so. Refuses: rates, cassettes and readouts
+//! per packet outside their ranges, and a monitor of the fifty, whose set-up has none.
 //! Source: `docs/formats/multiblade.md`.
 
 mod items;
@@ -95,6 +96,9 @@ impl MultiBlade {
     /// Cassettes, rates, readouts per packet out of range.
     pub fn new(setup: &MultiBladeSetup) -> Result<MultiBlade, TrafficError> {
         let wiring = Wiring::new(setup.cassettes)?;
+        if setup.noise.monitor > 0.0 && wiring.monitor().is_none() {
+            return Err(TrafficError::NoMonitor);
+        }
         let rate = setup.neutrons_per_s;
         if !(1.0..=1e11).contains(&rate) {
             return Err(TrafficError::Rate(rate));

@@ -53,6 +53,21 @@ fn map(cassettes: usize) -> (u32, HashMap<u32, u32>) {
     }
 }
 
+/// Section 3.1: channel 62 of digitiser 137 in Freia orientation.
+fn is_monitor(p: &Packet, r: &Readout) -> bool {
+    p.digitiser == 137 && r.1 == 62
+}
+
+/// (packet, local time) of the monitor's counts.
+fn monitor(packets: &[Vec<u8>]) -> Vec<(u64, i64)> {
+    let good = packets.iter().zip(0..).filter_map(|(p, n)| Some((parse(p).ok()?, n)));
+    let counts = good.flat_map(|(p, n)| {
+        let own: Vec<_> = p.readouts.iter().filter(|r| is_monitor(&p, r)).map(|r| r.0).collect();
+        own.into_iter().map(move |time| (n, i64::from(time)))
+    });
+    counts.collect()
+}
+
 /// (local time, pixel) of a packet's events by sections 3 to 6: MB18 in Freia orientation.
 fn events(p: &Packet, cassettes: usize) -> Vec<(i64, u32)> {
     let (strips, map) = map(cassettes);
@@ -60,9 +75,7 @@ fn events(p: &Packet, cassettes: usize) -> Vec<(i64, u32)> {
     let mut sorted = p.readouts.clone();
     sorted.retain(|r| {
         let exists = u32::from(r.1) < 32 + strips;
-        let monitor = p.digitiser == 137 && r.1 == 62;
-        assert!(!monitor, "no neutron uses the monitor's channel");
-        exists && r.2 <= 65_534
+        exists && r.2 <= 65_534 && !is_monitor(p, r)
     });
     sorted.sort_by_key(|r| r.0);
     let mut out = vec![];
@@ -155,6 +168,7 @@ fn every_neutron_is_decoded_in_its_pixel_and_nothing_else() {
         let found = decode(&packets, cassettes);
         assert_eq!(found, expected(&rows), "{cassettes} cassettes at {rate}");
         assert_eq!(rows.len(), found.len(), "all are clean neutrons");
+        assert_eq!(monitor(&packets), [], "no neutron uses the monitor's channel");
         assert_eq!(t.totals().events, found.len() as u64);
         let (strips, _) = map(cassettes);
         let mut counts = vec![0; cassettes * 32 * strips as usize];
@@ -269,6 +283,27 @@ fn noise_comes_at_its_share_and_changes_no_clean_neutron() {
 }
 
 #[test]
+fn the_beam_monitor_counts_at_its_share_and_disturbs_no_neutron() {
+    let setup = small(6, 20e3, "monitor=20%");
+    let (packets, rows, t) = turn(&setup, 20, 50);
+    let made: Vec<_> =
+        rows.iter().filter(|r| r.kind == Kind::Monitor).map(|r| (r.packet, r.time)).collect();
+    assert_eq!(monitor(&packets), made);
+    let neutrons = |module| {
+        rows.iter().filter(|r| r.kind == Kind::Neutron && r.module == module).count() as f64
+    };
+    let part = made.len() as f64 / neutrons(0);
+    assert!((part / 0.2 - 1.0).abs() < 5.0 / (made.len() as f64).sqrt(), "{part}");
+    assert!(rows.iter().all(|r| r.kind != Kind::Monitor || (r.module, r.pixel) == (0, 0)));
+    // Its counts take places in its digitiser's packets only; all neutrons are clean and found.
+    assert!(neutrons(0) < 0.97 * neutrons(1) && neutrons(1) > 1000.0);
+    assert_eq!(decode(&packets, 6), expected(&rows));
+    assert_eq!(rows.iter().filter(|r| r.expected()).count() + made.len(), rows.len());
+    let reached = t.packets_per_s() * t.turn().1 as f64 / t.turn().0 as f64;
+    assert!((reached / 120e3 - 1.0).abs() < 0.02, "{reached}");
+}
+
+#[test]
 fn forced_pileup_gives_the_share_of_seconds() {
     let (_, rows, _) = turn(&small(6, 1e3, "pileup=10%"), 0, 64);
     let all = rows.iter().filter(|r| r.kind == Kind::Neutron).count() as f64;
@@ -326,6 +361,13 @@ fn impossible_setups_are_refused_by_name() {
         MultiBlade::new(&setup).map(|_| ())
     };
     assert_eq!(new(|s| s.cassettes = 7), Err(TrafficError::Cassettes(7)));
+    let watched = |s: &mut MultiBladeSetup| s.noise.monitor = 0.1;
+    assert_eq!(new(watched), Ok(()));
+    assert_eq!(
+        new(|s| (s.cassettes, s.noise.monitor) = (50, 0.1)),
+        Err(TrafficError::NoMonitor),
+        "its set-up has none"
+    );
     assert_eq!(new(|s| s.neutrons_per_s = 0.5), Err(TrafficError::Rate(0.5)));
     assert!(matches!(new(|s| s.neutrons_per_s = f64::NAN), Err(TrafficError::Rate(_))));
     assert_eq!(new(|s| s.readouts = Some(1)), Err(TrafficError::Readouts(1)));
@@ -341,10 +383,12 @@ proptest! {
     fn any_setup_is_decoded_to_its_truth(
         fifty in any::<bool>(), rate in 1.0..1e5, seed in any::<u64>(), readouts in 2usize..200,
         dark in 0.0..0.3, bad in 0.0..0.2, coincidence in 0.0..0.1, packet in 0.0..0.2, random in any::<bool>(),
+        monitor in 0.0..0.5,
     ) {
         let cassettes = if fifty { 50 } else { 6 };
         let pileup = if random { Pileup::Random } else { Pileup::Never };
-        let noise = Noise { dark, bad, coincidence, packet, pileup };
+        let monitor = if fifty { 0.0 } else { monitor };
+        let noise = Noise { dark, bad, coincidence, packet, monitor, pileup };
         let setup = MultiBladeSetup {
             cassettes, neutrons_per_s: rate * cassettes as f64, noise, seed,
             readouts: Some(readouts), prepared_bytes: 1 << 16, count: None,

@@ -106,6 +106,9 @@ impl MultiGrid {
         if !(1.0..=1000.0).contains(&pulse_hz) {
             return Err(TrafficError::Pulses(pulse_hz));
         }
+        if setup.noise.monitor > 0.0 {
+            return Err(TrafficError::NoMonitor);
+        }
         let millihertz = (pulse_hz * 1000.0).round() as u64;
         let simulated = rate.min(REAL_TIME_HZ * modules as f64);
         let per_pulse = simulated / pulse_hz;

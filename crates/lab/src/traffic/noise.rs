@@ -1,7 +1,7 @@
 //! What else a simulated coincidence detector sends, beside neutrons: `--noise dark=1%,bad=0.1%,…`.
 //!
-//! Shares are per neutron (`packet`: per good packet) and may be written as `1%` or `0.01`. Refuses
-//! unknown and repeated keys, and shares outside 0 to 100 %.
+//! Shares are per neutron (`packet`: per good packet; `monitor`: per neutron of the monitor's digitiser) and may be
+//! written as `1%` or `0.01`. Refuses unknown and repeated keys, and shares outside 0 to 100 %.
 //! Sources: `docs/formats/multigrid.md` sections 2 to 4, `docs/formats/multiblade.md` sections 2 and 3.
 
 use std::str::FromStr;
@@ -38,14 +38,22 @@ pub struct Noise {
     pub coincidence: f64,
     /// Broken packets per good packet.
     pub packet: f64,
+    /// Counts of the beam monitor per neutron of the cassette whose digitiser it is wired to.
+    pub monitor: f64,
     /// Neutrons within the resolution of each other.
     pub pileup: Pileup,
 }
 
 impl Noise {
     /// Neutrons only, each on its own.
-    pub const NONE: Noise =
-        Noise { dark: 0.0, bad: 0.0, coincidence: 0.0, packet: 0.0, pileup: Pileup::Never };
+    pub const NONE: Noise = Noise {
+        dark: 0.0,
+        bad: 0.0,
+        coincidence: 0.0,
+        packet: 0.0,
+        monitor: 0.0,
+        pileup: Pileup::Never,
+    };
 }
 
 impl Default for Noise {
@@ -61,7 +69,7 @@ pub enum NoiseError {
     #[error("\"{0}\" is no KEY=SHARE, for example dark=1%")]
     Form(String),
     /// No such key.
-    #[error("\"{0}\" is no kind of noise: dark, bad, coincidence, packet, pileup or none")]
+    #[error("\"{0}\" is no kind of noise: dark, bad, coincidence, packet, monitor, pileup or none")]
     Key(String),
     /// A key that is there twice.
     #[error("{0} is there twice")]
@@ -78,7 +86,7 @@ pub enum NoiseError {
     },
 }
 
-const KEYS: [&str; 5] = ["dark", "bad", "coincidence", "packet", "pileup"];
+const KEYS: [&str; 6] = ["dark", "bad", "coincidence", "packet", "monitor", "pileup"];
 
 impl FromStr for Noise {
     type Err = NoiseError;
@@ -104,6 +112,7 @@ impl FromStr for Noise {
                 "bad" => noise.bad = share(key, value)?,
                 "coincidence" => noise.coincidence = share(key, value)?,
                 "packet" => noise.packet = share(key, value)?,
+                "monitor" => noise.monitor = share(key, value)?,
                 _ if value == "random" => noise.pileup = Pileup::Random,
                 _ if value == "never" => noise.pileup = Pileup::Never,
                 _ => noise.pileup = Pileup::Forced(share(key, value)?),
@@ -128,7 +137,7 @@ fn share(key: &'static str, value: &str) -> Result<f64, NoiseError> {
 impl std::fmt::Display for Noise {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let percent = |s: f64| format!("{}%", (s * 1e8).round() / 1e6);
-        let shares = [self.dark, self.bad, self.coincidence, self.packet];
+        let shares = [self.dark, self.bad, self.coincidence, self.packet, self.monitor];
         let mut parts: Vec<String> = KEYS
             .iter()
             .zip(shares)
@@ -152,16 +161,19 @@ mod tests {
     #[test]
     fn shares_are_read_and_printed_again() {
         let noise: Noise =
-            "dark=1%, bad=0.001,coincidence=0.05%,packet=2%,pileup=random".parse().unwrap();
+            "dark=1%, bad=0.001,coincidence=0.05%,packet=2%,monitor=3%,pileup=random"
+                .parse()
+                .unwrap();
         let expected = Noise {
             dark: 0.01,
             bad: 0.001,
             coincidence: 0.0005,
             packet: 0.02,
+            monitor: 0.03,
             pileup: Pileup::Random,
         };
         assert_eq!(noise, expected);
-        let text = "dark=1%,bad=0.1%,coincidence=0.05%,packet=2%,pileup=random";
+        let text = "dark=1%,bad=0.1%,coincidence=0.05%,packet=2%,monitor=3%,pileup=random";
         assert_eq!(noise.to_string(), text);
         assert_eq!("none".parse(), Ok(Noise::NONE));
         assert_eq!(Noise::NONE.to_string(), "none");

@@ -88,8 +88,14 @@ const NEUTRONS_HZ: f64 = 100e3;
 /// Readouts of a dense Multi-Blade packet: 32 + 8 · 1118 = 8976 bytes, a frame of MTU 9000 with its headers.
 const DENSE: usize = 1118;
 /// A detector with everything that is no clean neutron.
-const NOISY: Noise =
-    Noise { dark: 0.1, bad: 0.01, coincidence: 0.01, packet: 0.001, pileup: Pileup::Random };
+const NOISY: Noise = Noise {
+    dark: 0.1,
+    bad: 0.01,
+    coincidence: 0.01,
+    packet: 0.001,
+    monitor: 0.0,
+    pileup: Pileup::Random,
+};
 
 fn multigrid(noise: Noise) -> Result<Simulated, Failure> {
     let neutrons_per_s = NEUTRONS_HZ * GRID_MODULES as f64;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use fullcount_core::frame::emit::Route;
 use fullcount_io::pcap::{Format, Writer};
+use fullcount_lab::detectors::limits::CoreProfile;
 use fullcount_lab::detectors::service::{Cores, Sample, Service};
 use fullcount_lab::detectors::{How, Row, Run, short};
 use fullcount_lab::lossless::{self, Bench, Ceiling, OnNearCores, Settings, time};
@@ -36,6 +37,8 @@ pub struct Campaign<'a> {
     pub near: bool,
     /// The search for the rate without loss.
     pub search: Option<Settings>,
+    /// One more trial flat out, in which the cores of the service are watched.
+    pub profile: bool,
     /// Ends a trial early.
     pub stop: &'a dyn Fn() -> bool,
 }
@@ -44,7 +47,8 @@ impl Campaign<'_> {
     /// Usual time of a detector with one number of threads.
     pub fn usual(&self) -> Duration {
         let trial = self.plan.time + Duration::from_secs(1);
-        trial * self.plan.repeats as u32 + self.search.map_or(Duration::ZERO, |s| s.usual())
+        let trials = self.plan.repeats as u32 + u32::from(self.profile);
+        trial * trials + self.search.map_or(Duration::ZERO, |s| s.usual())
     }
 
     /// One detector: a row or two for each number of threads.
@@ -73,6 +77,8 @@ impl Campaign<'_> {
                 receive_buffer: self.receive_buffer.to_owned(),
                 stop: self.stop,
                 samples: vec![],
+                watched: false,
+                profile: vec![],
             };
             let more = self.measure(job, &image, &mut service, progress)?;
             let rates = more.last().and_then(|r| r.figure("", |run| Some(run.rates.packets)));
@@ -101,6 +107,16 @@ impl Campaign<'_> {
         if self.near { Box::new(OnNearCores::new(service)) } else { Box::new(service) }
     }
 
+    /// What the cores of the service do in a trial flat out, which counts for nothing else.
+    fn watched(&self, job: &Job, service: &mut Service<'_>) -> Result<Vec<CoreProfile>, Failure> {
+        service.watched = true;
+        let trial = self.bench(service).trial("", 0, None, self.plan.time);
+        trial.map_err(|e| anyhow::anyhow!("{}: {e}", job.input.title()))?;
+        service.watched = false;
+        service.samples.clear();
+        Ok(std::mem::take(&mut service.profile))
+    }
+
     fn measure(
         &self,
         job: &Job,
@@ -118,6 +134,7 @@ impl Campaign<'_> {
             packet_bytes: image.packet_bytes(),
             runs: samples.iter().filter_map(|s| run(s, image.packet_bytes())).collect(),
             search: None,
+            profile: vec![],
         };
         let mut flat_out: Vec<Sample> = vec![];
         for trial in 1..=self.plan.repeats {
@@ -140,6 +157,10 @@ impl Campaign<'_> {
         if rows[0].runs.is_empty() {
             let why = "a trial was too short for two readings of the metrics: raise --duration";
             return Err(anyhow::anyhow!("{}: {why}", job.input.title()).into());
+        }
+        if self.profile {
+            rows[0].profile = self.watched(job, service)?;
+            note!("{what}: what its cores did is known");
         }
         let lossless = flat_out.iter().all(|s| s.trial.lost() == 0);
         let Some(search) = self.search.filter(|_| !lossless) else { return Ok(rows) };

@@ -4,7 +4,7 @@
 //! that share one charge; the centre of charge of both planes lies in the neutron's pixel. Refuses: nothing.
 //! Source: `docs/formats/multiblade.md`, sections 0, 2, 5 and 6.
 
-use super::wiring::{WIRES, Wiring};
+use super::wiring::{MONITOR_CHANNEL, WIRES, Wiring};
 use crate::traffic::Random;
 use crate::traffic::made::Kind;
 use crate::traffic::noise::Noise;
@@ -226,15 +226,35 @@ impl Maker {
         item
     }
 
+    /// A count of the beam monitor, on whose amplitude nothing depends: the integrator may run over.
+    fn monitor(&mut self) -> Item {
+        let mut item = Item::new(Kind::Monitor);
+        item.push(MONITOR_CHANNEL, self.random.below(1 << 16) as u16);
+        item
+    }
+
+    /// Share of the monitor's counts in a cassette.
+    fn monitor_share(&self, cassette: u16) -> f64 {
+        if self.wiring.monitor() == Some(cassette) { self.noise.monitor } else { 0.0 }
+    }
+
     /// The next kind: one that waited, or a new one.
-    fn kind(&mut self, left: usize) -> Kind {
-        if let Some(at) = self.waiting.iter().position(|&kind| possible(kind, left)) {
+    fn kind(&mut self, cassette: u16, left: usize) -> Kind {
+        let monitor = self.monitor_share(cassette);
+        // The monitor's counts wait for its cassette.
+        let now = |kind| possible(kind, left) && (kind != Kind::Monitor || monitor > 0.0);
+        if let Some(at) = self.waiting.iter().position(|&kind| now(kind)) {
             return self.waiting.swap_remove(at);
         }
         let Noise { dark, bad, coincidence, .. } = self.noise;
-        let kinds = [(dark, Kind::Dark), (bad, Kind::Bad), (coincidence, Kind::Coincidence)];
+        let kinds = [
+            (dark, Kind::Dark),
+            (bad, Kind::Bad),
+            (coincidence, Kind::Coincidence),
+            (monitor, Kind::Monitor),
+        ];
         loop {
-            let mut at = self.random.unit() * (1.0 + dark + bad + coincidence);
+            let mut at = self.random.unit() * (1.0 + dark + bad + coincidence + monitor);
             let noise = kinds.iter().find(|(share, _)| (at < *share, at -= share).0);
             let kind = noise.map_or(Kind::Neutron, |(_, kind)| *kind);
             if possible(kind, left) {
@@ -250,6 +270,7 @@ impl Maker {
             Kind::Dark => self.dark(cassette),
             Kind::Bad => self.bad(),
             Kind::Coincidence => self.coincidence(cassette),
+            Kind::Monitor => self.monitor(),
             Kind::Neutron | Kind::Packet | Kind::Pulse => {
                 let (wires, strips) = multiplicity(&mut self.random);
                 self.neutron(cassette, wires, strips)
@@ -280,7 +301,7 @@ impl Maker {
     pub fn packet(&mut self, cassette: u16, readouts: usize, items: &mut Vec<Item>) {
         let mut left = readouts;
         while left > 0 {
-            let kind = self.kind(left);
+            let kind = self.kind(cassette, left);
             self.add(kind, cassette, false, &mut left, items);
             let second = kind == Kind::Neutron && left > 0;
             if second && self.random.unit() < self.noise.pileup.forced() {
@@ -298,7 +319,7 @@ fn fits(len: usize, left: usize) -> bool {
 /// True if some item of this kind fits.
 fn possible(kind: Kind, left: usize) -> bool {
     match kind {
-        Kind::Bad => fits(1, left),
+        Kind::Bad | Kind::Monitor => fits(1, left),
         Kind::Coincidence => fits(2, left),
         // Of one or two readouts, of two to six: one of them fits from 2 on, and 1 is never left.
         Kind::Dark | Kind::Neutron | Kind::Packet | Kind::Pulse => true,

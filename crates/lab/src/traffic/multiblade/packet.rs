@@ -32,13 +32,21 @@ pub(super) struct Plan {
 /// packets hold more neutrons than the mean multiplicity says.
 pub(super) fn neutrons_per_packet(wiring: Wiring, noise: Noise, readouts: usize) -> f64 {
     let packets = 50_000 / readouts + 100;
-    let mut maker = Maker::new(wiring, noise, Random::new(0));
-    let mut items = Vec::new();
-    for _ in 0..packets {
-        maker.packet(0, readouts, &mut items);
-    }
-    let neutrons = items.iter().filter(|i| i.kind == Kind::Neutron).count();
-    neutrons as f64 / packets as f64
+    let in_cassette = |cassette| {
+        let mut maker = Maker::new(wiring, noise, Random::new(0));
+        let mut items = Vec::new();
+        for _ in 0..packets {
+            maker.packet(cassette, readouts, &mut items);
+        }
+        let neutrons = items.iter().filter(|i| i.kind == Kind::Neutron).count();
+        neutrons as f64 / packets as f64
+    };
+    // All cassettes are alike but that of the monitor, whose counts take places of neutrons.
+    let Some(own) = wiring.monitor().filter(|_| noise.monitor > 0.0) else {
+        return in_cassette(0);
+    };
+    let cassettes = f64::from(wiring.cassettes);
+    (in_cassette(own) + (cassettes - 1.0) * in_cassette(own + 1)) / cassettes
 }
 
 /// An item with its time.
@@ -117,7 +125,7 @@ fn overlaps(placed: &mut [Placed]) {
         Kind::Neutron => Overlap::Neutron,
         Kind::Dark | Kind::Coincidence => Overlap::Noise,
         // Dropped before anything is built.
-        Kind::Bad | Kind::Packet | Kind::Pulse => Overlap::None,
+        Kind::Bad | Kind::Packet | Kind::Pulse | Kind::Monitor => Overlap::None,
     };
     for i in 0..placed.len() {
         let (mine, end) = (placed[i].item.kind, placed[i].time + placed[i].item.spread());

@@ -17,6 +17,8 @@ const PROTOTYPE: [u32; 6] = [137, 143, 142, 31, 33, 34];
 const FIRST_OF_FIFTY: u32 = 1001;
 /// The digitiser whose channel 62 is the beam monitor in this orientation.
 const MONITOR: u32 = 137;
+/// That channel.
+pub const MONITOR_CHANNEL: u16 = 62;
 
 /// A set-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +47,11 @@ impl Wiring {
     /// An identifier that no cassette has.
     pub fn no_digitiser(&self) -> u32 {
         9999
+    }
+
+    /// Cassette whose digitiser the beam monitor is wired to; `None` if this set-up has none.
+    pub fn monitor(&self) -> Option<u16> {
+        (0..self.cassettes).find(|&c| self.digitiser(c) == MONITOR)
     }
 
     /// Strips of a cassette that neutrons may hit: not the one that is wired to the monitor.

@@ -1,0 +1,198 @@
+//! The coincidence detectors make the same events of the same packets, whatever the way: from a capture or over
+//! UDP, on one thread or two, and Multi-Blade on one worker or several.
+//!
+//! The packets are simulated, with noise and pile-up; the batches are what each way makes of them. Batch sizes one
+//! by one are tried by `fullcount_detect::conformance`.
+
+mod service;
+
+use std::net::UdpSocket;
+use std::path::Path;
+
+use fullcount_lab::traffic::Traffic;
+use fullcount_lab::traffic::multiblade::{MultiBlade, MultiBladeSetup};
+use fullcount_lab::traffic::multigrid::{MultiGrid, MultiGridSetup};
+use serde_json::Value;
+use service::{Said, Service, capture, say};
+
+/// Counters by name.
+type Counts = Vec<(String, Value)>;
+
+/// Everything that a simulator can add.
+const NOISE: &str = "dark=10%,bad=5%,coincidence=2%,packet=3%,pileup=random";
+
+fn packets(traffic: &mut dyn Traffic, count: usize) -> Vec<Vec<u8>> {
+    let mut all = vec![];
+    while all.len() < count {
+        let train = traffic.next_train(count - all.len(), 1_700_000_000_000_000_000);
+        all.extend(train.expect("no end was set").each().map(<[u8]>::to_vec));
+    }
+    all
+}
+
+fn multiblade(noise: &str, count: usize) -> (String, Vec<Vec<u8>>) {
+    let noise = noise.parse().expect("noise");
+    let setup = MultiBladeSetup { noise, prepared_bytes: 1 << 20, ..MultiBladeSetup::default() };
+    let mut traffic = MultiBlade::new(&setup).expect("the prototype");
+    let geometry = MultiBlade::configuration(setup.cassettes).expect("the prototype");
+    (geometry, packets(&mut traffic, count))
+}
+
+fn multigrid(count: usize) -> (String, Vec<Vec<u8>>) {
+    let noise = NOISE.parse().expect("noise");
+    let setup = MultiGridSetup { noise, prepared_bytes: 1 << 20, ..MultiGridSetup::default() };
+    let mut traffic = MultiGrid::new(&setup).expect("three modules");
+    (MultiGrid::configuration(setup.modules), packets(&mut traffic, count))
+}
+
+/// (time, pixel) of every event of a file, sorted.
+fn events(detector: &str, path: &str) -> Vec<(i64, i64)> {
+    let f = hdf5_metno::File::open(path).expect("opens after a proper close");
+    let group = format!("entry/instrument/{detector}/{detector}_events");
+    let e = f.group(&group).expect("the event group");
+    let ids = e.dataset("event_id").unwrap().read_raw::<i32>().unwrap();
+    let offsets = e.dataset("event_time_offset").unwrap().read_raw::<i32>().unwrap();
+    let zeros = e.dataset("event_time_zero").unwrap().read_raw::<u64>().unwrap();
+    let index = e.dataset("event_index").unwrap().read_raw::<i64>().unwrap();
+    let pulse_of = |i: usize| index.partition_point(|&first| first as usize <= i) - 1;
+    let event = |i: usize| (zeros[pulse_of(i)] as i64 + i64::from(offsets[i]), i64::from(ids[i]));
+    let mut all: Vec<_> = (0..ids.len()).map(event).collect();
+    all.sort_unstable();
+    all
+}
+
+/// What reader and builder of a detector counted: the counters of its section of `docs/counters.md`.
+fn counted(detector: &str, said: &Said) -> Vec<(String, Value)> {
+    let summary = said.summary();
+    assert_eq!(summary["balance"], 0, "{}", said.err);
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/counters.md");
+    let text = std::fs::read_to_string(document).expect("the document");
+    let section = text.split("\n## ").find_map(|s| s.strip_prefix(detector)).expect("a section");
+    let names = section.lines().filter_map(|l| l.strip_prefix("| `")?.split('`').next());
+    let value = |name: &str| summary["counters"][name].clone();
+    let all: Vec<_> = names.map(|name| (name.to_owned(), value(name))).collect();
+    assert!(all.iter().filter(|(_, v)| v.as_u64() > Some(0)).count() > 10, "{all:?}");
+    all
+}
+
+/// How a run is made: its options, and who sends to it; nobody to a run from a file.
+type Feed<'a> = &'a dyn Fn(u16);
+
+/// Events and counters of one run.
+fn made(
+    folder: &Path,
+    detector: &str,
+    options: &[&str],
+    feed: Option<Feed<'_>>,
+) -> (Vec<(i64, i64)>, Counts) {
+    let file = folder.join("events.nxs").display().to_string();
+    let _ = std::fs::remove_file(&file);
+    let geometry = folder.join(format!("{detector}.json")).display().to_string();
+    let head = ["run", "--detector", detector, "--geometry", &geometry, "--nexus", &file];
+    let words = [&head[..], &["--web", "off", "--json"], options].concat();
+    let said = match feed {
+        None => say(&words),
+        Some(feed) => {
+            let mut run = Service::start(&words);
+            feed(run.udp_port());
+            // A loopback socket keeps what it accepted: the drain at the end reads it all.
+            run.interrupt();
+            run.end()
+        }
+    };
+    // Broken packets are refused, and what was in them is missing.
+    assert!(matches!(said.code, 0 | 3), "{}", said.err);
+    (events(detector, &file), counted(detector, &said))
+}
+
+#[test]
+fn a_capture_and_udp_give_the_same_with_one_thread_and_two() {
+    for (detector, (geometry, packets)) in
+        [("multigrid", multigrid(1500)), ("multiblade", multiblade(NOISE, 1500))]
+    {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::write(dir.path().join(format!("{detector}.json")), geometry).expect("written");
+        let capture = capture(dir.path(), detector, &packets);
+        let (source, file) = (format!("pcap:{capture}"), format!("pcap:{capture}?flat-out"));
+        let send = |port: u16| {
+            let to = format!("udp://127.0.0.1:{port}");
+            let said = say(&["send", "--to", &to, "--source", &source, "--json"]);
+            assert_eq!((said.code, said.summary()["packets"]["sent"].as_u64()), (0, Some(1500)));
+        };
+        // A Multi-Grid trigger may come in two packets: no pause on this host may part them.
+        let more: &[&str] = match detector {
+            "multigrid" => &["--pulse", "data", "--set", "detector.release_ms=60000"],
+            _ => &[],
+        };
+        let mut ways = vec![];
+        for threads in ["1", "2"] {
+            let options = [more, &["--threads", threads, "--source"]].concat();
+            let from_file = [&options[..], &[&file]].concat();
+            ways.push(made(dir.path(), detector, &from_file, None));
+            let live = "udp://127.0.0.1:0?receive_buffer=64MiB";
+            let over_udp = [&options[..], &[live]].concat();
+            ways.push(made(dir.path(), detector, &over_udp, Some(&send)));
+        }
+        let (first, others) = ways.split_first().expect("four ways");
+        assert!(first.0.len() > 5000, "{detector}: {} events", first.0.len());
+        for way in others {
+            assert_eq!(first.1, way.1, "{detector}");
+            assert!(first.0 == way.0, "{detector}: other events");
+        }
+    }
+}
+
+/// Sockets with neighbouring addresses and one port: neighbours go to different workers.
+fn neighbours(count: u8) -> Vec<UdpSocket> {
+    for _ in 0..100 {
+        let first = UdpSocket::bind(("127.0.0.11", 0)).expect("a port");
+        let port = first.local_addr().expect("bound").port();
+        let others =
+            (1..count).map(|i| UdpSocket::bind((std::net::Ipv4Addr::new(127, 0, 0, 11 + i), port)));
+        if let Ok(others) = others.collect::<Result<Vec<_>, _>>() {
+            return [first].into_iter().chain(others).collect();
+        }
+    }
+    panic!("no port that is free at {count} addresses");
+}
+
+#[test]
+fn multiblade_on_several_workers_is_multiblade_on_one() {
+    let (geometry, mut packets) = multiblade("dark=10%,bad=5%,coincidence=2%,pileup=random", 1500);
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("multiblade.json"), geometry).expect("written");
+    // Each digitiser sends by itself, with a numbering of its own.
+    let digitiser = |p: &[u8]| u32::from_le_bytes([p[16], p[17], p[18], p[19]]);
+    let mut numbers: Vec<(u32, u32)> = vec![];
+    for packet in &mut packets {
+        let id = digitiser(packet);
+        let at = numbers.iter().position(|n| n.0 == id).unwrap_or_else(|| {
+            numbers.push((id, 0));
+            numbers.len() - 1
+        });
+        packet[26..30].copy_from_slice(&numbers[at].1.to_le_bytes());
+        numbers[at].1 += 1;
+    }
+    assert_eq!(numbers.len(), 6, "the prototype's digitisers");
+    let sockets = neighbours(6);
+    let send = |port: u16| {
+        for packet in &packets {
+            let of = numbers.iter().position(|n| n.0 == digitiser(packet)).expect("known");
+            sockets[of].send_to(packet, ("127.0.0.1", port)).expect("sent");
+        }
+    };
+    let mut first = None;
+    for (workers, threads) in
+        [("1", "1"), ("2", "1"), ("3", "1"), ("6", "1"), ("1", "2"), ("3", "2")]
+    {
+        let source = "udp://127.0.0.1:0?receive_buffer=64MiB";
+        let options = ["--source", source, "--workers", workers, "--threads", threads];
+        let way = made(dir.path(), "multiblade", &options, Some(&send));
+        let count = |name: &str| way.1.iter().find(|(k, _)| k == name).map(|(_, v)| v.clone());
+        assert_eq!(count("readouts.seq_errors"), Some(0.into()), "{workers} workers");
+        assert!(way.0.len() > 5000, "{} events", way.0.len());
+        let first = first.get_or_insert_with(|| way.clone());
+        assert_eq!(first.1, way.1, "{workers} workers, {threads} threads");
+        assert!(first.0 == way.0, "{workers} workers, {threads} threads: other events");
+    }
+}
