@@ -15,6 +15,8 @@ use crate::{place, record};
 /// One proof under way.
 pub struct Campaign {
     file: PathBuf,
+    /// The one part that is asked for, if not all.
+    pub only: Option<String>,
     revision: String,
     done: Map<String, Value>,
     before: Duration,
@@ -28,17 +30,19 @@ impl Campaign {
     /// # Errors
     ///
     /// Nothing to resume, or not from this revision.
-    pub fn open(name: &str, resume: bool) -> Result<Self, String> {
+    pub fn open(name: &str, only: Option<&str>, resume: bool) -> Result<Self, String> {
         let (commit, clean) = record::revision();
         let revision = if clean { commit } else { format!("{commit} with changes") };
         let folder = place::target().join("prove");
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        Self::open_in(folder.join(format!("{name}.json")), revision, resume)
+        let campaign = Self::open_in(folder.join(format!("{name}.json")), revision, resume)?;
+        Ok(Self { only: only.map(str::to_owned), ..campaign })
     }
 
     fn open_in(file: PathBuf, revision: String, resume: bool) -> Result<Self, String> {
         let mut campaign = Self {
             file,
+            only: None,
             revision,
             done: Map::new(),
             before: Duration::ZERO,

@@ -30,7 +30,16 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
         .map_err(|missing| missing.to_string())?;
     setup::nightly_toolchain()?;
     let cores = thread::available_parallelism().map_or(1, |n| n.get() as u32);
-    let targets = fuzzing::build(Build::Plain)?;
+    let only = campaign.only.clone();
+    let wanted = |target: &Target| only.as_ref().is_none_or(|only| *only == target.name);
+    let build = |build| fuzzing::build(build).map(|all| all.into_iter().filter(wanted).collect());
+    let targets: Vec<Target> = build(Build::Plain)?;
+    if targets.is_empty() {
+        return Err(format!(
+            "no fuzz target `{}`; they are in fuzz/Cargo.toml",
+            only.unwrap_or_default()
+        ));
+    }
     let count = u32::try_from(targets.len()).map_err(|error| error.to_string())?;
     let counted = campaign.units("million inputs", count * PARTS, |unit| {
         // No seed twice: two processes with one seed would make the same inputs of the same corpus.
@@ -38,7 +47,7 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
         let task = Task { runs: EACH, limit: LONGEST, processes: cores, seed };
         part(&targets[(unit / PARTS) as usize], task)
     })?;
-    let sanitized = fuzzing::build(Build::Sanitized)?;
+    let sanitized: Vec<Target> = build(Build::Sanitized)?;
     let checked = campaign.units("target under AddressSanitizer", count, |unit| {
         let task = Task { runs: UNLIMITED, limit: SANITIZED, processes: cores, seed: 1 + unit };
         part(&sanitized[unit as usize], task)
