@@ -158,7 +158,7 @@ impl Overlay {
                 Failure::Wrong(format!("--set {setting}: {form}"))
             };
             let (key, value) = setting.split_once('=').ok_or_else(wrong)?;
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
             if key.split('.').any(|part| part.is_empty() || !part.chars().all(plain)) {
                 return Err(wrong());
             }
@@ -197,6 +197,7 @@ mod tests {
         assert_eq!(read("detector.verify=true"), Some(true.into()));
         assert_eq!(read("detector.word=two words"), Some("two words".into()));
         assert_eq!(read("detector.word=1\nx = 2"), Some("1\nx = 2".into()));
+        assert_eq!(read("detector.-dt=[100, 200]"), Some(vec![100, 200].into()), "as vmm-sdat");
         assert_eq!(read("no value"), None);
     }
 }

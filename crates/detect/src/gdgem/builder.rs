@@ -213,7 +213,7 @@ impl<W: Watch> GemBuilder<W> {
         GemBuilder {
             sheet: Sheet::new(Built::catalogue()),
             limits: options.limits().unwrap_or(defaults),
-            lanes: layout.lanes.iter().map(|_| LaneHits::default()).collect(),
+            lanes: layout.lanes.iter().map(|lane| LaneHits::new(layout.time_gap(*lane))).collect(),
             scratch: Scratch::default(),
             ways,
             border: i64::MIN,
@@ -263,8 +263,8 @@ impl<W: Watch> GemBuilder<W> {
                     others += 1;
                     if row.time > self.border {
                         self.waiting += std::mem::take(&mut pushed);
-                        let before = std::mem::replace(&mut self.border, row.time);
-                        self.release(before, row.time, row.ns(), events);
+                        self.border = row.time;
+                        self.release(row.time, row.ns(), events);
                     }
                 }
                 FineHit::RESTART => {
@@ -284,11 +284,11 @@ impl<W: Watch> GemBuilder<W> {
 
     /// Everything that waits is decided.
     fn flush(&mut self, events: &mut EventBatch) {
-        self.release(self.border, i64::MAX, f64::INFINITY, events);
+        self.release(i64::MAX, f64::INFINITY, events);
     }
 
     /// Works on the hits before `border` (as a key, and in ns).
-    fn release(&mut self, before: i64, key: i64, border: f64, events: &mut EventBatch) {
+    fn release(&mut self, key: i64, border: f64, events: &mut EventBatch) {
         let (judge, watch, limits) = (&mut self.judge, &mut self.watch, &self.limits);
         let decided = judge.decided;
         for (panel, (detector, way)) in self.layout.detectors.iter().zip(&mut self.ways).enumerate()
@@ -300,9 +300,9 @@ impl<W: Watch> GemBuilder<W> {
             let mut known = [f64::INFINITY; 3];
             for (place, &lane) in detector.lanes.iter().enumerate() {
                 let plane = self.layout.lanes[lane].plane;
-                let gap = detector.parameters.time_gap(plane);
+                let gap = self.layout.time_gap(self.layout.lanes[lane]);
                 let hits = &mut self.lanes[lane];
-                hits.release(before, key, &mut self.scratch);
+                hits.release(key, &mut self.scratch);
                 let cuts = hits.runs(gap, limits, border, |run| match way {
                     Way::Online(chain) => chain.run(run, plane),
                     Way::Strips(partners) => {

@@ -85,9 +85,9 @@ impl Chain {
         Chain { online, clusters, hits, base: 0, closed: 0, open: Open::default(), cuts: 0 }
     }
 
-    /// A run of one plane, in order of time: clusters by strip.
+    /// A run of one plane, equal times in order of arrival: clusters by strip.
     pub fn run(&mut self, run: &mut [FineHit], plane: u8) {
-        run.sort_by_key(|hit| hit.coordinate);
+        run.sort_by_key(|hit| (hit.coordinate, hit.time));
         let gap = self.online.strip_gap[usize::from(plane)];
         let near = |a: &FineHit, b: &FineHit| u32::from(b.coordinate - a.coordinate) <= gap;
         for hits in run.chunk_by(near) {

@@ -94,7 +94,7 @@ pub struct Clock {
     /// ns per offset period of 4096 bunch crossings.
     pub offset_period: f64,
     /// ns from the start of the bunch crossing, before calibration, by TDC.
-    tdc: [f64; 256],
+    pub tdc: [f64; 256],
 }
 
 impl Clock {
@@ -125,12 +125,6 @@ impl Clock {
     pub fn chip(&self, bcid: u16, tdc: u8, time_offset: f32, time_slope: f32) -> f64 {
         f64::from(bcid) * self.period
             + (self.tdc[usize::from(tdc)] - f64::from(time_offset)) * f64::from(time_slope)
-    }
-
-    /// Offline, without calibration.
-    #[inline]
-    pub fn chip_plain(&self, bcid: u16, tdc: u8) -> f64 {
-        f64::from(bcid) * self.period + self.tdc[usize::from(tdc)]
     }
 
     /// Online: chip time as it is stored, ns.

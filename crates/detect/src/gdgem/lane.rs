@@ -1,10 +1,12 @@
-//! The hits of one plane: waiting, then in order of time, then in runs without a gap.
+//! The hits of one plane: waiting, then in runs without a gap.
 //!
-//! Hits come nearly in order: each goes back to its place at once, which is 3 places on average in the public capture. Where
-//! frames of several FECs take turns that is too far; then the hits before the border are put into buckets of time, which
-//! leaves next to nothing to sort. Equal times stay in order of arrival. A run ends where the distance to the hit before is
-//! above the gap; it is cut at a number of hits and at a span, which physics never reaches. What came in which call does
-//! not matter: only the rows do. Refuses nothing. Sources: `docs/formats/gdgem.md` sections 8 and 14.3.
+//! Clustering needs to know where hits are further apart than the gap, and no more of their order: hits before the border are
+//! counted into buckets of time that are narrower than the gap, so hits of a bucket are of one run, and a run ends where the
+//! first of a bucket lies further behind the latest hit than the gap. That is two passes without a branch on the data; an exact
+//! order costs more than all the rest of clustering, as hits of the public capture go back 3 places on average. Where a
+//! bucket cannot be so narrow (no gap, few hits) they are put in order. A run is cut at a number of hits and at a span, which
+//! physics never reaches: then its order counts and is made. What came in which call does not matter: only the rows do. Refuses
+//! nothing. Sources: `docs/formats/gdgem.md` sections 8 and 14.3.
 
 use fullcount_core::products::FineHit;
 
@@ -13,18 +15,14 @@ use super::options::Limits;
 /// Steps per hit that sorting by insertion may cost before the general sort takes over.
 const STEPS: usize = 16;
 
-/// Places that a hit that comes may go back; more, and the hits are mixed.
-const BACK: usize = 64;
-
-/// Places back per hit on average above which buckets are cheaper, and hits that this is averaged over.
-const BACK_PER_HIT: usize = 8;
-const BACK_HITS: usize = 512;
-
 /// Hits below which buckets are not worth their set-up.
 const FEW: usize = 48;
 
-/// Most buckets: 32 Ki counts of 4 bytes stay in the second-level cache.
-const MOST_BUCKETS: usize = 1 << 15;
+/// Most buckets: 64 Ki counts of 4 bytes are a quarter of the second-level cache.
+const MOST_BUCKETS: u64 = 1 << 16;
+
+/// Most buckets per hit: where hits are rarer, putting them in order is cheaper.
+const BUCKETS_PER_HIT: u64 = 4;
 
 /// Forgotten hits in front of the others that are worth a move.
 const FORGOTTEN: usize = 4096;
@@ -43,21 +41,55 @@ pub(super) struct Cuts {
     pub span: u64,
 }
 
+/// Buckets of equal width in keys, from `least` on.
+#[derive(Debug, Clone, Copy, Default)]
+struct Buckets {
+    least: i64,
+    shift: u32,
+}
+
+impl Buckets {
+    /// For hits from `least` to `most`, each bucket narrower than `gap`, ns; and how many that are.
+    fn new(least: i64, most: i64, gap: f64) -> (Buckets, u64) {
+        let ns = |time| FineHit { time, ..FineHit::default() }.ns().abs();
+        let largest = ns(least).max(ns(most));
+        // Keys are as far apart as doubles of this size, or closer.
+        let key = f64::from_bits(largest.to_bits() + 1) - largest;
+        let keys = (gap / key) as u64;
+        let shift = keys.checked_ilog2().unwrap_or(0).min(62);
+        (Buckets { least, shift }, (most.abs_diff(least) >> shift).saturating_add(1))
+    }
+
+    #[inline]
+    fn of(self, time: i64) -> usize {
+        (time.wrapping_sub(self.least) as u64 >> self.shift) as usize
+    }
+
+    /// First key behind the bucket of a time.
+    #[inline]
+    fn end(self, time: i64) -> i64 {
+        self.least.saturating_add_unsigned((self.of(time) as u64 + 1) << self.shift)
+    }
+}
+
 /// Hits of a plane of a detector.
 #[derive(Debug, Default)]
 pub(super) struct LaneHits {
-    /// Forgotten ones, then the run that has not ended, then those behind the border.
-    hits: Vec<FineHit>,
-    /// Where the run begins that has not ended yet.
+    /// Buckets are narrower than this, ns; 0: all hits are put in order.
+    gap: f64,
+    /// At or after the border, in order of arrival.
+    fresh: Vec<FineHit>,
+    /// Before the border, in order of buckets; equal times in order of arrival.
+    open: Vec<FineHit>,
+    /// Where the run begins in `open` that has not ended yet; those in front are forgotten.
     start: usize,
-    /// Where the hits begin that have not been compared with the one before.
+    /// Where the hits begin that came with the last border.
     walked: usize,
-    /// Where the hits begin that are at or after the border.
-    ready: usize,
-    /// True if these are not in order of time.
-    mixed: bool,
-    /// Places that hits have gone back since the last border.
-    steps: usize,
+    /// Buckets of these.
+    buckets: Buckets,
+    /// First and last time of the run that has not ended, ns.
+    low: f64,
+    high: f64,
 }
 
 /// Sorts by time, equal times in their order; what is nearly sorted, in place and in one pass.
@@ -82,92 +114,67 @@ fn sort_nearly(hits: &mut [FineHit]) {
 }
 
 impl LaneHits {
+    /// A lane whose runs end at a gap of `gap` ns or more.
+    pub fn new(gap: f64) -> LaneHits {
+        LaneHits { gap, ..LaneHits::default() }
+    }
+
     /// A hit at or after the last border.
     #[inline]
     pub fn push(&mut self, hit: FineHit) {
-        let n = self.hits.len();
-        self.hits.push(hit);
-        if n > self.ready && self.hits[n - 1].time > hit.time && !self.mixed {
-            self.back(n, hit);
-        }
+        self.fresh.push(hit);
     }
 
-    /// Takes the hit at `n` back to its place. Hits of equal time keep their order even if that is too far.
-    #[inline]
-    fn back(&mut self, n: usize, hit: FineHit) {
-        let floor = self.ready.max(n.saturating_sub(BACK));
-        let hits = &mut self.hits[floor..=n];
-        let mut at = n - floor;
-        while at > 0 && hits[at - 1].time > hit.time {
-            hits[at] = hits[at - 1];
-            at -= 1;
-        }
-        hits[at] = hit;
-        self.steps += n - floor - at;
-        let too_far = at == 0 && floor > self.ready && self.hits[floor - 1].time > hit.time;
-        let fresh = n + BACK_HITS - self.ready;
-        self.mixed = too_far || self.steps > BACK_PER_HIT * fresh;
-    }
-
-    /// Puts the hits before `border` (a key; `before`: the border of the last call) in order.
-    pub fn release(&mut self, before: i64, border: i64, scratch: &mut Scratch) {
-        self.steps = 0;
-        if self.mixed {
-            self.sort(before, border, scratch);
-            self.mixed = !self.hits[self.ready..].is_sorted_by_key(|hit| hit.time);
-        } else {
-            self.ready += self.hits[self.ready..].partition_point(|hit| hit.time < border);
-        }
-    }
-
-    /// The same for hits that are not in order.
-    fn sort(&mut self, before: i64, border: i64, scratch: &mut Scratch) {
+    /// Takes the hits before `border` (a key); [`LaneHits::runs`] follows.
+    pub fn release(&mut self, border: i64, scratch: &mut Scratch) {
+        debug_assert_eq!(self.walked, self.open.len(), "runs() follows each release()");
+        let n = self.fresh.len();
         let Scratch { early, ends } = scratch;
-        early.clear();
-        let fresh = &mut self.hits[self.ready..];
-        let (mut least, mut most, mut kept) = (i64::MAX, i64::MIN, fresh.len());
-        // From the back, so that what stays keeps its order at the end.
-        for i in (0..fresh.len()).rev() {
-            let hit = fresh[i];
-            if hit.time < border {
-                least = least.min(hit.time);
-                most = most.max(hit.time);
-                early.push(hit);
-            } else {
-                kept -= 1;
-                fresh[kept] = hit;
-            }
+        if early.len() < n {
+            early.resize(n, FineHit::default());
         }
-        let sorted = &mut fresh[..kept];
-        self.ready += kept;
-        if kept <= FEW {
-            sorted.iter_mut().zip(early.iter().rev()).for_each(|(cell, hit)| *cell = *hit);
-            return sort_nearly(sorted);
+        let (mut taken, mut kept) = (0, 0);
+        let (mut least, mut most) = (i64::MAX, i64::MIN);
+        for i in 0..n {
+            let hit = self.fresh[i];
+            let is_early = hit.time < border;
+            early[taken] = hit;
+            self.fresh[kept] = hit;
+            taken += usize::from(is_early);
+            kept += usize::from(!is_early);
+            least = least.min(hit.time);
+            most = most.max(if is_early { hit.time } else { i64::MIN });
         }
-        // Keys of doubles of one magnitude are as far apart as the times are, and keys always sort as times do.
-        let low = least.max(before);
-        let width = most.abs_diff(low);
-        let buckets = kept.next_power_of_two().min(MOST_BUCKETS);
-        let shift = (64 - width.leading_zeros()).saturating_sub(buckets.trailing_zeros());
-        let bucket =
-            |hit: &FineHit| (hit.time.wrapping_sub(low) as u64 >> shift) as usize & (buckets - 1);
+        self.fresh.truncate(kept);
+        let early = &early[..taken];
+        if taken == 0 {
+            return;
+        }
+        let (buckets, number) = Buckets::new(least, most, self.gap);
+        if taken <= FEW || number > MOST_BUCKETS.min(BUCKETS_PER_HIT * taken as u64) {
+            self.open.extend_from_slice(early);
+            self.buckets = Buckets { least, shift: 0 };
+            return sort_nearly(&mut self.open[self.walked..]);
+        }
+        self.buckets = buckets;
         ends.clear();
-        ends.resize(buckets, 0);
-        early.iter().for_each(|hit| ends[bucket(hit)] += 1);
+        ends.resize(number as usize, 0);
+        early.iter().for_each(|hit| ends[buckets.of(hit.time)] += 1);
         let mut sum = 0;
         for end in ends.iter_mut() {
             sum += std::mem::replace(end, sum);
         }
-        for hit in early.iter().rev() {
-            let at = &mut ends[bucket(hit)];
+        self.open.resize(self.walked + taken, FineHit::default());
+        let sorted = &mut self.open[self.walked..];
+        for hit in early {
+            let at = &mut ends[buckets.of(hit.time)];
             sorted[*at as usize] = *hit;
             *at += 1;
         }
-        sort_nearly(sorted);
     }
 
     /// Calls `run` with each run that has ended: `border` is the time, ns, before which no hit can come; `f64::INFINITY`
-    /// ends all.
+    /// ends all. The hits of a run are in any order, but equal times in order of arrival.
     pub fn runs(
         &mut self,
         gap: f64,
@@ -175,33 +182,47 @@ impl LaneHits {
         border: f64,
         mut run: impl FnMut(&mut [FineHit]),
     ) -> Cuts {
+        debug_assert!(gap >= self.gap, "buckets are made for the gap");
         let mut cuts = Cuts::default();
-        if self.start == self.ready {
+        let hits = &mut self.open[..];
+        if self.start == hits.len() {
             return cuts;
         }
-        let hits = &mut self.hits[..self.ready];
-        let (mut start, mut first) = (self.start, hits[self.start].ns());
-        let from = self.walked.max(start + 1);
-        let mut before = hits[from - 1].ns();
-        for i in from..hits.len() {
+        let (mut start, mut low, mut high) = (self.start, self.low, self.high);
+        if start == self.walked {
+            (low, high) = (hits[start].ns(), hits[start].ns());
+        }
+        for i in self.walked..hits.len() {
             let now = hits[i].ns();
-            let ends = now - before > gap;
-            let many = i - start >= limits.run_hits;
-            let long = now - first > limits.run_span;
-            if ends | many | long {
-                cuts.hits += u64::from(!ends & many);
-                cuts.span += u64::from(!ends & !many);
-                run(&mut hits[start..i]);
-                (start, first) = (i, now);
+            if now - high > gap {
+                // The first of a bucket: does the run reach another hit of the bucket?
+                let end = self.buckets.end(hits[i].time);
+                let bucket = hits[i..].iter().map(|hit| hit.time).take_while(|&time| time < end);
+                let first = FineHit { time: bucket.min().unwrap_or(end), ..FineHit::default() };
+                if first.ns() - high > gap {
+                    let is_whole = i - start <= limits.run_hits && high - low <= limits.run_span;
+                    if is_whole {
+                        run(&mut hits[start..i]);
+                    } else {
+                        let rest = cut(&mut hits[start..i], limits, &mut cuts, &mut run);
+                        run(&mut hits[i - rest..i]);
+                    }
+                    (start, low) = (i, now);
+                }
             }
-            before = now;
+            low = if now < low { now } else { low };
+            high = if now > high { now } else { high };
         }
-        if border - before > gap {
+        let n = hits.len();
+        if n - start > limits.run_hits || high - low > limits.run_span {
+            start = n - cut(&mut hits[start..], limits, &mut cuts, &mut run);
+            low = hits[start].ns();
+        }
+        if border - high > gap {
             run(&mut hits[start..]);
-            start = self.ready;
+            start = n;
         }
-        self.start = start;
-        self.walked = self.ready;
+        (self.start, self.walked, self.low, self.high) = (start, n, low, high);
         self.forget();
         cuts
     }
@@ -209,25 +230,47 @@ impl LaneHits {
     /// Gives up the memory of what has been worked on.
     fn forget(&mut self) {
         let gone = self.start;
-        let all = gone == self.hits.len();
-        if all || (gone >= FORGOTTEN && gone > self.hits.len() / 2) {
-            self.hits.drain(..gone);
+        let all = gone == self.open.len();
+        if all || (gone >= FORGOTTEN && gone > self.open.len() / 2) {
+            self.open.drain(..gone);
             self.start = 0;
             self.walked -= gone;
-            self.ready -= gone;
         }
     }
 
     /// First time of the run that has not ended, ns.
     pub fn open_since(&self) -> Option<f64> {
-        self.hits[self.start..self.ready].first().map(FineHit::ns)
+        (self.start < self.walked).then_some(self.low)
     }
 
     /// Hits that wait.
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.hits.len() - self.start
+        self.fresh.len() + self.open.len() - self.start
     }
+}
+
+/// Puts a run without a gap in order and cuts it at the limits; how many hits are behind the last cut.
+#[cold]
+fn cut(
+    hits: &mut [FineHit],
+    limits: &Limits,
+    cuts: &mut Cuts,
+    run: &mut impl FnMut(&mut [FineHit]),
+) -> usize {
+    hits.sort_by_key(|hit| hit.time);
+    let (mut start, mut first) = (0, hits[0].ns());
+    for i in 1..hits.len() {
+        let now = hits[i].ns();
+        let many = i - start >= limits.run_hits;
+        if many || now - first > limits.run_span {
+            cuts.hits += u64::from(many);
+            cuts.span += u64::from(!many);
+            run(&mut hits[start..i]);
+            (start, first) = (i, now);
+        }
+    }
+    hits.len() - start
 }
 
 #[cfg(test)]
@@ -237,20 +280,45 @@ mod tests {
 
     const LIMITS: Limits = Limits { waiting: 1000, run_hits: 1000, run_span: 1e12 };
 
-    fn hit(n: usize, ns: i32) -> FineHit {
-        FineHit { time: FineHit::key(f64::from(ns)), weight: n as u16, ..FineHit::default() }
+    fn hit(n: usize, ns: f64) -> FineHit {
+        FineHit { time: FineHit::key(ns), weight: n as u16, ..FineHit::default() }
     }
 
-    fn rows(run: &[FineHit]) -> Vec<(i64, u16)> {
-        run.iter().map(|h| (h.ns() as i64, h.weight)).collect()
+    /// Hits of a run in order of time, equal times as they stand.
+    fn rows(run: &[FineHit]) -> Vec<FineHit> {
+        let mut rows = run.to_vec();
+        rows.sort_by_key(|hit| hit.time);
+        rows
+    }
+
+    /// Runs of hits that are in order, with the limits, as the format says it.
+    fn reference(sorted: &[FineHit], gap: f64, limits: &Limits) -> (Vec<Vec<FineHit>>, Cuts) {
+        let (mut runs, mut cuts) = (Vec::<Vec<FineHit>>::new(), Cuts::default());
+        for hit in sorted {
+            match runs.last_mut() {
+                Some(run) if hit.ns() - run[run.len() - 1].ns() <= gap => {
+                    if run.len() >= limits.run_hits {
+                        cuts.hits += 1;
+                    } else if hit.ns() - run[0].ns() > limits.run_span {
+                        cuts.span += 1;
+                    } else {
+                        run.push(*hit);
+                        continue;
+                    }
+                    runs.push(vec![*hit]);
+                }
+                _ => runs.push(vec![*hit]),
+            }
+        }
+        (runs, cuts)
     }
 
     #[test]
     fn runs_end_at_the_gap_and_are_cut_at_the_limits() {
-        let mut lane = LaneHits::default();
-        let times = [0, 10, 20, 31, 40, 50, 60];
+        let mut lane = LaneHits::new(10.0);
+        let times = [0.0, 10.0, 20.0, 31.0, 40.0, 50.0, 60.0];
         times.iter().enumerate().for_each(|(n, &ns)| lane.push(hit(n, ns)));
-        lane.release(i64::MIN, i64::MAX, &mut Scratch::default());
+        lane.release(i64::MAX, &mut Scratch::default());
         let limits = Limits { run_hits: 3, run_span: 15.0, ..LIMITS };
         let mut seen = Vec::new();
         let cuts = lane.runs(10.0, &limits, f64::INFINITY, |run| seen.push(run.len()));
@@ -259,52 +327,66 @@ mod tests {
         assert_eq!(lane.len(), 0);
     }
 
+    #[test]
+    fn buckets_are_narrower_than_the_gap() {
+        for (ns, gap) in [(2.8e12, 100.0), (2.8e12, 0.001), (1e3, 7.0), (0.5, 1e-9), (4096.0, 1.0)]
+        {
+            let least = FineHit::key(ns);
+            let (buckets, _) = Buckets::new(least, least + 1000, gap);
+            let last = FineHit { time: buckets.end(least) - 1, ..FineHit::default() };
+            assert!(last.ns() - ns <= gap, "{ns} {gap}: {buckets:?}");
+            assert!(buckets.end(i64::MAX) >= i64::MAX - 1);
+        }
+    }
+
     proptest! {
-        /// Borders at any places give the runs of one sort over everything.
+        /// Borders at any places give the runs of one sort over everything, whatever the order of arrival.
         #[test]
         fn borders_do_not_change_the_runs(
-            mut times in proptest::collection::vec(0i32..2000, 0..400), jitter in 0i32..2500,
-            mut borders in proptest::collection::vec(0i32..2000, 0..6),
-            gap in 0i32..20, stretch in 1i32..50,
+            mut times in proptest::collection::vec(0i32..20_000, 0..600), jitter in 0i32..25_000,
+            mut borders in proptest::collection::vec(0i32..20_000, 0..6), far in any::<bool>(),
+            gap in 0i32..60, stretch in 1i32..50, run_hits in 1usize..30, run_span in 1i32..400, cut in any::<bool>(),
         ) {
-            // From nearly in order to not at all: all ways of sorting are met.
+            // Small numbers, and those of real runs, where keys are much closer; negative ones among the first.
+            let place = |ns: i32| f64::from(ns) / f64::from(stretch) + if far { 2.8e12 } else { -30.0 };
+            let gap = f64::from(gap) / f64::from(stretch);
+            let limits = if cut { Limits { run_hits, run_span: f64::from(run_span), ..LIMITS } } else { LIMITS };
+            // From nearly in order to not at all.
             times.sort_by_key(|ns| ns + ns * 7919 % (jitter + 1));
-            let mut sorted: Vec<FineHit> =
-                times.iter().enumerate().map(|(n, &ns)| hit(n, ns / stretch)).collect();
-            let arrived = sorted.clone();
-            sorted.sort_by_key(|h| h.time);
-            let near = |a: &FineHit, b: &FineHit| b.ns() - a.ns() <= f64::from(gap);
-            let wanted: Vec<_> = sorted.chunk_by(near).map(rows).collect();
+            let arrived: Vec<FineHit> =
+                times.iter().enumerate().map(|(n, &ns)| hit(n, place(ns))).collect();
+            let (wanted, wanted_cuts) = reference(&rows(&arrived), gap, &limits);
 
             borders.sort_unstable();
-            let (mut lane, mut scratch, mut seen) = (LaneHits::default(), Scratch::default(), Vec::new());
-            let mut before = i64::MIN;
-            let mut left = arrived.iter().peekable();
-            for border in borders.iter().map(|&b| f64::from(b / stretch)) {
+            let (mut lane, mut scratch, mut seen) = (LaneHits::new(gap), Scratch::default(), Vec::new());
+            let mut cuts = Cuts::default();
+            let mut left = arrived.iter();
+            for border in borders.iter().map(|&b| place(b)).chain([f64::INFINITY]) {
                 let key = FineHit::key(border);
                 // What comes before a border is told: all of it, and some of the rest.
                 let last = arrived.iter().rposition(|h| h.time < key).map_or(0, |at| at + 1);
                 while arrived.len() - left.len() < last {
                     lane.push(*left.next().unwrap());
                 }
-                lane.release(before, key, &mut scratch);
-                before = key;
-                lane.runs(f64::from(gap), &LIMITS, border, |run| seen.push(rows(run)));
+                lane.release(key, &mut scratch);
+                let more = lane.runs(gap, &limits, border, |run| seen.push(rows(run)));
+                cuts.hits += more.hits;
+                cuts.span += more.span;
+                let since = lane.open[lane.start..].iter().map(FineHit::ns).reduce(f64::min);
+                prop_assert_eq!(lane.open_since(), since);
             }
-            left.for_each(|&h| lane.push(h));
-            lane.release(before, i64::MAX, &mut scratch);
-            lane.runs(f64::from(gap), &LIMITS, f64::INFINITY, |run| seen.push(rows(run)));
             prop_assert_eq!(lane.len(), 0);
             prop_assert_eq!(seen, wanted);
+            prop_assert_eq!(cuts, wanted_cuts);
         }
 
         /// A hostile spread of times does not cost n².
         #[test]
         fn any_times_sort(times in proptest::collection::vec(any::<i32>(), 0..300)) {
             let mut lane = LaneHits::default();
-            times.iter().enumerate().for_each(|(n, &ns)| lane.push(hit(n, ns)));
-            lane.release(i64::MIN, i64::MAX, &mut Scratch::default());
-            prop_assert!(lane.hits.is_sorted_by_key(|h| h.time) && lane.ready == lane.hits.len());
+            times.iter().enumerate().for_each(|(n, &ns)| lane.push(hit(n, f64::from(ns))));
+            lane.release(i64::MAX, &mut Scratch::default());
+            prop_assert!(lane.open.is_sorted_by_key(|h| h.time));
             prop_assert_eq!(lane.len(), times.len());
         }
     }

@@ -172,6 +172,11 @@ impl Layout {
         all.filter(|&(fec, vmm)| mapped(fec, vmm)).collect()
     }
 
+    /// Largest distance between hits of a run of a plane, ns.
+    pub fn time_gap(&self, lane: Lane) -> f64 {
+        self.detectors[lane.detector].parameters.time_gap(lane.plane)
+    }
+
     /// True if any channel is calibrated.
     pub fn calibrated(&self) -> bool {
         self.fecs.iter().flatten().any(|f| f.calibrations.is_some())

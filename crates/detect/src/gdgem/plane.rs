@@ -74,29 +74,22 @@ pub(super) fn latest(first: usize, last: usize, n: usize, weight: impl Fn(usize)
     if first < behind || (first == behind && weight(first) > weight(last)) { first } else { last }
 }
 
-/// Sorts a run, which is in order of time, by strip; equal strips: the later first, equal times in their order.
-#[inline]
+/// Sorts a run, in which equal times are in order of arrival, by strip; equal strips: the later first, equal times as they are.
 fn by_strip(run: &mut [FineHit]) {
-    match run.len() {
-        0 | 1 => {}
-        2..=8 => ranked::<8>(run),
-        9..=16 => ranked::<16>(run),
-        17..=32 => ranked::<32>(run),
-        _ => run.sort_by_key(|hit| (hit.coordinate, Reverse(hit.time))),
-    }
+    run.sort_by_key(|hit| (hit.coordinate, Reverse(hit.time)));
 }
 
-/// The same for up to `N` hits, by counting, without a branch that depends on the data: a comparison of four or more keys at a time.
+/// Longest run whose order is found by counting.
+const SHORT: usize = 32;
+
+/// Places of the hits of a run in order of strips, found by counting, without a branch that depends on the data: a comparison of four
+/// or more keys at a time. `None` if a strip is hit more than once, so that times matter.
 #[inline]
-fn ranked<const N: usize>(run: &mut [FineHit]) {
-    // Strip, then the place in the order of falling time: no two keys are equal. Those behind the last are above all.
+fn order_of<const N: usize>(run: &[FineHit], order: &mut [u8; SHORT]) -> Option<()> {
+    // Keys behind the last are above all.
     let mut keys = [i32::MAX; N];
-    let mut copy = [FineHit::default(); N];
-    let mut same = 0;
-    for (i, hit) in run.iter().enumerate() {
-        copy[i] = *hit;
-        same = if hit.time == copy[same].time { same } else { i };
-        keys[i] = i32::from(hit.coordinate) << 11 | ((N - same) * N + i - same) as i32;
+    for (key, hit) in keys.iter_mut().zip(run) {
+        *key = i32::from(hit.coordinate);
     }
     let mut rank = [0i32; N];
     for &key in &keys[..run.len()] {
@@ -104,10 +97,29 @@ fn ranked<const N: usize>(run: &mut [FineHit]) {
             *rank += i32::from(*other > key);
         }
     }
-    let n = run.len();
-    for (hit, rank) in copy[..n].iter().zip(&rank) {
-        run[*rank as usize] = *hit;
+    // Equal keys have equal ranks: a place stays empty.
+    let mut places = 0u32;
+    for (i, rank) in rank[..run.len()].iter().enumerate() {
+        let place = *rank as usize % SHORT;
+        order[place] = i as u8;
+        places |= 1 << place;
     }
+    (places.count_ones() as usize == run.len()).then_some(())
+}
+
+/// The same for a run of any length; where that is not possible the run itself is sorted.
+#[inline]
+fn order(run: &mut [FineHit], order: &mut [u8; SHORT]) -> bool {
+    let found = match run.len() {
+        0..=8 => order_of::<8>(run, order),
+        9..=16 => order_of::<16>(run, order),
+        17..=SHORT => order_of::<SHORT>(run, order),
+        _ => None,
+    };
+    if found.is_none() {
+        by_strip(run);
+    }
+    found.is_some()
 }
 
 /// Which values of a cluster somebody looks at.
@@ -127,63 +139,128 @@ pub(super) fn clusters(
     wanted: Values,
     mut cluster: impl FnMut(PlaneCluster),
 ) -> u64 {
-    by_strip(run);
     let any_strip = parameters.algo == 5 && plane == 2;
-    let span = parameters.span;
-    let (mut start, mut small) = (0, 0);
-    let mut low = run.first().map_or(0.0, FineHit::ns);
-    let mut high = low;
+    // |difference| - 1 <= missing, in whole numbers.
+    let step = if any_strip { i32::MAX } else { (parameters.missing + 1.0).floor() as i32 };
+    if wanted == Values::Centre {
+        return centres(run, step, parameters, cluster);
+    }
+    by_strip(run);
+    let mut small = 0;
     let mut end = |hits: &[FineHit]| {
-        let sums = (hits.len() as f64 >= parameters.cluster_size).then(|| match wanted {
-            Values::All => values(hits, plane, parameters.algo),
-            Values::Centre => centre(hits),
-        });
+        let sums = (hits.len() as f64 >= parameters.cluster_size)
+            .then(|| values(hits, plane, parameters.algo));
         match sums.filter(|c| c.adc > 0) {
             Some(c) => cluster(c),
             None => small += hits.len() as u64,
         }
     };
-    for i in 1..run.len() {
-        let time = run[i].ns();
-        let missing = f64::from(run[i].coordinate.abs_diff(run[i - 1].coordinate)) - 1.0;
-        let joins = (any_strip || missing <= parameters.missing)
-            & (time - low <= span)
-            & (high - time <= span);
-        if joins {
-            low = if time < low { time } else { low };
-            high = if time > high { time } else { high };
-        } else {
-            end(&run[start..i]);
-            (start, low, high) = (i, time, time);
+    let mut open: Option<(usize, Growing)> = None;
+    for (i, hit) in run.iter().enumerate() {
+        match &mut open {
+            Some((_, growing)) if growing.takes(hit, step, parameters.span) => growing.add(hit),
+            _ => {
+                if let Some((start, _)) = open {
+                    end(&run[start..i]);
+                }
+                open = Some((i, Growing::new(hit)));
+            }
         }
     }
-    if start < run.len() {
+    if let Some((start, _)) = open {
         end(&run[start..]);
     }
     small
 }
 
-/// What most need of a cluster; `hits` is not empty. The sums are those of [`values`], in the same order.
+/// The same where no more than [`Values::Centre`] is wanted: one pass, and hits stay where they are.
 #[inline]
-fn centre(hits: &[FineHit]) -> PlaneCluster {
-    let (mut adc, mut moment, mut time) = (0u64, 0u64, 0.0);
-    let (mut first, mut last) = (f64::INFINITY, f64::NEG_INFINITY);
-    for hit in hits {
-        let (a, t) = (u32::from(hit.weight), hit.ns());
-        adc += u64::from(a);
-        moment += u64::from(u32::from(hit.coordinate) * a);
-        time += t * f64::from(hit.weight);
-        first = if t < first { t } else { first };
-        last = if t > last { t } else { last };
+fn centres(
+    run: &mut [FineHit],
+    step: i32,
+    parameters: &Parameters,
+    mut cluster: impl FnMut(PlaneCluster),
+) -> u64 {
+    let mut places = [0; SHORT];
+    let is_ordered = order(run, &mut places);
+    let at = |i: usize| if is_ordered { &run[usize::from(places[i % SHORT])] } else { &run[i] };
+    let mut small = 0;
+    let mut end = |growing: &Growing| {
+        if f64::from(growing.size) >= parameters.cluster_size && growing.adc > 0 {
+            cluster(growing.centre());
+        } else {
+            small += u64::from(growing.size);
+        }
+    };
+    let mut growing = Growing::new(at(0));
+    for i in 1..run.len() {
+        let hit = at(i);
+        if growing.takes(hit, step, parameters.span) {
+            growing.add(hit);
+        } else {
+            end(&growing);
+            growing = Growing::new(hit);
+        }
     }
-    PlaneCluster {
-        size: hits.len() as u32,
-        adc,
-        pos: moment as f64 / adc as f64,
-        time: time / adc as f64,
-        first,
-        last,
-        ..PlaneCluster::default()
+    end(&growing);
+    small
+}
+
+/// A cluster that grows by strips.
+#[derive(Debug, Clone, Copy)]
+struct Growing {
+    size: u32,
+    strip: i32,
+    adc: u64,
+    moment: u64,
+    time: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Growing {
+    #[inline]
+    fn new(hit: &FineHit) -> Growing {
+        let t = hit.ns();
+        let mut growing =
+            Growing { size: 0, strip: 0, adc: 0, moment: 0, time: 0.0, low: t, high: t };
+        growing.add(hit);
+        growing
+    }
+
+    /// True if a hit on the same or a higher strip is near enough.
+    #[inline]
+    fn takes(&self, hit: &FineHit, step: i32, span: f64) -> bool {
+        let t = hit.ns();
+        (i32::from(hit.coordinate) - self.strip <= step)
+            & (t - self.low <= span)
+            & (self.high - t <= span)
+    }
+
+    /// All sums in the order of the hits; those of strips as integers that doubles hold exactly.
+    #[inline]
+    fn add(&mut self, hit: &FineHit) {
+        let (a, s, t) = (u32::from(hit.weight), i32::from(hit.coordinate), hit.ns());
+        self.size += 1;
+        self.strip = s;
+        self.adc += u64::from(a);
+        self.moment += u64::from(s as u32 * a);
+        self.time += t * f64::from(hit.weight);
+        self.low = if t < self.low { t } else { self.low };
+        self.high = if t > self.high { t } else { self.high };
+    }
+
+    #[inline]
+    fn centre(&self) -> PlaneCluster {
+        PlaneCluster {
+            size: self.size,
+            adc: self.adc,
+            pos: self.moment as f64 / self.adc as f64,
+            time: self.time / self.adc as f64,
+            first: self.low,
+            last: self.high,
+            ..PlaneCluster::default()
+        }
     }
 }
 
@@ -329,31 +406,24 @@ mod tests {
     }
 
     proptest! {
-        /// By strip, equal strips the later first, equal times in their order, for every length.
+        /// What most need is what is made for all, for runs of every length, however their hits are mixed.
         #[test]
-        fn runs_of_any_length_are_sorted_by_strip(
-            mut hits in proptest::collection::vec((0u16..40, 0u16..6), 0..50), wide in any::<bool>(),
+        fn centres_are_those_of_all_values(
+            hits in proptest::collection::vec((0u16..300, 0u16..60, 0u16..5), 1..50),
+            wide in any::<bool>(), missing in 0u8..3, span in 1u16..300, size in 1u8..4,
         ) {
-            hits.sort_by_key(|h| h.0);
-            let strip = |s: u16| if wide { 65_534 - s } else { s };
-            let made = hits.iter().enumerate();
-            let mut run: Vec<_> =
-                made.map(|(n, h)| hit(f64::from(h.0), strip(h.1), n as u16)).collect();
-            let mut wanted = run.clone();
-            wanted.sort_by_key(|hit| (hit.coordinate, Reverse(hit.time)));
-            by_strip(&mut run);
-            prop_assert_eq!(run, wanted);
-        }
-
-        /// What most need is what is made for all.
-        #[test]
-        fn the_centre_is_that_of_all_values(
-            hits in proptest::collection::vec((0u16..400, 0u16..1300, 0u16..1024), 1..50),
-        ) {
-            let hits: Vec<_> = hits.iter().map(|h| hit(1e12 + f64::from(h.0) / 7.0, h.1, h.2 + 1)).collect();
-            let (all, some) = (values(&hits, 0, 0), centre(&hits));
-            prop_assert_eq!((some.size, some.adc, some.pos, some.time), (all.size, all.adc, all.pos, all.time));
-            prop_assert_eq!((some.first, some.last), (all.first, all.last));
+            let strip = |s: u16| if wide { 65_534 - s * 7 } else { s };
+            let mut run: Vec<_> = hits
+                .iter()
+                .map(|h| hit(1e12 + f64::from(h.0) / 7.0, strip(h.1), h.2 * 200))
+                .collect();
+            let (missing, span) = (f64::from(missing), f64::from(span) / 7.0);
+            let p = Parameters { missing, span, cluster_size: f64::from(size), ..Parameters::default() };
+            let row = |c: PlaneCluster| (c.size, c.adc, [c.pos, c.time, c.first, c.last]);
+            let (mut all, mut some) = (Vec::new(), Vec::new());
+            let small = clusters(&mut run.clone(), 0, &p, Values::All, |c| all.push(row(c)));
+            let few = clusters(&mut run, 0, &p, Values::Centre, |c| some.push(row(c)));
+            prop_assert_eq!((some, few), (all, small));
         }
     }
 

@@ -4,6 +4,7 @@
 //! offset −1. Refuses frames by the checks of [`packet`](super::packet), and words by VMM, offset, marker, channel and
 //! amplitude; each is a counter. Source: `docs/formats/gdgem.md` sections 2 to 7, 13 and 14.2.
 
+use std::hint::select_unpredictable;
 use std::sync::Arc;
 
 use fullcount_core::batch::Batch;
@@ -246,6 +247,12 @@ impl Facts {
     }
 }
 
+/// Key of a time before 0.
+#[cold]
+fn before_zero(time: f64) -> i64 {
+    FineHit::key(time)
+}
+
 /// Why a hit with a time is not used, after vmm-sdat.
 #[cold]
 fn offline_reason(place: Place, tdc: u8, adc: u16, over: bool) -> Count {
@@ -276,6 +283,7 @@ fn offline<const CALIBRATED: bool, const CHECK: bool>(
     let rows = &mut hits[start..];
     let (mut at, mut markers, mut restarts, mut over_threshold) = (0, 0, 0, 0);
     let all = rows.len() as u64;
+    let (period, within) = (clock.period, &clock.tdc);
     for word in words {
         if !word.is_hit() {
             markers += 1;
@@ -309,16 +317,19 @@ fn offline<const CALIBRATED: bool, const CHECK: bool>(
             time = srs + clock.chip(word.bcid(), tdc, c.time_offset, c.time_slope) - c.walk(adc);
         }
         if !CALIBRATED || calibrations.is_none() {
-            time = srs + clock.chip_plain(word.bcid(), tdc);
+            time = srs + (f64::from(word.bcid()) * period + within[usize::from(tdc)]);
         }
-        // An amplitude below 16 is only valid below threshold; the rest is the plain threshold.
-        let least = if over { 16 } else { place.threshold };
+        // An amplitude below 16 is only valid below threshold; the rest is the plain threshold. The flag is 0 or 1 as
+        // chance has it: a branch on it would cost more than all the rest of a hit.
+        let least = select_unpredictable(over, 16, place.threshold);
         if !place.is_used() | (adc < least) | (u16::from(tdc) | adc == 0) {
             tally.add(offline_reason(place, tdc, adc, over), 1);
             continue;
         }
+        let bits = time.to_bits() as i64;
         rows[at] = FineHit {
-            time: FineHit::key(time),
+            // What the key of a time is that is not negative.
+            time: if bits >= 0 { bits } else { before_zero(time) },
             coordinate: place.coordinate,
             second: place.second,
             weight: adc,
