@@ -28,6 +28,8 @@ pub enum Unit {
     Hits,
     /// Events.
     Events,
+    /// Rows of tables.
+    Rows,
     /// Messages or pulses.
     Messages,
     /// System calls, polls, changes: anything that just happens.
@@ -43,6 +45,7 @@ impl Unit {
             Unit::Readouts => "readouts",
             Unit::Hits => "hits",
             Unit::Events => "events",
+            Unit::Rows => "rows",
             Unit::Messages => "messages",
             Unit::Times => "times",
         }

@@ -14,5 +14,6 @@ pub mod link;
 pub mod products;
 pub mod sequence;
 pub mod sim;
+pub mod tables;
 pub mod time;
 pub mod view;

@@ -3,6 +3,7 @@
 //! An [`EventBatch`] has exactly the columns that ev44 and NXevent_data have, so that outputs hand the
 //! slices on. `Products.hits` is filled only where somebody asked for it ([`Want`]).
 
+use crate::tables::{DetectorClusters, ModuleHits, PlaneClusters, StripHits, Table};
 use crate::time::PulseTime;
 
 /// Events in pulses. Invariants: `pulse_first` is sorted, as long as `pulse_ns`, and bounded by the
@@ -153,15 +154,41 @@ impl FineHit {
 pub struct Want {
     /// Fill [`Products::hits`].
     pub hits: bool,
+    /// Fill [`Products::strip_hits`].
+    pub strip_hits: bool,
+    /// Fill [`Products::module_hits`].
+    pub module_hits: bool,
+    /// Fill [`Products::plane_clusters`] and [`Products::detector_clusters`].
+    pub clusters: bool,
+}
+
+impl Want {
+    /// What either of the two wants.
+    pub fn or(self, other: Want) -> Want {
+        Want {
+            hits: self.hits || other.hits,
+            strip_hits: self.strip_hits || other.strip_hits,
+            module_hits: self.module_hits || other.module_hits,
+            clusters: self.clusters || other.clusters,
+        }
+    }
 }
 
 /// All that one batch of chunks became.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Products {
     /// Events: always filled.
     pub events: EventBatch,
     /// Hits with amplitudes, if wanted.
     pub hits: HitBatch,
+    /// Hits of strips and pads, if wanted.
+    pub strip_hits: StripHits,
+    /// Hits of modules or cassettes, if wanted.
+    pub module_hits: ModuleHits,
+    /// Clusters of planes, if wanted.
+    pub plane_clusters: PlaneClusters,
+    /// Clusters of detectors, if wanted.
+    pub detector_clusters: DetectorClusters,
     /// What the builder behind the reader has still to work on; it leaves this empty.
     pub plane_hits: Vec<PlaneHit>,
     /// The same for detectors whose times are finer than a nanosecond.
@@ -175,13 +202,29 @@ impl Products {
     pub fn clear(&mut self) {
         self.events.clear();
         self.hits.clear();
+        self.strip_hits.clear();
+        self.module_hits.clear();
+        self.plane_clusters.clear();
+        self.detector_clusters.clear();
         self.plane_hits.clear();
         self.fine_hits.clear();
     }
 
     /// True if there is nothing to hand on.
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.hits.pixel.is_empty()
+        self.events.is_empty() && self.rows() == 0
+    }
+
+    /// Rows of the groups beside the events.
+    #[inline]
+    pub fn rows(&self) -> usize {
+        Table::ALL.iter().map(|table| table.rows(self)).sum()
+    }
+
+    /// Bytes of these rows.
+    #[inline]
+    pub fn table_bytes(&self) -> usize {
+        Table::ALL.iter().map(|table| table.rows(self) * table.row_bytes()).sum()
     }
 }
 

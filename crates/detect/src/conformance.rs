@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
 use fullcount_core::ledger::{Entries, Ledger, Role, Unit};
 use fullcount_core::products::{Products, Want};
+use fullcount_core::tables::Table;
 
 use crate::detector::{Detector, Kind, Setup};
 
@@ -60,6 +61,7 @@ pub fn check(
     for split in [Split::Singles(1), Split::Singles(7), Split::Trains] {
         let (products, again) = run(kind, setup, packets, split)?;
         ensure!(rows(&products) == rows(&reference), "{split:?}: other events than in one batch");
+        ensure!(same_tables(&products, &reference), "{split:?}: other tables than in one batch");
         ensure!(again == entries, "{split:?}: other counters than in one batch");
     }
     for packet in packets {
@@ -69,6 +71,7 @@ pub fn check(
     let (one, one_entries) = run(kind, setup, &hostile, Split::Singles(usize::MAX))?;
     let (many, many_entries) = run(kind, setup, &hostile, Split::Singles(3))?;
     ensure!(rows(&one) == rows(&many), "damaged packets: events depend on the batches");
+    ensure!(same_tables(&one, &many), "damaged packets: tables depend on the batches");
     ensure!(one_entries == many_entries, "damaged packets: counters depend on the batches");
     for packet in hostile.iter().take(2000) {
         inspect(kind, setup, packet)?;
@@ -88,13 +91,14 @@ fn run(
     split: Split,
 ) -> Result<(Products, Entries), Failure> {
     let detector = configure(kind, setup)?;
-    let (mut reader, mut builder) = (detector.reader(), detector.builder());
+    let want = Want { hits: true, strip_hits: true, module_hits: true, clusters: true };
+    let (mut reader, mut builder) = (detector.reader(), detector.builder_for(want));
     let ledger = Ledger::default();
     ledger.register(reader.sheet());
     if let Some(sheet) = builder.sheet() {
         ledger.register(sheet);
     }
-    let mut products = Products { want: Want { hits: true }, ..Products::default() };
+    let mut products = Products { want, ..Products::default() };
     let last_pixel = detector.pixels().pixels();
     for batch in batches(packets, split) {
         reader.read(&batch, &mut products);
@@ -111,6 +115,7 @@ fn run(
     builder.finish(&mut products);
     ensure!(ledger.read() == entries, "a second finish() changes the counters");
     columns(&products, last_pixel)?;
+    tables(&products, &detector.tables())?;
     let packets_in = entries.iter().filter(|e| {
         e.info.hop == "decode" && e.info.unit == Unit::Packets && e.info.role == Role::In
     });
@@ -143,6 +148,26 @@ fn trains(packets: &[Packet]) -> Batch {
         start += len;
     }
     batch
+}
+
+/// Tables whose rows come in one order, whatever the batches.
+const TABLES: [Table; 4] =
+    [Table::StripHits, Table::ModuleHits, Table::PlaneClusters, Table::DetectorClusters];
+
+fn same_tables(a: &Products, b: &Products) -> bool {
+    TABLES.iter().all(|table| table.values(a) == table.values(b))
+}
+
+/// Only tables that the detector names have rows, and their columns are equally long.
+fn tables(products: &Products, named: &[Table]) -> Result<(), Failure> {
+    for table in TABLES {
+        let rows = table.rows(products);
+        let name = table.name();
+        ensure!(rows == 0 || named.contains(&table), "{table:?} has rows and is not in tables()");
+        let equal = table.values(products).iter().all(|column| column.len() == rows);
+        ensure!(equal, "columns of {name} are not equally long");
+    }
+    Ok(())
 }
 
 /// Events and hits without regard to their order at equal times.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
-use fullcount_core::products::Products;
+use fullcount_core::products::{Products, Want};
+use fullcount_core::tables::Table;
 use fullcount_core::time::{Nanos, PulseGrid, TickLength};
 use fullcount_core::view::{PixelMap, Plot};
 
@@ -206,6 +207,17 @@ pub trait Detector: Send + Sync {
     /// The builder behind the readers.
     fn builder(&self) -> Box<dyn Builder> {
         Box::new(PassThrough)
+    }
+
+    /// The same where somebody wants more than events: a builder that fills what `want` names of [`Detector::tables`].
+    fn builder_for(&self, want: Want) -> Box<dyn Builder> {
+        let _ = want;
+        self.builder()
+    }
+
+    /// Tables that it can fill beside the events, in the order in which files have them.
+    fn tables(&self) -> Vec<Table> {
+        Vec::new()
     }
 
     /// How the work may be shared out.

@@ -22,9 +22,12 @@ mod progress;
 mod reader;
 mod shift;
 mod state;
+mod tables;
 
 use std::sync::Arc;
 
+use fullcount_core::products::Want;
+use fullcount_core::tables::Table;
 use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
 
@@ -114,6 +117,19 @@ impl Detector for GdGemDetector {
 
     fn builder(&self) -> Box<dyn Builder> {
         self.watched(Unwatched)
+    }
+
+    fn builder_for(&self, want: Want) -> Box<dyn Builder> {
+        if want.clusters { self.watched(tables::ClusterRows::default()) } else { self.builder() }
+    }
+
+    /// The online chain makes clusters of planes on the way only, and pads have no planes.
+    fn tables(&self) -> Vec<Table> {
+        let strips = self.layout.detectors.iter().any(|detector| !detector.pads);
+        match self.layout.online.is_none() && strips {
+            true => vec![Table::StripHits, Table::PlaneClusters, Table::DetectorClusters],
+            false => vec![Table::StripHits, Table::DetectorClusters],
+        }
     }
 
     /// A track's hits come from several FECs, and a FEC's markers hold for all its frames.

@@ -13,6 +13,7 @@ pub mod conformance;
 pub mod detector;
 pub mod gdgem;
 pub mod geometry;
+pub mod listed;
 pub mod multiblade;
 pub mod multigrid;
 pub mod pulses;

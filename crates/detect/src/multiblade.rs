@@ -21,6 +21,8 @@ mod streams;
 
 use std::sync::Arc;
 
+use fullcount_core::products::Want;
+use fullcount_core::tables::Table;
 use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
 use serde::Deserialize;
@@ -29,6 +31,7 @@ use crate::detector::{
     Builder, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter, TimeBase,
 };
 use crate::geometry::text;
+use crate::listed::Listed;
 use layout::{Layout, Mode};
 
 pub use counters::{Built, Count};
@@ -270,6 +273,17 @@ impl Detector for MultiBladeDetector {
     /// that address. So does the sender's sequence number.
     fn sharding(&self) -> Sharding {
         Sharding::ByKey
+    }
+
+    fn builder_for(&self, want: Want) -> Box<dyn Builder> {
+        if want.module_hits {
+            return Box::new(Listed::new(self.builder(), self.tick().0));
+        }
+        self.builder()
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        vec![Table::ModuleHits]
     }
 
     fn tick(&self) -> (TickLength, bool) {

@@ -24,6 +24,8 @@ pub mod words;
 
 use std::sync::Arc;
 
+use fullcount_core::products::Want;
+use fullcount_core::tables::Table;
 use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
 use serde::Deserialize;
@@ -32,6 +34,7 @@ use crate::detector::{
     Builder, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter, TimeBase,
 };
 use crate::geometry::text;
+use crate::listed::Listed;
 use channels::Channels;
 use file::Config;
 
@@ -135,6 +138,17 @@ impl Detector for MultigridDetector {
         // The high part of the time is carried from packet to packet, and one module's group may go on in
         // the next packet.
         Sharding::Serial
+    }
+
+    fn builder_for(&self, want: Want) -> Box<dyn Builder> {
+        if want.module_hits {
+            return Box::new(Listed::new(self.builder(), self.tick().0));
+        }
+        self.builder()
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        vec![Table::ModuleHits]
     }
 
     fn tick(&self) -> (TickLength, bool) {

@@ -19,6 +19,7 @@ mod streams;
 
 use std::sync::Arc;
 
+use fullcount_core::tables::Table;
 use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
 use serde::Deserialize;
@@ -118,6 +119,10 @@ impl Detector for SondeDetector {
 
     fn sharding(&self) -> Sharding {
         Sharding::ByKey
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        vec![Table::Amplitudes]
     }
 
     fn tick(&self) -> (TickLength, bool) {

@@ -30,7 +30,8 @@ fn detector(setup: &Setup) -> Box<dyn Detector> {
 /// A fresh decoder reads the packets in order.
 fn read(setup: &Setup, packets: &[Vec<u8>]) -> (Products, Entries) {
     let mut reader = detector(setup).reader();
-    let mut products = Products { want: Want { hits: true }, ..Products::default() };
+    let mut products =
+        Products { want: Want { hits: true, ..Want::default() }, ..Products::default() };
     let batch = Batch::from_datagrams(packets.iter().map(|p| (&p[..], Origin::NONE)));
     reader.read(&batch, &mut products);
     reader.finish(&mut products);

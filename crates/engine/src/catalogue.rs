@@ -1,6 +1,6 @@
 //! Every counter that this program can have, by part: for `docs/counters.md` and `/metrics`.
 
-use fullcount_core::ledger::Info;
+use fullcount_core::ledger::{Info, Unit};
 use fullcount_detect::detector::{Registry, Setup};
 use fullcount_io::fault::Faults;
 use fullcount_io::packet_ring;
@@ -30,11 +30,19 @@ pub fn lines() -> Vec<(&'static str, Info)> {
     }
     #[cfg(feature = "nexus")]
     all.push(("output: nexus", fullcount_out::nexus::NexusCounter::catalogue()));
+    #[cfg(feature = "tables")]
+    for output in [fullcount_out::tables::Output::Hits, fullcount_out::tables::Output::Clusters] {
+        let part = match output {
+            fullcount_out::tables::Output::Hits => "output: hits",
+            fullcount_out::tables::Output::Clusters => "output: clusters",
+        };
+        all.push((part, output.catalogue()));
+    }
     #[cfg(feature = "web")]
     all.push(("output: live page", fullcount_out::live::LiveCounter::catalogue()));
     all.push(("output: null", fullcount_out::null::NullCounter::catalogue()));
     all.push(("all outputs", crate::fanout::Transmit::catalogue()));
-    all.push(("queues to the outputs", crate::fanout::queue_lines("<output>", true)));
+    all.push(("queues to the outputs", crate::fanout::queue_lines("<output>", true, Unit::Events)));
     let each = |(part, lines): (&'static str, Vec<Info>)| lines.into_iter().map(move |l| (part, l));
     all.into_iter().flat_map(each).collect()
 }

@@ -192,6 +192,30 @@ pub struct OutputConfig {
     /// NeXus file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nexus: Option<NexusConfig>,
+    /// Hits as a table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hits: Option<TableConfig>,
+    /// Clusters as tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clusters: Option<TableConfig>,
+}
+
+/// `[output.hits]` and `[output.clusters]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableConfig {
+    /// File to write; its ending decides the format: `.h5`, `.hdf5` or `.parquet`.
+    pub file: PathBuf,
+    /// Replace an existing file.
+    #[serde(default)]
+    pub overwrite: bool,
+    /// `none` or `gzip` (level 1 to 9: `gzip:4`).
+    #[serde(default = "default_table_compression")]
+    pub compression: String,
+}
+
+fn default_table_compression() -> String {
+    "gzip:1".into()
 }
 
 /// `[output.nexus]`
@@ -329,6 +353,8 @@ impl Config {
             beside(&mut table, &["detector", "geometry"], folder);
             beside(&mut table, &["detector", "calibration"], folder);
             beside(&mut table, &["output", "nexus", "path"], folder);
+            beside(&mut table, &["output", "hits", "file"], folder);
+            beside(&mut table, &["output", "clusters", "file"], folder);
         }
         for (key, value) in flags {
             let published =
@@ -370,8 +396,15 @@ impl Config {
         if let Some(sink) = self.output.sink.as_deref().filter(|s| *s != "null") {
             return Err(refuse("output.sink", sink, "null, or leave it out and name outputs"));
         }
-        if self.output.sink.is_some() && self.output.nexus.is_some() {
-            let why = "cannot stand beside output.nexus: null means that events go nowhere";
+        let beside = [
+            ("output.nexus", self.output.nexus.is_some()),
+            ("output.hits", self.output.hits.is_some()),
+            ("output.clusters", self.output.clusters.is_some()),
+        ];
+        if let Some((other, _)) =
+            beside.iter().find(|(_, given)| *given && self.output.sink.is_some())
+        {
+            let why = format!("cannot stand beside {other}: null means that nothing is kept");
             return Err(refuse("output.sink", "null", why));
         }
         Ok(())
@@ -411,7 +444,7 @@ fn not_yet(table: &toml::Table) -> Result<(), ConfigError> {
 }
 
 /// Keys whose value is text even where it reads as a number.
-const TEXT: [&str; 22] = [
+const TEXT: [&str; 26] = [
     "source.receive_buffer",
     "source.engine",
     "source.steer",
@@ -431,6 +464,10 @@ const TEXT: [&str; 22] = [
     "output.nexus.flush",
     "output.nexus.epoch_attribute",
     "output.nexus.event_id",
+    "output.hits.file",
+    "output.hits.compression",
+    "output.clusters.file",
+    "output.clusters.compression",
     "web.listen",
     "engine.duration",
     "engine.idle_exit",
@@ -537,7 +574,11 @@ mod tests {
     #[test]
     fn keys_of_text_take_text_and_parts_to_come_are_refused_wherever_they_are_named() {
         for key in TEXT {
-            let mut all = flags(&[("output.nexus.path", "a.nxs")]);
+            let mut all = flags(&[
+                ("output.nexus.path", "a.nxs"),
+                ("output.hits.file", "h.h5"),
+                ("output.clusters.file", "c.h5"),
+            ]);
             all.push((key.to_owned(), 42.into()));
             let e = Config::read(None, &all).unwrap_err().to_string();
             assert!(e.contains("invalid type"), "{key} is no text: {e}");

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use fullcount_core::ledger::{Info, Ledger, Merge, Place, Role, Sheet, Unit};
 use fullcount_core::products::{Products, Want};
-use fullcount_out::sink::{Report, Sink, SinkError};
+use fullcount_out::sink::{Load, Report, Sink, SinkError};
 
 /// Longest pause of an idle sink thread. A batch waits at most this long in an empty queue; at 200
 /// wake-ups a second the idle cost is below 0.1 % of a core.
@@ -46,6 +46,7 @@ const TAKEN: usize = 1;
 struct Lane {
     name: &'static str,
     required: bool,
+    load: Load,
     queue: rtrb::Producer<Arc<Products>>,
     /// Written by this worker.
     sheet: Arc<Sheet>,
@@ -115,11 +116,11 @@ impl LaneView {
     pub fn capacity(&self) -> usize {
         self.capacity
     }
-    /// Events offered to the sink so far.
+    /// Events, or rows, offered to the sink so far.
     pub fn offered(&self) -> u64 {
         self.queues.iter().map(|q| q.get(OFFERED)).sum()
     }
-    /// Events lost because the queue was full.
+    /// Events, or rows, lost because the queue was full.
     pub fn dropped(&self) -> u64 {
         self.queues.iter().map(|q| q.get(DROPPED)).sum()
     }
@@ -128,27 +129,24 @@ impl LaneView {
         let put: u64 = self.puts.iter().map(|p| p.load(Relaxed)).sum();
         put.saturating_sub(self.taken_batches.load(Relaxed)) as usize
     }
-    /// Events waiting.
+    /// Events, or rows, waiting.
     pub fn queued(&self) -> u64 {
         self.offered().saturating_sub(self.dropped() + self.taken.get(TAKEN))
     }
 }
 
-fn line(sink: &str, what: &str, role: Role, meaning: &str, todo: &str) -> Info {
-    Info {
+/// Lines of one output's queue: two written by each worker, then two of the sink's thread. What is queued is
+/// worked out when it is read (see [`LaneView::queued`]).
+pub fn queue_lines(sink: &str, required: bool, unit: Unit) -> Vec<Info> {
+    let line = |what: &str, role: Role, meaning: &str, todo: &str| Info {
         name: format!("queue.{sink}.{what}").into(),
-        unit: Unit::Events,
+        unit,
         merge: Merge::Sum,
         hop: format!("queue.{sink}").into(),
         role,
-        meaning: meaning.to_owned().into(),
+        meaning: format!("{} {meaning}", unit.name()).into(),
         todo: todo.to_owned().into(),
-    }
-}
-
-/// Lines of one output's queue: two written by each worker, then two of the sink's thread. What is queued is
-/// worked out when it is read (see [`LaneView::queued`]).
-pub fn queue_lines(sink: &str, required: bool) -> Vec<Info> {
+    };
     let (dropped, todo) = if required {
         let todo = "the output failed (its message says why), or is slower than the detector: faster \
                     disk or broker, fewer outputs, or a longer engine.queue for short peaks";
@@ -157,16 +155,10 @@ pub fn queue_lines(sink: &str, required: bool) -> Vec<Info> {
         (Role::Rejected, "")
     };
     vec![
-        line(sink, "offered", Role::In, "events offered to this output", ""),
-        line(
-            sink,
-            "dropped",
-            dropped,
-            "events not given to it: its queue was full, or it had failed",
-            todo,
-        ),
-        line(sink, "queued", Role::Queued, "events waiting in its queue", ""),
-        line(sink, "taken", Role::Accepted, "events it took", ""),
+        line("offered", Role::In, "offered to this output", ""),
+        line("dropped", dropped, "not given to it: its queue was full, or it had failed", todo),
+        line("queued", Role::Queued, "waiting in its queue", ""),
+        line("taken", Role::Accepted, "it took", ""),
     ]
 }
 
@@ -182,12 +174,12 @@ impl Fanout {
         ledger: &Ledger,
         on_failure: fn(&SinkError),
     ) -> std::io::Result<(Vec<Fanout>, Drains)> {
-        let want = Want { hits: sinks.iter().any(|s| s.want().hits) };
+        let want = sinks.iter().fold(Want::default(), |want, s| want.or(s.want()));
         let mut ways: Vec<Vec<Lane>> = (0..workers).map(|_| Vec::new()).collect();
         let mut drains = Vec::with_capacity(sinks.len());
         for mut sink in sinks {
-            let (name, required) = (sink.name(), sink.required());
-            let lines = || queue_lines(name, required);
+            let (name, required, load) = (sink.name(), sink.required(), sink.load());
+            let lines = || queue_lines(name, required, load.unit);
             let taken = Sheet::new(lines().split_off(DROPPED + 1));
             let (taken_batches, failed) = (Arc::default(), Arc::new(AtomicBool::new(false)));
             let mut view = LaneView {
@@ -210,13 +202,14 @@ impl Fanout {
                 view.queues.push(sheet.clone());
                 view.puts.push(put.clone());
                 queues.push(batches);
-                way.push(Lane { name, required, queue, sheet, put, failed: failed.clone() });
+                let failed = failed.clone();
+                way.push(Lane { name, required, load, queue, sheet, put, failed });
             }
             ledger.register(taken.clone());
             ledger.register(sink.sheet());
             let level = view.taken_batches.clone();
             let thread = thread::Builder::new().name(format!("sink-{name}")).spawn(move || {
-                let end = serve(&mut *sink, &mut queues, &taken, &level);
+                let end = serve(&mut *sink, &mut queues, (&taken, load), &level);
                 if let Err(e) = &end {
                     failed.store(true, Relaxed);
                     on_failure(e);
@@ -255,14 +248,15 @@ impl Fanout {
         if products.is_empty() {
             return Ok(());
         }
-        let events = products.events.len() as u64;
         for lane in &mut self.lanes {
-            lane.sheet.add(OFFERED, events);
+            let n = (lane.load.of)(products);
+            let bytes = if lane.load.unit == Unit::Events { 8 * n } else { 0 };
+            lane.sheet.add(OFFERED, n);
             let mut batch = products.clone();
             let wait = lossless && lane.required;
             loop {
                 if lane.failed.load(Relaxed) {
-                    lane.sheet.add(DROPPED, events);
+                    lane.sheet.add(DROPPED, n);
                     if wait {
                         return Err(RequiredSinkFailed { sink: lane.name });
                     }
@@ -270,7 +264,7 @@ impl Fanout {
                 }
                 match lane.queue.push(batch) {
                     Ok(()) => {
-                        self.sheet.add(Transmit::Bytes as usize, 8 * events);
+                        self.sheet.add(Transmit::Bytes as usize, bytes);
                         lane.put.store(lane.put.load(Relaxed) + 1, Relaxed);
                         break;
                     }
@@ -279,7 +273,7 @@ impl Fanout {
                         thread::sleep(Duration::from_micros(100));
                     }
                     Err(rtrb::PushError::Full(_)) => {
-                        lane.sheet.add(DROPPED, events);
+                        lane.sheet.add(DROPPED, n);
                         break;
                     }
                 }
@@ -328,7 +322,7 @@ impl Drains {
 fn serve(
     sink: &mut dyn Sink,
     queues: &mut [rtrb::Consumer<Arc<Products>>],
-    taken: &Sheet,
+    (taken, load): (&Sheet, Load),
     batches: &AtomicU64,
 ) -> Result<Report, SinkError> {
     let start = Instant::now();
@@ -342,7 +336,7 @@ fn serve(
             idle = false;
             batches.store(batches.load(Relaxed) + 1, Relaxed);
             // Taken first: what a failing sink had begun is in its own counters, not in the queue's.
-            taken.add(TAKEN, products.events.len() as u64);
+            taken.add(TAKEN, (load.of)(&products));
             sink.push(&products)?;
         }
         if idle && over {

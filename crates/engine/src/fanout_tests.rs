@@ -35,7 +35,7 @@ impl Sink for TestSink {
     }
     fn finish(&mut self) -> Result<Report, SinkError> {
         let events = self.seen.lock().unwrap().len() as u64;
-        Ok(Report { place: "memory".into(), events, bytes: 0 })
+        Ok(Report { place: "memory".into(), events, ..Report::default() })
     }
     fn sheet(&self) -> Arc<Sheet> {
         Sheet::new(vec![])
@@ -145,4 +145,60 @@ fn all_workers_reach_the_sink_each_in_its_own_order() {
     }
     assert_eq!((views[0].offered(), views[0].queued(), views[0].batches()), (1500, 0, 0));
     assert_eq!((ledger.read().balance(), ledger.read().anything_lost()), (0, false));
+}
+
+/// Takes rows, and no events.
+struct RowSink(TestSink);
+
+impl Sink for RowSink {
+    fn name(&self) -> &'static str {
+        "rows"
+    }
+    fn required(&self) -> bool {
+        self.0.required
+    }
+    fn load(&self) -> Load {
+        Load { unit: Unit::Rows, of: |products| products.strip_hits.time_ps.len() as u64 }
+    }
+    fn want(&self) -> Want {
+        Want { strip_hits: true, ..Want::default() }
+    }
+    fn push(&mut self, products: &Arc<Products>) -> Result<(), SinkError> {
+        self.0.push(products)
+    }
+    fn tick(&mut self, _: Duration) -> Result<(), SinkError> {
+        Ok(())
+    }
+    fn finish(&mut self) -> Result<Report, SinkError> {
+        Ok(Report::default())
+    }
+    fn sheet(&self) -> Arc<Sheet> {
+        Sheet::new(vec![])
+    }
+}
+
+#[test]
+fn rows_without_events_are_handed_over_and_counted_where_they_are_lost() {
+    use fullcount_core::tables::StripHit;
+    let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
+    let (permit, permits) = mpsc::channel();
+    let sink = TestSink { required: true, permits: Some(permits), fail: false, seen };
+    let (mut ways, drains) =
+        Fanout::start(vec![Box::new(RowSink(sink))], (1, 2), &ledger, |_| {}).unwrap();
+    let mut fanout = ways.remove(0);
+    for _ in 0..100 {
+        let products = fanout.products();
+        assert!(products.want.strip_hits && !products.want.clusters);
+        products.strip_hits.push(StripHit::default());
+        products.strip_hits.push(StripHit::default());
+        fanout.hand_over(false).unwrap();
+    }
+    drop(permit);
+    drains.finish(vec![fanout]);
+    let read = ledger.read();
+    let counter = |what: &str| read.get(&format!("queue.rows.{what}")).unwrap();
+    assert_eq!((counter("offered"), read.balance()), (200, 0));
+    assert!(counter("dropped") > 0 && read.anything_lost(), "a loss of rows is a loss");
+    assert_eq!(counter("taken") + counter("dropped"), 200);
+    assert_eq!(read.get("transmit.bytes"), Some(0), "these are bytes of events");
 }

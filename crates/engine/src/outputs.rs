@@ -16,6 +16,8 @@ use crate::run::RunError;
 pub struct OutputPlan {
     #[cfg(feature = "nexus")]
     nexus: Option<fullcount_out::nexus::NexusOptions>,
+    #[cfg(feature = "tables")]
+    tables: Vec<fullcount_out::tables::TableOptions>,
     null: bool,
     #[cfg(feature = "web")]
     web: Option<SocketAddr>,
@@ -54,6 +56,16 @@ impl OutputPlan {
         if config.output.nexus.is_some() {
             return Err(refuse("output.nexus", "set", "this build has no NeXus writer"));
         }
+        #[cfg(feature = "tables")]
+        let tables = tables(config, detector)?;
+        #[cfg(not(feature = "tables"))]
+        for (key, given) in
+            [("output.hits", &config.output.hits), ("output.clusters", &config.output.clusters)]
+        {
+            if given.is_some() {
+                return Err(refuse(key, "set", "this build does not write tables"));
+            }
+        }
         let _ = (detector, pixels);
         let web = config.web_address()?;
         #[cfg(not(feature = "web"))]
@@ -63,6 +75,8 @@ impl OutputPlan {
         Ok(OutputPlan {
             #[cfg(feature = "nexus")]
             nexus,
+            #[cfg(feature = "tables")]
+            tables,
             null: config.output.sink.is_some(),
             #[cfg(feature = "web")]
             web,
@@ -97,6 +111,13 @@ impl OutputPlan {
             facts.extend(sink.recovered().map(|r| {
                 format!("recovered {} events of a killed run: {}", r.events, r.path.display())
             }));
+            sinks.push(Box::new(sink));
+        }
+        #[cfg(feature = "tables")]
+        for options in &self.tables {
+            facts.push(format!("output {} {}", options.output.name(), options.path.display()));
+            let sink = fullcount_out::tables::TableSink::create(options)
+                .map_err(|e| RunError::Output(e.to_string()))?;
             sinks.push(Box::new(sink));
         }
         #[cfg(feature = "web")]
@@ -159,7 +180,7 @@ fn nexus_options(
     detector: &dyn Detector,
     pixels: &PixelMap,
 ) -> Result<fullcount_out::nexus::NexusOptions, ConfigError> {
-    use fullcount_out::nexus::{Compression, EventIdType, Existing, NexusOptions, StartAttribute};
+    use fullcount_out::nexus::{EventIdType, Existing, NexusOptions, StartAttribute};
     let mut o = NexusOptions::new(&nexus.path, pixels.clone());
     o.existing = if nexus.overwrite { Existing::Replace } else { Existing::Refuse };
     o.title = nexus.title.clone();
@@ -173,17 +194,7 @@ fn nexus_options(
     }
     o.pulse_mode = config.time.pulse.clone();
     o.configuration = config.to_toml();
-    o.compression = match nexus.compression.split_once(':') {
-        None if nexus.compression == "none" => Compression::None,
-        None if nexus.compression == "gzip" => Compression::Gzip(4),
-        Some(("gzip", level)) if matches!(level.parse(), Ok(1..=9u8)) => {
-            Compression::Gzip(level.parse().unwrap_or(4))
-        }
-        _ => {
-            let why = "none, gzip, or gzip:1 to gzip:9";
-            return Err(refuse("output.nexus.compression", &nexus.compression, why));
-        }
-    };
+    o.compression = compression("output.nexus.compression", &nexus.compression)?;
     o.flush_interval = fullcount_io::quantity::duration(&nexus.flush)
         .map_err(|e| refuse("output.nexus.flush", &nexus.flush, e.to_string()))?;
     o.start_attribute = match nexus.epoch_attribute.as_str() {
@@ -200,4 +211,83 @@ fn nexus_options(
     let shown = nexus.path.display();
     o.validate().map_err(|e| refuse("output.nexus", shown, e.to_string()))?;
     Ok(o)
+}
+
+#[cfg(feature = "nexus")]
+fn compression(
+    key: &'static str,
+    text: &str,
+) -> Result<fullcount_out::nexus::Compression, ConfigError> {
+    use fullcount_out::nexus::Compression;
+    match text.split_once(':') {
+        None if text == "none" => Ok(Compression::None),
+        None if text == "gzip" => Ok(Compression::Gzip(4)),
+        Some(("gzip", level)) if matches!(level.parse(), Ok(1..=9u8)) => {
+            Ok(Compression::Gzip(level.parse().unwrap_or(4)))
+        }
+        _ => Err(refuse(key, text, "none, gzip, or gzip:1 to gzip:9")),
+    }
+}
+
+/// Checks `[output.hits]` and `[output.clusters]`.
+#[cfg(feature = "tables")]
+fn tables(
+    config: &Config,
+    detector: &dyn Detector,
+) -> Result<Vec<fullcount_out::tables::TableOptions>, ConfigError> {
+    use fullcount_out::tables::{Format, Output, TableOptions};
+    let outputs = [
+        (Output::Hits, "output.hits.compression", &config.output.hits),
+        (Output::Clusters, "output.clusters.compression", &config.output.clusters),
+    ];
+    let mut all: Vec<TableOptions> = Vec::new();
+    let mut files: Vec<(&str, std::path::PathBuf)> = Vec::new();
+    files.extend(config.output.nexus.iter().map(|n| ("output.nexus.path", n.path.clone())));
+    for (output, compression_key, given) in outputs {
+        let Some(table) = given else { continue };
+        let (key, file) = (output.key(), table.file.display());
+        let Some(format) = Format::of(&table.file) else {
+            return Err(refuse(key, file, Format::ENDINGS));
+        };
+        let mut tables = detector.tables();
+        tables.retain(|&table| output.takes(table));
+        if tables.is_empty() {
+            let (kind, what) = (detector.name(), output.name());
+            let why = format!(
+                "leave it out: detector.kind = {kind} gives no tables of {what}; those that do: {}",
+                who_gives(output)
+            );
+            return Err(refuse(key, file, why));
+        }
+        for (path, _) in format.files(&table.file, &tables) {
+            if let Some((other, _)) = files.iter().find(|(_, taken)| *taken == path) {
+                let why = format!("{} is a file of {other} already", path.display());
+                return Err(refuse(key, file, why));
+            }
+            files.push((key, path));
+        }
+        all.push(TableOptions {
+            output,
+            path: table.file.clone(),
+            overwrite: table.overwrite,
+            compression: compression(compression_key, &table.compression)?,
+            tables,
+            epoch: crate::timebase::read(&config.time)?.epoch,
+            detector: detector.name().to_owned(),
+            configuration: config.to_toml(),
+        });
+    }
+    Ok(all)
+}
+
+/// Detectors that give such tables as they come.
+#[cfg(feature = "tables")]
+fn who_gives(output: fullcount_out::tables::Output) -> String {
+    use fullcount_detect::detector::{Registry, Setup};
+    let registry = Registry::builtin();
+    let gives = |kind: &&dyn fullcount_detect::detector::Kind| {
+        let made = kind.configure(&Setup::default());
+        made.is_ok_and(|detector| detector.tables().into_iter().any(|table| output.takes(table)))
+    };
+    registry.kinds().filter(gives).map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
 }

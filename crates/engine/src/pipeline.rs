@@ -35,6 +35,8 @@ fullcount_core::counters! {
 
 /// Events that are handed over at once: 64 Ki events are 512 KiB of columns, half a second-level cache.
 const HAND_OVER_EVENTS: usize = 1 << 16;
+/// The same for the tables beside the events, bytes: a queue of 64 batches holds 64 MiB.
+const HAND_OVER_BYTES: usize = 1 << 20;
 /// Longest time that an event waits for company on its way to the outputs.
 const HAND_OVER_EVERY: Duration = Duration::from_millis(20);
 /// Wait of one receive call; bounds the reaction to Ctrl-C.
@@ -199,7 +201,8 @@ impl Processing {
         let products = self.fanout.products();
         self.reader.read(batch, products);
         self.builder.build(products, self.now);
-        let full = products.events.len() >= HAND_OVER_EVENTS;
+        let full =
+            products.events.len() >= HAND_OVER_EVENTS || products.table_bytes() >= HAND_OVER_BYTES;
         self.batches += 1;
         // A small batch means spare time, so the clock is affordable; a busy thread counts first.
         let due = full || self.batches >= BATCHES_PER_CLOCK || batch.trains().len() < 4;

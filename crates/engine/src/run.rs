@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fullcount_core::ledger::{Ledger, Sheet};
+use fullcount_core::products::Want;
 use fullcount_core::view::PixelMap;
 use fullcount_detect::detector::{Builder, Detector, Reader, Registry, Setup, Sharding};
 use fullcount_io::host::Host;
@@ -138,8 +139,14 @@ impl Plan {
     }
 
     /// Makes what one worker needs, its counters registered with the run and as a part of their own.
-    fn register(&self, ledger: &Ledger, from: &Opened, parts: &mut Vec<Part>, at: usize) -> Made {
-        let (reader, builder) = (self.detector.reader(), self.detector.builder());
+    fn register(
+        &self,
+        ledger: &Ledger,
+        (from, want): (&Opened, Want),
+        parts: &mut Vec<Part>,
+        at: usize,
+    ) -> Made {
+        let (reader, builder) = (self.detector.reader(), self.detector.builder_for(want));
         let rings = (Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue()));
         let mut sheets = from.sheets.clone();
         sheets.extend([rings.0.clone(), rings.1.clone(), reader.sheet()]);
@@ -292,10 +299,11 @@ impl Running {
         let source_facts = facts.clone();
         let outputs = plan.outputs.open(&*plan.detector, &plan.pixels)?;
         facts.extend(outputs.facts.iter().cloned());
+        let want = outputs.sinks.iter().fold(Want::default(), |want, s| want.or(s.want()));
         let mut parts = Vec::new();
         let mut made = Vec::with_capacity(opened.len());
         for (at, from) in opened.iter().enumerate() {
-            made.push(plan.register(&ledger, from, &mut parts, at));
+            made.push(plan.register(&ledger, (from, want), &mut parts, at));
         }
         if parts.len() == 1 {
             parts.clear();

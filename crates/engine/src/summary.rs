@@ -65,6 +65,8 @@ pub struct Output {
     pub events: u64,
     /// Bytes written, 0 if it does not apply.
     pub bytes: u64,
+    /// Rows written, by table; empty for outputs of events.
+    pub rows: Vec<(&'static str, u64)>,
     /// Why it failed.
     pub failure: Option<String>,
 }
@@ -81,6 +83,7 @@ impl From<LaneEnd> for Output {
             place: report.place,
             events: report.events,
             bytes: report.bytes,
+            rows: report.rows,
             failure,
         }
     }
@@ -89,6 +92,11 @@ impl From<LaneEnd> for Output {
 impl Summary {
     fn counter(&self, name: &str) -> u64 {
         self.entries.get(name).unwrap_or(0)
+    }
+
+    /// Unit of a counter, as a word.
+    fn unit(&self, name: &str) -> &'static str {
+        self.entries.iter().find(|e| e.info.name == name).map_or("events", |e| e.info.unit.name())
     }
 
     /// Events made.
@@ -189,7 +197,13 @@ impl Summary {
         for o in &self.outputs {
             let mut out = Map::new();
             out.insert("path".into(), json!(o.place));
-            out.insert("events".into(), json!(o.events));
+            if o.rows.is_empty() {
+                out.insert("events".into(), json!(o.events));
+            } else {
+                let rows: Map<String, Value> =
+                    o.rows.iter().map(|(table, n)| ((*table).into(), json!(n))).collect();
+                out.insert("rows".into(), rows.into());
+            }
             if o.bytes > 0 {
                 out.insert("bytes".into(), json!(o.bytes));
             }
@@ -309,7 +323,8 @@ impl Summary {
             let percent = 100.0 * dropped as f64 / offered.max(1) as f64;
             let (n, name) = (grouped(dropped), o.name);
             if dropped > 0 && o.required {
-                let _ = writeln!(t, "  lost for {name:<19}{n:>18} events ({percent:.1} %)");
+                let unit = self.unit(&format!("queue.{name}.dropped"));
+                let _ = writeln!(t, "  lost for {name:<19}{n:>18} {unit} ({percent:.1} %)");
             } else if dropped > 0 {
                 let _ = writeln!(t, "  not shown by {name:<15}{n:>18} events ({percent:.1} %)");
             }
@@ -326,8 +341,13 @@ impl Summary {
         for o in self.outputs.iter().filter(|o| o.failure.is_some() || o.bytes > 0) {
             match &o.failure {
                 None => {
-                    let (n, b) = (grouped(o.events), grouped(o.bytes));
-                    let _ = writeln!(t, "  {}: {n} events, {b} bytes in {}", o.name, o.place);
+                    let b = grouped(o.bytes);
+                    let of = |(table, n): &(&str, u64)| format!("{} rows of {table}", grouped(*n));
+                    let what = match o.rows.is_empty() {
+                        true => format!("{} events", grouped(o.events)),
+                        false => o.rows.iter().map(of).collect::<Vec<_>>().join(", "),
+                    };
+                    let _ = writeln!(t, "  {}: {what}, {b} bytes in {}", o.name, o.place);
                 }
                 Some(why) => {
                     let _ = writeln!(t, "  {} failed: {why}", o.name);

@@ -44,7 +44,13 @@ pub struct Flags {
     /// Write events to this NeXus file
     #[arg(long, value_name = "FILE", help_heading = "Outputs")]
     nexus: Option<PathBuf>,
-    /// Replace the NeXus file if it exists
+    /// Write hits to this table: .h5, .hdf5 or .parquet
+    #[arg(long, value_name = "FILE", help_heading = "Outputs")]
+    hits: Option<PathBuf>,
+    /// Write clusters of planes and of detectors to these tables: .h5, .hdf5 or .parquet
+    #[arg(long, value_name = "FILE", help_heading = "Outputs")]
+    clusters: Option<PathBuf>,
+    /// Replace the files that flags name if they exist; without such flags, the NeXus file
     #[arg(long, help_heading = "Outputs")]
     overwrite: bool,
     /// Compression of the NeXus file: none, gzip or gzip:1 to gzip:9 [default: none]
@@ -73,6 +79,7 @@ Examples:
   fullcount run --source udp://0.0.0.0:9000 --detector sonde --nexus run42.nxs
   fullcount run --source xdp://eth0:9000 --detector sonde --sink null
   fullcount run --source pcap:run42.pcapng?flat-out --detector sonde --sink null --web off --json
+  fullcount run --source pcap:a.pcapng?flat-out --detector gdgem --hits h.h5 --clusters c.h5
   fullcount run run.toml --pulse 'grid(14Hz)' --threads 2 --core 2 --process-core 3
 
 Exit codes: 0 nothing lost; 1 failed; 2 wrong option or configuration; 3 something was lost.";
@@ -80,6 +87,8 @@ Exit codes: 0 nothing lost; 1 failed; 2 wrong option or configuration; 3 somethi
 impl Flags {
     fn overlay(&self) -> Result<Overlay, Failure> {
         let path = |p: &PathBuf| p.display().to_string();
+        let tables = self.hits.is_some() || self.clusters.is_some();
+        let replaces = |named: bool| (self.overwrite && named).then_some(true);
         let mut o = Overlay::default();
         o.put("source.url", endpoints(&self.source))
             .source(&self.source_flags)
@@ -89,8 +98,12 @@ impl Flags {
             .put("time.epoch", self.epoch.clone())
             .put("time.tick", self.tick.clone())
             .put("output.nexus.path", self.nexus.as_ref().map(path))
-            .put("output.nexus.overwrite", self.overwrite.then_some(true))
+            .put("output.nexus.overwrite", replaces(self.nexus.is_some() || !tables))
             .put("output.nexus.compression", self.compression.clone())
+            .put("output.hits.file", self.hits.as_ref().map(path))
+            .put("output.hits.overwrite", replaces(self.hits.is_some()))
+            .put("output.clusters.file", self.clusters.as_ref().map(path))
+            .put("output.clusters.overwrite", replaces(self.clusters.is_some()))
             .put("output.sink", self.sink.clone())
             .put("web.listen", self.web.web.clone())
             .engine(&self.engine);

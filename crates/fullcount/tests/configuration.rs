@@ -98,6 +98,18 @@ fn the_defaults_of_the_document_are_those_that_are_printed() {
     let mut printed = BTreeMap::new();
     leaves("", &said.out.parse().expect("TOML"), &mut printed);
     assert_eq!(printed.remove("output.nexus.path"), Some("run.nxs".into()));
+    let tables = ["--hits", "h.h5", "--clusters", "c.h5"];
+    let said = say(&[&["run", "--print-config", "--detector", "gdgem"][..], &tables].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let mut of_tables = BTreeMap::new();
+    leaves("", &said.out.parse().expect("TOML"), &mut of_tables);
+    assert_eq!(of_tables.remove("output.hits.file"), Some("h.h5".into()));
+    assert_eq!(of_tables.remove("output.clusters.file"), Some("c.h5".into()));
+    printed.extend(
+        of_tables.into_iter().filter(|(key, _)| {
+            key.starts_with("output.hits.") || key.starts_with("output.clusters.")
+        }),
+    );
     let optional: BTreeSet<String> =
         kinds().iter().filter_map(|k| ask(k, "detector")).flatten().collect();
     for row in rows(&text, "key") {

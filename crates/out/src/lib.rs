@@ -9,3 +9,5 @@ pub mod nexus;
 pub mod null;
 pub mod prometheus;
 pub mod sink;
+#[cfg(feature = "tables")]
+pub mod tables;

@@ -24,11 +24,11 @@ mod check;
 mod error;
 mod layout;
 mod options;
-mod place;
+pub(crate) mod place;
 mod recover;
 mod sink;
 mod superblock;
-mod sys;
+pub(crate) mod sys;
 mod when;
 mod writer;
 

@@ -61,7 +61,7 @@ impl Sink for NullSink {
 
     fn finish(&mut self) -> Result<Report, SinkError> {
         let events = self.sheet.get(NullCounter::Events as usize);
-        Ok(Report { place: "null".into(), events, bytes: 0 })
+        Ok(Report { place: "null".into(), events, ..Report::default() })
     }
 
     fn sheet(&self) -> Arc<Sheet> {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fullcount_core::ledger::Sheet;
+use fullcount_core::ledger::{Sheet, Unit};
 use fullcount_core::products::{Products, Want};
 
 /// A sink that failed; the sentence names path or address and what to do.
@@ -29,6 +29,23 @@ pub struct Report {
     pub events: u64,
     /// Bytes written, 0 if it does not apply.
     pub bytes: u64,
+    /// Rows written and confirmed, by table; empty for sinks of events.
+    pub rows: Vec<(&'static str, u64)>,
+}
+
+/// What a sink takes of a batch, for the counters of its queue.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    /// What is counted.
+    pub unit: Unit,
+    /// How much of it a batch has.
+    pub of: fn(&Products) -> u64,
+}
+
+impl Load {
+    /// Events.
+    pub const EVENTS: Load =
+        Load { unit: Unit::Events, of: |products| products.events.len() as u64 };
 }
 
 /// Takes products.
@@ -42,6 +59,11 @@ pub trait Sink: Send {
     /// Columns it wants filled beside the events.
     fn want(&self) -> Want {
         Want::default()
+    }
+
+    /// What it takes of a batch: events, unless it says otherwise.
+    fn load(&self) -> Load {
+        Load::EVENTS
     }
 
     /// Takes a batch.

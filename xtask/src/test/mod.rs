@@ -58,7 +58,7 @@ const STEPS: [Step; 12] = [
     },
     step(
         "python",
-        "part of `test`: our files in h5py and scippnexus",
+        "part of `test`: our files in h5py, scippnexus and pandas",
         When::Named,
         &[setup::C_COMPILER, setup::CMAKE, setup::PYTHON],
         part::python,

@@ -6,9 +6,10 @@ use super::{Host, rust};
 use crate::command::Job;
 use crate::tally::Tally;
 
-/// The files that a run writes, read back with h5py, scippnexus and scippneutron.
+/// The files that a run writes, read back with h5py, scippnexus, scippneutron and pandas.
 pub fn python(host: &Host) -> Tally {
-    some(host, &["--package", "fullcount-out", "--test", "nexus_python"])
+    let tests = ["--test", "nexus_python", "--test", "tables_python"];
+    some(host, &[&["--package", "fullcount-out"][..], &tests].concat())
 }
 
 /// The page, driven in Chromium against a running binary.

@@ -45,6 +45,10 @@ pub trait Watch: Send {
     fn online(&mut self, event: &OnlineEvent<'_>) {
         let _ = event;
     }
+    /// The call that saw all this ends: rows go with the batch.
+    fn hand_over(&mut self, products: &mut Products) {
+        let _ = products;
+    }
 }
 
 /// Sees nothing.
@@ -381,12 +385,14 @@ impl<W: Watch> Builder for GemBuilder<W> {
         }
         rows.clear();
         products.fine_hits = rows;
+        self.watch.hand_over(products);
         self.settle();
     }
 
     fn finish(&mut self, products: &mut Products) {
         self.build(products, None);
         self.flush(&mut products.events);
+        self.watch.hand_over(products);
         self.settle();
     }
 

@@ -137,6 +137,12 @@ impl<'a> Words<'a> {
         Words(&rest[..end])
     }
 
+    /// Takes the next word, also as words of which it is the only one.
+    pub fn split_next(&mut self) -> Option<(Word, Words<'a>)> {
+        let alone = Words(self.0.get(..8)?);
+        self.next().map(|word| (word, alone))
+    }
+
     /// Words that are left.
     pub fn len(&self) -> usize {
         self.0.len().saturating_sub(Words::BEFORE) / WORD_BYTES

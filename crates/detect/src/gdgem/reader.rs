@@ -11,6 +11,7 @@ use fullcount_core::batch::Batch;
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::{FineHit, Products};
 use fullcount_core::sequence::{Seen, Totals, Tracker};
+use fullcount_core::tables::StripHits;
 
 use super::clock::{Calibration, Clock, Offsets, Rules};
 use super::counters::{Count, LINES, Tally};
@@ -19,6 +20,7 @@ use super::options::Options;
 use super::packet::{self, Refusal, Word, Words};
 use super::progress::{Progress, RESTART};
 use super::state::{Frames, MarkerCheck, MarkerStep, marker_step};
+use super::tables;
 use crate::detector::Reader;
 
 /// [`FineHit::flags`]: the strip itself was above threshold.
@@ -57,6 +59,8 @@ struct Facts {
     capacity: usize,
     /// For FECs that the geometry does not list.
     nowhere: Box<Fec>,
+    /// What decodes the words of a frame.
+    decode: Decode,
 }
 
 type Decode = fn(&Facts, Words<'_>, usize, &mut State, &mut Output<'_>);
@@ -66,6 +70,8 @@ struct Output<'a> {
     tally: &'a mut Tally<LINES>,
     progress: &'a mut Progress,
     hits: &'a mut Vec<FineHit>,
+    /// Filled by [`listed`] only.
+    rows: &'a mut StripHits,
 }
 
 /// The reader of one worker.
@@ -78,7 +84,6 @@ pub(super) struct GemReader {
     progress: Progress,
     /// Hits that may still be read.
     left: Option<u64>,
-    decode: Decode,
 }
 
 impl GemReader {
@@ -110,16 +115,22 @@ impl GemReader {
                 convention,
                 capacity: options.capacity(),
                 nowhere: Fec::new(),
+                decode,
             },
             fecs: Default::default(),
             zeros: options.zeros().unwrap_or_default(),
             progress,
             left: options.most_hits(),
-            decode,
         }
     }
 
-    fn frame(&mut self, bytes: &[u8], hits: &mut Vec<FineHit>) -> Result<(), Refusal> {
+    /// Reads a frame with `decode`.
+    fn frame(
+        &mut self,
+        bytes: &[u8],
+        decode: Decode,
+        products: &mut Products,
+    ) -> Result<(), Refusal> {
         let (header, words) = packet::frame(bytes)?;
         let fec = usize::from(header.fec);
         let state = match &mut self.fecs[fec] {
@@ -142,9 +153,11 @@ impl GemReader {
             *left -= read.iter().filter(|raw| raw[4] >> 7 == 1).count() as u64;
             words = read;
         }
-        let mut output = Output { tally: &mut self.tally, progress: &mut self.progress, hits };
-        (self.decode)(&self.facts, Words::of(bytes, words.len()), fec, state, &mut output);
-        self.progress.emit(hits);
+        let Products { fine_hits: hits, strip_hits: rows, .. } = products;
+        let mut output =
+            Output { tally: &mut self.tally, progress: &mut self.progress, hits, rows };
+        decode(&self.facts, Words::of(bytes, words.len()), fec, state, &mut output);
+        self.progress.emit(&mut products.fine_hits);
         Ok(())
     }
 }
@@ -247,6 +260,28 @@ impl Facts {
     }
 }
 
+/// Words of a frame, one by one, so that each accepted hit can be listed with the word that it was.
+fn listed(
+    facts: &Facts,
+    mut words: Words<'_>,
+    number: usize,
+    state: &mut State,
+    output: &mut Output<'_>,
+) {
+    while let Some((word, alone)) = words.split_next() {
+        let before = output.hits.len();
+        (facts.decode)(facts, alone, number, state, output);
+        // A marker can leave a row as well, which is no hit.
+        let Some(hit) = output.hits.get(before).filter(|_| word.is_hit()) else { continue };
+        let lane = facts.layout.lanes[usize::from(hit.lane)];
+        let detector = facts.layout.detectors[lane.detector].id;
+        let trigger = state.triggers.get(word.vmm()).map_or(0, |t| t.counter);
+        // 4 bits.
+        let from = (word, number as u8);
+        output.rows.push(tables::strip_hit(hit, from, lane, detector, trigger));
+    }
+}
+
 /// Key of a time before 0.
 #[cold]
 fn before_zero(time: f64) -> i64 {
@@ -276,7 +311,7 @@ fn offline<const CALIBRATED: bool, const CHECK: bool>(
     let fec = facts.fec(number);
     let clock: &Clock = &facts.layout.clock;
     let calibrations = fec.calibrations.as_deref();
-    let Output { tally, progress, hits } = output;
+    let Output { tally, progress, hits, .. } = output;
     // Each word becomes one row at most: rows are written into their places, and what is left over is cut off.
     let start = hits.len();
     hits.resize(start + words.len(), FineHit::default());
@@ -355,7 +390,7 @@ fn online<const CHECK: bool>(
     let fec = facts.fec(number);
     let clock: &Clock = &facts.layout.clock;
     let calibrations = fec.calibrations.as_deref();
-    let Output { tally, progress, hits } = output;
+    let Output { tally, progress, hits, .. } = output;
     hits.reserve(words.len() + 1);
     for word in words {
         if !word.is_hit() {
@@ -411,7 +446,7 @@ fn triggered(
 ) {
     let fec = facts.fec(number);
     let clock: &Clock = &facts.layout.clock;
-    let Output { tally, progress, hits } = output;
+    let Output { tally, progress, hits, .. } = output;
     for word in words {
         if !word.is_hit() {
             let (count, restart) = trigger_marker(facts, word, number, state, tally, progress);
@@ -519,10 +554,11 @@ fn settle(tracker: &Tracker, before: Totals, pending: u64, tally: &mut Tally<LIN
 
 impl Reader for GemReader {
     fn read(&mut self, batch: &Batch, products: &mut Products) {
+        let decode = if products.want.strip_hits { listed } else { self.facts.decode };
         for train in batch.trains() {
             for bytes in train.chunks() {
                 self.tally.add(Count::Packets, 1);
-                match self.frame(bytes, &mut products.fine_hits) {
+                match self.frame(bytes, decode, products) {
                     Ok(()) => self.tally.add(Count::Accepted, 1),
                     Err(refusal) => {
                         self.tally.add(Count::of(refusal), 1);

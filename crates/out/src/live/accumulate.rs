@@ -227,7 +227,7 @@ impl Accumulator {
             PlotKind::Image | PlotKind::Tiles(_) | PlotKind::Projection(_) => false,
             PlotKind::Histogram(x) | PlotKind::Histogram2(x, _) => is_hit(x.column),
         };
-        Want { hits: self.plots.iter().any(|(p, _)| of_hits(p)) }
+        Want { hits: self.plots.iter().any(|(p, _)| of_hits(p)), ..Want::default() }
     }
 
     /// Counts a batch into every plot.

@@ -200,7 +200,7 @@ impl Sink for LiveSink {
         self.count_outside();
         self.publish(true);
         let events = self.sheet.get(LiveCounter::Counted as usize);
-        Ok(Report { place: "live page".to_owned(), events, bytes: 0 })
+        Ok(Report { place: "live page".to_owned(), events, ..Report::default() })
     }
 
     fn sheet(&self) -> Arc<Sheet> {

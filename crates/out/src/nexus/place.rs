@@ -74,7 +74,7 @@ fn folder(path: &Path) -> &Path {
 ///
 /// # Errors
 /// [`NexusError::Path`], or what the system says about the path.
-pub(super) fn inspect(path: &Path) -> Result<(), NexusError> {
+pub(crate) fn inspect(path: &Path) -> Result<(), NexusError> {
     let slash = path.as_os_str().as_encoded_bytes().ends_with(b"/");
     if slash || path.file_name().is_none() {
         return Err(fault(path, PathFault::IsFolder));

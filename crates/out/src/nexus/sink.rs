@@ -240,7 +240,12 @@ impl NexusSink {
             fs::set_permissions(path, permissions)
                 .map_err(io_error(path, "take the write permission away"))?;
         }
-        Ok(Report { place: path.display().to_string(), events, bytes: meta.len() })
+        Ok(Report {
+            place: path.display().to_string(),
+            events,
+            bytes: meta.len(),
+            ..Report::default()
+        })
     }
 }
 

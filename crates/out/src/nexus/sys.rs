@@ -23,7 +23,7 @@ use hdf5_metno_sys::h5p::{H5P_DEFAULT, H5Pset_file_locking};
 
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     /// For reading.
     Read,
     /// For reading and writing.
@@ -44,7 +44,7 @@ fn status(code: i32) -> Result<()> {
 ///
 /// # Errors
 /// The library's words: no such file, no HDF5 file, not closed by its writer, no space.
-pub(super) fn open(path: &Path, access: Access) -> Result<File> {
+pub(crate) fn open(path: &Path, access: Access) -> Result<File> {
     let name = path.to_str().and_then(|p| CString::new(p).ok());
     let name = name.ok_or("the path is not UTF-8 without NUL")?;
     let mut builder = FileAccess::build();
@@ -76,7 +76,7 @@ pub(super) fn open(path: &Path, access: Access) -> Result<File> {
 ///
 /// # Errors
 /// The library's words: a superblock older than version 3, open attributes, a file that cannot be written.
-pub(super) fn start_swmr_write(file: &File) -> Result<()> {
+pub(crate) fn start_swmr_write(file: &File) -> Result<()> {
     // SAFETY: the id belongs to an open file for as long as `file` is borrowed; the lock is held.
     hdf5_metno::sync::sync(|| status(unsafe { H5Fstart_swmr_write(file.id()) }))
 }
@@ -85,7 +85,7 @@ pub(super) fn start_swmr_write(file: &File) -> Result<()> {
 ///
 /// # Errors
 /// The library's words, for example a full disk.
-pub(super) fn flush(dataset: &Dataset) -> Result<()> {
+pub(crate) fn flush(dataset: &Dataset) -> Result<()> {
     // SAFETY: the id belongs to an open dataset for as long as `dataset` is borrowed; the lock is held.
     hdf5_metno::sync::sync(|| status(unsafe { H5Dflush(dataset.id()) }))
 }

@@ -1,0 +1,123 @@
+//! What tables are written with, and the refusals that need no file.
+
+use std::path::{Path, PathBuf};
+
+use fullcount_core::tables::Table;
+use fullcount_core::time::Nanos;
+
+use crate::nexus::Compression;
+
+/// Output of a run that takes tables: each has one file, or one for each table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// `[output.hits]`.
+    Hits,
+    /// `[output.clusters]`.
+    Clusters,
+}
+
+impl Output {
+    /// Name in configuration, counters and summary.
+    pub fn name(self) -> &'static str {
+        match self {
+            Output::Hits => "hits",
+            Output::Clusters => "clusters",
+        }
+    }
+
+    /// Key of its file.
+    pub fn key(self) -> &'static str {
+        match self {
+            Output::Hits => "output.hits.file",
+            Output::Clusters => "output.clusters.file",
+        }
+    }
+
+    /// True if the table belongs there.
+    pub fn takes(self, table: Table) -> bool {
+        table.is_hits() == (self == Output::Hits)
+    }
+}
+
+/// Format of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A group for each table, in it a dataset for each column.
+    Hdf5,
+    /// A file for each table.
+    Parquet,
+}
+
+impl Format {
+    /// Endings, for messages.
+    pub const ENDINGS: &'static str =
+        "the ending decides the format: .h5 or .hdf5 (HDF5), .parquet (Parquet)";
+
+    /// Format by the ending of the name, in either case.
+    pub fn of(path: &Path) -> Option<Format> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "h5" | "hdf5" => Some(Format::Hdf5),
+            "parquet" => Some(Format::Parquet),
+            _ => None,
+        }
+    }
+
+    /// The file of each table; HDF5 has all in one. Of two clusters tables in Parquet, detector clusters are at the
+    /// path itself, and plane clusters beside it: `clusters.parquet` and `clusters.planes.parquet`.
+    pub fn files(self, path: &Path, tables: &[Table]) -> Vec<(PathBuf, Vec<Table>)> {
+        if self == Format::Hdf5 || tables.len() < 2 {
+            return vec![(path.to_owned(), tables.to_vec())];
+        }
+        let place = |table: &Table| match table {
+            Table::PlaneClusters => (path.with_extension("planes.parquet"), vec![*table]),
+            _ => (path.to_owned(), vec![*table]),
+        };
+        tables.iter().map(place).collect()
+    }
+}
+
+/// Everything that tables are written with.
+#[derive(Debug, Clone)]
+pub struct TableOptions {
+    /// Which output.
+    pub output: Output,
+    /// File; its ending decides the format.
+    pub path: PathBuf,
+    /// Replace what is there.
+    pub overwrite: bool,
+    /// Compression of the columns.
+    pub compression: Compression,
+    /// Tables in the order of the file.
+    pub tables: Vec<Table>,
+    /// Where time 0 of the tables lies.
+    pub epoch: Nanos,
+    /// Name of the detector.
+    pub detector: String,
+    /// The configuration as TOML.
+    pub configuration: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_decides() {
+        let of = |name: &str| Format::of(Path::new(name));
+        assert_eq!(of("a/b.h5"), Some(Format::Hdf5));
+        assert_eq!(of("b.HDF5"), Some(Format::Hdf5));
+        assert_eq!(of("b.x.parquet"), Some(Format::Parquet));
+        assert!(["b", "b.csv", "b.h5.part", ".parquet", ""].iter().all(|name| of(name).is_none()));
+    }
+
+    #[test]
+    fn parquet_has_a_file_for_each_table() {
+        let both = [Table::PlaneClusters, Table::DetectorClusters];
+        let path = Path::new("a/c.parquet");
+        let files = Format::Parquet.files(path, &both);
+        let names: Vec<_> = files.iter().map(|f| (f.0.to_str().unwrap(), f.1[0])).collect();
+        assert_eq!(names, [("a/c.planes.parquet", both[0]), ("a/c.parquet", both[1])]);
+        assert_eq!(Format::Parquet.files(path, &both[1..]), [(path.to_owned(), vec![both[1]])]);
+        assert_eq!(Format::Hdf5.files(path, &both), [(path.to_owned(), both.to_vec())]);
+    }
+}
