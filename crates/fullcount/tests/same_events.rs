@@ -15,9 +15,6 @@ use fullcount_lab::traffic::multigrid::{MultiGrid, MultiGridSetup};
 use serde_json::Value;
 use service::{Said, Service, capture, say};
 
-/// Counters by name.
-type Counts = Vec<(String, Value)>;
-
 /// Everything that a simulator can add.
 const NOISE: &str = "dark=10%,bad=5%,coincidence=2%,packet=3%,pileup=random";
 
@@ -75,16 +72,14 @@ fn counted(detector: &str, said: &Said) -> Vec<(String, Value)> {
     all
 }
 
+/// Events, and counters by name.
+type Made = (Vec<(i64, i64)>, Vec<(String, Value)>);
+
 /// How a run is made: its options, and who sends to it; nobody to a run from a file.
 type Feed<'a> = &'a dyn Fn(u16);
 
 /// Events and counters of one run.
-fn made(
-    folder: &Path,
-    detector: &str,
-    options: &[&str],
-    feed: Option<Feed<'_>>,
-) -> (Vec<(i64, i64)>, Counts) {
+fn made(folder: &Path, detector: &str, options: &[&str], feed: Option<Feed<'_>>) -> Made {
     let file = folder.join("events.nxs").display().to_string();
     let _ = std::fs::remove_file(&file);
     let geometry = folder.join(format!("{detector}.json")).display().to_string();

@@ -40,6 +40,10 @@ fn hit(time: i64, coordinate: u16, weight: u16, plane: u8) -> PlaneHit {
 fn candidates(steps: Steps, resolve: bool, hits: &[PlaneHit]) -> Seen {
     let mut seen = Seen::default();
     Boxes::new(steps, resolve).segment(&mut hits.to_vec(), &mut 0, &mut seen);
+    // A short segment is sorted first; without that it is the same.
+    let mut unsorted = Seen::default();
+    Boxes::new(steps, resolve).segment_from(0, &mut hits.to_vec(), &mut 0, &mut unsorted);
+    assert_eq!(seen.candidates, unsorted.candidates);
     seen
 }
 

@@ -135,48 +135,27 @@ impl MultigridBuilder {
     /// Takes hits in the order of the stream.
     fn take(&mut self, hits: &[PlaneHit], products: &mut Products) {
         self.count(Built::Hits, hits.len() as u64);
-        let mut rest = hits;
-        while let Some(first) = rest.first() {
-            if self.last != Some(first.time) {
-                self.advance(first.time, products);
+        for hit in hits {
+            if self.last != Some(hit.time) {
+                self.advance(hit.time, products);
             }
-            let module = usize::from(first.module);
-            if first.plane > 1 || module >= self.groups.len() {
-                self.no_hit(first, products);
-                rest = &rest[1..];
+            let module = usize::from(hit.module);
+            if hit.plane > 1 || module >= self.groups.len() {
+                self.no_hit(hit, products);
                 continue;
             }
             let group = &self.groups[module];
-            if !group.open || group.time != first.time {
-                self.begin(module, first.time, products);
+            if !group.open || group.time != hit.time {
+                self.begin(module, hit.time, products);
             }
-            let n = self.add(module, rest);
-            rest = &rest[n..];
-        }
-    }
-
-    /// Adds to a module's group those of the first hits that are its; how many, at least 1.
-    #[inline]
-    fn add(&mut self, module: usize, hits: &[PlaneHit]) -> usize {
-        let planes = &mut self.groups[module].planes;
-        let mut n = 0;
-        for hit in hits {
-            let ours = hit.time == hits[0].time && hit.module == hits[0].module && hit.plane < 2;
-            if !ours {
-                break;
-            }
-            n += 1;
-            let plane = &mut planes[usize::from(hit.plane & 1)];
-            if plane.add(hit.coordinate, hit.weight) {
-                let volume = &self.config.volume;
-                let place = |coordinate| match hit.plane {
-                    0 => volume.wire(module, coordinate),
-                    _ => (volume.grid(module, coordinate), 0),
-                };
-                plane.tie(place(plane.at), place(hit.coordinate));
+            let volume = &self.config.volume;
+            let [wires, grids] = &mut self.groups[module].planes;
+            if hit.plane == Plane::Wires as u8 {
+                wires.add(hit.coordinate, hit.weight, |wire| volume.wire(module, wire));
+            } else {
+                grids.add(hit.coordinate, hit.weight, |grid| (volume.grid(module, grid), 0));
             }
         }
-        n
     }
 
     /// The stream goes on to `time`, or back.
@@ -235,7 +214,9 @@ impl MultigridBuilder {
         group.open = false;
         let [wires, grids] = &mut group.planes;
         let n = u64::from(wires.hits) + u64::from(grids.hits);
-        let runs = [u64::from(wires.clear()), u64::from(grids.clear())];
+        let runs = [u64::from(wires.runs), u64::from(grids.runs)];
+        wires.clear();
+        grids.clear();
         let entry = self.waiting.at(group.slot);
         match verdict {
             Ok((pixel, adc)) => {
@@ -262,7 +243,7 @@ impl MultigridBuilder {
             return Err(Refusal::Multiplicity);
         }
         self.tally[Built::Used as usize] += u64::from(wires.chosen) + u64::from(grids.chosen);
-        let weightless = self.config.weighted[module] && (wires.best() == 0 || grids.best() == 0);
+        let weightless = self.config.weighted[module] && (wires.best == 0 || grids.best == 0);
         if wires.hits == 0 || grids.hits == 0 || weightless {
             return Err(Refusal::NoCoincidence);
         }
@@ -281,7 +262,7 @@ impl MultigridBuilder {
             let (wires, grids) = (wires.chosen.into(), grids.chosen.into());
             volume.mean(Sums { x, z, wires, y, grids })
         };
-        pixel.map(|pixel| (pixel, wires.best())).ok_or(Refusal::Outside)
+        pixel.map(|pixel| (pixel, wires.best)).ok_or(Refusal::Outside)
     }
 
     /// Gives out entries while `due` says so of the first one's place and time.

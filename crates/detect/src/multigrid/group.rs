@@ -1,90 +1,84 @@
 //! One module's open group: what its wires and grids say, kept as running maxima, so that closing it costs
 //! the same for any number of hits.
 //!
-//! Which hit is the strongest nobody can predict: apart from equal weights, which are rare, adding a hit takes no
-//! decision that a processor could guess wrong. Runs of neighbours are counted at the end, from one bit for each
-//! coordinate. Refuses nothing; the verdict names why a group is no event. Source:
+//! Refuses nothing; the verdict names why a group is no event. Runs of neighbours are counted as hits come:
+//! a coordinate that is new adds a run, less one for each neighbour that is there already. Source:
 //! `docs/formats/multigrid.md` section 6.2.
 
-/// Weight below all others.
-const NONE: i32 = -1;
-
 /// Hits of one plane.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct PlaneHits {
     /// Hits, equal coordinates included.
     pub hits: u32,
+    /// Runs of neighbouring coordinates.
+    pub runs: u32,
     /// Hits that have the highest weight.
     pub chosen: u32,
     /// Highest weight.
-    best: i32,
+    pub best: u16,
     /// Coordinate of the first hit that has it.
     pub at: u16,
     /// Sums of positions over the chosen hits; valid if there are several.
     pub sums: (i64, i64),
-    /// One bit per coordinate.
+    /// First coordinate.
+    first: u16,
+    /// One bit per coordinate; used from the second hit on.
     seen: Vec<u64>,
 }
 
 impl PlaneHits {
     /// For coordinates below `numbers`.
     pub fn new(numbers: u32) -> PlaneHits {
-        let seen = vec![0; (numbers as usize).div_ceil(64).max(1)];
-        PlaneHits { hits: 0, chosen: 0, best: NONE, at: 0, sums: (0, 0), seen }
+        // One more than there are: the neighbour of the last.
+        PlaneHits { seen: vec![0; numbers as usize / 64 + 1], ..PlaneHits::default() }
     }
 
-    /// Highest weight; 0 without hits.
+    /// Adds a hit; `place` gives the position of a coordinate.
     #[inline]
-    pub fn best(&self) -> u16 {
-        self.best.max(0) as u16
-    }
-
-    /// Adds a hit; true if it has the highest weight of those before, and [`Self::tie`] has to be told where it is.
-    #[inline]
-    #[must_use]
-    pub fn add(&mut self, coordinate: u16, weight: u16) -> bool {
+    pub fn add(&mut self, coordinate: u16, weight: u16, place: impl Fn(u16) -> (i32, i32)) {
         self.hits = self.hits.saturating_add(1);
-        let c = usize::from(coordinate);
-        if let Some(seen) = self.seen.get_mut(c / 64) {
-            *seen |= 1 << (c % 64);
+        if self.hits == 1 {
+            (self.first, self.at, self.best) = (coordinate, coordinate, weight);
+            (self.runs, self.chosen) = (1, 1);
+            return;
         }
-        let weight = i32::from(weight);
-        let better = weight > self.best;
-        let tie = weight == self.best;
-        self.at = if better { coordinate } else { self.at };
-        self.chosen = if better { 1 } else { self.chosen };
-        self.best = weight.max(self.best);
-        tie
+        if self.hits == 2 {
+            self.insert(self.first);
+        }
+        self.runs = self.runs.wrapping_add_signed(self.insert(coordinate));
+        if weight > self.best {
+            (self.at, self.best, self.chosen) = (coordinate, weight, 1);
+        } else if weight == self.best {
+            let (a, b) = place(coordinate);
+            if self.chosen == 1 {
+                let (a, b) = place(self.at);
+                self.sums = (a.into(), b.into());
+            }
+            self.chosen += 1;
+            self.sums = (self.sums.0 + i64::from(a), self.sums.1 + i64::from(b));
+        }
     }
 
-    /// A hit at `own` has the weight of the strongest so far, the first of which is at `first`.
-    #[cold]
-    pub fn tie(&mut self, first: (i32, i32), own: (i32, i32)) {
-        if self.chosen == 1 {
-            self.sums = (first.0.into(), first.1.into());
-        }
-        self.chosen += 1;
-        self.sums = (self.sums.0 + i64::from(own.0), self.sums.1 + i64::from(own.1));
-    }
-
-    /// Forgets the hits; how many runs of neighbouring coordinates they were.
+    /// Marks a coordinate; how many runs there are more.
     #[inline]
-    pub fn clear(&mut self) -> u32 {
-        let (mut runs, mut before) = (0, 0);
-        for seen in &mut self.seen {
-            // A run begins where the coordinate below is not there.
-            runs += (*seen & !(*seen << 1 | before)).count_ones();
-            before = *seen >> 63;
-            *seen = 0;
+    fn insert(&mut self, coordinate: u16) -> i32 {
+        let bit = |seen: &[u64], c: usize| seen.get(c / 64).map_or(0, |w| w >> (c % 64) & 1) as i32;
+        let c = usize::from(coordinate);
+        if c / 64 >= self.seen.len() || bit(&self.seen, c) == 1 {
+            return 0;
         }
-        (self.hits, self.chosen, self.best) = (0, 0, NONE);
-        runs
+        self.seen[c / 64] |= 1 << (c % 64);
+        let before = if c == 0 { 0 } else { bit(&self.seen, c - 1) };
+        1 - before - bit(&self.seen, c + 1)
     }
-}
 
-impl Default for PlaneHits {
-    fn default() -> PlaneHits {
-        PlaneHits::new(0)
+    /// Forgets the hits.
+    #[inline]
+    pub fn clear(&mut self) {
+        if self.hits > 1 {
+            self.seen.fill(0);
+        }
+        (self.hits, self.runs, self.chosen) = (0, 0, 0);
     }
 }
 
@@ -117,17 +111,15 @@ mod tests {
             let mut plane = PlaneHits::new(130);
             let place = |c: u16| (i32::from(c) * 3 - 7, -i32::from(c));
             for hits in &groups {
-                for &(c, w) in hits {
-                    if plane.add(c, w) {
-                        plane.tie(place(plane.at), place(c));
-                    }
-                }
+                plane.clear();
+                hits.iter().for_each(|&(c, w)| plane.add(c, w, place));
                 let mut sorted: Vec<u16> = hits.iter().map(|h| h.0).collect();
                 sorted.sort_unstable();
                 let best = hits.iter().map(|h| h.1).max().unwrap();
                 let chosen: Vec<u16> = hits.iter().filter(|h| h.1 == best).map(|h| h.0).collect();
                 prop_assert_eq!(plane.hits as usize, hits.len());
-                prop_assert_eq!((plane.best(), plane.chosen as usize), (best, chosen.len()));
+                prop_assert_eq!(plane.runs as usize, runs(sorted, 1));
+                prop_assert_eq!((plane.best, plane.chosen as usize), (best, chosen.len()));
                 prop_assert_eq!(plane.at, chosen[0]);
                 if chosen.len() > 1 {
                     let sums = chosen.iter().map(|&c| place(c)).fold((0, 0), |s, p| {
@@ -135,8 +127,6 @@ mod tests {
                     });
                     prop_assert_eq!(plane.sums, sums);
                 }
-                prop_assert_eq!(plane.clear() as usize, runs(sorted, 1));
-                prop_assert_eq!((plane.hits, plane.best(), plane.clear()), (0, 0, 0));
             }
         }
     }
