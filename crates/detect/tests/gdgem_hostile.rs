@@ -138,8 +138,27 @@ proptest! {
             let setup = Setup { calibration, ..setup(geometry, "max_waiting = 5000") };
             let ran = run(&setup, &short(name, 6, 500), 2, Unwatched);
             prop_assert_eq!(ran.counters.get("decode.accepted"), 6);
+            prop_assert!(ran.rows.iter().all(|row| row.ns().is_finite()));
         }
     }
+}
+
+#[test]
+fn a_calibrated_time_that_is_no_number_is_counted() {
+    let list = |number: f32| format!("{:?}", [number; 64]);
+    // The root of a negative number.
+    let walk = format!(
+        "\"timewalk_a\": {}, \"timewalk_b\": {}, \"timewalk_c\": {}",
+        list(9.0),
+        list(0.5),
+        list(-3.0)
+    );
+    let calibration = format!("{{\"vmm_calibration\": [{{\"fecID\": 6, \"vmmID\": 2, {walk}}}]}}");
+    let setup = Setup { calibration, ..setup("vmm/example_geometry_xyu.json", "") };
+    let ran = run(&setup, &capture("example_xyu.pcapng"), 7, Unwatched);
+    // All hits of the VMM, of which none is without a marker.
+    let unplaced = 9333 - ran.counters.get("hits.invalid");
+    assert!(unplaced <= ran.counters.get("hits.latency_violation"), "{unplaced}");
 }
 
 #[test]

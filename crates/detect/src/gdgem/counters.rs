@@ -68,7 +68,7 @@ fullcount_core::counters! {
         BadGeometry "hits.bad_geometry" Readouts Sum "geometry" Rejected
             "hits of listed channels without a strip (published as HitsBadGeometry)" "check strip_offset in the geometry";
         Invalid "hits.invalid" Readouts Sum "geometry" Rejected
-            "hits with TDC and amplitude 0, or above threshold with an amplitude below 16" "a few are usual; many: check the calibration file";
+            "hits with TDC and amplitude 0, or above threshold with an amplitude below 16, or whose calibrated time is no number" "a few are usual; many: check the calibration file";
         BadAdc "hits.bad_adc" Readouts Sum "geometry" Rejected
             "hits below the threshold of the geometry or of detector.th, or of amplitude 0 (published as HitsBadAdc)" "nothing, if the threshold is meant";
         OutsideRegion "hits.outside_region" Readouts Sum "geometry" Rejected

@@ -290,10 +290,10 @@ fn before_zero(time: f64) -> i64 {
 
 /// Why a hit with a time is not used, after vmm-sdat.
 #[cold]
-fn offline_reason(place: Place, tdc: u8, adc: u16, over: bool) -> Count {
+fn offline_reason(place: Place, tdc: u8, adc: u16, over: bool, time: f64) -> Count {
     if !place.is_used() {
         Count::BadPlane
-    } else if (tdc == 0 && adc == 0) || (over && adc < 16) {
+    } else if (tdc == 0 && adc == 0) || (over && adc < 16) || !time.is_finite() {
         Count::Invalid
     } else {
         Count::BadAdc
@@ -357,8 +357,10 @@ fn offline<const CALIBRATED: bool, const CHECK: bool>(
         // An amplitude below 16 is only valid below threshold; the rest is the plain threshold. The flag is 0 or 1 as
         // chance has it: a branch on it would cost more than all the rest of a hit.
         let least = select_unpredictable(over, 16, place.threshold);
-        if !place.is_used() | (adc < least) | (u16::from(tdc) | adc == 0) {
-            tally.add(offline_reason(place, tdc, adc, over), 1);
+        // A wrong calibration can make a time that is no number.
+        let untimed = CALIBRATED && !time.is_finite();
+        if !place.is_used() | (adc < least) | (u16::from(tdc) | adc == 0) | untimed {
+            tally.add(offline_reason(place, tdc, adc, over, time), 1);
             continue;
         }
         let bits = time.to_bits() as i64;
@@ -477,8 +479,8 @@ fn triggered(
         let chip = clock.chip(word.bcid(), tdc, c.time_offset, c.time_slope);
         let time = srs - state.zero[vmm] + chip - c.walk(adc);
         let least = if over { 16 } else { place.threshold };
-        if !place.is_used() || adc < least || (tdc == 0 && adc == 0) {
-            tally.add(offline_reason(place, tdc, adc, over), 1);
+        if !place.is_used() || adc < least || (tdc == 0 && adc == 0) || !time.is_finite() {
+            tally.add(offline_reason(place, tdc, adc, over, time), 1);
             continue;
         }
         tally.add(Count::Good, 1);
