@@ -37,7 +37,8 @@ fuzz_target!(|data: &[u8]| {
     let detector = &MADE[data.len() % MADE.len()];
     let (mut reader, mut builder) = (detector.reader(), detector.builder());
     let mut inspector = detector.inspector();
-    let mut products = Products { want: Want { hits: true }, ..Products::default() };
+    let want = Want { hits: true, ..Want::default() };
+    let mut products = Products { want, ..Products::default() };
     let (mut refused, mut rows, mut rest) = (0, 0, data);
     while let Some((length, tail)) = rest.split_first_chunk::<2>() {
         let (packet, tail) = tail.split_at(tail.len().min(u16::from_le_bytes(*length).into()));

@@ -20,7 +20,8 @@ static MADE: LazyLock<Box<dyn Detector>> = LazyLock::new(|| {
 
 fuzz_target!(|data: &[u8]| {
     let (mut reader, mut inspector) = (MADE.reader(), MADE.inspector());
-    let mut products = Products { want: Want { hits: true }, ..Products::default() };
+    let want = Want { hits: true, ..Want::default() };
+    let mut products = Products { want, ..Products::default() };
     let (mut refused, mut rest) = (0, data);
     while let Some((length, tail)) = rest.split_first_chunk::<2>() {
         let (packet, tail) = tail.split_at(tail.len().min(u16::from_le_bytes(*length).into()));

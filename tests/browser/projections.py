@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Looks at the live page of detectors with depth and with cassettes: projections, tiles, read-outs, layout.
+"""Looks at the live page of detectors with depth, with cassettes and with strips: projections, tiles, single events, read-outs, layout.
 
 The browser is steered as in page.py. The program is the example `page` of fullcount-out with the detector
-`deep` (12 x 40 x 20 voxels), `blades` (50 cassettes of 32 wires and 64 strips) or `stack` (the same, one above
-the other). `cargo test -p fullcount-out --test browser` runs it for each.
+`deep` (12 x 40 x 20 voxels), `blades` (50 cassettes of 32 wires and 64 strips), `stack` (the same, one above
+the other) or `strips` (128 x 128 strips with tracks). `cargo test -p fullcount-out --test browser` runs it for each.
 
-Usage: tests/browser/projections.py --detector deep|blades|stack [--browser PATH] [--shots DIRECTORY] -- PROGRAM [ARGUMENT ...]
+Usage: tests/browser/projections.py --detector deep|blades|stack|strips [--browser PATH] [--shots DIRECTORY] -- PROGRAM [ARGUMENT ...]
 """
 
 import argparse
@@ -30,7 +30,7 @@ def counted(b, plots):
     for plot in plots:
         b.js(f"document.querySelector('#plot-{plot}').scrollIntoView()")
         b.wait(f"/[1-9][0-9,]* counts/.test(document.querySelector('#plot-{plot} .about')?.innerText)", f"counts of {plot}")
-        assert colours(b, f"#plot-{plot} canvas") > (5 if plot in ("tof", "z", "cassettes") else 40), plot
+        assert colours(b, f"#plot-{plot} canvas") > (5 if plot in ("tof", "z", "cassettes", "size-x", "size-y") else 40), plot
     b.js("window.scrollTo(0, 0)")
 
 
@@ -169,6 +169,31 @@ def check_stack(b, url):
     assert where(b, "#plot-image")[2] > 1300, "the whole width"
 
 
+def check_strips(b, url):
+    counted(b, ["image", "size-x", "size-y", "tof"])
+    about = b.js("document.querySelector('#plot-size-x .about').innerText")
+    assert "gated out" in about, about
+    b.js("document.querySelector('#plot-tracks .stage').scrollIntoView({ block: 'center' })")
+    b.wait("/[1-9][0-9,]* events sampled/.test(document.querySelector('#plot-tracks .about')?.innerText)", "single events")
+    # Nothing is added up: no current and cumulative view, no scale of counts.
+    assert b.js("[...document.querySelectorAll('#plot-tracks header .seg, #plot-tracks header > button')].every((e) => e.offsetParent === null)")
+    rows = saved_rows(b, "tracks")
+    assert rows[0] == "event,plane,strip,time_ns,adc" and len(rows) == 1 + 8 + 3, rows
+    assert rows[1] == "0,x strip,100,350,100" and rows[-1] == "0,y strip,22,320,400", rows
+    # Where the page draws a hit: times to 6 % beyond the latest, a strip above and below.
+    x, y, w, h = box(b, "#plot-tracks canvas")
+    width, longest = (w - 58 - 12 - 58) / 2, 350 * 1.06
+    across = lambda ns: (ns + 0.03 * longest) / (1.06 * longest) * width
+    said = "document.querySelector('#plot-tracks .readout').innerText"
+    for plane, ns, strip, low, high, adc in [("x", 350, 100, 99, 108, 100), ("x", 0, 107, 99, 108, 170), ("y", 310, 21, 18, 24, 400)]:
+        left = 58 + (width + 58) * (plane == "y")
+        b.mouse("mouseMoved", x + left + across(ns), y + 20 + (h - 20 - 38) * (1 - (strip - low) / (high - low)))
+        wanted = f"{plane} strip {strip} at {ns} ns ADC {adc}"
+        b.wait(f"{said} === '{wanted}'", wanted)
+    b.js("""(() => { const s = document.querySelector('#plot-tracks .menu select'); s.value = '4'; s.dispatchEvent(new Event('change')); })()""")
+    assert len(saved_rows(b, "tracks")) == 1 + 4 * 11
+
+
 def looks(b, shots, name):
     b.mouse("mouseMoved", 1, 1)
     b.js("window.scrollTo(0, 0)")
@@ -191,7 +216,7 @@ def looks(b, shots, name):
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--browser", help="Chromium, by default the one in PATH")
-    options.add_argument("--detector", choices=["deep", "blades", "stack"], required=True)
+    options.add_argument("--detector", choices=["deep", "blades", "stack", "strips"], required=True)
     options.add_argument("--shots", help="directory for screenshots")
     options.add_argument("server", nargs="+", help="program that serves the page, and its arguments")
     options = options.parse_args()
@@ -212,7 +237,7 @@ def main():
             browser.size(1400, 1000)
             browser.call("Page.navigate", {"url": url})
             browser.wait("document.querySelector('#state')?.innerText === 'Running'", "the state Running")
-            {"deep": check_deep, "blades": check_blades, "stack": check_stack}[options.detector](browser, url)
+            {"deep": check_deep, "blades": check_blades, "stack": check_stack, "strips": check_strips}[options.detector](browser, url)
             looks(browser, options.shots, options.detector)
             assert browser.complaints == [], browser.complaints
             foreign = [u for u in browser.requests if not u.startswith((url, "blob:" + url))]

@@ -1,7 +1,7 @@
 //! What readouts become: columns of plain integers.
 //!
 //! An [`EventBatch`] has exactly the columns that ev44 and NXevent_data have, so that outputs hand the
-//! slices on. `Products.hits` is filled only where somebody asked for it ([`Want`]).
+//! slices on. All columns beside the events are filled only where somebody asked for them ([`Want`]).
 
 use crate::tables::{DetectorClusters, ModuleHits, PlaneClusters, StripHits, Table};
 use crate::time::PulseTime;
@@ -65,12 +65,12 @@ impl EventBatch {
     }
 }
 
-/// Hits with an amplitude (SoNDe pulse-height modes): equally long columns.
+/// Hits with an amplitude (SoNDe pulse-height modes, wires, channels of a VMM): equally long columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HitBatch {
     /// Time, ns since the epoch.
     pub time_ns: Vec<i64>,
-    /// Pixel number.
+    /// Pixel number; of detectors whose hits have none of their own, the number of the readout channel from 1.
     pub pixel: Vec<u32>,
     /// Amplitude, ADC counts.
     pub adc: Vec<u16>,
@@ -81,6 +81,89 @@ impl HitBatch {
     pub fn clear(&mut self) {
         self.time_ns.clear();
         self.pixel.clear();
+        self.adc.clear();
+    }
+}
+
+/// Clusters of planes, for pictures of multiplicities and time spans: equally long columns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterBatch {
+    /// Plane of its detector: 0 x, 1 y, 2 u.
+    pub plane: Vec<u16>,
+    /// Number of hits; 65535 stands for more.
+    pub size: Vec<u16>,
+    /// From the first to the last hit, ns, rounded down.
+    pub span_ns: Vec<u32>,
+    /// Sum of the amplitudes, ADC counts.
+    pub adc: Vec<u32>,
+}
+
+impl ClusterBatch {
+    /// Adds a cluster.
+    #[inline]
+    pub fn push(&mut self, plane: u16, size: u32, span_ns: u32, adc: u32) {
+        self.plane.push(plane);
+        self.size.push(u16::try_from(size).unwrap_or(u16::MAX));
+        self.span_ns.push(span_ns);
+        self.adc.push(adc);
+    }
+
+    /// Forgets all, keeps the memory.
+    pub fn clear(&mut self) {
+        self.plane.clear();
+        self.size.clear();
+        self.span_ns.clear();
+        self.adc.clear();
+    }
+}
+
+/// Hits of single events, a sample of all: what one event looks like.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TrackBatch {
+    /// Time of each event's earliest hit, ns since the epoch, rounded down.
+    pub event_ns: Vec<i64>,
+    /// Position of each event's first hit in the columns below.
+    pub first: Vec<u32>,
+    /// Plane of each hit: 0 x, 1 y, 2 u.
+    pub plane: Vec<u16>,
+    /// Strip of each hit.
+    pub strip: Vec<u16>,
+    /// Time of each hit after its event's earliest one, ns, rounded down.
+    pub later_ns: Vec<u32>,
+    /// Amplitude of each hit, ADC counts.
+    pub adc: Vec<u16>,
+}
+
+impl TrackBatch {
+    /// Begins an event; its hits follow.
+    pub fn begin(&mut self, event_ns: i64) {
+        self.event_ns.push(event_ns);
+        self.first.push(self.plane.len() as u32);
+    }
+
+    /// Adds a hit to the newest event.
+    pub fn push(&mut self, plane: u16, strip: u16, later_ns: u32, adc: u16) {
+        self.plane.push(plane);
+        self.strip.push(strip);
+        self.later_ns.push(later_ns);
+        self.adc.push(adc);
+    }
+
+    /// Hits of each event, as positions in the columns.
+    pub fn events(&self) -> impl DoubleEndedIterator<Item = std::ops::Range<usize>> + '_ {
+        (0..self.first.len()).map(|at| {
+            let end = self.first.get(at + 1).map_or(self.plane.len(), |&end| end as usize);
+            self.first[at] as usize..end
+        })
+    }
+
+    /// Forgets all, keeps the memory.
+    pub fn clear(&mut self) {
+        self.event_ns.clear();
+        self.first.clear();
+        self.plane.clear();
+        self.strip.clear();
+        self.later_ns.clear();
         self.adc.clear();
     }
 }
@@ -160,9 +243,23 @@ pub struct Want {
     pub module_hits: bool,
     /// Fill [`Products::plane_clusters`] and [`Products::detector_clusters`].
     pub clusters: bool,
+    /// Fill [`Products::cluster_sizes`].
+    pub cluster_sizes: bool,
+    /// Fill [`Products::tracks`].
+    pub tracks: bool,
 }
 
 impl Want {
+    /// All that a detector can fill.
+    pub const ALL: Want = Want {
+        hits: true,
+        strip_hits: true,
+        module_hits: true,
+        clusters: true,
+        cluster_sizes: true,
+        tracks: true,
+    };
+
     /// What either of the two wants.
     pub fn or(self, other: Want) -> Want {
         Want {
@@ -170,6 +267,8 @@ impl Want {
             strip_hits: self.strip_hits || other.strip_hits,
             module_hits: self.module_hits || other.module_hits,
             clusters: self.clusters || other.clusters,
+            cluster_sizes: self.cluster_sizes || other.cluster_sizes,
+            tracks: self.tracks || other.tracks,
         }
     }
 }
@@ -189,6 +288,10 @@ pub struct Products {
     pub plane_clusters: PlaneClusters,
     /// Clusters of detectors, if wanted.
     pub detector_clusters: DetectorClusters,
+    /// Sizes of clusters for pictures, if wanted.
+    pub cluster_sizes: ClusterBatch,
+    /// A sample of single events with their hits, if wanted.
+    pub tracks: TrackBatch,
     /// What the builder behind the reader has still to work on; it leaves this empty.
     pub plane_hits: Vec<PlaneHit>,
     /// The same for detectors whose times are finer than a nanosecond.
@@ -206,13 +309,18 @@ impl Products {
         self.module_hits.clear();
         self.plane_clusters.clear();
         self.detector_clusters.clear();
+        self.cluster_sizes.clear();
+        self.tracks.clear();
         self.plane_hits.clear();
         self.fine_hits.clear();
     }
 
     /// True if there is nothing to hand on.
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.rows() == 0
+        self.events.is_empty()
+            && self.rows() == 0
+            && self.cluster_sizes.plane.is_empty()
+            && self.tracks.first.is_empty()
     }
 
     /// Rows of the groups beside the events.
@@ -240,6 +348,28 @@ mod tests {
         for ns in times {
             assert_eq!(FineHit { time: FineHit::key(ns), ..FineHit::default() }.ns(), ns);
         }
+    }
+
+    #[test]
+    fn tracks_know_where_each_event_ends() {
+        let mut t = TrackBatch::default();
+        for (event, hits) in [(5, 2), (6, 0), (7, 3)] {
+            t.begin(event);
+            (0..hits).for_each(|n| t.push(0, n, 0, 1));
+        }
+        assert_eq!(t.events().collect::<Vec<_>>(), [0..2, 2..2, 2..5]);
+        t.clear();
+        assert_eq!(t, TrackBatch::default());
+    }
+
+    #[test]
+    fn long_clusters_stay_in_their_column_and_wants_add_up() {
+        let mut c = ClusterBatch::default();
+        c.push(1, 70_000, 9, 8);
+        assert_eq!((c.size[0], c.plane[0]), (u16::MAX, 1));
+        let hits = Want { hits: true, ..Want::default() };
+        let tracks = Want { tracks: true, ..Want::default() };
+        assert_eq!(hits.or(tracks), Want { hits: true, tracks: true, ..Want::default() });
     }
 
     #[test]

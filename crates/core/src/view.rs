@@ -49,8 +49,16 @@ pub enum Column {
     OffsetNs,
     /// Amplitude of each hit, ADC counts (filled only by modes that have one).
     Adc,
-    /// Pixel number of each hit that has an amplitude.
+    /// Pixel number, or channel, of each hit that has an amplitude.
     HitPixel,
+    /// Plane of each cluster.
+    ClusterPlane,
+    /// Hits of each cluster.
+    ClusterSize,
+    /// Time from the first to the last hit of each cluster, ns.
+    ClusterSpanNs,
+    /// Sum of the amplitudes of each cluster, ADC counts.
+    ClusterAdc,
 }
 
 /// How one axis is binned: `bins` equal bins over `first..last`, outside is counted, not shown.
@@ -75,7 +83,7 @@ pub struct Axis {
 /// Only rows with `min <= column <= max` are counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// Tested column; must be of the same kind (event or hit) as the axes.
+    /// Tested column; must be of the same kind (event, hit or cluster) as the axes.
     pub column: Column,
     /// Smallest value that passes.
     pub min: u64,
@@ -111,6 +119,17 @@ pub enum PlotKind {
     Histogram(Axis),
     /// Two-dimensional spectrum: x, y.
     Histogram2(Axis, Axis),
+    /// Single events hit by hit, the last ones: strip against time, a part of the picture for each plane.
+    Tracks(Tracks),
+}
+
+/// How single events are shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tracks {
+    /// Labels of the planes in their order: `x strip`.
+    pub planes: Vec<String>,
+    /// So many events are kept, 1 to 16.
+    pub events: u32,
 }
 
 /// A picture made of equal tiles: cassettes side by side, or the layers of a deep detector. Tiles are numbered from

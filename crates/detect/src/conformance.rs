@@ -91,14 +91,13 @@ fn run(
     split: Split,
 ) -> Result<(Products, Entries), Failure> {
     let detector = configure(kind, setup)?;
-    let want = Want { hits: true, strip_hits: true, module_hits: true, clusters: true };
-    let (mut reader, mut builder) = (detector.reader(), detector.builder_for(want));
+    let (mut reader, mut builder) = (detector.reader(), detector.builder_for(Want::ALL));
     let ledger = Ledger::default();
     ledger.register(reader.sheet());
     if let Some(sheet) = builder.sheet() {
         ledger.register(sheet);
     }
-    let mut products = Products { want, ..Products::default() };
+    let mut products = Products { want: Want::ALL, ..Products::default() };
     let last_pixel = detector.pixels().pixels();
     for batch in batches(packets, split) {
         reader.read(&batch, &mut products);

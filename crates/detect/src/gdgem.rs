@@ -13,6 +13,7 @@ mod inspect;
 mod lane;
 mod layout;
 mod matching;
+mod monitor;
 mod options;
 pub mod packet;
 mod pads;

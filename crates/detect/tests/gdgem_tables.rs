@@ -11,7 +11,7 @@ use fullcount_detect::detector::{Detector, Setup};
 use gdgem_made::{capture, count, detector, expected, setup, table, text};
 use serde_json::Value;
 
-const EVERYTHING: Want = Want { hits: true, strip_hits: true, module_hits: true, clusters: true };
+const EVERYTHING: Want = Want::ALL;
 
 /// What a chain makes of packets, in batches of `per_batch`.
 fn run(setup: &Setup, packets: &[Vec<u8>], per_batch: usize, want: Want) -> Products {

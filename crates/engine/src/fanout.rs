@@ -174,7 +174,7 @@ impl Fanout {
         ledger: &Ledger,
         on_failure: fn(&SinkError),
     ) -> std::io::Result<(Vec<Fanout>, Drains)> {
-        let want = sinks.iter().fold(Want::default(), |want, s| want.or(s.want()));
+        let want = sinks.iter().fold(Want::default(), |want, sink| want.or(sink.want()));
         let mut ways: Vec<Vec<Lane>> = (0..workers).map(|_| Vec::new()).collect();
         let mut drains = Vec::with_capacity(sinks.len());
         for mut sink in sinks {

@@ -31,7 +31,8 @@ pub struct Flags {
     /// Length of the demonstration
     #[arg(long, value_name = "TIME", default_value = "60s")]
     duration: String,
-    /// Simulated detector: sonde (400 modules), multigrid (3 modules) or multiblade (6 cassettes)
+    /// Simulated detector: sonde (400 modules), multigrid (3 modules), multiblade (6 cassettes) or gdgem
+    /// (4 sectors)
     #[arg(long, value_name = "KIND", default_value = "sonde")]
     detector: String,
     /// Events (1Mev/s), payload bits (10Gbps) or packets (94kpps) per second [default: sonde 1Mev/s, others
@@ -78,7 +79,7 @@ struct Shown {
     tick: Option<&'static str>,
 }
 
-const SHOWN: [Shown; 3] = [
+const SHOWN: [Shown; 4] = [
     Shown {
         kind: "sonde",
         rate: "1Mev/s",
@@ -105,13 +106,22 @@ const SHOWN: [Shown; 3] = [
         pulse: "none",
         tick: None,
     },
+    Shown {
+        kind: "gdgem",
+        rate: "100kev/s",
+        title: "Fullcount demonstration: Gd-GEM",
+        geometry: "geometry.json",
+        pulse: "none",
+        tick: None,
+    },
 ];
 
 /// Runs the demonstration.
 pub fn demo(flags: Flags) -> Result<u8, Failure> {
     let shown = SHOWN.iter().find(|s| s.kind == flags.detector);
-    let shown = shown
-        .ok_or_else(|| refuse("detector", &flags.detector, "sonde, multigrid or multiblade"))?;
+    let shown = shown.ok_or_else(|| {
+        refuse("detector", &flags.detector, "sonde, multigrid, multiblade or gdgem")
+    })?;
     let panel = match shown.kind {
         "sonde" => free_ports(Panel::full())?,
         _ => Panel::full(),
@@ -235,6 +245,8 @@ fn prepare(flags: &Flags, shown: &Shown, geometry: &str) -> Result<Config, Failu
     o.put("source.url", Some("udp://127.0.0.1:0"))
         .put("detector.kind", Some(shown.kind))
         .put("detector.geometry", Some(path(shown.geometry)))
+        // Its sectors stand side by side.
+        .put("detector.one_picture", (shown.kind == "gdgem").then_some(true))
         .put("time.pulse", Some(shown.pulse))
         .put("time.tick", shown.tick)
         .put("web.listen", Some(flags.web.clone()))

@@ -45,15 +45,15 @@ pub struct Flags {
 /// What is sent and how fast.
 #[derive(Debug, Clone, Args)]
 pub struct SendFlags {
-    /// sequence (numbered packets), sonde, multigrid or multiblade (simulated readouts) or pcap:FILE (a
-    /// capture)
+    /// sequence (numbered packets), sonde, multigrid, multiblade or gdgem (simulated readouts) or
+    /// pcap:FILE (a capture)
     #[arg(long, value_name = "SOURCE", default_value = "sequence")]
     source: String,
     /// Payload bytes of a sequence packet, 24 to 65507; several: 64,128,1472
     #[arg(long, value_name = "BYTES", default_value = "1472")]
     size: String,
     /// Payload bits (10Gbps), packets (14.88Mpps) or events (1Mev/s) per second [default: flat out;
-    /// sonde 1Mev/s; multigrid and multiblade 10kev/s a module; a capture as recorded]
+    /// sonde 1Mev/s; multigrid and multiblade 10kev/s a module; gdgem 100kev/s; a capture as recorded]
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
     /// A rate in bits counts frames with preamble and gap instead of payload
@@ -72,7 +72,8 @@ pub struct SendFlags {
     /// length (drop=100,duplicate=100,swap=100,of=1000000); delay holds a packet back by=8 packets; seed=N
     #[arg(long, value_name = "SPEC")]
     fault: Option<String>,
-    /// Readouts per packet: SoNDe 1 to 255 [default: 250], Multi-Blade 2 to 1121 [default: 8 to 70 by rate]
+    /// Readouts per packet: SoNDe 1 to 255 [default: 250], Multi-Blade 2 to 1121 [default: 8 to 70 by
+    /// rate], words of a Gd-GEM frame 50 to 1492 [default: 1492]
     #[arg(long, value_name = "N")]
     entries: Option<usize>,
     /// SoNDe data mode: d6 (time), d5 or d4 (pulse height)
@@ -82,15 +83,18 @@ pub struct SendFlags {
     /// one]; Multi-Grid modules: 1 to 16 [default: 3]; Multi-Blade cassettes: 6 or 50 [default: 6]
     #[arg(long, value_name = "MODULES")]
     modules: Option<String>,
-    /// What a Multi-Grid or Multi-Blade sends beside single neutrons, as shares of them:
-    /// dark=1%,bad=0.1%,coincidence=0.1% and packet=0.1% (of the packets); pileup=random or =1%; monitor=1%
-    /// (Multi-Blade of 6 cassettes) [default: none]
+    /// Hits of each Gd-GEM track in each plane, 1 to 20 [default: as the track goes]
+    #[arg(long, value_name = "N")]
+    hits: Option<usize>,
+    /// What coincidence detectors send beside single neutrons, as shares of them:
+    /// dark=1%,bad=0.1%,coincidence=0.1%; packet=0.1% (of the packets); pileup=random or =1%; monitor=1%
+    /// (Multi-Blade of 6 cassettes); dead=1% (of the strips of a Gd-GEM) [default: none]
     #[arg(long, value_name = "SPEC")]
     noise: Option<String>,
     /// External triggers of a Multi-Grid, 1Hz to 1000Hz
     #[arg(long, value_name = "RATE", default_value = "14Hz")]
     pulse_rate: String,
-    /// Write what a Multi-Grid or Multi-Blade made to this file, neutron by neutron (CSV)
+    /// Write what a Multi-Grid, Multi-Blade or Gd-GEM made to this file, neutron by neutron (CSV)
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
     /// Print the geometry file that fits --modules, as a receiver on this host needs it, and exit
@@ -117,6 +121,7 @@ Examples:
   fullcount send --to udp://127.0.0.1:9000 --source sonde --modules all --print-geometry > all.toml
   fullcount send --to udp://127.0.0.1:9000 --source multigrid --rate 100kev/s --truth truth.csv
   fullcount send --to udp://127.0.0.1:9000 --source multiblade --noise dark=1%,bad=0.1%
+  fullcount send --to udp://127.0.0.1:9000 --source gdgem --rate 1Mev/s --noise pileup=random
   fullcount send --to udp://127.0.0.1:9000 --source 'pcap:run42.pcapng?speed=2'
   fullcount send --to udp://daq1:9000 --source 'pcap:a.pcapng?repeat=100&shift' --detector sonde
   fullcount send --to udp://10.0.0.2:9000 --source sequence --count 1M --fault loss=1e-4,seed=7";
@@ -136,6 +141,7 @@ impl SendFlags {
             entries: None,
             mode: "d6".into(),
             modules: None,
+            hits: None,
             noise: None,
             pulse_rate: "14Hz".into(),
             truth: None,
@@ -200,6 +206,7 @@ impl SendFlags {
             "sonde" => self.sonde(rate, ipv6, panel)?,
             "multigrid" => self.multigrid(rate, ipv6)?,
             "multiblade" => self.multiblade(rate, ipv6)?,
+            "gdgem" => self.gdgem(rate, ipv6)?,
             url if url.starts_with("pcap:") => {
                 let url = OneOrMore::One(url.to_owned());
                 let config = SourceConfig { url, ..SourceConfig::default() };
@@ -219,7 +226,7 @@ impl SendFlags {
                 (Payload::Capture(source.source), pps, vec![])
             }
             other => {
-                let known = "sequence, sonde, multigrid, multiblade or pcap:FILE";
+                let known = "sequence, sonde, multigrid, multiblade, gdgem or pcap:FILE";
                 return Err(refuse("source", other, known).into());
             }
         };
@@ -291,6 +298,8 @@ impl SendFlags {
             TrafficError::Slow { .. }
             | TrafficError::Entries(_)
             | TrafficError::Readouts(_)
+            | TrafficError::Words(_)
+            | TrafficError::Hits(_)
             | TrafficError::GridModules(_)
             | TrafficError::Cassettes(_) => format!("--{e}"),
             other => other.to_string(),

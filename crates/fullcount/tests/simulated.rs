@@ -1,4 +1,4 @@
-//! Simulated Multi-Grid and Multi-Blade from end to end: truth file, service, demonstration, campaign.
+//! Simulated Multi-Grid, Multi-Blade and Gd-GEM from end to end: truth file, service, demonstration, campaign.
 //!
 //! Source: `docs/simulators.md`.
 
@@ -12,20 +12,25 @@ use pages::{document, quoted};
 use serde_json::Value;
 use service::{Said, Service, say};
 
-const DETECTORS: [&str; 2] = ["multigrid", "multiblade"];
+const DETECTORS: [&str; 3] = ["multigrid", "multiblade", "gdgem"];
+
+/// Modules of each unless a test says otherwise; a Gd-GEM has none to choose.
+fn modules(source: &str) -> &'static str {
+    match source {
+        "multigrid" => "3",
+        "multiblade" => "6",
+        _ => "",
+    }
+}
 
 /// The geometry file that `send` prints, as a file.
 fn geometry(source: &str, modules: &str, folder: &Path) -> String {
-    let said = say(&[
-        "send",
-        "--to",
-        "udp://127.0.0.1:9",
-        "--source",
-        source,
-        "--modules",
-        modules,
-        "--print-geometry",
-    ]);
+    let mut words =
+        vec!["send", "--to", "udp://127.0.0.1:9", "--source", source, "--print-geometry"];
+    if !modules.is_empty() {
+        words.extend(["--modules", modules]);
+    }
+    let said = say(&words);
     assert_eq!(said.code, 0, "{}", said.err);
     let path = folder.join(format!("{source}-{modules}.json"));
     std::fs::write(&path, &said.out).expect("written");
@@ -35,7 +40,9 @@ fn geometry(source: &str, modules: &str, folder: &Path) -> String {
 /// Sends `packets` packets to a service of this detector; gives what both said.
 fn sent_and_received(source: &str, geometry: &str, send: &[&str]) -> (Said, Said) {
     let pulse = if source == "multigrid" { "data" } else { "none" };
-    let mut run = Service::start(&[
+    let picture: &[&str] =
+        if source == "gdgem" { &["--set", "detector.one_picture=true"] } else { &[] };
+    let words = [
         "run",
         "--source",
         "udp://127.0.0.1:0?receive_buffer=64MiB",
@@ -50,7 +57,8 @@ fn sent_and_received(source: &str, geometry: &str, send: &[&str]) -> (Said, Said
         "--web",
         "off",
         "--json",
-    ]);
+    ];
+    let mut run = Service::start(&[&words[..], picture].concat());
     let to = format!("udp://127.0.0.1:{}", run.udp_port());
     let mut arguments = vec!["send", "--to", &to, "--source", source, "--json"];
     arguments.extend(send);
@@ -77,17 +85,21 @@ fn rows(path: &Path) -> Vec<BTreeMap<String, String>> {
 #[test]
 fn a_service_makes_the_events_of_the_truth_file() {
     let folder = tempfile::tempdir().expect("a folder");
-    let cases =
-        [("multigrid", "3", 9600), ("multiblade", "6", 6144), ("multiblade", "50", 102_400)];
+    let cases = [
+        ("multigrid", "3", 9600),
+        ("multiblade", "6", 6144),
+        ("multiblade", "50", 102_400),
+        ("gdgem", "", 1280 * 1280),
+    ];
     for (source, modules, most) in cases {
         let geometry = geometry(source, modules, folder.path());
         let truth = folder.path().join(format!("{source}-{modules}.csv"));
         let file = truth.display().to_string();
-        let (sent, got) = sent_and_received(
-            source,
-            &geometry,
-            &["--modules", modules, "--rate", "5kpps", "--count", "1500", "--truth", &file],
-        );
+        let mut words = vec!["--rate", "5kpps", "--count", "1500", "--truth", &file];
+        if !modules.is_empty() {
+            words.extend(["--modules", modules]);
+        }
+        let (sent, got) = sent_and_received(source, &geometry, &words);
         assert_eq!(sent.summary()["packets"]["sent"], 1500);
         let s = got.summary();
         assert_eq!(s["packets"]["accepted"], 1500, "{}", got.err);
@@ -115,8 +127,7 @@ fn noise_is_in_the_truth_file_and_in_the_counters() {
     let folder = tempfile::tempdir().expect("a folder");
     let noise = "dark=10%,bad=6%,coincidence=2%,packet=5%";
     for source in DETECTORS {
-        let geometry =
-            geometry(source, if source == "multigrid" { "3" } else { "6" }, folder.path());
+        let geometry = geometry(source, modules(source), folder.path());
         let truth = folder.path().join("truth.csv");
         let file = truth.display().to_string();
         let (sent, got) = sent_and_received(
@@ -202,7 +213,7 @@ fn the_demonstration_of_each_detector_ends_with_four_equal_numbers() {
 
 #[test]
 fn clean_neutrons_are_found_in_their_pixel_at_every_rate() {
-    for detector in DETECTORS {
+    for detector in ["multigrid", "multiblade"] {
         let dir = tempfile::tempdir().expect("a folder");
         let out = dir.path().display().to_string();
         let said = say(&[
@@ -241,9 +252,75 @@ fn clean_neutrons_are_found_in_their_pixel_at_every_rate() {
 }
 
 #[test]
+fn clean_tracks_are_found_and_the_micro_tpc_comes_nearest_to_the_conversion() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let out = dir.path().display().to_string();
+    let said = say(&[
+        "lab",
+        "truth",
+        "--detector",
+        "gdgem",
+        "--neutrons",
+        "10k",
+        "--rates",
+        "100kHz,1MHz",
+        "--noise",
+        "none",
+        "--noise",
+        "dark=1%,bad=1%,coincidence=0.1%,dead=0.5%",
+        "--require",
+        "99.9%",
+        "--out",
+        &out,
+        "--json",
+    ]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let record = said.summary();
+    let table = record["rows"].as_array().expect("rows");
+    assert_eq!(table.len(), 4, "two rates, two noise settings");
+    for row in table {
+        assert!(row["clean"]["found_percent"].as_f64() >= Some(99.9), "{row}");
+        assert!(row["neutrons"].as_u64() > Some(8000), "{row}");
+        // Tracks of three strips and more: well below half a strip, where the centre is strips away.
+        for class in &row["places"].as_array().expect("places")[2..] {
+            let rms = |way: &str| class[way]["rms_strips"].as_f64().expect("a number");
+            assert!(rms("utpc") < 0.6 && rms("centre_of_mass") > 1.5, "{class}");
+            assert!(class["utpc"]["two_thirds_strips"].as_f64() < Some(0.5), "{class}");
+        }
+    }
+    let of = |row: usize, key: &str| table[row][key].as_f64().expect("a number");
+    assert!(of(0, "ghosts_per_neutron") < 2e-3 && of(1, "ghosts_per_neutron") < 2e-2);
+    assert!(table[0]["refused_by_decoder"].as_object().expect("counters").len() <= 1);
+    assert!(table[2]["refused_by_decoder"].as_object().expect("counters").len() >= 4);
+    let text = std::fs::read_to_string(dir.path().join("truth-gdgem.md")).expect("a table");
+    assert!(
+        text.starts_with("# truth-gdgem\n") && text.contains("| 1 MHz | 6 and more |"),
+        "{text}"
+    );
+}
+
+#[test]
+fn tracks_of_ten_hits_in_each_plane_give_twenty_hits_an_event() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let geometry = geometry("gdgem", "", folder.path());
+    let (sent, got) = sent_and_received(
+        "gdgem",
+        &geometry,
+        &["--hits", "10", "--rate", "2kpps", "--count", "500", "--entries", "500"],
+    );
+    let s = got.summary();
+    assert_eq!(s["packets"]["accepted"], 500, "{}", got.err);
+    assert_eq!((&s["balance"], &s["events"]), (&0.into(), &sent.summary()["events"]));
+    let counter = |name: &str| s["counters"][name].as_u64().unwrap_or(0);
+    assert_eq!(counter("cluster.used"), 20 * s["events"].as_u64().expect("a number"));
+    // Frames of 500 words: 16 + 3000 bytes.
+    assert_eq!(sent.summary()["bytes"]["sent"], 500 * 3016);
+}
+
+#[test]
 fn wrong_options_name_key_value_and_range() {
     let to = ["send", "--to", "udp://127.0.0.1:9", "--source"];
-    let cases: [(&[&str], &[&str]); 14] = [
+    let cases: [(&[&str], &[&str]); 19] = [
         (&["multigrid", "--noise", "monitor=1%"], &["noise", "monitor", "6 cassettes"]),
         (&["multiblade", "--modules", "50", "--noise", "monitor=1%"], &["monitor", "6 cassettes"]),
         (&["multigrid", "--noise", "dark=200%"], &["noise", "dark=200%", "0 to 100%"]),
@@ -255,8 +332,13 @@ fn wrong_options_name_key_value_and_range() {
         (&["multiblade", "--entries", "1"], &["--entries: 1 ", "2 to 1121"]),
         (&["multigrid", "--entries", "70"], &["entries", "70"]),
         (&["multigrid", "--pulse-rate", "14"], &["pulse-rate", "14", "1Hz to 1000Hz"]),
-        (&["sonde", "--noise", "dark=1%"], &["noise", "multigrid and multiblade"]),
-        (&["sequence", "--truth", "t.csv"], &["truth", "t.csv", "multigrid and multiblade"]),
+        (&["sonde", "--noise", "dark=1%"], &["noise", "multigrid, multiblade and gdgem"]),
+        (&["sequence", "--truth", "t.csv"], &["truth", "t.csv", "multigrid, multiblade and gdgem"]),
+        (&["gdgem", "--modules", "4"], &["modules", "4", "four sectors"]),
+        (&["gdgem", "--hits", "21"], &["--hits: 21 ", "1 to 20"]),
+        (&["gdgem", "--entries", "49"], &["--entries: 49 ", "50 to 1492"]),
+        (&["multiblade", "--hits", "10"], &["hits", "10", "gdgem"]),
+        (&["multigrid", "--noise", "dead=1%"], &["noise", "dead", "gdgem"]),
         (&["multigrid", "--rate", "0ev/s"], &["rate", "0ev/s"]),
     ];
     for (arguments, words) in cases {
@@ -267,9 +349,13 @@ fn wrong_options_name_key_value_and_range() {
         }
     }
     let truth = ["lab", "truth", "--detector"];
-    let cases: [(&[&str], &[&str]); 8] = [
+    let cases: [(&[&str], &[&str]); 12] = [
         (&["multiblade", "--set", "detector.egg=1"], &["egg"]),
-        (&["sonde"], &["detector", "sonde", "multigrid or multiblade"]),
+        (&["sonde"], &["detector", "sonde", "multigrid, multiblade or gdgem"]),
+        (&["gdgem", "--modules", "4"], &["modules", "4", "four sectors"]),
+        (&["gdgem", "--rates", "21MHz"], &["rates", "21MHz", "20MHz"]),
+        (&["gdgem", "--set", "detector.egg=1"], &["egg"]),
+        (&["multiblade", "--noise", "dead=1%"], &["noise", "dead", "gdgem"]),
         (&["multigrid", "--rates", "1kHz,200kHz"], &["rates", "200kHz", "1Hz to 100kHz"]),
         (&["multigrid", "--rates", "10"], &["rates", "10", "for example 10kHz"]),
         (&["multigrid", "--noise", "bad=x"], &["noise", "bad=x"]),
@@ -336,22 +422,24 @@ fn the_document_has_the_columns_the_noise_and_the_kinds_of_the_program() {
     };
     let keys = pages::rows(&page, "key");
     let keys: Vec<&str> = keys.iter().flat_map(|r| quoted(&r[0])).collect();
-    assert_eq!(keys.len(), 6, "{keys:?}");
-    // What one of the two detectors has, both together have.
-    let kinds = |except: &[&str], source: &str| {
+    assert_eq!(keys.len(), 7, "{keys:?}");
+    // Gd-GEM has all columns; what one of the others has, both together have.
+    let table = pages::rows(&page, "column");
+    let listed: Vec<&str> = table.iter().flat_map(|r| quoted(&r[0])).collect();
+    let kinds = |except: &[&str], source: &str, columns: usize| {
         let all = keys.iter().filter(|key| !except.contains(key));
         let all: Vec<String> = all.map(|key| format!("{key}=20%")).collect();
         let said = send(source, &all.join(","));
         assert_eq!(said.code, 0, "{}", said.err);
+        let made = std::fs::read_to_string(&path).expect("a truth file");
+        let names: Vec<&str> = made.lines().next().expect("a header").split(',').collect();
+        assert_eq!(names, listed[..columns]);
         rows(&path).into_iter().collect::<Vec<_>>()
     };
-    let mut both = kinds(&[], "multiblade");
-    both.extend(kinds(&["monitor"], "multigrid"));
-    let made = std::fs::read_to_string(&path).expect("a truth file");
-    let names: Vec<&str> = made.lines().next().expect("a header").split(',').collect();
-    let table = pages::rows(&page, "column");
-    let listed: Vec<&str> = table.iter().flat_map(|r| quoted(&r[0])).collect();
-    assert_eq!(names, listed);
+    let few = listed.len() - 4;
+    let mut both = kinds(&["dead"], "multiblade", few);
+    both.extend(kinds(&["dead", "monitor"], "multigrid", few));
+    both.extend(kinds(&["monitor"], "gdgem", listed.len()));
     for (column, wanted) in [("kind", 7), ("overlap", 3)] {
         let row = table.iter().find(|r| quoted(&r[0]) == [column]).expect("a row");
         let mut words = quoted(&row[1]);

@@ -6,6 +6,7 @@
 //!
 //! Refuses: sizes, rates and panels outside their range, see [`TrafficError`].
 
+pub mod gdgem;
 pub mod made;
 pub mod multiblade;
 pub mod multigrid;
@@ -158,6 +159,12 @@ pub enum TrafficError {
     /// Readouts per Multi-Blade packet that the format cannot carry.
     #[error("entries: {0} per packet is not possible: 2 to 1121")]
     Readouts(usize),
+    /// Words of a Gd-GEM frame that it cannot have.
+    #[error("entries: {0} words per frame is not possible: 50 to 1492")]
+    Words(usize),
+    /// Hits of a Gd-GEM track in each plane.
+    #[error("hits: {0} in each plane is not possible: 1 to 20")]
+    Hits(usize),
     /// A first port that leaves no room for the others.
     #[error(
         "port: {lanes} source ports in steps of 10 from {first} pass 65535: at most {allowed} possible"

@@ -14,6 +14,9 @@ use crate::traffic::made::{Made, Overlap, Witness};
 /// The columns.
 pub const HEADER: &str = "number,packet,module,time_ticks,time_ns,pixel,kind,clean,overlap";
 
+/// More columns for detectors whose events have a place finer than a pixel; empty where nothing converted.
+pub const SPOT_HEADER: &str = ",x_strips,y_strips,run_x_strips,run_y_strips";
+
 /// A truth file that could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {cause}: check that the folder exists and has room")]
@@ -25,12 +28,22 @@ pub struct TruthError {
 }
 
 struct Open {
+    spots: bool,
     out: BufWriter<File>,
     rows: u64,
     failed: Option<std::io::Error>,
 }
 
 impl Open {
+    /// The columns behind the others.
+    fn spot(&self, made: &Made) -> String {
+        match made.spot.map(|spot| spot.strips()) {
+            _ if !self.spots => String::new(),
+            Some([x, y, run_x, run_y]) => format!(",{x:.3},{y:.3},{run_x:.3},{run_y:.3}"),
+            None => ",,,,".to_owned(),
+        }
+    }
+
     fn row(&mut self, made: &Made, tick: (u32, u32)) {
         if self.failed.is_some() {
             return;
@@ -43,7 +56,8 @@ impl Open {
         let number = self.rows;
         let written = writeln!(
             self.out,
-            "{number},{packet},{module},{time},{ns},{pixel},{kind},{clean},{overlap}"
+            "{number},{packet},{module},{time},{ns},{pixel},{kind},{clean},{overlap}{}",
+            self.spot(made)
         );
         match written {
             Ok(()) => self.rows += 1,
@@ -59,20 +73,20 @@ pub struct TruthFile {
 }
 
 impl TruthFile {
-    /// Makes the file; an older one is replaced.
+    /// Makes the file; an older one is replaced. `spots`: with the columns of [`SPOT_HEADER`].
     ///
     /// # Errors
     /// What the file system says.
-    pub fn create(path: &Path) -> Result<TruthFile, TruthError> {
+    pub fn create(path: &Path, spots: bool) -> Result<TruthFile, TruthError> {
         let path = path.to_owned();
         let begun = File::create(&path).and_then(|file| {
             let mut out = BufWriter::with_capacity(1 << 16, file);
-            writeln!(out, "{HEADER}")?;
+            writeln!(out, "{HEADER}{}", if spots { SPOT_HEADER } else { "" })?;
             Ok(out)
         });
         match begun {
             Ok(out) => {
-                let open = Arc::new(Mutex::new(Open { out, rows: 0, failed: None }));
+                let open = Arc::new(Mutex::new(Open { spots, out, rows: 0, failed: None }));
                 Ok(TruthFile { path, open })
             }
             Err(cause) => Err(TruthError { path, cause }),
@@ -105,16 +119,17 @@ impl TruthFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traffic::made::Kind;
+    use crate::traffic::made::{Kind, Spot};
 
     #[test]
     fn rows_have_ticks_and_nanoseconds() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("truth.csv");
-        let file = TruthFile::create(&path).unwrap();
+        let file = TruthFile::create(&path, false).unwrap();
         let mut witness = file.witness((125, 2));
         let (kind, overlap) = (Kind::Neutron, Overlap::None);
-        let made = Made { packet: 4, module: 1, time: 16_000_001, pixel: 77, kind, overlap };
+        let made =
+            Made { packet: 4, module: 1, time: 16_000_001, pixel: 77, kind, overlap, spot: None };
         witness(&made);
         witness(&Made { overlap: Overlap::Noise, ..made });
         witness(&Made { kind: Kind::Dark, pixel: 0, ..made });
@@ -129,15 +144,35 @@ mod tests {
     }
 
     #[test]
+    fn places_finer_than_a_pixel_stand_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("truth.csv");
+        let file = TruthFile::create(&path, true).unwrap();
+        let mut witness = file.witness((1, 1));
+        let (kind, overlap) = (Kind::Neutron, Overlap::None);
+        let spot = Some(Spot::of([12.25, 640.0, -3.5, 0.1]));
+        let made = Made { packet: 4, module: 1, time: 9, pixel: 77, kind, overlap, spot };
+        witness(&made);
+        witness(&Made { spot: None, kind: Kind::Bad, pixel: 0, ..made });
+        drop(witness);
+        assert_eq!(file.finish().unwrap(), 2);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], format!("{HEADER}{SPOT_HEADER}"));
+        assert_eq!(lines[1], "0,4,1,9,9,77,neutron,yes,none,12.250,640.000,-3.500,0.100");
+        assert_eq!(lines[2], "1,4,1,9,9,0,bad,yes,none,,,,");
+    }
+
+    #[test]
     fn a_file_that_cannot_be_written_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let Err(e) = TruthFile::create(&folder.path().join("no/truth.csv")) else {
+        let Err(e) = TruthFile::create(&folder.path().join("no/truth.csv"), false) else {
             panic!("no such folder");
         };
         assert!(e.to_string().contains("no/truth.csv: "), "{e}");
         // Always full; only on Linux.
         if Path::new("/dev/full").exists() {
-            let file = TruthFile::create(Path::new("/dev/full")).unwrap();
+            let file = TruthFile::create(Path::new("/dev/full"), false).unwrap();
             assert!(file.finish().unwrap_err().to_string().starts_with("/dev/full: "));
         }
     }

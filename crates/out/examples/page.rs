@@ -1,9 +1,9 @@
 //! The live page on made-up neutrons: no detector, no network but the page itself.
 //!
-//! `cargo run -p fullcount-out --example page -- [ADDRESS [SECONDS [lossy] [flat|deep|blades|stack]]]`, by
+//! `cargo run -p fullcount-out --example page -- [ADDRESS [SECONDS [lossy] [flat|deep|blades|stack|strips]]]`, by
 //! default a flat panel on `127.0.0.1:8080` for 60 s. `lossy` adds lost packets, so that the ledger has
 //! something to say; `deep` shows a detector with layers, `blades` and `stack`
-//! one of cassettes.
+//! one of cassettes, `strips` one with tracks.
 //! The browser check (`tests/browser.rs`) looks at this page. Source: `docs/architecture.md`.
 
 use std::net::SocketAddr;
@@ -124,6 +124,7 @@ pub fn show(
                 let (offset, pixel) = made.neutron(&mut dice);
                 products.events.push(offset, pixel);
             }
+            made.clusters(k, &mut products);
             Arc::new(products)
         })
         .collect();

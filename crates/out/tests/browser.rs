@@ -79,6 +79,12 @@ fn a_browser_shows_unfolded_cassettes() {
 }
 
 #[test]
+fn a_browser_shows_single_events() {
+    let name = "a_browser_shows_single_events";
+    look(name, "projections.py", page::detectors::Made::Strips, &["--detector", "strips"]);
+}
+
+#[test]
 fn a_browser_lays_a_high_picture_down() {
     let name = "a_browser_lays_a_high_picture_down";
     look(name, "projections.py", page::detectors::Made::Stack, &["--detector", "stack"]);

@@ -15,6 +15,7 @@ use super::counters::{BUILT_LINES, Built, Tally};
 use super::lane::{LaneHits, Scratch};
 use super::layout::{Algorithm, Layout};
 use super::matching::{Matched, Partners, ROUNDING_NS};
+use super::monitor::Monitor;
 use super::options::{Coin, Limits, Options, Position};
 use super::pads::{Growth, PadCluster};
 use super::plane::{self, PlaneCluster, Values};
@@ -79,6 +80,7 @@ pub(super) struct GemBuilder<W> {
     waiting: usize,
     judge: Judge,
     watch: W,
+    monitor: Monitor,
     /// Time of the latest call with rows.
     heard: Option<Nanos>,
 }
@@ -121,6 +123,8 @@ impl Judge {
                 return self.tally.note(Built::OutsideRegion, 1);
             }
         }
+        // Parts of one picture count its strips throughout.
+        let panel = if self.layout.one_picture { 0 } else { panel };
         let inside = x >= 0.0 && y >= 0.0;
         // A conversion from a float stays within the type.
         let pixel =
@@ -171,6 +175,7 @@ impl Judge {
 struct Session<'a, W> {
     judge: &'a mut Judge,
     watch: &'a mut W,
+    monitor: &'a mut Monitor,
     events: &'a mut EventBatch,
     panel: usize,
     id: u32,
@@ -180,6 +185,7 @@ impl<W: Watch> Matched for Session<'_, W> {
     #[inline]
     fn matched(&mut self, planes: [Option<&PlaneCluster>; 3], best: bool) {
         self.watch.matched(self.id, planes, best);
+        self.monitor.matched(self.panel, planes);
         let position = self.judge.position;
         let tally = &mut self.judge.tally;
         tally.note(Built::Candidates, 1);
@@ -230,6 +236,7 @@ impl<W: Watch> GemBuilder<W> {
                 tally: Tally::new(),
                 decided: 0,
             },
+            monitor: Monitor::new(&layout, time.epoch.0),
             layout,
             watch,
             heard: None,
@@ -294,13 +301,15 @@ impl<W: Watch> GemBuilder<W> {
     /// Works on the hits before `border` (as a key, and in ns).
     fn release(&mut self, key: i64, border: f64, events: &mut EventBatch) {
         let (judge, watch, limits) = (&mut self.judge, &mut self.watch, &self.limits);
+        let monitor = &mut self.monitor;
         let decided = judge.decided;
         for (panel, (detector, way)) in self.layout.detectors.iter().zip(&mut self.ways).enumerate()
         {
             let id = detector.id;
             let centre = judge.position == Position::CenterOfMass
                 && detector.parameters.coin == Coin::CenterOfMass;
-            let wanted = if centre && !W::ALL_VALUES { Values::Centre } else { Values::All };
+            let few = centre && !W::ALL_VALUES && !monitor.looks_for_hits(border);
+            let wanted = if few { Values::Centre } else { Values::All };
             let mut known = [f64::INFINITY; 3];
             for (place, &lane) in detector.lanes.iter().enumerate() {
                 let plane = self.layout.lanes[lane].plane;
@@ -312,11 +321,13 @@ impl<W: Watch> GemBuilder<W> {
                     Way::Strips(partners) => {
                         let mut planes = 0;
                         let parameters = &detector.parameters;
-                        let small = plane::clusters(run, plane, parameters, wanted, |cluster| {
-                            planes += 1;
-                            watch.plane(id, plane, &cluster);
-                            partners.push(place, cluster);
-                        });
+                        let small =
+                            plane::clusters(run, plane, parameters, wanted, |cluster, hits| {
+                                planes += 1;
+                                watch.plane(id, plane, &cluster);
+                                monitor.plane(panel, plane, &cluster, hits);
+                                partners.push(place, cluster);
+                            });
                         judge.tally.note(Built::Planes, planes);
                         judge.decide(Built::Small, small);
                     }
@@ -344,6 +355,7 @@ impl<W: Watch> GemBuilder<W> {
                 Way::Online(chain) => {
                     let mut event = |event: &OnlineEvent<'_>| {
                         watch.online(event);
+                        monitor.online(event);
                         judge.online(event, events);
                     };
                     chain.release(known[0].min(known[1]), &mut event);
@@ -354,7 +366,7 @@ impl<W: Watch> GemBuilder<W> {
                     judge.tally.note(Built::CutHits, cuts);
                 }
                 Way::Strips(partners) => {
-                    let session = &mut Session { judge, watch, events, panel, id };
+                    let session = &mut Session { judge, watch, monitor, events, panel, id };
                     partners.release(&known, session);
                 }
                 Way::Pads(..) => {}
@@ -372,6 +384,7 @@ impl<W: Watch> GemBuilder<W> {
 impl<W: Watch> Builder for GemBuilder<W> {
     fn build(&mut self, products: &mut Products, now: Option<Nanos>) {
         let mut rows = std::mem::take(&mut products.fine_hits);
+        self.monitor.begin(products, &rows);
         self.rows(&rows, &mut products.events);
         if let Some(now) = now {
             let heard = self.heard.get_or_insert(now);
@@ -384,6 +397,7 @@ impl<W: Watch> Builder for GemBuilder<W> {
             }
         }
         rows.clear();
+        self.monitor.end(products);
         products.fine_hits = rows;
         self.watch.hand_over(products);
         self.settle();
@@ -391,7 +405,9 @@ impl<W: Watch> Builder for GemBuilder<W> {
 
     fn finish(&mut self, products: &mut Products) {
         self.build(products, None);
+        self.monitor.begin(products, &[]);
         self.flush(&mut products.events);
+        self.monitor.end(products);
         self.watch.hand_over(products);
         self.settle();
     }

@@ -114,6 +114,8 @@ pub(super) struct Layout {
     pub fecs: [Option<Box<Fec>>; FECS],
     pub lanes: Vec<Lane>,
     pub detectors: Vec<Panel>,
+    /// True if the detectors are parts of one picture.
+    pub one_picture: bool,
     /// What the online chain says beyond the mapping.
     pub online: Option<Online>,
     pub grid: Logical,

@@ -1,6 +1,6 @@
 //! Damaged geometry, calibration and options: refused with key, value and what is allowed.
 
-use crate::detector::Setup;
+use crate::detector::{Detector, Setup};
 use crate::gdgem::GdGemDetector;
 
 fn says(geometry: &str, options: &str) -> String {
@@ -75,6 +75,29 @@ fn a_second_entry_of_a_vmm_only_adds_its_plane() {
     assert_eq!((layout.lanes.len(), layout.inputs()), (2, vec![(1, 0)]));
     let places = &layout.fecs[1].as_ref().unwrap().places;
     assert!(places[..64].iter().all(|p| p.lane == 0));
+}
+
+#[test]
+fn sectors_make_one_picture_where_that_is_asked_for() {
+    let geometry = include_str!("../../../../docs/examples/gdgem-sectors.json").to_owned();
+    let map = |options: &str| {
+        let setup =
+            Setup { geometry: geometry.clone(), options: options.into(), ..Setup::default() };
+        GdGemDetector::new(&setup).unwrap().pixels()
+    };
+    let one = map("one_picture = true");
+    assert_eq!((one.columns, one.rows, one.pixels()), (1280, 1280, 1280 * 1280));
+    // 0.4 mm from strip to strip, the panel's middle between the sectors.
+    let at = |x: usize, y: usize| (one.x_m[1280 * y + x], one.y_m[1280 * y + x]);
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
+    assert!(near(at(0, 0).0, 0.2558) && near(at(0, 0).1, 0.2558));
+    assert!(near(at(0, 0).0 - at(1, 0).0, 0.0004) && near(at(640, 640).0, -0.0002));
+    let stacked = map("");
+    assert_eq!((stacked.columns, stacked.rows), (1280, 4 * 1280));
+    assert!(
+        says(&online("builder_type", "VMM3".into()), "one_picture = true")
+            .contains("detector.one_picture")
+    );
 }
 
 #[test]

@@ -50,6 +50,7 @@ pub(super) struct Options {
     region: Option<[u16; 3]>,
     position: Option<String>,
     matcher: Option<String>,
+    one_picture: Option<bool>,
     pub geometry_x: Option<u32>,
     pub geometry_y: Option<u32>,
     bc: Option<f32>,
@@ -319,6 +320,7 @@ impl Options {
             ("df", self.df.is_some()),
             ("t0", self.t0.is_some()),
             ("position", self.position.is_some() && !self.older()),
+            ("one_picture", self.one_picture.is_some()),
             ("geometry_x", self.geometry_x.is_some()),
             ("geometry_y", self.geometry_y.is_some()),
         ];
@@ -371,6 +373,11 @@ impl Options {
             algo: self.algo.unwrap_or(0),
             multiplicity: self.hm == Some(1),
         })
+    }
+
+    /// True if the detectors are parts of one picture and their strips are numbered throughout.
+    pub fn one_picture(&self) -> bool {
+        self.one_picture.unwrap_or(false)
     }
 
     /// Meaning of the offset.

@@ -131,19 +131,20 @@ pub(super) enum Values {
     Centre,
 }
 
-/// Cuts a run of one plane into clusters and calls `cluster` with each; the hits of those that are too small are returned.
+/// Cuts a run of one plane into clusters and calls `cluster` with each and its hits (none of them for
+/// [`Values::Centre`], which leaves hits where they are); the number of hits of those that are too small is returned.
 pub(super) fn clusters(
     run: &mut [FineHit],
     plane: u8,
     parameters: &Parameters,
     wanted: Values,
-    mut cluster: impl FnMut(PlaneCluster),
+    mut cluster: impl FnMut(PlaneCluster, &[FineHit]),
 ) -> u64 {
     let any_strip = parameters.algo == 5 && plane == 2;
     // |difference| - 1 <= missing, in whole numbers.
     let step = if any_strip { i32::MAX } else { (parameters.missing + 1.0).floor() as i32 };
     if wanted == Values::Centre {
-        return centres(run, step, parameters, cluster);
+        return centres(run, step, parameters, |c| cluster(c, &[]));
     }
     by_strip(run);
     let mut small = 0;
@@ -151,7 +152,7 @@ pub(super) fn clusters(
         let sums = (hits.len() as f64 >= parameters.cluster_size)
             .then(|| values(hits, plane, parameters.algo));
         match sums.filter(|c| c.adc > 0) {
-            Some(c) => cluster(c),
+            Some(c) => cluster(c, hits),
             None => small += hits.len() as u64,
         }
     };
@@ -392,7 +393,7 @@ mod tests {
 
     fn sizes(mut run: Vec<FineHit>, parameters: &Parameters) -> Vec<(u32, f64)> {
         let mut seen = Vec::new();
-        clusters(&mut run, 0, parameters, Values::All, |c| seen.push((c.size, c.pos_utpc)));
+        clusters(&mut run, 0, parameters, Values::All, |c, _| seen.push((c.size, c.pos_utpc)));
         seen
     }
 
@@ -421,8 +422,8 @@ mod tests {
             let p = Parameters { missing, span, cluster_size: f64::from(size), ..Parameters::default() };
             let row = |c: PlaneCluster| (c.size, c.adc, [c.pos, c.time, c.first, c.last]);
             let (mut all, mut some) = (Vec::new(), Vec::new());
-            let small = clusters(&mut run.clone(), 0, &p, Values::All, |c| all.push(row(c)));
-            let few = clusters(&mut run, 0, &p, Values::Centre, |c| some.push(row(c)));
+            let small = clusters(&mut run.clone(), 0, &p, Values::All, |c, _| all.push(row(c)));
+            let few = clusters(&mut run, 0, &p, Values::Centre, |c, _| some.push(row(c)));
             prop_assert_eq!((some, few), (all, small));
         }
     }
@@ -433,7 +434,7 @@ mod tests {
         let mut run =
             vec![hit(0.0, 1, 5), hit(0.0, 5, 0), hit(0.0, 6, 0), hit(0.0, 9, 1), hit(0.0, 9, 1)];
         let mut seen = 0;
-        assert_eq!(clusters(&mut run, 0, &p, Values::Centre, |c| seen += c.size), 3);
+        assert_eq!(clusters(&mut run, 0, &p, Values::Centre, |c, _| seen += c.size), 3);
         assert_eq!(seen, 2);
     }
 

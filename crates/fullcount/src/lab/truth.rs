@@ -5,9 +5,10 @@
 //! Source: `docs/simulators.md`.
 
 mod compare;
+mod gdgem;
 mod simulate;
+mod tracks;
 
-use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -30,11 +31,12 @@ use simulate::{Outcome, Point, Simulated};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Flags {
-    /// Detector: multigrid or multiblade
+    /// Detector: multigrid, multiblade or gdgem
     #[arg(long, value_name = "KIND")]
     detector: String,
-    /// Neutrons per second and module (cassette), 1Hz to 100kHz; several with commas
-    #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "1kHz,10kHz,100kHz")]
+    /// Neutrons per second and module (cassette), 1Hz to 100kHz, or over a Gd-GEM, 1Hz to 20MHz; several
+    /// with commas [default: 1kHz,10kHz,100kHz; gdgem 100kHz,1MHz,5MHz]
+    #[arg(long, value_name = "RATES", value_delimiter = ',')]
     rates: Vec<String>,
     /// Noise as in `send`, e.g. dark=1%,bad=0.1%, or none; may be repeated. Neutrons pile up at random
     /// unless pileup= is given [default: none and dark=1%,bad=1%,coincidence=0.1%,packet=0.1%]
@@ -52,7 +54,7 @@ pub struct Flags {
     /// Key of the decoder, e.g. detector.resolve_doubles=true; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Exit with 1 if less than this share of the clean neutrons is in the right pixel, e.g. 99.9%
+    /// Exit with 1 if less than this share of the clean neutrons is in the right pixel (gdgem: found), e.g. 99.9%
     #[arg(long, value_name = "SHARE")]
     require: Option<String>,
     /// Folder for the results [default: docs/results if there is one here, else this folder]
@@ -68,14 +70,20 @@ pub struct Flags {
 
 const EXAMPLES: &str = "\
 A neutron is clean if no other readout of its module lies within the format's resolution: in its
-trigger (Multi-Grid), or within 2010 ns before or behind its readouts (Multi-Blade).
+trigger (Multi-Grid), within 2010 ns before or behind its readouts (Multi-Blade), or within 300 ns
+before or behind its track in its sector (Gd-GEM, which also says how near each way of reckoning
+comes to the conversion).
 
 Examples:
   fullcount lab truth --detector multigrid --require 99.9%
   fullcount lab truth --detector multiblade --modules 50 --rates 10kHz --noise none --noise dark=5%
+  fullcount lab truth --detector gdgem --rates 100kHz,1MHz,5MHz --neutrons 1M
   fullcount lab truth --detector multiblade --set detector.resolve_doubles=true --name truth-doubles";
 
-/// What is simulated unless said otherwise.
+/// Rates that are simulated unless said otherwise.
+const USUAL_RATES: [&str; 3] = ["1kHz", "10kHz", "100kHz"];
+
+/// Noise that is simulated unless said otherwise.
 const USUAL_NOISE: [&str; 2] = ["none", "dark=1%,bad=1%,coincidence=0.1%,packet=0.1%"];
 
 /// Everything that was asked for, checked.
@@ -93,7 +101,7 @@ impl Flags {
         let what = match self.detector.as_str() {
             "multigrid" => Simulated::MultiGrid(self.modules.unwrap_or(3)),
             "multiblade" => Simulated::MultiBlade(self.modules.unwrap_or(6)),
-            other => return Err(refuse("detector", other, "multigrid or multiblade").into()),
+            other => return Err(refuse("detector", other, "multigrid, multiblade or gdgem").into()),
         };
         let (possible, allowed) = match what {
             Simulated::MultiGrid(n) => ((1..=16).contains(&n), "1 to 16"),
@@ -102,20 +110,35 @@ impl Flags {
         if !possible {
             return Err(refuse("modules", what.modules(), allowed).into());
         }
-        let rates = self.rates.iter().map(|text| rate(text)).collect::<Result<_, _>>()?;
-        let given: Vec<&str> = self.noise.iter().map(String::as_str).collect();
-        let texts = if given.is_empty() { &USUAL_NOISE[..] } else { &given };
-        let noises = texts.iter().map(|text| noise(text)).collect::<Result<_, _>>()?;
-        let number = quantity::count(&self.neutrons);
-        let neutrons = number.ok().filter(|n| (1000..=100_000_000).contains(n));
-        let neutrons = neutrons
-            .ok_or_else(|| refuse("neutrons", &self.neutrons, "1k to 100M, for example 500k"))?;
+        let usual = USUAL_RATES.map(str::to_owned);
+        let rates = if self.rates.is_empty() { &usual[..] } else { &self.rates };
+        let rates = rates.iter().map(|text| rate(text)).collect::<Result<_, _>>()?;
+        let (noises, neutrons) = (self.noises()?, self.number()?);
+        if noises.iter().any(|noise| noise.dead > 0.0) {
+            return Err(refuse("noise", "dead", "dead strips only of a gdgem").into());
+        }
         let require = self.require.as_deref().map(percent).transpose()?;
         let mut o = Overlay::default();
         o.put("detector.kind", Some(what.name())).set(&self.set)?;
         let options = o.read(None)?.detector.options;
         let decoder = what.detector(toml::to_string(&options).unwrap_or_default())?;
-        Ok(Asked { what, rates, noises, neutrons: neutrons as usize, decoder, require })
+        Ok(Asked { what, rates, noises, neutrons, decoder, require })
+    }
+
+    /// Noise settings.
+    fn noises(&self) -> Result<Vec<Noise>, Failure> {
+        let given: Vec<&str> = self.noise.iter().map(String::as_str).collect();
+        let texts = if given.is_empty() { &USUAL_NOISE[..] } else { &given };
+        texts.iter().map(|text| noise(text)).collect()
+    }
+
+    /// Neutrons of a point.
+    fn number(&self) -> Result<usize, Failure> {
+        let number = quantity::count(&self.neutrons);
+        let number = number.ok().filter(|n| (1000..=100_000_000).contains(n));
+        let number = number
+            .ok_or_else(|| refuse("neutrons", &self.neutrons, "1k to 100M, for example 500k"))?;
+        Ok(number as usize)
     }
 }
 
@@ -141,6 +164,9 @@ fn percent(text: &str) -> Result<f64, Failure> {
 
 /// Runs the campaign.
 pub fn truth(flags: Flags) -> Result<u8, Failure> {
+    if flags.detector == "gdgem" {
+        return gdgem::truth(&flags);
+    }
     let asked = flags.read()?;
     let kind = asked.what.name();
     let name = flags.name.clone().unwrap_or_else(|| format!("truth-{kind}"));
@@ -169,13 +195,18 @@ pub fn truth(flags: Flags) -> Result<u8, Failure> {
             );
         }
     }
-    let folder = super::folder(flags.out);
+    write(&flags, &name, &record, &table)?;
+    Ok(verdict(asked.require, least))
+}
+
+/// Writes record and table, and shows one of them.
+fn write(flags: &Flags, name: &str, record: &Record, table: &str) -> Result<(), Failure> {
+    let folder = super::folder(flags.out.clone());
     let path = record.write(&folder).map_err(anyhow::Error::from)?;
     let about = record.json();
     let text = |key: &str| about[key].as_str().unwrap_or("unknown").to_owned();
-    let _ = write!(
-        table,
-        "\n{}, revision {}. What the decoder refused, by counter, is in `{name}.json`.\n",
+    let table = format!(
+        "{table}\n{}, revision {}. What the decoder refused, by counter, is in `{name}.json`.\n",
         text("date"),
         text("revision")
     );
@@ -186,13 +217,16 @@ pub fn truth(flags: Flags) -> Result<u8, Failure> {
         tell!("{table}");
     }
     note!("written to {}", path.display());
-    if let Some(wanted) = short_of(asked.require, least) {
-        note!(
-            "fullcount: {least:.4} % of the clean neutrons are in the right pixel: {wanted} % were required"
-        );
-        return Ok(1);
-    }
-    Ok(0)
+    Ok(())
+}
+
+/// Exit code: 1 if `least` percent are less than required.
+fn verdict(require: Option<f64>, least: f64) -> u8 {
+    let Some(wanted) = short_of(require, least) else { return 0 };
+    note!(
+        "fullcount: {least:.4} % of the clean neutrons are found as they should: {wanted} % were required"
+    );
+    1
 }
 
 /// What was required, if `least` percent are less.

@@ -1,4 +1,4 @@
-//! `send --source multigrid|multiblade`: set-up of the simulators from flags, their geometry, their truth.
+//! `send --source multigrid|multiblade|gdgem`: set-up of the simulators from flags, their geometry, their truth.
 //!
 //! Refuses flags that only these sources have where another is sent, and values out of range.
 //! Source: `docs/simulators.md`.
@@ -6,6 +6,7 @@
 use fullcount_engine::config::refuse;
 use fullcount_io::quantity;
 use fullcount_lab::send::{Job, Payload};
+use fullcount_lab::traffic::gdgem::{self, GdGem, GdGemSetup};
 use fullcount_lab::traffic::multiblade::{self, MultiBlade, MultiBladeSetup};
 use fullcount_lab::traffic::multigrid::{self, MultiGrid, MultiGridSetup};
 use fullcount_lab::traffic::noise::Noise;
@@ -27,15 +28,18 @@ type Made = (Payload, Option<f64>, Vec<u16>);
 impl SendFlags {
     /// True for the simulated coincidence detectors.
     pub(super) fn is_coincidence(&self) -> bool {
-        matches!(self.source.as_str(), "multigrid" | "multiblade")
+        matches!(self.source.as_str(), "multigrid" | "multiblade" | "gdgem")
     }
 
     /// Refuses what other sources do not have.
     pub(super) fn only_coincidence(&self) -> Result<(), Failure> {
+        if let Some(hits) = self.hits.filter(|_| self.source != "gdgem") {
+            return Err(refuse("hits", hits, "only the source gdgem has tracks").into());
+        }
         if self.is_coincidence() {
             return Ok(());
         }
-        let why = "only the sources multigrid and multiblade have it";
+        let why = "only the sources multigrid, multiblade and gdgem have it";
         if let Some(noise) = &self.noise {
             return Err(refuse("noise", noise, why).into());
         }
@@ -63,9 +67,21 @@ impl SendFlags {
     }
 
     fn noise(&self) -> Result<Noise, Failure> {
-        match self.noise.as_deref() {
-            None => Ok(Noise::NONE),
-            Some(text) => text.parse().map_err(|e| refuse("noise", text, format!("{e}")).into()),
+        let Some(text) = self.noise.as_deref() else { return Ok(Noise::NONE) };
+        let noise: Noise = text.parse().map_err(|e| refuse("noise", text, format!("{e}")))?;
+        if noise.dead > 0.0 && self.source != "gdgem" {
+            return Err(refuse("noise", text, "dead strips only of the source gdgem").into());
+        }
+        Ok(noise)
+    }
+
+    /// Gd-GEM has its four sectors and nothing else.
+    fn sectors(&self) -> Result<(), Failure> {
+        match &self.modules {
+            None => Ok(()),
+            Some(text) => {
+                Err(refuse("modules", text, "none: the Gd-GEM has its four sectors").into())
+            }
         }
     }
 
@@ -76,6 +92,10 @@ impl SendFlags {
             "multiblade" => {
                 let text = MultiBlade::configuration(self.cassettes()?);
                 Ok(Some(text.map_err(|e| Failure::Wrong(self.in_flags(&e)))?))
+            }
+            "gdgem" => {
+                self.sectors()?;
+                Ok(Some(GdGem::configuration()))
             }
             _ => Ok(None),
         }
@@ -131,14 +151,33 @@ impl SendFlags {
         Ok((Payload::Traffic(Box::new(made)), Some(pps), vec![]))
     }
 
+    pub(super) fn gdgem(&self, rate: Option<SendRate>, ipv6: bool) -> Result<Made, Failure> {
+        self.sectors()?;
+        let base = GdGemSetup::default();
+        let (neutrons_per_s, link) = match rate {
+            None => (base.neutrons_per_s, None),
+            some => self.neutrons(some, 1, gdgem::REAL_TIME_HZ),
+        };
+        let (noise, seed, hits, words) = (self.noise()?, self.seed, self.hits, self.entries);
+        let setup = GdGemSetup { neutrons_per_s, hits, words, noise, seed, ..base };
+        let made = GdGem::new(&setup).map_err(|e| Failure::Wrong(self.in_flags(&e)))?;
+        let pps = match link {
+            Some(rate) => self.pps(rate, made.mean_packet(), ipv6),
+            None => made.packets_per_s(),
+        };
+        Ok((Payload::Traffic(Box::new(made)), Some(pps), vec![]))
+    }
+
     /// Opens the truth file that was asked for and lets the simulator write to it.
     pub(super) fn watched(&self, job: &mut Job) -> Result<Option<TruthFile>, Failure> {
         let Some(path) = &self.truth else { return Ok(None) };
-        let file = TruthFile::create(path).map_err(anyhow::Error::from)?;
-        let tick = match self.source.as_str() {
-            "multigrid" => (125, 2),
-            _ => (multiblade::TICK_NS, 1),
+        // Gd-GEM: ns, and where each neutron converted.
+        let (tick, spots) = match self.source.as_str() {
+            "multigrid" => ((125, 2), false),
+            "multiblade" => ((multiblade::TICK_NS, 1), false),
+            _ => ((1, 1), true),
         };
+        let file = TruthFile::create(path, spots).map_err(anyhow::Error::from)?;
         if let Payload::Traffic(traffic) = &mut job.payload {
             traffic.watch(file.witness(tick));
         }

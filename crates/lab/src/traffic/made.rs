@@ -42,7 +42,7 @@ pub enum Overlap {
     /// Nothing: clean.
     #[default]
     None,
-    /// A dark count or a random coincidence, no neutron.
+    /// A dark count, a random coincidence or a dead strip, no neutron.
     Noise,
     /// Another neutron.
     Neutron,
@@ -56,6 +56,32 @@ impl Overlap {
             Overlap::Noise => "noise",
             Overlap::Neutron => "neutron",
         }
+    }
+}
+
+/// Where a neutron converts and where its track ends, in thousandths of strips: plain integers, so that rows can be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spot {
+    /// Conversion along x; the middle of strip n is 1000 n.
+    pub x: i32,
+    /// Conversion along y.
+    pub y: i32,
+    /// From the conversion to the end of the track along x.
+    pub run_x: i32,
+    /// The same along y.
+    pub run_y: i32,
+}
+
+impl Spot {
+    /// Of x, y and the track's extent along both, in strips.
+    pub fn of(strips: [f64; 4]) -> Spot {
+        let [x, y, run_x, run_y] = strips.map(|s| (1000.0 * s).round() as i32);
+        Spot { x, y, run_x, run_y }
+    }
+
+    /// x, y and the track's extent along both, in strips.
+    pub fn strips(&self) -> [f64; 4] {
+        [self.x, self.y, self.run_x, self.run_y].map(|n| f64::from(n) / 1000.0)
     }
 }
 
@@ -74,6 +100,8 @@ pub struct Made {
     pub kind: Kind,
     /// What else is in the way.
     pub overlap: Overlap,
+    /// Where it converted, for detectors whose events have a place finer than a pixel.
+    pub spot: Option<Spot>,
 }
 
 impl Made {

@@ -388,7 +388,7 @@ proptest! {
         let cassettes = if fifty { 50 } else { 6 };
         let pileup = if random { Pileup::Random } else { Pileup::Never };
         let monitor = if fifty { 0.0 } else { monitor };
-        let noise = Noise { dark, bad, coincidence, packet, monitor, pileup };
+        let noise = Noise { dark, bad, coincidence, packet, monitor, dead: 0.0, pileup };
         let setup = MultiBladeSetup {
             cassettes, neutrons_per_s: rate * cassettes as f64, noise, seed,
             readouts: Some(readouts), prepared_bytes: 1 << 16, count: None,

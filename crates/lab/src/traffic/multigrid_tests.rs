@@ -382,7 +382,7 @@ proptest! {
         dark in 0.0..0.3, bad in 0.0..0.2, coincidence in 0.0..0.1, packet in 0.0..0.2, random in any::<bool>(),
     ) {
         let pileup = if random { Pileup::Random } else { Pileup::Never };
-        let noise = Noise { dark, bad, coincidence, packet, monitor: 0.0, pileup };
+        let noise = Noise { dark, bad, coincidence, packet, monitor: 0.0, dead: 0.0, pileup };
         let setup = MultiGridSetup {
             modules, neutrons_per_s: rate * modules as f64, noise, pulse_hz: hz, seed,
             prepared_bytes: 1 << 16, count: None,

@@ -40,6 +40,8 @@ pub struct Noise {
     pub packet: f64,
     /// Counts of the beam monitor per neutron of the cassette whose digitiser it is wired to.
     pub monitor: f64,
+    /// Dead strips, of all; only Gd-GEM has them.
+    pub dead: f64,
     /// Neutrons within the resolution of each other.
     pub pileup: Pileup,
 }
@@ -52,6 +54,7 @@ impl Noise {
         coincidence: 0.0,
         packet: 0.0,
         monitor: 0.0,
+        dead: 0.0,
         pileup: Pileup::Never,
     };
 }
@@ -69,7 +72,9 @@ pub enum NoiseError {
     #[error("\"{0}\" is no KEY=SHARE, for example dark=1%")]
     Form(String),
     /// No such key.
-    #[error("\"{0}\" is no kind of noise: dark, bad, coincidence, packet, monitor, pileup or none")]
+    #[error(
+        "\"{0}\" is no kind of noise: dark, bad, coincidence, packet, monitor, dead, pileup or none"
+    )]
     Key(String),
     /// A key that is there twice.
     #[error("{0} is there twice")]
@@ -86,7 +91,7 @@ pub enum NoiseError {
     },
 }
 
-const KEYS: [&str; 6] = ["dark", "bad", "coincidence", "packet", "monitor", "pileup"];
+const KEYS: [&str; 7] = ["dark", "bad", "coincidence", "packet", "monitor", "dead", "pileup"];
 
 impl FromStr for Noise {
     type Err = NoiseError;
@@ -113,6 +118,7 @@ impl FromStr for Noise {
                 "coincidence" => noise.coincidence = share(key, value)?,
                 "packet" => noise.packet = share(key, value)?,
                 "monitor" => noise.monitor = share(key, value)?,
+                "dead" => noise.dead = share(key, value)?,
                 _ if value == "random" => noise.pileup = Pileup::Random,
                 _ if value == "never" => noise.pileup = Pileup::Never,
                 _ => noise.pileup = Pileup::Forced(share(key, value)?),
@@ -137,7 +143,7 @@ fn share(key: &'static str, value: &str) -> Result<f64, NoiseError> {
 impl std::fmt::Display for Noise {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let percent = |s: f64| format!("{}%", (s * 1e8).round() / 1e6);
-        let shares = [self.dark, self.bad, self.coincidence, self.packet, self.monitor];
+        let shares = [self.dark, self.bad, self.coincidence, self.packet, self.monitor, self.dead];
         let mut parts: Vec<String> = KEYS
             .iter()
             .zip(shares)
@@ -161,7 +167,7 @@ mod tests {
     #[test]
     fn shares_are_read_and_printed_again() {
         let noise: Noise =
-            "dark=1%, bad=0.001,coincidence=0.05%,packet=2%,monitor=3%,pileup=random"
+            "dark=1%, bad=0.001,coincidence=0.05%,packet=2%,monitor=3%,dead=4%,pileup=random"
                 .parse()
                 .unwrap();
         let expected = Noise {
@@ -170,10 +176,11 @@ mod tests {
             coincidence: 0.0005,
             packet: 0.02,
             monitor: 0.03,
+            dead: 0.04,
             pileup: Pileup::Random,
         };
         assert_eq!(noise, expected);
-        let text = "dark=1%,bad=0.1%,coincidence=0.05%,packet=2%,monitor=3%,pileup=random";
+        let text = "dark=1%,bad=0.1%,coincidence=0.05%,packet=2%,monitor=3%,dead=4%,pileup=random";
         assert_eq!(noise.to_string(), text);
         assert_eq!("none".parse(), Ok(Noise::NONE));
         assert_eq!(Noise::NONE.to_string(), "none");

@@ -1,10 +1,13 @@
-//! Detectors that do not exist, for the page: a flat panel, a deep one, and a row of blades.
+//! Detectors that do not exist, for the page: a flat panel, a deep one, a row of blades, and strips with tracks.
 //!
 //! Each gives its pixels, its plots and neutrons as (offset ns, pixel). Refuses nothing. Sizes and pixel numbers are
 //! those of a SoNDe panel, of three Multi-Grid modules and of 50 Multi-Blade cassettes
 //! (`docs/formats/sonde.md`, `multigrid.md` section 5, `multiblade.md` section 6).
 
-use fullcount_core::view::{Axis, Column, PixelMap, Plot, PlotKind, Projection, Tiles};
+use fullcount_core::products::Products;
+use fullcount_core::view::{
+    Axis, Column, Gate, PixelMap, Plot, PlotKind, Projection, Tiles, Tracks,
+};
 
 /// Cells of one side of the flat panel.
 const SIDE: u32 = 160;
@@ -29,7 +32,12 @@ pub enum Made {
     Blades,
     /// The same, one above the other.
     Stack,
+    /// 128 × 128 strips, with clusters and single events.
+    Strips,
 }
+
+/// Strips of one side.
+const STRIPS: u32 = 128;
 
 impl Made {
     /// The detector called `word`.
@@ -39,6 +47,7 @@ impl Made {
             ("deep", Made::Deep),
             ("blades", Made::Blades),
             ("stack", Made::Stack),
+            ("strips", Made::Strips),
         ]
         .iter()
         .find_map(|(name, made)| (*name == word).then_some(*made))
@@ -50,6 +59,7 @@ impl Made {
             Made::Flat => "sonde, 400 modules, 25,600 pixels",
             Made::Deep => "made-up grids, 3 modules, 9,600 pixels",
             Made::Blades | Made::Stack => "made-up blades, 50 cassettes, 102,400 pixels",
+            Made::Strips => "made-up strips, 16,384 pixels",
         }
     }
 
@@ -76,6 +86,7 @@ impl Made {
                 let rows = cassettes * wires;
                 ("blades", strips, rows, (0..strips * rows).collect())
             }
+            Made::Strips => ("strips", STRIPS, STRIPS, (0..STRIPS * STRIPS).collect()),
         };
         PixelMap { name: name.to_owned(), columns, rows, cell, ..PixelMap::default() }
     }
@@ -138,14 +149,50 @@ impl Made {
                 let kind = tiles("cassette", "strip", "wire", strips, wires, false);
                 vec![plot("image", "Unfolded cassettes", kind, false)]
             }
+            Made::Strips => {
+                let planes = ["x strip", "y strip"].map(str::to_owned).to_vec();
+                let size = |plane: u64, id: &str| {
+                    let gates = vec![Gate { column: Column::ClusterPlane, min: plane, max: plane }];
+                    let kind = axis(Column::ClusterSize, "hits", "", 1.0, 16, 16);
+                    Plot { gates, ..plot(id, id, PlotKind::Histogram(kind), false) }
+                };
+                vec![
+                    plot("image", "Detector image", PlotKind::Image, false),
+                    plot(
+                        "tracks",
+                        "Single events",
+                        PlotKind::Tracks(Tracks { planes, events: 16 }),
+                        false,
+                    ),
+                    size(0, "size-x"),
+                    size(1, "size-y"),
+                ]
+            }
         };
         rest.into_iter().chain([spectrum]).collect()
+    }
+
+    /// Clusters and a single event of batch `number`: eight strips of x one after the other, three of y almost at once.
+    pub fn clusters(self, number: i64, products: &mut Products) {
+        if self != Made::Strips {
+            return;
+        }
+        products.cluster_sizes.push(0, 8, 350, 1080);
+        products.cluster_sizes.push(1, 3, 20, 1200);
+        products.tracks.begin(number);
+        (0..8)
+            .for_each(|n| products.tracks.push(0, 100 + n, 350 - 50 * u32::from(n), 100 + 10 * n));
+        (0..3).for_each(|n| products.tracks.push(1, 20 + n, 300 + 10 * u32::from(n), 400));
     }
 
     /// One neutron: (offset ns, pixel).
     pub fn neutron(self, dice: &mut Dice) -> (u32, u32) {
         match self {
             Made::Flat => rings(dice),
+            Made::Strips => {
+                let (x, y) = (128.0 * dice.unit(), 128.0 * dice.unit());
+                ((dice.unit() * 7e7) as u32, 1 + x as u32 + STRIPS * y as u32)
+            }
             Made::Deep => {
                 let [nx, ny, nz] = DEEP;
                 loop {

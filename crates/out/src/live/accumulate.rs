@@ -16,6 +16,9 @@ use super::scale::Scale;
 /// Most cells of one plot: 4 Mi, which take 112 MiB with the window's slices, and 128 MiB as shown.
 pub const MOST_CELLS: usize = 1 << 22;
 
+/// Most single events that are shown at once.
+pub const MOST_TRACKS: u32 = 16;
+
 /// Shortest and longest window of the current view.
 pub const WINDOW: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(60);
@@ -113,8 +116,18 @@ pub enum PlotError {
         /// As asked.
         cells: usize,
     },
-    /// Columns of events and of hits in one plot.
-    #[error("plot \"{id}\": {a:?} and {b:?} cannot meet: one is of events, the other of hits")]
+    /// Single events beyond what is kept.
+    #[error("plot \"{id}\": {events} events are not allowed: 1 to {MOST_TRACKS}")]
+    Tracks {
+        /// Plot.
+        id: String,
+        /// As asked.
+        events: u32,
+    },
+    /// Columns of events, of hits and of clusters in one plot.
+    #[error(
+        "plot \"{id}\": {a:?} and {b:?} cannot meet: both must be of events, of hits or of clusters"
+    )]
     Mixed {
         /// Plot.
         id: String,
@@ -133,11 +146,21 @@ pub struct Accumulator {
     window: Duration,
 }
 
-/// True for columns of hits.
-fn is_hit(column: Column) -> bool {
+/// What a column has a row for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    Events,
+    Hits,
+    Clusters,
+}
+
+fn rows(column: Column) -> Rows {
     match column {
-        Column::Adc | Column::HitPixel => true,
-        Column::Pixel | Column::OffsetNs => false,
+        Column::Adc | Column::HitPixel => Rows::Hits,
+        Column::Pixel | Column::OffsetNs => Rows::Events,
+        Column::ClusterPlane | Column::ClusterSize | Column::ClusterSpanNs | Column::ClusterAdc => {
+            Rows::Clusters
+        }
     }
 }
 
@@ -179,11 +202,20 @@ fn shape(plot: &Plot, pixels: &Arc<PixelMap>) -> Result<Shape, PlotError> {
             let (sx, sy) = (scale(&plot.id, 'x', x)?, scale(&plot.id, 'y', y)?);
             (Shape::Plane(x.column, sx, y.column, sy), vec![x.column, y.column])
         }
+        PlotKind::Tracks(t) => {
+            let events = t.events;
+            if !(1..=MOST_TRACKS).contains(&events) {
+                return Err(PlotError::Tracks { id: id(), events });
+            }
+            (Shape::Tracks(events as usize), vec![])
+        }
     };
     let gates = plot.gates.iter().map(|Gate { column, .. }| *column);
-    if let Some(b) = columns.iter().copied().chain(gates).find(|&c| is_hit(c) != is_hit(columns[0]))
+    let mut all = columns.iter().copied().chain(gates);
+    if let Some(a) = columns.first().copied()
+        && let Some(b) = all.find(|&c| rows(c) != rows(a))
     {
-        return Err(PlotError::Mixed { id: id(), a: columns[0], b });
+        return Err(PlotError::Mixed { id: id(), a, b });
     }
     let cells = shape.cells();
     if cells > MOST_CELLS {
@@ -223,11 +255,16 @@ impl Accumulator {
 
     /// Columns that the plots need beside the events.
     pub fn want(&self) -> Want {
-        let of_hits = |p: &Plot| match &p.kind {
-            PlotKind::Image | PlotKind::Tiles(_) | PlotKind::Projection(_) => false,
-            PlotKind::Histogram(x) | PlotKind::Histogram2(x, _) => is_hit(x.column),
+        let one = |p: &Plot| match &p.kind {
+            PlotKind::Image | PlotKind::Tiles(_) | PlotKind::Projection(_) => Want::default(),
+            PlotKind::Histogram(x) | PlotKind::Histogram2(x, _) => Want {
+                hits: rows(x.column) == Rows::Hits,
+                cluster_sizes: rows(x.column) == Rows::Clusters,
+                ..Want::default()
+            },
+            PlotKind::Tracks(_) => Want { tracks: true, ..Want::default() },
         };
-        Want { hits: self.plots.iter().any(|(p, _)| of_hits(p)), ..Want::default() }
+        self.plots.iter().fold(Want::default(), |want, (p, _)| want.or(one(p)))
     }
 
     /// Counts a batch into every plot.
@@ -344,6 +381,9 @@ pub(super) fn rebinned(plot: &Plot, new: &Rebin) -> Result<Plot, PlotError> {
         (PlotKind::Histogram2(_, y), 'y') => y,
         (PlotKind::Image | PlotKind::Tiles(_) | PlotKind::Projection(_), a) => {
             return Err(none(a, "a picture has no axes to change"));
+        }
+        (PlotKind::Tracks(_), a) => {
+            return Err(none(a, "single events are shown as they are"));
         }
         (_, a) => return Err(none(a, "there is no such axis")),
     };

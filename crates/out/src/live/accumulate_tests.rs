@@ -2,7 +2,7 @@
 
 use super::*;
 use fullcount_core::time::PulseTime;
-use fullcount_core::view::{Projection, Tiles};
+use fullcount_core::view::{Projection, Tiles, Tracks};
 use proptest::prelude::*;
 
 fn axis(column: Column, first: u64, last: u64, bins: u32) -> Axis {
@@ -50,6 +50,64 @@ fn an_image_counts_into_the_cells_of_the_map_and_strangers_are_outside() {
     assert_eq!(total, [1, 0, 0, 2]);
     assert_eq!(current, total);
     assert_eq!(a.tally("i"), Some(Tally { counted: 3, outside: 3, gated: 0 }));
+}
+
+#[test]
+fn clusters_are_counted_by_plane_and_only_wanted_where_a_plot_shows_them() {
+    let gate = |plane| vec![Gate { column: Column::ClusterPlane, min: plane, max: plane }];
+    let size = || PlotKind::Histogram(axis(Column::ClusterSize, 0, 4, 4));
+    let both = PlotKind::Histogram2(
+        axis(Column::ClusterSpanNs, 0, 100, 2),
+        axis(Column::ClusterAdc, 0, 100, 1),
+    );
+    let mut a = accumulator(vec![
+        plot("x", size(), gate(0)),
+        plot("y", size(), gate(1)),
+        plot("both", both, vec![]),
+        plot("plane", PlotKind::Histogram(axis(Column::ClusterPlane, 0, 2, 2)), vec![]),
+    ]);
+    assert_eq!(a.want(), Want { cluster_sizes: true, ..Want::default() });
+    let mut p = Products::default();
+    for (plane, size, span, adc) in [(0, 1, 10, 50), (1, 3, 60, 99), (0, 3, 70, 100), (0, 9, 0, 0)]
+    {
+        p.cluster_sizes.push(plane, size, span, adc);
+    }
+    a.fill(&p);
+    assert_eq!(a.counts("x").unwrap().0, [0, 1, 0, 1]);
+    assert_eq!(a.tally("x"), Some(Tally { counted: 2, outside: 1, gated: 1 }));
+    assert_eq!(a.counts("y").unwrap().0, [0, 0, 0, 1]);
+    assert_eq!(a.counts("both").unwrap().0, [2, 1]);
+    assert_eq!(a.counts("plane").unwrap().0, [3, 1]);
+    let mixed = vec![Gate { column: Column::Adc, min: 0, max: 1 }];
+    assert!(matches!(refused(vec![plot("a", size(), mixed)]), PlotError::Mixed { .. }));
+}
+
+#[test]
+fn the_last_single_events_are_kept_the_newest_first() {
+    let tracks = |events| PlotKind::Tracks(Tracks { planes: vec!["x".into(), "y".into()], events });
+    let mut a = accumulator(vec![plot("t", tracks(2), vec![])]);
+    assert_eq!(a.want(), Want { tracks: true, ..Want::default() });
+    let mut p = Products::default();
+    for event in 0..3u16 {
+        p.tracks.begin(i64::from(event));
+        p.tracks.push(0, 10 + event, 5, 100);
+        p.tracks.push(1, 20 + event, 6, 200);
+    }
+    a.fill(&p);
+    let newest_two = [0, 0, 12, 5, 100, 0, 1, 22, 6, 200, 1, 0, 11, 5, 100, 1, 1, 21, 6, 200];
+    assert_eq!(a.counts("t").unwrap(), (newest_two.to_vec(), newest_two.to_vec()));
+    assert_eq!(a.tally("t"), Some(Tally { counted: 3, outside: 0, gated: 0 }));
+    a.clear(None, Duration::ZERO).unwrap();
+    assert!(a.counts("t").unwrap().0.is_empty());
+    let rebin = Rebin { axis: 'x', first: 0, last: 1, bins: 1 };
+    let said = a.rebin("t", &rebin, Duration::ZERO).unwrap_err().to_string();
+    assert!(said.contains("shown as they are"), "{said}");
+    for events in [0, 17] {
+        assert!(matches!(
+            refused(vec![plot("t", tracks(events), vec![])]),
+            PlotError::Tracks { .. }
+        ));
+    }
 }
 
 fn projection(columns: u32, rows: u32, cell: Vec<u32>) -> PlotKind {

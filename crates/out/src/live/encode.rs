@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use fullcount_core::view::{Axis, Column, PixelMap, Plot, PlotKind};
 
+use super::fill::TRACK_NUMBERS;
 use super::snapshot::PlotPicture;
 
 /// Which counts are shown.
@@ -26,6 +27,10 @@ fn axis(a: &Axis) -> Value {
         Column::OffsetNs => "offset_ns",
         Column::Adc => "adc",
         Column::HitPixel => "hit_pixel",
+        Column::ClusterPlane => "cluster_plane",
+        Column::ClusterSize => "cluster_size",
+        Column::ClusterSpanNs => "cluster_span_ns",
+        Column::ClusterAdc => "cluster_adc",
     };
     json!({"column": column, "label": a.label, "unit": a.unit, "scale": a.scale,
            "first": a.first, "last": a.last, "bins": a.bins})
@@ -33,7 +38,7 @@ fn axis(a: &Axis) -> Value {
 
 /// What a plot is, without its counts.
 pub(super) fn describe(plot: &Plot, pixels: &PixelMap) -> Value {
-    let mut tiles = Value::Null;
+    let (mut tiles, mut planes) = (Value::Null, Value::Null);
     let label = |text: &str| json!({"label": text});
     let (kind, x, y, width, height) = match &plot.kind {
         PlotKind::Image => ("image", Value::Null, Value::Null, pixels.columns, pixels.rows),
@@ -51,9 +56,14 @@ pub(super) fn describe(plot: &Plot, pixels: &PixelMap) -> Value {
         PlotKind::Projection(p) => ("projection", label(&p.x), label(&p.y), p.columns, p.rows),
         PlotKind::Histogram(x) => ("line", axis(x), Value::Null, x.bins, 1),
         PlotKind::Histogram2(x, y) => ("plane", axis(x), axis(y), x.bins, y.bins),
+        PlotKind::Tracks(t) => {
+            planes = json!(t.planes);
+            // A hit is a row of numbers; how many there are changes.
+            ("tracks", Value::Null, Value::Null, TRACK_NUMBERS as u32, 0)
+        }
     };
     json!({"id": plot.id, "title": plot.title, "kind": kind, "log": plot.log,
-           "gates": plot.gates.len(), "x": x, "y": y, "tiles": tiles, "width": width, "height": height})
+           "gates": plot.gates.len(), "x": x, "y": y, "tiles": tiles, "planes": planes, "width": width, "height": height})
 }
 
 /// Head and cells.
@@ -112,7 +122,7 @@ pub(super) fn summed(plot: &Plot, map: &PixelMap) -> Option<Vec<u8>> {
             (map.columns as usize * map.rows as usize, &map.cell)
         }
         PlotKind::Projection(p) => (p.columns as usize * p.rows as usize, &p.cell),
-        PlotKind::Histogram(_) | PlotKind::Histogram2(..) => return None,
+        PlotKind::Histogram(_) | PlotKind::Histogram2(..) | PlotKind::Tracks(_) => return None,
     };
     let mut of_cell = vec![0u32; cells];
     for &cell in table {
@@ -127,7 +137,7 @@ pub(super) fn summed(plot: &Plot, map: &PixelMap) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::live::fill::Tally;
-    use fullcount_core::view::{Projection, Tiles};
+    use fullcount_core::view::{Projection, Tiles, Tracks};
     use std::time::Duration;
 
     fn picture(total: Vec<u64>) -> PlotPicture {
@@ -200,6 +210,15 @@ mod tests {
         assert_eq!((&head["kind"], &head["height"]), (&json!("line"), &json!(1)));
         let x = json!({"column": null, "label": "grid", "unit": "", "scale": 1.0, "first": 0, "last": 3, "bins": 3});
         assert_eq!((&head["x"], &head["y"]), (&x, &Value::Null));
+    }
+
+    #[test]
+    fn single_events_are_rows_of_numbers_with_labels_of_planes() {
+        let planes = vec!["x strip".to_owned(), "y strip".to_owned()];
+        let head = said(PlotKind::Tracks(Tracks { planes, events: 3 }));
+        assert_eq!((&head["kind"], &head["width"]), (&json!("tracks"), &json!(5)));
+        assert_eq!(head["planes"], json!(["x strip", "y strip"]));
+        assert_eq!(said(PlotKind::Image)["planes"], Value::Null);
     }
 
     #[test]

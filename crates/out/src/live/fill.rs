@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fullcount_core::products::Products;
+use fullcount_core::products::{Products, TrackBatch};
 use fullcount_core::view::{Column, Gate, PixelMap};
 
 use super::scale::Scale;
@@ -33,7 +33,15 @@ pub enum Shape {
     Line(Column, Scale),
     /// Over two columns: x, y.
     Plane(Column, Scale, Column, Scale),
+    /// Nothing is counted: so many last events are kept as they are.
+    Tracks(usize),
 }
+
+/// Numbers by which a kept event's hit is shown: event (0 is the newest), plane, strip, ns, ADC counts.
+pub const TRACK_NUMBERS: usize = 5;
+
+/// Hits of a kept event at most: beyond physics, so that no event fills the page.
+const MOST_HITS: usize = 400;
 
 impl Shape {
     /// Bins that are shown.
@@ -42,6 +50,7 @@ impl Shape {
             Shape::Image(map) => map.columns as usize * map.rows as usize,
             Shape::Line(_, x) => x.bins as usize,
             Shape::Plane(_, x, _, y) => x.bins as usize * y.bins as usize,
+            Shape::Tracks(_) => 0,
         }
     }
 
@@ -51,7 +60,7 @@ impl Shape {
             // Pixel numbers start at 1; bin 0 exists so that no subtraction is needed.
             Shape::Image(map) => map.cell.len() + 1,
             Shape::Line(_, x) => x.bins as usize * self.lanes(),
-            Shape::Plane(..) => self.cells(),
+            Shape::Plane(..) | Shape::Tracks(_) => self.cells(),
         }
     }
 
@@ -87,6 +96,8 @@ pub struct Filler {
     /// Rows in the live slice, so that no 32-bit bin can overflow.
     live_rows: u64,
     tally: Tally,
+    /// Kept events, the oldest first: plane, strip, ns and ADC counts of their hits.
+    kept: Vec<Vec<[u64; TRACK_NUMBERS - 1]>>,
     since: Duration,
     live_since: Duration,
     pub(super) changed: bool,
@@ -116,6 +127,7 @@ impl Filler {
             ring: (0..slices(bins)).map(slice).collect(),
             live_rows: 0,
             tally: Tally::default(),
+            kept: Vec::new(),
             since: now,
             live_since: now,
             changed: true,
@@ -130,9 +142,12 @@ impl Filler {
 
     /// Counts a batch.
     pub fn fill(&mut self, products: &Products) {
-        let (events, hits) = (&products.events, &products.hits);
-        // Both halves of a product are far below 2³² rows: positions in them are u32.
-        let rows = events.pixel.len().max(hits.pixel.len()) as u64;
+        if let Shape::Tracks(most) = self.shape {
+            return self.keep(&products.tracks, most);
+        }
+        let (events, hits, clusters) = (&products.events, &products.hits, &products.cluster_sizes);
+        // All parts of a product are far below 2³² rows: positions in them are u32.
+        let rows = events.pixel.len().max(hits.pixel.len()).max(clusters.plane.len()) as u64;
         if self.live_rows + rows > u64::from(u32::MAX) {
             self.fold();
         }
@@ -148,11 +163,38 @@ impl Filler {
                 Shape::Line(Column::OffsetNs, x) => line(&events.offset_ns, x, lanes, bins, tally),
                 Shape::Line(Column::Adc, x) => line(&hits.adc, x, lanes, bins, tally),
                 Shape::Line(Column::HitPixel, x) => line(&hits.pixel, x, lanes, bins, tally),
-                Shape::Plane(..) => gated(&self.shape, &[], products, bins, tally),
+                Shape::Line(Column::ClusterPlane, x) => {
+                    line(&clusters.plane, x, lanes, bins, tally)
+                }
+                Shape::Line(Column::ClusterSize, x) => line(&clusters.size, x, lanes, bins, tally),
+                Shape::Line(Column::ClusterSpanNs, x) => {
+                    line(&clusters.span_ns, x, lanes, bins, tally);
+                }
+                Shape::Line(Column::ClusterAdc, x) => line(&clusters.adc, x, lanes, bins, tally),
+                Shape::Plane(..) | Shape::Tracks(_) => {
+                    gated(&self.shape, &[], products, bins, tally);
+                }
             }
         }
         self.live_rows += self.tally.counted - before.counted;
         self.changed |= self.tally != before;
+    }
+
+    /// Keeps the last `most` events.
+    fn keep(&mut self, tracks: &TrackBatch, most: usize) {
+        let all = tracks.first.len();
+        for hits in tracks.events().skip(all.saturating_sub(most)) {
+            if self.kept.len() >= most {
+                self.kept.remove(0);
+            }
+            let hit = |at: usize| {
+                let (plane, strip) = (tracks.plane[at], tracks.strip[at]);
+                [plane.into(), strip.into(), tracks.later_ns[at].into(), tracks.adc[at].into()]
+            };
+            self.kept.push(hits.take(MOST_HITS).map(hit).collect());
+        }
+        self.tally.counted += all as u64;
+        self.changed |= all > 0;
     }
 
     /// Forgets everything.
@@ -165,6 +207,7 @@ impl Filler {
         }
         self.live_rows = 0;
         self.tally = Tally::default();
+        self.kept.clear();
         (self.since, self.live_since) = (now, now);
         self.changed = true;
     }
@@ -231,6 +274,18 @@ impl Filler {
 
     /// Writes the shown cells: since the last clear, and of the window.
     pub fn show(&self, total: &mut Vec<u64>, current: &mut Vec<u64>) {
+        if let Shape::Tracks(_) = self.shape {
+            for out in [total, current] {
+                out.clear();
+                for (n, hits) in self.kept.iter().rev().enumerate() {
+                    hits.iter().for_each(|hit| {
+                        out.push(n as u64);
+                        out.extend_from_slice(hit);
+                    });
+                }
+            }
+            return;
+        }
         for out in [&mut *total, &mut *current] {
             out.clear();
             out.resize(self.shape.cells(), 0);
@@ -248,7 +303,9 @@ impl Filler {
                 let cells = self.shape.cells();
                 (0..self.live.len()).for_each(|bin| add(bin, bin % cells));
             }
-            Shape::Plane(..) => (0..self.live.len()).for_each(|bin| add(bin, bin)),
+            Shape::Plane(..) | Shape::Tracks(_) => {
+                (0..self.live.len()).for_each(|bin| add(bin, bin));
+            }
         }
         for slice in self.ring.iter().filter(|s| s.rows > 0) {
             match &self.shape {
@@ -257,7 +314,7 @@ impl Filler {
                         current[cell as usize] += u64::from(n);
                     }
                 }
-                Shape::Line(..) | Shape::Plane(..) => {
+                Shape::Line(..) | Shape::Plane(..) | Shape::Tracks(_) => {
                     for lane in slice.bins.chunks_exact(self.shape.cells()) {
                         current.iter_mut().zip(lane).for_each(|(c, &n)| *c += u64::from(n));
                     }
@@ -330,6 +387,10 @@ impl<'a> Values<'a> {
             Column::OffsetNs => Values::Wide(&products.events.offset_ns),
             Column::Adc => Values::Narrow(&products.hits.adc),
             Column::HitPixel => Values::Wide(&products.hits.pixel),
+            Column::ClusterPlane => Values::Narrow(&products.cluster_sizes.plane),
+            Column::ClusterSize => Values::Narrow(&products.cluster_sizes.size),
+            Column::ClusterSpanNs => Values::Wide(&products.cluster_sizes.span_ns),
+            Column::ClusterAdc => Values::Wide(&products.cluster_sizes.adc),
         }
     }
 
@@ -372,6 +433,7 @@ fn gated(shape: &Shape, gates: &[Gate], p: &Products, bins: &mut [u32], tally: &
             let bin = |row| Some(y.bin(vy.at(row))? * width + x.bin(vx.at(row))?);
             count(vx.len(), &gates, bin, bins, tally);
         }
+        Shape::Tracks(_) => {}
     }
 }
 

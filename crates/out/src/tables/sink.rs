@@ -333,6 +333,7 @@ impl Sink for TableSink {
             strip_hits: self.tables.contains(&Table::StripHits),
             module_hits: self.tables.contains(&Table::ModuleHits),
             clusters: self.output == Output::Clusters,
+            ..Want::default()
         }
     }
 

@@ -121,13 +121,15 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
     }
     let nx = options.geometry_x.unwrap_or(nx);
     let ny = options.geometry_y.unwrap_or(ny);
-    let (grid, map) = picture(nx, ny, detectors.len() as u32)?;
+    let one_picture = options.one_picture();
+    let (grid, map) = picture(nx, ny, if one_picture { 1 } else { detectors.len() as u32 })?;
     Ok(Layout {
         rules: Rules::Offline,
         clock: Clock::offline(options.bc(), options.tac()),
         fecs,
         lanes,
         detectors,
+        one_picture,
         online: None,
         grid,
         map,

@@ -3,6 +3,7 @@
 //! Refuses: a setting that its simulator refuses, which would be a mistake here.
 
 use fullcount_lab::traffic::Traffic;
+use fullcount_lab::traffic::gdgem::{GdGem, GdGemSetup};
 use fullcount_lab::traffic::multiblade::{MultiBlade, MultiBladeSetup};
 use fullcount_lab::traffic::multigrid::{MultiGrid, MultiGridSetup};
 use fullcount_lab::traffic::noise::{Noise, Pileup};
@@ -75,6 +76,25 @@ pub fn simulated(detector: &str) -> Vec<Input> {
                 ),
             ]
         }
+        "gdgem" => {
+            let input = |name, about, make| Input {
+                settings: vec!["detector.one_picture=true".to_owned()],
+                ..input(name, about, GdGem::configuration(), make)
+            };
+            vec![
+                input(
+                    "noisy",
+                    "4 sectors with 1,000,000 neutrons/s in all, tracks of any length at random times, 10 % dark counts, 1 % \
+                     refused words, 1 % chance coincidences, 0.1 % broken packets",
+                    || gdgem(NOISY, None),
+                ),
+                input(
+                    SIMULATED,
+                    "4 sectors with 1,000,000 neutrons/s in all, tracks of 10 + 10 hits, full frames of 1492 words, no noise",
+                    || gdgem(Noise::NONE, Some(TRACK)),
+                ),
+            ]
+        }
         _ => vec![],
     }
 }
@@ -87,12 +107,17 @@ const CASSETTES: usize = 6;
 const NEUTRONS_HZ: f64 = 100e3;
 /// Readouts of a dense Multi-Blade packet: 32 + 8 · 1118 = 8976 bytes, a frame of MTU 9000 with its headers.
 const DENSE: usize = 1118;
+/// Neutrons a second of a Gd-GEM: the most that its simulator plays in real time if they keep apart.
+const GEM_HZ: f64 = 1e6;
+/// Hits of a Gd-GEM track in each plane.
+const TRACK: usize = 10;
 /// A detector with everything that is no clean neutron.
 const NOISY: Noise = Noise {
     dark: 0.1,
     bad: 0.01,
     coincidence: 0.01,
     packet: 0.001,
+    dead: 0.0,
     monitor: 0.0,
     pileup: Pileup::Random,
 };
@@ -119,6 +144,12 @@ fn multiblade(noise: Noise, readouts: Option<usize>) -> Result<Simulated, Failur
         ..MultiBladeSetup::default()
     };
     let traffic = MultiBlade::new(&setup).map_err(anyhow::Error::from)?;
+    Ok((Box::new(traffic), vec![PORT]))
+}
+
+fn gdgem(noise: Noise, hits: Option<usize>) -> Result<Simulated, Failure> {
+    let setup = GdGemSetup { neutrons_per_s: GEM_HZ, hits, noise, ..GdGemSetup::default() };
+    let traffic = GdGem::new(&setup).map_err(anyhow::Error::from)?;
     Ok((Box::new(traffic), vec![PORT]))
 }
 

@@ -39,7 +39,8 @@ impl Class {
 }
 
 impl Class {
-    fn with(&self, other: &Class) -> Class {
+    /// Both together.
+    pub fn with(&self, other: &Class) -> Class {
         Class {
             made: self.made + other.made,
             right: self.right + other.right,
@@ -168,7 +169,7 @@ mod tests {
     }
 
     fn row(group: i64, time_ns: i64, pixel: u32, kind: Kind, overlap: Overlap) -> (Mark, Made) {
-        let made = Made { packet: 0, module: 0, time: time_ns, pixel, kind, overlap };
+        let made = Made { packet: 0, module: 0, time: time_ns, pixel, kind, overlap, spot: None };
         (event(group, time_ns, pixel), made)
     }
 

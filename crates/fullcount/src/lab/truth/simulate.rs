@@ -220,7 +220,7 @@ impl Simulated {
 }
 
 /// Everything that was refused, by counter.
-fn rejected(sheets: &[Arc<Sheet>]) -> Vec<(String, u64)> {
+pub fn rejected(sheets: &[Arc<Sheet>]) -> Vec<(String, u64)> {
     let lines = sheets.iter().flat_map(|sheet| {
         let refused =
             |(_, info): &(usize, &fullcount_core::ledger::Info)| info.role == Role::Rejected;

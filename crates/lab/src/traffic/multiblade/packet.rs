@@ -172,7 +172,7 @@ fn broken(way: usize, plan: &Plan, out: &mut Packed, restart: u32) {
     }
     let packet = (start / size) as u64;
     let (kind, overlap) = (Kind::Packet, Overlap::None);
-    out.rows.push(Made { packet, module: 0, time: 0, pixel: 0, kind, overlap });
+    out.rows.push(Made { packet, module: 0, time: 0, pixel: 0, kind, overlap, spot: None });
     out.restart.push(restart);
 }
 
@@ -225,6 +225,7 @@ pub(super) fn pack(plan: &Plan, seed: u64) -> Packed {
                         pixel: p.item.pixel,
                         kind: p.item.kind,
                         overlap: p.overlap,
+                        spot: None,
                     });
                 }
                 out.restart.push(restart as u32);

@@ -205,7 +205,7 @@ impl Writer<'_> {
         self.out.stamps.truncate(stamps + usize::from(way >= 3));
         let packet = (start / BYTES) as u64;
         let (kind, overlap) = (Kind::Packet, Overlap::None);
-        self.out.rows.push(Made { packet, module: 0, time, pixel: 0, kind, overlap });
+        self.out.rows.push(Made { packet, module: 0, time, pixel: 0, kind, overlap, spot: None });
     }
 }
 

@@ -286,7 +286,7 @@ impl Maker<'_> {
                     .max()
                     .unwrap_or_default();
                 let (module, pixel, kind) = (item.module, item.pixel, item.kind);
-                turn.rows.push(Made { packet: 0, module, time, pixel, kind, overlap });
+                turn.rows.push(Made { packet: 0, module, time, pixel, kind, overlap, spot: None });
             }
             // As the electronics sends them: by bus, pairs of channels turned round.
             turn.readouts[first..].sort_by_key(|r| (r.bus, r.channel ^ 1));
@@ -304,7 +304,7 @@ impl Maker<'_> {
             let first = turn.rows.len();
             if let Some(kind) = kind {
                 let (module, pixel, overlap) = (0, 0, Overlap::None);
-                turn.rows.push(Made { packet: 0, module, time, pixel, kind, overlap });
+                turn.rows.push(Made { packet: 0, module, time, pixel, kind, overlap, spot: None });
             }
             turn.triggers.push(Trigger { time, content, rows: first..turn.rows.len() });
         };

@@ -6,6 +6,7 @@ import { Line } from "./line.js";
 import { Picture } from "./picture.js";
 import { Rates } from "./rates.js";
 import { sourceName } from "./source.js";
+import { Tracks } from "./tracks.js";
 import { ask, getJson, getPixels } from "./wire.js";
 import { clock, h, joined, percent, scaled, short, span, whole } from "./words.js";
 
@@ -121,10 +122,10 @@ function showRun(s) {
 function showPlots(plots) {
   for (const plot of plots) {
     const axes = [plot.x, plot.y].filter(Boolean).map((a) => a.column);
-    const optional = axes.some((c) => c === "adc" || c === "hit_pixel");
+    const optional = plot.kind === "tracks" || axes.some((c) => c === "adc" || c === "hit_pixel" || c?.startsWith("cluster_"));
     let card = cards.get(plot.id);
     if (!card) {
-      card = plot.kind === "line" ? new Line(plot, page) : new Picture(plot, page);
+      card = plot.kind === "line" ? new Line(plot, page) : plot.kind === "tracks" ? new Tracks(plot, page) : new Picture(plot, page);
       cards.set(plot.id, card);
       byId("plots").append(card.element);
     }

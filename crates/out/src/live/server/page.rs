@@ -28,6 +28,7 @@ pub const FILES: &[File] = &[
     File { path: "/page/axis.js", kind: JS, text: include_str!("../page/axis.js") },
     File { path: "/page/card.js", kind: JS, text: include_str!("../page/card.js") },
     File { path: "/page/picture.js", kind: JS, text: include_str!("../page/picture.js") },
+    File { path: "/page/tracks.js", kind: JS, text: include_str!("../page/tracks.js") },
     File { path: "/page/line.js", kind: JS, text: include_str!("../page/line.js") },
     File { path: "/page/rates.js", kind: JS, text: include_str!("../page/rates.js") },
     File { path: "/page/ledger.js", kind: JS, text: include_str!("../page/ledger.js") },

@@ -1,0 +1,258 @@
+//! What the live page is shown beside events: amplitudes by channel, clusters of planes, and single events hit by hit.
+//!
+//! Filled only where somebody subscribed, and no more than a display can use: beyond [`MOST_PER_S`] hits a second of data
+//! whole calls are left out, and one event in [`EVERY_NS`] is shown hit by hit. Events never depend on any of it. Refuses
+//! nothing.
+
+use std::sync::Arc;
+
+use fullcount_core::products::{ClusterBatch, FineHit, HitBatch, Products, TrackBatch, Want};
+
+use super::chain::OnlineEvent;
+use super::layout::{CHANNELS, Layout};
+use super::plane::PlaneCluster;
+
+/// Hits a second of data that are shown; a display needs no more, and copying all costs a tenth of the decoding.
+const MOST_PER_S: f64 = 2e6;
+/// Hits that are shown however short the time is.
+const AT_ONCE: f64 = 100_000.0;
+/// One event in so much time of data is shown hit by hit, ns.
+const EVERY_NS: f64 = 50e6;
+/// Hits of each plane that an event must have to be shown.
+const LEAST_HITS: u32 = 2;
+/// Clusters that wait for their partner while an event is looked for.
+const MOST_WAITING: usize = 1024;
+
+/// A cluster with its hits, which may become part of the next event that is shown.
+struct Waiting {
+    panel: usize,
+    plane: u8,
+    cluster: PlaneCluster,
+    first: usize,
+    len: usize,
+}
+
+/// Columns for the page, on their way to the products.
+pub(super) struct Monitor {
+    want: Want,
+    epoch: i64,
+    /// By lane and strip: number of the channel from 1; 0 where there is none.
+    channels: Vec<Vec<u32>>,
+    clusters: ClusterBatch,
+    tracks: TrackBatch,
+    /// Hits shown, and the border where counting began, ns.
+    shown: f64,
+    began: Option<f64>,
+    /// This call is shown.
+    open: bool,
+    /// Clusters of this call are looked at.
+    clusters_open: bool,
+    /// Time of data from which on an event is looked for, ns.
+    due: f64,
+    waiting: Vec<Waiting>,
+    hits: Vec<FineHit>,
+}
+
+/// Numbers of the channels by lane and strip: 64 for each mapped VMM, in ascending order of FEC and VMM.
+fn channels(layout: &Layout) -> Vec<Vec<u32>> {
+    let mut all: Vec<Vec<u32>> = vec![Vec::new(); layout.lanes.len()];
+    for (at, (fec, vmm)) in layout.inputs().into_iter().enumerate() {
+        let Some(fec) = &layout.fecs[fec] else { continue };
+        for (channel, place) in fec.places[vmm * CHANNELS..][..CHANNELS].iter().enumerate() {
+            let pads = |lane: usize| layout.detectors[layout.lanes[lane].detector].pads;
+            let lane = usize::from(place.lane);
+            if !place.is_used() || pads(lane) {
+                continue;
+            }
+            let strips = &mut all[lane];
+            let strip = usize::from(place.coordinate);
+            strips.resize(strips.len().max(strip + 1), 0);
+            strips[strip] = (at * CHANNELS + channel) as u32 + 1;
+        }
+    }
+    all
+}
+
+impl Monitor {
+    pub fn new(layout: &Arc<Layout>, epoch: i64) -> Monitor {
+        Monitor {
+            want: Want::default(),
+            epoch,
+            channels: channels(layout),
+            clusters: ClusterBatch::default(),
+            tracks: TrackBatch::default(),
+            shown: 0.0,
+            began: None,
+            open: false,
+            clusters_open: false,
+            due: f64::NEG_INFINITY,
+            waiting: Vec::new(),
+            hits: Vec::new(),
+        }
+    }
+
+    /// A call begins with these rows.
+    pub fn begin(&mut self, products: &mut Products, rows: &[FineHit]) {
+        self.want = products.want;
+        std::mem::swap(&mut self.clusters, &mut products.cluster_sizes);
+        std::mem::swap(&mut self.tracks, &mut products.tracks);
+        if self.want.hits || self.want.cluster_sizes {
+            self.account(rows);
+        }
+        if self.want.hits && self.open {
+            self.amplitudes(rows, &mut products.hits);
+        }
+        self.clusters_open = self.want.cluster_sizes && self.open;
+    }
+
+    /// A call ends.
+    pub fn end(&mut self, products: &mut Products) {
+        std::mem::swap(&mut self.clusters, &mut products.cluster_sizes);
+        std::mem::swap(&mut self.tracks, &mut products.tracks);
+    }
+
+    /// Decides whether the call is shown.
+    fn account(&mut self, rows: &[FineHit]) {
+        let borders = rows.iter().filter(|row| row.lane >= FineHit::BORDER);
+        for row in borders {
+            // Time began anew: so does counting.
+            let anew =
+                row.lane == FineHit::RESTART || self.began.is_some_and(|began| row.ns() < began);
+            if anew {
+                (self.began, self.shown) = (None, 0.0);
+                self.due = f64::NEG_INFINITY;
+            } else {
+                let began = *self.began.get_or_insert(row.ns());
+                let allowed = AT_ONCE + MOST_PER_S * 1e-9 * (row.ns() - began);
+                self.open = self.shown <= allowed;
+            }
+        }
+        if self.began.is_none() {
+            self.open = self.shown <= AT_ONCE;
+        }
+        if self.open {
+            self.shown += rows.len() as f64;
+        }
+    }
+
+    /// Amplitudes with the channels that they came from.
+    fn amplitudes(&self, rows: &[FineHit], hits: &mut HitBatch) {
+        for row in rows {
+            let strips = self.channels.get(usize::from(row.lane));
+            let channel = strips.and_then(|s| s.get(usize::from(row.coordinate))).copied();
+            if let Some(channel) = channel.filter(|&channel| channel > 0) {
+                hits.time_ns.push(self.epoch.saturating_add(row.ns().floor() as i64));
+                hits.pixel.push(channel);
+                hits.adc.push(row.weight);
+            }
+        }
+    }
+
+    /// True if an event to be shown may come of the hits before `border`, ns.
+    pub fn looks_for_hits(&self, border: f64) -> bool {
+        self.want.tracks && border >= self.due
+    }
+
+    /// A cluster of a plane and its hits; none of them unless [`Monitor::looks_for_hits`].
+    #[inline]
+    pub fn plane(&mut self, panel: usize, plane: u8, cluster: &PlaneCluster, hits: &[FineHit]) {
+        if self.clusters_open {
+            let span = (cluster.last - cluster.first) as u32;
+            let adc = u32::try_from(cluster.adc).unwrap_or(u32::MAX);
+            self.clusters.push(plane.into(), cluster.size, span, adc);
+        }
+        if !hits.is_empty()
+            && self.want.tracks
+            && cluster.last >= self.due
+            && cluster.size >= LEAST_HITS
+        {
+            self.keep(panel, plane, cluster, hits);
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, panel: usize, plane: u8, cluster: &PlaneCluster, hits: &[FineHit]) {
+        if self.waiting.len() >= MOST_WAITING {
+            self.waiting.clear();
+            self.hits.clear();
+        }
+        let first = self.hits.len();
+        self.hits.extend_from_slice(hits);
+        self.waiting.push(Waiting { panel, plane, cluster: *cluster, first, len: hits.len() });
+    }
+
+    /// An event of these clusters.
+    #[inline]
+    pub fn matched(&mut self, panel: usize, planes: [Option<&PlaneCluster>; 3]) {
+        if self.want.tracks && !self.waiting.is_empty() {
+            self.show(panel, planes);
+        }
+    }
+
+    #[cold]
+    fn show(&mut self, panel: usize, planes: [Option<&PlaneCluster>; 3]) {
+        let find = |c: &PlaneCluster| {
+            self.waiting.iter().find(|w| {
+                let w = (w.panel == panel).then_some(&w.cluster);
+                // The number is given behind this; no two clusters of a panel agree in all of these.
+                w.is_some_and(|w| {
+                    (w.first, w.last, w.pos, w.adc) == (c.first, c.last, c.pos, c.adc)
+                })
+            })
+        };
+        let found: Vec<&Waiting> = planes.iter().flatten().filter_map(|c| find(c)).collect();
+        if found.len() < 2 || found.len() < planes.iter().flatten().count() {
+            return;
+        }
+        let first = found.iter().map(|w| w.cluster.first).fold(f64::INFINITY, f64::min);
+        self.tracks.begin(self.epoch.saturating_add(first.floor() as i64));
+        for w in &found {
+            for hit in &self.hits[w.first..w.first + w.len] {
+                self.tracks.push(
+                    w.plane.into(),
+                    hit.coordinate,
+                    (hit.ns() - first) as u32,
+                    hit.weight,
+                );
+            }
+        }
+        self.shown_at(first);
+    }
+
+    /// An event of the online chain.
+    pub fn online(&mut self, event: &OnlineEvent<'_>) {
+        if self.clusters_open {
+            for (plane, hits) in event.hits.iter().enumerate().filter(|(_, hits)| !hits.is_empty())
+            {
+                let times = hits.iter().map(FineHit::ns);
+                let (first, last) = times
+                    .fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), t| (a.min(t), b.max(t)));
+                let adc = hits.iter().map(|hit| u32::from(hit.weight)).sum();
+                self.clusters.push(plane as u16, hits.len() as u32, (last - first) as u32, adc);
+            }
+        }
+        let enough = event.planes.iter().all(|plane| plane.hits >= LEAST_HITS);
+        if self.want.tracks && enough && event.span.1 >= self.due {
+            let first = event.span.0;
+            self.tracks.begin(self.epoch.saturating_add(first.floor() as i64));
+            for (plane, hits) in event.hits.iter().enumerate() {
+                for hit in *hits {
+                    let later = (hit.ns() - first) as u32;
+                    self.tracks.push(plane as u16, hit.coordinate, later, hit.weight);
+                }
+            }
+            self.shown_at(first);
+        }
+    }
+
+    /// An event was shown: the next one later.
+    fn shown_at(&mut self, ns: f64) {
+        self.due = ns + EVERY_NS;
+        self.waiting.clear();
+        self.hits.clear();
+    }
+}
+
+#[cfg(test)]
+#[path = "monitor_tests.rs"]
+mod tests;

@@ -1,0 +1,102 @@
+//! Tests of what the page is shown: channels, clusters, single events, and that there is never too much.
+
+use super::*;
+use crate::gdgem::layout::Layout;
+use crate::gdgem::options::Options;
+
+fn layout() -> Arc<Layout> {
+    Arc::new(Layout::read("", "", ("", ""), &Options::read("").unwrap()).unwrap())
+}
+
+fn row(ns: f64, lane: u8, coordinate: u16, weight: u16) -> FineHit {
+    FineHit { time: FineHit::key(ns), lane, coordinate, weight, ..FineHit::default() }
+}
+
+fn cluster(first: f64, last: f64, pos: f64) -> PlaneCluster {
+    PlaneCluster { size: 2, adc: 300, pos, first, last, ..PlaneCluster::default() }
+}
+
+fn wanting(want: Want) -> Products {
+    Products { want, ..Products::default() }
+}
+
+#[test]
+fn amplitudes_come_with_their_channel_and_only_where_wanted() {
+    let layout = layout();
+    let mut monitor = Monitor::new(&layout, 1000);
+    let rows = [row(5.5, 0, 3, 77), row(6.0, 1, 0, 78), row(9.0, FineHit::BORDER, 0, 0)];
+    let mut products = wanting(Want::default());
+    monitor.begin(&mut products, &rows);
+    monitor.end(&mut products);
+    assert!(products.is_empty());
+    let mut products = wanting(Want::ALL);
+    monitor.begin(&mut products, &rows);
+    monitor.end(&mut products);
+    assert_eq!(
+        (&products.hits.time_ns[..], &products.hits.adc[..]),
+        (&[1005, 1006][..], &[77, 78][..])
+    );
+    // The channel leads back to the strip.
+    for (channel, row) in products.hits.pixel.iter().zip(&rows) {
+        let (fec, vmm) = layout.inputs()[(*channel as usize - 1) / CHANNELS];
+        let at = vmm * CHANNELS + (*channel as usize - 1) % CHANNELS;
+        let place = layout.fecs[fec].as_ref().unwrap().places[at];
+        assert_eq!((place.lane, place.coordinate), (row.lane, row.coordinate));
+    }
+}
+
+#[test]
+fn more_than_a_display_can_use_is_left_out_by_whole_calls() {
+    let mut monitor = Monitor::new(&layout(), 0);
+    let mut products = wanting(Want::ALL);
+    let mut all = 0;
+    for call in 0..1000 {
+        // 1000 hits in each 50 µs: 20 M/s.
+        let border = row(5e4 * f64::from(call), FineHit::BORDER, 0, 0);
+        let mut rows = vec![row(0.0, 0, 1, 50); 1000];
+        rows.push(border);
+        all += rows.len();
+        monitor.begin(&mut products, &rows);
+        monitor.end(&mut products);
+    }
+    let shown = products.hits.adc.len();
+    // 100,000 at once and 2 M/s over 50 ms.
+    assert!((195_000..=205_000).contains(&shown) && shown.is_multiple_of(1000), "{shown} of {all}");
+}
+
+#[test]
+fn one_event_in_fifty_milliseconds_is_shown_hit_by_hit() {
+    let mut monitor = Monitor::new(&layout(), 7);
+    let mut products = wanting(Want::ALL);
+    for event in 0..200 {
+        let at = 1e6 * f64::from(event);
+        monitor.begin(&mut products, &[]);
+        let x = [row(at + 20.0, 0, 5, 100), row(at + 90.9, 0, 6, 200)];
+        let y = [row(at + 10.0, 1, 50, 100), row(at + 80.0, 1, 51, 200)];
+        let planes = [cluster(at + 20.0, at + 90.9, 5.7), cluster(at + 10.0, at + 80.0, 50.7)];
+        monitor.plane(0, 0, &planes[0], &x);
+        monitor.plane(0, 1, &planes[1], &y);
+        // A cluster of another panel with the same values is another one.
+        monitor.matched(1, [Some(&planes[0]), Some(&planes[1]), None]);
+        monitor.matched(0, [Some(&planes[0]), Some(&planes[1]), None]);
+        monitor.end(&mut products);
+    }
+    let t = &products.tracks;
+    assert_eq!(t.event_ns, [17, 50_000_017, 100_000_017, 150_000_017]);
+    assert_eq!(t.events().next(), Some(0..4));
+    assert_eq!((&t.plane[..4], &t.strip[..4]), (&[0, 0, 1, 1][..], &[5, 6, 50, 51][..]));
+    assert_eq!((&t.later_ns[..4], &t.adc[..4]), (&[10, 80, 0, 70][..], &[100, 200, 100, 200][..]));
+    assert_eq!((products.cluster_sizes.plane.len(), products.cluster_sizes.span_ns[0]), (400, 70));
+}
+
+#[test]
+fn clusters_that_never_find_a_partner_do_not_fill_the_memory() {
+    let mut monitor = Monitor::new(&layout(), 0);
+    let mut products = wanting(Want::ALL);
+    monitor.begin(&mut products, &[]);
+    for n in 0..100_000 {
+        let at = f64::from(n);
+        monitor.plane(0, 0, &cluster(at, at + 1.0, 1.0), &[row(at, 0, 1, 9); 2]);
+    }
+    assert!(monitor.waiting.len() <= MOST_WAITING && monitor.hits.len() <= 2 * MOST_WAITING);
+}
