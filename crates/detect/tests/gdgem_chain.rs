@@ -4,12 +4,12 @@ mod gdgem_made;
 
 use std::sync::{Arc, Mutex};
 
-use fullcount_core::batch::Origin;
-use fullcount_core::products::FineHit;
+use fullcount_core::batch::{Batch, Origin};
+use fullcount_core::products::{FineHit, Products, Want};
 use fullcount_detect::conformance;
-use fullcount_detect::detector::Setup;
+use fullcount_detect::detector::{Detector, Setup};
 use fullcount_detect::gdgem::{GdGem, PlaneCluster, Unwatched, Watch};
-use gdgem_made::{build, capture, frame, hit, marker, run, setup};
+use gdgem_made::{build, capture, detector, frame, hit, marker, run, setup};
 use proptest::prelude::*;
 
 const EXAMPLE: &str = "bc = 44.444\nccs = 3\ndt = 100\nspc = 200\ncrl = 0.2\ncru = 10";
@@ -28,6 +28,40 @@ fn conformance_with_the_captures() {
     conformance::check(&GdGem, &xyu, &frames("example_xyu.pcapng", 8), 100, 6).unwrap();
     let online = setup("config/vmm3.json", "offsets = '0..31'");
     conformance::check(&GdGem, &online, &frames("example.pcapng", 8), 100, 7).unwrap();
+}
+
+#[test]
+fn what_a_page_is_shown_changes_no_event() {
+    for (setup, file) in [
+        (setup("vmm/example_geometry.json", EXAMPLE), "example.pcapng"),
+        (setup("vmm/example_geometry_xyu.json", ""), "example_xyu.pcapng"),
+    ] {
+        let packets = capture(file);
+        let shown = |want: Want| {
+            let detector = detector(&setup);
+            let (mut reader, mut builder) = (detector.reader(), detector.builder());
+            let mut products = Products { want, ..Products::default() };
+            for packet in &packets {
+                reader.read(&Batch::from_datagrams([(&packet[..], Origin::NONE)]), &mut products);
+                builder.build(&mut products, None);
+            }
+            reader.finish(&mut products);
+            builder.finish(&mut products);
+            products
+        };
+        let (plain, all) = (shown(Want::default()), shown(Want::ALL));
+        assert_eq!(plain.events, all.events);
+        assert!(plain.hits.adc.is_empty() && plain.cluster_sizes.plane.is_empty());
+        assert!(plain.tracks.first.is_empty());
+        assert!(!all.hits.adc.is_empty() && !all.cluster_sizes.plane.is_empty());
+        assert!(!all.tracks.first.is_empty(), "single events");
+        // Both planes of each, at least two hits in each, and one of them at 0 ns.
+        for hits in all.tracks.events() {
+            let of = |plane| all.tracks.plane[hits.clone()].iter().filter(|&&p| p == plane).count();
+            assert!(of(0) >= 2 && of(1) >= 2);
+            assert!(all.tracks.later_ns[hits.clone()].contains(&0));
+        }
+    }
 }
 
 #[test]

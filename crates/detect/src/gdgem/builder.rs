@@ -302,6 +302,7 @@ impl<W: Watch> GemBuilder<W> {
     fn release(&mut self, key: i64, border: f64, events: &mut EventBatch) {
         let (judge, watch, limits) = (&mut self.judge, &mut self.watch, &self.limits);
         let monitor = &mut self.monitor;
+        monitor.release();
         let decided = judge.decided;
         for (panel, (detector, way)) in self.layout.detectors.iter().zip(&mut self.ways).enumerate()
         {

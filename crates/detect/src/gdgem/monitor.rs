@@ -20,8 +20,11 @@ const AT_ONCE: f64 = 100_000.0;
 const EVERY_NS: f64 = 50e6;
 /// Hits of each plane that an event must have to be shown.
 const LEAST_HITS: u32 = 2;
-/// Clusters that wait for their partner while an event is looked for.
-const MOST_WAITING: usize = 1024;
+/// Clusters of each plane of a detector that wait for their partner while an event is looked for: the first ones of a
+/// release, so that those of all planes are of the same time.
+const MOST_WAITING: u16 = 256;
+/// Hits of all of them.
+const MOST_HITS: usize = 1 << 16;
 
 /// A cluster with its hits, which may become part of the next event that is shown.
 struct Waiting {
@@ -51,6 +54,11 @@ pub(super) struct Monitor {
     due: f64,
     waiting: Vec<Waiting>,
     hits: Vec<FineHit>,
+    /// Clusters that wait, by detector and plane.
+    counts: Vec<[u16; 3]>,
+    /// Releases so far, and the one in which the first of those that wait came.
+    releases: u64,
+    since: u64,
 }
 
 /// Numbers of the channels by lane and strip: 64 for each mapped VMM, in ascending order of FEC and VMM.
@@ -88,6 +96,9 @@ impl Monitor {
             due: f64::NEG_INFINITY,
             waiting: Vec::new(),
             hits: Vec::new(),
+            counts: vec![[0; 3]; layout.detectors.len()],
+            releases: 0,
+            since: 0,
         }
     }
 
@@ -148,6 +159,20 @@ impl Monitor {
         }
     }
 
+    /// A release begins: what has found no partner in two of them never will.
+    pub fn release(&mut self) {
+        self.releases += 1;
+        if !self.waiting.is_empty() && self.releases > self.since + 1 {
+            self.forget();
+        }
+    }
+
+    fn forget(&mut self) {
+        self.waiting.clear();
+        self.hits.clear();
+        self.counts.fill([0; 3]);
+    }
+
     /// True if an event to be shown may come of the hits before `border`, ns.
     pub fn looks_for_hits(&self, border: f64) -> bool {
         self.want.tracks && border >= self.due
@@ -172,9 +197,16 @@ impl Monitor {
 
     #[cold]
     fn keep(&mut self, panel: usize, plane: u8, cluster: &PlaneCluster, hits: &[FineHit]) {
-        if self.waiting.len() >= MOST_WAITING {
-            self.waiting.clear();
-            self.hits.clear();
+        let Some(count) = self.counts.get_mut(panel).and_then(|p| p.get_mut(usize::from(plane)))
+        else {
+            return;
+        };
+        if *count >= MOST_WAITING || self.hits.len() + hits.len() > MOST_HITS {
+            return;
+        }
+        *count += 1;
+        if self.waiting.is_empty() {
+            self.since = self.releases;
         }
         let first = self.hits.len();
         self.hits.extend_from_slice(hits);
@@ -248,8 +280,7 @@ impl Monitor {
     /// An event was shown: the next one later.
     fn shown_at(&mut self, ns: f64) {
         self.due = ns + EVERY_NS;
-        self.waiting.clear();
-        self.hits.clear();
+        self.forget();
     }
 }
 

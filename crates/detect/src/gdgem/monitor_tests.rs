@@ -94,9 +94,29 @@ fn clusters_that_never_find_a_partner_do_not_fill_the_memory() {
     let mut monitor = Monitor::new(&layout(), 0);
     let mut products = wanting(Want::ALL);
     monitor.begin(&mut products, &[]);
-    for n in 0..100_000 {
+    let add = |monitor: &mut Monitor, plane: u8, n: u32| {
         let at = f64::from(n);
-        monitor.plane(0, 0, &cluster(at, at + 1.0, 1.0), &[row(at, 0, 1, 9); 2]);
-    }
-    assert!(monitor.waiting.len() <= MOST_WAITING && monitor.hits.len() <= 2 * MOST_WAITING);
+        let pos = f64::from(plane);
+        let c = cluster(at, at + 1.0, pos);
+        monitor.plane(0, plane, &c, &[row(at, plane, 1, 9); 2]);
+        c
+    };
+    // A release of many: all of x come before all of y, and the first ones of both still meet.
+    monitor.release();
+    let x: Vec<_> = (0..100_000).map(|n| add(&mut monitor, 0, n)).collect();
+    assert_eq!(monitor.waiting.len(), usize::from(MOST_WAITING));
+    let y: Vec<_> = (0..100_000).map(|n| add(&mut monitor, 1, n)).collect();
+    assert_eq!(monitor.waiting.len(), 2 * usize::from(MOST_WAITING));
+    monitor.matched(0, [Some(&x[500]), Some(&y[500]), None]);
+    assert!(monitor.tracks.first.is_empty(), "one that was not kept");
+    monitor.matched(0, [Some(&x[5]), Some(&y[5]), None]);
+    assert_eq!(monitor.tracks.event_ns, [5]);
+    assert!(monitor.waiting.is_empty() && monitor.hits.is_empty());
+    // Those of planes that never meet are forgotten with the release after the next.
+    monitor.due = 0.0;
+    add(&mut monitor, 0, 7);
+    monitor.release();
+    assert_eq!(monitor.waiting.len(), 1);
+    monitor.release();
+    assert!(monitor.waiting.is_empty());
 }

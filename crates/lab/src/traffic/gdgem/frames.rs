@@ -237,8 +237,12 @@ pub(super) fn pack(
     let mut period = [[0; VMMS as usize]; FECS];
     let mut packet_of = vec![0u64; scene.items.len()];
     let mut broken_ones = 0;
+    // Evenly spread: a short turn would have any number of them, and repeat it.
+    let mut broken_due = random.unit();
     for (at, fec, range) in waiting {
-        if random.unit() < share_broken {
+        broken_due += share_broken;
+        if broken_due >= 1.0 {
+            broken_due -= 1.0;
             let packet = out.stamps.len() as u64;
             out.first.push(out.markers.len() as u32);
             out.stamps.push(Stamp { fec: None, number: 0, clocks: (at / CLOCK_NS) as u64 });

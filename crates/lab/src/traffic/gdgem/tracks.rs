@@ -22,7 +22,7 @@ pub const DRIFT_NS: f64 = GAP_MM / DRIFT_MM_PER_NS;
 const RANGE_MM: std::ops::Range<f64> = 4.0..14.0;
 /// Charges per mm of track that drift and spread on their own: 29 keV over 10 mm of argon are a thousand electrons, so the
 /// track is dense.
-const CHARGES_PER_MM: f64 = 10.0;
+const CHARGES_PER_MM: f64 = 20.0;
 /// Spread of the charge across the strips after the whole gap, and at once, strips (standard deviations).
 const SPREAD_DRIFT: f64 = 0.30;
 const SPREAD_ALWAYS: f64 = 0.25;
@@ -31,7 +31,7 @@ const SPREAD_NS: f64 = 2.0;
 /// Error of a strip's time, ns.
 const JITTER_NS: f64 = 1.0;
 /// Amplitude of a mean charge, ADC counts.
-const GAIN: f64 = 12.0;
+const GAIN: f64 = 7.0;
 /// Smallest amplitude that a VMM sends, ADC counts; below 16 a decoder refuses it.
 const THRESHOLD: u16 = 18;
 /// Strips of a plane at most.
