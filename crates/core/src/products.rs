@@ -56,6 +56,17 @@ impl EventBatch {
         self.pixel.push(pixel);
     }
 
+    /// Adds the events of `other` behind these, as if they had been pushed one by one.
+    pub fn append(&mut self, other: &EventBatch) {
+        let ends = other.pulse_first.iter().skip(1).copied().chain([other.pixel.len() as u32]);
+        for ((&pulse, &start), end) in other.pulse_ns.iter().zip(&other.pulse_first).zip(ends) {
+            self.open_pulse(PulseTime(pulse));
+            let rows = start as usize..end as usize;
+            self.offset_ns.extend_from_slice(&other.offset_ns[rows.clone()]);
+            self.pixel.extend_from_slice(&other.pixel[rows]);
+        }
+    }
+
     /// Every event as (absolute time ns, pixel), in order: for tests and text, not for the hot path.
     pub fn absolute(&self) -> impl Iterator<Item = (i64, u32)> + '_ {
         let ends = self.pulse_first.iter().skip(1).copied().chain([self.pixel.len() as u32]);
@@ -108,6 +119,14 @@ impl ClusterBatch {
         self.adc.push(adc);
     }
 
+    /// Adds those of `other` behind its own.
+    pub fn append(&mut self, other: &ClusterBatch) {
+        self.plane.extend_from_slice(&other.plane);
+        self.size.extend_from_slice(&other.size);
+        self.span_ns.extend_from_slice(&other.span_ns);
+        self.adc.extend_from_slice(&other.adc);
+    }
+
     /// Forgets all, keeps the memory.
     pub fn clear(&mut self) {
         self.plane.clear();
@@ -135,6 +154,17 @@ pub struct TrackBatch {
 }
 
 impl TrackBatch {
+    /// Adds those of `other` behind its own.
+    pub fn append(&mut self, other: &TrackBatch) {
+        let before = self.plane.len() as u32;
+        self.event_ns.extend_from_slice(&other.event_ns);
+        self.first.extend(other.first.iter().map(|first| before + first));
+        self.plane.extend_from_slice(&other.plane);
+        self.strip.extend_from_slice(&other.strip);
+        self.later_ns.extend_from_slice(&other.later_ns);
+        self.adc.extend_from_slice(&other.adc);
+    }
+
     /// Begins an event; its hits follow.
     pub fn begin(&mut self, event_ns: i64) {
         self.event_ns.push(event_ns);
@@ -358,6 +388,10 @@ mod tests {
             (0..hits).for_each(|n| t.push(0, n, 0, 1));
         }
         assert_eq!(t.events().collect::<Vec<_>>(), [0..2, 2..2, 2..5]);
+        let mut both = t.clone();
+        both.append(&t);
+        assert_eq!(both.events().collect::<Vec<_>>(), [0..2, 2..2, 2..5, 5..7, 7..7, 7..10]);
+        assert_eq!(both.strip, [&t.strip[..], &t.strip].concat());
         t.clear();
         assert_eq!(t, TrackBatch::default());
     }
@@ -383,5 +417,29 @@ mod tests {
         e.push(5, 8);
         assert_eq!(e.pulse_first, [0, 1, 1]);
         assert_eq!(e.absolute().collect::<Vec<_>>(), [(101, 7), (305, 8)]);
+    }
+
+    #[test]
+    fn a_batch_behind_another_is_one_batch() {
+        let rows = [
+            (100, Some((1, 7))),
+            (200, None),
+            (300, Some((5, 8))),
+            (300, Some((6, 9))),
+            (400, Some((0, 1))),
+        ];
+        let of = |rows: &[(i64, Option<(u32, u32)>)]| {
+            let mut e = EventBatch::default();
+            for &(pulse, event) in rows {
+                e.open_pulse(PulseTime(pulse));
+                event.into_iter().for_each(|(offset, pixel)| e.push(offset, pixel));
+            }
+            e
+        };
+        for cut in 0..=rows.len() {
+            let mut joined = of(&rows[..cut]);
+            joined.append(&of(&rows[cut..]));
+            assert_eq!(joined, of(&rows), "{cut}");
+        }
     }
 }

@@ -2,8 +2,8 @@
 //! markers and frame counters moved on. `words` is reading alone (frames, words, markers, Gray code, offsets, as the public
 //! parser does it), `reader` adds calibration, time and mapping, `chain` is everything up to events.
 //!
-//! `cargo bench -p fullcount-detect --bench gdgem [-- --json] [-- --megabytes N] [-- --only NAME] [-- --cpu-time]`. With `--cpu-time` only
-//! the time counts that the thread was on a CPU, for machines that do other work. Prints the median of the repeats. Own timing:
+//! `cargo bench -p fullcount-detect --bench gdgem [-- --json] [-- --megabytes N] [-- --only NAME] [-- --cpu-time] [-- --threads N]`. With `--cpu-time` only
+//! the time counts that the thread was on a CPU, for machines that do other work. `--threads` are those of the builder. Prints the median of the repeats. Own timing:
 //! one warm-up, five repeats of at least 1 s each. Hits are all hit words read.
 
 #[path = "../tests/gdgem_made/mod.rs"]
@@ -14,9 +14,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
-use fullcount_core::products::Products;
+use fullcount_core::products::{Products, Want};
 use fullcount_detect::detector::{Detector, Setup};
 use fullcount_detect::gdgem::packet::{self, Word};
+use fullcount_detect::parallel::Threads;
 
 /// Frames per batch.
 const BATCH: usize = 16;
@@ -32,6 +33,11 @@ fn main() {
         .position(|a| a == "--megabytes")
         .and_then(|i| arguments.get(i + 1))
         .map_or(64, |n| n.parse().expect("--megabytes: a number, 1 or more"));
+    let number = |name: &str| {
+        let at = arguments.iter().position(|a| a == name);
+        at.and_then(|i| arguments.get(i + 1)).map(|n| n.parse().expect("a number, 1 or more"))
+    };
+    let threads: usize = number("--threads").unwrap_or(1);
     let only = arguments.iter().position(|a| a == "--only").and_then(|i| arguments.get(i + 1));
     let example = "bc = 44.444\nth = 0\ncs = 1\nccs = 3\ndt = 100\nmst = 1\nspc = 200\ndp = 200\ncrl = 0.2\ncru = 10";
     let xyu = "bc = 40\ndt = 200\nspc = 500\nccs = 3\ncrl = 0.2\ncru = 10";
@@ -55,7 +61,9 @@ fn main() {
     ]
     .into_iter()
     .filter(|(name, ..)| only.as_ref().is_none_or(|only| only == name))
-    .map(|(name, setup, frames)| (name, rate(&setup, &frames, megabytes * 1_000_000, on_cpu)))
+    .map(|(name, setup, frames)| {
+        (name, rate(&setup, &frames, megabytes * 1_000_000, threads, on_cpu))
+    })
     .collect();
     if json {
         let field = |(name, r): &(&str, Rate)| {
@@ -103,7 +111,7 @@ fn online() -> Setup {
 }
 
 /// Plays `frames` as often as `bytes` hold, with counters moved on, and measures.
-fn rate(setup: &Setup, frames: &[Vec<u8>], bytes: usize, on_cpu: bool) -> Rate {
+fn rate(setup: &Setup, frames: &[Vec<u8>], bytes: usize, threads: usize, on_cpu: bool) -> Rate {
     let detector = gdgem_made::detector(setup);
     let (memory, ends) = repeated(&detector, frames, bytes);
     let batches = batches(&memory, &ends);
@@ -127,7 +135,8 @@ fn rate(setup: &Setup, frames: &[Vec<u8>], bytes: usize, on_cpu: bool) -> Rate {
     let mut events = 0;
     let chain = median(on_cpu, || {
         events = 0;
-        let (mut reader, mut builder) = (detector.reader(), detector.builder());
+        let builder = detector.builder_on(Want::default(), &Threads::of(threads));
+        let (mut reader, mut builder) = (detector.reader(), builder.expect("threads"));
         products.clear();
         for batch in &batches {
             products.events.clear();
@@ -135,7 +144,9 @@ fn rate(setup: &Setup, frames: &[Vec<u8>], bytes: usize, on_cpu: bool) -> Rate {
             builder.build(&mut products, None);
             events += black_box(&products).events.len();
         }
+        products.events.clear();
         builder.finish(&mut products);
+        events += products.events.len();
     });
     Rate {
         words: hits / words,

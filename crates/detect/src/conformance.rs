@@ -1,7 +1,8 @@
 //! The suite that every detector must pass, inside this crate or outside.
 //!
 //! [`check`] takes a kind, its configuration and packets that it should understand, and says in one
-//! sentence what is wrong: a result that depends on how packets are batched, a panic (by panicking), a hop
+//! sentence what is wrong: a result that depends on how packets are batched or on the number of threads, a panic (by
+//! panicking), a hop
 //! that does not balance, an inspector of another opinion than the reader, a counter without meaning,
 //! columns that break their invariants. Deterministic: randomness comes from the given seed.
 
@@ -12,7 +13,8 @@ use fullcount_core::ledger::{Entries, Ledger, Role, Unit};
 use fullcount_core::products::{Products, Want};
 use fullcount_core::tables::Table;
 
-use crate::detector::{Detector, Kind, Setup};
+use crate::detector::{Detector, Kind, Setup, Sharding};
+use crate::parallel::Threads;
 
 /// A detector that breaks the contract.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,24 +57,42 @@ pub fn check(
     damaged: usize,
     seed: u64,
 ) -> Result<Report, Failure> {
-    let (reference, entries) = run(kind, setup, packets, Split::Singles(usize::MAX))?;
+    let (reference, entries) = run(kind, setup, packets, Split::Singles(usize::MAX), 1)?;
     catalogue(&entries)?;
     pixels(&*configure(kind, setup)?)?;
     for split in [Split::Singles(1), Split::Singles(7), Split::Trains] {
-        let (products, again) = run(kind, setup, packets, split)?;
+        let (products, again) = run(kind, setup, packets, split, 1)?;
         ensure!(rows(&products) == rows(&reference), "{split:?}: other events than in one batch");
         ensure!(same_tables(&products, &reference), "{split:?}: other tables than in one batch");
         ensure!(again == entries, "{split:?}: other counters than in one batch");
+    }
+    let threads: &[usize] = match configure(kind, setup)?.sharding() {
+        Sharding::Exact(most) => &[2, 3][..most.clamp(1, 3) - 1],
+        Sharding::Serial | Sharding::ByKey => &[],
+    };
+    for &threads in threads {
+        let (products, again) = run(kind, setup, packets, Split::Singles(7), threads)?;
+        let same = products.events.absolute().eq(reference.events.absolute());
+        ensure!(same, "{threads} threads: other events, or another order, than on one");
+        ensure!(again == entries, "{threads} threads: other counters than on one");
     }
     for packet in packets {
         inspect(kind, setup, packet)?;
     }
     let hostile = hostile(packets, damaged, seed);
-    let (one, one_entries) = run(kind, setup, &hostile, Split::Singles(usize::MAX))?;
-    let (many, many_entries) = run(kind, setup, &hostile, Split::Singles(3))?;
+    let (one, one_entries) = run(kind, setup, &hostile, Split::Singles(usize::MAX), 1)?;
+    let (many, many_entries) = run(kind, setup, &hostile, Split::Singles(3), 1)?;
     ensure!(rows(&one) == rows(&many), "damaged packets: events depend on the batches");
     ensure!(same_tables(&one, &many), "damaged packets: tables depend on the batches");
     ensure!(one_entries == many_entries, "damaged packets: counters depend on the batches");
+    for &threads in threads {
+        let (products, again) = run(kind, setup, &hostile, Split::Singles(3), threads)?;
+        let same = products.events.absolute().eq(one.events.absolute());
+        ensure!(
+            same && again == one_entries,
+            "damaged packets: {threads} threads give another result"
+        );
+    }
     for packet in hostile.iter().take(2000) {
         inspect(kind, setup, packet)?;
     }
@@ -89,9 +109,13 @@ fn run(
     setup: &Setup,
     packets: &[Packet],
     split: Split,
+    threads: usize,
 ) -> Result<(Products, Entries), Failure> {
     let detector = configure(kind, setup)?;
-    let (mut reader, mut builder) = (detector.reader(), detector.builder_for(Want::ALL));
+    let builder = detector.builder_on(Want::ALL, &Threads::of(threads));
+    let mut builder =
+        builder.map_err(|e| Failure(format!("no builder on {threads} threads: {e}")))?;
+    let mut reader = detector.reader();
     let ledger = Ledger::default();
     ledger.register(reader.sheet());
     if let Some(sheet) = builder.sheet() {
@@ -229,7 +253,7 @@ fn pixels(detector: &dyn Detector) -> Result<(), Failure> {
 /// A fresh reader and the inspector must refuse the same packets and see the same events.
 fn inspect(kind: &dyn Kind, setup: &Setup, packet: &Packet) -> Result<(), Failure> {
     let shown = configure(kind, setup)?.inspector().inspect(&packet.0, packet.1);
-    let (_, entries) = run(kind, setup, std::slice::from_ref(packet), Split::Singles(1))?;
+    let (_, entries) = run(kind, setup, std::slice::from_ref(packet), Split::Singles(1), 1)?;
     let refused = entries.sum(Unit::Packets, Role::Rejected) > 0;
     ensure!(
         refused == shown.error.is_some(),

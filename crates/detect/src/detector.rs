@@ -5,6 +5,7 @@
 //! configuration and refuses it with key, value and range; a [`Detector`] makes one [`Reader`] per
 //! worker and the [`Builder`] behind them.
 
+use std::io;
 use std::sync::Arc;
 
 use fullcount_core::batch::{Batch, Origin};
@@ -13,6 +14,8 @@ use fullcount_core::products::{Products, Want};
 use fullcount_core::tables::Table;
 use fullcount_core::time::{Nanos, PulseGrid, TickLength};
 use fullcount_core::view::{PixelMap, Plot};
+
+use crate::parallel::Threads;
 
 /// `[time]` of the configuration as detectors need it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -116,7 +119,7 @@ pub enum Sharding {
     Serial,
     /// Readouts of one source address are independent of all others.
     ByKey,
-    /// The builder is exact on this many threads by itself.
+    /// The builder is exact on up to this many threads by itself ([`Detector::builder_on`]).
     Exact(usize),
 }
 
@@ -209,10 +212,15 @@ pub trait Detector: Send + Sync {
         Box::new(PassThrough)
     }
 
-    /// The same where somebody wants more than events: a builder that fills what `want` names of [`Detector::tables`].
-    fn builder_for(&self, want: Want) -> Box<dyn Builder> {
-        let _ = want;
-        self.builder()
+    /// The same where somebody wants more than events, or on several threads: it fills what `want` names of
+    /// [`Detector::tables`], and has the events and counters of one thread. Only asked for more than one thread where
+    /// [`Detector::sharding`] allows them.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    fn builder_on(&self, want: Want, threads: &Threads) -> io::Result<Box<dyn Builder>> {
+        let _ = (want, threads);
+        Ok(self.builder())
     }
 
     /// Tables that it can fill beside the events, in the order in which files have them.

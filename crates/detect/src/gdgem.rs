@@ -9,6 +9,7 @@ mod builder;
 mod chain;
 mod clock;
 mod counters;
+mod cutter;
 mod inspect;
 mod lane;
 mod layout;
@@ -22,9 +23,11 @@ mod plots;
 mod progress;
 mod reader;
 mod shift;
+mod slices;
 mod state;
 mod tables;
 
+use std::io;
 use std::sync::Arc;
 
 use fullcount_core::products::Want;
@@ -35,8 +38,10 @@ use fullcount_core::view::{PixelMap, Plot};
 use crate::detector::{
     Builder, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter, TimeBase,
 };
+use crate::parallel::{MOST_THREADS, Threads};
 use layout::Layout;
 use options::Options;
+use slices::SlicedBuilder;
 
 pub use builder::{Unwatched, Watch};
 pub use chain::{OlderUtpc, OnlineEvent, PlaneView, older_utpc};
@@ -120,8 +125,18 @@ impl Detector for GdGemDetector {
         self.watched(Unwatched)
     }
 
-    fn builder_for(&self, want: Want) -> Box<dyn Builder> {
-        if want.clusters { self.watched(tables::ClusterRows::default()) } else { self.builder() }
+    /// Rows of clusters are made on one thread only; the engine refuses to ask for them on several.
+    fn builder_on(&self, want: Want, threads: &Threads) -> io::Result<Box<dyn Builder>> {
+        match threads.count {
+            0 | 1 if want.clusters => Ok(self.watched(tables::ClusterRows::default())),
+            0 | 1 => Ok(self.builder()),
+            _ => Ok(Box::new(SlicedBuilder::start(
+                &self.layout,
+                &self.options,
+                &self.time,
+                threads,
+            )?)),
+        }
     }
 
     /// The online chain makes clusters of planes on the way only, and pads have no planes.
@@ -133,9 +148,10 @@ impl Detector for GdGemDetector {
         }
     }
 
-    /// A track's hits come from several FECs, and a FEC's markers hold for all its frames.
+    /// A track's hits come from several FECs, and a FEC's markers hold for all its frames: one reader and one builder, which
+    /// shares out the work itself.
     fn sharding(&self) -> Sharding {
-        Sharding::Serial
+        Sharding::Exact(MOST_THREADS)
     }
 
     fn tick(&self) -> (TickLength, bool) {

@@ -19,6 +19,7 @@ mod reader;
 mod shift;
 mod streams;
 
+use std::io;
 use std::sync::Arc;
 
 use fullcount_core::products::Want;
@@ -32,6 +33,7 @@ use crate::detector::{
 };
 use crate::geometry::text;
 use crate::listed::Listed;
+use crate::parallel::Threads;
 use layout::{Layout, Mode};
 
 pub use counters::{Built, Count};
@@ -275,11 +277,11 @@ impl Detector for MultiBladeDetector {
         Sharding::ByKey
     }
 
-    fn builder_for(&self, want: Want) -> Box<dyn Builder> {
+    fn builder_on(&self, want: Want, _: &Threads) -> io::Result<Box<dyn Builder>> {
         if want.module_hits {
-            return Box::new(Listed::new(self.builder(), self.tick().0));
+            return Ok(Box::new(Listed::new(self.builder(), self.tick().0)));
         }
-        self.builder()
+        Ok(self.builder())
     }
 
     fn tables(&self) -> Vec<Table> {

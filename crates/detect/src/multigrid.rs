@@ -22,6 +22,7 @@ mod volume;
 mod waiting;
 pub mod words;
 
+use std::io;
 use std::sync::Arc;
 
 use fullcount_core::products::Want;
@@ -35,6 +36,7 @@ use crate::detector::{
 };
 use crate::geometry::text;
 use crate::listed::Listed;
+use crate::parallel::Threads;
 use channels::Channels;
 use file::Config;
 
@@ -140,11 +142,11 @@ impl Detector for MultigridDetector {
         Sharding::Serial
     }
 
-    fn builder_for(&self, want: Want) -> Box<dyn Builder> {
+    fn builder_on(&self, want: Want, _: &Threads) -> io::Result<Box<dyn Builder>> {
         if want.module_hits {
-            return Box::new(Listed::new(self.builder(), self.tick().0));
+            return Ok(Box::new(Listed::new(self.builder(), self.tick().0)));
         }
-        self.builder()
+        Ok(self.builder())
     }
 
     fn tables(&self) -> Vec<Table> {

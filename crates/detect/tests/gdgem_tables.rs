@@ -8,6 +8,7 @@ use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::products::{Products, Want};
 use fullcount_core::tables::{StripHits, Table};
 use fullcount_detect::detector::{Detector, Setup};
+use fullcount_detect::parallel::Threads;
 use gdgem_made::{capture, count, detector, expected, setup, table, text};
 use serde_json::Value;
 
@@ -16,7 +17,8 @@ const EVERYTHING: Want = Want::ALL;
 /// What a chain makes of packets, in batches of `per_batch`.
 fn run(setup: &Setup, packets: &[Vec<u8>], per_batch: usize, want: Want) -> Products {
     let detector = detector(setup);
-    let (mut reader, mut builder) = (detector.reader(), detector.builder_for(want));
+    let mut reader = detector.reader();
+    let mut builder = detector.builder_on(want, &Threads::of(1)).unwrap();
     let mut products = Products { want, ..Products::default() };
     for part in packets.chunks(per_batch.min(packets.len()).max(1)) {
         let batch = Batch::from_datagrams(part.iter().map(|p| (&p[..], Origin::NONE)));

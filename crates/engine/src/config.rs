@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 
+use fullcount_detect::parallel::MOST_THREADS;
 use serde::{Deserialize, Serialize};
 
 /// A configuration that cannot be used; exit code 2.
@@ -295,6 +296,11 @@ pub struct EngineConfig {
     /// CPU of the second thread; with several workers one for each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process_core: Option<OneOrMore<usize>>,
+    /// Threads that make events of hits, the processing one included; 1..=64.
+    pub build_threads: usize,
+    /// CPU of each further one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build_core: Option<OneOrMore<usize>>,
     /// Batches that each sink's queue holds.
     pub queue: usize,
     /// Time between two readings of the host's loss counters, which name the places; or `off`.
@@ -317,6 +323,8 @@ impl Default for EngineConfig {
         EngineConfig {
             threads: 1,
             process_core: None,
+            build_threads: 1,
+            build_core: None,
             queue: 64,
             // One reading costs well below 1 ms (`fullcount lab probes`): below 0.1 % of a core.
             probes: "1s".into(),
@@ -386,6 +394,19 @@ impl Config {
         if let Some(core) = self.engine.process_core.as_ref().filter(|_| self.engine.threads == 1) {
             let why = "only with engine.threads = 2: there is no second thread to pin";
             return Err(refuse("engine.process_core", list(core.as_slice()), why));
+        }
+        if !(1..=MOST_THREADS).contains(&self.engine.build_threads) {
+            let why = format!("1 to {MOST_THREADS}");
+            return Err(refuse("engine.build_threads", self.engine.build_threads, why));
+        }
+        let further = self.engine.build_threads - 1;
+        let build_core = self.engine.build_core.as_ref().map(OneOrMore::as_slice);
+        if let Some(cores) = build_core.filter(|cores| cores.len() != further) {
+            let why = format!(
+                "one CPU for each of the {further} threads that engine.build_threads = {} adds",
+                further + 1
+            );
+            return Err(refuse("engine.build_core", list(cores), why));
         }
         if !(1..=4096).contains(&self.engine.queue) {
             return Err(refuse("engine.queue", self.engine.queue, "1 to 4096 batches"));

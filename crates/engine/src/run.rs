@@ -15,6 +15,7 @@ use fullcount_core::ledger::{Ledger, Sheet};
 use fullcount_core::products::Want;
 use fullcount_core::view::PixelMap;
 use fullcount_detect::detector::{Builder, Detector, Reader, Registry, Setup, Sharding};
+use fullcount_detect::parallel::Threads;
 use fullcount_io::host::Host;
 use fullcount_io::host::probe::Reading;
 use fullcount_io::quantity;
@@ -74,6 +75,9 @@ pub struct Plan {
     limits: Limits,
     threads: u32,
     process_cores: Vec<usize>,
+    /// Threads of the builder, the processing one included, and CPUs of the further ones.
+    build_threads: usize,
+    build_cores: Vec<usize>,
     queue: usize,
     /// Time between two readings of the host's counters.
     probes: Option<Duration>,
@@ -101,10 +105,30 @@ impl Plan {
         let config = &*config;
         let detector: Arc<dyn Detector> = configure(config)?.into();
         let workers = source.workers();
-        if workers > 1 && detector.sharding() == Sharding::Serial {
+        let sharding = detector.sharding();
+        if workers > 1 && sharding != Sharding::ByKey {
             let why = format!("1 with detector.kind = {}: its readouts must meet", detector.name());
             return Err(refuse("source.workers", workers, why));
         }
+        let build_threads = config.engine.build_threads;
+        let most = if let Sharding::Exact(most) = sharding { most } else { 1 };
+        if build_threads > most {
+            let why = match most {
+                1 => format!(
+                    "1 with detector.kind = {}: its builder has one thread",
+                    detector.name()
+                ),
+                _ => format!("1 to {most} with detector.kind = {}", detector.name()),
+            };
+            return Err(refuse("engine.build_threads", build_threads, why));
+        }
+        if build_threads > 1 && config.output.clusters.is_some() {
+            let why = "1 with output.clusters: rows of clusters are made on one thread".to_owned();
+            return Err(refuse("engine.build_threads", build_threads, why));
+        }
+        let build_core = config.engine.build_core.as_ref();
+        let build_cores = build_core.map_or(Vec::new(), |c| c.as_slice().to_vec());
+        check_cores("engine.build_core", &build_cores, build_cores.len())?;
         let pixels = detector.pixels();
         let outputs = OutputPlan::new(config, &*detector, &pixels)?;
         let process_core = config.engine.process_core.as_ref();
@@ -133,6 +157,8 @@ impl Plan {
             limits,
             threads,
             process_cores,
+            build_threads,
+            build_cores,
             queue,
             probes,
         })
@@ -145,8 +171,8 @@ impl Plan {
         (from, want): (&Opened, Want),
         parts: &mut Vec<Part>,
         at: usize,
-    ) -> Made {
-        let (reader, builder) = (self.detector.reader(), self.detector.builder_for(want));
+    ) -> Result<Made, RunError> {
+        let (reader, builder) = (self.detector.reader(), self.builder(want)?);
         let rings = (Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue()));
         let mut sheets = from.sheets.clone();
         sheets.extend([rings.0.clone(), rings.1.clone(), reader.sheet()]);
@@ -166,7 +192,15 @@ impl Plan {
             parts.push(part);
         }
         sheets.into_iter().for_each(|sheet| ledger.register(sheet));
-        Made { reader, builder, rings }
+        Ok(Made { reader, builder, rings })
+    }
+
+    /// The builder with its threads, which end with it.
+    fn builder(&self, want: Want) -> Result<Box<dyn Builder>, RunError> {
+        let cores = self.build_cores.clone();
+        let started = Arc::new(move |number: usize| pin(cores.get(number - 1).copied()));
+        let threads = Threads { count: self.build_threads, started };
+        self.detector.builder_on(want, &threads).map_err(RunError::Thread)
     }
 
     /// Pixels of the detector.
@@ -303,7 +337,7 @@ impl Running {
         let mut parts = Vec::new();
         let mut made = Vec::with_capacity(opened.len());
         for (at, from) in opened.iter().enumerate() {
-            made.push(plan.register(&ledger, (from, want), &mut parts, at));
+            made.push(plan.register(&ledger, (from, want), &mut parts, at)?);
         }
         if parts.len() == 1 {
             parts.clear();

@@ -55,6 +55,12 @@ pub struct EngineFlags {
     /// CPU that the second thread is pinned to; with several workers one for each: 2,3
     #[arg(long, value_name = "CPU", value_delimiter = ',', help_heading = "Engine")]
     pub process_core: Vec<usize>,
+    /// Threads that make events of hits; above 1 with --detector gdgem [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Engine")]
+    pub build_threads: Option<u32>,
+    /// CPUs that the further ones of them are pinned to: 2,3
+    #[arg(long, value_name = "CPU", value_delimiter = ',', help_heading = "Engine")]
+    pub build_core: Vec<usize>,
     /// Time between two readings of the host's loss counters, 100ms to 60s, or off [default: 1s]
     #[arg(long, value_name = "TIME", help_heading = "Engine")]
     pub probes: Option<String>,
@@ -128,6 +134,8 @@ impl Overlay {
     pub fn engine(&mut self, f: &EngineFlags) -> &mut Self {
         self.put("engine.threads", f.threads.map(i64::from))
             .put("engine.process_core", cores(&f.process_core))
+            .put("engine.build_threads", f.build_threads.map(i64::from))
+            .put("engine.build_core", cores(&f.build_core))
             .put("engine.probes", f.probes.clone())
             .put("engine.duration", f.duration.clone())
             .put("engine.idle_exit", f.idle_exit.clone())

@@ -15,7 +15,7 @@ use super::counters::{BUILT_LINES, Built, Tally};
 use super::lane::{LaneHits, Scratch};
 use super::layout::{Algorithm, Layout};
 use super::matching::{Matched, Partners, ROUNDING_NS};
-use super::monitor::Monitor;
+use super::monitor::{Monitor, Shown};
 use super::options::{Coin, Limits, Options, Position};
 use super::pads::{Growth, PadCluster};
 use super::plane::{self, PlaneCluster, Values};
@@ -23,7 +23,7 @@ use crate::detector::{Builder, TimeBase};
 use crate::pulses::Pulses;
 
 /// Without readouts for so long, live, what waits is released.
-const IDLE_NS: i64 = 1_000_000_000;
+pub(super) const IDLE_NS: i64 = 1_000_000_000;
 
 /// Sees clusters on their way to events, for tables and tests. All methods do nothing unless given.
 pub trait Watch: Send {
@@ -94,6 +94,16 @@ struct Judge {
     tally: Tally<BUILT_LINES>,
     /// Hits that have been decided on.
     decided: u64,
+    /// Events of several detectors on their way into one order.
+    found: Option<Vec<Found>>,
+}
+
+/// An event that waits for those of other detectors.
+struct Found {
+    order: f64,
+    panel: usize,
+    ns: Nanos,
+    pixel: u32,
 }
 
 impl Judge {
@@ -104,10 +114,10 @@ impl Judge {
         self.decided += hits;
     }
 
-    /// An event at (x, y) of a panel, or the reason why there is none.
+    /// An event at (x, y), or the reason why there is none. `order`: time for the order of events, and panel.
     fn event(
         &mut self,
-        panel: usize,
+        (order, panel): (f64, usize),
         at: (f64, f64),
         time: f64,
         hits: u64,
@@ -131,9 +141,24 @@ impl Judge {
             inside.then(|| self.layout.grid.pixel(x as u32, y as u32, 0, panel as u32)).flatten();
         let Some(pixel) = pixel else { return self.tally.note(Built::GeometryErrors, 1) };
         let ns = Nanos(self.epoch.saturating_add(time.floor() as i64));
-        self.pulses.event(ns, pixel, events);
+        match &mut self.found {
+            None => self.pulses.event(ns, pixel, events),
+            Some(found) => found.push(Found { order, panel, ns, pixel }),
+        }
         self.tally.note(Built::Events, 1);
         self.tally.note(Built::GoodHits, hits);
+    }
+
+    /// Hands on the events of several detectors up to a time, in one order that depends on the hits only.
+    fn emit(&mut self, before: f64, events: &mut EventBatch) {
+        let Some(found) = &mut self.found else { return };
+        // Stable: equal ones of a detector stay as they came.
+        found.sort_by(|a, b| a.order.total_cmp(&b.order).then(a.panel.cmp(&b.panel)));
+        let n = match before == f64::INFINITY {
+            true => found.len(),
+            false => found.partition_point(|event| event.order < before),
+        };
+        found.drain(..n).for_each(|event| self.pulses.event(event.ns, event.pixel, events));
     }
 
     /// An event of the online chain (section 11).
@@ -167,7 +192,7 @@ impl Judge {
                 time = x.last.max(y.last);
             }
         }
-        self.event(0, (x.coordinate, y.coordinate), time, hits, events);
+        self.event((time, 0), (x.coordinate, y.coordinate), time, hits, events);
     }
 }
 
@@ -179,6 +204,7 @@ struct Session<'a, W> {
     events: &'a mut EventBatch,
     panel: usize,
     id: u32,
+    coin: Coin,
 }
 
 impl<W: Watch> Matched for Session<'_, W> {
@@ -196,7 +222,8 @@ impl<W: Watch> Matched for Session<'_, W> {
         let time = times.fold(time, f64::min);
         let hits = planes.iter().flatten().map(|c| u64::from(c.size)).sum();
         let at_y = y.map_or(0.0, |(pos, _)| pos);
-        self.judge.event(self.panel, (at_x, at_y), time, hits, self.events);
+        let order = planes[0].map_or(time, |c| c.coin(self.coin));
+        self.judge.event((order, self.panel), (at_x, at_y), time, hits, self.events);
     }
 
     #[inline]
@@ -219,10 +246,9 @@ impl<W: Watch> GemBuilder<W> {
             None => Way::Strips(Partners::new(detector.parameters, detector.lanes.len())),
         };
         let ways = layout.detectors.iter().map(way).collect();
-        let defaults = Limits { waiting: 8_000_000, run_hits: 4096, run_span: 1e6 };
         GemBuilder {
             sheet: Sheet::new(Built::catalogue()),
-            limits: options.limits().unwrap_or(defaults),
+            limits: options.limits().unwrap_or_default(),
             lanes: layout.lanes.iter().map(|lane| LaneHits::new(layout.time_gap(*lane))).collect(),
             scratch: Scratch::default(),
             ways,
@@ -235,6 +261,7 @@ impl<W: Watch> GemBuilder<W> {
                 pulses: Pulses::new(time),
                 tally: Tally::new(),
                 decided: 0,
+                found: (layout.detectors.len() > 1).then(Vec::new),
             },
             monitor: Monitor::new(&layout, time.epoch.0),
             layout,
@@ -248,11 +275,11 @@ impl<W: Watch> GemBuilder<W> {
         let mut left = rows;
         while !left.is_empty() {
             // Each row is one more hit that waits at most: the bound cannot be passed before the end of this part.
-            let room = self.limits.waiting.saturating_sub(self.waiting).max(1);
+            let room = self.limits.waiting.saturating_sub(self.fresh()).max(1);
             let (part, rest) = left.split_at(room.min(left.len()));
             left = rest;
             self.part(part, events);
-            if self.waiting >= self.limits.waiting {
+            if self.fresh() >= self.limits.waiting {
                 self.judge.tally.note(Built::Forced, 1);
                 self.flush(events);
             }
@@ -293,6 +320,11 @@ impl<W: Watch> GemBuilder<W> {
         self.judge.tally.note(Built::Late, late);
     }
 
+    /// Hits that wait for the border.
+    fn fresh(&self) -> usize {
+        self.lanes.iter().map(LaneHits::fresh).sum()
+    }
+
     /// Everything that waits is decided.
     fn flush(&mut self, events: &mut EventBatch) {
         self.release(i64::MAX, f64::INFINITY, events);
@@ -304,6 +336,8 @@ impl<W: Watch> GemBuilder<W> {
         let monitor = &mut self.monitor;
         monitor.release();
         let decided = judge.decided;
+        // Time, as events are ordered, before which no event of any detector can come any more.
+        let mut all = f64::INFINITY;
         for (panel, (detector, way)) in self.layout.detectors.iter().zip(&mut self.ways).enumerate()
         {
             let id = detector.id;
@@ -333,6 +367,8 @@ impl<W: Watch> GemBuilder<W> {
                         judge.decide(Built::Small, small);
                     }
                     Way::Pads(growth, number) => {
+                        let times = run.iter().map(FineHit::ns);
+                        let order = times.fold(f64::INFINITY, f64::min);
                         let small = growth.clusters(run, &detector.parameters, |mut cluster| {
                             *number += 1;
                             cluster.number = *number;
@@ -342,7 +378,8 @@ impl<W: Watch> GemBuilder<W> {
                             let hits = u64::from(cluster.size2);
                             judge.decide(Built::Used, hits);
                             let time = cluster.time.min(cluster.last);
-                            judge.event(panel, (cluster.pos0, cluster.pos1), time, hits, events);
+                            let at = (cluster.pos0, cluster.pos1);
+                            judge.event((order, panel), at, time, hits, events);
                         });
                         judge.decide(Built::Small, small);
                     }
@@ -367,13 +404,38 @@ impl<W: Watch> GemBuilder<W> {
                     judge.tally.note(Built::CutHits, cuts);
                 }
                 Way::Strips(partners) => {
-                    let session = &mut Session { judge, watch, monitor, events, panel, id };
-                    partners.release(&known, session);
+                    let coin = detector.parameters.coin;
+                    let session = &mut Session { judge, watch, monitor, events, panel, id, coin };
+                    all = all.min(partners.release(&known, session));
                 }
-                Way::Pads(..) => {}
+                Way::Pads(..) => all = all.min(known[0]),
             }
         }
+        self.judge.emit(all, events);
         self.waiting -= (self.judge.decided - decided) as usize;
+    }
+
+    /// Works on the hits of a slice, by plane, which then are empty: up to a border (as a key, and in ns), which they all lie
+    /// before; without one nothing is left to wait. Returns what was counted, and the hits that were decided on.
+    pub fn slice(
+        &mut self,
+        hits: &mut [Vec<FineHit>],
+        border: Option<(i64, f64)>,
+        shown: Shown,
+        products: &mut Products,
+    ) -> (Tally<BUILT_LINES>, u64) {
+        self.monitor.begin_slice(products, shown);
+        let decided = self.judge.decided;
+        for (lane, hits) in self.lanes.iter_mut().zip(&mut *hits) {
+            self.waiting += hits.len();
+            lane.exchange(hits);
+        }
+        let (key, ns) = border.unwrap_or((i64::MAX, f64::INFINITY));
+        self.release(key, ns, &mut products.events);
+        self.monitor.end(products);
+        // All are taken: the memory goes back.
+        self.lanes.iter_mut().zip(hits).for_each(|(lane, hits)| lane.exchange(hits));
+        (std::mem::replace(&mut self.judge.tally, Tally::new()), self.judge.decided - decided)
     }
 
     fn settle(&mut self) {

@@ -146,20 +146,20 @@ impl Chain {
         if !open.any {
             return false;
         }
-        if open.hits[0].len() + open.hits[1].len() >= MOST_HITS {
-            self.cuts += 1;
-            return true;
-        }
         let gap = (cluster.first - open.last).max(open.first - cluster.last).max(0.0);
         let has = |plane: usize| !open.hits[plane].is_empty();
-        match self.online.matcher {
+        let ends = match self.online.matcher {
             Matcher::Gap => gap > self.online.max_delta,
             Matcher::Overlap => gap > 0.0,
             Matcher::End => (open.last - cluster.last).abs() > self.online.max_delta,
             Matcher::Center => {
                 (has(0) && has(1)) || gap > self.online.max_delta || has(usize::from(cluster.plane))
             }
-        }
+        };
+        // An event that ends here anyway is not cut.
+        let cut = !ends && open.hits[0].len() + open.hits[1].len() >= MOST_HITS;
+        self.cuts += u64::from(cut);
+        ends || cut
     }
 
     /// The event under way has ended.

@@ -158,6 +158,11 @@ impl<const N: usize> Tally<N> {
         Tally([0; N])
     }
 
+    /// Adds what another has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(line, n)| *line = line.wrapping_add(*n));
+    }
+
     pub fn flush(&mut self, sheet: &fullcount_core::ledger::Sheet) {
         for (line, n) in self.0.iter_mut().enumerate() {
             if *n != 0 {

@@ -125,17 +125,34 @@ impl LaneHits {
         self.fresh.push(hit);
     }
 
+    /// Hits that wait for the border.
+    pub fn fresh(&self) -> usize {
+        self.fresh.len()
+    }
+
+    /// Exchanges these for others.
+    pub fn exchange(&mut self, hits: &mut Vec<FineHit>) {
+        std::mem::swap(&mut self.fresh, hits);
+    }
+
     /// Takes the hits before `border` (a key); [`LaneHits::runs`] follows.
     pub fn release(&mut self, border: i64, scratch: &mut Scratch) {
         debug_assert_eq!(self.walked, self.open.len(), "runs() follows each release()");
         let n = self.fresh.len();
         let Scratch { early, ends } = scratch;
-        if early.len() < n {
-            early.resize(n, FineHit::default());
-        }
         let (mut taken, mut kept) = (0, 0);
         let (mut least, mut most) = (i64::MAX, i64::MIN);
-        for i in 0..n {
+        if border == i64::MAX {
+            // All: nothing to part.
+            std::mem::swap(&mut self.fresh, early);
+            taken = n;
+            let times = early.iter().map(|hit| hit.time);
+            (least, most) = times.fold((least, most), |(a, b), t| (a.min(t), b.max(t)));
+        } else if early.len() < n {
+            early.resize(n, FineHit::default());
+        }
+        let rest = n - taken;
+        for i in 0..rest {
             let hit = self.fresh[i];
             let is_early = hit.time < border;
             early[taken] = hit;

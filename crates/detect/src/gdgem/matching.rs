@@ -134,8 +134,9 @@ impl Partners {
         self.queues[place].push(cluster, time);
     }
 
-    /// Matches what can be matched: `known[place]` is the time up to which all clusters of a plane have come, ns.
-    pub fn release(&mut self, known: &[f64; 3], to: &mut impl Matched) {
+    /// Matches what can be matched: `known[place]` is the time up to which all clusters of a plane have come, ns. Returns the
+    /// time for matching, ns, before which no cluster of plane 0 waits or can come.
+    pub fn release(&mut self, known: &[f64; 3], to: &mut impl Matched) -> f64 {
         let p = self.parameters;
         self.queues.iter_mut().for_each(Queue::sort);
         let (first, others) = self.queues.split_at_mut(1);
@@ -175,6 +176,7 @@ impl Partners {
             let old = queue.order.partition_point(|row| row.time - next < -p.plane_gap);
             queue.forget(old, |cluster| to.gone(cluster));
         }
+        ready
     }
 
     /// Largest number of clusters that wait in a plane, for tests.

@@ -35,6 +35,14 @@ struct Waiting {
     len: usize,
 }
 
+/// What one call is to show, for those who work on its slices.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Shown {
+    clusters: bool,
+    /// How often time has begun anew.
+    restarts: u64,
+}
+
 /// Columns for the page, on their way to the products.
 pub(super) struct Monitor {
     want: Want,
@@ -58,6 +66,8 @@ pub(super) struct Monitor {
     counts: Vec<[u16; 3]>,
     /// Releases so far, and the one in which the first of those that wait came.
     releases: u64,
+    /// How often time has begun anew.
+    restarts: u64,
     since: u64,
 }
 
@@ -98,17 +108,41 @@ impl Monitor {
             hits: Vec::new(),
             counts: vec![[0; 3]; layout.detectors.len()],
             releases: 0,
+            restarts: 0,
             since: 0,
         }
     }
 
     /// A call begins with these rows.
     pub fn begin(&mut self, products: &mut Products, rows: &[FineHit]) {
-        self.want = products.want;
+        self.account(products, rows);
+        self.take_columns(products);
+    }
+
+    /// A slice of another monitor's call begins, which said what is shown.
+    pub fn begin_slice(&mut self, products: &mut Products, shown: Shown) {
+        (self.want, self.clusters_open) = (products.want, shown.clusters);
+        if self.restarts != shown.restarts {
+            (self.restarts, self.due) = (shown.restarts, f64::NEG_INFINITY);
+        }
+        self.take_columns(products);
+    }
+
+    /// What is shown of this call.
+    pub fn shown(&self) -> Shown {
+        Shown { clusters: self.clusters_open, restarts: self.restarts }
+    }
+
+    fn take_columns(&mut self, products: &mut Products) {
         std::mem::swap(&mut self.clusters, &mut products.cluster_sizes);
         std::mem::swap(&mut self.tracks, &mut products.tracks);
+    }
+
+    /// Decides what is shown of a call with these rows, and shows their amplitudes.
+    pub fn account(&mut self, products: &mut Products, rows: &[FineHit]) {
+        self.want = products.want;
         if self.want.hits || self.want.cluster_sizes {
-            self.account(rows);
+            self.judge(rows);
         }
         if self.want.hits && self.open {
             self.amplitudes(rows, &mut products.hits);
@@ -118,12 +152,11 @@ impl Monitor {
 
     /// A call ends.
     pub fn end(&mut self, products: &mut Products) {
-        std::mem::swap(&mut self.clusters, &mut products.cluster_sizes);
-        std::mem::swap(&mut self.tracks, &mut products.tracks);
+        self.take_columns(products);
     }
 
     /// Decides whether the call is shown.
-    fn account(&mut self, rows: &[FineHit]) {
+    fn judge(&mut self, rows: &[FineHit]) {
         let borders = rows.iter().filter(|row| row.lane >= FineHit::BORDER);
         for row in borders {
             // Time began anew: so does counting.
@@ -132,6 +165,7 @@ impl Monitor {
             if anew {
                 (self.began, self.shown) = (None, 0.0);
                 self.due = f64::NEG_INFINITY;
+                self.restarts += 1;
             } else {
                 let began = *self.began.get_or_insert(row.ns());
                 let allowed = AT_ONCE + MOST_PER_S * 1e-9 * (row.ns() - began);

@@ -157,12 +157,18 @@ pub(super) struct Region {
 /// Bounds on what may wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Limits {
-    /// Hits.
+    /// Hits that wait for the border.
     pub waiting: usize,
     /// Hits of a run without a gap.
     pub run_hits: usize,
     /// ns from the first to the last hit of a run.
     pub run_span: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { waiting: 8_000_000, run_hits: 4096, run_span: 1e6 }
+    }
 }
 
 pub(super) fn refuse(key: &str, value: impl ToString, allowed: &str) -> SetupError {
@@ -196,6 +202,14 @@ fn pick(
     match value.is_finite() {
         true => Ok(f64::from(value)),
         false => Err(refuse(key, value, "a finite number")),
+    }
+}
+
+/// A time that something waits for: at most a second, so that it bounds what waits.
+fn wait(key: &str, value: f64) -> Result<f64, SetupError> {
+    match (0.0..=1e9).contains(&value) {
+        true => Ok(value),
+        false => Err(refuse(key, value, "0 to 1e9 ns")),
     }
 }
 
@@ -349,7 +363,7 @@ impl Options {
         let d = Parameters::default();
         let get = |key, each, default| pick(key, each, index, of, default);
         let threshold = get("th", &self.th, 0.0)?;
-        let dt = not_negative("dt", get("dt", &self.dt, d.time_gap[0])?)?;
+        let dt = wait("dt", get("dt", &self.dt, d.time_gap[0])?)?;
         Ok(Parameters {
             time_gap: [dt; 2],
             // An amplitude is at most 1023. It is at least 16.5 if it is at least 17.
@@ -363,7 +377,7 @@ impl Options {
             missing: get("mst", self.mst.as_ref().map_or(&self.mp0, |_| &self.mst), d.missing)?,
             missing_second: get("mp1", &self.mp1, d.missing_second)?,
             span: not_negative("spc", get("spc", &self.spc, d.span)?)?,
-            plane_gap: not_negative("dp", get("dp", &self.dp, d.plane_gap)?)?,
+            plane_gap: wait("dp", get("dp", &self.dp, d.plane_gap)?)?,
             ratio: (get("crl", &self.crl, d.ratio.0)?, get("cru", &self.cru, d.ratio.1)?),
             coin: match self.coin.as_deref() {
                 Some("utpc") => Coin::Utpc,
@@ -454,9 +468,10 @@ impl Options {
 
     /// Bounds.
     pub fn limits(&self) -> Result<Limits, SetupError> {
-        let waiting = self.max_waiting.unwrap_or(8_000_000);
-        let run_hits = self.max_run_hits.unwrap_or(4096);
-        let span = self.max_run_span_us.unwrap_or(1000.0);
+        let usual = Limits::default();
+        let waiting = self.max_waiting.unwrap_or(usual.waiting as u32);
+        let run_hits = self.max_run_hits.unwrap_or(usual.run_hits as u32);
+        let span = self.max_run_span_us.unwrap_or(usual.run_span / 1000.0);
         if !(1000..=1 << 30).contains(&waiting) {
             return Err(refuse("max_waiting", waiting, "1000 to 1073741824 hits"));
         }

@@ -1,0 +1,381 @@
+//! The builder on several threads, with the events and counters of one: slices of the stream, cut in silence.
+//!
+//! Hits wait here by plane. At a border, once enough have come, they are cut at the latest silence
+//! ([`Silence`]): what lies before it meets nothing behind it, so any member of the crew may make it into events from an empty
+//! state. Without a silence for long the stream is cut at the border itself, and the member that has its state gets
+//! what follows, up to the next silence. Events are handed on in the order of the slices. Bounded: hits that wait for the border
+//! (as on one thread), slices under way, their hits. Refuses late hits. Source: `docs/gdgem-parallel.md`.
+
+#[cfg(test)]
+#[path = "slices_tests.rs"]
+mod tests;
+
+use std::io;
+use std::sync::Arc;
+
+use fullcount_core::ledger::Sheet;
+use fullcount_core::products::{FineHit, Products};
+use fullcount_core::time::Nanos;
+
+use super::builder::{GemBuilder, IDLE_NS, Unwatched};
+use super::counters::{BUILT_LINES, Built, Tally};
+use super::cutter::{Held, Marks, Silence, split};
+use super::layout::Layout;
+use super::monitor::{Monitor, Shown};
+use super::options::{Limits, Options};
+use crate::detector::{Builder, TimeBase};
+use crate::parallel::{Crew, Hand, Threads};
+
+/// Hits of a slice: 256 KiB stay in a second-level cache, and are a third of a millisecond of work.
+const SLICE: usize = 1 << 14;
+
+/// Slices' worth of hits without a silence after which the stream is cut without one.
+const PATIENCE: usize = 8;
+
+/// A slice of fewer hits, as a part of a full one, is not worth waking a thread.
+const SMALL: usize = 8;
+
+/// Slices under way up to which small ones are worked on at once.
+const SHORT_QUEUE: usize = 16;
+
+/// Live, hits wait so long for a slice to fill up: as long as events wait for company on their way to the outputs.
+const WAIT_NS: i64 = 20_000_000;
+
+/// With hits that wait for the border, their number must grow by this part before all are looked at again.
+const GROWTH: usize = 32;
+
+/// Where a slice ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// In silence, or where everything that waits is to be decided.
+    Silence,
+    /// At a border, as a key and in ns: the next slice goes on.
+    Border(i64, f64),
+}
+
+/// Hits on their way to a thread, and what they became on their way back.
+struct Slice {
+    lanes: Vec<Vec<FineHit>>,
+    hits: usize,
+    end: End,
+    /// What the page is shown.
+    shown: Shown,
+    products: Products,
+    counts: Tally<BUILT_LINES>,
+    decided: u64,
+}
+
+impl Hand<Slice> for GemBuilder<Unwatched> {
+    fn work(&mut self, slice: &mut Slice) {
+        let border = match slice.end {
+            End::Silence => None,
+            End::Border(key, ns) => Some((key, ns)),
+        };
+        slice.products.clear();
+        let shown = slice.shown;
+        (slice.counts, slice.decided) =
+            self.slice(&mut slice.lanes, border, shown, &mut slice.products);
+    }
+}
+
+/// The builder behind the readers.
+pub(super) struct SlicedBuilder {
+    sheet: Arc<Sheet>,
+    tally: Tally<BUILT_LINES>,
+    limits: Limits,
+    silence: Silence,
+    /// Hits of a slice.
+    slice: usize,
+    crew: Crew<Slice, GemBuilder<Unwatched>>,
+    spare: Vec<Slice>,
+    marks: Marks,
+    /// Hits that wait, by plane.
+    held: Vec<Vec<FineHit>>,
+    count: usize,
+    /// Hits that stayed at the last cut.
+    kept: usize,
+    /// Hits that must wait before a cut is tried.
+    wanted: usize,
+    /// Hits that must wait before those behind the border are counted.
+    full: usize,
+    /// As a key, and in ns.
+    border: (i64, f64),
+    /// Who has the state of a slice that did not end in silence.
+    open: Option<usize>,
+    /// Hits of slices under way.
+    away: usize,
+    /// Hits that are not decided yet.
+    waiting: usize,
+    /// Amplitudes for the page, and whether it is shown clusters; those are gathered with the slices.
+    monitor: Monitor,
+    /// Time of the latest call with rows, and of the latest cut.
+    heard: Option<Nanos>,
+    cut: Nanos,
+}
+
+impl SlicedBuilder {
+    /// `options` have been checked.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn start(
+        layout: &Arc<Layout>,
+        options: &Options,
+        time: &TimeBase,
+        threads: &Threads,
+    ) -> io::Result<SlicedBuilder> {
+        let limits = options.limits().unwrap_or_default();
+        let silence = Silence::of(layout, &limits);
+        SlicedBuilder::with(layout, options, time, threads, SLICE, silence)
+    }
+
+    /// With slices of any length, for tests.
+    pub fn with(
+        layout: &Arc<Layout>,
+        options: &Options,
+        time: &TimeBase,
+        threads: &Threads,
+        slice: usize,
+        silence: Silence,
+    ) -> io::Result<SlicedBuilder> {
+        let limits = options.limits().unwrap_or_default();
+        let hand = || GemBuilder::new(layout.clone(), options, time, Unwatched);
+        Ok(SlicedBuilder {
+            sheet: Sheet::new(Built::catalogue()),
+            tally: Tally::new(),
+            silence,
+            slice,
+            crew: Crew::start("build", threads, hand)?,
+            spare: Vec::new(),
+            marks: Marks::default(),
+            held: layout.lanes.iter().map(|_| Vec::new()).collect(),
+            count: 0,
+            kept: 0,
+            wanted: slice,
+            full: limits.waiting,
+            limits,
+            border: (i64::MIN, f64::NEG_INFINITY),
+            open: None,
+            away: 0,
+            waiting: 0,
+            monitor: Monitor::new(layout, time.epoch.0),
+            heard: None,
+            cut: Nanos(0),
+        })
+    }
+
+    /// All rows in their order.
+    fn rows(&mut self, rows: &[FineHit], products: &mut Products) {
+        let mut left = rows;
+        while !left.is_empty() {
+            // Each row is one more hit that waits at most: the bound cannot be passed before the end of this part.
+            let room = self.full.saturating_sub(self.count).max(1);
+            let (part, rest) = left.split_at(room.min(left.len()));
+            left = rest;
+            self.part(part, products);
+            if self.count >= self.full {
+                self.check_full(products);
+            }
+        }
+    }
+
+    fn part(&mut self, rows: &[FineHit], products: &mut Products) {
+        let (mut late, mut others, mut pushed) = (0, 0, 0);
+        for row in rows {
+            if row.time >= self.border.0
+                && let Some(lane) = self.held.get_mut(usize::from(row.lane))
+            {
+                lane.push(*row);
+                pushed += 1;
+                continue;
+            }
+            match row.lane {
+                FineHit::BORDER => {
+                    others += 1;
+                    if row.time > self.border.0 {
+                        self.border = (row.time, row.ns());
+                        self.came(std::mem::take(&mut pushed));
+                        if self.count >= self.wanted {
+                            self.cut(false, products);
+                        }
+                    }
+                }
+                FineHit::RESTART => {
+                    others += 1;
+                    self.came(std::mem::take(&mut pushed));
+                    self.flush(products);
+                    self.border = (i64::MIN, f64::NEG_INFINITY);
+                }
+                // Behind the border. A reader of this crate names lanes of its geometry only.
+                _ => late += 1,
+            }
+        }
+        self.came(pushed);
+        self.tally.note(Built::Hits, rows.len() as u64 - others);
+        self.tally.note(Built::Late, late);
+    }
+
+    fn came(&mut self, hits: usize) {
+        self.waiting += hits;
+        self.count += hits;
+    }
+
+    /// Everything is decided once so many hits wait for the border, at the same hit as on one thread.
+    #[cold]
+    fn check_full(&mut self, products: &mut Products) {
+        let border = self.border.0;
+        let behind = self.held.iter().flatten().filter(|hit| hit.time >= border).count();
+        if behind >= self.limits.waiting {
+            self.tally.note(Built::Forced, 1);
+            return self.flush(products);
+        }
+        // A border can only lower it: sooner than after so many hits more it cannot be reached.
+        self.full = self.count + (self.limits.waiting - behind);
+    }
+
+    /// Gives away what lies before the latest silence, or the border if none came for long, or `now`.
+    fn cut(&mut self, now: bool, products: &mut Products) {
+        let (key, border) = self.border;
+        let nothing = || !self.held.iter().flatten().any(|hit| hit.time < key);
+        if now && self.open.is_none() && nothing() {
+            return;
+        }
+        let held = Held { lanes: &self.held, border, key };
+        match self.silence.before(held, &mut self.marks) {
+            Some(at) => self.send(FineHit::key(at), End::Silence, products),
+            None if now || self.count - self.kept >= PATIENCE * self.slice => {
+                self.send(key, End::Border(key, border), products);
+            }
+            None => self.wanted = self.count + self.slice.max(self.count / GROWTH),
+        }
+    }
+
+    /// Everything that waits goes to be decided.
+    fn flush(&mut self, products: &mut Products) {
+        if self.count > 0 || self.open.is_some() {
+            self.send(i64::MAX, End::Silence, products);
+        }
+    }
+
+    /// Gives away the hits before `cut`, a key.
+    fn send(&mut self, cut: i64, end: End, products: &mut Products) {
+        let mut slice = self.spare.pop().unwrap_or_else(|| Slice {
+            lanes: self.held.iter().map(|_| Vec::new()).collect(),
+            hits: 0,
+            end,
+            shown: Shown::default(),
+            products: Products::default(),
+            counts: Tally::new(),
+            decided: 0,
+        });
+        (slice.end, slice.hits) = (end, 0);
+        (slice.shown, slice.products.want) = (self.monitor.shown(), products.want);
+        for (at, (held, lane)) in self.held.iter_mut().zip(&mut slice.lanes).enumerate() {
+            std::mem::swap(held, lane);
+            if cut < i64::MAX {
+                split(lane, held, cut, self.marks.early[at]);
+            }
+            slice.hits += lane.len();
+        }
+        self.count -= slice.hits;
+        self.kept = self.count;
+        self.wanted = self.count + self.slice.max(self.count / GROWTH);
+        self.full = self.limits.waiting;
+        let to = match self.open {
+            Some(member) => member,
+            None if slice.hits < self.slice / SMALL && self.crew.under_way() < SHORT_QUEUE => 0,
+            None => self.free(slice.hits, products),
+        };
+        self.open = match end {
+            End::Silence => None,
+            End::Border(..) => Some(to),
+        };
+        self.away += slice.hits;
+        self.crew.give(to, slice);
+        self.collect(products);
+    }
+
+    /// A member of the crew with room for a slice of `hits`.
+    fn free(&mut self, hits: usize, products: &mut Products) -> usize {
+        loop {
+            let room = self.away == 0 || self.away + hits <= self.limits.waiting;
+            if let Some(member) = self.crew.free().filter(|_| room) {
+                return member;
+            }
+            if let Some(slice) = self.crew.wait() {
+                self.take(slice, products);
+            }
+        }
+    }
+
+    /// Takes what is done.
+    fn collect(&mut self, products: &mut Products) {
+        while let Some(slice) = self.crew.done() {
+            self.take(slice, products);
+        }
+    }
+
+    fn take(&mut self, mut slice: Slice, products: &mut Products) {
+        products.events.append(&slice.products.events);
+        products.cluster_sizes.append(&slice.products.cluster_sizes);
+        products.tracks.append(&slice.products.tracks);
+        self.tally.merge(&slice.counts);
+        self.waiting -= slice.decided as usize;
+        self.away -= slice.hits;
+        // What a burst made large is given back; what is usual is kept.
+        let most = PATIENCE * self.slice;
+        slice
+            .lanes
+            .iter_mut()
+            .filter(|lane| lane.capacity() > 2 * most)
+            .for_each(|lane| lane.shrink_to(most));
+        self.spare.push(slice);
+    }
+
+    fn settle(&mut self) {
+        self.tally.flush(&self.sheet);
+        self.sheet.set(Built::Waiting as usize, self.waiting as u64);
+    }
+}
+
+impl Builder for SlicedBuilder {
+    fn build(&mut self, products: &mut Products, now: Option<Nanos>) {
+        let mut rows = std::mem::take(&mut products.fine_hits);
+        self.monitor.account(products, &rows);
+        self.rows(&rows, products);
+        self.collect(products);
+        if let Some(now) = now {
+            let heard = *self.heard.get_or_insert(now);
+            if !rows.is_empty() {
+                self.heard = Some(now);
+            }
+            let idle = rows.is_empty() && now.0.saturating_sub(heard.0) >= IDLE_NS;
+            if idle && self.waiting > 0 {
+                self.heard = Some(now);
+                self.tally.note(Built::Idle, 1);
+                self.flush(products);
+            } else if self.waiting > 0 && now.0.saturating_sub(self.cut.0) >= WAIT_NS {
+                self.cut = now;
+                if self.border.1.is_finite() {
+                    self.cut(true, products);
+                }
+            }
+        }
+        rows.clear();
+        products.fine_hits = rows;
+        self.settle();
+    }
+
+    fn finish(&mut self, products: &mut Products) {
+        self.build(products, None);
+        self.flush(products);
+        while let Some(slice) = self.crew.wait() {
+            self.take(slice, products);
+        }
+        self.settle();
+    }
+
+    fn sheet(&self) -> Option<Arc<Sheet>> {
+        Some(self.sheet.clone())
+    }
+}
