@@ -12,9 +12,11 @@ mod command;
 mod coverage;
 mod demo;
 mod fuzzing;
+mod kafka;
 mod place;
 mod prove;
 mod record;
+mod schemas;
 mod setup;
 mod tally;
 mod test;
@@ -29,6 +31,9 @@ cargo xtask test --quick            formatting, clippy and the Rust tests only
 cargo xtask test STEP…              only these steps (list below)
 cargo xtask coverage                line coverage per crate, into docs/results/coverage.json
 cargo xtask prove NAME [--resume]   the long tier, into docs/results/prove-NAME.json
+cargo xtask kafka [--brokers N] [--fresh]
+                                    Apache Kafka on this machine, at port 9092, until Ctrl-C
+cargo xtask schemas [--check]       the code of out::flat::generated, made from crates/out/schemas
 ";
 
 fn main() -> ExitCode {
@@ -46,6 +51,8 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "coverage" => coverage::run(rest),
         "prove" => prove::run(rest),
+        "kafka" => kafka::run(rest),
+        "schemas" => schemas::run(rest),
         "--help" | "-h" | "help" => {
             print!("{HELP}\nSteps of `test`, in this order:\n{}", test::list());
             print!("\nNames for `prove`:\n{}", prove::list());

@@ -28,22 +28,39 @@ pub struct Need {
     package: &'static str,
 }
 
-/// HDF5 is compiled from source.
+/// HDF5 and librdkafka are compiled from source.
 pub const C_COMPILER: Need = Need {
     name: "a C compiler",
-    reason: "HDF5",
+    reason: "HDF5 and librdkafka",
     programs: &["cc", "gcc", "clang"],
     package: "gcc",
 };
 /// HDF5's build system.
 pub const CMAKE: Need =
     Need { name: "CMake", reason: "HDF5", programs: &["cmake"], package: "cmake" };
-/// libFuzzer is compiled from source.
+/// librdkafka compiles its C++ half along; libFuzzer is compiled from source.
 pub const CPP_COMPILER: Need = Need {
     name: "a C++ compiler",
-    reason: "the fuzz targets",
+    reason: "librdkafka and the fuzz targets",
     programs: &["c++", "g++", "clang++"],
     package: "g++",
+};
+/// What librdkafka is built with.
+pub const MAKE: Need =
+    Need { name: "make", reason: "librdkafka", programs: &["make"], package: "make" };
+/// A real Kafka is tested against.
+pub const JAVA: Need = Need {
+    name: "Java",
+    reason: "the tests with a real Kafka",
+    programs: &["java"],
+    package: "default-jre-headless",
+};
+/// It fetches Kafka.
+pub const MAVEN: Need = Need {
+    name: "Maven",
+    reason: "the tests with a real Kafka",
+    programs: &["mvn"],
+    package: "maven",
 };
 /// The page is tested in a real browser.
 pub const BROWSER: Need = Need {

@@ -153,13 +153,15 @@ enum Memory {
 pub struct Batch {
     memory: Memory,
     trains: Vec<TrainMeta>,
+    /// Receivers of the trains: one each, or none at all.
+    to: Vec<Origin>,
 }
 
 impl Batch {
     /// A batch with `slots` × `slot_bytes` of its own memory. 64 KiB slots hold any GRO train.
     pub fn with_slots(slots: usize, slot_bytes: usize) -> Batch {
         let memory = Memory::Slots(vec![0; slots * slot_bytes].into_boxed_slice());
-        Batch { memory, trains: Vec::with_capacity(slots) }
+        Batch { memory, trains: Vec::with_capacity(slots), to: Vec::new() }
     }
 
     /// A batch that copies what is appended to it; for tests and slow sources.
@@ -174,6 +176,7 @@ impl Batch {
     /// Forgets the trains, keeps the memory.
     pub fn clear(&mut self) {
         self.trains.clear();
+        self.to.clear();
     }
 
     /// Own memory for a receiver to fill. Empty if the batch looks at shared memory.
@@ -186,7 +189,7 @@ impl Batch {
 
     /// Lets the batch look at shared memory (a preloaded capture); forgets its trains.
     pub fn share(&mut self, memory: &Arc<[u8]>) {
-        self.trains.clear();
+        self.clear();
         if !matches!(&self.memory, Memory::Shared(m) if Arc::ptr_eq(m, memory)) {
             self.memory = Memory::Shared(memory.clone());
         }
@@ -200,6 +203,23 @@ impl Batch {
     pub fn push(&mut self, meta: TrainMeta) {
         assert!(meta.start + meta.len <= self.memory().len(), "train outside the batch");
         self.trains.push(meta);
+    }
+
+    /// As [`Batch::push`], with the address and port that the train was sent to: a source that was asked
+    /// for them says it of each train of a batch, any other of none.
+    ///
+    /// # Panics
+    /// As there.
+    #[inline]
+    pub fn push_to(&mut self, meta: TrainMeta, to: Origin) {
+        self.push(meta);
+        self.to.push(to);
+    }
+
+    /// Where the trains were sent to, in the same order; empty unless the source was asked for it.
+    #[inline]
+    pub fn destinations(&self) -> &[Origin] {
+        &self.to
     }
 
     /// Copies one chunk behind the last train, growing the memory if need be.
@@ -293,6 +313,17 @@ mod tests {
         let all: Vec<&[u8]> = b.trains().flat_map(|t| t.chunks()).collect();
         assert_eq!(all, vec![&b"abc"[..], &b""[..]]);
         assert_eq!((b.count(), b.bytes()), (2, 3));
+    }
+
+    #[test]
+    fn destinations_are_told_of_every_train_and_forgotten_with_them() {
+        let mut b = Batch::with_slots(2, 4);
+        let to = Origin { port: 9000, ..Origin::NONE };
+        b.push_to(TrainMeta { len: 4, ..TrainMeta::default() }, to);
+        assert_eq!((b.destinations(), b.trains().len()), (&[to][..], 1));
+        b.clear();
+        b.push(TrainMeta { len: 4, ..TrainMeta::default() });
+        assert!(b.destinations().is_empty());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! `sent = delivered + lost + rejected + queued` must hold as well.
 //! Source: `docs/architecture.md`, contract "Ledger".
 
-use fullcount_core::ledger::{Entries, Place, Role, Unit};
+use fullcount_core::ledger::{Entries, Entry, Place, Role, Unit};
 
 use crate::places::watch::{PlaceWatch, Testimony};
 use crate::places::{Shared, Shares};
@@ -61,7 +61,7 @@ impl Account {
     /// As [`Account::of`], with places from a watch over the host's counters. Without one, the sockets'
     /// own drop count names the place of everything.
     pub fn watched(entries: &Entries, sent: Option<u64>, watch: Option<&PlaceWatch>) -> Account {
-        let packets = |role| entries.sum(Unit::Packets, role);
+        let packets = |role| path(entries, role);
         let first = |name: &str| entries.get(name).unwrap_or(0);
         // A numbered stream's end mark is the sender's count as well.
         let announced = entries.get("packets.announced").filter(|&n| n > 0);
@@ -81,7 +81,7 @@ impl Account {
         a.rejected = entries
             .iter()
             // What a fault drops on purpose shows as a gap in the numbering already.
-            .filter(|e| e.info.hop != "fault")
+            .filter(|e| e.info.hop != "fault" && on_the_path(e))
             .filter(|e| e.info.unit == Unit::Packets && is_rejected(e.info.role) && e.value > 0)
             .map(|e| (e.info.name.to_string(), e.value))
             .collect();
@@ -127,7 +127,7 @@ impl Account {
     /// which leave gaps in the numbers as well.
     pub(crate) fn numbered_gaps(entries: &Entries) -> (u64, u64) {
         let lost = entries.sum(Unit::Packets, Role::Missing(Place::Unknown));
-        (lost, entries.sum(Unit::Packets, Role::Dropped(Place::Queue)))
+        (lost, path(entries, Role::Dropped(Place::Queue)))
     }
 
     /// Moves what is unknown to its places; shared parts stay in `unknown` and are listed beside it.
@@ -193,6 +193,17 @@ impl Account {
     }
 }
 
+/// False for a copy of packets beside the path to events: what a capture lacks is no lost packet.
+fn on_the_path(entry: &Entry) -> bool {
+    !entry.info.hop.starts_with("sink.")
+}
+
+/// Packets in one role on the path to events.
+fn path(entries: &Entries, role: Role) -> u64 {
+    let counts = |e: &&Entry| e.info.unit == Unit::Packets && e.info.role == role && on_the_path(e);
+    entries.iter().filter(counts).fold(0, |sum, e| sum.saturating_add(e.value))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,6 +223,10 @@ mod tests {
             Bad "errors.header.version" Packets Sum "decode" Rejected "v" "";
             Lost "packets.lost" Packets Sum "decode" Missing(Unknown) "l" "";
             Copies "packets.duplicate" Packets Sum "decode" Duplicate "c" "";
+            Offered "sink.capture.packets" Packets Sum "sink.capture" In "o" "";
+            Written "sink.capture.written" Packets Sum "sink.capture" Accepted "w" "";
+            NotTaken "sink.capture.dropped" Packets Sum "sink.capture" Dropped(Queue) "n" "";
+            TooLong "sink.capture.too_long" Packets Sum "sink.capture" Rejected "t" "";
         }
     }
 
@@ -247,6 +262,18 @@ mod tests {
         got.share_out(Shares { at: [0, 0, 0, 5, 0, 0, 0, 1], shared: vec![shared] });
         assert_eq!((got.lost[3], got.lost[7], got.lost_total()), (5, 5, 10));
         assert_eq!(got.unexplained(), 1);
+    }
+
+    #[test]
+    fn what_a_capture_lacks_is_no_lost_packet_and_has_a_balance_of_its_own() {
+        let mut v = vec![(C::Received, 100), (C::Accepted, 100), (C::Decode, 100), (C::Good, 100)];
+        v.extend([(C::Lost, 7), (C::Offered, 100), (C::Written, 90), (C::NotTaken, 9)]);
+        v.push((C::TooLong, 1));
+        let got = account(&v, None);
+        assert_eq!((got.lost_total(), got.lost[7], got.balance), (7, 7, 0));
+        assert_eq!((got.rejected_total(), got.queued), (0, 0));
+        v.push((C::Written, 1));
+        assert_eq!(account(&v, None).balance, 1);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use fullcount_core::ledger::{Info, Unit};
 use fullcount_detect::detector::{Registry, Setup};
+use fullcount_io::capture::{Captured, Written};
 use fullcount_io::fault::Faults;
 use fullcount_io::packet_ring;
 use fullcount_io::pcap::Replayed;
@@ -38,6 +39,18 @@ pub fn lines() -> Vec<(&'static str, Info)> {
         };
         all.push((part, output.catalogue()));
     }
+    all.push(("output: capture", capture_lines()));
+    #[cfg(feature = "kafka")]
+    {
+        all.push(("receiving: kafka", crate::kafka_source::FromTopic::catalogue()));
+        all.push(("output: raw", crate::raw::catalogue()));
+    }
+    #[cfg(feature = "kafka")]
+    all.push(("output: kafka", fullcount_out::kafka::KafkaCounter::catalogue()));
+    #[cfg(feature = "kafka")]
+    all.push(("reading topics", fullcount_out::kafka::ConsumerCounter::catalogue()));
+    #[cfg(feature = "nexus")]
+    all.push(("writing files from Kafka", fullcount_out::write::WriteCounter::catalogue()));
     #[cfg(feature = "web")]
     all.push(("output: live page", fullcount_out::live::LiveCounter::catalogue()));
     all.push(("output: null", fullcount_out::null::NullCounter::catalogue()));
@@ -45,4 +58,12 @@ pub fn lines() -> Vec<(&'static str, Info)> {
     all.push(("queues to the outputs", crate::fanout::queue_lines("<output>", true, Unit::Events)));
     let each = |(part, lines): (&'static str, Vec<Info>)| lines.into_iter().map(move |l| (part, l));
     all.into_iter().flat_map(each).collect()
+}
+
+/// Lines of the receiving and of the writing side, each name once.
+fn capture_lines() -> Vec<Info> {
+    let mut lines = Captured::catalogue();
+    let written = Written::catalogue().into_iter();
+    lines.extend(written.filter(|l| l.name != "sink.capture.failed"));
+    lines
 }

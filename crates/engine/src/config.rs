@@ -199,6 +199,15 @@ pub struct OutputConfig {
     /// Clusters as tables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clusters: Option<TableConfig>,
+    /// Packets as they were received.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capture: Option<CaptureConfig>,
+    /// Packets as messages of a Kafka topic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw: Option<RawConfig>,
+    /// Kafka topic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kafka: Option<KafkaConfig>,
 }
 
 /// `[output.hits]` and `[output.clusters]`
@@ -217,6 +226,224 @@ pub struct TableConfig {
 
 fn default_table_compression() -> String {
     "gzip:1".into()
+}
+
+/// `[output.raw]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawConfig {
+    /// `host:port`, several with commas between them.
+    pub brokers: String,
+    /// Topic.
+    pub topic: String,
+    /// Name of the producer in each message; without it the detector's kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_name: Option<String>,
+    /// Every n-th packet of each worker; 1: all.
+    #[serde(default = "default_every")]
+    pub every: u64,
+    /// Folder of the spool.
+    pub spool: PathBuf,
+    /// Most bytes of the spool, 16 MiB or more.
+    #[serde(default = "default_raw_spool")]
+    pub spool_size: String,
+    /// Memory between receiver and spool, 8 MiB to 16 GiB.
+    #[serde(default = "default_raw_buffer")]
+    pub buffer: String,
+    /// What is not sent is a loss of the run; a source that can wait is made to.
+    #[serde(default = "default_required")]
+    pub required: bool,
+    /// librdkafka's own settings.
+    #[serde(
+        default,
+        skip_serializing_if = "toml::Table::is_empty",
+        serialize_with = "without_secrets"
+    )]
+    pub options: toml::Table,
+}
+
+fn default_every() -> u64 {
+    1
+}
+fn default_raw_spool() -> String {
+    "4GiB".into()
+}
+fn default_raw_buffer() -> String {
+    "64MiB".into()
+}
+
+/// `[output.capture]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaptureConfig {
+    /// File to write, or what the names of a rotating series begin with.
+    pub file: PathBuf,
+    /// The next file begins before this one would be larger, at least 1 MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotate_size: Option<String>,
+    /// The next file begins when its first packet is this much later, at least 1 s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotate_time: Option<String>,
+    /// Files of a series that stay, 1..=100000; without it all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep: Option<u32>,
+    /// Replace an existing file.
+    #[serde(default)]
+    pub overwrite: bool,
+    /// Memory between receiver and writer, 8 MiB to 16 GiB.
+    #[serde(default = "default_capture_buffer")]
+    pub buffer: String,
+    /// What is not captured is a loss of the run; a source that can wait is made to.
+    #[serde(default = "default_required")]
+    pub required: bool,
+}
+
+fn default_capture_buffer() -> String {
+    // 100 ms of 10 Gb/s.
+    "128MiB".into()
+}
+fn default_required() -> bool {
+    true
+}
+
+/// `[output.kafka]`
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct KafkaConfig {
+    /// `host:port`, several with commas between them.
+    #[serde(default = "default_brokers")]
+    pub brokers: String,
+    /// Topic.
+    pub topic: String,
+    /// `ev44` or `ev42`.
+    #[serde(default = "default_schema")]
+    pub schema: String,
+    /// Name of the producer in each message; without it the detector's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_name: Option<String>,
+    /// Partition for all messages; without it message n goes to partition n modulo their number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<i32>,
+    /// Most events of a message.
+    #[serde(default = "default_capacity")]
+    pub capacity: usize,
+    /// Longest time that an event waits for its message to fill.
+    #[serde(default = "default_kafka_flush")]
+    pub flush: String,
+    /// Pulses whose messages fill at the same time.
+    #[serde(default = "default_open_pulses")]
+    pub open_pulses: usize,
+    /// Where the running numbers of messages begin: `continue` or `restart`.
+    #[serde(default = "default_message_id")]
+    pub message_id: String,
+    /// `none`, `lz4` or `zstd`.
+    #[serde(default = "default_compression")]
+    pub compression: String,
+    /// Folder of the spool; without it one named after topic and source in `fullcount-spool`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spool: Option<PathBuf>,
+    /// Most bytes of the spool.
+    #[serde(default = "default_spool_size")]
+    pub spool_size: String,
+    /// Longest time that the end of a run waits for the broker.
+    #[serde(default = "default_drain")]
+    pub drain: String,
+    /// librdkafka's own settings.
+    #[serde(
+        default,
+        skip_serializing_if = "toml::Table::is_empty",
+        serialize_with = "without_secrets"
+    )]
+    pub options: toml::Table,
+}
+
+impl KafkaConfig {
+    /// librdkafka's settings by name: `ssl.ca.location` may be written as one key or as nested tables.
+    ///
+    /// # Errors
+    /// A value that is neither text, number nor truth value.
+    pub fn settings(&self) -> Result<Vec<(String, String)>, ConfigError> {
+        let mut all = Vec::new();
+        lay_flat("output.kafka.options", "", &self.options, &mut all)?;
+        Ok(all)
+    }
+}
+
+impl RawConfig {
+    /// As [`KafkaConfig::settings`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn settings(&self) -> Result<Vec<(String, String)>, ConfigError> {
+        let mut all = Vec::new();
+        lay_flat("output.raw.options", "", &self.options, &mut all)?;
+        Ok(all)
+    }
+}
+
+fn lay_flat(
+    key: &'static str,
+    prefix: &str,
+    table: &toml::Table,
+    all: &mut Vec<(String, String)>,
+) -> Result<(), ConfigError> {
+    for (part, value) in table {
+        let name = if prefix.is_empty() { part.clone() } else { format!("{prefix}.{part}") };
+        match value {
+            toml::Value::Table(inner) => lay_flat(key, &name, inner, all)?,
+            toml::Value::String(text) => all.push((name, text.clone())),
+            toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_) => {
+                all.push((name, value.to_string()));
+            }
+            _ => {
+                let why = "text, a number, true or false";
+                return Err(refuse(key, format!("{name} = {value}"), why));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A printed configuration, and the copy in a NeXus file, hold no passwords.
+fn without_secrets<S: serde::Serializer>(table: &toml::Table, to: S) -> Result<S::Ok, S::Error> {
+    fn hide(prefix: &str, table: &toml::Table) -> toml::Table {
+        let one = |(key, value): (&String, &toml::Value)| {
+            let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+            let value = match value {
+                toml::Value::Table(inner) => hide(&name, inner).into(),
+                _ if fullcount_out::sink::secret(&name) => "(hidden)".into(),
+                other => other.clone(),
+            };
+            (key.clone(), value)
+        };
+        table.iter().map(one).collect()
+    }
+    hide("", table).serialize(to)
+}
+
+fn default_brokers() -> String {
+    "localhost:9092".into()
+}
+fn default_schema() -> String {
+    "ev44".into()
+}
+fn default_capacity() -> usize {
+    12_400
+}
+fn default_kafka_flush() -> String {
+    "1s".into()
+}
+fn default_open_pulses() -> usize {
+    2
+}
+fn default_message_id() -> String {
+    "continue".into()
+}
+fn default_spool_size() -> String {
+    "4GiB".into()
+}
+fn default_drain() -> String {
+    "10s".into()
 }
 
 /// `[output.nexus]`
@@ -337,7 +564,7 @@ impl Default for EngineConfig {
 }
 
 /// Sections of the architecture whose parts are still to come.
-const LATER: [&str; 4] = ["output.kafka", "control", "metrics", "log"];
+const LATER: [&str; 3] = ["control", "metrics", "log"];
 
 impl Config {
     /// Lays `flags` (key path, value) over the text of `file` and checks the whole.
@@ -363,6 +590,9 @@ impl Config {
             beside(&mut table, &["output", "nexus", "path"], folder);
             beside(&mut table, &["output", "hits", "file"], folder);
             beside(&mut table, &["output", "clusters", "file"], folder);
+            beside(&mut table, &["output", "capture", "file"], folder);
+            beside(&mut table, &["output", "raw", "spool"], folder);
+            beside(&mut table, &["output", "kafka", "spool"], folder);
         }
         for (key, value) in flags {
             let published =
@@ -421,11 +651,12 @@ impl Config {
             ("output.nexus", self.output.nexus.is_some()),
             ("output.hits", self.output.hits.is_some()),
             ("output.clusters", self.output.clusters.is_some()),
+            ("output.kafka", self.output.kafka.is_some()),
         ];
         if let Some((other, _)) =
             beside.iter().find(|(_, given)| *given && self.output.sink.is_some())
         {
-            let why = format!("cannot stand beside {other}: null means that nothing is kept");
+            let why = format!("cannot stand beside {other}: null means that events go nowhere");
             return Err(refuse("output.sink", "null", why));
         }
         Ok(())
@@ -465,7 +696,7 @@ fn not_yet(table: &toml::Table) -> Result<(), ConfigError> {
 }
 
 /// Keys whose value is text even where it reads as a number.
-const TEXT: [&str; 26] = [
+const TEXT: [&str; 46] = [
     "source.receive_buffer",
     "source.engine",
     "source.steer",
@@ -489,6 +720,26 @@ const TEXT: [&str; 26] = [
     "output.hits.compression",
     "output.clusters.file",
     "output.clusters.compression",
+    "output.capture.file",
+    "output.capture.rotate_size",
+    "output.capture.rotate_time",
+    "output.capture.buffer",
+    "output.raw.brokers",
+    "output.raw.topic",
+    "output.raw.source_name",
+    "output.raw.spool",
+    "output.raw.spool_size",
+    "output.raw.buffer",
+    "output.kafka.brokers",
+    "output.kafka.topic",
+    "output.kafka.schema",
+    "output.kafka.source_name",
+    "output.kafka.flush",
+    "output.kafka.message_id",
+    "output.kafka.compression",
+    "output.kafka.spool",
+    "output.kafka.spool_size",
+    "output.kafka.drain",
     "web.listen",
     "engine.duration",
     "engine.idle_exit",
@@ -599,17 +850,44 @@ mod tests {
                 ("output.nexus.path", "a.nxs"),
                 ("output.hits.file", "h.h5"),
                 ("output.clusters.file", "c.h5"),
+                ("output.kafka.topic", "t"),
+                ("output.capture.file", "a.pcapng"),
             ]);
+            let raw = [("brokers", "h"), ("topic", "t"), ("spool", "s")];
+            all.extend(raw.map(|(k, v)| (format!("output.raw.{k}"), v.into())));
             all.push((key.to_owned(), 42.into()));
             let e = Config::read(None, &all).unwrap_err().to_string();
             assert!(e.contains("invalid type"), "{key} is no text: {e}");
         }
-        for file in [Some(("f.toml", "[output.kafka]\ntopic = \"x\"\n")), None] {
-            let flag = flags(&[("output.kafka.topic", "x")]);
+        for file in [Some(("f.toml", "[metrics]\ngraphite = \"x\"\n")), None] {
+            let flag = flags(&[("metrics.graphite", "x")]);
             let flag = if file.is_some() { &[] } else { &flag[..] };
             let e = Config::read(file, flag).unwrap_err().to_string();
-            assert!(e.contains("output.kafka") && e.contains("not in this version"), "{e}");
+            assert!(e.contains("metrics") && e.contains("not in this version"), "{e}");
         }
+    }
+
+    #[test]
+    fn settings_of_librdkafka_are_one_key_or_nested_and_passwords_are_not_printed() {
+        let file = "[output.kafka]\ntopic = \"t\"\n[output.kafka.options]\nlinger.ms = 5\n\
+                    \"sasl.password\" = \"hush\"\nssl.key.password = \"hush\"\n";
+        let flags = flags(&[("output.kafka.options.socket.keepalive.enable", "true")]);
+        let c = Config::read(Some(("f.toml", file)), &flags).unwrap();
+        let mut settings = c.output.kafka.as_ref().unwrap().settings().unwrap();
+        settings.sort();
+        let wanted = [
+            ("linger.ms", "5"),
+            ("sasl.password", "hush"),
+            ("socket.keepalive.enable", "true"),
+            ("ssl.key.password", "hush"),
+        ];
+        assert_eq!(settings, wanted.map(|(k, v)| (k.to_owned(), v.to_owned())));
+        let printed = c.to_toml();
+        assert!(!printed.contains("hush") && printed.matches("(hidden)").count() == 2, "{printed}");
+        let list = "[output.kafka]\ntopic = \"t\"\noptions.x = [1]\n";
+        let c = Config::read(Some(("f.toml", list)), &[]).unwrap();
+        let e = c.output.kafka.unwrap().settings().unwrap_err().to_string();
+        assert!(e.starts_with("output.kafka.options = x = [1]: text, a number"), "{e}");
     }
 
     #[test]

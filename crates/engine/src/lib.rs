@@ -10,11 +10,15 @@ pub mod account;
 pub mod catalogue;
 pub mod config;
 pub mod fanout;
+#[cfg(feature = "kafka")]
+pub mod kafka_source;
 pub mod open;
 pub mod outputs;
 pub mod pipeline;
 pub mod places;
 mod ports;
+#[cfg(feature = "kafka")]
+pub mod raw;
 pub mod run;
 pub mod status;
 pub mod stop;

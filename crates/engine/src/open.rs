@@ -9,7 +9,10 @@ use std::time::Duration;
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::sim::{Fault, Spec};
+#[cfg(feature = "kafka")]
+use fullcount_detect::detector::Sharding;
 use fullcount_detect::detector::{Detector, Shifter};
+use fullcount_io::capture::Capture;
 use fullcount_io::endpoint::{
     BUFFER_MAX, BUFFER_MIN, Endpoint, Engine, MOST_NAP, PcapSpeed, PcapUrl, Repeat, UdpUrl,
 };
@@ -38,9 +41,12 @@ pub enum OpenError {
     /// An interface's copies.
     #[error(transparent)]
     Packet(#[from] PacketError),
-    /// A capture.
+    /// A capture or topic.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// What it holds cannot be right for this configuration; exit code 2.
+    #[error(transparent)]
+    Unfit(#[from] ConfigError),
 }
 
 /// Most receiving threads of a run: more than any host this is meant for has cores to spare.
@@ -51,7 +57,17 @@ const MOST_WORKERS: usize = 64;
 struct Place {
     /// As configured.
     url: String,
-    endpoint: Endpoint,
+    endpoint: Where,
+}
+
+/// What kind of place.
+#[derive(Debug, Clone)]
+enum Where {
+    /// A socket, interface or file.
+    Endpoint(Endpoint),
+    /// A topic.
+    #[cfg(feature = "kafka")]
+    Topic(crate::kafka_source::TopicUrl),
 }
 
 /// A source that can be opened: one endpoint or several, each with one worker or several.
@@ -64,6 +80,8 @@ pub struct SourcePlan {
     redundant: bool,
     fault: Option<Fault>,
     timestamps: bool,
+    /// Time of tick 0, ns since 1970; packets that travel with another are refused.
+    epoch_ns: i64,
     /// Bytes; the URL of a socket holds its own already.
     buffer: u64,
     cores: Vec<usize>,
@@ -96,7 +114,8 @@ impl SourcePlan {
             "address" => Steer::Address,
             other => return Err(refuse("source.steer", other, "sender or address")),
         };
-        let udp = places.iter().all(|p| matches!(p.endpoint, Endpoint::Udp(_)));
+        let udp = |p: &Place| matches!(p.endpoint, Where::Endpoint(Endpoint::Udp(_)));
+        let udp = places.iter().all(udp);
         if config.workers > 1 && !udp {
             let why = "several workers share out the senders of udp: endpoints only";
             return Err(refuse("source.workers", config.workers, why));
@@ -118,6 +137,7 @@ impl SourcePlan {
             redundant: config.redundant,
             fault: fault(config)?,
             timestamps: config.timestamps,
+            epoch_ns: 0,
             buffer,
             cores: config.core.as_ref().map_or(Vec::new(), |c| c.as_slice().to_vec()),
             places,
@@ -128,6 +148,29 @@ impl SourcePlan {
         }
         check_cores("source.core", &plan.cores, plan.workers())?;
         Ok(plan)
+    }
+
+    /// Time of tick 0, ns since 1970.
+    pub fn epoch_is(&mut self, epoch_ns: i64) {
+        self.epoch_ns = epoch_ns;
+    }
+
+    /// All that is received will be captured as well: with receive times, and those of a capture exactly.
+    pub fn for_capture(&mut self) {
+        self.timestamps = true;
+        for place in &mut self.places {
+            if let Where::Endpoint(Endpoint::Pcap(url)) = &mut place.endpoint {
+                url.exact_times = true;
+            }
+        }
+    }
+
+    /// Files that are read.
+    pub fn files(&self) -> impl Iterator<Item = &std::path::Path> {
+        self.places.iter().filter_map(|p| match &p.endpoint {
+            Where::Endpoint(Endpoint::Pcap(url)) => Some(url.path.as_path()),
+            _ => None,
+        })
     }
 
     /// Receiving threads.
@@ -154,7 +197,19 @@ impl SourcePlan {
         let mut opened = Vec::with_capacity(self.workers());
         for place in &self.places {
             let shards = if self.workers > 1 { Some((self.workers, self.steer)) } else { None };
-            match &place.endpoint {
+            let endpoint = match &place.endpoint {
+                Where::Endpoint(endpoint) => endpoint,
+                #[cfg(feature = "kafka")]
+                Where::Topic(url) => {
+                    let origin = detector.is_some_and(|d| d.sharding() == Sharding::ByKey);
+                    let needs = crate::kafka_source::Needs { origin, epoch_ns: self.epoch_ns };
+                    let source = Box::new(url.open(needs)?);
+                    let one = Opened::new(source, place.url.clone(), None);
+                    opened.push(Opened { live: false, ..one });
+                    continue;
+                }
+            };
+            match endpoint {
                 Endpoint::Udp(url) => self.open_udp(url, shards, &mut opened)?,
                 Endpoint::Pcap(url) => {
                     let shifter = detector.filter(|_| url.shift).and_then(Detector::shifter);
@@ -221,6 +276,11 @@ impl SourcePlan {
 }
 
 fn place(url: String, config: &SourceConfig, buffer: u64) -> Result<Place, ConfigError> {
+    #[cfg(feature = "kafka")]
+    if url.starts_with("kafka://") {
+        let topic = crate::kafka_source::TopicUrl::parse(&url)?;
+        return Ok(Place { url, endpoint: Where::Topic(topic) });
+    }
     let mut endpoint: Endpoint =
         url.parse().map_err(|e| refuse("source.url", &url, format!("{e}")))?;
     let engine = match config.engine.as_str() {
@@ -266,7 +326,7 @@ fn place(url: String, config: &SourceConfig, buffer: u64) -> Result<Place, Confi
         let why = "is for udp:// only: the scheme of this URL names its engine";
         return Err(refuse("source.engine", &config.engine, why));
     }
-    Ok(Place { url, endpoint })
+    Ok(Place { url, endpoint: Where::Endpoint(endpoint) })
 }
 
 fn fault(config: &SourceConfig) -> Result<Option<Fault>, ConfigError> {
@@ -314,6 +374,34 @@ impl Opened {
         }
         one.source = Box::new(Several::new(sources));
         one
+    }
+
+    /// Has packets of it sent to a topic, all or every n-th, behind the faults.
+    ///
+    /// # Errors
+    /// The source cannot say when its packets came.
+    #[cfg(feature = "kafka")]
+    pub fn tapped(
+        mut self,
+        taps: &mut fullcount_io::capture::Taps,
+        name: &str,
+    ) -> Result<Opened, SourceError> {
+        let tap = taps.tap(self.source, name)?;
+        self.sheets.push(tap.capture_sheet());
+        self.source = Box::new(tap);
+        Ok(self)
+    }
+
+    /// Has all of it captured, behind the faults: a replay then gives the same events. `name` is that of
+    /// its interface in the file.
+    ///
+    /// # Errors
+    /// The source cannot say when its packets came.
+    pub fn captured(mut self, capture: &mut Capture, name: &str) -> Result<Opened, SourceError> {
+        let tap = capture.tap(self.source, name)?;
+        self.sheets.push(tap.capture_sheet());
+        self.source = Box::new(tap);
+        Ok(self)
     }
 
     fn faulty(mut self, fault: &Fault) -> Opened {

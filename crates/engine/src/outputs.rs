@@ -1,16 +1,22 @@
 //! The outputs of a configuration: checked first, opened later, the page served beside them.
 //!
+//! A capture is no sink of events: it is fed where packets are received ([`fullcount_io::capture`]).
 //! Refuses a NeXus file for a detector without pixels and values out of range before anything is opened.
 
 use std::net::SocketAddr;
 
 use fullcount_core::view::PixelMap;
 use fullcount_detect::detector::Detector;
+use fullcount_io::capture::{
+    BUFFER_MAX, BUFFER_MIN, Capture, CaptureOptions, ROTATE_SIZE_MIN, ROTATE_TIME_MIN,
+};
+use fullcount_io::quantity;
 use fullcount_out::null::NullSink;
 use fullcount_out::sink::Sink;
 
-use crate::config::{Config, ConfigError, refuse};
+use crate::config::{CaptureConfig, Config, ConfigError, refuse};
 use crate::run::RunError;
+use crate::stop::Stop;
 
 /// Outputs that can be opened.
 pub struct OutputPlan {
@@ -18,7 +24,12 @@ pub struct OutputPlan {
     nexus: Option<fullcount_out::nexus::NexusOptions>,
     #[cfg(feature = "tables")]
     tables: Vec<fullcount_out::tables::TableOptions>,
+    #[cfg(feature = "kafka")]
+    kafka: Option<fullcount_out::kafka::KafkaOptions>,
     null: bool,
+    capture: Option<CaptureOptions>,
+    #[cfg(feature = "kafka")]
+    raw: Option<crate::raw::RawPlan>,
     #[cfg(feature = "web")]
     web: Option<SocketAddr>,
 }
@@ -27,6 +38,11 @@ pub struct OutputPlan {
 pub struct Opened {
     /// Sinks to be started.
     pub sinks: Vec<Box<dyn Sink>>,
+    /// Capture of what is received, to be put before the detector.
+    pub capture: Option<Capture>,
+    /// Packets to a topic, taken at the same place.
+    #[cfg(feature = "kafka")]
+    pub raw: Option<crate::raw::Raw>,
     /// Histograms of the page.
     #[cfg(feature = "web")]
     pub view: Option<fullcount_out::live::LiveView>,
@@ -66,6 +82,21 @@ impl OutputPlan {
                 return Err(refuse(key, "set", "this build does not write tables"));
             }
         }
+        #[cfg(feature = "kafka")]
+        let raw = config.output.raw.as_ref().map(|r| crate::raw::RawPlan::new(r, config, detector));
+        #[cfg(not(feature = "kafka"))]
+        if config.output.raw.is_some() {
+            return Err(refuse("output.raw", "set", "this build has no Kafka"));
+        }
+        #[cfg(feature = "kafka")]
+        let kafka = match &config.output.kafka {
+            Some(kafka) => Some(kafka_options(kafka, detector)?),
+            None => None,
+        };
+        #[cfg(not(feature = "kafka"))]
+        if config.output.kafka.is_some() {
+            return Err(refuse("output.kafka", "set", "this build has no Kafka output"));
+        }
         let _ = (detector, pixels);
         let web = config.web_address()?;
         #[cfg(not(feature = "web"))]
@@ -77,10 +108,24 @@ impl OutputPlan {
             nexus,
             #[cfg(feature = "tables")]
             tables,
+            #[cfg(feature = "kafka")]
+            kafka,
             null: config.output.sink.is_some(),
+            capture: config.output.capture.as_ref().map(capture_options).transpose()?,
+            #[cfg(feature = "kafka")]
+            raw: raw.transpose()?,
             #[cfg(feature = "web")]
             web,
         })
+    }
+
+    /// True if what is received goes elsewhere as well, packet by packet.
+    pub fn captures(&self) -> bool {
+        #[cfg(feature = "kafka")]
+        if self.raw.is_some() {
+            return true;
+        }
+        self.capture.is_some()
     }
 
     /// Takes the page's address, opens files and makes the sinks: a port in use is the likeliest reason
@@ -88,7 +133,13 @@ impl OutputPlan {
     ///
     /// # Errors
     /// The output that could not be opened, with its path or address.
-    pub fn open(&self, detector: &dyn Detector, pixels: &PixelMap) -> Result<Opened, RunError> {
+    pub fn open(
+        &self,
+        detector: &dyn Detector,
+        pixels: &PixelMap,
+        workers: usize,
+        stop: &Stop,
+    ) -> Result<Opened, RunError> {
         #[cfg(feature = "web")]
         let listener = match self.web {
             Some(address) => Some(
@@ -99,6 +150,24 @@ impl OutputPlan {
         };
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         let mut facts = Vec::new();
+        let capture = match &self.capture {
+            Some(options) => {
+                facts.push(capture_fact(options));
+                let capture = Capture::open(options, workers);
+                Some(capture.map_err(|e| RunError::Output(e.to_string()))?)
+            }
+            None => None,
+        };
+        #[cfg(feature = "kafka")]
+        let raw = match &self.raw {
+            Some(plan) => {
+                facts.push(plan.fact());
+                let raw = plan.open(workers, stop);
+                Some(raw.map_err(|e| RunError::Output(e.to_string()))?)
+            }
+            None => None,
+        };
+        let _ = stop;
         if self.null {
             sinks.push(Box::new(NullSink::new()));
             facts.push("output null: events are counted and dropped".to_owned());
@@ -120,6 +189,13 @@ impl OutputPlan {
                 .map_err(|e| RunError::Output(e.to_string()))?;
             sinks.push(Box::new(sink));
         }
+        #[cfg(feature = "kafka")]
+        if let Some(options) = &self.kafka {
+            let (sink, said) = open_kafka(options, stop)?;
+            facts.extend(said);
+            sinks.push(Box::new(sink));
+        }
+        let _ = stop;
         #[cfg(feature = "web")]
         let view = match self.web {
             None => None,
@@ -134,6 +210,9 @@ impl OutputPlan {
         let _ = (detector, pixels);
         Ok(Opened {
             sinks,
+            capture,
+            #[cfg(feature = "kafka")]
+            raw,
             #[cfg(feature = "web")]
             view,
             #[cfg(feature = "web")]
@@ -141,6 +220,74 @@ impl OutputPlan {
             facts,
         })
     }
+}
+
+/// Checks `[output.capture]`.
+fn capture_options(config: &CaptureConfig) -> Result<CaptureOptions, ConfigError> {
+    let mut o = CaptureOptions::new(&config.file);
+    let shown = config.file.display();
+    if config.file.file_name().is_none() {
+        return Err(refuse("output.capture.file", shown, "the name of a file"));
+    }
+    let end = config.file.extension().map(|e| e.to_ascii_lowercase());
+    if end.is_some_and(|e| e == "pcap" || e == "cap") {
+        let why = "pcapng is written: a name that ends in .pcapng";
+        return Err(refuse("output.capture.file", shown, why));
+    }
+    let size =
+        |key, text: &String| quantity::size(text).map_err(|e| refuse(key, text, e.to_string()));
+    if let Some(text) = &config.rotate_size {
+        let key = "output.capture.rotate_size";
+        let bytes = size(key, text)?;
+        if bytes < ROTATE_SIZE_MIN {
+            return Err(refuse(key, text, "1MiB or more"));
+        }
+        o.rotate_size = Some(bytes);
+    }
+    if let Some(text) = &config.rotate_time {
+        let key = "output.capture.rotate_time";
+        let time = quantity::duration(text).map_err(|e| refuse(key, text, e.to_string()))?;
+        if time < ROTATE_TIME_MIN {
+            return Err(refuse(key, text, "1s or more"));
+        }
+        o.rotate_time = Some(time);
+    }
+    if let Some(keep) = config.keep {
+        let key = "output.capture.keep";
+        if !(1..=100_000).contains(&keep) {
+            return Err(refuse(key, keep, "1 to 100000 files"));
+        }
+        if !o.rotates() {
+            let why = "only with output.capture.rotate_size or rotate_time: there is one file";
+            return Err(refuse(key, keep, why));
+        }
+        o.keep = Some(keep);
+    }
+    if config.overwrite && o.rotates() {
+        let why = "not with rotation: a series goes on behind the files that are there";
+        return Err(refuse("output.capture.overwrite", true, why));
+    }
+    o.overwrite = config.overwrite;
+    o.buffer = size("output.capture.buffer", &config.buffer)?;
+    if !(BUFFER_MIN..=BUFFER_MAX).contains(&o.buffer) {
+        return Err(refuse("output.capture.buffer", &config.buffer, "8MiB to 16GiB"));
+    }
+    o.required = config.required;
+    Ok(o)
+}
+
+fn capture_fact(o: &CaptureOptions) -> String {
+    let mut fact = format!("output capture {}", o.file.display());
+    if let Some(size) = o.rotate_size {
+        fact += &format!(", a new file each {}", quantity::size_text(size));
+    }
+    if let Some(time) = o.rotate_time {
+        fact += &format!(", a new file each {time:?}");
+    }
+    if let Some(keep) = o.keep {
+        fact += &format!(", the last {keep} stay");
+    }
+    fact + &format!(", buffer {}", quantity::size_text(o.buffer))
 }
 
 /// The page while it is served.
@@ -290,4 +437,93 @@ fn who_gives(output: fullcount_out::tables::Output) -> String {
         made.is_ok_and(|detector| detector.tables().into_iter().any(|table| output.takes(table)))
     };
     registry.kinds().filter(gives).map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// The folder of spools where none is named.
+#[cfg(feature = "kafka")]
+const SPOOLS: &str = "fullcount-spool";
+
+#[cfg(feature = "kafka")]
+fn kafka_options(
+    kafka: &crate::config::KafkaConfig,
+    detector: &dyn Detector,
+) -> Result<fullcount_out::kafka::KafkaOptions, ConfigError> {
+    use fullcount_out::flat::EventSchema;
+    use fullcount_out::kafka::{Compression, KafkaOptions, MessageId, Settings};
+    let source_name = kafka.source_name.clone().unwrap_or_else(|| detector.name().to_lowercase());
+    let spool = match &kafka.spool {
+        Some(folder) => folder.clone(),
+        // A folder for each stream: two topics, or two sources on one, never meet in one.
+        None => {
+            let plain =
+                |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+            let source: String = source_name.chars().map(plain).collect();
+            std::path::Path::new(SPOOLS).join(format!("{}.{source}", kafka.topic))
+        }
+    };
+    let mut o = KafkaOptions::new(&kafka.brokers, &kafka.topic, source_name, spool);
+    o.stream.schema = match kafka.schema.as_str() {
+        "ev44" => EventSchema::Ev44,
+        "ev42" => EventSchema::Ev42,
+        other => return Err(refuse("output.kafka.schema", other, "ev44 or ev42")),
+    };
+    o.message_id = match kafka.message_id.as_str() {
+        "continue" => MessageId::Continue,
+        "restart" => MessageId::Restart,
+        other => return Err(refuse("output.kafka.message_id", other, "continue or restart")),
+    };
+    o.compression = match kafka.compression.as_str() {
+        "none" => Compression::None,
+        "lz4" => Compression::Lz4,
+        "zstd" => Compression::Zstd,
+        other => return Err(refuse("output.kafka.compression", other, "none, lz4 or zstd")),
+    };
+    let time = |key, text: &str| {
+        fullcount_io::quantity::duration(text).map_err(|e| refuse(key, text, e.to_string()))
+    };
+    o.stream.flush = time("output.kafka.flush", &kafka.flush)?;
+    o.drain = time("output.kafka.drain", &kafka.drain)?;
+    (o.stream.capacity, o.stream.open_pulses) = (kafka.capacity, kafka.open_pulses);
+    o.partition = kafka.partition;
+    o.spool_size = fullcount_io::quantity::size(&kafka.spool_size)
+        .map_err(|e| refuse("output.kafka.spool_size", &kafka.spool_size, e.to_string()))?;
+    o.settings = Settings::new(kafka.settings()?);
+    let place = format!("kafka://{}/{}", kafka.brokers, kafka.topic);
+    o.validate().map_err(|e| refuse("output.kafka", place, e.to_string()))?;
+    Ok(o)
+}
+
+#[cfg(feature = "kafka")]
+fn open_kafka(
+    options: &fullcount_out::kafka::KafkaOptions,
+    stop: &Stop,
+) -> Result<(fullcount_out::kafka::KafkaSink, Vec<String>), RunError> {
+    use std::io::Write as _;
+    let mut o = options.clone();
+    let stop = stop.clone();
+    o.stop = std::sync::Arc::new(move || stop.requested());
+    o.news = |text| drop(writeln!(std::io::stderr(), "fullcount: {text}"));
+    let mut facts = vec![format!(
+        "output kafka kafka://{}/{} as {}, spool {}",
+        o.brokers,
+        o.topic,
+        o.stream.source_name,
+        o.spool.display()
+    )];
+    let sink =
+        fullcount_out::kafka::KafkaSink::open(o).map_err(|e| RunError::Output(e.to_string()))?;
+    let found = sink.recovered();
+    if found.messages > 0 {
+        facts.push(format!(
+            "spool: {} messages with {} events of an earlier run go out first",
+            found.messages, found.events
+        ));
+    }
+    if found.damaged > 0 {
+        facts.push(format!(
+            "spool: {} messages of an earlier run are damaged and lost",
+            found.damaged
+        ));
+    }
+    Ok((sink, facts))
 }

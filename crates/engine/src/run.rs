@@ -89,7 +89,7 @@ impl Plan {
     /// # Errors
     /// Key, value and what is allowed.
     pub fn new(verb: &'static str, config: &Config) -> Result<Plan, ConfigError> {
-        let source = SourcePlan::new(&config.source)?;
+        let mut source = SourcePlan::new(&config.source)?;
         let mut config = std::borrow::Cow::Borrowed(config);
         if source.redundant() {
             if config.detector.kind != "sequence" {
@@ -131,6 +131,17 @@ impl Plan {
         check_cores("engine.build_core", &build_cores, build_cores.len())?;
         let pixels = detector.pixels();
         let outputs = OutputPlan::new(config, &*detector, &pixels)?;
+        source.epoch_is(timebase::read(&config.time)?.epoch.0);
+        if outputs.captures() {
+            source.for_capture();
+        }
+        if let Some(capture) = &config.output.capture {
+            let same = |a: &Path| a == capture.file || same_file(a, &capture.file);
+            if source.files().any(same) {
+                let why = "another file than the source reads";
+                return Err(refuse("output.capture.file", capture.file.display(), why));
+            }
+        }
         let process_core = config.engine.process_core.as_ref();
         let process_cores = process_core.map_or(Vec::new(), |c| c.as_slice().to_vec());
         check_cores("engine.process_core", &process_cores, workers)?;
@@ -209,6 +220,18 @@ impl Plan {
     }
 }
 
+/// True if both paths lead to one file that is there.
+fn same_file(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+impl RunError {
+    /// True if the configuration does not fit what it is for, as the source found: exit code 2.
+    pub fn refused(&self) -> bool {
+        matches!(self, RunError::Source(OpenError::Unfit(_)))
+    }
+}
+
 /// `engine.probes`: every 100 ms at most, so that measuring makes no losses; every minute at least.
 fn probe_interval(text: &str) -> Result<Option<Duration>, ConfigError> {
     if text == "off" {
@@ -267,6 +290,9 @@ pub struct Running {
     lossless: bool,
     cpu: CpuMark,
     places: Option<Watcher>,
+    capture: Option<fullcount_io::capture::Running>,
+    #[cfg(feature = "kafka")]
+    raw: Option<crate::raw::Sending>,
 }
 
 /// Everything that one worker's thread needs.
@@ -325,15 +351,42 @@ impl Running {
         let ledger = Arc::new(Ledger::default());
         // Before the socket is there: what happens to its first packets must move a counter after this.
         let before = plan.probes.map(|every| (every, Reading::of(&Host::default())));
-        let opened = plan.source.open(Some(&*plan.detector))?;
+        let mut opened = plan.source.open(Some(&*plan.detector))?;
         let local = opened.first().and_then(|o| o.local);
         let lossless = opened.iter().all(|o| o.source.lossless());
         let live = opened.iter().any(|o| o.live);
         let mut facts: Vec<String> = opened.iter().flat_map(|o| o.source.describe()).collect();
         let source_facts = facts.clone();
-        let outputs = plan.outputs.open(&*plan.detector, &plan.pixels)?;
+        let mut outputs = plan.outputs.open(&*plan.detector, &plan.pixels, opened.len(), &stop)?;
         facts.extend(outputs.facts.iter().cloned());
         let want = outputs.sinks.iter().fold(Want::default(), |want, s| want.or(s.want()));
+        let several = opened.len() > 1;
+        let name = |at: usize, o: &Opened| match several {
+            true => format!("worker {} {}", at + 1, o.label),
+            false => o.label.clone(),
+        };
+        let mut capture = outputs.capture.take();
+        if let Some(capture) = &mut capture {
+            let each = opened.into_iter().enumerate();
+            let tapped = each.map(|(at, o)| {
+                let name = name(at, &o);
+                o.captured(capture, &name)
+            });
+            opened = tapped.collect::<Result<_, _>>().map_err(OpenError::Source)?;
+            ledger.register(capture.sheet());
+        }
+        #[cfg(feature = "kafka")]
+        let mut raw = outputs.raw.take();
+        #[cfg(feature = "kafka")]
+        if let Some(raw) = &mut raw {
+            let each = opened.into_iter().enumerate();
+            let tapped = each.map(|(at, o)| {
+                let name = name(at, &o);
+                o.tapped(&mut raw.taps, &name)
+            });
+            opened = tapped.collect::<Result<_, _>>().map_err(OpenError::Source)?;
+            ledger.register(raw.sink.sheet());
+        }
         let mut parts = Vec::new();
         let mut made = Vec::with_capacity(opened.len());
         for (at, from) in opened.iter().enumerate() {
@@ -355,6 +408,13 @@ impl Running {
             }
             None => None,
         };
+        let say = |e: &fullcount_io::capture::CaptureError| {
+            let _ = writeln!(std::io::stderr(), "fullcount: output {e}");
+        };
+        let start = capture.map(|capture| capture.start(say));
+        let capture = start.transpose().map_err(RunError::Thread)?;
+        #[cfg(feature = "kafka")]
+        let raw = raw.map(|r| r.start(say_failure)).transpose().map_err(RunError::Thread)?;
         let progress = Arc::new(Progress::new(opened.len()));
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (tick, assumed) = plan.detector.tick();
@@ -428,6 +488,9 @@ impl Running {
             lossless,
             cpu,
             places,
+            capture,
+            #[cfg(feature = "kafka")]
+            raw,
         })
     }
 
@@ -487,7 +550,16 @@ impl Running {
         if let Some(places) = &mut self.places {
             places.end();
         }
+        // The taps go with the sources: the capture's writer sees that nothing more comes.
         drop(sources);
+        #[cfg(feature = "kafka")]
+        let raw = self.raw.map(|thread| match thread.join() {
+            Ok(outcome) => outcome.map_err(|e| e.to_string()),
+            Err(_) => Err("its thread panicked".to_owned()),
+        });
+        #[cfg(not(feature = "kafka"))]
+        let raw = None;
+        let captured = self.capture.map(|c| c.finish().map_err(|e| e.to_string()));
         let outputs = self.drains.finish(ways).into_iter().map(Output::from).collect();
         let entries = self.watch.read();
         let (packets, places) = (sent.map(|(packets, _)| packets), self.watch.places.as_deref());
@@ -500,6 +572,8 @@ impl Running {
             entries,
             cpu: self.cpu.since(),
             outputs,
+            captured,
+            raw,
             wire_bits,
             sent_bytes: sent.map(|(_, bytes)| bytes),
             parts: self.watch.parts.iter().map(Part::line).collect(),

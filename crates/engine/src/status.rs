@@ -37,6 +37,36 @@ pub struct Status {
     pub unplaced: u64,
     /// Outputs.
     pub queues: Vec<QueueStatus>,
+    /// Messages on disk that the broker has not confirmed, where there is a spool.
+    pub spool: Option<SpoolStatus>,
+}
+
+/// What waits for a broker.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SpoolStatus {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of the spool's files.
+    pub bytes: u64,
+    /// Age of the oldest message.
+    pub age: Duration,
+}
+
+impl SpoolStatus {
+    fn of(entries: &Entries) -> Option<SpoolStatus> {
+        Some(SpoolStatus {
+            messages: entries.get("kafka.spool.messages")?,
+            bytes: entries.get("kafka.spool.bytes")?,
+            age: Duration::from_millis(entries.get("kafka.spool.age_ms")?),
+        })
+    }
+}
+
+impl std::fmt::Display for SpoolStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (messages, seconds) = (crate::summary::grouped(self.messages), self.age.as_secs_f64());
+        write!(f, "spool {messages} messages, {seconds:.1} s")
+    }
 }
 
 /// One output's queue.
@@ -144,6 +174,7 @@ impl Watch {
             rejected: account.rejected_total(),
             unplaced: get("events.geometry_errors"),
             queues: self.lanes.iter().map(queue).collect(),
+            spool: SpoolStatus::of(&entries),
         }
     }
 
@@ -158,6 +189,14 @@ impl Watch {
                 let queued = offered.saturating_sub(dropped + taken);
                 entries.set(&format!("queue.{}.queued", lane.name()), queued);
             }
+        }
+        for output in ["capture", "raw"] {
+            let get = |what: &str| entries.get(&format!("sink.{output}.{what}"));
+            let Some(offered) = get("packets") else { continue };
+            let done = ["written", "dropped", "failed", "too_long", "refused"];
+            let done: u64 = done.into_iter().filter_map(get).sum();
+            let queued = (offered + get("recovered").unwrap_or(0)).saturating_sub(done);
+            entries.set(&format!("sink.{output}.queued"), queued);
         }
         entries
     }
@@ -203,8 +242,16 @@ impl fullcount_out::live::StatusSource for Watch {
             detector: self.detector.clone(),
             outputs: {
                 let failed = self.lanes.iter().filter(|l| l.failed());
+                let entries = self.ledger.read();
+                let get = |what: &str| entries.get(&format!("sink.capture.{what}"));
+                let capture = get("written").map(|n| {
+                    let lost = get("dropped").unwrap_or(0) + get("failed").unwrap_or(0);
+                    format!("capture: {} packets, {} not captured", grouped(n), grouped(lost))
+                });
                 let said = failed.map(|l| format!("{} has failed: its events are lost", l.name()));
-                self.outputs.iter().cloned().chain(said).collect()
+                let spool = SpoolStatus::of(&self.read()).filter(|s| s.messages > 0);
+                let spool = spool.map(|s| format!("{s}: not confirmed by the broker yet"));
+                self.outputs.iter().cloned().chain(said).chain(spool).chain(capture).collect()
             },
             started: self.started_unix_ms,
             sinks: self.lanes.iter().map(sink).collect(),

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use fullcount_core::ledger::{Entries, Entry, Place, Role};
+use fullcount_core::ledger::{Entries, Entry, Place, Role, Unit};
 use serde_json::{Map, Value, json};
 
 use crate::account::Account;
@@ -41,6 +41,10 @@ pub struct Summary {
     pub cpu: Cpu,
     /// Sinks: name, place, events, bytes or the failure.
     pub outputs: Vec<Output>,
+    /// Capture of what was received: what was written, or why it failed.
+    pub captured: Option<Result<fullcount_io::capture::Report, String>>,
+    /// Packets sent to a topic: what the broker confirmed, or why not.
+    pub raw: Option<Result<fullcount_out::sink::Report, String>>,
     /// Link time of what was received in bits: by packet size (`receive.wire_bytes`) where the source
     /// counts it, else from the mean payload.
     pub wire_bits: Option<u64>,
@@ -212,9 +216,26 @@ impl Summary {
             }
             outputs.insert(o.name.into(), out.into());
             if o.required {
-                let dropped = self.counter(&format!("queue.{}.dropped", o.name));
+                let dropped =
+                    self.counter(&format!("queue.{}.dropped", o.name)) + self.dropped_by(o.name);
                 events_lost.insert(o.name.into(), json!(dropped));
             }
+        }
+        if let Some(captured) = &self.captured {
+            let out = match captured {
+                Ok(r) => json!({"path": r.place, "packets": r.packets, "bytes": r.bytes,
+                                "files": r.files}),
+                Err(why) => json!({"packets": self.counter("sink.capture.written"),
+                                   "bytes": self.counter("sink.capture.bytes"), "failure": why}),
+            };
+            outputs.insert("capture".into(), out);
+        }
+        if let Some(raw) = &self.raw {
+            let out = match raw {
+                Ok(r) => json!({"path": r.place, "packets": r.events, "bytes": r.bytes}),
+                Err(why) => json!({"packets": self.counter("sink.raw.written"), "failure": why}),
+            };
+            outputs.insert("raw".into(), out);
         }
         let part = |p: &PartLine| {
             let mut o = json!({"label": p.label, "packets": p.packets, "bytes": p.bytes,
@@ -248,6 +269,17 @@ impl Summary {
             object["workers"] = self.parts.iter().map(part).collect();
         }
         object
+    }
+
+    /// Events that an output itself had to drop, behind its queue.
+    fn dropped_by(&self, output: &str) -> u64 {
+        let hop = format!("sink.{output}");
+        let own = |e: &&Entry| {
+            e.info.hop == hop
+                && e.info.unit == Unit::Events
+                && matches!(e.info.role, Role::Dropped(_))
+        };
+        self.entries.iter().filter(own).map(|e| e.value).sum()
     }
 
     /// Numbers that did not come over a link of a redundant pair; copies that nobody waited for at the end
@@ -352,6 +384,28 @@ impl Summary {
                 Some(why) => {
                     let _ = writeln!(t, "  {} failed: {why}", o.name);
                 }
+            }
+        }
+        match &self.captured {
+            None => {}
+            Some(Ok(r)) => {
+                let (n, b) = (grouped(r.packets), grouped(r.bytes));
+                let files =
+                    if r.files > 1 { format!(", {} files", r.files) } else { String::new() };
+                let _ = writeln!(t, "  capture: {n} packets, {b} bytes in {}{files}", r.place);
+            }
+            Some(Err(why)) => {
+                let _ = writeln!(t, "  capture failed: {why}");
+            }
+        }
+        match &self.raw {
+            None => {}
+            Some(Ok(r)) => {
+                let (n, b) = (grouped(r.events), grouped(r.bytes));
+                let _ = writeln!(t, "  raw: {n} packets, {b} bytes to {}", r.place);
+            }
+            Some(Err(why)) => {
+                let _ = writeln!(t, "  raw failed: {why}");
             }
         }
         let _ = writeln!(t, "  {:<28}{:>18}", "balance", grouped(a.balance));

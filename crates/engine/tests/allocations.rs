@@ -11,6 +11,7 @@ use fullcount_engine::fanout::Fanout;
 use fullcount_engine::pipeline::{Limits, Processing, Progress, Ring};
 use fullcount_engine::pipeline::{run_one_thread, run_two_threads};
 use fullcount_engine::stop::Stop;
+use fullcount_io::capture::{BUFFER_MIN, Capture, CaptureOptions};
 use fullcount_io::source::{Received, Source, SourceError};
 use fullcount_out::null::NullSink;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -124,11 +125,23 @@ impl Source for Memory {
 }
 
 /// Allocations of a whole run of `batches` batches.
-fn allocations(kind: &str, threads: u32, batches: usize) -> usize {
-    let mut source = match kind {
+fn allocations(kind: &str, threads: u32, batches: usize, captured: bool) -> usize {
+    let source = match kind {
         "sonde" => Memory::new(batches),
         _ => Memory::multigrid(batches),
     };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut source: Box<dyn Source> = Box::new(source);
+    let mut writing = None;
+    if captured {
+        let options = CaptureOptions::new(folder.path().join("c.pcapng"));
+        let options = CaptureOptions { buffer: BUFFER_MIN, ..options };
+        let mut capture = Capture::open(&options, 1).expect("a file");
+        source = Box::new(capture.tap(source, "memory").expect("memory has no times"));
+        writing = Some(capture.start(|e| panic!("{e}")).expect("a thread"));
+    }
+    let mut whole = source;
+    let source = &mut *whole;
     let ledger = Ledger::default();
     let detector = Registry::builtin().configure(kind, &Setup::default()).expect("defaults");
     let before = ALLOCATOR.stats();
@@ -141,10 +154,10 @@ fn allocations(kind: &str, threads: u32, batches: usize) -> usize {
     let (limits, stop, progress) = (Limits::default(), Stop::default(), Progress::default());
     let (a, b) = (Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue()));
     match threads {
-        1 => run_one_thread(&mut source, &mut work, &limits, &stop, &progress),
+        1 => run_one_thread(source, &mut work, &limits, &stop, &progress),
         _ => {
             let sheets = (&*a, &*b);
-            run_two_threads(&mut source, &mut work, &limits, &stop, &progress, sheets, || {})
+            run_two_threads(source, &mut work, &limits, &stop, &progress, sheets, || {})
         }
     }
     .expect("memory does not fail");
@@ -163,6 +176,12 @@ fn allocations(kind: &str, threads: u32, batches: usize) -> usize {
             (batches * 8 * TRAIN) as u64 * (2 * u64::from(TRIGGERS) + 1)
         );
     }
+    if let Some(writing) = writing {
+        // The tap goes with the source, and the writer with it.
+        drop(whole);
+        let report = writing.finish().expect("written");
+        assert_eq!(report.packets, (batches * 8 * TRAIN) as u64);
+    }
     let made = |s: stats_alloc::Stats| s.allocations + s.reallocations;
     made(after) - made(before)
 }
@@ -173,10 +192,13 @@ const ONCE: usize = 600;
 
 #[test]
 fn allocations_do_not_depend_on_the_number_of_packets() {
-    for (kind, threads) in [("sonde", 1), ("sonde", 2), ("multigrid", 1), ("multigrid", 2)] {
-        let short = allocations(kind, threads, 400);
+    let detectors = [("sonde", 1), ("sonde", 2), ("multigrid", 1), ("multigrid", 2)];
+    let captures = [("sonde", 1, true), ("sonde", 2, true)];
+    let all = detectors.map(|(kind, threads)| (kind, threads, false)).into_iter().chain(captures);
+    for (kind, threads, captured) in all {
+        let short = allocations(kind, threads, 400, captured);
         // 512,000 packets in 4,000 batches: one allocation a batch would already show.
-        let long = allocations(kind, threads, 4000);
+        let long = allocations(kind, threads, 4000, captured);
         assert!(short <= ONCE && long <= ONCE, "{kind}, {threads} threads: {short}, then {long}");
     }
 }

@@ -143,6 +143,21 @@ impl Overlay {
             .put("engine.senders", f.senders.map(i64::from))
     }
 
+    /// Adds brokers and topic of a `kafka://` address.
+    pub fn kafka(&mut self, url: Option<&str>) -> Result<&mut Self, Failure> {
+        let Some(url) = url else { return Ok(self) };
+        let wrong = |why: String| Failure::Wrong(format!("--kafka {why}"));
+        let address =
+            fullcount_out::kafka::Address::parse(url).map_err(|e| wrong(e.to_string()))?;
+        if let Some((key, _)) = address.query.first() {
+            let how = "other keys are set with --set output.kafka.KEY=VALUE";
+            return Err(wrong(format!("{url}: `{key}` is no part of this address; {how}")));
+        }
+        Ok(self
+            .put("output.kafka.brokers", Some(address.brokers))
+            .put("output.kafka.topic", Some(address.topic)))
+    }
+
     /// Reads `file`, if any, with the flags laid over it.
     pub fn read(&self, file: Option<&PathBuf>) -> Result<Config, ConfigError> {
         let Some(path) = file else { return Config::read(None, &self.0) };

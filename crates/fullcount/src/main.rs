@@ -20,6 +20,7 @@ mod say;
 mod send;
 mod shifted;
 mod status_line;
+mod write;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,8 @@ enum Verb {
     Receive(receive::Flags),
     /// Decodes a capture or a live port readout by readout
     Inspect(inspect::Flags),
+    /// The file writer: runs that control systems start by messages on Kafka become NeXus files
+    Write(Box<write::Flags>),
     /// Makes NeXus files of a killed process readable by every reader
     Recover(recover::Flags),
     /// Measuring: campaigns, rates without loss, peers, link arithmetic, an emulated link, decoder speed
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Verb::Send(f) => send::send(f),
         Verb::Receive(f) => receive::receive(f),
         Verb::Inspect(f) => inspect::inspect(f),
+        Verb::Write(f) => write::write(&f),
         Verb::Recover(f) => recover::recover(f),
         Verb::Lab(f) => lab::lab(f),
         Verb::Advise(f) => advise::advise(&f),

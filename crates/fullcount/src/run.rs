@@ -56,6 +56,29 @@ pub struct Flags {
     /// Compression of the NeXus file: none, gzip or gzip:1 to gzip:9 [default: none]
     #[arg(long, value_name = "HOW", help_heading = "Outputs")]
     compression: Option<String>,
+    /// Capture all packets received into this pcapng file, with kernel times
+    #[arg(long, value_name = "FILE", help_heading = "Outputs")]
+    capture: Option<PathBuf>,
+    /// Begin a new capture file before one would be larger than this, e.g. 1GiB
+    #[arg(long, value_name = "SIZE", help_heading = "Outputs")]
+    rotate_size: Option<String>,
+    /// Begin a new capture file after this time, e.g. 10min
+    #[arg(long, value_name = "TIME", help_heading = "Outputs")]
+    rotate_time: Option<String>,
+    /// Capture files of a series that stay; the oldest is removed first
+    #[arg(long, value_name = "N", help_heading = "Outputs")]
+    keep: Option<u32>,
+    /// Send events to this topic: kafka://HOST[:PORT][,HOST...]/TOPIC
+    #[arg(long, value_name = "URL", help_heading = "Outputs")]
+    kafka: Option<String>,
+    /// Folder of the spool, where messages lie until the broker has confirmed them
+    /// [default: fullcount-spool/TOPIC.SOURCE]
+    #[arg(long, value_name = "DIR", help_heading = "Outputs")]
+    spool: Option<PathBuf>,
+    /// Running numbers of messages: continue (behind the last run's) or restart (at 1)
+    /// [default: continue]
+    #[arg(long, value_name = "HOW", help_heading = "Outputs")]
+    message_id: Option<String>,
     /// null: count events and drop them
     #[arg(long, value_name = "null", help_heading = "Outputs")]
     sink: Option<String>,
@@ -77,9 +100,11 @@ pub struct Flags {
 const EXAMPLES: &str = "\
 Examples:
   fullcount run --source udp://0.0.0.0:9000 --detector sonde --nexus run42.nxs
+  fullcount run --source udp://0.0.0.0:9000 --detector sonde --kafka kafka://broker/sonde_detector
   fullcount run --source xdp://eth0:9000 --detector sonde --sink null
   fullcount run --source pcap:run42.pcapng?flat-out --detector sonde --sink null --web off --json
   fullcount run --source pcap:a.pcapng?flat-out --detector gdgem --hits h.h5 --clusters c.h5
+  fullcount run run.toml --capture run42.pcapng --rotate-size 1GiB --keep 20
   fullcount run run.toml --pulse 'grid(14Hz)' --threads 2 --core 2 --process-core 3
 
 Exit codes: 0 nothing lost; 1 failed; 2 wrong option or configuration; 3 something was lost.";
@@ -104,6 +129,13 @@ impl Flags {
             .put("output.hits.overwrite", replaces(self.hits.is_some()))
             .put("output.clusters.file", self.clusters.as_ref().map(path))
             .put("output.clusters.overwrite", replaces(self.clusters.is_some()))
+            .put("output.capture.file", self.capture.as_ref().map(path))
+            .put("output.capture.rotate_size", self.rotate_size.clone())
+            .put("output.capture.rotate_time", self.rotate_time.clone())
+            .put("output.capture.keep", self.keep.map(i64::from))
+            .kafka(self.kafka.as_deref())?
+            .put("output.kafka.spool", self.spool.as_ref().map(path))
+            .put("output.kafka.message_id", self.message_id.clone())
             .put("output.sink", self.sink.clone())
             .put("web.listen", self.web.web.clone())
             .engine(&self.engine);
@@ -127,7 +159,10 @@ pub fn run(flags: &Flags) -> Result<u8, Failure> {
 pub fn serve(verb: &'static str, config: &Config, json: bool) -> Result<u8, Failure> {
     let plan = Plan::new(verb, config)?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
-    let running = Running::start(plan, stop).map_err(anyhow::Error::from)?;
+    let running = Running::start(plan, stop).map_err(|e| match e.refused() {
+        true => Failure::Wrong(e.to_string()),
+        false => Failure::Failed(e.into()),
+    })?;
     for fact in running.facts() {
         note!("{fact}");
     }

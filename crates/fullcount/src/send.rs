@@ -1,6 +1,8 @@
 //! `fullcount send`: the readout system's stand-in.
 
 mod coincidence;
+mod facility;
+mod publish;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,21 +34,30 @@ use crate::{note, say, tell};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Flags {
-    /// Destination, e.g. udp://127.0.0.1:9000 or udp://239.1.2.3:9000?interface=10.0.0.1&ttl=2
+    /// Destination, e.g. udp://127.0.0.1:9000, udp://239.1.2.3:9000?interface=10.0.0.1&ttl=2 or
+    /// kafka://broker/topic
     #[arg(long, value_name = "URL")]
     to: String,
     #[command(flatten)]
     what: SendFlags,
+    #[command(flatten)]
+    kafka: publish::KafkaFlags,
     /// End with one JSON object on standard output
     #[arg(long)]
     json: bool,
 }
 
+/// Source of simulated values of slow control, for Kafka.
+const NAME_OF_LOGS: &str = "logs";
+/// Source of the start and stop of a run, for Kafka.
+const NAME_OF_RUN: &str = "run";
+
 /// What is sent and how fast.
 #[derive(Debug, Clone, Args)]
 pub struct SendFlags {
     /// sequence (numbered packets), sonde, multigrid, multiblade or gdgem (simulated readouts) or
-    /// pcap:FILE (a capture)
+    /// pcap:FILE (a capture); to Kafka: logs (simulated values of slow control) or run (start and stop
+    /// of a run)
     #[arg(long, value_name = "SOURCE", default_value = "sequence")]
     source: String,
     /// Payload bytes of a sequence packet, 24 to 65507; several: 64,128,1472
@@ -123,6 +134,10 @@ Examples:
   fullcount send --to udp://127.0.0.1:9000 --source multiblade --noise dark=1%,bad=0.1%
   fullcount send --to udp://127.0.0.1:9000 --source gdgem --rate 1Mev/s --noise pileup=random
   fullcount send --to udp://127.0.0.1:9000 --source 'pcap:run42.pcapng?speed=2'
+  fullcount send --to kafka://localhost/logs --source logs --duration 60s
+  fullcount send --to kafka://localhost/logs --source logs --print-structure > run.json
+  fullcount send --to kafka://localhost/pool --source run --structure run.json --file run42.nxs \\
+      --control filewriter --duration 60s
   fullcount send --to udp://daq1:9000 --source 'pcap:a.pcapng?repeat=100&shift' --detector sonde
   fullcount send --to udp://10.0.0.2:9000 --source sequence --count 1M --fault loss=1e-4,seed=7";
 
@@ -356,6 +371,9 @@ fn destination(to: &str) -> Result<UdpUrl, Failure> {
 
 /// Sends until the source, the duration or the count ends, or Ctrl-C.
 pub fn send(flags: Flags) -> Result<u8, Failure> {
+    if flags.to.starts_with("kafka://") {
+        return publish::publish(&flags);
+    }
     let panel = flags.what.panel()?;
     if flags.what.print_geometry {
         match flags.what.configuration()? {

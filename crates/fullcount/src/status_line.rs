@@ -6,6 +6,9 @@ use std::time::Duration;
 use fullcount_engine::status::Status;
 use fullcount_engine::summary::grouped;
 
+/// Messages that wait longer for the broker are worth a word.
+const LINGERS: Duration = Duration::from_secs(1);
+
 /// Shows the status of a running engine.
 pub struct StatusLine {
     terminal: bool,
@@ -58,6 +61,10 @@ impl StatusLine {
             } else if q.queued > 0 {
                 text += &format!("  {} queue {}", q.name, grouped(q.queued));
             }
+        }
+        // A broker that keeps up leaves some messages on their way, none of them old.
+        if let Some(spool) = now.spool.filter(|s| s.age >= LINGERS) {
+            text += &format!("  {spool}");
         }
         let mut err = std::io::stderr().lock();
         if self.terminal {

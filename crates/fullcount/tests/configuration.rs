@@ -13,6 +13,8 @@ use std::fs;
 use pages::{document, quoted, rows};
 use service::say;
 
+/// Tables whose keys are librdkafka's.
+const FREE: [&str; 2] = ["output.kafka.options", "output.raw.options"];
 /// A key that no section has.
 const UNKNOWN: &str = "no_such_key";
 
@@ -65,7 +67,10 @@ fn leaves(prefix: &str, table: &toml::Table, found: &mut BTreeMap<String, toml::
     for (key, value) in table {
         let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
         match value {
-            toml::Value::Table(inner) => leaves(&path, inner, found),
+            // Its keys are librdkafka's.
+            toml::Value::Table(inner) if !FREE.contains(&path.as_str()) => {
+                leaves(&path, inner, found)
+            }
             other => drop(found.insert(path, other.clone())),
         }
     }
@@ -93,10 +98,15 @@ fn the_document_has_every_key_of_the_program_and_no_other() {
 #[test]
 fn the_defaults_of_the_document_are_those_that_are_printed() {
     let text = document("configuration.md");
-    let said = say(&["run", "--print-config", "--nexus", "run.nxs"]);
+    let outputs = ["--nexus", "run.nxs", "--kafka", "kafka://localhost/events", "--capture"];
+    let raw = ["output.raw.brokers=b", "output.raw.topic=t", "output.raw.spool=s"];
+    let raw = raw.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>();
+    let outputs = [&outputs[..], &["run.pcapng"], &raw].concat();
+    let said = say(&[&["run", "--print-config"][..], &outputs].concat());
     assert_eq!(said.code, 0, "{}", said.err);
     let mut printed = BTreeMap::new();
     leaves("", &said.out.parse().expect("TOML"), &mut printed);
+    assert_eq!(printed.remove("output.kafka.topic"), Some("events".into()));
     assert_eq!(printed.remove("output.nexus.path"), Some("run.nxs".into()));
     let tables = ["--hits", "h.h5", "--clusters", "c.h5"];
     let said = say(&[&["run", "--print-config", "--detector", "gdgem"][..], &tables].concat());
@@ -110,6 +120,10 @@ fn the_defaults_of_the_document_are_those_that_are_printed() {
             key.starts_with("output.hits.") || key.starts_with("output.clusters.")
         }),
     );
+    assert_eq!(printed.remove("output.capture.file"), Some("run.pcapng".into()));
+    for (key, value) in [("brokers", "b"), ("topic", "t"), ("spool", "s")] {
+        assert_eq!(printed.remove(&format!("output.raw.{key}")), Some(value.into()));
+    }
     let optional: BTreeSet<String> =
         kinds().iter().filter_map(|k| ask(k, "detector")).flatten().collect();
     for row in rows(&text, "key") {

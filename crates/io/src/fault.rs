@@ -39,6 +39,8 @@ fullcount_core::counters! {
 struct Held {
     bytes: Vec<u8>,
     origin: Origin,
+    /// Where it was sent to, if the source says it.
+    to: Option<Origin>,
     time_ns: i64,
     edge: Edge,
 }
@@ -73,10 +75,12 @@ impl FaultSource {
     fn meet(&mut self) {
         let (mut packets, mut duplicated, mut dropped, mut reordered) = (0, 0, 0, 0);
         let ready = &mut self.ready;
-        for train in self.received.trains() {
+        let destinations = self.received.destinations();
+        for (at, train) in self.received.trains().enumerate() {
+            let to = destinations.get(at).copied();
             let (origin, time_ns, edge) = (train.origin, train.time_ns, train.edge);
             for chunk in train.chunks() {
-                let held = Held { bytes: chunk.to_vec(), origin, time_ns, edge };
+                let held = Held { bytes: chunk.to_vec(), origin, to, time_ns, edge };
                 packets += 1;
                 if edge == Edge::Stream {
                     ready.push_back(held);
@@ -100,12 +104,14 @@ impl FaultSource {
     fn fill(&mut self, batch: &mut Batch) {
         let mut trains = Trains::new(u64::MAX);
         let mut open: Option<TrainMeta> = None;
+        let mut open_to = None;
         let (mut filled, mut delivered) = (0, 0);
         while let Some(h) = self.ready.front() {
             let end = filled + h.bytes.len();
             let Some(place) = batch.memory_mut().get_mut(filled..end) else { break };
             place.copy_from_slice(&h.bytes);
-            if open.is_some_and(|t| t.edge != h.edge) || h.edge != Edge::Datagram {
+            let differs = open.is_some_and(|t| t.edge != h.edge) || open_to != h.to;
+            if differs || h.edge != Edge::Datagram {
                 trains.close();
             }
             if !trains.join(open.as_mut(), filled, h.bytes.len(), h.origin, None, h.time_ns) {
@@ -114,18 +120,26 @@ impl FaultSource {
                     ..single(filled, h.bytes.len(), h.origin, h.time_ns)
                 };
                 if let Some(done) = open.replace(next) {
-                    batch.push(done);
+                    push(batch, done, open_to);
                 }
+                open_to = h.to;
             }
             filled = end;
             delivered += 1;
             self.ready.pop_front();
         }
         if let Some(done) = open {
-            batch.push(done);
+            push(batch, done, open_to);
         }
         self.sheet.add(Faults::Delivered as usize, delivered);
         self.sheet.set(Faults::Held as usize, (self.line.held() + self.ready.len()) as u64);
+    }
+}
+
+fn push(batch: &mut Batch, train: TrainMeta, to: Option<Origin>) {
+    match to {
+        None => batch.push(train),
+        Some(to) => batch.push_to(train, to),
     }
 }
 
@@ -165,6 +179,10 @@ impl Source for FaultSource {
 
     fn replay(&self) -> bool {
         self.inner.replay()
+    }
+
+    fn for_capture(&mut self) -> Result<(), SourceError> {
+        self.inner.for_capture()
     }
 
     fn buffer_percent(&self) -> Option<u32> {

@@ -78,6 +78,10 @@ impl Source for Several {
         self.sources.iter().all(|s| s.replay())
     }
 
+    fn for_capture(&mut self) -> Result<(), SourceError> {
+        self.sources.iter_mut().try_for_each(|s| s.for_capture())
+    }
+
     fn buffer_percent(&self) -> Option<u32> {
         self.sources.iter().filter_map(|s| s.buffer_percent()).max()
     }

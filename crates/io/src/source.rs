@@ -51,6 +51,16 @@ pub trait Source: Send {
         false
     }
 
+    /// Called once, before the first [`Source::recv`], where all that is received is captured as well: from
+    /// now on trains carry their receive times and say where they were sent to, as far as this
+    /// source knows it.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    fn for_capture(&mut self) -> Result<(), SourceError> {
+        Ok(())
+    }
+
     /// Hundredths of the kernel's buffer that are in use, where that can be asked: how long packets can
     /// still be left there.
     fn buffer_percent(&self) -> Option<u32> {

@@ -19,17 +19,17 @@
 //! Refuses: detectors without pixels, names that do not fit into an HDF5 path, existing files (unless
 //! told to replace them), files that another process is writing.
 
-mod block;
+pub(crate) mod block;
 mod check;
-mod error;
-mod layout;
+pub(crate) mod error;
+pub(crate) mod layout;
 mod options;
 pub(crate) mod place;
 mod recover;
 mod sink;
-mod superblock;
+pub(crate) mod superblock;
 pub(crate) mod sys;
-mod when;
+pub(crate) mod when;
 mod writer;
 
 #[cfg(test)]

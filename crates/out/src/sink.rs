@@ -48,6 +48,12 @@ impl Load {
         Load { unit: Unit::Events, of: |products| products.events.len() as u64 };
 }
 
+/// Whether a setting of an output's library, by its name, holds what must never be shown: a password, a private key.
+pub fn secret(name: &str) -> bool {
+    let parts = ["password", "secret", "key.pem", "oauthbearer.config", "jaas"];
+    parts.iter().any(|part| name.contains(part))
+}
+
 /// Takes products.
 pub trait Sink: Send {
     /// Name in the summary, for example `nexus`.

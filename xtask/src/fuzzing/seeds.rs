@@ -21,6 +21,8 @@ pub fn of(name: &str, folder: &Path) -> Result<Vec<PathBuf>, String> {
     let made = match name {
         // Whole captures.
         "pcap" => return Ok(vec![vectors.join("pcap"), vectors.join("sonde")]),
+        // Whole messages, the damaged ones too: libFuzzer looks into folders of folders.
+        "flat" => return Ok(vec![vectors.join("flatbuffers")]),
         // Datagrams, each behind its length; one input may hold several.
         "sonde" | "multigrid" | "multiblade" => prefixed(&vectors.join(name), &folder),
         "frame" => write(&folder, &frames()),

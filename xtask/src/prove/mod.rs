@@ -11,6 +11,7 @@
 //! Source: docs/testing.md, "Long proofs".
 
 mod campaign;
+mod capture;
 mod datagrams;
 mod flat_out;
 mod fuzz;
@@ -43,7 +44,7 @@ struct Proof {
     run: fn(&mut Campaign) -> Result<Finding, String>,
 }
 
-const PROOFS: [Proof; 8] = [
+const PROOFS: [Proof; 9] = [
     Proof {
         name: "soak",
         about: "10 min of `run` at 1 M events/s into a file: nothing lost, memory flat",
@@ -61,6 +62,12 @@ const PROOFS: [Proof; 8] = [
         about: "10 million random and damaged datagrams a detector into `run`: no panic, balance 0",
         lacking: nothing,
         run: datagrams::run,
+    },
+    Proof {
+        name: "capture",
+        about: "`run --capture` beside events at 10 Gb/s or 0.8 of the disk's rate: no loss",
+        lacking: nothing,
+        run: capture::run,
     },
     Proof {
         name: "fuzz",

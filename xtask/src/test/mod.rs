@@ -43,7 +43,7 @@ struct Step {
 }
 
 /// In the order of running: what fails fastest and most often comes first.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     step("fmt", "formatting", When::Quick, &[], rust::format),
     step(
         "clippy",
@@ -53,21 +53,28 @@ const STEPS: [Step; 12] = [
         rust::clippy,
     ),
     Step {
-        wants: &[setup::PYTHON, setup::BROWSER, setup::NAMESPACES, setup::IPERF3],
+        wants: &[
+            setup::PYTHON,
+            setup::BROWSER,
+            setup::NAMESPACES,
+            setup::IPERF3,
+            setup::JAVA,
+            setup::MAVEN,
+        ],
         ..step("test", "all Rust tests", When::Quick, NATIVE, rust::test)
     },
     step(
         "python",
         "part of `test`: our files in h5py, scippnexus and pandas",
         When::Named,
-        &[setup::C_COMPILER, setup::CMAKE, setup::PYTHON],
+        &[setup::C_COMPILER, setup::CPP_COMPILER, setup::CMAKE, setup::MAKE, setup::PYTHON],
         part::python,
     ),
     step(
         "browser",
         "part of `test`: the live page in Chromium",
         When::Named,
-        &[setup::C_COMPILER, setup::CMAKE, setup::BROWSER],
+        &[setup::C_COMPILER, setup::CPP_COMPILER, setup::CMAKE, setup::MAKE, setup::BROWSER],
         part::browser,
     ),
     step(
@@ -76,6 +83,20 @@ const STEPS: [Step; 12] = [
         When::Named,
         NATIVE,
         part::counters,
+    ),
+    step(
+        "kafka",
+        "part of `test`: the service against a real Kafka",
+        When::Named,
+        &[
+            setup::C_COMPILER,
+            setup::CPP_COMPILER,
+            setup::CMAKE,
+            setup::MAKE,
+            setup::JAVA,
+            setup::MAVEN,
+        ],
+        part::kafka,
     ),
     step("wasm", "core for wasm32: builds, and imports nothing", When::Full, &[], portable::wasm),
     step(
@@ -113,25 +134,32 @@ const fn step(
     Step { name, about, when, needs, wants: &[], run }
 }
 
-/// HDF5 is in the default features of the binary and compiles from source.
-const NATIVE: &[Need] = &[setup::C_COMPILER, setup::CMAKE];
+/// HDF5 and librdkafka are in the default features of the binary and compile from source.
+const NATIVE: &[Need] = &[setup::C_COMPILER, setup::CPP_COMPILER, setup::CMAKE, setup::MAKE];
+/// Without these two there is no Kafka to test against.
+const KAFKA: [Need; 2] = [setup::JAVA, setup::MAVEN];
 
 /// What set-up found on this host.
 pub struct Host {
     missing: Option<Missing>,
     python: Option<PathBuf>,
     browser: Option<PathBuf>,
+    /// Jars of Apache Kafka.
+    kafka: Option<PathBuf>,
 }
 
 impl Host {
     /// Gives a job what the tests look for in their environment: the interpreter of the private
-    /// environment and the browser, each only if it is there.
+    /// environment, the browser and Kafka's jars, each only if it is there.
     fn tell(&self, mut job: Job) -> Job {
         if let Some(python) = &self.python {
             job = job.env("FULLCOUNT_PYTHON", python);
         }
         if let Some(browser) = &self.browser {
             job = job.env("FULLCOUNT_BROWSER", browser);
+        }
+        if let Some(jars) = &self.kafka {
+            job = job.env("FULLCOUNT_KAFKA_JARS", jars);
         }
         job
     }
@@ -217,7 +245,21 @@ fn set_up(chosen: &[&Step], fetch_wants: bool) -> Host {
             Err(error) => println!("no Python environment: {error}"),
         }
     }
-    Host { missing, python, browser: setup::program(setup::BROWSER) }
+    let mut kafka = None;
+    // A quick run fetches nothing, but uses what an earlier run fetched.
+    let wanted = KAFKA.iter().all(|need| needs.contains(need)) || fetched();
+    if wanted && KAFKA.iter().all(|need| setup::program(*need).is_some()) {
+        match crate::kafka::jars() {
+            Ok(jars) => kafka = Some(jars),
+            Err(error) => println!("no Kafka: {error}"),
+        }
+    }
+    Host { missing, python, browser: setup::program(setup::BROWSER), kafka }
+}
+
+/// Whether Kafka's jars are there already.
+fn fetched() -> bool {
+    place::target().join("kafka/fetched.xml").is_file()
 }
 
 fn run_step(step: &Step, host: &Host) -> Tally {

@@ -17,6 +17,11 @@ pub fn browser(host: &Host) -> Tally {
     some(host, &["--package", "fullcount-out", "--test", "browser"])
 }
 
+/// Events of the running binary on a topic of a real Kafka, through kills of either.
+pub fn kafka(host: &Host) -> Tally {
+    some(host, &["--package", "fullcount", "--test", "kafka"])
+}
+
 /// `docs/counters.md` equals what `fullcount catalogue` prints.
 pub fn counters(host: &Host) -> Tally {
     some(host, &["--package", "fullcount", "counters_document"])

@@ -201,7 +201,8 @@ fn ipv6(
     out.extend_from_slice(body);
 }
 
-fn hardware_address(ip: IpAddr) -> [u8; 6] {
+/// A made-up hardware address; the right one of a group, and of everybody.
+pub fn hardware_address(ip: IpAddr) -> [u8; 6] {
     match ip {
         IpAddr::V4(a) if a.is_broadcast() => [0xff; 6],
         IpAddr::V4(a) if a.is_multicast() => {

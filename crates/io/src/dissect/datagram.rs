@@ -155,6 +155,25 @@ pub fn find(first: &[u8], total: usize, port: u16) -> Result<Datagram, Refusal> 
     }
 }
 
+/// Where the datagram of a frame was sent to; only of frames in which [`find`] found one for `port`.
+#[inline]
+pub fn destination(first: &[u8], port: u16) -> Option<Origin> {
+    let mut at = 12;
+    while matches!(be16(first, at)?, 0x8100 | 0x88a8 | 0x9100) {
+        at += 4;
+    }
+    let v4 = be16(first, at)? == 0x0800;
+    let packet = first.get(at + 2..)?;
+    let mut ip = [0; 16];
+    if v4 {
+        ip[10..12].fill(0xff);
+        ip[12..].copy_from_slice(packet.get(16..20)?);
+    } else {
+        ip.copy_from_slice(packet.get(24..40)?);
+    }
+    Some(Origin { ip, port })
+}
+
 /// `length`: what IP says that follows its header.
 #[inline]
 fn udp(

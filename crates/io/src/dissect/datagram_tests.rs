@@ -22,6 +22,8 @@ fn payload_sender_and_checksum_of_every_shape() {
                 assert_eq!(&frame[d.range()], payload, "{tags:?}");
                 assert_eq!(judgement, Judgement::Good);
                 assert_eq!((d.origin.addr(), d.origin.port), (made.source, 4000));
+                let to = destination(&frame, 9000).unwrap();
+                assert_eq!((to.addr(), to.port), (made.destination, 9000));
             }
         }
     }

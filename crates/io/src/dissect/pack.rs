@@ -14,6 +14,9 @@ pub struct Packer<'a> {
     end: usize,
     room: usize,
     open: Option<TrainMeta>,
+    /// Where the next datagram was sent to, and where the open train was; `None` if nobody asks.
+    to: Option<Origin>,
+    open_to: Option<Origin>,
     /// No other datagram joins the open train: its last was shorter, or it is empty.
     closed: bool,
     /// Datagrams with different times never share a train.
@@ -26,7 +29,8 @@ impl<'a> Packer<'a> {
     /// Starts on a cleared batch. `join`: equal datagrams become trains.
     pub fn new(batch: &'a mut Batch, join: bool) -> Packer<'a> {
         let room = batch.memory_mut().len();
-        Packer { batch, end: 0, room, open: None, closed: true, join, packets: 0, bytes: 0 }
+        let (open, to, open_to) = (None, None, None);
+        Packer { batch, end: 0, room, open, to, open_to, closed: true, join, packets: 0, bytes: 0 }
     }
 
     /// True if `len` more bytes fit.
@@ -44,6 +48,12 @@ impl<'a> Packer<'a> {
         &mut self.batch.memory_mut()[self.end..self.end + len]
     }
 
+    /// Says where the next datagram was sent to; said of all of a batch, or of none.
+    #[inline]
+    pub fn sent_to(&mut self, to: Origin) {
+        self.to = Some(to);
+    }
+
     /// Keeps what was written to [`Packer::place`].
     #[inline]
     pub fn keep(&mut self, len: usize, origin: Origin, time_ns: i64) {
@@ -54,6 +64,7 @@ impl<'a> Packer<'a> {
         if let Some(open) = &mut self.open
             && !self.closed
             && open.origin == origin
+            && self.open_to == self.to
             && (1..=first_of(open)).contains(&len)
         {
             let each = first_of(open);
@@ -66,6 +77,7 @@ impl<'a> Packer<'a> {
         self.closed = !self.join || len == 0;
         let edge = Edge::Datagram;
         self.open = Some(TrainMeta { start, len, stride: 0, origin, time_ns, edge });
+        self.open_to = self.to;
     }
 
     /// Keeps a train that came as one: datagrams of `stride` bytes, the last may be shorter.
@@ -76,12 +88,19 @@ impl<'a> Packer<'a> {
         let start = self.end;
         self.end += len;
         let edge = Edge::Datagram;
-        self.batch.push(TrainMeta { start, len, stride, origin, time_ns, edge });
+        self.push(TrainMeta { start, len, stride, origin, time_ns, edge }, self.to);
     }
 
     fn flush(&mut self) {
         if let Some(train) = self.open.take() {
-            self.batch.push(train);
+            self.push(train, self.open_to);
+        }
+    }
+
+    fn push(&mut self, train: TrainMeta, to: Option<Origin>) {
+        match to {
+            None => self.batch.push(train),
+            Some(to) => self.batch.push_to(train, to),
         }
     }
 
@@ -133,6 +152,19 @@ mod tests {
         assert_eq!(shape(&[(64, 1), (64, 2), (64, 1)], true), [(64, 0); 3]);
         assert_eq!(shape(&[(64, 1), (0, 1), (64, 1)], true), [(64, 0), (0, 0), (64, 0)]);
         assert_eq!(shape(&[(64, 1), (64, 1)], false), [(64, 0); 2]);
+    }
+
+    #[test]
+    fn datagrams_to_different_addresses_share_no_train() {
+        let mut batch = Batch::with_slots(1, 8);
+        let mut p = Packer::new(&mut batch, true);
+        for to in [1, 1, 2, 2] {
+            p.sent_to(origin(to));
+            p.keep(2, origin(9), 0);
+        }
+        p.finish();
+        let got: Vec<_> = batch.trains().map(|t| t.count()).collect();
+        assert_eq!((got, batch.destinations()), (vec![2, 2], &[origin(1), origin(2)][..]));
     }
 
     #[test]

@@ -10,12 +10,12 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fullcount_core::batch::Batch;
+use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
 use socket2::{Domain, Socket, Type};
 
 use super::{PacketError, Ring, filter};
-use crate::dissect::datagram::{Judgement, Refusal, find};
+use crate::dissect::datagram::{Judgement, Refusal, destination, find};
 use crate::dissect::judged::{Judged, Lines};
 use crate::dissect::pack::Packer;
 use crate::endpoint::PacketUrl;
@@ -51,6 +51,8 @@ pub struct PacketSource {
     verify: bool,
     spin: bool,
     timestamps: bool,
+    /// Trains say where they were sent to.
+    destinations: bool,
     most: usize,
     sheet: Arc<Sheet>,
     until_sample: u32,
@@ -206,6 +208,7 @@ impl PacketSource {
             verify: url.verify,
             spin: url.spin,
             timestamps,
+            destinations: false,
             most: usize::from(url.batch),
             sheet: Sheet::new(Ring::catalogue()),
             until_sample: SAMPLE_EVERY,
@@ -253,6 +256,10 @@ impl PacketSource {
                         (false, true) => d.judge(packer.place(d.len)),
                         (false, false) => Judgement::Good,
                     };
+                    if self.destinations {
+                        let to = destination(packet.frame, self.port);
+                        packer.sent_to(to.unwrap_or(Origin::NONE));
+                    }
                     match stride {
                         _ if !judged.delivers(judgement, count) => {}
                         Some(stride) => packer.keep_train(d.len, stride, d.origin, time),
@@ -339,6 +346,11 @@ impl Source for PacketSource {
 
     fn lossless(&self) -> bool {
         false
+    }
+
+    fn for_capture(&mut self) -> Result<(), SourceError> {
+        (self.timestamps, self.destinations) = (true, true);
+        Ok(())
     }
 
     fn sheet(&self) -> Arc<Sheet> {

@@ -92,6 +92,8 @@ enum Store {
     Preloaded {
         memory: Arc<[u8]>,
         trains: Box<[TrainMeta]>,
+        /// Where they were sent to, in the same order.
+        to: Box<[Origin]>,
         /// Next train to be played.
         at: usize,
     },
@@ -128,6 +130,8 @@ pub struct PcapSource<C: Clock = MonotonicClock> {
     /// Passes begun before the present one.
     repetition: u64,
     ended: bool,
+    /// Batches say where trains were sent to.
+    destinations: bool,
     /// Passes that are over.
     past: Tally,
     sheet: Arc<Sheet>,
@@ -179,6 +183,7 @@ impl<C: Clock> PcapSource<C> {
             due_ns: None,
             repetition: 0,
             ended: false,
+            destinations: false,
             past: Tally::default(),
             sheet: Sheet::new(Replayed::catalogue()),
         };
@@ -219,7 +224,7 @@ impl<C: Clock> PcapSource<C> {
         let mut memory: Arc<[u8]> = std::iter::repeat_n(0u8, room).collect();
         let bytes = Arc::get_mut(&mut memory).expect("nobody else has it yet");
         let mut joined = Trains::new(self.span_ns());
-        let mut trains: Vec<TrainMeta> = Vec::new();
+        let (mut trains, mut receivers) = (Vec::<TrainMeta>::new(), Vec::new());
         let (mut end, mut last_ns) = (0, 0);
         while let Some(d) = datagrams.next().map_err(|e| self.fail("cannot read", e))? {
             let len = d.payload.len();
@@ -232,11 +237,13 @@ impl<C: Clock> PcapSource<C> {
             let to = Some(d.destination);
             if !joined.join(trains.last_mut(), end, len, d.origin, to, last_ns) {
                 trains.push(single(end, len, d.origin, last_ns));
+                receivers.push(Origin::from(d.destination));
             }
             end += len;
         }
         self.past = datagrams.tally();
-        Ok(Store::Preloaded { memory, trains: trains.into_boxed_slice(), at: 0 })
+        let (trains, to) = (trains.into_boxed_slice(), receivers.into_boxed_slice());
+        Ok(Store::Preloaded { memory, trains, to, at: 0 })
     }
 
     fn span_ns(&self) -> u64 {
@@ -314,7 +321,8 @@ impl<C: Clock> PcapSource<C> {
         }
         let (mut filled, mut count) = (0, 0);
         while count < MOST_TRAINS {
-            let Store::Preloaded { trains, at, .. } = &mut self.store else { return Ok(None) };
+            let Store::Preloaded { trains, to, at, .. } = &mut self.store else { return Ok(None) };
+            let receiver = to.get(*at).copied().filter(|_| self.destinations);
             let Some(&train) = trains.get(*at) else {
                 self.due_ns = None;
                 // A batch holds trains of one pass: the next one may need its own shift.
@@ -337,9 +345,9 @@ impl<C: Clock> PcapSource<C> {
                 let place = &mut batch.memory_mut()[filled..filled + train.len];
                 place.copy_from_slice(&memory[train.start..train.start + train.len]);
                 self.move_on(place, train.stride, train.origin);
-                batch.push(TrainMeta { start: filled, time_ns, ..train });
+                push(batch, TrainMeta { start: filled, time_ns, ..train }, receiver);
             } else {
-                batch.push(train);
+                push(batch, train, receiver);
             }
             filled += train.len;
             count += 1;
@@ -351,6 +359,7 @@ impl<C: Clock> PcapSource<C> {
         own_memory(batch);
         let mut joined = Trains::new(self.span_ns());
         let mut open: Option<TrainMeta> = None;
+        let mut receiver = None;
         let (mut filled, mut count) = (0, 0);
         let waits = loop {
             let Some(p) = self.peek()? else {
@@ -380,8 +389,9 @@ impl<C: Clock> PcapSource<C> {
                 }
                 count += 1;
                 if let Some(done) = open.replace(single(filled, len, p.origin, time_ns)) {
-                    batch.push(done);
+                    push(batch, done, receiver);
                 }
+                receiver = self.destinations.then(|| Origin::from(p.destination));
             }
             let place = &mut batch.memory_mut()[filled..filled + len];
             place.copy_from_slice(&p.bytes);
@@ -392,7 +402,7 @@ impl<C: Clock> PcapSource<C> {
             }
         };
         if let Some(done) = open {
-            batch.push(done);
+            push(batch, done, receiver);
         }
         Ok(waits)
     }
@@ -507,6 +517,13 @@ impl<C: Clock> PcapSource<C> {
     }
 }
 
+fn push(batch: &mut Batch, train: TrainMeta, to: Option<Origin>) {
+    match to {
+        None => batch.push(train),
+        Some(to) => batch.push_to(train, to),
+    }
+}
+
 /// Gives `batch` slots of its own unless it has enough.
 fn own_memory(batch: &mut Batch) {
     if batch.memory_mut().len() < BATCH_BYTES {
@@ -557,6 +574,11 @@ impl<C: Clock> Source for PcapSource<C> {
 
     fn replay(&self) -> bool {
         true
+    }
+
+    fn for_capture(&mut self) -> Result<(), SourceError> {
+        self.destinations = true;
+        Ok(())
     }
 
     fn lossless(&self) -> bool {

@@ -144,6 +144,10 @@ unsupported! {
     set_gro(fd: BorrowedFd<'_>, on: bool) -> ();
     /// No kernel timestamps here.
     set_timestamps(fd: BorrowedFd<'_>, on: bool) -> ();
+    /// No destination addresses here.
+    set_destinations(fd: BorrowedFd<'_>, ipv6: bool, on: bool) -> ();
+    /// No writing back by pieces here.
+    begin_writing(file: BorrowedFd<'_>, at: u64, len: u64) -> ();
     /// No drop counts here.
     set_drop_reports(fd: BorrowedFd<'_>, on: bool) -> ();
     /// No error queue here.
@@ -201,6 +205,14 @@ pub fn drain_errors(_fd: BorrowedFd<'_>) -> u64 {
 /// Clock ticks a second in `/proc/stat`, which this system does not have.
 pub fn clock_ticks() -> u64 {
     100
+}
+
+/// Nothing to wait for: the system writes back when it likes.
+///
+/// # Errors
+/// None.
+pub fn finish_writing(_file: BorrowedFd<'_>, _at: u64, _len: u64) -> io::Result<()> {
+    Ok(())
 }
 
 /// No hint to give.

@@ -18,6 +18,8 @@ use socket2::Socket;
 pub mod bpf;
 pub mod ethtool;
 #[cfg(target_os = "linux")]
+mod file;
+#[cfg(target_os = "linux")]
 mod frames;
 #[cfg(target_os = "linux")]
 pub mod interface;
@@ -39,7 +41,7 @@ mod transmit;
 mod uring;
 #[cfg(target_os = "linux")]
 pub use {
-    frames::*, network::*, option::*, perf::CacheMisses, receive::ReceiveRing, thread::*,
+    file::*, frames::*, network::*, option::*, perf::CacheMisses, receive::ReceiveRing, thread::*,
     transmit::SendRing, uring::UringRing,
 };
 
@@ -65,6 +67,8 @@ pub struct Message {
     pub time_ns: Option<i64>,
     /// Trains that this socket has dropped so far; wraps at 2³².
     pub drops: Option<u32>,
+    /// Address that the train was sent to, where the socket was asked to say it.
+    pub to: Option<[u8; 16]>,
     /// VLAN tag that the kernel took out of a frame (AF_PACKET): type and content.
     pub vlan: Option<(u16, u16)>,
 }
@@ -103,6 +107,16 @@ pub fn receive_one(socket: &Socket, buffer: &mut [u8], wait: bool) -> io::Result
     let buffer = unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) };
     let (n, from) = socket.recv_from_with_flags(buffer, flags)?;
     Ok((n, from.as_socket().map_or(Origin::NONE, Origin::from)))
+}
+
+/// An IPv4 address in network order, in mapped form.
+#[cfg(target_os = "linux")]
+#[inline]
+pub(crate) fn mapped(v4: [u8; 4]) -> [u8; 16] {
+    let mut ip = [0; 16];
+    ip[10..12].fill(0xff);
+    ip[12..].copy_from_slice(&v4);
+    ip
 }
 
 /// Number of the interface called `name`.

@@ -69,6 +69,17 @@ pub fn set_timestamps(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     switch(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, on)
 }
 
+/// Asks for the address that each train was sent to; an IPv6 socket says it of IPv4 as well, mapped.
+///
+/// # Errors
+/// The system's error.
+pub fn set_destinations(fd: BorrowedFd<'_>, ipv6: bool, on: bool) -> io::Result<()> {
+    match ipv6 {
+        true => switch(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, on),
+        false => switch(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, on),
+    }
+}
+
 /// Asks for the socket's drop count with each train (once it is above 0).
 ///
 /// # Errors

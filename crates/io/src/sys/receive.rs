@@ -10,7 +10,8 @@ use fullcount_core::batch::Origin;
 
 use super::Message;
 
-/// Space for the control messages of one train: timestamp 32 B, drop count 24 B, stride 24 B.
+/// Space for the control messages of one train: timestamp 32 B, drop count 24 B, stride 24 B, address
+/// 40 B.
 const CONTROL: usize = 128;
 
 #[derive(Clone, Copy)]
@@ -139,6 +140,14 @@ impl ReceiveRing {
                     }
                     (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
                         message.drops = Some(data.cast::<u32>().read_unaligned());
+                    }
+                    (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                        let told = data.cast::<libc::in_pktinfo>().read_unaligned();
+                        message.to = Some(super::mapped(told.ipi_addr.s_addr.to_ne_bytes()));
+                    }
+                    (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                        let told = data.cast::<libc::in6_pktinfo>().read_unaligned();
+                        message.to = Some(told.ipi6_addr.s6_addr);
                     }
                     (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
                         let aux = data.cast::<libc::tpacket_auxdata>().read_unaligned();

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fullcount_core::batch::{Batch, Edge, TrainMeta};
+use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::link::LinkTime;
 use socket2::Socket;
@@ -149,7 +149,14 @@ struct Tally {
 impl Tally {
     /// Counts a train, and adds it to the batch unless it must be refused.
     #[inline]
-    fn take(&mut self, m: &Message, start: usize, link: &mut LinkTime, batch: &mut Batch) {
+    fn take(
+        &mut self,
+        m: &Message,
+        start: usize,
+        link: &mut LinkTime,
+        to: Option<Origin>,
+        batch: &mut Batch,
+    ) {
         // Full datagrams of one size, and one shorter at the end.
         let ((full, each), rest) = match m.stride {
             Some(s) if m.len > s => ((m.len / s, s), m.len % s),
@@ -166,14 +173,18 @@ impl Tally {
         } else if m.control_lost && m.stride.is_none() {
             self.unknown += count;
         } else {
-            batch.push(TrainMeta {
+            let meta = TrainMeta {
                 start,
                 len: m.len,
                 stride: m.stride.unwrap_or(0),
                 origin: m.origin,
                 time_ns: m.time_ns.unwrap_or(0),
                 edge: Edge::Datagram,
-            });
+            };
+            match to {
+                None => batch.push(meta),
+                Some(to) => batch.push_to(meta, Origin { ip: m.to.unwrap_or(to.ip), ..to }),
+            }
         }
     }
 }
@@ -183,6 +194,8 @@ pub struct UdpSource {
     endpoint: String,
     socket: Socket,
     local: SocketAddr,
+    /// Where trains were sent to, unless the kernel says better; `None` if nobody asked.
+    to: Option<Origin>,
     way: Way,
     engine: Engine,
     slots: usize,
@@ -259,6 +272,7 @@ impl UdpSource {
             endpoint: url.to_string(),
             socket,
             local,
+            to: None,
             way,
             engine,
             slots,
@@ -375,7 +389,7 @@ impl UdpSource {
     fn call(&mut self, batch: &mut Batch, block: bool) -> io::Result<usize> {
         let mut tally = Tally::default();
         let (pitch, slot) = (self.pitch, self.slot);
-        let link = &mut self.link;
+        let (link, to) = (&mut self.link, self.to);
         let trains = match &mut self.way {
             Way::Ring(ring) => {
                 self.sheet.add(Receive::SystemCalls as usize, 1);
@@ -383,7 +397,7 @@ impl UdpSource {
                 let n = ring.receive(self.socket.as_fd(), memory, (pitch, slot), block)?;
                 for i in 0..n {
                     let Some(m) = ring.message(i) else { break };
-                    tally.take(&m, i * pitch, link, batch);
+                    tally.take(&m, i * pitch, link, to, batch);
                 }
                 n
             }
@@ -399,7 +413,7 @@ impl UdpSource {
                 let n = came?;
                 for i in 0..n {
                     let Some((start, m)) = ring.message(i) else { break };
-                    tally.take(&m, start, link, batch);
+                    tally.take(&m, start, link, to, batch);
                 }
                 n
             }
@@ -421,7 +435,7 @@ impl UdpSource {
                         Err(_) => break,
                     };
                     let m = Message { len, origin, truncated: len > slot, ..Message::default() };
-                    tally.take(&m, start, link, batch);
+                    tally.take(&m, start, link, to, batch);
                 }
                 self.sheet.add(Receive::SystemCalls as usize, calls);
                 tally.packets as usize
@@ -611,6 +625,21 @@ impl Source for UdpSource {
 
     fn lossless(&self) -> bool {
         false
+    }
+
+    fn for_capture(&mut self) -> Result<(), SourceError> {
+        self.to = Some(Origin::from(self.local));
+        if self.engine == Engine::Plain {
+            return Ok(());
+        }
+        sys::set_timestamps(self.socket.as_fd(), true)
+            .map_err(|e| self.failed("asking for receive times", &e))?;
+        if self.local.ip().is_unspecified() {
+            // A group or an address of its own is the destination already.
+            sys::set_destinations(self.socket.as_fd(), self.local.is_ipv6(), true)
+                .map_err(|e| self.failed("asking for destination addresses", &e))?;
+        }
+        Ok(())
     }
 
     fn buffer_percent(&self) -> Option<u32> {

@@ -8,13 +8,13 @@
 
 use fullcount_core::batch::Origin;
 
-use crate::sys::Message;
+use crate::sys::{Message, mapped};
 
 /// Bytes of `struct io_uring_recvmsg_out`: lengths of name, control and payload, and flags.
 const HEADER: usize = 16;
 /// Room for the sender's address: a `sockaddr_in6` takes 28 B.
 pub(crate) const NAME: usize = 32;
-/// Room for the control messages: timestamp 32 B, drop count 24 B, stride 24 B. With 144 B the
+/// Room for the control messages: timestamp 32 B, drop count 24 B, stride 24 B, address 40 B. With 144 B the
 /// payload begins at a multiple of 64 B.
 pub(crate) const CONTROL: usize = 144;
 /// Where the payload begins in a slot, bytes.
@@ -69,6 +69,9 @@ pub(crate) fn message(block: &[u8]) -> Option<Message> {
                 message.time_ns = long(0).zip(long(1)).map(|(s, n)| ns(s, n));
             }
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => message.drops = word(data, 0),
+            // struct in_pktinfo: interface, local address, address in the header.
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => message.to = array(data, 8).map(mapped),
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => message.to = array(data, 0),
             _ => {}
         }
         rest = rest.get(len.next_multiple_of(CMSG_ALIGN)..).unwrap_or(&[]);

@@ -10,14 +10,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use fullcount_core::batch::Batch;
+use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
 
 use super::filter::{TALLIES, Tally};
 use super::open::{self, LINK_HEADERS, Link, Parts};
 use super::rings::{Queue, Statistics};
 use super::{Xdp, XdpError};
-use crate::dissect::datagram::{Judgement, Refusal, find};
+use crate::dissect::datagram::{Judgement, Refusal, destination, find};
 use crate::dissect::judged::{Judged, Lines};
 use crate::dissect::pack::Packer;
 use crate::endpoint::XdpUrl;
@@ -56,6 +56,8 @@ pub struct XdpSource {
     busy: bool,
     busy_poll: bool,
     timestamps: bool,
+    /// Trains say where they were sent to.
+    destinations: bool,
     /// Most datagrams a call.
     most: usize,
     /// Queue that the next call begins with.
@@ -131,6 +133,7 @@ impl XdpSource {
             busy: false,
             busy_poll: url.busy_poll,
             timestamps,
+            destinations: false,
             most: usize::from(url.batch),
             turn: 0,
             sheet: Sheet::new(Xdp::catalogue()),
@@ -203,6 +206,10 @@ impl XdpSource {
                             true => d.judge(packer.place(d.len)),
                             false => Judgement::Good,
                         };
+                        if self.destinations {
+                            let to = destination(queue.piece(done).bytes, self.port);
+                            packer.sent_to(to.unwrap_or(Origin::NONE));
+                        }
                         if judged.delivers(judgement, 1) {
                             packer.keep(d.len, d.origin, time);
                         }
@@ -360,6 +367,11 @@ impl Source for XdpSource {
 
     fn lossless(&self) -> bool {
         false
+    }
+
+    fn for_capture(&mut self) -> Result<(), SourceError> {
+        (self.timestamps, self.destinations) = (true, true);
+        Ok(())
     }
 
     fn sheet(&self) -> Arc<Sheet> {

@@ -17,7 +17,7 @@ struct Run {
 
 /// Events and pulses since the last block was written.
 #[derive(Debug, Default)]
-pub(super) struct Block {
+pub(crate) struct Block {
     ids: Vec<i32>,
     offsets: Vec<i32>,
     runs: Vec<Run>,
@@ -33,20 +33,20 @@ pub(super) struct Block {
 
 /// Pulse rows that wait for a flush of the events that they point to, and what came last.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(crate) struct Rows {
     /// `event_index` of each row.
-    pub(super) index: Vec<i64>,
+    pub(crate) index: Vec<i64>,
     /// `event_time_zero` of each row.
-    pub(super) zero: Vec<u64>,
+    pub(crate) zero: Vec<u64>,
     /// Time of the last row of the file.
-    pub(super) last: Option<u64>,
+    pub(crate) last: Option<u64>,
     /// Pulse and offset of the last event of the file, ns.
-    pub(super) last_event: Option<(u64, i32)>,
+    pub(crate) last_event: Option<(u64, i32)>,
 }
 
 impl Rows {
     /// A row at position `index`, even if its time is the last one's.
-    pub(super) fn push(&mut self, index: usize, zero: u64) {
+    pub(crate) fn push(&mut self, index: usize, zero: u64) {
         self.index.push(index as i64);
         self.zero.push(zero);
         self.last = Some(zero);
@@ -55,29 +55,29 @@ impl Rows {
 
 impl Block {
     /// A block for `events` events.
-    pub(super) fn with_capacity(events: usize) -> Block {
+    pub(crate) fn with_capacity(events: usize) -> Block {
         let column = || Vec::with_capacity(events);
         Block { ids: column(), offsets: column(), ..Block::default() }
     }
 
     /// Events in it.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ids.len()
     }
 
     /// Runs in it: at least as many as it will have rows.
-    pub(super) fn runs(&self) -> usize {
+    pub(crate) fn runs(&self) -> usize {
         self.runs.len()
     }
 
     /// True without events and without pulses.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
     /// The events that follow belong to the pulse at `zero`.
     #[inline]
-    pub(super) fn open_pulse(&mut self, zero: u64) {
+    pub(crate) fn open_pulse(&mut self, zero: u64) {
         if self.open != Some(zero) {
             self.open = Some(zero);
             self.begin(zero);
@@ -94,7 +94,7 @@ impl Block {
     /// # Panics
     /// If no pulse was ever opened.
     #[inline]
-    pub(super) fn append(&mut self, pixel: &[u32], offset_ns: &[u32]) {
+    pub(crate) fn append(&mut self, pixel: &[u32], offset_ns: &[u32]) {
         if self.runs.is_empty() && !pixel.is_empty() {
             // The pulse goes on after the block before was written.
             self.begin(self.open.expect("events have a pulse"));
@@ -103,12 +103,28 @@ impl Block {
         self.offsets.extend(offset_ns.iter().map(|&t| t as i32));
     }
 
+    /// As [`Block::append`], from little-endian bytes; without pixels all events are of pixel 1.
+    ///
+    /// # Panics
+    /// If no pulse was ever opened.
+    #[inline]
+    pub(crate) fn append_bytes(&mut self, pixel: Option<&[[u8; 4]]>, offset_ns: &[[u8; 4]]) {
+        if self.runs.is_empty() && !offset_ns.is_empty() {
+            self.begin(self.open.expect("events have a pulse"));
+        }
+        match pixel {
+            Some(pixel) => self.ids.extend(pixel.iter().map(|&p| i32::from_le_bytes(p))),
+            None => self.ids.resize(self.ids.len() + offset_ns.len(), 1),
+        }
+        self.offsets.extend(offset_ns.iter().map(|&t| i32::from_le_bytes(t)));
+    }
+
     /// Puts the events in the order of their pulses and adds the rows to `rows`; the block's first event
     /// will be at position `base` of the file. The columns are ready to be written then.
     ///
     /// Events of the pulse of the file's last row come first and get no new row, whatever else is there:
     /// the row goes on.
-    pub(super) fn settle(&mut self, base: usize, rows: &mut Rows) {
+    pub(crate) fn settle(&mut self, base: usize, rows: &mut Rows) {
         let goes_on = rows.last;
         let in_front = |zero| self.runs.first().is_none_or(|run| run.zero >= zero);
         let misplaced = |zero| !in_front(zero) && self.runs.iter().any(|run| run.zero == zero);
@@ -156,12 +172,12 @@ impl Block {
     }
 
     /// `event_id` and `event_time_offset` of the settled block.
-    pub(super) fn columns(&self) -> (&[i32], &[i32]) {
+    pub(crate) fn columns(&self) -> (&[i32], &[i32]) {
         (&self.ids, &self.offsets)
     }
 
     /// Forgets the events once they are written; the open pulse stays open.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.ids.clear();
         self.offsets.clear();
     }

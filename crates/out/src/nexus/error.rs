@@ -124,7 +124,7 @@ pub enum NexusError {
 }
 
 /// Adds path and action to a system error.
-pub(super) fn io_error<'a>(
+pub(crate) fn io_error<'a>(
     path: &'a Path,
     doing: &'static str,
 ) -> impl FnOnce(io::Error) -> NexusError + 'a {
@@ -132,7 +132,7 @@ pub(super) fn io_error<'a>(
 }
 
 /// Adds path and action to a library error.
-pub(super) fn hdf5_error<'a>(
+pub(crate) fn hdf5_error<'a>(
     path: &'a Path,
     doing: &'a str,
 ) -> impl FnOnce(hdf5_metno::Error) -> NexusError + 'a {

@@ -15,10 +15,10 @@ use super::sys::{self, Access};
 use super::when::iso8601;
 
 /// Dates, and the placeholder of a date: fixed length, so that SWMR allows to overwrite them.
-pub(super) type DateText = FixedUnicode<32>;
+pub(crate) type DateText = FixedUnicode<32>;
 
 /// Epoch of `event_time_zero` and `cue_timestamp_zero`.
-pub(super) const EPOCH: &str = "1970-01-01T00:00:00Z";
+pub(crate) const EPOCH: &str = "1970-01-01T00:00:00Z";
 
 /// Entries per chunk of the cue datasets: one cue per 100 M events.
 const CHUNK_CUES: usize = 1024;
@@ -37,7 +37,7 @@ pub(super) fn events_path(panel: &str) -> String {
 }
 
 /// A date as the file holds it.
-pub(super) fn date(ns: i64) -> DateText {
+pub(crate) fn date(ns: i64) -> DateText {
     DateText::from_str(&iso8601(ns)).expect("27 characters")
 }
 
@@ -169,26 +169,26 @@ fn along_beam(component: &Group, path: &str, metres: f64) -> Result<()> {
     distance.new_attr::<f64>().shape(3).create("vector")?.write(&[0.0, 0.0, 1.0])
 }
 
-fn group(parent: &Group, name: &str, class: &str) -> Result<Group> {
+pub(crate) fn group(parent: &Group, name: &str, class: &str) -> Result<Group> {
     let group = parent.create_group(name)?;
     text_attribute(&group, "NX_class", class)?;
     Ok(group)
 }
 
 /// HDF5 text ends at a NUL; one in a configuration file is shown as U+FFFD instead.
-fn unicode(value: &str) -> VarLenUnicode {
+pub(crate) fn unicode(value: &str) -> VarLenUnicode {
     VarLenUnicode::from_str(&value.replace('\0', "\u{fffd}")).expect("no NUL")
 }
 
-fn text(parent: &Group, name: &str, value: &str) -> Result<()> {
+pub(crate) fn text(parent: &Group, name: &str, value: &str) -> Result<()> {
     parent.new_dataset::<VarLenUnicode>().create(name)?.write_scalar(&unicode(value))
 }
 
-fn text_attribute(at: &Location, name: &str, value: &str) -> Result<()> {
+pub(crate) fn text_attribute(at: &Location, name: &str, value: &str) -> Result<()> {
     at.new_attr::<VarLenUnicode>().create(name)?.write_scalar(&unicode(value))
 }
 
-fn scalar<T: H5Type>(parent: &Group, name: &str, value: &T) -> Result<()> {
+pub(crate) fn scalar<T: H5Type>(parent: &Group, name: &str, value: &T) -> Result<()> {
     parent.new_dataset::<T>().create(name)?.write_scalar(value)
 }
 

@@ -109,7 +109,7 @@ fn in_folder(path: &Path, folder: &Path, doing: &'static str, e: io::Error) -> N
 
 /// A file of ours, locked, at the place where it is now. Dropping it removes it unless it was kept.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     path: PathBuf,
     /// Shared advisory lock: recovering a file under a living writer would damage it. Readers are not
     /// hindered.
@@ -122,7 +122,7 @@ impl Place {
     ///
     /// # Errors
     /// [`inspect`]'s, or another process is making a file for the same path.
-    pub(super) fn reserve(path: &Path) -> Result<Place, NexusError> {
+    pub(crate) fn reserve(path: &Path) -> Result<Place, NexusError> {
         inspect(path)?;
         let building = building_path(path);
         match File::open(&building) {
@@ -147,8 +147,24 @@ impl Place {
         }
     }
 
+    /// The file at `path`, locked, as a killed run left it; it stays when the place is dropped.
+    ///
+    /// # Errors
+    /// No such file, or another process is writing it.
+    pub(crate) fn of_existing(path: &Path) -> Result<Place, NexusError> {
+        let open = File::options().read(true).write(true).open(path);
+        let file = open.map_err(|e| in_folder(path, folder(path), "open the file", e))?;
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => Err(NexusError::InUse { path: path.to_owned() }),
+            Err(TryLockError::Error(e)) if e.kind() != ErrorKind::Unsupported => {
+                Err(io_error(path, "lock the file")(e))
+            }
+            _ => Ok(Place { path: path.to_owned(), file, keep: true }),
+        }
+    }
+
     /// Where the file is now.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -156,7 +172,7 @@ impl Place {
     ///
     /// # Errors
     /// The system's words; then nothing has changed.
-    pub(super) fn move_to(&mut self, path: &Path) -> io::Result<()> {
+    pub(crate) fn move_to(&mut self, path: &Path) -> io::Result<()> {
         fs::rename(&self.path, path)?;
         self.path = path.to_owned();
         Ok(())
@@ -164,12 +180,12 @@ impl Place {
 
     /// From here on the file holds something: dropping no longer removes it.
     #[inline]
-    pub(super) fn keep(&mut self) {
+    pub(crate) fn keep(&mut self) {
         self.keep = true;
     }
 
     /// True once [`Place::keep`] was called.
-    pub(super) fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         self.keep
     }
 

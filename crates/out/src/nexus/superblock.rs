@@ -14,19 +14,19 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Bytes of a superblock of version 2 or 3 with 8-byte offsets.
-pub(super) const LENGTH: usize = 48;
+pub(crate) const LENGTH: usize = 48;
 
 const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
 
 /// A superblock as it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Superblock {
+pub(crate) struct Superblock {
     bytes: [u8; LENGTH],
 }
 
 /// Why the first bytes are no superblock that this program writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unusable {
+pub(crate) enum Unusable {
     /// Too short, or another signature.
     #[error("no HDF5 signature")]
     Signature,
@@ -40,7 +40,7 @@ pub(super) enum Unusable {
 
 impl Superblock {
     /// Reads and verifies the start of `file`.
-    pub(super) fn read(file: &File) -> io::Result<Result<Superblock, Unusable>> {
+    pub(crate) fn read(file: &File) -> io::Result<Result<Superblock, Unusable>> {
         let mut bytes = [0; LENGTH];
         match file.read_exact_at(&mut bytes, 0) {
             Ok(()) => Ok(Superblock::parse(bytes)),
@@ -64,17 +64,17 @@ impl Superblock {
 
     /// True if the file of `length` bytes was not closed, or is shorter than it says: HDF5 clears the flags
     /// even where a full disk kept it from writing the rest (seen with 1.14.6).
-    pub(super) fn unfinished(&self, length: u64) -> bool {
+    pub(crate) fn unfinished(&self, length: u64) -> bool {
         self.bytes[11] != 0 || self.end() > length
     }
 
     /// End of the used part of the file, as the library knew it.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         u64::from_le_bytes(self.bytes[28..36].try_into().expect("8 bytes"))
     }
 
     /// The same with all flags cleared and at least `end` bytes in use.
-    pub(super) fn cleared(&self, end: u64) -> Superblock {
+    pub(crate) fn cleared(&self, end: u64) -> Superblock {
         let mut bytes = self.bytes;
         bytes[11] = 0;
         bytes[28..36].copy_from_slice(&self.end().max(end).to_le_bytes());
@@ -84,7 +84,7 @@ impl Superblock {
     }
 
     /// Puts it at the start of `file`, in one write.
-    pub(super) fn write(&self, file: &File) -> io::Result<()> {
+    pub(crate) fn write(&self, file: &File) -> io::Result<()> {
         file.write_all_at(&self.bytes, 0)
     }
 }

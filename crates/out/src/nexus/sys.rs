@@ -1,5 +1,5 @@
 //! The calls of the HDF5 library that its Rust interface does not have: opening without HDF5's own file
-//! lock, start of SWMR writing, and flush of one dataset.
+//! lock, start of SWMR writing, flush of one dataset, and rows of any number of dimensions out of a slice.
 //!
 //! HDF5's lock sits on a descriptor that every child process inherits, so a child started at the wrong
 //! moment keeps a file locked for its whole life (seen). This module opens without it; the writer and
@@ -14,12 +14,13 @@ use std::ffi::CString;
 use std::path::Path;
 
 use hdf5_metno::plist::file_access::FileAccess;
-use hdf5_metno::{Dataset, Error, File, Result};
-use hdf5_metno_sys::h5d::H5Dflush;
+use hdf5_metno::{Dataset, Datatype, Error, File, H5Type, Result};
+use hdf5_metno_sys::h5d::{H5Dflush, H5Dget_space, H5Dwrite};
 use hdf5_metno_sys::h5f::{
     H5F_ACC_RDONLY, H5F_ACC_RDWR, H5F_ACC_TRUNC, H5Fcreate, H5Fopen, H5Fstart_swmr_write,
 };
 use hdf5_metno_sys::h5p::{H5P_DEFAULT, H5Pset_file_locking};
+use hdf5_metno_sys::h5s::{H5S_SELECT_SET, H5Sclose, H5Screate_simple, H5Sselect_hyperslab};
 
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,4 +89,68 @@ pub(crate) fn start_swmr_write(file: &File) -> Result<()> {
 pub(crate) fn flush(dataset: &Dataset) -> Result<()> {
     // SAFETY: the id belongs to an open dataset for as long as `dataset` is borrowed; the lock is held.
     hdf5_metno::sync::sync(|| status(unsafe { H5Dflush(dataset.id()) }))
+}
+
+/// Writes `values`, whole rows of the shape `row`, at row `first` of `dataset`, which is long enough already.
+///
+/// # Errors
+/// The library's words: values that are no whole rows, another shape, a full disk.
+pub(crate) fn write_rows<T: H5Type>(
+    dataset: &Dataset,
+    first: usize,
+    row: &[usize],
+    values: &[T],
+) -> Result<()> {
+    let each: usize = row.iter().product();
+    if each == 0 || !values.len().is_multiple_of(each) || dataset.ndim() != row.len() + 1 {
+        return Err("the values are no whole rows of the dataset".into());
+    }
+    let mut start = vec![0_u64; row.len() + 1];
+    start[0] = first as u64;
+    let count: Vec<u64> =
+        [values.len() / each].iter().chain(row).map(|&length| length as u64).collect();
+    let kind = Datatype::from_type::<T>()?;
+    hdf5_metno::sync::sync(|| {
+        // SAFETY: the dataset is open; the space that comes back is closed below.
+        let file = unsafe { H5Dget_space(dataset.id()) };
+        // SAFETY: `count` has as many entries as the rank says; no maximum is given.
+        let memory =
+            unsafe { H5Screate_simple(count.len() as i32, count.as_ptr(), std::ptr::null()) };
+        let written = if file < 0 || memory < 0 {
+            -1
+        } else {
+            // SAFETY: start and count have the rank of the dataset, which was compared above; the memory space
+            // holds exactly `values.len()` values of the type that `kind` describes, and `values` outlives the call.
+            unsafe {
+                let null = std::ptr::null();
+                match H5Sselect_hyperslab(
+                    file,
+                    H5S_SELECT_SET,
+                    start.as_ptr(),
+                    null,
+                    count.as_ptr(),
+                    null,
+                ) {
+                    0.. => H5Dwrite(
+                        dataset.id(),
+                        kind.id(),
+                        memory,
+                        file,
+                        H5P_DEFAULT,
+                        values.as_ptr().cast(),
+                    ),
+                    failed => failed,
+                }
+            }
+        };
+        // The words belong to the failure above, so they are taken before anything else is called.
+        let outcome = status(written);
+        for space in [file, memory] {
+            if space >= 0 {
+                // SAFETY: opened above and not yet closed.
+                unsafe { H5Sclose(space) };
+            }
+        }
+        outcome
+    })
 }

@@ -7,14 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 
 /// `ns` since 1970 as text, microseconds rounded down.
-pub(super) fn iso8601(ns: i64) -> String {
+pub(crate) fn iso8601(ns: i64) -> String {
     let us = ns.div_euclid(1000);
     let time = Timestamp::from_microsecond(us).expect("jiff's years -9999 to 9999 hold i64 ns");
     format!("{time:.6}")
 }
 
 /// A system time as ns since 1970; before 1970 it is 0.
-pub(super) fn nanos(t: SystemTime) -> i64 {
+pub(crate) fn nanos(t: SystemTime) -> i64 {
     let since = t.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
     i64::try_from(since).unwrap_or(i64::MAX)
 }

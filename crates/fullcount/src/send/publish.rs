@@ -1,0 +1,247 @@
+//! `fullcount send --to kafka://…`: simulated logs, or a run's start and stop, published.
+//!
+//! Refuses sources that are packets, and a run without a structure or a file name, before anything is opened.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use clap::Args;
+use fullcount_engine::stop::Stop;
+use fullcount_engine::summary::grouped;
+use fullcount_io::quantity::{self, Rate};
+use fullcount_out::kafka::{Address, Publisher, Settings};
+use serde_json::json;
+
+use super::facility::{Facility, Run, structure};
+use super::{Flags, NAME_OF_LOGS, NAME_OF_RUN};
+use crate::exit::Failure;
+use crate::{note, say, tell};
+
+/// What is sent to Kafka.
+#[derive(Debug, Clone, Default, Args)]
+pub struct KafkaFlags {
+    /// File with the structure (JSON) of the run to start
+    #[arg(long, value_name = "FILE", help_heading = "Kafka")]
+    structure: Option<std::path::PathBuf>,
+    /// Name of the file that the writer of the run shall make
+    #[arg(long, value_name = "NAME", help_heading = "Kafka")]
+    file: Option<String>,
+    /// Topic that the writer of the run shall listen and report to, and that the stop goes to
+    #[arg(long, value_name = "TOPIC", help_heading = "Kafka")]
+    control: Option<String>,
+    /// Id of the run's job [default: made of the time]
+    #[arg(long, value_name = "ID", help_heading = "Kafka")]
+    job: Option<String>,
+    /// Events in the printed structure: TOPIC/SOURCE, e.g. loki_detector/loki
+    #[arg(long, value_name = "TOPIC/SOURCE", help_heading = "Kafka")]
+    events: Option<String>,
+    /// Print a structure for the simulated logs of the topic, and exit
+    #[arg(long, help_heading = "Kafka")]
+    print_structure: bool,
+    /// librdkafka's own setting, e.g. security.protocol=ssl; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "Kafka")]
+    kafka_set: Vec<String>,
+}
+
+/// Messages a second unless said otherwise: ten rounds of four values.
+const RATE: f64 = 40.0;
+/// Values of a round.
+const ROUND: f64 = 4.0;
+/// A broker that is away is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn now_ms() -> u64 {
+    now().as_millis() as u64
+}
+
+fn news(text: &str) {
+    note!("{text}");
+}
+
+fn wrong(text: impl Into<String>) -> Failure {
+    Failure::Wrong(text.into())
+}
+
+/// Publishes what the flags say.
+pub fn publish(flags: &Flags) -> Result<u8, Failure> {
+    let address = Address::parse(&flags.to).map_err(|e| wrong(format!("--to {e}")))?;
+    let kafka = &flags.kafka;
+    let pair = |text: &String| {
+        let pair = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        pair.ok_or_else(|| wrong(format!("--kafka-set {text}: expected NAME=VALUE")))
+    };
+    let settings = Settings::new(kafka.kafka_set.iter().map(pair).collect::<Result<Vec<_>, _>>()?);
+    settings.check().map_err(|e| wrong(format!("--kafka-set {e}")))?;
+    let duration =
+        flags.what.duration.as_deref().map(|text| {
+            quantity::duration(text).map_err(|e| wrong(format!("--duration {text}: {e}")))
+        });
+    let duration = duration.transpose()?;
+    if kafka.print_structure {
+        let events = match kafka.events.as_deref().map(|text| (text, text.split_once('/'))) {
+            None => None,
+            Some((_, Some(pair))) => Some(pair),
+            Some((text, None)) => {
+                return Err(wrong(format!("--events {text}: expected TOPIC/SOURCE")));
+            }
+        };
+        let text = serde_json::to_string_pretty(&structure(&address.topic, events));
+        tell!("{}\n", text.context("printing the structure")?);
+        return Ok(0);
+    }
+    match flags.what.source.as_str() {
+        NAME_OF_LOGS => {
+            let rate = match flags.what.rate.as_deref() {
+                None => RATE,
+                Some(text) => match text.parse() {
+                    Ok(Rate::Packets(n)) if (0.1..=1e6).contains(&n) => n,
+                    _ => {
+                        let form = "expected messages a second, 0.1pps to 1Mpps";
+                        return Err(wrong(format!("--rate {text}: {form}")));
+                    }
+                },
+            };
+            let publisher = open(&address, &settings)?;
+            logs(flags, &address, &publisher, rate, duration)
+        }
+        NAME_OF_RUN => {
+            let run = ordered(flags)?;
+            let publisher = open(&address, &settings)?;
+            start_and_stop(flags, &address, &publisher, &run, duration)
+        }
+        other => Err(wrong(format!(
+            "--source {other}: to Kafka go {NAME_OF_LOGS} (simulated values) and {NAME_OF_RUN} (start and \
+             stop of a run); events go there by `fullcount run`"
+        ))),
+    }
+}
+
+fn open(address: &Address, settings: &Settings) -> Result<Publisher, Failure> {
+    let made = Publisher::new(&address.brokers, settings, news);
+    Ok(made.map_err(anyhow::Error::from)?)
+}
+
+fn logs(
+    flags: &Flags,
+    address: &Address,
+    publisher: &Publisher,
+    rate: f64,
+    duration: Option<Duration>,
+) -> Result<u8, Failure> {
+    let count = flags
+        .what
+        .count
+        .as_deref()
+        .map(|text| quantity::count(text).map_err(|e| wrong(format!("--count {text}: {e}"))));
+    let count = count.transpose()?.unwrap_or(u64::MAX);
+    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    let mut facility = Facility::new(flags.what.seed);
+    let (begun, every) = (Instant::now(), Duration::from_secs_f64(ROUND / rate));
+    let (mut sent, mut bytes, mut round) = (0u64, 0u64, 0u32);
+    'rounds: while !stop.requested() && sent < count {
+        let due = every * round;
+        if duration.is_some_and(|end| due >= end) {
+            break;
+        }
+        while let Some(rest) = due.checked_sub(begun.elapsed()).filter(|_| !stop.requested()) {
+            publisher.poll();
+            std::thread::sleep(rest.min(Duration::from_millis(100)));
+        }
+        let ns = i64::try_from(now().as_nanos()).unwrap_or(i64::MAX);
+        for value in facility.round(ns) {
+            let sending = publisher.publish(&address.topic, &value, now_ms() as i64, PATIENCE);
+            sending.map_err(anyhow::Error::from)?;
+            sent += 1;
+            bytes += value.len() as u64;
+            if sent == count {
+                break 'rounds;
+            }
+        }
+        round += 1;
+    }
+    publisher.flush(PATIENCE).map_err(anyhow::Error::from)?;
+    report(flags, &address.topic, sent, bytes, publisher, begun.elapsed())
+}
+
+fn ordered(flags: &Flags) -> Result<Run, Failure> {
+    let kafka = &flags.kafka;
+    let path = kafka.structure.as_ref().ok_or_else(|| {
+        wrong("--structure: a run needs the structure of its file; --print-structure makes one")
+    })?;
+    let structure = std::fs::read_to_string(path)
+        .map_err(|e| wrong(format!("--structure {}: {e}", path.display())))?;
+    let file = kafka.file.clone();
+    let file = file.ok_or_else(|| wrong("--file: a run needs a file name, e.g. run42.nxs"))?;
+    let job_id = kafka.job.clone().unwrap_or_else(|| {
+        let n = now().as_nanos();
+        let (high, low) = ((n >> 32) as u32, n as u32);
+        // The form of a UUID, version 8: digits of one's own.
+        format!(
+            "{high:08x}-{:04x}-8000-8000-{low:08x}{:04x}",
+            low >> 16,
+            std::process::id() & 0xffff
+        )
+    });
+    Ok(Run { job_id, file, structure, control: kafka.control.clone() })
+}
+
+fn start_and_stop(
+    flags: &Flags,
+    address: &Address,
+    publisher: &Publisher,
+    run: &Run,
+    duration: Option<Duration>,
+) -> Result<u8, Failure> {
+    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    let begun = Instant::now();
+    let start = run.start(now_ms());
+    let mut bytes = start.len() as u64;
+    let send = |topic: &str, value: &[u8]| -> Result<(), Failure> {
+        let sent = publisher.publish(topic, value, now_ms() as i64, PATIENCE);
+        sent.and_then(|()| publisher.flush(PATIENCE)).map_err(anyhow::Error::from)?;
+        Ok(())
+    };
+    send(&address.topic, &start)?;
+    note!("job {} started: {}", run.job_id, run.file);
+    while !stop.requested() && duration.is_none_or(|end| begun.elapsed() < end) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let order = run.stop(now_ms());
+    bytes += order.len() as u64;
+    send(run.control.as_deref().unwrap_or(&address.topic), &order)?;
+    note!("job {} stopped", run.job_id);
+    report(flags, &address.topic, 2, bytes, publisher, begun.elapsed())
+}
+
+fn report(
+    flags: &Flags,
+    topic: &str,
+    sent: u64,
+    bytes: u64,
+    publisher: &Publisher,
+    elapsed: Duration,
+) -> Result<u8, Failure> {
+    let refused = publisher.refused();
+    let seconds = elapsed.as_secs_f64();
+    if flags.json {
+        say!(
+            "{}",
+            json!({
+                "schema": "fullcount/summary/1", "verb": "send", "to": flags.to, "source": flags.what.source,
+                "seed": flags.what.seed, "messages": sent, "bytes": bytes,
+                "confirmed": publisher.confirmed(), "refused": refused, "elapsed_s": seconds,
+            })
+        );
+    }
+    let text = format!(
+        "{} messages, {} bytes to {topic} in {seconds:.1} s",
+        grouped(sent),
+        grouped(bytes)
+    );
+    note!("sent {text}");
+    Ok(if refused > 0 { 3 } else { 0 })
+}

@@ -1,0 +1,211 @@
+//! Raw packets on a topic: what comes back gives the events of the run, for every detector.
+//!
+//! Against librdkafka's own mock of a broker, which other processes can reach. Source: `docs/raw.md`.
+
+mod service;
+
+use std::time::Duration;
+
+use fullcount_out::flat::{Message, RawReadout};
+use rdkafka::config::ClientConfig;
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer as _};
+use service::{Said, say, vector};
+
+const PARTITIONS: i32 = 4;
+const KINDS: [(&str, &str, &str, Option<&str>); 3] = [
+    ("sonde", "none", "sonde/sonde.pcap", None),
+    (
+        "multigrid",
+        "data",
+        "multigrid/multigrid.pcap",
+        Some("multigrid/config/three_modules_mg24.json"),
+    ),
+    ("multiblade", "none", "multiblade/multiblade.pcap", Some("multiblade/config/AmorB.json")),
+];
+
+fn cluster(topics: &[&str]) -> MockCluster<'static, DefaultProducerContext> {
+    let cluster = MockCluster::new(1).expect("a mock");
+    for topic in topics {
+        cluster.create_topic(topic, PARTITIONS, 1).expect("a topic");
+    }
+    cluster
+}
+
+/// Arguments of a run of one detector into a file.
+fn arguments(kind: usize, source: &str, nexus: &str, more: &[String]) -> Vec<String> {
+    let (name, pulse, _, geometry) = KINDS[kind];
+    let mut all: Vec<String> = ["run", "--source", source, "--detector", name, "--pulse", pulse]
+        .into_iter()
+        .chain(["--nexus", nexus, "--web", "off", "--json"])
+        .map(str::to_owned)
+        .collect();
+    if let Some(geometry) = geometry {
+        all.extend(["--geometry".to_owned(), vector(geometry)]);
+    }
+    all.extend(more.iter().cloned());
+    all
+}
+
+fn said(arguments: &[String]) -> Said {
+    say(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// `--set output.raw.…` for a topic.
+fn raw(brokers: &str, topic: &str, spool: &str, every: u32) -> Vec<String> {
+    let keys = [
+        format!("brokers={brokers}"),
+        format!("topic={topic}"),
+        format!("spool={spool}"),
+        format!("every={every}"),
+    ];
+    keys.into_iter().flat_map(|k| ["--set".to_owned(), format!("output.raw.{k}")]).collect()
+}
+
+/// (time, pixel) of every event of a file, sorted.
+fn events(path: &str, detector: &str) -> Vec<(i64, i32)> {
+    let f = hdf5_metno::File::open(path).expect("opens after a proper close");
+    let e = f.group(&format!("entry/instrument/{detector}/{detector}_events")).expect("events");
+    let ids = e.dataset("event_id").unwrap().read_raw::<i32>().unwrap();
+    let offsets = e.dataset("event_time_offset").unwrap().read_raw::<i32>().unwrap();
+    let zeros = e.dataset("event_time_zero").unwrap().read_raw::<u64>().unwrap();
+    let index = e.dataset("event_index").unwrap().read_raw::<i64>().unwrap();
+    let pulse_of = |i: usize| index.partition_point(|&first| first as usize <= i) - 1;
+    let event = |i: usize| (zeros[pulse_of(i)] as i64 + i64::from(offsets[i]), ids[i]);
+    let mut events: Vec<_> = (0..ids.len()).map(event).collect();
+    events.sort_unstable();
+    events
+}
+
+#[test]
+fn packets_that_went_over_a_topic_give_the_same_events_for_every_detector() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = |name: String| dir.path().join(name).display().to_string();
+    let topics = KINDS.map(|k| k.0);
+    let cluster = cluster(&topics);
+    let brokers = cluster.bootstrap_servers();
+    for (at, (name, _, capture, _)) in KINDS.into_iter().enumerate() {
+        let (first, spool) = (path(format!("{name}.nxs")), path(format!("{name}-spool")));
+        let source = format!("pcap:{}?flat-out", vector(capture));
+        let sent = said(&arguments(at, &source, &first, &raw(&brokers, name, &spool, 1)));
+        let code = sent.code;
+        // The published Multi-Blade capture has gaps of its own.
+        assert!(matches!(code, 0 | 3), "{name}: {}", sent.err);
+        let packets = sent.counter("receive.packets");
+        assert_eq!(sent.summary()["outputs"]["raw"]["packets"], packets, "{}", sent.err);
+        assert_eq!(sent.summary()["balance"], 0, "{}", sent.err);
+        let want = events(&first, name);
+        assert!(!want.is_empty());
+
+        let whole = path(format!("{name}-whole.nxs"));
+        let topic = format!("kafka://{brokers}/{name}");
+        let got = said(&arguments(at, &format!("{topic}?until=end"), &whole, &[]));
+        assert_eq!(got.code, code, "{name}: {}", got.err);
+        assert_eq!(got.counter("receive.packets"), packets, "{name}: {}", got.err);
+        assert_eq!(events(&whole, name), want, "{name}");
+
+        // Shared out by partition: together the same.
+        let mut parts = Vec::new();
+        for share in ["0,2", "1,3"] {
+            let part = path(format!("{name}-{}.nxs", &share[..1]));
+            let source = format!("{topic}?until=end&partitions={share}");
+            let got = said(&arguments(at, &source, &part, &[]));
+            assert!(matches!(got.code, 0 | 3), "{name}: {}", got.err);
+            parts.extend(events(&part, name));
+        }
+        parts.sort_unstable();
+        assert_eq!(parts, want, "{name}");
+    }
+}
+
+#[test]
+fn a_group_goes_on_where_it_stood_and_every_nth_is_every_nth() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let cluster = cluster(&["some"]);
+    let brokers = cluster.bootstrap_servers();
+    let source = format!("pcap:{}?flat-out&repeat=20", vector(KINDS[0].2));
+    let options = raw(&brokers, "some", &path("spool"), 7);
+    let sent = said(&arguments(0, &source, &path("a.nxs"), &options));
+    let packets = sent.counter("receive.packets");
+    let every = packets.div_ceil(7);
+    assert_eq!(sent.counter("sink.raw.written"), every, "{}", sent.err);
+    let topic = format!("kafka://{brokers}/some?group=again&until=end");
+    for (file, want) in [("b.nxs", every), ("c.nxs", 0)] {
+        let got = said(&arguments(0, &topic, &path(file), &[]));
+        assert!(matches!(got.code, 0 | 3), "{}", got.err);
+        assert_eq!(got.counter("receive.packets"), want, "{}", got.err);
+    }
+}
+
+#[test]
+fn packets_without_a_sender_or_of_another_epoch_are_refused_where_that_matters() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let cluster = cluster(&["bare", "dated"]);
+    let brokers = cluster.bootstrap_servers();
+    let mut config = ClientConfig::new();
+    let producer: BaseProducer =
+        config.set("bootstrap.servers", &brokers).create().expect("a producer");
+    for id in 0..3 {
+        let raw = RawReadout { source_name: "x", message_id: id, raw_data: Some(&[1, 2, 3]) };
+        let payload = Message::Ar51(raw).encode();
+        let record = BaseRecord::<(), [u8]>::to("bare").payload(&payload).partition(1);
+        producer.send(record).expect("queued");
+    }
+    let record = BaseRecord::<(), [u8]>::to("bare").payload(b"no message").partition(2);
+    producer.send(record).expect("queued");
+    producer.flush(Duration::from_secs(30)).expect("sent");
+    let bare = format!("kafka://{brokers}/bare?until=end");
+    for (kind, code) in [(0, 2), (2, 2), (1, 0)] {
+        let file = path(&format!("{kind}.nxs"));
+        let got = said(&arguments(kind, &bare, &file, &[]));
+        assert_eq!(got.code, code, "{}: {}", KINDS[kind].0, got.err);
+        assert_eq!(std::path::Path::new(&file).exists(), code == 0);
+        if code == 2 {
+            assert!(got.err.contains("fc.src"), "{}", got.err);
+        } else {
+            assert_eq!(got.counter("receive.packets"), 4);
+            assert_eq!(got.counter("receive.not_ar51"), 1);
+            assert_eq!(got.counter("receive.without_source"), 3);
+            assert_eq!(got.summary()["balance"], 0);
+        }
+    }
+
+    let source = format!("pcap:{}?flat-out", vector(KINDS[0].2));
+    let mut options = raw(&brokers, "dated", &path("spool"), 1);
+    options.extend(["--epoch", "2026-01-31T12:00:00Z"].map(str::to_owned));
+    said(&arguments(0, &source, &path("d.nxs"), &options));
+    let dated = format!("kafka://{brokers}/dated?until=end");
+    let got = said(&arguments(0, &dated, &path("e.nxs"), &[]));
+    assert_eq!(got.code, 2, "{}", got.err);
+    assert!(got.err.contains("time.epoch") && got.err.contains("17698608"), "{}", got.err);
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_opened() {
+    for (url, words) in [
+        ("kafka://h", "kafka://HOST"),
+        ("kafka://h/t?group=", "group: a name"),
+        ("kafka://h/t?from=yesterday", "oldest or newest"),
+        ("kafka://h/t?until=noon", "until: end"),
+        ("kafka://h/t?partitions=a", "numbers"),
+        ("kafka://h/t?groups=a", "known are"),
+        ("kafka://h/t?group=a&partitions=1", "leave"),
+    ] {
+        let said = say(&["run", "--source", url, "--sink", "null", "--web", "off"]);
+        assert_eq!((said.code, said.err.contains(words)), (2, true), "{url}: {}", said.err);
+    }
+    let base = ["run", "--web", "off", "--set", "output.raw.brokers=h", "--set"];
+    let base =
+        [&base[..], &["output.raw.topic=t", "--set", "output.raw.spool=s", "--set"]].concat();
+    for (set, words) in [
+        ("output.raw.every=0", "1 (all packets)"),
+        ("output.raw.buffer=1MiB", "8MiB to 16GiB"),
+        ("output.raw.spool_size=1MiB", "16 MiB"),
+        ("output.raw.topic=a b", "not a topic"),
+    ] {
+        let said = say(&[&base[..], &[set]].concat());
+        assert_eq!((said.code, said.err.contains(words)), (2, true), "{set}: {}", said.err);
+    }
+}

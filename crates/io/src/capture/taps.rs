@@ -1,0 +1,144 @@
+//! The taps of all workers, seen from the thread that takes what they give.
+//!
+//! A round takes at most one block of each worker, so none starves; blocks go back when they have been
+//! read. Refuses: nothing; where no free block is left, the taps count.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use fullcount_core::batch::{Origin, Train};
+use fullcount_core::ledger::{Info, Role, Sheet};
+
+use super::block::{BLOCK_BYTES, Block};
+use super::tap::{Captured, Line, Tap};
+use crate::source::{Source, SourceError};
+
+/// Least blocks a worker: one being filled, one being read, two on their way.
+const LEAST_BLOCKS: usize = 4;
+
+/// What an output of packets wants of its taps.
+#[derive(Debug, Clone, Copy)]
+pub struct TapOptions<'a> {
+    /// Name of the output in counters: `capture` makes `sink.capture.packets`.
+    pub output: &'static str,
+    /// Where packets go, for messages.
+    pub place: &'a str,
+    /// Memory, bytes, all workers together.
+    pub buffer: u64,
+    /// Workers.
+    pub workers: usize,
+    /// What is not taken is a loss of the run, and a source that can wait is made to.
+    pub required: bool,
+    /// Every n-th packet of each worker, beginning with its first; at least 1, which is all.
+    pub every: u64,
+}
+
+/// The taking side of all taps.
+pub struct Taps {
+    output: &'static str,
+    place: String,
+    blocks: usize,
+    required: bool,
+    every: u64,
+    failed: Arc<AtomicBool>,
+    lines: Vec<LineEnd>,
+}
+
+/// The taking side of a worker's ring.
+pub(super) struct LineEnd {
+    pub(super) name: String,
+    full: rtrb::Consumer<Block>,
+    free: rtrb::Producer<Block>,
+    pub(super) sheet: Arc<Sheet>,
+}
+
+/// What a round brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// At least one block.
+    Data,
+    /// Nothing for now.
+    Idle,
+    /// Nothing, and all taps have gone.
+    Over,
+}
+
+impl Taps {
+    /// No taps yet.
+    pub fn new(options: &TapOptions<'_>) -> Taps {
+        let blocks = usize::try_from(options.buffer).unwrap_or(usize::MAX) / BLOCK_BYTES;
+        Taps {
+            output: options.output,
+            place: options.place.to_owned(),
+            blocks: (blocks / options.workers.max(1)).max(LEAST_BLOCKS),
+            required: options.required,
+            every: options.every.max(1),
+            failed: Arc::default(),
+            lines: Vec::with_capacity(options.workers),
+        }
+    }
+
+    /// Wraps the source of one worker.
+    ///
+    /// # Errors
+    /// The source cannot say when its packets came.
+    pub fn tap(&mut self, mut source: Box<dyn Source>, name: &str) -> Result<Tap, SourceError> {
+        source.for_capture()?;
+        let (full, blocks) = rtrb::RingBuffer::new(self.blocks);
+        let (mut free, freed) = rtrb::RingBuffer::new(self.blocks);
+        for _ in 0..self.blocks {
+            drop(free.push(Block::new()));
+        }
+        let sheet = Sheet::new(lines(Captured::catalogue(), self.output, self.required));
+        let name = name.to_owned();
+        self.lines.push(LineEnd { name, full: blocks, free, sheet: sheet.clone() });
+        let (place, failed) = (self.place.clone(), self.failed.clone());
+        let (required, blocks, every, output) =
+            (self.required, self.blocks, self.every, self.output);
+        let line =
+            Line { full, free: freed, sheet, failed, output, place, required, blocks, every };
+        Ok(Tap::new(source, line))
+    }
+
+    /// From now on nothing is taken: taps count all as failed, and a source that can wait ends.
+    pub fn fail(&self) {
+        self.failed.store(true, Relaxed);
+    }
+
+    pub(super) fn workers(&self) -> &[LineEnd] {
+        &self.lines
+    }
+
+    /// One round of blocks, with the number of their worker.
+    pub(super) fn blocks(&mut self, mut take: impl FnMut(usize, &Block)) -> Turn {
+        // Looked at before the rings: a worker puts nothing after it has gone.
+        let over = self.lines.iter().all(|l| l.full.is_abandoned());
+        let mut turn = if over { Turn::Over } else { Turn::Idle };
+        for (at, line) in self.lines.iter_mut().enumerate() {
+            let Ok(mut block) = line.full.pop() else { continue };
+            turn = Turn::Data;
+            take(at, &block);
+            block.clear();
+            drop(line.free.push(block));
+        }
+        turn
+    }
+
+    /// One round of trains, with where they were sent to.
+    pub fn trains(&mut self, mut take: impl FnMut(Train<'_>, Origin)) -> Turn {
+        self.blocks(|_, block| block.trains().for_each(|(train, to)| take(train, to)))
+    }
+}
+
+/// Lines of an output of this name. What one lacks that is not required is no loss of the run.
+pub fn lines(mut lines: Vec<Info>, output: &str, required: bool) -> Vec<Info> {
+    for line in &mut lines {
+        let renamed = |text: &str| text.replacen("capture", output, 1).into();
+        (line.name, line.hop) = (renamed(&line.name), renamed(&line.hop));
+        line.todo = line.todo.replace("output.capture.", &format!("output.{output}.")).into();
+        if !required && matches!(line.role, Role::Dropped(_)) {
+            line.role = Role::Rejected;
+        }
+    }
+    lines
+}

@@ -1,0 +1,61 @@
+//! Messages of an event stream as FlatBuffers: ev42, ev44, hs00, hs01, da00, ar51, f142, f144, al00, json, x5f2,
+//! pl72, 6s4t, answ, wrdn, mo01, ep01, se00, tdct and ad00, one message a buffer.
+//!
+//! [`decode`] runs the verifier before it touches a field and refuses what is too short, of another schema, damaged, or
+//! expands to more than it is. [`Message::encode`] is its inverse. Events have a way of their own, without an object
+//! in between: [`EventWriter`] lays the columns of an `EventBatch` into ev44 or ev42 with one copy, and [`EventStream`]
+//! decides where one message ends and the next begins.
+//!
+//! Source: `docs/formats/flatbuffers.md`. The schemas are in `crates/out/schemas`; `cargo xtask schemas` makes
+//! [`generated`] from them. Serialised (`serde`), a message reads as in `vectors/flatbuffers/expected.json`.
+
+mod array;
+mod connection;
+mod event;
+mod event_writer;
+mod field;
+pub mod generated;
+mod histogram;
+mod image;
+mod log;
+mod message;
+mod monitor;
+mod raw;
+mod refused;
+mod run;
+mod samples;
+mod status;
+mod stream;
+mod view;
+
+#[cfg(test)]
+mod arbitrary;
+#[cfg(test)]
+mod event_tests;
+#[cfg(test)]
+mod golden_tests;
+#[cfg(test)]
+mod message_tests;
+#[cfg(test)]
+mod stream_tests;
+
+pub use array::{DataArray, DataType, Variable};
+pub use connection::{Connection, ConnectionState};
+pub use event::{AdcPulseDebug, EventFault, Events42, Events44, FacilityData, IsisData, RunState};
+pub use event_writer::{EventWriter, TooLarge};
+pub use histogram::{Dimension00, Dimension01, Histogram00, Histogram01, Values00, Values01};
+pub use image::{Image, ImageAttribute, PixelType};
+pub use log::{Alarm, AlarmSeverity, AlarmStatus, LogEntry142, LogEntry144, LogValue, Severity};
+pub use message::{Message, Schema, decode};
+pub use monitor::{Histograms, Hits, Monitor, MonitorData, Point, Track};
+pub use raw::RawReadout;
+pub use refused::{FlatCounter, Refused};
+pub use run::{
+    Action, ActionResponse, FinishedWriting, Outcome, RunStart, RunStop, SpectraDetectorMapping,
+};
+pub use samples::{ChopperTimes, SampleLocation, SampleValues, Samples};
+pub use status::{JsonText, Status};
+pub use stream::{
+    Cut, EventSchema, EventStream, Left, Ready, Said, StreamOptionError, StreamOptions,
+};
+pub use view::{EventRefused, EventView};

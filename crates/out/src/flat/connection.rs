@@ -1,0 +1,48 @@
+//! ep01: whether a control-system channel is there.
+//!
+//! Refuses states that the schema does not name. Source: `docs/formats/flatbuffers.md` section 4.2.
+
+use super::field::{enumeration, table};
+
+enumeration! {
+    /// State of the connection to a channel.
+    pub enum ConnectionState: ep01 ConnectionInfo Ep01 "status" {
+        /// Nothing known.
+        Unknown = UNKNOWN "UNKNOWN",
+        /// Never seen.
+        NeverConnected = NEVER_CONNECTED "NEVER_CONNECTED",
+        /// There.
+        Connected = CONNECTED "CONNECTED",
+        /// Gone.
+        Disconnected = DISCONNECTED "DISCONNECTED",
+        /// Given up.
+        Destroyed = DESTROYED "DESTROYED",
+        /// Called off.
+        Cancelled = CANCELLED "CANCELLED",
+        /// Ended as planned.
+        Finished = FINISHED "FINISHED",
+        /// The other side reports an error.
+        RemoteError = REMOTE_ERROR "REMOTE_ERROR",
+    }
+}
+
+impl ConnectionState {
+    /// The number that the schema gives it.
+    pub fn number(self) -> i16 {
+        self as i16
+    }
+}
+
+table! {
+    /// The connection to a channel changed (ep01).
+    pub struct Connection<'a>: ep01 EpicsPVConnectionInfo EpicsPVConnectionInfoArgs {
+        /// ns since 1970 UTC.
+        pub timestamp: i64,
+        /// How it is now.
+        pub status: ConnectionState,
+        /// Channel.
+        pub source_name: &'a str,
+        /// Who saw it.
+        pub service_id: Option<&'a str>,
+    }
+}

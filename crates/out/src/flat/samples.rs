@@ -1,0 +1,156 @@
+//! se00: fast samples of a channel; tdct: time stamps of a chopper.
+//!
+//! Refuses members and places that the schema does not name. Source: `docs/formats/flatbuffers.md` section 4.3.
+
+use std::borrow::Cow;
+
+use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
+
+use super::field::{Put, PutTable, Take, enumeration, table};
+use super::generated::se00;
+use super::message::Schema;
+use super::refused::Refused;
+
+enumeration! {
+    /// Which moment of a sample its time names.
+    pub enum SampleLocation: se00 Location Se00 "timestamp_location" {
+        /// Not said.
+        Unknown = Unknown "Unknown",
+        /// Its start.
+        Start = Start "Start",
+        /// Its middle.
+        Middle = Middle "Middle",
+        /// Its end.
+        End = End "End",
+    }
+}
+
+macro_rules! samples {
+    ($($name:ident $scalar:ty, $get:ident $args:ident;)+) => {
+        /// Values of samples, one after the other.
+        #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+        #[serde(tag = "type", content = "value")]
+        pub enum SampleValues<'a> {
+            $(#[doc = concat!("As `", stringify!($scalar), "`.")] $name(Cow<'a, [$scalar]>),)+
+        }
+
+        impl SampleValues<'_> {
+            /// How many there are.
+            pub fn len(&self) -> usize {
+                match self { $(SampleValues::$name(values) => values.len(),)+ }
+            }
+
+            /// True without any.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+        }
+
+        fn take<'a>(
+            table: &se00::se00_SampleEnvironmentData<'a>,
+        ) -> Result<SampleValues<'a>, Refused> {
+            let tag = table.values_type();
+            let found = match tag {
+                $(se00::ValueUnion::$name => match table.$get() {
+                    Some(it) => Some(SampleValues::$name(Take::read(it.value())?)),
+                    None => None,
+                },)+
+                _ => None,
+            };
+            found.ok_or(Refused::UnknownMember { schema: Schema::Se00, field: "values", tag: tag.0 })
+        }
+
+        fn put(
+            values: &SampleValues<'_>,
+            builder: &mut FlatBufferBuilder<'_>,
+        ) -> (se00::ValueUnion, WIPOffset<UnionWIPOffset>) {
+            match values {
+                $(SampleValues::$name(values) => {
+                    let args = se00::$args { value: values.put(builder) };
+                    let table = se00::$name::create(builder, &args);
+                    (se00::ValueUnion::$name, table.as_union_value())
+                })+
+            }
+        }
+    };
+}
+
+samples! {
+    Int8Array i8, values_as_int_8_array Int8ArrayArgs;
+    UInt8Array u8, values_as_uint_8_array UInt8ArrayArgs;
+    Int16Array i16, values_as_int_16_array Int16ArrayArgs;
+    UInt16Array u16, values_as_uint_16_array UInt16ArrayArgs;
+    Int32Array i32, values_as_int_32_array Int32ArrayArgs;
+    UInt32Array u32, values_as_uint_32_array UInt32ArrayArgs;
+    Int64Array i64, values_as_int_64_array Int64ArrayArgs;
+    UInt64Array u64, values_as_uint_64_array UInt64ArrayArgs;
+    DoubleArray f64, values_as_double_array DoubleArrayArgs;
+    FloatArray f32, values_as_float_array FloatArrayArgs;
+}
+
+/// Samples of a channel (se00).
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Samples<'a> {
+    /// Channel.
+    pub name: &'a str,
+    /// Number of an ADC's input; -1: none.
+    pub channel: i32,
+    /// Of the first sample, ns since 1970 UTC.
+    pub packet_timestamp: i64,
+    /// ns between samples; 0 or less: see `timestamps`.
+    pub time_delta: f64,
+    /// Which moment of a sample is meant.
+    pub timestamp_location: SampleLocation,
+    /// The samples.
+    pub values: SampleValues<'a>,
+    /// Of each sample, ns since 1970 UTC, if they are not evenly spaced.
+    pub timestamps: Option<Cow<'a, [i64]>>,
+    /// Running number.
+    pub message_counter: i64,
+}
+
+impl<'a> Take<se00::se00_SampleEnvironmentData<'a>> for Samples<'a> {
+    fn read(table: se00::se00_SampleEnvironmentData<'a>) -> Result<Self, Refused> {
+        Ok(Self {
+            name: table.name(),
+            channel: table.channel(),
+            packet_timestamp: table.packet_timestamp(),
+            time_delta: table.time_delta(),
+            timestamp_location: Take::read(table.timestamp_location())?,
+            values: take(&table)?,
+            timestamps: Take::read(table.timestamps())?,
+            message_counter: table.message_counter(),
+        })
+    }
+}
+
+impl PutTable for Samples<'_> {
+    type Table<'b> = se00::se00_SampleEnvironmentData<'b>;
+    fn put_table<'b>(&self, builder: &mut FlatBufferBuilder<'b>) -> WIPOffset<Self::Table<'b>> {
+        let (values_type, values) = put(&self.values, builder);
+        let args = se00::se00_SampleEnvironmentDataArgs {
+            name: self.name.put(builder),
+            channel: self.channel,
+            packet_timestamp: self.packet_timestamp,
+            time_delta: self.time_delta,
+            timestamp_location: self.timestamp_location.put(builder),
+            values_type,
+            values: Some(values),
+            timestamps: self.timestamps.put(builder),
+            message_counter: self.message_counter,
+        };
+        se00::se00_SampleEnvironmentData::create(builder, &args)
+    }
+}
+
+table! {
+    /// When a chopper passed its mark (tdct).
+    pub struct ChopperTimes<'a>: tdct timestamp timestampArgs {
+        /// Chopper.
+        pub name: &'a str,
+        /// ns since 1970 UTC.
+        pub timestamps: Cow<'a, [u64]>,
+        /// Running number.
+        pub sequence_counter: u64,
+    }
+}

@@ -1,0 +1,390 @@
+//! Reading topics: a group that shares the work, or partitions of one's own; offsets committed when the caller says so.
+//!
+//! [`Consumer::poll`] gives one message, the end of a partition, or nothing. Errors that librdkafka mends by itself
+//! (a broker that is away, an election) are counted and not given; what is given is for good. Offsets are never
+//! committed by themselves: [`Consumer::commit`] is called once what was read is safe.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use fullcount_core::ledger::Sheet;
+use rdkafka::ClientContext;
+use rdkafka::TopicPartitionList;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{BorrowedMessage, Headers as _, Message as _};
+use rdkafka::topic_partition_list::Offset;
+
+use super::counters::ConsumerCounter;
+use super::link::{Link, News};
+use super::settings::Settings;
+
+/// Longest wait for one answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// What a consumer is made with.
+#[derive(Debug, Clone)]
+pub struct ConsumerOptions {
+    /// `host:port`, several with commas between them.
+    pub brokers: String,
+    /// Group that shares the partitions and whose offsets are committed. `None`: partitions are assigned by hand, and
+    /// nothing can be committed.
+    pub group: Option<String>,
+    /// Tell the end of each partition, every time that it is reached.
+    pub tell_ends: bool,
+    /// librdkafka's own settings.
+    pub settings: Settings,
+    /// Takes sentences for people.
+    pub news: News,
+}
+
+impl ConsumerOptions {
+    /// Without a group, ends told.
+    pub fn new(brokers: impl Into<String>) -> ConsumerOptions {
+        ConsumerOptions {
+            brokers: brokers.into(),
+            group: None,
+            tell_ends: true,
+            settings: Settings::default(),
+            news: |_| {},
+        }
+    }
+}
+
+/// Where reading a partition begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// At the oldest message that is there.
+    Oldest,
+    /// Behind the newest.
+    Newest,
+    /// At this offset.
+    At(i64),
+    /// At the first message whose Kafka timestamp is this or later, ms since 1970.
+    Time(i64),
+    /// Where the group stands; where it never was, at the oldest.
+    Committed,
+}
+
+/// A consumer that cannot be made, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[error("kafka {brokers}: {doing}: {cause}")]
+pub struct ConsumeError {
+    /// Where.
+    pub brokers: String,
+    /// What was tried.
+    pub doing: String,
+    /// librdkafka's words.
+    #[source]
+    pub cause: Box<KafkaError>,
+}
+
+/// What one poll gave.
+#[derive(Debug)]
+pub enum Polled<'a> {
+    /// A message.
+    Message(Message<'a>),
+    /// All that this partition holds now has been read.
+    End {
+        /// Which partition; if several topics are read, of any of them.
+        partition: i32,
+    },
+    /// The time is over.
+    Nothing,
+}
+
+/// One message; it borrows from the consumer, which copies nothing.
+#[derive(Debug)]
+pub struct Message<'a>(BorrowedMessage<'a>);
+
+impl Message<'_> {
+    /// Topic.
+    pub fn topic(&self) -> &str {
+        self.0.topic()
+    }
+
+    /// Partition.
+    pub fn partition(&self) -> i32 {
+        self.0.partition()
+    }
+
+    /// Offset within it.
+    pub fn offset(&self) -> i64 {
+        self.0.offset()
+    }
+
+    /// Kafka timestamp, ms since 1970; `None` if there is none.
+    pub fn timestamp_ms(&self) -> Option<i64> {
+        self.0.timestamp().to_millis()
+    }
+
+    /// Key.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.0.key()
+    }
+
+    /// Value; empty if there is none.
+    pub fn payload(&self) -> &[u8] {
+        self.0.payload().unwrap_or_default()
+    }
+
+    /// Value of the last header of this name.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        let headers = self.0.headers()?;
+        headers.iter().filter(|h| h.key == name).last()?.value
+    }
+}
+
+/// Reads topics.
+pub struct Consumer {
+    inner: BaseConsumer<Context>,
+    brokers: String,
+    sheet: Arc<Sheet>,
+    errors: Arc<AtomicU64>,
+}
+
+impl std::fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Consumer").field("brokers", &self.brokers).finish_non_exhaustive()
+    }
+}
+
+struct Context {
+    link: Link,
+    errors: Arc<AtomicU64>,
+}
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, _: &str, message: &str) {
+        self.link.log(level, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.errors.fetch_add(1, Relaxed);
+        self.link.error(&error, reason);
+    }
+}
+
+impl ConsumerContext for Context {}
+
+impl Consumer {
+    /// A consumer that reads nothing yet. No broker is needed.
+    ///
+    /// # Errors
+    /// A setting that cannot be.
+    pub fn new(options: &ConsumerOptions) -> Result<Consumer, ConsumeError> {
+        let mut config = options.settings.consumer(&options.brokers);
+        // librdkafka wants a name even where no group is joined; nothing is committed in it.
+        config.set("group.id", options.group.as_deref().unwrap_or("fullcount-alone"));
+        config.set("enable.partition.eof", if options.tell_ends { "true" } else { "false" });
+        let errors = Arc::new(AtomicU64::new(0));
+        let link = Link::new(&options.brokers, options.news);
+        let context = Context { link, errors: errors.clone() };
+        let brokers = options.brokers.clone();
+        let made = config.create_with_context(context);
+        let inner = made.map_err(|cause| ConsumeError {
+            brokers: brokers.clone(),
+            doing: "set up".into(),
+            cause: Box::new(cause),
+        })?;
+        let sheet = Sheet::new(ConsumerCounter::catalogue());
+        Ok(Consumer { inner, brokers, sheet, errors })
+    }
+
+    fn failed(&self, doing: impl Into<String>) -> impl FnOnce(KafkaError) -> ConsumeError {
+        let (brokers, doing) = (self.brokers.clone(), doing.into());
+        move |cause| ConsumeError { brokers, doing, cause: Box::new(cause) }
+    }
+
+    /// Joins the group for these topics: partitions come and go, each begins where the group stands.
+    ///
+    /// # Errors
+    /// librdkafka refuses.
+    pub fn subscribe(&self, topics: &[&str]) -> Result<(), ConsumeError> {
+        self.inner.subscribe(topics).map_err(self.failed("subscribe"))
+    }
+
+    /// Reads these partitions, and no others from now on.
+    ///
+    /// # Errors
+    /// No broker answers where one has to be asked ([`Begin::Time`]), or librdkafka refuses.
+    pub fn assign(&self, partitions: &[(&str, i32, Begin)]) -> Result<(), ConsumeError> {
+        let failed = |topic: &str| self.failed(format!("assign partitions of {topic}"));
+        let mut list = TopicPartitionList::new();
+        for &(topic, partition, begin) in partitions {
+            let offset = match begin {
+                Begin::Oldest => Offset::Beginning,
+                Begin::Newest => Offset::End,
+                Begin::At(offset) => Offset::Offset(offset),
+                Begin::Committed => Offset::Stored,
+                Begin::Time(ms) => self.offset_at(topic, partition, ms)?,
+            };
+            list.add_partition_offset(topic, partition, offset).map_err(failed(topic))?;
+        }
+        self.inner.assign(&list).map_err(failed(partitions.first().map_or("", |p| p.0)))
+    }
+
+    fn offset_at(&self, topic: &str, partition: i32, ms: i64) -> Result<Offset, ConsumeError> {
+        let failed = || self.failed(format!("ask for offsets of {topic} by time"));
+        let mut ask = TopicPartitionList::new();
+        ask.add_partition_offset(topic, partition, Offset::Offset(ms.max(0))).map_err(failed())?;
+        let answer = self.inner.offsets_for_times(ask, ANSWER).map_err(failed())?;
+        Ok(answer.find_partition(topic, partition).map_or(Offset::Beginning, |p| p.offset()))
+    }
+
+    /// Offset of the first message of this Kafka time or later, ms since 1970; without one, that of the next to come.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub fn offset_by_time(
+        &self,
+        topic: &str,
+        partition: i32,
+        ms: i64,
+    ) -> Result<i64, ConsumeError> {
+        match self.offset_at(topic, partition, ms)? {
+            Offset::Offset(offset) => Ok(offset),
+            _ => Ok(self.offsets(topic, partition)?.1),
+        }
+    }
+
+    /// Number of a topic's partitions, 0 if there is no such topic (yet).
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub fn partitions(&self, topic: &str) -> Result<i32, ConsumeError> {
+        let doing = || self.failed(format!("ask for the partitions of {topic}"));
+        let metadata = self.inner.fetch_metadata(Some(topic), ANSWER).map_err(doing())?;
+        let found = metadata.topics().iter().find(|t| t.name() == topic);
+        match found.map(|t| (t.error().map(RDKafkaErrorCode::from), t.partitions().len() as i32)) {
+            Some((None, partitions)) => Ok(partitions),
+            None | Some((Some(RDKafkaErrorCode::UnknownTopicOrPartition), _)) => Ok(0),
+            Some((Some(RDKafkaErrorCode::LeaderNotAvailable), _)) => Ok(0),
+            Some((Some(code), _)) => Err(doing()(KafkaError::MetadataFetch(code))),
+        }
+    }
+
+    /// Offset of the oldest message of a partition, and the one behind its newest.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub fn offsets(&self, topic: &str, partition: i32) -> Result<(i64, i64), ConsumeError> {
+        let asked = self.inner.fetch_watermarks(topic, partition, ANSWER);
+        asked.map_err(self.failed(format!("ask for the offsets of {topic}")))
+    }
+
+    /// Partitions that are read now: (topic, partition).
+    ///
+    /// # Errors
+    /// librdkafka refuses.
+    pub fn assigned(&self) -> Result<Vec<(String, i32)>, ConsumeError> {
+        let list = self.inner.assignment().map_err(self.failed("ask for the assignment"))?;
+        Ok(list.elements().iter().map(|e| (e.topic().to_owned(), e.partition())).collect())
+    }
+
+    /// The next message, the end of a partition, or nothing after `time`. To be called often, even if nothing is
+    /// expected: a group drops who does not.
+    ///
+    /// # Errors
+    /// What librdkafka does not mend by itself.
+    pub fn poll(&self, time: Duration) -> Result<Polled<'_>, ConsumeError> {
+        let polled = self.inner.poll(time);
+        self.sheet.set(ConsumerCounter::Errors as usize, self.errors.load(Relaxed));
+        match polled {
+            None => Ok(Polled::Nothing),
+            Some(Ok(message)) => {
+                self.sheet.add(ConsumerCounter::Messages as usize, 1);
+                self.sheet.add(ConsumerCounter::Bytes as usize, message.payload_len() as u64);
+                Ok(Polled::Message(Message(message)))
+            }
+            Some(Err(KafkaError::PartitionEOF(partition))) => Ok(Polled::End { partition }),
+            Some(Err(error)) => match error.rdkafka_error_code() {
+                Some(code) if mends(code) => {
+                    self.errors.fetch_add(1, Relaxed);
+                    Ok(Polled::Nothing)
+                }
+                _ => Err(self.failed("read")(error)),
+            },
+        }
+    }
+
+    /// Says that everything in front of these offsets is safe: (topic, partition, offset of the next message).
+    /// `wait`: until the broker has confirmed it.
+    ///
+    /// # Errors
+    /// The broker refuses, for example because the group has given the partition to somebody else.
+    pub fn commit(&self, next: &[(&str, i32, i64)], wait: bool) -> Result<(), ConsumeError> {
+        if next.is_empty() {
+            return Ok(());
+        }
+        let failed = |topic: &str| self.failed(format!("commit offsets of {topic}"));
+        let mut list = TopicPartitionList::new();
+        for &(topic, partition, offset) in next {
+            let offset = Offset::Offset(offset);
+            list.add_partition_offset(topic, partition, offset).map_err(failed(topic))?;
+        }
+        let mode = if wait { CommitMode::Sync } else { CommitMode::Async };
+        self.inner.commit(&list, mode).map_err(failed(next[0].0))?;
+        self.sheet.add(ConsumerCounter::Commits as usize, 1);
+        Ok(())
+    }
+
+    /// Where the group stands: offset of the next message, `None` where it never was.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub fn committed(&self, topic: &str, partition: i32) -> Result<Option<i64>, ConsumeError> {
+        let mut ask = TopicPartitionList::new();
+        ask.add_partition(topic, partition);
+        let answer = self.inner.committed_offsets(ask, ANSWER);
+        let answer =
+            answer.map_err(self.failed(format!("ask for the group's place in {topic}")))?;
+        Ok(match answer.find_partition(topic, partition).map(|p| p.offset()) {
+            Some(Offset::Offset(offset)) => Some(offset),
+            _ => None,
+        })
+    }
+
+    /// Stops and goes on with the partitions of a topic: what is not wanted now is not fetched.
+    ///
+    /// # Errors
+    /// librdkafka refuses.
+    pub fn pause(&self, topic: &str, partition: i32, pause: bool) -> Result<(), ConsumeError> {
+        let mut list = TopicPartitionList::new();
+        list.add_partition(topic, partition);
+        let done = if pause { self.inner.pause(&list) } else { self.inner.resume(&list) };
+        done.map_err(self.failed(format!("pause {topic}")))
+    }
+
+    /// Counters.
+    pub fn sheet(&self) -> Arc<Sheet> {
+        self.sheet.clone()
+    }
+}
+
+/// librdkafka goes on by itself after these.
+fn mends(code: RDKafkaErrorCode) -> bool {
+    use RDKafkaErrorCode as E;
+    matches!(
+        code,
+        E::BrokerTransportFailure
+            | E::AllBrokersDown
+            | E::OperationTimedOut
+            | E::Resolve
+            | E::RequestTimedOut
+            | E::LeaderNotAvailable
+            | E::NotLeaderForPartition
+            | E::CoordinatorLoadInProgress
+            | E::CoordinatorNotAvailable
+            | E::NotCoordinator
+            // A topic that is to be made later.
+            | E::UnknownTopicOrPartition
+            | E::UnknownTopic
+            | E::UnknownPartition
+            | E::NoOffset
+            | E::AutoOffsetReset
+            | E::PollExceeded
+    )
+}

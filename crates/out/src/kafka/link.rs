@@ -1,0 +1,126 @@
+//! Whether the brokers can be reached, said when it changes, and what librdkafka reports, counted.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+
+/// Takes a sentence for people, now and then; called from any thread.
+pub type News = fn(&str);
+
+/// The same trouble is said at most this often.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// The way to the brokers.
+#[derive(Debug)]
+pub(super) struct Link {
+    brokers: String,
+    news: News,
+    pub errors: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    down_since: Option<Instant>,
+    said: Option<(String, Instant)>,
+    last: String,
+}
+
+impl Link {
+    pub fn new(brokers: &str, news: News) -> Link {
+        Link {
+            brokers: brokers.to_owned(),
+            news,
+            errors: AtomicU64::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    /// An error of librdkafka's; it goes on trying by itself.
+    pub fn error(&self, error: &KafkaError, reason: &str) {
+        self.errors.fetch_add(1, Relaxed);
+        let mut state = self.state.lock().expect("no holder panics");
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
+            let why = std::mem::take(&mut state.last);
+            let why = if why.is_empty() { reason.to_owned() } else { why };
+            let new = state.down_since.is_none();
+            state.down_since.get_or_insert_with(Instant::now);
+            drop(state);
+            if new {
+                self.say(&format!(
+                    "no broker of {} can be reached ({why}); tried again until one can",
+                    self.brokers
+                ));
+            }
+        } else {
+            reason.clone_into(&mut state.last);
+        }
+    }
+
+    /// librdkafka's log: only what it cannot mend.
+    pub fn log(&self, level: RDKafkaLogLevel, message: &str) {
+        use RDKafkaLogLevel::{Alert, Critical, Emerg};
+        if matches!(level, Emerg | Alert | Critical) {
+            self.say(message);
+        }
+    }
+
+    /// Something was confirmed: there is a way.
+    pub fn up(&self) {
+        let mut state = self.state.lock().expect("no holder panics");
+        if let Some(since) = state.down_since.take() {
+            state.said = None;
+            drop(state);
+            let seconds = since.elapsed().as_secs_f64();
+            (self.news)(&format!(
+                "kafka: a broker of {} is back after {seconds:.1} s",
+                self.brokers
+            ));
+        }
+    }
+
+    /// Trouble that people should know of; the same again only after a minute.
+    pub fn say(&self, what: &str) {
+        let mut state = self.state.lock().expect("no holder panics");
+        let now = Instant::now();
+        if state.said.as_ref().is_some_and(|(said, at)| said == what && now - *at < AGAIN) {
+            return;
+        }
+        state.said = Some((what.to_owned(), now));
+        drop(state);
+        (self.news)(&format!("kafka: {what}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    #[test]
+    fn down_and_up_are_said_once_each() {
+        let link = Link::new("h:1", |text| SAID.lock().unwrap().push(text.to_owned()));
+        link.up();
+        for _ in 0..3 {
+            link.error(&KafkaError::Global(RDKafkaErrorCode::BrokerTransportFailure), "refused");
+            link.error(
+                &KafkaError::Global(RDKafkaErrorCode::AllBrokersDown),
+                "1/1 brokers are down",
+            );
+        }
+        link.say("trouble");
+        link.say("trouble");
+        link.up();
+        link.up();
+        let said = SAID.lock().unwrap();
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(said[0].contains("no broker of h:1 can be reached (refused)"), "{said:?}");
+        assert_eq!(said[1], "kafka: trouble");
+        assert!(said[2].contains("is back after"), "{said:?}");
+        assert_eq!(link.errors.load(Relaxed), 6);
+    }
+}

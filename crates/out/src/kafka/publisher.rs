@@ -1,0 +1,167 @@
+//! Publishing messages that need no spool: answers, heartbeats, simulated logs. Any topic, one queue.
+//!
+//! A message waits in librdkafka's queue until a broker confirms it; a broker that is away is waited for. Refuses
+//! messages above `message.max.bytes`. What the broker refuses for good is counted. Source:
+//! `docs/formats/flatbuffers.md` section 7: no key, Kafka's time is the moment of sending.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rdkafka::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
+
+use super::link::{Link, News};
+use super::settings::Settings;
+
+/// Messages that cannot be published.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// A setting that cannot be.
+    #[error("kafka {brokers}: set up: {cause}")]
+    Setup {
+        /// Where.
+        brokers: String,
+        /// librdkafka's words.
+        cause: Box<KafkaError>,
+    },
+    /// librdkafka takes no more, or not this.
+    #[error("kafka {topic}: publish: {cause}")]
+    Refused {
+        /// Topic.
+        topic: String,
+        /// librdkafka's words.
+        cause: Box<KafkaError>,
+    },
+    /// Not confirmed in time.
+    #[error("kafka: {waiting} messages were not confirmed within {seconds} s; is a broker there?")]
+    Unconfirmed {
+        /// How many.
+        waiting: i32,
+        /// How long was waited.
+        seconds: u64,
+    },
+}
+
+struct Context {
+    link: Link,
+    confirmed: Arc<AtomicU64>,
+    refused: Arc<AtomicU64>,
+}
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, _: &str, message: &str) {
+        self.link.log(level, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.link.error(&error, reason);
+    }
+}
+
+impl ProducerContext for Context {
+    type DeliveryOpaque = ();
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        match result {
+            Ok(_) => {
+                self.confirmed.fetch_add(1, Relaxed);
+                self.link.up();
+            }
+            Err((error, _)) => {
+                self.refused.fetch_add(1, Relaxed);
+                self.link.say(&format!("a message was refused: {error}"));
+            }
+        }
+    }
+}
+
+/// Publishes messages.
+pub struct Publisher {
+    inner: BaseProducer<Context>,
+    confirmed: Arc<AtomicU64>,
+    refused: Arc<AtomicU64>,
+}
+
+impl std::fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Publisher").finish_non_exhaustive()
+    }
+}
+
+impl Publisher {
+    /// A publisher; no broker is needed yet.
+    ///
+    /// # Errors
+    /// A setting that cannot be.
+    pub fn new(brokers: &str, settings: &Settings, news: News) -> Result<Publisher, PublishError> {
+        let (confirmed, refused) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let link = Link::new(brokers, news);
+        let context = Context { link, confirmed: confirmed.clone(), refused: refused.clone() };
+        let made = settings.producer(brokers).create_with_context(context);
+        let inner = made.map_err(|cause| PublishError::Setup {
+            brokers: brokers.to_owned(),
+            cause: Box::new(cause),
+        })?;
+        Ok(Publisher { inner, confirmed, refused })
+    }
+
+    /// Puts a message into the queue; waits for room up to `patience`.
+    ///
+    /// # Errors
+    /// There was no room, or librdkafka does not take the message.
+    pub fn publish(
+        &self,
+        topic: &str,
+        value: &[u8],
+        timestamp_ms: i64,
+        patience: Duration,
+    ) -> Result<(), PublishError> {
+        let begun = Instant::now();
+        loop {
+            let record: BaseRecord<'_, (), [u8]> =
+                BaseRecord::to(topic).payload(value).timestamp(timestamp_ms);
+            match self.inner.send(record) {
+                Ok(()) => {
+                    self.inner.poll(Duration::ZERO);
+                    return Ok(());
+                }
+                Err((error, _)) => {
+                    let full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
+                    if !full || begun.elapsed() >= patience {
+                        let topic = topic.to_owned();
+                        return Err(PublishError::Refused { topic, cause: Box::new(error) });
+                    }
+                    self.inner.poll(Duration::from_millis(10));
+                }
+            }
+        }
+    }
+
+    /// Takes note of what was confirmed. To be called now and then.
+    pub fn poll(&self) {
+        self.inner.poll(Duration::ZERO);
+    }
+
+    /// Waits until everything is confirmed or refused.
+    ///
+    /// # Errors
+    /// That took longer than `patience`.
+    pub fn flush(&self, patience: Duration) -> Result<(), PublishError> {
+        self.inner.flush(patience).map_err(|_| PublishError::Unconfirmed {
+            waiting: self.inner.in_flight_count(),
+            seconds: patience.as_secs(),
+        })
+    }
+
+    /// Messages that a broker confirmed.
+    pub fn confirmed(&self) -> u64 {
+        self.confirmed.load(Relaxed)
+    }
+
+    /// Messages that a broker refused for good.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+}

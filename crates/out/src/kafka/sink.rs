@@ -1,0 +1,274 @@
+//! The sink: events into messages, messages into the spool; the rest is the sender's.
+//!
+//! A full spool makes [`KafkaSink::push`] wait: the engine's queue in front of it then fills, and the rules for required
+//! sinks hold (a lossless source stops reading, a lossy one loses events, counted). Once the run is asked to end it
+//! waits no longer than `drain`, and what does not fit is dropped and counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fullcount_core::ledger::Sheet;
+use fullcount_core::products::Products;
+
+use super::counters::KafkaCounter;
+use super::link::Link;
+use super::options::{KafkaOptions, MessageId};
+use super::sender::{Sender, Tally};
+use crate::flat::{Cut, EventStream, Left, Said, StreamOptions};
+use crate::sink::{Report, Sink, SinkError};
+use crate::spool::{AppendError, Outgoing, Spool, SpoolError, Start};
+
+/// Name in the summary.
+const NAME: &str = "kafka";
+
+/// Sends events to a topic.
+pub struct KafkaSink {
+    stream: EventStream,
+    way: Way,
+    thread: Option<JoinHandle<()>>,
+    start: Start,
+    place: String,
+    folder: String,
+}
+
+/// From a finished message to the spool.
+struct Way {
+    spool: Spool,
+    sheet: Arc<Sheet>,
+    tally: Arc<Tally>,
+    link: Arc<Link>,
+    /// Tells the sender to end.
+    end: Arc<AtomicBool>,
+    drain: Duration,
+    stop: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// When the run was found to be asked to end.
+    stopping: Option<Instant>,
+    failed: Option<AppendError>,
+}
+
+impl KafkaSink {
+    /// Opens the spool and starts the sender. No broker is needed.
+    ///
+    /// # Errors
+    /// The spool cannot be used.
+    pub fn open(options: KafkaOptions) -> Result<KafkaSink, SinkError> {
+        let sink = |message: String| SinkError { sink: NAME, message };
+        let failed = |e: SpoolError| sink(e.to_string());
+        let (spool, start) = Spool::open(options.spool_options()).map_err(failed)?;
+        let first_id = match options.message_id {
+            MessageId::Continue => start.next_id,
+            MessageId::Restart => 1,
+        };
+        let stream = StreamOptions { first_id, ..options.stream.clone() };
+        let stream = EventStream::new(stream).map_err(|e| sink(e.to_string()))?;
+        let sheet = Sheet::new(KafkaCounter::catalogue());
+        sheet.set(KafkaCounter::Recovered as usize, start.events);
+        sheet.set(KafkaCounter::SpoolUnreadable as usize, start.unreadable);
+        let (place, folder) = (options.place(), options.spool.display().to_string());
+        let link = Arc::new(Link::new(&options.brokers, options.news));
+        let (tally, end) = (Arc::new(Tally::default()), Arc::new(AtomicBool::new(false)));
+        let way = Way {
+            spool: spool.clone(),
+            sheet,
+            tally: tally.clone(),
+            link: link.clone(),
+            end: end.clone(),
+            drain: options.drain,
+            stop: options.stop.clone(),
+            stopping: None,
+            failed: None,
+        };
+        let sender = Sender { options, spool, start: start.clone(), tally, link, stop: end };
+        let thread = std::thread::Builder::new()
+            .name("kafka-send".into())
+            .spawn(move || sender.run())
+            .map_err(|e| sink(format!("starting a thread: {e}")))?;
+        let mut made = KafkaSink { stream, way, thread: Some(thread), start, place, folder };
+        made.refresh();
+        Ok(made)
+    }
+
+    /// What the spool held when it was opened.
+    pub fn recovered(&self) -> &Start {
+        &self.start
+    }
+
+    /// Copies what others count into the sheet.
+    fn refresh(&mut self) {
+        self.way.refresh(self.stream.waiting() as u64);
+    }
+
+    fn failed(&mut self) -> Result<(), SinkError> {
+        match self.way.failed.take() {
+            None => Ok(()),
+            Some(error) => Err(SinkError { sink: NAME, message: error.to_string() }),
+        }
+    }
+
+    /// Waits until all is confirmed, at most so long.
+    fn wait_until_confirmed(&self, time: Duration) {
+        let end = Instant::now() + time;
+        while self.way.spool.depth().messages > 0 {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            self.way.spool.wait(left.min(Duration::from_millis(50)));
+        }
+    }
+
+    fn end_sender(&mut self) {
+        self.way.end.store(true, Relaxed);
+        self.way.spool.close();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Way {
+    fn add(&self, counter: KafkaCounter, n: u64) {
+        self.sheet.add(counter as usize, n);
+    }
+
+    fn refresh(&self, filling: u64) {
+        use KafkaCounter as C;
+        let (tally, depth) = (&self.tally, self.spool.depth());
+        let set = |counter: KafkaCounter, value: u64| self.sheet.set(counter as usize, value);
+        set(C::Events, tally.events.load(Relaxed));
+        set(C::Messages, tally.messages.load(Relaxed));
+        set(C::Bytes, tally.bytes.load(Relaxed));
+        set(C::Already, tally.already.load(Relaxed));
+        set(C::Refused, tally.refused.load(Relaxed));
+        set(C::SpoolDamaged, tally.damaged.load(Relaxed));
+        set(C::Sessions, tally.sessions.load(Relaxed));
+        set(C::Errors, self.link.errors.load(Relaxed));
+        set(C::SpoolMessages, depth.messages);
+        set(C::SpoolBytes, depth.bytes);
+        set(C::SpoolAge, depth.age_ms);
+        set(C::Waiting, depth.events + filling);
+    }
+
+    fn take(&mut self, said: Said<'_>) {
+        use KafkaCounter as C;
+        let ready = match said {
+            Said::Left(events, why) => {
+                let counter = match why {
+                    Left::Before1970 => C::Before1970,
+                    Left::Malformed => C::Malformed,
+                };
+                return self.add(counter, events as u64);
+            }
+            Said::Message(ready) => ready,
+        };
+        let cut = match ready.cut {
+            Cut::Pulse => C::CutPulse,
+            Cut::Capacity => C::CutCapacity,
+            Cut::Timer => C::CutTimer,
+            Cut::End => C::CutEnd,
+        };
+        self.add(cut, 1);
+        let message = Outgoing {
+            payload: ready.bytes,
+            message_id: ready.id,
+            events: ready.events as u32,
+            ..Outgoing::default()
+        };
+        let mut waited = false;
+        loop {
+            if self.failed.is_some() {
+                return self.add(C::Dropped, ready.events as u64);
+            }
+            match self.spool.append(&message) {
+                Ok(_) => return,
+                Err(AppendError::Full { .. }) => {}
+                Err(error @ AppendError::DiskFull(_)) => self.link.say(&error.to_string()),
+                Err(error @ AppendError::TooLarge { .. }) => {
+                    self.link.say(&error.to_string());
+                    self.tally.refused.fetch_add(ready.events as u64, Relaxed);
+                    return;
+                }
+                Err(error @ AppendError::Spool(_)) => {
+                    self.failed = Some(error);
+                    continue;
+                }
+            }
+            if !waited {
+                waited = true;
+                self.add(C::SpoolFull, 1);
+            }
+            if (self.stop)() {
+                let since = *self.stopping.get_or_insert_with(Instant::now);
+                if since.elapsed() >= self.drain {
+                    self.link.say("the spool is full, the run ends, and nobody takes messages: events are dropped");
+                    return self.add(C::Dropped, ready.events as u64);
+                }
+            }
+            self.refresh(ready.events as u64);
+            self.spool.wait(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Sink for KafkaSink {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn required(&self) -> bool {
+        true
+    }
+
+    fn push(&mut self, products: &Arc<Products>) -> Result<(), SinkError> {
+        let KafkaSink { stream, way, .. } = self;
+        way.add(KafkaCounter::In, products.events.len() as u64);
+        stream.push(&products.events, |said| way.take(said));
+        self.failed()
+    }
+
+    fn tick(&mut self, since_start: Duration) -> Result<(), SinkError> {
+        let KafkaSink { stream, way, .. } = self;
+        stream.tick(since_start, |said| way.take(said));
+        self.refresh();
+        self.failed()
+    }
+
+    fn finish(&mut self) -> Result<Report, SinkError> {
+        let KafkaSink { stream, way, .. } = self;
+        stream.finish(|said| way.take(said));
+        self.wait_until_confirmed(self.way.drain);
+        self.end_sender();
+        let finished = self.way.spool.finish();
+        self.refresh();
+        let depth = self.way.spool.depth();
+        if depth.messages > 0 {
+            self.way.link.say(&format!(
+                "{} messages with {} events are not confirmed and wait in {}: the next start sends them",
+                depth.messages, depth.events, self.folder
+            ));
+        }
+        self.failed()?;
+        finished.map_err(|e| SinkError { sink: NAME, message: e.to_string() })?;
+        let (events, bytes) = (&self.way.tally.events, &self.way.tally.bytes);
+        Ok(Report {
+            place: self.place.clone(),
+            events: events.load(Relaxed),
+            bytes: bytes.load(Relaxed),
+            rows: Vec::new(),
+        })
+    }
+
+    fn sheet(&self) -> Arc<Sheet> {
+        self.way.sheet.clone()
+    }
+}
+
+impl Drop for KafkaSink {
+    fn drop(&mut self) {
+        self.end_sender();
+        // Nobody is left to be told; what was appended is on disk either way.
+        let _ = self.way.spool.finish();
+    }
+}

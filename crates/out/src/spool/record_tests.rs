@@ -1,0 +1,56 @@
+//! A record is read back as it was laid down, and no other bytes are taken for one.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::record::{Identity, Outgoing, fields, lay, size, verify};
+
+const SPOOL: [u8; 16] = *b"0123456789abcdef";
+
+proptest! {
+    #[test]
+    fn reading_inverts_laying_down_and_a_flipped_bit_is_noticed(
+        key in proptest::option::of(vec(any::<u8>(), 0..20)),
+        headers in vec(("[a-z.µ]{0,9}", vec(any::<u8>(), 0..40)), 0..4),
+        payload in vec(any::<u8>(), 0..300),
+        (sequence, message_id, events, time_ms) in any::<(u64, u64, u32, i64)>(),
+        flip in any::<prop::sample::Index>(),
+    ) {
+        let headers: Vec<_> = headers.iter().map(|(n, v)| (n.as_str(), v.as_slice())).collect();
+        let message = Outgoing { key: key.as_deref(), headers: &headers, payload: &payload, message_id, events };
+        let mut bytes = vec![9; 5];
+        let n = lay(&mut bytes, sequence, time_ms, &message);
+        prop_assert_eq!((n, n), (bytes.len(), size(&message)));
+        let behind = [bytes.as_slice(), b"FCR1 what comes next"].concat();
+        let head = verify(&behind).ok_or_else(|| TestCaseError::fail("not verified"))?;
+        let stored = fields(&behind, head, SPOOL, 7).ok_or_else(|| TestCaseError::fail("no fields"))?;
+        prop_assert_eq!(stored.identity, Identity { spool: SPOOL, start: 7, sequence });
+        prop_assert_eq!((stored.time_ms, stored.message_id, stored.events), (time_ms, message_id, events));
+        prop_assert_eq!((stored.key, stored.payload), (message.key, message.payload));
+        prop_assert_eq!(stored.headers().collect::<Vec<_>>(), headers);
+        prop_assert_eq!(stored.bytes, n);
+        let at = flip.index(8 * n);
+        bytes[at / 8] ^= 1 << (at % 8);
+        prop_assert_eq!(verify(&bytes), None);
+        prop_assert_eq!(verify(&bytes[..n - 1]), None);
+    }
+
+    #[test]
+    fn no_bytes_make_a_panic(bytes in vec(any::<u8>(), 0..80), body in 0u32..80) {
+        let mut record = b"FCR1".to_vec();
+        record.extend(body.to_le_bytes());
+        record.extend(&bytes);
+        if let Some(head) = super::record::Head::read(&record) {
+            let _ = fields(&record, head, SPOOL, 0);
+        }
+        let _ = verify(&record);
+    }
+
+    #[test]
+    fn an_identity_is_read_back(spool in any::<[u8; 16]>(), start in any::<u64>(), sequence in any::<u64>()) {
+        let identity = Identity { spool, start, sequence };
+        let bytes = identity.to_bytes();
+        prop_assert_eq!(Identity::from_bytes(&bytes), Some(identity));
+        prop_assert_eq!(Identity::from_bytes(&bytes[1..]), None);
+    }
+}

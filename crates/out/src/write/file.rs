@@ -1,0 +1,269 @@
+//! One open file: takes messages by stream, commits all of it, closes it; and takes up a file that a kill left.
+//!
+//! A commit flushes the columns of all streams phase by phase and says how many rows each has. What lies behind those
+//! numbers when a file is taken up again was half-way and is cut off. Refuses files that another process writes, files
+//! that are shorter than their last commit. Source: `docs/formats/nexus.md` section 4; `docs/decisions`, write journal.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hdf5_metno::{Dataset, File, Result};
+
+use super::column::Phase;
+use super::make::{self, About, group};
+use super::module::{self, EventCounts, Seen, Stopped, Writer};
+use super::pixels::PixelSet;
+use super::structure::{Date, Module, Plan};
+use crate::nexus::Compression;
+use crate::nexus::error::{NexusError, hdf5_error, io_error};
+use crate::nexus::layout::date;
+use crate::nexus::place::Place;
+use crate::nexus::superblock::Superblock;
+use crate::nexus::sys::{self, Access};
+
+/// Rows of each column at a commit, by path.
+pub(super) type RowCounts = BTreeMap<String, u64>;
+
+type Outcome<T> = std::result::Result<T, NexusError>;
+
+/// A file that is being written.
+#[derive(Debug)]
+pub(super) struct JobFile {
+    // Declared in closing order: datasets before the file, the file before its place.
+    streams: Vec<Box<dyn Writer>>,
+    ends: Vec<Dataset>,
+    refused: Dataset,
+    rejected: Dataset,
+    file: File,
+    place: Place,
+    path: PathBuf,
+    start_ns: i64,
+    changed: bool,
+}
+
+impl JobFile {
+    /// Makes the file beside `path`, opens it, and moves it there.
+    pub(super) fn create(path: &Path, plan: &Plan, about: &About<'_>) -> Outcome<JobFile> {
+        let mut place = Place::reserve(path)?;
+        make::make(place.path(), plan, about).map_err(hdf5_error(path, "create the file"))?;
+        let file = JobFile::open(place.path(), plan, about.compression)
+            .map_err(hdf5_error(path, "start writing the file"))?;
+        place.move_to(path).map_err(io_error(path, "move the file to its path"))?;
+        place.keep();
+        JobFile::with_file(file, place, path, plan, about.start_ns)
+            .map_err(hdf5_error(path, "open the datasets"))
+    }
+
+    /// Takes up the file at `path` at its last commit.
+    pub(super) fn take_up(
+        path: &Path,
+        plan: &Plan,
+        about: &About<'_>,
+        rows: &RowCounts,
+    ) -> Outcome<JobFile> {
+        let place = Place::of_existing(path)?;
+        cut(path, rows)?;
+        let file = JobFile::open(path, plan, about.compression)
+            .map_err(hdf5_error(path, "go on writing the file"))?;
+        JobFile::with_file(file, place, path, plan, about.start_ns)
+            .map_err(hdf5_error(path, "open the datasets"))
+    }
+
+    fn open(path: &Path, plan: &Plan, compression: Compression) -> Result<File> {
+        let file = sys::open(path, Access::Write { cache: cache_bytes(plan, compression) })?;
+        sys::start_swmr_write(&file)?;
+        Ok(file)
+    }
+
+    fn with_file(
+        file: File,
+        place: Place,
+        path: &Path,
+        plan: &Plan,
+        start_ns: i64,
+    ) -> Result<JobFile> {
+        let mut sets: BTreeMap<&str, Option<PixelSet>> = BTreeMap::new();
+        let mut streams = Vec::with_capacity(plan.streams.len());
+        for stream in &plan.streams {
+            let pixels = match &stream.module {
+                Module::Events { pixels: Some(path), .. } => sets
+                    .entry(path)
+                    .or_insert_with(|| {
+                        let dataset = plan.datasets.iter().find(|d| &d.path == path)?;
+                        PixelSet::new(&dataset.value.integers()?)
+                    })
+                    .clone(),
+                _ => None,
+            };
+            streams.push(module::open(&group(&file, &stream.group)?, stream, pixels)?);
+        }
+        let ends = plan.dates.iter().filter(|d| d.date == Date::End);
+        let ends = ends.map(|d| file.dataset(&d.path)).collect::<Result<_>>()?;
+        let own = group(&file, &plan.own)?;
+        Ok(JobFile {
+            streams,
+            ends,
+            refused: own.dataset("messages_refused")?,
+            rejected: own.dataset("events_rejected")?,
+            file,
+            place,
+            path: path.to_owned(),
+            start_ns,
+            changed: true,
+        })
+    }
+
+    /// Gives the message to the stream number `stream`.
+    pub(super) fn write(
+        &mut self,
+        stream: usize,
+        message: &Seen<'_>,
+    ) -> std::result::Result<(), Stopped> {
+        self.changed = true;
+        self.streams[stream].write(message)
+    }
+
+    /// True if something should be committed whatever the clock says.
+    pub(super) fn urgent(&self) -> bool {
+        self.streams.iter().any(|stream| stream.urgent())
+    }
+
+    /// What became of the events of all streams.
+    pub(super) fn events(&self) -> EventCounts {
+        self.streams.iter().filter_map(|s| s.events()).fold(EventCounts::default(), |a, b| {
+            EventCounts {
+                taken: a.taken + b.taken,
+                committed: a.committed + b.committed,
+                outside_pixels: a.outside_pixels + b.outside_pixels,
+                offset_range: a.offset_range + b.offset_range,
+                before_1970: a.before_1970 + b.before_1970,
+            }
+        })
+    }
+
+    /// Events of each stream, in the order of the plan.
+    pub(super) fn events_by_stream(&self) -> impl Iterator<Item = Option<u64>> {
+        self.streams.iter().map(|s| s.events().map(|e| e.taken))
+    }
+
+    /// Flushes everything taken so far. `None` if nothing came since the last time.
+    pub(super) fn commit(&mut self) -> Outcome<Option<RowCounts>> {
+        if !self.changed {
+            return Ok(None);
+        }
+        let rows = self.commit_in_order().map_err(hdf5_error(&self.path, "flush"))?;
+        self.changed = false;
+        Ok(Some(rows))
+    }
+
+    fn commit_in_order(&mut self) -> Result<RowCounts> {
+        for stream in &mut self.streams {
+            stream.settle()?;
+        }
+        for phase in Phase::ALL {
+            for stream in &mut self.streams {
+                for column in stream.columns() {
+                    if column.phase() == phase {
+                        column.commit()?;
+                    }
+                }
+            }
+        }
+        for stream in &mut self.streams {
+            stream.totals()?;
+        }
+        // The file's end address, or the space of chunks written since would be given away when it is taken up.
+        self.file.flush()?;
+        let columns = self.streams.iter_mut().flat_map(|s| s.columns());
+        Ok(columns.map(|column| column.extent()).collect())
+    }
+
+    /// Writes what only a complete file has, closes it, and waits until its bytes are on the disk.
+    pub(super) fn close(mut self, end_ns: i64, refused: u64) -> Outcome<PathBuf> {
+        let path = self.path.clone();
+        let start = u64::try_from(self.start_ns).unwrap_or(0);
+        let last = |streams: &mut Vec<Box<dyn Writer>>| -> Result<()> {
+            streams.iter_mut().try_for_each(|stream| stream.close(start))
+        };
+        last(&mut self.streams).map_err(hdf5_error(&path, "write the closing rows"))?;
+        self.changed = true;
+        self.commit()?;
+        let events = self.events();
+        let rejected = events.outside_pixels + events.offset_range + events.before_1970;
+        let finish = |file: JobFile| -> Result<()> {
+            for end in &file.ends {
+                end.write_scalar(&date(end_ns))?;
+            }
+            file.refused.write_scalar(&refused)?;
+            file.rejected.write_scalar(&rejected)?;
+            let JobFile { streams, ends, refused, rejected, file, place, .. } = file;
+            drop((streams, ends, refused, rejected));
+            file.close()?;
+            drop(place);
+            Ok(())
+        };
+        finish(self).map_err(hdf5_error(&path, "close the file"))?;
+        let written = fs::File::open(&path).and_then(|file| file.sync_data());
+        written.map_err(io_error(&path, "wait for the disk"))?;
+        Ok(path)
+    }
+}
+
+/// Cache of each dataset: see the nexus sink. With a filter a chunk stays in the cache until it is full.
+fn cache_bytes(plan: &Plan, compression: Compression) -> usize {
+    const MEBIBYTE: usize = 1 << 20;
+    if compression == Compression::None {
+        return MEBIBYTE;
+    }
+    let events = plan.streams.iter().filter_map(|s| match s.module {
+        Module::Events { chunk, .. } => Some(3 * chunk * size_of::<i32>()),
+        _ => None,
+    });
+    events.max().unwrap_or(0).max(3 * MEBIBYTE)
+}
+
+/// Makes a file that was not closed readable by everyone, with exactly `rows` in its columns.
+///
+/// Repeating it is safe. Refuses a file with fewer rows than its last commit had.
+pub(super) fn cut(path: &Path, rows: &RowCounts) -> Outcome<()> {
+    let file = fs::File::options().read(true).write(true).open(path);
+    let file = file.map_err(io_error(path, "open the file"))?;
+    let length = file.metadata().map_err(io_error(path, "read the file's size"))?.len();
+    let superblock = Superblock::read(&file).map_err(io_error(path, "read the file"))?;
+    let superblock = superblock.map_err(|reason| NexusError::Hdf5 {
+        path: path.to_owned(),
+        doing: "take up the file".into(),
+        message: reason.to_string(),
+    })?;
+    if superblock.unfinished(length) {
+        // A kill between the library's last metadata write and its truncate leaves the file short.
+        let length = length.max(superblock.end());
+        file.set_len(length).map_err(io_error(path, "extend the file"))?;
+        superblock
+            .cleared(length)
+            .write(&file)
+            .map_err(io_error(path, "clear the consistency flags"))?;
+    }
+    drop(file);
+    cut_columns(path, rows).map_err(hdf5_error(path, "cut the file to its last commit"))
+}
+
+fn cut_columns(path: &Path, rows: &RowCounts) -> Result<()> {
+    let file = sys::open(path, Access::Write { cache: 1 << 20 })?;
+    for (name, &rows) in rows {
+        let dataset = file.dataset(name)?;
+        let mut shape = dataset.shape();
+        let Some(length) = shape.first_mut() else { continue };
+        let rows = rows as usize;
+        if *length < rows {
+            let words = format!("{name} has {length} rows instead of {rows}: the file is damaged");
+            return Err(words.into());
+        }
+        if *length > rows {
+            *length = rows;
+            dataset.resize(shape)?;
+        }
+    }
+    file.close()
+}

@@ -1,0 +1,274 @@
+//! What a job needs to go on after a kill, beside its file: the order once, and its place after every flush.
+//!
+//! Two files a job below `.fullcount-write/<service id>`: `<job id>.job` and `<job id>.progress`. Each is written under
+//! another name and moved into place, so it is whole or the one before. The order is there before the file is made,
+//! and goes when the file is complete. The folder is locked: two writers with one service id would both go on with the
+//! same jobs. Refuses folders that another writer has, and texts that are no journal.
+//!
+//! Source: `docs/decisions`, write journal.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::file::RowCounts;
+use super::name::OWN_FOLDER;
+
+/// A journal that cannot be kept or read.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The system refused.
+    #[error("{}: cannot {doing}: {source}", path.display())]
+    Io {
+        /// File or folder.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// Another process has the folder.
+    #[error(
+        "{}: another writer with this service id uses the folder; give this one another --service-id",
+        .0.display()
+    )]
+    InUse(PathBuf),
+    /// No journal.
+    #[error("{}: not a journal of this program: {message}; move the file away", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+fn io_error<'a>(
+    path: &'a Path,
+    doing: &'static str,
+) -> impl FnOnce(io::Error) -> JournalError + 'a {
+    move |source| JournalError::Io { path: path.to_owned(), doing, source }
+}
+
+/// Where a message was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spot {
+    /// Topic.
+    pub topic: String,
+    /// Partition.
+    pub partition: i32,
+    /// Offset.
+    pub offset: i64,
+}
+
+/// The order of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) format: u32,
+    pub(super) job_id: String,
+    /// Made of the folder and the name: the folder may have been moved.
+    #[serde(skip)]
+    pub(super) path: PathBuf,
+    pub(super) filename: String,
+    pub(super) start_ms: u64,
+    pub(super) stop_ms: Option<u64>,
+    pub(super) control_topic: String,
+    pub(super) structure: String,
+    pub(super) metadata: Option<String>,
+    pub(super) run_name: Option<String>,
+    pub(super) instrument_name: Option<String>,
+    pub(super) spot: Option<Spot>,
+}
+
+/// Where a job is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Progress {
+    pub(super) stop_ms: Option<u64>,
+    pub(super) last_command: Option<String>,
+    /// When control topics were last listened to, ms since 1970.
+    pub(super) heard_ms: u64,
+    /// Next message of each partition that was begun.
+    pub(super) next: Vec<Spot>,
+    /// Rows of each column.
+    pub(super) rows: RowCounts,
+    /// Streams that have had a message within the run.
+    pub(super) begun: Vec<usize>,
+    /// Streams that have had one after it.
+    pub(super) ended: Vec<usize>,
+    /// Last values from before the start, by stream, as hexadecimal digits.
+    pub(super) carried: BTreeMap<usize, String>,
+    /// Messages refused so far.
+    pub(super) refused: u64,
+}
+
+/// The version of these two.
+pub(super) const FORMAT: u32 = 1;
+
+/// The folder with the journals of one writer.
+#[derive(Debug)]
+pub(super) struct Journals {
+    folder: PathBuf,
+    /// Held for as long as the writer lives.
+    _lock: File,
+}
+
+impl Journals {
+    /// Makes and locks the folder.
+    pub(super) fn open(data: &Path, service_id: &str) -> Result<Journals, JournalError> {
+        let folder = data.join(OWN_FOLDER).join(service_id);
+        fs::create_dir_all(&folder).map_err(io_error(&folder, "make the folder"))?;
+        let path = folder.join("lock");
+        let lock = File::options().create(true).append(true).open(&path);
+        let lock = lock.map_err(io_error(&path, "make the file"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(JournalError::InUse(folder)),
+            // A file system without locks: nothing keeps two writers apart.
+            Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(e)) => return Err(io_error(&path, "lock the file")(e)),
+        }
+        Ok(Journals { folder, _lock: lock })
+    }
+
+    fn path(&self, job: &str, ending: &str) -> PathBuf {
+        self.folder.join(format!("{job}.{ending}"))
+    }
+
+    fn put<T: Serialize>(&self, job: &str, ending: &str, value: &T) -> Result<(), JournalError> {
+        let path = self.path(job, ending);
+        let made = self.path(job, &format!("{ending}.new"));
+        let text = serde_json::to_vec(value)
+            .map_err(|e| JournalError::Unreadable { path: path.clone(), message: e.to_string() })?;
+        fs::write(&made, text).map_err(io_error(&made, "write the file"))?;
+        fs::rename(&made, &path).map_err(io_error(&path, "move the file to its place"))
+    }
+
+    /// Writes down a new job.
+    pub(super) fn begin(&self, order: &Order) -> Result<(), JournalError> {
+        self.put(&order.job_id, "job", order)
+    }
+
+    /// Writes down where a job is.
+    pub(super) fn advance(&self, job: &str, progress: &Progress) -> Result<(), JournalError> {
+        self.put(job, "progress", progress)
+    }
+
+    /// Forgets a job. What is not there is forgotten already.
+    pub(super) fn end(&self, job: &str) -> Result<(), JournalError> {
+        // The order last: without it the rest means nothing.
+        for ending in ["progress", "job"] {
+            let path = self.path(job, ending);
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(io_error(&path, "remove the file")(e));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a job aside that cannot go on, for a person to look at.
+    pub(super) fn put_aside(&self, job: &str) -> Result<(), JournalError> {
+        let (path, aside) = (self.path(job, "job"), self.path(job, "failed"));
+        fs::rename(&path, &aside).map_err(io_error(&path, "move the file aside"))
+    }
+
+    /// The jobs that were not ended, by id.
+    pub(super) fn unfinished(&self) -> Result<Vec<(Order, Option<Progress>)>, JournalError> {
+        let mut all = Vec::new();
+        let entries =
+            fs::read_dir(&self.folder).map_err(io_error(&self.folder, "read the folder"))?;
+        for entry in entries {
+            let path = entry.map_err(io_error(&self.folder, "read the folder"))?.path();
+            if path.extension().is_none_or(|ending| ending != "job") {
+                continue;
+            }
+            let order: Order = read(&path)?;
+            if order.format != FORMAT {
+                let message = format!("format {} instead of {FORMAT}", order.format);
+                return Err(JournalError::Unreadable { path, message });
+            }
+            let progress = path.with_extension("progress");
+            let progress = if progress.exists() { Some(read(&progress)?) } else { None };
+            all.push((order, progress));
+        }
+        all.sort_by(|a, b| a.0.job_id.cmp(&b.0.job_id));
+        Ok(all)
+    }
+}
+
+fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, JournalError> {
+    let text = fs::read(path).map_err(io_error(path, "read the file"))?;
+    serde_json::from_slice(&text)
+        .map_err(|e| JournalError::Unreadable { path: path.to_owned(), message: e.to_string() })
+}
+
+/// Bytes as hexadecimal digits.
+pub(super) fn to_hex(bytes: &[u8]) -> String {
+    let digit = |n: u8| char::from_digit(n.into(), 16).expect("below 16");
+    bytes.iter().flat_map(|&b| [digit(b >> 4), digit(b & 15)]).collect()
+}
+
+/// The bytes again; `None` if they are no digits.
+pub(super) fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> =
+        text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(job_id: &str) -> Order {
+        Order {
+            format: FORMAT,
+            job_id: job_id.into(),
+            path: PathBuf::new(),
+            filename: "a.nxs".into(),
+            start_ms: 1,
+            stop_ms: None,
+            control_topic: "control".into(),
+            structure: "{}".into(),
+            metadata: None,
+            run_name: None,
+            instrument_name: None,
+            spot: Some(Spot { topic: "pool".into(), partition: 0, offset: 7 }),
+        }
+    }
+
+    #[test]
+    fn a_journal_reads_back_until_the_job_ends_and_belongs_to_one_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let journals = Journals::open(dir.path(), "w").unwrap();
+        assert!(matches!(Journals::open(dir.path(), "w"), Err(JournalError::InUse(_))));
+        assert!(Journals::open(dir.path(), "other").is_ok());
+        journals.begin(&order("b")).unwrap();
+        journals.begin(&order("a")).unwrap();
+        let progress = Progress { stop_ms: Some(5), refused: 3, ..Progress::default() };
+        journals.advance("a", &progress).unwrap();
+        // What a kill in the middle of writing leaves.
+        fs::write(journals.path("a", "progress.new"), b"{\"stop").unwrap();
+        let found = journals.unfinished().unwrap();
+        assert_eq!(found, [(order("a"), Some(progress)), (order("b"), None)]);
+        journals.end("a").unwrap();
+        journals.end("a").unwrap();
+        journals.put_aside("b").unwrap();
+        assert_eq!(journals.unfinished().unwrap(), []);
+        fs::write(journals.path("c", "job"), b"no").unwrap();
+        let e = journals.unfinished().unwrap_err().to_string();
+        assert!(e.contains("c.job") && e.contains("move the file away"), "{e}");
+    }
+
+    #[test]
+    fn hexadecimal_digits_lead_back() {
+        assert_eq!(to_hex(&[0, 0xab, 0xff]), "00abff");
+        assert_eq!(from_hex("00abff"), Some(vec![0, 0xab, 0xff]));
+        assert_eq!((from_hex("0"), from_hex("0g"), from_hex("é")), (None, None, None));
+    }
+}

@@ -1,0 +1,178 @@
+//! Makes a file of a plan: groups, datasets, attributes, empty columns, links; then it is closed and opened anew for
+//! writing while others read.
+//!
+//! Source: `docs/formats/nexus.md` sections 2 to 4. Refuses nothing that a plan can hold; HDF5 may.
+
+use std::path::Path;
+
+use hdf5_metno::types::VarLenUnicode;
+use hdf5_metno::{Dataset, File, Group, Location, Result};
+
+use super::module::{self, Style};
+use super::structure::{Array, Attribute, Date, Plan, Values};
+use crate::nexus::Compression;
+use crate::nexus::layout::{self, DateText, date, text, text_attribute, unicode};
+use crate::nexus::sys::{self, Access};
+
+/// What a file says of its making.
+#[derive(Debug)]
+pub(super) struct About<'a> {
+    /// Name of the file.
+    pub(super) file_name: &'a str,
+    /// Version of the program.
+    pub(super) version: &'a str,
+    /// When the run began, ns since 1970.
+    pub(super) start_ns: i64,
+    /// Texts for our own group: configuration, job, metadata.
+    pub(super) own: &'a [(&'static str, String)],
+    pub(super) style: Style,
+    pub(super) compression: Compression,
+}
+
+/// Makes the file at `path`, replacing what is there, and closes it.
+pub(super) fn make(path: &Path, plan: &Plan, about: &About<'_>) -> Result<()> {
+    let file = sys::open(path, Access::Create)?;
+    for group in &plan.groups {
+        if group.path.is_empty() {
+            root(&file, plan, about)?;
+            write_attributes(&file, &group.attributes)?;
+        } else {
+            let made = file.create_group(&group.path)?;
+            write_attributes(&made, &group.attributes)?;
+        }
+    }
+    for dataset in &plan.datasets {
+        let (group, name) = parent(&file, &dataset.path)?;
+        let made = write_dataset(&group, name, &dataset.value)?;
+        write_attributes(&made, &dataset.attributes)?;
+    }
+    for plan in &plan.dates {
+        let (group, name) = parent(&file, &plan.path)?;
+        let dataset = group.new_dataset::<DateText>().create(name)?;
+        if plan.date == Date::Start {
+            dataset.write_scalar(&date(about.start_ns))?;
+        }
+    }
+    for stream in &plan.streams {
+        let group = group(&file, &stream.group)?;
+        for spec in module::specs(&stream.module, about.style) {
+            spec.create(&group, about.compression)?;
+        }
+        module::make_totals(&group, &stream.module)?;
+    }
+    let (above, name) = parent(&file, &plan.own)?;
+    let own = layout::group(&above, name, "NXcollection")?;
+    text(&own, "version", about.version)?;
+    for (name, value) in about.own {
+        text(&own, name, value)?;
+    }
+    layout::scalar(&own, "messages_refused", &0_u64)?;
+    layout::scalar(&own, "events_rejected", &0_u64)?;
+    for link in &plan.links {
+        file.link_hard(&link.target, &link.path)?;
+    }
+    drop((own, above));
+    file.close()
+}
+
+fn root(file: &File, plan: &Plan, about: &About<'_>) -> Result<()> {
+    let given = &plan.groups[0].attributes;
+    let entry = plan.own.trim_start_matches('/').split_once('/').map(|(entry, _)| entry);
+    let creator = format!("fullcount {}", about.version);
+    let time = crate::nexus::when::iso8601(about.start_ns);
+    let all = [
+        ("default", entry),
+        ("creator", Some(&creator[..])),
+        ("file_name", Some(about.file_name)),
+        ("file_time", Some(&time[..])),
+    ];
+    for (name, value) in all {
+        // What the structure says itself is kept.
+        if let Some(value) = value.filter(|_| !given.iter().any(|a| a.name == name)) {
+            text_attribute(file, name, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// The group at an absolute path; empty is the root.
+pub(super) fn group(file: &File, path: &str) -> Result<Group> {
+    file.group(if path.is_empty() { "/" } else { path })
+}
+
+/// The group that holds `path`, and the last part of it.
+pub(super) fn parent<'p>(file: &File, path: &'p str) -> Result<(Group, &'p str)> {
+    let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+    Ok((group(file, above)?, name))
+}
+
+fn write_dataset(group: &Group, name: &str, array: &Array) -> Result<Dataset> {
+    macro_rules! numbers {
+        ($type:ty, $values:expr) => {{
+            let builder = group.new_dataset::<$type>();
+            if array.shape.is_empty() {
+                let dataset = builder.create(name)?;
+                dataset.write_scalar(&$values[0])?;
+                dataset
+            } else {
+                let dataset = builder.shape(array.shape.clone()).create(name)?;
+                if !$values.is_empty() {
+                    dataset.write_raw($values)?;
+                }
+                dataset
+            }
+        }};
+    }
+    Ok(match &array.values {
+        Values::I8(v) => numbers!(i8, v),
+        Values::U8(v) => numbers!(u8, v),
+        Values::I16(v) => numbers!(i16, v),
+        Values::U16(v) => numbers!(u16, v),
+        Values::I32(v) => numbers!(i32, v),
+        Values::U32(v) => numbers!(u32, v),
+        Values::I64(v) => numbers!(i64, v),
+        Values::U64(v) => numbers!(u64, v),
+        Values::F32(v) => numbers!(f32, v),
+        Values::F64(v) => numbers!(f64, v),
+        Values::Text(v) => {
+            let v: Vec<VarLenUnicode> = v.iter().map(|s| unicode(s)).collect();
+            numbers!(VarLenUnicode, &v)
+        }
+    })
+}
+
+fn write_attributes(at: &Location, attributes: &[Attribute]) -> Result<()> {
+    macro_rules! numbers {
+        ($type:ty, $array:expr, $values:expr, $name:expr) => {{
+            let builder = at.new_attr::<$type>();
+            if $array.shape.is_empty() {
+                builder.create($name)?.write_scalar(&$values[0])?;
+            } else {
+                let attribute = builder.shape($array.shape.clone()).create($name)?;
+                if !$values.is_empty() {
+                    attribute.write_raw($values)?;
+                }
+            }
+        }};
+    }
+    for attribute in attributes {
+        let (array, name) = (&attribute.value, attribute.name.as_str());
+        match &array.values {
+            Values::I8(v) => numbers!(i8, array, v, name),
+            Values::U8(v) => numbers!(u8, array, v, name),
+            Values::I16(v) => numbers!(i16, array, v, name),
+            Values::U16(v) => numbers!(u16, array, v, name),
+            Values::I32(v) => numbers!(i32, array, v, name),
+            Values::U32(v) => numbers!(u32, array, v, name),
+            Values::I64(v) => numbers!(i64, array, v, name),
+            Values::U64(v) => numbers!(u64, array, v, name),
+            Values::F32(v) => numbers!(f32, array, v, name),
+            Values::F64(v) => numbers!(f64, array, v, name),
+            Values::Text(v) => {
+                let v: Vec<VarLenUnicode> = v.iter().map(|s| unicode(s)).collect();
+                numbers!(VarLenUnicode, array, &v, name);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! al00 and ep01: alarms of a channel and whether it is connected, beside the values of the same group.
+//!
+//! Refuses nothing. Words of an alarm beyond 200 bytes are cut: text that grows while others read has a fixed length.
+//! Source: `docs/formats/nexus.md` sections 2 and 7.
+
+use hdf5_metno::{Group, Result};
+
+use super::super::column::{Column, Phase, ShortText, Stored, short};
+use super::{Seen, Stopped, Unfit, Writer};
+use crate::flat::Message;
+
+#[derive(Debug)]
+pub(super) struct Alarms {
+    message: Column<ShortText>,
+    severity: Column<i16>,
+    time: Column<i64>,
+}
+
+impl Alarms {
+    pub(super) fn open(group: &Group) -> Result<Alarms> {
+        Ok(Alarms {
+            message: Column::open(group, "alarm_message", Phase::Bulk)?,
+            severity: Column::open(group, "alarm_severity", Phase::Bulk)?,
+            time: Column::open(group, "alarm_time", Phase::Time)?,
+        })
+    }
+}
+
+impl Writer for Alarms {
+    fn write(&mut self, message: &Seen<'_>) -> std::result::Result<(), Stopped> {
+        let Seen::Other(Message::Al00(alarm)) = message else { return Err(Unfit::Shape.into()) };
+        self.message.push(short(alarm.message.unwrap_or("")))?;
+        self.severity.push(alarm.severity as i16)?;
+        Ok(self.time.push(alarm.timestamp)?)
+    }
+
+    fn columns(&mut self) -> Vec<&mut dyn Stored> {
+        vec![&mut self.message, &mut self.severity, &mut self.time]
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Connections {
+    status: Column<i16>,
+    time: Column<i64>,
+}
+
+impl Connections {
+    pub(super) fn open(group: &Group) -> Result<Connections> {
+        Ok(Connections {
+            status: Column::open(group, "connection_status", Phase::Bulk)?,
+            time: Column::open(group, "connection_status_time", Phase::Time)?,
+        })
+    }
+}
+
+impl Writer for Connections {
+    fn write(&mut self, message: &Seen<'_>) -> std::result::Result<(), Stopped> {
+        let Seen::Other(Message::Ep01(state)) = message else { return Err(Unfit::Shape.into()) };
+        self.status.push(state.status.number())?;
+        Ok(self.time.push(state.timestamp)?)
+    }
+
+    fn columns(&mut self) -> Vec<&mut dyn Stored> {
+        vec![&mut self.status, &mut self.time]
+    }
+}

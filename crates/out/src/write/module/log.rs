@@ -1,0 +1,185 @@
+//! f144 and f142: NXlog with `value` and `time`, extremes and mean, and the alarm of f142.
+//!
+//! Numbers are converted to the type that the structure gives, never cut: what does not fit is refused. The alarm of
+//! an f142 message gets a row when it says something (not NO_CHANGE). Source: `docs/formats/nexus.md` sections 3 and 7.
+
+use hdf5_metno::{Dataset, Group, Result};
+
+use super::super::column::{AnyColumn, Column, Number, Phase, Stored};
+use super::super::structure::{LogKind, Module};
+use super::{Cues, Seen, Stopped, Unfit, Writer, overwrite};
+use crate::flat::{AlarmSeverity, AlarmStatus, LogValue, Message};
+
+#[derive(Debug)]
+struct Alarm {
+    severity: Column<i16>,
+    status: Column<i16>,
+    time: Column<i64>,
+}
+
+/// Extremes and mean of single values.
+#[derive(Debug)]
+struct Extremes {
+    datasets: [Dataset; 3],
+    least: f64,
+    most: f64,
+    sum: f64,
+    changed: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Log {
+    value: AnyColumn,
+    time: Column<i64>,
+    extremes: Option<Extremes>,
+    alarm: Option<Alarm>,
+    cues: Option<Cues>,
+    numbers: Vec<Number>,
+}
+
+impl Log {
+    pub(super) fn open(group: &Group, module: &Module) -> Result<Log> {
+        let Module::Log { kind, dtype, array, cue_interval, .. } = module else {
+            return Err("no log".into());
+        };
+        let time: Column<i64> = Column::open(group, "time", Phase::Time)?;
+        let extremes = match array {
+            Some(_) => None,
+            None => {
+                let datasets = [
+                    group.dataset("minimum_value")?,
+                    group.dataset("maximum_value")?,
+                    group.dataset("average_value")?,
+                ];
+                let read = |i: usize| datasets[i].read_scalar::<f64>();
+                // Of a run that goes on after a kill: what the last commit knew.
+                let (least, most, mean) = (read(0)?, read(1)?, read(2)?);
+                let sum = if time.rows() > 0 { mean * time.rows() as f64 } else { 0.0 };
+                Some(Extremes { datasets, least, most, sum, changed: false })
+            }
+        };
+        let alarm = match kind {
+            LogKind::F144 => None,
+            LogKind::F142 => Some(Alarm {
+                severity: Column::open(group, "alarm_severity", Phase::Bulk)?,
+                status: Column::open(group, "alarm_status", Phase::Bulk)?,
+                time: Column::open(group, "alarm_time", Phase::Time)?,
+            }),
+        };
+        Ok(Log {
+            value: AnyColumn::open(group, "value", *dtype, Phase::Bulk)?,
+            time,
+            extremes,
+            alarm,
+            cues: cue_interval.map(|interval| Cues::open(group, interval)).transpose()?,
+            numbers: Vec::new(),
+        })
+    }
+
+    fn put(&mut self, value: &LogValue<'_>, time: i64) -> std::result::Result<(), Stopped> {
+        numbers(value, &mut self.numbers);
+        // The structure says whether a message is one value or several.
+        if self.numbers.len() != self.value.each() {
+            return Err(Unfit::Shape.into());
+        }
+        if !self.value.extend_numbers(&self.numbers)? {
+            return Err(Unfit::Range.into());
+        }
+        self.time.push(time)?;
+        if let Some(extremes) = &mut self.extremes {
+            extremes.add(match self.numbers[0] {
+                Number::Whole(n) => n as f64,
+                Number::Real(x) => x,
+            });
+        }
+        if let Some(cues) = &mut self.cues {
+            cues.row(self.time.rows() - 1, time)?;
+        }
+        Ok(())
+    }
+}
+
+impl Extremes {
+    fn add(&mut self, value: f64) {
+        // f64::min and max give the other one where one is none: the first value replaces NaN.
+        self.least = self.least.min(value);
+        self.most = self.most.max(value);
+        self.sum += value;
+        self.changed = true;
+    }
+}
+
+fn numbers(value: &LogValue<'_>, out: &mut Vec<Number>) {
+    out.clear();
+    macro_rules! each {
+        ($($single:ident $array:ident $as:ident;)+) => {
+            match value {
+                $(
+                    LogValue::$single(n) => out.push(Number::$as((*n).into())),
+                    LogValue::$array(all) => out.extend(all.iter().map(|&n| Number::$as(n.into()))),
+                )+
+            }
+        };
+    }
+    each! {
+        Byte ArrayByte Whole; UByte ArrayUByte Whole; Short ArrayShort Whole; UShort ArrayUShort Whole;
+        Int ArrayInt Whole; UInt ArrayUInt Whole; Long ArrayLong Whole; ULong ArrayULong Whole;
+        Float ArrayFloat Real; Double ArrayDouble Real;
+    }
+}
+
+impl Writer for Log {
+    fn write(&mut self, message: &Seen<'_>) -> std::result::Result<(), Stopped> {
+        match message {
+            Seen::Other(Message::F144(entry)) => self.put(&entry.value, entry.timestamp),
+            Seen::Other(Message::F142(entry)) => {
+                let Ok(time) = i64::try_from(entry.timestamp) else {
+                    return Err(Unfit::Range.into());
+                };
+                match &entry.value {
+                    Some(value) => self.put(value, time)?,
+                    None => return Err(Unfit::Shape.into()),
+                }
+                let said = entry.severity != AlarmSeverity::NoChange
+                    || entry.status != AlarmStatus::NoChange;
+                if let Some(alarm) = self.alarm.as_mut().filter(|_| said) {
+                    // The numbers of the schema: fields without data are in its order.
+                    alarm.severity.push(entry.severity as i16)?;
+                    alarm.status.push(entry.status as i16)?;
+                    alarm.time.push(time)?;
+                }
+                Ok(())
+            }
+            _ => Err(Unfit::Shape.into()),
+        }
+    }
+
+    fn columns(&mut self) -> Vec<&mut dyn Stored> {
+        let mut all: Vec<&mut dyn Stored> = vec![self.value.stored(), &mut self.time];
+        if let Some(alarm) = &mut self.alarm {
+            let three: [&mut dyn Stored; 3] =
+                [&mut alarm.severity, &mut alarm.status, &mut alarm.time];
+            all.extend(three);
+        }
+        if let Some(cues) = &mut self.cues {
+            all.extend(cues.columns());
+        }
+        all
+    }
+
+    fn totals(&mut self) -> Result<()> {
+        let rows = self.time.rows();
+        if let Some(extremes) = &mut self.extremes
+            && extremes.changed
+        {
+            let mean = extremes.sum / rows as f64;
+            for (dataset, value) in
+                extremes.datasets.iter().zip([extremes.least, extremes.most, mean])
+            {
+                overwrite(dataset, &value)?;
+            }
+            extremes.changed = false;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! Where a file may be: below the writer's folder, and nowhere else.
+//!
+//! Refuses absolute paths, `..`, links that lead out of the folder, folders that are not there, names of the writer's
+//! own files. Also what a job and a topic may be called. Source: `docs/formats/flatbuffers.md` section 5 ("relative to
+//! the writer's output folder").
+
+use std::path::{Component, Path, PathBuf};
+
+/// Folder of the writer's own files, below that of the data.
+pub(super) const OWN_FOLDER: &str = ".fullcount-write";
+
+/// The path of the file called `name` below `folder`.
+///
+/// # Errors
+/// Why there may be none, in words.
+pub(super) fn inside(folder: &Path, name: &str) -> Result<PathBuf, String> {
+    if name.is_empty() || name.contains('\0') || name.ends_with('/') || name.len() > 1024 {
+        return Err("a file name is 1 to 1024 bytes without NUL and does not end with /".into());
+    }
+    let relative = Path::new(name);
+    let mut parts = 0;
+    for part in relative.components() {
+        match part {
+            Component::Normal(part) if parts == 0 && part == OWN_FOLDER => {
+                return Err(format!("the folder {OWN_FOLDER} is the writer's own"));
+            }
+            Component::Normal(_) => parts += 1,
+            Component::RootDir | Component::Prefix(_) => {
+                return Err("an absolute path; give one relative to the writer's folder".into());
+            }
+            Component::ParentDir => return Err("\"..\" leads out of the writer's folder".into()),
+            Component::CurDir => {}
+        }
+    }
+    if parts == 0 {
+        return Err("no file name".into());
+    }
+    let path = folder.join(relative);
+    let parent = path.parent().unwrap_or(folder);
+    let shown = Path::new(name).parent().unwrap_or(Path::new("")).display().to_string();
+    let real = parent
+        .canonicalize()
+        .map_err(|e| format!("the folder \"{shown}\" cannot be used ({e}); make it first"))?;
+    let root = folder.canonicalize().map_err(|e| format!("the writer's folder: {e}"))?;
+    if !real.starts_with(&root) {
+        return Err(format!("the folder \"{shown}\" leads out of the writer's folder"));
+    }
+    let file = path.file_name().ok_or("no file name")?;
+    Ok(real.join(file))
+}
+
+/// True for text that may identify a job: it names files and stands in messages.
+pub(super) fn is_job_id(text: &str) -> bool {
+    (1..=128).contains(&text.len())
+        && !text.starts_with('.')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+}
+
+/// True for what Kafka takes as the name of a topic.
+pub(super) fn is_topic(text: &str) -> bool {
+    (1..=249).contains(&text.len())
+        && !matches!(text, "." | "..")
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_below_the_folder_are_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        std::fs::create_dir_all(data.join("p1")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), data.join("out")).unwrap();
+        std::os::unix::fs::symlink(data.join("p1"), data.join("in")).unwrap();
+        let real = data.canonicalize().unwrap();
+        assert_eq!(inside(&data, "a.nxs"), Ok(real.join("a.nxs")));
+        assert_eq!(inside(&data, "p1/a.nxs"), Ok(real.join("p1/a.nxs")));
+        assert_eq!(inside(&data, "./p1/./a.nxs"), Ok(real.join("p1/a.nxs")));
+        assert_eq!(inside(&data, "in/a.nxs"), Ok(real.join("p1/a.nxs")));
+        for (bad, why) in [
+            ("", "a file name is"),
+            ("/etc/passwd", "absolute"),
+            ("../a.nxs", "leads out"),
+            ("p1/../../a.nxs", "leads out"),
+            ("out/a.nxs", "leads out"),
+            ("p1/", "does not end"),
+            ("a\0b", "without NUL"),
+            (".", "no file name"),
+            ("missing/a.nxs", "make it first"),
+            (".fullcount-write/x/y", "own"),
+        ] {
+            let e = inside(&data, bad).unwrap_err();
+            assert!(e.contains(why), "{bad}: {e}");
+        }
+    }
+
+    #[test]
+    fn job_ids_and_topics_are_plain() {
+        assert!(is_job_id("3f2c5f6e-5a3a-4b1e-9d8e-000000000001") && is_job_id("run_42"));
+        for bad in ["", ".hidden", "a/b", "a b", "ä", "..", &"x".repeat(129)] {
+            assert!(!is_job_id(bad), "{bad}");
+        }
+        assert!(is_topic("loki_detector") && !is_topic("..") && !is_topic("a b") && !is_topic(""));
+    }
+}

@@ -1,0 +1,339 @@
+//! What a file looks like: the JSON text `nexus_structure` of a run start, read into a [`Plan`].
+//!
+//! A plan is complete: every group, dataset, attribute, link and stream with its place, checked before anything is
+//! made on the disk. Refuses what contradicts itself, unknown modules by name, names that HDF5 cannot hold, two
+//! things of one name, links to nowhere, and texts beyond [`Limits`]. Every error says where in the JSON it is.
+//!
+//! Source: `docs/formats/nexus.md` section 7.
+
+mod array;
+mod config;
+mod error;
+mod parse;
+
+#[cfg(test)]
+mod structure_tests;
+
+pub use array::{Array, Dtype, Values};
+pub use error::{Fault, StructureError};
+pub use parse::parse;
+
+/// Bounds of a structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of JSON text.
+    pub bytes: usize,
+    /// Groups within groups.
+    pub depth: usize,
+    /// Groups, datasets, links and streams together.
+    pub nodes: usize,
+}
+
+impl Default for Limits {
+    /// A detector of 10 million pixels as text is about 200 MB; 32 levels are twice what NeXus files have.
+    fn default() -> Limits {
+        Limits { bytes: 256 << 20, depth: 32, nodes: 1 << 20 }
+    }
+}
+
+/// A name with values, at a group or a dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attribute {
+    /// Name.
+    pub name: String,
+    /// Values; a scalar has no dimensions.
+    pub value: Array,
+}
+
+/// A group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupPlan {
+    /// Absolute path; empty for the root.
+    pub path: String,
+    /// Its attributes.
+    pub attributes: Vec<Attribute>,
+}
+
+impl GroupPlan {
+    /// The attribute `NX_class`, if it has one.
+    pub fn class(&self) -> Option<&str> {
+        let class = self.attributes.iter().find(|a| a.name == "NX_class")?;
+        class.value.text()
+    }
+}
+
+/// A dataset whose values stand in the structure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DatasetPlan {
+    /// Absolute path.
+    pub path: String,
+    /// Its values.
+    pub value: Array,
+    /// Its attributes.
+    pub attributes: Vec<Attribute>,
+}
+
+/// A hard link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkPlan {
+    /// Absolute path of the new name.
+    pub path: String,
+    /// Absolute path of what it is.
+    pub target: String,
+}
+
+/// A date that the writer knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Date {
+    /// When the run began.
+    Start,
+    /// When it ended.
+    End,
+}
+
+impl Date {
+    /// Name of the dataset.
+    pub fn name(self) -> &'static str {
+        match self {
+            Date::Start => "start_time",
+            Date::End => "end_time",
+        }
+    }
+}
+
+/// A dataset with a date.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatePlan {
+    /// Absolute path.
+    pub path: String,
+    /// Which.
+    pub date: Date,
+}
+
+/// An array of a message that becomes a dataset with one row a message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VariablePlan {
+    /// Name in the message, and of the dataset.
+    pub name: String,
+    /// Type of its numbers.
+    pub dtype: Dtype,
+    /// Shape of one message's array.
+    pub shape: Vec<usize>,
+    /// Names of its dimensions, slowest first.
+    pub axes: Vec<String>,
+    /// Unit, label and source.
+    pub attributes: Vec<Attribute>,
+}
+
+/// Which events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// ev42.
+    Ev42,
+    /// ev44.
+    Ev44,
+}
+
+/// Which log entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogKind {
+    /// f142, with its alarm.
+    F142,
+    /// f144.
+    F144,
+}
+
+/// What a stream's messages become.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Module {
+    /// ev44, ev42: NXevent_data.
+    Events {
+        /// Schema.
+        kind: EventKind,
+        /// Events in a chunk.
+        chunk: usize,
+        /// Events between two cues.
+        cue_interval: u64,
+        /// Path of the dataset `detector_number` that its events must be in.
+        pixels: Option<String>,
+    },
+    /// f144, f142: NXlog.
+    Log {
+        /// Schema.
+        kind: LogKind,
+        /// Type of its numbers.
+        dtype: Dtype,
+        /// Values of one message; `None`: a single one.
+        array: Option<usize>,
+        /// Unit of the values.
+        units: Option<String>,
+        /// Entries in a chunk.
+        chunk: usize,
+        /// Entries between two cues, if there are to be any.
+        cue_interval: Option<u64>,
+    },
+    /// da00: arrays over time.
+    Arrays {
+        /// What is written.
+        variables: Vec<VariablePlan>,
+        /// Messages in a chunk, if it is said.
+        chunk: Option<usize>,
+        /// Messages between two cues, if there are to be any.
+        cue_interval: Option<u64>,
+    },
+    /// hs01: histograms over time.
+    Histogram {
+        /// Type of the counts.
+        dtype: Dtype,
+        /// Type of the errors, if they are written.
+        errors: Option<Dtype>,
+        /// Bins of each dimension.
+        shape: Vec<usize>,
+        /// Messages in a chunk, if it is said.
+        chunk: Option<usize>,
+    },
+    /// al00: alarms.
+    Alarms,
+    /// ep01: connection states.
+    Connections,
+    /// se00: fast samples.
+    Samples {
+        /// Type of the values.
+        dtype: Dtype,
+        /// Unit of the values.
+        units: Option<String>,
+        /// Samples in a chunk.
+        chunk: usize,
+    },
+    /// tdct: chopper times.
+    Chopper {
+        /// Times in a chunk.
+        chunk: usize,
+    },
+    /// ad00: images over time.
+    Images {
+        /// Type of the pixels.
+        dtype: Dtype,
+        /// Shape of one image.
+        shape: Vec<usize>,
+        /// Images in a chunk, if it is said.
+        chunk: Option<usize>,
+        /// Images between two cues, if there are to be any.
+        cue_interval: Option<u64>,
+    },
+}
+
+impl Module {
+    /// The schema that it reads.
+    pub fn schema(&self) -> crate::flat::Schema {
+        use crate::flat::Schema;
+        match self {
+            Module::Events { kind: EventKind::Ev42, .. } => Schema::Ev42,
+            Module::Events { kind: EventKind::Ev44, .. } => Schema::Ev44,
+            Module::Log { kind: LogKind::F142, .. } => Schema::F142,
+            Module::Log { kind: LogKind::F144, .. } => Schema::F144,
+            Module::Arrays { .. } => Schema::Da00,
+            Module::Histogram { .. } => Schema::Hs01,
+            Module::Alarms => Schema::Al00,
+            Module::Connections => Schema::Ep01,
+            Module::Samples { .. } => Schema::Se00,
+            Module::Chopper { .. } => Schema::Tdct,
+            Module::Images { .. } => Schema::Ad00,
+        }
+    }
+
+    /// `NX_class` of the enclosing group, if the structure gives it none.
+    fn class(&self) -> &'static str {
+        match self {
+            Module::Events { .. } => "NXevent_data",
+            Module::Arrays { .. } | Module::Histogram { .. } => "NXdata",
+            _ => "NXlog",
+        }
+    }
+
+    /// Names that it makes in the enclosing group.
+    fn names(&self) -> Vec<String> {
+        let cues = |on: bool| if on { &["cue_index", "cue_timestamp_zero"][..] } else { &[] };
+        let fixed: Vec<&[&str]> = match self {
+            Module::Events { .. } => vec![
+                &[
+                    "event_id",
+                    "event_time_offset",
+                    "event_index",
+                    "event_time_zero",
+                    "total_counts",
+                ],
+                cues(true),
+            ],
+            Module::Log { kind, array, cue_interval, .. } => vec![
+                &["value", "time"],
+                if array.is_none() {
+                    &["minimum_value", "maximum_value", "average_value"]
+                } else {
+                    &[]
+                },
+                match kind {
+                    LogKind::F142 => &["alarm_status", "alarm_severity", "alarm_time"],
+                    LogKind::F144 => &[],
+                },
+                cues(cue_interval.is_some()),
+            ],
+            Module::Arrays { cue_interval, .. } => vec![&["time"], cues(cue_interval.is_some())],
+            Module::Histogram { errors, .. } => {
+                vec![&["signal", "time"], if errors.is_some() { &["signal_errors"] } else { &[] }]
+            }
+            Module::Alarms => vec![&["alarm_severity", "alarm_time", "alarm_message"]],
+            Module::Connections => vec![&["connection_status", "connection_status_time"]],
+            Module::Samples { .. } => vec![&["value", "time"], cues(true)],
+            Module::Chopper { .. } => vec![&["time"], cues(true)],
+            Module::Images { cue_interval, .. } => {
+                vec![&["value", "time"], cues(cue_interval.is_some())]
+            }
+        };
+        let mut names: Vec<String> =
+            fixed.into_iter().flatten().map(|name| (*name).to_owned()).collect();
+        if let Module::Arrays { variables, .. } = self {
+            names.extend(variables.iter().map(|v| v.name.clone()));
+        }
+        names
+    }
+}
+
+/// A stream that is written into a group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamPlan {
+    /// Absolute path of the group.
+    pub group: String,
+    /// Kafka topic.
+    pub topic: String,
+    /// Source name of its messages.
+    pub source: String,
+    /// What they become.
+    pub module: Module,
+}
+
+/// All of a file, before it is made.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Plan {
+    /// Groups, each behind the one that it is in.
+    pub groups: Vec<GroupPlan>,
+    /// Datasets.
+    pub datasets: Vec<DatasetPlan>,
+    /// Dates.
+    pub dates: Vec<DatePlan>,
+    /// Streams, in the order of the text.
+    pub streams: Vec<StreamPlan>,
+    /// Links.
+    pub links: Vec<LinkPlan>,
+    /// Group of the writer's own entries: below the NXentry, else below the root.
+    pub own: String,
+}
+
+impl Plan {
+    /// The topics to read, each once.
+    pub fn topics(&self) -> Vec<&str> {
+        let all: std::collections::BTreeSet<_> =
+            self.streams.iter().map(|s| s.topic.as_str()).collect();
+        all.into_iter().collect()
+    }
+}

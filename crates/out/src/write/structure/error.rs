@@ -1,0 +1,89 @@
+//! What is wrong with a structure, and where in the JSON.
+
+/// A structure that cannot be written.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("nexus_structure{at}: {fault}")]
+pub struct StructureError {
+    /// Where: `.children[0].config.topic`.
+    pub at: String,
+    /// What.
+    pub fault: Fault,
+}
+
+/// What is wrong.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Fault {
+    /// Not JSON at all.
+    #[error("is not JSON: {0}")]
+    Json(String),
+    /// Too much of it.
+    #[error("{what} is above the limit, {limit}")]
+    Limit {
+        /// What there is too much of, with its number.
+        what: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// Something needed is not there.
+    #[error("is missing: {0}")]
+    Missing(&'static str),
+    /// Something of another kind than needed.
+    #[error("is {found}; expected {expected}")]
+    Kind {
+        /// What is there.
+        found: String,
+        /// What would be accepted.
+        expected: &'static str,
+    },
+    /// A module that nobody here knows.
+    #[error(
+        "unknown module \"{0}\"; known are ev44, ev42, f144, f142, da00, hs01, al00, ep01, se00, tdct, ad00, mdat, dataset and link"
+    )]
+    Module(String),
+    /// A name that HDF5 or NeXus cannot hold.
+    #[error("\"{0}\" is no name: 1 to 255 bytes without / and NUL, and not . or ..")]
+    Name(String),
+    /// Two things of one name.
+    #[error("\"{path}\" is there already ({first})")]
+    Twice {
+        /// Absolute path in the file.
+        path: String,
+        /// Where in the JSON it was first.
+        first: String,
+    },
+    /// A link to nothing, or to a group that it stands in.
+    #[error("\"{source_path}\" {why}")]
+    Link {
+        /// As given.
+        source_path: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A number type that nobody knows.
+    #[error(
+        "unknown type \"{0}\"; known are int8 to int64, uint8 to uint64, float, double and string"
+    )]
+    Dtype(String),
+    /// A value that its type cannot hold.
+    #[error("value {value} is no {dtype}")]
+    Value {
+        /// As given.
+        value: String,
+        /// Name of the type.
+        dtype: &'static str,
+    },
+    /// Lists of different lengths beside each other.
+    #[error(
+        "lists beside each other have {first} and {other} entries; an array needs equally long ones"
+    )]
+    Ragged {
+        /// Length of the first.
+        first: usize,
+        /// Length of another.
+        other: usize,
+    },
+}
+
+pub(super) fn fault<T>(at: &str, fault: Fault) -> Result<T, StructureError> {
+    Err(StructureError { at: at.to_owned(), fault })
+}

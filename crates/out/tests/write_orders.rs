@@ -1,0 +1,283 @@
+//! Orders to the file writer: what is obeyed, what is refused and how it is answered, and that the service lives on.
+#![cfg(feature = "nexus")]
+
+mod write_made;
+
+use std::path::Path;
+
+use fullcount_out::flat::{Message, RunStart};
+use fullcount_out::write::{Options, Service, WriteCounter};
+use serde_json::Value;
+use write_made::*;
+
+const NOW: u64 = 1_000_000;
+
+fn service(folder: &Path, change: impl FnOnce(&mut Options)) -> (Service, Broker) {
+    let broker = Broker::with(&["events", "logs", "control", "other"]);
+    let mut options = options(folder);
+    change(&mut options);
+    let service = Service::new(options, NOW, &broker).unwrap();
+    (service, broker)
+}
+
+/// Gives the order; the answer, if there is one.
+fn give(
+    service: &mut Service,
+    broker: &Broker,
+    n: i64,
+    now: u64,
+    order: Message<'_>,
+) -> Option<Value> {
+    service.order(&spot(n), &order.encode(), now, broker);
+    replies(service).into_iter().find(|(_, m)| m["schema"] == "answ").map(|(topic, mut m)| {
+        m["topic"] = topic.into();
+        m
+    })
+}
+
+#[test]
+fn each_wrong_start_is_answered_with_what_is_wrong_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut service, broker) = service(dir.path(), |_| ());
+    std::fs::write(dir.path().join("there.nxs"), b"x").unwrap();
+    let good = structure_of_events(1024);
+    let strange = good.replace("ev44", "ev99");
+    let nowhere = good.replace("\"topic\":\"events\"", "\"topic\":\"nowhere\"");
+    let order = || start("job", "a.nxs", &good);
+    let wrong: Vec<(RunStart<'_>, WriteCounter, &str)> = vec![
+        (RunStart { job_id: None, ..order() }, WriteCounter::OrderField, "job_id: is missing"),
+        (
+            RunStart { job_id: Some("a/../b"), ..order() },
+            WriteCounter::OrderField,
+            "job_id: 1 to 128",
+        ),
+        (RunStart { filename: None, ..order() }, WriteCounter::OrderField, "filename: is missing"),
+        (
+            RunStart { nexus_structure: None, ..order() },
+            WriteCounter::OrderField,
+            "nexus_structure: is missing",
+        ),
+        (
+            RunStart { control_topic: Some("a b"), ..order() },
+            WriteCounter::OrderField,
+            "control_topic",
+        ),
+        (RunStart { start_time: u64::MAX, ..order() }, WriteCounter::OrderField, "start_time"),
+        (
+            RunStart { stop_time: 400, ..order() },
+            WriteCounter::OrderTimes,
+            "stop_time 400 is not after",
+        ),
+        (
+            RunStart { start_time: 0, stop_time: NOW - 1, ..order() },
+            WriteCounter::OrderTimes,
+            "not after",
+        ),
+        (RunStart { filename: Some("../a.nxs"), ..order() }, WriteCounter::OrderPath, "leads out"),
+        (RunStart { filename: Some("/etc/a.nxs"), ..order() }, WriteCounter::OrderPath, "absolute"),
+        (
+            RunStart { filename: Some("no/a.nxs"), ..order() },
+            WriteCounter::OrderPath,
+            "make it first",
+        ),
+        (
+            RunStart { filename: Some("there.nxs"), ..order() },
+            WriteCounter::OrderExists,
+            "exists already",
+        ),
+        (
+            RunStart { nexus_structure: Some("{"), ..order() },
+            WriteCounter::OrderStructure,
+            "is not JSON",
+        ),
+        (
+            RunStart { nexus_structure: Some(&strange), ..order() },
+            WriteCounter::OrderStructure,
+            "\"ev99\"",
+        ),
+        (
+            RunStart { nexus_structure: Some(&nowhere), ..order() },
+            WriteCounter::OrderTopic,
+            "\"nowhere\": is not on",
+        ),
+    ];
+    for (i, (order, counter, words)) in wrong.into_iter().enumerate() {
+        let job = order.job_id.unwrap_or("").to_owned();
+        let answer = give(&mut service, &broker, i as i64, NOW, Message::Pl72(order)).expect(words);
+        assert!(answer["message"].as_str().unwrap().contains(words), "{answer}");
+        assert_eq!(answer["action"], "StartJob");
+        assert_eq!(answer["outcome"], "Failure");
+        assert_eq!(answer["status_code"], 400);
+        assert_eq!(
+            (&answer["job_id"], &answer["command_id"]),
+            (&job.as_str().into(), &job.as_str().into())
+        );
+        assert_eq!(
+            (&answer["service_id"], &answer["topic"]),
+            (&"writer-1".into(), &"control".into())
+        );
+        assert!(count(&service, counter) > 0, "{counter:?}");
+    }
+    assert_eq!(std::fs::read(dir.path().join("there.nxs")).unwrap(), b"x");
+    let left: Vec<_> =
+        std::fs::read_dir(dir.path().join(".fullcount-write/writer-1")).unwrap().collect();
+    assert_eq!(left.len(), 1, "the lock only");
+    assert!(
+        give(&mut service, &broker, 99, NOW, Message::Pl72(order())).unwrap()["status_code"] == 201
+    );
+    assert_balanced(&service);
+}
+
+#[test]
+fn a_job_id_is_taken_once_and_a_redelivered_order_is_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut service, broker) = service(dir.path(), |o| o.jobs = 2);
+    let structure = structure_of_events(1024);
+    let answer =
+        give(&mut service, &broker, 5, NOW, Message::Pl72(start("a", "a.nxs", &structure)));
+    let answer = answer.unwrap();
+    assert_eq!((&answer["outcome"], &answer["status_code"]), (&"Success".into(), &201.into()));
+    assert_eq!(
+        give(&mut service, &broker, 5, NOW, Message::Pl72(start("a", "a.nxs", &structure))),
+        None
+    );
+    assert_eq!(count(&service, WriteCounter::OrderAgain), 1);
+    let twice = give(&mut service, &broker, 6, NOW, Message::Pl72(start("a", "b.nxs", &structure)))
+        .unwrap();
+    assert!(twice["message"].as_str().unwrap().contains("runs here"), "{twice}");
+    assert!(service.has_room());
+    assert!(
+        give(&mut service, &broker, 7, NOW, Message::Pl72(start("b", "b.nxs", &structure)))
+            .is_some()
+    );
+    assert!(!service.has_room());
+    let full = give(&mut service, &broker, 8, NOW, Message::Pl72(start("c", "c.nxs", &structure)))
+        .unwrap();
+    assert!(full["message"].as_str().unwrap().contains("--jobs"), "{full}");
+    // Both end; the id stays taken.
+    for (n, job) in ["a", "b"].into_iter().enumerate() {
+        give(&mut service, &broker, 9 + n as i64, NOW, Message::S6s4t(stop(job, 0, job)));
+    }
+    broker.feed(&mut service, NOW + 10_001, usize::MAX);
+    service.tick(NOW + 10_001);
+    assert_eq!((service.jobs().count(), count(&service, WriteCounter::Finished)), (0, 2));
+    let again =
+        give(&mut service, &broker, 20, NOW, Message::Pl72(start("a", "d.nxs", &structure)))
+            .unwrap();
+    assert!(again["message"].as_str().unwrap().contains("ran here"), "{again}");
+    assert_balanced(&service);
+}
+
+#[test]
+fn stops_are_checked_and_a_later_one_replaces_an_earlier_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut service, mut broker) = service(dir.path(), |_| ());
+    let structure = structure_of_events(1024);
+    let order = RunStart {
+        control_topic: Some("other"),
+        start_time: NOW,
+        ..start("a", "a.nxs", &structure)
+    };
+    assert_eq!(
+        give(&mut service, &broker, 0, NOW, Message::Pl72(order)).unwrap()["topic"],
+        "other"
+    );
+    assert_eq!(service.control_topics().into_iter().collect::<Vec<_>>(), ["control", "other"]);
+    let mut n = 0;
+    let mut stop_at = |service: &mut Service, broker: &Broker, now: u64, at: u64, command: &str| {
+        n += 1;
+        give(service, broker, n, now, Message::S6s4t(stop("a", at, command)))
+    };
+    let wrong = stop_at(&mut service, &broker, NOW, NOW - 1, "1").unwrap();
+    assert!(wrong["message"].as_str().unwrap().contains("not after start_time"), "{wrong}");
+    let wrong = stop_at(&mut service, &broker, NOW + 60_000, NOW + 1000, "2").unwrap();
+    assert!(wrong["message"].as_str().unwrap().contains("59000 ms in the past"), "{wrong}");
+    assert_eq!((&wrong["action"], &wrong["status_code"]), (&"SetStopTime".into(), &400.into()));
+    let right = stop_at(&mut service, &broker, NOW, NOW + 5000, "3").unwrap();
+    assert_eq!((&right["status_code"], &right["stop_time"]), (&201.into(), &(NOW + 5000).into()));
+    assert_eq!((&right["command_id"], &right["topic"]), (&"3".into(), &"other".into()));
+    assert_eq!(stop_at(&mut service, &broker, NOW, NOW + 5000, "3"), None, "redelivered");
+    assert!(stop_at(&mut service, &broker, NOW, NOW + 9000, "4").is_some());
+    assert_eq!(service.jobs().next().unwrap().stop_ms(), Some(NOW + 9000));
+    // Kafka time past stop and leeway: the end has been seen and cannot be moved to later.
+    broker.send("events", NOW + 20_000, &ev44("bank", 1, 1, &[1], &[1]));
+    broker.feed(&mut service, NOW + 9000, usize::MAX);
+    let over = stop_at(&mut service, &broker, NOW, NOW + 9001, "5").unwrap();
+    assert!(over["message"].as_str().unwrap().contains("has passed"), "{over}");
+    service.tick(NOW + 9000);
+    assert_eq!(service.jobs().count(), 0);
+    let unknown = stop_at(&mut service, &broker, NOW, NOW + 9001, "6").unwrap();
+    assert!(unknown["message"].as_str().unwrap().contains("no such job"), "{unknown}");
+    assert_eq!(unknown["topic"], "pool", "where it was asked");
+    assert_eq!(count(&service, WriteCounter::Stopped), 2);
+    assert_balanced(&service);
+}
+
+#[test]
+fn orders_of_others_and_broken_ones_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut service, broker) = service(dir.path(), |o| o.shared_control = true);
+    let structure = structure_of_events(1024);
+    let order = RunStart { service_id: Some("writer-2"), ..start("a", "a.nxs", &structure) };
+    assert_eq!(give(&mut service, &broker, 0, NOW, Message::Pl72(order)), None);
+    assert_eq!(
+        give(&mut service, &broker, 1, NOW, Message::S6s4t(stop("z", 0, "c"))),
+        None,
+        "shared"
+    );
+    let mut named = stop("z", 0, "c");
+    named.service_id = Some("writer-1");
+    assert!(give(&mut service, &broker, 2, NOW, Message::S6s4t(named)).is_some());
+    assert_eq!(
+        give(&mut service, &broker, 3, NOW, f144("x", 1, fullcount_out::flat::LogValue::Int(1))),
+        None
+    );
+    let mut broken = Message::Pl72(start("a", "a.nxs", &structure)).encode();
+    broken.truncate(60);
+    service.order(&spot(4), &broken, NOW, &broker);
+    service.order(&spot(5), b"", NOW, &broker);
+    assert_eq!(count(&service, WriteCounter::OthersOrder), 4);
+    assert_eq!(count(&service, WriteCounter::OrderBroken), 1);
+    assert_balanced(&service);
+}
+
+#[test]
+fn heartbeats_say_what_is_written_and_an_early_end_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut service, mut broker) = service(dir.path(), |o| o.read_only = true);
+    let beat = |service: &mut Service, now: u64| {
+        service.tick(now);
+        let all = replies(service);
+        let all: Vec<_> = all.into_iter().filter(|(_, m)| m["schema"] == "x5f2").collect();
+        all.into_iter()
+            .map(|(topic, m)| (topic, m["status_json"].as_str().unwrap().to_owned(), m))
+            .collect::<Vec<_>>()
+    };
+    let idle = beat(&mut service, NOW);
+    assert_eq!(idle.len(), 1);
+    assert!(idle[0].1.contains("\"idle\""), "{idle:?}");
+    assert_eq!(
+        (&idle[0].2["update_interval"], &idle[0].2["software_name"]),
+        (&1000.into(), &"fullcount".into())
+    );
+    assert_eq!(beat(&mut service, NOW + 999), []);
+    let structure = structure_of_events(1024);
+    give(&mut service, &broker, 0, NOW, Message::Pl72(start("a", "a.nxs", &structure)));
+    let status: Value = serde_json::from_str(&beat(&mut service, NOW + 1000)[0].1).unwrap();
+    assert_eq!(
+        (&status["job_id"], &status["stop_time"]),
+        (&"a".into(), &9_223_372_036_854_u64.into())
+    );
+    assert!(status["file_being_written"].as_str().unwrap().ends_with("/a.nxs"));
+    broker.send("events", NOW, &ev44("bank", 1, 1_000_000_000, &[1], &[1]));
+    broker.feed(&mut service, NOW + 1500, usize::MAX);
+    service.end(NOW + 2000, false);
+    let done = replies(&mut service).into_iter().find(|(_, m)| m["schema"] == "wrdn").unwrap().1;
+    assert_eq!(done["error_encountered"], true);
+    assert!(done["message"].as_str().unwrap().contains("before the run ended"));
+    let path = dir.path().join("a.nxs");
+    assert!(std::fs::metadata(&path).unwrap().permissions().readonly());
+    let file = hdf5_metno::File::open(&path).unwrap();
+    assert_eq!(file.dataset("/entry/bank_events/event_id").unwrap().size(), 1);
+    assert_balanced(&service);
+}

@@ -1,0 +1,257 @@
+//! Apache Kafka in KRaft mode, started from a folder of jars: one broker or several, killed and started again at will.
+//!
+//! Each broker is a Java process on loopback, controller and broker in one, with a folder of its own that outlives it.
+//! Standard library only: `cargo xtask kafka` uses this file, and so do the tests, by its path.
+//!
+//! Refuses a cluster that has not come up within a minute per broker, with the last lines of its log.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Any text of 22 characters of base64 will do: only brokers of one cluster ever meet.
+const CLUSTER_ID: &str = "RnVsbGNvdW50LXRlc3RzMA";
+/// What the log says once a broker takes connections.
+const READY: &str = "Kafka Server started";
+/// Memory of one broker: the suite runs several at a time.
+const HEAP: &str = "-Xmx512m";
+/// Longest start of one broker, on a machine that compiles at the same time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Brokers that know each other.
+pub struct Cluster {
+    libs: PathBuf,
+    brokers: Vec<Broker>,
+}
+
+/// One of them.
+struct Broker {
+    folder: PathBuf,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Cluster {
+    /// Formats and starts `count` brokers in folders below `folder`. `first_port`: broker n listens at this port plus
+    /// 2n, its controller one above; `None`: any free ports.
+    ///
+    /// # Errors
+    /// What did not start, with the end of its log.
+    pub fn start(
+        libs: &Path,
+        folder: &Path,
+        count: usize,
+        first_port: Option<u16>,
+    ) -> Result<Cluster, String> {
+        let mut ports = Vec::new();
+        // Held until all are known, so that no two are the same.
+        let mut held = Vec::new();
+        for n in 0..count {
+            ports.push(match first_port {
+                Some(first) => (first + 2 * n as u16, first + 2 * n as u16 + 1),
+                None => (free(&mut held)?, free(&mut held)?),
+            });
+        }
+        drop(held);
+        let voters: Vec<String> = (1..)
+            .zip(&ports)
+            .map(|(id, (_, controller))| format!("{id}@127.0.0.1:{controller}"))
+            .collect();
+        let voters = voters.join(",");
+        let mut cluster = Cluster { libs: libs.to_path_buf(), brokers: Vec::new() };
+        for (id, (port, controller)) in (1..).zip(ports) {
+            let folder = folder.join(format!("broker-{id}"));
+            let put = |name: &str, text: String| {
+                let path = folder.join(name);
+                fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))
+            };
+            fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+            put("server.properties", properties(id, count, (port, controller), &voters, &folder))?;
+            put("log4j.properties", log4j(&folder))?;
+            if !folder.join("data").exists() {
+                cluster.format(&folder)?;
+            }
+            cluster.brokers.push(Broker { folder, port, child: None });
+        }
+        // All first: alone, none of several has a majority.
+        for n in 0..count {
+            cluster.spawn(n)?;
+        }
+        for n in 0..count {
+            cluster.wait(n)?;
+        }
+        Ok(cluster)
+    }
+
+    /// `host:port` of all brokers, with commas between them.
+    pub fn bootstrap(&self) -> String {
+        let all: Vec<String> =
+            self.brokers.iter().map(|b| format!("127.0.0.1:{}", b.port)).collect();
+        all.join(",")
+    }
+
+    /// Ends broker `n` (from 0) at once, as SIGKILL does.
+    #[allow(dead_code, reason = "not every user of this file kills brokers")]
+    pub fn kill(&mut self, n: usize) {
+        if let Some(mut child) = self.brokers[n].child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Starts broker `n` again, with what it had on disk, and waits until it takes connections.
+    ///
+    /// # Errors
+    /// It did not start.
+    #[allow(dead_code, reason = "not every user of this file kills brokers")]
+    pub fn restart(&mut self, n: usize) -> Result<(), String> {
+        self.spawn(n)?;
+        self.wait(n)
+    }
+
+    /// Number of a broker that has ended by itself.
+    #[allow(dead_code, reason = "not every user of this file waits")]
+    pub fn ended(&mut self) -> Option<usize> {
+        let ended =
+            |b: &mut Broker| b.child.as_mut().is_some_and(|c| !matches!(c.try_wait(), Ok(None)));
+        self.brokers.iter_mut().position(ended)
+    }
+
+    fn java(&self, folder: &Path) -> Command {
+        let mut java = Command::new("java");
+        java.arg(format!(
+            "-Dlog4j.configuration=file:{}",
+            folder.join("log4j.properties").display()
+        ))
+        .args([HEAP, "-cp"])
+        .arg(self.libs.join("*"))
+        .stdin(Stdio::null());
+        java
+    }
+
+    fn format(&self, folder: &Path) -> Result<(), String> {
+        let mut java = self.java(folder);
+        java.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]);
+        let said = java
+            .arg(folder.join("server.properties"))
+            .output()
+            .map_err(|e| format!("java: {e}"))?;
+        if said.status.success() {
+            return Ok(());
+        }
+        let words = [said.stdout, said.stderr].concat();
+        Err(format!("kafka.tools.StorageTool: {}", String::from_utf8_lossy(&words)))
+    }
+
+    fn spawn(&mut self, n: usize) -> Result<(), String> {
+        let folder = self.brokers[n].folder.clone();
+        // Emptied: `wait` looks for what this start says.
+        let out = fs::File::create(folder.join("out")).map_err(|e| e.to_string())?;
+        fs::write(folder.join("log"), "").map_err(|e| e.to_string())?;
+        let mut java = self.java(&folder);
+        let errors = out.try_clone().map_err(|e| e.to_string())?;
+        java.arg("kafka.Kafka").arg(folder.join("server.properties")).stdout(out).stderr(errors);
+        self.brokers[n].child = Some(java.spawn().map_err(|e| format!("java: {e}"))?);
+        Ok(())
+    }
+
+    fn wait(&mut self, n: usize) -> Result<(), String> {
+        let broker = &mut self.brokers[n];
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if read(&broker.folder.join("log")).contains(READY) {
+                return Ok(());
+            }
+            if broker.child.as_mut().is_some_and(|c| !matches!(c.try_wait(), Ok(None))) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        let words = [read(&broker.folder.join("out")), read(&broker.folder.join("log"))].concat();
+        let lines: Vec<&str> = words.lines().collect();
+        let last = lines[lines.len().saturating_sub(15)..].join("\n");
+        Err(format!("broker {} did not start:\n{last}", n + 1))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for broker in &mut self.brokers {
+            if let Some(child) = &mut broker.child {
+                let _ = child.kill();
+            }
+        }
+        for broker in &mut self.brokers {
+            if let Some(child) = &mut broker.child {
+                let _ = child.wait();
+            }
+        }
+    }
+}
+
+fn free(held: &mut Vec<TcpListener>) -> Result<u16, String> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| format!("a free port: {e}"))?;
+    let port = listener.local_addr().map_err(|e| e.to_string())?.port();
+    held.push(listener);
+    Ok(port)
+}
+
+/// The last 64 KiB of a log.
+fn read(path: &Path) -> String {
+    let read = || {
+        let mut file = fs::File::open(path)?;
+        let bytes = file.metadata()?.len();
+        file.seek(SeekFrom::Start(bytes.saturating_sub(64 << 10)))?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        Ok::<_, std::io::Error>(String::from_utf8_lossy(&text).into_owned())
+    };
+    read().unwrap_or_default()
+}
+
+fn properties(id: usize, count: usize, ports: (u16, u16), voters: &str, folder: &Path) -> String {
+    let (copies, least) = (count.min(3), if count >= 3 { 2 } else { 1 });
+    let (port, controller) = ports;
+    format!(
+        "process.roles=broker,controller\n\
+         node.id={id}\n\
+         controller.quorum.voters={voters}\n\
+         listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
+         advertised.listeners=PLAINTEXT://127.0.0.1:{port}\n\
+         controller.listener.names=CONTROLLER\n\
+         inter.broker.listener.name=PLAINTEXT\n\
+         log.dirs={data}\n\
+         num.partitions=1\n\
+         default.replication.factor={copies}\n\
+         min.insync.replicas={least}\n\
+         offsets.topic.replication.factor={copies}\n\
+         offsets.topic.num.partitions=4\n\
+         transaction.state.log.replication.factor={copies}\n\
+         transaction.state.log.min.isr={least}\n\
+         transaction.state.log.num.partitions=4\n\
+         # Event messages have up to 10 MB.\n\
+         message.max.bytes=10485760\n\
+         replica.fetch.max.bytes=10485760\n\
+         # A dead broker's partitions move within seconds.\n\
+         broker.session.timeout.ms=3000\n\
+         broker.heartbeat.interval.ms=500\n\
+         group.initial.rebalance.delay.ms=0\n\
+         auto.create.topics.enable=true\n",
+        data = folder.join("data").display()
+    )
+}
+
+fn log4j(folder: &Path) -> String {
+    format!(
+        "log4j.rootLogger=INFO, file\n\
+         log4j.appender.file=org.apache.log4j.FileAppender\n\
+         log4j.appender.file.File={}\n\
+         log4j.appender.file.layout=org.apache.log4j.PatternLayout\n\
+         log4j.appender.file.layout.ConversionPattern=[%d] %p %m (%c)%n\n",
+        folder.join("log").display()
+    )
+}

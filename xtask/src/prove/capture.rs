@@ -1,0 +1,178 @@
+//! `capture`: all packets captured beside their events, at 10 Gb/s or at 0.8 of what the disk writes.
+//!
+//! `dd conv=fdatasync` and runs take turns: the disk's own rate, then 20 s of SoNDe packets into `run` with a
+//! capture, and once without. If 0.8 of the slowest `dd` is less than what a capture of 10 Gb/s writes, the
+//! packets come at the rate that makes 0.8 of it, and one more run at 10 Gb/s shows what is then counted:
+//! all packets as events, those not captured by name. The last files are replayed: they hold as many
+//! packets as was said. Holds if nothing was lost and nothing not captured at the wanted rate, and the
+//! packets captured and not captured add up in every run. Refuses a disk without room (12 GiB).
+//!
+//! The folder is that of the environment's `CAPTURE_DIR`, or the target folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Finding;
+use super::campaign::Campaign;
+use super::service::{self, Ended, Service};
+use crate::place;
+
+const SECONDS: u64 = 20;
+/// Bits a second of payload, and what a capture of it writes: SoNDe packets of 1261 B need 76 B more.
+const LINE: f64 = 10e9;
+const PACKET: f64 = 1261.0;
+const RECORD: f64 = 1261.0 + 28.0 + 42.0 + 4.0 + 1.0;
+/// Part of the disk's rate that must be reached.
+const SHARE: f64 = 0.8;
+/// MiB that `dd` writes: more than 10 Gb/s bring in 3 s.
+const DD: u32 = 4096;
+/// A file of the series, and how many stay.
+const FILE: &str = "1GiB";
+const KEEP: &str = "3";
+const ROUNDS: u32 = 3;
+
+pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
+    let folder = std::env::var_os("CAPTURE_DIR").map_or_else(place::target, PathBuf::from);
+    let folder = folder.join("prove-capture");
+    let disks = campaign.units("the disk by itself (dd)", ROUNDS, |_| disk(&folder))?;
+    let slowest = disks
+        .iter()
+        .filter_map(|d| d["bytes_per_s"].as_f64())
+        .min_by(f64::total_cmp)
+        .ok_or("dd said nothing")?;
+    let rate = (SHARE * slowest * 8.0 * PACKET / RECORD).min(LINE);
+    let captured =
+        campaign.units("run with a capture", ROUNDS, |_| measure(&folder, rate, true))?;
+    let alone = campaign.units("run without", 1, |_| measure(&folder, rate, false))?;
+    let beyond = if rate < LINE {
+        campaign
+            .units("run with a capture, beyond the disk", 1, |_| measure(&folder, LINE, true))?
+    } else {
+        Vec::new()
+    };
+    let after = campaign.units("the disk by itself, afterwards", 1, |_| disk(&folder))?;
+    let _ = fs::remove_dir_all(&folder);
+    let whole = |run: &Value| {
+        run["balance"] == 0
+            && run["packets_sent"].as_u64() > Some(0)
+            && run["packets_sent"] == run["packets_accepted"]
+    };
+    let complete = |run: &Value| {
+        run["exit"] == 0 && run["not_captured"] == 0 && run["captured"] == run["packets_sent"]
+    };
+    let paced = |run: &Value| run["gbps_sent"].as_f64() >= Some(0.99 * rate / 1e9);
+    let added = |run: &Value| {
+        let n = |key: &str| run[key].as_u64().unwrap_or(0);
+        n("captured") + n("not_captured") == n("packets_received")
+            && run["replayed_as_said"] == true
+    };
+    let held = captured.iter().all(|r| whole(r) && complete(r) && paced(r) && added(r))
+        && beyond.iter().all(|r| r["balance"] == 0 && added(r));
+    let figures = json!({
+        "seconds": SECONDS,
+        "disk_bytes_per_s": disks,
+        "disk_bytes_per_s_after": after,
+        "share_of_the_slowest": SHARE,
+        "rate_gbps": rate / 1e9,
+        "with_capture": captured,
+        "without_capture": alone,
+        "beyond_the_disk": beyond,
+    });
+    Ok(Finding { held, figures })
+}
+
+/// What the disk does by itself.
+fn disk(folder: &Path) -> Result<Value, String> {
+    fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let file = folder.join("dd");
+    let begun = Instant::now();
+    let out = Command::new("dd")
+        .args(["if=/dev/zero", "bs=1M", "conv=fdatasync", "status=none"])
+        .arg(format!("of={}", file.display()))
+        .arg(format!("count={DD}"))
+        .output()
+        .map_err(|e| format!("dd: {e}"))?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let _ = fs::remove_file(&file);
+    if !out.status.success() {
+        return Err(format!("dd: {}", String::from_utf8_lossy(&out.stderr).trim()));
+    }
+    Ok(json!({ "bytes_per_s": f64::from(DD) * 1048576.0 / seconds, "seconds": seconds }))
+}
+
+fn measure(folder: &Path, rate: f64, capture: bool) -> Result<Value, String> {
+    let binary = service::build()?;
+    let series = folder.join("series");
+    let _ = fs::remove_dir_all(&series);
+    fs::create_dir_all(&series).map_err(|e| format!("{}: {e}", series.display()))?;
+    let file = series.join("run.pcapng").display().to_string();
+    let port = service::free_port()?;
+    let url = format!("udp://127.0.0.1:{port}");
+    let mut arguments = vec!["run", "--source", &url, "--detector", "sonde", "--sink", "null"];
+    arguments.extend(["--web", "off", "--json"]);
+    if capture {
+        arguments.extend(["--capture", &file, "--rotate-size", FILE, "--keep", KEEP]);
+    }
+    let mut receiver = Service::start(&binary, &arguments)?;
+    receiver.until_bound(port, Duration::from_secs(30))?;
+    let (duration, rate) = (format!("{SECONDS}s"), format!("{:.0}bps", rate));
+    let send = ["send", "--to", &url, "--source", "sonde", "--rate", &rate];
+    let send = [&send[..], &["--duration", &duration, "--json"]].concat();
+    let sent = Service::start(&binary, &send)?.finish(Duration::from_secs(SECONDS + 120))?;
+    thread::sleep(Duration::from_secs(1));
+    receiver.interrupt();
+    let ended = receiver.finish(Duration::from_secs(120))?;
+    let counter = |name: &str| counter(&ended, name);
+    let mut result = json!({
+        "exit": ended.code,
+        "balance": ended.number("/balance"),
+        "packets_sent": sent.number("/packets/sent"),
+        "packets_received": ended.number("/packets/received"),
+        "packets_accepted": ended.number("/packets/accepted"),
+        "packets_lost": ended.sum("/packets/lost"),
+        "events": ended.number("/events"),
+        "gbps_sent": sent.summary.pointer("/rates/gbps"),
+        "cpu": ended.summary.get("cpu"),
+    });
+    if capture {
+        let lost = counter("dropped") + counter("failed") + counter("too_long");
+        result["captured"] = counter("written").into();
+        result["not_captured"] = lost.into();
+        result["bytes_per_s"] = (counter("bytes") as f64 / SECONDS as f64).into();
+        result["buffer_peak_bytes"] = counter("waiting_peak").into();
+        result["files"] = counter("files").into();
+        result["replayed_as_said"] = replayed(&binary, &series, counter("files"))?.into();
+    }
+    let _ = fs::remove_dir_all(&series);
+    Ok(result)
+}
+
+fn counter(ended: &Ended, name: &str) -> u64 {
+    let counters = ended.summary.get("counters");
+    counters.and_then(|c| c[format!("sink.capture.{name}")].as_u64()).unwrap_or(0)
+}
+
+/// True if the files that stayed can be read to their end, and follow each other without a gap of their own.
+fn replayed(binary: &PathBuf, series: &Path, files: u64) -> Result<bool, String> {
+    let keep: u64 = KEEP.parse().unwrap_or(1);
+    let mut whole = true;
+    for n in files.saturating_sub(keep)..files {
+        let file = series.join(format!("run-{:05}.pcapng", n + 1));
+        let url = format!("pcap:{}?flat-out", file.display());
+        let arguments = ["run", "--source", &url, "--detector", "sonde", "--sink", "null"];
+        let arguments = [&arguments[..], &["--web", "off", "--json"]].concat();
+        let read = Service::start(binary, &arguments)?.finish(Duration::from_secs(300))?;
+        let n =
+            |name: &str| read.summary.pointer(&format!("/counters/{name}")).and_then(Value::as_u64);
+        whole &= n("receive.packets") > Some(0)
+            && n("pcap.truncated") == Some(0)
+            && n("pcap.damaged") == Some(0)
+            && n("pcap.frames") == n("receive.packets");
+    }
+    Ok(whole)
+}
