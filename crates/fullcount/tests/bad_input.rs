@@ -12,7 +12,7 @@ fn wrong_options_exit_2_with_the_key_and_what_is_allowed() {
             &["run", "--source", "carrier-pigeon://x"][..],
             &["source.url", "carrier-pigeon", "udp"][..],
         ),
-        (&["run", "--source", "kafka://b:9092/t"], &["kafka", "not yet"]),
+        (&["run", "--source", "stcp://b:9092"], &["stcp", "not yet"]),
         (&["run", "--source", "udp://127.0.0.1"], &["source.url", "udp://"]),
         (&["run", "--detector", "bubble-chamber"], &["detector.kind", "bubble-chamber", "sonde"]),
         (&["run", "--detector", "plugin:x.so"], &["plugin:x.so", "not supported"]),
