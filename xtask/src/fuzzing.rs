@@ -79,7 +79,7 @@ fn longest(name: &str) -> usize {
     match name {
         // Several datagrams as they are sent, and the longest vector (7.7 KiB, of Multi-Blade). Longer inputs take
         // longer and show nothing new: what is beyond a datagram is refused by its length alone.
-        "sonde" | "multigrid" => 4096,
+        "sonde" | "multigrid" | "gdgem" => 4096,
         "multiblade" => 8192,
         _ => 65_536,
     }

@@ -25,6 +25,8 @@ pub fn of(name: &str, folder: &Path) -> Result<Vec<PathBuf>, String> {
         "flat" => return Ok(vec![vectors.join("flatbuffers")]),
         // Datagrams, each behind its length; one input may hold several.
         "sonde" | "multigrid" | "multiblade" => prefixed(&vectors.join(name), &folder),
+        "gdgem" => chosen(&vectors.join(name), &folder),
+        "structure" => write(&folder, &structures()),
         "frame" => write(&folder, &frames()),
         "sequence" => write(&folder, &numbers()),
         _ => return Ok(Vec::new()),
@@ -51,6 +53,53 @@ fn prefixed(from: &Path, to: &Path) -> io::Result<()> {
     }
     seeds.push(("all".to_owned(), all));
     write(to, &seeds)
+}
+
+/// Writes each `.bin` of `from` into `to` behind the number of a set-up, all set-ups in turn.
+fn chosen(from: &Path, to: &Path) -> io::Result<()> {
+    let mut seeds = Vec::new();
+    for (number, entry) in (0u8..).zip(fs::read_dir(from)?) {
+        let file = entry?.path();
+        if file.extension().is_some_and(|extension| extension == "bin") {
+            let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            seeds.push((stem, [&[number % 6][..], &fs::read(&file)?].concat()));
+        }
+    }
+    write(to, &seeds)
+}
+
+/// Structures of files: one of each thing that can stand in them.
+fn structures() -> Vec<Seed> {
+    let whole = |inside: &str| {
+        let entry = r#"{"type":"group","name":"entry","attributes":[{"name":"NX_class","dtype":"string","values":"NXentry"}],"children":["#;
+        format!(r#"{{"children":[{entry}{inside}]}}]}}"#).into_bytes()
+    };
+    let stream = |module: &str, more: &str| {
+        let config = format!(r#""topic":"t","source":"s"{more}"#);
+        whole(&format!(r#"{{"module":"{module}","config":{{{config}}}}}"#))
+    };
+    let mut all = vec![
+        ("empty".to_owned(), br#"{"children":[]}"#.to_vec()),
+        (
+            "dataset".to_owned(),
+            whole(
+                r#"{"module":"dataset","config":{"name":"x","values":[1,2.5],"dtype":"double"}}"#,
+            ),
+        ),
+        ("link".to_owned(), whole(r#"{"module":"link","config":{"name":"l","source":"/entry"}}"#)),
+        (
+            "mdat".to_owned(),
+            whole(r#"{"module":"mdat","config":{"items":["start_time","end_time"]}}"#),
+        ),
+    ];
+    for module in ["ev44", "ev42", "f142", "al00", "ep01", "se00", "tdct"] {
+        all.push((module.to_owned(), stream(module, "")));
+    }
+    all.push(("f144".to_owned(), stream("f144", r#","dtype":"double","value_units":"mm""#)));
+    for module in ["da00", "hs01", "ad00"] {
+        all.push((module.to_owned(), stream(module, r#","type":"int32","shape":[4,3]"#)));
+    }
+    all
 }
 
 /// A name and the input.
@@ -239,7 +288,7 @@ mod tests {
             let files = folders.iter().flat_map(|f| fs::read_dir(f).unwrap());
             assert!(files.count() > 5, "{target} starts from nothing");
         }
-        for made in [frames(), numbers()] {
+        for made in [frames(), numbers(), structures()] {
             let names: std::collections::BTreeSet<_> = made.iter().map(|(name, _)| name).collect();
             assert_eq!(names.len(), made.len());
         }
