@@ -43,13 +43,24 @@ struct Piece {
     packets: u64,
     /// Place in the file.
     at: u64,
+    /// It is the piece in hand, written so far for those who read along.
+    in_hand: bool,
 }
 
 impl Piece {
     fn new() -> Piece {
         let memory = vec![0xff; PIECE + ALIGNED];
         let start = memory.as_ptr().align_offset(ALIGNED).min(ALIGNED);
-        Piece { memory, start, filled: 0, written: 0, counted: 0, packets: 0, at: 0 }
+        Piece {
+            memory,
+            start,
+            filled: 0,
+            written: 0,
+            counted: 0,
+            packets: 0,
+            at: 0,
+            in_hand: false,
+        }
     }
 
     fn bytes(&self) -> &[u8] {
@@ -169,21 +180,24 @@ impl Disk {
         }
         let mut piece = self.free.pop().ok_or_else(|| io::Error::other("no piece is left"))?;
         (piece.filled, piece.written, piece.counted) = (0, 0, 0);
-        (piece.packets, piece.at) = (0, self.at);
+        (piece.packets, piece.at, piece.in_hand) = (0, self.at, false);
         Ok(piece)
     }
 
     /// Readers of the file see all that was appended.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        let Some(piece) = self.piece.take_if(|p| p.written < p.filled) else {
+        let Some(mut piece) = self.piece.take_if(|p| p.written < p.filled) else {
             return self.wait_for(0);
         };
-        let at = piece.at;
+        piece.in_hand = true;
         self.order(Order::Write(piece))?;
         let outcome = self.wait_for(0);
-        // It came back among the free ones, and is filled further.
-        if let Some(i) = self.free.iter().position(|p| p.at == at && p.filled > 0) {
-            self.piece = Some(self.free.swap_remove(i));
+        // It came back among the free ones, and is filled further. Its place would not tell: pieces of an earlier file had
+        // the same.
+        if let Some(i) = self.free.iter().position(|p| p.in_hand) {
+            let mut piece = self.free.swap_remove(i);
+            piece.in_hand = false;
+            self.piece = Some(piece);
         }
         outcome
     }
@@ -316,6 +330,26 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// A piece that comes back from the disk is the one in hand, not one of the file before at the same place.
+    #[test]
+    fn a_second_file_holds_its_own_bytes_after_an_early_flush() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut disk = Disk::new().unwrap();
+        for k in 0..3u8 {
+            let path = dir.path().join(format!("{k}"));
+            disk.begin(File::create(&path).unwrap(), &path).unwrap();
+            let mut want = Vec::new();
+            for len in [1_000_000, 3_500_000, PIECE, 77] {
+                let bytes = vec![k + 1; len];
+                disk.append(&bytes, 1).unwrap();
+                want.extend(bytes);
+                disk.flush().unwrap();
+                assert!(std::fs::read(&path).unwrap() == want, "file {k} after {len}");
+            }
+            disk.finish().unwrap();
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(8))]
 
@@ -326,12 +360,12 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let mut disk = Disk::new().unwrap();
             // More files than there are pieces.
-            for name in ["a", "b", "c", "d", "e"] {
+            for (k, name) in ["a", "b", "c", "d", "e"].iter().enumerate() {
                 let path = dir.path().join(name);
                 disk.begin(File::create(&path).unwrap(), &path).unwrap();
                 let (mut want, mut packets) = (Vec::new(), 0);
                 for (n, (len, then)) in steps.iter().enumerate() {
-                    let bytes: Vec<u8> = (0..*len).map(|i| (i * 7 + n) as u8).collect();
+                    let bytes: Vec<u8> = (0..*len).map(|i| (i * 7 + n + 31 * k) as u8).collect();
                     disk.append(&bytes, u64::from(!bytes.is_empty())).unwrap();
                     packets += u64::from(!bytes.is_empty());
                     want.extend(bytes);
