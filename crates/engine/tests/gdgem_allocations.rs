@@ -66,7 +66,7 @@ fn pass(number: u64) -> Vec<Vec<u8>> {
 
 #[test]
 fn passes_over_simulated_tracks_allocate_nothing() {
-    let passes: Vec<Vec<Batch>> = (0..12)
+    let passes: Vec<Vec<Batch>> = (0..80)
         .map(|number| {
             let packets = pass(number);
             let batch = |part: &[Vec<u8>]| {
@@ -82,7 +82,7 @@ fn passes_over_simulated_tracks_allocate_nothing() {
         let builder = detector.builder_on(Want::default(), &Threads::of(threads)).expect("threads");
         let (mut reader, mut builder) = (detector.reader(), builder);
         let (mut products, mut events) = (Products::default(), 0);
-        // The first passes let every column and slice grow to its size. The test's own thread is not alone in the process:
+        // The first passes let every column and slice grow to its size; on several threads that takes the more of them. The test's own thread is not alone in the process:
         // one pass without any allocation proves it.
         let made: Vec<usize> = passes
             .iter()
@@ -99,9 +99,6 @@ fn passes_over_simulated_tracks_allocate_nothing() {
             })
             .collect();
         assert!(events as u64 > 10 * TRACKS, "{threads} threads: {events} events");
-        // On several threads slices are as long as the threads are late, so that now and then one grows.
-        let packets = pass(0).len();
-        let allowed = if threads == 1 { 0 } else { packets / 20 };
-        assert!(made.iter().min() <= Some(&allowed), "{threads} threads, {packets}: {made:?}");
+        assert_eq!(made.iter().min(), Some(&0), "{threads} threads: {made:?}");
     }
 }
