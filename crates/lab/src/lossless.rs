@@ -81,7 +81,7 @@ impl Trial {
     fn verdict(&self, rate: f64) -> Verdict {
         match (self.lost() > 0 || self.sent == 0, self.sent_per_s < REACHED * rate) {
             (true, _) => Verdict::Lossy,
-            (false, true) => Verdict::Short,
+            (false, true) => Verdict::Short { offered: self.sent_per_s },
             (false, false) => Verdict::Lossless,
         }
     }
@@ -289,7 +289,7 @@ impl Outcome {
 
     /// Median over the confirmation trials at the rate found.
     fn confirmed(&self, value: impl Fn(&Trial) -> Option<f64>) -> Option<f64> {
-        let rate = self.rate();
+        let rate = self.found?.asked;
         let at = self.trials.iter().filter(|(phase, asked, trial)| {
             *phase != Phase::Search && *asked == rate && trial.lost() == 0
         });
@@ -314,6 +314,7 @@ impl Outcome {
             .collect();
         json!({
             "packets_per_s": self.rate(),
+            "asked_per_s": self.found.map(|f| f.asked),
             "limit": self.found.map(|f| f.limit.name()),
             "failed_at": self.found.and_then(|f| f.failed),
             "failed_confirmations": self.found.map(|f| f.failed_confirmations),

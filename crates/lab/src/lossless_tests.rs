@@ -106,7 +106,7 @@ fn verdicts_tell_loss_from_a_slow_sender() {
     let trial = Trial { sent: 100, delivered: 100, sent_per_s: 100.0, ..Trial::default() };
     assert_eq!(trial.verdict(100.0), Verdict::Lossless);
     assert_eq!(trial.verdict(101.0), Verdict::Lossless);
-    assert_eq!(trial.verdict(102.0), Verdict::Short);
+    assert_eq!(trial.verdict(102.0), Verdict::Short { offered: 100.0 });
     assert_eq!(Trial { delivered: 99, ..trial }.verdict(102.0), Verdict::Lossy);
     assert_eq!(Trial::default().verdict(1.0), Verdict::Lossy, "nothing sent proves nothing");
 }

@@ -6,6 +6,8 @@
 //!    gap is within the resolution. A trial that loses may be repeated before it counts (`retries`).
 //! 2. **Confirmation**: `confirmations` longer trials in a row at the rate found, without a retry. One loss
 //!    lowers the rate by the resolution, the next by twice that, and so on, until a rate is confirmed.
+//!    A sender that falls behind without loss confirms what it did send: the rate found is then the lowest
+//!    of those, and the sender is the limit.
 //! 3. **Return**: if the steps down were wider than the resolution, the gap to the lowest rate that lost
 //!    is bisected with full confirmations.
 //!
@@ -106,8 +108,12 @@ pub enum Verdict {
     Lossless,
     /// Something was lost.
     Lossy,
-    /// Nothing was lost, but the sender did not reach the rate: it proves nothing about this rate.
-    Short,
+    /// Nothing was lost, but the sender did not reach the rate: it proves nothing about this rate, only about
+    /// the one that it did send.
+    Short {
+        /// Rate that was sent, below the one asked.
+        offered: f64,
+    },
 }
 
 /// Which part of the search a trial belongs to.
@@ -160,8 +166,10 @@ impl Limit {
 /// A confirmed rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Found {
-    /// Highest rate that was confirmed.
+    /// Highest rate that was confirmed: sent without loss in every confirmation.
     pub rate: f64,
+    /// What those trials asked for; above `rate` if the sender fell behind.
+    pub asked: f64,
     /// What limits it.
     pub limit: Limit,
     /// Lowest rate that failed, if one did.
@@ -191,14 +199,18 @@ enum State {
     Bisect {
         low: f64,
     },
-    /// `rate` has passed so often; below it lies `good`, confirmed, if any.
+    /// `rate` has passed so often, sent at `offered` or more; below it lies `good`, confirmed, if any.
     Confirm {
         rate: f64,
+        offered: f64,
         passed: u32,
         step: f64,
         good: Option<f64>,
     },
-    Found(f64),
+    Found {
+        rate: f64,
+        asked: f64,
+    },
     Nothing,
 }
 
@@ -245,8 +257,9 @@ impl Search {
                 let phase = Phase::Confirm { number: passed + 1, of: self.plan.confirmations };
                 Next::Trial(Ask { rate, length: self.plan.confirm, phase })
             }
-            State::Found(rate) => Next::Found(Found {
+            State::Found { rate, asked } => Next::Found(Found {
                 rate,
+                asked,
                 limit: self.limit(),
                 failed: self.failed.map(|(rate, _)| rate),
                 trials: self.trials,
@@ -270,9 +283,19 @@ impl Search {
     pub fn report(&mut self, verdict: Verdict) {
         let Next::Trial(ask) = self.next() else { return };
         self.trials += 1;
+        if let (
+            State::Confirm { rate, offered, passed, step, good },
+            Verdict::Short { offered: sent },
+        ) = (self.state, verdict)
+        {
+            // What was sent is confirmed; the rate that was not reached is not.
+            self.failed = Some((rate, Limit::Sender));
+            self.state = self.confirmed(rate, offered.min(sent), passed, step, good);
+            return;
+        }
         let passed = match verdict {
             Verdict::Lossless => true,
-            Verdict::Lossy | Verdict::Short => false,
+            Verdict::Lossy | Verdict::Short { .. } => false,
         };
         if !passed && ask.phase == Phase::Search && self.repeated < self.plan.retries {
             self.repeated += 1;
@@ -280,7 +303,7 @@ impl Search {
         }
         self.repeated = 0;
         if !passed {
-            let why = if verdict == Verdict::Short { Limit::Sender } else { Limit::Loss };
+            let why = if verdict == Verdict::Lossy { Limit::Loss } else { Limit::Sender };
             self.failed = Some((ask.rate, why));
         }
         self.state = match self.state {
@@ -291,17 +314,14 @@ impl Search {
             State::Floor => State::Nothing,
             State::Bisect { .. } if passed => self.bisect(ask.rate),
             State::Bisect { low } => self.bisect(low),
-            State::Confirm { rate, passed: before, step, good } if passed => {
-                match before + 1 == self.plan.confirmations {
-                    true => self.refine(rate),
-                    false => State::Confirm { rate, passed: before + 1, step, good },
-                }
+            State::Confirm { rate, offered, passed: before, step, good } if passed => {
+                self.confirmed(rate, offered, before, step, good)
             }
             State::Confirm { rate, step, good, .. } => {
                 self.failed_confirmations += 1;
                 self.lower(rate, step, good)
             }
-            done @ (State::Found(_) | State::Nothing) => done,
+            done @ (State::Found { .. } | State::Nothing) => done,
         };
     }
 
@@ -310,7 +330,23 @@ impl Search {
     }
 
     fn confirm(&self, rate: f64, good: Option<f64>) -> State {
-        State::Confirm { rate, passed: 0, step: self.plan.resolution, good }
+        State::Confirm { rate, offered: rate, passed: 0, step: self.plan.resolution, good }
+    }
+
+    /// One more confirmation of `rate`, sent at `offered` or more.
+    fn confirmed(
+        &self,
+        rate: f64,
+        offered: f64,
+        before: u32,
+        step: f64,
+        good: Option<f64>,
+    ) -> State {
+        if before + 1 < self.plan.confirmations {
+            return State::Confirm { rate, offered, passed: before + 1, step, good };
+        }
+        // More is not sent: no higher rate would be confirmed.
+        if offered < rate { State::Found { rate: offered, asked: rate } } else { self.refine(rate) }
     }
 
     /// `rate` failed its confirmation.
@@ -322,13 +358,13 @@ impl Search {
             return State::Nothing;
         }
         let rate = (rate * (1.0 - step)).max(self.plan.floor);
-        State::Confirm { rate, passed: 0, step: (2.0 * step).min(0.5), good: None }
+        State::Confirm { rate, offered: rate, passed: 0, step: (2.0 * step).min(0.5), good: None }
     }
 
     /// `good` is confirmed: closer to what failed, unless that is near enough.
     fn refine(&self, good: f64) -> State {
         if self.failed.is_none() || self.near(good) {
-            return State::Found(good);
+            return State::Found { rate: good, asked: good };
         }
         self.confirm((good * self.high()).sqrt(), Some(good))
     }
@@ -347,7 +383,7 @@ impl Search {
             State::Floor => trial + searching(floor, self.high()) + confirm * confirmations,
             State::Bisect { low } => searching(low, self.high()) + confirm * confirmations,
             State::Confirm { passed, .. } => confirm * (confirmations - passed),
-            State::Found(_) | State::Nothing => Duration::ZERO,
+            State::Found { .. } | State::Nothing => Duration::ZERO,
         }
     }
 }

@@ -85,10 +85,37 @@ fn a_host_that_always_loses_ends_at_the_floor() {
 
 #[test]
 fn a_sender_that_is_too_slow_is_named_as_the_limit() {
-    let host = |ask: Ask| if ask.rate <= 50.0 { Verdict::Lossless } else { Verdict::Short };
+    let host = |ask: Ask| {
+        if ask.rate <= 50.0 { Verdict::Lossless } else { Verdict::Short { offered: 50.0 } }
+    };
     let found = found(run(plan(), host).0);
     assert_eq!(found.limit, Limit::Sender);
     assert!(found.rate <= 50.0 && found.rate >= 49.5, "{found:?}");
+}
+
+#[test]
+fn a_sender_that_falls_behind_without_loss_confirms_what_it_sent() {
+    let mut sent = [80.0, 60.0, 70.0].into_iter();
+    let (end, trials) = run(plan(), |ask| match ask.phase {
+        Phase::Search => Verdict::Lossless,
+        Phase::Confirm { .. } => Verdict::Short { offered: sent.next().unwrap() },
+    });
+    let found = found(end);
+    assert_eq!((found.rate, found.asked, found.limit), (60.0, 1000.0, Limit::Sender));
+    assert_eq!((trials.len(), found.failed, found.failed_confirmations), (4, Some(1000.0), 0));
+    // A loss is a loss, whatever was sent before.
+    let mut n = 0;
+    let (end, _) = run(plan(), |ask| match ask.phase {
+        Phase::Confirm { .. } if ask.rate > 900.0 => {
+            n += 1;
+            if n == 2 { Verdict::Lossy } else { Verdict::Short { offered: 60.0 } }
+        }
+        _ => Verdict::Lossless,
+    });
+    assert!(
+        matches!(end, Next::Found(f) if f.rate > 60.0 && f.failed_confirmations == 1),
+        "{end:?}"
+    );
 }
 
 #[test]
@@ -196,11 +223,11 @@ proptest! {
     #[test]
     fn whatever_the_host_says(plan in plans(), answers in prop::collection::vec(0u8..3, 1..400)) {
         let mut n = 0;
-        let (end, trials) = run(plan, |_| {
+        let (end, trials) = run(plan, |ask| {
             n += 1;
             match answers[n % answers.len()] {
                 0 => Verdict::Lossy,
-                1 => Verdict::Short,
+                1 => Verdict::Short { offered: ask.rate * 0.9 },
                 _ => Verdict::Lossless,
             }
         });
@@ -209,13 +236,14 @@ proptest! {
         if let Next::Found(found) = end {
             let at = |good: bool| {
                 let hit = |(a, v): &&(Ask, Verdict)| {
-                    let same = a.rate == found.rate && a.phase != Phase::Search;
-                    same && (*v == Verdict::Lossless) == good
+                    let same = a.rate == found.asked && a.phase != Phase::Search;
+                    same && (*v != Verdict::Lossy) == good
                 };
                 trials.iter().filter(hit).count()
             };
             prop_assert_eq!((at(true), at(false)), (plan.confirmations as usize, 0));
             prop_assert!(found.failed.is_none_or(|f| f > found.rate));
+            prop_assert!(found.rate == found.asked || found.limit == Limit::Sender);
         }
     }
 
