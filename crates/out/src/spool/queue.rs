@@ -199,12 +199,12 @@ impl Spool {
             found.next_id = found.next_id.wrapping_add(below - next);
             next = below;
         }
-        // A mark below the first segment means that a segment is missing: the reader tells its messages as damaged.
-        // Segments go only after the mark has passed them.
-        let below = match (segments.front(), &mark) {
-            (Some(_), Some(mark)) => mark.below,
-            (Some(segment), None) => segment.owner.first,
-            (None, _) => next,
+        // A mark below the first segment, be it the one begun below, means that a segment is missing: the reader tells
+        // its messages as damaged. Segments go only after the mark has passed them.
+        let below = match (&mark, segments.front()) {
+            (Some(mark), _) => mark.below,
+            (None, Some(segment)) => segment.owner.first,
+            (None, None) => next,
         };
         let start = now_ns();
         let owner = Owner { spool: identity, start, first: next, first_id: found.next_id };

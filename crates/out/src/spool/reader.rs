@@ -82,6 +82,12 @@ impl SpoolReader {
                         let (owner, file) = (segment.owner, segment.file.clone());
                         self.cursor = Some(Cursor { owner, file, at: START });
                         self.next = self.next.max(state.settled.below);
+                        let (from, first) = (self.next, owner.first);
+                        if from < first {
+                            // A segment in front of this one is missing, whether this one holds records or not.
+                            self.next = first;
+                            return Ok(Next::Damaged { from, to: first });
+                        }
                         index
                     }
                 };

@@ -214,6 +214,29 @@ fn a_segment_with_a_damaged_head_is_put_aside_and_counted() {
     assert_eq!((spool.depth().messages, segments(folder.path()).len()), (0, 1));
 }
 
+#[test]
+fn messages_are_told_as_damaged_although_no_segment_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let (spool, _) = open(folder.path());
+    (1..=8).for_each(|id| _ = append(&spool, id));
+    spool.finish().unwrap();
+    drop(spool);
+    let all = segments(folder.path());
+    // The first loses its head, all others their records.
+    let mut bytes = fs::read(&all[0]).unwrap();
+    bytes[10] ^= 1;
+    fs::write(&all[0], &bytes).unwrap();
+    for file in &all[1..] {
+        let bytes = fs::read(file).unwrap();
+        fs::write(file, &bytes[..56]).unwrap();
+    }
+    let (spool, start) = open(folder.path());
+    let (messages, damaged) = read(&spool);
+    assert_eq!((start.unreadable, messages), (1, vec![]));
+    assert_eq!(start.damaged, damaged.iter().map(|(from, to)| to - from).sum::<u64>());
+    assert!(start.damaged > 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
