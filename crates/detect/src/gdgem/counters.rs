@@ -72,7 +72,7 @@ fullcount_core::counters! {
         BadAdc "hits.bad_adc" Readouts Sum "geometry" Rejected
             "hits below the threshold of the geometry or of detector.th, or of amplitude 0 (published as HitsBadAdc)" "nothing, if the threshold is meant";
         OutsideRegion "hits.outside_region" Readouts Sum "geometry" Rejected
-            "hits outside the part of plane 0 that this process takes (published as HitsOutsideRegion)" "nothing: detector.region is set";
+            "hits outside the part of the detector that this process takes (published as HitsOutsideRegion)" "nothing: detector.region or detector.sectors is set";
         SeqTime "timestamps.seq_errors" Times Sum "geometry" Note
             "published TimestampSeqErrors: markers that stepped back" "look for lost or reordered frames";
         TimeOverflows "timestamps.overflows" Times Sum "geometry" Note

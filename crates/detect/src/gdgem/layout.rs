@@ -54,7 +54,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Lane of a channel that is listed, but outside the region.
+    /// Lane of a channel that is listed, but outside the region or the sectors of this process.
     pub const OUTSIDE: u8 = 251;
     /// Lane of a channel that is listed, but has no strip.
     pub const NO_STRIP: u8 = 252;
@@ -146,6 +146,7 @@ impl Layout {
             Some(_) => offline::read(geometry, path, options)?,
             None => online::read(geometry, path, options)?,
         };
+        layout.take_sectors(options)?;
         if probe.vmm_calibration.is_some() {
             calibration::apply(&mut layout, geometry, path)?;
         }
@@ -163,7 +164,23 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Mapped (FEC, VMM), ascending.
+    /// Leaves the channels of sectors that are another process's. Pixels, picture and detectors stay those of the whole
+    /// geometry; nobody waits for VMMs that do not send here.
+    fn take_sectors(&mut self, options: &Options) -> Result<(), SetupError> {
+        let known: Vec<u32> = self.detectors.iter().map(|d| d.id).collect();
+        let Some(taken) = options.sectors(&known)? else { return Ok(()) };
+        let (lanes, detectors) = (&self.lanes, &self.detectors);
+        for place in self.fecs.iter_mut().flatten().flat_map(|fec| &mut fec.places) {
+            let theirs = place.is_used()
+                && !taken.contains(&detectors[lanes[usize::from(place.lane)].detector].id);
+            if theirs {
+                place.lane = Place::OUTSIDE;
+            }
+        }
+        Ok(())
+    }
+
+    /// (FEC, VMM) whose hits are used, ascending.
     pub fn inputs(&self) -> Vec<(usize, usize)> {
         let mapped = |fec: usize, vmm: usize| {
             let channels = vmm * CHANNELS..(vmm + 1) * CHANNELS;

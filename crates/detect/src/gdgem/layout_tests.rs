@@ -68,6 +68,41 @@ fn parameters_of_vmm_sdat_are_taken_by_their_names() {
 }
 
 #[test]
+fn sectors_of_other_processes_are_left_out_and_pixels_stay() {
+    let geometry = include_str!("../../../../docs/examples/gdgem-sectors.json");
+    let layout = |options: &str| {
+        let options = format!("one_picture = true\n{options}");
+        let setup = Setup { geometry: geometry.to_owned(), options, ..Setup::default() };
+        GdGemDetector::new(&setup).unwrap().layout
+    };
+    let whole = layout("");
+    assert_eq!(whole.inputs().len(), 80);
+    for (options, fecs) in [("sectors = 2", 5..7), ("sectors = [0, 1]", 1..5)] {
+        let part = layout(options);
+        let all: Vec<_> = fecs.flat_map(|fec| (0..10).map(move |vmm| (fec, vmm))).collect();
+        assert_eq!(part.inputs(), all, "{options}");
+        assert_eq!((part.grid, &part.map), (whole.grid, &whole.map), "{options}");
+        let places = |l: &super::Layout, fec: usize| l.fecs[fec].as_ref().unwrap().places[70];
+        assert_eq!(places(&part, all[0].0), places(&whole, all[0].0));
+        assert_eq!(places(&part, 8).lane, super::Place::OUTSIDE);
+    }
+    let two = vmm(3, 0, 1, 0, 64) + &vmm(5, 0, 1, 1, 64);
+    for (options, start) in [
+        ("sectors = 4", "detector.sectors: [4] is not allowed: one or several of the detectors"),
+        ("sectors = []", "detector.sectors: [] is not allowed"),
+        ("sectors = [3, 6]", "detector.sectors: [3, 6] is not allowed"),
+        ("sectors = 'x'", "detector: sectors = 'x': "),
+    ] {
+        let message = says(&two, options);
+        assert!(message.starts_with(start), "{message}");
+    }
+    assert_eq!(says(&two, "sectors = [3, 5]"), "accepted");
+    let online = include_str!("../../../../docs/examples/gdgem-online.json");
+    let message = says(online, "sectors = 0");
+    assert!(message.starts_with("detector.sectors: given is not allowed"), "{message}");
+}
+
+#[test]
 fn a_second_entry_of_a_vmm_only_adds_its_plane() {
     let text = vmm(0, 0, 1, 0, 64) + &vmm(0, 1, 1, 0, 64);
     let setup = Setup { geometry: text, ..Setup::default() };

@@ -21,6 +21,14 @@ enum Each {
     List(Vec<f32>),
 }
 
+/// Numbers of detectors in the geometry: one, or a list.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "the number of a detector, or a list of them in square brackets")]
+enum Sectors {
+    One(u32),
+    List(Vec<u32>),
+}
+
 /// `-t0`: FEC, VMM and what is subtracted.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Zero(pub usize, pub usize, pub ZeroAt);
@@ -51,6 +59,7 @@ pub(super) struct Options {
     position: Option<String>,
     matcher: Option<String>,
     one_picture: Option<bool>,
+    sectors: Option<Sectors>,
     pub geometry_x: Option<u32>,
     pub geometry_y: Option<u32>,
     bc: Option<f32>,
@@ -335,6 +344,7 @@ impl Options {
             ("t0", self.t0.is_some()),
             ("position", self.position.is_some() && !self.older()),
             ("one_picture", self.one_picture.is_some()),
+            ("sectors", self.sectors.is_some()),
             ("geometry_x", self.geometry_x.is_some()),
             ("geometry_y", self.geometry_y.is_some()),
         ];
@@ -392,6 +402,20 @@ impl Options {
     /// True if the detectors are parts of one picture and their strips are numbered throughout.
     pub fn one_picture(&self) -> bool {
         self.one_picture.unwrap_or(false)
+    }
+
+    /// Detectors of the geometry, of which `known` are there, that this process takes; `None`: all.
+    pub fn sectors(&self, known: &[u32]) -> Result<Option<&[u32]>, SetupError> {
+        let wanted = match &self.sectors {
+            None => return Ok(None),
+            Some(Sectors::One(one)) => std::slice::from_ref(one),
+            Some(Sectors::List(list)) => list,
+        };
+        if wanted.is_empty() || wanted.iter().any(|id| !known.contains(id)) {
+            let allowed = format!("one or several of the detectors of the geometry, {known:?}");
+            return Err(refuse("sectors", format!("{wanted:?}"), &allowed));
+        }
+        Ok(Some(wanted))
     }
 
     /// Meaning of the offset.

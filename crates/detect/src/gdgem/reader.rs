@@ -291,7 +291,9 @@ fn before_zero(time: f64) -> i64 {
 /// Why a hit with a time is not used, after vmm-sdat.
 #[cold]
 fn offline_reason(place: Place, tdc: u8, adc: u16, over: bool, time: f64) -> Count {
-    if !place.is_used() {
+    if place.lane == Place::OUTSIDE {
+        Count::OutsideRegion
+    } else if !place.is_used() {
         Count::BadPlane
     } else if (tdc == 0 && adc == 0) || (over && adc < 16) || !time.is_finite() {
         Count::Invalid

@@ -189,13 +189,15 @@ pub struct Panel {
     pub cell_mm: [Size; 3],
     /// From the sample along the beam to the first layer.
     pub distance_m: Distance,
+    /// Columns, grids and layers of the whole detector, of which the modules of this file are a part.
+    pub size: Option<[u16; 3]>,
 }
 
 impl Default for Panel {
     fn default() -> Self {
         // Christensen et al. and the Multi-Grid papers: 22.5 mm across and high, 10 mm deep.
         let cell_mm = [22.5, 22.5, 10.0].map(Size);
-        Panel { name: "multigrid".into(), cell_mm, distance_m: Distance(0.0) }
+        Panel { name: "multigrid".into(), cell_mm, distance_m: Distance(0.0), size: None }
     }
 }
 
@@ -296,12 +298,13 @@ impl Config {
         // A module without a mapping has places all the same: it must not overlap either.
         let known = |i: usize| wires.get(i).copied().unwrap_or(0);
         let wires: Vec<u32> = (0..geometries.len()).map(known).collect();
-        let volume = Volume::new(&geometries, &wires).map_err(|c| {
+        let whole = file.panel.size.map(|sizes| sizes.map(u32::from));
+        let volume = Volume::new(&geometries, &wires, whole).map_err(|c| {
             let line = line_of(text, "digital_geometry", c.module, Some(geometries.len()));
             let key = format!("pipeline_config.modules[{}].{}", c.module, c.key);
             refuse(line, &key, &c.value, &c.allowed)
         })?;
-        let warnings = warnings(&file.mappings, &geometries, &volume);
+        let warnings = warnings(&file.mappings, &geometries, &volume, whole.is_some());
         Ok(Config {
             format: file.builder.r#type,
             spoof_high_time: file.builder.spoof_high_time,
@@ -335,7 +338,12 @@ fn line_of(text: &str, key: &str, n: usize, times: Option<usize>) -> Option<usiz
 }
 
 /// What is allowed but rarely meant.
-fn warnings(mappings: &[Mapping], modules: &[DigitalGeometry], volume: &Volume) -> Vec<String> {
+fn warnings(
+    mappings: &[Mapping],
+    modules: &[DigitalGeometry],
+    volume: &Volume,
+    part: bool,
+) -> Vec<String> {
     let mut all = Vec::new();
     for (i, m) in modules.iter().enumerate() {
         let at = format!("pipeline_config.modules[{i}].digital_geometry");
@@ -372,7 +380,8 @@ fn warnings(mappings: &[Mapping], modules: &[DigitalGeometry], volume: &Volume) 
         all.push(format!("pipeline_config.modules[{i}]: no mapping: nothing is read from bus {i}"));
     }
     let unowned = volume.unowned(modules);
-    if unowned > 0 {
+    // A part of a detector leaves the rest to others.
+    if unowned > 0 && !part {
         let of = volume.logical().pixels();
         all.push(format!("pipeline_config.modules: {unowned} of {of} pixels lie in no module"));
     }

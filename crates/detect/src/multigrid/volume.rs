@@ -71,14 +71,29 @@ fn ranges(d: &DigitalGeometry) -> [(u32, u32); 3] {
 }
 
 impl Volume {
-    /// Places `modules`; wires are known up to `wires` of each (those that the mapping gives).
+    /// Places `modules`; wires are known up to `wires` of each (those that the mapping gives). `whole`: sizes of the
+    /// detector that the modules are a part of; without it they are all of it.
     ///
     /// # Errors
     /// The rule that is broken.
-    pub fn new(modules: &[DigitalGeometry], wires: &[u32]) -> Result<Volume, Conflict> {
-        let mut ends = [0; 3];
+    pub fn new(
+        modules: &[DigitalGeometry],
+        wires: &[u32],
+        whole: Option<[u32; 3]>,
+    ) -> Result<Volume, Conflict> {
+        let mut ends = whole.unwrap_or([0; 3]);
         for (i, digital) in modules.iter().enumerate() {
             let own = ranges(digital);
+            let beyond = whole.filter(|w| own.iter().zip(w).any(|(range, &size)| range.1 > size));
+            if let Some([nx, ny, nz]) = beyond {
+                let [x, y, z] = own.map(|range| range.1);
+                return Err(Conflict {
+                    module: i,
+                    key: "digital_geometry",
+                    value: format!("module {i} up to {x} × {y} × {z}"),
+                    allowed: format!("within [panel] size, {nx} × {ny} × {nz}"),
+                });
+            }
             for (k, other) in modules[..i].iter().map(ranges).enumerate() {
                 let meet = own.iter().zip(other).all(|(a, b)| a.0 < b.1 && b.0 < a.1);
                 if meet {

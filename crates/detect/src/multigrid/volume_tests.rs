@@ -41,6 +41,47 @@ fn a_wire_beyond_the_field_goes_below_0_when_flipped() {
     );
 }
 
+/// Each of three controllers has one module on bus 0, and a file of its own.
+#[test]
+fn parts_of_a_detector_have_the_pixels_of_the_whole() {
+    let whole = published();
+    let part = |x: usize, size: &str| {
+        let text = format!(
+            "mappings = [{{ type = 'MG24A', max_channel = 120, max_wire = 80, swap_wires = true }}]
+            builder = {{ type = 'mesytec' }}
+            {size}
+            [pipeline_config]
+            maximum_latency = 1
+            max_wire_multiplicity = 1
+            max_grid_multiplicity = 5
+            modules = [{{ analysis_weighted = true, digital_geometry = {{ num_wires = 80, num_grids = 40, \
+             z_range = 20, flipped_x = true, flipped_z = true, x_offset = {x} }} }}]"
+        );
+        Config::read(&text, "geo")
+    };
+    for module in 0..3 {
+        let config = part(4 * module, "panel = { size = [12, 40, 20] }").unwrap();
+        assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+        assert_eq!(config.volume.logical(), whole.volume.logical());
+        for (wire, grid) in [(0, 0), (7, 39), (79, 20)] {
+            let (here, there) =
+                (config.volume.pixel(0, wire, grid), whole.volume.pixel(module, wire, grid));
+            assert_eq!((here, here.is_some()), (there, true));
+        }
+    }
+    // Without the size it is a detector of its own, with other pixels.
+    assert_ne!(part(4, "").unwrap().volume.logical(), whole.volume.logical());
+    for (size, words) in [
+        ("panel = { size = [11, 40, 20] }", "within [panel] size, 11 × 40 × 20"),
+        ("panel = { size = [12, 40, 0] }", "within [panel] size, 12 × 40 × 0"),
+        ("panel = { size = [60000, 60000, 60000] }", "1 to 4194304 pixels"),
+        ("panel = { size = 12 }", "an array of length 3"),
+    ] {
+        let message = part(8, size).unwrap_err().to_string();
+        assert!(message.contains(words), "{message}");
+    }
+}
+
 #[test]
 fn means_round_halves_up() {
     let v = published().volume;
