@@ -240,6 +240,8 @@ fn properties(id: usize, count: usize, ports: (u16, u16), voters: &str, folder: 
          broker.session.timeout.ms=3000\n\
          broker.heartbeat.interval.ms=500\n\
          group.initial.rebalance.delay.ms=0\n\
+         # A dead member's partitions as well.\n\
+         group.min.session.timeout.ms=1000\n\
          auto.create.topics.enable=true\n",
         data = folder.join("data").display()
     )

@@ -19,7 +19,13 @@ pub fn browser(host: &Host) -> Tally {
 
 /// Events of the running binary on a topic of a real Kafka, through kills of either.
 pub fn kafka(host: &Host) -> Tally {
-    some(host, &["--package", "fullcount", "--test", "kafka"])
+    // `cargo test` builds examples by itself only where no test is named.
+    let example = ["build", "--package", "fullcount", "--example", "tof_spectrum"];
+    if !Job::cargo(&example).run().ok {
+        return Tally::fail("cargo build --example tof_spectrum".to_owned());
+    }
+    let tests = ["--test", "kafka", "--test", "kafka_write", "--test", "kafka_scale"];
+    some(host, &[&["--package", "fullcount"][..], &tests].concat())
 }
 
 /// `docs/counters.md` equals what `fullcount catalogue` prints.
