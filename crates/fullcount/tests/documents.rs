@@ -1,7 +1,7 @@
 //! The documents against the repository and the binary: no dead link, no verb that does not exist, and
 //! docs/files.md has the datasets that a file has.
 //!
-//! Looks at README.md, CONTRIBUTING.md, CHANGELOG.md and every Markdown file below docs and vectors.
+//! Looks at README.md, CONTRIBUTING.md, CHANGELOG.md, deploy/README.md and every Markdown file below docs and vectors.
 //! Links into the web are not followed. Source: `CONTRIBUTING.md`, "Write it".
 
 mod pages;
@@ -21,7 +21,7 @@ fn root() -> PathBuf {
 
 /// Every Markdown file that a reader may open, in a fixed order.
 fn documents() -> Vec<PathBuf> {
-    let top = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    let top = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/README.md"];
     let mut all: Vec<PathBuf> = top.iter().map(|name| root().join(name)).collect();
     let mut folders = vec![root().join("docs"), root().join("vectors")];
     while let Some(folder) = folders.pop() {

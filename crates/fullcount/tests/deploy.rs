@@ -1,0 +1,320 @@
+//! deploy/ against what it is for: each command line of Fullcount in it against the program, the files against their
+//! schemas, and the script run.
+//!
+//! Nothing of it is installed here: neither systemd, Docker nor Kubernetes runs a test. Units go through
+//! `systemd-analyze verify` where there is one; compose.yaml and kubernetes.yaml are held against the schemas in
+//! vectors/schemas, by Python. Source: `deploy/README.md`.
+
+mod service;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use service::{Said, say};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("two folders up")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// What deploy/README.md has people install, in a folder in place of `/etc` and `/var/lib`.
+struct Stage(tempfile::TempDir);
+
+impl Stage {
+    fn new() -> Stage {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["etc/fullcount", "var/lib/fullcount", "var/lib/fullcount-write"] {
+            fs::create_dir_all(folder.path().join(name)).expect("made");
+        }
+        for (from, to) in [
+            ("deploy/detector.toml", "etc/fullcount/detector.toml"),
+            ("docs/examples/gdgem-sectors.json", "etc/fullcount/gdgem-sectors.json"),
+            ("deploy/systemd/write.env", "etc/fullcount/write.env"),
+        ] {
+            fs::copy(root().join(from), folder.path().join(to)).expect("copied");
+        }
+        Stage(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    /// Asks the program about these arguments, without having it open anything: what it said and whether it took them.
+    fn ask(&self, arguments: &[String]) -> (bool, Said) {
+        let staged = |text: &String| {
+            let text = text.replace("/etc/fullcount", &self.path("etc/fullcount"));
+            text.replace("/var/lib/fullcount", &self.path("var/lib/fullcount"))
+        };
+        let mut all: Vec<String> = arguments.iter().map(staged).collect();
+        let writes = all.first().is_some_and(|verb| verb == "write");
+        // The writer checks librdkafka's settings last, so a wrong one shows that all else was right.
+        let more: &[&str] = match writes {
+            true => &["--kafka-set", "no.such=setting"],
+            false if all.iter().any(|a| a == "--print-config") => &[],
+            false => &["--print-config"],
+        };
+        all.extend(more.iter().map(|m| (*m).to_owned()));
+        let said = say(&all.iter().map(String::as_str).collect::<Vec<_>>());
+        let taken = match writes {
+            true => said.code == 2 && said.err.contains("no.such"),
+            false => said.code == 0,
+        };
+        (taken, said)
+    }
+
+    fn takes(&self, place: &str, arguments: &[String]) {
+        let (taken, said) = self.ask(arguments);
+        assert!(taken, "{place}: {arguments:?}\n{}", said.err);
+    }
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Values of a key of a unit.
+fn values<'a>(unit: &'a str, key: &str) -> Vec<&'a str> {
+    let value = |line: &'a str| line.strip_prefix(key)?.strip_prefix('=');
+    unit.lines().filter_map(value).collect()
+}
+
+/// The command lines of a unit, with its specifiers and variables filled in as systemd does.
+fn commands(unit: &str, instance: &str) -> Vec<Vec<String>> {
+    let mut filled = BTreeMap::from([("FLAGS".to_owned(), "--core 0".to_owned())]);
+    for line in read("deploy/systemd/write.env").lines().filter(|l| !l.starts_with('#')) {
+        let (name, value) = line.split_once('=').expect("NAME=VALUE");
+        filled.insert(name.to_owned(), value.to_owned());
+    }
+    let command = |line: &&str| {
+        let mut line = line.replace("%i", instance).replace("%H", "host-1.example.org");
+        for (name, value) in &filled {
+            line = line.replace(&format!("${{{name}}}"), value).replace(&format!("${name}"), value);
+        }
+        assert!(!line.contains(['$', '%']), "{line}");
+        let mut all = words(&line);
+        assert_eq!(all.remove(0), "/usr/local/bin/fullcount", "{line}");
+        all
+    };
+    [values(unit, "ExecStartPre"), values(unit, "ExecStart")].concat().iter().map(command).collect()
+}
+
+const UNITS: [&str; 2] = ["fullcount-run@.service", "fullcount-write.service"];
+
+#[test]
+fn each_command_line_of_the_units_is_one_of_the_program() {
+    let stage = Stage::new();
+    for (unit, count) in UNITS.into_iter().zip([2, 1]) {
+        let text = read(&format!("deploy/systemd/{unit}"));
+        for instance in ["0", "3"] {
+            let all = commands(&text, instance);
+            assert_eq!(all.len(), count, "{unit}");
+            all.iter().for_each(|command| stage.takes(unit, command));
+        }
+        // A drain of 30 s fits into the time that systemd waits.
+        assert_eq!(values(&text, "KillSignal"), ["SIGINT"], "{unit}");
+        assert_eq!(values(&text, "TimeoutStopSec"), ["60s"], "{unit}");
+    }
+    assert!(read("deploy/detector.toml").contains("drain = \"30s\""));
+}
+
+#[test]
+fn a_wrong_option_is_found() {
+    let stage = Stage::new();
+    let all = commands(&read(&format!("deploy/systemd/{}", UNITS[0])), "1");
+    for (from, to) in [
+        ("--spool", "--spooll"),
+        ("detector.sectors=1", "detector.sector=1"),
+        ("detector.sectors=1", "detector.sectors=4"),
+        ("udp://0.0.0.0:9001", "udp://0.0.0.0:90001"),
+        ("/etc/fullcount/detector.toml", "/etc/fullcount/other.toml"),
+    ] {
+        let changed: Vec<String> =
+            all[1].iter().map(|w| if w == from { to.to_owned() } else { w.clone() }).collect();
+        assert_ne!(changed, all[1], "{from}");
+        assert!(!stage.ask(&changed).0, "{changed:?}");
+    }
+    let all = commands(&read(&format!("deploy/systemd/{}", UNITS[1])), "");
+    for (from, to) in
+        [("--keep-jobs", "--keep"), ("--folder", "--folders"), ("filewriter_pool", "a b")]
+    {
+        let changed: Vec<String> =
+            all[0].iter().map(|w| if w == from { to.to_owned() } else { w.clone() }).collect();
+        assert_ne!(changed, all[0], "{from}");
+        assert!(!stage.ask(&changed).0, "{changed:?}");
+    }
+}
+
+/// `None` after saying that the program is not there.
+fn output(program: &str, arguments: &[&str]) -> Option<Output> {
+    match Command::new(program).args(arguments).output() {
+        Ok(output) => Some(output),
+        Err(e) => {
+            println!("not checked with {program}: {e}");
+            None
+        }
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.clone(), output.stderr.clone()].concat()).into_owned()
+}
+
+#[test]
+fn systemd_knows_every_key_of_the_units() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // It wants the program to be there, so it gets the one under test.
+    let binary = env!("CARGO_BIN_EXE_fullcount");
+    let verify = |name: &str, unit: &str| {
+        let path = folder.path().join(name.replace('@', "@1"));
+        fs::write(&path, unit.replace("/usr/local/bin/fullcount", binary)).expect("written");
+        output("systemd-analyze", &["verify", "--man=no", &path.display().to_string()])
+    };
+    for name in UNITS {
+        let unit = read(&format!("deploy/systemd/{name}"));
+        let Some(said) = verify(name, &unit) else { return };
+        assert!(said.status.success() && text(&said).is_empty(), "{name}: {}", text(&said));
+        // It only warns: the words decide.
+        let said = verify(name, &unit.replace("\nRestart=", "\nRestrat=")).expect("it is there");
+        assert!(text(&said).contains("Restrat"), "{}", text(&said));
+    }
+}
+
+/// The interpreter of the tests' private environment; `None` after printing why, which fails in CI.
+fn python() -> Option<PathBuf> {
+    let found = std::env::var_os("FULLCOUNT_PYTHON").map(PathBuf::from).or_else(|| {
+        let venv = root().join("target/python-venv/bin/python");
+        venv.exists().then_some(venv)
+    });
+    if found.is_none() {
+        let reason = "no Python with jsonschema and PyYAML: set FULLCOUNT_PYTHON, or make \
+                      target/python-venv and install tests/python/requirements.txt there";
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{reason}");
+        println!("skipped: {reason}");
+    }
+    found
+}
+
+#[test]
+fn compose_and_kubernetes_files_follow_their_schemas_and_name_what_is_there() {
+    let Some(python) = python() else { return };
+    let stage = Stage::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, content).expect("written");
+        let script = root().join("tests/python/check_deploy.py");
+        let mut command = Command::new(&python);
+        command.arg(script).arg(path).arg(root().join("vectors/schemas")).output().expect("it runs")
+    };
+    for (name, commands, damages) in [
+        (
+            "compose.yaml",
+            5,
+            [
+                ("stop_signal: SIGINT", "stop_sgnal: SIGINT", "stop_sgnal"),
+                ("[\"spool-1:", "[\"spool-9:", "no volume spool-9"),
+            ],
+        ),
+        (
+            "kubernetes.yaml",
+            5,
+            [
+                ("replicas: 4", "replicas: four", "is not of type 'integer'"),
+                ("serviceName: fullcount-run", "serviceName: other", "no service other"),
+            ],
+        ),
+    ] {
+        let content = read(&format!("deploy/{name}"));
+        let said = check(name, &content);
+        assert!(said.status.success(), "{}", text(&said));
+        let found: Vec<Vec<String>> = serde_json::from_slice(&said.stdout).expect("JSON");
+        assert_eq!(found.len(), commands, "{name}");
+        found.iter().for_each(|command| stage.takes(name, command));
+        for (from, to, words) in damages {
+            assert!(content.contains(from), "{name}: {from}");
+            let said = check(name, &content.replacen(from, to, 1));
+            assert!(!said.status.success() && text(&said).contains(words), "{}", text(&said));
+        }
+    }
+}
+
+#[test]
+fn the_container_is_made_of_files_that_are_there() {
+    let file = read("deploy/Containerfile");
+    let lines = || file.lines().filter(|l| !l.starts_with('#') && !l.is_empty());
+    let known =
+        ["FROM", "RUN", "WORKDIR", "COPY", "USER", "STOPSIGNAL", "ENTRYPOINT", "CMD", "   "];
+    for line in lines() {
+        assert!(known.iter().any(|k| line.starts_with(k)), "{line}");
+    }
+    let toolchain: toml::Table = read("rust-toolchain.toml").parse().expect("TOML");
+    let channel = toolchain["toolchain"]["channel"].as_str().expect("a version");
+    assert!(file.contains(&format!("library/rust:{channel}-")), "the pinned compiler is {channel}");
+    let copied: Vec<&str> = lines()
+        .filter_map(|l| l.strip_prefix("COPY "))
+        .filter(|l| !l.starts_with("--from") && *l != ". .")
+        .flat_map(|l| l.split(' ').filter(|w| !w.starts_with('/')))
+        .collect();
+    assert_eq!(copied.len(), 2, "{copied:?}");
+    copied.iter().for_each(|path| assert!(root().join(path).is_file(), "{path}"));
+    assert!(file.contains("STOPSIGNAL SIGINT\nENTRYPOINT [\"/usr/local/bin/fullcount\"]"));
+}
+
+/// Two neighbouring UDP ports that are free now.
+fn two_ports() -> u16 {
+    let free = |port: u16| UdpSocket::bind(("0.0.0.0", port));
+    let pair = || {
+        let first = free(0).ok()?;
+        let port = first.local_addr().ok()?.port();
+        free(port.checked_add(1)?).ok().map(|_| port)
+    };
+    (0..100).find_map(|_| pair()).expect("two free ports")
+}
+
+#[test]
+fn the_script_starts_shows_and_stops_instances() {
+    let stage = Stage::new();
+    let script = root().join("deploy/instances.sh").display().to_string();
+    let said = output("bash", &["-n", &script]).expect("bash is there");
+    assert!(said.status.success(), "{}", text(&said));
+    if let Some(said) = output("shellcheck", &[&script]) {
+        assert!(said.status.success(), "{}", text(&said));
+    }
+    let port = two_ports().to_string();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("bash");
+        command.arg(&script).args(arguments).env("FULLCOUNT", env!("CARGO_BIN_EXE_fullcount"));
+        command.env("CONFIG", stage.path("etc/fullcount/detector.toml"));
+        command.env("STATE", stage.path("state")).env("FIRST_PORT", &port).env("FIRST_WEB", "off");
+        let said = command.output().expect("bash is there");
+        (said.status.code(), text(&said))
+    };
+    assert_eq!(run(&[]).0, Some(2));
+    assert_eq!(run(&["start", "x"]).0, Some(2));
+    // No broker is there: that is no reason not to start.
+    let (code, said) = run(&["start", "2"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(said.matches(": process ").count(), 2, "{said}");
+    let (code, said) = run(&["start", "2"]);
+    assert_eq!((code, said.matches("runs already").count()), (Some(0), 2), "{said}");
+    let (code, said) = run(&["status"]);
+    assert_eq!((code, said.matches(": process ").count()), (Some(0), 2), "{said}");
+    let (code, said) = run(&["stop"]);
+    let balanced = said.lines().filter(|l| l.contains("balance")).count();
+    assert_eq!((code, balanced), (Some(0), 2), "{said}");
+    let (code, said) = run(&["status"]);
+    assert_eq!((code, said.matches("not running").count()), (Some(1), 2), "{said}");
+    for sector in ["0", "1"] {
+        let port = port.parse::<u16>().expect("a number") + sector.parse::<u16>().expect("one");
+        let log = fs::read_to_string(stage.path(&format!("state/{sector}/log"))).expect("a log");
+        assert!(log.contains(&format!(":{port}")), "{log}");
+        assert!(Path::new(&stage.path(&format!("state/{sector}/spool"))).is_dir());
+    }
+}
