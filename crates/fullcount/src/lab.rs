@@ -1,6 +1,7 @@
 //! `fullcount lab`: measuring campaigns on this host, each written to `docs/results/`.
 
 mod agent;
+mod capacity;
 mod cores;
 mod decode;
 mod detectors;
@@ -31,6 +32,8 @@ enum Campaign {
     Udp(Box<udp::Flags>),
     /// The far end of `lab udp --where HOST`: receives or sends on this host for it
     Agent(agent::Flags),
+    /// Links, cores, hosts, partitions and disk of an instrument from measured costs; queues simulated
+    Capacity(Box<capacity::Flags>),
     /// How near this host's cores are to each other: the time of a cache line there and back
     Cores(cores::Flags),
     /// Events per second of a decoder from memory, beside the machine's copy bandwidth
@@ -56,6 +59,7 @@ pub fn lab(flags: Flags) -> Result<u8, Failure> {
     match flags.campaign {
         Campaign::Udp(f) => udp::udp(*f),
         Campaign::Agent(f) => agent::agent(f),
+        Campaign::Capacity(f) => capacity::capacity(*f),
         Campaign::Cores(f) => cores::cores(&f),
         Campaign::Decode(f) => decode::decode(f),
         Campaign::Detectors(f) => detectors::detectors(*f),

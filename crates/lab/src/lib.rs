@@ -3,7 +3,8 @@
 //! ([`agent`]), the rate without loss ([`lossless`]), detectors beside the published figures ([`detectors`]), peers
 //! ([`peers`]), an emulated link ([`emulator`]), how near two
 //! cores are ([`cores`]), what one spends its time on ([`profile`]), figures ([`plot`]), the files that keep results
-//! ([`record`]) and what was simulated ([`truth_file`]), and what limits a rate on a host ([`advise`]).
+//! ([`record`]) and what was simulated ([`truth_file`]), what limits a rate on a host ([`advise`]), and what an
+//! instrument needs ([`capacity`]).
 //!
 //! The encoders here share no code with the decoders in `detect`: both follow the format documents,
 //! so that a mistake in one shows in the other. Refuses: whatever each module names in its error
@@ -13,6 +14,7 @@
 pub mod advise;
 pub mod agent;
 pub mod campaign;
+pub mod capacity;
 pub mod cores;
 pub mod detectors;
 pub mod emulator;

@@ -12,7 +12,7 @@ pub mod multiblade;
 pub mod multigrid;
 pub mod noise;
 pub mod panel;
-mod random;
+pub(crate) mod random;
 pub mod scattering;
 pub mod sequence;
 pub mod sonde;

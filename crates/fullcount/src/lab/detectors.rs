@@ -335,6 +335,22 @@ fn from_memory(
     Ok(rows)
 }
 
+/// Every detector with simulated traffic, from memory, on one core: a short form for other campaigns.
+pub fn from_memory_now(time: Duration, repeats: usize, stop: &Stop) -> Result<Vec<Row>, Failure> {
+    // 64 MiB are beyond any second-level cache.
+    let plan = Plan { memory: 64 << 20, time, repeats, cores: vec![] };
+    let scratch = Scratch::default();
+    let mut rows = vec![];
+    for kind in ["sonde", "multigrid", "multiblade", "gdgem"] {
+        for job in JobFlags::simulated(kind).jobs(&scratch)? {
+            let mut progress = Progress::default();
+            progress.expect(repeats, time);
+            rows.extend(from_memory(&job, &plan, stop, &mut progress)?);
+        }
+    }
+    Ok(rows)
+}
+
 /// An interrupted campaign leaves no result.
 fn stopped(stop: &Stop) -> Result<(), Failure> {
     if stop.requested() { Err(anyhow::anyhow!("interrupted").into()) } else { Ok(()) }

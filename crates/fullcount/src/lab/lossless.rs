@@ -237,9 +237,20 @@ impl ResultFlags {
 
     /// Writes JSON and Markdown, and prints one of them.
     pub fn finish(&self, record: &Record, title: &str, table: &str) -> Result<(), Failure> {
+        self.finish_as("Measured", record, title, table)
+    }
+
+    /// The same for what was not measured now.
+    pub fn finish_as(
+        &self,
+        done: &str,
+        record: &Record,
+        title: &str,
+        table: &str,
+    ) -> Result<(), Failure> {
         let path = record.write(&self.folder()).map_err(anyhow::Error::from)?;
         let markdown = path.with_extension("md");
-        write_markdown(&markdown, record, title, table)?;
+        write_markdown(&markdown, done, record, title, table)?;
         if self.json {
             say!("{}", record.json());
         } else {
@@ -250,12 +261,18 @@ impl ResultFlags {
     }
 }
 
-fn write_markdown(path: &Path, record: &Record, title: &str, table: &str) -> anyhow::Result<()> {
+fn write_markdown(
+    path: &Path,
+    done: &str,
+    record: &Record,
+    title: &str,
+    table: &str,
+) -> anyhow::Result<()> {
     let json = record.json();
     let text =
         |key: &str| json.pointer(key).and_then(|v| v.as_str()).unwrap_or("unknown").to_owned();
     let head = format!(
-        "# {title}\n\nMeasured {} at revision {} on {} with Linux {}.\n\n",
+        "# {title}\n\n{done} {} at revision {} on {} with Linux {}.\n\n",
         text("/date"),
         text("/revision"),
         text("/host/cpu"),

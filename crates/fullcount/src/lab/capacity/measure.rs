@@ -1,0 +1,247 @@
+//! `lab capacity --measure`: short measurements of what the other campaigns do not have: messages, spool, disk, brokers;
+//! and on request the decoders.
+//!
+//! Writes `capacity-measured.json` beside the other results. Refuses: unknown parts, times out of range, and brokers
+//! without an address. What is written for it in the folder of the results is removed again.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use clap::Args;
+use fullcount_core::products::EventBatch;
+use fullcount_core::time::PulseTime;
+use fullcount_engine::config::refuse;
+use fullcount_engine::stop::Stop;
+use fullcount_io::quantity;
+use fullcount_lab::capacity::measured::{DISK, ENCODE, PRODUCE, SPOOL};
+use fullcount_lab::record::{Figure, Record};
+use fullcount_out::flat::EventWriter;
+use fullcount_out::kafka::{Address, Publisher, Settings};
+use fullcount_out::spool::{AppendError, Outgoing, Spool, SpoolOptions};
+use serde_json::Value;
+
+use super::super::detectors::from_memory_now;
+use crate::exit::Failure;
+use crate::note;
+
+/// What is measured here.
+#[derive(Debug, Args)]
+pub struct MeasureFlags {
+    /// Measure here first, with commas: detectors, messages, spool, disk, brokers, or all; written to
+    /// capacity-measured.json beside the results
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', help_heading = "Costs")]
+    measure: Vec<String>,
+    /// Topic for --measure brokers: kafka://HOST[:PORT]/TOPIC, with one partition
+    #[arg(long, value_name = "URL", requires = "measure", help_heading = "Costs")]
+    kafka: Option<String>,
+    /// Length of a trial of --measure
+    #[arg(long, value_name = "TIME", default_value = "2s", help_heading = "Costs")]
+    trial: String,
+}
+
+/// Checked.
+pub struct Parts {
+    detectors: bool,
+    messages: bool,
+    spool: bool,
+    disk: bool,
+    brokers: Option<Address>,
+    trial: Duration,
+}
+
+const KNOWN: [&str; 5] = ["detectors", "messages", "spool", "disk", "brokers"];
+/// Events of a message: 99 kB.
+const EVENTS: u32 = 12_400;
+const TRIALS: usize = 3;
+/// Most bytes that a trial writes to a disk.
+const MOST: u64 = 2 << 30;
+const RESULT: &str = "capacity-measured";
+
+impl MeasureFlags {
+    /// What is asked for; `None`: nothing.
+    pub fn parts(&self) -> Result<Option<Parts>, Failure> {
+        let trial = quantity::duration(&self.trial)
+            .map_err(|e| refuse("trial", &self.trial, e.to_string()))?;
+        if !(Duration::from_millis(10)..=Duration::from_secs(600)).contains(&trial) {
+            return Err(refuse("trial", &self.trial, "10ms to 10min").into());
+        }
+        if self.measure.is_empty() {
+            return Ok(None);
+        }
+        let other = |p: &&String| *p != "all" && !KNOWN.contains(&p.as_str());
+        if let Some(other) = self.measure.iter().find(other) {
+            let known = format!("all, or of {} with commas", KNOWN.join(", "));
+            return Err(refuse("measure", other, known).into());
+        }
+        let all = self.measure.iter().any(|p| p == "all");
+        let has = |part: &str| all || self.measure.iter().any(|p| p == part);
+        let brokers = match &self.kafka {
+            Some(url) => {
+                Some(Address::parse(url).map_err(|e| refuse("kafka", url, e.to_string()))?)
+            }
+            None if has("brokers") && !all => {
+                let why = "only with --kafka kafka://HOST/TOPIC";
+                return Err(refuse("measure", "brokers", why).into());
+            }
+            None => None,
+        };
+        Ok(Some(Parts {
+            detectors: has("detectors"),
+            messages: has("messages"),
+            spool: has("spool"),
+            disk: has("disk"),
+            brokers: brokers.filter(|_| has("brokers")),
+            trial,
+        }))
+    }
+}
+
+/// Events of one pulse.
+pub fn batch(events: u32, number: u32) -> EventBatch {
+    let mut batch = EventBatch::default();
+    batch.open_pulse(PulseTime(1_527_854_400_000_000_000 + i64::from(number) * 71_428_571));
+    (0..events).for_each(|i| batch.push(i.wrapping_mul(5003) >> 1, (i ^ number) % 65_536 + 1));
+    batch
+}
+
+/// Measures, writes the results and gives them.
+pub fn measure(parts: &Parts, folder: &Path, stop: &Stop) -> Result<Value, Failure> {
+    let mut record = Record::begin(RESULT).map_err(anyhow::Error::from)?;
+    record
+        .parameter("trial_s", parts.trial.as_secs_f64())
+        .parameter("trials", TRIALS)
+        .parameter("message_events", EVENTS);
+    fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    type Once<'a> = &'a mut dyn FnMut() -> anyhow::Result<f64>;
+    let mut trials = |(name, unit): (&str, &str), once: Once<'_>| -> anyhow::Result<()> {
+        let mut values = vec![];
+        for _ in 0..TRIALS {
+            values.push(once()?);
+            if stop.requested() {
+                anyhow::bail!("interrupted");
+            }
+        }
+        let figure = Figure::of(&values, unit).context("no trial")?;
+        note!("{name}: {:.3e} {unit}", figure.value);
+        record.figure(name, &figure);
+        Ok(())
+    };
+    if parts.messages {
+        trials(ENCODE, &mut || encode(parts.trial))?;
+    }
+    if parts.spool {
+        trials(SPOOL, &mut || spool(parts.trial, folder))?;
+    }
+    if parts.disk {
+        trials(DISK, &mut || disk(parts.trial, folder))?;
+    }
+    if let Some(address) = &parts.brokers {
+        trials(PRODUCE, &mut || produce(parts.trial, address))?;
+    }
+    if parts.detectors {
+        for row in from_memory_now(parts.trial, TRIALS, stop)? {
+            row.note(&mut record);
+        }
+    }
+    let path = record.write(folder).map_err(anyhow::Error::from)?;
+    note!("written to {}", path.display());
+    Ok(record.json())
+}
+
+/// Events a second into ev44 messages, from batches that no cache holds.
+fn encode(time: Duration) -> anyhow::Result<f64> {
+    // 256 batches of 99 kB.
+    let batches: Vec<EventBatch> = (0..256).map(|n| batch(EVENTS, n)).collect();
+    let mut writer = EventWriter::new();
+    let (begun, mut events) = (Instant::now(), 0u64);
+    loop {
+        for (id, batch) in (1..).zip(&batches) {
+            std::hint::black_box(writer.ev44("capacity", id, std::hint::black_box(batch))?.len());
+            events += u64::from(EVENTS);
+        }
+        let passed = begun.elapsed();
+        if passed >= time {
+            return Ok(events as f64 / passed.as_secs_f64());
+        }
+    }
+}
+
+/// A folder that is gone at the end.
+struct Own(std::path::PathBuf);
+
+impl Own {
+    fn make(folder: &Path, what: &str) -> anyhow::Result<Own> {
+        let path = folder.join(format!(".capacity-{what}-{}", std::process::id()));
+        fs::create_dir(&path).with_context(|| format!("making {}", path.display()))?;
+        Ok(Own(path))
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Bytes a second into a spool, until all is committed.
+fn spool(time: Duration, folder: &Path) -> anyhow::Result<f64> {
+    let own = Own::make(folder, "spool")?;
+    let options = SpoolOptions { limit: MOST, ..SpoolOptions::new(&own.0, "capacity") };
+    let (spool, _) = Spool::open(options)?;
+    let mut writer = EventWriter::new();
+    let payload = writer.ev44("capacity", 1, &batch(EVENTS, 0))?;
+    let (begun, mut bytes) = (Instant::now(), 0u64);
+    for id in 1.. {
+        let message = Outgoing { payload, message_id: id, events: EVENTS, ..Outgoing::default() };
+        match spool.append(&message) {
+            Ok(_) => bytes += payload.len() as u64,
+            Err(AppendError::Full { .. }) => break,
+            Err(e) => return Err(e.into()),
+        }
+        if begun.elapsed() >= time {
+            break;
+        }
+    }
+    spool.finish()?;
+    Ok(bytes as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// Bytes a second that are on the disk.
+fn disk(time: Duration, folder: &Path) -> anyhow::Result<f64> {
+    let own = Own::make(folder, "disk")?;
+    let path = own.0.join("data");
+    let mut file = fs::File::create(&path).with_context(|| format!("making {}", path.display()))?;
+    let block: Vec<u8> =
+        (0..1u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let (begun, mut bytes) = (Instant::now(), 0u64);
+    while begun.elapsed() < time && bytes < MOST {
+        file.write_all(&block).with_context(|| format!("writing {}", path.display()))?;
+        bytes += block.len() as u64;
+    }
+    file.sync_data().with_context(|| format!("writing {}", path.display()))?;
+    Ok(bytes as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// Bytes a second of messages that brokers confirm.
+fn produce(time: Duration, address: &Address) -> anyhow::Result<f64> {
+    let publisher = Publisher::new(&address.brokers, &Settings::new([]), |said| note!("{said}"))?;
+    let mut writer = EventWriter::new();
+    let payload = writer.ev44("capacity", 1, &batch(EVENTS, 0))?;
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64);
+    let patience = Duration::from_secs(30);
+    // The first message finds the brokers and makes the topic.
+    publisher.publish(&address.topic, payload, now(), patience)?;
+    publisher.flush(patience)?;
+    let (begun, first) = (Instant::now(), publisher.confirmed());
+    anyhow::ensure!(first == 1, "{}: the brokers refused the first message", address.topic);
+    while begun.elapsed() < time {
+        publisher.publish(&address.topic, payload, now(), patience)?;
+    }
+    publisher.flush(patience)?;
+    let passed = begun.elapsed().as_secs_f64();
+    anyhow::ensure!(publisher.refused() == 0, "{}: the brokers refused messages", address.topic);
+    Ok((publisher.confirmed() - first) as f64 * payload.len() as f64 / passed)
+}

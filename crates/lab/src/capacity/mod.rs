@@ -1,0 +1,77 @@
+//! How much machine an instrument needs: links, cores, hosts, partitions and disk from *measured* costs.
+//!
+//! [`instrument`] is the table of instruments and reads others' files, [`measured`] takes costs out of results files,
+//! [`plan`] is the arithmetic, [`arrivals`] and [`queues`] are a small simulation of one worker's queues and its spool
+//! through pulses and an outage of the brokers, [`advice`] says what to change, and [`report`] writes all of it down.
+//!
+//! No figure is made up here. A rate that no source gave is [`None`], and what follows from it is given for each
+//! million events a second; a cost that no file has is named as missing. Refuses: see [`CapacityError`]. Source:
+//! `docs/capacity.md`.
+
+pub mod advice;
+pub mod arrivals;
+pub mod instrument;
+pub mod measured;
+pub mod plan;
+pub mod queues;
+pub mod report;
+
+#[cfg(test)]
+mod example;
+#[cfg(test)]
+mod plan_tests;
+#[cfg(test)]
+mod queues_tests;
+#[cfg(test)]
+mod report_tests;
+
+/// What cannot be computed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CapacityError {
+    /// No such instrument.
+    #[error("instrument: '{asked}' is not known: all, a file.toml, or one of {known}")]
+    Unknown {
+        /// As asked.
+        asked: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// A value out of its range.
+    #[error("{key}: {value} is not allowed: {allowed}")]
+    Range {
+        /// Key of the file, or flag.
+        key: &'static str,
+        /// As given.
+        value: String,
+        /// What is.
+        allowed: String,
+    },
+    /// A results file without anything that is needed.
+    #[error(
+        "measured: {file} {why}: give the JSON of 'fullcount lab detectors', 'lab lossless' or 'lab capacity --measure'"
+    )]
+    Results {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No measured cost of this detector.
+    #[error(
+        "measured: no file has detector '{detector}' from memory: measure it with 'fullcount lab detectors --detector \
+         {detector}' and give the JSON by --measured"
+    )]
+    NotMeasured {
+        /// The detector.
+        detector: String,
+    },
+}
+
+/// A value outside its range.
+pub(crate) fn out_of_range(
+    key: &'static str,
+    value: impl ToString,
+    allowed: impl Into<String>,
+) -> CapacityError {
+    CapacityError::Range { key, value: value.to_string(), allowed: allowed.into() }
+}
