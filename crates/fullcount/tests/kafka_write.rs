@@ -3,16 +3,14 @@
 //!
 //! Needs Java and the jars that `cargo xtask test` has fetched; without them it says so, and fails with CI=true.
 
-#[path = "../../../xtask/src/kafka/cluster.rs"]
-#[allow(dead_code, reason = "each test binary uses its part")]
-mod cluster;
+mod broker;
 mod service;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use cluster::Cluster;
+use broker::{Cluster, jars};
 use fullcount_out::flat::{self, Events44, LogEntry144, LogValue, Message, RunStart, RunStop};
 use fullcount_out::kafka::{Begin, Consumer, ConsumerOptions, Polled, Publisher, Settings};
 use hdf5_metno::File;
@@ -23,19 +21,6 @@ use service::{fullcount, say};
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Events of a message.
 const EVENTS: i32 = 250;
-
-/// The jars of Apache Kafka, or the reason why there are none.
-fn jars() -> Option<PathBuf> {
-    let here = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("kafka");
-    let fetched = here.join("fetched.xml").is_file().then(|| here.join("jars"));
-    let found = std::env::var_os("FULLCOUNT_KAFKA_JARS").map(PathBuf::from).or(fetched);
-    if found.is_none() {
-        let reason = "no jars of Apache Kafka: `cargo xtask test kafka` fetches them with Maven";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{reason}");
-        println!("skipped: {reason}");
-    }
-    found
-}
 
 fn now_ns() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64

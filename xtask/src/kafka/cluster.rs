@@ -1,6 +1,7 @@
 //! Apache Kafka in KRaft mode, started from a folder of jars: one broker or several, killed and started again at will.
 //!
-//! Each broker is a Java process on loopback, controller and broker in one, with a folder of its own that outlives it.
+//! Each broker is a Java process, controller and broker in one, with a folder of its own that outlives it; on loopback,
+//! or at an address of another network namespace.
 //! Standard library only: `cargo xtask kafka` uses this file, and so do the tests, by its path.
 //!
 //! Refuses a cluster that has not come up within a minute per broker, with the last lines of its log.
@@ -25,7 +26,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Brokers that know each other.
 pub struct Cluster {
     libs: PathBuf,
+    place: Place,
     brokers: Vec<Broker>,
+}
+
+/// Where brokers listen.
+#[derive(Clone)]
+struct Place {
+    address: String,
+    /// Network namespace that they run in, if not ours.
+    space: Option<String>,
 }
 
 /// One of them.
@@ -47,6 +57,33 @@ impl Cluster {
         count: usize,
         first_port: Option<u16>,
     ) -> Result<Cluster, String> {
+        let place = Place { address: "127.0.0.1".to_owned(), space: None };
+        Cluster::start_at(place, libs, folder, count, first_port)
+    }
+
+    /// As [`Self::start`], on free ports of an address of the network namespace `space`.
+    ///
+    /// # Errors
+    /// What did not start, with the end of its log.
+    #[allow(dead_code, reason = "not every user of this file has namespaces")]
+    pub fn start_within(
+        space: &str,
+        address: &str,
+        libs: &Path,
+        folder: &Path,
+        count: usize,
+    ) -> Result<Cluster, String> {
+        let place = Place { address: address.to_owned(), space: Some(space.to_owned()) };
+        Cluster::start_at(place, libs, folder, count, None)
+    }
+
+    fn start_at(
+        place: Place,
+        libs: &Path,
+        folder: &Path,
+        count: usize,
+        first_port: Option<u16>,
+    ) -> Result<Cluster, String> {
         let mut ports = Vec::new();
         // Held until all are known, so that no two are the same.
         let mut held = Vec::new();
@@ -59,10 +96,10 @@ impl Cluster {
         drop(held);
         let voters: Vec<String> = (1..)
             .zip(&ports)
-            .map(|(id, (_, controller))| format!("{id}@127.0.0.1:{controller}"))
+            .map(|(id, (_, controller))| format!("{id}@{}:{controller}", place.address))
             .collect();
         let voters = voters.join(",");
-        let mut cluster = Cluster { libs: libs.to_path_buf(), brokers: Vec::new() };
+        let mut cluster = Cluster { libs: libs.to_path_buf(), place, brokers: Vec::new() };
         for (id, (port, controller)) in (1..).zip(ports) {
             let folder = folder.join(format!("broker-{id}"));
             let put = |name: &str, text: String| {
@@ -70,7 +107,9 @@ impl Cluster {
                 fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))
             };
             fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-            put("server.properties", properties(id, count, (port, controller), &voters, &folder))?;
+            let address = cluster.place.address.as_str();
+            let text = properties(id, count, address, (port, controller), &voters, &folder);
+            put("server.properties", text)?;
             put("log4j.properties", log4j(&folder))?;
             if !folder.join("data").exists() {
                 cluster.format(&folder)?;
@@ -90,7 +129,7 @@ impl Cluster {
     /// `host:port` of all brokers, with commas between them.
     pub fn bootstrap(&self) -> String {
         let all: Vec<String> =
-            self.brokers.iter().map(|b| format!("127.0.0.1:{}", b.port)).collect();
+            self.brokers.iter().map(|b| format!("{}:{}", self.place.address, b.port)).collect();
         all.join(",")
     }
 
@@ -113,6 +152,34 @@ impl Cluster {
         self.wait(n)
     }
 
+    /// Stops broker `n` where it stands: it holds its connections and answers nothing.
+    ///
+    /// # Errors
+    /// It does not run.
+    #[allow(dead_code, reason = "not every user of this file stops brokers")]
+    pub fn pause(&self, n: usize) -> Result<(), String> {
+        self.signal(n, "-STOP")
+    }
+
+    /// Lets broker `n` go on.
+    ///
+    /// # Errors
+    /// It does not run.
+    #[allow(dead_code, reason = "not every user of this file stops brokers")]
+    pub fn resume(&self, n: usize) -> Result<(), String> {
+        self.signal(n, "-CONT")
+    }
+
+    #[allow(dead_code, reason = "not every user of this file stops brokers")]
+    fn signal(&self, n: usize, signal: &str) -> Result<(), String> {
+        let child = self.brokers[n].child.as_ref().ok_or(format!("broker {} is gone", n + 1))?;
+        let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
+        match sent {
+            Ok(status) if status.success() => Ok(()),
+            other => Err(format!("kill {signal}: {other:?}")),
+        }
+    }
+
     /// Number of a broker that has ended by itself.
     #[allow(dead_code, reason = "not every user of this file waits")]
     pub fn ended(&mut self) -> Option<usize> {
@@ -122,7 +189,15 @@ impl Cluster {
     }
 
     fn java(&self, folder: &Path) -> Command {
-        let mut java = Command::new("java");
+        let mut java = match &self.place.space {
+            None => Command::new("java"),
+            Some(space) => {
+                // `ip` becomes Java, so that the child is the broker here as well.
+                let mut ip = Command::new("ip");
+                ip.args(["netns", "exec", space, "java"]);
+                ip
+            }
+        };
         java.arg(format!(
             "-Dlog4j.configuration=file:{}",
             folder.join("log4j.properties").display()
@@ -213,19 +288,27 @@ fn read(path: &Path) -> String {
     read().unwrap_or_default()
 }
 
-fn properties(id: usize, count: usize, ports: (u16, u16), voters: &str, folder: &Path) -> String {
+fn properties(
+    id: usize,
+    count: usize,
+    address: &str,
+    ports: (u16, u16),
+    voters: &str,
+    folder: &Path,
+) -> String {
     let (copies, least) = (count.min(3), if count >= 3 { 2 } else { 1 });
     let (port, controller) = ports;
     format!(
         "process.roles=broker,controller\n\
          node.id={id}\n\
          controller.quorum.voters={voters}\n\
-         listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
-         advertised.listeners=PLAINTEXT://127.0.0.1:{port}\n\
+         listeners=PLAINTEXT://{address}:{port},CONTROLLER://{address}:{controller}\n\
+         advertised.listeners=PLAINTEXT://{address}:{port}\n\
          controller.listener.names=CONTROLLER\n\
          inter.broker.listener.name=PLAINTEXT\n\
          log.dirs={data}\n\
-         num.partitions=1\n\
+         # With three brokers each leads one.\n\
+         num.partitions={copies}\n\
          default.replication.factor={copies}\n\
          min.insync.replicas={least}\n\
          offsets.topic.replication.factor={copies}\n\

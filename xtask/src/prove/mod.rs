@@ -15,6 +15,7 @@ mod capture;
 mod datagrams;
 mod flat_out;
 mod fuzz;
+mod kafka;
 mod kill;
 mod line_rate;
 mod service;
@@ -44,7 +45,7 @@ struct Proof {
     run: fn(&mut Campaign) -> Result<Finding, String>,
 }
 
-const PROOFS: [Proof; 9] = [
+const PROOFS: [Proof; 10] = [
     Proof {
         name: "soak",
         about: "10 min of `run` at 1 M events/s into a file: nothing lost, memory flat",
@@ -68,6 +69,12 @@ const PROOFS: [Proof; 9] = [
         about: "`run --capture` beside events at 10 Gb/s or 0.8 of the disk's rate: no loss",
         lacking: nothing,
         run: capture::run,
+    },
+    Proof {
+        name: "kafka",
+        about: "20 of each fault around Kafka, 2 h (kafka:FAULT, kafka:N): no event lost or twice",
+        lacking: nothing,
+        run: kafka::run,
     },
     Proof {
         name: "fuzz",
@@ -117,9 +124,13 @@ pub fn run(arguments: &[String]) -> ExitCode {
     let mut chosen = None;
     for argument in arguments {
         let (name, only) = match argument.split_once(':') {
-            Some((name @ "fuzz", target)) => (name, Some(target)),
+            Some((name @ ("fuzz" | "kafka"), part)) => (name, Some(part)),
             _ => (argument.as_str(), None),
         };
+        if let ("kafka", Some(Err(error))) = (name, only.map(kafka::Choice::read)) {
+            eprintln!("error: {error}");
+            return ExitCode::from(2);
+        }
         match (name, PROOFS.iter().find(|proof| proof.name == name)) {
             ("--resume", _) => resume = true,
             (_, Some(proof)) if chosen.is_none() => chosen = Some((proof, only)),
@@ -150,6 +161,7 @@ fn carry_out(proof: &Proof, only: Option<&str>, resume: bool) -> Result<bool, St
         return Ok(false);
     }
     let name = only.map_or(proof.name.to_owned(), |only| format!("{}-{only}", proof.name));
+    let name = name.replace(':', "-");
     let mut campaign = Campaign::open(&name, only, resume)?;
     println!("{}: {}", proof.name, proof.about);
     let finding = (proof.run)(&mut campaign)?;

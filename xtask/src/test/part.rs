@@ -24,7 +24,8 @@ pub fn kafka(host: &Host) -> Tally {
     if !Job::cargo(&example).run().ok {
         return Tally::fail("cargo build --example tof_spectrum".to_owned());
     }
-    let tests = ["--test", "kafka", "--test", "kafka_write", "--test", "kafka_scale"];
+    let files = ["kafka", "kafka_exact", "kafka_faults", "kafka_write", "kafka_scale"];
+    let tests = files.map(|file| ["--test", file]).concat();
     some(host, &[&["--package", "fullcount"][..], &tests].concat())
 }
 

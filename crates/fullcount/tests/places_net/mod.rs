@@ -1,6 +1,8 @@
 //! Two network namespaces joined by a veth, and a sender of numbered packets that can also send what no
 //! honest socket does: a wrong checksum, half of a datagram. Its encoder is its own.
 
+#![allow(dead_code)] // each scenario file uses its own part
+
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsFd;
 use std::process::Command;

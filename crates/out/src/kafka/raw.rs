@@ -151,7 +151,8 @@ impl RawSink {
             key: Some(key),
             headers,
             payload: &payload,
-            message_id: self.next_id,
+            // The spool's count begins at 1, see `open`.
+            message_id: self.next_id + 1,
             events: 1,
         };
         let mut waited = false;

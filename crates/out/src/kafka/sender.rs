@@ -33,6 +33,8 @@ pub const IDENTITY_HEADER: &str = "fc.id";
 const SETTLING: Duration = Duration::from_secs(2);
 /// Pause before a new session.
 const BREAK: Duration = Duration::from_millis(500);
+/// Pause while librdkafka's queue is full: it holds 10,000 messages, which no broker takes in so short a time.
+const FULL: Duration = Duration::from_millis(2);
 /// Longest wait for one answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
@@ -338,7 +340,8 @@ impl Sender {
                     if let Some(why) = context.broken.lock().expect("no holder panics").take() {
                         return Err(End::Again(why));
                     }
-                    self.spool.wait(Duration::from_millis(20));
+                    // Not `Spool::wait`: with the broker away every append would wake us in vain, and pay for it.
+                    std::thread::sleep(FULL);
                 }
                 Some(code) if for_good(code) => {
                     let ticket = &record.delivery_opaque;
