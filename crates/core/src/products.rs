@@ -328,6 +328,22 @@ pub struct Products {
     pub fine_hits: Vec<FineHit>,
     /// What to fill.
     pub want: Want,
+    /// Which part of a replay these are.
+    pub phase: Phase,
+}
+
+/// Where in a replay products were made: outputs that go on with an interrupted one must know. Sources that
+/// cannot be replayed say [`Phase::Underway`] throughout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Phase {
+    /// In the middle: every replay of the same gives the same here.
+    #[default]
+    Underway,
+    /// The replay was cut short, and what waited for its neighbours was finished without them: another replay,
+    /// which goes on, gives something else here.
+    CutShort,
+    /// The replay came to its end; nothing follows.
+    Complete,
 }
 
 impl Products {
@@ -343,11 +359,13 @@ impl Products {
         self.tracks.clear();
         self.plane_hits.clear();
         self.fine_hits.clear();
+        self.phase = Phase::Underway;
     }
 
     /// True if there is nothing to hand on.
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty()
+        self.phase != Phase::Complete
+            && self.events.is_empty()
             && self.rows() == 0
             && self.cluster_sizes.plane.is_empty()
             && self.tracks.first.is_empty()

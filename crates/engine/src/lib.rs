@@ -11,14 +11,20 @@ pub mod catalogue;
 pub mod config;
 pub mod fanout;
 #[cfg(feature = "kafka")]
+mod group_place;
+#[cfg(feature = "kafka")]
 pub mod kafka_source;
 pub mod open;
 pub mod outputs;
+#[cfg(feature = "kafka")]
+mod partition_order;
 pub mod pipeline;
 pub mod places;
 mod ports;
 #[cfg(feature = "kafka")]
 pub mod raw;
+#[cfg(feature = "kafka")]
+mod replay;
 pub mod run;
 pub mod status;
 pub mod stop;

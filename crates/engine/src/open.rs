@@ -70,6 +70,15 @@ enum Where {
     Topic(crate::kafka_source::TopicUrl),
 }
 
+/// Recorded data.
+#[cfg(feature = "kafka")]
+pub(crate) enum Recorded<'a> {
+    /// A capture.
+    File(&'a std::path::Path),
+    /// A topic.
+    Topic(&'a mut crate::kafka_source::TopicUrl),
+}
+
 /// A source that can be opened: one endpoint or several, each with one worker or several.
 #[derive(Debug, Clone)]
 pub struct SourcePlan {
@@ -150,6 +159,17 @@ impl SourcePlan {
         Ok(plan)
     }
 
+    /// What can be read again from its beginning, if it is one such place: a file, or a topic without a group.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn recorded(&mut self) -> Option<Recorded<'_>> {
+        let [place] = &mut self.places[..] else { return None };
+        match &mut place.endpoint {
+            Where::Endpoint(Endpoint::Pcap(url)) => Some(Recorded::File(&url.path)),
+            Where::Endpoint(_) => None,
+            Where::Topic(url) => (!url.in_group()).then_some(Recorded::Topic(url)),
+        }
+    }
+
     /// Time of tick 0, ns since 1970.
     pub fn epoch_is(&mut self, epoch_ns: i64) {
         self.epoch_ns = epoch_ns;
@@ -203,9 +223,10 @@ impl SourcePlan {
                 Where::Topic(url) => {
                     let origin = detector.is_some_and(|d| d.sharding() == Sharding::ByKey);
                     let needs = crate::kafka_source::Needs { origin, epoch_ns: self.epoch_ns };
-                    let source = Box::new(url.open(needs)?);
-                    let one = Opened::new(source, place.url.clone(), None);
-                    opened.push(Opened { live: false, ..one });
+                    let source = url.open(needs)?;
+                    let group = source.place();
+                    let one = Opened::new(Box::new(source), place.url.clone(), None);
+                    opened.push(Opened { live: false, group, ..one });
                     continue;
                 }
             };
@@ -352,13 +373,26 @@ pub struct Opened {
     pub live: bool,
     /// CPU to be pinned to.
     pub core: Option<usize>,
+    /// Place in a consumer group.
+    #[cfg(feature = "kafka")]
+    pub(crate) group: Option<Arc<crate::group_place::GroupPlace>>,
 }
 
 impl Opened {
     fn new(source: Box<dyn Source>, label: String, local: Option<std::net::SocketAddr>) -> Opened {
         let sheet = source.sheet();
         let links = vec![(label.clone(), sheet.clone())];
-        Opened { source, label, sheets: vec![sheet], links, local, live: true, core: None }
+        Opened {
+            source,
+            label,
+            sheets: vec![sheet],
+            links,
+            local,
+            live: true,
+            core: None,
+            #[cfg(feature = "kafka")]
+            group: None,
+        }
     }
 
     /// One source that reads all of `all` in turn.
@@ -374,6 +408,13 @@ impl Opened {
         }
         one.source = Box::new(Several::new(sources));
         one
+    }
+
+    /// It waits for the outputs rather than lose events, at whatever speed.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn patient(mut self) -> Opened {
+        self.source = Box::new(crate::replay::Patient(self.source));
+        self
     }
 
     /// Has packets of it sent to a topic, all or every n-th, behind the faults.

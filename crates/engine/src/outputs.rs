@@ -43,6 +43,9 @@ pub struct Opened {
     /// Packets to a topic, taken at the same place.
     #[cfg(feature = "kafka")]
     pub raw: Option<crate::raw::Raw>,
+    /// Events that are laid down in the spool: all up to this number.
+    #[cfg(feature = "kafka")]
+    pub landed: Option<std::sync::Arc<std::sync::atomic::AtomicU64>>,
     /// Histograms of the page.
     #[cfg(feature = "web")]
     pub view: Option<fullcount_out::live::LiveView>,
@@ -119,6 +122,12 @@ impl OutputPlan {
         })
     }
 
+    /// Folder of the spool of events.
+    #[cfg(feature = "kafka")]
+    pub fn spool(&self) -> Option<&std::path::Path> {
+        self.kafka.as_ref().map(|kafka| kafka.spool.as_path())
+    }
+
     /// True if what is received goes elsewhere as well, packet by packet.
     pub fn captures(&self) -> bool {
         #[cfg(feature = "kafka")]
@@ -139,6 +148,7 @@ impl OutputPlan {
         pixels: &PixelMap,
         workers: usize,
         stop: &Stop,
+        #[cfg(feature = "kafka")] replay: Option<fullcount_out::kafka::Replay>,
     ) -> Result<Opened, RunError> {
         #[cfg(feature = "web")]
         let listener = match self.web {
@@ -190,9 +200,12 @@ impl OutputPlan {
             sinks.push(Box::new(sink));
         }
         #[cfg(feature = "kafka")]
+        let mut landed = None;
+        #[cfg(feature = "kafka")]
         if let Some(options) = &self.kafka {
-            let (sink, said) = open_kafka(options, stop)?;
+            let (sink, said) = open_kafka(options, stop, replay)?;
             facts.extend(said);
+            landed = Some(sink.landed());
             sinks.push(Box::new(sink));
         }
         let _ = stop;
@@ -213,6 +226,8 @@ impl OutputPlan {
             capture,
             #[cfg(feature = "kafka")]
             raw,
+            #[cfg(feature = "kafka")]
+            landed,
             #[cfg(feature = "web")]
             view,
             #[cfg(feature = "web")]
@@ -497,12 +512,15 @@ fn kafka_options(
 fn open_kafka(
     options: &fullcount_out::kafka::KafkaOptions,
     stop: &Stop,
+    replay: Option<fullcount_out::kafka::Replay>,
 ) -> Result<(fullcount_out::kafka::KafkaSink, Vec<String>), RunError> {
+    use fullcount_out::kafka::Beginning;
     use std::io::Write as _;
     let mut o = options.clone();
     let stop = stop.clone();
     o.stop = std::sync::Arc::new(move || stop.requested());
     o.news = |text| drop(writeln!(std::io::stderr(), "fullcount: {text}"));
+    o.replay = replay;
     let mut facts = vec![format!(
         "output kafka kafka://{}/{} as {}, spool {}",
         o.brokers,
@@ -518,6 +536,16 @@ fn open_kafka(
             "spool: {} messages with {} events of an earlier run go out first",
             found.messages, found.events
         ));
+    }
+    match sink.beginning() {
+        Beginning::Fresh => {}
+        Beginning::Resumed(events) => facts.push(format!(
+            "replay: goes on behind {events} events, which an earlier run has sent or laid into the \
+             spool (--replay restart sends all again)"
+        )),
+        Beginning::Instead(other) => facts.push(format!(
+            "replay: that of {other} was interrupted and is given up; what is missing of it is not sent"
+        )),
     }
     if found.damaged > 0 {
         facts.push(format!(

@@ -5,12 +5,14 @@
 //! comes first, the real clock only when due (the 2018 paper lost measurable time here).
 //! A full ring never blocks a lossy source: the batch is dropped and counted as `receive.dropped`.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fullcount_core::batch::Batch;
 use fullcount_core::ledger::Sheet;
+use fullcount_core::products::Phase;
 use fullcount_core::time::Nanos;
 use fullcount_detect::detector::{Builder, Reader};
 use fullcount_io::source::{Received, Source, SourceError};
@@ -236,11 +238,19 @@ impl Processing {
         self.fanout.hand_over(self.lossless)
     }
 
-    /// Settles what was pending and gives the rest away.
-    fn finish(&mut self) -> Result<(), RequiredSinkFailed> {
+    /// Settles what was pending and gives the rest away. `cut_short`: the source would have gone on.
+    fn finish(&mut self, cut_short: bool) -> Result<(), RequiredSinkFailed> {
+        let replay = self.now.is_none();
+        if replay && cut_short {
+            self.fanout.hand_over(self.lossless)?;
+            self.fanout.products().phase = Phase::CutShort;
+        }
         let products = self.fanout.products();
         self.reader.finish(products);
         self.builder.finish(products);
+        if replay && !cut_short {
+            products.phase = Phase::Complete;
+        }
         self.fanout.hand_over(self.lossless)
     }
 }
@@ -485,7 +495,7 @@ pub fn run_one_thread(
 ) -> Result<(), PipelineError> {
     let batch = source.batch();
     let outcome = receive(source, &mut Here { batch, work }, limits, stop, progress);
-    let settled = work.finish();
+    let settled = work.finish(outcome.is_err() || stop.requested());
     progress.running.fetch_sub(1, Relaxed);
     outcome.and(settled.map_err(Into::into))
 }
@@ -510,6 +520,8 @@ pub fn run_two_threads(
         drop(back.push(source.batch()));
     }
     let (ended, broken) = (AtomicUsize::new(0), AtomicBool::new(false));
+    // Said before the ring is given up, which orders it.
+    let cut_short = AtomicBool::new(false);
     let lossless = source.lossless();
     let spare = if lossless { Batch::with_slots(0, 0) } else { source.batch() };
     let outcome = thread::scope(|scope| {
@@ -517,7 +529,7 @@ pub fn run_two_threads(
             pin();
             let outcome = serve(&mut batches, &mut back, work, taken, &ended);
             broken.store(outcome.is_err(), Relaxed);
-            outcome.and(work.finish())
+            outcome.and(work.finish(cut_short.load(SeqCst)))
         };
         let worker = thread::Builder::new()
             .name("process".into())
@@ -538,7 +550,9 @@ pub fn run_two_threads(
                 broken,
                 batches,
             };
-            receive(source, &mut over, limits, stop, progress)
+            let outcome = receive(source, &mut over, limits, stop, progress);
+            cut_short.store(outcome.is_err() || stop.requested(), SeqCst);
+            outcome
             // `over` goes here: the other thread sees that nothing more comes.
         };
         let settled = worker.join().map_err(|_| PipelineError::Thread("panicked".into()))?;

@@ -79,6 +79,8 @@ pub struct Plan {
     build_threads: usize,
     build_cores: Vec<usize>,
     queue: usize,
+    #[cfg(feature = "kafka")]
+    replay: Option<crate::replay::ReplayPlan>,
     /// Time between two readings of the host's counters.
     probes: Option<Duration>,
 }
@@ -131,6 +133,11 @@ impl Plan {
         check_cores("engine.build_core", &build_cores, build_cores.len())?;
         let pixels = detector.pixels();
         let outputs = OutputPlan::new(config, &*detector, &pixels)?;
+        #[cfg(feature = "kafka")]
+        let replay = match outputs.spool() {
+            Some(spool) => crate::replay::ReplayPlan::new(config, spool)?,
+            None => None,
+        };
         source.epoch_is(timebase::read(&config.time)?.epoch.0);
         if outputs.captures() {
             source.for_capture();
@@ -171,6 +178,8 @@ impl Plan {
             build_threads,
             build_cores,
             queue,
+            #[cfg(feature = "kafka")]
+            replay,
             probes,
         })
     }
@@ -293,6 +302,9 @@ pub struct Running {
     capture: Option<fullcount_io::capture::Running>,
     #[cfg(feature = "kafka")]
     raw: Option<crate::raw::Sending>,
+    /// Place of the source in its consumer group.
+    #[cfg(feature = "kafka")]
+    group: Option<Arc<crate::group_place::GroupPlace>>,
 }
 
 /// Everything that one worker's thread needs.
@@ -346,18 +358,37 @@ impl Running {
     ///
     /// # Errors
     /// What could not be opened, with its address or path.
-    pub fn start(plan: Plan, stop: Stop) -> Result<Running, RunError> {
+    pub fn start(
+        #[cfg_attr(not(feature = "kafka"), expect(unused_mut))] mut plan: Plan,
+        stop: Stop,
+    ) -> Result<Running, RunError> {
         let cpu = CpuMark::now();
         let ledger = Arc::new(Ledger::default());
         // Before the socket is there: what happens to its first packets must move a counter after this.
         let before = plan.probes.map(|every| (every, Reading::of(&Host::default())));
+        #[cfg(feature = "kafka")]
+        let replay = match &plan.replay {
+            Some(replay) => replay.begin(&mut plan.source)?,
+            None => None,
+        };
         let mut opened = plan.source.open(Some(&*plan.detector))?;
+        #[cfg(feature = "kafka")]
+        if replay.is_some() {
+            opened = opened.into_iter().map(Opened::patient).collect();
+        }
         let local = opened.first().and_then(|o| o.local);
         let lossless = opened.iter().all(|o| o.source.lossless());
         let live = opened.iter().any(|o| o.live);
         let mut facts: Vec<String> = opened.iter().flat_map(|o| o.source.describe()).collect();
         let source_facts = facts.clone();
-        let mut outputs = plan.outputs.open(&*plan.detector, &plan.pixels, opened.len(), &stop)?;
+        let mut outputs = plan.outputs.open(
+            &*plan.detector,
+            &plan.pixels,
+            opened.len(),
+            &stop,
+            #[cfg(feature = "kafka")]
+            replay,
+        )?;
         facts.extend(outputs.facts.iter().cloned());
         let want = outputs.sinks.iter().fold(Want::default(), |want, s| want.or(s.want()));
         let several = opened.len() > 1;
@@ -415,6 +446,26 @@ impl Running {
         let capture = start.transpose().map_err(RunError::Thread)?;
         #[cfg(feature = "kafka")]
         let raw = raw.map(|r| r.start(say_failure)).transpose().map_err(RunError::Thread)?;
+        #[cfg(feature = "kafka")]
+        let group = opened.iter().find_map(|o| o.group.clone());
+        #[cfg(feature = "kafka")]
+        if let Some(group) = &group {
+            let kafka = drains.views().into_iter().find(|view| view.name() == "kafka");
+            let flow = outputs.landed.zip(kafka).map(|(landed, kafka)| {
+                let taken = made[0].rings.1.clone();
+                let threads = plan.threads;
+                crate::group_place::Flow {
+                    // On one thread a batch is decoded before the next is received.
+                    packets: Box::new(move || match threads {
+                        1 => u64::MAX,
+                        _ => taken.get(Ring::Taken as usize),
+                    }),
+                    offered: Box::new(move || kafka.offered()),
+                    landed,
+                }
+            });
+            group.claim(flow);
+        }
         let progress = Arc::new(Progress::new(opened.len()));
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (tick, assumed) = plan.detector.tick();
@@ -491,6 +542,8 @@ impl Running {
             capture,
             #[cfg(feature = "kafka")]
             raw,
+            #[cfg(feature = "kafka")]
+            group,
         })
     }
 
@@ -560,7 +613,14 @@ impl Running {
         #[cfg(not(feature = "kafka"))]
         let raw = None;
         let captured = self.capture.map(|c| c.finish().map_err(|e| e.to_string()));
-        let outputs = self.drains.finish(ways).into_iter().map(Output::from).collect();
+        let ends = self.drains.finish(ways);
+        #[cfg(feature = "kafka")]
+        if let Some(group) = self.group.filter(|_| {
+            outcome.is_ok() && ends.iter().all(|end| !end.required || end.outcome.is_ok())
+        }) {
+            group.finish();
+        }
+        let outputs = ends.into_iter().map(Output::from).collect();
         let entries = self.watch.read();
         let (packets, places) = (sent.map(|(packets, _)| packets), self.watch.places.as_deref());
         let account = Account::watched(&entries, packets, places);

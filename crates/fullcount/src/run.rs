@@ -79,6 +79,10 @@ pub struct Flags {
     /// [default: continue]
     #[arg(long, value_name = "HOW", help_heading = "Outputs")]
     message_id: Option<String>,
+    /// A pcap or kafka source whose run was interrupted: resume (send what is missing) or
+    /// restart (send all) [default: resume]
+    #[arg(long, value_name = "HOW", help_heading = "Outputs")]
+    replay: Option<String>,
     /// null: count events and drop them
     #[arg(long, value_name = "null", help_heading = "Outputs")]
     sink: Option<String>,
@@ -136,6 +140,7 @@ impl Flags {
             .kafka(self.kafka.as_deref())?
             .put("output.kafka.spool", self.spool.as_ref().map(path))
             .put("output.kafka.message_id", self.message_id.clone())
+            .put("output.kafka.replay", self.replay.clone())
             .put("output.sink", self.sink.clone())
             .put("web.listen", self.web.web.clone())
             .engine(&self.engine);

@@ -56,6 +56,6 @@ pub use run::{
 pub use samples::{ChopperTimes, SampleLocation, SampleValues, Samples};
 pub use status::{JsonText, Status};
 pub use stream::{
-    Cut, EventSchema, EventStream, Left, Ready, Said, StreamOptionError, StreamOptions,
+    Cut, EventSchema, EventStream, Left, Ready, Said, Standing, StreamOptionError, StreamOptions,
 };
 pub use view::{EventRefused, EventView};

@@ -16,6 +16,7 @@ mod link;
 mod options;
 mod publisher;
 mod raw;
+mod replay;
 mod sender;
 mod settings;
 mod sink;
@@ -35,6 +36,7 @@ pub use publisher::{PublishError, Publisher};
 pub use raw::{
     EPOCH_HEADER, RawCounter, RawKey, RawSink, SOURCE_HEADER, TIME_HEADER, origin, time,
 };
+pub use replay::{Beginning, Replay, Unfinished};
 pub use sender::IDENTITY_HEADER;
 pub use settings::{SettingError, Settings};
 pub use sink::KafkaSink;

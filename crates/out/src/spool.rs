@@ -13,6 +13,7 @@
 mod acknowledged;
 mod error;
 mod folder;
+mod note;
 mod queue;
 mod reader;
 mod record;
@@ -29,4 +30,4 @@ pub use error::{AppendError, SpoolError};
 pub(crate) use queue::now_ms;
 pub use queue::{Depth, Spool, SpoolOptions, Start};
 pub use reader::{Next, SpoolReader};
-pub use record::{Identity, Outgoing, Stored};
+pub use record::{Identity, NOTE, Outgoing, Stored};

@@ -281,3 +281,100 @@ fn heartbeats_say_what_is_written_and_an_early_end_says_so() {
     assert_eq!(file.dataset("/entry/bank_events/event_id").unwrap().size(), 1);
     assert_balanced(&service);
 }
+
+#[test]
+fn a_stop_that_comes_before_its_start_holds_and_the_last_one_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut service, mut broker) = service(dir.path(), |o| o.shared_control = true);
+    let structure = structure_of_events(1024);
+    for (n, at) in [(0, NOW + 9000), (1, NOW + 5000), (2, NOW + 7000)] {
+        let early = Message::S6s4t(stop(if n == 2 { "b" } else { "a" }, at, "c"));
+        assert_eq!(give(&mut service, &broker, n, NOW, early), None, "may be another's");
+    }
+    assert_eq!(count(&service, WriteCounter::OthersOrder), 3);
+    let order = RunStart { start_time: NOW, ..start("a", "a.nxs", &structure) };
+    let answer = give(&mut service, &broker, 3, NOW, Message::Pl72(order)).unwrap();
+    assert_eq!((&answer["status_code"], &answer["stop_time"]), (&201.into(), &(NOW + 5000).into()));
+    // The stop of another run that is before this one's start is none of its.
+    let order = RunStart { start_time: NOW + 8000, ..start("b", "b.nxs", &structure) };
+    let answer = give(&mut service, &broker, 4, NOW, Message::Pl72(order)).unwrap();
+    assert_eq!(answer["stop_time"], 9_223_372_036_854_u64);
+    broker.send(
+        "events",
+        NOW + 4000,
+        &ev44("bank", 1, (NOW as i64 + 4000) * 1_000_000, &[1], &[1]),
+    );
+    broker.send(
+        "events",
+        NOW + 6000,
+        &ev44("bank", 2, (NOW as i64 + 6000) * 1_000_000, &[1], &[1]),
+    );
+    broker.feed(&mut service, NOW + 15_001, usize::MAX);
+    service.tick(NOW + 15_001);
+    assert_eq!(service.jobs().map(|job| job.id().to_owned()).collect::<Vec<_>>(), ["b"]);
+    let file = hdf5_metno::File::open(dir.path().join("a.nxs")).unwrap();
+    assert_eq!(
+        file.dataset("/entry/bank_events/event_id").unwrap().size(),
+        1,
+        "not after its stop"
+    );
+    assert_balanced(&service);
+}
+
+#[test]
+fn an_early_stop_without_other_writers_is_answered_and_holds_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut service, broker) = service(dir.path(), |_| ());
+    let structure = structure_of_events(1024);
+    let early = give(&mut service, &broker, 0, NOW, Message::S6s4t(stop("a", NOW + 5000, "c")));
+    let early = early.unwrap();
+    assert!(early["message"].as_str().unwrap().contains("no such job"), "{early}");
+    let answer =
+        give(&mut service, &broker, 1, NOW, Message::Pl72(start("a", "a.nxs", &structure)));
+    assert_eq!(answer.unwrap()["stop_time"], NOW + 5000);
+    assert_balanced(&service);
+}
+
+#[test]
+fn what_the_broker_deleted_before_it_was_read_is_counted_and_said_everywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut service, mut broker) = service(dir.path(), |_| ());
+    let structure = structure_of_events(1024);
+    give(&mut service, &broker, 0, NOW, Message::Pl72(start("a", "a.nxs", &structure)));
+    let event = |n: i64| ev44("bank", n, 1_000_000_000 + n, &[1], &[1]);
+    for n in 0..10 {
+        broker.send("events", NOW, &event(n));
+    }
+    broker.feed(&mut service, NOW, 3);
+    // The topic forgets the first 3, which were read, and the next 4, which were not.
+    service.oldest("a", "events", 0, 3);
+    assert_eq!(count(&service, WriteCounter::Gone), 0, "nothing that was to be read");
+    service.oldest("a", "events", 0, 7);
+    service.oldest("a", "events", 0, 7);
+    assert_eq!(count(&service, WriteCounter::Gone), 4);
+    let told: Vec<String> = service.notes().into_iter().map(|n| n.0).collect();
+    assert!(told.iter().any(|n| n.contains("4 messages of events/0 were deleted")), "{told:?}");
+    assert_eq!(broker.feed(&mut service, NOW, usize::MAX), 3);
+    service.tick(NOW + 1);
+    let all = replies(&mut service);
+    let beat = all.iter().rev().find(|(_, m)| m["schema"] == "x5f2").unwrap();
+    let status: Value = serde_json::from_str(beat.1["status_json"].as_str().unwrap()).unwrap();
+    assert_eq!(status["messages_gone"], 4);
+    // A writer that is killed here knows it still.
+    service.end(NOW + 2, true);
+    let options = options(dir.path());
+    drop(service);
+    let mut service = Service::new(options, NOW + 3, &broker).unwrap();
+    assert_eq!(service.jobs().next().unwrap().gone(), 4);
+    give(&mut service, &broker, 1, NOW + 3, Message::S6s4t(stop("a", NOW + 4, "c")));
+    broker.feed(&mut service, NOW + 10_005, usize::MAX);
+    service.tick(NOW + 10_005);
+    let done = replies(&mut service).into_iter().find(|(_, m)| m["schema"] == "wrdn").unwrap().1;
+    assert_eq!(done["error_encountered"], true);
+    assert!(done["message"].as_str().unwrap().contains("4 messages were deleted"), "{done}");
+    let file = hdf5_metno::File::open(dir.path().join("a.nxs")).unwrap();
+    assert_eq!(file.dataset("/entry/bank_events/event_id").unwrap().size(), 6);
+    let gone = file.dataset("/entry/fullcount/messages_gone").unwrap();
+    assert_eq!(gone.read_scalar::<u64>().unwrap(), 4);
+    assert_balanced(&service);
+}

@@ -305,6 +305,15 @@ impl Reader {
     fn try_begin(&mut self, id: &str, service: &mut Service) -> Result<(), ConsumeError> {
         let Some(job) = service.job(id) else { return Ok(()) };
         let wanted = job.wanted();
+        for want in &wanted {
+            if let write::Begin::Offset(_) = want.begin {
+                // While no writer was there the topic may have forgotten what it was to read.
+                let (oldest, _) = self.consumer.offsets(&want.topic, want.partition)?;
+                service.oldest(id, &want.topic, want.partition, oldest);
+            }
+        }
+        let Some(job) = service.job(id) else { return Ok(()) };
+        let wanted = job.wanted();
         let mut list = Vec::with_capacity(wanted.len());
         for want in &wanted {
             let (topic, partition) = (want.topic.as_str(), want.partition);
@@ -341,6 +350,13 @@ impl Reader {
                 timestamp_ms: message.timestamp_ms().and_then(|ms| u64::try_from(ms).ok()),
                 value: message.payload(),
             };
+            let expected = service.job(id).and_then(|j| j.next(record.topic, record.partition));
+            if expected.is_some_and(|next| record.offset > next) {
+                // Marks of transactions leave gaps too: only what is below the oldest message is gone.
+                let (oldest, _) = self.consumer.offsets(record.topic, record.partition)?;
+                let oldest = oldest.min(record.offset);
+                service.oldest(id, record.topic, record.partition, oldest);
+            }
             service.offer(id, &record, now);
             if begun.elapsed() > longest {
                 break;

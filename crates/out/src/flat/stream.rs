@@ -137,6 +137,25 @@ pub struct Ready<'a> {
     pub id: u64,
     /// Why it was cut here.
     pub cut: Cut,
+    /// Where the stream stands behind this message.
+    pub standing: Standing<'a>,
+}
+
+/// Which events of a stream's input are in finished messages: all that it has taken but those of open pulses. A
+/// replay of the same input goes on from here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing<'a> {
+    /// Events taken so far, those that went nowhere included.
+    pub taken: u64,
+    open: &'a [Open],
+}
+
+impl Standing<'_> {
+    /// Open pulses in their order: time, and number of the first event (from 0) that its message waits with. All
+    /// events of the pulse from there on wait too.
+    pub fn open(&self) -> impl ExactSizeIterator<Item = (i64, u64)> + '_ {
+        self.open.iter().map(|open| (open.pulse_ns, open.first))
+    }
 }
 
 /// What a stream has to say, in order.
@@ -154,6 +173,8 @@ pub struct EventStream {
     options: StreamOptions,
     writer: EventWriter,
     next_id: u64,
+    /// Events taken so far.
+    taken: u64,
     /// In the order in which they were opened.
     open: Vec<Open>,
     /// Columns without events, for the next pulse.
@@ -162,9 +183,11 @@ pub struct EventStream {
 }
 
 /// A pulse whose message is not full.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Open {
     pulse_ns: i64,
+    /// Number of its first event.
+    first: u64,
     since: Duration,
     offset_ns: Vec<u32>,
     pixel: Vec<u32>,
@@ -179,7 +202,29 @@ impl EventStream {
         options.validate()?;
         let next_id = options.first_id;
         let (open, spare) = (Vec::new(), Vec::new());
-        Ok(Self { options, writer: EventWriter::new(), next_id, open, spare, now: Duration::ZERO })
+        let (writer, taken, now) = (EventWriter::new(), 0, Duration::ZERO);
+        Ok(Self { options, writer, next_id, taken, open, spare, now })
+    }
+
+    /// Where it stands.
+    pub fn standing(&self) -> Standing<'_> {
+        Standing { taken: self.taken, open: &self.open }
+    }
+
+    /// Before the first batch: these are the events of a pulse that was open when an earlier stream over the same
+    /// input stood behind its first `taken` events; `first` is the number of the first of them. A message may become
+    /// larger by them than the capacity that was asked for, if that was another one then.
+    pub fn restore(&mut self, taken: u64, pulse: i64, first: u64, rows: (&[u32], &[u32])) {
+        let mut open = Open { pulse_ns: pulse, first, since: self.now, ..Open::default() };
+        open.offset_ns.extend_from_slice(rows.0);
+        open.pixel.extend_from_slice(rows.1);
+        self.taken = taken;
+        self.open.push(open);
+    }
+
+    /// Before the first batch: the next event is that with this number (from 0).
+    pub fn begin_at(&mut self, taken: u64) {
+        self.taken = taken;
     }
 
     /// Events that wait for their message.
@@ -196,6 +241,7 @@ impl EventStream {
     pub fn push(&mut self, batch: &EventBatch, mut say: impl FnMut(Said<'_>)) {
         let events = batch.pixel.len();
         if !well_formed(batch) {
+            self.taken += events as u64;
             say(Said::Left(events, Left::Malformed));
             return;
         }
@@ -206,6 +252,7 @@ impl EventStream {
                 continue;
             }
             if pulse < 0 {
+                self.taken += (end - first) as u64;
                 say(Said::Left(end - first, Left::Before1970));
                 continue;
             }
@@ -243,12 +290,13 @@ impl EventStream {
             Some(at) => Some(at),
             None => {
                 // The pulse that it takes the place of goes first, so that times do not go back on the topic.
-                if pixel.len() >= capacity && self.open.len() == self.options.open_pulses {
+                while pixel.len() >= capacity && self.open.len() >= self.options.open_pulses {
                     self.close(0, Cut::Pulse, say);
                 }
                 // Whole messages need no copy; what is left over opens the pulse.
                 while pixel.len() >= capacity {
                     let (now, later) = (offset_ns.split_at(capacity), pixel.split_at(capacity));
+                    self.taken += capacity as u64;
                     self.send(pulse, now.0, later.0, Cut::Capacity, say);
                     (offset_ns, pixel) = (now.1, later.1);
                 }
@@ -259,20 +307,18 @@ impl EventStream {
             return;
         }
         let mut at = at.unwrap_or_else(|| {
-            if self.open.len() == self.options.open_pulses {
+            while self.open.len() >= self.options.open_pulses {
                 self.close(0, Cut::Pulse, say);
             }
-            let mut open = self.spare.pop().unwrap_or_default();
-            (open.pulse_ns, open.since) = (pulse, self.now);
-            self.open.push(open);
-            self.open.len() - 1
+            self.open_pulse(pulse)
         });
         loop {
             let open = &mut self.open[at];
-            let n = pixel.len().min(capacity - open.pixel.len());
+            let n = pixel.len().min(capacity.saturating_sub(open.pixel.len()));
             open.offset_ns.extend_from_slice(&offset_ns[..n]);
             open.pixel.extend_from_slice(&pixel[..n]);
-            let full = open.pixel.len() == capacity;
+            let full = open.pixel.len() >= capacity;
+            self.taken += n as u64;
             (offset_ns, pixel) = (&offset_ns[n..], &pixel[n..]);
             if !full {
                 return;
@@ -281,11 +327,16 @@ impl EventStream {
             if pixel.is_empty() {
                 return;
             }
-            let mut open = self.spare.pop().unwrap_or_default();
-            (open.pulse_ns, open.since) = (pulse, self.now);
-            self.open.push(open);
-            at = self.open.len() - 1;
+            at = self.open_pulse(pulse);
         }
+    }
+
+    /// Its place among the open ones.
+    fn open_pulse(&mut self, pulse: i64) -> usize {
+        let mut open = self.spare.pop().unwrap_or_default();
+        (open.pulse_ns, open.first, open.since) = (pulse, self.taken, self.now);
+        self.open.push(open);
+        self.open.len() - 1
     }
 
     /// Sends the message of an open pulse and keeps its memory.
@@ -317,7 +368,8 @@ impl EventStream {
         match bytes {
             Ok(bytes) => {
                 self.next_id = id.wrapping_add(1);
-                say(Said::Message(Ready { bytes, events: pixel.len(), id, cut }));
+                let standing = Standing { taken: self.taken, open: &self.open };
+                say(Said::Message(Ready { bytes, events: pixel.len(), id, cut, standing }));
             }
             // 1,000,000 events and 1 kB of name are 8 MB, 250 times below the limit.
             Err(_) => say(Said::Left(pixel.len(), Left::Malformed)),

@@ -10,6 +10,8 @@ fullcount_core::counters! {
         Waiting "sink.kafka.waiting" Events Sum "sink.kafka" Queued "events in messages that fill or wait in the spool" "";
         Before1970 "sink.kafka.before_1970" Events Sum "sink.kafka" Rejected "events of pulses before 1970, which consumers take for damage" "check time.epoch";
         Malformed "sink.kafka.malformed" Events Sum "sink.kafka" Rejected "events in batches whose columns contradict each other" "report it: a detector made them";
+        Resumed "sink.kafka.resumed" Events Sum "sink.kafka" Rejected "events of an interrupted replay that an earlier process had in messages: passed over" "";
+        Later "sink.kafka.later" Events Sum "sink.kafka" Rejected "events where a replay was interrupted that are in no message: the next start with it makes them again" "start it again, or use --replay restart for all of it";
         Dropped "sink.kafka.dropped" Events Sum "sink.kafka" Dropped(Queue) "events dropped at the end of a run because the spool was full and nobody took its messages" "start the broker, or make output.kafka.spool_size larger";
         Refused "sink.kafka.refused" Events Sum "sink.kafka" Dropped(Queue) "events in messages that the broker or librdkafka refuses for good" "the message on standard error says why; a message that is too large needs a smaller output.kafka.capacity, or message.max.bytes on broker and topic";
         Messages "sink.kafka.messages" Messages Sum "sink.kafka" Note "messages that the broker has confirmed" "";

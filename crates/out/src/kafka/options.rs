@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::address::{AddressError, check_brokers, check_topic};
 use super::link::News;
+use super::replay::Replay;
 use super::settings::{SettingError, Settings};
 use crate::flat::{StreamOptionError, StreamOptions};
 use crate::spool::SpoolOptions;
@@ -66,6 +67,8 @@ pub struct KafkaOptions {
     pub drain: Duration,
     /// librdkafka's own settings.
     pub settings: Settings,
+    /// For a source that can be replayed: every event once, through a kill.
+    pub replay: Option<Replay>,
     /// Takes sentences for people.
     pub news: News,
     /// True once the run is asked to end: then a full spool is waited for no longer than `drain`.
@@ -125,6 +128,7 @@ impl KafkaOptions {
             compression: Compression::default(),
             drain: Duration::from_secs(10),
             settings: Settings::default(),
+            replay: None,
             news: |_| {},
             stop: Arc::new(|| false),
         }

@@ -5,7 +5,7 @@
 //! waits no longer than `drain`, and what does not fit is dropped and counted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,19 +15,24 @@ use fullcount_core::products::Products;
 use super::counters::KafkaCounter;
 use super::link::Link;
 use super::options::{KafkaOptions, MessageId};
+use super::replay::{Beginning, Follower};
 use super::sender::{Sender, Tally};
 use crate::flat::{Cut, EventStream, Left, Said, StreamOptions};
 use crate::sink::{Report, Sink, SinkError};
-use crate::spool::{AppendError, Outgoing, Spool, SpoolError, Start};
+use crate::spool::{AppendError, NOTE, Outgoing, Spool, SpoolError, Start};
 
 /// Name in the summary.
-const NAME: &str = "kafka";
+pub(super) const NAME: &str = "kafka";
 
 /// Sends events to a topic.
 pub struct KafkaSink {
     stream: EventStream,
     way: Way,
     thread: Option<JoinHandle<()>>,
+    /// Of a source that can be replayed.
+    follower: Option<Follower>,
+    beginning: Beginning,
+    landed: Arc<AtomicU64>,
     start: Start,
     place: String,
     folder: String,
@@ -45,6 +50,11 @@ struct Way {
     stop: Arc<dyn Fn() -> bool + Send + Sync>,
     /// When the run was found to be asked to end.
     stopping: Option<Instant>,
+    /// What is not appended any more is made again by the next process.
+    replay: bool,
+    given_up: bool,
+    /// Events were dropped.
+    dropped: bool,
     failed: Option<AppendError>,
 }
 
@@ -57,6 +67,15 @@ impl KafkaSink {
         let sink = |message: String| SinkError { sink: NAME, message };
         let failed = |e: SpoolError| sink(e.to_string());
         let (spool, start) = Spool::open(options.spool_options()).map_err(failed)?;
+        let (mut follower, mut beginning) = (None, Beginning::Fresh);
+        if let Some(replay) = options.replay.clone() {
+            let (folder, note) = (&options.spool, start.note.as_deref());
+            let begun = Follower::begin(replay, folder, note).map_err(|e| {
+                let how = "remove the file `run` there to begin anew";
+                sink(format!("the replay that the spool {} knows: {e}; {how}", folder.display()))
+            })?;
+            (follower, beginning) = (Some(begun.0), begun.1);
+        }
         let first_id = match options.message_id {
             MessageId::Continue => start.next_id,
             MessageId::Restart => 1,
@@ -78,6 +97,9 @@ impl KafkaSink {
             drain: options.drain,
             stop: options.stop.clone(),
             stopping: None,
+            replay: follower.is_some(),
+            given_up: false,
+            dropped: false,
             failed: None,
         };
         let sender = Sender { options, spool, start: start.clone(), tally, link, stop: end };
@@ -85,7 +107,9 @@ impl KafkaSink {
             .name("kafka-send".into())
             .spawn(move || sender.run())
             .map_err(|e| sink(format!("starting a thread: {e}")))?;
-        let mut made = KafkaSink { stream, way, thread: Some(thread), start, place, folder };
+        let (thread, landed) = (Some(thread), Arc::default());
+        let mut made =
+            KafkaSink { stream, way, thread, follower, beginning, landed, start, place, folder };
         made.refresh();
         Ok(made)
     }
@@ -95,9 +119,43 @@ impl KafkaSink {
         &self.start
     }
 
+    /// Where a replay begins.
+    pub fn beginning(&self) -> &Beginning {
+        &self.beginning
+    }
+
+    /// All events up to this number are laid down in the spool, or counted as what cannot be sent. It moves with
+    /// each batch, and no further once events were dropped.
+    pub fn landed(&self) -> Arc<AtomicU64> {
+        self.landed.clone()
+    }
+
+    /// Tells how far the events are laid down.
+    fn land(&self) {
+        if self.way.dropped || self.way.failed.is_some() {
+            return;
+        }
+        let standing = self.stream.standing();
+        let first = standing.open().map(|(_, first)| first).min();
+        self.landed.store(first.unwrap_or(standing.taken), Relaxed);
+    }
+
     /// Copies what others count into the sheet.
     fn refresh(&mut self) {
-        self.way.refresh(self.stream.waiting() as u64);
+        let held = self.follower.as_ref().map_or(0, Follower::held);
+        self.way.refresh(self.stream.waiting() as u64 + held);
+    }
+
+    /// Gives the stream a turn between two batches.
+    fn turn(&mut self, turn: impl FnOnce(&mut EventStream, &mut dyn FnMut(Said<'_>))) {
+        let KafkaSink { stream, way, follower, .. } = self;
+        match follower {
+            None => turn(stream, &mut |said| way.take(said, None)),
+            Some(follower) => turn(stream, &mut |said| {
+                let note = follower.note(&said);
+                way.take(said, Some(note));
+            }),
+        }
     }
 
     fn failed(&mut self) -> Result<(), SinkError> {
@@ -151,7 +209,8 @@ impl Way {
         set(C::Waiting, depth.events + filling);
     }
 
-    fn take(&mut self, said: Said<'_>) {
+    /// `note`: where a replay stands, to be appended with the message.
+    fn take(&mut self, said: Said<'_>, note: Option<&[u8]>) {
         use KafkaCounter as C;
         let ready = match said {
             Said::Left(events, why) => {
@@ -170,15 +229,21 @@ impl Way {
             Cut::End => C::CutEnd,
         };
         self.add(cut, 1);
+        let headers = note.map(|note| (NOTE, note));
         let message = Outgoing {
+            key: None,
+            headers: headers.as_slice(),
             payload: ready.bytes,
             message_id: ready.id,
             events: ready.events as u32,
-            ..Outgoing::default()
         };
         let mut waited = false;
         loop {
+            if self.given_up {
+                return self.add(C::Later, ready.events as u64);
+            }
             if self.failed.is_some() {
+                self.dropped = true;
                 return self.add(C::Dropped, ready.events as u64);
             }
             match self.spool.append(&message) {
@@ -201,8 +266,13 @@ impl Way {
             }
             if (self.stop)() {
                 let since = *self.stopping.get_or_insert_with(Instant::now);
+                if since.elapsed() >= self.drain && self.replay {
+                    self.given_up = true;
+                    continue;
+                }
                 if since.elapsed() >= self.drain {
                     self.link.say("the spool is full, the run ends, and nobody takes messages: events are dropped");
+                    self.dropped = true;
                     return self.add(C::Dropped, ready.events as u64);
                 }
             }
@@ -222,22 +292,30 @@ impl Sink for KafkaSink {
     }
 
     fn push(&mut self, products: &Arc<Products>) -> Result<(), SinkError> {
-        let KafkaSink { stream, way, .. } = self;
+        let KafkaSink { stream, way, follower, .. } = self;
         way.add(KafkaCounter::In, products.events.len() as u64);
-        stream.push(&products.events, |said| way.take(said));
+        match follower {
+            None => stream.push(&products.events, |said| way.take(said, None)),
+            Some(follower) => {
+                let passed =
+                    follower.push(stream, products, |said, note| way.take(said, Some(note)))?;
+                way.add(KafkaCounter::Resumed, passed.known);
+                way.add(KafkaCounter::Later, passed.later);
+            }
+        }
+        self.land();
         self.failed()
     }
 
     fn tick(&mut self, since_start: Duration) -> Result<(), SinkError> {
-        let KafkaSink { stream, way, .. } = self;
-        stream.tick(since_start, |said| way.take(said));
+        self.turn(|stream, say| stream.tick(since_start, say));
+        self.land();
         self.refresh();
         self.failed()
     }
 
     fn finish(&mut self) -> Result<Report, SinkError> {
-        let KafkaSink { stream, way, .. } = self;
-        stream.finish(|said| way.take(said));
+        self.turn(|stream, say| stream.finish(say));
         self.wait_until_confirmed(self.way.drain);
         self.end_sender();
         let finished = self.way.spool.finish();
@@ -251,6 +329,16 @@ impl Sink for KafkaSink {
         }
         self.failed()?;
         finished.map_err(|e| SinkError { sink: NAME, message: e.to_string() })?;
+        if let Some(follower) = &mut self.follower {
+            let end = follower.end(!self.way.given_up);
+            let (later, said) = end.map_err(|e| SinkError {
+                sink: NAME,
+                message: format!("the end of the replay, in the spool {}: {e}", self.folder),
+            })?;
+            self.way.add(KafkaCounter::Later, later);
+            said.iter().for_each(|said| self.way.link.say(said));
+            self.refresh();
+        }
         let (events, bytes) = (&self.way.tally.events, &self.way.tally.bytes);
         Ok(Report {
             place: self.place.clone(),

@@ -16,8 +16,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::acknowledged::{Mark, Settled};
 use super::error::{AppendError, SpoolError};
 use super::folder;
+use super::note;
 use super::reader::SpoolReader;
-use super::record::{self, LARGEST, Outgoing};
+use super::record::{self, LARGEST, NOTE, Outgoing};
 use super::segment::{self, Owner, START};
 
 /// Time between two commits: what a loss of power can cost, and what `settled` may lag behind.
@@ -74,6 +75,8 @@ pub struct Start {
     pub oldest_ms: Option<i64>,
     /// When an earlier process last wrote here.
     pub touched: Option<SystemTime>,
+    /// The last [note](record::NOTE) that was appended with a message.
+    pub note: Option<Vec<u8>>,
 }
 
 /// What waits in a spool.
@@ -140,6 +143,8 @@ pub(super) struct State {
     uncommitted: Vec<Arc<File>>,
     /// A file was begun whose name is not committed.
     named: bool,
+    /// The last note; empty if there is none.
+    note: Vec<u8>,
     failed: Option<io::ErrorKind>,
     closed: bool,
 }
@@ -179,6 +184,7 @@ impl Spool {
                 found.damaged += first.saturating_sub(next.max(below));
             }
             (next, found.next_id) = (look.end, look.end_id);
+            found.note = look.note.or(found.note);
             found.damaged += look.damaged;
             if look.end <= below.max(first) {
                 // Nothing in it waits. Its numbers live on in the segment that begins below; then it goes.
@@ -206,6 +212,10 @@ impl Spool {
             (None, Some(segment)) => segment.owner.first,
             (None, None) => next,
         };
+        // What was noted before the oldest segment that is left.
+        found.note = found.note.or_else(|| note::read(&folder));
+        note::write(&folder, found.note.as_deref().unwrap_or_default())
+            .map_err(SpoolError::io(&folder, "write the note"))?;
         let start = now_ns();
         let owner = Owner { spool: identity, start, first: next, first_id: found.next_id };
         let (path, file) =
@@ -232,6 +242,7 @@ impl Spool {
             ages,
             uncommitted: Vec::new(),
             named: false,
+            note: found.note.clone().unwrap_or_default(),
             failed: None,
             closed: false,
         };
@@ -313,6 +324,10 @@ impl Spool {
         state.bytes += size as u64;
         state.messages += 1;
         state.events += u64::from(message.events);
+        if let Some((_, note)) = message.headers.iter().find(|(name, _)| *name == NOTE) {
+            state.note.clear();
+            state.note.extend_from_slice(note);
+        }
         if state.ages.back().is_none_or(|&(_, ms)| now - ms >= AGE_STEP_MS) {
             state.ages.push_back((sequence, now));
         }
@@ -467,6 +482,8 @@ impl Shared {
         }
         let mut gone = Vec::new();
         let folder = &self.options.folder;
+        // Before the segment that holds it may go.
+        note::write(folder, &state.note).map_err(SpoolError::io(folder, "write the note"))?;
         let (path, file) =
             segment::create(folder, owner).map_err(SpoolError::io(folder, "begin a segment"))?;
         let (end, file) = (state.next, Arc::new(file));
@@ -515,6 +532,8 @@ impl Shared {
         if state.settled.below < state.next || last.bytes == START {
             return Ok(());
         }
+        // May fail for want of room; it is written again when there is some, a moment later.
+        let _ = note::write(&self.options.folder, &state.note);
         let empty = last.file.set_len(START);
         empty.map_err(SpoolError::io(&self.options.folder, "make room"))?;
         let gone = self.rotate(&mut state).map_err(disk)?;

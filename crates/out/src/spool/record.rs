@@ -26,6 +26,11 @@ pub const LARGEST: usize = 1 << 30;
 /// Length of the key that says that there is none.
 const NO_KEY: u32 = u32::MAX;
 
+/// A header of this name is for the spool's owner only and is never sent: a note that is appended in one step with its
+/// message. The last one is handed to the next start ([`Start::note`](super::Start::note)), however long ago its message
+/// was confirmed.
+pub const NOTE: &str = "fc.note";
+
 /// A message to be appended.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outgoing<'a> {
@@ -93,8 +98,17 @@ pub struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// Names and values of its headers.
+    /// Names and values of its headers, without the [`NOTE`].
     pub fn headers(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        self.all_headers().filter(|(name, _)| *name != NOTE)
+    }
+
+    /// Its note, if it has one.
+    pub fn note(&self) -> Option<&'a [u8]> {
+        self.all_headers().find(|(name, _)| *name == NOTE).map(|(_, value)| value)
+    }
+
+    fn all_headers(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
         let mut rest = self.headers;
         std::iter::from_fn(move || {
             let (name, value, after) = header(rest)?;

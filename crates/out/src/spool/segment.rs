@@ -77,7 +77,7 @@ pub(super) fn create(folder: &Path, owner: Owner) -> io::Result<(PathBuf, File)>
 }
 
 /// What a look through a whole segment found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub owner: Owner,
     /// Number behind its last whole record.
@@ -94,6 +94,8 @@ pub(super) struct Found {
     pub damaged: u64,
     /// Append time of the first whole record.
     pub oldest_ms: Option<i64>,
+    /// The last note.
+    pub note: Option<Vec<u8>>,
 }
 
 /// Reads a whole segment; `None` if its head is damaged. `settled`: records below this number are not counted as
@@ -115,6 +117,7 @@ pub(super) fn look(file: &File, settled: u64) -> io::Result<Option<Found>> {
         events: 0,
         damaged: 0,
         oldest_ms: None,
+        note: None,
     };
     let mut buffer = Vec::new();
     let mut at = START;
@@ -126,6 +129,9 @@ pub(super) fn look(file: &File, settled: u64) -> io::Result<Option<Found>> {
             found.messages += 1;
             found.events += u64::from(stored.events);
             found.oldest_ms = found.oldest_ms.or(Some(stored.time_ms));
+        }
+        if let Some(note) = stored.note() {
+            found.note = Some(note.to_vec());
         }
         at = place + stored.bytes as u64;
         (found.end, found.end_id, found.bytes) =

@@ -49,6 +49,9 @@ fullcount_core::counters! {
         Range "write.range" Messages Sum "write" Rejected
             "messages with a number that the type of the dataset cannot hold"
             "give the stream a wider dtype in the structure";
+        Gone "write.gone" Messages Sum "write" Missing(Down)
+            "messages that the broker had deleted before they were read: the topic's retention is shorter than a writer was away or behind"
+            "raise retention.ms or retention.bytes of the topic; do not leave a writer with unfinished files stopped";
         CarriedIn "write.carried_in" Messages Sum "write" Note
             "last values from before the start that were written because they still held" "";
         EventsIn "write.events.in" Events Sum "write.events" In "events of messages in files" "";
@@ -77,7 +80,7 @@ fullcount_core::counters! {
         OrderAgain "write.orders.again" Messages Sum "write.orders" Rejected
             "orders that were obeyed before and came again after a restart" "";
         OrderBroken "write.orders.broken" Messages Sum "write.orders" Rejected
-            "orders that cannot be read at all, so that nobody can be answered"
+            "orders that cannot be read at all: the answer says where they stand, not for which job"
             "look at who writes to the job pool and the control topics";
         OrderField "write.orders.field" Messages Sum "write.orders" Rejected
             "orders without a field that is needed, or with one that cannot be" "read the answer (answ)";

@@ -34,6 +34,7 @@ pub(super) struct JobFile {
     streams: Vec<Box<dyn Writer>>,
     ends: Vec<Dataset>,
     refused: Dataset,
+    gone: Dataset,
     rejected: Dataset,
     file: File,
     place: Place,
@@ -105,6 +106,7 @@ impl JobFile {
             streams,
             ends,
             refused: own.dataset("messages_refused")?,
+            gone: own.dataset("messages_gone")?,
             rejected: own.dataset("events_rejected")?,
             file,
             place,
@@ -180,7 +182,7 @@ impl JobFile {
     }
 
     /// Writes what only a complete file has, closes it, and waits until its bytes are on the disk.
-    pub(super) fn close(mut self, end_ns: i64, refused: u64) -> Outcome<PathBuf> {
+    pub(super) fn close(mut self, end_ns: i64, refused: u64, gone: u64) -> Outcome<PathBuf> {
         let path = self.path.clone();
         let start = u64::try_from(self.start_ns).unwrap_or(0);
         let last = |streams: &mut Vec<Box<dyn Writer>>| -> Result<()> {
@@ -196,9 +198,10 @@ impl JobFile {
                 end.write_scalar(&date(end_ns))?;
             }
             file.refused.write_scalar(&refused)?;
+            file.gone.write_scalar(&gone)?;
             file.rejected.write_scalar(&rejected)?;
-            let JobFile { streams, ends, refused, rejected, file, place, .. } = file;
-            drop((streams, ends, refused, rejected));
+            let JobFile { streams, ends, refused, gone, rejected, file, place, .. } = file;
+            drop((streams, ends, refused, gone, rejected));
             file.close()?;
             drop(place);
             Ok(())

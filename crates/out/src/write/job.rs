@@ -105,6 +105,8 @@ pub struct Job {
     streams: Vec<Stream>,
     sheet: Arc<Sheet>,
     refused: u64,
+    /// Messages that the broker had deleted before they were read.
+    gone: u64,
     reported: EventCounts,
     rows: RowCounts,
     flushed_ms: u64,
@@ -164,6 +166,7 @@ impl Job {
             streams,
             sheet,
             refused: progress.refused,
+            gone: progress.gone,
             reported,
             rows: progress.rows,
             flushed_ms: now_ms,
@@ -233,6 +236,28 @@ impl Job {
             position.next.get_or_insert(offset);
             self.moved = true;
         }
+    }
+
+    /// The next message of a partition, once reading it has begun.
+    pub fn next(&self, topic: &str, partition: i32) -> Option<i64> {
+        self.positions.get(topic)?.get(&partition)?.next
+    }
+
+    /// The oldest message that the partition still holds has this offset. Says how many that were to be read are gone.
+    pub fn oldest(&mut self, topic: &str, partition: i32, oldest: i64) -> u64 {
+        let Some(position) = self.position(topic, partition) else { return 0 };
+        let Some(next) = position.next.filter(|next| oldest > *next) else { return 0 };
+        position.next = Some(oldest);
+        let gone = oldest.abs_diff(next);
+        self.moved = true;
+        self.gone += gone;
+        self.sheet.add(WriteCounter::Gone as usize, gone);
+        gone
+    }
+
+    /// Messages that the broker had deleted before they were read.
+    pub fn gone(&self) -> u64 {
+        self.gone
     }
 
     fn position(&mut self, topic: &str, partition: i32) -> Option<&mut Position> {
@@ -459,6 +484,7 @@ impl Job {
             ended: numbers(|s| s.ended),
             carried: carried.collect(),
             refused: self.refused,
+            gone: self.gone,
         }
     }
 
@@ -489,10 +515,11 @@ impl Job {
                 "before_1970": self.reported.before_1970,
             },
             "messages_refused": self.refused,
+            "messages_gone": self.gone,
         });
-        let Job { file, refused, order, rows, .. } = self;
+        let Job { file, refused, gone, order, rows, .. } = self;
         // Everything is committed: what can still fail are the closing rows.
-        let closed = file.close(ns(end_ms), refused);
+        let closed = file.close(ns(end_ms), refused, gone);
         closed
             .map(|path| (path, facts))
             .map_err(|error| Box::new(Lost { order, rows, error: error.into() }))

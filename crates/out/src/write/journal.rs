@@ -102,6 +102,9 @@ pub(super) struct Progress {
     pub(super) carried: BTreeMap<usize, String>,
     /// Messages refused so far.
     pub(super) refused: u64,
+    /// Messages that the broker had deleted before they were read.
+    #[serde(default)]
+    pub(super) gone: u64,
 }
 
 /// The version of these two.

@@ -67,6 +67,7 @@ pub(super) fn make(path: &Path, plan: &Plan, about: &About<'_>) -> Result<()> {
         text(&own, name, value)?;
     }
     layout::scalar(&own, "messages_refused", &0_u64)?;
+    layout::scalar(&own, "messages_gone", &0_u64)?;
     layout::scalar(&own, "events_rejected", &0_u64)?;
     for link in &plan.links {
         file.link_hard(&link.target, &link.path)?;

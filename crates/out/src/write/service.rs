@@ -311,8 +311,7 @@ impl Service {
                     WriteCounter::OthersOrder
                 });
                 if ours {
-                    let Spot { topic, partition, offset } = spot;
-                    self.note(format!("order at {topic}/{partition}/{offset}: {error}"));
+                    self.answer_broken(spot, value.get(4..8) == Some(b"pl72"), &error.to_string());
                 }
                 return;
             }
@@ -322,6 +321,29 @@ impl Service {
             Message::S6s4t(stop) => self.stop(&stop, spot, now_ms),
             _ => self.count(WriteCounter::OthersOrder),
         }
+    }
+
+    /// An order whose job nobody can know: the answer says where it stands.
+    fn answer_broken(&mut self, spot: &Spot, start: bool, why: &str) {
+        let Spot { topic, partition, offset } = spot;
+        let words = format!("order at {topic}/{partition}/{offset}: {why}");
+        self.note(words.clone());
+        // A start reaches one writer; a stop may be for another one of those that listen.
+        if self.options.shared_control && !start {
+            return;
+        }
+        let control = self.options.control_topic.clone().unwrap_or_else(|| topic.clone());
+        let response = ActionResponse {
+            service_id: "",
+            job_id: "",
+            action: if start { Action::StartJob } else { Action::SetStopTime },
+            outcome: Outcome::Failure,
+            status_code: 400,
+            stop_time: 0,
+            message: Some(&words),
+            command_id: None,
+        };
+        self.answer(&control, response);
     }
 
     fn is_for_another(&self, service_id: Option<&str>) -> bool {
@@ -549,6 +571,21 @@ impl Service {
         }
     }
 
+    /// The oldest message that a partition still holds has this offset: what a job had to read before it is gone, and
+    /// is counted, said, and written into its file.
+    pub fn oldest(&mut self, job: &str, topic: &str, partition: i32, oldest: i64) {
+        let Some(found) = self.jobs.get_mut(job) else { return };
+        let gone = found.oldest(topic, partition, oldest);
+        if gone > 0 {
+            let path = found.path().display().to_string();
+            self.note(format!(
+                "{path}: {gone} messages of {topic}/{partition} were deleted on the broker before they were read; \
+                 they are missing in the file"
+            ));
+            self.beat_ms = None;
+        }
+    }
+
     /// Time goes on: flushes, completes what is complete, shows that the writer lives.
     pub fn tick(&mut self, now_ms: u64) {
         let interval = self.options.flush.as_millis() as u64;
@@ -611,6 +648,14 @@ impl Service {
         let Some(job) = self.jobs.remove(id) else { return };
         let end_ms = job.stop_ms().filter(|_| early.is_none()).unwrap_or(now_ms);
         let (control, name) = (job.control_topic().to_owned(), job.filename().to_owned());
+        let gone = job.gone();
+        let missing = (gone > 0).then(|| {
+            format!(
+                "{gone} messages were deleted on the broker before they were read and are missing"
+            )
+        });
+        let words: Vec<&str> = early.into_iter().chain(missing.as_deref()).collect();
+        let words = words.join("; ");
         self.remember(id);
         match job.finish(end_ms) {
             Err(lost) => self.report_lost(*lost),
@@ -624,14 +669,15 @@ impl Service {
                     self.note(format!("{}: cannot be made read-only: {error}", path.display()));
                 }
                 self.count(WriteCounter::Finished);
-                self.note(format!("{}: {}", path.display(), early.unwrap_or("complete")));
+                let said = if words.is_empty() { "complete" } else { &words };
+                self.note(format!("{}: {said}", path.display()));
                 let done = FinishedWriting {
                     service_id: &self.options.service_id,
                     job_id: id,
-                    error_encountered: early.is_some(),
+                    error_encountered: !words.is_empty(),
                     file_name: &name,
                     metadata: Some(&facts.to_string()),
-                    message: early,
+                    message: (!words.is_empty()).then_some(&*words),
                 };
                 let value = Message::Wrdn(done).encode();
                 self.replies.push(Reply { topic: control, value });
@@ -693,6 +739,7 @@ impl Service {
                     "job_id": job.id(),
                     "start_time": job.start_ms(),
                     "stop_time": job.stop_ms().unwrap_or(NO_STOP_MS),
+                    "messages_gone": job.gone(),
                 });
                 (job.control_topic().to_owned(), status)
             })
