@@ -502,6 +502,7 @@ fn kafka_options(
     o.partition = kafka.partition;
     o.spool_size = fullcount_io::quantity::size(&kafka.spool_size)
         .map_err(|e| refuse("output.kafka.spool_size", &kafka.spool_size, e.to_string()))?;
+    o.spool_commit = kafka.spool_commit;
     o.settings = Settings::new(kafka.settings()?);
     let place = format!("kafka://{}/{}", kafka.brokers, kafka.topic);
     o.validate().map_err(|e| refuse("output.kafka", place, e.to_string()))?;

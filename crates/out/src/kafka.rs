@@ -10,6 +10,7 @@
 //! `docs/decisions/0012-spool.md`.
 
 mod address;
+mod admin;
 mod consumer;
 mod counters;
 mod link;
@@ -28,6 +29,7 @@ mod consumer_tests;
 mod sink_tests;
 
 pub use address::{Address, AddressError, check_brokers};
+pub use admin::{Admin, AdminError};
 pub use consumer::{Begin, ConsumeError, Consumer, ConsumerOptions, Message, Polled};
 pub use counters::{ConsumerCounter, KafkaCounter};
 pub use link::News;

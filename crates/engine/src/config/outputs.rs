@@ -173,6 +173,9 @@ pub struct KafkaConfig {
     /// Most bytes of the spool.
     #[serde(default = "default_spool_size")]
     pub spool_size: String,
+    /// The spool outlives a loss of power as well.
+    #[serde(default = "default_required")]
+    pub spool_commit: bool,
     /// Longest time that the end of a run waits for the broker.
     #[serde(default = "default_drain")]
     pub drain: String,

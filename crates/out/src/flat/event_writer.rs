@@ -19,13 +19,21 @@ pub struct TooLarge {
 
 /// Where the vtable starts: behind root offset and identifier.
 const VTABLE: usize = 8;
+/// Bytes of the table, of either schema.
+const TABLE: usize = 32;
 /// Most bytes of one buffer.
 const LIMIT: usize = i32::MAX as usize;
 
 /// Writes event messages into memory of its own, which it keeps.
+///
+/// The front of a message (root, vtable, table, source name) is the same for all messages of a schema and a source: it is
+/// laid once and stays.
 #[derive(Debug, Default)]
 pub struct EventWriter {
     memory: Vec<u8>,
+    /// What the front of the memory was laid for.
+    identifier: [u8; 4],
+    source_name: String,
 }
 
 impl EventWriter {
@@ -69,24 +77,23 @@ impl EventWriter {
         offset_ns: &[u32],
         pixel: &[u32],
     ) -> Result<&[u8], TooLarge> {
-        let mut plan = Plan::new(6, 32);
+        let mut plan = Plan::new(6);
         let name = plan.text(source_name);
         let times = plan.vector(8, pulse_ns.len());
         let firsts = plan.vector(4, pulse_first.len());
         let offsets = plan.vector(4, offset_ns.len());
         let pixels = plan.vector(4, pixel.len());
-        let mut out = self.start(&plan, *b"ev44", [4, 8, 16, 20, 24, 28])?;
-        out.number(plan.table + 8, message_id.to_le_bytes());
-        out.refer(plan.table + 4, name);
-        out.refer(plan.table + 16, times);
-        out.refer(plan.table + 20, firsts);
-        out.refer(plan.table + 24, offsets);
-        out.refer(plan.table + 28, pixels);
-        out.text(name, source_name);
-        out.column(times, pulse_ns, i64::to_le_bytes);
-        out.column(firsts, pulse_first, u32::to_le_bytes);
-        out.column(offsets, offset_ns, u32::to_le_bytes);
-        out.column(pixels, pixel, u32::to_le_bytes);
+        let (table, mut rest) =
+            self.start(&plan, *b"ev44", [4, 8, 16, 20, 24, 28], name, source_name)?;
+        put(table, 8, message_id.to_le_bytes());
+        refer(table, 16, &plan, times);
+        refer(table, 20, &plan, firsts);
+        refer(table, 24, &plan, offsets);
+        refer(table, 28, &plan, pixels);
+        rest.column(times, pulse_ns, i64::to_le_bytes);
+        rest.column(firsts, pulse_first, u32::to_le_bytes);
+        rest.column(offsets, offset_ns, u32::to_le_bytes);
+        rest.column(pixels, pixel, u32::to_le_bytes);
         Ok(&self.memory[..plan.end])
     }
 
@@ -102,123 +109,158 @@ impl EventWriter {
         offset_ns: &[u32],
         pixel: &[u32],
     ) -> Result<&[u8], TooLarge> {
-        let mut plan = Plan::new(7, 32);
+        let mut plan = Plan::new(7);
         let name = plan.text(source_name);
         let offsets = plan.vector(4, offset_ns.len());
         let pixels = plan.vector(4, pixel.len());
         // The union's two slots are there, and absent.
-        let mut out = self.start(&plan, *b"ev42", [4, 8, 16, 24, 28, 0, 0])?;
-        out.number(plan.table + 8, message_id.to_le_bytes());
-        out.number(plan.table + 16, pulse_ns.to_le_bytes());
-        out.refer(plan.table + 4, name);
-        out.refer(plan.table + 24, offsets);
-        out.refer(plan.table + 28, pixels);
-        out.text(name, source_name);
-        out.column(offsets, offset_ns, u32::to_le_bytes);
-        out.column(pixels, pixel, u32::to_le_bytes);
+        let (table, mut rest) =
+            self.start(&plan, *b"ev42", [4, 8, 16, 24, 28, 0, 0], name, source_name)?;
+        put(table, 8, message_id.to_le_bytes());
+        put(table, 16, pulse_ns.to_le_bytes());
+        refer(table, 24, &plan, offsets);
+        refer(table, 28, &plan, pixels);
+        rest.column(offsets, offset_ns, u32::to_le_bytes);
+        rest.column(pixels, pixel, u32::to_le_bytes);
         Ok(&self.memory[..plan.end])
     }
 
-    /// Memory for the message, with everything in front of the first text or vector in it.
+    /// Memory for the message, with the front in it: the table, and what is behind the source name.
+    #[inline]
     fn start<const SLOTS: usize>(
         &mut self,
         plan: &Plan,
         identifier: [u8; 4],
         slots: [u16; SLOTS],
-    ) -> Result<Bytes<'_>, TooLarge> {
+        name: Place,
+        source_name: &str,
+    ) -> Result<(&mut [u8; TABLE], Rest<'_>), TooLarge> {
         if plan.end > LIMIT {
             return Err(TooLarge { bytes: plan.end });
         }
         if self.memory.len() < plan.end {
             self.memory.resize(plan.end, 0);
         }
-        let mut out = Bytes(&mut self.memory[..plan.end]);
-        out.number(0, (plan.table as u32).to_le_bytes());
-        out.number(4, identifier);
-        out.number(VTABLE, (4 + 2 * SLOTS as u16).to_le_bytes());
-        out.number(VTABLE + 2, plan.table_bytes.to_le_bytes());
-        for (i, slot) in slots.into_iter().enumerate() {
-            out.number(VTABLE + 4 + 2 * i, slot.to_le_bytes());
+        if self.identifier != identifier || self.source_name != source_name {
+            self.lay_front(plan, identifier, &slots, name, source_name);
         }
-        // The gap that brings the table to a multiple of 8, and the table, with its way back to the vtable.
-        out.0[VTABLE + 4 + 2 * SLOTS..plan.front].fill(0);
-        out.number(plan.table, ((plan.table - VTABLE) as i32).to_le_bytes());
-        Ok(out)
+        let (front, bytes) = self.memory[..plan.end].split_at_mut(plan.text_end);
+        let table = front[plan.table..].first_chunk_mut().expect("the front has a table");
+        Ok((table, Rest { bytes, at: plan.text_end }))
+    }
+
+    /// Everything that the messages of a schema and a source have in common.
+    #[cold]
+    fn lay_front(
+        &mut self,
+        plan: &Plan,
+        identifier: [u8; 4],
+        slots: &[u16],
+        name: Place,
+        source_name: &str,
+    ) {
+        let out = &mut self.memory[..plan.text_end];
+        // Gaps are zero whatever was here before.
+        out.fill(0);
+        put(out, 0, (plan.table as u32).to_le_bytes());
+        put(out, 4, identifier);
+        put(out, VTABLE, (4 + 2 * slots.len() as u16).to_le_bytes());
+        put(out, VTABLE + 2, (TABLE as u16).to_le_bytes());
+        for (i, slot) in slots.iter().enumerate() {
+            put(out, VTABLE + 4 + 2 * i, slot.to_le_bytes());
+        }
+        // The table's way back to the vtable, and the name.
+        put(out, plan.table, ((plan.table - VTABLE) as i32).to_le_bytes());
+        refer(&mut out[plan.table..], 4, plan, name);
+        put(out, name.at, (source_name.len() as u32).to_le_bytes());
+        out[name.at + 4..][..source_name.len()].copy_from_slice(source_name.as_bytes());
+        self.identifier = identifier;
+        source_name.clone_into(&mut self.source_name);
     }
 }
 
 /// Where everything goes. Positions are from the start of the buffer, where alignment is counted.
 struct Plan {
     table: usize,
-    table_bytes: u16,
-    /// End of the table.
-    front: usize,
+    /// End of the source name.
+    text_end: usize,
     end: usize,
 }
 
 impl Plan {
-    fn new(slots: usize, table_bytes: u16) -> Self {
+    fn new(slots: usize) -> Self {
         let table = (VTABLE + 4 + 2 * slots).next_multiple_of(8);
-        let front = table + usize::from(table_bytes);
-        Self { table, table_bytes, front, end: front }
+        Self { table, text_end: 0, end: table + TABLE }
     }
 
     /// Length word, bytes, a zero; then up to a multiple of 4.
     fn text(&mut self, text: &str) -> Place {
         let at = self.end;
         self.end = (at + 4 + text.len() + 1).next_multiple_of(4);
-        Place { from: at, at }
+        self.text_end = self.end;
+        Place { at, end: self.end }
     }
 
     /// Length word right in front of values at a multiple of their size.
     fn vector(&mut self, size: usize, length: usize) -> Place {
-        let from = self.end;
-        let at = (from + 4).next_multiple_of(size) - 4;
+        let at = (self.end + 4).next_multiple_of(size) - 4;
         self.end = length.saturating_mul(size).saturating_add(at + 4);
-        Place { from, at }
+        Place { at, end: self.end }
     }
 }
 
 /// Where a text or vector goes.
 #[derive(Clone, Copy)]
 struct Place {
-    /// End of what is in front of it; from here to `at` is a gap.
-    from: usize,
     /// Its length word.
+    at: usize,
+    end: usize,
+}
+
+fn put<const N: usize>(out: &mut [u8], at: usize, bytes: [u8; N]) {
+    out[at..at + N].copy_from_slice(&bytes);
+}
+
+/// An offset in the table; it counts from where it stands.
+fn refer(table: &mut [u8], at: usize, plan: &Plan, target: Place) {
+    put(table, at, ((target.at - plan.table - at) as u32).to_le_bytes());
+}
+
+/// What is not written yet, front to back, over an older message.
+struct Rest<'a> {
+    bytes: &'a mut [u8],
+    /// Position of its first byte.
     at: usize,
 }
 
-/// A message being written, into memory that holds an older one.
-struct Bytes<'a>(&'a mut [u8]);
-
-impl Bytes<'_> {
-    fn number<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
-        self.0[at..at + N].copy_from_slice(&bytes);
-    }
-
-    /// An offset counts from where it stands.
-    fn refer(&mut self, at: usize, target: Place) {
-        self.number(at, ((target.at - at) as u32).to_le_bytes());
-    }
-
-    fn text(&mut self, place: Place, text: &str) {
-        let (start, end) = (place.at + 4, place.at + 4 + text.len());
-        self.number(place.at, (text.len() as u32).to_le_bytes());
-        self.0[start..end].copy_from_slice(text.as_bytes());
-        self.0[end..(end + 1).next_multiple_of(4)].fill(0);
-    }
-
+impl Rest<'_> {
+    #[inline]
     fn column<T: Copy, const N: usize>(
         &mut self,
         place: Place,
         values: &[T],
         bytes: impl Fn(T) -> [u8; N],
     ) {
-        self.0[place.from..place.at].fill(0);
-        self.number(place.at, (values.len() as u32).to_le_bytes());
-        let out = &mut self.0[place.at + 4..place.at + 4 + N * values.len()];
-        for (out, value) in out.as_chunks_mut().0.iter_mut().zip(values) {
-            *out = bytes(*value);
+        let (out, rest) = std::mem::take(&mut self.bytes).split_at_mut(place.end - self.at);
+        let gap = place.at - self.at;
+        (self.bytes, self.at) = (rest, place.end);
+        // At most one word, in front of values of 8 bytes.
+        if gap > 0 {
+            out[..gap].fill(0);
         }
+        put(out, gap, (values.len() as u32).to_le_bytes());
+        match values {
+            // A pulse of its own: most messages are one. A call of `memcpy` takes longer than the store.
+            [one] => put(out, gap + 4, bytes(*one)),
+            values => copy(out[gap + 4..].as_chunks_mut().0, values, bytes),
+        }
+    }
+}
+
+/// A function of its own: its two arguments are known not to overlap, and so it becomes one `memcpy`.
+#[inline(never)]
+fn copy<T: Copy, const N: usize>(out: &mut [[u8; N]], values: &[T], bytes: impl Fn(T) -> [u8; N]) {
+    for (out, value) in out.iter_mut().zip(values) {
+        *out = bytes(*value);
     }
 }

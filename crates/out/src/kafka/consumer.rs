@@ -244,9 +244,12 @@ impl Consumer {
         partition: i32,
         ms: i64,
     ) -> Result<i64, ConsumeError> {
+        // Asked first: a message that comes between the two questions is found by its time, and one that comes after
+        // both lies at this offset or behind it. The other way round, a message between them was passed over.
+        let (_, next) = self.offsets(topic, partition)?;
         match self.offset_at(topic, partition, ms)? {
             Offset::Offset(offset) => Ok(offset),
-            _ => Ok(self.offsets(topic, partition)?.1),
+            _ => Ok(next),
         }
     }
 

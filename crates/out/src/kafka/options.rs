@@ -61,6 +61,8 @@ pub struct KafkaOptions {
     pub spool: PathBuf,
     /// Most bytes of the spool, 16 MiB or more.
     pub spool_size: u64,
+    /// The spool outlives a loss of power as well, not only a killed process.
+    pub spool_commit: bool,
     /// Compression.
     pub compression: Compression,
     /// Longest time that the end of a run waits for the broker; what is not confirmed by then stays in the spool.
@@ -125,6 +127,7 @@ impl KafkaOptions {
             message_id: MessageId::default(),
             spool: spool.into(),
             spool_size: 4 << 30,
+            spool_commit: true,
             compression: Compression::default(),
             drain: Duration::from_secs(10),
             settings: Settings::default(),
@@ -170,7 +173,11 @@ impl KafkaOptions {
     pub(super) fn spool_options(&self) -> SpoolOptions {
         let stream =
             format!("{} {}", self.topic, self.stream.source_name.replace(['\n', '\r'], " "));
-        SpoolOptions { limit: self.spool_size, ..SpoolOptions::new(&self.spool, stream) }
+        SpoolOptions {
+            limit: self.spool_size,
+            commit: self.spool_commit,
+            ..SpoolOptions::new(&self.spool, stream)
+        }
     }
 
     /// `kafka://…`, for people.

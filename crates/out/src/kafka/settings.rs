@@ -78,6 +78,14 @@ impl Settings {
         Settings(pairs.into_iter().collect())
     }
 
+    /// The same with one more; it takes the place of one that is there.
+    #[must_use]
+    pub fn with(&self, name: &str, value: &str) -> Settings {
+        let mut all = self.0.clone();
+        all.insert(name.to_owned(), value.to_owned());
+        Settings(all)
+    }
+
     /// Sets one if the user has not.
     pub(super) fn prefer(&self, name: &str, value: &str) -> Settings {
         let mut all = self.0.clone();

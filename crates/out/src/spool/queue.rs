@@ -6,8 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, IoSlice, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -42,6 +41,8 @@ pub struct SpoolOptions {
     pub limit: u64,
     /// A new file begins behind so many bytes; default 64 MiB, and at most an eighth of the bound.
     pub segment: u64,
+    /// Make appends outlive a loss of power as well; default. Without it they outlive a killed process.
+    pub commit: bool,
 }
 
 impl SpoolOptions {
@@ -52,6 +53,7 @@ impl SpoolOptions {
             stream: stream.into(),
             limit: 4 << 30,
             segment: SEGMENT,
+            commit: true,
         }
     }
 }
@@ -305,10 +307,10 @@ impl Spool {
         };
         shared.remove(gone);
         let now = now_ms();
-        record::lay(&mut writer, sequence, now, message);
-        if let Err(cause) = file.write_all_at(&writer, at) {
+        record::lay_front(&mut writer, sequence, now, message);
+        if let Err(cause) = write_both(&file, &writer, message.payload) {
             // What is there of it has no valid checksum behind it; the next append writes over it.
-            let _ = file.set_len(at);
+            let _ = file.set_len(at).and_then(|()| (&*file).seek(SeekFrom::Start(at)));
             let error = disk(SpoolError::io(&shared.options.folder, "append")(cause));
             if matches!(error, AppendError::DiskFull(_)) {
                 shared.make_room()?;
@@ -331,7 +333,9 @@ impl Spool {
         if state.ages.back().is_none_or(|&(_, ms)| now - ms >= AGE_STEP_MS) {
             state.ages.push_back((sequence, now));
         }
-        if state.uncommitted.last().is_none_or(|last| !Arc::ptr_eq(last, &file)) {
+        if shared.options.commit
+            && state.uncommitted.last().is_none_or(|last| !Arc::ptr_eq(last, &file))
+        {
             state.uncommitted.push(file);
         }
         drop(state);
@@ -489,7 +493,7 @@ impl Shared {
         let (end, file) = (state.next, Arc::new(file));
         state.segments.push_back(Segment { owner, path, file, end, bytes: START });
         state.bytes += START;
-        state.named = true;
+        state.named = self.options.commit;
         while state.segments.len() > 1 && state.segments[0].end <= state.settled.below {
             let old = state.segments.pop_front().expect("more than one");
             state.bytes -= old.bytes;
@@ -560,6 +564,21 @@ impl Shared {
     }
 }
 
+/// Writes both where the file stands: behind its last record, for only appends move that (reading is by position).
+fn write_both(mut file: &File, front: &[u8], payload: &[u8]) -> io::Result<()> {
+    let mut both = [IoSlice::new(front), IoSlice::new(payload)];
+    let mut left = &mut both[..];
+    while !left.is_empty() {
+        match file.write_vectored(left) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => IoSlice::advance_slices(&mut left, n),
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(())
+}
+
 /// A full disk is no failure: room comes.
 fn disk(error: SpoolError) -> AppendError {
     use io::ErrorKind::{QuotaExceeded, StorageFull};
@@ -586,7 +605,7 @@ fn commit(shared: &Shared) {
         state = shared.state();
         let (below, next) = (state.settled.below, state.next);
         // What was there a round ago and is still not confirmed is worth the disk's time.
-        let lingers = below < behind && !state.uncommitted.is_empty();
+        let lingers = shared.options.commit && below < behind && !state.uncommitted.is_empty();
         behind = next;
         if !lingers && written == (below, next) {
             continue;

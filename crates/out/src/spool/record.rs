@@ -118,8 +118,9 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// Lays a message down in `out`, whose contents it replaces.
-pub(super) fn lay(out: &mut Vec<u8>, sequence: u64, time_ms: i64, message: &Outgoing<'_>) -> usize {
+/// Lays everything in front of a message's payload down in `out`, whose contents it replaces. The payload follows it on
+/// disk, from where it is: nothing copies it in memory first.
+pub(super) fn lay_front(out: &mut Vec<u8>, sequence: u64, time_ms: i64, message: &Outgoing<'_>) {
     out.clear();
     out.extend(MAGIC);
     out.extend([0; 4]);
@@ -138,12 +139,10 @@ pub(super) fn lay(out: &mut Vec<u8>, sequence: u64, time_ms: i64, message: &Outg
         out.extend((value.len() as u32).to_le_bytes());
         out.extend(*value);
     }
-    out.extend(message.payload);
-    let body = (out.len() - HEAD) as u32;
+    let body = (out.len() - HEAD + message.payload.len()) as u32;
     out[4..8].copy_from_slice(&body.to_le_bytes());
-    let check = checksum(&out[4..20], &out[HEAD..]);
+    let check = checksum([&out[4..20], &out[HEAD..], message.payload]);
     out[20..24].copy_from_slice(&check.to_le_bytes());
-    out.len()
 }
 
 /// What a message takes on disk.
@@ -188,7 +187,7 @@ impl Head {
 pub(super) fn verify(bytes: &[u8]) -> Option<Head> {
     let head = Head::read(bytes)?;
     let record = bytes.get(..head.whole())?;
-    (checksum(&record[4..20], &record[HEAD..]) == head.check).then_some(head)
+    (checksum([&record[4..20], &record[HEAD..]]) == head.check).then_some(head)
 }
 
 /// The fields of a record whose checksum is right; `None` if they do not fit together. `spool` and `start` are those of
@@ -229,10 +228,9 @@ fn header(bytes: &[u8]) -> Option<(&str, &[u8], &[u8])> {
     Some((std::str::from_utf8(name).ok()?, value, rest))
 }
 
-fn checksum(head: &[u8], body: &[u8]) -> u32 {
+fn checksum<const N: usize>(parts: [&[u8]; N]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
-    sum.update(head);
-    sum.update(body);
+    parts.into_iter().for_each(|part| sum.update(part));
     sum.finalize()
 }
 

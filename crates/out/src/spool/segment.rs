@@ -13,7 +13,7 @@
 //! A file whose head is damaged is not read (its records cannot be told from others'); it is kept under another name.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -67,11 +67,12 @@ pub(super) fn name(first: u64) -> String {
     format!("{first:020}.seg")
 }
 
-/// Makes a segment's file, in place of one of that number, which can only hold no records.
+/// Makes a segment's file, in place of one of that number, which can only hold no records. It stands behind its head.
 pub(super) fn create(folder: &Path, owner: Owner) -> io::Result<(PathBuf, File)> {
     let (new, path) = (folder.join("segment.new"), folder.join(name(owner.first)));
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new)?;
-    file.write_all_at(&owner.to_bytes(), 0)?;
+    let mut file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new)?;
+    file.write_all(&owner.to_bytes())?;
     std::fs::rename(&new, &path)?;
     Ok((path, file))
 }
