@@ -1,10 +1,12 @@
 //! `fullcount lab`: measuring campaigns on this host, each written to `docs/results/`.
 
 mod agent;
+mod brokered;
 mod capacity;
 mod cores;
 mod decode;
 mod detectors;
+mod kafka;
 mod link;
 mod link_emulator;
 mod lossless;
@@ -12,6 +14,7 @@ mod peers;
 mod probes;
 mod truth;
 mod udp;
+mod write;
 
 use std::path::PathBuf;
 
@@ -40,6 +43,8 @@ enum Campaign {
     Decode(decode::Flags),
     /// Packets, readouts and events a second of every detector: from memory, over UDP, several at once
     Detectors(Box<detectors::Flags>),
+    /// Events to a broker beside Kafka's own ProducerPerformance: MB/s, events/s, CPU
+    Kafka(kafka::Flags),
     /// What a datagram costs on a link: frame, overhead, rate, time; a calculation
     Link(link::Flags),
     /// A link of set rate, delay, queue and faults between two interfaces, in user space
@@ -50,6 +55,8 @@ enum Campaign {
     Peers(peers::Flags),
     /// What reading this host's loss counters costs, probe by probe
     Probes(probes::Flags),
+    /// A topic into a NeXus file by `write`, beside `dd` of the same bytes
+    Write(write::Flags),
     /// Share of simulated neutrons that a decoder finds in their pixel, and wrong events per neutron
     Truth(truth::Flags),
 }
@@ -63,12 +70,14 @@ pub fn lab(flags: Flags) -> Result<u8, Failure> {
         Campaign::Cores(f) => cores::cores(&f),
         Campaign::Decode(f) => decode::decode(f),
         Campaign::Detectors(f) => detectors::detectors(*f),
+        Campaign::Kafka(f) => kafka::kafka(f),
         Campaign::Link(f) => link::link(f),
         Campaign::LinkEmulator(f) => link_emulator::link_emulator(*f),
         Campaign::Lossless(f) => lossless::lossless(f),
         Campaign::Peers(f) => peers::peers(f),
         Campaign::Probes(f) => probes::probes(f),
         Campaign::Truth(f) => truth::truth(f),
+        Campaign::Write(f) => write::write(f),
     }
 }
 

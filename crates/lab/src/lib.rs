@@ -3,8 +3,8 @@
 //! ([`agent`]), the rate without loss ([`lossless`]), detectors beside the published figures ([`detectors`]), peers
 //! ([`peers`]), an emulated link ([`emulator`]), how near two
 //! cores are ([`cores`]), what one spends its time on ([`profile`]), figures ([`plot`]), the files that keep results
-//! ([`record`]) and what was simulated ([`truth_file`]), what limits a rate on a host ([`advise`]), and what an
-//! instrument needs ([`capacity`]).
+//! ([`record`]), bytes a second to a broker or a disk ([`streaming`]), what was simulated ([`truth_file`]), what limits a
+//! rate on a host ([`advise`]), and what an instrument needs ([`capacity`]).
 //!
 //! The encoders here share no code with the decoders in `detect`: both follow the format documents,
 //! so that a mistake in one shows in the other. Refuses: whatever each module names in its error
@@ -25,5 +25,6 @@ pub mod plot;
 pub mod profile;
 pub mod record;
 pub mod send;
+pub mod streaming;
 pub mod traffic;
 pub mod truth_file;

@@ -5,9 +5,11 @@
 //! packets come at the rate that makes 0.8 of it, and one more run at 10 Gb/s shows what is then counted:
 //! all packets as events, those not captured by name. The last files are replayed: they hold as many
 //! packets as was said. Holds if nothing was lost and nothing not captured at the wanted rate, and the
-//! packets captured and not captured add up in every run. Refuses a disk without room (12 GiB).
+//! packets captured and not captured add up in every run.
 //!
-//! The folder is that of the environment's `CAPTURE_DIR`, or the target folder.
+//! The environment says more: `CAPTURE_DIR` is the folder (else the target folder), `CAPTURE_GIB` is how much may be on
+//! the disk at a time (6; 1 to 1000), `CAPTURE_SECONDS` is the length of a run (20; 1 to 3600). Refuses other values,
+//! and a disk with less room than that and half a GiB.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,41 +24,89 @@ use super::campaign::Campaign;
 use super::service::{self, Ended, Service};
 use crate::place;
 
-const SECONDS: u64 = 20;
 /// Bits a second of payload, and what a capture of it writes: SoNDe packets of 1261 B need 76 B more.
 const LINE: f64 = 10e9;
 const PACKET: f64 = 1261.0;
 const RECORD: f64 = 1261.0 + 28.0 + 42.0 + 4.0 + 1.0;
 /// Part of the disk's rate that must be reached.
 const SHARE: f64 = 0.8;
-/// MiB that `dd` writes: more than 10 Gb/s bring in 3 s.
-const DD: u32 = 4096;
-/// A file of the series, and how many stay.
-const FILE: &str = "1GiB";
-const KEEP: &str = "3";
+/// Files of the series that stay. One more is written to, and the next one has its first pieces.
+const KEEP: u64 = 3;
 const ROUNDS: u32 = 3;
 
+/// What the environment asks for.
+struct Size {
+    folder: PathBuf,
+    seconds: u64,
+    /// MiB that may be on the disk at a time.
+    mib: u64,
+}
+
+impl Size {
+    fn read() -> Result<Size, String> {
+        let number = |name: &str, usual: u64, most: u64| match std::env::var(name) {
+            Err(_) => Ok(usual),
+            Ok(text) => number(name, &text, most),
+        };
+        let folder = std::env::var_os("CAPTURE_DIR").map_or_else(place::target, PathBuf::from);
+        let mib = 1024 * number("CAPTURE_GIB", 6, 1000)?;
+        let seconds = number("CAPTURE_SECONDS", 20, 3600)?;
+        let size = Size { folder: folder.join("prove-capture"), seconds, mib };
+        fs::create_dir_all(&size.folder).map_err(|e| format!("{}: {e}", size.folder.display()))?;
+        let free = free_mib(&size.folder)?;
+        if free < mib + 512 {
+            return Err(format!(
+                "{}: {free} MiB are free, {} are wanted: give another folder with CAPTURE_DIR, \
+                 or less with CAPTURE_GIB (1 and more)",
+                size.folder.display(),
+                mib + 512
+            ));
+        }
+        Ok(size)
+    }
+
+    /// MiB that `dd` writes: with 6 GiB, more than 10 Gb/s bring in 3 s.
+    fn dd(&self) -> u64 {
+        self.mib * 2 / 3
+    }
+
+    /// MiB of a file of the series: with all of them and what is in front, less than there is room for.
+    fn file(&self) -> u64 {
+        self.mib / (KEEP + 3)
+    }
+}
+
+fn number(name: &str, text: &str, most: u64) -> Result<u64, String> {
+    let found = text.parse().ok().filter(|n| (1..=most).contains(n));
+    found.ok_or_else(|| format!("{name} = {text}: a whole number of 1 to {most} is expected"))
+}
+
+/// Room for anybody on the folder's disk.
+fn free_mib(folder: &Path) -> Result<u64, String> {
+    let words = ["--output=avail", "--block-size=1M", &folder.display().to_string()];
+    let said = place::output_of("df", &words);
+    let said = said.as_deref().and_then(|text| text.lines().last()?.trim().parse().ok());
+    said.ok_or_else(|| format!("df says nothing about {}", folder.display()))
+}
+
 pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
-    let folder = std::env::var_os("CAPTURE_DIR").map_or_else(place::target, PathBuf::from);
-    let folder = folder.join("prove-capture");
-    let disks = campaign.units("the disk by itself (dd)", ROUNDS, |_| disk(&folder))?;
+    let size = Size::read()?;
+    let disks = campaign.units("the disk by itself (dd)", ROUNDS, |_| disk(&size))?;
     let slowest = disks
         .iter()
         .filter_map(|d| d["bytes_per_s"].as_f64())
         .min_by(f64::total_cmp)
         .ok_or("dd said nothing")?;
     let rate = (SHARE * slowest * 8.0 * PACKET / RECORD).min(LINE);
-    let captured =
-        campaign.units("run with a capture", ROUNDS, |_| measure(&folder, rate, true))?;
-    let alone = campaign.units("run without", 1, |_| measure(&folder, rate, false))?;
+    let captured = campaign.units("run with a capture", ROUNDS, |_| measure(&size, rate, true))?;
+    let alone = campaign.units("run without", 1, |_| measure(&size, rate, false))?;
     let beyond = if rate < LINE {
-        campaign
-            .units("run with a capture, beyond the disk", 1, |_| measure(&folder, LINE, true))?
+        campaign.units("run with a capture, beyond the disk", 1, |_| measure(&size, LINE, true))?
     } else {
         Vec::new()
     };
-    let after = campaign.units("the disk by itself, afterwards", 1, |_| disk(&folder))?;
-    let _ = fs::remove_dir_all(&folder);
+    let after = campaign.units("the disk by itself, afterwards", 1, |_| disk(&size))?;
+    let _ = fs::remove_dir_all(&size.folder);
     let whole = |run: &Value| {
         run["balance"] == 0
             && run["packets_sent"].as_u64() > Some(0)
@@ -74,7 +124,8 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
     let held = captured.iter().all(|r| whole(r) && complete(r) && paced(r) && added(r))
         && beyond.iter().all(|r| r["balance"] == 0 && added(r));
     let figures = json!({
-        "seconds": SECONDS,
+        "seconds": size.seconds,
+        "mib_on_the_disk_at_most": size.mib,
         "disk_bytes_per_s": disks,
         "disk_bytes_per_s_after": after,
         "share_of_the_slowest": SHARE,
@@ -87,14 +138,13 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
 }
 
 /// What the disk does by itself.
-fn disk(folder: &Path) -> Result<Value, String> {
-    fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let file = folder.join("dd");
+fn disk(size: &Size) -> Result<Value, String> {
+    let file = size.folder.join("dd");
     let begun = Instant::now();
     let out = Command::new("dd")
         .args(["if=/dev/zero", "bs=1M", "conv=fdatasync", "status=none"])
         .arg(format!("of={}", file.display()))
-        .arg(format!("count={DD}"))
+        .arg(format!("count={}", size.dd()))
         .output()
         .map_err(|e| format!("dd: {e}"))?;
     let seconds = begun.elapsed().as_secs_f64();
@@ -102,12 +152,12 @@ fn disk(folder: &Path) -> Result<Value, String> {
     if !out.status.success() {
         return Err(format!("dd: {}", String::from_utf8_lossy(&out.stderr).trim()));
     }
-    Ok(json!({ "bytes_per_s": f64::from(DD) * 1048576.0 / seconds, "seconds": seconds }))
+    Ok(json!({ "bytes_per_s": size.dd() as f64 * 1048576.0 / seconds, "seconds": seconds }))
 }
 
-fn measure(folder: &Path, rate: f64, capture: bool) -> Result<Value, String> {
+fn measure(size: &Size, rate: f64, capture: bool) -> Result<Value, String> {
     let binary = service::build()?;
-    let series = folder.join("series");
+    let series = size.folder.join("series");
     let _ = fs::remove_dir_all(&series);
     fs::create_dir_all(&series).map_err(|e| format!("{}: {e}", series.display()))?;
     let file = series.join("run.pcapng").display().to_string();
@@ -115,15 +165,16 @@ fn measure(folder: &Path, rate: f64, capture: bool) -> Result<Value, String> {
     let url = format!("udp://127.0.0.1:{port}");
     let mut arguments = vec!["run", "--source", &url, "--detector", "sonde", "--sink", "null"];
     arguments.extend(["--web", "off", "--json"]);
+    let (file_size, keep) = (format!("{}MiB", size.file()), KEEP.to_string());
     if capture {
-        arguments.extend(["--capture", &file, "--rotate-size", FILE, "--keep", KEEP]);
+        arguments.extend(["--capture", &file, "--rotate-size", &file_size, "--keep", &keep]);
     }
     let mut receiver = Service::start(&binary, &arguments)?;
     receiver.until_bound(port, Duration::from_secs(30))?;
-    let (duration, rate) = (format!("{SECONDS}s"), format!("{:.0}bps", rate));
+    let (duration, rate) = (format!("{}s", size.seconds), format!("{:.0}bps", rate));
     let send = ["send", "--to", &url, "--source", "sonde", "--rate", &rate];
     let send = [&send[..], &["--duration", &duration, "--json"]].concat();
-    let sent = Service::start(&binary, &send)?.finish(Duration::from_secs(SECONDS + 120))?;
+    let sent = Service::start(&binary, &send)?.finish(Duration::from_secs(size.seconds + 120))?;
     thread::sleep(Duration::from_secs(1));
     receiver.interrupt();
     let ended = receiver.finish(Duration::from_secs(120))?;
@@ -143,7 +194,7 @@ fn measure(folder: &Path, rate: f64, capture: bool) -> Result<Value, String> {
         let lost = counter("dropped") + counter("failed") + counter("too_long");
         result["captured"] = counter("written").into();
         result["not_captured"] = lost.into();
-        result["bytes_per_s"] = (counter("bytes") as f64 / SECONDS as f64).into();
+        result["bytes_per_s"] = (counter("bytes") as f64 / size.seconds as f64).into();
         result["buffer_peak_bytes"] = counter("waiting_peak").into();
         result["files"] = counter("files").into();
         result["replayed_as_said"] = replayed(&binary, &series, counter("files"))?.into();
@@ -159,9 +210,8 @@ fn counter(ended: &Ended, name: &str) -> u64 {
 
 /// True if the files that stayed can be read to their end, and follow each other without a gap of their own.
 fn replayed(binary: &PathBuf, series: &Path, files: u64) -> Result<bool, String> {
-    let keep: u64 = KEEP.parse().unwrap_or(1);
     let mut whole = true;
-    for n in files.saturating_sub(keep)..files {
+    for n in files.saturating_sub(KEEP)..files {
         let file = series.join(format!("run-{:05}.pcapng", n + 1));
         let url = format!("pcap:{}?flat-out", file.display());
         let arguments = ["run", "--source", &url, "--detector", "sonde", "--sink", "null"];
@@ -175,4 +225,34 @@ fn replayed(binary: &PathBuf, series: &Path, files: u64) -> Result<bool, String>
             && n("pcap.frames") == n("receive.packets");
     }
     Ok(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_files_at_a_time_are_within_what_is_asked_for() {
+        for gib in [1, 6, 1000] {
+            let size = Size { folder: PathBuf::new(), seconds: 1, mib: 1024 * gib };
+            assert!(size.dd() <= size.mib && (KEEP + 2) * size.file() < size.mib, "{gib}");
+            assert!(size.file() > 100);
+        }
+    }
+
+    #[test]
+    fn other_numbers_are_refused_with_what_is_allowed() {
+        assert_eq!(number("CAPTURE_GIB", "7", 1000), Ok(7));
+        for text in ["0", "1001", "", "6GiB"] {
+            let error = number("CAPTURE_GIB", text, 1000).unwrap_err();
+            assert!(error.contains("1 to 1000") && error.contains("CAPTURE_GIB"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_room_on_a_disk_is_known() {
+        assert!(free_mib(&std::env::temp_dir()).is_ok());
+        let error = free_mib(Path::new("/nonexistent/folder")).unwrap_err();
+        assert!(error.contains("/nonexistent/folder"), "{error}");
+    }
 }

@@ -1,0 +1,231 @@
+//! What campaigns with a Kafka broker share: broker, jars, and a folder of the run.
+//!
+//! Refuses before anything is opened: an address that cannot be, a folder without Kafka's jars.
+
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use fullcount_engine::config::refuse;
+use fullcount_io::quantity;
+use fullcount_lab::record::Record;
+use fullcount_lab::streaming::broker::Broker;
+use fullcount_lab::streaming::performance::{check_jars, versions};
+use fullcount_out::kafka::{Admin, Consumer, ConsumerOptions, Settings, check_brokers};
+
+use crate::exit::Failure;
+use crate::note;
+
+/// Where to measure.
+#[derive(Debug, Args)]
+pub struct BrokerFlags {
+    /// Kafka broker to measure with: HOST[:PORT] [default: one is started here and ended again]
+    #[arg(long, value_name = "HOST", help_heading = "Place")]
+    broker: Option<String>,
+    /// Folder with Apache Kafka's jars [default: what `cargo xtask kafka` has fetched]
+    #[arg(long, value_name = "DIR", help_heading = "Place")]
+    jars: Option<PathBuf>,
+    /// Folder for everything that is written, on the disk to measure; emptied at the end
+    /// [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR", help_heading = "Place")]
+    folder: Option<PathBuf>,
+    /// librdkafka's own setting for our side, e.g. linger.ms=5; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "Place")]
+    kafka_set: Vec<String>,
+}
+
+/// Checked, nothing opened.
+#[derive(Debug)]
+pub struct Checked {
+    broker: Option<String>,
+    jars: Option<PathBuf>,
+    folder: PathBuf,
+    settings: Settings,
+}
+
+/// Broker and folder, for as long as this lives.
+#[derive(Debug)]
+pub struct Ground {
+    // Ends before its folder goes.
+    broker: Broker,
+    folder: Folder,
+    jars: Option<PathBuf>,
+    /// librdkafka's own settings.
+    pub settings: Settings,
+}
+
+/// A folder that goes with the run.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is left where the user said.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Longest wait for a topic that was made.
+const SEEN: Duration = Duration::from_secs(15);
+/// Topics have this much disk freed again a second after they are removed, and take messages of 10 MB.
+const TOPIC: [(&str, &str); 2] =
+    [("file.delete.delay.ms", "1000"), ("max.message.bytes", "10485760")];
+
+impl BrokerFlags {
+    /// Checks the options. `theirs`: Kafka's own program is needed.
+    pub fn check(&self, theirs: bool) -> Result<Checked, Failure> {
+        let broker = match &self.broker {
+            None => None,
+            Some(text) => {
+                Some(check_brokers(text).map_err(|e| Failure::Wrong(format!("--broker {e}")))?)
+            }
+        };
+        let pair = |text: &String| {
+            let pair = text.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()));
+            pair.ok_or_else(|| Failure::Wrong(format!("--kafka-set {text}: expected NAME=VALUE")))
+        };
+        let settings = self.kafka_set.iter().map(pair).collect::<Result<Vec<_>, _>>()?;
+        let settings = Settings::new(settings);
+        settings.check().map_err(|e| Failure::Wrong(format!("--kafka-set {e}")))?;
+        let jars = match (theirs || broker.is_none(), self.jars.clone().or_else(usual_jars)) {
+            (false, _) => None,
+            (true, Some(jars)) => {
+                check_jars(&jars, broker.is_none()).map_err(|e| Failure::Wrong(e.to_string()))?;
+                Some(jars)
+            }
+            (true, None) => {
+                return Err(Failure::Wrong(
+                    "--jars: no jars of Apache Kafka were found: `cargo xtask kafka` fetches them, \
+                     or name the folder libs of an installed Kafka"
+                        .into(),
+                ));
+            }
+        };
+        let folder = self.folder.clone().unwrap_or_else(std::env::temp_dir);
+        if !folder.is_dir() {
+            let what = format!("--folder {}: is not a folder", folder.display());
+            return Err(Failure::Wrong(what));
+        }
+        Ok(Checked { broker, jars, folder, settings })
+    }
+}
+
+/// What `cargo xtask kafka` has fetched: beside this program's target folder, or here.
+fn usual_jars() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("FULLCOUNT_KAFKA_JARS") {
+        return Some(named.into());
+    }
+    let program = std::env::current_exe().ok()?;
+    let targets = program.ancestors().map(Path::to_path_buf).chain([PathBuf::from("target")]);
+    let jars = |target: PathBuf| {
+        let kafka = target.join("kafka");
+        kafka.join("fetched.xml").is_file().then(|| kafka.join("jars"))
+    };
+    targets.into_iter().find_map(jars)
+}
+
+impl Checked {
+    /// Starts a broker if none is given, and makes the folder. Java has to be there if jars are needed.
+    pub fn open(self, record: &mut Record) -> anyhow::Result<Ground> {
+        let Checked { broker, jars, folder, settings } = self;
+        if let Some(jars) = &jars {
+            let (kafka, java) = versions(jars, Path::new("java"))?;
+            record.parameter("kafka", kafka).parameter("java", java);
+        }
+        if let Some(broker) = &broker {
+            reach(broker)?;
+        }
+        let name = format!("fullcount-lab-{}", std::process::id());
+        let folder = Folder(folder.join(name));
+        std::fs::create_dir(&folder.0).with_context(|| format!("making {}", folder.0.display()))?;
+        let own = broker.is_none();
+        let broker = match (broker, &jars) {
+            (None, Some(jars)) => {
+                note!("starting a broker");
+                Broker::start(jars, &folder.0.join("kafka"))?
+            }
+            (given, _) => Broker::given(given.as_deref().unwrap_or_default()),
+        };
+        record
+            .parameter("broker", if own { "started for this, one, on this host" } else { "given" })
+            .parameter("broker_partitions", 1)
+            .parameter("our_settings", format!("{settings:?}"));
+        Ok(Ground { broker, folder, jars, settings })
+    }
+}
+
+/// Refuses brokers of which none takes a connection: librdkafka would wait for one.
+fn reach(brokers: &str) -> anyhow::Result<()> {
+    let mut last = "no such host".to_owned();
+    for address in brokers.split(',') {
+        let all = address.to_socket_addrs().with_context(|| format!("--broker {address}"))?;
+        for one in all {
+            match TcpStream::connect_timeout(&one, Duration::from_secs(5)) {
+                Ok(_) => return Ok(()),
+                Err(e) => last = format!("{one}: {e}"),
+            }
+        }
+    }
+    anyhow::bail!("no broker answers ({last}): start one, or leave out --broker and one is started")
+}
+
+impl Ground {
+    /// `host:port`.
+    pub fn brokers(&self) -> &str {
+        self.broker.address()
+    }
+
+    /// Jars, where they are needed.
+    pub fn jars(&self) -> &Path {
+        self.jars.as_deref().unwrap_or(Path::new(""))
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.0.join(name)
+    }
+
+    /// Makes a topic of one partition, which goes with what is returned.
+    pub fn topic(&self, name: &str) -> anyhow::Result<Topic> {
+        let admin = Admin::new(self.brokers(), &self.settings)?;
+        let name = format!("fullcount-lab-{}-{name}", std::process::id());
+        admin.create(&name, 1, &TOPIC)?;
+        let topic = Topic { admin, name };
+        // The broker that made it may not know it yet.
+        let asking = Consumer::new(&ConsumerOptions::new(self.brokers()))?;
+        let begun = Instant::now();
+        while asking.partitions(&topic.name)? == 0 {
+            ensure!(begun.elapsed() < SEEN, "topic {}: made, but not there", topic.name);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(topic)
+    }
+}
+
+/// A topic that goes with its trial.
+#[derive(Debug)]
+pub struct Topic {
+    admin: Admin,
+    /// Name.
+    pub name: String,
+}
+
+impl Drop for Topic {
+    fn drop(&mut self) {
+        if let Err(e) = self.admin.remove(&self.name) {
+            note!("fullcount: {e}");
+        }
+    }
+}
+
+/// A number of bytes within a range.
+pub fn bytes(flag: &'static str, text: &str, least: u64, most: u64) -> Result<u64, Failure> {
+    let found = quantity::size(text).map_err(|e| refuse(flag, text, e.to_string()))?;
+    if (least..=most).contains(&found) {
+        return Ok(found);
+    }
+    let (least, most) = (quantity::size_text(least), quantity::size_text(most));
+    Err(refuse(flag, text, format!("{least} to {most}")).into())
+}

@@ -1,0 +1,319 @@
+//! `fullcount lab write`: a topic full of events into a file by `fullcount write`, beside `dd` of the same bytes.
+//!
+//! The topic is filled first. A trial is a run in the past: ordered by pl72, complete when wrdn is published, which comes
+//! after the file's bytes are on the disk. Refuses (exit 2) wrong options and missing jars, (exit 1) a broker that does
+//! not answer, and a file that does not have every event.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use fullcount_engine::stop::Stop;
+use fullcount_lab::lossless::child::{Running, TrialError};
+use fullcount_lab::streaming::{Campaign, Point, Trial, Ways, cpu_seconds, dd};
+use fullcount_out::flat::{EventWriter, Message, RunStart, decode};
+use fullcount_out::kafka::{Begin, ConsumeError, Consumer, ConsumerOptions, Polled, Publisher};
+use serde_json::{Value, json};
+
+use super::brokered::{BrokerFlags, Ground, Topic, bytes};
+use super::kafka::payload::{Payload, SOURCE};
+use super::lossless::ResultFlags;
+use crate::exit::Failure;
+use crate::note;
+use crate::write::now_ms;
+
+/// A topic into a NeXus file, beside dd conv=fdatasync of the same bytes on the same disk, in turn
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Flags {
+    /// Compressions of the file: none, gzip, gzip:1 to gzip:9, with commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "none,gzip:1,gzip")]
+    compressions: Vec<String>,
+    /// Size of a message, 1 kB to 8 MB
+    #[arg(long, value_name = "BYTES", default_value = "100kB")]
+    size: String,
+    /// Bytes of messages on the topic: three times as much on the disk
+    #[arg(long, value_name = "BYTES", default_value = "1GB")]
+    volume: String,
+    /// Rounds A B A B; medians are reported
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    repeats: usize,
+    #[command(flatten)]
+    place: BrokerFlags,
+    #[command(flatten)]
+    result: ResultFlags,
+}
+
+const EXAMPLES: &str = "\
+A trial of write lasts from the order to the moment at which the complete file is reported: reading
+the topic, checking every message, writing, and waiting for the disk. MB/s are of event bytes, 8 an
+event. dd copies the file of a first, discarded trial out of the page cache.
+
+Examples:
+  fullcount lab write
+  fullcount lab write --folder /data --volume 4GB --compressions none
+  fullcount lab write --broker kafka1:9092 --folder /data --repeats 5";
+
+/// Name of the contender that is not ours.
+const DD: &str = "dd";
+/// Longest trial.
+const LIMIT: Duration = Duration::from_secs(3600);
+/// Longest wait for a broker's answer.
+const ANSWER: Duration = Duration::from_secs(60);
+/// Time from pulse to pulse: 14 Hz.
+const PULSE_NS: i64 = 71_428_571;
+/// Before now the run on the topic ended: further back than any leeway.
+const AGO_MS: u64 = 3_600_000;
+
+/// The run on the topic.
+#[derive(Debug)]
+struct Filled {
+    data: Topic,
+    control: Topic,
+    begin_ms: u64,
+    end_ms: u64,
+    messages: u64,
+    events: u64,
+}
+
+struct Contest<'a> {
+    ground: &'a Ground,
+    filled: &'a Filled,
+    publisher: Publisher,
+    program: PathBuf,
+    /// A whole file, for `dd`.
+    file: PathBuf,
+    stop: &'a Stop,
+    trials: usize,
+}
+
+impl Ways for Contest<'_> {
+    fn trial(&mut self, contender: &str, _: &Point) -> Result<Trial, TrialError> {
+        if contender == DD {
+            return dd::copy(&self.file, &self.ground.path("dd"), &|| self.stop.requested());
+        }
+        let compression = contender.strip_prefix("write ").unwrap_or(contender);
+        let (trial, file) = self.write(compression)?;
+        // Gone before the next trial; the folder of the whole run goes as well.
+        let _ = std::fs::remove_file(file);
+        Ok(trial)
+    }
+}
+
+impl Contest<'_> {
+    /// One run of the writer; the file stays.
+    fn write(&mut self, compression: &str) -> Result<(Trial, PathBuf), TrialError> {
+        let wrong = |reason: String| TrialError::Result { program: "write".into(), reason };
+        let failed = |e: anyhow::Error| wrong(format!("{e:#}"));
+        self.trials += 1;
+        let name = format!("trial-{}", self.trials);
+        let control = self.filled.control.name.as_str();
+        let before = cpu_seconds();
+        let folder = self.ground.path("");
+        let mut command = Command::new(&self.program);
+        command.args(["write", "--brokers", self.ground.brokers(), "--control", control]);
+        command.args(["--service-id", &name, "--compression", compression, "--files", "1"]);
+        command.args(["--json", "--folder"]).arg(&folder);
+        let mut child = Running::start("fullcount write", command)?;
+        let stop = || self.stop.requested();
+        child.wait_for_line(ANSWER, &stop, |l| l.starts_with("writing below").then_some(()))?;
+        let begun_ms = self.order(&name).map_err(failed)?;
+        let done_ms = self.done(&name, &mut child)?;
+        let ended = child.end(ANSWER, &stop)?.ok_or_else(|| child.stuck(ANSWER))?;
+        if !ended.status.success() {
+            return Err(ended.failed());
+        }
+        let summary: Value = serde_json::from_str(&ended.output)
+            .map_err(|e| wrong(format!("no JSON ({e}): {}", ended.output)))?;
+        let events = summary["counters"]["write.events"].as_u64().unwrap_or(0);
+        if events != self.filled.events {
+            return Err(wrong(format!("{events} of {} events are in it", self.filled.events)));
+        }
+        let trial = Trial {
+            messages: self.filled.messages,
+            events,
+            bytes: 8 * events,
+            seconds: done_ms.saturating_sub(begun_ms) as f64 / 1e3,
+            cpu_s: cpu_seconds().zip(before).map(|(now, before)| now - before),
+        };
+        Ok((trial, folder.join(format!("{name}.nxs"))))
+    }
+
+    /// Orders the run; when, ms since 1970.
+    fn order(&self, name: &str) -> anyhow::Result<u64> {
+        let structure = structure(&self.filled.data.name);
+        let order = Message::Pl72(RunStart {
+            start_time: self.filled.begin_ms,
+            stop_time: self.filled.end_ms,
+            run_name: None,
+            instrument_name: None,
+            nexus_structure: Some(&structure),
+            job_id: Some(name),
+            broker: None,
+            service_id: Some(name),
+            filename: Some(&format!("{name}.nxs")),
+            n_periods: 1,
+            detector_spectrum_map: None,
+            metadata: None,
+            control_topic: None,
+        });
+        let now = now_ms();
+        self.publisher.publish(&self.filled.control.name, &order.encode(), now as i64, ANSWER)?;
+        self.publisher.flush(ANSWER)?;
+        Ok(now)
+    }
+
+    /// When the writer said that the file is complete, by the time that it gave its message.
+    fn done(&self, name: &str, child: &mut Running) -> Result<u64, TrialError> {
+        let wrong = |reason: String| TrialError::Result { program: "write".into(), reason };
+        let topic = self.filled.control.name.as_str();
+        let words = |e: ConsumeError| wrong(e.to_string());
+        let consumer =
+            Consumer::new(&ConsumerOptions::new(self.ground.brokers())).map_err(words)?;
+        consumer.assign(&[(topic, 0, Begin::Oldest)]).map_err(words)?;
+        let (begun, mut ended) = (Instant::now(), None);
+        loop {
+            if self.stop.requested() {
+                return Err(TrialError::Interrupted);
+            }
+            // It says so before it ends.
+            if ended.is_none() && child.ended(Duration::ZERO)? {
+                ended = Some(Instant::now());
+            }
+            if begun.elapsed() > LIMIT || ended.is_some_and(|at| at.elapsed() > ANSWER) {
+                return Err(wrong("said nothing of a complete file".into()));
+            }
+            let polled = consumer.poll(Duration::from_millis(100)).map_err(words)?;
+            let Polled::Message(message) = polled else { continue };
+            match decode(message.payload()) {
+                Ok(Message::Wrdn(done)) if done.job_id == name => {
+                    if done.error_encountered {
+                        return Err(wrong(done.message.unwrap_or("the file failed").to_owned()));
+                    }
+                    let time = message.timestamp_ms().and_then(|ms| u64::try_from(ms).ok());
+                    return time.ok_or_else(|| wrong("a message without a time".into()));
+                }
+                Ok(Message::Answ(answer)) if answer.status_code >= 400 && answer.job_id == name => {
+                    return Err(wrong(answer.message.unwrap_or("refused").to_owned()));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// One bank of events.
+fn structure(topic: &str) -> String {
+    json!({"children": [{
+        "type": "group", "name": "entry", "attributes": {"NX_class": "NXentry"}, "children": [{
+            "type": "group", "name": "bank_events", "attributes": {"NX_class": "NXevent_data"},
+            "children": [{"module": "ev44", "config": {"topic": topic, "source": SOURCE}}],
+        }],
+    }]})
+    .to_string()
+}
+
+/// Fills a topic with a run that ended an hour ago, and one message of now, behind which nothing of it can come.
+fn fill(
+    ground: &Ground,
+    publisher: &Publisher,
+    payload: &Payload,
+    volume: u64,
+    stop: &Stop,
+) -> anyhow::Result<Filled> {
+    let (data, control) = (ground.topic("data")?, ground.topic("control")?);
+    let messages = (volume / payload.size as u64).max(1);
+    let span_ms = messages * PULSE_NS as u64 / 1_000_000 + 1000;
+    let end_ms = now_ms() - AGO_MS;
+    let begin_ms = end_ms - span_ms;
+    let mut writer = EventWriter::new();
+    let batches = payload.batches.iter().cycle().take(messages as usize);
+    for (number, products) in (0_i64..).zip(batches) {
+        ensure!(!stop.requested(), "interrupted");
+        let events = &products.events;
+        let pulse = begin_ms as i64 * 1_000_000 + number * PULSE_NS;
+        let message = writer.ev44_columns(
+            SOURCE,
+            number,
+            &[pulse],
+            &[0],
+            &events.offset_ns,
+            &events.pixel,
+        )?;
+        publisher.publish(&data.name, message, pulse / 1_000_000, ANSWER)?;
+    }
+    let last = writer.ev44_columns("nobody", 0, &[0], &[0], &[], &[])?;
+    publisher.publish(&data.name, last, now_ms() as i64, ANSWER)?;
+    publisher.flush(ANSWER)?;
+    ensure!(publisher.refused() == 0, "the broker refused messages of {} B", payload.size);
+    let events = messages * payload.events as u64;
+    Ok(Filled { data, control, begin_ms, end_ms, messages, events })
+}
+
+fn check_compression(name: &str) -> Result<(), Failure> {
+    let level = name.strip_prefix("gzip:").and_then(|n| n.parse::<u8>().ok());
+    if matches!(name, "none" | "gzip") || level.is_some_and(|n| (1..=9).contains(&n)) {
+        return Ok(());
+    }
+    let what = format!("--compressions {name}: expected none, gzip or gzip:1 to gzip:9");
+    Err(Failure::Wrong(what))
+}
+
+/// Runs the comparison.
+pub fn write(flags: Flags) -> Result<u8, Failure> {
+    flags.compressions.iter().try_for_each(|name| check_compression(name))?;
+    let size = bytes("size", &flags.size, 1000, 8_000_000)? as usize;
+    let volume = bytes("volume", &flags.volume, 1_000_000, 1 << 40)?;
+    let ways = flags.compressions.iter().map(|name| format!("write {name}"));
+    let contenders = [DD.to_owned()].into_iter().chain(ways).collect();
+    let campaign = |size| Campaign {
+        contenders,
+        points: vec![Point { size, compression: "none".into() }],
+        repeats: flags.repeats,
+    };
+    if flags.compressions.is_empty() || flags.repeats == 0 {
+        let what = "--compressions, --repeats: at least one of each is needed";
+        return Err(Failure::Wrong(what.into()));
+    }
+    let checked = flags.place.check(false)?;
+    let mut record = flags.result.begin("write")?;
+    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    let ground = checked.open(&mut record)?;
+    let payload = Payload::make(size, ground.path("payload"))?;
+    // Orders leave at once.
+    let settings = ground.settings.with("linger.ms", "0");
+    let publisher = Publisher::new(ground.brokers(), &settings, |text| note!("{text}"))
+        .map_err(anyhow::Error::from)?;
+    note!("filling a topic");
+    let filled = fill(&ground, &publisher, &payload, volume, &stop)?;
+    record
+        .parameter("volume_bytes", volume)
+        .parameter("messages", filled.messages)
+        .parameter("events", filled.events)
+        .parameter("message_bytes", payload.size);
+    let program = std::env::current_exe().context("finding this program")?;
+    let mut contest = Contest {
+        ground: &ground,
+        filled: &filled,
+        publisher,
+        program,
+        file: PathBuf::new(),
+        stop: &stop,
+        trials: 0,
+    };
+    note!("a first file, for dd");
+    let (_, file) = contest.write("none").map_err(anyhow::Error::from)?;
+    record.parameter("file_bytes", length(&file)?);
+    contest.file = file;
+    let results = campaign(payload.size).run(&mut contest, &mut |line| note!("{line}"));
+    let results = results.map_err(anyhow::Error::from)?;
+    results.note(&mut record);
+    flags.result.finish(&record, "A topic into a file", &results.markdown())?;
+    Ok(0)
+}
+
+fn length(file: &Path) -> anyhow::Result<u64> {
+    Ok(std::fs::metadata(file).with_context(|| file.display().to_string())?.len())
+}
