@@ -139,10 +139,10 @@ impl Detector for GdGemDetector {
         }
     }
 
-    /// The online chain makes clusters of planes on the way only, and pads have no planes.
+    /// Pads have no planes.
     fn tables(&self) -> Vec<Table> {
         let strips = self.layout.detectors.iter().any(|detector| !detector.pads);
-        match self.layout.online.is_none() && strips {
+        match strips {
             true => vec![Table::StripHits, Table::PlaneClusters, Table::DetectorClusters],
             false => vec![Table::StripHits, Table::DetectorClusters],
         }

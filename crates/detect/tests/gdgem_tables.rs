@@ -237,18 +237,44 @@ fn batches_do_not_change_rows_and_nobody_pays_who_did_not_ask() {
 }
 
 #[test]
-fn the_online_chain_and_pads_give_detector_clusters_only() {
-    let online = setup("config/vmm3.json", "");
+fn the_online_chain_gives_its_plane_clusters_and_events() {
+    let mut config: Value = serde_json::from_str(&text("config/refdata.json")).unwrap();
+    let map = |[fec, vmm, plane, strip]: [u8; 4]| serde_json::json!({"fecID": fec, "vmmID": vmm, "planeID": plane, "strip_offset": strip});
+    let mappings = [[2, 0, 0, 0], [2, 1, 0, 64], [1, 0, 1, 0], [1, 1, 1, 64]];
+    config["srs_mappings"] = mappings.map(map).to_vec().into();
+    config["time_config"]["bc_clock"] = 40.into();
+    let online = Setup { geometry: config.to_string(), ..Setup::default() };
     let tables = detector(&online).tables();
-    assert_eq!(tables, [Table::StripHits, Table::DetectorClusters]);
+    assert_eq!(tables, [Table::StripHits, Table::PlaneClusters, Table::DetectorClusters]);
     let products = run(&online, &capture("example.pcapng"), 9, EVERYTHING);
-    let rows = &products.detector_clusters;
-    assert!(products.plane_clusters.id.is_empty() && !rows.id.is_empty());
+    let (rows, planes) = (&products.detector_clusters, &products.plane_clusters);
+    assert!(rows.id.len() > 100 && planes.id.len() > 100);
     for i in 0..rows.id.len() {
         let bits = u8::from(rows.size0[i] > 0) | u8::from(rows.size1[i] > 0) << 1;
         assert_eq!(rows.planes[i], bits, "also those with one plane");
+        assert_eq!((rows.id0[i], rows.id1[i]), (0, 0), "an event may have several of a plane");
     }
+    // Each cluster of a plane is part of one event, and each hit of one cluster.
+    let sizes = |column: &[u32]| column.iter().map(|&n| u64::from(n)).sum::<u64>();
+    let adc = |column: &[u64]| column.iter().sum::<u64>();
+    assert_eq!(sizes(&rows.size0) + sizes(&rows.size1), sizes(&planes.size));
+    assert_eq!(adc(&rows.adc0) + adc(&rows.adc1), adc(&planes.adc));
+    assert!(sizes(&planes.size) <= products.strip_hits.strip.len() as u64);
+    for plane in 0..2 {
+        let of = (0..planes.id.len()).filter(|&i| planes.plane[i] == plane);
+        let of: Vec<usize> = of.collect();
+        assert!(!of.is_empty());
+        assert!(of.iter().map(|&i| planes.id[i]).eq(1..=of.len() as u64), "numbered as closed");
+        assert!(of.iter().all(|&i| planes.first_ps[i] <= planes.time_ps[i] + 1
+            && planes.time_ps[i] <= planes.last_ps[i] + 1
+            && planes.time_utpc_ps[i] == planes.last_ps[i]));
+    }
+    let again = run(&online, &capture("example.pcapng"), 1, EVERYTHING);
+    assert!(again == products, "whatever the batches");
+}
 
+#[test]
+fn pads_give_detector_clusters_only() {
     let pads = setup("vmm/example_geometry_pad.json", "algo = 10");
     assert_eq!(detector(&pads).tables(), [Table::StripHits, Table::DetectorClusters]);
     let products = run(&pads, &[gdgem_made::payload("pad_frame_0.bin")], 1, EVERYTHING);

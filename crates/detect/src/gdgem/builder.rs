@@ -12,13 +12,13 @@ use fullcount_core::time::Nanos;
 
 use super::chain::{Chain, OnlineEvent};
 use super::counters::{BUILT_LINES, Built, Tally};
-use super::lane::{LaneHits, Scratch};
+use super::lane::{LaneHits, Scratch, stretch};
 use super::layout::{Algorithm, Layout};
-use super::matching::{Matched, Partners, ROUNDING_NS};
+use super::matching::{Matched, Partner, Partners, ROUNDING_NS};
 use super::monitor::{Monitor, Shown};
 use super::options::{Coin, Limits, Options, Position};
 use super::pads::{Growth, PadCluster};
-use super::plane::{self, PlaneCluster, Values};
+use super::plane::{self, PlaneCluster};
 use crate::detector::{Builder, TimeBase};
 use crate::pulses::Pulses;
 
@@ -75,6 +75,8 @@ pub(super) struct GemBuilder<W> {
     lanes: Vec<LaneHits>,
     scratch: Scratch,
     ways: Vec<Way>,
+    /// Rows of a lane follow each other, as each FEC has one plane.
+    in_stretches: bool,
     /// Border as a key.
     border: i64,
     waiting: usize,
@@ -123,13 +125,14 @@ impl Judge {
         hits: u64,
         events: &mut EventBatch,
     ) {
-        let [x, y] = [at.0, at.1].map(|c| (c + 0.5).floor());
+        // Rounded down where they become whole numbers: without SSE4.1 `floor` is a call.
+        let [x, y] = [at.0, at.1].map(|c| c + 0.5);
         if !(at.0.is_finite() && at.1.is_finite() && time.is_finite()) {
             return self.tally.note(Built::Bad, 1);
         }
         if let Some(online) = &self.layout.online {
             let [least, most] = online.region.map(f64::from);
-            if x < least || x > most {
+            if x < least || x >= most + 1.0 {
                 return self.tally.note(Built::OutsideRegion, 1);
             }
         }
@@ -140,7 +143,7 @@ impl Judge {
         let pixel =
             inside.then(|| self.layout.grid.pixel(x as u32, y as u32, 0, panel as u32)).flatten();
         let Some(pixel) = pixel else { return self.tally.note(Built::GeometryErrors, 1) };
-        let ns = Nanos(self.epoch.saturating_add(time.floor() as i64));
+        let ns = Nanos(self.epoch.saturating_add(whole_ns(time)));
         match &mut self.found {
             None => self.pulses.event(ns, pixel, events),
             Some(found) => found.push(Found { order, panel, ns, pixel }),
@@ -196,6 +199,13 @@ impl Judge {
     }
 }
 
+/// Rounded down; times that no 64 bits hold become the nearest that they do.
+#[inline]
+fn whole_ns(time: f64) -> i64 {
+    let whole = time as i64;
+    whole.saturating_sub(i64::from(whole as f64 > time))
+}
+
 /// Receives what [`Partners`] decides for one detector.
 struct Session<'a, W> {
     judge: &'a mut Judge,
@@ -204,14 +214,24 @@ struct Session<'a, W> {
     events: &'a mut EventBatch,
     panel: usize,
     id: u32,
-    coin: Coin,
+}
+
+impl<W: Watch> Session<'_, W> {
+    /// Shows a detector cluster to who looks at all.
+    fn show(&mut self, planes: [Option<Partner<'_>>; 3], best: bool) {
+        let planes = planes.map(|plane| plane.map(|partner| partner.cluster()));
+        let planes = planes.each_ref().map(Option::as_ref);
+        self.watch.matched(self.id, planes, best);
+        self.monitor.matched(self.panel, planes);
+    }
 }
 
 impl<W: Watch> Matched for Session<'_, W> {
     #[inline]
-    fn matched(&mut self, planes: [Option<&PlaneCluster>; 3], best: bool) {
-        self.watch.matched(self.id, planes, best);
-        self.monitor.matched(self.panel, planes);
+    fn matched(&mut self, planes: [Option<Partner<'_>>; 3], best: bool) {
+        if W::ALL_VALUES || self.monitor.looks_for_partners() {
+            self.show(planes, best);
+        }
         let position = self.judge.position;
         let tally = &mut self.judge.tally;
         tally.note(Built::Candidates, 1);
@@ -220,16 +240,16 @@ impl<W: Watch> Matched for Session<'_, W> {
         let Some((at_x, time)) = x else { return tally.note(Built::Bad, 1) };
         let times = [y, u].into_iter().flatten().map(|(_, t)| t);
         let time = times.fold(time, f64::min);
-        let hits = planes.iter().flatten().map(|c| u64::from(c.size)).sum();
+        let hits = planes.iter().flatten().map(|c| u64::from(c.centre.size)).sum();
         let at_y = y.map_or(0.0, |(pos, _)| pos);
-        let order = planes[0].map_or(time, |c| c.coin(self.coin));
+        let order = planes[0].map_or(time, |c| c.coin);
         self.judge.event((order, self.panel), (at_x, at_y), time, hits, self.events);
     }
 
     #[inline]
-    fn gone(&mut self, cluster: &PlaneCluster) {
-        let line = if cluster.used { Built::Used } else { Built::Unmatched };
-        self.judge.decide(line, u64::from(cluster.size));
+    fn gone(&mut self, used: u64, unmatched: u64) {
+        self.judge.decide(Built::Used, used);
+        self.judge.decide(Built::Unmatched, unmatched);
     }
 
     fn cut(&mut self) {
@@ -252,6 +272,7 @@ impl<W: Watch> GemBuilder<W> {
             lanes: layout.lanes.iter().map(|lane| LaneHits::new(layout.time_gap(*lane))).collect(),
             scratch: Scratch::default(),
             ways,
+            in_stretches: layout.has_a_plane_per_fec(),
             border: i64::MIN,
             waiting: 0,
             judge: Judge {
@@ -288,14 +309,22 @@ impl<W: Watch> GemBuilder<W> {
 
     fn part(&mut self, rows: &[FineHit], events: &mut EventBatch) {
         let (mut late, mut others, mut pushed) = (0, 0, 0);
-        for row in rows {
+        let mut left = rows;
+        while let Some((row, rest)) = left.split_first() {
             if row.time >= self.border
                 && let Some(lane) = self.lanes.get_mut(usize::from(row.lane))
             {
-                lane.push(*row);
-                pushed += 1;
+                if self.in_stretches {
+                    let (hits, rest) = left.split_at(stretch(left, self.border).0);
+                    lane.extend(hits);
+                    (left, pushed) = (rest, pushed + hits.len());
+                } else {
+                    lane.push(*row);
+                    (left, pushed) = (rest, pushed + 1);
+                }
                 continue;
             }
+            left = rest;
             match row.lane {
                 FineHit::BORDER => {
                     others += 1;
@@ -344,36 +373,43 @@ impl<W: Watch> GemBuilder<W> {
             let centre = judge.position == Position::CenterOfMass
                 && detector.parameters.coin == Coin::CenterOfMass;
             let few = centre && !W::ALL_VALUES && !monitor.looks_for_hits(border);
-            let wanted = if few { Values::Centre } else { Values::All };
             let mut known = [f64::INFINITY; 3];
             for (place, &lane) in detector.lanes.iter().enumerate() {
                 let plane = self.layout.lanes[lane].plane;
-                let gap = self.layout.time_gap(self.layout.lanes[lane]);
                 let hits = &mut self.lanes[lane];
-                hits.release(key, &mut self.scratch);
-                let cuts = hits.runs(gap, limits, border, |run| match way {
-                    Way::Online(chain) => chain.run(run, plane),
-                    Way::Strips(partners) => {
-                        let mut planes = 0;
+                let (mut planes, mut small) = (0, 0);
+                let before = (key, border);
+                let cuts = hits.runs(before, limits, &mut self.scratch, |run, span| match way {
+                    Way::Online(chain) => chain.run(run, plane, |hits| {
+                        if W::ALL_VALUES {
+                            watch.plane(id, plane, &plane::values(hits, plane, 0));
+                        }
+                    }),
+                    Way::Strips(partners) if few => {
                         let parameters = &detector.parameters;
-                        let small =
-                            plane::clusters(run, plane, parameters, wanted, |cluster, hits| {
-                                planes += 1;
-                                watch.plane(id, plane, &cluster);
-                                monitor.plane(panel, plane, &cluster, hits);
-                                partners.push(place, cluster);
-                            });
-                        judge.tally.note(Built::Planes, planes);
-                        judge.decide(Built::Small, small);
+                        small += plane::centres(run, span, plane, parameters, |centre| {
+                            planes += 1;
+                            monitor.centre(plane, &centre);
+                            partners.push_centre(place, centre);
+                        });
+                    }
+                    Way::Strips(partners) => {
+                        let parameters = &detector.parameters;
+                        small += plane::clusters(run, plane, parameters, |cluster, hits| {
+                            planes += 1;
+                            watch.plane(id, plane, &cluster);
+                            monitor.plane(panel, plane, &cluster, hits);
+                            partners.push(place, cluster);
+                        });
                     }
                     Way::Pads(growth, number) => {
                         let times = run.iter().map(FineHit::ns);
                         let order = times.fold(f64::INFINITY, f64::min);
-                        let small = growth.clusters(run, &detector.parameters, |mut cluster| {
+                        small += growth.clusters(run, &detector.parameters, |mut cluster| {
                             *number += 1;
                             cluster.number = *number;
                             watch.pads(id, &cluster);
-                            judge.tally.note(Built::Planes, 1);
+                            planes += 1;
                             judge.tally.note(Built::Candidates, 1);
                             let hits = u64::from(cluster.size2);
                             judge.decide(Built::Used, hits);
@@ -381,9 +417,10 @@ impl<W: Watch> GemBuilder<W> {
                             let at = (cluster.pos0, cluster.pos1);
                             judge.event((order, panel), at, time, hits, events);
                         });
-                        judge.decide(Built::Small, small);
                     }
                 });
+                judge.tally.note(Built::Planes, planes);
+                judge.decide(Built::Small, small);
                 judge.tally.note(Built::CutHits, cuts.hits);
                 judge.tally.note(Built::CutSpan, cuts.span);
                 // The time up to which all clusters of the plane have come.
@@ -404,8 +441,7 @@ impl<W: Watch> GemBuilder<W> {
                     judge.tally.note(Built::CutHits, cuts);
                 }
                 Way::Strips(partners) => {
-                    let coin = detector.parameters.coin;
-                    let session = &mut Session { judge, watch, monitor, events, panel, id, coin };
+                    let session = &mut Session { judge, watch, monitor, events, panel, id };
                     all = all.min(partners.release(&known, session));
                 }
                 Way::Pads(..) => all = all.min(known[0]),

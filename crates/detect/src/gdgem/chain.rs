@@ -85,8 +85,8 @@ impl Chain {
         Chain { online, clusters, hits, base: 0, closed: 0, open: Open::default(), cuts: 0 }
     }
 
-    /// A run of one plane, equal times in order of arrival: clusters by strip.
-    pub fn run(&mut self, run: &mut [FineHit], plane: u8) {
+    /// A run of one plane, equal times in order of arrival: clusters by strip, each of which is shown to `closed`.
+    pub fn run(&mut self, run: &mut [FineHit], plane: u8, mut closed: impl FnMut(&[FineHit])) {
         run.sort_by_key(|hit| (hit.coordinate, hit.time));
         let gap = self.online.strip_gap[usize::from(plane)];
         let near = |a: &FineHit, b: &FineHit| u32::from(b.coordinate - a.coordinate) <= gap;
@@ -111,6 +111,7 @@ impl Chain {
             });
             self.closed += 1;
             self.hits.extend_from_slice(hits);
+            closed(hits);
         }
     }
 

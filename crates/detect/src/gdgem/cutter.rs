@@ -85,9 +85,11 @@ impl Silence {
         // The bin of what comes first; 0 if there is nothing.
         let mut first = 0;
         marks.early.clear();
-        for lane in held.lanes {
+        for (at, lane) in held.lanes.iter().enumerate() {
             // Hits come nearly in order: most of those before the window stand first.
-            let early = lane.iter().position(|hit| hit.time >= start).unwrap_or(lane.len());
+            let known = held.latest.get(at).map_or(0, |latest| latest.before(start));
+            let late = lane[known..].iter().position(|hit| hit.time >= start);
+            let early = late.map_or(lane.len(), |late| known + late);
             marks.early.push(early);
             first = if early > 0 { bins } else { first };
             for hit in &lane[early..] {
@@ -109,11 +111,48 @@ impl Silence {
     }
 }
 
+/// Hits between two steps of [`Latest`]; few in tests, whose slices are small.
+const STEP: usize = if cfg!(test) { 4 } else { 256 };
+
+/// The latest time of the first hits that wait, in steps: so nobody has to look at each of them again. Without it the look for a silence
+/// takes the reading thread twice the time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Latest {
+    /// Numbers of hits, and the latest time among them as a key.
+    steps: Vec<(usize, i64)>,
+    most: Option<i64>,
+}
+
+impl Latest {
+    /// There are `hits` now; `most` is the latest time of those that came.
+    pub fn came(&mut self, hits: usize, most: i64) {
+        let most = self.most.map_or(most, |before| before.max(most));
+        self.most = Some(most);
+        if hits >= self.steps.last().map_or(0, |step| step.0) + STEP {
+            self.steps.push((hits, most));
+        }
+    }
+
+    /// So many hits, or more, stand first and are before a time.
+    fn before(&self, time: i64) -> usize {
+        let n = self.steps.partition_point(|step| step.1 < time);
+        n.checked_sub(1).map_or(0, |last| self.steps[last].0)
+    }
+
+    /// Other hits stand there now.
+    pub fn clear(&mut self) {
+        self.most = None;
+        self.steps.clear();
+    }
+}
+
 /// Hits that wait, and how far time is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held<'a> {
     /// By plane, in any order.
     pub lanes: &'a [Vec<FineHit>],
+    /// By plane, what is known of the first hits.
+    pub latest: &'a [Latest],
     /// All hits that come later are at or behind this, ns.
     pub border: f64,
     /// The same as a key.
@@ -173,8 +212,19 @@ mod tests {
             .enumerate()
             .map(|(n, &ns)| hit(ns, n))
             .partition(|h| h.coordinate % 2 == 0);
-        let held = Held { lanes: &[x, y], border, key: FineHit::key(border) };
-        SILENCE.before(held, &mut Marks::default())
+        let mut latest = [Latest::default(), Latest::default()];
+        for (lane, latest) in [&x, &y].into_iter().zip(&mut latest) {
+            for (n, hit) in lane.iter().enumerate() {
+                latest.came(n + 1, hit.time);
+            }
+        }
+        let (lanes, key) = (&[x, y], FineHit::key(border));
+        let with =
+            SILENCE.before(Held { lanes, latest: &latest, border, key }, &mut Marks::default());
+        let without =
+            SILENCE.before(Held { lanes, latest: &[], border, key }, &mut Marks::default());
+        assert_eq!(with, without);
+        with
     }
 
     #[test]
@@ -198,6 +248,20 @@ mod tests {
         assert_eq!(silence.length(0.0), 301.0);
         assert_eq!(silence.length(-1e14), 501.0);
         assert_eq!(Silence { gap: 900.0, ..silence }.length(1e14), 901.0);
+    }
+
+    #[test]
+    fn the_first_hits_are_known_in_steps() {
+        let mut latest = Latest::default();
+        latest.came(STEP - 1, 7);
+        assert_eq!(latest.before(i64::MAX), 0);
+        latest.came(STEP, 5);
+        latest.came(2 * STEP + 10, 9);
+        latest.came(2 * STEP + 11, 20);
+        assert_eq!([7, 8, 10].map(|time| latest.before(time)), [0, STEP, 2 * STEP + 10]);
+        latest.clear();
+        latest.came(STEP, 1);
+        assert_eq!(latest.before(2), STEP);
     }
 
     proptest! {

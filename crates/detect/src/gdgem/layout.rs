@@ -63,6 +63,15 @@ impl Place {
 
     const NOWHERE: Place = Place { coordinate: 0, second: 0, threshold: 0, lane: Place::UNMAPPED };
 
+    /// All of it in one load: strip, row, threshold and lane from the lowest bit on, 16 bits each but 8 for the lane; the highest bit says
+    /// that hits are not used.
+    pub fn end(self) -> u64 {
+        let unused = u64::from(!self.is_used()) << 63;
+        let [strip, row] = [self.coordinate, self.second].map(u64::from);
+        let (threshold, lane) = (u64::from(self.threshold), u64::from(self.lane));
+        unused | lane << 48 | threshold << 32 | row << 16 | strip
+    }
+
     /// True if the hits of the channel are used.
     #[inline]
     pub fn is_used(self) -> bool {
@@ -74,12 +83,15 @@ impl Place {
 #[derive(Debug)]
 pub(super) struct Fec {
     pub places: [Place; VMMS * CHANNELS],
+    /// [`Place::end`] of all, filled when the file has been read.
+    pub ends: [u64; VMMS * CHANNELS],
     pub calibrations: Option<Box<[Calibration; VMMS * CHANNELS]>>,
 }
 
 impl Fec {
     pub fn new() -> Box<Fec> {
-        Box::new(Fec { places: [Place::NOWHERE; VMMS * CHANNELS], calibrations: None })
+        let places = [Place::NOWHERE; VMMS * CHANNELS];
+        Box::new(Fec { places, ends: places.map(Place::end), calibrations: None })
     }
 }
 
@@ -160,6 +172,9 @@ impl Layout {
             .chain([&Calibration::NONE])
             .map(|c| layout.clock.earliest(c))
             .fold(0.0, f64::max);
+        for fec in layout.fecs.iter_mut().flatten() {
+            fec.ends = fec.places.map(Place::end);
+        }
         layout.map.source_text = geometry.to_owned();
         Ok(layout)
     }
@@ -194,6 +209,15 @@ impl Layout {
     /// Largest distance between hits of a run of a plane, ns.
     pub fn time_gap(&self, lane: Lane) -> f64 {
         self.detectors[lane.detector].parameters.time_gap(lane.plane)
+    }
+
+    /// True if each FEC reads one plane of one detector at most.
+    pub fn has_a_plane_per_fec(&self) -> bool {
+        self.fecs.iter().flatten().all(|fec| {
+            let mut lanes = fec.places.iter().filter(|place| place.is_used()).map(|p| p.lane);
+            let first = lanes.next();
+            lanes.all(|lane| Some(lane) == first)
+        })
     }
 
     /// True if any channel is calibrated.

@@ -3,8 +3,8 @@
 //! Clusters wait until no cluster can come any more that would be nearer, so that the pairs are those of one pass over
 //! the whole run. Refuses pairs whose times, charges or sizes do not fit. Source: `docs/formats/gdgem.md` section 14.5.
 
-use super::options::Parameters;
-use super::plane::PlaneCluster;
+use super::options::{Parameters, Position};
+use super::plane::{Centre, PlaneCluster};
 
 /// A centre of mass can lie outside its cluster by the rounding of its sums: 65536 hits after 30 hours, 0.8 µs.
 pub(super) const ROUNDING_NS: f64 = 1000.0;
@@ -15,21 +15,24 @@ const SEARCH: usize = 4096;
 /// Steps per cluster that sorting by insertion may cost before the general sort takes over.
 const STEPS: usize = 16;
 
-/// What a search looks at of a cluster.
+/// A cluster that waits: a cache line, as searches go from one to the next.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     time: f64,
-    adc: f64,
-    size: u32,
-    /// Place in `clusters`.
+    centre: Centre,
+    /// Its place in `all`; `NONE` if nobody looks at more than the centre.
     at: u32,
     used: bool,
 }
 
+/// No place.
+const NONE: u32 = u32::MAX;
+
 /// Clusters of one plane by their time for matching.
 #[derive(Debug, Default)]
 struct Queue {
-    clusters: Vec<PlaneCluster>,
+    /// Those of which all values are wanted.
+    all: Vec<PlaneCluster>,
     /// Memory for what stays.
     kept: Vec<PlaneCluster>,
     /// The first `sorted` are in order of time.
@@ -41,13 +44,42 @@ struct Queue {
     closed: u64,
 }
 
+/// A cluster that has found its partners.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Partner<'a> {
+    pub centre: &'a Centre,
+    /// Time for matching, ns.
+    pub coin: f64,
+    all: Option<&'a PlaneCluster>,
+}
+
+impl Partner<'_> {
+    /// With all values that are known of it.
+    pub fn cluster(&self) -> PlaneCluster {
+        self.all.map_or_else(|| PlaneCluster::from(self.centre), |all| *all)
+    }
+
+    /// Place and time for the event.
+    #[inline]
+    pub fn at(&self, position: Position) -> (f64, f64) {
+        match self.all {
+            None => (self.centre.pos, self.centre.time.min(self.centre.last)),
+            Some(all) => all.at(position),
+        }
+    }
+}
+
 impl Queue {
     fn push(&mut self, mut cluster: PlaneCluster, time: f64) {
+        cluster.number = self.closed + 1;
+        self.push_row(cluster.centre(), self.all.len() as u32, time);
+        self.all.push(cluster);
+    }
+
+    #[inline]
+    fn push_row(&mut self, centre: Centre, at: u32, time: f64) {
         self.closed += 1;
-        cluster.number = self.closed;
-        let (adc, size, at) = (cluster.adc as f64, cluster.size, self.clusters.len() as u32);
-        self.order.push(Row { time, adc, size, at, used: false });
-        self.clusters.push(cluster);
+        self.order.push(Row { time, centre, at, used: false });
     }
 
     /// Stable: equal times stay in the order of being closed. Clusters of later runs are later, so next to nothing moves.
@@ -72,34 +104,55 @@ impl Queue {
         self.sorted = self.order.len();
     }
 
-    fn at(&self, place: usize) -> &PlaneCluster {
-        &self.clusters[self.order[place].at as usize]
+    #[inline]
+    fn at(&self, place: usize) -> Partner<'_> {
+        let row = &self.order[place];
+        Partner { centre: &row.centre, coin: row.time, all: self.all.get(row.at as usize) }
     }
 
+    #[inline]
     fn take(&mut self, place: usize) {
         let row = &mut self.order[place];
         row.used = true;
-        self.clusters[row.at as usize].used = true;
+        if let Some(all) = self.all.get_mut(row.at as usize) {
+            all.used = true;
+        }
     }
 
     /// Forgets the first `n`.
-    fn forget(&mut self, n: usize, mut gone: impl FnMut(&PlaneCluster)) {
+    fn forget(&mut self, n: usize, to: &mut impl Matched) {
         if n == 0 {
             return;
         }
-        self.order[..n].iter().for_each(|row| gone(&self.clusters[row.at as usize]));
+        let (mut all, mut used) = (0, 0);
+        for row in &self.order[..n] {
+            let size = u64::from(row.centre.size);
+            all += size;
+            used += if row.used { size } else { 0 };
+        }
+        to.gone(used, all - used);
         if n == self.order.len() {
             self.order.clear();
-            self.clusters.clear();
+            self.all.clear();
         } else {
             self.order.drain(..n);
-            self.kept.clear();
-            self.kept.extend(self.order.iter().map(|row| self.clusters[row.at as usize]));
-            std::mem::swap(&mut self.clusters, &mut self.kept);
-            self.order.iter_mut().enumerate().for_each(|(i, row)| row.at = i as u32);
+            if !self.all.is_empty() {
+                self.keep();
+            }
         }
         self.sorted = self.order.len();
         self.start = self.start.saturating_sub(n);
+    }
+
+    /// Forgets all values of those that are no longer in order.
+    fn keep(&mut self) {
+        self.kept.clear();
+        for row in self.order.iter_mut().filter(|row| row.at != NONE) {
+            let at = self.kept.len() as u32;
+            self.kept.push(self.all[row.at as usize]);
+            row.at = at;
+        }
+        std::mem::swap(&mut self.all, &mut self.kept);
     }
 }
 
@@ -107,9 +160,9 @@ impl Queue {
 pub(super) trait Matched {
     /// A detector cluster; planes that the detector does not have are `None`. `best`: no other candidate of the first is
     /// nearer.
-    fn matched(&mut self, planes: [Option<&PlaneCluster>; 3], best: bool);
-    /// A cluster that will not be looked at again.
-    fn gone(&mut self, cluster: &PlaneCluster);
+    fn matched(&mut self, planes: [Option<Partner<'_>>; 3], best: bool);
+    /// Hits of clusters that will not be looked at again: of those with a partner, and without.
+    fn gone(&mut self, used: u64, unmatched: u64);
     /// A search that ended early.
     fn cut(&mut self);
 }
@@ -132,6 +185,12 @@ impl Partners {
     pub fn push(&mut self, place: usize, cluster: PlaneCluster) {
         let time = cluster.coin(self.parameters.coin);
         self.queues[place].push(cluster, time);
+    }
+
+    /// The same for one of which nobody looks at more; its time for matching is the centre of mass.
+    #[inline]
+    pub fn push_centre(&mut self, place: usize, centre: Centre) {
+        self.queues[place].push_row(centre, NONE, centre.time);
     }
 
     /// Matches what can be matched: `known[place]` is the time up to which all clusters of a plane have come, ns. Returns the
@@ -160,7 +219,7 @@ impl Partners {
                 }
                 [second, third, ..] => {
                     let Some(j) = nearest(&p, first, i, second, 0, to) else { continue };
-                    let size = second.order[j].size;
+                    let size = second.order[j].centre.size;
                     let Some(k) = nearest(&p, first, i, third, size, to) else { continue };
                     first.take(i);
                     second.take(j);
@@ -171,10 +230,10 @@ impl Partners {
         }
         // What comes in plane 0 from now on is at or behind this.
         let next = first.order.get(n).map_or(known[0], |row| row.time.min(known[0]));
-        first.forget(n, |cluster| to.gone(cluster));
+        first.forget(n, to);
         for queue in others {
             let old = queue.order.partition_point(|row| row.time - next < -p.plane_gap);
-            queue.forget(old, |cluster| to.gone(cluster));
+            queue.forget(old, to);
         }
         ready
     }
@@ -189,8 +248,8 @@ impl Partners {
 /// True if charges and sizes fit.
 #[inline]
 fn fits(p: &Parameters, a: &Row, b: &Row, more: u32) -> bool {
-    let ratio = a.adc / b.adc;
-    let size = f64::from(a.size) + f64::from(b.size) + f64::from(more);
+    let ratio = a.centre.adc as f64 / b.centre.adc as f64;
+    let size = f64::from(a.centre.size) + f64::from(b.centre.size) + f64::from(more);
     p.ratio.0 <= ratio && ratio <= p.ratio.1 && size >= p.coincident_size
 }
 
@@ -269,15 +328,16 @@ mod tests {
     #[derive(Default)]
     struct Seen {
         pairs: Vec<(u64, u64)>,
-        gone: usize,
+        gone: u64,
     }
 
     impl Matched for Seen {
-        fn matched(&mut self, planes: [Option<&PlaneCluster>; 3], _: bool) {
-            self.pairs.push((planes[0].unwrap().number, planes[1].unwrap().number));
+        fn matched(&mut self, planes: [Option<Partner<'_>>; 3], _: bool) {
+            let number = |plane: Option<Partner<'_>>| plane.unwrap().cluster().number;
+            self.pairs.push((number(planes[0]), number(planes[1])));
         }
-        fn gone(&mut self, _: &PlaneCluster) {
-            self.gone += 1;
+        fn gone(&mut self, used: u64, unmatched: u64) {
+            self.gone += used + unmatched;
         }
         fn cut(&mut self) {}
     }
@@ -364,7 +424,7 @@ mod tests {
             y[j..].iter().for_each(|r| partners.push(1, cluster(r.0, r.1)));
             partners.release(&[f64::INFINITY; 3], &mut seen);
             prop_assert_eq!(seen.pairs, wanted_sorted);
-            prop_assert_eq!(seen.gone, a.len() + b.len());
+            prop_assert_eq!(seen.gone as usize, a.len() + b.len());
             prop_assert_eq!(partners.waiting(), 0);
         }
     }

@@ -10,7 +10,7 @@ use fullcount_core::products::{ClusterBatch, FineHit, HitBatch, Products, TrackB
 
 use super::chain::OnlineEvent;
 use super::layout::{CHANNELS, Layout};
-use super::plane::PlaneCluster;
+use super::plane::{Centre, PlaneCluster};
 
 /// Hits a second of data that are shown; a display needs no more, and copying all costs a tenth of the decoding.
 const MOST_PER_S: f64 = 2e6;
@@ -212,14 +212,20 @@ impl Monitor {
         self.want.tracks && border >= self.due
     }
 
-    /// A cluster of a plane and its hits; none of them unless [`Monitor::looks_for_hits`].
+    /// A cluster of a plane without its hits.
     #[inline]
-    pub fn plane(&mut self, panel: usize, plane: u8, cluster: &PlaneCluster, hits: &[FineHit]) {
+    pub fn centre(&mut self, plane: u8, cluster: &Centre) {
         if self.clusters_open {
             let span = (cluster.last - cluster.first) as u32;
             let adc = u32::try_from(cluster.adc).unwrap_or(u32::MAX);
             self.clusters.push(plane.into(), cluster.size, span, adc);
         }
+    }
+
+    /// A cluster of a plane and its hits; none of them unless [`Monitor::looks_for_hits`].
+    #[inline]
+    pub fn plane(&mut self, panel: usize, plane: u8, cluster: &PlaneCluster, hits: &[FineHit]) {
+        self.centre(plane, &cluster.centre());
         if !hits.is_empty()
             && self.want.tracks
             && cluster.last >= self.due
@@ -247,10 +253,16 @@ impl Monitor {
         self.waiting.push(Waiting { panel, plane, cluster: *cluster, first, len: hits.len() });
     }
 
+    /// True if a cluster waits for its partner to be shown.
+    #[inline]
+    pub fn looks_for_partners(&self) -> bool {
+        self.want.tracks && !self.waiting.is_empty()
+    }
+
     /// An event of these clusters.
     #[inline]
     pub fn matched(&mut self, panel: usize, planes: [Option<&PlaneCluster>; 3]) {
-        if self.want.tracks && !self.waiting.is_empty() {
+        if self.looks_for_partners() {
             self.show(panel, planes);
         }
     }

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 
 use fullcount_core::products::FineHit;
 
+use super::lane::Span;
 use super::options::{Coin, Parameters, Position};
 use super::reader::OVER;
 
@@ -44,7 +45,38 @@ pub struct PlaneCluster {
     pub used: bool,
 }
 
+/// What most need of a cluster: less than half of it, as clusters of a millisecond are to stay in a second-level cache.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Centre {
+    pub size: u32,
+    pub adc: u64,
+    pub pos: f64,
+    pub time: f64,
+    pub first: f64,
+    pub last: f64,
+}
+
+impl From<&Centre> for PlaneCluster {
+    /// The further values are 0.
+    fn from(c: &Centre) -> PlaneCluster {
+        PlaneCluster {
+            size: c.size,
+            adc: c.adc,
+            pos: c.pos,
+            time: c.time,
+            first: c.first,
+            last: c.last,
+            ..PlaneCluster::default()
+        }
+    }
+}
+
 impl PlaneCluster {
+    pub(super) fn centre(&self) -> Centre {
+        let PlaneCluster { size, adc, pos, time, first, last, .. } = *self;
+        Centre { size, adc, pos, time, first, last }
+    }
+
     /// Time for matching.
     pub(super) fn coin(&self, coin: Coin) -> f64 {
         match coin {
@@ -82,70 +114,84 @@ fn by_strip(run: &mut [FineHit]) {
 /// Longest run whose order is found by counting.
 const SHORT: usize = 32;
 
-/// Places of the hits of a run in order of strips, found by counting, without a branch that depends on the data: a comparison of four
-/// or more keys at a time. `None` if a strip is hit more than once, so that times matter.
+/// Ranks of the hits of a run by strip, and the strips from the first to the last: found by counting, without a branch that depends on the
+/// data, eight comparisons at a time. Equal strips have equal ranks.
 #[inline]
-fn order_of<const N: usize>(run: &[FineHit], order: &mut [u8; SHORT]) -> Option<()> {
-    // Keys behind the last are above all.
-    let mut keys = [i32::MAX; N];
-    for (key, hit) in keys.iter_mut().zip(run) {
-        *key = i32::from(hit.coordinate);
+fn ranks<const N: usize>(run: &[FineHit]) -> ([i16; N], i32) {
+    // Signed, as vectors compare; places behind the last are the first hit again, and nobody looks at their ranks.
+    let key = |hit: &FineHit| (hit.coordinate ^ 0x8000) as i16;
+    let mut keys = [key(&run[0]); N];
+    for (place, hit) in keys.iter_mut().zip(run) {
+        *place = key(hit);
     }
-    let mut rank = [0i32; N];
-    for &key in &keys[..run.len()] {
-        for (rank, other) in rank.iter_mut().zip(&keys) {
-            *rank += i32::from(*other > key);
+    let mut ranks = [0i16; N];
+    for &other in &keys[..run.len()] {
+        for (rank, key) in ranks.iter_mut().zip(&keys) {
+            *rank += i16::from(*key > other);
         }
     }
-    // Equal keys have equal ranks: a place stays empty.
+    let (low, high) = keys.iter().fold((i16::MAX, i16::MIN), |(a, b), &k| (a.min(k), b.max(k)));
+    (ranks, i32::from(high) - i32::from(low) + 1)
+}
+
+/// Order of strips by ranks. `None` if a strip is hit more than once, so that times matter.
+#[inline]
+fn places(ranks: &[i16], order: &mut [u8; SHORT]) -> Option<()> {
     let mut places = 0u32;
-    for (i, rank) in rank[..run.len()].iter().enumerate() {
+    for (i, rank) in ranks.iter().enumerate() {
         let place = *rank as usize % SHORT;
         order[place] = i as u8;
         places |= 1 << place;
     }
-    (places.count_ones() as usize == run.len()).then_some(())
+    (places.count_ones() as usize == ranks.len()).then_some(())
 }
 
-/// The same for a run of any length; where that is not possible the run itself is sorted.
+/// The one cluster of a run of `N` hits at most whose span in time is small enough; `None` if there may be more, or if a strip is hit
+/// more than once.
 #[inline]
-fn order(run: &mut [FineHit], order: &mut [u8; SHORT]) -> bool {
-    let found = match run.len() {
-        0..=8 => order_of::<8>(run, order),
-        9..=16 => order_of::<16>(run, order),
-        17..=SHORT => order_of::<SHORT>(run, order),
-        _ => None,
-    };
-    if found.is_none() {
-        by_strip(run);
+fn whole<const N: usize>(
+    run: &[FineHit],
+    (ranks, width): (&[i16; N], i32),
+    (low, high): Span,
+    step: i32,
+) -> Option<Centre> {
+    let n = run.len();
+    // In place of its neighbours: no more strips are missing in all than may be in one place.
+    let is_dense = width - (n as i32) < step;
+    let (mut adc, mut moment, mut sum) = (0u64, 0u64, 0);
+    let mut products = [0.0; N];
+    for (hit, &rank) in run.iter().zip(ranks) {
+        let (a, place) = (u32::from(hit.weight), rank as usize % N);
+        adc += u64::from(a);
+        moment += u64::from(u32::from(hit.coordinate) * a);
+        products[place] = hit.ns() * f64::from(hit.weight);
+        sum += place;
     }
-    found.is_some()
+    // Ranks of different strips are 0 to n - 1; those of equal ones are less.
+    if !is_dense | (sum != n * (n - 1) / 2) {
+        return None;
+    }
+    // In the order of strips, as the format asks for.
+    let time = products[..n].iter().fold(0.0, |sum, product| sum + product);
+    Some(Centre {
+        size: n as u32,
+        adc,
+        pos: moment as f64 / adc as f64,
+        time: time / adc as f64,
+        first: low,
+        last: high,
+    })
 }
 
-/// Which values of a cluster somebody looks at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Values {
-    /// All.
-    All,
-    /// Number of hits, amplitude, centre of mass, first and last time; the others are 0.
-    Centre,
-}
-
-/// Cuts a run of one plane into clusters and calls `cluster` with each and its hits (none of them for
-/// [`Values::Centre`], which leaves hits where they are); the number of hits of those that are too small is returned.
+/// Cuts a run of one plane into clusters and calls `cluster` with each and its hits; the number of hits of those that are too small is
+/// returned.
 pub(super) fn clusters(
     run: &mut [FineHit],
     plane: u8,
     parameters: &Parameters,
-    wanted: Values,
     mut cluster: impl FnMut(PlaneCluster, &[FineHit]),
 ) -> u64 {
-    let any_strip = parameters.algo == 5 && plane == 2;
-    // |difference| - 1 <= missing, in whole numbers.
-    let step = if any_strip { i32::MAX } else { (parameters.missing + 1.0).floor() as i32 };
-    if wanted == Values::Centre {
-        return centres(run, step, parameters, |c| cluster(c, &[]));
-    }
+    let step = step(plane, parameters);
     by_strip(run);
     let mut small = 0;
     let mut end = |hits: &[FineHit]| {
@@ -174,37 +220,88 @@ pub(super) fn clusters(
     small
 }
 
-/// The same where no more than [`Values::Centre`] is wanted: one pass, and hits stay where they are.
+/// Largest difference of strips that are neighbours: |difference| - 1 <= missing, in whole numbers.
+fn step(plane: u8, parameters: &Parameters) -> i32 {
+    let any_strip = parameters.algo == 5 && plane == 2;
+    if any_strip { i32::MAX } else { (parameters.missing + 1.0).floor() as i32 }
+}
+
+/// The same as [`clusters`] where no more than [`Centre`] is wanted: hits stay where they are. `span`: first and last time of the run.
 #[inline]
-fn centres(
+pub(super) fn centres(
     run: &mut [FineHit],
+    span: Span,
+    plane: u8,
+    parameters: &Parameters,
+    cluster: impl FnMut(Centre),
+) -> u64 {
+    match run.len() {
+        0 => 0,
+        1..=8 => short::<8>(run, span, step(plane, parameters), parameters, cluster),
+        9..=16 => short::<16>(run, span, step(plane, parameters), parameters, cluster),
+        17..=SHORT => short::<SHORT>(run, span, step(plane, parameters), parameters, cluster),
+        _ => {
+            by_strip(run);
+            walk(run.len(), |i| &run[i], step(plane, parameters), parameters, cluster)
+        }
+    }
+}
+
+/// A run of `N` hits at most, which is mostly one track.
+#[inline]
+fn short<const N: usize>(
+    run: &mut [FineHit],
+    span: Span,
     step: i32,
     parameters: &Parameters,
-    mut cluster: impl FnMut(PlaneCluster),
+    mut cluster: impl FnMut(Centre),
 ) -> u64 {
-    let mut places = [0; SHORT];
-    let is_ordered = order(run, &mut places);
-    let at = |i: usize| if is_ordered { &run[usize::from(places[i % SHORT])] } else { &run[i] };
+    let (ranks, width) = ranks::<N>(run);
+    if span.1 - span.0 <= parameters.span
+        && let Some(centre) = whole(run, (&ranks, width), span, step)
+    {
+        return ended(centre, parameters, &mut cluster);
+    }
+    let mut order = [0; SHORT];
+    if places(&ranks[..run.len()], &mut order).is_some() {
+        let at = |i: usize| &run[usize::from(order[i % SHORT])];
+        return walk(run.len(), at, step, parameters, cluster);
+    }
+    by_strip(run);
+    walk(run.len(), |i| &run[i], step, parameters, cluster)
+}
+
+/// A cluster, or the hits of one that is too small or has no amplitude.
+#[inline]
+fn ended(centre: Centre, parameters: &Parameters, cluster: &mut impl FnMut(Centre)) -> u64 {
+    if f64::from(centre.size) >= parameters.cluster_size && centre.adc > 0 {
+        cluster(centre);
+        return 0;
+    }
+    u64::from(centre.size)
+}
+
+/// Cuts hits in order of strips, hit by hit.
+#[inline]
+fn walk<'a>(
+    n: usize,
+    at: impl Fn(usize) -> &'a FineHit,
+    step: i32,
+    parameters: &Parameters,
+    mut cluster: impl FnMut(Centre),
+) -> u64 {
     let mut small = 0;
-    let mut end = |growing: &Growing| {
-        if f64::from(growing.size) >= parameters.cluster_size && growing.adc > 0 {
-            cluster(growing.centre());
-        } else {
-            small += u64::from(growing.size);
-        }
-    };
     let mut growing = Growing::new(at(0));
-    for i in 1..run.len() {
+    for i in 1..n {
         let hit = at(i);
         if growing.takes(hit, step, parameters.span) {
             growing.add(hit);
         } else {
-            end(&growing);
+            small += ended(growing.centre(), parameters, &mut cluster);
             growing = Growing::new(hit);
         }
     }
-    end(&growing);
-    small
+    small + ended(growing.centre(), parameters, &mut cluster)
 }
 
 /// A cluster that grows by strips.
@@ -252,22 +349,21 @@ impl Growing {
     }
 
     #[inline]
-    fn centre(&self) -> PlaneCluster {
-        PlaneCluster {
+    fn centre(&self) -> Centre {
+        Centre {
             size: self.size,
             adc: self.adc,
             pos: self.moment as f64 / self.adc as f64,
             time: self.time / self.adc as f64,
             first: self.low,
             last: self.high,
-            ..PlaneCluster::default()
         }
     }
 }
 
 /// All values of a cluster; `hits` is not empty.
 #[inline]
-fn values(hits: &[FineHit], plane: u8, algo: u8) -> PlaneCluster {
+pub(super) fn values(hits: &[FineHit], plane: u8, algo: u8) -> PlaneCluster {
     let (mut adc, mut adc2, mut moment, mut moment2) = (0u64, 0u64, 0u64, 0u64);
     let (mut time, mut time2) = (0.0, 0.0);
     let (mut first, mut last) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -391,9 +487,14 @@ mod tests {
         FineHit { time: FineHit::key(ns), coordinate, weight, flags: OVER, ..FineHit::default() }
     }
 
+    fn ends(run: &[FineHit]) -> Span {
+        let ends = (f64::INFINITY, f64::NEG_INFINITY);
+        run.iter().map(FineHit::ns).fold(ends, |(a, b), t| (a.min(t), b.max(t)))
+    }
+
     fn sizes(mut run: Vec<FineHit>, parameters: &Parameters) -> Vec<(u32, f64)> {
         let mut seen = Vec::new();
-        clusters(&mut run, 0, parameters, Values::All, |c, _| seen.push((c.size, c.pos_utpc)));
+        clusters(&mut run, 0, parameters, |c, _| seen.push((c.size, c.pos_utpc)));
         seen
     }
 
@@ -414,16 +515,15 @@ mod tests {
             wide in any::<bool>(), missing in 0u8..3, span in 1u16..300, size in 1u8..4,
         ) {
             let strip = |s: u16| if wide { 65_534 - s * 7 } else { s };
-            let mut run: Vec<_> = hits
+            let run: Vec<_> = hits
                 .iter()
                 .map(|h| hit(1e12 + f64::from(h.0) / 7.0, strip(h.1), h.2 * 200))
                 .collect();
             let (missing, span) = (f64::from(missing), f64::from(span) / 7.0);
             let p = Parameters { missing, span, cluster_size: f64::from(size), ..Parameters::default() };
-            let row = |c: PlaneCluster| (c.size, c.adc, [c.pos, c.time, c.first, c.last]);
             let (mut all, mut some) = (Vec::new(), Vec::new());
-            let small = clusters(&mut run.clone(), 0, &p, Values::All, |c, _| all.push(row(c)));
-            let few = clusters(&mut run, 0, &p, Values::Centre, |c, _| some.push(row(c)));
+            let small = clusters(&mut run.clone(), 0, &p, |c, _| all.push(c.centre()));
+            let few = centres(&mut run.clone(), ends(&run), 0, &p, |c| some.push(c));
             prop_assert_eq!((some, few), (all, small));
         }
     }
@@ -431,10 +531,10 @@ mod tests {
     #[test]
     fn small_and_empty_clusters_vanish() {
         let p = Parameters { cluster_size: 2.0, ..Parameters::default() };
-        let mut run =
+        let run =
             vec![hit(0.0, 1, 5), hit(0.0, 5, 0), hit(0.0, 6, 0), hit(0.0, 9, 1), hit(0.0, 9, 1)];
         let mut seen = 0;
-        assert_eq!(clusters(&mut run, 0, &p, Values::Centre, |c, _| seen += c.size), 3);
+        assert_eq!(centres(&mut run.clone(), ends(&run), 0, &p, |c| seen += c.size), 3);
         assert_eq!(seen, 2);
     }
 

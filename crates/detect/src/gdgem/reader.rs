@@ -317,16 +317,17 @@ fn offline<const CALIBRATED: bool, const CHECK: bool>(
     // Each word becomes one row at most: rows are written into their places, and what is left over is cut off.
     let start = hits.len();
     hits.resize(start + words.len(), FineHit::default());
-    let rows = &mut hits[start..];
-    let (mut at, mut markers, mut restarts, mut over_threshold) = (0, 0, 0, 0);
-    let all = rows.len() as u64;
+    let mut rows = hits[start..].iter_mut();
+    let (mut markers, mut restarts, mut over_threshold) = (0, 0, 0);
+    let all = rows.len();
     let (period, within) = (clock.period, &clock.tdc);
     for word in words {
         if !word.is_hit() {
             markers += 1;
-            if facts.marker::<CHECK>(word, number, state, tally, progress) {
-                rows[at] = RESTART;
-                (at, restarts) = (at + 1, restarts + 1);
+            if facts.marker::<CHECK>(word, number, state, tally, progress)
+                && let Some(row) = rows.next()
+            {
+                (*row, restarts) = (RESTART, restarts + 1);
             }
             continue;
         }
@@ -346,7 +347,7 @@ fn offline<const CALIBRATED: bool, const CHECK: bool>(
             }
         }
         let channel = word.vmm_and_channel();
-        let place = fec.places[channel];
+        let end = fec.ends[channel];
         let (mut adc, mut time) = (word.adc(), 0.0);
         if CALIBRATED && let Some(all) = calibrations {
             let c: &Calibration = &all[channel];
@@ -358,29 +359,30 @@ fn offline<const CALIBRATED: bool, const CHECK: bool>(
         }
         // An amplitude below 16 is only valid below threshold; the rest is the plain threshold. The flag is 0 or 1 as
         // chance has it: a branch on it would cost more than all the rest of a hit.
-        let least = select_unpredictable(over, 16, place.threshold);
+        let least = select_unpredictable(over, 16, (end >> 32) as u16);
         // A wrong calibration can make a time that is no number.
         let untimed = CALIBRATED && !time.is_finite();
-        if !place.is_used() | (adc < least) | (u16::from(tdc) | adc == 0) | untimed {
-            tally.add(offline_reason(place, tdc, adc, over, time), 1);
+        if (end >> 63 != 0) | (adc < least) | (u16::from(tdc) | adc == 0) | untimed {
+            tally.add(offline_reason(fec.places[channel], tdc, adc, over, time), 1);
             continue;
         }
         let bits = time.to_bits() as i64;
-        rows[at] = FineHit {
+        let Some(row) = rows.next() else { break };
+        *row = FineHit {
             // What the key of a time is that is not negative.
             time: if bits >= 0 { bits } else { before_zero(time) },
-            coordinate: place.coordinate,
-            second: place.second,
+            coordinate: end as u16,
+            second: (end >> 16) as u16,
             weight: adc,
-            lane: place.lane,
+            lane: (end >> 48) as u8,
             flags: u8::from(over),
         };
-        at += 1;
     }
-    hits.truncate(start + at);
-    tally.add(Count::Data, all - markers);
+    let filled = all - rows.len();
+    hits.truncate(start + filled);
+    tally.add(Count::Data, all as u64 - markers);
     tally.add(Count::OverThreshold, over_threshold);
-    tally.add(Count::Good, at as u64 - restarts);
+    tally.add(Count::Good, filled as u64 - restarts);
 }
 
 /// Words of a frame as the online chain takes them.

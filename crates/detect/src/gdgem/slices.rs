@@ -19,7 +19,8 @@ use fullcount_core::time::Nanos;
 
 use super::builder::{GemBuilder, IDLE_NS, Unwatched};
 use super::counters::{BUILT_LINES, Built, Tally};
-use super::cutter::{Held, Marks, Silence, split};
+use super::cutter::{Held, Latest, Marks, Silence, split};
+use super::lane::stretch;
 use super::layout::Layout;
 use super::monitor::{Monitor, Shown};
 use super::options::{Limits, Options};
@@ -91,6 +92,8 @@ pub(super) struct SlicedBuilder {
     marks: Marks,
     /// Hits that wait, by plane.
     held: Vec<Vec<FineHit>>,
+    /// What is known of the first of them, where they come in stretches.
+    latest: Vec<Latest>,
     count: usize,
     /// Hits that stayed at the last cut.
     kept: usize,
@@ -98,6 +101,8 @@ pub(super) struct SlicedBuilder {
     wanted: usize,
     /// Hits that must wait before those behind the border are counted.
     full: usize,
+    /// Rows of a lane follow each other, as each FEC has one plane.
+    in_stretches: bool,
     /// As a key, and in ns.
     border: (i64, f64),
     /// Who has the state of a slice that did not end in silence.
@@ -149,11 +154,13 @@ impl SlicedBuilder {
             spare: Vec::new(),
             marks: Marks::default(),
             held: layout.lanes.iter().map(|_| Vec::new()).collect(),
+            latest: vec![Latest::default(); layout.lanes.len()],
             count: 0,
             kept: 0,
             wanted: slice,
             full: limits.waiting,
             limits,
+            in_stretches: layout.has_a_plane_per_fec(),
             border: (i64::MIN, f64::NEG_INFINITY),
             open: None,
             away: 0,
@@ -181,14 +188,24 @@ impl SlicedBuilder {
 
     fn part(&mut self, rows: &[FineHit], products: &mut Products) {
         let (mut late, mut others, mut pushed) = (0, 0, 0);
-        for row in rows {
+        let mut left = rows;
+        while let Some((row, rest)) = left.split_first() {
             if row.time >= self.border.0
                 && let Some(lane) = self.held.get_mut(usize::from(row.lane))
             {
-                lane.push(*row);
-                pushed += 1;
+                if self.in_stretches {
+                    let (n, most) = stretch(left, self.border.0);
+                    let (hits, rest) = left.split_at(n);
+                    lane.extend_from_slice(hits);
+                    self.latest[usize::from(row.lane)].came(lane.len(), most);
+                    (left, pushed) = (rest, pushed + hits.len());
+                } else {
+                    lane.push(*row);
+                    (left, pushed) = (rest, pushed + 1);
+                }
                 continue;
             }
+            left = rest;
             match row.lane {
                 FineHit::BORDER => {
                     others += 1;
@@ -240,7 +257,7 @@ impl SlicedBuilder {
         if now && self.open.is_none() && nothing() {
             return;
         }
-        let held = Held { lanes: &self.held, border, key };
+        let held = Held { lanes: &self.held, latest: &self.latest, border, key };
         match self.silence.before(held, &mut self.marks) {
             Some(at) => self.send(FineHit::key(at), End::Silence, products),
             None if now || self.count - self.kept >= PATIENCE * self.slice => {
@@ -276,6 +293,11 @@ impl SlicedBuilder {
                 split(lane, held, cut, self.marks.early[at]);
             }
             slice.hits += lane.len();
+            let latest = &mut self.latest[at];
+            latest.clear();
+            if let Some(most) = held.iter().map(|hit| hit.time).max() {
+                latest.came(held.len(), most);
+            }
         }
         self.count -= slice.hits;
         self.kept = self.count;
