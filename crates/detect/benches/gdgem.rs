@@ -2,9 +2,10 @@
 //! markers and frame counters moved on. `words` is reading alone (frames, words, markers, Gray code, offsets, as the public
 //! parser does it), `reader` adds calibration, time and mapping, `chain` is everything up to events.
 //!
-//! `cargo bench -p fullcount-detect --bench gdgem [-- --json] [-- --megabytes N] [-- --only NAME] [-- --cpu-time] [-- --threads N]`. With `--cpu-time` only
-//! the time counts that the thread was on a CPU, for machines that do other work. `--threads` are those of the builder. Prints the median of the repeats. Own timing:
-//! one warm-up, five repeats of at least 1 s each. Hits are all hit words read.
+//! `cargo bench -p fullcount-detect --bench gdgem [-- --json] [-- --megabytes N] [-- --only NAME] [-- --cpu-time] [-- --threads N,N…]`. With `--cpu-time`
+//! only the time counts that the thread was on a CPU, for machines that do other work. `--threads` are those of the builder; several are
+//! measured by turns, and each is told as a multiple of the first as well (median, least and most of the rounds). Prints the median of the repeats. Own
+//! timing: one warm-up, five repeats of at least 1 s each. Hits are all hit words read.
 
 #[path = "../tests/gdgem_made/mod.rs"]
 mod gdgem_made;
@@ -33,11 +34,13 @@ fn main() {
         .position(|a| a == "--megabytes")
         .and_then(|i| arguments.get(i + 1))
         .map_or(64, |n| n.parse().expect("--megabytes: a number, 1 or more"));
-    let number = |name: &str| {
-        let at = arguments.iter().position(|a| a == name);
-        at.and_then(|i| arguments.get(i + 1)).map(|n| n.parse().expect("a number, 1 or more"))
+    let threads: Vec<usize> = match arguments.iter().position(|a| a == "--threads") {
+        None => vec![1],
+        Some(at) => {
+            let list = arguments.get(at + 1).map_or("", String::as_str);
+            list.split(',').map(|n| n.parse().expect("numbers with commas, 1 or more")).collect()
+        }
     };
-    let threads: usize = number("--threads").unwrap_or(1);
     let only = arguments.iter().position(|a| a == "--only").and_then(|i| arguments.get(i + 1));
     let example = "bc = 44.444\nth = 0\ncs = 1\nccs = 3\ndt = 100\nmst = 1\nspc = 200\ndp = 200\ncrl = 0.2\ncru = 10";
     let xyu = "bc = 40\ndt = 200\nspc = 500\nccs = 3\ncrl = 0.2\ncru = 10";
@@ -62,14 +65,18 @@ fn main() {
     .into_iter()
     .filter(|(name, ..)| only.as_ref().is_none_or(|only| only == name))
     .map(|(name, setup, frames)| {
-        (name, rate(&setup, &frames, megabytes * 1_000_000, threads, on_cpu))
+        (name, rate(&setup, &frames, megabytes * 1_000_000, &threads, on_cpu))
     })
     .collect();
     if json {
         let field = |(name, r): &(&str, Rate)| {
             format!(
-                "\"{name}\": {{\"words_hits_per_s\": {:.0}, \"reader_hits_per_s\": {:.0}, \"chain_hits_per_s\": {:.0}, \"events_per_s\": {:.0}}}",
-                r.words, r.reader, r.chain, r.events
+                "\"{name}\": {{\"words_hits_per_s\": {:.0}, \"reader_hits_per_s\": {:.0}, \"chain_hits_per_s\": {:.0}, \"events_per_s\": {:.0}{}}}",
+                r.words,
+                r.reader,
+                r.chain,
+                r.events,
+                r.more.iter().map(More::json).collect::<String>()
             )
         };
         let fields: Vec<String> = lines.iter().map(field).collect();
@@ -87,16 +94,49 @@ fn main() {
             r.chain / 1e6,
             r.events / 1e6
         );
+        r.more.iter().for_each(|more| println!("{name:20} {}", more.text()));
     }
 }
 
 /// Amounts per second.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Rate {
     words: f64,
     reader: f64,
     chain: f64,
     events: f64,
+    /// With other numbers of threads.
+    more: Vec<More>,
+}
+
+/// The chain with so many builder threads, beside that with the first number.
+#[derive(Debug, Clone)]
+struct More {
+    threads: usize,
+    first: usize,
+    chain: f64,
+    /// Least, median and most of the rounds.
+    ratios: [f64; 3],
+}
+
+impl More {
+    fn json(&self) -> String {
+        let [least, median, most] = self.ratios;
+        format!(
+            ", \"threads_{}\": {{\"chain_hits_per_s\": {:.0}, \"of_threads_{}\": {median:.3}, \"least\": {least:.3}, \"most\": {most:.3}}}",
+            self.threads, self.chain, self.first
+        )
+    }
+
+    fn text(&self) -> String {
+        let [least, median, most] = self.ratios;
+        format!(
+            "{} builder threads: chain {:6.1} M hits/s, {median:.2} times that of {} ({least:.2} to {most:.2})",
+            self.threads,
+            self.chain / 1e6,
+            self.first
+        )
+    }
 }
 
 /// The online chain's configuration for the public capture.
@@ -111,7 +151,7 @@ fn online() -> Setup {
 }
 
 /// Plays `frames` as often as `bytes` hold, with counters moved on, and measures.
-fn rate(setup: &Setup, frames: &[Vec<u8>], bytes: usize, threads: usize, on_cpu: bool) -> Rate {
+fn rate(setup: &Setup, frames: &[Vec<u8>], bytes: usize, threads: &[usize], on_cpu: bool) -> Rate {
     let detector = gdgem_made::detector(setup);
     let (memory, ends) = repeated(&detector, frames, bytes);
     let batches = batches(&memory, &ends);
@@ -133,7 +173,7 @@ fn rate(setup: &Setup, frames: &[Vec<u8>], bytes: usize, threads: usize, on_cpu:
         }
     });
     let mut events = 0;
-    let chain = median(on_cpu, || {
+    let mut pass = |threads: usize| {
         events = 0;
         let builder = detector.builder_on(Want::default(), &Threads::of(threads));
         let (mut reader, mut builder) = (detector.reader(), builder.expect("threads"));
@@ -147,12 +187,34 @@ fn rate(setup: &Setup, frames: &[Vec<u8>], bytes: usize, threads: usize, on_cpu:
         products.events.clear();
         builder.finish(&mut products);
         events += products.events.len();
+    };
+    // By turns, so that what else the machine does meets all alike.
+    threads.iter().for_each(|&n| pass(n));
+    let rounds: Vec<Vec<f64>> = (0..REPEATS)
+        .map(|_| threads.iter().map(|&n| seconds(on_cpu, &mut || pass(n))).collect())
+        .collect();
+    let sorted = |of: &dyn Fn(&Vec<f64>) -> f64| {
+        let mut values: Vec<f64> = rounds.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values
+    };
+    let chain = sorted(&|round| round[0])[REPEATS / 2];
+    let more = threads.iter().enumerate().skip(1).map(|(at, &n)| {
+        let ratios = sorted(&|round| round[0] / round[at]);
+        More {
+            threads: n,
+            first: threads[0],
+            chain: hits / sorted(&|round| round[at])[REPEATS / 2],
+            ratios: [ratios[0], ratios[REPEATS / 2], ratios[REPEATS - 1]],
+        }
     });
+    let more = more.collect();
     Rate {
         words: hits / words,
         reader: hits / reader,
         chain: hits / chain,
         events: events as f64 / chain,
+        more,
     }
 }
 
@@ -238,19 +300,20 @@ fn batches(memory: &Arc<[u8]>, ends: &[usize]) -> Vec<Batch> {
 /// Seconds of one call: median of the repeats after one warm-up.
 fn median(on_cpu: bool, mut work: impl FnMut()) -> f64 {
     work();
-    let mut times: Vec<f64> = (0..REPEATS)
-        .map(|_| {
-            let (start, before, mut calls) = (Instant::now(), cpu_seconds(), 0);
-            while start.elapsed().as_secs_f64() < SECONDS {
-                work();
-                calls += 1;
-            }
-            let (wall, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - before);
-            if on_cpu { cpu / f64::from(calls) } else { wall / f64::from(calls) }
-        })
-        .collect();
+    let mut times: Vec<f64> = (0..REPEATS).map(|_| seconds(on_cpu, &mut work)).collect();
     times.sort_by(f64::total_cmp);
     times[REPEATS / 2]
+}
+
+/// Seconds of one call, over a second of them.
+fn seconds(on_cpu: bool, work: &mut impl FnMut()) -> f64 {
+    let (start, before, mut calls) = (Instant::now(), cpu_seconds(), 0);
+    while start.elapsed().as_secs_f64() < SECONDS {
+        work();
+        calls += 1;
+    }
+    let (wall, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - before);
+    if on_cpu { cpu / f64::from(calls) } else { wall / f64::from(calls) }
 }
 
 /// Time of this thread on a CPU, s; 0 where Linux does not tell.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use fullcount_detect::parallel::Threads;
 use fullcount_engine::config::refuse;
 use fullcount_io::quantity;
 use fullcount_lab::detectors::copy;
@@ -84,7 +85,8 @@ pub fn decode(flags: Flags) -> Result<u8, Failure> {
     let (mut rates, mut gigabytes, mut per_packet) = (vec![], vec![], 0);
     for trial in 1..=flags.repeats {
         let (detector, part) = (&**detector, Part::Whole);
-        let pipeline = Pipeline { detector, part, image: &image, core: flags.core };
+        let threads = &Threads::of(1);
+        let pipeline = Pipeline { detector, part, image: &image, core: flags.core, threads };
         let outcome = &at_once(&[pipeline], time, &|| false)?[0];
         let made = outcome.amounts.over(outcome.seconds);
         per_packet = outcome.amounts.events / outcome.amounts.packets.max(1);

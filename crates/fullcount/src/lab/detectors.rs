@@ -14,15 +14,19 @@ pub mod scratch;
 mod simulated;
 mod udp;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use fullcount_detect::detector::Sharding;
+use fullcount_detect::parallel::{MOST_THREADS, Threads};
 use fullcount_engine::config::refuse;
 use fullcount_engine::open::check_core;
 use fullcount_engine::stop::Stop;
 use fullcount_io::host::Host;
 use fullcount_io::quantity;
+use fullcount_lab::detectors::speedup::{self, Speedup};
 use fullcount_lab::detectors::{How, Row, Run, copy, limits, markdown, short};
 use fullcount_lab::lossless::{Settings, time};
 use fullcount_lab::record::Figure;
@@ -48,6 +52,10 @@ pub struct Flags {
     /// So many pipelines at once, with commas: each detector n times, and all of them mixed
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pipelines: Vec<usize>,
+    /// From memory, besides one: so many builder threads, with commas, for detectors that may have them (gdgem),
+    /// measured in turns with one
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    build_threads: Vec<usize>,
     /// Input of each pipeline that is read over and over
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     memory: String,
@@ -93,6 +101,7 @@ Examples:
   fullcount lab detectors --detector sonde --duration 2s --repeats 5 --out /var/tmp
   fullcount lab detectors --over memory,udp --pipelines 1,2,3,4
   fullcount lab detectors --detector sonde --capture sonde=run42.pcapng --geometry sonde=all.toml
+  fullcount lab detectors --detector gdgem --build-threads 2 --repeats 5
   fullcount lab detectors --over udp --flat-out-only --profile
   fullcount lab detectors --over udp --threads 2 --confirm 60s --confirmations 1";
 
@@ -107,12 +116,27 @@ struct Plan {
     time: Duration,
     repeats: usize,
     cores: Vec<usize>,
+    /// Numbers of builder threads besides one.
+    build_threads: Vec<usize>,
 }
 
 impl Plan {
     /// The CPU at a place of the list; `None` beyond its end.
     fn core(&self, at: usize) -> Option<usize> {
         self.cores.get(at).copied()
+    }
+
+    /// So many threads of a builder, each further one on a CPU of its own.
+    fn threads(&self, count: usize) -> Threads {
+        let cores = self.cores.clone();
+        let started = move |number: usize| {
+            if let Some(&core) = cores.get(number)
+                && let Err(e) = fullcount_io::sys::pin_thread(core)
+            {
+                note!("cannot pin to CPU {core}: {e}; measured without");
+            }
+        };
+        Threads { count, started: Arc::new(started) }
     }
 
     fn copy_time(&self) -> Duration {
@@ -196,7 +220,14 @@ impl Flags {
             true => (1..cpus).chain([0]).collect(),
             false => self.cores.clone(),
         };
-        Ok(Plan { memory: memory as usize, time, repeats: self.repeats, cores })
+        for n in &self.build_threads {
+            if !(2..=cores.len().min(MOST_THREADS)).contains(n) {
+                let why = format!("2 to {}, one CPU each (--cores)", cores.len().min(MOST_THREADS));
+                return Err(refuse("build-threads", n, why).into());
+            }
+        }
+        let build_threads = self.build_threads.clone();
+        Ok(Plan { memory: memory as usize, time, repeats: self.repeats, cores, build_threads })
     }
 }
 
@@ -223,7 +254,7 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
     let trial = plan.time + Duration::from_millis(500);
     let mut progress = Progress::default();
     if parts.memory {
-        let ways: usize = jobs.iter().map(|job| ways(job).len()).sum();
+        let ways: usize = jobs.iter().map(|job| ways(job, &plan).len()).sum();
         progress.expect(ways * plan.repeats, trial);
     }
     if parts.udp {
@@ -238,11 +269,13 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
         .parameter("cores", plan.cores.clone())
         .parameter("near_cores", flags.near_cores)
         .parameter("target_features", features());
-    let mut rows: Vec<Row> = vec![];
+    let (mut rows, mut speedups): (Vec<Row>, Vec<Speedup>) = (vec![], vec![]);
     let mut copies = vec![copy::bandwidth(&[plan.core(0)], plan.copy_time())];
     if parts.memory {
         for job in &jobs {
-            rows.extend(from_memory(job, &plan, &stop, &mut progress)?);
+            let more = from_memory(job, &plan, &stop, &mut progress)?;
+            speedups.extend(gained(&more));
+            rows.extend(more);
         }
     }
     let mut complete = true;
@@ -257,6 +290,7 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
         rows.sort_by_key(place);
     }
     let mut table = if rows.is_empty() { String::new() } else { markdown(&rows) };
+    table.push_str(&speedup::markdown(&speedups));
     if !numbers.is_empty() {
         let scaling = pipelines::run(&own, &numbers, &plan, &stop, &mut progress)?;
         scaling.note(&mut record);
@@ -273,6 +307,7 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
     let copied = Figure::of(&copies, "GB/s").context("no copy")?;
     record.figure("copy_bandwidth", &copied);
     rows.iter().for_each(|r| r.note(&mut record));
+    speedups.iter().for_each(|s| s.note(&mut record));
     table.push_str(&format!(
         "\nThis machine copies {:.1} GB/s on one core (memcpy of 256 MiB blocks). Build: {}.\n",
         copied.value,
@@ -287,13 +322,20 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
     Ok(if complete { 0 } else { 1 })
 }
 
-/// What is measured of a detector from memory.
-fn ways(job: &Job) -> &'static [(How, Part)] {
-    const BOTH: [(How, Part); 2] = [(How::Reading, Part::Reader), (How::Memory, Part::Whole)];
-    if job.input.reading { &BOTH } else { &BOTH[1..] }
+/// What is measured of a detector from memory: how it is called, how much of it, and its builder threads.
+fn ways(job: &Job, plan: &Plan) -> Vec<(How, Part, usize)> {
+    let mut ways = vec![];
+    if job.input.reading {
+        ways.push((How::Reading, Part::Reader, 1));
+    }
+    ways.push((How::Memory, Part::Whole, 1));
+    let most = if let Sharding::Exact(most) = job.detector.sharding() { most } else { 1 };
+    let several = plan.build_threads.iter().filter(|&&n| n <= most);
+    ways.extend(several.map(|&n| (How::Building(n), Part::Whole, n)));
+    ways
 }
 
-/// One detector and input, one pipeline.
+/// One detector and input, one pipeline; its ways by turns.
 fn from_memory(
     job: &Job,
     plan: &Plan,
@@ -303,12 +345,22 @@ fn from_memory(
     let title = job.input.title();
     note!("{title}: preparing {} of packets", quantity::size_text(plan.memory as u64));
     let image = job.input.image(&*job.detector, plan.memory)?;
-    let mut rows = vec![];
-    for &(how, part) in ways(job) {
-        let mut runs = vec![];
-        for _ in 0..plan.repeats {
-            let (detector, core) = (&*job.detector, plan.core(0));
-            let pipeline = Pipeline { detector, part, image: &image, core };
+    let row = |&(how, ..): &(How, Part, usize)| Row {
+        detector: job.input.detector.clone(),
+        input: job.input.name.to_owned(),
+        about: job.input.about.clone(),
+        how,
+        packet_bytes: image.packet_bytes(),
+        runs: vec![],
+        search: None,
+        profile: vec![],
+    };
+    let ways = ways(job, plan);
+    let mut rows: Vec<Row> = ways.iter().map(row).collect();
+    for _ in 0..plan.repeats {
+        for (row, &(how, part, count)) in rows.iter_mut().zip(&ways) {
+            let (detector, core, threads) = (&*job.detector, plan.core(0), plan.threads(count));
+            let pipeline = Pipeline { detector, part, image: &image, core, threads: &threads };
             let outcome = &at_once(&[pipeline], plan.time, &|| stop.requested())?[0];
             stopped(stop)?;
             let rates = outcome.amounts.over(outcome.seconds);
@@ -319,18 +371,8 @@ fn from_memory(
                 short(rates.events),
                 rates.bytes / 1e9
             ));
-            runs.push(Run { rates, cores: Some(1.0), lost: None });
+            row.runs.push(Run { rates, cores: Some(count as f64), lost: None });
         }
-        rows.push(Row {
-            detector: job.input.detector.clone(),
-            input: job.input.name.to_owned(),
-            about: job.input.about.clone(),
-            how,
-            packet_bytes: image.packet_bytes(),
-            runs,
-            search: None,
-            profile: vec![],
-        });
     }
     Ok(rows)
 }
@@ -338,7 +380,7 @@ fn from_memory(
 /// Every detector with simulated traffic, from memory, on one core: a short form for other campaigns.
 pub fn from_memory_now(time: Duration, repeats: usize, stop: &Stop) -> Result<Vec<Row>, Failure> {
     // 64 MiB are beyond any second-level cache.
-    let plan = Plan { memory: 64 << 20, time, repeats, cores: vec![] };
+    let plan = Plan { memory: 64 << 20, time, repeats, cores: vec![], build_threads: vec![] };
     let scratch = Scratch::default();
     let mut rows = vec![];
     for kind in ["sonde", "multigrid", "multiblade", "gdgem"] {
@@ -349,6 +391,19 @@ pub fn from_memory_now(time: Duration, repeats: usize, stop: &Stop) -> Result<Ve
         }
     }
     Ok(rows)
+}
+
+/// What several builder threads gain, from the rows of one detector and input.
+fn gained(rows: &[Row]) -> Vec<Speedup> {
+    let Some(one) = rows.iter().find(|row| row.how == How::Memory) else { return vec![] };
+    let of = |row: &Row| {
+        let How::Building(threads) = row.how else { return None };
+        let rounds = row.runs.iter().zip(&one.runs);
+        let ratios = rounds.map(|(n, one)| n.rates.packets / one.rates.packets).collect();
+        let (detector, input) = (row.detector.clone(), row.input.clone());
+        Some(Speedup { detector, input, threads, ratios })
+    };
+    rows.iter().filter_map(of).collect()
 }
 
 /// An interrupted campaign leaves no result.

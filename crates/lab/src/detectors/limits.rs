@@ -130,7 +130,7 @@ pub fn markdown(rows: &[Row]) -> String {
         }
         let threads = match row.how {
             How::FlatOut(n) | How::Lossless(n) => n,
-            How::Memory | How::Reading => 1,
+            How::Memory | How::Building(_) | How::Reading => 1,
         };
         let plural = if threads == 1 { "" } else { "s" };
         let (detector, input) = (&row.detector, &row.input);

@@ -2,7 +2,7 @@
 //! with the published row beside ours.
 //!
 //! [`amounts`] reads them off a detector's counters, [`service`] measures one as the paper did, [`limits`] says what
-//! its cores do meanwhile, [`scaling`] holds several pipelines at once, [`copy`] the machine's copy test, [`recorded`] makes packets of recorded
+//! its cores do meanwhile, [`scaling`] holds several pipelines at once, [`speedup`] several builder threads of one, [`copy`] the machine's copy test, [`recorded`] makes packets of recorded
 //! readouts, and this file the table. What is measured from
 //! memory is driven by the verb, as this crate knows no detector. Refuses: nothing. Source: [`paper`].
 
@@ -13,6 +13,7 @@ pub mod paper;
 pub mod recorded;
 pub mod scaling;
 pub mod service;
+pub mod speedup;
 
 use serde_json::{Value, json};
 
@@ -26,6 +27,8 @@ use paper::published;
 pub enum How {
     /// Packets lie in memory; one thread reads, builds and drops the events.
     Memory,
+    /// The same with so many builder threads, the reading one included.
+    Building(usize),
     /// Packets lie in memory; one thread reads and drops what it has read.
     Reading,
     /// Replayed over UDP as fast as the sender can, into a service with so many threads.
@@ -40,6 +43,7 @@ impl How {
         let threads = |n: u32| if n == 1 { "1 thread".to_owned() } else { format!("{n} threads") };
         match self {
             How::Memory => "from memory, 1 thread".to_owned(),
+            How::Building(n) => format!("from memory, {n} builder threads"),
             How::Reading => "from memory, reading alone, 1 thread".to_owned(),
             How::FlatOut(n) => format!("UDP flat out, {}", threads(n)),
             How::Lossless(n) => format!("UDP without loss, {}", threads(n)),
@@ -50,6 +54,7 @@ impl How {
     fn key(self) -> String {
         match self {
             How::Memory => "memory".to_owned(),
+            How::Building(n) => format!("memory-build-{n}"),
             How::Reading => "memory-reading".to_owned(),
             How::FlatOut(n) => format!("udp-flat-out-{n}"),
             How::Lossless(n) => format!("udp-lossless-{n}"),
@@ -62,7 +67,7 @@ impl How {
 pub struct Run {
     /// Per second.
     pub rates: Rates,
-    /// Cores used: 1 from memory, the process' CPU time over UDP.
+    /// Cores used: one for each thread from memory, the process' CPU time over UDP.
     pub cores: Option<f64>,
     /// Share of the packets sent that did not reach the decoder; `None` where nothing can be lost.
     pub lost: Option<f64>,
@@ -102,7 +107,9 @@ impl Row {
         let lossless = !self.runs.is_empty() && self.runs.iter().all(|r| r.lost == Some(0.0));
         match self.how {
             How::FlatOut(_) if lossless => format!("{text}: the sender's limit"),
-            How::FlatOut(_) | How::Lossless(_) | How::Memory | How::Reading => text,
+            How::FlatOut(_) | How::Lossless(_) | How::Memory | How::Building(_) | How::Reading => {
+                text
+            }
         }
     }
 

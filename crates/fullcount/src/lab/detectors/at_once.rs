@@ -4,6 +4,7 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use fullcount_detect::detector::Detector;
+use fullcount_detect::parallel::Threads;
 
 use super::chain::{Outcome, Part, drive};
 use super::image::Image;
@@ -20,6 +21,8 @@ pub struct Pipeline<'a> {
     pub image: &'a Image,
     /// Its core; `None`: wherever the system puts it.
     pub core: Option<usize>,
+    /// Threads of its builder, this one included.
+    pub threads: &'a Threads,
 }
 
 /// Runs all of them from one moment on for `time` or until `stop`; outcomes in their order.
@@ -39,7 +42,7 @@ pub fn at_once(
             note!("cannot pin to CPU {core}: {e}; measured without");
         }
         together.wait();
-        drive(p.detector, p.part, p.image, time, stop)
+        drive((p.detector, p.threads), p.part, p.image, time, stop)
     };
     std::thread::scope(|scope| {
         let run = &run;

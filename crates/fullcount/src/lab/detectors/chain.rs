@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use fullcount_core::ledger::{Entries, Ledger};
-use fullcount_core::products::Products;
+use fullcount_core::products::{Products, Want};
 use fullcount_detect::detector::Detector;
+use fullcount_detect::parallel::Threads;
 use fullcount_io::host::Host;
 use fullcount_lab::detectors::amounts::Amounts;
 
@@ -43,12 +44,12 @@ pub struct Outcome {
     pub misses: Result<u64, String>,
 }
 
-/// Runs `part` of `detector` over `image` on this thread for `time` or until `stop`, to the end of a batch.
+/// Runs `part` of a detector, its builder on so many threads, over `image` from this thread for `time` or until `stop`, to the end of a batch.
 ///
 /// # Errors
-/// Counters that do not add up.
+/// Counters that do not add up; the system refuses a thread.
 pub fn drive(
-    detector: &dyn Detector,
+    (detector, threads): (&dyn Detector, &Threads),
     part: Part,
     image: &Image,
     time: Duration,
@@ -62,7 +63,7 @@ pub fn drive(
     let begun = Instant::now();
     let over = || begun.elapsed() >= time || stop();
     loop {
-        let pass = one_pass(detector, part, image, &mut products, over)?;
+        let pass = one_pass((detector, threads), part, image, &mut products, over)?;
         total.more(&pass.amounts);
         if pass.cut {
             break;
@@ -93,14 +94,15 @@ struct Pass {
 }
 
 fn one_pass(
-    detector: &dyn Detector,
+    (detector, threads): (&dyn Detector, &Threads),
     part: Part,
     image: &Image,
     products: &mut Products,
     over: impl Fn() -> bool,
 ) -> anyhow::Result<Pass> {
     let mut reader = detector.reader();
-    let mut builder = (part == Part::Whole).then(|| detector.builder());
+    let builder = (part == Part::Whole).then(|| detector.builder_on(Want::default(), threads));
+    let mut builder = builder.transpose()?;
     let (mut packets, mut bytes, mut events) = (0, 0, 0);
     let mut cut = false;
     for (at, batch) in image.batches.iter().enumerate() {
@@ -270,7 +272,8 @@ mod tests {
         let packets: Vec<_> = (0..100).map(|_| (vec![0; 100], Origin::NONE)).collect();
         let image = Image::of_packets(&packets, None, 1).unwrap();
         let detector = Fake { fault, readers: AtomicU64::new(0) };
-        drive(&detector, Part::Whole, &image, Duration::from_millis(20), &|| false)
+        let alone = &Threads::of(1);
+        drive((&detector, alone), Part::Whole, &image, Duration::from_millis(20), &|| false)
     }
 
     #[test]
@@ -295,7 +298,8 @@ mod tests {
         let image = Image::of_packets(&packets, None, 1).unwrap();
         assert!(image.batches.len() > 1);
         let detector = Fake { fault: Fault::None, readers: AtomicU64::new(0) };
-        let o = drive(&detector, Part::Whole, &image, Duration::from_secs(1000), &|| true).unwrap();
+        let alone = (&detector as &dyn Detector, &Threads::of(1));
+        let o = drive(alone, Part::Whole, &image, Duration::from_secs(1000), &|| true).unwrap();
         assert_eq!((o.passes, o.amounts.packets), (0, image.batches[0].count()));
     }
 

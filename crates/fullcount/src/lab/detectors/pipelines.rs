@@ -3,6 +3,7 @@
 //! One of each alone is always measured, as everything is told in units of it. Pipelines are pinned one a core as far as
 //! there are cores; the rest run where the system puts them, and that is said.
 
+use fullcount_detect::parallel::Threads;
 use fullcount_engine::stop::Stop;
 use fullcount_lab::detectors::scaling::{Member, Point, Scaling};
 use fullcount_lab::detectors::{copy, short};
@@ -59,7 +60,7 @@ pub fn run(
     stop: &Stop,
     progress: &mut Progress,
 ) -> Result<Scaling, Failure> {
-    let mut scaling = Scaling::default();
+    let (mut scaling, alone) = (Scaling::default(), Threads::of(1));
     for (name, set) in sets(jobs) {
         let most = points(&set, numbers).last().unwrap_or(0);
         note!("{name}: preparing packets for {most} pipelines");
@@ -74,6 +75,7 @@ pub fn run(
                 detector: &*turn(at).detector,
                 image: &images[at],
                 core: cores[at],
+                threads: &alone,
             };
             let pipelines: Vec<Pipeline<'_>> = (0..n).map(pipeline).collect();
             let mut trials = vec![];
