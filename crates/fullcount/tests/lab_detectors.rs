@@ -20,7 +20,7 @@ fn wrong_options_are_refused_before_anything_is_made() {
     for (words, parts) in [
         (&["--detector", "camera"][..], &["detector", "camera", "sonde"][..]),
         (&["--detector", "sequence"], &["detector", "sequence", "--capture sequence=FILE"]),
-        (&["--input", "some"], &["input", "some", "simulated"]),
+        (&["--input", "some"], &["input", "some", "simulated", "captures"]),
         (&["--detector", "sonde", "--input", "dense"], &["input", "dense", "sonde has here"]),
         (&["--capture", "run42.pcapng"], &["capture", "KIND=FILE"]),
         (&["--capture", "camera=run42.pcapng"], &["capture", "camera", "measured"]),
@@ -186,8 +186,31 @@ fn over_udp_the_service_says_its_rates() {
         assert!(packets > 0.0 && events > 0.0 && figure(row, "cores") > 0.0, "{row}");
         assert!((0.0..1.0).contains(&figure(row, "lost")), "{row}");
     }
-    let table = std::fs::read_to_string(dir.path().join("detectors.md")).unwrap();
+    let table = std::fs::read_to_string(dir.path().join("detectors-udp.md")).unwrap();
     assert!(table.contains("UDP flat out, 2 threads"), "{table}");
+}
+
+#[test]
+fn over_udp_captures_are_played_whatever_they_are_called() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = [
+        &["--detector", "gdgem,multigrid", "--over", "udp", "--threads", "1", "--flat-out-only"][..],
+        &["--duration", "1s", "--repeats", "1", "--memory", "1MiB", "--json"],
+    ];
+    let said = run(dir.path(), &words.concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let record = said.summary();
+    assert_eq!(record["name"], "detectors-udp", "{record}");
+    let rows = record["rows"].as_array().unwrap();
+    let what: Vec<_> = rows.iter().map(|r| (&r["detector"], &r["input"])).collect();
+    let expected = [("multigrid", "vectors"), ("gdgem", "recorded")];
+    for (detector, input) in expected {
+        assert!(what.contains(&(&detector.into(), &input.into())), "{record}");
+    }
+    assert_eq!(rows.len(), expected.len(), "one input a detector: {record}");
+    for row in rows {
+        assert!(figure(row, "events") > 0.0 && figure(row, "readouts") > 0.0, "{row}");
+    }
 }
 
 #[test]
@@ -243,8 +266,8 @@ fn a_profile_says_what_the_cores_of_the_service_do() {
     let symbols = cores[0]["symbols"].as_array().unwrap();
     let all: f64 = symbols.iter().map(|s| s["percent"].as_f64().unwrap()).sum();
     assert!((99.0..101.0).contains(&all), "{record}");
-    let table = std::fs::read_to_string(dir.path().join("detectors.md")).unwrap();
-    assert!(table.contains("## What the cores of the service do flat out"), "{table}");
+    let table = std::fs::read_to_string(dir.path().join("detectors-udp.md")).unwrap();
+    assert!(table.contains("## What the cores of the service do"), "{table}");
     assert!(table.contains("receive and process core: "), "{table}");
 }
 

@@ -81,7 +81,8 @@ pub struct Flags {
     /// Over UDP: leave out the search for the rate without loss
     #[arg(long)]
     flat_out_only: bool,
-    /// Over UDP: one more trial flat out with perf, for what the service's cores spend their time on
+    /// Over UDP: one more trial flat out, and one at the rate without loss, with perf: what the service's cores spend
+    /// their time on
     #[arg(long)]
     profile: bool,
     #[command(flatten)]
@@ -92,8 +93,9 @@ pub struct Flags {
 
 const EXAMPLES: &str = "\
 From memory each pass over --memory begins with a fresh decoder: packets of all repetitions are
-moved on before anything is measured. Over UDP the figures are those of the service's own /metrics;
-where packets are lost flat out, the highest rate without loss is searched as 'lab lossless' does.
+moved on before anything is measured. Over UDP captures are moved on in the same way. The figures are
+those of the service's own /metrics; where packets are lost flat out, the highest rate without loss is
+searched as 'lab lossless' does. Results: detectors-memory, -udp or -pipelines; of several: detectors.
 Exit code 1 if a search found no rate without loss above the floor.
 
 Examples:
@@ -103,10 +105,14 @@ Examples:
   fullcount lab detectors --detector sonde --capture sonde=run42.pcapng --geometry sonde=all.toml
   fullcount lab detectors --detector gdgem --build-threads 2 --repeats 5
   fullcount lab detectors --over udp --flat-out-only --profile
+  fullcount lab detectors --over udp --input captures,simulated --duration 3s --profile \
+    --trial 500ms --resolution 5% --confirm 3s
   fullcount lab detectors --over udp --threads 2 --confirm 60s --confirmations 1";
 
-/// Usual name of the results.
+/// Usual name of the results, with what was measured behind it if that is one thing.
 const NAME: &str = "detectors";
+/// What that is of pipelines.
+const PIPELINES: &str = "-pipelines";
 /// The copy test takes so long, or a trial's length if that is less.
 const COPY: Duration = Duration::from_secs(1);
 
@@ -148,6 +154,20 @@ impl Plan {
 struct Parts {
     memory: bool,
     udp: bool,
+    pipelines: bool,
+}
+
+impl Parts {
+    /// Usual name of the results: no file of another part is overwritten.
+    fn name(&self) -> String {
+        let part = match (self.memory, self.udp, self.pipelines) {
+            (true, false, false) => "-memory",
+            (false, true, false) => "-udp",
+            (false, false, true) => PIPELINES,
+            _ => "",
+        };
+        format!("{NAME}{part}")
+    }
 }
 
 impl Flags {
@@ -158,7 +178,7 @@ impl Flags {
         }
         let asked = |way: &str| self.over.iter().any(|o| o == way);
         let memory = asked("memory") || (self.over.is_empty() && self.pipelines.is_empty());
-        Ok(Parts { memory, udp: asked("udp") })
+        Ok(Parts { memory, udp: asked("udp"), pipelines: !self.pipelines.is_empty() })
     }
 
     /// A profile needs the service over UDP, on cores that are its own.
@@ -238,9 +258,11 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
     flags.check_profile(&parts, &plan)?;
     let scratch = Scratch::default();
     let jobs = flags.jobs.jobs(&scratch)?;
-    let mut record = flags.result.begin(NAME)?;
+    let usual = parts.name();
+    let mut record = flags.result.begin(&usual)?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
-    let own: Vec<&Job> = Job::one_each(&jobs, &flags.jobs);
+    let own: Vec<&Job> = Job::piped(&jobs, &flags.jobs);
+    let played: Vec<&Job> = Job::played(&jobs, &flags.jobs);
     let udp = udp::Campaign {
         plan: &plan,
         threads: &flags.threads,
@@ -258,17 +280,22 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
         progress.expect(ways * plan.repeats, trial);
     }
     if parts.udp {
-        progress.expect(own.len() * flags.threads.len(), udp.usual());
+        progress.expect(played.len() * flags.threads.len(), udp.usual());
     }
     progress.expect(pipelines::trials(&own, &numbers) * plan.repeats, trial);
     note!("about {}", time(progress.left()));
     record
         .parameter("memory_bytes", plan.memory)
         .parameter("seconds", plan.time.as_secs_f64())
+        .parameter("threads", flags.threads.clone())
+        .parameter("pipelines", numbers.clone())
         .parameter("repeats", plan.repeats)
         .parameter("cores", plan.cores.clone())
         .parameter("near_cores", flags.near_cores)
         .parameter("target_features", features());
+    if parts.udp && !flags.flat_out_only {
+        search.note(&mut record);
+    }
     let (mut rows, mut speedups): (Vec<Row>, Vec<Speedup>) = (vec![], vec![]);
     let mut copies = vec![copy::bandwidth(&[plan.core(0)], plan.copy_time())];
     if parts.memory {
@@ -280,7 +307,7 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
     }
     let mut complete = true;
     if parts.udp {
-        for job in &own {
+        for job in &played {
             let more = udp.run(job, &scratch, &mut progress)?;
             complete &= more.iter().all(|r| !r.runs.is_empty());
             rows.extend(more);
@@ -294,7 +321,8 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
     if !numbers.is_empty() {
         let scaling = pipelines::run(&own, &numbers, &plan, &stop, &mut progress)?;
         scaling.note(&mut record);
-        let name = format!("{}-pipelines", flags.result.name(NAME));
+        let name = flags.result.name(&usual);
+        let name = format!("{}{PIPELINES}", name.strip_suffix(PIPELINES).unwrap_or(name));
         let figure = scaling.figure(&name).write(&flags.result.folder());
         for path in figure.map_err(anyhow::Error::from)? {
             note!("drawn in {}", path.display());
@@ -313,8 +341,11 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
         copied.value,
         features()
     ));
-    let measured: Vec<&Job> = if parts.memory { jobs.iter().collect() } else { own };
-    for job in measured {
+    let is_there = |job: &&Job| {
+        let among = |some: &[&Job]| some.iter().any(|&other| std::ptr::eq(other, *job));
+        parts.memory || parts.udp && among(&played) || parts.pipelines && among(&own)
+    };
+    for job in jobs.iter().filter(is_there) {
         table.push_str(&format!("\n- {}: {}", job.input.title(), job.input.about));
     }
     table.push('\n');

@@ -86,6 +86,9 @@ const USUAL_RATES: [&str; 3] = ["1kHz", "10kHz", "100kHz"];
 /// Noise that is simulated unless said otherwise.
 const USUAL_NOISE: [&str; 2] = ["none", "dark=1%,bad=1%,coincidence=0.1%,packet=0.1%"];
 
+/// The same of a Gd-GEM, which may have dead strips.
+const GEM_NOISE: [&str; 3] = [USUAL_NOISE[0], USUAL_NOISE[1], "dead=1%"];
+
 /// Everything that was asked for, checked.
 struct Asked {
     what: Simulated,
@@ -128,7 +131,8 @@ impl Flags {
     /// Noise settings.
     fn noises(&self) -> Result<Vec<Noise>, Failure> {
         let given: Vec<&str> = self.noise.iter().map(String::as_str).collect();
-        let texts = if given.is_empty() { &USUAL_NOISE[..] } else { &given };
+        let usual = if self.detector == "gdgem" { &GEM_NOISE[..] } else { &USUAL_NOISE[..] };
+        let texts = if given.is_empty() { usual } else { &given };
         texts.iter().map(|text| noise(text)).collect()
     }
 

@@ -1,4 +1,5 @@
-//! What limits a detector over UDP: how busy each core of its service is flat out, and in which functions.
+//! What limits a detector over UDP: how busy each core of its service is flat out and at the rate without loss, and in
+//! which functions.
 //!
 //! The cores are watched from the first packets to the last reading of the metrics, by `/proc/stat` and `perf`
 //! ([`crate::profile`]); interrupts that come on the core count as well. A trial that is watched gives no rates: watching
@@ -95,6 +96,14 @@ impl Watched {
 
 /// What stands in the way of a higher rate, in words.
 fn verdict(row: &Row) -> String {
+    if let How::Lossless(_) = row.how {
+        return match row.limit() {
+            Some("sender") => "Nothing was lost, and the sender sent no more.",
+            Some("ceiling") => "Nothing was lost, and no higher rate was tried.",
+            _ => "Nothing is lost at this rate; above it something was.",
+        }
+        .to_owned();
+    }
     if row.runs.iter().all(|r| r.lost == Some(0.0)) {
         return "Nothing was lost: the sender is the limit.".to_owned();
     }
@@ -126,16 +135,10 @@ pub fn markdown(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows.iter().filter(|r| !r.profile.is_empty()) {
         if text.is_empty() {
-            text.push_str("\n## What the cores of the service do flat out\n");
+            text.push_str("\n## What the cores of the service do\n");
         }
-        let threads = match row.how {
-            How::FlatOut(n) | How::Lossless(n) => n,
-            How::Memory | How::Building(_) | How::Reading => 1,
-        };
-        let plural = if threads == 1 { "" } else { "s" };
-        let (detector, input) = (&row.detector, &row.input);
-        let _ =
-            writeln!(text, "\n{detector}, {input}, {threads} thread{plural}. {}\n", verdict(row));
+        let (detector, input, how) = (&row.detector, &row.input, row.how.text());
+        let _ = writeln!(text, "\n{detector}, {input}, {how}. {}\n", verdict(row));
         let heads: Vec<String> = row.profile.iter().map(|p| format!("{} | %", p.title())).collect();
         let rules = vec![":--|--:"; heads.len()];
         let _ = writeln!(text, "| {} |\n|{}|", heads.join(" | "), rules.join("|"));
@@ -164,6 +167,10 @@ mod tests {
         CoreProfile { work, core: 1, share: Some(share), symbols }
     }
 
+    fn receive_and_process() -> CoreProfile {
+        profile("receive and process", 50.0, &[("[.] f", 100.0)])
+    }
+
     fn row(lost: f64, profile: Vec<CoreProfile>) -> Row {
         Row {
             detector: "multigrid".into(),
@@ -183,9 +190,9 @@ mod tests {
         let process = profile("process", 1.0, &[("[.] <Matcher>::close", 100.0)]);
         let text = markdown(&[row(0.4, vec![receive.clone(), process.clone()])]);
         let expected = "
-## What the cores of the service do flat out
+## What the cores of the service do
 
-multigrid, simulated, 2 threads. The limit: the process core, first in `[.] <Matcher>::close`.
+multigrid, simulated, UDP flat out, 2 threads. The limit: the process core, first in `[.] <Matcher>::close`.
 
 | receive core: 60 % busy, 70 % of that in the kernel | % | process core: 99 % busy, 0 % of that in the kernel | % |
 |:--|--:|:--|--:|
@@ -201,6 +208,13 @@ multigrid, simulated, 2 threads. The limit: the process core, first in `[.] <Mat
         );
         assert!(markdown(&[row(0.0, vec![process])]).contains("the sender is the limit"));
         assert_eq!(markdown(&[row(0.4, vec![])]), "");
+        let search = Some(json!({"limit": "loss"}));
+        let found = Row { how: How::Lossless(1), search, ..row(0.0, vec![receive_and_process()]) };
+        let text = markdown(&[found]);
+        assert!(
+            text.contains("UDP without loss, 1 thread. Nothing is lost at this rate;"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -90,8 +90,17 @@ pub struct Row {
     pub runs: Vec<Run>,
     /// The search that found the rate, every trial of it.
     pub search: Option<Value>,
-    /// What the cores of the service did flat out, if they were watched.
+    /// What the cores of the service did at that rate, if they were watched.
     pub profile: Vec<CoreProfile>,
+}
+
+/// `23.5 M`, or `500 k–1.00 M` of a range.
+fn range(events: Option<(f64, f64)>) -> String {
+    match events {
+        None => "–".to_owned(),
+        Some((least, most)) if least < most => format!("{}–{}", short(least), short(most)),
+        Some((least, _)) => short(least),
+    }
 }
 
 impl Row {
@@ -101,15 +110,24 @@ impl Row {
         Figure::of(&values?, unit)
     }
 
-    /// How it was measured, and that the sender was the limit where nothing was lost flat out.
+    /// What kept the search from a higher rate: `sender`, `loss` or `ceiling`.
+    pub fn limit(&self) -> Option<&str> {
+        self.search.as_ref()?["limit"].as_str()
+    }
+
+    /// How it was measured, and what was the limit: the sender, where nothing was lost flat out.
     fn way(&self) -> String {
         let text = self.how.text();
         let lossless = !self.runs.is_empty() && self.runs.iter().all(|r| r.lost == Some(0.0));
         match self.how {
             How::FlatOut(_) if lossless => format!("{text}: the sender's limit"),
-            How::FlatOut(_) | How::Lossless(_) | How::Memory | How::Building(_) | How::Reading => {
-                text
-            }
+            How::Lossless(_) => match self.limit() {
+                Some("sender") => format!("{text}: the sender's limit"),
+                Some("ceiling") => format!("{text}: nothing higher was tried"),
+                Some(_) => format!("{text}: more is lost"),
+                None => format!("{text}: even the lowest rate tried lost some"),
+            },
+            How::FlatOut(_) | How::Memory | How::Building(_) | How::Reading => text,
         }
     }
 
@@ -157,8 +175,10 @@ impl Row {
         if let Some(paper) = published(&self.detector) {
             let beside: Value = json!({
                 "packets": paper.packets, "packet_bytes": paper.packet_bytes,
-                "readouts": paper.readouts, "triggers": paper.triggers, "events": paper.events,
-                "cores": paper.cores,
+                "readouts": paper.readouts, "triggers": paper.triggers,
+                "events": paper.events.map(|(_, most)| most),
+                "events_least": paper.events.map(|(least, _)| least),
+                "cores": paper.cores, "about": paper.about,
             });
             if let Some(object) = row.as_object_mut() {
                 object.insert("paper".to_owned(), beside);
@@ -235,12 +255,13 @@ pub fn markdown(rows: &[Row]) -> String {
         if let Some(p) = published(&row.detector).filter(|_| last) {
             let input = p.packets.zip(p.packet_bytes).map(|(n, b)| n * b / 1e9);
             text.push_str(&format!(
-                "| {} | recorded | *the paper, 2018: UDP, Xeon E5-2620 v3* | {} | {} | – | {} | {} | {} | {} | {} | – |\n",
+                "| {} | recorded | *the paper, 2018, Xeon E5-2620 v3: {}* | {} | {} | – | {} | {} | {} | {} | {} | – |\n",
                 p.detector,
+                p.about,
                 cell(p.packets),
                 cell(p.readouts),
                 cell(p.triggers),
-                cell(p.events),
+                range(p.events),
                 p.cores,
                 p.packet_bytes.map_or("–".to_owned(), |b| format!("{b:.0}")),
                 cell(input),
@@ -291,6 +312,28 @@ mod tests {
         assert!(markdown(&[udp.clone()]).contains("1 thread: the sender's limit |"));
         udp.runs[0].lost = Some(0.1);
         assert!(!markdown(&[udp]).contains("limit"));
+    }
+
+    #[test]
+    fn a_row_without_loss_says_what_limits_it() {
+        let mut udp = Row { how: How::Lossless(1), ..row("own", &[5.0]) };
+        for (limit, words) in [
+            (json!("sender"), "UDP without loss, 1 thread: the sender's limit |"),
+            (json!("loss"), "UDP without loss, 1 thread: more is lost |"),
+            (json!("ceiling"), "1 thread: nothing higher was tried |"),
+            (Value::Null, "even the lowest rate tried lost some |"),
+        ] {
+            udp.search = Some(json!({"limit": limit}));
+            let table = markdown(std::slice::from_ref(&udp));
+            assert!(table.contains(words), "{words}: {table}");
+        }
+    }
+
+    #[test]
+    fn the_papers_range_is_a_range_and_says_what_it_is() {
+        let table = markdown(&[row("gdgem", &[5.0])]);
+        assert!(table.contains("| 500 k–1.00 M | 1 |"), "{table}");
+        assert!(table.contains("E5-2620 v3: the algorithm alone*"), "{table}");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! 1. **Search**: a trial at the ceiling; if that loses, one at the floor, then bisection (the middle on a
 //!    logarithmic scale, so that a range of 1 to 1000 takes as many steps below 10 as above 100) until the
-//!    gap is within the resolution. A trial that loses may be repeated before it counts (`retries`).
+//!    gap is within the resolution. A trial that loses may be repeated before it counts (`retries`). What a
+//!    sender sent that fell behind without loss is a rate without loss: the search goes on above it.
 //! 2. **Confirmation**: `confirmations` longer trials in a row at the rate found, without a retry. One loss
 //!    lowers the rate by the resolution, the next by twice that, and so on, until a rate is confirmed.
 //!    A sender that falls behind without loss confirms what it did send: the rate found is then the lowest
@@ -306,6 +307,12 @@ impl Search {
             let why = if verdict == Verdict::Lossy { Limit::Loss } else { Limit::Sender };
             self.failed = Some((ask.rate, why));
         }
+        if let Verdict::Short { offered } = verdict
+            && let Some(low) = self.below(offered)
+        {
+            self.state = self.bisect(low);
+            return;
+        }
         self.state = match self.state {
             State::Ceiling if passed => self.confirm(self.plan.ceiling, None),
             State::Ceiling if self.plan.floor >= self.plan.ceiling => State::Nothing,
@@ -323,6 +330,16 @@ impl Search {
             }
             done @ (State::Found { .. } | State::Nothing) => done,
         };
+    }
+
+    /// Where a bisection goes on above what a sender sent without loss; `None` outside of the search for the border,
+    /// and where the lowest rate is not known to pass.
+    fn below(&self, offered: f64) -> Option<f64> {
+        match self.state {
+            State::Ceiling | State::Floor if offered >= self.plan.floor => Some(offered),
+            State::Bisect { low } => Some(low.max(offered)),
+            _ => None,
+        }
     }
 
     fn bisect(&self, low: f64) -> State {

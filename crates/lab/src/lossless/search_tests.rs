@@ -117,6 +117,28 @@ fn a_sender_that_falls_behind_without_loss_confirms_what_it_sent() {
 }
 
 #[test]
+fn what_a_slow_sender_sent_without_loss_is_not_searched_below() {
+    // It reaches what is asked up to 90, and falls to 60 above.
+    let host = |ask: Ask| {
+        if ask.rate <= 90.0 { Verdict::Lossless } else { Verdict::Short { offered: 60.0 } }
+    };
+    let (end, trials) = run(plan(), host);
+    let found = found(end);
+    assert_eq!(found.limit, Limit::Sender);
+    assert!(found.rate <= 90.0 && found.rate >= 89.1, "{found:?}");
+    assert!(trials.iter().all(|(ask, _)| ask.rate >= 60.0), "{trials:?}");
+    // A loss above what was sent counts as one.
+    let host = |ask: Ask| match ask.rate {
+        r if r > 500.0 => Verdict::Short { offered: 100.0 },
+        r if r > 300.0 => Verdict::Lossy,
+        _ => Verdict::Lossless,
+    };
+    let found = self::found(run(plan(), host).0);
+    assert_eq!(found.limit, Limit::Loss);
+    assert!(found.rate <= 300.0 && found.rate >= 297.0, "{found:?}");
+}
+
+#[test]
 fn one_hiccup_in_the_search_costs_a_retry_not_the_result() {
     for hiccup in 1..12 {
         let mut n = 0;

@@ -22,8 +22,14 @@ use crate::exit::Failure;
 pub const CAPTURE: &str = "capture";
 /// Name of what is made here and is measured where one input has to do.
 pub const SIMULATED: &str = "simulated";
+/// What a detector sent, where it was recorded.
+const RECORDED: &str = "recorded";
+/// All packets of the vectors.
+const VECTORS: &str = "vectors";
 /// All others.
-pub const NAMES: [&str; 6] = ["recorded", "recorded-xyu", "vectors", "dense", "noisy", SIMULATED];
+pub const NAMES: [&str; 6] = [RECORDED, "recorded-xyu", VECTORS, "dense", "noisy", SIMULATED];
+/// Word for [`Input::is_played`] of each detector, whatever it is called.
+pub const CAPTURES: &str = "captures";
 
 /// The detector whose reading is a figure of its own.
 const GEM: &str = "gdgem";
@@ -80,6 +86,12 @@ impl Input {
         };
         let image = Image::of_packets(&packets, detector.shifter(), bytes);
         Ok(image.with_context(|| format!("{}: {}", self.title(), self.about))?)
+    }
+
+    /// True of the one that is played where a detector is measured as the paper did: the user's capture, else the
+    /// recorded one, else that of the vectors.
+    pub fn is_played(&self) -> bool {
+        [CAPTURE, RECORDED, VECTORS].contains(&self.name)
     }
 
     /// For people: `sonde simulated`.

@@ -10,7 +10,7 @@ use fullcount_detect::detector::{Detector, Registry};
 use fullcount_engine::config::refuse;
 use fullcount_engine::run::configure;
 
-use super::input::{self, CAPTURE, Input, NAMES, SIMULATED};
+use super::input::{self, CAPTURE, CAPTURES, Input, NAMES, SIMULATED};
 use super::scratch::Scratch;
 use crate::exit::Failure;
 use crate::flags::Overlay;
@@ -22,8 +22,9 @@ pub struct JobFlags {
     /// Detectors, with commas [default: all that have an input]
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     detector: Vec<String>,
-    /// Inputs, with commas: recorded, recorded-xyu and vectors (of the repository, see --vectors), simulated, noisy, dense
-    /// [default: all from memory; over UDP and for pipelines one a detector: its capture, else simulated]
+    /// Inputs, with commas: recorded, recorded-xyu and vectors (of the repository, see --vectors), simulated, noisy,
+    /// dense; captures: recorded, where there is none vectors [default: all from memory; over UDP captures; for
+    /// pipelines simulated]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     input: Vec<String>,
     /// Capture that is repeated instead: KIND=FILE, or KIND=FILE?port=N; may be repeated
@@ -161,10 +162,12 @@ impl JobFlags {
             return Err(refuse("detector", kind, why).into());
         }
         let names: Vec<&str> = all.iter().map(|i| i.name).collect();
-        if let Some(other) = self.input.iter().find(|n| !NAMES.contains(&n.as_str())) {
-            return Err(refuse("input", other, NAMES.join(", ")).into());
+        let known = |n: &str| n == CAPTURES || NAMES.contains(&n);
+        if let Some(other) = self.input.iter().find(|n| !known(n.as_str())) {
+            return Err(refuse("input", other, format!("{}, {CAPTURES}", NAMES.join(", "))).into());
         }
-        let wanted = |i: &Input| self.input.is_empty() || self.input.iter().any(|n| n == i.name);
+        let asked = |i: &Input, n: &str| n == i.name || n == CAPTURES && i.is_played();
+        let wanted = |i: &Input| self.input.is_empty() || self.input.iter().any(|n| asked(i, n));
         let some: Vec<Input> = all.iter().filter(|i| wanted(i)).cloned().collect();
         if some.is_empty() {
             let why = format!("{kind} has here: {}", names.join(", "));
@@ -207,20 +210,34 @@ fn set_up(
 }
 
 impl Job {
-    /// One a detector, for what takes long: its capture, else what is simulated, else its last input. All, if
-    /// inputs were named.
-    pub fn one_each<'a>(jobs: &'a [Job], flags: &JobFlags) -> Vec<&'a Job> {
+    /// One a detector, for what takes long: the one that `first` prefers, else what is simulated, else its last
+    /// input. All, if inputs were named.
+    fn one<'a>(jobs: &'a [Job], flags: &JobFlags, first: impl Fn(&Input) -> bool) -> Vec<&'a Job> {
         if !flags.input.is_empty() {
             return jobs.iter().collect();
         }
+        let rank = |job: &Job| match &job.input {
+            input if first(input) => 2,
+            input => u8::from(input.name == SIMULATED),
+        };
         let mut own: Vec<&Job> = vec![];
         for job in jobs {
             match own.iter_mut().find(|o| o.input.detector == job.input.detector) {
                 None => own.push(job),
-                Some(o) if ![CAPTURE, SIMULATED].contains(&o.input.name) => *o = job,
+                Some(o) if rank(job) >= rank(o) => *o = job,
                 Some(_) => {}
             }
         }
         own
+    }
+
+    /// For pipelines: the user's capture, else what is simulated.
+    pub fn piped<'a>(jobs: &'a [Job], flags: &JobFlags) -> Vec<&'a Job> {
+        Job::one(jobs, flags, |input| input.name == CAPTURE)
+    }
+
+    /// Over UDP, as the paper did it: a capture, else what is simulated.
+    pub fn played<'a>(jobs: &'a [Job], flags: &JobFlags) -> Vec<&'a Job> {
+        Job::one(jobs, flags, Input::is_played)
     }
 }

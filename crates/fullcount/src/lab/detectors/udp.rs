@@ -37,7 +37,7 @@ pub struct Campaign<'a> {
     pub near: bool,
     /// The search for the rate without loss.
     pub search: Option<Settings>,
-    /// One more trial flat out, in which the cores of the service are watched.
+    /// One more trial flat out and one at the rate without loss, in which the cores of the service are watched.
     pub profile: bool,
     /// Ends a trial early.
     pub stop: &'a dyn Fn() -> bool,
@@ -47,7 +47,8 @@ impl Campaign<'_> {
     /// Usual time of a detector with one number of threads.
     pub fn usual(&self) -> Duration {
         let trial = self.plan.time + Duration::from_secs(1);
-        let trials = self.plan.repeats as u32 + u32::from(self.profile);
+        let watched = 1 + u32::from(self.search.is_some());
+        let trials = self.plan.repeats as u32 + u32::from(self.profile) * watched;
         trial * trials + self.search.map_or(Duration::ZERO, |s| s.usual())
     }
 
@@ -107,10 +108,15 @@ impl Campaign<'_> {
         if self.near { Box::new(OnNearCores::new(service)) } else { Box::new(service) }
     }
 
-    /// What the cores of the service do in a trial flat out, which counts for nothing else.
-    fn watched(&self, job: &Job, service: &mut Service<'_>) -> Result<Vec<CoreProfile>, Failure> {
+    /// What the cores of the service do in a trial at a rate, or flat out; it counts for nothing else.
+    fn watched(
+        &self,
+        job: &Job,
+        service: &mut Service<'_>,
+        packets_per_s: Option<f64>,
+    ) -> Result<Vec<CoreProfile>, Failure> {
         service.watched = true;
-        let trial = self.bench(service).trial("", 0, None, self.plan.time);
+        let trial = self.bench(service).trial("", 0, packets_per_s, self.plan.time);
         trial.map_err(|e| anyhow::anyhow!("{}: {e}", job.input.title()))?;
         service.watched = false;
         service.samples.clear();
@@ -159,8 +165,8 @@ impl Campaign<'_> {
             return Err(anyhow::anyhow!("{}: {why}", job.input.title()).into());
         }
         if self.profile {
-            rows[0].profile = self.watched(job, service)?;
-            note!("{what}: what its cores did is known");
+            rows[0].profile = self.watched(job, service, None)?;
+            note!("{what}: what its cores do flat out is known");
         }
         let lossless = flat_out.iter().all(|s| s.trial.lost() == 0);
         let Some(search) = self.search.filter(|_| !lossless) else { return Ok(rows) };
@@ -175,10 +181,19 @@ impl Campaign<'_> {
         let outcome = lossless::find(bench.as_mut(), &contender, size, &settings, &mut tell)
             .map_err(anyhow::Error::from)?;
         drop(bench);
-        let at = |s: &&Sample| s.asked == Some(outcome.rate()) && s.trial.lost() == 0;
-        let confirmed: Vec<Sample> = service.samples.iter().filter(at).copied().collect();
+        // The confirmations are the last at that rate; a sender that fell behind was asked for more than it sent.
+        let asked = outcome.found.map(|found| found.asked);
+        let at = |s: &&Sample| asked.is_some() && s.asked == asked && s.trial.lost() == 0;
+        let mut confirmed: Vec<Sample> = service.samples.iter().filter(at).copied().collect();
+        confirmed.drain(..confirmed.len().saturating_sub(settings.confirmations as usize));
         let search = Some(outcome.json());
-        rows.push(Row { search, ..row(How::Lossless(threads), &confirmed) });
+        let mut found = Row { search, ..row(How::Lossless(threads), &confirmed) };
+        if self.profile && asked.is_some() {
+            service.samples.clear();
+            found.profile = self.watched(job, service, asked)?;
+            note!("{what}: what its cores do without loss is known");
+        }
+        rows.push(found);
         Ok(rows)
     }
 }
