@@ -20,8 +20,12 @@ use super::service::{self, Service};
 use crate::place;
 
 /// Detectors, with their geometry below their folder of vectors.
-const DETECTORS: [(&str, Option<&str>); 3] =
-    [("sonde", None), ("multigrid", Some("config/three_modules_mg24.json")), ("multiblade", None)];
+const DETECTORS: [(&str, Option<&str>); 4] = [
+    ("sonde", None),
+    ("multigrid", Some("config/three_modules_mg24.json")),
+    ("multiblade", None),
+    ("gdgem", Some("config/vmm3.json")),
+];
 /// Units of each detector; each is a `run` of its own, so that `--resume` loses little.
 const RUNS: u32 = 10;
 const EACH: u32 = 1_000_000;
