@@ -296,6 +296,11 @@ pub trait Kind: Send + Sync {
     /// Key, value and what is allowed, before anything is opened.
     fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError>;
 
+    /// True if the readouts carry pulses: then `time.pulse` is `data` unless something else is chosen.
+    fn carries_pulses(&self) -> bool {
+        false
+    }
+
     /// True if `detector.calibration` has a meaning for this kind.
     fn takes_calibration(&self) -> bool {
         false
@@ -322,6 +327,11 @@ impl Registry {
         registry.register(Box::new(crate::gdgem::GdGem));
         registry.register(Box::new(crate::sequence::Sequence));
         registry
+    }
+
+    /// True if the readouts of the kind called `name` carry pulses; false for an unknown one.
+    pub fn carries_pulses(&self, name: &str) -> bool {
+        self.kinds.iter().any(|kind| kind.name() == name && kind.carries_pulses())
     }
 
     /// Adds a kind; a later one of the same name wins.

@@ -26,6 +26,7 @@ mod shift;
 mod slices;
 mod state;
 mod tables;
+mod zeros;
 
 use std::io;
 use std::sync::Arc;
@@ -168,6 +169,10 @@ impl Detector for GdGemDetector {
 
     fn shifter(&self) -> Option<Box<dyn Shifter>> {
         Some(Box::new(shift::Moving::new(self.triggered())))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.layout.warnings.clone()
     }
 
     fn inspector(&self) -> Box<dyn Inspector> {

@@ -91,6 +91,11 @@ impl Kind for Multigrid {
         "Multi-Grid (SIS3153 with Mesytec VMMR over UDP), wires and grids in 3-D"
     }
 
+    /// External triggers.
+    fn carries_pulses(&self) -> bool {
+        true
+    }
+
     fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError> {
         let options: Options = text::options(&setup.options)?;
         options.check()?;

@@ -228,6 +228,90 @@ fn a_time_zero_is_subtracted_and_run_takes_the_first() {
     assert_eq!(times("t0 = [[1, 0, 'run']]"), [plain[0] - first, plain[1] - first]);
 }
 
+/// Two VMMs whose first hits differ stay as far apart as they are without `t0`, whichever of them is listed.
+#[test]
+fn run_is_one_time_for_all_vmms() {
+    let frames = [
+        frame(
+            1,
+            0,
+            &[marker(0, 65_536), marker(1, 65_536), marker(9, 65_536), hit(9, 0, 17, 0, 0, 200)],
+        ),
+        frame(
+            1,
+            1,
+            &[hit(3, 1, 0, 0, 0, 200), hit(0, 5, 2, 100, 0, 200), hit(1, 6, 7, 300, 9, 200)],
+        ),
+        frame(1, 2, &[marker(1, 131_072), hit(0, 7, 9, 100, 0, 200), hit(1, 8, 1, 55, 9, 200)]),
+    ];
+    let rows = |options: &str, per_batch: usize| {
+        let setup = setup("vmm/example_geometry.json", options);
+        run(&setup, &frames, per_batch, Unwatched).rows
+    };
+    let times = |options: &str| {
+        let rows = rows(options, 1);
+        let hits = rows.iter().filter(|r| r.lane < FineHit::BORDER);
+        hits.map(FineHit::ns).collect::<Vec<_>>()
+    };
+    let plain = times("");
+    assert_eq!(plain.len(), 4);
+    // Marker and offset of the first hit with a time: VMM 0, offset 2. Those of VMM 9 and 3 have none.
+    let first = 65_536.0 * 25.0 + 2.0 * 4096.0 * 25.0;
+    let all = [true; 4];
+    let [zero, one] = [[true, false, true, false], [false, true, false, true]];
+    for (options, listed) in [
+        ("t0 = [[1, 0, 'run'], [1, 1, 'run']]", all),
+        ("t0 = [[1, 0, 'run']]", zero),
+        ("t0 = [[1, 1, 'run']]", one),
+    ] {
+        let wanted = plain.iter().zip(listed).map(|(t, run)| if run { t - first } else { *t });
+        assert_eq!(times(options), wanted.collect::<Vec<_>>(), "{options}");
+        assert_eq!(rows(options, 1), rows(options, 3), "{options}");
+    }
+}
+
+/// A VMM that is marked `run` promises as much as any other once the run has begun, though it has no hit itself.
+#[test]
+fn a_vmm_without_hits_does_not_hold_the_border_back() {
+    let entry = |vmm: u8| {
+        let strips: Vec<u16> = (0..64).map(|n| 64 * u16::from(vmm) + n).collect();
+        format!("{{\"detector\":0,\"plane\":{vmm},\"fec\":1,\"vmm\":{vmm},\"id0\":{strips:?}}}")
+    };
+    let geometry = format!("{{\"vmm_geometry\":[{},{}]}}", entry(0), entry(1));
+    let options = "t0 = [[1, 0, 'run'], [1, 1, 'run']]".to_owned();
+    let setup = Setup { geometry, options, ..Setup::default() };
+    let step = 65_536;
+    let frames = [
+        frame(1, 0, &[marker(0, step), marker(1, step)]),
+        frame(1, 1, &[hit(0, 5, 0, 100, 0, 200)]),
+        frame(1, 2, &[marker(0, 2 * step), marker(1, 2 * step)]),
+    ];
+    let rows = run(&setup, &frames, 1, Unwatched).rows;
+    let borders: Vec<_> =
+        rows.iter().filter(|r| r.lane == FineHit::BORDER).map(|r| r.ns()).collect();
+    // Less the offset -1, and one and a half clocks less the longest TDC; the first time of the run is that of the first marker.
+    let behind = |ns: f64| ns - 4096.0 * 25.0 - (60.0 - 1.5 * 25.0);
+    assert_eq!(borders, [behind(0.0), behind(step as f64 * 25.0)]);
+}
+
+/// Section 4.2: offset 31 is -1 in the offline chain and 31 in the online one, unless it is said.
+#[test]
+fn each_chain_has_its_convention_of_offsets() {
+    let frames =
+        [frame(1, 0, &[marker(0, 65_536), hit(0, 5, 0, 0, 0, 200), hit(0, 5, 31, 0, 0, 200)])];
+    // Periods of the offset between the two; the clock of the online file has 20 MHz.
+    let later = |(file, clock): (&str, f64), options: &str| {
+        let setup = setup(file, options);
+        let rows = run(&setup, &frames, 1, Unwatched).rows;
+        let hits: Vec<_> = rows.iter().filter(|r| r.lane < FineHit::BORDER).collect();
+        (hits[1].ns() - hits[0].ns()) / (4096.0 * clock)
+    };
+    let (offline, online) = (("vmm/example_geometry.json", 25.0), ("config/vmm3.json", 50.0));
+    assert_eq!((later(offline, ""), later(online, "")), (-1.0, 31.0));
+    let (signed, unsigned) = ("offsets = '-1..15'", "offsets = '0..31'");
+    assert_eq!((later(offline, unsigned), later(online, signed)), (31.0, -1.0));
+}
+
 #[test]
 fn a_limit_of_hits_ends_the_reading() {
     let packets = capture("example_xyu.pcapng");

@@ -25,7 +25,7 @@ const PARSER: [(&str, &[&str]); 13] = [
     ("BadFrames", &["frames.bad"]),
     ("GoodFrames", &["decode.accepted"]),
     ("ErrorBytes", &["frames.error_bytes"]),
-    ("Markers", &["readouts.markers"]),
+    ("Markers", &["readouts.all_markers"]),
     ("Data", &["readouts.data"]),
     ("Readouts", &["readouts.count"]),
     ("OverThreshold", &["readouts.over_threshold"]),
@@ -35,10 +35,7 @@ const PARSER: [(&str, &[&str]); 13] = [
 const FRAMES: [(&str, &[&str]); 9] = [
     ("good_frames", &["decode.accepted"]),
     ("readouts", &["readouts.count"]),
-    (
-        "markers",
-        &["readouts.markers", "readouts.trigger_time_markers", "readouts.trigger_counter_markers"],
-    ),
+    ("markers", &["readouts.all_markers"]),
     ("trigger_time_markers", &["readouts.trigger_time_markers"]),
     ("trigger_counter_markers", &["readouts.trigger_counter_markers"]),
     ("hits", &["readouts.data"]),

@@ -31,3 +31,32 @@ fn unknown_names_list_the_known_ones_and_plugins_say_that_they_are_to_come() {
     );
     assert!(says("plugin:./x.so").contains("shared-library detectors are not supported"));
 }
+
+/// What a counter advises to set or mentions must be a key of that kind, or one that every kind has.
+#[test]
+fn counters_name_keys_that_exist() {
+    let registry = Registry::builtin();
+    let mut seen = 0;
+    for kind in ["sonde", "multigrid", "multiblade", "gdgem", "sequence"] {
+        let detector = registry.configure(kind, &Setup::default()).unwrap();
+        let mut lines = detector.reader().sheet().lines().to_vec();
+        lines.extend(detector.builder().sheet().iter().flat_map(|sheet| sheet.lines().to_vec()));
+        for line in lines {
+            let text = format!("{} {}", line.meaning, line.todo);
+            for after in text.split("detector.").skip(1) {
+                let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+                let key = &after[..end.unwrap_or(after.len())];
+                if ["kind", "geometry", "calibration"].contains(&key) {
+                    continue;
+                }
+                seen += 1;
+                let options = format!("{key} = []");
+                let setup = Setup { options, ..Setup::default() };
+                let said = registry.configure(kind, &setup).err().map(|e| e.to_string());
+                let unknown = said.is_some_and(|said| said.contains("unknown field"));
+                assert!(!unknown, "{kind}: {}: there is no key detector.{key}: {text}", line.name);
+            }
+        }
+    }
+    assert!(seen > 10, "{seen} keys in all texts");
+}

@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 
+use fullcount_detect::detector::Registry;
 use fullcount_detect::parallel::MOST_THREADS;
 use serde::{Deserialize, Serialize};
 
@@ -148,7 +149,7 @@ impl Default for SourceConfig {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TimeConfig {
-    /// `none` or `grid(PERIOD)` or `grid(PERIOD, PHASE)`; PERIOD `14Hz` or `71428571ns`.
+    /// `none`, `data` (the default where readouts carry pulses), `grid(PERIOD)` or `grid(PERIOD, PHASE)`; PERIOD `14Hz` or `71428571ns`.
     pub pulse: String,
     /// Time of tick 0: RFC 3339, or ns since 1970.
     pub epoch: String,
@@ -282,12 +283,12 @@ impl Config {
             beside(&mut table, &["output", "kafka", "spool"], folder);
         }
         for (key, value) in flags {
-            let published =
-                PUBLISHED.iter().any(|name| key.strip_prefix("detector.") == Some(name));
-            let key = if published { "detector.calibration" } else { key };
-            lay(&mut table, key, value.clone());
+            let is = |name: &str| key.strip_prefix("detector.") == Some(name);
+            let published = PUBLISHED.iter().find(|(name, _)| is(name));
+            lay(&mut table, published.map_or(&key[..], |(_, own)| own), value.clone());
         }
         not_yet(&table)?;
+        own_pulses(&mut table);
         let config: Config = toml::Value::Table(table)
             .try_into()
             .map_err(|e: toml::de::Error| syntax(e.to_string().trim_end().to_owned()))?;
@@ -438,20 +439,35 @@ pub fn is_text(key: &str) -> bool {
     TEXT.contains(&key)
 }
 
-/// What vmm-sdat calls `detector.calibration`.
-const PUBLISHED: [&str; 2] = ["cal", "-cal"];
+/// Files of `[detector]` by their names in vmm-sdat.
+const PUBLISHED: [(&str, &str); 4] = [
+    ("cal", "detector.calibration"),
+    ("-cal", "detector.calibration"),
+    ("geo", "detector.geometry"),
+    ("-geo", "detector.geometry"),
+];
 
 /// Gives keys with published names ours.
 fn own_names(table: &mut toml::Table) -> Result<(), ConfigError> {
     let Some(toml::Value::Table(detector)) = table.get_mut("detector") else { return Ok(()) };
-    for name in PUBLISHED {
+    for (name, key) in PUBLISHED {
         let Some(value) = detector.remove(name) else { continue };
         let path = value.to_string();
-        if detector.insert("calibration".to_owned(), value).is_some() {
-            return Err(refuse("detector.calibration", path, "once: cal is the same key"));
+        if detector.insert(key.trim_start_matches("detector.").to_owned(), value).is_some() {
+            let allowed = format!("once: {} is the same key", name.trim_start_matches('-'));
+            return Err(refuse(key, path, &allowed));
         }
     }
     Ok(())
+}
+
+/// Readouts that carry pulses give them, unless another way is chosen.
+fn own_pulses(table: &mut toml::Table) {
+    let find = |section: &str, key: &str| table.get(section).and_then(|s| s.get(key));
+    let kind = find("detector", "kind").and_then(toml::Value::as_str).unwrap_or_default();
+    if find("time", "pulse").is_none() && Registry::builtin().carries_pulses(kind) {
+        lay(table, "time.pulse", "data".into());
+    }
 }
 
 /// Makes the relative path at `keys` one that begins at `folder`.
@@ -503,6 +519,22 @@ mod tests {
     }
 
     #[test]
+    fn pulses_in_the_readouts_are_used_unless_another_way_is_chosen() {
+        let pulse = |file: &str, pairs: &[(&str, &str)]| {
+            Config::read(Some(("f.toml", file)), &flags(pairs)).unwrap().time.pulse
+        };
+        assert_eq!(pulse("[detector]\nkind = \"multigrid\"\n", &[]), "data");
+        assert_eq!(pulse("", &[("detector.kind", "multigrid")]), "data");
+        assert_eq!(pulse("[time]\nepoch = \"5\"\n", &[("detector.kind", "multigrid")]), "data");
+        let chosen = "[time]\npulse = \"none\"\n[detector]\nkind = \"multigrid\"\n";
+        assert_eq!(pulse(chosen, &[]), "none");
+        assert_eq!(pulse(chosen, &[("time.pulse", "grid(14Hz)")]), "grid(14Hz)");
+        for kind in ["sonde", "multiblade", "gdgem", "sequence", "unheard-of"] {
+            assert_eq!(pulse("", &[("detector.kind", kind)]), "none", "{kind}");
+        }
+    }
+
+    #[test]
     fn an_unknown_key_is_named_with_its_line() {
         let file = "[source]\nurl = \"udp://127.0.0.1:1\"\nbufer = 3\n";
         let e = Config::read(Some(("f.toml", file)), &[]).unwrap_err().to_string();
@@ -515,16 +547,21 @@ mod tests {
         let c = Config::read(Some(("sub/c.toml", file)), &[]).unwrap();
         assert_eq!(c.detector.geometry.unwrap(), PathBuf::from("sub/g.toml"));
         assert_eq!(c.detector.calibration.unwrap(), PathBuf::from("sub/c.json"));
-        for name in PUBLISHED {
+        for (name, key) in PUBLISHED {
+            let path = |c: Config| match key {
+                "detector.geometry" => c.detector.geometry.unwrap(),
+                _ => c.detector.calibration.unwrap(),
+            };
             let file = format!("[detector]\n{name} = \"c.json\"\n");
             let c = Config::read(Some(("sub/c.toml", &file)), &[]).unwrap();
-            assert_eq!(c.detector.calibration.unwrap(), PathBuf::from("sub/c.json"));
+            assert_eq!(path(c), PathBuf::from("sub/c.json"));
             let over = flags(&[(&format!("detector.{name}"), "d.json")]);
             let c = Config::read(Some(("sub/c.toml", &file)), &over).unwrap();
-            assert_eq!(c.detector.calibration.unwrap(), PathBuf::from("d.json"));
-            let twice = format!("{file}calibration = \"e.json\"\n");
+            assert_eq!(path(c), PathBuf::from("d.json"));
+            let own = key.trim_start_matches("detector.");
+            let twice = format!("{file}{own} = \"e.json\"\n");
             let e = Config::read(Some(("c.toml", &twice)), &[]).unwrap_err().to_string();
-            assert!(e.starts_with("detector.calibration = \"c.json\": once"), "{e}");
+            assert!(e.starts_with(&format!("{key} = \"c.json\": once")), "{e}");
         }
         let over = flags(&[("detector.geometry", "g.toml")]);
         let c = Config::read(Some(("sub/c.toml", file)), &over).unwrap();

@@ -10,6 +10,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 
 use fullcount_lab::traffic::Traffic;
+use fullcount_lab::traffic::gdgem::{GdGem, GdGemSetup};
 use fullcount_lab::traffic::multiblade::{MultiBlade, MultiBladeSetup};
 use fullcount_lab::traffic::multigrid::{MultiGrid, MultiGridSetup};
 use serde_json::Value;
@@ -40,6 +41,13 @@ fn multigrid(count: usize) -> (String, Vec<Vec<u8>>) {
     let setup = MultiGridSetup { noise, prepared_bytes: 1 << 20, ..MultiGridSetup::default() };
     let mut traffic = MultiGrid::new(&setup).expect("three modules");
     (MultiGrid::configuration(setup.modules), packets(&mut traffic, count))
+}
+
+fn gdgem(count: usize) -> (String, Vec<Vec<u8>>) {
+    let noise = NOISE.parse().expect("noise");
+    let setup = GdGemSetup { noise, prepared_bytes: 1 << 20, ..GdGemSetup::default() };
+    let mut traffic = GdGem::new(&setup).expect("four sectors");
+    (GdGem::configuration(), packets(&mut traffic, count))
 }
 
 /// (time, pixel) of every event of a file, sorted.
@@ -133,6 +141,42 @@ fn a_capture_and_udp_give_the_same_with_one_thread_and_two() {
         for way in others {
             assert_eq!(first.1, way.1, "{detector}");
             assert!(first.0 == way.0, "{detector}: other events");
+        }
+    }
+}
+
+/// A track's hits come from several FECs, and clustering looks across packets: the whole run decides, not the way it came.
+#[test]
+fn gdgem_from_a_capture_and_over_udp_is_the_same_on_any_threads() {
+    let (geometry, packets) = gdgem(300);
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("gdgem.json"), geometry).expect("written");
+    let capture = capture(dir.path(), "gdgem", &packets);
+    let (source, file) = (format!("pcap:{capture}"), format!("pcap:{capture}?flat-out"));
+    let send = |port: u16| {
+        let to = format!("udp://127.0.0.1:{port}");
+        let said = say(&["send", "--to", &to, "--source", &source, "--json"]);
+        assert_eq!((said.code, said.summary()["packets"]["sent"].as_u64()), (0, Some(300)));
+    };
+    let idle =
+        |way: &Made| way.1.iter().any(|(name, n)| name == "cluster.idle" && n.as_u64() > Some(0));
+    let mut first: Option<Made> = None;
+    for (threads, build_threads) in [("1", "1"), ("2", "1"), ("1", "2"), ("2", "2")] {
+        let options = ["--threads", threads, "--build-threads", build_threads];
+        let options = [&options[..], &["--set", "detector.one_picture=true", "--source"]].concat();
+        let from_file = made(dir.path(), "gdgem", &[&options[..], &[&file]].concat(), None);
+        let live = [&options[..], &["udp://127.0.0.1:0?receive_buffer=64MiB"]].concat();
+        // Live, hits are clustered once nothing has come for a second. A host that pauses so long between two packets has shown
+        // nothing about events: then it is tried again.
+        let over_udp = (0..5)
+            .map(|_| made(dir.path(), "gdgem", &live, Some(&send)))
+            .find(|way| !idle(way))
+            .expect("one of five runs without a pause of a second");
+        for way in [from_file, over_udp] {
+            let first = first.get_or_insert_with(|| way.clone());
+            assert!(first.0.len() > 1000, "{} events", first.0.len());
+            assert_eq!(first.1, way.1, "{threads} threads, {build_threads} build threads");
+            assert!(first.0 == way.0, "{threads}, {build_threads}: other events");
         }
     }
 }

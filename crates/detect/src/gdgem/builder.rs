@@ -133,6 +133,7 @@ impl Judge {
         if let Some(online) = &self.layout.online {
             let [least, most] = online.region.map(f64::from);
             if x < least || x >= most + 1.0 {
+                self.tally.note(Built::GeomErrors, 1);
                 return self.tally.note(Built::OutsideRegion, 1);
             }
         }
@@ -142,7 +143,10 @@ impl Judge {
         // A conversion from a float stays within the type.
         let pixel =
             inside.then(|| self.layout.grid.pixel(x as u32, y as u32, 0, panel as u32)).flatten();
-        let Some(pixel) = pixel else { return self.tally.note(Built::GeometryErrors, 1) };
+        let Some(pixel) = pixel else {
+            self.tally.note(Built::GeomErrors, 1);
+            return self.tally.note(Built::GeometryErrors, 1);
+        };
         let ns = Nanos(self.epoch.saturating_add(whole_ns(time)));
         match &mut self.found {
             None => self.pulses.event(ns, pixel, events),
@@ -254,6 +258,10 @@ impl<W: Watch> Matched for Session<'_, W> {
 
     fn cut(&mut self) {
         self.judge.tally.note(Built::CutSearch, 1);
+    }
+
+    fn left_out(&mut self, pairs: u64) {
+        self.judge.tally.note(Built::CutPairs, pairs);
     }
 }
 

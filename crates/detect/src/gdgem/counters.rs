@@ -47,6 +47,8 @@ fullcount_core::counters! {
             "markers with the absolute time of a trigger (triggered firmware)" "";
         EndMarkers "readouts.trigger_counter_markers" Readouts Sum "geometry" Accepted
             "markers with an event counter, behind the hits of a trigger (triggered firmware)" "";
+        AllMarkers "readouts.all_markers" Readouts Sum "geometry" Note
+            "marker words of any kind (published as Markers): readouts.count less readouts.data and readouts.after_limit" "";
         BadMarker "readouts.bad_marker" Readouts Sum "geometry" Rejected
             "markers of VMM 16 to 31, or of a relative trigger time above 4095" "is this triggered firmware? Then set detector.df = \"TRG\"";
         Data "readouts.data" Readouts Sum "geometry" Note "hit words (published as Data)" "";
@@ -80,7 +82,7 @@ fullcount_core::counters! {
         LostMarkers "timestamps.lost_errors" Times Sum "geometry" Note
             "published TimestampLostErrors, if detector.marker_check is on (old firmware only)" "look for lost frames";
         ClockRestarts "timestamps.restarts" Times Sum "geometry" Note
-            "markers further in the past than detector.horizon: what waited was clustered, and time began anew" "a clock was reset, or two FEC clocks differ by more than detector.horizon: synchronise them";
+            "markers further in the past than detector.horizon_ms: what waited was clustered, and time began anew" "a clock was reset, or two FEC clocks differ by more than detector.horizon_ms: synchronise them";
     }
 }
 
@@ -106,7 +108,7 @@ fullcount_core::counters! {
         Hits "cluster.hits" Hits Sum "cluster" In "hits from the readers" "";
         Used "cluster.used" Hits Sum "cluster" Accepted "hits of event candidates" "";
         Late "cluster.late" Hits Sum "cluster" Rejected
-            "hits that came after their time was clustered" "raise detector.horizon, or find out why one FEC's data come so late";
+            "hits that came after their time was clustered" "raise detector.horizon_ms, or find out why one FEC's data come so late";
         Small "cluster.small" Hits Sum "cluster" Rejected
             "hits of clusters with fewer than detector.cs hits, or without amplitude" "nothing, if detector.cs is meant";
         Unmatched "cluster.unmatched" Hits Sum "cluster" Rejected
@@ -116,11 +118,13 @@ fullcount_core::counters! {
         CutHits "cluster.cut_hits" Times Sum "cluster" Note
             "runs of hits without a gap that were cut at detector.max_run_hits" "a plane is hot: mask noisy channels";
         CutSpan "cluster.cut_span" Times Sum "cluster" Note
-            "runs of hits without a gap that were cut at detector.max_run_span" "a plane is hot: mask noisy channels";
+            "runs of hits without a gap that were cut at detector.max_run_span_us" "a plane is hot: mask noisy channels";
         CutSearch "match.cut_search" Times Sum "cluster" Note
             "searches for a partner that ended after 4096 clusters" "the rate is too high for detector.dp: lower one of them";
+        CutPairs "match.cut_pairs" Events Sum "match" Note
+            "pairs that detector.hm = 1 would make beyond 64 of one cluster, and that were not made" "a plane is hot or detector.dp too long: mask noisy channels, or lower it";
         Forced "cluster.forced" Times Sum "cluster" Note
-            "times that all hits were clustered at once because detector.max_waiting was reached" "a FEC is silent or a clock stands still: check the FECs, or lower detector.horizon";
+            "times that all hits were clustered at once because detector.max_waiting was reached" "a FEC is silent or a clock stands still: check the FECs, or lower detector.horizon_ms";
         Idle "cluster.idle" Times Sum "cluster" Note
             "times that all hits were clustered because nothing came for a second (live only)" "";
         Candidates "events.candidates" Events Sum "match" In "event candidates (published as ClustersTotal)" "";
@@ -140,7 +144,9 @@ fullcount_core::counters! {
         OutsideRegion "events.outside_region" Events Sum "match" Rejected
             "events outside the part of plane 0 that this process takes (published as EventsOutsideRegion)" "nothing: detector.region is set";
         GeometryErrors "events.geometry_errors" Events Sum "match" Rejected
-            "events outside the picture (published as EventsGeomErrors)" "check geometry_x and geometry_y";
+            "events outside the picture" "check geometry_x and geometry_y";
+        GeomErrors "events.geom_errors" Events Sum "match" Note
+            "published EventsGeomErrors: events.geometry_errors and events.outside_region together" "see these two";
         Both "events.x_and_y" Events Sum "match" Note "candidates with both planes (published as ClustersXAndY)" "";
         GoodHits "events.good_hits" Hits Sum "match" Note "hits of the events (published as EventsGoodHits)" "";
     }

@@ -18,6 +18,7 @@ use serde::de::IgnoredAny;
 use super::clock::{Calibration, Clock, Rules};
 use super::options::{Options, Parameters};
 use crate::detector::SetupError;
+use crate::geometry::line::place_of;
 use crate::geometry::logical::Logical;
 use crate::geometry::text;
 
@@ -29,8 +30,6 @@ pub(super) const FECS: usize = 16;
 pub(super) const VMMS: usize = 16;
 /// Channels of a VMM.
 pub(super) const CHANNELS: usize = 64;
-/// Strips of the Gd-GEM detector are 0.4 mm apart.
-const PITCH_M: f64 = 0.0004;
 /// Pixels that a picture may have: 4096 × 4096.
 const MOST_PIXELS: u32 = 1 << 24;
 
@@ -132,6 +131,8 @@ pub(super) struct Layout {
     pub online: Option<Online>,
     pub grid: Logical,
     pub map: PixelMap,
+    /// What the file asks for and is not done.
+    pub warnings: Vec<String>,
     /// How far before marker and offset a hit can lie, ns.
     pub earliest: f64,
 }
@@ -226,26 +227,42 @@ impl Layout {
     }
 }
 
-/// A value of a file that cannot be used.
-fn refuse(path: &str, key: String, value: impl ToString, allowed: &str) -> SetupError {
-    let key = if path.is_empty() { key } else { format!("{path}: {key}") };
-    SetupError::Value { key, value: value.to_string(), allowed: allowed.to_owned() }
+/// A file, for messages about what stands in it.
+#[derive(Debug, Clone, Copy)]
+struct FileText<'a> {
+    path: &'a str,
+    text: &'a str,
+}
+
+impl FileText<'_> {
+    /// A value that cannot be used, with file, line, key and what is allowed. `key` is a path from the root of the file, of which
+    /// only the first of several keys is looked for.
+    fn refuse(self, key: &str, value: impl ToString, allowed: &str) -> SetupError {
+        let line = place_of(self.text, key.split(", ").next().unwrap_or(key));
+        let key = format!("{}: {line}{key}", self.path);
+        SetupError::Value { key, value: value.to_string(), allowed: allowed.to_owned() }
+    }
 }
 
 /// Pixel numbers and picture of `panels` detectors of `nx × ny` pixels, one below the other.
-fn picture(nx: u32, ny: u32, panels: u32) -> Result<(Logical, PixelMap), SetupError> {
+fn picture(
+    nx: u32,
+    ny: u32,
+    panels: u32,
+    options: &Options,
+) -> Result<(Logical, PixelMap), SetupError> {
     let grid = Logical::new(nx, ny, 1, panels).filter(|g| g.pixels() <= MOST_PIXELS);
     let Some(grid) = grid else {
-        return Err(refuse(
-            "",
-            "geometry_x × geometry_y × detectors".to_owned(),
-            format!("{nx} × {ny} × {panels}"),
-            "1 to 16,777,216 pixels",
-        ));
+        return Err(SetupError::Value {
+            key: "geometry_x × geometry_y × detectors".to_owned(),
+            value: format!("{nx} × {ny} × {panels}"),
+            allowed: "1 to 16,777,216 pixels".to_owned(),
+        });
     };
     let rows = ny * panels;
-    let x = |i: u32| (f64::from(nx - 1) / 2.0 - f64::from(i % nx)) * PITCH_M;
-    let y = |i: u32| (f64::from(rows - 1) / 2.0 - f64::from(i / nx)) * PITCH_M;
+    let [pitch_x, pitch_y] = options.pitch_mm().map(|mm| mm / 1000.0);
+    let x = |i: u32| (f64::from(nx - 1) / 2.0 - f64::from(i % nx)) * pitch_x;
+    let y = |i: u32| (f64::from(rows - 1) / 2.0 - f64::from(i / nx)) * pitch_y;
     let map = PixelMap {
         name: "gdgem".to_owned(),
         columns: nx,
@@ -253,6 +270,7 @@ fn picture(nx: u32, ny: u32, panels: u32) -> Result<(Logical, PixelMap), SetupEr
         cell: (0..grid.pixels()).collect(),
         x_m: (0..grid.pixels()).map(x).collect(),
         y_m: (0..grid.pixels()).map(y).collect(),
+        distance_m: options.distance_m(),
         ..PixelMap::default()
     };
     Ok((grid, map))

@@ -23,13 +23,26 @@ fn vmm(detector: u32, plane: u32, fec: u32, vmm: u32, channels: usize) -> String
 #[test]
 fn entries_outside_the_electronics_are_named() {
     for (text, key) in [
-        (vmm(16, 0, 1, 0, 64), "geo: vmm_geometry[0].detector: 16"),
-        (vmm(0, 3, 1, 0, 64), "geo: vmm_geometry[0].plane: 3"),
-        (vmm(0, 0, 0, 0, 64), "geo: vmm_geometry[0].fec: 0"),
-        (vmm(0, 0, 1, 16, 64), "geo: vmm_geometry[0].vmm: 16"),
-        (vmm(0, 0, 1, 0, 63), "geo: vmm_geometry[0].id0: 63"),
-        (vmm(0, 1, 1, 0, 64) + &vmm(0, 2, 1, 1, 64), "geo: planes of detector 0: [1, 2]"),
-        ("vmm_geometry = []".to_owned(), "geo: vmm_geometry: []"),
+        (vmm(16, 0, 1, 0, 64), "geo: line 2: vmm_geometry[0].detector: 16"),
+        (vmm(0, 3, 1, 0, 64), "geo: line 3: vmm_geometry[0].plane: 3"),
+        (vmm(0, 0, 0, 0, 64), "geo: line 4: vmm_geometry[0].fec: 0"),
+        (vmm(0, 0, 1, 16, 64), "geo: line 5: vmm_geometry[0].vmm: 16"),
+        (vmm(0, 0, 1, 0, 63), "geo: line 6: vmm_geometry[0].id0: 63"),
+        // The entry that is refused, not the first of the file.
+        (vmm(0, 0, 1, 0, 64) + &vmm(0, 0, 16, 1, 64), "geo: line 10: vmm_geometry[1].fec: 16"),
+        (
+            vmm(0, 0, 1, 0, 64) + &vmm(0, 0, 1, 1, 64).replace("63]", "65535]"),
+            "geo: line 12: vmm_geometry[1].id0[63]: 65535",
+        ),
+        (
+            vmm(0, 1, 1, 0, 64) + &vmm(0, 2, 1, 1, 64),
+            "geo: line 3: vmm_geometry[0].plane: planes [1, 2] of detector 0",
+        ),
+        (
+            vmm(0, 0, 1, 0, 64) + &vmm(0, 2, 1, 1, 64),
+            "geo: line 9: vmm_geometry[1].plane: planes [0, 2] of detector 0",
+        ),
+        ("vmm_geometry = []".to_owned(), "geo: line 1: vmm_geometry: []"),
     ] {
         let message = says(&text, "");
         assert!(message.starts_with(key), "{message}");
@@ -58,8 +71,22 @@ fn parameters_of_vmm_sdat_are_taken_by_their_names() {
         ("spc = -1", "detector.spc: -1"),
         ("matcher = 'gap'", "detector.matcher: given"),
         ("max_run_hits = 1", "detector.max_run_hits: 1"),
+        ("pitch_mm = [0.4, 0]", "detector.pitch_mm: [0.4, 0]"),
+        ("distance_m = -1", "detector.distance_m: -1"),
         ("horizon_ms = 0", "detector.horizon_ms: 0"),
-        ("mst = 1\nmp0 = 1", "detector.mp0: given"),
+        (
+            "-f = 'run.pcapng'",
+            "detector.f: 'run.pcapng' is not allowed: in [detector]: the file to read is --source",
+        ),
+        (
+            "-save = [[1], [1], [1]]",
+            "detector.save: [[1], [1], [1]] is not allowed: in [detector]: --hits FILE",
+        ),
+        ("json = 0", "detector.json: 0"),
+        ("-log = 1", "detector.log: 1"),
+        ("info = 'a'", "detector.info: 'a'"),
+        ("-stats = 1", "detector.stats: 1"),
+        ("cahi = 1", "detector.cahi: 1"),
         ("nonsense = 1", "detector: nonsense = 1: unknown field"),
     ] {
         let message = says(&two, options);
@@ -103,6 +130,33 @@ fn sectors_of_other_processes_are_left_out_and_pixels_stay() {
 }
 
 #[test]
+fn of_two_names_of_a_parameter_the_last_wins() {
+    let missing = |text: &str| {
+        let options = crate::gdgem::options::Options::read(text).unwrap();
+        options.parameters(0, 1).unwrap().missing
+    };
+    assert_eq!((missing("-mst = 3"), missing("mp0 = 4"), missing("")), (3.0, 4.0, 1.0));
+    assert_eq!(missing("-mst = 3\ncs = 2\n-mp0 = 4"), 4.0);
+    assert_eq!(missing("mp0 = 4\nmst = 3"), 3.0);
+}
+
+/// What the published file says about the display is done, or said not to be.
+#[test]
+fn keys_of_the_published_display_act_or_are_told() {
+    let detector = |geometry: String| {
+        GdGemDetector::new(&Setup { geometry, geometry_path: "geo".into(), ..Setup::default() })
+            .unwrap()
+    };
+    let track_hits = |geometry| detector(geometry).layout.online.unwrap().track_hits;
+    assert_eq!(track_hits(online("track_sample_minhits", 9.into())), Some(9));
+    assert_eq!(track_hits(online("send_tracks", false.into())), None);
+    let warnings = |raw: bool| detector(online("send_raw_hits", raw.into())).warnings();
+    assert_eq!(warnings(false), [""; 0]);
+    let said = warnings(true);
+    assert!(said.len() == 1 && said[0].starts_with("geo: send_raw_hits"), "{said:?}");
+}
+
+#[test]
 fn a_second_entry_of_a_vmm_only_adds_its_plane() {
     let text = vmm(0, 0, 1, 0, 64) + &vmm(0, 1, 1, 0, 64);
     let setup = Setup { geometry: text, ..Setup::default() };
@@ -127,6 +181,9 @@ fn sectors_make_one_picture_where_that_is_asked_for() {
     let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
     assert!(near(at(0, 0).0, 0.2558) && near(at(0, 0).1, 0.2558));
     assert!(near(at(0, 0).0 - at(1, 0).0, 0.0004) && near(at(640, 640).0, -0.0002));
+    let wide = map("one_picture = true\npitch_mm = [0.8, 2.0]\ndistance_m = 1.5");
+    assert!(near(wide.x_m[0] - wide.x_m[1], 0.0008) && near(wide.y_m[0] - wide.y_m[1280], 0.002));
+    assert_eq!((one.distance_m, wide.distance_m), (0.0, 1.5));
     let stacked = map("");
     assert_eq!((stacked.columns, stacked.rows), (1280, 4 * 1280));
     assert!(
@@ -145,7 +202,10 @@ fn a_calibration_may_stand_in_the_geometry_file() {
     let all = layout.fecs[1].as_ref().and_then(|f| f.calibrations.as_ref()).unwrap();
     assert_eq!((all[63].adc_slope, all[64].adc_slope), (2.0, 1.0));
     let message = says(&(vmm(0, 0, 1, 0, 64) + entry + "adc_slopes = [1.0]"), "");
-    assert!(message.starts_with("geo: vmm_calibration[0].adc_slopes: 1 numbers"), "{message}");
+    assert!(
+        message.starts_with("geo: line 11: vmm_calibration[0].adc_slopes: 1 numbers"),
+        "{message}"
+    );
 }
 
 /// The published configuration with one field changed; `null` takes it out.
@@ -165,14 +225,18 @@ fn configurations_of_the_online_chain_are_read_or_refused_by_field() {
     assert_eq!(says(&online("matcher", json!("anything")), ""), "accepted");
     assert_eq!(says(&online("granular_mappings", json!([])), ""), "accepted");
     for (field, value, words) in [
-        ("builder_type", json!("Readouts"), "geo: builder_type: Readouts is not allowed"),
-        ("builder_type", json!("Hits"), "geo: builder_type: Hits is not allowed"),
+        ("builder_type", json!("Readouts"), "geo: line 1: builder_type: Readouts is not allowed"),
+        ("builder_type", json!("Hits"), "geo: line 1: builder_type: Hits is not allowed"),
         ("builder_type", json!(3), "geo: line "),
-        ("analyzer", json!("MGAnalyzer"), "geo: analyzer: MGAnalyzer is not allowed"),
-        ("perform_clustering", json!(false), "geo: perform_clustering"),
-        ("enable_data_processing", json!(false), "geo: perform_clustering, enable_data_processing"),
+        ("analyzer", json!("MGAnalyzer"), "geo: line 1: analyzer: MGAnalyzer is not allowed"),
+        ("perform_clustering", json!(false), "geo: line 1: perform_clustering"),
+        (
+            "enable_data_processing",
+            json!(false),
+            "geo: line 1: perform_clustering, enable_data_processing",
+        ),
         ("clusterer x", Value::Null, "geo: clusterer x, clusterer y: missing"),
-        ("matcher_max_delta_time", json!(-1), "geo: max_time_gap, matcher_max_delta_time: -1"),
+        ("matcher_max_delta_time", json!(-1), "geo: line 1: matcher_max_delta_time: -1"),
         ("geometry_x", json!(0), "geometry_x × geometry_y × detectors: 0 × "),
         ("no_such_field", json!(1), "geo: line "),
     ] {

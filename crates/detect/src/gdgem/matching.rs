@@ -12,6 +12,9 @@ pub(super) const ROUNDING_NS: f64 = 1000.0;
 /// Clusters that one search for a partner looks at.
 const SEARCH: usize = 4096;
 
+/// Pairs that one cluster can have with `hm = 1`: events of clusters that waited together are at most so many times more. Physics has a few.
+pub(super) const PAIRS: usize = 64;
+
 /// Steps per cluster that sorting by insertion may cost before the general sort takes over.
 const STEPS: usize = 16;
 
@@ -165,6 +168,8 @@ pub(super) trait Matched {
     fn gone(&mut self, used: u64, unmatched: u64);
     /// A search that ended early.
     fn cut(&mut self);
+    /// Pairs of one cluster beyond [`PAIRS`].
+    fn left_out(&mut self, pairs: u64);
 }
 
 /// Clusters of one detector.
@@ -287,7 +292,7 @@ fn nearest(
     best
 }
 
-/// High multiplicity: every pair that fits.
+/// High multiplicity: every pair that fits, up to [`PAIRS`] in order of time.
 fn pairs(p: &Parameters, first: &mut Queue, i: usize, second: &mut Queue, to: &mut impl Matched) {
     let row = first.order[i];
     let before = |other: &Row| other.time - row.time < -p.plane_gap;
@@ -309,14 +314,25 @@ fn pairs(p: &Parameters, first: &mut Queue, i: usize, second: &mut Queue, to: &m
         }
         end += 1;
     }
+    // One place is the best one's, so that it is never among those left out.
+    let (mut room, mut left_out) = (PAIRS - usize::from(best.is_some()), 0);
     for j in start..end {
-        if fits(p, &row, &second.order[j], 0) {
-            first.take(i);
-            if best == Some(j) {
-                second.take(j);
-            }
-            to.matched([Some(first.at(i)), Some(second.at(j)), None], best == Some(j));
+        if !fits(p, &row, &second.order[j], 0) {
+            continue;
         }
+        if best == Some(j) {
+            second.take(j);
+        } else if room > 0 {
+            room -= 1;
+        } else {
+            left_out += 1;
+            continue;
+        }
+        first.take(i);
+        to.matched([Some(first.at(i)), Some(second.at(j)), None], best == Some(j));
+    }
+    if left_out > 0 {
+        to.left_out(left_out);
     }
 }
 
@@ -329,6 +345,7 @@ mod tests {
     struct Seen {
         pairs: Vec<(u64, u64)>,
         gone: u64,
+        left_out: u64,
     }
 
     impl Matched for Seen {
@@ -340,6 +357,9 @@ mod tests {
             self.gone += used + unmatched;
         }
         fn cut(&mut self) {}
+        fn left_out(&mut self, pairs: u64) {
+            self.left_out += pairs;
+        }
     }
 
     fn cluster(time: i32, adc: u64) -> PlaneCluster {
@@ -384,6 +404,29 @@ mod tests {
             }
         }
         out
+    }
+
+    /// Each cluster of plane 0 has 64 pairs, and the nearest is one of them though it comes last.
+    #[test]
+    fn high_multiplicity_is_bounded_and_keeps_the_best() {
+        let p = Parameters { plane_gap: 200.0, multiplicity: true, ..Parameters::default() };
+        let mut partners = Partners::new(p, 2);
+        for _ in 0..3 {
+            partners.push(0, cluster(1000, 1));
+        }
+        for n in 0..100 {
+            partners.push(1, cluster(800 + 2 * n, 1));
+        }
+        let mut seen = Seen::default();
+        partners.release(&[f64::INFINITY; 3], &mut seen);
+        for first in 1..=3 {
+            let mine: Vec<_> = seen.pairs.iter().filter(|p| p.0 == first).map(|p| p.1).collect();
+            // The best of each is the last one that none before has taken.
+            let best = 101 - first;
+            let wanted: Vec<u64> = (1..=63).chain([best]).collect();
+            assert_eq!(mine, wanted);
+        }
+        assert_eq!(seen.left_out, 3 * 36);
     }
 
     proptest! {

@@ -18,7 +18,7 @@ const MOST_PER_S: f64 = 2e6;
 const AT_ONCE: f64 = 100_000.0;
 /// One event in so much time of data is shown hit by hit, ns.
 const EVERY_NS: f64 = 50e6;
-/// Hits of each plane that an event must have to be shown.
+/// Hits of each plane that an event must have to be shown, where the geometry does not say it.
 const LEAST_HITS: u32 = 2;
 /// Clusters of each plane of a detector that wait for their partner while an event is looked for: the first ones of a
 /// release, so that those of all planes are of the same time.
@@ -69,6 +69,8 @@ pub(super) struct Monitor {
     /// How often time has begun anew.
     restarts: u64,
     since: u64,
+    /// Hits of each plane that an event of the online chain must have to be shown; `None`: none is shown.
+    least: Option<u32>,
 }
 
 /// Numbers of the channels by lane and strip: 64 for each mapped VMM, in ascending order of FEC and VMM.
@@ -110,6 +112,7 @@ impl Monitor {
             releases: 0,
             restarts: 0,
             since: 0,
+            least: layout.online.map_or(Some(LEAST_HITS), |online| online.track_hits),
         }
     }
 
@@ -309,7 +312,9 @@ impl Monitor {
                 self.clusters.push(plane as u16, hits.len() as u32, (last - first) as u32, adc);
             }
         }
-        let enough = event.planes.iter().all(|plane| plane.hits >= LEAST_HITS);
+        let Some(least) = self.least else { return };
+        // Both planes, whatever the file says.
+        let enough = event.planes.iter().all(|plane| plane.hits >= least.max(1));
         if self.want.tracks && enough && event.span.1 >= self.due {
             let first = event.span.0;
             self.tracks.begin(self.epoch.saturating_add(first.floor() as i64));

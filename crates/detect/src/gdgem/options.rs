@@ -39,7 +39,7 @@ pub(super) struct Zero(pub usize, pub usize, pub ZeroAt);
 pub(super) enum ZeroAt {
     /// ns.
     Ns(f64),
-    /// "run": the first time seen.
+    /// "run": the first time of the run, of whatever VMM.
     Word(String),
 }
 
@@ -62,6 +62,8 @@ pub(super) struct Options {
     sectors: Option<Sectors>,
     pub geometry_x: Option<u32>,
     pub geometry_y: Option<u32>,
+    pitch_mm: Option<[f64; 2]>,
+    distance_m: Option<f64>,
     bc: Option<f32>,
     tac: Option<f32>,
     th: Option<Each>,
@@ -229,6 +231,20 @@ fn not_negative(key: &str, value: f64) -> Result<f64, SetupError> {
     }
 }
 
+/// Parameters of vmm-sdat that say what to read and write and not what events are, and what says it here.
+const REPLACED: [(&str, &str); 7] = [
+    ("f", "in [detector]: the file to read is --source pcap:FILE, or source.url"),
+    ("save", "in [detector]: --hits FILE, --clusters FILE and --nexus FILE say what is written"),
+    ("json", "in [detector]: --nexus FILE has the image, and the live page (--web) shows it"),
+    ("log", "in [detector]: leave it out; progress and what is wrong are told on stderr"),
+    (
+        "info",
+        "in [detector]: leave it out; output.nexus.title names a run, and files are named by --hits, --clusters and --nexus",
+    ),
+    ("stats", "in [detector]: leave it out; --json and the summary at the end give all counters"),
+    ("cahi", "in [detector]: leave it out; --hits FILE writes calibrated hits for histograms"),
+];
+
 impl Options {
     /// Reads the keys; a hyphen in front of one, as on the command line of vmm-sdat, is left out.
     pub fn read(text: &str) -> Result<Options, SetupError> {
@@ -238,7 +254,24 @@ impl Options {
                 .filter(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()));
             format!("{}\n", bare.unwrap_or(line))
         };
-        let options: Options = text::options(&text.lines().map(plain).collect::<String>())?;
+        let mut lines: Vec<String> = text.lines().map(plain).collect();
+        let key_of = |line: &String| line.split('=').next().unwrap_or_default().trim().to_owned();
+        for (key, instead) in REPLACED {
+            if let Some(line) = lines.iter().find(|line| key_of(line) == key) {
+                let value = line.split_once('=').map_or("given", |(_, value)| value.trim());
+                return Err(refuse(key, value, instead));
+            }
+        }
+        // The same parameter: as on the command line, the last one wins.
+        let same: Vec<usize> = (0..lines.len())
+            .filter(|&at| ["mst", "mp0"].contains(&&key_of(&lines[at])[..]))
+            .collect();
+        if let [first, last] = same[..]
+            && key_of(&lines[first]) != key_of(&lines[last])
+        {
+            lines.remove(first);
+        }
+        let options: Options = text::options(&lines.concat())?;
         options.check()?;
         Ok(options)
     }
@@ -256,14 +289,22 @@ impl Options {
         self.position()?;
         self.zeros()?;
         self.matcher()?;
-        if self.mst.is_some() && self.mp0.is_some() {
-            return Err(refuse("mp0", "given", "not beside mst, which is the same"));
-        }
         if !(0.001..=60_000.0).contains(&self.horizon_ms.unwrap_or(1.0)) {
             return Err(refuse("horizon_ms", self.horizon_ms.unwrap_or(0.0), "0.001 to 60000"));
         }
         if self.capacity == Some(0) {
             return Err(refuse("capacity", 0, "1 or more"));
+        }
+        let [x, y] = self.pitch_mm();
+        if !((0.001..=1000.0).contains(&x) && (0.001..=1000.0).contains(&y)) {
+            return Err(refuse(
+                "pitch_mm",
+                format!("[{x}, {y}]"),
+                "0.001 to 1000 mm, in x and in y",
+            ));
+        }
+        if !(0.0..=1000.0).contains(&self.distance_m()) {
+            return Err(refuse("distance_m", self.distance_m(), "0 to 1000 m"));
         }
         let bc = self.bc();
         if !(1.0..=1000.0).contains(&bc) {
@@ -358,6 +399,16 @@ impl Options {
         }
     }
 
+    /// From strip to strip, or pad to pad, in x and in y; strips of the Gd-GEM detector are 0.4 mm apart.
+    pub fn pitch_mm(&self) -> [f64; 2] {
+        self.pitch_mm.unwrap_or([0.4; 2])
+    }
+
+    /// From the sample to the strips.
+    pub fn distance_m(&self) -> f64 {
+        self.distance_m.unwrap_or(0.0)
+    }
+
     /// `-bc`, MHz, through a 32-bit float.
     pub fn bc(&self) -> f64 {
         f64::from(self.bc.unwrap_or(40.0))
@@ -418,11 +469,12 @@ impl Options {
         Ok(Some(wanted))
     }
 
-    /// Meaning of the offset.
-    pub fn convention(&self) -> Result<Offsets, SetupError> {
+    /// Meaning of the offset, if it is given. Each chain has its own otherwise: section 4.2.
+    pub fn convention(&self) -> Result<Option<Offsets>, SetupError> {
         match self.offsets.as_deref() {
-            None | Some("-1..15") => Ok(Offsets::Signed),
-            Some("0..31") => Ok(Offsets::Unsigned),
+            None => Ok(None),
+            Some("-1..15") => Ok(Some(Offsets::Signed)),
+            Some("0..31") => Ok(Some(Offsets::Unsigned)),
             Some(other) => {
                 Err(refuse("offsets", other, "\"-1..15\" (firmware since 2020) or \"0..31\""))
             }

@@ -21,6 +21,7 @@ use super::packet::{self, Refusal, Word, Words};
 use super::progress::{Progress, RESTART};
 use super::state::{Frames, MarkerCheck, MarkerStep, marker_step};
 use super::tables;
+use super::zeros::Zeros;
 use crate::detector::Reader;
 
 /// [`FineHit::flags`]: the strip itself was above threshold.
@@ -28,33 +29,33 @@ pub(super) const OVER: u8 = 1;
 
 /// What one VMM last said in triggered firmware (section 13).
 #[derive(Debug, Clone, Copy, Default)]
-struct Trigger {
-    relative: Option<u64>,
+pub(super) struct Trigger {
+    pub relative: Option<u64>,
     /// Event counter of the next hits.
     counter: u32,
 }
 
 /// State of one FEC.
-struct State {
+pub(super) struct State {
     frames: Frames,
     /// Latest marker by VMM.
     markers: [u64; VMMS],
     /// The same in ns; NaN where none has come, and above VMM 15.
-    base: [f64; 2 * VMMS],
-    /// What is subtracted, ns; NaN: the first time seen.
+    pub base: [f64; 2 * VMMS],
+    /// What is subtracted, ns; NaN: the first time of the run, which has not been seen yet.
     zero: [f64; 2 * VMMS],
     /// Marker plus offset less what is subtracted, ns, by offset × 32 + VMM as a hit says them; NaN where there is
     /// none, or the offset is invalid. A marker fills 32, a hit loads one.
     srs: [f64; 1024],
     checks: [MarkerCheck; VMMS],
-    triggers: [Trigger; VMMS],
+    pub triggers: [Trigger; VMMS],
 }
 
 /// What does not change while reading.
-struct Facts {
-    layout: Arc<Layout>,
+pub(super) struct Facts {
+    pub layout: Arc<Layout>,
     /// ns by raw offset; NaN where it is invalid.
-    offsets: [f64; 32],
+    pub offsets: [f64; 32],
     convention: Offsets,
     capacity: usize,
     /// For FECs that the geometry does not list.
@@ -80,7 +81,7 @@ pub(super) struct GemReader {
     tally: Tally<LINES>,
     facts: Facts,
     fecs: [Option<Box<State>>; FECS],
-    zeros: Vec<(usize, usize, Option<f64>)>,
+    zeros: Zeros,
     progress: Progress,
     /// Hits that may still be read.
     left: Option<u64>,
@@ -89,7 +90,11 @@ pub(super) struct GemReader {
 impl GemReader {
     /// `options` have been checked.
     pub fn new(layout: Arc<Layout>, options: &Options) -> GemReader {
-        let convention = options.convention().unwrap_or(Offsets::Signed);
+        let usual = match layout.rules {
+            Rules::Offline => Offsets::Signed,
+            Rules::Online => Offsets::Unsigned,
+        };
+        let convention = options.convention().ok().flatten().unwrap_or(usual);
         let period = layout.clock.offset_period;
         let offset = |raw| convention.periods(raw).map_or(f64::NAN, |n| f64::from(n) * period);
         let triggers = options.triggered() == Ok(true);
@@ -118,7 +123,7 @@ impl GemReader {
                 decode,
             },
             fecs: Default::default(),
-            zeros: options.zeros().unwrap_or_default(),
+            zeros: Zeros::new(options.zeros().unwrap_or_default(), triggers),
             progress,
             left: options.most_hits(),
         }
@@ -133,9 +138,13 @@ impl GemReader {
     ) -> Result<(), Refusal> {
         let (header, words) = packet::frame(bytes)?;
         let fec = usize::from(header.fec);
+        let words = self.limited(words);
+        if self.zeros.wait_for_first() {
+            self.first_of_run(fec, Words::of(bytes, words), &mut products.fine_hits);
+        }
         let state = match &mut self.fecs[fec] {
             Some(state) => state,
-            empty => empty.insert(new_state(fec, &self.zeros)),
+            empty => empty.insert(new_state(self.zeros.of(fec))),
         };
         let steps = state.frames.step(header.counter);
         self.tally.add(Count::MissingErrors, u64::from(steps.missing));
@@ -143,6 +152,19 @@ impl GemReader {
         self.tally.add(Count::CounterOverflows, u64::from(steps.overflow));
         track(&mut state.frames.tracker, header.counter, &mut self.tally);
 
+        let Products { fine_hits: hits, strip_hits: rows, .. } = products;
+        let mut output =
+            Output { tally: &mut self.tally, progress: &mut self.progress, hits, rows };
+        let data = output.tally.0[Count::Data as usize];
+        decode(&self.facts, Words::of(bytes, words), fec, state, &mut output);
+        let hits = output.tally.0[Count::Data as usize].wrapping_sub(data);
+        output.tally.add(Count::AllMarkers, (words as u64).wrapping_sub(hits));
+        self.progress.emit(&mut products.fine_hits);
+        Ok(())
+    }
+
+    /// How many words of a frame are read.
+    fn limited(&mut self, words: &[[u8; packet::WORD_BYTES]]) -> usize {
         let (mut words, skipped) = packet::within(words, self.facts.capacity);
         self.tally.add(Count::ErrorBytes, (skipped.len() * packet::WORD_BYTES) as u64);
         self.tally.add(Count::Readouts, words.len() as u64);
@@ -153,21 +175,29 @@ impl GemReader {
             *left -= read.iter().filter(|raw| raw[4] >> 7 == 1).count() as u64;
             words = read;
         }
-        let Products { fine_hits: hits, strip_hits: rows, .. } = products;
-        let mut output =
-            Output { tally: &mut self.tally, progress: &mut self.progress, hits, rows };
-        decode(&self.facts, Words::of(bytes, words.len()), fec, state, &mut output);
-        self.progress.emit(&mut products.fine_hits);
-        Ok(())
+        words.len()
+    }
+
+    /// Looks for the first hit of the run that has a time, of whatever VMM. Once it is there, the times of all VMMs that wait for it
+    /// begin, and with them their promises.
+    #[cold]
+    fn first_of_run(&mut self, fec: usize, words: Words<'_>, rows: &mut Vec<FineHit>) {
+        let before = self.fecs[fec].as_deref();
+        let Some(first) = self.zeros.look(&self.facts, words, before) else { return };
+        for (fec, vmm) in self.zeros.begin(first) {
+            let Some(state) = &mut self.fecs[fec] else { continue };
+            state.zero[vmm] = first;
+            state.place(vmm, &self.facts.offsets);
+            if self.progress.heard(fec, vmm, state.base[vmm] - first) {
+                self.tally.add(Count::ClockRestarts, 1);
+                rows.push(RESTART);
+            }
+        }
     }
 }
 
 #[cold]
-fn new_state(fec: usize, zeros: &[(usize, usize, Option<f64>)]) -> Box<State> {
-    let mut zero = [0.0; 2 * VMMS];
-    for (_, vmm, at) in zeros.iter().filter(|z| z.0 == fec) {
-        zero[*vmm] = at.unwrap_or(f64::NAN);
-    }
+fn new_state(zero: [f64; 2 * VMMS]) -> Box<State> {
     Box::new(State {
         frames: Frames::new(),
         markers: [0; VMMS],
@@ -227,6 +257,7 @@ impl Facts {
     }
 
     /// Why a hit has no time.
+    #[cold]
     fn untimed(&self, word: Word) -> Count {
         match self.convention.periods(word.offset()) {
             _ if word.vmm() >= VMMS => Count::BadVmm,
@@ -234,19 +265,6 @@ impl Facts {
             None if word.offset() == 16 => Count::Latency,
             None => Count::BadOffset,
         }
-    }
-
-    /// Time of marker and offset for a hit that has none in the table, or why there is none.
-    #[cold]
-    fn without_srs(&self, word: Word, state: &mut State) -> Result<f64, Count> {
-        let srs = state.base[word.vmm()] + self.offsets[word.offset()];
-        if srs.is_nan() || word.vmm() >= VMMS {
-            return Err(self.untimed(word));
-        }
-        // `t0 = "run"`: the first time seen is subtracted from now on.
-        state.zero[word.vmm()] = srs;
-        state.place(word.vmm(), &self.offsets);
-        Ok(0.0)
     }
 
     /// The lost-marker check of the old firmware.
@@ -336,15 +354,10 @@ fn offline<const CALIBRATED: bool, const CHECK: bool>(
         if CHECK {
             facts.check(word, state, tally);
         }
-        let mut srs = state.srs[word.offset_and_vmm()];
+        let srs = state.srs[word.offset_and_vmm()];
         if srs.is_nan() {
-            match facts.without_srs(word, state) {
-                Ok(first) => srs = first,
-                Err(count) => {
-                    tally.add(count, 1);
-                    continue;
-                }
-            }
+            tally.add(facts.untimed(word), 1);
+            continue;
         }
         let channel = word.vmm_and_channel();
         let end = fec.ends[channel];
@@ -471,10 +484,6 @@ fn triggered(
         if srs.is_nan() || vmm >= VMMS {
             tally.add(facts.untimed(word), 1);
             continue;
-        }
-        // `t0 = "run"`: the first time seen is subtracted from now on.
-        if state.zero[vmm].is_nan() {
-            state.zero[vmm] = srs;
         }
         let channel = word.vmm_and_channel();
         let place = fec.places[channel];

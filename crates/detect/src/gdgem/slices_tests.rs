@@ -404,6 +404,38 @@ fn only_hits_that_wait_for_the_border_count_towards_the_limit() {
     }
 }
 
+/// Equal times on all strips and every pair wanted: what comes of hits that waited together is bounded by their number, and the same
+/// on several threads.
+#[test]
+fn high_multiplicity_with_all_strips_at_one_time_is_bounded() {
+    let setup = Setup {
+        geometry: offline(&[&[Some(0), Some(1)]]),
+        options: "hm = 1\nmst = -1\ndt = 10\ndp = 200\ncrl = 0\ncru = 1000\nmax_waiting = 4000"
+            .to_owned(),
+        ..Setup::default()
+    };
+    let d = detector(&setup);
+    let mut rows = Vec::new();
+    for time in 0..100 {
+        let time = FineHit::key(1e6 + 20.0 * f64::from(time));
+        for strip in 0..64 {
+            let row = FineHit { time, coordinate: strip, weight: 9, ..FineHit::default() };
+            rows.extend([0, 1].map(|lane| FineHit { lane, ..row }));
+        }
+    }
+    // No border, as where markers stall: 4000 hits are clustered at once, 2000 of them plane 0, each a cluster of its own.
+    let wanted = serial(&d, &rows, &[usize::MAX]);
+    let get = |name| wanted.1.get(name).unwrap();
+    assert_eq!(get("cluster.forced"), 3);
+    let clusters = 6400;
+    assert_eq!(get("cluster.planes"), 2 * clusters);
+    assert!(get("match.cut_pairs") > clusters * 64, "{}", get("match.cut_pairs"));
+    assert_eq!(get("events.candidates"), 64 * clusters);
+    for threads in [2, 3] {
+        assert_eq!(sliced(&d, &rows, &[1000], threads, 100, 1.0), wanted);
+    }
+}
+
 #[test]
 fn live_hits_do_not_wait_for_a_full_slice() {
     let d = detector(&setups()[0]);

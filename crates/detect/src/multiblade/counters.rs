@@ -143,6 +143,8 @@ fullcount_core::counters! {
             "published EventsInvalidWireGap: equals events.gap_plane0, whichever plane the wires are" "see events.gap_plane0";
         WireGapCount "events.wire_gap_count" Events Sum "match" Note
             "candidates with missing coordinates in plane 1, kept or not (published as EventsWireGapCount)" "";
+        WireGapInvalid "events.wire_gap_invalid" Events Sum "match" Note
+            "published EventsWireGapInvalid: equals events.gap_plane1 with AMOR B, else 0" "see events.gap_plane1";
         WireMultSingle "events.wire_mult_single" Events Sum "match" Note
             "matched events with one hit in plane 1 (published as EventsWireMultSingle)" "";
         WireMultTwoPlus "events.wire_mult_two_plus" Events Sum "match" Note

@@ -111,7 +111,9 @@ impl Judge {
         let many =
             |plane: usize| self.layout.max_gap[plane].is_some_and(|most| missing[plane] >= most);
         if many(1) {
-            self.tally.add(Built::InvalidStripGap, u64::from(self.layout.set_up == SetUp::Stack));
+            let stack = self.layout.set_up == SetUp::Stack;
+            self.tally.add(Built::InvalidStripGap, u64::from(stack));
+            self.tally.add(Built::WireGapInvalid, u64::from(self.layout.set_up == SetUp::AmorB));
             return Err(Built::GapPlane1);
         }
         if many(0) {

@@ -16,6 +16,7 @@ use fullcount_core::view::PixelMap;
 use super::Options;
 use super::place;
 use crate::detector::SetupError;
+use crate::geometry::line::place_of;
 use crate::geometry::logical::Logical;
 use crate::geometry::text;
 
@@ -110,9 +111,19 @@ pub(super) struct Refuse<'a> {
 }
 
 impl Refuse<'_> {
-    /// Key, value and what is allowed, with the line on which the key stands for the `nth` time (from 0).
+    /// Key, value and what is allowed, with the line on which the key stands, or its `nth` entry (from 0) if it is a list.
     pub fn nth(&self, key: &str, nth: usize, value: impl ToString, allowed: &str) -> SetupError {
-        // The last part of a path is the word in the file; published JSON and TOML have it alike.
+        let allowed = allowed.to_owned();
+        let said = |line: &str| SetupError::Value {
+            key: format!("{}: {line}{key}", self.place),
+            value: value.to_string(),
+            allowed: allowed.clone(),
+        };
+        let place = place_of(self.text, &format!("{key}[{nth}]"));
+        if !place.is_empty() {
+            return said(&place);
+        }
+        // A key of nothing that is there by its whole path: the last part is the word in the file.
         let word = key.rsplit('.').next().unwrap_or(key);
         let word = word.split('[').next().unwrap_or(word);
         let has = |line: &&str| {
@@ -125,11 +136,7 @@ impl Refuse<'_> {
         };
         let mut lines = self.text.lines().enumerate().filter(|(_, line)| has(line));
         let line = lines.nth(nth).map_or(String::new(), |(at, _)| format!("line {}: ", at + 1));
-        SetupError::Value {
-            key: format!("{}: {line}{key}", self.place),
-            value: value.to_string(),
-            allowed: allowed.to_owned(),
-        }
+        said(&line)
     }
 
     /// As [`Refuse::nth`], for a key that stands once.

@@ -126,11 +126,17 @@ fn published_keys_are_required_and_checked() {
 #[test]
 fn digitisers_stand_once_and_none_is_missing() {
     let edit = |from: &str, to: &str| EXAMPLE.replace(from, to);
-    says(&edit("id = 143", "id = 137"), &["DigitizerConfig", "id 137 twice"]);
-    says(&edit("index = 1", "index = 0"), &["DigitizerConfig", "index 0 twice"]);
+    // The line of the entry, not of the list.
+    says(&edit("id = 143", "id = 137"), &["line 8: DigitizerConfig", "id 137 twice"]);
+    says(&edit("index = 1", "index = 0"), &["line 8: DigitizerConfig", "index 0 twice"]);
+    says(
+        "{\"Detector\": \"MB18\", \"InstrumentGeometry\": \"Freia\", \"DigitizerConfig\": [\n{\"index\": 0, \"id\": 1},\n\
+         {\"index\": 3, \"id\": 2}\n], \"cassettes\": 2, \"wires\": 32, \"strips\": 32}",
+        &["line 3: DigitizerConfig", "index 3 of digitiser 2"],
+    );
     says(
         &edit("index = 5", "index = 6"),
-        &["line 6: DigitizerConfig", "index 6 of digitiser 34", "0..=5"],
+        &["line 12: DigitizerConfig", "index 6 of digitiser 34", "0..=5"],
     );
     says(&edit("    { index = 5, id = 34 },\n", ""), &["no channel for wire 0 of cassette 5"]);
     says(&edit("{ index = 5, id = 34 }", "{ index = 5 }"), &["line", "missing field `id`"]);

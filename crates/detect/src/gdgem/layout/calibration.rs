@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use super::{CHANNELS, Calibration, FECS, Fec, Layout, Rules, VMMS, refuse};
+use super::{CHANNELS, Calibration, FECS, Fec, FileText, Layout, Rules, VMMS};
 use crate::detector::SetupError;
 use crate::geometry::text;
 
@@ -53,9 +53,9 @@ impl Entry {
         ]
     }
 
-    fn check(&self, at: usize, path: &str, rules: Rules) -> Result<(), SetupError> {
+    fn check(&self, at: usize, file: FileText<'_>, rules: Rules) -> Result<(), SetupError> {
         let no = |key: &str, value: String, allowed: &str| {
-            Err(refuse(path, format!("vmm_calibration[{at}].{key}"), value, allowed))
+            Err(file.refuse(&format!("vmm_calibration[{at}].{key}"), value, allowed))
         };
         if !(1..FECS).contains(&self.fec) {
             return no("fecID", self.fec.to_string(), "1 to 15");
@@ -73,8 +73,8 @@ impl Entry {
                 };
                 return no(key, format!("{} numbers", list.len()), allowed);
             }
-            if let Some(number) = list.iter().find(|number| number.is_nan() || number.abs() > 1e9) {
-                return no(key, number.to_string(), "numbers up to 1e9");
+            if let Some(n) = list.iter().position(|number| number.is_nan() || number.abs() > 1e9) {
+                return no(&format!("{key}[{n}]"), list[n].to_string(), "numbers up to 1e9");
             }
         }
         Ok(())
@@ -85,7 +85,7 @@ impl Entry {
 pub(super) fn apply(layout: &mut Layout, text: &str, path: &str) -> Result<(), SetupError> {
     let file: File = text::parse(text, path)?;
     for (at, entry) in file.vmm_calibration.iter().enumerate() {
-        entry.check(at, path, layout.rules)?;
+        entry.check(at, FileText { path, text }, layout.rules)?;
         let fec: &mut Fec = match &mut layout.fecs[entry.fec] {
             Some(fec) => fec,
             None => continue,

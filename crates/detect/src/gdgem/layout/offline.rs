@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{CHANNELS, Fec, Lane, Layout, Panel, Place, Rules, VMMS, picture, refuse};
+use super::{CHANNELS, Fec, FileText, Lane, Layout, Panel, Place, Rules, VMMS, picture};
 use crate::detector::SetupError;
 use crate::gdgem::clock::Clock;
 use crate::gdgem::options::Options;
@@ -39,9 +39,9 @@ struct Entry {
 }
 
 impl Entry {
-    fn check(&self, at: usize, path: &str) -> Result<(), SetupError> {
+    fn check(&self, at: usize, file: FileText<'_>) -> Result<(), SetupError> {
         let no = |key: &str, value: i64, allowed: &str| {
-            Err(refuse(path, format!("vmm_geometry[{at}].{key}"), value, allowed))
+            Err(file.refuse(&format!("vmm_geometry[{at}].{key}"), value, allowed))
         };
         if self.detector > 15 {
             return no("detector", self.detector.into(), "0 to 15");
@@ -61,23 +61,24 @@ impl Entry {
         if !self.id1.is_empty() && self.id1.len() != CHANNELS {
             return no("id1", self.id1.len() as i64, "a list of 64 numbers, or none");
         }
-        let wrong = self.id0.iter().chain(&self.id1).find(|id| !(-1..=65_534).contains(*id));
-        match wrong {
-            Some(&id) => {
-                no("id0, id1", id.into(), "0 to 65534, or -1 for a channel that is not connected")
+        for (key, ids) in [("id0", &self.id0), ("id1", &self.id1)] {
+            if let Some(channel) = ids.iter().position(|id| !(-1..=65_534).contains(id)) {
+                let allowed = "0 to 65534, or -1 for a channel that is not connected";
+                return no(&format!("{key}[{channel}]"), ids[channel].into(), allowed);
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 }
 
 pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, SetupError> {
     let file: File = text::parse(text, path)?;
     options.for_offline()?;
+    let place = FileText { path, text };
     for (at, entry) in file.vmm_geometry.iter().enumerate() {
-        entry.check(at, path)?;
+        entry.check(at, place)?;
     }
-    let (lanes, mut detectors) = lanes(&file.vmm_geometry, path)?;
+    let (lanes, mut detectors) = lanes(&file.vmm_geometry, place)?;
     let count = detectors.len();
     for (index, detector) in detectors.iter_mut().enumerate() {
         detector.parameters = options.parameters(index, count)?;
@@ -122,7 +123,8 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
     let nx = options.geometry_x.unwrap_or(nx);
     let ny = options.geometry_y.unwrap_or(ny);
     let one_picture = options.one_picture();
-    let (grid, map) = picture(nx, ny, if one_picture { 1 } else { detectors.len() as u32 })?;
+    let (grid, map) =
+        picture(nx, ny, if one_picture { 1 } else { detectors.len() as u32 }, options)?;
     Ok(Layout {
         rules: Rules::Offline,
         clock: Clock::offline(options.bc(), options.tac()),
@@ -133,12 +135,13 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
         online: None,
         grid,
         map,
+        warnings: Vec::new(),
         earliest: 0.0,
     })
 }
 
 /// Detectors in order of appearance, and their planes in ascending order.
-fn lanes(entries: &[Entry], path: &str) -> Result<(Vec<Lane>, Vec<Panel>), SetupError> {
+fn lanes(entries: &[Entry], file: FileText<'_>) -> Result<(Vec<Lane>, Vec<Panel>), SetupError> {
     let (mut lanes, mut detectors) = (Vec::new(), Vec::<Panel>::new());
     for entry in entries {
         if detectors.iter().all(|d| d.id != entry.detector) {
@@ -151,7 +154,7 @@ fn lanes(entries: &[Entry], path: &str) -> Result<(Vec<Lane>, Vec<Panel>), Setup
         }
     }
     if detectors.is_empty() {
-        return Err(refuse(path, "vmm_geometry".to_owned(), "[]", "at least one VMM"));
+        return Err(file.refuse("vmm_geometry", "[]", "at least one VMM"));
     }
     for (index, detector) in detectors.iter_mut().enumerate() {
         let mine = || entries.iter().filter(|e| e.detector == detector.id);
@@ -164,13 +167,14 @@ fn lanes(entries: &[Entry], path: &str) -> Result<(Vec<Lane>, Vec<Panel>), Setup
         }
         if planes.len() > 1 && planes[..] != [0, 1] && planes[..] != [0, 1, 2] {
             let allowed = "planes 0; 0 and 1; or 0, 1 and 2";
-            let planes = format!("{planes:?}");
-            return Err(refuse(
-                path,
-                format!("planes of detector {}", detector.id),
-                planes,
-                allowed,
-            ));
+            let value = format!("planes {planes:?} of detector {}", detector.id);
+            // The entry of the plane that does not belong there: the first that none before it leads up to.
+            let odd = planes.iter().enumerate().find(|(n, plane)| *n != usize::from(**plane));
+            let is_odd = |e: &Entry| {
+                e.detector == detector.id && odd.is_none_or(|(_, plane)| *plane == e.plane)
+            };
+            let at = entries.iter().position(is_odd).unwrap_or(0);
+            return Err(file.refuse(&format!("vmm_geometry[{at}].plane"), value, allowed));
         }
         for plane in planes {
             detector.lanes.push(lanes.len());

@@ -7,7 +7,7 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{CHANNELS, FECS, Fec, Lane, Layout, Panel, Place, Rules, VMMS, picture, refuse};
+use super::{CHANNELS, FECS, Fec, FileText, Lane, Layout, Panel, Place, Rules, VMMS, picture};
 use crate::detector::SetupError;
 use crate::gdgem::clock::Clock;
 use crate::gdgem::options::{Options, Parameters};
@@ -178,13 +178,17 @@ pub(in crate::gdgem) struct Online {
     pub filters: Filters,
     /// Smallest and largest x of the events of this process.
     pub region: [u16; 2],
+    /// Hits of each plane that an event must have to be shown hit by hit (`track_sample_minhits`); `None`: none is
+    /// (`send_tracks`).
+    pub track_hits: Option<u32>,
 }
 
 pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, SetupError> {
     let file: File = text::parse(text, path)?;
     options.for_online()?;
-    let no =
-        |key: &str, value: String, allowed: &str| Err(refuse(path, key.to_owned(), value, allowed));
+    let no = |key: &str, value: String, allowed: &str| {
+        Err(FileText { path, text }.refuse(key, value, allowed))
+    };
     if file.builder_type != "VMM3" {
         return no(
             "builder_type",
@@ -220,9 +224,13 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
             "both, with max_strip_gap and max_time_gap",
         );
     };
-    for gap in [x.max_time_gap, y.max_time_gap, file.matcher_max_delta_time] {
+    for (key, gap) in [
+        ("clusterer x.max_time_gap", x.max_time_gap),
+        ("clusterer y.max_time_gap", y.max_time_gap),
+        ("matcher_max_delta_time", file.matcher_max_delta_time),
+    ] {
         if !(0.0..=1e9).contains(&gap) {
-            return no("max_time_gap, matcher_max_delta_time", gap.to_string(), "0 to 1e9 ns");
+            return no(key, gap.to_string(), "0 to 1e9 ns");
         }
     }
     let region = options.region()?;
@@ -255,7 +263,7 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
             set(m.fec, m.vmm, c.channel, m.plane, c.coord);
         }
     }
-    let (grid, map) = picture(file.geometry_x, file.geometry_y, 1)?;
+    let (grid, map) = picture(file.geometry_x, file.geometry_y, 1, options)?;
     let online = Online {
         strip_gap: [x.max_strip_gap, y.max_strip_gap],
         matcher: options.matcher()?.unwrap_or(match &file.matcher[..] {
@@ -273,7 +281,14 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
         },
         filters: file.filters,
         region: region.events,
+        track_hits: file.send_tracks.then_some(file.track_sample_minhits),
     };
+    let mut warnings = Vec::new();
+    if file.send_raw_hits {
+        let what =
+            "send_raw_hits: hits are not sent anywhere; `--hits FILE` writes them as a table";
+        warnings.push(format!("{path}: {what}"));
+    }
     let detector = |gaps: [f64; 2]| Panel {
         id: 0,
         lanes: vec![0, 1],
@@ -294,6 +309,7 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
         online: Some(online),
         grid,
         map,
+        warnings,
         earliest: 0.0,
     })
 }

@@ -67,11 +67,11 @@ pub(super) fn plan(file: &File, refuse: &Refuse<'_>) -> Result<Plan, SetupError>
         return Err(refuse.value(key, value, "an even number: MB18 swaps even and odd channels"));
     }
     let mut table = Table::new(sizes, "DigitizerConfig");
-    for d in digitizers {
+    for (n, d) in digitizers.iter().enumerate() {
         let Some(cassette) = u16::try_from(d.index).ok().filter(|&c| c < cassettes) else {
             let value = format!("index {} of digitiser {}", d.index, d.id);
             let allowed = format!("0..={}, below cassettes", cassettes - 1);
-            return Err(refuse.value("DigitizerConfig", value, &allowed));
+            return Err(refuse.nth("DigitizerConfig", n, value, &allowed));
         };
         for channel in 0..wires + strips {
             let moved = if swapped { channel ^ 1 } else { channel };
@@ -84,7 +84,7 @@ pub(super) fn plan(file: &File, refuse: &Refuse<'_>) -> Result<Plan, SetupError>
             } else {
                 Part::Wire(moved)
             };
-            table.add(d.id, channel, cassette, part, 0, refuse)?;
+            table.add(d.id, channel, cassette, part, n, refuse)?;
         }
     }
     // Only where that channel is in plane 0: in Estia orientation it is an ordinary strip.
@@ -132,10 +132,11 @@ fn amor_b(
     bounds(&sizes, refuse)?;
     let mut table = Table::new(sizes, "DigitizerConfig");
     let mut monitor = None;
-    for d in digitizers {
+    for (entry, d) in digitizers.iter().enumerate() {
         if d.index as usize >= count {
             let value = format!("index {} of digitiser {}", d.index, d.id);
-            return Err(refuse.value("DigitizerConfig", value, &format!("0..={}", count - 1)));
+            let allowed = format!("0..={}", count - 1);
+            return Err(refuse.nth("DigitizerConfig", entry, value, &allowed));
         }
         let last = d.index as usize == count - 1;
         let (low, high) = if last {
@@ -145,9 +146,9 @@ fn amor_b(
             (2 * d.index as u16 + 1, 2 * d.index as u16)
         };
         for n in 0..wires {
-            table.add(d.id, n, low, Part::Wire(wires - 1 - n), 0, refuse)?;
+            table.add(d.id, n, low, Part::Wire(wires - 1 - n), entry, refuse)?;
             let part = if last { Part::Strip(n) } else { Part::Wire(wires - 1 - n) };
-            table.add(d.id, wires + n, high, part, 0, refuse)?;
+            table.add(d.id, wires + n, high, part, entry, refuse)?;
         }
     }
     let max_gap = [None, Some(u32::try_from(max_gap).unwrap_or(u32::MAX))];
@@ -179,11 +180,11 @@ fn digitizers<'a>(file: &'a File, refuse: &Refuse<'_>) -> Result<&'a [Digitizer]
     for (n, d) in list.iter().enumerate() {
         if list[..n].iter().any(|other| other.id == d.id) {
             let value = format!("id {} twice", d.id);
-            return Err(refuse.value(key, value, "each digitiser once"));
+            return Err(refuse.nth(key, n, value, "each digitiser once"));
         }
         if list[..n].iter().any(|other| other.index == d.index) {
             let value = format!("index {} twice", d.index);
-            return Err(refuse.value(key, value, "each index once"));
+            return Err(refuse.nth(key, n, value, "each index once"));
         }
     }
     Ok(list)
