@@ -1,5 +1,6 @@
 //! `fullcount send`: the readout system's stand-in.
 
+mod answered;
 mod coincidence;
 mod facility;
 mod publish;

@@ -5,6 +5,7 @@
 mod report;
 mod topics;
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +16,7 @@ use fullcount_io::quantity;
 use fullcount_out::kafka::{Publisher, Settings};
 use fullcount_out::nexus::{Compression, StartAttribute};
 use fullcount_out::write::structure::Limits;
-use fullcount_out::write::{Options, Service};
+use fullcount_out::write::{Note, Options, Reply, Service};
 
 use crate::exit::Failure;
 use crate::{note, say, tell};
@@ -37,7 +38,7 @@ pub struct Flags {
     /// Topic with orders for this writer, and where it reports when an order names none
     #[arg(long, value_name = "TOPIC", help_heading = "Kafka")]
     control: Option<String>,
-    /// Other writers listen to the same control topics: say nothing about jobs that are not one's own
+    /// Say nothing about jobs of other writers on the control topics; always so with --pool
     #[arg(long, help_heading = "Kafka")]
     shared_control: bool,
     /// librdkafka's own setting, e.g. security.protocol=ssl; may be repeated
@@ -180,7 +181,8 @@ impl Flags {
             process: std::process::id(),
             version: env!("CARGO_PKG_VERSION").into(),
             control_topic: self.control.clone(),
-            shared_control: self.shared_control,
+            // Writers that share a pool are controlled where the orders say, which may be one topic for all.
+            shared_control: self.shared_control || self.pool.is_some(),
             jobs: self.jobs,
             leeway: time("leeway", &self.leeway, Duration::ZERO, hour)?,
             flush: time("flush", &self.flush, Duration::from_millis(10), hour)?,
@@ -205,8 +207,54 @@ fn news(text: &str) {
 
 /// Longest wait for answers to be confirmed when the writer ends.
 const FAREWELL: Duration = Duration::from_secs(10);
-/// Room in the queue of answers is waited for so long: a broker that is away must not stop the files.
-const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What waits for the broker: answers until there is room in the queue. Heartbeats do not wait.
+struct Answers {
+    publisher: Publisher,
+    waiting: VecDeque<Reply>,
+}
+
+impl Answers {
+    /// Says what the service has to say, and tells it what has arrived. A broker that is away stops nothing.
+    fn publish(&mut self, service: &mut Service) {
+        for Note(text) in service.notes() {
+            note!("{text}");
+        }
+        self.waiting.extend(service.replies());
+        let mut full = false;
+        self.waiting.retain(|reply| {
+            let Reply { topic, value, receipt } = reply;
+            let time = i64::try_from(now_ms()).unwrap_or(i64::MAX);
+            let said = match (full, receipt) {
+                (true, _) => return receipt.is_some(),
+                (false, Some(n)) => {
+                    self.publisher.publish_for(*n, topic, value, time, Duration::ZERO)
+                }
+                (false, None) => self.publisher.publish(topic, value, time, Duration::ZERO),
+            };
+            let Err(e) = said else { return false };
+            full = e.is_full();
+            if !full {
+                note!("fullcount: {e}");
+            }
+            full && receipt.is_some()
+        });
+        self.publisher.poll();
+        self.publisher.receipts().into_iter().for_each(|receipt| service.confirmed(receipt));
+    }
+
+    /// The same at the end: waits for the broker, but not for ever. What did not arrive is said at the next start.
+    fn farewell(&mut self, service: &mut Service) {
+        for _ in 0..2 {
+            self.publish(service);
+            if let Err(e) = self.publisher.flush(FAREWELL) {
+                note!("fullcount: {e}; said at the next start");
+                break;
+            }
+        }
+        self.publish(service);
+    }
+}
 
 /// Writes files until it is told to end.
 pub fn write(flags: &Flags) -> Result<u8, Failure> {
@@ -222,7 +270,8 @@ pub fn write(flags: &Flags) -> Result<u8, Failure> {
     if !directory.wait(any, &stop) {
         return Ok(1);
     }
-    let answers = Publisher::new(&brokers, &settings, news).map_err(anyhow::Error::from)?;
+    let publisher = Publisher::new(&brokers, &settings, news).map_err(anyhow::Error::from)?;
+    let mut answers = Answers { publisher, waiting: VecDeque::new() };
     let heartbeat_only = options.heartbeat.min(Duration::from_millis(100));
     let mut service = Service::new(options, now_ms(), &directory).map_err(anyhow::Error::from)?;
     let mut orders = Orders::new(&brokers, &settings, news, flags.pool.as_deref(), &flags.group)?;
@@ -230,20 +279,20 @@ pub fn write(flags: &Flags) -> Result<u8, Failure> {
     let mut data = Data::new(&brokers, &settings, news);
     note!("writing below {}", flags.folder.display());
     while !stop.requested() && flags.files.is_none_or(|n| service.files().len() < n) {
-        let mut busy = orders.poll(&mut service, &directory)?;
-        busy |= data.poll(&mut service, heartbeat_only)?;
+        let mut busy = orders.poll(&mut service, &directory);
+        service.ask(now_ms(), &directory);
+        if orders.caught_up(&service) {
+            busy |= data.poll(&mut service, heartbeat_only)?;
+        }
         service.tick(now_ms());
-        publish(&mut service, &answers);
+        answers.publish(&mut service);
         if !busy {
             // Orders and data come through queues of librdkafka: nothing is lost while this sleeps.
             std::thread::sleep(Duration::from_millis(10));
         }
     }
     service.end(now_ms(), flags.keep_jobs);
-    publish(&mut service, &answers);
-    if let Err(e) = answers.flush(FAREWELL) {
-        note!("fullcount: {e}");
-    }
+    answers.farewell(&mut service);
     let summary = report::Summary::new(&service, begun.elapsed());
     if flags.json {
         note!("{}", summary.text().trim_end());
@@ -252,17 +301,4 @@ pub fn write(flags: &Flags) -> Result<u8, Failure> {
         tell!("{}", summary.text());
     }
     Ok(summary.exit_code())
-}
-
-fn publish(service: &mut Service, answers: &Publisher) {
-    for fullcount_out::write::Note(text) in service.notes() {
-        note!("{text}");
-    }
-    for reply in service.replies() {
-        let time = i64::try_from(now_ms()).unwrap_or(i64::MAX);
-        if let Err(e) = answers.publish(&reply.topic, &reply.value, time, PATIENCE) {
-            note!("fullcount: {e}");
-        }
-    }
-    answers.poll();
 }

@@ -175,6 +175,9 @@ fn a_writer_that_is_killed_again_and_again_writes_every_event_once() {
             writer = facility.writer(&["--files", "1"]);
         }
     }
+    // The stop is sent while no writer is there, and events go on: they are after it.
+    writer.kill().unwrap();
+    writer.wait().unwrap();
     facility.send(
         "control",
         &Message::S6s4t(RunStop {
@@ -185,6 +188,20 @@ fn a_writer_that_is_killed_again_and_again_writes_every_event_once() {
             command_id: Some("stop"),
         }),
     );
+    facility.publisher.flush(PATIENCE).unwrap();
+    facility.send(
+        "data",
+        &Message::Ev44(Events44 {
+            source_name: "bank",
+            message_id: sent.into(),
+            reference_time: vec![now_ns() + 1_000_000].into(),
+            reference_time_index: vec![0].into(),
+            time_of_flight: Some(vec![0].into()),
+            pixel_id: Some(vec![-1].into()),
+        }),
+    );
+    facility.publisher.flush(PATIENCE).unwrap();
+    let writer = facility.writer(&["--files", "1"]);
     let answer = facility.wait_for(&control, "answ");
     assert_eq!((&answer["action"], &answer["status_code"]), (&"SetStopTime".into(), &201.into()));
     let done = facility.wait_for(&control, "wrdn");
@@ -267,6 +284,8 @@ fn a_simulated_run_becomes_a_file() {
     assert_eq!(rows("/entry/sample/motor/time"), motor);
     assert_eq!(file.dataset("/entry/sample/field/value").unwrap().shape()[1], 3);
     assert!(rows("/entry/instrument/chopper/top_dead_center/time") > 5);
+    let source = file.dataset("/entry/instrument/source/transformations/distance").unwrap();
+    assert!(source.read_scalar::<f64>().unwrap() < 0.0, "upstream of the sample");
 }
 
 #[test]

@@ -13,6 +13,8 @@ mod column;
 #[cfg(feature = "nexus")]
 mod counter;
 #[cfg(feature = "nexus")]
+mod dealt;
+#[cfg(feature = "nexus")]
 mod file;
 #[cfg(feature = "nexus")]
 mod job;

@@ -54,7 +54,7 @@ fn malformed_unknown_and_contradictory_messages_cost_no_other_message() {
     // Both schemas, so that both are looked at.
     let structure = structure_of_events(1024);
     let order = Message::Pl72(start("a", "a.nxs", &structure)).encode();
-    service.order(&spot(0), &order, NOW, &broker);
+    service.order(&pool(0, &order), NOW, &broker);
     let invalid = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/flatbuffers/invalid");
     let mut files: Vec<_> =
         std::fs::read_dir(invalid).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -78,7 +78,7 @@ fn malformed_unknown_and_contradictory_messages_cost_no_other_message() {
     .map(|counter| count(&service, counter));
     assert_eq!(reasons, [2, 1, 4, 6, 1]);
     assert_eq!(count(&service, WriteCounter::Ev44), bad.len() as u64);
-    service.order(&spot(1), &Message::S6s4t(stop("a", NOW + 1, "c")).encode(), NOW, &broker);
+    service.order(&pool(1, &Message::S6s4t(stop("a", NOW + 1, "c")).encode()), NOW, &broker);
     broker.feed(&mut service, NOW + 10_002, usize::MAX);
     service.tick(NOW + 10_002);
     let done = replies(&mut service).into_iter().find(|(_, m)| m["schema"] == "wrdn").unwrap().1;
@@ -111,7 +111,7 @@ fn an_order_cut_anywhere_is_answered_counted_and_survived() {
             flipped[at] ^= 0x80;
             for bytes in [whole[..at].to_vec(), flipped] {
                 let before = count(&service, WriteCounter::OrderBroken);
-                service.order(&spot(at as i64), &bytes, NOW, &broker);
+                service.order(&pool(at as i64, &bytes), NOW, &broker);
                 let answers = replies(&mut service);
                 let answers: Vec<_> =
                     answers.iter().filter(|(_, m)| m["schema"] == "answ").collect();
@@ -134,7 +134,7 @@ fn an_order_cut_anywhere_is_answered_counted_and_survived() {
     assert!(broken > 100, "{broken}");
     // Whatever was taken of these, the next order is obeyed.
     let order = Message::Pl72(start("next", "next.nxs", &structure)).encode();
-    service.order(&spot(9_999), &order, NOW, &broker);
+    service.order(&pool(9_999, &order), NOW, &broker);
     assert!(service.jobs().any(|job| job.id() == "next"));
     assert_balanced(&service);
 }

@@ -34,7 +34,7 @@ fn every_module_writes_its_datasets_with_units_dates_and_values() {
     let mut service = Service::new(options(dir.path()), 20_000, &broker).unwrap();
     let structure = structure_of_all().to_string();
     let order = Message::Pl72(start("job-1", "all.nxs", &structure)).encode();
-    service.order(&spot(0), &order, 20_000, &broker);
+    service.order(&pool(0, &order), 20_000, &broker);
     assert_eq!(count(&service, WriteCounter::Started), 1, "{:?}", service.notes());
 
     broker.send("events", 1000, &ev44("bank", 1, S, &[5, 6, 7], &[1, 128, 64]));
@@ -75,7 +75,7 @@ fn every_module_writes_its_datasets_with_units_dates_and_values() {
     broker.feed(&mut service, 21_000, usize::MAX);
     service.tick(21_000);
     let order = Message::S6s4t(stop("job-1", 22_000, "c")).encode();
-    service.order(&spot(1), &order, 21_500, &broker);
+    service.order(&pool(1, &order), 21_500, &broker);
     broker.feed(&mut service, 33_000, usize::MAX);
     service.tick(33_000);
     assert_eq!(service.jobs().count(), 0, "complete");

@@ -43,10 +43,10 @@ fn messages_of_the_package_become_a_file_that_scippnexus_loads() {
     let mut service = Service::new(options(&data), 20_000, &broker).unwrap();
     let structure = structure_of_all().to_string();
     let order = Message::Pl72(start("job", "all.nxs", &structure)).encode();
-    service.order(&spot(0), &order, 20_000, &broker);
+    service.order(&pool(0, &order), 20_000, &broker);
     broker.feed(&mut service, 21_000, usize::MAX);
     let order = Message::S6s4t(stop("job", 0, "c")).encode();
-    service.order(&spot(1), &order, 21_000, &broker);
+    service.order(&pool(1, &order), 21_000, &broker);
     broker.feed(&mut service, 31_001, usize::MAX);
     service.tick(31_001);
     assert_eq!(count(&service, WriteCounter::Finished), 1, "{:?}", service.notes());

@@ -6,10 +6,10 @@ use super::{Host, rust};
 use crate::command::Job;
 use crate::tally::Tally;
 
-/// The files that a run writes, read back with h5py, scippnexus, scippneutron and pandas.
+/// What a run and the file writer write and say, read back with h5py, scippnexus, scippneutron, pandas and ess-streaming-data-types.
 pub fn python(host: &Host) -> Tally {
-    let tests = ["--test", "nexus_python", "--test", "tables_python"];
-    some(host, &[&["--package", "fullcount-out"][..], &tests].concat())
+    let names = ["nexus_python", "tables_python", "flat_python", "write_python"];
+    named(host, "fullcount-out", &names)
 }
 
 /// The page, driven in Chromium against a running binary.
@@ -24,14 +24,19 @@ pub fn kafka(host: &Host) -> Tally {
     if !Job::cargo(&example).run().ok {
         return Tally::fail("cargo build --example tof_spectrum".to_owned());
     }
-    let files = ["kafka", "kafka_exact", "kafka_faults", "kafka_write", "kafka_scale"];
-    let tests = files.map(|file| ["--test", file]).concat();
-    some(host, &[&["--package", "fullcount"][..], &tests].concat())
+    let names =
+        ["kafka", "kafka_exact", "kafka_faults", "kafka_write", "kafka_scale", "write_group"];
+    named(host, "fullcount", &names)
 }
 
 /// `docs/counters.md` equals what `fullcount catalogue` prints.
 pub fn counters(host: &Host) -> Tally {
     some(host, &["--package", "fullcount", "counters_document"])
+}
+
+fn named(host: &Host, package: &str, names: &[&str]) -> Tally {
+    let tests = names.iter().flat_map(|&name| ["--test", name]);
+    some(host, &["--package", package].into_iter().chain(tests).collect::<Vec<_>>())
 }
 
 fn some(host: &Host, which: &[&str]) -> Tally {

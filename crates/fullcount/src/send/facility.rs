@@ -127,6 +127,25 @@ pub fn structure(topic: &str, events: Option<(&str, &str)>) -> Value {
             )]),
         ),
     ];
+    // Upstream of the sample, which is at the origin: the negative direction of z.
+    instrument.push(group(
+        "source",
+        "NXsource",
+        json!([
+            {"module": "dataset", "config":
+                {"name": "depends_on", "dtype": "string", "values": "transformations/distance"}},
+            group("transformations", "NXtransformations", json!([
+                {"module": "dataset",
+                 "config": {"name": "distance", "dtype": "double", "values": -25.0},
+                 "attributes": [
+                    {"name": "units", "dtype": "string", "values": "m"},
+                    {"name": "transformation_type", "dtype": "string", "values": "translation"},
+                    {"name": "vector", "dtype": "double", "values": [0.0, 0.0, 1.0]},
+                    {"name": "depends_on", "dtype": "string", "values": "."},
+                 ]},
+            ])),
+        ]),
+    ));
     if let Some((topic, source)) = events {
         let config = json!({"topic": topic, "source": source});
         let children = json!([{"type": "group", "name": format!("{source}_events"),
@@ -138,6 +157,7 @@ pub fn structure(topic: &str, events: Option<(&str, &str)>) -> Value {
         {"module": "mdat", "config": {"items": ["start_time", "end_time"]}},
         group("instrument", "NXinstrument", Value::Array(instrument)),
         group("sample", "NXsample", json!([
+            {"module": "dataset", "config": {"name": "depends_on", "dtype": "string", "values": "."}},
             log("motor", json!({"dtype": "int32", "value_units": "um"})),
             temperature,
             log("pressure", json!({"dtype": "float", "value_units": "Pa"})),

@@ -12,6 +12,7 @@ use fullcount_io::quantity::{self, Rate};
 use fullcount_out::kafka::{Address, Publisher, Settings};
 use serde_json::json;
 
+use super::answered::Answers;
 use super::facility::{Facility, Run, structure};
 use super::{Flags, NAME_OF_LOGS, NAME_OF_RUN};
 use crate::exit::Failure;
@@ -26,7 +27,7 @@ pub struct KafkaFlags {
     /// Name of the file that the writer of the run shall make
     #[arg(long, value_name = "NAME", help_heading = "Kafka")]
     file: Option<String>,
-    /// Topic that the writer of the run shall listen and report to, and that the stop goes to
+    /// Topic where the writer of the run is controlled and reports: its answers are waited for there
     #[arg(long, value_name = "TOPIC", help_heading = "Kafka")]
     control: Option<String>,
     /// Id of the run's job [default: made of the time]
@@ -47,7 +48,7 @@ pub struct KafkaFlags {
 const RATE: f64 = 40.0;
 /// Values of a round.
 const ROUND: f64 = 4.0;
-/// A broker that is away is waited for so long.
+/// A broker that is away, and an answer, are waited for so long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn now() -> Duration {
@@ -111,7 +112,14 @@ pub fn publish(flags: &Flags) -> Result<u8, Failure> {
         NAME_OF_RUN => {
             let run = ordered(flags)?;
             let publisher = open(&address, &settings)?;
-            start_and_stop(flags, &address, &publisher, &run, duration)
+            let answers = match &run.control {
+                None => None,
+                Some(topic) => {
+                    let brokers = &address.brokers;
+                    Some(Answers::new(brokers, &settings, topic, &run.job_id, PATIENCE)?)
+                }
+            };
+            start_and_stop(flags, &address, &publisher, &run, answers, duration)
         }
         other => Err(wrong(format!(
             "--source {other}: to Kafka go {NAME_OF_LOGS} (simulated values) and {NAME_OF_RUN} (start and \
@@ -194,6 +202,7 @@ fn start_and_stop(
     address: &Address,
     publisher: &Publisher,
     run: &Run,
+    mut answers: Option<Answers>,
     duration: Option<Duration>,
 ) -> Result<u8, Failure> {
     let stop = Stop::on_signals().context("installing the signal handlers")?;
@@ -208,12 +217,18 @@ fn start_and_stop(
     send(&address.topic, &start)?;
     note!("job {} started: {}", run.job_id, run.file);
     while !stop.requested() && duration.is_none_or(|end| begun.elapsed() < end) {
-        std::thread::sleep(Duration::from_millis(20));
+        match &mut answers {
+            None => std::thread::sleep(Duration::from_millis(20)),
+            Some(answers) => answers.take(Duration::from_millis(20))?,
+        }
     }
     let order = run.stop(now_ms());
     bytes += order.len() as u64;
     send(run.control.as_deref().unwrap_or(&address.topic), &order)?;
     note!("job {} stopped", run.job_id);
+    if let Some(answers) = &mut answers {
+        answers.both(PATIENCE)?;
+    }
     report(flags, &address.topic, 2, bytes, publisher, begun.elapsed())
 }
 

@@ -21,7 +21,7 @@ use super::counters::ConsumerCounter;
 use super::link::{Link, News};
 use super::settings::Settings;
 
-/// Longest wait for one answer.
+/// Longest wait for one answer, if nothing else is said.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// What a consumer is made with.
@@ -38,6 +38,8 @@ pub struct ConsumerOptions {
     pub settings: Settings,
     /// Takes sentences for people.
     pub news: News,
+    /// Longest wait for one answer of a broker.
+    pub answer: Duration,
 }
 
 impl ConsumerOptions {
@@ -49,6 +51,7 @@ impl ConsumerOptions {
             tell_ends: true,
             settings: Settings::default(),
             news: |_| {},
+            answer: ANSWER,
         }
     }
 }
@@ -143,6 +146,7 @@ pub struct Consumer {
     brokers: String,
     sheet: Arc<Sheet>,
     errors: Arc<AtomicU64>,
+    answer: Duration,
 }
 
 impl std::fmt::Debug for Consumer {
@@ -190,7 +194,7 @@ impl Consumer {
             cause: Box::new(cause),
         })?;
         let sheet = Sheet::new(ConsumerCounter::catalogue());
-        Ok(Consumer { inner, brokers, sheet, errors })
+        Ok(Consumer { inner, brokers, sheet, errors, answer: options.answer })
     }
 
     fn failed(&self, doing: impl Into<String>) -> impl FnOnce(KafkaError) -> ConsumeError {
@@ -204,6 +208,11 @@ impl Consumer {
     /// librdkafka refuses.
     pub fn subscribe(&self, topics: &[&str]) -> Result<(), ConsumeError> {
         self.inner.subscribe(topics).map_err(self.failed("subscribe"))
+    }
+
+    /// Leaves the group: its partitions go to the others. [`Consumer::subscribe`] joins it again.
+    pub fn unsubscribe(&self) {
+        self.inner.unsubscribe();
     }
 
     /// Reads these partitions, and no others from now on.
@@ -230,7 +239,7 @@ impl Consumer {
         let failed = || self.failed(format!("ask for offsets of {topic} by time"));
         let mut ask = TopicPartitionList::new();
         ask.add_partition_offset(topic, partition, Offset::Offset(ms.max(0))).map_err(failed())?;
-        let answer = self.inner.offsets_for_times(ask, ANSWER).map_err(failed())?;
+        let answer = self.inner.offsets_for_times(ask, self.answer).map_err(failed())?;
         Ok(answer.find_partition(topic, partition).map_or(Offset::Beginning, |p| p.offset()))
     }
 
@@ -253,20 +262,42 @@ impl Consumer {
         }
     }
 
-    /// Number of a topic's partitions, 0 if there is no such topic (yet).
+    /// Number of a topic's partitions, 0 if there is no such topic (yet) or its leader is still to be chosen.
     ///
     /// # Errors
     /// No broker answers.
     pub fn partitions(&self, topic: &str) -> Result<i32, ConsumeError> {
-        let doing = || self.failed(format!("ask for the partitions of {topic}"));
-        let metadata = self.inner.fetch_metadata(Some(topic), ANSWER).map_err(doing())?;
-        let found = metadata.topics().iter().find(|t| t.name() == topic);
-        match found.map(|t| (t.error().map(RDKafkaErrorCode::from), t.partitions().len() as i32)) {
-            Some((None, partitions)) => Ok(partitions),
-            None | Some((Some(RDKafkaErrorCode::UnknownTopicOrPartition), _)) => Ok(0),
-            Some((Some(RDKafkaErrorCode::LeaderNotAvailable), _)) => Ok(0),
-            Some((Some(code), _)) => Err(doing()(KafkaError::MetadataFetch(code))),
+        match self.found(topic)? {
+            Err(RDKafkaErrorCode::LeaderNotAvailable) => Ok(0),
+            Err(code) => Err(self.failed(Self::asking(topic))(KafkaError::MetadataFetch(code))),
+            Ok(partitions) => Ok(partitions.unwrap_or(0)),
         }
+    }
+
+    /// Number of a topic's partitions, `None` if the broker says that there is no such topic.
+    ///
+    /// # Errors
+    /// No broker answers, or the topic has no leader now.
+    pub fn topic(&self, topic: &str) -> Result<Option<i32>, ConsumeError> {
+        let refused = |code| self.failed(Self::asking(topic))(KafkaError::MetadataFetch(code));
+        self.found(topic)?.map_err(refused)
+    }
+
+    fn asking(topic: &str) -> String {
+        format!("ask for the partitions of {topic}")
+    }
+
+    fn found(&self, topic: &str) -> Result<Result<Option<i32>, RDKafkaErrorCode>, ConsumeError> {
+        let metadata = self.inner.fetch_metadata(Some(topic), self.answer);
+        let metadata = metadata.map_err(self.failed(Self::asking(topic)))?;
+        let Some(found) = metadata.topics().iter().find(|t| t.name() == topic) else {
+            return Ok(Ok(None));
+        };
+        Ok(match found.error().map(RDKafkaErrorCode::from) {
+            Some(RDKafkaErrorCode::UnknownTopicOrPartition) => Ok(None),
+            Some(code) => Err(code),
+            None => Ok(Some(found.partitions().len() as i32)),
+        })
     }
 
     /// Offset of the oldest message of a partition, and the one behind its newest.
@@ -274,7 +305,7 @@ impl Consumer {
     /// # Errors
     /// No broker answers.
     pub fn offsets(&self, topic: &str, partition: i32) -> Result<(i64, i64), ConsumeError> {
-        let asked = self.inner.fetch_watermarks(topic, partition, ANSWER);
+        let asked = self.inner.fetch_watermarks(topic, partition, self.answer);
         asked.map_err(self.failed(format!("ask for the offsets of {topic}")))
     }
 
@@ -341,7 +372,7 @@ impl Consumer {
     pub fn committed(&self, topic: &str, partition: i32) -> Result<Option<i64>, ConsumeError> {
         let mut ask = TopicPartitionList::new();
         ask.add_partition(topic, partition);
-        let answer = self.inner.committed_offsets(ask, ANSWER);
+        let answer = self.inner.committed_offsets(ask, self.answer);
         let answer =
             answer.map_err(self.failed(format!("ask for the group's place in {topic}")))?;
         Ok(match answer.find_partition(topic, partition).map(|p| p.offset()) {

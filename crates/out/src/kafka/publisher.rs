@@ -4,8 +4,8 @@
 //! messages above `message.max.bytes`. What the broker refuses for good is counted. Source:
 //! `docs/formats/flatbuffers.md` section 7: no key, Kafka's time is the moment of sending.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rdkafka::ClientContext;
@@ -45,11 +45,23 @@ pub enum PublishError {
     },
 }
 
+impl PublishError {
+    /// True if there is no room now, and may be later.
+    pub fn is_full(&self) -> bool {
+        matches!(self, PublishError::Refused { cause, .. }
+            if cause.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull))
+    }
+}
+
 struct Context {
     link: Link,
     confirmed: Arc<AtomicU64>,
     refused: Arc<AtomicU64>,
+    receipts: Receipts,
 }
+
+/// Receipts of messages that were confirmed. Locked for messages with one only, which are few.
+type Receipts = Arc<Mutex<Vec<u64>>>;
 
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, _: &str, message: &str) {
@@ -62,11 +74,16 @@ impl ClientContext for Context {
 }
 
 impl ProducerContext for Context {
-    type DeliveryOpaque = ();
-    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+    /// The receipt and one; 0 for none.
+    type DeliveryOpaque = usize;
+    fn delivery(&self, result: &DeliveryResult<'_>, receipt: usize) {
         match result {
             Ok(_) => {
                 self.confirmed.fetch_add(1, Relaxed);
+                if let (Some(receipt), Ok(mut all)) = (receipt.checked_sub(1), self.receipts.lock())
+                {
+                    all.push(receipt as u64);
+                }
                 self.link.up();
             }
             Err((error, _)) => {
@@ -82,6 +99,7 @@ pub struct Publisher {
     inner: BaseProducer<Context>,
     confirmed: Arc<AtomicU64>,
     refused: Arc<AtomicU64>,
+    receipts: Receipts,
 }
 
 impl std::fmt::Debug for Publisher {
@@ -98,13 +116,19 @@ impl Publisher {
     pub fn new(brokers: &str, settings: &Settings, news: News) -> Result<Publisher, PublishError> {
         let (confirmed, refused) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let link = Link::new(brokers, news);
-        let context = Context { link, confirmed: confirmed.clone(), refused: refused.clone() };
+        let receipts = Receipts::default();
+        let context = Context {
+            link,
+            confirmed: confirmed.clone(),
+            refused: refused.clone(),
+            receipts: receipts.clone(),
+        };
         let made = settings.producer(brokers).create_with_context(context);
         let inner = made.map_err(|cause| PublishError::Setup {
             brokers: brokers.to_owned(),
             cause: Box::new(cause),
         })?;
-        Ok(Publisher { inner, confirmed, refused })
+        Ok(Publisher { inner, confirmed, refused, receipts })
     }
 
     /// Puts a message into the queue; waits for room up to `patience`.
@@ -118,10 +142,41 @@ impl Publisher {
         timestamp_ms: i64,
         patience: Duration,
     ) -> Result<(), PublishError> {
+        self.put(topic, value, timestamp_ms, patience, 0)
+    }
+
+    /// The same; once the broker has the message, [`Publisher::receipts`] gives `receipt`.
+    ///
+    /// # Errors
+    /// As [`Publisher::publish`].
+    pub fn publish_for(
+        &self,
+        receipt: u64,
+        topic: &str,
+        value: &[u8],
+        timestamp_ms: i64,
+        patience: Duration,
+    ) -> Result<(), PublishError> {
+        self.put(topic, value, timestamp_ms, patience, receipt as usize + 1)
+    }
+
+    /// The receipts of messages that were confirmed since the last time.
+    pub fn receipts(&self) -> Vec<u64> {
+        self.receipts.lock().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default()
+    }
+
+    fn put(
+        &self,
+        topic: &str,
+        value: &[u8],
+        timestamp_ms: i64,
+        patience: Duration,
+        receipt: usize,
+    ) -> Result<(), PublishError> {
         let begun = Instant::now();
         loop {
-            let record: BaseRecord<'_, (), [u8]> =
-                BaseRecord::to(topic).payload(value).timestamp(timestamp_ms);
+            let record: BaseRecord<'_, (), [u8], usize> =
+                BaseRecord::with_opaque_to(topic, receipt).payload(value).timestamp(timestamp_ms);
             match self.inner.send(record) {
                 Ok(()) => {
                     self.inner.poll(Duration::ZERO);

@@ -156,6 +156,8 @@ impl Found {
                     event_groups += 1;
                     self.events(entry, &group, &known)?;
                 }
+                // Mantid draws pixels by these; scippnexus loads positions beside them all the same.
+                Some("NXoff_geometry" | "NXcylindrical_geometry") if is_shape(&group.name()) => {}
                 _ => self.note(&group.name(), "extra group below an NXdetector"),
             }
         }
@@ -304,4 +306,9 @@ fn text(at: &Container) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// True for the groups that a detector may have its shape in.
+fn is_shape(path: &str) -> bool {
+    matches!(path.rsplit('/').next(), Some("pixel_shape" | "detector_shape"))
 }

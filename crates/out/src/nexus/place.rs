@@ -178,6 +178,28 @@ impl Place {
         Ok(())
     }
 
+    /// Moves it to `path` in one step, if nothing is there.
+    ///
+    /// # Errors
+    /// The system's words, [`ErrorKind::AlreadyExists`] if something is there; then nothing has changed.
+    pub(crate) fn move_to_free(&mut self, path: &Path) -> io::Result<()> {
+        match fs::hard_link(&self.path, path) {
+            Ok(()) => {}
+            Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
+                // A file system without hard links (FAT, some network ones): looked at, then moved.
+                return match fs::symlink_metadata(path) {
+                    Ok(_) => Err(ErrorKind::AlreadyExists.into()),
+                    Err(_) => self.move_to(path),
+                };
+            }
+            Err(e) => return Err(e),
+        }
+        // Under its old name it is in nobody's way but the next start's, which removes it.
+        let _ = fs::remove_file(&self.path);
+        self.path = path.to_owned();
+        Ok(())
+    }
+
     /// From here on the file holds something: dropping no longer removes it.
     #[inline]
     pub(crate) fn keep(&mut self) {
@@ -281,5 +303,26 @@ mod tests {
         kept.keep();
         drop(kept);
         assert_eq!(fs::read(&path).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_file_goes_to_a_free_path_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.nxs");
+        let mut first = Place::reserve(&path).unwrap();
+        first.move_to_free(&path).unwrap();
+        first.keep();
+        assert!(path.exists() && !building_path(&path).exists());
+        // Whoever looked before that, and was slower.
+        let mut second = Place::reserve(&path).unwrap();
+        assert_eq!(second.move_to_free(&path).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert!(first.is_there().unwrap());
+        drop(second);
+        assert!(path.exists() && !building_path(&path).exists());
+        // A link to nothing is something too.
+        let link = dir.path().join("link.nxs");
+        std::os::unix::fs::symlink(dir.path().join("nothing"), &link).unwrap();
+        let mut third = Place::reserve(&link).unwrap();
+        assert_eq!(third.move_to_free(&link).unwrap_err().kind(), ErrorKind::AlreadyExists);
     }
 }

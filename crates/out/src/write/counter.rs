@@ -99,7 +99,7 @@ fullcount_core::counters! {
         OrderOver "write.orders.over" Messages Sum "write.orders" Rejected
             "later stops for runs that have passed their stop already" "start another run";
         OrderUnknown "write.orders.unknown_job" Messages Sum "write.orders" Rejected
-            "stops for jobs that this writer does not have" "compare job_id; with several writers on one control topic use --shared-control";
+            "stops for jobs that this writer does not have" "compare job_id; with several writers on one control topic and no pool use --shared-control";
         OrderTopic "write.orders.topic" Messages Sum "write.orders" Rejected
             "starts with a topic that is not on the broker, or that it cannot be asked for" "create the topic, or correct the structure";
         OrderFull "write.orders.full" Messages Sum "write.orders" Rejected

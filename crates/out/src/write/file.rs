@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hdf5_metno::types::VarLenUnicode;
 use hdf5_metno::{Dataset, File, Result};
 
 use super::column::Phase;
@@ -50,7 +51,7 @@ impl JobFile {
         make::make(place.path(), plan, about).map_err(hdf5_error(path, "create the file"))?;
         let file = JobFile::open(place.path(), plan, about.compression)
             .map_err(hdf5_error(path, "start writing the file"))?;
-        place.move_to(path).map_err(io_error(path, "move the file to its path"))?;
+        place.move_to_free(path).map_err(io_error(path, "move the file to its path"))?;
         place.keep();
         JobFile::with_file(file, place, path, plan, about.start_ns)
             .map_err(hdf5_error(path, "open the datasets"))
@@ -92,7 +93,7 @@ impl JobFile {
                     .entry(path)
                     .or_insert_with(|| {
                         let dataset = plan.datasets.iter().find(|d| &d.path == path)?;
-                        PixelSet::new(&dataset.value.integers()?)
+                        Some(PixelSet::new(&dataset.value.integers()?))
                     })
                     .clone(),
                 _ => None,
@@ -211,6 +212,34 @@ impl JobFile {
         written.map_err(io_error(&path, "wait for the disk"))?;
         Ok(path)
     }
+}
+
+/// Removes the file of a job that was killed while it was made, if there is one.
+///
+/// Refuses what is not that job's: another writer may have made a file of this name since.
+pub(super) fn remove_unwritten(path: &Path, job_id: &str) -> Outcome<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let place = Place::of_existing(path)?;
+    cut(path, &BTreeMap::new())?;
+    if job_of(path).as_deref() != Some(job_id) {
+        let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+        return Err(io_error(path, "begin anew: the file is another run's")(source));
+    }
+    fs::remove_file(path).map_err(io_error(path, "remove what is left"))?;
+    drop(place);
+    Ok(())
+}
+
+/// The job that a file was made for.
+fn job_of(path: &Path) -> Option<String> {
+    let file = sys::open(path, Access::Read).ok()?;
+    let groups = [file.as_group().ok()?].into_iter().chain(file.groups().ok()?);
+    let own = groups.filter_map(|group| group.dataset("fullcount/configuration").ok()).next()?;
+    let text: VarLenUnicode = own.read_scalar().ok()?;
+    let configuration: serde_json::Value = serde_json::from_str(&text).ok()?;
+    Some(configuration["job_id"].as_str()?.to_owned())
 }
 
 /// Cache of each dataset: see the nexus sink. With a filter a chunk stays in the cache until it is full.

@@ -21,6 +21,9 @@ use crate::flat::{EventRefused, EventView, Message, Refused, Schema, decode};
 use crate::nexus::NexusError;
 use crate::nexus::error::hdf5_error;
 
+/// Stops of a job that are remembered by their ids: some 40 kB of journal at most.
+const COMMANDS: usize = 1024;
+
 /// One message of a topic.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
@@ -97,7 +100,8 @@ enum Fate {
 pub struct Job {
     order: Order,
     stop_ms: Option<u64>,
-    last_command: Option<String>,
+    /// Ids of stops that were obeyed, oldest first.
+    commands: Vec<String>,
     leeway_ms: u64,
     file: JobFile,
     routes: HashMap<String, Routes>,
@@ -107,6 +111,10 @@ pub struct Job {
     refused: u64,
     /// Messages that the broker had deleted before they were read.
     gone: u64,
+    /// Topics whose partitions are not known yet, each with the time since when the broker says that it is not there.
+    unasked: Vec<(String, Option<u64>)>,
+    /// Topics that are gone.
+    deleted: Vec<String>,
     reported: EventCounts,
     rows: RowCounts,
     flushed_ms: u64,
@@ -155,10 +163,14 @@ impl Job {
             let of_topic = positions.entry(spot.topic.clone()).or_default();
             of_topic.entry(spot.partition).or_default().next = Some(spot.offset);
         }
+        let unasked = plan.topics().into_iter().filter(|topic| !partitions.contains_key(*topic));
+        let unasked = unasked.map(|topic| (topic.to_owned(), None)).collect();
         let reported = file.events();
         Job {
+            unasked,
+            deleted: Vec::new(),
             stop_ms: progress.stop_ms,
-            last_command: progress.last_command,
+            commands: progress.commands,
             leeway_ms,
             file,
             routes,
@@ -210,8 +222,46 @@ impl Job {
         self.order.spot.as_ref()
     }
 
-    pub(super) fn last_command(&self) -> Option<&str> {
-        self.last_command.as_deref()
+    pub(super) fn order(&self) -> &Order {
+        &self.order
+    }
+
+    /// True if the stop of this id was obeyed.
+    pub(super) fn knows(&self, command: &str) -> bool {
+        self.commands.iter().any(|known| known == command)
+    }
+
+    /// A topic whose partitions are still to be asked for.
+    pub fn unasked(&self) -> Option<&str> {
+        // The one that was asked longest ago comes first.
+        self.unasked.first().map(|(topic, _)| &**topic)
+    }
+
+    /// The partitions of such a topic.
+    pub(super) fn found(&mut self, topic: &str, partitions: &[i32]) {
+        self.unasked.retain(|(unasked, _)| unasked != topic);
+        let all = partitions.iter().map(|&partition| (partition, Position::default()));
+        self.positions.entry(topic.to_owned()).or_default().extend(all);
+    }
+
+    /// Such a topic was not found; `missing_ms`: when the broker said that it is not there. Gives since when it says so.
+    pub(super) fn not_found(&mut self, topic: &str, missing_ms: Option<u64>) -> Option<u64> {
+        let at = self.unasked.iter().position(|(unasked, _)| unasked == topic)?;
+        let (topic, since) = self.unasked.remove(at);
+        let since = missing_ms.map(|now| since.unwrap_or(now));
+        self.unasked.push((topic, since));
+        since
+    }
+
+    /// Such a topic is gone for good: the file is completed without it.
+    pub(super) fn deleted(&mut self, topic: &str) {
+        self.found(topic, &[]);
+        self.deleted.push(topic.to_owned());
+    }
+
+    /// Topics that the file had to be completed without.
+    pub(super) fn deleted_topics(&self) -> impl Iterator<Item = &str> {
+        self.deleted.iter().map(|topic| &**topic)
     }
 
     /// What is still to be read, and from where.
@@ -283,6 +333,7 @@ impl Job {
     /// True once nothing of the run can come any more.
     pub fn is_complete(&self, now_ms: u64) -> bool {
         self.stop_ms.is_some_and(|stop| now_ms >= stop)
+            && self.unasked.is_empty()
             && self.positions.values().flat_map(BTreeMap::values).all(|position| position.done)
     }
 
@@ -294,7 +345,12 @@ impl Job {
 
     pub(super) fn set_stop(&mut self, stop_ms: Option<u64>, command: Option<&str>) {
         self.stop_ms = stop_ms;
-        self.last_command = command.map(str::to_owned);
+        if let Some(command) = command {
+            if self.commands.len() == COMMANDS {
+                self.commands.remove(0);
+            }
+            self.commands.push(command.to_owned());
+        }
         self.moved = true;
     }
 
@@ -476,7 +532,7 @@ impl Job {
         let carried = carried.filter_map(|(i, s)| Some((i, to_hex(s.carried.as_ref()?))));
         Progress {
             stop_ms: self.stop_ms,
-            last_command: self.last_command.clone(),
+            commands: self.commands.clone(),
             heard_ms: now_ms,
             next,
             rows: self.rows.clone(),

@@ -2,7 +2,8 @@
 //!
 //! Two files a job below `.fullcount-write/<service id>`: `<job id>.job` and `<job id>.progress`. Each is written under
 //! another name and moved into place, so it is whole or the one before. The order is there before the file is made,
-//! and goes when the file is complete. The folder is locked: two writers with one service id would both go on with the
+//! and goes when the file is complete and its end is kept: what is said is in `<number>.reply` until the broker has
+//! confirmed it. A journal that cannot be read is put aside, and costs no other. The folder is locked: two writers with one service id would both go on with the
 //! same jobs. Refuses folders that another writer has, and texts that are no journal.
 //!
 //! Source: `docs/decisions`, write journal.
@@ -37,7 +38,7 @@ pub enum JournalError {
     )]
     InUse(PathBuf),
     /// No journal.
-    #[error("{}: not a journal of this program: {message}; move the file away", path.display())]
+    #[error("{}: not a journal of this program: {message}; its job is given up, and the order put aside as .failed", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -46,7 +47,7 @@ pub enum JournalError {
     },
 }
 
-fn io_error<'a>(
+pub(super) fn io_error<'a>(
     path: &'a Path,
     doing: &'static str,
 ) -> impl FnOnce(io::Error) -> JournalError + 'a {
@@ -87,7 +88,9 @@ pub(super) struct Order {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Progress {
     pub(super) stop_ms: Option<u64>,
-    pub(super) last_command: Option<String>,
+    /// Ids of the stops that were obeyed: any of them may come again after a restart.
+    #[serde(default)]
+    pub(super) commands: Vec<String>,
     /// When control topics were last listened to, ms since 1970.
     pub(super) heard_ms: u64,
     /// Next message of each partition that was begun.
@@ -105,6 +108,23 @@ pub(super) struct Progress {
     /// Messages that the broker had deleted before they were read.
     #[serde(default)]
     pub(super) gone: u64,
+}
+
+/// What is to be said, until the broker has it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    topic: String,
+    /// As hexadecimal digits.
+    value: String,
+}
+
+/// What an earlier writer left.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Jobs, by id.
+    pub(super) jobs: Vec<(Order, Option<Progress>)>,
+    /// What was put aside, and why.
+    pub(super) unreadable: Vec<JournalError>,
 }
 
 /// The version of these two.
@@ -134,6 +154,49 @@ impl Journals {
             Err(TryLockError::Error(e)) => return Err(io_error(&path, "lock the file")(e)),
         }
         Ok(Journals { folder, _lock: lock })
+    }
+
+    /// Where the journals are.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Keeps what is to be said until [`Journals::forget`].
+    pub(super) fn keep(&self, number: u64, topic: &str, value: &[u8]) -> Result<(), JournalError> {
+        let kept = Kept { topic: topic.to_owned(), value: to_hex(value) };
+        self.put(&number.to_string(), "reply", &kept)
+    }
+
+    /// The broker has it.
+    pub(super) fn forget(&self, number: u64) -> Result<(), JournalError> {
+        let path = self.path(&number.to_string(), "reply");
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_error(&path, "remove it")(e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is still to be said: number, topic, message; oldest first. What cannot be read is not: it was never whole.
+    pub(super) fn kept(&self) -> Result<Vec<(u64, String, Vec<u8>)>, JournalError> {
+        let mut all = Vec::new();
+        for path in self.with_ending("reply")? {
+            let number = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+            let kept = read::<Kept>(&path).ok();
+            let Some((number, kept)) = number.zip(kept) else { continue };
+            let Some(value) = from_hex(&kept.value) else { continue };
+            all.push((number, kept.topic, value));
+        }
+        all.sort_by_key(|kept| kept.0);
+        Ok(all)
+    }
+
+    fn with_ending(&self, ending: &str) -> Result<Vec<PathBuf>, JournalError> {
+        let read = || io_error(&self.folder, "read the folder");
+        let paths = fs::read_dir(&self.folder).map_err(read())?;
+        let paths = paths.map(|entry| entry.map(|e| e.path()).map_err(read()));
+        let mut paths = paths.collect::<Result<Vec<_>, _>>()?;
+        paths.retain(|path| path.extension().is_some_and(|found| found == ending));
+        Ok(paths)
     }
 
     fn path(&self, job: &str, ending: &str) -> PathBuf {
@@ -180,28 +243,33 @@ impl Journals {
         fs::rename(&path, &aside).map_err(io_error(&path, "move the file aside"))
     }
 
-    /// The jobs that were not ended, by id.
-    pub(super) fn unfinished(&self) -> Result<Vec<(Order, Option<Progress>)>, JournalError> {
-        let mut all = Vec::new();
-        let entries =
-            fs::read_dir(&self.folder).map_err(io_error(&self.folder, "read the folder"))?;
-        for entry in entries {
-            let path = entry.map_err(io_error(&self.folder, "read the folder"))?.path();
-            if path.extension().is_none_or(|ending| ending != "job") {
-                continue;
+    /// The jobs that were not ended. A journal that cannot be read is put aside.
+    pub(super) fn unfinished(&self) -> Result<Left, JournalError> {
+        let mut left = Left::default();
+        for path in self.with_ending("job")? {
+            match whole(&path) {
+                Ok(job) => left.jobs.push(job),
+                Err(error) => {
+                    let aside = path.with_extension("failed");
+                    fs::rename(&path, &aside).map_err(io_error(&path, "move the file aside"))?;
+                    left.unreadable.push(error);
+                }
             }
-            let order: Order = read(&path)?;
-            if order.format != FORMAT {
-                let message = format!("format {} instead of {FORMAT}", order.format);
-                return Err(JournalError::Unreadable { path, message });
-            }
-            let progress = path.with_extension("progress");
-            let progress = if progress.exists() { Some(read(&progress)?) } else { None };
-            all.push((order, progress));
         }
-        all.sort_by(|a, b| a.0.job_id.cmp(&b.0.job_id));
-        Ok(all)
+        left.jobs.sort_by(|a, b| a.0.job_id.cmp(&b.0.job_id));
+        Ok(left)
     }
+}
+
+fn whole(path: &Path) -> Result<(Order, Option<Progress>), JournalError> {
+    let order: Order = read(path)?;
+    if order.format != FORMAT {
+        let message = format!("format {} instead of {FORMAT}", order.format);
+        return Err(JournalError::Unreadable { path: path.to_owned(), message });
+    }
+    let progress = path.with_extension("progress");
+    let progress = if progress.exists() { Some(read(&progress)?) } else { None };
+    Ok((order, progress))
 }
 
 fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, JournalError> {
@@ -258,14 +326,47 @@ mod tests {
         // What a kill in the middle of writing leaves.
         fs::write(journals.path("a", "progress.new"), b"{\"stop").unwrap();
         let found = journals.unfinished().unwrap();
-        assert_eq!(found, [(order("a"), Some(progress)), (order("b"), None)]);
+        assert_eq!(found.jobs, [(order("a"), Some(progress)), (order("b"), None)]);
         journals.end("a").unwrap();
         journals.end("a").unwrap();
         journals.put_aside("b").unwrap();
-        assert_eq!(journals.unfinished().unwrap(), []);
+        assert_eq!(journals.unfinished().unwrap().jobs, []);
+    }
+
+    #[test]
+    fn a_journal_that_cannot_be_read_is_put_aside_and_costs_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let journals = Journals::open(dir.path(), "w").unwrap();
         fs::write(journals.path("c", "job"), b"no").unwrap();
-        let e = journals.unfinished().unwrap_err().to_string();
-        assert!(e.contains("c.job") && e.contains("move the file away"), "{e}");
+        journals.begin(&order("d")).unwrap();
+        journals.begin(&order("e")).unwrap();
+        fs::write(journals.path("e", "progress"), b"").unwrap();
+        journals.begin(&Order { format: FORMAT + 1, ..order("f") }).unwrap();
+        let found = journals.unfinished().unwrap();
+        assert_eq!(found.jobs, [(order("d"), None)]);
+        let mut told: Vec<String> = found.unreadable.iter().map(ToString::to_string).collect();
+        told.sort();
+        let names = ["c.job", "e.progress", "f.job"];
+        assert!(
+            told.len() == 3 && told.iter().zip(names).all(|(t, name)| t.contains(name)),
+            "{told:?}"
+        );
+        assert!(["c", "e", "f"].iter().all(|job| journals.path(job, "failed").exists()));
+        assert!(journals.unfinished().unwrap().unreadable.is_empty());
+    }
+
+    #[test]
+    fn what_is_to_be_said_is_kept_in_order_until_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let journals = Journals::open(dir.path(), "w").unwrap();
+        for number in [2, 10, 9] {
+            journals.keep(number, "control", &[number as u8]).unwrap();
+        }
+        fs::write(journals.path("11", "reply"), b"{").unwrap();
+        journals.forget(9).unwrap();
+        journals.forget(9).unwrap();
+        let of = |n: u64| (n, "control".to_owned(), vec![n as u8]);
+        assert_eq!(journals.kept().unwrap(), [of(2), of(10)]);
     }
 
     #[test]

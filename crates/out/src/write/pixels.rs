@@ -13,25 +13,25 @@ pub(super) struct PixelSet {
     bits: Option<Vec<u64>>,
 }
 
-/// Numbers between the smallest and the largest of a set with gaps: 2^32 bits would be 512 MB.
-const MAX_SPAN: i64 = 1 << 32;
-
 impl PixelSet {
-    /// The set of these numbers; `None` if there are none, or too far apart to be pixels.
-    pub(super) fn new(numbers: &[i64]) -> Option<PixelSet> {
-        let (&low, &high) = (numbers.iter().min()?, numbers.iter().max()?);
-        let span = high.checked_sub(low)?.checked_add(1)?;
-        if span > MAX_SPAN {
-            return None;
-        }
+    /// The set of these numbers. Those that no id of an event (int32) can have are left out; the bits of the others are
+    /// 512 MB at most.
+    pub(super) fn new(numbers: &[i64]) -> PixelSet {
+        let ids = i64::from(i32::MIN)..=i64::from(i32::MAX);
+        let numbers = || numbers.iter().copied().filter(|number| ids.contains(number));
+        let (Some(low), Some(high)) = (numbers().min(), numbers().max()) else {
+            // Low above high: no number is between them.
+            return PixelSet { low: 1, high: 0, bits: None };
+        };
+        let span = high - low + 1;
         let mut bits = vec![0_u64; (span as usize).div_ceil(64)];
-        for &number in numbers {
+        for number in numbers() {
             let at = (number - low) as usize;
             bits[at / 64] |= 1 << (at % 64);
         }
         let members: u64 = bits.iter().map(|word| u64::from(word.count_ones())).sum();
         let bits = (members != span as u64).then_some(bits);
-        Some(PixelSet { low, high, bits })
+        PixelSet { low, high, bits }
     }
 
     /// True if the number is in the set.
@@ -68,15 +68,18 @@ mod tests {
 
     #[test]
     fn a_range_and_a_set_with_gaps_hold_their_members_only() {
-        let range = PixelSet::new(&[3, 1, 2]).unwrap();
+        let range = PixelSet::new(&[3, 1, 2]);
         assert!(range.bits.is_none());
         assert!(range.holds_all(&bytes(&[1, 3, 2, 2])) && range.holds_all(&[]));
         assert!(!range.holds_all(&bytes(&[1, 4])) && !range.holds_all(&bytes(&[0, 1])));
-        let gaps = PixelSet::new(&[-5, 100, 64]).unwrap();
+        let gaps = PixelSet::new(&[-5, 100, 64]);
         assert!(gaps.holds_all(&bytes(&[-5, 64, 100])));
         assert!(!gaps.holds(63) && !gaps.holds(-6) && !gaps.holds(101));
         assert!(!gaps.holds_all(&bytes(&[64, 65])));
-        assert!(PixelSet::new(&[]).is_none() && PixelSet::new(&[0, 1 << 40]).is_none());
-        assert!(PixelSet::new(&[i64::MIN, i64::MAX]).is_none());
+        for none in [PixelSet::new(&[]), PixelSet::new(&[i64::MIN, i64::MAX])] {
+            assert!(!none.holds(0) && !none.holds_all(&bytes(&[1])) && none.holds_all(&[]));
+        }
+        let far = PixelSet::new(&[0, 1 << 40]);
+        assert!(far.holds(0) && !far.holds(1) && !far.holds(i32::MAX));
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! It is told of messages and of the time, and never looks at a clock or a broker itself. What it wants to say waits
 //! in [`Service::replies`]. Refuses orders as [`Refusal`] lists; an order that cannot be read at all is counted.
+//! A broker that is not ready when the writer comes back costs no run: its topics are asked for until it is.
 //!
 //! Source: `docs/formats/nexus.md` section 7, `docs/formats/flatbuffers.md` sections 4.4 and 5.
+
+mod answers;
+mod orders;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -15,23 +19,25 @@ use fullcount_core::ledger::Sheet;
 use serde_json::{Value, json};
 
 use super::counter::WriteCounter;
+use super::dealt::{Dealt, Entry};
 use super::file::{self, JobFile};
 use super::job::{FlushError, Job, Lost, Parts, Record, ns};
-use super::journal::{FORMAT, JournalError, Journals, Order, Progress, Spot};
+use super::journal::{JournalError, Journals, Order, Progress};
 use super::make::About;
 use super::module::Style;
 use super::name;
 use super::refusal::Refusal;
 use super::structure::{Limits, Plan, parse};
-use crate::flat::{
-    Action, ActionResponse, FinishedWriting, Message, Outcome, RunStart, RunStop, Status, decode,
-};
-use crate::nexus::{Compression, NexusError, StartAttribute};
+use crate::nexus::{Compression, StartAttribute};
 
 /// What stands for "no stop time known", ms since 1970: the largest that is a 64-bit number of ns.
 const NO_STOP_MS: u64 = 9_223_372_036_854;
-/// Ids of jobs that ran, kept to refuse them when they come again.
+/// Stops of jobs that are not here, kept until their start comes.
 const REMEMBERED: usize = 4096;
+/// Time between two questions for a topic that a job needs to go on, ms.
+const ASK_MS: u64 = 1000;
+/// A topic that the broker knows nothing of for so long after the end of its run has been deleted, ms.
+const DELETED_MS: u64 = 60_000;
 
 /// How a writer is set up.
 #[derive(Debug, Clone)]
@@ -103,11 +109,21 @@ pub struct Reply {
     pub topic: String,
     /// What: a finished buffer.
     pub value: Vec<u8>,
+    /// To be given to [`Service::confirmed`] once the broker has it. `None`: it need not arrive.
+    pub receipt: Option<u64>,
 }
 
 /// Something that people should see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note(pub String);
+
+/// A stop whose start did not come here, or not yet: an order may wait in the pool while its stop is on the way.
+#[derive(Debug, Clone)]
+struct Early {
+    job_id: String,
+    asked_ms: u64,
+    command: Option<String>,
+}
 
 /// The writer.
 #[derive(Debug)]
@@ -115,40 +131,55 @@ pub struct Service {
     options: Options,
     journals: Journals,
     jobs: BTreeMap<String, Job>,
-    /// Ids of jobs that ran, oldest first.
-    ran: VecDeque<String>,
-    /// Stops of jobs that are not here, or not yet: an order may wait in the pool while its stop is on the way.
-    early: VecDeque<(String, u64, Option<String>)>,
+    dealt: Dealt,
+    early: VecDeque<Early>,
     sheet: Arc<Sheet>,
     replies: Vec<Reply>,
+    next_receipt: u64,
     notes: Vec<Note>,
     /// Facts of finished files, for the summary.
     files: Vec<Value>,
     beat_ms: Option<u64>,
     heard_ms: Option<u64>,
+    /// When a topic was last asked for.
+    asked_ms: Option<u64>,
 }
 
 impl Service {
-    /// A writer that goes on with what an earlier one left. A job that cannot go on is reported as failed.
+    /// A writer that goes on with what an earlier one left. A job that cannot go on is reported as failed; a journal
+    /// that cannot be read is put aside.
     ///
     /// # Errors
     /// Its folder cannot be used, or another writer has it.
     pub fn new(options: Options, now_ms: u64, topics: &dyn Topics) -> Result<Service, WriteError> {
         let journals = Journals::open(&options.folder, &options.service_id)?;
+        let dealt = Dealt::open(journals.folder())?;
         let mut service = Service {
             journals,
             jobs: BTreeMap::new(),
-            ran: VecDeque::new(),
+            dealt,
             early: VecDeque::new(),
             sheet: Sheet::new(WriteCounter::catalogue()),
             replies: Vec::new(),
+            next_receipt: 0,
             notes: Vec::new(),
             files: Vec::new(),
             beat_ms: None,
             heard_ms: None,
+            asked_ms: None,
             options,
         };
-        for (order, progress) in service.journals.unfinished()? {
+        for (number, topic, value) in service.journals.kept()? {
+            service.next_receipt = number + 1;
+            service.replies.push(Reply { topic, value, receipt: Some(number) });
+        }
+        let left = service.journals.unfinished()?;
+        for error in left.unreadable {
+            service.count(WriteCounter::Failed);
+            service.note(error.to_string());
+            service.files.push(json!({"failure": error.to_string()}));
+        }
+        for (order, progress) in left.jobs {
             let heard = progress.as_ref().map_or(order.start_ms, |p| p.heard_ms);
             let earlier = service.heard_ms.unwrap_or(u64::MAX);
             service.heard_ms = Some(heard.min(earlier));
@@ -255,7 +286,7 @@ impl Service {
         topics: &dyn Topics,
     ) -> Result<Job, Refusal> {
         let plan = parse(&order.structure, &self.options.limits)?;
-        let partitions = partitions(&plan, topics)?;
+        let partitions = self.partitions_again(order, &plan, progress.as_ref(), topics);
         let own = own_texts(order);
         let about = self.about(order, &own);
         let (file, progress) = match progress {
@@ -263,19 +294,78 @@ impl Service {
                 (JobFile::take_up(&order.path, &plan, &about, &progress.rows)?, progress)
             }
             None => {
-                // Killed while it was made: no message was taken, and the path was free when the order came.
-                if order.path.exists() {
-                    fs::remove_file(&order.path).map_err(|source| NexusError::Io {
-                        path: order.path.clone(),
-                        doing: "remove what is left",
-                        source,
-                    })?;
-                }
+                // Killed while it was made: no message was taken. Another writer may have made a file there since.
+                file::remove_unwritten(&order.path, &order.job_id)?;
                 let file = JobFile::create(&order.path, &plan, &about)?;
                 (file, Progress { stop_ms: order.stop_ms, ..Progress::default() })
             }
         };
         self.with_file(order.clone(), progress, file, &plan, &partitions, now_ms)
+    }
+
+    /// The partitions to go on with: those of the broker, else those of the journal. A broker that was started with
+    /// the writer knows its topics a little later: what is unknown now is asked for again.
+    fn partitions_again(
+        &mut self,
+        order: &Order,
+        plan: &Plan,
+        progress: Option<&Progress>,
+        topics: &dyn Topics,
+    ) -> BTreeMap<String, Vec<i32>> {
+        let mut all = BTreeMap::new();
+        for topic in plan.topics() {
+            let fault = match topics.partitions(topic) {
+                Ok(found) => {
+                    all.insert(topic.to_owned(), found);
+                    continue;
+                }
+                Err(fault) => fault,
+            };
+            let spots = progress.iter().flat_map(|p| &p.next).filter(|spot| spot.topic == topic);
+            let known: Vec<i32> = spots.map(|spot| spot.partition).collect();
+            let path = order.path.display();
+            if known.is_empty() {
+                self.note(format!("{path}: topic \"{topic}\" {fault}; asked for again"));
+            } else {
+                self.note(format!(
+                    "{path}: topic \"{topic}\" {fault}; goes on with its partitions"
+                ));
+                all.insert(topic.to_owned(), known);
+            }
+        }
+        all
+    }
+
+    /// Asks the broker for a topic that a job needs to go on after a restart: one question a call.
+    pub fn ask(&mut self, now_ms: u64, topics: &dyn Topics) {
+        let due = |asked: &Option<u64>| asked.is_none_or(|at| now_ms.saturating_sub(at) >= ASK_MS);
+        if !due(&self.asked_ms) {
+            return;
+        }
+        let Some((id, topic)) = self
+            .jobs
+            .values()
+            .find_map(|job| Some((job.id().to_owned(), job.unasked()?.to_owned())))
+        else {
+            return;
+        };
+        self.asked_ms = Some(now_ms);
+        let answer = topics.partitions(&topic);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        match answer {
+            Ok(partitions) => {
+                job.found(&topic, &partitions);
+                self.asked_ms = None;
+            }
+            Err(fault) => {
+                let missing = (fault == TopicFault::Missing).then_some(now_ms);
+                let since = job.not_found(&topic, missing);
+                let long = since.is_some_and(|at| now_ms.saturating_sub(at) >= DELETED_MS);
+                if long && job.drains_at_ms().is_some_and(|at| now_ms > at) {
+                    job.deleted(&topic);
+                }
+            }
+        }
     }
 
     fn with_file(
@@ -298,276 +388,11 @@ impl Service {
         Ok(job)
     }
 
-    /// A message of the job pool or of a control topic.
-    pub fn order(&mut self, spot: &Spot, value: &[u8], now_ms: u64, topics: &dyn Topics) {
-        self.count(WriteCounter::Orders);
-        let message = match decode(value) {
-            Ok(message) => message,
-            Err(error) => {
-                let ours = value.get(4..8).is_some_and(|id| id == b"pl72" || id == b"6s4t");
-                self.count(if ours {
-                    WriteCounter::OrderBroken
-                } else {
-                    WriteCounter::OthersOrder
-                });
-                if ours {
-                    self.answer_broken(spot, value.get(4..8) == Some(b"pl72"), &error.to_string());
-                }
-                return;
-            }
-        };
-        match message {
-            Message::Pl72(start) => self.start(&start, spot, now_ms, topics),
-            Message::S6s4t(stop) => self.stop(&stop, spot, now_ms),
-            _ => self.count(WriteCounter::OthersOrder),
-        }
-    }
-
-    /// An order whose job nobody can know: the answer says where it stands.
-    fn answer_broken(&mut self, spot: &Spot, start: bool, why: &str) {
-        let Spot { topic, partition, offset } = spot;
-        let words = format!("order at {topic}/{partition}/{offset}: {why}");
-        self.note(words.clone());
-        // A start reaches one writer; a stop may be for another one of those that listen.
-        if self.options.shared_control && !start {
-            return;
-        }
-        let control = self.options.control_topic.clone().unwrap_or_else(|| topic.clone());
-        let response = ActionResponse {
-            service_id: "",
-            job_id: "",
-            action: if start { Action::StartJob } else { Action::SetStopTime },
-            outcome: Outcome::Failure,
-            status_code: 400,
-            stop_time: 0,
-            message: Some(&words),
-            command_id: None,
-        };
-        self.answer(&control, response);
-    }
-
-    fn is_for_another(&self, service_id: Option<&str>) -> bool {
-        service_id.is_some_and(|id| !id.is_empty() && id != self.options.service_id)
-    }
-
-    fn start(&mut self, start: &RunStart<'_>, spot: &Spot, now_ms: u64, topics: &dyn Topics) {
-        if self.is_for_another(start.service_id) {
-            return self.count(WriteCounter::OthersOrder);
-        }
-        let job_id = start.job_id.unwrap_or("");
-        if self.jobs.get(job_id).is_some_and(|job| job.spot() == Some(spot)) {
-            return self.count(WriteCounter::OrderAgain);
-        }
-        let control = start.control_topic.filter(|topic| name::is_topic(topic));
-        let control = control.map(str::to_owned).or_else(|| self.options.control_topic.clone());
-        let control = control.unwrap_or_else(|| spot.topic.clone());
-        let taken = self.take(start, spot, &control, now_ms, topics);
-        let answer = |outcome, status_code, stop_time, message| ActionResponse {
-            service_id: "",
-            job_id,
-            action: Action::StartJob,
-            outcome,
-            status_code,
-            stop_time,
-            message,
-            command_id: Some(job_id),
-        };
-        match taken {
-            Ok(mut job) => {
-                self.count(WriteCounter::Started);
-                let early = self.early.iter().rev().find(|early| early.0 == job_id);
-                if let Some((_, asked, command)) = early.filter(|early| early.1 >= job.start_ms()) {
-                    // Written down with the next flush; a kill before it reads both messages again.
-                    job.set_stop((*asked < NO_STOP_MS).then_some(*asked), command.as_deref());
-                }
-                let stop = job.stop_ms().unwrap_or(NO_STOP_MS);
-                self.note(format!("{}: job {job_id} started", job.path().display()));
-                self.jobs.insert(job_id.to_owned(), job);
-                self.answer(&control, answer(Outcome::Success, 201, stop, None));
-                self.beat_ms = None;
-            }
-            Err(refusal) => {
-                self.count(refusal.counter());
-                let words = refusal.to_string();
-                self.note(format!("job \"{job_id}\" refused: {words}"));
-                let status = refusal.status();
-                self.answer(
-                    &control,
-                    answer(Outcome::Failure, status, start.stop_time, Some(&words)),
-                );
-            }
-        }
-    }
-
-    fn take(
-        &mut self,
-        start: &RunStart<'_>,
-        spot: &Spot,
-        control: &str,
-        now_ms: u64,
-        topics: &dyn Topics,
-    ) -> Result<Job, Refusal> {
-        let missing = |field, why: &str| Refusal::Field { field, why: why.to_owned() };
-        let job_id = start.job_id.filter(|id| !id.is_empty());
-        let job_id = job_id.ok_or_else(|| missing("job_id", "is missing; a UUID as text"))?;
-        if !name::is_job_id(job_id) {
-            let why = "1 to 128 letters, digits, '-', '_' and '.', as a UUID has";
-            return Err(missing("job_id", why));
-        }
-        let twice = |state| Err(Refusal::Twice { job: job_id.to_owned(), state });
-        if self.jobs.contains_key(job_id) {
-            return twice("runs here");
-        }
-        if self.ran.iter().any(|id| id == job_id) {
-            return twice("ran here");
-        }
-        if !self.has_room() {
-            return Err(Refusal::Full(self.jobs.len()));
-        }
-        if let Some(topic) = start.control_topic.filter(|t| !t.is_empty() && !name::is_topic(t)) {
-            let why = format!("\"{}\" is no name of a topic", topic.escape_debug());
-            return Err(Refusal::Field { field: "control_topic", why });
-        }
-        let (start_ms, stop_ms) = times(start, now_ms)?;
-        let filename = start.filename.filter(|name| !name.is_empty());
-        let filename = filename.ok_or_else(|| missing("filename", "is missing"))?;
-        let path = name::inside(&self.options.folder, filename)
-            .map_err(|why| Refusal::Path { name: filename.to_owned(), why })?;
-        if path.exists() {
-            return Err(Refusal::Exists(path));
-        }
-        let structure = start.nexus_structure.filter(|text| !text.is_empty());
-        let structure =
-            structure.ok_or_else(|| missing("nexus_structure", "is missing; JSON as text"))?;
-        let plan = parse(structure, &self.options.limits)?;
-        let partitions = partitions(&plan, topics)?;
-        let text = |text: Option<&str>| text.map(str::to_owned);
-        let order = Order {
-            format: FORMAT,
-            job_id: job_id.to_owned(),
-            path,
-            filename: filename.to_owned(),
-            start_ms,
-            stop_ms,
-            control_topic: control.to_owned(),
-            structure: structure.to_owned(),
-            metadata: text(start.metadata),
-            run_name: text(start.run_name),
-            instrument_name: text(start.instrument_name),
-            spot: Some(spot.clone()),
-        };
-        self.journals.begin(&order)?;
-        let id = order.job_id.clone();
-        let made = self.make(order, &plan, &partitions, now_ms);
-        if made.is_err() {
-            // Nothing was written; a journal would make the job begin at the next start.
-            self.journals.end(&id)?;
-        }
-        made
-    }
-
-    fn make(
-        &self,
-        order: Order,
-        plan: &Plan,
-        partitions: &BTreeMap<String, Vec<i32>>,
-        now_ms: u64,
-    ) -> Result<Job, Refusal> {
-        let own = own_texts(&order);
-        let file = JobFile::create(&order.path, plan, &self.about(&order, &own))?;
-        let progress = Progress { stop_ms: order.stop_ms, ..Progress::default() };
-        self.with_file(order, progress, file, plan, partitions, now_ms)
-    }
-
-    fn stop(&mut self, stop: &RunStop<'_>, spot: &Spot, now_ms: u64) {
-        if self.is_for_another(stop.service_id) {
-            return self.count(WriteCounter::OthersOrder);
-        }
-        let job_id = stop.job_id.unwrap_or("");
-        let asked = match stop.stop_time {
-            0 => now_ms,
-            time => time,
-        };
-        let Some(job) = self.jobs.get(job_id) else {
-            if self.early.len() == REMEMBERED {
-                self.early.pop_front();
-            }
-            let command = stop.command_id.map(str::to_owned);
-            self.early.push_back((job_id.to_owned(), asked, command));
-            let named = stop.service_id.is_some_and(|id| id == self.options.service_id);
-            let was_ours = self.ran.iter().any(|id| id == job_id);
-            if self.options.shared_control && !named && !was_ours {
-                return self.count(WriteCounter::OthersOrder);
-            }
-            let refusal = Refusal::Unknown(job_id.to_owned());
-            let topic = spot.topic.clone();
-            return self.answer_stop(&topic, stop, asked, Err(refusal));
-        };
-        let command = stop.command_id.filter(|id| !id.is_empty());
-        if command.is_some() && command == job.last_command() {
-            return self.count(WriteCounter::OrderAgain);
-        }
-        let leeway = self.options.leeway.as_millis() as u64;
-        let control = job.control_topic().to_owned();
-        let outcome = allowed(job, asked, now_ms, leeway);
-        if outcome.is_ok()
-            && let Some(job) = self.jobs.get_mut(job_id)
-        {
-            job.set_stop((asked < NO_STOP_MS).then_some(asked), command);
-            let flushed = job.flush(now_ms, &self.journals);
-            self.answer_stop(&control, stop, asked, Ok(()));
-            self.beat_ms = None;
-            if let Err(error) = flushed {
-                self.lose(job_id, error, now_ms);
-            }
-            return;
-        }
-        self.answer_stop(&control, stop, asked, outcome);
-    }
-
-    fn answer_stop(
-        &mut self,
-        topic: &str,
-        stop: &RunStop<'_>,
-        asked: u64,
-        outcome: Result<(), Refusal>,
-    ) {
-        let job_id = stop.job_id.unwrap_or("");
-        let words = outcome.as_ref().err().map(ToString::to_string);
-        let (result, status_code) = match &outcome {
-            Ok(()) => (Outcome::Success, 201),
-            Err(refusal) => (Outcome::Failure, refusal.status()),
-        };
-        self.count(outcome.as_ref().map_or_else(Refusal::counter, |()| WriteCounter::Stopped));
-        if let Some(words) = &words {
-            self.note(format!("stop of job \"{job_id}\" refused: {words}"));
-        }
-        self.answer(
-            topic,
-            ActionResponse {
-                service_id: "",
-                job_id,
-                action: Action::SetStopTime,
-                outcome: result,
-                status_code,
-                stop_time: asked,
-                message: words.as_deref(),
-                command_id: stop.command_id,
-            },
-        );
-    }
-
-    fn answer(&mut self, topic: &str, response: ActionResponse<'_>) {
-        let service_id = &self.options.service_id;
-        let value = Message::Answ(ActionResponse { service_id, ..response }).encode();
-        self.replies.push(Reply { topic: topic.to_owned(), value });
-    }
-
     /// A message of a topic that a job reads.
-    pub fn offer(&mut self, job: &str, record: &Record<'_>, now_ms: u64) {
+    pub fn offer(&mut self, job: &str, record: &Record<'_>) {
         let Some(found) = self.jobs.get_mut(job) else { return };
         if let Err(error) = found.offer(record) {
-            self.lose(job, error.into(), now_ms);
+            self.lose(job, error.into());
         }
     }
 
@@ -598,7 +423,7 @@ impl Service {
         for id in due {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             if let Err(error) = job.flush(now_ms, &self.journals) {
-                self.lose(&id, error, now_ms);
+                self.lose(&id, error);
             }
         }
         let complete: Vec<String> = self
@@ -631,17 +456,22 @@ impl Service {
                     self.jobs.remove(&id);
                     self.note(format!("{path}: kept for the next start"));
                 }
-                Err(error) => self.lose(&id, error, now_ms),
+                Err(error) => self.lose(&id, error),
             }
         }
         self.sheet.set(WriteCounter::EventsWaiting as usize, 0);
     }
 
-    fn remember(&mut self, id: &str) {
-        if self.ran.len() == REMEMBERED {
-            self.ran.pop_front();
+    /// The id of a job stays taken, also where a kill came before its order was remembered.
+    fn remember(&mut self, order: &Order) {
+        let Some(spot) = order.spot.clone().filter(|_| !self.dealt.ran(&order.job_id)) else {
+            return;
+        };
+        let job_id = order.job_id.clone();
+        let entry = Entry { spot, job_id, command: None, start: true, obeyed: true };
+        if let Err(error) = self.dealt.add(entry) {
+            self.note(error.to_string());
         }
-        self.ran.push_back(id.to_owned());
     }
 
     fn finish(&mut self, id: &str, now_ms: u64, early: Option<&str>) {
@@ -654,12 +484,19 @@ impl Service {
                 "{gone} messages were deleted on the broker before they were read and are missing"
             )
         });
-        let words: Vec<&str> = early.into_iter().chain(missing.as_deref()).collect();
+        let deleted = job.deleted_topics().map(|topic| {
+            format!("topic \"{topic}\" is no longer on the broker: what it held is missing")
+        });
+        let words: Vec<String> =
+            early.map(str::to_owned).into_iter().chain(missing).chain(deleted).collect();
         let words = words.join("; ");
-        self.remember(id);
+        self.remember(job.order());
         match job.finish(end_ms) {
             Err(lost) => self.report_lost(*lost),
             Ok((path, facts)) => {
+                let fault = (!words.is_empty()).then_some(&*words);
+                // Kept first: a kill in between completes the file again, and says so again.
+                self.say_finished(&control, id, &name, &facts, fault);
                 if let Err(error) = self.journals.end(id) {
                     self.note(format!("{}: complete, but {error}", path.display()));
                 }
@@ -669,26 +506,15 @@ impl Service {
                     self.note(format!("{}: cannot be made read-only: {error}", path.display()));
                 }
                 self.count(WriteCounter::Finished);
-                let said = if words.is_empty() { "complete" } else { &words };
-                self.note(format!("{}: {said}", path.display()));
-                let done = FinishedWriting {
-                    service_id: &self.options.service_id,
-                    job_id: id,
-                    error_encountered: !words.is_empty(),
-                    file_name: &name,
-                    metadata: Some(&facts.to_string()),
-                    message: (!words.is_empty()).then_some(&*words),
-                };
-                let value = Message::Wrdn(done).encode();
-                self.replies.push(Reply { topic: control, value });
+                self.note(format!("{}: {}", path.display(), fault.unwrap_or("complete")));
                 self.files.push(facts);
             }
         }
     }
 
-    fn lose(&mut self, id: &str, error: FlushError, _now_ms: u64) {
+    fn lose(&mut self, id: &str, error: FlushError) {
         let Some(job) = self.jobs.remove(id) else { return };
-        self.remember(id);
+        self.remember(job.order());
         self.report_lost(*job.give_up(error));
     }
 
@@ -706,109 +532,19 @@ impl Service {
     fn failed(&mut self, order: &Order, words: &str) {
         self.count(WriteCounter::Failed);
         self.note(format!("{}: {words}", order.path.display()));
+        let facts = json!({"path": order.path.display().to_string(), "failure": words});
+        self.say_finished(
+            &order.control_topic,
+            &order.job_id,
+            &order.filename,
+            &facts,
+            Some(words),
+        );
         if let Err(error) = self.journals.put_aside(&order.job_id) {
             self.note(error.to_string());
         }
-        let facts = json!({"path": order.path.display().to_string(), "failure": words});
-        let done = FinishedWriting {
-            service_id: &self.options.service_id,
-            job_id: &order.job_id,
-            error_encountered: true,
-            file_name: &order.filename,
-            metadata: Some(&facts.to_string()),
-            message: Some(words),
-        };
-        let value = Message::Wrdn(done).encode();
-        self.replies.push(Reply { topic: order.control_topic.clone(), value });
         self.files.push(facts);
     }
-
-    fn beat(&mut self, now_ms: u64) {
-        let interval = self.options.heartbeat.as_millis() as u64;
-        if self.beat_ms.is_some_and(|last| now_ms.saturating_sub(last) < interval) {
-            return;
-        }
-        self.beat_ms = Some(now_ms);
-        let mut all: Vec<(String, Value)> = self
-            .jobs
-            .values()
-            .map(|job| {
-                let status = json!({
-                    "state": "writing",
-                    "file_being_written": job.path().display().to_string(),
-                    "job_id": job.id(),
-                    "start_time": job.start_ms(),
-                    "stop_time": job.stop_ms().unwrap_or(NO_STOP_MS),
-                    "messages_gone": job.gone(),
-                });
-                (job.control_topic().to_owned(), status)
-            })
-            .collect();
-        if let (true, Some(topic)) = (all.is_empty(), &self.options.control_topic) {
-            let status = json!({
-                "state": "idle", "file_being_written": "", "job_id": "",
-                "start_time": 0, "stop_time": NO_STOP_MS,
-            });
-            all.push((topic.clone(), status));
-        }
-        for (topic, status) in all {
-            let status = Status {
-                software_name: Some("fullcount"),
-                software_version: Some(&self.options.version),
-                service_id: Some(&self.options.service_id),
-                host_name: Some(&self.options.host),
-                process_id: self.options.process,
-                update_interval: u32::try_from(interval).unwrap_or(u32::MAX),
-                status_json: Some(&status.to_string()),
-            };
-            self.replies.push(Reply { topic, value: Message::X5f2(status).encode() });
-        }
-    }
-}
-
-/// Start and stop of an order, ms since 1970.
-fn times(start: &RunStart<'_>, now_ms: u64) -> Result<(u64, Option<u64>), Refusal> {
-    let begin = match start.start_time {
-        0 => now_ms,
-        time if time >= NO_STOP_MS => {
-            let why = format!("{time} is above {NO_STOP_MS}: milliseconds since 1970 are expected");
-            return Err(Refusal::Field { field: "start_time", why });
-        }
-        time => time,
-    };
-    match start.stop_time {
-        0 | NO_STOP_MS.. => Ok((begin, None)),
-        stop if stop <= begin => Err(Refusal::Times { start: begin, stop }),
-        stop => Ok((begin, Some(stop))),
-    }
-}
-
-/// Whether the stop of a job may be set to `asked`.
-fn allowed(job: &Job, asked: u64, now_ms: u64, leeway_ms: u64) -> Result<(), Refusal> {
-    if asked < job.start_ms() {
-        return Err(Refusal::Times { start: job.start_ms(), stop: asked });
-    }
-    // Clocks differ, and messages travel: a stop that was "now" when it was sent is not in the past.
-    let ago = now_ms.saturating_sub(asked);
-    if ago > leeway_ms {
-        return Err(Refusal::Past { stop: asked, ago });
-    }
-    match job.stop_ms() {
-        Some(stop) if asked > stop && job.is_over() => Err(Refusal::Over { stop }),
-        _ => Ok(()),
-    }
-}
-
-fn partitions(plan: &Plan, topics: &dyn Topics) -> Result<BTreeMap<String, Vec<i32>>, Refusal> {
-    let each = |topic: &str| match topics.partitions(topic) {
-        Ok(all) => Ok((topic.to_owned(), all)),
-        Err(fault) => Err(Refusal::Topic {
-            topic: topic.to_owned(),
-            broker: matches!(fault, TopicFault::Broker(_)),
-            why: fault.to_string(),
-        }),
-    };
-    plan.topics().into_iter().map(each).collect()
 }
 
 /// What the file says of the order that it was made for.

@@ -14,9 +14,7 @@ use fullcount_out::flat::{
 };
 use fullcount_out::nexus::{Compression, StartAttribute};
 use fullcount_out::write::structure::Limits;
-use fullcount_out::write::{
-    Begin, Options, Record, Service, Spot, TopicFault, Topics, WriteCounter,
-};
+use fullcount_out::write::{Begin, Options, Record, Service, TopicFault, Topics, WriteCounter};
 use serde_json::{Value, json};
 
 /// Topics with the messages of their partition 0: (Kafka time in ms, value).
@@ -70,7 +68,7 @@ impl Broker {
                         timestamp_ms: Some(*time),
                         value,
                     };
-                    service.offer(&id, &record, now_ms);
+                    service.offer(&id, &record);
                     given += 1;
                 }
                 if let Some(job) = service.job(&id) {
@@ -102,8 +100,21 @@ pub fn options(folder: &Path) -> Options {
     }
 }
 
-pub fn spot(offset: i64) -> Spot {
-    Spot { topic: "pool".into(), partition: 0, offset }
+/// A message of the job pool, without Kafka's time.
+pub fn pool(offset: i64, value: &[u8]) -> Record<'_> {
+    Record { topic: "pool", partition: 0, offset, timestamp_ms: None, value }
+}
+
+/// The same with Kafka's time.
+pub fn pool_at(offset: i64, sent_ms: u64, value: &[u8]) -> Record<'_> {
+    Record { timestamp_ms: Some(sent_ms), ..pool(offset, value) }
+}
+
+/// Files of the writer's own that mean work to go on with.
+pub fn journals(folder: &Path) -> Vec<String> {
+    let own = std::fs::read_dir(folder.join(".fullcount-write/writer-1")).unwrap();
+    let names = own.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| !["lock", "orders"].contains(&name.as_str())).collect()
 }
 
 pub fn start<'a>(job: &'a str, file: &'a str, structure: &'a str) -> RunStart<'a> {
@@ -134,15 +145,17 @@ pub fn stop<'a>(job: &'a str, at_ms: u64, command: &'a str) -> RunStop<'a> {
     }
 }
 
-/// The messages that wait to be published, decoded as JSON with their topic.
+/// The messages that wait to be published, decoded as JSON with their topic; the broker confirms all of them.
 pub fn replies(service: &mut Service) -> Vec<(String, Value)> {
+    let all = service.replies();
+    all.iter().filter_map(|reply| reply.receipt).for_each(|receipt| service.confirmed(receipt));
     let each = |reply: fullcount_out::write::Reply| {
         let message = fullcount_out::flat::decode(&reply.value).expect("a message");
         let mut value = serde_json::to_value(&message).expect("JSON");
         value["schema"] = message.schema().identifier().into();
         (reply.topic, value)
     };
-    service.replies().into_iter().map(each).collect()
+    all.into_iter().map(each).collect()
 }
 
 pub fn count(service: &Service, counter: WriteCounter) -> u64 {
@@ -187,7 +200,7 @@ pub fn stream(module: &str, config: Value) -> Value {
     json!({"module": module, "config": config})
 }
 
-/// A panel of 8 × 16 pixels, as in `nexus_made`, with one position for each and a distance.
+/// A panel of 8 × 16 pixels, as in `nexus_made`, with one position for each, the shape of a pixel and a distance.
 pub fn panel() -> Vec<Value> {
     let number = |f: &dyn Fn(u32) -> f64| -> Value {
         (0..8)
@@ -196,11 +209,19 @@ pub fn panel() -> Vec<Value> {
             .into()
     };
     let metres = json!({"units": "m"});
+    let corners =
+        json!([[-0.005, -0.005, 0], [0.005, -0.005, 0], [0.005, 0.005, 0], [-0.005, 0.005, 0]]);
+    let shape = json!([
+        dataset("vertices", "float", corners, metres.clone()),
+        dataset("winding_order", "int32", json!([0, 1, 2, 3]), json!([])),
+        dataset("faces", "int32", json!([0]), json!([])),
+    ]);
     vec![
         dataset("detector_number", "int32", number(&|i| f64::from(i + 1)), json!([])),
         dataset("x_pixel_offset", "double", number(&|i| f64::from(i % 16) * 0.01), metres.clone()),
         dataset("y_pixel_offset", "double", number(&|i| f64::from(i / 16) * 0.01), metres),
         dataset("depends_on", "string", json!("transformations/distance"), json!([])),
+        group("pixel_shape", "NXoff_geometry", shape),
         group(
             "transformations",
             "NXtransformations",

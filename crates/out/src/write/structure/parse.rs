@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::array::{Array, Dtype, kind, named};
+use super::array::{Array, Dtype, Named, kind, named};
 use super::config::{Config, module};
 use super::error::{Fault, StructureError, fault};
 use super::{
@@ -18,6 +18,24 @@ type Read<T> = Result<T, StructureError>;
 
 /// Name of the writer's own group.
 const OWN: &str = "fullcount";
+
+/// End of the path of the numbers that pixels have.
+const NUMBERS: &str = "/detector_number";
+
+/// Pixel numbers are integers, as ids of events are: without a type they are not the doubles that others would be.
+fn pixel_numbers(values: &Value, dtype: Option<Named>, at: &str) -> Read<Array> {
+    if let Some(dtype) = dtype {
+        let value = Array::read(values, Some(dtype), Dtype::F64, at)?;
+        if value.integers().is_none() {
+            let found = "no list of integers".to_owned();
+            let expected = "pixel numbers of an integer type, e.g. dtype int32";
+            return fault(at, Fault::Kind { found, expected });
+        }
+        return Ok(value);
+    }
+    let read = |dtype| Array::read(values, Some(Named::Number(dtype)), dtype, at);
+    read(Dtype::I32).or_else(|_| read(Dtype::I64))
+}
 
 /// Reads the structure `text`.
 ///
@@ -182,7 +200,12 @@ impl Reader<'_> {
             return fault(&format!("{}.values", config.at), Fault::Missing("the values"));
         };
         let dtype = config.dtype(&["dtype", "type"])?;
-        let value = Array::read(values, dtype, Dtype::F64, &format!("{}.values", config.at))?;
+        let here = format!("{}.values", config.at);
+        let value = if path.ends_with(NUMBERS) {
+            pixel_numbers(values, dtype, &here)?
+        } else {
+            Array::read(values, dtype, Dtype::F64, &here)?
+        };
         let mut all = attributes(map, at)?;
         for attribute in attributes(config.map, &config.at)? {
             if !all.iter().any(|a| a.name == attribute.name) {
@@ -257,7 +280,7 @@ impl Reader<'_> {
 
     fn finish(mut self) -> Read<Plan> {
         self.entries()?;
-        self.pixels();
+        let mut numbers = Vec::new();
         for (path, source, at) in std::mem::take(&mut self.links) {
             let wrong = |why| {
                 let source_path = source.chars().take(80).collect();
@@ -273,8 +296,12 @@ impl Reader<'_> {
             if target == path || !self.taken.contains_key(&target) {
                 return wrong("is not in the structure");
             }
+            if path.ends_with(NUMBERS) {
+                numbers.push((path.clone(), target.clone(), at));
+            }
             self.plan.links.push(LinkPlan { path, target });
         }
+        self.pixels(&numbers)?;
         // A link to a link is made after the one that it needs.
         let names: Vec<String> = self.plan.links.iter().map(|l| l.path.clone()).collect();
         if let Some(link) = self.plan.links.iter().find(|l| names.contains(&l.target)) {
@@ -312,58 +339,89 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Links to the events of an entry, in it, where Mantid looks for groups called `<bank>_events`.
     fn event_links(&mut self, entry: &str) -> Read<()> {
-        let groups: Vec<String> = self
-            .plan
-            .streams
-            .iter()
+        let streams = self.plan.streams.iter();
+        let events: Vec<(String, Vec<String>)> = streams
             .filter(|s| matches!(s.module, Module::Events { .. }))
-            .map(|s| s.group.clone())
-            .filter(|g| g.starts_with(&format!("{entry}/")))
+            .filter(|s| s.group.starts_with(&format!("{entry}/")))
+            .map(|s| (s.group.clone(), s.module.names()))
             .collect();
-        for group in groups {
-            let events = self.plan.groups.iter().find(|g| g.path == group);
-            if events.and_then(GroupPlan::class) != Some("NXevent_data") {
-                continue;
-            }
+        for (group, names) in events {
+            let own = self.plan.groups.iter().find(|g| g.path == group);
+            let whole = own.and_then(GroupPlan::class) == Some("NXevent_data");
             let (parent, name) = group.rsplit_once('/').unwrap_or(("", &group));
             let named = name.ends_with("_events");
-            if parent == entry && named {
+            if whole && (self.linked(entry, &group) || (parent == entry && named)) {
                 continue;
             }
             let above = parent.rsplit('/').next().unwrap_or(name);
+            let stem = name.trim_end_matches("_events");
             // "events" in every detector would be one name for all: the detector's name tells them apart.
-            let bank = if named {
-                name.trim_end_matches("_events")
-            } else if parent == entry {
-                name
-            } else {
-                above
-            };
-            let path = format!("{entry}/{bank}_events");
-            // A structure that has the name already has its own idea of it.
-            if !self.taken.contains_key(&path) {
-                self.take(&path, "")?;
+            let bank = if named || !whole || parent == entry { stem } else { above };
+            let path = self.free_name(entry, bank, above, stem);
+            self.take(&path, "")?;
+            if whole {
                 self.plan.links.push(LinkPlan { path, target: group });
+                continue;
+            }
+            // Events that stand in a detector beside other things: a group of their own holds the same datasets.
+            let class =
+                Attribute { name: "NX_class".into(), value: Array::of_text("NXevent_data") };
+            self.plan.groups.push(GroupPlan { path: path.clone(), attributes: vec![class] });
+            for name in names {
+                let link = format!("{path}/{name}");
+                self.take(&link, "")?;
+                self.plan.links.push(LinkPlan { path: link, target: format!("{group}/{name}") });
             }
         }
         Ok(())
     }
 
-    /// Events belong to the pixels of their group, or of the one around it.
-    fn pixels(&mut self) {
+    /// True if the structure itself has a link `<bank>_events` to the group.
+    fn linked(&self, entry: &str, group: &str) -> bool {
+        self.links.iter().any(|(path, source, _)| {
+            path.rsplit_once('/').is_some_and(|(parent, name)| {
+                parent == entry
+                    && name.ends_with("_events")
+                    && resolve(parent, source).as_deref() == Some(group)
+            })
+        })
+    }
+
+    /// A name for events that nothing else has: two groups of one detector, or two of one name, need two.
+    fn free_name(&self, entry: &str, bank: &str, above: &str, stem: &str) -> String {
+        let other = if bank == stem { format!("{above}_{stem}") } else { format!("{bank}_{stem}") };
+        let first = [bank.to_owned(), other.clone()].into_iter();
+        let names = first.chain((2..).map(|n| format!("{other}_{n}")));
+        let mut paths = names.map(|name| format!("{entry}/{name}_events"));
+        // The names never end, and what is taken does.
+        paths.find(|path| !self.taken.contains_key(path)).unwrap_or_default()
+    }
+
+    /// Events belong to the pixels of their group, or of the one around it. `linked`: numbers that are links, with
+    /// what they lead to, and where in the JSON they are.
+    fn pixels(&mut self, linked: &[(String, String, String)]) -> Read<()> {
         let datasets = &self.plan.datasets;
+        let numbers =
+            |path: &str| datasets.iter().any(|d| d.path == path && d.value.integers().is_some());
+        for (_, target, at) in linked {
+            if !numbers(target) {
+                let (source_path, why) = (target.clone(), "is no dataset of integers");
+                return fault(at, Fault::Link { source_path, why });
+            }
+        }
         for stream in &mut self.plan.streams {
             if let Module::Events { pixels, .. } = &mut stream.module {
                 let parent = stream.group.rsplit_once('/').map_or("", |(parent, _)| parent);
-                *pixels = [&stream.group[..], parent]
-                    .iter()
-                    .map(|group| format!("{group}/detector_number"))
-                    .find(|path| {
-                        datasets.iter().any(|d| &d.path == path && d.value.integers().is_some())
-                    });
+                *pixels = [&stream.group[..], parent].iter().find_map(|group| {
+                    let path = format!("{group}{NUMBERS}");
+                    let target = linked.iter().find(|link| link.0 == path).map(|link| &link.1);
+                    target.cloned().or_else(|| numbers(&path).then_some(path))
+                });
             }
         }
+        Ok(())
     }
 }
 

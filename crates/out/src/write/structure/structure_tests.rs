@@ -270,6 +270,92 @@ fn a_structure_gets_what_readers_need_beside_what_it_says() {
 }
 
 #[test]
+fn every_group_of_events_is_found_in_the_entry_under_a_name_of_its_own() {
+    let events = || module("ev44", json!({"topic": "a", "source": "s"}));
+    let class = |name: &str, class: &str, children: Value| json!({"type": "group", "name": name, "children": children, "attributes": {"NX_class": class}});
+    let plan = read(&in_entry(json!([
+        class(
+            "left",
+            "NXdetector",
+            json!([
+                group("events", json!([events()])),
+                group("more", json!([events()])),
+                group("bank_events", json!([events()])),
+            ])
+        ),
+        class("right", "NXdetector", json!([group("bank_events", json!([events()]))])),
+        class("direct", "NXdetector", json!([events()])),
+        group("known", json!([group("events", json!([events()]))])),
+        module("link", json!({"name": "mine_events", "source": "known/events"})),
+    ])))
+    .unwrap();
+    let links: Vec<(&str, &str)> = plan
+        .links
+        .iter()
+        .map(|l| (&l.path["/entry/".len()..], &l.target["/entry/".len()..]))
+        .collect();
+    let whole: Vec<_> = links.iter().filter(|l| !l.0.contains('/')).copied().collect();
+    assert_eq!(
+        whole,
+        [
+            ("left_events", "left/events"),
+            ("left_more_events", "left/more"),
+            ("bank_events", "left/bank_events"),
+            ("right_bank_events", "right/bank_events"),
+            ("mine_events", "known/events"),
+        ]
+    );
+    // Events beside the detector's own datasets: the same datasets in a group of events.
+    let own = plan.groups.iter().find(|g| g.path == "/entry/direct_events").unwrap();
+    assert_eq!(own.class(), Some("NXevent_data"));
+    for name in ["event_id", "event_time_offset", "event_index", "event_time_zero", "total_counts"]
+    {
+        let link = (format!("direct_events/{name}"), format!("direct/{name}"));
+        assert!(links.iter().any(|l| (l.0, l.1) == (&*link.0, &*link.1)), "{name}: {links:?}");
+    }
+}
+
+#[test]
+fn pixel_numbers_are_integers_or_refused_and_links_to_them_are_followed() {
+    let events = || module("ev44", json!({"topic": "a", "source": "s"}));
+    let numbers = |config: Value| {
+        let mut whole = json!({"name": "detector_number", "values": [1.0, 2]});
+        whole.as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
+        read(&in_entry(json!([group("bank", json!([module("dataset", whole), events()]))])))
+    };
+    let checked = |plan: &Plan| match &plan.streams[0].module {
+        Module::Events { pixels, .. } => pixels.clone(),
+        _ => None,
+    };
+    // Without a type: not the doubles that another dataset would have.
+    let plan = numbers(json!({})).unwrap();
+    assert_eq!(plan.datasets[0].value.values, Values::I32(vec![1, 2]));
+    assert_eq!(checked(&plan).as_deref(), Some("/entry/bank/detector_number"));
+    let plan = numbers(json!({"values": [1, 5_000_000_000_i64]})).unwrap();
+    assert_eq!(plan.datasets[0].value.values, Values::I64(vec![1, 5_000_000_000]));
+    for config in [
+        json!({"dtype": "double"}),
+        json!({"dtype": "string"}),
+        json!({"values": [1.5]}),
+        json!({"values": "no"}),
+    ] {
+        let told = numbers(config.clone()).unwrap_err().to_string();
+        assert!(told.contains("config.values"), "{config}: {told}");
+    }
+    let linked = |dtype: &str| {
+        let values = module("dataset", json!({"name": "ids", "dtype": dtype, "values": [7, 9]}));
+        let link = module("link", json!({"name": "detector_number", "source": "../all/ids"}));
+        read(&in_entry(json!([
+            group("all", json!([values])),
+            group("bank", json!([link, group("events", json!([events()]))])),
+        ])))
+    };
+    assert_eq!(checked(&linked("int64").unwrap()).as_deref(), Some("/entry/all/ids"));
+    let told = linked("double").unwrap_err().to_string();
+    assert!(told.contains("no dataset of integers"), "{told}");
+}
+
+#[test]
 fn values_and_attributes_are_read_in_both_forms() {
     let plan = read(&json!({"children": [
         module("dataset", json!({"name": "a", "values": [[1, 2], [3, null]]})),

@@ -1,0 +1,93 @@
+//! What the writer says to the orders of a simulated run: a refused run must not look like one that was written.
+//!
+//! Listens to the control topic from before the start is sent. Fails for an order that was refused, and for one that
+//! nobody answered. Source: `docs/formats/flatbuffers.md` section 5.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use fullcount_out::flat::{Action, Message, Outcome, decode};
+use fullcount_out::kafka::{Begin, Consumer, ConsumerOptions, Polled, Settings};
+
+/// Listens to what the writer says.
+pub struct Answers {
+    consumer: Consumer,
+    topic: String,
+    job_id: String,
+    /// Codes of the answers so far: to the start and to the stop.
+    pub start: Option<i32>,
+    pub stop: Option<i32>,
+}
+
+impl Answers {
+    /// Listens from now on; waits up to `patience` for the topic to be there.
+    pub fn new(
+        brokers: &str,
+        settings: &Settings,
+        topic: &str,
+        job_id: &str,
+        patience: Duration,
+    ) -> anyhow::Result<Answers> {
+        let options = ConsumerOptions {
+            tell_ends: false,
+            settings: settings.clone(),
+            ..ConsumerOptions::new(brokers)
+        };
+        let consumer = Consumer::new(&options)?;
+        let end = Instant::now() + patience;
+        let partitions = loop {
+            match consumer.topic(topic) {
+                Ok(Some(partitions)) if partitions > 0 => break partitions,
+                _ if Instant::now() < end => std::thread::sleep(Duration::from_millis(100)),
+                Ok(_) => bail!("topic {topic} (--control) is not on the broker; create it"),
+                Err(e) => return Err(e.into()),
+            }
+        };
+        let newest = |partition| {
+            // Where it ends now: "the newest" would be looked up later, behind the first answer perhaps.
+            let (_, end) = consumer.offsets(topic, partition)?;
+            Ok((topic, partition, Begin::At(end)))
+        };
+        let list = (0..partitions).map(newest).collect::<anyhow::Result<Vec<_>>>()?;
+        consumer.assign(&list)?;
+        let (topic, job_id) = (topic.to_owned(), job_id.to_owned());
+        Ok(Answers { consumer, topic, job_id, start: None, stop: None })
+    }
+
+    /// Takes what has come within `time`. Fails for a refusal.
+    pub fn take(&mut self, time: Duration) -> anyhow::Result<()> {
+        let end = Instant::now() + time;
+        loop {
+            let rest = end.saturating_duration_since(Instant::now());
+            let Polled::Message(message) = self.consumer.poll(rest)? else { return Ok(()) };
+            let Ok(Message::Answ(answer)) = decode(message.payload()) else { continue };
+            if answer.job_id != self.job_id {
+                continue;
+            }
+            let of = match answer.action {
+                Action::StartJob => &mut self.start,
+                Action::SetStopTime => &mut self.stop,
+            };
+            *of = Some(answer.status_code);
+            if answer.outcome == Outcome::Failure {
+                let words = answer.message.unwrap_or("without a reason");
+                let (action, code) = (answer.action, answer.status_code);
+                bail!("writer {}: {action:?} refused ({code}): {words}", answer.service_id);
+            }
+        }
+    }
+
+    /// Waits until both orders are answered.
+    pub fn both(&mut self, patience: Duration) -> anyhow::Result<()> {
+        let end = Instant::now() + patience;
+        while self.start.is_none() || self.stop.is_none() {
+            let order = if self.start.is_none() { "start" } else { "stop" };
+            if Instant::now() >= end {
+                let seconds = patience.as_secs();
+                bail!("no writer answered the {order} on {} within {seconds} s", self.topic);
+            }
+            self.take(Duration::from_millis(100)).context("the run is not written")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! What the writer says: answers, ends of runs, heartbeats.
+//!
+//! Answers and ends are kept beside the journals until the broker has confirmed them, so that a kill costs none; the
+//! next start says them again. Heartbeats are not: the next one says more. Refuses nothing.
+
+use serde_json::{Value, json};
+
+use super::super::journal::Spot;
+use super::super::refusal::Refusal;
+use super::{NO_STOP_MS, Reply, Service};
+use crate::flat::{Action, ActionResponse, FinishedWriting, Message, Outcome, RunStop, Status};
+
+impl Service {
+    /// An order whose job nobody can know: the answer says where it stands.
+    pub(super) fn answer_broken(&mut self, spot: &Spot, start: bool, why: &str) {
+        let Spot { topic, partition, offset } = spot;
+        let words = format!("order at {topic}/{partition}/{offset}: {why}");
+        self.note(words.clone());
+        // A start reaches one writer; a stop may be for another one of those that listen.
+        if self.options.shared_control && !start {
+            return;
+        }
+        let control = self.options.control_topic.clone().unwrap_or_else(|| topic.clone());
+        let response = ActionResponse {
+            service_id: "",
+            job_id: "",
+            action: if start { Action::StartJob } else { Action::SetStopTime },
+            outcome: Outcome::Failure,
+            status_code: 400,
+            stop_time: 0,
+            message: Some(&words),
+            command_id: None,
+        };
+        self.answer(&control, response);
+    }
+
+    pub(super) fn answer_stop(
+        &mut self,
+        topic: &str,
+        stop: &RunStop<'_>,
+        asked: u64,
+        outcome: Result<(), Refusal>,
+    ) {
+        let job_id = stop.job_id.unwrap_or("");
+        let words = outcome.as_ref().err().map(ToString::to_string);
+        let (result, status_code) = match &outcome {
+            Ok(()) => (Outcome::Success, 201),
+            Err(refusal) => (Outcome::Failure, refusal.status()),
+        };
+        if let Some(words) = &words {
+            self.note(format!("stop of job \"{job_id}\" refused: {words}"));
+        }
+        self.answer(
+            topic,
+            ActionResponse {
+                service_id: "",
+                job_id,
+                action: Action::SetStopTime,
+                outcome: result,
+                status_code,
+                stop_time: asked,
+                message: words.as_deref(),
+                command_id: stop.command_id,
+            },
+        );
+    }
+
+    pub(super) fn answer_start(
+        &mut self,
+        topic: &str,
+        job_id: &str,
+        stop_time: u64,
+        outcome: Result<(), Refusal>,
+    ) {
+        let words = outcome.as_ref().err().map(ToString::to_string);
+        let (result, status_code) = match &outcome {
+            Ok(()) => (Outcome::Success, 201),
+            Err(refusal) => (Outcome::Failure, refusal.status()),
+        };
+        self.answer(
+            topic,
+            ActionResponse {
+                service_id: "",
+                job_id,
+                action: Action::StartJob,
+                outcome: result,
+                status_code,
+                stop_time,
+                message: words.as_deref(),
+                command_id: Some(job_id),
+            },
+        );
+    }
+
+    fn answer(&mut self, topic: &str, response: ActionResponse<'_>) {
+        let service_id = &self.options.service_id;
+        let value = Message::Answ(ActionResponse { service_id, ..response }).encode();
+        self.keep_and_say(topic, value);
+    }
+
+    /// Says how a run ended; `words` if its file is not what it should be.
+    pub(super) fn say_finished(
+        &mut self,
+        topic: &str,
+        job_id: &str,
+        file_name: &str,
+        facts: &Value,
+        words: Option<&str>,
+    ) {
+        let done = FinishedWriting {
+            service_id: &self.options.service_id,
+            job_id,
+            error_encountered: words.is_some(),
+            file_name,
+            metadata: Some(&facts.to_string()),
+            message: words,
+        };
+        let value = Message::Wrdn(done).encode();
+        self.keep_and_say(topic, value);
+    }
+
+    fn keep_and_say(&mut self, topic: &str, value: Vec<u8>) {
+        let number = self.next_receipt;
+        self.next_receipt += 1;
+        let kept = self.journals.keep(number, topic, &value);
+        if let Err(error) = &kept {
+            // A full disk: said all the same.
+            self.note(error.to_string());
+        }
+        let receipt = kept.is_ok().then_some(number);
+        self.replies.push(Reply { topic: topic.to_owned(), value, receipt });
+    }
+
+    /// The broker has confirmed the reply with this receipt: it is not said again.
+    pub fn confirmed(&mut self, receipt: u64) {
+        if let Err(error) = self.journals.forget(receipt) {
+            self.note(error.to_string());
+        }
+    }
+
+    pub(super) fn beat(&mut self, now_ms: u64) {
+        let interval = self.options.heartbeat.as_millis() as u64;
+        if self.beat_ms.is_some_and(|last| now_ms.saturating_sub(last) < interval) {
+            return;
+        }
+        self.beat_ms = Some(now_ms);
+        let mut all: Vec<(String, Value)> = self
+            .jobs
+            .values()
+            .map(|job| {
+                let status = json!({
+                    "state": "writing",
+                    "file_being_written": job.path().display().to_string(),
+                    "job_id": job.id(),
+                    "start_time": job.start_ms(),
+                    "stop_time": job.stop_ms().unwrap_or(NO_STOP_MS),
+                    "messages_gone": job.gone(),
+                });
+                (job.control_topic().to_owned(), status)
+            })
+            .collect();
+        if let (true, Some(topic)) = (all.is_empty(), &self.options.control_topic) {
+            let status = json!({
+                "state": "idle", "file_being_written": "", "job_id": "",
+                "start_time": 0, "stop_time": NO_STOP_MS,
+            });
+            all.push((topic.clone(), status));
+        }
+        for (topic, status) in all {
+            let status = Status {
+                software_name: Some("fullcount"),
+                software_version: Some(&self.options.version),
+                service_id: Some(&self.options.service_id),
+                host_name: Some(&self.options.host),
+                process_id: self.options.process,
+                update_interval: u32::try_from(interval).unwrap_or(u32::MAX),
+                status_json: Some(&status.to_string()),
+            };
+            let value = Message::X5f2(status).encode();
+            self.replies.push(Reply { topic, value, receipt: None });
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Orders: what is obeyed, what is refused, and what came again.
+//!
+//! "Now" in an order is the moment when it was sent, which is its Kafka time: an order may wait for a writer that was
+//! killed, or in the pool. Each order is dealt with once, and its answer is kept before that is written down.
+//! Refuses what [`Refusal`] lists.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+
+use super::super::dealt::Entry;
+use super::super::file::JobFile;
+use super::super::job::{Job, Record};
+use super::super::journal::{FORMAT, Order, Progress, Spot};
+use super::super::name;
+use super::super::refusal::Refusal;
+use super::super::structure::{Plan, parse};
+use super::{Early, NO_STOP_MS, REMEMBERED, Service, TopicFault, Topics, own_texts};
+use crate::flat::{Message, RunStart, RunStop, decode};
+use crate::nexus::NexusError;
+use crate::write::WriteCounter;
+
+/// One order: where it stood, when it was sent, when it is read.
+#[derive(Debug, Clone)]
+pub(super) struct Heard {
+    pub(super) spot: Spot,
+    /// ms since 1970; that of reading if Kafka has no time for it.
+    pub(super) sent_ms: u64,
+    pub(super) now_ms: u64,
+}
+
+impl Service {
+    /// A message of the job pool or of a control topic.
+    pub fn order(&mut self, record: &Record<'_>, now_ms: u64, topics: &dyn Topics) {
+        self.count(WriteCounter::Orders);
+        // A clock that is ahead does not make "now" later than the moment of reading.
+        let sent_ms = record.timestamp_ms.filter(|&ms| ms > 0).map_or(now_ms, |ms| ms.min(now_ms));
+        let (topic, partition) = (record.topic.to_owned(), record.partition);
+        let spot = Spot { topic, partition, offset: record.offset };
+        let heard = Heard { spot, sent_ms, now_ms };
+        let message = match decode(record.value) {
+            Ok(message) => message,
+            Err(error) => {
+                let schema = record.value.get(4..8);
+                let ours = schema.is_some_and(|id| id == b"pl72" || id == b"6s4t");
+                if !ours {
+                    return self.count(WriteCounter::OthersOrder);
+                }
+                self.count(WriteCounter::OrderBroken);
+                return self.answer_broken(
+                    &heard.spot,
+                    schema == Some(b"pl72"),
+                    &error.to_string(),
+                );
+            }
+        };
+        match message {
+            Message::Pl72(start) => self.start(&start, &heard, topics),
+            Message::S6s4t(stop) => self.stop(&stop, &heard),
+            _ => self.count(WriteCounter::OthersOrder),
+        }
+    }
+
+    fn is_for_another(&self, service_id: Option<&str>) -> bool {
+        service_id.is_some_and(|id| !id.is_empty() && id != self.options.service_id)
+    }
+
+    /// Remembers an order whose answer is kept.
+    fn dealt(&mut self, heard: &Heard, job_id: &str, command: Option<&str>, how: (bool, bool)) {
+        let (start, obeyed) = how;
+        let command = command.map(str::to_owned);
+        let entry =
+            Entry { spot: heard.spot.clone(), job_id: job_id.to_owned(), command, start, obeyed };
+        if let Err(error) = self.dealt.add(entry) {
+            self.note(error.to_string());
+        }
+    }
+
+    fn start(&mut self, start: &RunStart<'_>, heard: &Heard, topics: &dyn Topics) {
+        if self.is_for_another(start.service_id) {
+            return self.count(WriteCounter::OthersOrder);
+        }
+        let job_id = start.job_id.unwrap_or("");
+        if self.dealt.again(&heard.spot, job_id, None) {
+            return self.count(WriteCounter::OrderAgain);
+        }
+        let control = start.control_topic.filter(|topic| name::is_topic(topic));
+        let control = control.map(str::to_owned).or_else(|| self.options.control_topic.clone());
+        let control = control.unwrap_or_else(|| heard.spot.topic.clone());
+        if let Some(job) = self.jobs.get(job_id)
+            && job.spot() == Some(&heard.spot)
+        {
+            // Killed between writing the job down and keeping its answer.
+            let stop = job.stop_ms().unwrap_or(NO_STOP_MS);
+            self.count(WriteCounter::OrderAgain);
+            self.answer_start(&control, job_id, stop, Ok(()));
+            return self.dealt(heard, job_id, None, (true, true));
+        }
+        match self.take(start, heard, &control, topics) {
+            Ok(mut job) => {
+                self.count(WriteCounter::Started);
+                let early = self.early.iter().rev().find(|early| early.job_id == job_id).cloned();
+                let early = early.filter(|early| early.asked_ms >= job.start_ms());
+                if let Some(early) = &early {
+                    // Written down with the next flush; a kill before it reads both messages again.
+                    let asked = early.asked_ms;
+                    job.set_stop((asked < NO_STOP_MS).then_some(asked), early.command.as_deref());
+                }
+                let stop = job.stop_ms().unwrap_or(NO_STOP_MS);
+                self.note(format!("{}: job {job_id} started", job.path().display()));
+                self.jobs.insert(job_id.to_owned(), job);
+                self.answer_start(&control, job_id, stop, Ok(()));
+                if let Some(early) = early {
+                    // Nothing was said of it when it came: it could have been another writer's.
+                    let stop = RunStop {
+                        stop_time: early.asked_ms,
+                        run_name: None,
+                        job_id: Some(job_id),
+                        service_id: None,
+                        command_id: early.command.as_deref(),
+                    };
+                    self.answer_stop(&control, &stop, early.asked_ms, Ok(()));
+                }
+                self.dealt(heard, job_id, None, (true, true));
+                self.beat_ms = None;
+            }
+            Err(refusal) => {
+                self.count(refusal.counter());
+                self.note(format!("job \"{job_id}\" refused: {refusal}"));
+                self.answer_start(&control, job_id, start.stop_time, Err(refusal));
+                self.dealt(heard, job_id, None, (true, false));
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        start: &RunStart<'_>,
+        heard: &Heard,
+        control: &str,
+        topics: &dyn Topics,
+    ) -> Result<Job, Refusal> {
+        let missing = |field, why: &str| Refusal::Field { field, why: why.to_owned() };
+        let job_id = start.job_id.filter(|id| !id.is_empty());
+        let job_id = job_id.ok_or_else(|| missing("job_id", "is missing; a UUID as text"))?;
+        if !name::is_job_id(job_id) {
+            let why = "1 to 128 letters, digits, '-', '_' and '.', as a UUID has";
+            return Err(missing("job_id", why));
+        }
+        let twice = |state| Err(Refusal::Twice { job: job_id.to_owned(), state });
+        if self.jobs.contains_key(job_id) {
+            return twice("runs here");
+        }
+        if self.dealt.ran(job_id) {
+            return twice("ran here");
+        }
+        if !self.has_room() {
+            return Err(Refusal::Full(self.jobs.len()));
+        }
+        if let Some(topic) = start.control_topic.filter(|t| !t.is_empty() && !name::is_topic(t)) {
+            let why = format!("\"{}\" is no name of a topic", topic.escape_debug());
+            return Err(Refusal::Field { field: "control_topic", why });
+        }
+        let (start_ms, stop_ms) = times(start, heard.sent_ms)?;
+        let filename = start.filename.filter(|name| !name.is_empty());
+        let filename = filename.ok_or_else(|| missing("filename", "is missing"))?;
+        let path = name::inside(&self.options.folder, filename)
+            .map_err(|why| Refusal::Path { name: filename.to_owned(), why })?;
+        if path.exists() {
+            return Err(Refusal::Exists(path));
+        }
+        let structure = start.nexus_structure.filter(|text| !text.is_empty());
+        let structure =
+            structure.ok_or_else(|| missing("nexus_structure", "is missing; JSON as text"))?;
+        let plan = parse(structure, &self.options.limits)?;
+        let partitions = partitions(&plan, topics)?;
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        let order = Order {
+            format: FORMAT,
+            job_id: job_id.to_owned(),
+            path,
+            filename: filename.to_owned(),
+            start_ms,
+            stop_ms,
+            control_topic: control.to_owned(),
+            structure: structure.to_owned(),
+            metadata: text(start.metadata),
+            run_name: text(start.run_name),
+            instrument_name: text(start.instrument_name),
+            spot: Some(heard.spot.clone()),
+        };
+        self.journals.begin(&order)?;
+        let id = order.job_id.clone();
+        let made = self.make(order, &plan, &partitions, heard.now_ms);
+        if made.is_err() {
+            // Nothing was written; a journal would make the job begin at the next start.
+            self.journals.end(&id)?;
+        }
+        made
+    }
+
+    fn make(
+        &self,
+        order: Order,
+        plan: &Plan,
+        partitions: &BTreeMap<String, Vec<i32>>,
+        now_ms: u64,
+    ) -> Result<Job, Refusal> {
+        let own = own_texts(&order);
+        let made = JobFile::create(&order.path, plan, &self.about(&order, &own));
+        let file = made.map_err(|error| match error {
+            // Another writer was faster.
+            NexusError::Io { source, .. } if source.kind() == ErrorKind::AlreadyExists => {
+                Refusal::Exists(order.path.clone())
+            }
+            error => Refusal::File(error),
+        })?;
+        let progress = Progress { stop_ms: order.stop_ms, ..Progress::default() };
+        self.with_file(order, progress, file, plan, partitions, now_ms)
+    }
+
+    fn stop(&mut self, stop: &RunStop<'_>, heard: &Heard) {
+        if self.is_for_another(stop.service_id) {
+            return self.count(WriteCounter::OthersOrder);
+        }
+        let job_id = stop.job_id.unwrap_or("");
+        let command = stop.command_id.filter(|id| !id.is_empty());
+        if self.dealt.again(&heard.spot, job_id, Some(command.unwrap_or(""))) {
+            return self.count(WriteCounter::OrderAgain);
+        }
+        let mut asked = match stop.stop_time {
+            0 => heard.sent_ms,
+            time => time,
+        };
+        let leeway = self.options.leeway.as_millis() as u64;
+        let Some(job) = self.jobs.get(job_id) else {
+            return self.stop_of_none(stop, heard, asked);
+        };
+        let control = job.control_topic().to_owned();
+        if command.is_some_and(|command| job.knows(command)) {
+            self.count(WriteCounter::OrderAgain);
+            self.answer_stop(&control, stop, asked, Ok(()));
+            return self.dealt_stop(stop, heard, true);
+        }
+        if stop.stop_time == 0 && asked < job.start_ms() && asked + leeway >= job.start_ms() {
+            // The clock of who starts runs is ahead of that of who stops them.
+            asked = job.start_ms();
+        }
+        let outcome = allowed(job, asked, heard.sent_ms, leeway);
+        let obeyed = outcome.is_ok();
+        let mut lost = None;
+        if obeyed && let Some(job) = self.jobs.get_mut(job_id) {
+            job.set_stop((asked < NO_STOP_MS).then_some(asked), command);
+            lost = job.flush(heard.now_ms, &self.journals).err();
+            self.beat_ms = None;
+        }
+        self.count(outcome.as_ref().map_or_else(Refusal::counter, |()| WriteCounter::Stopped));
+        self.answer_stop(&control, stop, asked, outcome);
+        self.dealt_stop(stop, heard, obeyed);
+        if let Some(error) = lost {
+            self.lose(job_id, error);
+        }
+    }
+
+    /// A stop of a job that is not here: it is over, or another writer's, or its start is still to come.
+    fn stop_of_none(&mut self, stop: &RunStop<'_>, heard: &Heard, asked_ms: u64) {
+        let job_id = stop.job_id.unwrap_or("");
+        let command = stop.command_id.filter(|id| !id.is_empty());
+        let topic = &heard.spot.topic;
+        if command.is_some_and(|command| self.dealt.stopped(job_id, command)) {
+            self.count(WriteCounter::OrderAgain);
+            self.answer_stop(topic, stop, asked_ms, Ok(()));
+            return self.dealt_stop(stop, heard, true);
+        }
+        let named = stop.service_id.is_some_and(|id| id == self.options.service_id);
+        if self.options.shared_control && !named && !self.dealt.ran(job_id) {
+            // What is not refused holds when its start comes.
+            if self.early.len() == REMEMBERED {
+                self.early.pop_front();
+            }
+            let command = command.map(str::to_owned);
+            self.early.push_back(Early { job_id: job_id.to_owned(), asked_ms, command });
+            return self.count(WriteCounter::OthersOrder);
+        }
+        let refusal = Refusal::Unknown(job_id.to_owned());
+        self.count(refusal.counter());
+        self.answer_stop(topic, stop, asked_ms, Err(refusal));
+        self.dealt_stop(stop, heard, false);
+    }
+
+    fn dealt_stop(&mut self, stop: &RunStop<'_>, heard: &Heard, obeyed: bool) {
+        let command = Some(stop.command_id.unwrap_or(""));
+        self.dealt(heard, stop.job_id.unwrap_or(""), command, (false, obeyed));
+    }
+}
+
+/// Start and stop of an order, ms since 1970.
+fn times(start: &RunStart<'_>, sent_ms: u64) -> Result<(u64, Option<u64>), Refusal> {
+    let begin = match start.start_time {
+        0 => sent_ms,
+        time if time >= NO_STOP_MS => {
+            let why = format!("{time} is above {NO_STOP_MS}: milliseconds since 1970 are expected");
+            return Err(Refusal::Field { field: "start_time", why });
+        }
+        time => time,
+    };
+    match start.stop_time {
+        0 | NO_STOP_MS.. => Ok((begin, None)),
+        stop if stop <= begin => Err(Refusal::Times { start: begin, stop }),
+        stop => Ok((begin, Some(stop))),
+    }
+}
+
+/// Whether the stop of a job may be set to `asked` by an order of `sent_ms`.
+fn allowed(job: &Job, asked: u64, sent_ms: u64, leeway_ms: u64) -> Result<(), Refusal> {
+    if asked < job.start_ms() {
+        return Err(Refusal::Times { start: job.start_ms(), stop: asked });
+    }
+    // Clocks differ: a stop that was "now" when it was sent is not in the past. How long it waited for a writer is
+    // no matter.
+    let ago = sent_ms.saturating_sub(asked);
+    if ago > leeway_ms {
+        return Err(Refusal::Past { stop: asked, ago });
+    }
+    match job.stop_ms() {
+        Some(stop) if asked > stop && job.is_over() => Err(Refusal::Over { stop }),
+        _ => Ok(()),
+    }
+}
+
+fn partitions(plan: &Plan, topics: &dyn Topics) -> Result<BTreeMap<String, Vec<i32>>, Refusal> {
+    let each = |topic: &str| match topics.partitions(topic) {
+        Ok(all) => Ok((topic.to_owned(), all)),
+        Err(fault) => Err(Refusal::Topic {
+            topic: topic.to_owned(),
+            broker: matches!(fault, TopicFault::Broker(_)),
+            why: fault.to_string(),
+        }),
+    };
+    plan.topics().into_iter().map(each).collect()
+}
