@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,13 @@ const PER_SECOND: &str = "1999";
 const KEPT: usize = 20;
 /// Name of that line.
 pub(crate) const OTHERS: &str = "all others";
+
+/// Time between two interrupts: longer than perf takes to write the end of a file of some seconds.
+const AGAIN: Duration = Duration::from_secs(3);
+/// Time after which perf is killed.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether perf has ended.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// No profile.
 #[derive(Debug, thiserror::Error)]
@@ -103,10 +111,17 @@ impl Recording {
     }
 
     fn stop(&mut self) {
-        // perf writes its file's end upon SIGINT; `end` finds a file without one.
-        if matches!(self.child.try_wait(), Ok(None)) {
+        // perf writes its file's end upon SIGINT; `end` finds a file without one. A SIGINT that comes while perf is
+        // still setting itself up is forgotten by it, so it gets another one until it has ended.
+        let begun = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            let signal = if begun.elapsed() < PATIENCE { "-INT" } else { "-KILL" };
             let pid = self.child.id().to_string();
-            drop(Command::new("kill").args(["-INT", &pid]).status());
+            drop(Command::new("kill").args([signal, &pid]).status());
+            let again = Instant::now() + AGAIN;
+            while Instant::now() < again && matches!(self.child.try_wait(), Ok(None)) {
+                std::thread::sleep(LOOK);
+            }
         }
         drop(self.child.wait());
     }
