@@ -48,6 +48,9 @@ pub const CPP_COMPILER: Need = Need {
 /// What librdkafka is built with.
 pub const MAKE: Need =
     Need { name: "make", reason: "librdkafka", programs: &["make"], package: "make" };
+/// What OpenSSL, which the feature `kafka-tls` brings along as source, is configured with.
+pub const PERL: Need =
+    Need { name: "Perl", reason: "OpenSSL", programs: &["perl"], package: "perl" };
 /// A real Kafka is tested against.
 pub const JAVA: Need = Need {
     name: "Java",

@@ -465,7 +465,8 @@ fn kafka_options(
 ) -> Result<fullcount_out::kafka::KafkaOptions, ConfigError> {
     use fullcount_out::flat::EventSchema;
     use fullcount_out::kafka::{Compression, KafkaOptions, MessageId, Settings};
-    let source_name = kafka.source_name.clone().unwrap_or_else(|| detector.name().to_lowercase());
+    let source_name = kafka.source_name(detector.name());
+    let topic = kafka.topic(detector.name());
     let spool = match &kafka.spool {
         Some(folder) => folder.clone(),
         // A folder for each stream: two topics, or two sources on one, never meet in one.
@@ -473,10 +474,10 @@ fn kafka_options(
             let plain =
                 |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
             let source: String = source_name.chars().map(plain).collect();
-            std::path::Path::new(SPOOLS).join(format!("{}.{source}", kafka.topic))
+            std::path::Path::new(SPOOLS).join(format!("{topic}.{source}"))
         }
     };
-    let mut o = KafkaOptions::new(&kafka.brokers, &kafka.topic, source_name, spool);
+    let mut o = KafkaOptions::new(&kafka.brokers, &topic, source_name, spool);
     o.stream.schema = match kafka.schema.as_str() {
         "ev44" => EventSchema::Ev44,
         "ev42" => EventSchema::Ev42,
@@ -504,7 +505,7 @@ fn kafka_options(
         .map_err(|e| refuse("output.kafka.spool_size", &kafka.spool_size, e.to_string()))?;
     o.spool_commit = kafka.spool_commit;
     o.settings = Settings::new(kafka.settings()?);
-    let place = format!("kafka://{}/{}", kafka.brokers, kafka.topic);
+    let place = format!("kafka://{}/{topic}", kafka.brokers);
     o.validate().map_err(|e| refuse("output.kafka", place, e.to_string()))?;
     Ok(o)
 }

@@ -41,13 +41,14 @@ impl RawPlan {
         detector: &dyn Detector,
     ) -> Result<RawPlan, ConfigError> {
         let name = raw.source_name.clone().unwrap_or_else(|| detector.name().to_owned());
-        let mut options = KafkaOptions::new(&raw.brokers, &raw.topic, name, &raw.spool);
+        let topic = raw.topic(config.output.kafka.as_ref(), detector.name(), &name);
+        let mut options = KafkaOptions::new(&raw.brokers, &topic, name, &raw.spool);
         let size =
             |key, text: &String| quantity::size(text).map_err(|e| refuse(key, text, e.to_string()));
         options.spool_size = size("output.raw.spool_size", &raw.spool_size)?;
         options.settings = Settings::new(raw.settings()?);
         options.news = say;
-        options.validate().map_err(|e| refuse("output.raw", &raw.topic, e.to_string()))?;
+        options.validate().map_err(|e| refuse("output.raw", &topic, e.to_string()))?;
         let buffer = size("output.raw.buffer", &raw.buffer)?;
         if !(BUFFER_MIN..=BUFFER_MAX).contains(&buffer) {
             return Err(refuse("output.raw.buffer", &raw.buffer, "8MiB to 16GiB"));

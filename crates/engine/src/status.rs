@@ -37,13 +37,15 @@ pub struct Status {
     pub unplaced: u64,
     /// Outputs.
     pub queues: Vec<QueueStatus>,
-    /// Messages on disk that the broker has not confirmed, where there is a spool.
-    pub spool: Option<SpoolStatus>,
+    /// Messages on disk that the broker has not confirmed, for each spool.
+    pub spools: Vec<SpoolStatus>,
 }
 
 /// What waits for a broker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpoolStatus {
+    /// The output that it belongs to: `kafka` or `raw`.
+    pub output: &'static str,
     /// Messages.
     pub messages: u64,
     /// Bytes of the spool's files.
@@ -53,19 +55,28 @@ pub struct SpoolStatus {
 }
 
 impl SpoolStatus {
-    fn of(entries: &Entries) -> Option<SpoolStatus> {
-        Some(SpoolStatus {
-            messages: entries.get("kafka.spool.messages")?,
-            bytes: entries.get("kafka.spool.bytes")?,
-            age: Duration::from_millis(entries.get("kafka.spool.age_ms")?),
-        })
+    /// Those of the outputs that the run has.
+    fn all(entries: &Entries) -> Vec<SpoolStatus> {
+        let one = |output: &'static str| {
+            let get = |what: &str| entries.get(&format!("{output}.spool.{what}"));
+            Some(SpoolStatus {
+                output,
+                messages: get("messages")?,
+                bytes: get("bytes")?,
+                age: Duration::from_millis(get("age_ms")?),
+            })
+        };
+        ["kafka", "raw"].into_iter().filter_map(one).collect()
     }
 }
 
 impl std::fmt::Display for SpoolStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Events are what a run is for: their spool needs no other name.
+        let whose = if self.output == "kafka" { "" } else { self.output };
+        let space = if whose.is_empty() { "" } else { " " };
         let (messages, seconds) = (crate::summary::grouped(self.messages), self.age.as_secs_f64());
-        write!(f, "spool {messages} messages, {seconds:.1} s")
+        write!(f, "{whose}{space}spool {messages} messages, {seconds:.1} s")
     }
 }
 
@@ -174,7 +185,7 @@ impl Watch {
             rejected: account.rejected_total(),
             unplaced: get("events.geometry_errors"),
             queues: self.lanes.iter().map(queue).collect(),
-            spool: SpoolStatus::of(&entries),
+            spools: SpoolStatus::all(&entries),
         }
     }
 
@@ -249,13 +260,44 @@ impl fullcount_out::live::StatusSource for Watch {
                     format!("capture: {} packets, {} not captured", grouped(n), grouped(lost))
                 });
                 let said = failed.map(|l| format!("{} has failed: its events are lost", l.name()));
-                let spool = SpoolStatus::of(&self.read()).filter(|s| s.messages > 0);
-                let spool = spool.map(|s| format!("{s}: not confirmed by the broker yet"));
-                self.outputs.iter().cloned().chain(said).chain(spool).chain(capture).collect()
+                let spools = SpoolStatus::all(&self.read()).into_iter().filter(|s| s.messages > 0);
+                let spools = spools.map(|s| format!("{s}: not confirmed by the broker yet"));
+                self.outputs.iter().cloned().chain(said).chain(spools).chain(capture).collect()
             },
             started: self.started_unix_ms,
             sinks: self.lanes.iter().map(sink).collect(),
             running: self.running(),
         }
+    }
+}
+
+#[cfg(all(test, feature = "kafka"))]
+mod tests {
+    use super::*;
+    use fullcount_core::ledger::{Info, Sheet};
+    use fullcount_out::kafka::{KafkaCounter, RawCounter};
+
+    /// An output's sheet with messages and age (ms) of its spool.
+    fn sheet(output: &str, lines: Vec<Info>, messages: u64, age: u64) -> Arc<Sheet> {
+        let sheet = Sheet::new(lines);
+        for (name, value) in [("messages", messages), ("age_ms", age)] {
+            let name = format!("{output}.spool.{name}");
+            let line = sheet.lines().iter().position(|l| l.name == name.as_str());
+            sheet.set(line.expect("counted"), value);
+        }
+        sheet
+    }
+
+    #[test]
+    fn each_output_with_a_spool_has_a_line_of_its_own() {
+        let ledger = Ledger::default();
+        let said = || -> Vec<String> {
+            SpoolStatus::all(&ledger.read()).iter().map(ToString::to_string).collect()
+        };
+        assert!(said().is_empty());
+        ledger.register(sheet("raw", RawCounter::catalogue(), 1234, 5200));
+        assert_eq!(said(), ["raw spool 1,234 messages, 5.2 s"]);
+        ledger.register(sheet("kafka", KafkaCounter::catalogue(), 7, 0));
+        assert_eq!(said(), ["spool 7 messages, 0.0 s", "raw spool 1,234 messages, 5.2 s"]);
     }
 }

@@ -143,10 +143,16 @@ impl Overlay {
             .put("engine.senders", f.senders.map(i64::from))
     }
 
-    /// Adds brokers and topic of a `kafka://` address.
+    /// Adds brokers and topic, if it has one, of a `kafka://` address.
     pub fn kafka(&mut self, url: Option<&str>) -> Result<&mut Self, Failure> {
         let Some(url) = url else { return Ok(self) };
         let wrong = |why: String| Failure::Wrong(format!("--kafka {why}"));
+        // Without a topic: that of the file, or the one that follows from the names.
+        if let Some(brokers) = url.strip_prefix("kafka://").filter(|b| !b.contains(['/', '?'])) {
+            let brokers = fullcount_out::kafka::check_brokers(brokers);
+            let brokers = brokers.map_err(|e| wrong(e.to_string()))?;
+            return Ok(self.put("output.kafka.brokers", Some(brokers)));
+        }
         let address =
             fullcount_out::kafka::Address::parse(url).map_err(|e| wrong(e.to_string()))?;
         if let Some((key, _)) = address.query.first() {

@@ -68,7 +68,8 @@ pub struct Flags {
     /// Capture files of a series that stay; the oldest is removed first
     #[arg(long, value_name = "N", help_heading = "Outputs")]
     keep: Option<u32>,
-    /// Send events to this topic: kafka://HOST[:PORT][,HOST...]/TOPIC
+    /// Send events to this topic: kafka://HOST[:PORT][,HOST...][/TOPIC]
+    /// [default topic: name of the source, _detector]
     #[arg(long, value_name = "URL", help_heading = "Outputs")]
     kafka: Option<String>,
     /// Folder of the spool, where messages lie until the broker has confirmed them

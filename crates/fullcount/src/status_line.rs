@@ -63,7 +63,7 @@ impl StatusLine {
             }
         }
         // A broker that keeps up leaves some messages on their way, none of them old.
-        if let Some(spool) = now.spool.filter(|s| s.age >= LINGERS) {
+        for spool in now.spools.iter().filter(|s| s.age >= LINGERS) {
             text += &format!("  {spool}");
         }
         let mut err = std::io::stderr().lock();

@@ -38,7 +38,7 @@ struct Kind {
     geometry: Option<&'static str>,
 }
 
-const KINDS: [Kind; 3] = [
+const KINDS: [Kind; 4] = [
     Kind { name: "sonde", pulse: "none", vector: "sonde/sonde.pcap", geometry: None },
     Kind {
         name: "multigrid",
@@ -51,6 +51,12 @@ const KINDS: [Kind; 3] = [
         pulse: "none",
         vector: "multiblade/multiblade.pcap",
         geometry: Some("multiblade/config/AmorB.json"),
+    },
+    Kind {
+        name: "gdgem",
+        pulse: "none",
+        vector: "gdgem/example.pcapng",
+        geometry: Some("gdgem/vmm/example_geometry.json"),
     },
 ];
 
@@ -131,6 +137,7 @@ fn a_capture_beside_live_events_replays_to_them() {
         ("sonde", "udp://0.0.0.0:0"),
         ("multigrid", "udp://127.0.0.1:0"),
         ("multiblade", "udp://[::]:0"),
+        ("gdgem", "udp://127.0.0.1:0"),
     ];
     for (kind, (name, listen)) in KINDS.iter().zip(cases) {
         assert_eq!(kind.name, name);

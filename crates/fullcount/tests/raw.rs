@@ -10,10 +10,10 @@ use fullcount_out::flat::{Message, RawReadout};
 use rdkafka::config::ClientConfig;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer as _};
-use service::{Said, say, vector};
+use service::{Said, Service, get, say, vector};
 
 const PARTITIONS: i32 = 4;
-const KINDS: [(&str, &str, &str, Option<&str>); 3] = [
+const KINDS: [(&str, &str, &str, Option<&str>); 4] = [
     ("sonde", "none", "sonde/sonde.pcap", None),
     (
         "multigrid",
@@ -22,6 +22,7 @@ const KINDS: [(&str, &str, &str, Option<&str>); 3] = [
         Some("multigrid/config/three_modules_mg24.json"),
     ),
     ("multiblade", "none", "multiblade/multiblade.pcap", Some("multiblade/config/AmorB.json")),
+    ("gdgem", "none", "gdgem/example.pcapng", Some("gdgem/vmm/example_geometry.json")),
 ];
 
 fn cluster(topics: &[&str]) -> MockCluster<'static, DefaultProducerContext> {
@@ -207,5 +208,47 @@ fn what_cannot_be_is_refused_before_anything_is_opened() {
     ] {
         let said = say(&[&base[..], &[set]].concat());
         assert_eq!((said.code, said.err.contains(words)), (2, true), "{set}: {}", said.err);
+    }
+}
+
+#[test]
+fn what_waits_for_a_broker_is_on_the_page_and_in_the_metrics() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let [spool, packets] = ["events", "packets"].map(|n| dir.path().join(n).display().to_string());
+    let packets = format!("output.raw.spool={packets}");
+    // Nobody listens at port 1, and a second sender never comes. Topics follow from the detector's name.
+    let base = ["run", "--source", "udp://127.0.0.1:0", "--detector", "sequence", "--senders", "2"];
+    let events = ["--kafka", "kafka://127.0.0.1:1", "--spool", &spool, "--web", "127.0.0.1:0"];
+    let raw = ["--set", "output.raw.brokers=127.0.0.1:1", "--set", &packets];
+    let mut run = Service::start(&[&base[..], &events, &raw].concat());
+    let known =
+        |line: &str| line.contains("kafka://127.0.0.1:1/sequence_detector as").then_some(());
+    run.wait_for("the topic of events", known);
+    let known = |line: &str| line.contains(" to topic sequence_detector_samples at").then_some(());
+    run.wait_for("the topic of packets", known);
+    let (page, port) = (run.page(), run.udp_port());
+    let to = format!("udp://127.0.0.1:{port}");
+    let send = ["send", "--to", &to, "--source", "sequence", "--size", "500", "--count", "100"];
+    let sent = say(&[&send[..], &["--rate", "20kpps"]].concat());
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    // The end mark is sent five times.
+    let shown = [
+        ("/metrics", "\nfullcount_raw_spool_messages", " 105\n"),
+        ("/api/state", "raw spool 105 messages, ", " s: not confirmed by the broker yet"),
+    ];
+    for (path, begin, end) in shown {
+        let begun = std::time::Instant::now();
+        let found = |text: &str| {
+            let at = text.find(begin).map(|at| &text[at + begin.len()..]);
+            at.and_then(|rest| rest.find(end)).is_some_and(|length| length < 80)
+        };
+        loop {
+            let text = get(&page, path);
+            if found(&text) {
+                break;
+            }
+            assert!(begun.elapsed() < service::PATIENCE, "{path} never had {begin:?}: {text}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }

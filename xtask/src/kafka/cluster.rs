@@ -30,18 +30,32 @@ pub struct Cluster {
     brokers: Vec<Broker>,
 }
 
+/// A listener that lets in only some, beside the one for everybody.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    /// Kafka's name for it: `SASL_PLAINTEXT`, `SSL` or `SASL_SSL`; one of each at most.
+    pub protocol: &'static str,
+    /// Its lines of `server.properties`, without the `listener.name.…` that they begin with.
+    pub properties: Vec<String>,
+}
+
 /// Where brokers listen.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Place {
     address: String,
     /// Network namespace that they run in, if not ours.
     space: Option<String>,
+    guards: Vec<Guard>,
+    /// More arguments of StorageTool.
+    format: Vec<String>,
 }
 
 /// One of them.
 struct Broker {
     folder: PathBuf,
     port: u16,
+    /// One for each guard.
+    guarded: Vec<u16>,
     child: Option<Child>,
 }
 
@@ -57,8 +71,34 @@ impl Cluster {
         count: usize,
         first_port: Option<u16>,
     ) -> Result<Cluster, String> {
-        let place = Place { address: "127.0.0.1".to_owned(), space: None };
+        let place = Place { address: "127.0.0.1".to_owned(), ..Place::default() };
         Cluster::start_at(place, libs, folder, count, first_port)
+    }
+
+    /// One broker on free ports of loopback, with further listeners; `format`: more arguments of StorageTool.
+    ///
+    /// # Errors
+    /// What did not start, with the end of its log.
+    #[allow(dead_code, reason = "not every user of this file has passwords")]
+    pub fn start_guarded(
+        libs: &Path,
+        folder: &Path,
+        guards: Vec<Guard>,
+        format: Vec<String>,
+    ) -> Result<Cluster, String> {
+        let place = Place { address: "127.0.0.1".to_owned(), guards, format, space: None };
+        Cluster::start_at(place, libs, folder, 1, None)
+    }
+
+    /// `host:port` of the first broker's listener of this protocol.
+    ///
+    /// # Panics
+    /// There is none.
+    #[allow(dead_code, reason = "not every user of this file has passwords")]
+    pub fn guarded(&self, protocol: &str) -> String {
+        let mut guards = self.place.guards.iter();
+        let at = guards.position(|g| g.protocol == protocol).expect("a listener of this protocol");
+        format!("{}:{}", self.place.address, self.brokers[0].guarded[at])
     }
 
     /// As [`Self::start`], on free ports of an address of the network namespace `space`.
@@ -73,7 +113,11 @@ impl Cluster {
         folder: &Path,
         count: usize,
     ) -> Result<Cluster, String> {
-        let place = Place { address: address.to_owned(), space: Some(space.to_owned()) };
+        let place = Place {
+            address: address.to_owned(),
+            space: Some(space.to_owned()),
+            ..Place::default()
+        };
         Cluster::start_at(place, libs, folder, count, None)
     }
 
@@ -84,7 +128,7 @@ impl Cluster {
         count: usize,
         first_port: Option<u16>,
     ) -> Result<Cluster, String> {
-        let mut ports = Vec::new();
+        let (mut ports, mut guarded) = (Vec::new(), Vec::new());
         // Held until all are known, so that no two are the same.
         let mut held = Vec::new();
         for n in 0..count {
@@ -92,6 +136,8 @@ impl Cluster {
                 Some(first) => (first + 2 * n as u16, first + 2 * n as u16 + 1),
                 None => (free(&mut held)?, free(&mut held)?),
             });
+            let guards = place.guards.iter().map(|_| free(&mut held));
+            guarded.push(guards.collect::<Result<Vec<u16>, String>>()?);
         }
         drop(held);
         let voters: Vec<String> = (1..)
@@ -100,7 +146,7 @@ impl Cluster {
             .collect();
         let voters = voters.join(",");
         let mut cluster = Cluster { libs: libs.to_path_buf(), place, brokers: Vec::new() };
-        for (id, (port, controller)) in (1..).zip(ports) {
+        for (id, ((port, controller), guarded)) in (1..).zip(ports.into_iter().zip(guarded)) {
             let folder = folder.join(format!("broker-{id}"));
             let put = |name: &str, text: String| {
                 let path = folder.join(name);
@@ -108,13 +154,15 @@ impl Cluster {
             };
             fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
             let address = cluster.place.address.as_str();
-            let text = properties(id, count, address, (port, controller), &voters, &folder);
+            let guards: Vec<_> = cluster.place.guards.iter().zip(guarded.iter().copied()).collect();
+            let text = listeners(address, (port, controller), &guards)
+                + &properties(id, count, &voters, &folder);
             put("server.properties", text)?;
             put("log4j.properties", log4j(&folder))?;
             if !folder.join("data").exists() {
                 cluster.format(&folder)?;
             }
-            cluster.brokers.push(Broker { folder, port, child: None });
+            cluster.brokers.push(Broker { folder, port, guarded, child: None });
         }
         // All first: alone, none of several has a majority.
         for n in 0..count {
@@ -213,6 +261,7 @@ impl Cluster {
         java.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]);
         let said = java
             .arg(folder.join("server.properties"))
+            .args(&self.place.format)
             .output()
             .map_err(|e| format!("java: {e}"))?;
         if said.status.success() {
@@ -288,22 +337,30 @@ fn read(path: &Path) -> String {
     read().unwrap_or_default()
 }
 
-fn properties(
-    id: usize,
-    count: usize,
-    address: &str,
-    ports: (u16, u16),
-    voters: &str,
-    folder: &Path,
-) -> String {
-    let (copies, least) = (count.min(3), if count >= 3 { 2 } else { 1 });
+/// One listener for everybody, one for the controllers, and those that let in only some.
+fn listeners(address: &str, ports: (u16, u16), guards: &[(&Guard, u16)]) -> String {
     let (port, controller) = ports;
+    let guarded: String =
+        guards.iter().map(|(g, port)| format!(",{}://{address}:{port}", g.protocol)).collect();
+    let mut text = format!(
+        "listeners=PLAINTEXT://{address}:{port},CONTROLLER://{address}:{controller}{guarded}\n\
+         advertised.listeners=PLAINTEXT://{address}:{port}{guarded}\n\
+         listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,\
+         SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL\n"
+    );
+    for (guard, _) in guards {
+        let name = guard.protocol.to_lowercase();
+        text.extend(guard.properties.iter().map(|p| format!("listener.name.{name}.{p}\n")));
+    }
+    text
+}
+
+fn properties(id: usize, count: usize, voters: &str, folder: &Path) -> String {
+    let (copies, least) = (count.min(3), if count >= 3 { 2 } else { 1 });
     format!(
         "process.roles=broker,controller\n\
          node.id={id}\n\
          controller.quorum.voters={voters}\n\
-         listeners=PLAINTEXT://{address}:{port},CONTROLLER://{address}:{controller}\n\
-         advertised.listeners=PLAINTEXT://{address}:{port}\n\
          controller.listener.names=CONTROLLER\n\
          inter.broker.listener.name=PLAINTEXT\n\
          log.dirs={data}\n\

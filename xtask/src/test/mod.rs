@@ -43,7 +43,7 @@ struct Step {
 }
 
 /// In the order of running: what fails fastest and most often comes first.
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     step("fmt", "formatting", When::Quick, &[], rust::format),
     step(
         "clippy",
@@ -97,6 +97,21 @@ const STEPS: [Step; 13] = [
             setup::MAVEN,
         ],
         part::kafka,
+    ),
+    step(
+        "kafka-tls",
+        "a real Kafka behind TLS; not in `test`, for it compiles OpenSSL and librdkafka anew",
+        When::Named,
+        &[
+            setup::C_COMPILER,
+            setup::CPP_COMPILER,
+            setup::CMAKE,
+            setup::MAKE,
+            setup::PERL,
+            setup::JAVA,
+            setup::MAVEN,
+        ],
+        part::kafka_tls,
     ),
     step("wasm", "core for wasm32: builds, and imports nothing", When::Full, &[], portable::wasm),
     step(

@@ -24,9 +24,22 @@ pub fn kafka(host: &Host) -> Tally {
     if !Job::cargo(&example).run().ok {
         return Tally::fail("cargo build --example tof_spectrum".to_owned());
     }
-    let names =
-        ["kafka", "kafka_exact", "kafka_faults", "kafka_write", "kafka_scale", "write_group"];
+    let names = [
+        "kafka",
+        "kafka_exact",
+        "kafka_faults",
+        "kafka_scale",
+        "kafka_secured",
+        "kafka_write",
+        "write_group",
+    ];
     named(host, "fullcount", &names)
+}
+
+/// The same with TLS: librdkafka and OpenSSL are compiled once more.
+pub fn kafka_tls(host: &Host) -> Tally {
+    let feature = ["--package", "fullcount", "--features", "kafka-tls"];
+    some(host, &[&feature[..], &["--test", "kafka_secured"]].concat())
 }
 
 /// `docs/counters.md` equals what `fullcount catalogue` prints.

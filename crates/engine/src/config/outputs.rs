@@ -59,8 +59,9 @@ fn default_table_compression() -> String {
 pub struct RawConfig {
     /// `host:port`, several with commas between them.
     pub brokers: String,
-    /// Topic.
-    pub topic: String,
+    /// Topic; without it that of the events and `_samples`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
     /// Name of the producer in each message; without it the detector's kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_name: Option<String>,
@@ -138,8 +139,9 @@ pub struct KafkaConfig {
     /// `host:port`, several with commas between them.
     #[serde(default = "default_brokers")]
     pub brokers: String,
-    /// Topic.
-    pub topic: String,
+    /// Topic; without it the name of the producer and `_detector`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
     /// `ev44` or `ev42`.
     #[serde(default = "default_schema")]
     pub schema: String,
@@ -189,6 +191,17 @@ pub struct KafkaConfig {
 }
 
 impl KafkaConfig {
+    /// Name of the producer; `detector`: what it is without one.
+    pub fn source_name(&self, detector: &str) -> String {
+        self.source_name.clone().unwrap_or_else(|| detector.to_lowercase())
+    }
+
+    /// Topic of the events; `detector` as in [`Self::source_name`].
+    pub fn topic(&self, detector: &str) -> String {
+        let usual = || format!("{}_detector", self.source_name(detector).to_lowercase());
+        self.topic.clone().unwrap_or_else(usual)
+    }
+
     /// librdkafka's settings by name: `ssl.ca.location` may be written as one key or as nested tables.
     ///
     /// # Errors
@@ -201,6 +214,16 @@ impl KafkaConfig {
 }
 
 impl RawConfig {
+    /// Topic of the packets. `events`: the output of events beside it; `name`: of the producer.
+    pub fn topic(&self, events: Option<&KafkaConfig>, detector: &str, name: &str) -> String {
+        let usual = || {
+            let events = events.map(|kafka| kafka.topic(detector));
+            let events = events.unwrap_or_else(|| format!("{}_detector", name.to_lowercase()));
+            format!("{events}_samples")
+        };
+        self.topic.clone().unwrap_or_else(usual)
+    }
+
     /// As [`KafkaConfig::settings`].
     ///
     /// # Errors
@@ -332,4 +355,28 @@ fn default_event_id() -> String {
 }
 fn default_chunk() -> u64 {
     1 << 20
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_that_is_not_named_follows_from_the_names_that_are() {
+        let kafka = |text: &str| toml::from_str::<KafkaConfig>(text).expect("a configuration");
+        let raw = |text: &str| {
+            let text = format!("brokers = 'b'\nspool = 's'\n{text}");
+            toml::from_str::<RawConfig>(&text).expect("a configuration")
+        };
+        let (plain, named) = (kafka(""), kafka("source_name = 'LOKI'"));
+        let own = kafka("topic = 'mine'");
+        assert_eq!(plain.topic("sonde"), "sonde_detector");
+        assert_eq!(named.topic("sonde"), "loki_detector");
+        assert_eq!(own.topic("sonde"), "mine");
+        let topic = |r: &RawConfig, k| r.topic(k, "sonde", "Bank0");
+        assert_eq!(topic(&raw(""), None), "bank0_detector_samples");
+        assert_eq!(topic(&raw(""), Some(&plain)), "sonde_detector_samples");
+        assert_eq!(topic(&raw(""), Some(&own)), "mine_samples");
+        assert_eq!(topic(&raw("topic = 'x'"), Some(&own)), "x");
+    }
 }

@@ -27,6 +27,23 @@ struct State {
     down_since: Option<Instant>,
     said: Option<(String, Instant)>,
     last: String,
+    /// Brokers that are there but take no connection of ours: why, said once until one has confirmed something.
+    refused: Option<RDKafkaErrorCode>,
+}
+
+/// What to look at where a broker takes no connection; `None` for other errors.
+fn advice(code: RDKafkaErrorCode) -> Option<(&'static str, &'static str)> {
+    use RDKafkaErrorCode::{Authentication, SSL, SaslAuthenticationFailed};
+    match code {
+        Authentication | SaslAuthenticationFailed => {
+            Some(("does not let us in", "check sasl.mechanisms, sasl.username and sasl.password"))
+        }
+        SSL => Some((
+            "gives no secure connection",
+            "check ssl.ca.location, and whether its certificate names this address",
+        )),
+        _ => None,
+    }
 }
 
 impl Link {
@@ -43,7 +60,16 @@ impl Link {
     pub fn error(&self, error: &KafkaError, reason: &str) {
         self.errors.fetch_add(1, Relaxed);
         let mut state = self.state.lock().expect("no holder panics");
-        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
+        let code = error.rdkafka_error_code();
+        if let Some((what, how)) = code.and_then(advice) {
+            if state.refused != code {
+                state.refused = code;
+                drop(state);
+                self.say(&format!("the broker {what}: {reason}; {how}; tried again until it does"));
+            }
+            return;
+        }
+        if code == Some(RDKafkaErrorCode::AllBrokersDown) {
             let why = std::mem::take(&mut state.last);
             let why = if why.is_empty() { reason.to_owned() } else { why };
             let new = state.down_since.is_none();
@@ -71,6 +97,7 @@ impl Link {
     /// Something was confirmed: there is a way.
     pub fn up(&self) {
         let mut state = self.state.lock().expect("no holder panics");
+        state.refused = None;
         if let Some(since) = state.down_since.take() {
             state.said = None;
             drop(state);
@@ -122,5 +149,24 @@ mod tests {
         assert_eq!(said[1], "kafka: trouble");
         assert!(said[2].contains("is back after"), "{said:?}");
         assert_eq!(link.errors.load(Relaxed), 6);
+    }
+
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    #[test]
+    fn a_broker_that_lets_nobody_in_is_said_once_until_it_does() {
+        let link = Link::new("h:1", |text| TOLD.lock().unwrap().push(text.to_owned()));
+        for after in 0..3 {
+            let reason = format!("wrong password (after {after} ms)");
+            link.error(&KafkaError::Global(RDKafkaErrorCode::Authentication), &reason);
+        }
+        link.error(&KafkaError::Global(RDKafkaErrorCode::SSL), "unknown CA");
+        link.up();
+        link.error(&KafkaError::Global(RDKafkaErrorCode::SSL), "unknown CA again");
+        let told = TOLD.lock().unwrap();
+        assert_eq!(told.len(), 3, "{told:?}");
+        for (said, words) in told.iter().zip(["sasl.password", "ssl.ca.location", "CA again"]) {
+            assert!(said.contains(words) && said.ends_with("tried again until it does"), "{said}");
+        }
     }
 }

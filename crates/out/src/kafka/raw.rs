@@ -40,6 +40,7 @@ fullcount_core::counters! {
         Failed "sink.raw.failed" Packets Sum "sink.raw" Dropped(Queue) "packets not sent because the spool had failed, or was full at the end of the run" "the message says why: room on the disk, its permissions, or a broker that is away";
         Bytes "sink.raw.bytes" Bytes Sum "sink.raw" Note "payload of confirmed messages" "";
         Already "sink.raw.already" Messages Sum "sink.raw" Note "messages of an earlier run that were found on the topic, and not sent again" "";
+        SpoolMessages "raw.spool.messages" Messages Sum "sink.raw" Note "messages in the spool that the broker has not confirmed" "if it grows: the broker is away or too slow";
         SpoolBytes "raw.spool.bytes" Bytes Sum "sink.raw" Note "size of the spool's files" "";
         SpoolAge "raw.spool.age_ms" Times Max "sink.raw" Note "age of the oldest message in the spool, ms" "if it grows: the broker is away or too slow";
         SpoolFull "raw.spool.full" Times Sum "sink.raw" Note "times that a message had to wait because the spool or its disk was full" "the broker is away or too slow: make output.raw.spool_size larger, or output.raw.every";
@@ -207,6 +208,7 @@ impl RawSink {
             (C::Refused, tally.refused.load(Relaxed)),
             (C::Sessions, tally.sessions.load(Relaxed)),
             (C::Errors, self.link.errors.load(Relaxed)),
+            (C::SpoolMessages, depth.messages),
             (C::SpoolBytes, depth.bytes),
             (C::SpoolAge, depth.age_ms),
             (C::Waiting, depth.events),

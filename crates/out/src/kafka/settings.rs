@@ -1,8 +1,9 @@
 //! librdkafka's own settings: ours first, the user's over them, refused where librdkafka refuses them.
 //!
-//! Refuses what would break the spool's promise (a transaction of one's own) or is set elsewhere (brokers). Values of
-//! settings that are secret never appear in a message. Source: librdkafka's CONFIGURATION.md, and
-//! `docs/formats/flatbuffers.md` section 7.
+//! Refuses what would break the spool's promise (fewer confirmations, a transaction of one's own), what is set elsewhere
+//! (brokers), and what no client can be made with (an unknown name, a file that is not there). Values of settings that
+//! are secret never appear in a message. Source: librdkafka's CONFIGURATION.md, and `docs/formats/flatbuffers.md`
+//! section 7.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,6 +11,7 @@ use std::fmt;
 use crate::sink::secret;
 use rdkafka::config::ClientConfig;
 use rdkafka::error::KafkaError;
+use rdkafka::producer::{BaseProducer, DefaultProducerContext};
 
 /// Settings by name, as given by the user.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -24,9 +26,9 @@ impl fmt::Debug for Settings {
 
 /// A setting that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name} = {value}: {why}")]
+#[error("{}{why}", if name.is_empty() { String::new() } else { format!("{name} = {value}: ") })]
 pub struct SettingError {
-    /// Its name.
+    /// Its name; empty where librdkafka refuses several together and names them itself.
     pub name: String,
     /// As given; hidden if it is a secret.
     pub value: String,
@@ -43,7 +45,8 @@ const PRODUCER: [(&str, &str); 10] = [
     ("message.copy.max.bytes", "10000000"),
     ("queue.buffering.max.ms", "100"),
     ("queue.buffering.max.messages", "10000"),
-    // What the library holds. The format's 1 GB is there to outlast a broker; here that is the spool's part.
+    // What the library holds. The format's 1 GB is there to outlast a broker; here that is the spool's part
+    // (docs/kafka.md, "librdkafka's settings").
     ("queue.buffering.max.kbytes", "131072"),
     // Never give up: a message that timed out could be on the topic or not. Others have 10 minutes.
     ("message.timeout.ms", "0"),
@@ -72,6 +75,25 @@ const RESERVED: [(&str, &str); 7] = [
     ("dr_msg_cb", "not a setting of a file"),
 ];
 
+/// Settings that have only these values: with others a message would count as sent that is not, or be sent twice.
+const FIXED: [(&str, &[&str], &str); 4] = [
+    ("acks", &["all", "-1"], UNCONFIRMED),
+    ("request.required.acks", &["all", "-1"], UNCONFIRMED),
+    (
+        "enable.idempotence",
+        &["true", "t", "1"],
+        "allowed is true: else a message whose confirmation got lost would be on the topic twice, or out of order",
+    ),
+    (
+        "delivery.report.only.error",
+        &["false", "f", "0"],
+        "allowed is false: else nothing would tell that a message has arrived, and it would wait here for ever",
+    ),
+];
+/// Why [`FIXED`] has `acks`.
+const UNCONFIRMED: &str = "allowed is all (or -1): else a message would count as sent before it is safe, and be lost \
+                           with the broker that had it";
+
 impl Settings {
     /// Settings in any order.
     pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Settings {
@@ -98,7 +120,7 @@ impl Settings {
         self.0.contains_key(name)
     }
 
-    /// Checks names and values against librdkafka, without a connection.
+    /// Checks names, values and how they go together against librdkafka, without a connection.
     ///
     /// # Errors
     /// The first that cannot be.
@@ -108,24 +130,34 @@ impl Settings {
                 return Err(self.refuse(name, value, why.to_owned()));
             }
         }
-        // librdkafka takes a producer's settings for a consumer and the other way round, with a warning.
-        match self.producer("localhost:9092").create_native_config() {
+        for (name, allowed, why) in FIXED {
+            if let Some(value) = self.0.get(name)
+                && !allowed.iter().any(|a| a.eq_ignore_ascii_case(value))
+            {
+                return Err(self.refuse(name, value, why.to_owned()));
+            }
+        }
+        // librdkafka takes a producer's settings for a consumer and the other way round, with a warning. What belongs
+        // together, and files, it looks at only when a client is made; one that knows no broker connects to nothing.
+        let mut config = self.over(&PRODUCER, "");
+        config.remove("bootstrap.servers");
+        let made: Result<BaseProducer<DefaultProducerContext>, _> = config.create();
+        match made {
             Ok(_) => Ok(()),
             Err(KafkaError::ClientConfig(_, why, name, value)) => {
                 Err(self.refuse(&name, &value, why))
             }
+            Err(KafkaError::ClientCreation(why)) => Err(self.refuse("", "", why)),
             Err(other) => Err(self.refuse("", "", other.to_string())),
         }
     }
 
     fn refuse(&self, name: &str, value: &str, why: String) -> SettingError {
-        let why = match name {
-            "security.protocol" | "sasl.mechanisms" | "sasl.mechanism"
-                if !cfg!(feature = "kafka-tls") =>
-            {
-                format!("{why} (TLS and SCRAM need a build with the feature `kafka-tls`)")
-            }
-            _ => why,
+        let about_tls = name.starts_with("ssl.") || name.starts_with("sasl.mechanism");
+        let about_tls = about_tls || name == "security.protocol" || why.contains("SASL mechanism");
+        let why = match !cfg!(feature = "kafka-tls") && about_tls {
+            true => format!("{why} (TLS and SCRAM need a build with the feature `kafka-tls`)"),
+            false => why,
         };
         SettingError { name: name.to_owned(), value: shown(name, value).to_owned(), why }
     }
@@ -209,9 +241,36 @@ mod tests {
         let error = refused("bootstrap.servers", "h").to_string();
         assert!(error.contains("output.kafka.brokers"), "{error}");
         assert!(refused("transactional.id", "x").to_string().contains("without transactions"));
+        // What a client is refused for as a whole, found before one is needed.
+        let error = refused("max.in.flight", "10").to_string();
+        assert!(error.starts_with('`') && error.contains("max.in.flight"), "{error}");
         let error = refused("my.password", "hush").to_string();
         assert!(!error.contains("hush") && error.contains("(hidden)"), "{error}");
         let shown = format!("{:?}", settings(&[("sasl.password", "hush"), ("linger.ms", "5")]));
         assert_eq!(shown, r#"{"linger.ms": "5", "sasl.password": "(hidden)"}"#);
+    }
+
+    #[test]
+    fn a_message_counts_as_sent_only_when_all_have_it_and_is_sent_once() {
+        for (name, value) in [
+            ("acks", "0"),
+            ("acks", "1"),
+            ("request.required.acks", "1"),
+            ("enable.idempotence", "false"),
+            ("delivery.report.only.error", "true"),
+        ] {
+            let error = settings(&[(name, value)]).check().unwrap_err().to_string();
+            let (begin, allowed) = (format!("{name} = {value}: allowed is "), ": else");
+            assert!(error.starts_with(&begin) && error.contains(allowed), "{error}");
+        }
+        for (name, value) in [
+            ("acks", "all"),
+            ("acks", "-1"),
+            ("request.required.acks", "all"),
+            ("enable.idempotence", "True"),
+            ("delivery.report.only.error", "false"),
+        ] {
+            assert_eq!(settings(&[(name, value)]).check(), Ok(()), "{name} = {value}");
+        }
     }
 }
