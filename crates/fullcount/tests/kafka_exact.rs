@@ -5,14 +5,13 @@
 //! them. Which moment a kill meets is chance, and must not matter. Needs Java and the jars that `cargo xtask test` has
 //! fetched; without them it says so, and fails with CI=true. Source: `docs/kafka.md`, `docs/decisions/0013-replays.md`.
 
-#[path = "../../../xtask/src/kafka/cluster.rs"]
-mod cluster;
+mod broker;
 mod service;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cluster::Cluster;
+use broker::{Cluster, jars};
 use fullcount_out::flat::{self, Events44, Message, RawReadout, RunStart, RunStop};
 use fullcount_out::kafka::{Begin, Consumer, ConsumerOptions, Polled, Publisher, Settings};
 use rdkafka::admin::{AdminClient, AdminOptions};
@@ -34,19 +33,6 @@ const EVENTS: u32 = 100;
 const PACKETS: u32 = 300;
 /// Pixels of channel 10 of ASICs 0, 1 and 2, with their byte in a packet.
 const PIXELS: [(u8, i32); 3] = [(0x0a, 14), (0x4a, 19), (0x8a, 46)];
-
-/// The jars of Apache Kafka, or the reason why there are none.
-fn jars() -> Option<PathBuf> {
-    let here = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("kafka");
-    let fetched = here.join("fetched.xml").is_file().then(|| here.join("jars"));
-    let found = std::env::var_os("FULLCOUNT_KAFKA_JARS").map(PathBuf::from).or(fetched);
-    if found.is_none() {
-        let reason = "no jars of Apache Kafka: `cargo xtask test kafka` fetches them with Maven";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{reason}");
-        println!("skipped: {reason}");
-    }
-    found
-}
 
 /// Event n: 1 µs behind the one before it.
 fn event(n: u32) -> (i64, i32) {

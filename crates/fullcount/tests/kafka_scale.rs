@@ -4,9 +4,7 @@
 //! Source: `docs/scale.md`. One broker for all of it. Needs Java and the jars that `cargo xtask test` has fetched;
 //! without them it says so, and fails with CI=true.
 
-#[path = "../../../xtask/src/kafka/cluster.rs"]
-#[allow(dead_code, reason = "each test binary uses its part")]
-mod cluster;
+mod broker;
 mod service;
 // Its unit tests run here: an example's own do not.
 #[path = "../examples/tof_spectrum/spectrum.rs"]
@@ -22,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use cluster::Cluster;
+use broker::{Cluster, jars};
 use fullcount_lab::traffic::Traffic;
 use fullcount_lab::traffic::gdgem::{GdGem, GdGemSetup};
 use fullcount_lab::traffic::multiblade::{MultiBlade, MultiBladeSetup};
@@ -196,19 +194,6 @@ fn write_capture<'a>(path: &Path, packets: impl Iterator<Item = &'a Packet>) {
         f.extend(bytes);
     }
     fs::write(path, f).expect("written");
-}
-
-/// The jars of Apache Kafka, or the reason why there are none.
-fn jars() -> Option<PathBuf> {
-    let here = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("kafka");
-    let fetched = here.join("fetched.xml").is_file().then(|| here.join("jars"));
-    let found = std::env::var_os("FULLCOUNT_KAFKA_JARS").map(PathBuf::from).or(fetched);
-    if found.is_none() {
-        let reason = "no jars of Apache Kafka: `cargo xtask test kafka` fetches them with Maven";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{reason}");
-        println!("skipped: {reason}");
-    }
-    found
 }
 
 /// A broker, and a folder.

@@ -1,28 +1,11 @@
 //! `fullcount lab kafka` and `fullcount lab write` as a person runs them: wrong options, no jars, no Java, no broker, and a
 //! short comparison of each with a real broker. Rates are not judged here: tests share the host with others.
 
-#[path = "../../../xtask/src/kafka/cluster.rs"]
-#[allow(dead_code, reason = "each test binary uses its part")]
-mod cluster;
+mod broker;
 mod service;
 
-use std::path::{Path, PathBuf};
-
-use cluster::Cluster;
+use broker::{Cluster, jars};
 use service::{fullcount, say};
-
-/// The jars of Apache Kafka, or the reason why there are none.
-fn jars() -> Option<PathBuf> {
-    let here = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("kafka");
-    let fetched = here.join("fetched.xml").is_file().then(|| here.join("jars"));
-    let found = std::env::var_os("FULLCOUNT_KAFKA_JARS").map(PathBuf::from).or(fetched);
-    if found.is_none() {
-        let reason = "no jars of Apache Kafka: `cargo xtask test kafka` fetches them with Maven";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{reason}");
-        println!("skipped: {reason}");
-    }
-    found
-}
 
 #[test]
 fn wrong_options_are_refused() {
