@@ -93,9 +93,10 @@ pub struct Flags {
 
 const EXAMPLES: &str = "\
 From memory each pass over --memory begins with a fresh decoder: packets of all repetitions are
-moved on before anything is measured. Over UDP captures are moved on in the same way. The figures are
-those of the service's own /metrics; where packets are lost flat out, the highest rate without loss is
-searched as 'lab lossless' does. Results: detectors-memory, -udp or -pipelines; of several: detectors.
+moved on before anything is measured. Over UDP captures are moved on in the same way. The figures
+are those of the service's own /metrics; where packets are lost flat out, the highest rate without
+loss is searched as 'lab lossless' does. Results: detectors-memory, -udp or -pipelines; of several
+parts: detectors.
 Exit code 1 if a search found no rate without loss above the floor.
 
 Examples:
@@ -105,8 +106,7 @@ Examples:
   fullcount lab detectors --detector sonde --capture sonde=run42.pcapng --geometry sonde=all.toml
   fullcount lab detectors --detector gdgem --build-threads 2 --repeats 5
   fullcount lab detectors --over udp --flat-out-only --profile
-  fullcount lab detectors --over udp --input captures,simulated --duration 3s --profile \
-    --trial 500ms --resolution 5% --confirm 3s
+  fullcount lab detectors --over udp --input captures,simulated --duration 3s --profile
   fullcount lab detectors --over udp --threads 2 --confirm 60s --confirmations 1";
 
 /// Usual name of the results, with what was measured behind it if that is one thing.
