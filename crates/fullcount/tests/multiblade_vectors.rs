@@ -180,7 +180,7 @@ fn wrong_geometry_and_options_exit_with_2_and_name_the_key() {
     let text = std::fs::read_to_string(vector("multiblade/config/MB18Freia.json")).unwrap();
     std::fs::write(&file, text.replace("\"id\" : 143", "\"id\" : 137")).unwrap();
     for (options, words) in [
-        (vec!["--geometry", &file], ["geo.toml: line 7: DigitizerConfig", "id 137 twice"]),
+        (vec!["--geometry", &file], ["geo.toml: line 9: DigitizerConfig", "id 137 twice"]),
         (vec!["--set", "detector.subpixels=17"], ["detector.subpixels: 17", "1..=16"]),
         (vec!["--set", "detector.threshold=3"], ["detector.threshold: 3", "fixed-window"]),
         (
