@@ -11,7 +11,7 @@ mod service;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use broker::{Cluster, jars};
+use broker::{Cluster, EVENTS, PATIENCE, jars, wait_for_counter};
 use fullcount_out::flat::{self, Events44, Message, RawReadout, RunStart, RunStop};
 use fullcount_out::kafka::{Begin, Consumer, ConsumerOptions, Polled, Publisher, Settings};
 use rdkafka::admin::{AdminClient, AdminOptions};
@@ -21,14 +21,10 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer as _};
 use rdkafka::{Offset, TopicPartitionList};
-use service::{Said, Service, capture, get, say};
+use service::{Said, Service, capture, say};
 
-/// Longest wait for anything that should take seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// 2026-01-01, ns since 1970.
 const EPOCH: i64 = 1_767_225_600_000_000_000;
-/// Events of a packet.
-const EVENTS: u32 = 100;
 /// Packets of each scenario.
 const PACKETS: u32 = 300;
 /// Pixels of channel 10 of ASICs 0, 1 and 2, with their byte in a packet.
@@ -86,28 +82,15 @@ fn arguments<'a>(source: &'a str, url: &'a str, spool: &'a str) -> Vec<&'a str> 
     all
 }
 
-/// A counter as the page's `/metrics` gives it.
-fn counter(page: &str, name: &str) -> u64 {
-    let metrics = get(page, "/metrics");
-    let name = format!("fullcount_{}", name.replace('.', "_"));
-    let rest = |l: &str| l.strip_prefix(&name).is_some_and(|r| r.starts_with([' ', '{', '_']));
-    let line = metrics.lines().find(|l| rest(l));
-    let line = line.unwrap_or_else(|| panic!("no {name} in\n{metrics}"));
-    line.rsplit(' ').next().and_then(|v| v.parse::<f64>().ok()).expect("a number") as u64
-}
-
-/// Runs the service until it has taken so many events and a moment longer, then kills it. How many replays it has brought
+/// Runs the service until it has taken so many events and some more, then kills it. How many replays it has brought
 /// to their end: 1 if the machine was so slow that the kill came too late.
 fn killed(arguments: &[&str], events: u64) -> usize {
     let mut service = Service::start(arguments);
     let page = service.page();
-    let end = Instant::now() + PATIENCE;
-    while counter(&page, "sink.kafka.in") < events {
-        assert!(Instant::now() < end, "{events} events within {PATIENCE:?}");
-    }
-    // Somewhere: a message is cut about every 20 ms.
+    // Somewhere: a message is cut about every 400 events.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    std::thread::sleep(Duration::from_micros(u64::from(now.subsec_nanos()) % 60_000));
+    let more = u64::from(now.subsec_micros()) % 1_200;
+    wait_for_counter(&page, "sink.kafka.in", events + more);
     service.child.kill().expect("killed");
     usize::from(service.child.wait().expect("a child").success())
 }
@@ -178,7 +161,7 @@ fn a_capture(cluster: &mut Cluster, folder: &Path) {
     // Interrupted as Ctrl-C does: it goes on where it was, or begins anew if that is wished.
     let mut service = Service::start(&all);
     let page = service.page();
-    while counter(&page, "sink.kafka.in") < 3_000 {}
+    wait_for_counter(&page, "sink.kafka.in", 3_000);
     service.interrupt();
     let said = service.end();
     assert_eq!(said.code, 0, "{}", said.err);
@@ -227,11 +210,7 @@ fn a_topic(cluster: &Cluster, folder: &Path) {
     send(240..PACKETS);
     let mut service = Service::start(&all);
     let page = service.page();
-    let end = Instant::now() + PATIENCE;
-    while counter(&page, "sink.kafka.in") < u64::from(PACKETS * EVENTS) {
-        assert!(Instant::now() < end, "not all events within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for_counter(&page, "sink.kafka.in", u64::from(PACKETS * EVENTS));
     service.interrupt();
     let said = service.end();
     assert_balanced(&said);

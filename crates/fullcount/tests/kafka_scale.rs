@@ -36,7 +36,7 @@ use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use serde_json::Value;
-use service::{Said, Service, get};
+use service::{Said, Service, get, write_capture};
 
 /// Longest wait for anything that should take seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -167,33 +167,9 @@ fn multiblade() -> Scene {
     }
 }
 
-/// A capture with senders 10.0.0.1, 10.0.0.2, …, written with no code of ours: classic pcap, Ethernet, IPv4, UDP.
-fn write_capture<'a>(path: &Path, packets: impl Iterator<Item = &'a Packet>) {
-    let mut f = vec![];
-    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
-        f.extend(word.to_le_bytes());
-    }
-    for (at, Packet { sender, bytes }) in packets.enumerate() {
-        let frame = 14 + 20 + 8 + bytes.len();
-        for word in [1, at as u32, frame as u32, frame as u32] {
-            f.extend(word.to_le_bytes());
-        }
-        f.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
-        let mut ip = vec![0x45, 0];
-        ip.extend((28 + bytes.len() as u16).to_be_bytes());
-        ip.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, sender + 1, 10, 0, 1, 1]);
-        let sum: u32 = ip.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-        ip[10..12].copy_from_slice(&sum.to_be_bytes());
-        f.extend(ip);
-        f.extend(50_011u16.to_be_bytes());
-        f.extend(9000u16.to_be_bytes());
-        f.extend((8 + bytes.len() as u16).to_be_bytes());
-        f.extend([0, 0]);
-        f.extend(bytes);
-    }
-    fs::write(path, f).expect("written");
+/// A capture with senders 10.0.0.1, 10.0.0.2, …
+fn senders<'a>(path: &Path, packets: impl Iterator<Item = &'a Packet>) {
+    write_capture(path, packets.map(|p| (p.sender + 1, p.bytes.as_slice())));
 }
 
 /// A broker, and a folder.
@@ -346,7 +322,7 @@ fn instances_by_sector(place: &Place, scene: &Scene) -> Vec<(i64, i32)> {
         let capture = place.path(&format!("{name}.pcap"));
         let all = scene.sector_key.is_some() && sectors.len() > 1;
         let mine = |p: &&Packet| all || sectors.contains(&scene.sector(p));
-        write_capture(&capture, scene.packets.iter().filter(mine));
+        senders(&capture, scene.packets.iter().filter(mine));
         let source = format!("pcap:{}?flat-out", capture.display());
         let own = scene.sector_key.filter(|_| sectors.len() < SECTORS);
         let own = own.map_or(String::new(), |key| format!("{key} = {sectors:?}"));
@@ -446,7 +422,7 @@ fn a_group_of_two_reprocesses_raw_packets(place: &Place, scene: &Scene, want: &[
     wait_for_members(place, "again", 2);
 
     let capture = place.path("raw.pcap");
-    write_capture(&capture, scene.packets.iter());
+    senders(&capture, scene.packets.iter());
     let source = format!("pcap:{}?flat-out", capture.display());
     let outputs = format!(
         "[output.raw]\nbrokers = \"{}\"\ntopic = \"raw\"\nspool = \"{}\"\n",

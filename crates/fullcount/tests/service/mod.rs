@@ -27,14 +27,21 @@ pub fn vector(path: &str) -> String {
     format!("{}/../../vectors/{path}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A capture of these payloads, 1 µs apart, written here with no code of ours: classic pcap, Ethernet,
-/// IPv4, UDP.
+/// A capture of these payloads from 10.0.0.1, 1 µs apart.
 pub fn capture(dir: &std::path::Path, name: &str, payloads: &[Vec<u8>]) -> String {
+    let path = dir.join(format!("{name}.pcap"));
+    write_capture(&path, payloads.iter().map(|payload| (1, payload.as_slice())));
+    path.display().to_string()
+}
+
+/// A capture of payloads, each with the last number of its sender's address 10.0.0.n, 1 µs apart, written here with no
+/// code of ours: classic pcap, Ethernet, IPv4, UDP.
+pub fn write_capture<'a>(path: &std::path::Path, packets: impl Iterator<Item = (u8, &'a [u8])>) {
     let mut f = vec![];
     for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
         f.extend(word.to_le_bytes());
     }
-    for (at, payload) in payloads.iter().enumerate() {
+    for (at, (sender, payload)) in packets.enumerate() {
         let frame = 14 + 20 + 8 + payload.len();
         for word in [1, at as u32, frame as u32, frame as u32] {
             f.extend(word.to_le_bytes());
@@ -42,7 +49,7 @@ pub fn capture(dir: &std::path::Path, name: &str, payloads: &[Vec<u8>]) -> Strin
         f.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
         let mut ip = vec![0x45, 0];
         ip.extend((28 + payload.len() as u16).to_be_bytes());
-        ip.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        ip.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, sender, 10, 0, 0, 2]);
         let sum: u32 = ip.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
         let sum = (sum & 0xffff) + (sum >> 16);
         let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
@@ -54,9 +61,7 @@ pub fn capture(dir: &std::path::Path, name: &str, payloads: &[Vec<u8>]) -> Strin
         f.extend([0, 0]);
         f.extend(payload);
     }
-    let path = dir.join(format!("{name}.pcap"));
-    std::fs::write(&path, f).expect("written");
-    path.display().to_string()
+    std::fs::write(path, f).expect("written");
 }
 
 /// What a finished verb said.
