@@ -6,7 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
 
 use hdf5_metno::types::VarLenUnicode;
 use hdf5_metno::{Dataset, File, Result};
@@ -28,6 +31,33 @@ pub(super) type RowCounts = BTreeMap<String, u64>;
 
 type Outcome<T> = std::result::Result<T, NexusError>;
 
+/// Bytes of events after which what is written is brought to the disk.
+const DISK_STEP: usize = 64 << 20;
+
+/// Brings what is written to the disk while more of it comes; else the whole of a long run would wait for its end.
+#[derive(Debug)]
+struct Disk {
+    ask: SyncSender<()>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Disk {
+    fn start(path: &Path) -> io::Result<Disk> {
+        let file = fs::File::open(path)?;
+        let (ask, asked) = sync_channel(1);
+        let thread = std::thread::Builder::new()
+            .name("write-disk".into())
+            .spawn(move || asked.into_iter().try_for_each(|()| file.sync_data()))?;
+        Ok(Disk { ask, thread })
+    }
+
+    /// What the disk said: a failure is told to whoever waits first, and not again to the one who waits at the end.
+    fn end(self) -> io::Result<()> {
+        drop(self.ask);
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")))
+    }
+}
+
 /// A file that is being written.
 #[derive(Debug)]
 pub(super) struct JobFile {
@@ -42,6 +72,9 @@ pub(super) struct JobFile {
     path: PathBuf,
     start_ns: i64,
     changed: bool,
+    disk: Option<Disk>,
+    /// Bytes of events since the disk was asked last.
+    step: usize,
 }
 
 impl JobFile {
@@ -53,7 +86,8 @@ impl JobFile {
             .map_err(hdf5_error(path, "start writing the file"))?;
         place.move_to_free(path).map_err(io_error(path, "move the file to its path"))?;
         place.keep();
-        JobFile::with_file(file, place, path, plan, about.start_ns)
+        let disk = Disk::start(path).map_err(io_error(path, "open the file"))?;
+        JobFile::with_file(file, place, path, plan, about.start_ns, disk)
             .map_err(hdf5_error(path, "open the datasets"))
     }
 
@@ -68,7 +102,8 @@ impl JobFile {
         cut(path, rows)?;
         let file = JobFile::open(path, plan, about.compression)
             .map_err(hdf5_error(path, "go on writing the file"))?;
-        JobFile::with_file(file, place, path, plan, about.start_ns)
+        let disk = Disk::start(path).map_err(io_error(path, "open the file"))?;
+        JobFile::with_file(file, place, path, plan, about.start_ns, disk)
             .map_err(hdf5_error(path, "open the datasets"))
     }
 
@@ -84,6 +119,7 @@ impl JobFile {
         path: &Path,
         plan: &Plan,
         start_ns: i64,
+        disk: Disk,
     ) -> Result<JobFile> {
         let mut sets: BTreeMap<&str, Option<PixelSet>> = BTreeMap::new();
         let mut streams = Vec::with_capacity(plan.streams.len());
@@ -114,6 +150,8 @@ impl JobFile {
             path: path.to_owned(),
             start_ns,
             changed: true,
+            disk: Some(disk),
+            step: 0,
         })
     }
 
@@ -124,6 +162,16 @@ impl JobFile {
         message: &Seen<'_>,
     ) -> std::result::Result<(), Stopped> {
         self.changed = true;
+        if let Seen::Events(view) = message {
+            self.step += 8 * view.events();
+            if self.step >= DISK_STEP
+                && let Some(disk) = &self.disk
+            {
+                self.step = 0;
+                // One that is still busy takes this step with its next.
+                let _ = disk.ask.try_send(());
+            }
+        }
         self.streams[stream].write(message)
     }
 
@@ -207,7 +255,9 @@ impl JobFile {
             drop(place);
             Ok(())
         };
+        let disk = self.disk.take();
         finish(self).map_err(hdf5_error(&path, "close the file"))?;
+        disk.map_or(Ok(()), Disk::end).map_err(io_error(&path, "wait for the disk"))?;
         let written = fs::File::open(&path).and_then(|file| file.sync_data());
         written.map_err(io_error(&path, "wait for the disk"))?;
         Ok(path)
