@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::address::{AddressError, check_brokers, check_topic};
 use super::link::News;
 use super::replay::Replay;
-use super::settings::{SettingError, Settings};
+use super::settings::{COMPRESSIONS, SettingError, Settings};
 use crate::flat::{StreamOptionError, StreamOptions};
 use crate::spool::SpoolOptions;
 
@@ -152,7 +152,7 @@ impl KafkaOptions {
             return Err(OptionError::SpoolSize(self.spool_size));
         }
         if self.compression != Compression::None {
-            for name in ["compression.codec", "compression.type"] {
+            for name in COMPRESSIONS {
                 if self.settings.has(name) {
                     return Err(OptionError::Compression(name));
                 }
