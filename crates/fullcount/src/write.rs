@@ -207,6 +207,9 @@ fn news(text: &str) {
 
 /// Longest wait for answers to be confirmed when the writer ends.
 const FAREWELL: Duration = Duration::from_secs(10);
+/// Rest after a turn in which nothing came. It doubles to the longest: a broker's next 10 MB come within some ms.
+const REST: Duration = Duration::from_millis(1);
+const LONGEST_REST: Duration = Duration::from_millis(10);
 
 /// What waits for the broker: answers until there is room in the queue. Heartbeats do not wait.
 struct Answers {
@@ -278,6 +281,7 @@ pub fn write(flags: &Flags) -> Result<u8, Failure> {
     orders.since(service.heard_ms());
     let mut data = Data::new(&brokers, &settings, news);
     note!("writing below {}", flags.folder.display());
+    let mut rest = REST;
     while !stop.requested() && flags.files.is_none_or(|n| service.files().len() < n) {
         let mut busy = orders.poll(&mut service, &directory);
         service.ask(now_ms(), &directory);
@@ -286,9 +290,12 @@ pub fn write(flags: &Flags) -> Result<u8, Failure> {
         }
         service.tick(now_ms());
         answers.publish(&mut service);
-        if !busy {
+        if busy {
+            rest = REST;
+        } else {
             // Orders and data come through queues of librdkafka: nothing is lost while this sleeps.
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(rest);
+            rest = (2 * rest).min(LONGEST_REST);
         }
     }
     service.end(now_ms(), flags.keep_jobs);
