@@ -293,6 +293,16 @@ impl Tracker {
         self.reach = 0;
         self.totals
     }
+
+    /// The stream went on where nobody here saw it: what is missing in the window counts as lost, what comes next
+    /// begins the stream, whatever its number, and what lies between was never ours to lose.
+    pub fn forget(&mut self) {
+        self.give_up_all();
+        self.reach = 0;
+        self.candidate = None;
+        self.started = false;
+        self.start = Start::AtFirst;
+    }
 }
 
 #[cfg(test)]

@@ -24,6 +24,25 @@ fn a_gap_is_lost_once_and_a_swap_is_never_lost() {
 }
 
 #[test]
+fn what_somebody_else_has_had_is_no_loss_and_an_open_gap_is_one() {
+    for start in [Start::AtFirst, Start::AtZero] {
+        let mut t = Tracker::new(14, 64, start);
+        let _ = [0, 1, 3].map(|n| t.observe(n));
+        assert_eq!((t.totals().lost, t.pending()), (0, 1));
+        t.forget();
+        assert_eq!((t.totals().lost, t.pending()), (1, 0), "2 does not come any more");
+        // Further on, as far back, and the very next: each is the first.
+        for first in [9_000, 40, 10_000, 4] {
+            let seen = [first, first + 1, first + 3, first + 2].map(|n| t.observe(n));
+            assert_eq!(seen, [Seen::New, Seen::New, Seen::New, Seen::Reordered], "{first}");
+            t.forget();
+        }
+        let t = t.finish(None);
+        assert_eq!(t, Totals { received: 19, lost: 1, reordered: 4, ..Totals::default() });
+    }
+}
+
+#[test]
 fn a_copy_is_a_duplicate_even_of_the_newest_number() {
     let t = run(64, 64, [5, 5, 6, 6, 5]);
     assert_eq!(t, Totals { received: 5, duplicate: 3, ..Totals::default() });

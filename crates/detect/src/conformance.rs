@@ -3,8 +3,8 @@
 //! [`check`] takes a kind, its configuration and packets that it should understand, and says in one
 //! sentence what is wrong: a result that depends on how packets are batched or on the number of threads, a panic (by
 //! panicking), a hop
-//! that does not balance, an inspector of another opinion than the reader, a counter without meaning,
-//! columns that break their invariants. Deterministic: randomness comes from the given seed.
+//! that does not balance, a loss of packets that somebody else has had, an inspector of another opinion than the
+//! reader, a counter without meaning, columns that break their invariants. Deterministic: randomness comes from the given seed.
 
 use std::collections::HashSet;
 
@@ -76,6 +76,7 @@ pub fn check(
         ensure!(same, "{threads} threads: other events, or another order, than on one");
         ensure!(again == entries, "{threads} threads: other counters than on one");
     }
+    moved(kind, setup, packets)?;
     for packet in packets {
         inspect(kind, setup, packet)?;
     }
@@ -145,6 +146,35 @@ fn run(
     let packets_in: u64 = packets_in.map(|e| e.value).sum();
     ensure!(packets_in == packets.len() as u64, "hop decode saw {packets_in} of {}", packets.len());
     Ok((products, entries))
+}
+
+/// Somebody else has the middle third of the packets: that is no loss of the one that has the others.
+fn moved(kind: &dyn Kind, setup: &Setup, packets: &[Packet]) -> Result<(), Failure> {
+    let third = packets.len() / 3;
+    let (first, last) = (&packets[..third], &packets[2 * third..]);
+    let missing = |entries: &Entries| -> u64 {
+        let missing = entries.iter().filter(|e| matches!(e.info.role, Role::Missing(_)));
+        missing.map(|e| e.value).sum()
+    };
+    let whole = Split::Singles(usize::MAX);
+    let alone = [first, last].map(|part| run(kind, setup, part, whole, 1));
+    let [first_alone, last_alone] = alone;
+    let alone = missing(&first_alone?.1) + missing(&last_alone?.1);
+    let mut reader = configure(kind, setup)?.reader();
+    let mut products = Products::default();
+    let ledger = Ledger::default();
+    ledger.register(reader.sheet());
+    for part in [first, last] {
+        reader.begin_anew();
+        batches(part, whole).iter().for_each(|batch| reader.read(batch, &mut products));
+    }
+    reader.finish(&mut products);
+    let found = missing(&ledger.read());
+    ensure!(
+        found <= alone,
+        "packets that somebody else has had count as {found} lost, not {alone}"
+    );
+    Ok(())
 }
 
 fn batches(packets: &[Packet], split: Split) -> Vec<Batch> {

@@ -151,6 +151,10 @@ pub trait Reader: Send {
     /// The run has ended: settles what was pending (open gaps become losses).
     fn finish(&mut self, products: &mut Products);
 
+    /// Between here and what comes next, somebody else may have had packets (a partition of a topic that moved): open
+    /// gaps become losses, and each stream begins with whatever number comes next. Clocks go on.
+    fn begin_anew(&mut self) {}
+
     /// This reader's counters.
     fn sheet(&self) -> Arc<Sheet>;
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 mod outputs;
 
 pub use outputs::{CaptureConfig, KafkaConfig, NexusConfig, OutputConfig, RawConfig, TableConfig};
+use outputs::{lay_flat, without_secrets};
 
 /// A configuration that cannot be used; exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -124,6 +125,21 @@ pub struct SourceConfig {
     /// Seeded faults put into the stream, for tests (`loss=0.01,seed=7`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+    /// librdkafka's own settings, for `kafka://`.
+    #[serde(skip_serializing_if = "toml::Table::is_empty", serialize_with = "without_secrets")]
+    pub options: toml::Table,
+}
+
+impl SourceConfig {
+    /// As [`KafkaConfig::settings`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn settings(&self) -> Result<Vec<(String, String)>, ConfigError> {
+        let mut all = Vec::new();
+        lay_flat("source.options", "", &self.options, &mut all)?;
+        Ok(all)
+    }
 }
 
 impl Default for SourceConfig {
@@ -141,6 +157,7 @@ impl Default for SourceConfig {
             nap: None,
             timestamps: false,
             fault: None,
+            options: toml::Table::new(),
         }
     }
 }
@@ -384,7 +401,7 @@ fn not_yet(table: &toml::Table) -> Result<(), ConfigError> {
 }
 
 /// Keys whose value is text even where it reads as a number.
-const TEXT: [&str; 47] = [
+const TEXT: [&str; 48] = [
     "source.receive_buffer",
     "source.engine",
     "source.steer",
@@ -418,6 +435,7 @@ const TEXT: [&str; 47] = [
     "output.raw.spool",
     "output.raw.spool_size",
     "output.raw.buffer",
+    "output.raw.drain",
     "output.kafka.brokers",
     "output.kafka.topic",
     "output.kafka.schema",
@@ -613,6 +631,25 @@ mod tests {
         let c = Config::read(Some(("f.toml", list)), &[]).unwrap();
         let e = c.output.kafka.unwrap().settings().unwrap_err().to_string();
         assert!(e.starts_with("output.kafka.options = x = [1]: text, a number"), "{e}");
+    }
+
+    #[test]
+    fn settings_of_a_source_are_those_of_a_topic_and_its_passwords_are_not_printed() {
+        let file = "[source]\nurl = \"kafka://h/t\"\n[source.options]\nfetch.min.bytes = 5\n\
+                    \"sasl.password\" = \"hush\"\n";
+        let c = Config::read(Some(("f.toml", file)), &[]).unwrap();
+        let wanted = [("fetch.min.bytes", "5"), ("sasl.password", "hush")];
+        let mut settings = c.source.settings().unwrap();
+        settings.sort();
+        assert_eq!(settings, wanted.map(|(k, v)| (k.to_owned(), v.to_owned())));
+        let printed = c.to_toml();
+        assert!(!printed.contains("hush") && printed.matches("(hidden)").count() == 1, "{printed}");
+        let flags = flags(&[("source.options.sasl.password", "hush")]);
+        let c = Config::read(None, &flags).unwrap();
+        let e = crate::open::SourcePlan::new(&c.source).err().unwrap().to_string();
+        let begin =
+            "source.options = sasl.password: only with kafka://, not with udp://127.0.0.1:9000";
+        assert!(e.starts_with(begin) && !e.contains("hush"), "{e}");
     }
 
     #[test]

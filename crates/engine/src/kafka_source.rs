@@ -3,14 +3,14 @@
 //! Each ar51 message is one packet; its headers say who sent it and when (`docs/raw.md`). Recorded data that wait
 //! for us: nothing is lost, and no clock decides about events. Members of a group share the partitions, and the
 //! group's place is committed behind the output ([`crate::group_place`]), so a killed member's last packets come again
-//! to another. Without a group, all partitions or those named are read from their beginning, and nothing is committed.
+//! to another. A partition that moves in good order goes once all that was read of it is safe ([`Leaving`]). Without a
+//! group, all partitions or those named are read from their beginning, and nothing is committed.
 //!
-//! Refuses: other keys in the URL; a topic that is not there; packets without a sender, or of another epoch, where
-//! the detector needs them (exit code 2); messages that are no ar51 are counted and left out.
+//! Refuses: what [`crate::topic_url`] does; packets without a sender, or of another epoch, where the detector needs them
+//! (exit code 2); messages that are no ar51 are counted and left out.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,14 +19,15 @@ use fullcount_core::ledger::Sheet;
 use fullcount_io::source::{Received, Source, SourceError};
 use fullcount_out::flat::{Message, decode};
 use fullcount_out::kafka::{
-    Address, Begin, ConsumeError, Consumer, ConsumerOptions, EPOCH_HEADER, Polled, SOURCE_HEADER,
-    TIME_HEADER, origin, time,
+    Begin, Consumer, EPOCH_HEADER, Polled, SOURCE_HEADER, TIME_HEADER, origin, time,
 };
 
 use crate::config::{ConfigError, refuse};
-use crate::group_place::GroupPlace;
+use crate::group_place::{GroupPlace, Offsets, Parting, again_later};
 use crate::open::OpenError;
 use crate::partition_order::{PartitionOrder, Step};
+use crate::topic_url::LOOK;
+pub use crate::topic_url::{Reading, TopicUrl};
 
 fullcount_core::counters! {
     /// What reading packets from a topic counts.
@@ -43,6 +44,18 @@ fullcount_core::counters! {
             "detectors that follow each sender's numbers need it: send with output.raw";
         NoTime "receive.without_time" Packets Sum "receive" Note
             "packets whose message does not say when they came (header fc.time_ns)" "";
+        Owned "receive.owned_partitions" Times Sum "receive" Note
+            "partitions that are read now, as of the last second" "";
+        Moved "receive.moved_partitions" Times Sum "receive" Note
+            "times that a partition was given up because the group shares them out anew" "";
+        Again "receive.again_elsewhere" Packets Sum "receive" Note
+            "packets that were read before their partition moved, and could not be committed: they come again to its next \
+             owner, and their events may be there twice"
+            "the message on standard error says why: an output that could not lay its events down in time (spool full, \
+             broker away), or a member that the group took for dead";
+        Cut "receive.cut_by_moves" Events Sum "receive" Note
+            "events made of hits that still waited for others when a partition moved"
+            "begin all members before the packets come, or name partitions= instead of a group";
         Idle "thread.input_idle" Times Sum "receive" Note "receive calls that timed out" "";
     }
 }
@@ -55,165 +68,16 @@ const LONGEST: usize = 65_535;
 const MOST: usize = 1024;
 /// Between two looks at what may be committed.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
-/// Longest wait for the first message when the topic is looked at before the run.
-const LOOK: Duration = Duration::from_secs(10);
-
-/// A topic that can be read.
-#[derive(Debug, Clone)]
-pub struct TopicUrl {
-    url: String,
-    address: Address,
-    group: Option<String>,
-    /// None: all.
-    partitions: Option<Vec<i32>>,
-    newest: bool,
-    until_end: bool,
-    /// For a replay that goes on after a kill.
-    reading: Option<Reading>,
-}
-
-/// How a topic is read so that it can be read again in the same way.
-#[derive(Debug, Clone)]
-pub struct Reading {
-    /// First offset of each partition.
-    pub starts: BTreeMap<i32, i64>,
-    /// File for the order of the partitions.
-    pub order: PathBuf,
-}
+/// Pause between two looks while partitions wait to be given up.
+const PART_LOOK: Duration = Duration::from_millis(5);
 
 impl TopicUrl {
-    /// Reads `kafka://…`.
-    ///
-    /// # Errors
-    /// What cannot be, and what is allowed.
-    pub fn parse(url: &str) -> Result<TopicUrl, ConfigError> {
-        let wrong = |why: String| refuse("source.url", url, why);
-        let address = Address::parse(url).map_err(|e| wrong(e.to_string()))?;
-        let mut topic = TopicUrl {
-            url: url.to_owned(),
-            group: None,
-            partitions: None,
-            newest: false,
-            until_end: false,
-            reading: None,
-            address,
-        };
-        for (key, value) in &topic.address.query {
-            match (key.as_str(), value.as_str()) {
-                ("group", "") => return Err(wrong("group: a name".into())),
-                ("group", name) => topic.group = Some(name.to_owned()),
-                ("from", "oldest") => topic.newest = false,
-                ("from", "newest") => topic.newest = true,
-                ("from", _) => return Err(wrong("from: oldest or newest".into())),
-                ("until", "end") => topic.until_end = true,
-                ("until", _) => return Err(wrong("until: end".into())),
-                ("partitions", list) => {
-                    let one = |p: &str| p.parse::<u16>().map(i32::from);
-                    let all: Result<Vec<i32>, _> = list.split(',').map(one).collect();
-                    let why = "partitions: numbers with commas between them";
-                    topic.partitions = Some(all.map_err(|_| wrong(why.into()))?);
-                }
-                _ => {
-                    let why = format!("{key}: known are group, from, partitions and until");
-                    return Err(wrong(why));
-                }
-            }
-        }
-        if topic.group.is_some() && (topic.partitions.is_some() || topic.newest) {
-            let why = "a group shares out partitions by itself and goes on where it stood: leave \
-                       partitions and from out";
-            return Err(wrong(why.into()));
-        }
-        Ok(topic)
-    }
-
-    fn error(&self, what: &str) -> impl FnOnce(ConsumeError) -> SourceError {
-        let (endpoint, what) = (self.url.clone(), what.to_owned());
-        move |e| SourceError { endpoint, what, cause: e.to_string() }
-    }
-
-    fn consumer(&self, group: Option<String>) -> Result<Consumer, SourceError> {
-        let options =
-            ConsumerOptions { group, ..ConsumerOptions::new(self.address.brokers.as_str()) };
-        let options = ConsumerOptions { news: say, ..options };
-        Consumer::new(&options).map_err(self.error("cannot open"))
-    }
-
-    /// True if the group decides where it begins.
-    pub fn in_group(&self) -> bool {
-        self.group.is_some()
-    }
-
-    /// The same topic, read from there and in the order that the file says.
-    pub fn reading(self, reading: Reading) -> TopicUrl {
-        TopicUrl { reading: Some(reading), ..self }
-    }
-
-    /// The partitions that are read.
-    fn all(&self, consumer: &Consumer) -> Result<Vec<i32>, OpenError> {
-        let topic = self.address.topic.as_str();
-        let count = consumer.partitions(topic).map_err(self.error("cannot open"))?;
-        if count == 0 {
-            return Err(self.cannot_open(format!("there is no topic {topic}")).into());
-        }
-        let all: Vec<i32> = match &self.partitions {
-            None => (0..count).collect(),
-            Some(some) => some.clone(),
-        };
-        if let Some(none) = all.iter().find(|p| **p >= count) {
-            let why = format!("topic {topic} has no partition {none}: 0 to {}", count - 1);
-            return Err(refuse("source.url", &self.url, why).into());
-        }
-        Ok(all)
-    }
-
-    fn cannot_open(&self, cause: String) -> SourceError {
-        SourceError { endpoint: self.url.clone(), what: "cannot open".into(), cause }
-    }
-
-    /// Where its partitions begin now.
-    ///
-    /// # Errors
-    /// No broker answers, no such topic or partition.
-    pub fn starts(&self) -> Result<BTreeMap<i32, i64>, OpenError> {
-        let consumer = self.consumer(None)?;
-        let topic = self.address.topic.as_str();
-        let mut starts = BTreeMap::new();
-        for partition in self.all(&consumer)? {
-            let (low, high) =
-                consumer.offsets(topic, partition).map_err(self.error("cannot open"))?;
-            starts.insert(partition, if self.newest { high } else { low });
-        }
-        Ok(starts)
-    }
-
-    /// Refuses a topic that no longer holds what was read from these places.
-    ///
-    /// # Errors
-    /// It does not, or no broker answers.
-    pub fn still_holds(&self, starts: &BTreeMap<i32, i64>) -> Result<(), OpenError> {
-        let consumer = self.consumer(None)?;
-        let topic = self.address.topic.as_str();
-        for (&partition, &start) in starts {
-            let (low, high) =
-                consumer.offsets(topic, partition).map_err(self.error("cannot open"))?;
-            if !(low..=high).contains(&start) {
-                let cause = format!(
-                    "the interrupted replay began at offset {start} of partition {partition}, which now holds \
-                     {low} to {high}: it cannot go on; --replay restart sends what is there, from its beginning"
-                );
-                return Err(self.cannot_open(cause).into());
-            }
-        }
-        Ok(())
-    }
-
     /// Looks at the first message of each partition, so that packets that cannot be right are refused before a
     /// file is made.
     fn look(&self, needs: &Needs) -> Result<Vec<i32>, OpenError> {
         let consumer = self.consumer(None)?;
         let topic = self.address.topic.as_str();
-        let all = self.all(&consumer)?;
+        let all = self.all()?;
         let begin: Vec<_> = all.iter().map(|p| (topic, *p, Begin::Oldest)).collect();
         let mut seen = BTreeSet::new();
         consumer.assign(&begin).map_err(self.error("cannot open"))?;
@@ -265,13 +129,14 @@ impl TopicUrl {
             ended: BTreeSet::new(),
             over: false,
             left: None,
+            leaving: None,
             again: Again::Unread,
         })
     }
 }
 
 /// Said once each, as librdkafka says it.
-fn say(what: &str) {
+pub(crate) fn say(what: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "fullcount: {what}");
 }
@@ -313,15 +178,34 @@ pub struct TopicSource {
     /// Of a member of a group.
     place: Option<Arc<GroupPlace>>,
     sheet: Arc<Sheet>,
-    /// Next offset by partition, of what was handed on.
-    handed: BTreeMap<i32, i64>,
+    /// Next offset by partition, of what was handed on; of a group those that are ours.
+    handed: Offsets,
     committed: Instant,
     /// Partitions that were read to their end.
     ended: BTreeSet<i32>,
     over: bool,
-    /// A packet that no longer fitted the batch: bytes, sender, time.
-    left: Option<(Vec<u8>, Origin, i64)>,
+    left: Option<Left>,
+    /// Partitions that are on their way to other members.
+    leaving: Option<Leaving>,
     again: Again,
+}
+
+/// A packet that no longer fitted the batch.
+struct Left {
+    bytes: Vec<u8>,
+    origin: Origin,
+    time_ns: i64,
+    /// Partition, and offset behind it.
+    place: (i32, i64),
+}
+
+/// Nothing more is read until all that was handed on is safe, or the time is over.
+struct Leaving {
+    /// Those that wait for it; empty if the group has taken them already, and only the pipeline has to know.
+    partitions: BTreeSet<i32>,
+    since: Instant,
+    /// What the pipeline was asked, once nothing is left here.
+    asked: Option<u64>,
 }
 
 /// What was read before is read again, in the same order.
@@ -388,8 +272,8 @@ impl TopicSource {
             }
         };
         let mut filling = Filling::default();
-        if let Some((bytes, origin, time_ns)) = self.left.take() {
-            put(batch, &mut filling.bytes, &bytes, origin, time_ns);
+        if let Some(left) = self.left.take() {
+            put(batch, &mut filling.bytes, &left.bytes, left.origin, left.time_ns);
         }
         for (partition, count) in runs {
             let next = self.handed.entry(partition).or_default();
@@ -436,11 +320,12 @@ impl TopicSource {
     fn read_on(&mut self, batch: &mut Batch, wait: Duration) -> Result<Filling, SourceError> {
         let mut filling = Filling::default();
         let mut handed_left = false;
-        if let Some((bytes, origin, time_ns)) = self.left.take() {
-            put(batch, &mut filling.bytes, &bytes, origin, time_ns);
+        if let Some(left) = self.left.take() {
+            put(batch, &mut filling.bytes, &left.bytes, left.origin, left.time_ns);
+            self.handed.insert(left.place.0, left.place.1);
             handed_left = true;
         }
-        while batch.trains().len() < MOST && self.left.is_none() {
+        while batch.trains().len() < MOST && self.left.is_none() && self.leaving.is_none() {
             let wait = if batch.is_empty() { wait } else { Duration::ZERO };
             let polled = self.consumer.poll(wait).map_err(self.url.error("reading"))?;
             let message = match polled {
@@ -455,8 +340,7 @@ impl TopicSource {
                 }
                 Polled::Message(message) => message,
             };
-            let partition = message.partition();
-            self.handed.insert(partition, message.offset() + 1);
+            let (partition, offset) = (message.partition(), message.offset());
             match filling.runs.last_mut() {
                 Some((last, count)) if *last == partition => *count += 1,
                 _ => filling.runs.push((partition, 1)),
@@ -465,6 +349,14 @@ impl TopicSource {
                 self.sheet.add(FromTopic::NoSource as usize, filling.no_source);
                 let (endpoint, what) = (self.url.url.clone(), "reading".to_owned());
                 return Err(SourceError { endpoint, what, cause: why.into() });
+            }
+            let first = match self.left {
+                // It is handed on with the next batch.
+                Some(_) => !self.handed.contains_key(&partition),
+                None => self.handed.insert(partition, offset + 1).is_none(),
+            };
+            if let (true, Some(place)) = (first, &self.place) {
+                place.begins(partition, offset);
             }
         }
         if let Again::Over(order) = &mut self.again {
@@ -487,6 +379,84 @@ impl TopicSource {
         let mine = self.consumer.assigned().map_err(self.url.error("reading"))?;
         Ok(!mine.is_empty() && mine.iter().all(|(_, p)| self.ended.contains(p)))
     }
+
+    /// What the group has done with the partitions. True while some are on their way to others and all that was read is
+    /// handed on: nothing is read then.
+    fn follow_group(&mut self) -> Result<bool, SourceError> {
+        let Some(place) = self.place.clone() else { return Ok(false) };
+        if let Some(moves) = self.consumer.moves() {
+            let numbers = |list: Vec<(String, i32)>| list.into_iter().map(|(_, p)| p).collect();
+            let (lost, partitions): (BTreeSet<i32>, BTreeSet<i32>) =
+                (numbers(moves.lost), numbers(moves.leaving));
+            // Of somebody else's, or of ours that begins at its place again.
+            self.left.take_if(|left| lost.contains(&left.place.0));
+            let read = lost.iter().chain(&partitions).any(|p| self.handed.contains_key(p))
+                || self.left.as_ref().is_some_and(|left| partitions.contains(&left.place.0));
+            if !lost.is_empty() {
+                self.part(&place, &lost, Parting::Lost);
+            }
+            match (read, &mut self.leaving) {
+                // All that has to wait is there already: nothing is read meanwhile.
+                (_, Some(leaving)) => leaving.partitions = partitions,
+                (true, leaving) => {
+                    *leaving = Some(Leaving { partitions, since: Instant::now(), asked: None });
+                }
+                (false, None) => self.let_go(&place, &partitions, Parting::Drained)?,
+            }
+        }
+        let Some(leaving) = &mut self.leaving else { return Ok(false) };
+        if self.left.is_some() {
+            // It goes first.
+            return Ok(false);
+        }
+        let asked = *leaving.asked.get_or_insert_with(|| place.drain());
+        let safe = match leaving.partitions.is_empty() {
+            true => place.settled(asked),
+            false => place.drained(asked),
+        };
+        let how = match safe {
+            true => Parting::Drained,
+            false if leaving.since.elapsed() >= self.url.patience() => Parting::Late,
+            false => return Ok(true),
+        };
+        let partitions = std::mem::take(&mut leaving.partitions);
+        self.leaving = None;
+        self.let_go(&place, &partitions, how)?;
+        Ok(false)
+    }
+
+    /// Tells the group where they stand, and gives them up.
+    fn let_go(
+        &mut self,
+        place: &GroupPlace,
+        partitions: &BTreeSet<i32>,
+        how: Parting,
+    ) -> Result<(), SourceError> {
+        self.part(place, partitions, how);
+        self.consumer.give_up().map_err(self.url.error("giving up partitions"))
+    }
+
+    /// These are somebody else's from now on.
+    fn part(&mut self, place: &GroupPlace, gone: &BTreeSet<i32>, how: Parting) {
+        let parted = place.part(&self.handed, gone, how);
+        self.handed.retain(|p, _| !gone.contains(p));
+        self.ended.retain(|p| !gone.contains(p));
+        self.sheet.add(FromTopic::Moved as usize, gone.len() as u64);
+        self.sheet.add(FromTopic::Again as usize, parted.again);
+        self.sheet.set(FromTopic::Cut as usize, place.settle().cut());
+        if parted.again > 0 {
+            let late =
+                "their events were not safe in time: the spool is full, or an output is too slow";
+            let lost = "the group took this member for dead (session.timeout.ms, max.poll.interval.ms) and gave its \
+                        partitions away";
+            let why = match (&parted.refused, how) {
+                (Some(refused), _) => refused.to_string(),
+                (None, Parting::Lost) => lost.to_owned(),
+                (None, Parting::Late | Parting::Drained) => late.to_owned(),
+            };
+            say(&again_later(parted.again, &why));
+        }
+    }
 }
 
 /// One message into the batch, or into `left` if it no longer fits.
@@ -495,7 +465,7 @@ fn take(
     needs: Needs,
     batch: &mut Batch,
     filling: &mut Filling,
-    left: &mut Option<(Vec<u8>, Origin, i64)>,
+    left: &mut Option<Left>,
 ) -> Result<(), &'static str> {
     filling.packets += 1;
     let payload = match decode(message.payload()) {
@@ -520,7 +490,8 @@ fn take(
     filling.no_time += u64::from(at.is_none());
     let (from, at) = (from.unwrap_or(Origin::NONE), at.unwrap_or(0));
     if !put(batch, &mut filling.bytes, payload, from, at) {
-        *left = Some((payload.to_vec(), from, at));
+        let (bytes, place) = (payload.to_vec(), (message.partition(), message.offset() + 1));
+        *left = Some(Left { bytes, origin: from, time_ns: at, place });
     }
     Ok(())
 }
@@ -545,11 +516,18 @@ impl Source for TopicSource {
         if self.over {
             return Ok(Received::End);
         }
+        if self.follow_group()? {
+            std::thread::sleep(wait.min(PART_LOOK));
+            self.sheet.add(FromTopic::Idle as usize, 1);
+            return Ok(Received::Idle);
+        }
         if self.committed.elapsed() >= COMMIT_EVERY {
             self.committed = Instant::now();
             if let Some(place) = &self.place {
                 place.look(&self.handed, self.sheet.get(FromTopic::Accepted as usize));
             }
+            let owned = self.consumer.assigned().map_err(self.url.error("reading"))?;
+            self.sheet.set(FromTopic::Owned as usize, owned.len() as u64);
         }
         let filling = match self.read_again(batch)? {
             Some(filling) => filling,

@@ -26,7 +26,10 @@ pub mod raw;
 #[cfg(feature = "kafka")]
 mod replay;
 pub mod run;
+pub mod settle;
 pub mod status;
 pub mod stop;
 pub mod summary;
 pub mod timebase;
+#[cfg(feature = "kafka")]
+pub mod topic_url;

@@ -299,8 +299,13 @@ impl SourcePlan {
 fn place(url: String, config: &SourceConfig, buffer: u64) -> Result<Place, ConfigError> {
     #[cfg(feature = "kafka")]
     if url.starts_with("kafka://") {
-        let topic = crate::kafka_source::TopicUrl::parse(&url)?;
+        let topic = crate::kafka_source::TopicUrl::parse(&url, config.settings()?)?;
         return Ok(Place { url, endpoint: Where::Topic(topic) });
+    }
+    if !config.options.is_empty() {
+        let names = config.settings()?.into_iter().map(|(name, _)| name);
+        let why = format!("only with kafka://, not with {url}: settings of librdkafka's");
+        return Err(refuse("source.options", list(&names.collect::<Vec<_>>()), why));
     }
     let mut endpoint: Endpoint =
         url.parse().map_err(|e| refuse("source.url", &url, format!("{e}")))?;

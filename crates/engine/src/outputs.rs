@@ -46,6 +46,9 @@ pub struct Opened {
     /// Events that are laid down in the spool: all up to this number.
     #[cfg(feature = "kafka")]
     pub landed: Option<std::sync::Arc<std::sync::atomic::AtomicU64>>,
+    /// While true, no event waits for its message to fill.
+    #[cfg(feature = "kafka")]
+    pub hurry: std::sync::Arc<std::sync::atomic::AtomicBool>,
     /// Histograms of the page.
     #[cfg(feature = "web")]
     pub view: Option<fullcount_out::live::LiveView>,
@@ -200,12 +203,12 @@ impl OutputPlan {
             sinks.push(Box::new(sink));
         }
         #[cfg(feature = "kafka")]
-        let mut landed = None;
+        let (mut landed, mut hurry) = (None, std::sync::Arc::default());
         #[cfg(feature = "kafka")]
         if let Some(options) = &self.kafka {
             let (sink, said) = open_kafka(options, stop, replay)?;
             facts.extend(said);
-            landed = Some(sink.landed());
+            (landed, hurry) = (Some(sink.landed()), sink.hurry());
             sinks.push(Box::new(sink));
         }
         let _ = stop;
@@ -228,6 +231,8 @@ impl OutputPlan {
             raw,
             #[cfg(feature = "kafka")]
             landed,
+            #[cfg(feature = "kafka")]
+            hurry,
             #[cfg(feature = "web")]
             view,
             #[cfg(feature = "web")]

@@ -18,6 +18,7 @@ use fullcount_detect::detector::{Builder, Reader};
 use fullcount_io::source::{Received, Source, SourceError};
 
 use crate::fanout::{Fanout, RequiredSinkFailed};
+use crate::settle::Settling;
 use crate::stop::Stop;
 
 fullcount_core::counters! {
@@ -181,6 +182,8 @@ pub struct Processing {
     begun: Instant,
     batches: u32,
     handed: Instant,
+    /// Of a source that gives parts of its stream to others.
+    settling: Option<Settling>,
 }
 
 impl Processing {
@@ -194,7 +197,36 @@ impl Processing {
     ) -> Processing {
         let begun = Instant::now();
         let now = (!replay).then_some(Nanos(0));
-        Processing { reader, builder, fanout, lossless, now, begun, batches: 0, handed: begun }
+        let (batches, handed, settling) = (0, begun, None);
+        Processing { reader, builder, fanout, lossless, now, begun, batches, handed, settling }
+    }
+
+    /// Answers a source that asks for it ([`crate::settle`]).
+    pub fn settling(mut self, settling: Settling) -> Processing {
+        self.settling = Some(settling);
+        self
+    }
+
+    /// True if the source wants all settled that it has given away.
+    fn asked(&self) -> bool {
+        self.settling.as_ref().is_some_and(|s| s.settle.question().is_some())
+    }
+
+    /// All that was received has been decoded: settles what waits, if the source asks for that.
+    fn settle(&mut self) -> Result<(), RequiredSinkFailed> {
+        let Some(settling) = &mut self.settling else { return Ok(()) };
+        let Some(number) = settling.settle.question() else { return Ok(()) };
+        // The system refuses a thread: asked for again at the next idle moment. The source does not wait for ever.
+        let Ok(fresh) = (settling.builder)() else { return Ok(()) };
+        let products = self.fanout.products();
+        let before = products.events.len();
+        self.reader.begin_anew();
+        self.builder.finish(products);
+        let cut = (products.events.len() - before) as u64;
+        self.builder = fresh;
+        self.fanout.hand_over(self.lossless)?;
+        settling.settle.answer(number, cut);
+        Ok(())
     }
 
     /// Hops 2 to 6 for one batch. Returns the time if the clock was read.
@@ -336,7 +368,8 @@ impl Next for Here<'_> {
         self.work.decode(&self.batch)
     }
     fn idle(&mut self, now: Instant) -> Result<(), RequiredSinkFailed> {
-        self.work.hand_over(now)
+        self.work.hand_over(now)?;
+        self.work.settle()
     }
     fn ended_streams(&self) -> usize {
         self.work.reader.ended_streams()
@@ -589,6 +622,10 @@ fn serve(
                 let now = Instant::now();
                 if now - work.handed >= HAND_OVER_EVERY {
                     work.hand_over(now)?;
+                }
+                // Looked at behind the question: what was put before it is worked on first.
+                if work.asked() && batches.is_empty() {
+                    work.settle()?;
                 }
                 empty = empty.saturating_add(1);
                 thread::sleep(if empty < NAPS_AWAKE { RING_NAP } else { LONG_NAP });

@@ -1,6 +1,7 @@
 //! One thread and two give the same events; limits end a run; a broken source keeps what came before.
 
 use super::*;
+use crate::settle::Settle;
 use fullcount_core::batch::{Edge, Origin};
 use fullcount_core::ledger::Ledger;
 use fullcount_core::products::Products;
@@ -185,5 +186,101 @@ fn packets_and_idle_limits_end_the_run() {
         let limits = Limits { idle: Some(Duration::from_millis(30)), ..Limits::default() };
         let got = run(threads, source(50, Then::Idle), limits, u64::MAX);
         assert_eq!(got.pixels.len(), 51, "{threads} threads");
+    }
+}
+
+/// Gives ten datagrams, asks that all be settled, gives ten more when it is, and ends.
+struct Asking {
+    inner: Counting,
+    settle: Arc<Settle>,
+    asked: Option<u64>,
+    collect: Collect,
+}
+
+impl Source for Asking {
+    fn recv(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError> {
+        if self.inner.left == 0 && self.inner.next == 10 {
+            batch.clear();
+            let asked = *self.asked.get_or_insert_with(|| self.settle.ask());
+            // Handed to the output, which takes it when it comes to it.
+            if !self.settle.done(asked) || self.collect.0.lock().unwrap().len() < 11 {
+                return Ok(Received::Idle);
+            }
+            self.inner.left = 10;
+        }
+        self.inner.recv(batch, wait)
+    }
+    fn batch(&self) -> Batch {
+        self.inner.batch()
+    }
+    fn lossless(&self) -> bool {
+        true
+    }
+    fn replay(&self) -> bool {
+        true
+    }
+    fn sheet(&self) -> Arc<Sheet> {
+        self.inner.sheet()
+    }
+    fn describe(&self) -> Vec<String> {
+        vec![]
+    }
+}
+
+/// Keeps one event until its end, as if it waited for another.
+struct Waiting(u32);
+
+impl Builder for Waiting {
+    fn build(&mut self, _: &mut Products, _: Option<Nanos>) {}
+    fn finish(&mut self, products: &mut Products) {
+        products.events.open_pulse(PulseTime(0));
+        products.events.push(0, self.0);
+    }
+}
+
+#[test]
+fn what_waits_is_settled_when_the_source_asks_and_goes_on_with_a_fresh_builder() {
+    for threads in [1, 2] {
+        let (ledger, collect) = (Ledger::default(), Collect::default());
+        let sinks: Vec<Box<dyn Sink>> = vec![Box::new(collect.clone())];
+        let (mut ways, drains) = Fanout::start(sinks, (1, 64), &ledger, |_| {}).unwrap();
+        let settle = Arc::new(Settle::default());
+        let mut made = 1_000;
+        let builder = move || {
+            made += 1;
+            // A thread that the system refuses at first is asked for again.
+            if made == 1_001 {
+                return Err(std::io::Error::other("no thread"));
+            }
+            Ok(Box::new(Waiting(made)) as Box<dyn Builder>)
+        };
+        let reader = Box::new(Numbers { seen: 0, end_at: u64::MAX });
+        let settling = Settling { settle: settle.clone(), builder: Box::new(builder) };
+        let builder = Box::new(Waiting(1_000));
+        let mut work =
+            Processing::new(reader, builder, ways.remove(0), true, true).settling(settling);
+        let mut source = Asking {
+            inner: source(10, Then::End),
+            settle: settle.clone(),
+            asked: None,
+            collect: collect.clone(),
+        };
+        let (limits, stop, progress) = (Limits::default(), Stop::default(), Progress::default());
+        let sheets = [Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue())];
+        match threads {
+            1 => run_one_thread(&mut source, &mut work, &limits, &stop, &progress),
+            _ => {
+                let sheets = (&*sheets[0], &*sheets[1]);
+                run_two_threads(&mut source, &mut work, &limits, &stop, &progress, sheets, || {})
+            }
+        }
+        .unwrap();
+        drains.finish(vec![work.fanout]);
+        let mut expected: Vec<u32> = (1..=10).collect();
+        expected.push(1_000);
+        expected.extend(11..=20);
+        expected.extend([u32::MAX >> 1, 1_002]);
+        assert_eq!(*collect.0.lock().unwrap(), expected, "{threads} threads");
+        assert_eq!((settle.cut(), settle.question()), (1, None));
     }
 }

@@ -46,6 +46,8 @@ impl RawPlan {
         let size =
             |key, text: &String| quantity::size(text).map_err(|e| refuse(key, text, e.to_string()));
         options.spool_size = size("output.raw.spool_size", &raw.spool_size)?;
+        options.drain = quantity::duration(&raw.drain)
+            .map_err(|e| refuse("output.raw.drain", &raw.drain, e.to_string()))?;
         options.settings = Settings::new(raw.settings()?);
         options.news = say;
         options.validate().map_err(|e| refuse("output.raw", &topic, e.to_string()))?;

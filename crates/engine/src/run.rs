@@ -29,6 +29,8 @@ use crate::outputs::OutputPlan;
 use crate::pipeline::{Limits, PipelineError, Processing, Progress, Ring};
 use crate::pipeline::{run_one_thread, run_two_threads};
 use crate::places::watch::{PlaceWatch, Watcher};
+#[cfg(feature = "kafka")]
+use crate::settle::{Settle, Settling};
 use crate::status::{Part, Status, Watch};
 use crate::stop::Stop;
 use crate::summary::{Cpu, Output, Summary};
@@ -221,6 +223,21 @@ impl Plan {
         let started = Arc::new(move |number: usize| pin(cores.get(number - 1).copied()));
         let threads = Threads { count: self.build_threads, started };
         self.detector.builder_on(want, &threads).map_err(RunError::Thread)
+    }
+
+    /// What answers a source that gives parts of its stream to others.
+    #[cfg(feature = "kafka")]
+    fn settling(&self, ledger: &Arc<Ledger>, want: Want, settle: Arc<Settle>) -> Settling {
+        let (detector, ledger) = (self.detector.clone(), ledger.clone());
+        let (cores, count) = (self.build_cores.clone(), self.build_threads);
+        let builder = move || {
+            let cores = cores.clone();
+            let started = Arc::new(move |number: usize| pin(cores.get(number - 1).copied()));
+            let builder = detector.builder_on(want, &Threads { count, started })?;
+            builder.sheet().into_iter().for_each(|sheet| ledger.register(sheet));
+            Ok(builder)
+        };
+        Settling { settle, builder: Box::new(builder) }
     }
 
     /// Pixels of the detector.
@@ -462,6 +479,7 @@ impl Running {
                     }),
                     offered: Box::new(move || kafka.offered()),
                     landed,
+                    hurry: outputs.hurry.clone(),
                 }
             });
             group.claim(flow);
@@ -506,9 +524,15 @@ impl Running {
         let each = opened.into_iter().zip(made).zip(ways);
         for (at, ((from, made), fanout)) in each.enumerate() {
             let (lossless, replay) = (from.source.lossless(), from.source.replay());
+            let work = Processing::new(made.reader, made.builder, fanout, lossless, replay);
+            #[cfg(feature = "kafka")]
+            let work = match &from.group {
+                Some(group) => work.settling(plan.settling(&watch.ledger, want, group.settle())),
+                None => work,
+            };
             let worker = Worker {
                 source: from.source,
-                work: Processing::new(made.reader, made.builder, fanout, lossless, replay),
+                work,
                 rings: made.rings,
                 limits: limits.clone(),
                 threads: plan.threads,

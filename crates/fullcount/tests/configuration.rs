@@ -14,7 +14,7 @@ use pages::{document, quoted, rows};
 use service::say;
 
 /// Tables whose keys are librdkafka's.
-const FREE: [&str; 2] = ["output.kafka.options", "output.raw.options"];
+const FREE: [&str; 3] = ["output.kafka.options", "output.raw.options", "source.options"];
 /// A key that no section has.
 const UNKNOWN: &str = "no_such_key";
 

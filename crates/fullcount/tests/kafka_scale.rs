@@ -420,6 +420,12 @@ fn a_group_of_two_reprocesses_raw_packets(place: &Place, scene: &Scene, want: &[
     let pages: Vec<String> = members.iter_mut().map(Service::page).collect();
     // Before the first packet, so that no partition moves while packets come.
     wait_for_members(place, "again", 2);
+    // The second one's share moves to it after that.
+    let end = Instant::now() + PATIENCE;
+    while pages.iter().any(|page| counter(page, "receive.owned_partitions") != 2) {
+        assert!(Instant::now() < end, "two partitions each within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 
     let capture = place.path("raw.pcap");
     senders(&capture, scene.packets.iter());

@@ -128,6 +128,66 @@ fn password(cluster: &Cluster, folder: &Path) {
     let which = ("SASL_PLAINTEXT", "password_detector");
     let words = ["does not let us in", "Invalid username or password", "sasl.password"];
     wrong_and_then_right(cluster, folder, which, [&wrong, &PASSWORD], &words);
+    packets_come_back_through_the_same_door(cluster, folder, which.0, [&wrong, &PASSWORD], &words);
+}
+
+/// Packets go to a topic and come back as a source: by hand, and to a member of a group. Who is told something wrong says
+/// it, and is not let in.
+fn packets_come_back_through_the_same_door(
+    cluster: &Cluster,
+    folder: &Path,
+    protocol: &str,
+    [wrong, right]: [Told<'_>; 2],
+    words: &[&str],
+) {
+    let at = cluster.guarded(protocol);
+    let topic = format!("packets-{protocol}");
+    let set = |table: &str, told: Told<'_>| {
+        let one = |(name, value): &(&str, &str)| format!("{table}.options.{name}={value}");
+        told.iter().flat_map(|pair| ["--set".to_owned(), one(pair)]).collect::<Vec<_>>()
+    };
+    let run = |source: &str, more: &[String]| {
+        let base = ["run", "--source", source, "--detector", "sonde", "--tick", "1ns"];
+        let base = base.into_iter().chain(["--epoch", "2026-01-01T00:00:00Z", "--web", "off"]);
+        let base = base.chain(["--json"]).map(str::to_owned);
+        base.chain(more.iter().cloned()).collect::<Vec<String>>()
+    };
+    let sent = capture(folder, &topic, &packets(40));
+    let mut raw = set("output.raw", right);
+    let spool = folder.join(format!("{topic}-spool")).display().to_string();
+    for key in [format!("brokers={at}"), format!("topic={topic}"), format!("spool={spool}")] {
+        raw.extend(["--set".to_owned(), format!("output.raw.{key}")]);
+    }
+    let all = run(&format!("pcap:{sent}?flat-out"), &raw);
+    let said = say(&all.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!((said.code, said.counter("sink.raw.written")), (0, 40), "{}", said.err);
+
+    let null = ["--sink".to_owned(), "null".to_owned()];
+    for keys in ["until=end", "group=again&until=end"] {
+        let mut options = set("source", right);
+        options
+            .extend(["--set", "source.options.fetch.message.max.bytes=2000000"].map(str::to_owned));
+        let source = format!("kafka://{at}/{topic}?{keys}");
+        let all = run(&source, &[&options[..], &null].concat());
+        let said = say(&all.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!((said.code, said.counter("receive.packets")), (0, 40), "{keys}: {}", said.err);
+        assert_eq!(said.summary()["events"], 40 * u64::from(EVENTS), "{keys}: {}", said.err);
+        assert!(!said.err.contains("hush") && !said.out.contains("hush"), "{}", said.err);
+    }
+
+    let source = format!("kafka://{at}/{topic}?until=end");
+    let all = run(&source, &[&set("source", wrong)[..], &null].concat());
+    let mut not_let_in = Service::start(&all.iter().map(String::as_str).collect::<Vec<_>>());
+    let said = not_let_in.wait_for(words[0], |l| l.contains(words[0]).then(|| l.to_owned()));
+    for word in words {
+        assert!(said.contains(word) && !said.contains("hush"), "{word:?} is not in {said:?}");
+    }
+    // Its configuration, as it is printed, has the setting and not its value.
+    let mut all = run(&source, &set("source", right));
+    all.push("--print-config".to_owned());
+    let printed = say(&all.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(printed.code, 0, "{}", printed.err);
+    assert!(printed.out.contains("(hidden)") && !printed.out.contains("hush"), "{}", printed.out);
 }
 
 /// Exit code 2 before anything is opened.
@@ -230,6 +290,8 @@ mod tls {
         let words = ["does not let us in", "invalid credentials", "sasl.password"];
         let which = ("SASL_SSL", "scram_detector");
         wrong_and_then_right(&cluster, folder, which, [&wrong, &right], &words);
+        let both = [&wrong[..], &right];
+        packets_come_back_through_the_same_door(&cluster, folder, which.0, both, &words);
     }
 
     #[test]

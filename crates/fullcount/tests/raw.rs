@@ -133,7 +133,9 @@ fn a_group_goes_on_where_it_stood_and_every_nth_is_every_nth() {
     assert_eq!(sent.counter("sink.raw.written"), every, "{}", sent.err);
     let topic = format!("kafka://{brokers}/some?group=again&until=end");
     for (file, want) in [("b.nxs", every), ("c.nxs", 0)] {
-        let got = said(&arguments(0, &topic, &path(file), &[]));
+        // The mock waits as long as this before it shares partitions out anew.
+        let hasty = ["--set", "source.options.session.timeout.ms=6000"].map(str::to_owned);
+        let got = said(&arguments(0, &topic, &path(file), &hasty));
         assert!(matches!(got.code, 0 | 3), "{}", got.err);
         assert_eq!(got.counter("receive.packets"), want, "{}", got.err);
     }
@@ -197,6 +199,29 @@ fn what_cannot_be_is_refused_before_anything_is_opened() {
         let said = say(&["run", "--source", url, "--sink", "null", "--web", "off"]);
         assert_eq!((said.code, said.err.contains(words)), (2, true), "{url}: {}", said.err);
     }
+    // Settings of librdkafka's: what would lose, double or pass over packets, and what it does not have itself.
+    for (set, words) in [
+        ("enable.auto.commit=true", "once the events of what was read are safe"),
+        ("enable.auto.offset.store=true", "once the events of what was read are safe"),
+        ("auto.offset.reset=latest", "from=oldest or from=newest"),
+        ("group.id=other", "group=NAME"),
+        ("isolation.level=read_uncommitted", "read_committed"),
+        ("bootstrap.servers=other", "the brokers in the URL"),
+        ("no.such=1", "No such configuration property"),
+        ("fetch.min.bytes=many", "fetch.min.bytes = many"),
+        ("no.such.password=hush", "no.such.password = (hidden)"),
+    ] {
+        let set = format!("source.options.{set}");
+        let said = say(&["run", "--source", "kafka://h/t?group=a", "--web", "off", "--set", &set]);
+        let seen = said.err.contains(words) && said.err.contains("source.options");
+        assert_eq!((said.code, seen), (2, true), "{set}: {}", said.err);
+        assert!(!said.err.contains("hush"), "{}", said.err);
+    }
+    let udp = ["run", "--source", "udp://127.0.0.1:0", "--web", "off", "--set"];
+    let said = say(&[&udp[..], &["source.options.sasl.password=hush"]].concat());
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("only with kafka://") && !said.err.contains("hush"), "{}", said.err);
+
     let base = ["run", "--web", "off", "--set", "output.raw.brokers=h", "--set"];
     let base =
         [&base[..], &["output.raw.topic=t", "--set", "output.raw.spool=s", "--set"]].concat();
@@ -204,11 +229,32 @@ fn what_cannot_be_is_refused_before_anything_is_opened() {
         ("output.raw.every=0", "1 (all packets)"),
         ("output.raw.buffer=1MiB", "8MiB to 16GiB"),
         ("output.raw.spool_size=1MiB", "16 MiB"),
+        ("output.raw.drain=soon", "output.raw.drain = soon"),
         ("output.raw.topic=a b", "not a topic"),
     ] {
         let said = say(&[&base[..], &[set]].concat());
         assert_eq!((said.code, said.err.contains(words)), (2, true), "{set}: {}", said.err);
     }
+}
+
+#[test]
+fn the_end_waits_for_the_broker_as_long_as_it_is_told_and_the_next_run_sends_the_rest() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let cluster = cluster(&["late"]);
+    let source = format!("pcap:{}?flat-out", vector(KINDS[0].2));
+    // Nobody listens at port 1.
+    let mut options = raw("127.0.0.1:1", "late", &path("spool"), 1);
+    options.extend(["--set", "output.raw.drain=1ms"].map(str::to_owned));
+    let first = said(&arguments(0, &source, &path("a.nxs"), &options));
+    let packets = first.counter("receive.packets");
+    assert_eq!(first.counter("sink.raw.queued"), packets, "{}", first.err);
+    assert!(first.err.contains("the next start sends them"), "{}", first.err);
+    let mut options = raw(&cluster.bootstrap_servers(), "late", &path("spool"), 1);
+    options.extend(["--set", "output.raw.drain=100s"].map(str::to_owned));
+    let second = said(&arguments(0, &source, &path("b.nxs"), &options));
+    assert_eq!(second.counter("sink.raw.recovered"), packets, "{}", second.err);
+    assert_eq!(second.counter("sink.raw.written"), 2 * packets, "{}", second.err);
 }
 
 #[test]

@@ -30,7 +30,7 @@ mod sink_tests;
 
 pub use address::{Address, AddressError, check_brokers};
 pub use admin::{Admin, AdminError};
-pub use consumer::{Begin, ConsumeError, Consumer, ConsumerOptions, Message, Polled};
+pub use consumer::{Begin, ConsumeError, Consumer, ConsumerOptions, Message, Moves, Polled};
 pub use counters::{ConsumerCounter, KafkaCounter};
 pub use link::News;
 pub use options::{Compression, KafkaOptions, MessageId, OptionError};

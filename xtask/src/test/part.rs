@@ -28,6 +28,7 @@ pub fn kafka(host: &Host) -> Tally {
         "kafka",
         "kafka_exact",
         "kafka_faults",
+        "kafka_group",
         "kafka_scale",
         "kafka_secured",
         "kafka_write",

@@ -596,6 +596,16 @@ impl Reader for GemReader {
         self.tally.flush(&self.sheet);
     }
 
+    fn begin_anew(&mut self) {
+        for state in self.fecs.iter_mut().flatten() {
+            let frames = &mut state.frames;
+            let (before, pending) = (frames.tracker.totals(), frames.tracker.pending());
+            frames.begin_anew();
+            settle(&frames.tracker, before, pending, &mut self.tally);
+        }
+        self.tally.flush(&self.sheet);
+    }
+
     fn sheet(&self) -> Arc<Sheet> {
         self.sheet.clone()
     }

@@ -33,6 +33,12 @@ impl Frames {
         Frames { next: None, tracker: Tracker::new(32, WINDOW, Start::AtFirst) }
     }
 
+    /// Whatever number comes next is the first.
+    pub fn begin_anew(&mut self) {
+        self.next = None;
+        self.tracker.forget();
+    }
+
     /// The published rule.
     pub fn step(&mut self, counter: u32) -> Steps {
         let mut steps = Steps::default();

@@ -247,6 +247,16 @@ impl Reader for BladeReader {
         self.tally.flush(&self.sheet);
     }
 
+    fn begin_anew(&mut self) {
+        for stream in &mut self.streams.streams {
+            let tracker = &mut stream.tracker;
+            let (before, pending) = (tracker.totals(), tracker.pending());
+            tracker.forget();
+            settle(tracker, before, pending, &mut self.tally);
+        }
+        self.tally.flush(&self.sheet);
+    }
+
     fn sheet(&self) -> Arc<Sheet> {
         self.sheet.clone()
     }

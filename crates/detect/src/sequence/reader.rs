@@ -292,6 +292,16 @@ impl Reader for SequenceReader {
         self.flush();
     }
 
+    fn begin_anew(&mut self) {
+        for at in 0..self.streams.len() {
+            let stream = &mut self.streams[at];
+            let before = Before::of(&stream.tracker);
+            stream.tracker.forget();
+            self.settle(at, before);
+        }
+        self.flush();
+    }
+
     fn finish(&mut self, _: &mut Products) {
         for at in 0..self.streams.len() {
             let stream = &mut self.streams[at];

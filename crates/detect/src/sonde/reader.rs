@@ -315,6 +315,17 @@ impl Reader for SondeReader {
         self.tally.flush(&self.sheet);
     }
 
+    fn begin_anew(&mut self) {
+        for sequence in &mut self.streams.sequences {
+            let (before, pending) = (sequence.tracker.totals(), sequence.tracker.pending());
+            sequence.begin_anew();
+            settle(&sequence.tracker, before, pending, &mut self.tally);
+        }
+        // Its module may be any number of wraps further on: it joins at the newest time, as one that comes late.
+        self.streams.streams.iter_mut().for_each(|stream| stream.time = None);
+        self.tally.flush(&self.sheet);
+    }
+
     fn sheet(&self) -> Arc<Sheet> {
         self.sheet.clone()
     }

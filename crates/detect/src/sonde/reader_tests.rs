@@ -109,6 +109,28 @@ fn duplicates_are_counted_and_decoded_and_gaps_are_lost_at_the_end() {
 }
 
 #[test]
+fn a_stream_that_somebody_else_had_for_a_while_goes_on_at_the_newest_time() {
+    let mut reader = detector("", TimeBase::default()).reader();
+    let at = |reader: &mut dyn Reader, port, n, time: u64| {
+        let raw = time as u32;
+        read(reader, port, &d6(0, n, raw, &[(raw, 64)]))[0].0
+    };
+    assert_eq!(at(&mut *reader, 1, 0, 1_000), 1_000);
+    assert_eq!(at(&mut *reader, 2, 0, 1_100), 1_100);
+    reader.begin_anew();
+    // Sender 1 goes on elsewhere; sender 2 comes to the third turn of the counter here.
+    for n in 1..=9u16 {
+        let time = u64::from(n) << 30;
+        assert_eq!(at(&mut *reader, 2, n, time), time as i64, "{n}");
+    }
+    let time = (9 << 30) + 77;
+    assert_eq!(at(&mut *reader, 1, 5_000, time), time as i64);
+    let entries = counters(&mut *reader);
+    assert_eq!((entries.get("packets.lost"), entries.get("lost_packets")), (Some(0), Some(0)));
+    assert_eq!(entries.get("decode.streams"), Some(2), "each counts once");
+}
+
+#[test]
 fn more_streams_than_allowed_are_decoded_and_counted() {
     let mut reader = detector("max_streams = 2", TimeBase::default()).reader();
     for (port, system) in [(1, 0), (1, 1), (1, 2), (2, 0), (1, 1)] {

@@ -45,6 +45,12 @@ impl Sequence {
         Sequence { expected: None, tracker: Tracker::new(14, WINDOW, Start::AtFirst) }
     }
 
+    /// Whatever number comes next is the first.
+    pub fn begin_anew(&mut self) {
+        self.expected = None;
+        self.tracker.forget();
+    }
+
     /// The published rule: first packet no error, then any difference is one.
     #[inline]
     pub fn publish(&mut self, count: u16) -> Published {

@@ -76,6 +76,9 @@ pub struct RawConfig {
     /// Memory between receiver and spool, 8 MiB to 16 GiB.
     #[serde(default = "default_raw_buffer")]
     pub buffer: String,
+    /// Longest time that the end of a run waits for the broker.
+    #[serde(default = "default_drain")]
+    pub drain: String,
     /// What is not sent is a loss of the run; a source that can wait is made to.
     #[serde(default = "default_required")]
     pub required: bool,
@@ -235,7 +238,8 @@ impl RawConfig {
     }
 }
 
-fn lay_flat(
+/// Settings of a table and the tables in it, by their whole names.
+pub(super) fn lay_flat(
     key: &'static str,
     prefix: &str,
     table: &toml::Table,
@@ -259,7 +263,10 @@ fn lay_flat(
 }
 
 /// A printed configuration, and the copy in a NeXus file, hold no passwords.
-fn without_secrets<S: serde::Serializer>(table: &toml::Table, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn without_secrets<S: serde::Serializer>(
+    table: &toml::Table,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     fn hide(prefix: &str, table: &toml::Table) -> toml::Table {
         let one = |(key, value): (&String, &toml::Value)| {
             let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };

@@ -271,6 +271,13 @@ impl EventStream {
         }
     }
 
+    /// All that waits, before its time: the stream goes on.
+    pub fn flush(&mut self, mut say: impl FnMut(Said<'_>)) {
+        while !self.open.is_empty() {
+            self.close(0, Cut::Timer, &mut say);
+        }
+    }
+
     /// All that waits.
     pub fn finish(&mut self, mut say: impl FnMut(Said<'_>)) {
         while !self.open.is_empty() {

@@ -2,20 +2,24 @@
 //!
 //! [`Consumer::poll`] gives one message, the end of a partition, or nothing. Errors that librdkafka mends by itself
 //! (a broker that is away, an election) are counted and not given; what is given is for good. Offsets are never
-//! committed by themselves: [`Consumer::commit`] is called once what was read is safe.
+//! committed by themselves: [`Consumer::commit`] is called once what was read is safe. A member that holds its
+//! partitions ([`ConsumerOptions::hold`]) gives them up when it says so, which is once that is done.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fullcount_core::ledger::Sheet;
 use rdkafka::ClientContext;
 use rdkafka::TopicPartitionList;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext};
+use rdkafka::consumer::{
+    BaseConsumer, CommitMode, Consumer as _, ConsumerContext, RebalanceProtocol,
+};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers as _, Message as _};
 use rdkafka::topic_partition_list::Offset;
+use rdkafka::types::RDKafkaRespErr;
 
 use super::counters::ConsumerCounter;
 use super::link::{Link, News};
@@ -32,6 +36,9 @@ pub struct ConsumerOptions {
     /// Group that shares the partitions and whose offsets are committed. `None`: partitions are assigned by hand, and
     /// nothing can be committed.
     pub group: Option<String>,
+    /// Partitions that the group wants for another member stay until [`Consumer::give_up`]: see [`Consumer::moves`].
+    /// Only those that move are taken away (`partition.assignment.strategy` is `cooperative-sticky` unless set).
+    pub hold: bool,
     /// Tell the end of each partition, every time that it is reached.
     pub tell_ends: bool,
     /// librdkafka's own settings.
@@ -48,6 +55,7 @@ impl ConsumerOptions {
         ConsumerOptions {
             brokers: brokers.into(),
             group: None,
+            hold: false,
             tell_ends: true,
             settings: Settings::default(),
             news: |_| {},
@@ -140,6 +148,16 @@ impl Message<'_> {
     }
 }
 
+/// Partitions that go to other members of the group: (topic, partition).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Wanted for another member. Nothing more comes of them, and they stay until [`Consumer::give_up`]; the group waits,
+    /// at most for `max.poll.interval.ms`.
+    pub leaving: Vec<(String, i32)>,
+    /// Taken away, because the group took this member for dead: nothing can be committed for them.
+    pub lost: Vec<(String, i32)>,
+}
+
 /// Reads topics.
 pub struct Consumer {
     inner: BaseConsumer<Context>,
@@ -158,6 +176,27 @@ impl std::fmt::Debug for Consumer {
 struct Context {
     link: Link,
     errors: Arc<AtomicU64>,
+    /// Partitions stay until they are given up.
+    hold: AtomicBool,
+    /// Something moved since [`Consumer::moves`].
+    moved: AtomicBool,
+    moves: Mutex<Moves>,
+}
+
+impl Context {
+    fn let_go(
+        consumer: &BaseConsumer<Context>,
+        partitions: &TopicPartitionList,
+    ) -> Result<(), KafkaError> {
+        match consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => consumer.incremental_unassign(partitions),
+            RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.unassign(),
+        }
+    }
+}
+
+fn names(list: &TopicPartitionList) -> Vec<(String, i32)> {
+    list.elements().iter().map(|e| (e.topic().to_owned(), e.partition())).collect()
 }
 
 impl ClientContext for Context {
@@ -171,7 +210,42 @@ impl ClientContext for Context {
     }
 }
 
-impl ConsumerContext for Context {}
+impl ConsumerContext for Context {
+    /// As librdkafka's default, but that partitions may stay for a while.
+    fn rebalance(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        what: RDKafkaRespErr,
+        partitions: &mut TopicPartitionList,
+    ) {
+        let done = if what == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
+            match consumer.rebalance_protocol() {
+                RebalanceProtocol::Cooperative => consumer.incremental_assign(partitions),
+                RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.assign(partitions),
+            }
+        } else if !self.hold.load(Relaxed) {
+            Context::let_go(consumer, partitions)
+        } else {
+            let mut moves = self.moves.lock().expect("no holder panics");
+            self.moved.store(true, Relaxed);
+            if consumer.assignment_lost() {
+                let mut lost = std::mem::take(&mut moves.leaving);
+                lost.extend(names(partitions));
+                moves.lost.extend(lost);
+                Context::let_go(consumer, partitions)
+            } else if partitions.count() == 0 {
+                Context::let_go(consumer, partitions)
+            } else {
+                moves.leaving.extend(names(partitions));
+                Ok(())
+            }
+        };
+        if let Err(error) = done {
+            // The group finds out by itself that a member does not follow, and puts it out.
+            self.link.say(&format!("partitions that the group moves: {error}"));
+        }
+    }
+}
 
 impl Consumer {
     /// A consumer that reads nothing yet. No broker is needed.
@@ -179,13 +253,21 @@ impl Consumer {
     /// # Errors
     /// A setting that cannot be.
     pub fn new(options: &ConsumerOptions) -> Result<Consumer, ConsumeError> {
-        let mut config = options.settings.consumer(&options.brokers);
+        let sticky = options.settings.prefer("partition.assignment.strategy", "cooperative-sticky");
+        let settings = if options.hold { &sticky } else { &options.settings };
+        let mut config = settings.consumer(&options.brokers);
         // librdkafka wants a name even where no group is joined; nothing is committed in it.
         config.set("group.id", options.group.as_deref().unwrap_or("fullcount-alone"));
         config.set("enable.partition.eof", if options.tell_ends { "true" } else { "false" });
         let errors = Arc::new(AtomicU64::new(0));
         let link = Link::new(&options.brokers, options.news);
-        let context = Context { link, errors: errors.clone() };
+        let context = Context {
+            link,
+            errors: errors.clone(),
+            hold: AtomicBool::new(options.hold),
+            moved: AtomicBool::new(false),
+            moves: Mutex::default(),
+        };
         let brokers = options.brokers.clone();
         let made = config.create_with_context(context);
         let inner = made.map_err(|cause| ConsumeError {
@@ -315,7 +397,37 @@ impl Consumer {
     /// librdkafka refuses.
     pub fn assigned(&self) -> Result<Vec<(String, i32)>, ConsumeError> {
         let list = self.inner.assignment().map_err(self.failed("ask for the assignment"))?;
-        Ok(list.elements().iter().map(|e| (e.topic().to_owned(), e.partition())).collect())
+        Ok(names(&list))
+    }
+
+    /// What has moved since the last call; `None`: nothing. Only with [`ConsumerOptions::hold`].
+    pub fn moves(&self) -> Option<Moves> {
+        let context = self.inner.context();
+        context.moved.swap(false, Relaxed).then(|| {
+            let mut moves = context.moves.lock().expect("no holder panics");
+            Moves { lost: std::mem::take(&mut moves.lost), leaving: moves.leaving.clone() }
+        })
+    }
+
+    /// Gives up the partitions that are [leaving](Moves::leaving): the other member begins where the group stands now.
+    ///
+    /// # Errors
+    /// librdkafka refuses.
+    pub fn give_up(&self) -> Result<(), ConsumeError> {
+        let failed = || self.failed("give up partitions");
+        let context = self.inner.context();
+        let leaving = {
+            let mut moves = context.moves.lock().expect("no holder panics");
+            std::mem::take(&mut moves.leaving)
+        };
+        if leaving.is_empty() {
+            return Ok(());
+        }
+        let mut list = TopicPartitionList::new();
+        for (topic, partition) in &leaving {
+            list.add_partition(topic, *partition);
+        }
+        Context::let_go(&self.inner, &list).map_err(failed())
     }
 
     /// The next message, the end of a partition, or nothing after `time`. To be called often, even if nothing is
@@ -395,6 +507,14 @@ impl Consumer {
     /// Counters.
     pub fn sheet(&self) -> Arc<Sheet> {
         self.sheet.clone()
+    }
+}
+
+impl Drop for Consumer {
+    /// Leaves the group: it waits for partitions that are held.
+    fn drop(&mut self) {
+        self.inner.context().hold.store(false, Relaxed);
+        let _ = self.give_up();
     }
 }
 

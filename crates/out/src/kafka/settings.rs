@@ -10,6 +10,7 @@ use std::fmt;
 
 use crate::sink::secret;
 use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, DefaultConsumerContext};
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, DefaultProducerContext};
 
@@ -100,6 +101,43 @@ const FIXED: [(&str, &[&str], &str); 4] = [
         "allowed is false: else nothing would tell that a message has arrived, and it would wait here for ever",
     ),
 ];
+
+/// Settings of a consumer that are not the user's, and why.
+const CONSUMER_RESERVED: [(&str, &str); 12] = [
+    ("bootstrap.servers", BROKERS_IN_URL),
+    ("metadata.broker.list", BROKERS_IN_URL),
+    (
+        "group.id",
+        "set group=NAME in the URL: without one partitions are read by hand and nothing is committed",
+    ),
+    ("enable.auto.commit", COMMITTED_LATER),
+    ("auto.commit.enable", COMMITTED_LATER),
+    ("enable.auto.offset.store", COMMITTED_LATER),
+    ("auto.commit.interval.ms", COMMITTED_LATER),
+    ("auto.offset.reset", WHERE_TO_BEGIN),
+    (
+        "enable.partition.eof",
+        "the ends of partitions are told anyway: set until=end in the URL to end there",
+    ),
+    (
+        "isolation.level",
+        "packets of a transaction that was given up never count, and have to be left out: it stays read_committed",
+    ),
+    (
+        "group.protocol",
+        "it stays classic: partitions are given up only once their events are safe, which is made for that one",
+    ),
+    ("group.remote.assignor", "only of another group.protocol, which stays classic"),
+];
+/// Why [`CONSUMER_RESERVED`] has the brokers.
+const BROKERS_IN_URL: &str = "set the brokers in the URL: kafka://HOST:PORT,HOST:PORT/TOPIC";
+/// Why [`CONSUMER_RESERVED`] has what commits by itself.
+const COMMITTED_LATER: &str = "offsets are committed once the events of what was read are safe, never by time: a killed \
+                               process would lose what was committed before";
+/// Why [`CONSUMER_RESERVED`] has the first offset.
+const WHERE_TO_BEGIN: &str = "set from=oldest or from=newest in the URL; a group begins where it stood, and where it never \
+                              was at the oldest, so that nothing is passed over";
+
 /// Why [`FIXED`] has `acks`.
 const UNCONFIRMED: &str = "allowed is all (or -1): else a message would count as sent before it is safe, and be lost \
                            with the broker that had it";
@@ -123,6 +161,11 @@ impl Settings {
         let mut all = self.0.clone();
         all.entry(name.to_owned()).or_insert_with(|| value.to_owned());
         Settings(all)
+    }
+
+    /// What the user set it to.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
     }
 
     /// True if the user set it.
@@ -152,13 +195,31 @@ impl Settings {
         let mut config = self.over(&PRODUCER, "");
         config.remove("bootstrap.servers");
         let made: Result<BaseProducer<DefaultProducerContext>, _> = config.create();
-        match made {
-            Ok(_) => Ok(()),
-            Err(KafkaError::ClientConfig(_, why, name, value)) => {
-                Err(self.refuse(&name, &value, why))
+        made.map(drop).map_err(|e| self.refused_by_library(e))
+    }
+
+    /// As [`Settings::check`], for what reads packets: refuses what would lose, double or pass over some.
+    ///
+    /// # Errors
+    /// The first that cannot be.
+    pub fn check_source(&self) -> Result<(), SettingError> {
+        for (name, why) in CONSUMER_RESERVED {
+            if let Some(value) = self.0.get(name) {
+                return Err(self.refuse(name, value, why.to_owned()));
             }
-            Err(KafkaError::ClientCreation(why)) => Err(self.refuse("", "", why)),
-            Err(other) => Err(self.refuse("", "", other.to_string())),
+        }
+        let mut config = self.consumer("");
+        config.remove("bootstrap.servers");
+        config.set("group.id", "check");
+        let made: Result<BaseConsumer<DefaultConsumerContext>, _> = config.create();
+        made.map(drop).map_err(|e| self.refused_by_library(e))
+    }
+
+    fn refused_by_library(&self, error: KafkaError) -> SettingError {
+        match error {
+            KafkaError::ClientConfig(_, why, name, value) => self.refuse(&name, &value, why),
+            KafkaError::ClientCreation(why) => self.refuse("", "", why),
+            other => self.refuse("", "", other.to_string()),
         }
     }
 
@@ -276,6 +337,50 @@ mod tests {
         assert!(!error.contains("hush") && error.contains("(hidden)"), "{error}");
         let shown = format!("{:?}", settings(&[("sasl.password", "hush"), ("linger.ms", "5")]));
         assert_eq!(shown, r#"{"linger.ms": "5", "sasl.password": "(hidden)"}"#);
+    }
+
+    #[test]
+    fn what_would_break_the_promises_of_a_source_is_refused_and_says_why() {
+        let refused =
+            |name: &str, value: &str| settings(&[(name, value)]).check_source().unwrap_err();
+        for (name, value, words) in [
+            ("bootstrap.servers", "h", "brokers in the URL"),
+            ("metadata.broker.list", "h", "brokers in the URL"),
+            ("group.id", "again", "group=NAME in the URL"),
+            ("enable.auto.commit", "true", "once the events of what was read are safe"),
+            ("auto.commit.enable", "true", "once the events of what was read are safe"),
+            ("enable.auto.offset.store", "true", "once the events of what was read are safe"),
+            ("auto.commit.interval.ms", "5", "once the events of what was read are safe"),
+            ("auto.offset.reset", "latest", "from=oldest or from=newest in the URL"),
+            ("enable.partition.eof", "false", "until=end in the URL"),
+            ("isolation.level", "read_uncommitted", "stays read_committed"),
+            ("group.protocol", "consumer", "stays classic"),
+            ("group.remote.assignor", "range", "stays classic"),
+            // What librdkafka does not have, or not so.
+            ("no.such.setting", "1", "No such configuration property"),
+            ("fetch.min.bytes", "many", "Invalid value"),
+            ("session.timeout.ms", "-5", "outside allowed range"),
+        ] {
+            let error = refused(name, value).to_string();
+            assert!(error.starts_with(&format!("{name} = {value}: ")), "{error}");
+            assert!(error.contains(words), "{error}");
+        }
+        // Found only when a client is made: they do not go together.
+        let together = [("session.timeout.ms", "60000"), ("max.poll.interval.ms", "50000")];
+        let error = settings(&together).check_source().unwrap_err().to_string();
+        assert!(error.contains("max.poll.interval.ms"), "{error}");
+        let error = refused("my.password", "hush").to_string();
+        assert!(!error.contains("hush") && error.contains("(hidden)"), "{error}");
+        for (name, value) in [
+            ("fetch.message.max.bytes", "20000000"),
+            ("max.partition.fetch.bytes", "20000000"),
+            ("queued.min.messages", "1000"),
+            ("session.timeout.ms", "10000"),
+            ("partition.assignment.strategy", "range"),
+            ("sasl.password", "hush"),
+        ] {
+            assert_eq!(settings(&[(name, value)]).check_source(), Ok(()), "{name} = {value}");
+        }
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub struct KafkaSink {
     follower: Option<Follower>,
     beginning: Beginning,
     landed: Arc<AtomicU64>,
+    hurry: Arc<AtomicBool>,
     start: Start,
     place: String,
     folder: String,
@@ -107,9 +108,19 @@ impl KafkaSink {
             .name("kafka-send".into())
             .spawn(move || sender.run())
             .map_err(|e| sink(format!("starting a thread: {e}")))?;
-        let (thread, landed) = (Some(thread), Arc::default());
-        let mut made =
-            KafkaSink { stream, way, thread, follower, beginning, landed, start, place, folder };
+        let (thread, landed, hurry) = (Some(thread), Arc::default(), Arc::default());
+        let mut made = KafkaSink {
+            stream,
+            way,
+            thread,
+            follower,
+            beginning,
+            landed,
+            hurry,
+            start,
+            place,
+            folder,
+        };
         made.refresh();
         Ok(made)
     }
@@ -128,6 +139,11 @@ impl KafkaSink {
     /// each batch, and no further once events were dropped.
     pub fn landed(&self) -> Arc<AtomicU64> {
         self.landed.clone()
+    }
+
+    /// While it is true, no event waits for its message to fill: somebody waits for [`KafkaSink::landed`].
+    pub fn hurry(&self) -> Arc<AtomicBool> {
+        self.hurry.clone()
     }
 
     /// Tells how far the events are laid down.
@@ -308,7 +324,13 @@ impl Sink for KafkaSink {
     }
 
     fn tick(&mut self, since_start: Duration) -> Result<(), SinkError> {
-        self.turn(|stream, say| stream.tick(since_start, say));
+        let hurry = self.hurry.load(Relaxed);
+        self.turn(|stream, say| {
+            stream.tick(since_start, &mut *say);
+            if hurry {
+                stream.flush(say);
+            }
+        });
         self.land();
         self.refresh();
         self.failed()

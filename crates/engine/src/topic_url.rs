@@ -1,0 +1,207 @@
+//! `kafka://BROKER/TOPIC?key=value` as a source: what is read, with which settings, and where it begins.
+//!
+//! Refuses: other keys in the URL, settings of librdkafka's that would lose or double packets, a topic or partition that
+//! is not there, one that no longer holds what is to be read again. Source: `docs/raw.md`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use fullcount_io::source::SourceError;
+use fullcount_out::kafka::{Address, ConsumeError, Consumer, ConsumerOptions, Settings};
+
+use crate::config::{ConfigError, refuse};
+use crate::kafka_source::say;
+use crate::open::OpenError;
+
+/// Longest wait for the first message when the topic is looked at before the run.
+pub(crate) const LOOK: Duration = Duration::from_secs(10);
+/// Wait for one answer meanwhile: a broker that does not let us in gives none, and why is known only between two questions.
+const ASK: Duration = Duration::from_secs(1);
+/// Longest time that the group waits until all that was read of a partition is safe: the output looks every 100 ms, and a
+/// broker that is away does not matter to it, so this is for a spool that is full. Never more than half of what the group
+/// allows.
+const PART: Duration = Duration::from_secs(30);
+/// `max.poll.interval.ms` unless it is set: so long the group waits for a member.
+const GROUP_WAITS_MS: u64 = 300_000;
+
+/// A topic that can be read.
+#[derive(Debug, Clone)]
+pub struct TopicUrl {
+    pub(crate) url: String,
+    pub(crate) address: Address,
+    pub(crate) group: Option<String>,
+    /// None: all.
+    pub(crate) partitions: Option<Vec<i32>>,
+    pub(crate) newest: bool,
+    pub(crate) until_end: bool,
+    /// librdkafka's own.
+    pub(crate) settings: Settings,
+    /// For a replay that goes on after a kill.
+    pub(crate) reading: Option<Reading>,
+}
+
+/// How a topic is read so that it can be read again in the same way.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// First offset of each partition.
+    pub starts: BTreeMap<i32, i64>,
+    /// File for the order of the partitions.
+    pub order: PathBuf,
+}
+
+impl TopicUrl {
+    /// Reads `kafka://…`; `settings` are librdkafka's own.
+    ///
+    /// # Errors
+    /// What cannot be, and what is allowed.
+    pub fn parse(url: &str, settings: Vec<(String, String)>) -> Result<TopicUrl, ConfigError> {
+        let settings = Settings::new(settings);
+        settings.check_source().map_err(|e| refuse("source.options", url, e.to_string()))?;
+        let wrong = |why: String| refuse("source.url", url, why);
+        let address = Address::parse(url).map_err(|e| wrong(e.to_string()))?;
+        let mut topic = TopicUrl {
+            url: url.to_owned(),
+            group: None,
+            partitions: None,
+            newest: false,
+            until_end: false,
+            settings,
+            reading: None,
+            address,
+        };
+        for (key, value) in &topic.address.query {
+            match (key.as_str(), value.as_str()) {
+                ("group", "") => return Err(wrong("group: a name".into())),
+                ("group", name) => topic.group = Some(name.to_owned()),
+                ("from", "oldest") => topic.newest = false,
+                ("from", "newest") => topic.newest = true,
+                ("from", _) => return Err(wrong("from: oldest or newest".into())),
+                ("until", "end") => topic.until_end = true,
+                ("until", _) => return Err(wrong("until: end".into())),
+                ("partitions", list) => {
+                    let one = |p: &str| p.parse::<u16>().map(i32::from);
+                    let all: Result<Vec<i32>, _> = list.split(',').map(one).collect();
+                    let why = "partitions: numbers with commas between them";
+                    topic.partitions = Some(all.map_err(|_| wrong(why.into()))?);
+                }
+                _ => {
+                    let why = format!("{key}: known are group, from, partitions and until");
+                    return Err(wrong(why));
+                }
+            }
+        }
+        if topic.group.is_some() && (topic.partitions.is_some() || topic.newest) {
+            let why = "a group shares out partitions by itself and goes on where it stood: leave \
+                       partitions and from out";
+            return Err(wrong(why.into()));
+        }
+        Ok(topic)
+    }
+
+    pub(crate) fn error(&self, what: &str) -> impl FnOnce(ConsumeError) -> SourceError {
+        let (endpoint, what) = (self.url.clone(), what.to_owned());
+        move |e| SourceError { endpoint, what, cause: e.to_string() }
+    }
+
+    fn options(&self, group: Option<String>) -> ConsumerOptions {
+        ConsumerOptions {
+            hold: group.is_some(),
+            group,
+            settings: self.settings.clone(),
+            news: say,
+            ..ConsumerOptions::new(self.address.brokers.as_str())
+        }
+    }
+
+    pub(crate) fn consumer(&self, group: Option<String>) -> Result<Consumer, SourceError> {
+        Consumer::new(&self.options(group)).map_err(self.error("cannot open"))
+    }
+
+    /// Longest time that the group waits for what leaves.
+    pub(crate) fn patience(&self) -> Duration {
+        let set = self.settings.get("max.poll.interval.ms").and_then(|ms| ms.parse().ok());
+        PART.min(Duration::from_millis(set.unwrap_or(GROUP_WAITS_MS) / 2))
+    }
+
+    /// True if the group decides where it begins.
+    pub fn in_group(&self) -> bool {
+        self.group.is_some()
+    }
+
+    /// The same topic, read from there and in the order that the file says.
+    pub fn reading(self, reading: Reading) -> TopicUrl {
+        TopicUrl { reading: Some(reading), ..self }
+    }
+
+    /// The partitions that are read.
+    pub(crate) fn all(&self) -> Result<Vec<i32>, OpenError> {
+        let options = ConsumerOptions { answer: ASK, ..self.options(None) };
+        let consumer = Consumer::new(&options).map_err(self.error("cannot open"))?;
+        let topic = self.address.topic.as_str();
+        let end = Instant::now() + LOOK;
+        let count = loop {
+            let asked = consumer.partitions(topic);
+            if asked.is_ok() || Instant::now() >= end {
+                break asked.map_err(self.error("cannot open"))?;
+            }
+            // librdkafka says only here why it comes to no broker; nothing is assigned that could be read.
+            for _ in 0..16 {
+                let _ = consumer.poll(Duration::ZERO);
+            }
+        };
+        if count == 0 {
+            return Err(self.cannot_open(format!("there is no topic {topic}")).into());
+        }
+        let all: Vec<i32> = match &self.partitions {
+            None => (0..count).collect(),
+            Some(some) => some.clone(),
+        };
+        if let Some(none) = all.iter().find(|p| **p >= count) {
+            let why = format!("topic {topic} has no partition {none}: 0 to {}", count - 1);
+            return Err(refuse("source.url", &self.url, why).into());
+        }
+        Ok(all)
+    }
+
+    fn cannot_open(&self, cause: String) -> SourceError {
+        SourceError { endpoint: self.url.clone(), what: "cannot open".into(), cause }
+    }
+
+    /// Where its partitions begin now.
+    ///
+    /// # Errors
+    /// No broker answers, no such topic or partition.
+    pub fn starts(&self) -> Result<BTreeMap<i32, i64>, OpenError> {
+        let consumer = self.consumer(None)?;
+        let topic = self.address.topic.as_str();
+        let mut starts = BTreeMap::new();
+        for partition in self.all()? {
+            let (low, high) =
+                consumer.offsets(topic, partition).map_err(self.error("cannot open"))?;
+            starts.insert(partition, if self.newest { high } else { low });
+        }
+        Ok(starts)
+    }
+
+    /// Refuses a topic that no longer holds what was read from these places.
+    ///
+    /// # Errors
+    /// It does not, or no broker answers.
+    pub fn still_holds(&self, starts: &BTreeMap<i32, i64>) -> Result<(), OpenError> {
+        let consumer = self.consumer(None)?;
+        let topic = self.address.topic.as_str();
+        for (&partition, &start) in starts {
+            let (low, high) =
+                consumer.offsets(topic, partition).map_err(self.error("cannot open"))?;
+            if !(low..=high).contains(&start) {
+                let cause = format!(
+                    "the interrupted replay began at offset {start} of partition {partition}, which now holds \
+                     {low} to {high}: it cannot go on; --replay restart sends what is there, from its beginning"
+                );
+                return Err(self.cannot_open(cause).into());
+            }
+        }
+        Ok(())
+    }
+}

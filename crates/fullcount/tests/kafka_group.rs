@@ -1,0 +1,442 @@
+//! A group whose members come, go and are killed while packets come, against a real Kafka.
+//!
+//! In good order each event is made once, whoever joins or leaves; a member that is killed costs none, and only what it
+//! had not committed comes twice. Event n is 1 µs behind event n − 1, so each one says which packet it is of. Source:
+//! `docs/raw.md`. One broker for all of it. Needs Java and the jars that `cargo xtask test` has fetched; without them it
+//! says so, and fails with CI=true.
+
+mod broker;
+mod service;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use broker::{Cluster, EVENTS, PATIENCE, brokers, counter, packet, wait_until};
+use fullcount_out::flat::{self, Message, RawReadout};
+use fullcount_out::kafka::{
+    Admin, Begin, Consumer, ConsumerOptions, EPOCH_HEADER, Moves, Polled, SOURCE_HEADER, Settings,
+};
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+use service::{Said, Service};
+
+/// 2026-01-01, ns since 1970.
+const EPOCH: i64 = 1_767_225_600_000_000_000;
+/// Senders; each belongs to a partition.
+const SENDERS: u32 = 8;
+const PARTITIONS: i32 = 4;
+
+/// Packet k comes from sender k modulo their number, which counts its own packets.
+fn from_sender(k: u32) -> Vec<u8> {
+    let mut p = packet(k);
+    p[2..4].copy_from_slice(&((k / SENDERS) as u16 & 0x3fff).to_be_bytes());
+    p
+}
+
+/// Partition of packet k, and its offset there.
+fn place_of(k: u32) -> (i32, i64) {
+    let partitions = PARTITIONS as u32;
+    ((k % partitions) as i32, i64::from(k / partitions))
+}
+
+/// Sends packets 0, 1, 2, … to a topic until it is told to end: some members are always in the midst of something.
+struct Publisher {
+    end: Arc<AtomicBool>,
+    sent: Arc<AtomicU32>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Publisher {
+    fn start(brokers: &str, topic: &'static str) -> Publisher {
+        let producer: BaseProducer = ClientConfig::new()
+            .set("bootstrap.servers", brokers)
+            .set("linger.ms", "1")
+            .create()
+            .expect("a producer");
+        let (end, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        let (told, count) = (end.clone(), sent.clone());
+        let thread = std::thread::spawn(move || {
+            let epoch = EPOCH.to_string();
+            for k in 0.. {
+                if told.load(SeqCst) {
+                    break;
+                }
+                let bytes = from_sender(k);
+                let raw = RawReadout {
+                    source_name: "x",
+                    message_id: i64::from(k),
+                    raw_data: Some(&bytes),
+                };
+                let payload = Message::Ar51(raw).encode();
+                let from = format!("10.0.0.{}:50011", k % SENDERS + 1);
+                let header = |key, value| Header { key, value: Some(value) };
+                let headers = OwnedHeaders::new()
+                    .insert(header(SOURCE_HEADER, from.as_str()))
+                    .insert(header(EPOCH_HEADER, epoch.as_str()));
+                let record = BaseRecord::<(), [u8]>::to(topic).payload(&payload);
+                let record = record.partition(place_of(k).0).headers(headers);
+                producer.send(record).map_err(|e| e.0).expect("queued");
+                count.store(k + 1, SeqCst);
+                // About 500 packets a second: times that wrap after 4.3 s of events, 42,949 packets, are far away.
+                assert!(k < 42_949, "the members take longer than this test was made for");
+                if k % 4 == 3 {
+                    producer.poll(Duration::ZERO);
+                    std::thread::sleep(Duration::from_millis(8));
+                }
+            }
+            producer.flush(PATIENCE).expect("confirmed");
+        });
+        Publisher { end, sent, thread: Some(thread) }
+    }
+
+    /// Packets so far.
+    fn sent(&self) -> u32 {
+        self.sent.load(SeqCst)
+    }
+
+    /// Ends; how many packets there are.
+    fn end(mut self) -> u32 {
+        self.end.store(true, SeqCst);
+        self.thread.take().expect("ended once").join().expect("all confirmed");
+        self.sent()
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.end.store(true, SeqCst);
+    }
+}
+
+/// Brokers and a folder.
+struct Place {
+    cluster: Cluster,
+    folder: tempfile::TempDir,
+}
+
+/// A member of a group, under a name that its messages have.
+struct Member {
+    service: Service,
+    page: String,
+}
+
+impl Member {
+    fn packets(&self) -> u64 {
+        counter(&self.page, "receive.packets")
+    }
+
+    /// Waits until it has read so many packets more.
+    fn reads(&self, more: u64) {
+        let least = self.packets() + more;
+        wait_until(&format!("{least} packets"), || self.packets(), |n| n >= least);
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.service.child.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &id]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// As with Ctrl-C; it has lost nothing.
+    fn leave(self) -> Said {
+        self.service.interrupt();
+        let said = self.service.end();
+        assert_eq!((said.code, &said.summary()["balance"]), (0, &0.into()), "{}", said.err);
+        said
+    }
+}
+
+impl Place {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn topic(&self, name: &str, partitions: i32) {
+        let admin = Admin::new(&self.cluster.bootstrap(), &Settings::default()).expect("settings");
+        admin.create(name, partitions, &[]).expect("made");
+    }
+
+    fn member(&self, name: &str, topic: &str, threads: u32) -> Member {
+        // The time after which a killed one is missed; where none is, a host that is slow must not make one.
+        let session_ms = if topic == "killed" { 5_000 } else { 45_000 };
+        let geometry = self.path("geometry");
+        if !geometry.exists() {
+            let module = |n: u32| {
+                let cell = [n % 4, n / 4];
+                format!(
+                    "[[modules]]\nsource = \"10.0.0.{}\"\npixel_offset = {}\ncell = {cell:?}\n",
+                    n + 1,
+                    64 * n
+                )
+            };
+            fs::write(&geometry, (0..SENDERS).map(module).collect::<String>()).expect("written");
+        }
+        let brokers = self.cluster.bootstrap();
+        let text = format!(
+            "[source]\nurl = \"kafka://{brokers}/{topic}?group={topic}\"\n\
+             [source.options]\nsession.timeout.ms = {session_ms}\nheartbeat.interval.ms = 300\n\
+             [time]\npulse = \"grid(14Hz)\"\nepoch = \"2026-01-01T00:00:00Z\"\ntick = \"1ns\"\n\
+             [detector]\nkind = \"sonde\"\ngeometry = \"{}\"\n\
+             [web]\nlisten = \"127.0.0.1:0\"\n[engine]\nthreads = {threads}\n\
+             [output.kafka]\nbrokers = \"{brokers}\"\ntopic = \"{topic}-events\"\nsource_name = \"{name}\"\n\
+             spool = \"{}\"\ncapacity = 2000\ndrain = \"100s\"\n[output.kafka.options]\nlinger.ms = 5\n",
+            geometry.display(),
+            self.path(&format!("{topic}-{name}")).display()
+        );
+        let file = self.path(&format!("{topic}-{name}.toml"));
+        fs::write(&file, text).expect("written");
+        let mut service = Service::start(&["run", &file.display().to_string(), "--json"]);
+        let page = service.page();
+        Member { service, page }
+    }
+
+    /// Waits until the group has so many members that share the partitions among them.
+    fn wait_for_members(&self, group: &str, members: usize) {
+        let client: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", self.cluster.bootstrap())
+            .create()
+            .expect("a client");
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let list = client.fetch_group_list(Some(group), Duration::from_secs(10));
+            let known: Vec<(String, usize)> = list.map_or(vec![], |list| {
+                let one =
+                    |g: &rdkafka::groups::GroupInfo| (g.state().to_owned(), g.members().len());
+                list.groups().iter().map(one).collect()
+            });
+            if known == [("Stable".to_owned(), members)] {
+                return;
+            }
+            assert!(Instant::now() < end, "{group}: {known:?} within {PATIENCE:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn consumer(&self, group: Option<&str>) -> Consumer {
+        let options = ConsumerOptions {
+            group: group.map(str::to_owned),
+            ..ConsumerOptions::new(self.cluster.bootstrap())
+        };
+        Consumer::new(&options).expect("settings")
+    }
+
+    /// Where the group stands on each partition.
+    fn stands(&self, consumer: &Consumer, topic: &str) -> Vec<i64> {
+        let one = |p| consumer.committed(topic, p).expect("the broker answers").unwrap_or(0);
+        (0..PARTITIONS).map(one).collect()
+    }
+
+    /// Who made which events: (number of the packet, name) of each event, sorted by event.
+    fn events(&self, topic: &str) -> Vec<(u32, String)> {
+        let topic = format!("{topic}-events");
+        let consumer = self.consumer(None);
+        let (_, end) = consumer.offsets(&topic, 0).expect("the broker answers");
+        assert_eq!(consumer.partitions(&topic).expect("the broker answers"), 1);
+        consumer.assign(&[(&topic, 0, Begin::Oldest)]).expect("assigned");
+        let (mut all, mut next, patience) = (vec![], 0, Instant::now() + PATIENCE);
+        while next < end {
+            assert!(Instant::now() < patience, "{topic}: {next} of {end} within {PATIENCE:?}");
+            let polled = consumer.poll(Duration::from_millis(200)).expect("readable");
+            let Polled::Message(message) = polled else { continue };
+            next = message.offset() + 1;
+            let Ok(Message::Ev44(m)) = flat::decode(message.payload()) else { panic!("no ev44") };
+            for time in m.time_of_flight.expect("times").iter() {
+                let n = (m.reference_time[0] + i64::from(*time) - EPOCH) / 1_000;
+                all.push((u32::try_from(n).expect("an event of ours"), m.source_name.to_owned()));
+            }
+        }
+        all.sort_unstable();
+        all
+    }
+}
+
+/// Members that join and leave while packets come: each packet is read once by the group, and each event made once.
+fn whoever_joins_or_leaves_each_event_is_made_once(place: &Place) {
+    let (topic, begun) = ("moves", Instant::now());
+    place.topic(topic, PARTITIONS);
+    let publisher = Publisher::start(&place.cluster.bootstrap(), topic);
+    let first = place.member("first", topic, 1);
+    first.reads(200);
+    // A second one, on two threads, gets partitions in the midst of it.
+    let second = place.member("second", topic, 2);
+    second.reads(200);
+    first.reads(100);
+    // What it had goes back to the first one.
+    let mut left = vec![second.leave()];
+    first.reads(400);
+    let third = place.member("third", topic, 2);
+    third.reads(200);
+    // The first goes, and the third has everything.
+    left.push(first.leave());
+    third.reads(400);
+    let fourth = place.member("fourth", topic, 1);
+    fourth.reads(200);
+    let sent = publisher.end();
+    let ended: u64 = left.iter().map(|said| said.counter("receive.packets")).sum();
+    let read = || ended + third.packets() + fourth.packets();
+    wait_until("the last packet", read, |n| n >= u64::from(sent));
+    assert_eq!(read(), u64::from(sent), "packets that came twice");
+    left.extend([third.leave(), fourth.leave()]);
+    let sum = |name: &str| left.iter().map(|said| said.counter(name)).sum::<u64>();
+    assert_eq!(sum("receive.packets"), u64::from(sent));
+    assert_eq!((sum("receive.again_elsewhere"), sum("receive.cut_by_moves")), (0, 0));
+    assert!(sum("receive.moved_partitions") >= 4, "{}", sum("receive.moved_partitions"));
+    // What another member has read is no loss of the one that gets a partition back.
+    assert_eq!(sum("packets.lost") + sum("packets.missing"), 0);
+    let events = place.events(topic);
+    let once = events.iter().map(|(n, _)| *n).eq(0..sent * EVENTS);
+    let doubled = events.windows(2).filter(|two| two[0].0 == two[1].0).count();
+    assert!(once, "{} events of {}, {doubled} twice", events.len(), sent * EVENTS);
+    println!("moves: {} events, {:?}", events.len(), begun.elapsed());
+    let makers: BTreeSet<&str> = events.iter().map(|(_, name)| name.as_str()).collect();
+    assert_eq!(makers.len(), 4, "{makers:?}");
+}
+
+/// One of two is killed, and later stands still for so long that the group takes it for dead: all events are there, and
+/// only what it had not committed is there twice.
+fn a_killed_member_costs_no_event(place: &Place) {
+    let topic = "killed";
+    place.topic(topic, PARTITIONS);
+    let begun = Instant::now();
+    let members = ["stays", "dies"].map(|name| place.member(name, topic, 1));
+    place.wait_for_members(topic, 2);
+    let publisher = Publisher::start(&place.cluster.bootstrap(), topic);
+    members.iter().for_each(|member| member.reads(300));
+    let [stays, mut dies] = members;
+    // It has committed something, and read on.
+    let asking = place.consumer(Some(topic));
+    let stood = || place.stands(&asking, topic).iter().filter(|at| **at > 0).count() as u64;
+    wait_until("commits", stood, |n| n == PARTITIONS as u64);
+    dies.reads(100);
+    let stood = place.stands(&asking, topic);
+    dies.service.child.kill().expect("killed");
+    dies.service.child.wait().expect("gone");
+    let at_death = publisher.sent();
+    wait_until("packets behind", || u64::from(publisher.sent()), |n| n > u64::from(at_death) + 200);
+    // Started again, it sends what its spool holds.
+    let again = place.member("dies", topic, 1);
+    again.reads(100);
+    // It stands still until the group takes it for dead; when it goes on, its partitions are somebody else's.
+    again.signal("STOP");
+    place.wait_for_members(topic, 1);
+    again.signal("CONT");
+    let moved = || counter(&again.page, "receive.moved_partitions");
+    wait_until("partitions that were taken away", moved, |n| n > 0);
+    again.reads(50);
+    let sent = publisher.end();
+    let all: Vec<i64> =
+        (0..PARTITIONS).map(|p| (0..sent).filter(|k| place_of(*k).0 == p).count() as i64).collect();
+    let behind = || {
+        (0..).zip(place.stands(&asking, topic)).map(|(p, at): (usize, _)| all[p] - at).sum::<i64>()
+    };
+    wait_until("the last commit", || behind() as u64, |n| n == 0);
+    assert_eq!(stays.leave().counter("receive.again_elsewhere"), 0);
+    let said = again.leave();
+    let (told, words) = (said.counter("receive.again_elsewhere") > 0, "took this member for dead");
+    assert_eq!(told, said.err.contains(words), "{}", said.err);
+
+    let events = place.events(topic);
+    let found: BTreeSet<u32> = events.iter().map(|(n, _)| *n).collect();
+    assert!(found.into_iter().eq(0..sent * EVENTS), "{} events of {}", events.len(), sent * EVENTS);
+    let mut twice = 0;
+    for two in events.windows(2).filter(|two| two[0].0 == two[1].0) {
+        twice += 1;
+        let (partition, offset) = place_of(two[0].0 / EVENTS);
+        let whose = (&*two[0].1, &*two[1].1);
+        assert!(whose.0 == "dies", "an event of {whose:?}");
+        assert!(offset >= stood[partition as usize], "offset {offset} of {stood:?} was committed");
+    }
+    let stays: Vec<u32> = events.iter().filter(|e| e.1 == "stays").map(|e| e.0).collect();
+    assert!(
+        stays.windows(2).all(|two| two[0] != two[1]),
+        "who was there all the time doubles none"
+    );
+    let took = begun.elapsed();
+    println!("killed: {twice} events of {} are there twice; {took:?}", sent * EVENTS);
+}
+
+/// With a strategy that takes all partitions away at each change as well: they stay until they are given up.
+fn a_partition_stays_until_it_is_given_up(place: &Place) {
+    let topic = "stay";
+    place.topic(topic, 2);
+    let begun = Instant::now();
+    for strategy in ["range", "cooperative-sticky"] {
+        let member = || {
+            let settings =
+                [("partition.assignment.strategy", strategy), ("heartbeat.interval.ms", "300")];
+            let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let options = ConsumerOptions {
+                group: Some(strategy.to_owned()),
+                hold: true,
+                settings: Settings::new(settings),
+                ..ConsumerOptions::new(place.cluster.bootstrap())
+            };
+            let consumer = Consumer::new(&options).expect("settings");
+            consumer.subscribe(&[topic]).expect("subscribed");
+            consumer
+        };
+        let end = Instant::now() + PATIENCE;
+        let turn = |all: &[&Consumer]| {
+            assert!(Instant::now() < end, "{strategy}: within {PATIENCE:?}");
+            for one in all {
+                one.poll(Duration::from_millis(10)).expect("no error");
+            }
+        };
+        let has = |one: &Consumer| one.assigned().expect("an answer").len();
+        let first = member();
+        while has(&first) < 2 {
+            turn(&[&first]);
+        }
+        assert_eq!(first.moves(), None);
+        let second = member();
+        let moves = loop {
+            turn(&[&first, &second]);
+            if let Some(moves) = first.moves() {
+                break moves;
+            }
+        };
+        let count = if strategy == "range" { 2 } else { 1 };
+        assert_eq!((moves.leaving.len(), moves.lost.len()), (count, 0), "{strategy}");
+        for _ in 0..20 {
+            turn(&[&first, &second]);
+            assert_eq!((has(&first), has(&second)), (2, 0), "{strategy}: before it is given up");
+        }
+        assert_eq!(first.moves(), None, "told once");
+        // It is ours still: the place is taken on.
+        let leaving: Vec<_> = moves.leaving.iter().map(|(t, p)| (t.as_str(), *p, 0)).collect();
+        first.commit(&leaving, true).expect("committed");
+        first.give_up().expect("given up");
+        while (has(&first), has(&second)) != (1, 1) {
+            turn(&[&first, &second]);
+        }
+        // Who leaves while somebody wants its partition does not hold it.
+        drop(first);
+        let mut moved = Moves::default();
+        while has(&second) < 2 {
+            turn(&[&second]);
+            if let Some(moves) = second.moves() {
+                second.give_up().expect("given up");
+                moved = moves;
+            }
+        }
+        assert!(moved.lost.is_empty(), "{moved:?}");
+    }
+    println!("stays: {:?}", begun.elapsed());
+}
+
+#[test]
+fn members_come_and_go_and_are_killed() {
+    let Some((cluster, folder)) = brokers(1) else { return };
+    let place = Place { cluster, folder };
+    a_partition_stays_until_it_is_given_up(&place);
+    whoever_joins_or_leaves_each_event_is_made_once(&place);
+    a_killed_member_costs_no_event(&place);
+}
