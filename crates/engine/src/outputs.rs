@@ -375,6 +375,7 @@ fn nexus_options(
         other => return Err(refuse("output.nexus.event_id", other, "int32 or uint32")),
     };
     o.chunk_events = usize::try_from(nexus.chunk).unwrap_or(usize::MAX);
+    o.source_distance_m = nexus.source_distance_m;
     let shown = nexus.path.display();
     o.validate().map_err(|e| refuse("output.nexus", shown, e.to_string()))?;
     Ok(o)

@@ -42,7 +42,7 @@ enum Verb {
     /// The service: source → detector → outputs, with live page, metrics and ledger
     Run(Box<run::Flags>),
     /// The readout system's stand-in: numbered packets, simulated readouts or a capture, at a set rate
-    Send(send::Flags),
+    Send(Box<send::Flags>),
     /// The bare receiver of numbered packets: rate, loss, duplicates, reordering, CPU
     Receive(receive::Flags),
     /// Decodes a capture or a live port readout by readout
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Demo(f) => demo::demo(f),
         Verb::Run(f) => run::run(&f),
-        Verb::Send(f) => send::send(f),
+        Verb::Send(f) => send::send(*f),
         Verb::Receive(f) => receive::receive(f),
         Verb::Inspect(f) => inspect::inspect(f),
         Verb::Write(f) => write::write(&f),

@@ -112,7 +112,8 @@ pub struct SendFlags {
     /// Print the geometry file that fits --modules, as a receiver on this host needs it, and exit
     #[arg(long)]
     print_geometry: bool,
-    /// Detector whose rule moves a capture with ?shift on: sonde, multigrid, multiblade, gdgem or sequence [default: sonde]
+    /// Detector whose rule moves a capture with ?shift on, or whose pixels are in a printed structure:
+    /// sonde, multigrid, multiblade, gdgem or sequence [default: sonde]
     #[arg(long, value_name = "KIND")]
     detector: Option<String>,
     /// Key of that detector, as the receiver has it, e.g. detector.sequence_state=one; may be repeated
@@ -137,6 +138,8 @@ Examples:
   fullcount send --to udp://127.0.0.1:9000 --source 'pcap:run42.pcapng?speed=2'
   fullcount send --to kafka://localhost/logs --source logs --duration 60s
   fullcount send --to kafka://localhost/logs --source logs --print-structure > run.json
+  fullcount send --to kafka://localhost/logs --print-structure --events loki_detector/loki \\
+      --detector multiblade --geometry loki.json > run.json
   fullcount send --to kafka://localhost/pool --source run --structure run.json --file run42.nxs \\
       --control filewriter --duration 60s
   fullcount send --to udp://daq1:9000 --source 'pcap:a.pcapng?repeat=100&shift' --detector sonde

@@ -2,6 +2,7 @@
 //!
 //! Refuses (exit 2) options that cannot be before anything is opened. What it writes and answers: `docs/write.md`.
 
+mod data;
 mod report;
 mod topics;
 
@@ -20,7 +21,8 @@ use fullcount_out::write::{Note, Options, Reply, Service};
 
 use crate::exit::Failure;
 use crate::{note, say, tell};
-use topics::{Data, Directory, Orders};
+use data::Data;
+use topics::{Directory, Orders};
 
 /// Writes runs that control systems start and stop by messages to NeXus files.
 #[derive(Debug, Args)]

@@ -1,5 +1,5 @@
 //! A replay whose service is killed again and again: every event on the topic once and in order; and a writer whose topic
-//! forgets what it was to read.
+//! forgets what it was to read, or is deleted.
 //!
 //! Expected events come from packets that are made here; what is on the topic is read back and compared with all of
 //! them. Which moment a kill meets is chance, and must not matter. Needs Java and the jars that `cargo xtask test` has
@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 use broker::{Cluster, EVENTS, PATIENCE, jars, wait_for_counter};
 use fullcount_out::flat::{self, Events44, Message, RawReadout, RunStart, RunStop};
 use fullcount_out::kafka::{Begin, Consumer, ConsumerOptions, Polled, Publisher, Settings};
-use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer as _};
 use rdkafka::{Offset, TopicPartitionList};
+use serde_json::json;
 use service::{Said, Service, capture, say};
 
 /// 2026-01-01, ns since 1970.
@@ -118,6 +119,7 @@ fn a_replay_killed_three_times_is_on_the_topic_once_and_in_order() {
     a_capture(&mut cluster, folder.path());
     a_topic(&cluster, folder.path());
     a_writer_whose_topic_forgets(&cluster.bootstrap(), folder.path());
+    a_writer_whose_topic_is_deleted(&cluster.bootstrap(), folder.path());
 }
 
 fn a_capture(cluster: &mut Cluster, folder: &Path) {
@@ -239,17 +241,69 @@ fn a_topic(cluster: &Cluster, folder: &Path) {
     assert!(refused.err.contains("--replay restart"), "{}", refused.err);
 }
 
-/// While a writer is away the broker deletes what it was to read: exactly that is counted and said, the rest is written.
-fn a_writer_whose_topic_forgets(brokers: &str, folder: &Path) {
-    let now_ms = || {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        now.as_millis() as i64
-    };
-    let publisher = Publisher::new(brokers, &Settings::default(), |_| ()).expect("settings");
-    let send = |topic: &str, message: Message<'_>| {
-        publisher.publish(topic, &message.encode(), now_ms(), PATIENCE).expect("taken");
-    };
-    let events = |range: std::ops::Range<i32>| {
+fn now_ms() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    now.as_millis() as i64
+}
+
+/// A writer of a topic of events, which gets its orders from `orders`.
+struct Written<'a> {
+    brokers: &'a str,
+    topic: &'a str,
+    publisher: Publisher,
+    data: String,
+    writer: Option<Service>,
+    end: Instant,
+}
+
+impl<'a> Written<'a> {
+    /// A run that has begun; the topic has one event, which is older than it.
+    fn begun(brokers: &'a str, topic: &'a str, folder: &Path) -> Written<'a> {
+        let publisher = Publisher::new(brokers, &Settings::default(), |_| ()).expect("settings");
+        let data = folder.join(topic);
+        std::fs::create_dir(&data).expect("a folder");
+        let (data, end) = (data.display().to_string(), Instant::now() + PATIENCE);
+        let mut written = Written { brokers, topic, publisher, data, writer: None, end };
+        // The first message makes a topic; the stop is for nobody.
+        written.events(0..1);
+        written.stop("none");
+        written.start_writer();
+        let structure = json!({"children": [{"type": "group", "name": "entry",
+            "attributes": {"NX_class": "NXentry"}, "children": [
+            {"type": "group", "name": "bank_events", "attributes": {"NX_class": "NXevent_data"},
+             "children": [{"module": "ev44", "config": {"topic": topic, "source": "bank"}}]}]}]});
+        let structure = structure.to_string();
+        let start = RunStart {
+            start_time: now_ms() as u64,
+            stop_time: 0,
+            run_name: None,
+            instrument_name: None,
+            nexus_structure: Some(&structure),
+            job_id: Some(topic),
+            broker: None,
+            service_id: None,
+            filename: Some("run.nxs"),
+            n_periods: 1,
+            detector_spectrum_map: None,
+            metadata: None,
+            control_topic: None,
+        };
+        // Control topics are read from the writer's start on: the order is given until it is taken.
+        while !written.journal().exists() {
+            assert!(Instant::now() < end, "no job within {PATIENCE:?}");
+            written.send("orders", &Message::Pl72(start.clone()));
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        written
+    }
+
+    fn send(&self, topic: &str, message: &Message<'_>) {
+        self.publisher.publish(topic, &message.encode(), now_ms(), PATIENCE).expect("taken");
+        self.publisher.flush(PATIENCE).expect("sent");
+    }
+
+    /// One a message, of the pixels behind these numbers.
+    fn events(&self, range: std::ops::Range<i32>) {
         for n in range {
             let message = Events44 {
                 source_name: "bank",
@@ -259,88 +313,114 @@ fn a_writer_whose_topic_forgets(brokers: &str, folder: &Path) {
                 time_of_flight: Some(vec![n].into()),
                 pixel_id: Some(vec![n + 1].into()),
             };
-            send("short", Message::Ev44(message));
+            let value = Message::Ev44(message).encode();
+            self.publisher.publish(self.topic, &value, now_ms(), PATIENCE).expect("taken");
         }
-        publisher.flush(PATIENCE).expect("sent");
-    };
-    let stop = || RunStop {
-        stop_time: 0,
-        run_name: None,
-        job_id: Some("job"),
-        service_id: None,
-        command_id: Some("stop"),
-    };
-    let data = folder.join("data");
-    std::fs::create_dir(&data).expect("a folder");
-    let data = data.display().to_string();
-    let more = ["--files", "1", "--leeway", "2s", "--flush", "100ms", "--json"];
-    let all = ["write", "--brokers", brokers, "--folder", &data, "--control", "orders"];
-    let all = [&all[..], &["--service-id", "w"], &more].concat();
-    // The first message makes a topic; the stop is for nobody.
-    events(0..1);
-    send("orders", Message::S6s4t(RunStop { job_id: Some("none"), ..stop() }));
-    publisher.flush(PATIENCE).expect("sent");
-    let structure = r#"{"children": [{"type": "group", "name": "entry",
-        "attributes": {"NX_class": "NXentry"}, "children": [
-        {"type": "group", "name": "bank_events", "attributes": {"NX_class": "NXevent_data"},
-         "children": [{"module": "ev44", "config": {"topic": "short", "source": "bank"}}]}]}]}"#;
-    let mut writer = Service::start(&all);
-    let journal = Path::new(&data).join(".fullcount-write/w/job.progress");
-    let end = Instant::now() + PATIENCE;
-    let start = RunStart {
-        start_time: now_ms() as u64,
-        stop_time: 0,
-        run_name: None,
-        instrument_name: None,
-        nexus_structure: Some(structure),
-        job_id: Some("job"),
-        broker: None,
-        service_id: None,
-        filename: Some("run.nxs"),
-        n_periods: 1,
-        detector_spectrum_map: None,
-        metadata: None,
-        control_topic: None,
-    };
-    // Control topics are read from the writer's start on: the order is given until it is taken.
-    while !journal.exists() {
-        assert!(Instant::now() < end, "no job within {PATIENCE:?}");
-        send("orders", Message::Pl72(start.clone()));
-        publisher.flush(PATIENCE).expect("sent");
-        std::thread::sleep(Duration::from_millis(500));
+        self.publisher.flush(PATIENCE).expect("sent");
     }
-    events(1..11);
-    // Written down: the next message to be read is the 12th.
-    let next = r#""offset":11"#;
-    while !std::fs::read_to_string(&journal).is_ok_and(|text| text.contains(next)) {
-        assert!(Instant::now() < end, "{next} not within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(20));
+
+    fn stop(&self, job: &str) {
+        let stop = RunStop {
+            stop_time: 0,
+            run_name: None,
+            job_id: Some(job),
+            service_id: None,
+            command_id: Some("stop"),
+        };
+        self.send("orders", &Message::S6s4t(stop));
     }
-    writer.child.kill().expect("killed");
-    drop(writer);
-    events(11..31);
+
+    fn start_writer(&mut self) {
+        let all = ["write", "--brokers", self.brokers, "--folder", &self.data];
+        let more = ["--control", "orders", "--service-id", "w", "--files", "1", "--json"];
+        let fast = ["--leeway", "2s", "--flush", "100ms"];
+        self.writer = Some(Service::start(&[&all[..], &more, &fast].concat()));
+    }
+
+    fn writer(&mut self) -> &mut Service {
+        self.writer.as_mut().expect("started")
+    }
+
+    fn journal(&self) -> std::path::PathBuf {
+        Path::new(&self.data).join(format!(".fullcount-write/w/{}.progress", self.topic))
+    }
+
+    /// Waits until it is written down that the next message to be read is this one.
+    fn wait_until_read(&self, next: i64) {
+        let next = format!("\"offset\":{next}");
+        while !std::fs::read_to_string(self.journal()).is_ok_and(|text| text.contains(&next)) {
+            assert!(Instant::now() < self.end, "{next} not within {PATIENCE:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Stops the run: what the writer said, and the pixels in the file.
+    fn finish(mut self) -> (Said, Vec<i32>) {
+        self.stop(self.topic);
+        let said = self.writer.take().expect("started").end();
+        let path = Path::new(&self.data).join("run.nxs");
+        let file = hdf5_metno::File::open(path).expect("complete");
+        let pixels = file.dataset("/entry/bank_events/event_id").unwrap().read_raw().unwrap();
+        let gone = file.dataset("/entry/fullcount/messages_gone").unwrap();
+        let counted = said.counter("write.gone");
+        assert_eq!(gone.read_scalar::<u64>().unwrap(), counted);
+        (said, pixels)
+    }
+}
+
+fn admin(brokers: &str) -> AdminClient<DefaultClientContext> {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", brokers);
-    let admin: AdminClient<DefaultClientContext> = config.create().expect("a client");
+    config.create().expect("a client")
+}
+
+/// While a writer is away the broker deletes what it was to read: exactly that is counted and said, the rest is written.
+fn a_writer_whose_topic_forgets(brokers: &str, folder: &Path) {
+    let mut run = Written::begun(brokers, "short", folder);
+    run.events(1..11);
+    run.wait_until_read(11);
+    run.writer().child.kill().expect("killed");
+    run.writer = None;
+    run.events(11..31);
     let mut before = TopicPartitionList::new();
     before.add_partition_offset("short", 0, Offset::Offset(25)).expect("an offset");
-    let deleted = admin.delete_records(&before, &AdminOptions::new());
-    wait_for(deleted).expect("deleted");
+    wait_for(admin(brokers).delete_records(&before, &AdminOptions::new())).expect("deleted");
 
-    let mut writer = Service::start(&all);
+    run.start_writer();
     let told = "14 messages of short/0 were deleted on the broker before they were read";
-    writer.wait_for("what is gone", |line| line.contains(told).then_some(()));
-    send("orders", Message::S6s4t(stop()));
-    publisher.flush(PATIENCE).expect("sent");
-    let said = writer.end();
+    run.writer().wait_for("what is gone", |line| line.contains(told).then_some(()));
+    let (said, pixels) = run.finish();
     assert_eq!(said.code, 3, "{}", said.err);
     assert_eq!(said.counter("write.gone"), 14);
-    let file = hdf5_metno::File::open(Path::new(&data).join("run.nxs")).expect("complete");
-    let pixels = file.dataset("/entry/bank_events/event_id").unwrap().read_raw::<i32>().unwrap();
     // The very first message is before the start of the run.
     assert!(pixels.iter().copied().eq((2..12).chain(26..32)), "{pixels:?}");
-    let gone = file.dataset("/entry/fullcount/messages_gone").unwrap();
-    assert_eq!(gone.read_scalar::<u64>().unwrap(), 14);
+}
+
+/// A topic is deleted while a run waits for more of it: that is said. It is made anew: the run goes on with it, and says
+/// that something may be missing.
+fn a_writer_whose_topic_is_deleted(brokers: &str, folder: &Path) {
+    let mut run = Written::begun(brokers, "doomed", folder);
+    run.events(1..11);
+    run.wait_until_read(11);
+    let admin = admin(brokers);
+    let deleted = wait_for(admin.delete_topics(&["doomed"], &AdminOptions::new()));
+    assert!(deleted.is_ok_and(|all| all.iter().all(Result::is_ok)), "not deleted");
+    let told = "topic \"doomed\" is not on the broker any more";
+    run.writer().wait_for("that it is gone", |line| line.contains(told).then_some(()));
+    let made = NewTopic::new("doomed", 1, TopicReplication::Fixed(1));
+    let made = wait_for(admin.create_topics([&made], &AdminOptions::new()));
+    assert!(made.is_ok_and(|all| all.iter().all(Result::is_ok)), "not made anew");
+    // Numbers of another producer begin anew as well.
+    run.publisher = Publisher::new(brokers, &Settings::default(), |_| ()).expect("settings");
+    run.events(11..15);
+    let told = "topic \"doomed\" was deleted and made anew";
+    run.writer().wait_for("that it is another", |line| line.contains(told).then_some(()));
+    run.wait_until_read(4);
+    let (said, pixels) = run.finish();
+    assert_eq!(said.code, 3, "{}", said.err);
+    assert_eq!((said.counter("write.topics_gone"), said.counter("write.gone")), (1, 0));
+    assert!(said.err.contains("what it held in between may be missing"), "{}", said.err);
+    assert!(pixels.iter().copied().eq(2..16), "{pixels:?}");
 }
 
 /// Waits for what librdkafka's own threads complete.

@@ -13,8 +13,9 @@ use fullcount_out::flat::{self, Message, RunStart, RunStop};
 use fullcount_out::kafka::{Begin, Consumer, ConsumerOptions, Polled, Publisher, Settings};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use serde_json::{Value, json};
-use service::{PATIENCE, fullcount, say};
+use service::{PATIENCE, Service, fullcount, say};
 
 /// A writer that is killed when the test ends, however that is.
 struct Writer(Child);
@@ -42,7 +43,7 @@ fn now_ms() -> u64 {
 }
 
 struct Facility {
-    _cluster: MockCluster<'static, DefaultProducerContext>,
+    cluster: MockCluster<'static, DefaultProducerContext>,
     publisher: Publisher,
     control: Consumer,
 }
@@ -55,11 +56,15 @@ impl Facility {
     }
 
     fn start(&self, job: &str) {
+        self.start_on("pool", job);
+    }
+
+    fn start_on(&self, topic: &str, job: &str) {
         let group = json!({"type": "group", "name": "entry", "children": [],
             "attributes": {"NX_class": "NXentry"}});
         let structure = json!({"children": [group]}).to_string();
         self.send(
-            "pool",
+            topic,
             &Message::Pl72(RunStart {
                 start_time: 0,
                 stop_time: 0,
@@ -113,17 +118,70 @@ impl Facility {
     }
 }
 
-#[test]
-fn orders_go_to_a_writer_with_room_and_stops_are_answered_by_their_own() {
+/// A mock with both topics, and what listens to the second.
+fn facility() -> Facility {
     let cluster = MockCluster::new(1).expect("a mock");
-    ["pool", "control"]
-        .iter()
-        .for_each(|topic| cluster.create_topic(topic, 1, 1).expect("a topic"));
+    for topic in ["pool", "control"] {
+        cluster.create_topic(topic, 1, 1).expect("a topic");
+    }
     let brokers = cluster.bootstrap_servers();
     let control = Consumer::new(&ConsumerOptions::new(&brokers)).unwrap();
     control.assign(&[("control", 0, Begin::Oldest)]).unwrap();
     let publisher = Publisher::new(&brokers, &Settings::default(), |_| ()).unwrap();
-    let facility = Facility { _cluster: cluster, publisher, control };
+    Facility { cluster, publisher, control }
+}
+
+#[test]
+fn a_pool_that_lets_nobody_in_is_said_and_tried_again_and_runs_go_on() {
+    let facility = facility();
+    let brokers = facility.cluster.bootstrap_servers();
+    let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+    facility.cluster.request_errors(RDKafkaApiKey::JoinGroup, &[refused; 1000]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display().to_string();
+    let mut writer = Service::start(&[
+        "write",
+        "--brokers",
+        &brokers,
+        "--folder",
+        &path,
+        "--pool",
+        "pool",
+        "--control",
+        "control",
+        "--service-id",
+        "w",
+        "--heartbeat",
+        "1s",
+        "--json",
+    ]);
+    let said = "Group authorization failed";
+    writer.wait_for("why", |line| {
+        (line.contains(said) && line.contains("tried again")).then_some(())
+    });
+    // Orders on the control topic are obeyed, and their runs written.
+    facility.start_on("control", "a");
+    assert_eq!(facility.taken("a"), "w");
+    facility.stop("a");
+    let done = facility.next("wrdn", "the end of a");
+    assert_eq!(
+        (&done["job_id"], &done["error_encountered"]),
+        (&"a".into(), &false.into()),
+        "{done}"
+    );
+    facility.start("b");
+    facility.cluster.clear_request_errors(RDKafkaApiKey::JoinGroup);
+    assert_eq!(facility.taken("b"), "w", "once it is let in");
+    writer.interrupt();
+    let ended = writer.end();
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    assert_eq!(ended.err.matches(said).count(), 1, "said once: {}", ended.err);
+}
+
+#[test]
+fn orders_go_to_a_writer_with_room_and_stops_are_answered_by_their_own() {
+    let facility = facility();
+    let brokers = facility.cluster.bootstrap_servers();
     let folder = tempfile::tempdir().unwrap();
     let mut first = writer(&brokers, folder.path(), "w1");
     facility.next("x5f2", "w1 listens");

@@ -26,6 +26,7 @@ pub(crate) mod layout;
 mod options;
 pub(crate) mod place;
 mod recover;
+pub(crate) mod shape;
 mod sink;
 pub(crate) mod superblock;
 pub(crate) mod sys;

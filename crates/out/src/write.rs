@@ -31,8 +31,12 @@ mod pixels;
 #[cfg(feature = "nexus")]
 mod refusal;
 #[cfg(feature = "nexus")]
+mod reserve;
+#[cfg(feature = "nexus")]
 mod service;
 pub mod structure;
+#[cfg(feature = "nexus")]
+mod writeback;
 
 #[cfg(feature = "nexus")]
 pub use counter::WriteCounter;

@@ -93,6 +93,7 @@ const STEPS: [Step; 14] = [
             setup::CPP_COMPILER,
             setup::CMAKE,
             setup::MAKE,
+            setup::PYTHON,
             setup::JAVA,
             setup::MAVEN,
         ],

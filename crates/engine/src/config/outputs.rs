@@ -340,6 +340,9 @@ pub struct NexusConfig {
     /// Entries per chunk of the event columns.
     #[serde(default = "default_chunk")]
     pub chunk: u64,
+    /// From the source to the sample, metres.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_distance_m: Option<f64>,
 }
 
 fn default_title() -> String {

@@ -6,16 +6,21 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use clap::Args;
+use fullcount_core::view::PixelMap;
+use fullcount_engine::config::TimeConfig;
+use fullcount_engine::run::configure;
 use fullcount_engine::stop::Stop;
 use fullcount_engine::summary::grouped;
+use fullcount_engine::timebase;
 use fullcount_io::quantity::{self, Rate};
 use fullcount_out::kafka::{Address, Publisher, Settings};
 use serde_json::json;
 
 use super::answered::Answers;
-use super::facility::{Facility, Run, structure};
+use super::facility::{Events, Facility, Run, Stream, readable, structure};
 use super::{Flags, NAME_OF_LOGS, NAME_OF_RUN};
 use crate::exit::Failure;
+use crate::flags::Overlay;
 use crate::{note, say, tell};
 
 /// What is sent to Kafka.
@@ -33,9 +38,20 @@ pub struct KafkaFlags {
     /// Id of the run's job [default: made of the time]
     #[arg(long, value_name = "ID", help_heading = "Kafka")]
     job: Option<String>,
-    /// Events in the printed structure: TOPIC/SOURCE, e.g. loki_detector/loki
+    /// Start of the run: 2026-01-31T12:00:00Z, or ns since 1970; a replay has older events
+    /// [default: now]
+    #[arg(long, value_name = "TIME", help_heading = "Kafka")]
+    start: Option<String>,
+    /// Events in the printed structure: TOPIC/SOURCE, e.g. loki_detector/loki; --detector,
+    /// --geometry and --set say of which detector
     #[arg(long, value_name = "TOPIC/SOURCE", help_heading = "Kafka")]
     events: Option<String>,
+    /// Geometry file of the detector in the printed structure, as the receiver has it
+    #[arg(long, value_name = "FILE", help_heading = "Kafka")]
+    geometry: Option<std::path::PathBuf>,
+    /// Events of a beam monitor in the printed structure, e.g. loki_beam_monitor/cbm1
+    #[arg(long, value_name = "TOPIC/SOURCE", help_heading = "Kafka")]
+    monitor: Option<String>,
     /// Print a structure for the simulated logs of the topic, and exit
     #[arg(long, help_heading = "Kafka")]
     print_structure: bool,
@@ -83,16 +99,18 @@ pub fn publish(flags: &Flags) -> Result<u8, Failure> {
         });
     let duration = duration.transpose()?;
     if kafka.print_structure {
-        let events = match kafka.events.as_deref().map(|text| (text, text.split_once('/'))) {
-            None => None,
-            Some((_, Some(pair))) => Some(pair),
-            Some((text, None)) => {
-                return Err(wrong(format!("--events {text}: expected TOPIC/SOURCE")));
-            }
-        };
-        let text = serde_json::to_string_pretty(&structure(&address.topic, events));
-        tell!("{}\n", text.context("printing the structure")?);
-        return Ok(0);
+        return print_structure(flags, &address.topic);
+    }
+    let structures = [
+        ("events", kafka.events.is_some()),
+        ("monitor", kafka.monitor.is_some()),
+        ("geometry", kafka.geometry.is_some()),
+    ];
+    if let Some((flag, _)) = structures.iter().find(|(_, given)| *given) {
+        return Err(wrong(format!("--{flag}: goes with --print-structure")));
+    }
+    if kafka.start.is_some() && flags.what.source != NAME_OF_RUN {
+        return Err(wrong(format!("--start: goes with --source {NAME_OF_RUN}")));
     }
     match flags.what.source.as_str() {
         NAME_OF_LOGS => {
@@ -111,6 +129,7 @@ pub fn publish(flags: &Flags) -> Result<u8, Failure> {
         }
         NAME_OF_RUN => {
             let run = ordered(flags)?;
+            let start_ms = start_ms(kafka.start.as_deref())?;
             let publisher = open(&address, &settings)?;
             let answers = match &run.control {
                 None => None,
@@ -119,13 +138,51 @@ pub fn publish(flags: &Flags) -> Result<u8, Failure> {
                     Some(Answers::new(brokers, &settings, topic, &run.job_id, PATIENCE)?)
                 }
             };
-            start_and_stop(flags, &address, &publisher, &run, answers, duration)
+            start_and_stop(flags, &address, &publisher, (&run, start_ms), answers, duration)
         }
         other => Err(wrong(format!(
             "--source {other}: to Kafka go {NAME_OF_LOGS} (simulated values) and {NAME_OF_RUN} (start and \
              stop of a run); events go there by `fullcount run`"
         ))),
     }
+}
+
+/// Prints the structure of a run's file: the simulated values, and events with the pixels of their detector.
+fn print_structure(flags: &Flags, topic: &str) -> Result<u8, Failure> {
+    let (kafka, what) = (&flags.kafka, &flags.what);
+    let stream = |flag: &str, text: &'_ Option<String>| match text.as_deref() {
+        None => Ok(None),
+        Some(text) => match text.split_once('/') {
+            Some((topic, source)) if !topic.is_empty() && !source.is_empty() => {
+                Ok(Some((topic.to_owned(), source.to_owned())))
+            }
+            _ => Err(wrong(format!("--{flag} {text}: expected TOPIC/SOURCE"))),
+        },
+    };
+    let (events, monitor) = (stream("events", &kafka.events)?, stream("monitor", &kafka.monitor)?);
+    let described = what.detector.is_some() || !what.set.is_empty() || kafka.geometry.is_some();
+    if described && events.is_none() {
+        let why =
+            "--events: --detector, --geometry and --set describe the detector of these events";
+        return Err(wrong(why));
+    }
+    let kind = what.detector.as_deref().unwrap_or("sonde");
+    let mut o = Overlay::default();
+    let geometry = kafka.geometry.as_ref().map(|path| path.display().to_string());
+    o.put("detector.kind", Some(kind)).put("detector.geometry", geometry).set(&what.set)?;
+    let pixels = match &events {
+        None => PixelMap::default(),
+        Some(_) => configure(&o.read(None)?)?.pixels(),
+    };
+    if events.is_some() && pixels.is_empty() {
+        return Err(wrong(format!("--detector {kind}: has no pixels, which events need")));
+    }
+    let events = Events {
+        detector: events.as_ref().map(|(topic, source)| (Stream { topic, source }, &pixels)),
+        monitor: monitor.as_ref().map(|(topic, source)| Stream { topic, source }),
+    };
+    tell!("{}\n", readable(&structure(topic, &events)));
+    Ok(0)
 }
 
 fn open(address: &Address, settings: &Settings) -> Result<Publisher, Failure> {
@@ -175,6 +232,18 @@ fn logs(
     report(flags, &address.topic, sent, bytes, publisher, begun.elapsed())
 }
 
+/// The start that was asked for, ms since 1970.
+fn start_ms(text: Option<&str>) -> Result<Option<u64>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let time = TimeConfig { epoch: text.to_owned(), ..TimeConfig::default() };
+    let ms =
+        timebase::read(&time).ok().and_then(|time| u64::try_from(time.epoch.0 / 1_000_000).ok());
+    // 0 would be "now".
+    let ms = ms.filter(|&ms| ms > 0);
+    let form = "expected a time after 1970 such as 2026-01-31T12:00:00Z, or ns since then";
+    ms.map(Some).ok_or_else(|| wrong(format!("--start {text}: {form}")))
+}
+
 fn ordered(flags: &Flags) -> Result<Run, Failure> {
     let kafka = &flags.kafka;
     let path = kafka.structure.as_ref().ok_or_else(|| {
@@ -201,13 +270,13 @@ fn start_and_stop(
     flags: &Flags,
     address: &Address,
     publisher: &Publisher,
-    run: &Run,
+    (run, start_ms): (&Run, Option<u64>),
     mut answers: Option<Answers>,
     duration: Option<Duration>,
 ) -> Result<u8, Failure> {
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let begun = Instant::now();
-    let start = run.start(now_ms());
+    let start = run.start(start_ms.unwrap_or_else(now_ms));
     let mut bytes = start.len() as u64;
     let send = |topic: &str, value: &[u8]| -> Result<(), Failure> {
         let sent = publisher.publish(topic, value, now_ms() as i64, PATIENCE);

@@ -32,7 +32,8 @@ impl Summary {
                 (info.name.to_string(), sheet.get(i), info.role, info.unit.name(), todo)
             })
             .collect();
-        let failed = sheet.get(WriteCounter::Failed as usize);
+        let of = |counter: WriteCounter| sheet.get(counter as usize);
+        let failed = of(WriteCounter::Failed) + of(WriteCounter::TopicGone);
         Summary { elapsed, files: service.files().to_vec(), counters, difference, failed }
     }
 

@@ -1,9 +1,8 @@
-//! The broker's side of the writer: which topics there are, orders out of pool and control topics, data for each job.
+//! The broker's side of the writer: which topics there are, and orders out of pool and control topics. Data: `data.rs`.
 //!
 //! The pool is read in a consumer group, and an order's offset is committed once the order is in the journal. A writer
-//! with enough to do leaves the group, so that the others get the orders. Control topics and data are assigned by hand:
-//! their places are in the journal. A broker that is away is waited for, and what one partition's broker does not answer
-//! holds nothing else up: questions are few at a time, and short.
+//! with enough to do leaves the group, so that the others get the orders. Control topics are assigned by hand. A broker
+//! that is away is waited for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,29 +11,25 @@ use fullcount_engine::stop::Stop;
 use fullcount_out::kafka::{
     Begin, ConsumeError, Consumer, ConsumerOptions, Message, News, Polled, Settings,
 };
-use fullcount_out::write::{self, Record, Service, TopicFault, Topics};
+use fullcount_out::write::{Record, Service, TopicFault, Topics};
 
 use super::now_ms;
 use crate::note;
 
-/// Messages taken from one job's topics before the others get their turn: some 100 MB of events.
-const TURN: usize = 1000;
 /// Kafka time before a restart in which orders are read again.
 const OVERLAP_MS: u64 = 10_000;
 /// Time between two tries of what needs the broker.
-const AGAIN: Duration = Duration::from_secs(1);
-/// The same for a partition whose broker did not answer: heartbeats go on in between.
-const REST: Duration = Duration::from_secs(5);
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
 /// Longest wait for an answer about a topic of an order: the order is refused then.
 const ORDER_ANSWER: Duration = Duration::from_secs(5);
 /// Longest wait for an answer about a partition: it is asked again.
-const ANSWER: Duration = Duration::from_secs(1);
+pub(super) const ANSWER: Duration = Duration::from_secs(1);
 /// Longest wait for orders that are on a control topic already, before data is read without them.
 const CATCH_UP: Duration = Duration::from_secs(30);
 /// Time for questions about one job in a turn; those about healthy partitions take a millisecond each.
-const QUESTIONS: Duration = Duration::from_millis(100);
+pub(super) const QUESTIONS: Duration = Duration::from_millis(100);
 
-fn consumer(
+pub(super) fn consumer(
     brokers: &str,
     settings: &Settings,
     news: News,
@@ -96,6 +91,7 @@ struct Pool {
     topic: String,
     joined: bool,
     failed: Option<Instant>,
+    said: Said,
 }
 
 impl Pool {
@@ -132,6 +128,7 @@ pub struct Orders {
     /// From when on new control topics are read at the latest: a restart, or the start of a run whose stop may be there.
     since_ms: Option<u64>,
     tried: Option<Instant>,
+    said: Said,
 }
 
 impl Orders {
@@ -150,6 +147,7 @@ impl Orders {
                 topic: topic.to_owned(),
                 joined: false,
                 failed: None,
+                said: Said::default(),
             }),
         };
         let control = consumer(brokers, settings, news, None, ANSWER)?;
@@ -164,6 +162,7 @@ impl Orders {
             begun_ms: now_ms(),
             since_ms: None,
             tried: None,
+            said: Said::default(),
         })
     }
 
@@ -181,8 +180,8 @@ impl Orders {
             Ok(some) => some,
             Err(e) => {
                 // Whatever it is, for example an authorization that is taken away: the runs go on without the pool.
-                note!("fullcount: {e}; tried again");
                 if let Some(pool) = &mut self.pool {
+                    pool.said.again(&e.to_string());
                     pool.failed = Some(Instant::now());
                 }
                 false
@@ -198,7 +197,7 @@ impl Orders {
                 Ok(_) => break,
                 Err(e) => {
                     // Assigned anew, each partition goes on where it was.
-                    note!("fullcount: {e}; tried again");
+                    self.said.again(&e.to_string());
                     self.listening.clear();
                     self.tried = Some(Instant::now());
                     break;
@@ -239,6 +238,7 @@ impl Orders {
         let Polled::Message(message) = pool.consumer.poll(Duration::ZERO)? else {
             return Ok(false);
         };
+        pool.said.fine();
         if !service.has_room() {
             // Not committed: it comes to whoever has the partition next.
             return Ok(false);
@@ -272,9 +272,10 @@ impl Orders {
             Ok(true) => {
                 self.listening = wanted;
                 (self.tried, self.since_ms) = (None, None);
+                self.said.fine();
             }
             Ok(false) => {}
-            Err(e) => note!("fullcount: {e}; tried again"),
+            Err(e) => self.said.again(&e.to_string()),
         }
     }
 
@@ -313,7 +314,7 @@ impl Orders {
 }
 
 /// A message as the service takes it.
-fn record<'a>(message: &'a Message<'_>) -> Record<'a> {
+pub(super) fn record<'a>(message: &'a Message<'_>) -> Record<'a> {
     Record {
         topic: message.topic(),
         partition: message.partition(),
@@ -323,178 +324,19 @@ fn record<'a>(message: &'a Message<'_>) -> Record<'a> {
     }
 }
 
-/// One job's consumer.
-struct Reader {
-    consumer: Consumer,
-    begun: bool,
-    /// Where reading begins, as far as it is known.
-    found: BTreeMap<(String, i32), i64>,
-    /// Partitions that are to be asked for their ends.
-    pass: Vec<(String, i32)>,
-    /// No question before this.
-    rest: Instant,
-}
+/// What is tried again and again is said once, until it goes well or something else is wrong.
+#[derive(Debug, Default)]
+pub(super) struct Said(Option<String>);
 
-/// Data for every job: a consumer each, since jobs are at different places of the same topics.
-pub struct Data {
-    brokers: String,
-    settings: Settings,
-    news: News,
-    readers: BTreeMap<String, Reader>,
-}
-
-impl Data {
-    pub fn new(brokers: &str, settings: &Settings, news: News) -> Data {
-        let brokers = brokers.to_owned();
-        Data { brokers, settings: settings.clone(), news, readers: BTreeMap::new() }
+impl Said {
+    pub(super) fn again(&mut self, words: &str) {
+        if self.0.as_deref() != Some(words) {
+            note!("fullcount: {words}; tried again");
+            self.0 = Some(words.to_owned());
+        }
     }
 
-    /// Gives each job what has come for it, a turn each. True if there was anything.
-    pub fn poll(&mut self, service: &mut Service, longest: Duration) -> anyhow::Result<bool> {
-        let ids: Vec<String> = service.jobs().map(|job| job.id().to_owned()).collect();
-        self.readers.retain(|id, _| ids.contains(id));
-        let mut busy = false;
-        for id in ids {
-            if !self.readers.contains_key(&id) {
-                let consumer = consumer(&self.brokers, &self.settings, self.news, None, ANSWER)?;
-                let reader = Reader {
-                    consumer,
-                    begun: false,
-                    found: BTreeMap::new(),
-                    pass: Vec::new(),
-                    rest: Instant::now(),
-                };
-                self.readers.insert(id.clone(), reader);
-            }
-            let Some(reader) = self.readers.get_mut(&id) else { continue };
-            if service.job(&id).is_none_or(|job| job.unasked().is_some()) {
-                // After a restart, with a broker that does not know its topics yet.
-                continue;
-            }
-            if !reader.begun && !reader.begin(&id, service) {
-                continue;
-            }
-            match reader.turn(&id, service, longest) {
-                Ok(some) => busy |= some,
-                Err(e) => {
-                    // A new consumer goes on where the job is.
-                    note!("fullcount: {e}; reading is begun again");
-                    self.readers.remove(&id);
-                    continue;
-                }
-            }
-            reader.ends(&id, service);
-        }
-        Ok(busy)
-    }
-}
-
-impl Reader {
-    /// Finds out where to begin and does. False while that is not known of every partition.
-    fn begin(&mut self, id: &str, service: &mut Service) -> bool {
-        if Instant::now() < self.rest {
-            return false;
-        }
-        match self.try_begin(id, service) {
-            Ok(begun) => self.begun = begun,
-            Err(e) => {
-                note!("fullcount: {e}; tried again");
-                self.rest = Instant::now() + REST;
-            }
-        }
-        self.begun
-    }
-
-    fn try_begin(&mut self, id: &str, service: &mut Service) -> Result<bool, ConsumeError> {
-        let Some(job) = service.job(id) else { return Ok(false) };
-        let wanted = job.wanted();
-        let asked = Instant::now();
-        for want in &wanted {
-            let key = (want.topic.clone(), want.partition);
-            if self.found.contains_key(&key) {
-                continue;
-            }
-            if asked.elapsed() > QUESTIONS {
-                return Ok(false);
-            }
-            let (topic, partition) = (want.topic.as_str(), want.partition);
-            let offset = match want.begin {
-                write::Begin::Offset(offset) => {
-                    // While no writer was there the topic may have forgotten what it was to read.
-                    let (oldest, _) = self.consumer.offsets(topic, partition)?;
-                    service.oldest(id, topic, partition, oldest);
-                    offset.max(oldest)
-                }
-                write::Begin::Time(ms) => {
-                    let ms = i64::try_from(ms).unwrap_or(i64::MAX);
-                    self.consumer.offset_by_time(topic, partition, ms)?
-                }
-            };
-            self.found.insert(key, offset);
-        }
-        let Some(job) = service.job(id) else { return Ok(false) };
-        let each = self.found.iter();
-        each.for_each(|((topic, partition), &offset)| job.begin(topic, *partition, offset));
-        let each = self.found.iter();
-        let list: Vec<_> = each.map(|((t, p), &offset)| (&**t, *p, Begin::At(offset))).collect();
-        self.consumer.assign(&list)?;
-        Ok(true)
-    }
-
-    /// Up to a turn of messages. True if there were any.
-    fn turn(
-        &self,
-        id: &str,
-        service: &mut Service,
-        longest: Duration,
-    ) -> Result<bool, ConsumeError> {
-        let begun = Instant::now();
-        let mut busy = false;
-        for _ in 0..TURN {
-            let Polled::Message(message) = self.consumer.poll(Duration::ZERO)? else { break };
-            busy = true;
-            let record = record(&message);
-            let expected = service.job(id).and_then(|j| j.next(record.topic, record.partition));
-            if expected.is_some_and(|next| record.offset > next) {
-                // Marks of transactions leave gaps too: only what is below the oldest message is gone.
-                let (oldest, _) = self.consumer.offsets(record.topic, record.partition)?;
-                let oldest = oldest.min(record.offset);
-                service.oldest(id, record.topic, record.partition, oldest);
-            }
-            service.offer(id, &record);
-            if begun.elapsed() > longest {
-                break;
-            }
-        }
-        Ok(busy)
-    }
-
-    /// Once the stop is over: has each partition been read to its end? One whose broker does not answer is asked after
-    /// the others.
-    fn ends(&mut self, id: &str, service: &mut Service) {
-        let Some(job) = service.job(id) else { return };
-        let now = now_ms();
-        if job.drains_at_ms().is_none_or(|at| now <= at) || Instant::now() < self.rest {
-            return;
-        }
-        if self.pass.is_empty() {
-            let wanted = job.wanted().into_iter();
-            self.pass = wanted.map(|want| (want.topic, want.partition)).collect();
-        }
-        let begun = Instant::now();
-        while let Some((topic, partition)) = self.pass.pop() {
-            match self.consumer.offsets(&topic, partition) {
-                Ok((_, end)) => job.at_end(&topic, partition, end, now),
-                Err(e) => {
-                    note!("fullcount: {e}; tried again");
-                    self.rest = Instant::now() + REST;
-                    return;
-                }
-            }
-            if begun.elapsed() > QUESTIONS {
-                return;
-            }
-        }
-        self.rest = Instant::now() + AGAIN;
+    pub(super) fn fine(&mut self) {
+        self.0 = None;
     }
 }

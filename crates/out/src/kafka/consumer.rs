@@ -92,6 +92,13 @@ pub struct ConsumeError {
     pub cause: Box<KafkaError>,
 }
 
+impl ConsumeError {
+    /// True if the broker knows no such topic, or no such partition of it.
+    pub fn is_unknown_topic(&self) -> bool {
+        self.cause.rdkafka_error_code().is_some_and(is_unknown)
+    }
+}
+
 /// What one poll gave.
 #[derive(Debug)]
 pub enum Polled<'a> {
@@ -164,6 +171,8 @@ pub struct Consumer {
     brokers: String,
     sheet: Arc<Sheet>,
     errors: Arc<AtomicU64>,
+    /// A topic that is read was said not to be there.
+    unknown: AtomicBool,
     answer: Duration,
 }
 
@@ -276,7 +285,8 @@ impl Consumer {
             cause: Box::new(cause),
         })?;
         let sheet = Sheet::new(ConsumerCounter::catalogue());
-        Ok(Consumer { inner, brokers, sheet, errors, answer: options.answer })
+        let unknown = AtomicBool::new(false);
+        Ok(Consumer { inner, brokers, sheet, errors, unknown, answer: options.answer })
     }
 
     fn failed(&self, doing: impl Into<String>) -> impl FnOnce(KafkaError) -> ConsumeError {
@@ -448,12 +458,19 @@ impl Consumer {
             Some(Err(KafkaError::PartitionEOF(partition))) => Ok(Polled::End { partition }),
             Some(Err(error)) => match error.rdkafka_error_code() {
                 Some(code) if mends(code) => {
+                    self.unknown.fetch_or(is_unknown(code), Relaxed);
                     self.errors.fetch_add(1, Relaxed);
                     Ok(Polled::Nothing)
                 }
                 _ => Err(self.failed("read")(error)),
             },
         }
+    }
+
+    /// True if since the last call a broker said that a topic or a partition that is read is not there. It may come
+    /// (again), and is read then.
+    pub fn missed_topic(&self) -> bool {
+        self.unknown.swap(false, Relaxed)
     }
 
     /// Says that everything in front of these offsets is safe: (topic, partition, offset of the next message).
@@ -516,6 +533,11 @@ impl Drop for Consumer {
         self.inner.context().hold.store(false, Relaxed);
         let _ = self.give_up();
     }
+}
+
+fn is_unknown(code: RDKafkaErrorCode) -> bool {
+    use RDKafkaErrorCode as E;
+    matches!(code, E::UnknownTopicOrPartition | E::UnknownTopic | E::UnknownPartition)
 }
 
 /// librdkafka goes on by itself after these.

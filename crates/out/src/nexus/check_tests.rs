@@ -28,6 +28,7 @@ fn good(path: &Path) {
     };
     let mut o = NexusOptions::new(path, map);
     (o.start_time_ns, o.read_only, o.chunk_events) = (Some(0), false, 1024);
+    o.source_distance_m = Some(25.0);
     NexusSink::create(&o).unwrap().finish().unwrap();
 }
 
@@ -146,6 +147,7 @@ fn contradicting_columns_are_named() {
     fn two_events(f: &File, ids: [i32; 2]) {
         replace(&events(f), "event_id", &ids);
         events(f).dataset("event_time_offset").unwrap().resize(2).unwrap();
+        events(f).dataset("total_counts").unwrap().write_scalar(&2_u64).unwrap();
     }
     says(|f| two_events(f, [1, 3]), "1 events outside detector_number");
     says(|f| two_events(f, [0, 2]), "1 events outside detector_number");
@@ -183,4 +185,136 @@ fn contradicting_columns_are_named() {
         },
         "numbers are not unique",
     );
+}
+
+#[test]
+fn a_source_that_is_not_upstream_is_named() {
+    const SOURCE: &str = "/entry/instrument/source";
+    fn moved(f: &File, metres: f64) {
+        let distance = f.dataset(&format!("{SOURCE}/transformations/distance")).unwrap();
+        distance.write_scalar(&metres).unwrap();
+    }
+    says(|f| f.unlink(SOURCE).unwrap(), "/entry/instrument: no NXsource");
+    says(|f| moved(f, 0.0), "source: at (0, 0, 0) m: not upstream of the sample");
+    says(|f| moved(f, 3.0), "not upstream");
+    assert!(with(|f| moved(f, -0.5)).is_empty());
+    fn vector(f: &File, to: [f64; 3]) {
+        let distance = f.dataset(&format!("{SOURCE}/transformations/distance")).unwrap();
+        distance.attr("vector").unwrap().write(&to).unwrap();
+    }
+    says(|f| vector(f, [1.0, 0.0, 0.0]), "at (-25, 0, 0) m");
+    says(|f| vector(f, [0.0; 3]), "distance: vector has no direction");
+    // Half a turn about y brings it downstream, a whole one back again.
+    fn turned(f: &File, degrees: f64) {
+        let steps = f.group(&format!("{SOURCE}/transformations")).unwrap();
+        let text = |at: &hdf5_metno::Location, name: &str, value: &str| {
+            let _ = at.delete_attr(name);
+            let made = at.new_attr::<VarLenUnicode>().create(name).unwrap();
+            made.write_scalar(&VarLenUnicode::from_str(value).unwrap()).unwrap();
+        };
+        let turn = steps.new_dataset::<f64>().create("turn").unwrap();
+        turn.write_scalar(&degrees).unwrap();
+        text(&turn, "units", "deg");
+        text(&turn, "transformation_type", "rotation");
+        text(&turn, "depends_on", ".");
+        turn.new_attr::<f64>().shape(3).create("vector").unwrap().write(&[0.0, 1.0, 0.0]).unwrap();
+        text(&steps.dataset("distance").unwrap(), "depends_on", "turn");
+    }
+    says(|f| turned(f, 180.0), "not upstream");
+    assert!(with(|f| turned(f, 360.0)).is_empty());
+}
+
+#[test]
+fn a_detector_that_cannot_be_drawn_is_named() {
+    const SHAPE: &str = "/entry/instrument/panel/pixel_shape";
+    says(|f| f.unlink(SHAPE).unwrap(), "panel: neither pixel_shape nor detector_shape");
+    says(|f| f.unlink(&format!("{SHAPE}/vertices")).unwrap(), "vertices is missing");
+    says(|f| f.unlink(&format!("{SHAPE}/faces")).unwrap(), "faces is missing");
+    says(
+        |f| f.unlink(&format!("{SHAPE}/winding_order")).unwrap(),
+        "neither winding_order nor cylinders",
+    );
+    says(
+        |f| {
+            let order = f.dataset(&format!("{SHAPE}/winding_order")).unwrap();
+            order.write(&[0_i32, 1, 2, 4]).unwrap();
+        },
+        "winding_order: a corner that is not in vertices",
+    );
+    says(
+        |f| f.dataset(&format!("{SHAPE}/vertices")).unwrap().delete_attr("units").unwrap(),
+        "vertices: units: missing",
+    );
+    fn text(f: &File, value: &str) {
+        let at = f.dataset(&format!("{DETECTOR}/depends_on")).unwrap();
+        at.write_scalar(&VarLenUnicode::from_str(value).unwrap()).unwrap();
+    }
+    says(|f| text(f, "."), "panel: depends_on leads to no transformation");
+}
+
+#[test]
+fn what_is_optional_must_be_right_and_a_monitor_needs_no_pixels() {
+    fn events(f: &File) -> Group {
+        f.group(EVENTS).unwrap()
+    }
+    says(
+        |f| events(f).dataset("total_counts").unwrap().write_scalar(&1_u64).unwrap(),
+        "total_counts: not the number of events",
+    );
+    says(
+        |f| {
+            let weight = events(f).new_dataset::<f64>().shape(0).create("event_weight").unwrap();
+            assert_eq!(weight.size(), 0);
+        },
+        "event_weight: not one float32 for each event",
+    );
+    says(|f| replace(&events(f), "event_id", &[0_f32; 0]), "not 32 bits wide, as an integer");
+    // An attribute of another name with another epoch: scippnexus takes it, Mantid does not see it.
+    fn epoch(f: &File, name: &str, date: &str) {
+        let zero = events(f).dataset("event_time_zero").unwrap();
+        zero.delete_attr("offset").unwrap();
+        let made = zero.new_attr::<VarLenUnicode>().create(name).unwrap();
+        made.write_scalar(&VarLenUnicode::from_str(date).unwrap()).unwrap();
+    }
+    says(|f| epoch(f, "start", "2020-01-01T00:00:00Z"), "not in the attribute offset");
+    assert!(with(|f| epoch(f, "start", "1970-01-01T00:00:00Z")).is_empty());
+    assert!(with(|f| epoch(f, "offset", "2020-01-01T00:00:00Z")).is_empty());
+    /// A monitor with the columns of the panel, but without pixels.
+    fn monitor(f: &File, linked: bool) {
+        let monitor = f.create_group("/entry/monitor").unwrap();
+        let class = |group: &Group, name: &str| {
+            let made = group.new_attr::<VarLenUnicode>().create("NX_class").unwrap();
+            made.write_scalar(&VarLenUnicode::from_str(name).unwrap()).unwrap();
+        };
+        class(&monitor, "NXmonitor");
+        let own = monitor.create_group("monitor_events").unwrap();
+        class(&own, "NXevent_data");
+        for name in ["event_time_offset", "event_index", "event_time_zero"] {
+            // Columns of its own, of the same kind.
+            let (from, to) = (format!("{EVENTS}/{name}"), format!("{}/{name}", own.name()));
+            let from = f.dataset(&from).unwrap();
+            match name {
+                "event_time_offset" => drop(own.new_dataset::<i32>().shape(0).create(name)),
+                "event_index" => {
+                    let made = own.new_dataset::<i64>().shape(2).create(name).unwrap();
+                    made.write(&[0_i64, 0]).unwrap();
+                }
+                _ => {
+                    let made = own.new_dataset::<u64>().shape(2).create(name).unwrap();
+                    made.write(&from.read_raw::<u64>().unwrap()).unwrap();
+                }
+            }
+            let to = f.dataset(&to).unwrap();
+            for attribute in from.attr_names().unwrap() {
+                let value: VarLenUnicode = from.attr(&attribute).unwrap().read_scalar().unwrap();
+                let made = to.new_attr::<VarLenUnicode>().create(&*attribute).unwrap();
+                made.write_scalar(&value).unwrap();
+            }
+        }
+        if linked {
+            f.link_hard("/entry/monitor/monitor_events", "/entry/monitor_events").unwrap();
+        }
+    }
+    says(|f| monitor(f, false), "monitor_events is not linked into the entry");
+    assert!(with(|f| monitor(f, true)).is_empty());
 }

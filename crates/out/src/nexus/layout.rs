@@ -7,10 +7,12 @@
 use std::path::Path;
 use std::str::FromStr;
 
+use fullcount_core::view::PixelMap;
 use hdf5_metno::types::{FixedUnicode, VarLenUnicode};
 use hdf5_metno::{Extent, Group, H5Type, Location, Result};
 
 use super::options::{Compression, EventIdType, NexusOptions};
+use super::shape::corners;
 use super::sys::{self, Access};
 use super::when::iso8601;
 
@@ -80,12 +82,7 @@ pub(super) fn build(path: &Path, options: &NexusOptions, start_ns: i64) -> Resul
 fn detector(instrument: &Group, options: &NexusOptions) -> Result<()> {
     let (panel, map) = (&options.panel, &options.pixels);
     let detector = group(instrument, panel, "NXdetector")?;
-    let (rows, columns) = (map.rows as usize, map.columns as usize);
-    let at = rectangle(&map.cell, rows, columns);
-    let (shape, order) = match at {
-        Some(order) => (vec![rows, columns], order),
-        None => (vec![map.cell.len()], (0..map.cell.len()).collect()),
-    };
+    let (shape, order) = arranged(map);
     let numbers: Vec<i32> = order.iter().map(|&i| i as i32 + 1).collect();
     array(&detector, "detector_number", &shape, &numbers)?;
     let places =
@@ -97,7 +94,23 @@ fn detector(instrument: &Group, options: &NexusOptions) -> Result<()> {
         text_attribute(&offset, "units", "m")?;
     }
     along_beam(&detector, &detector_path(panel), map.distance_m)?;
+    let outline = group(&detector, "pixel_shape", "NXoff_geometry")?;
+    let metres: Vec<f32> = corners(map).as_flattened().iter().map(|&m| m as f32).collect();
+    let vertices = array(&outline, "vertices", &[4, 3], &metres)?;
+    text_attribute(&vertices, "units", "m")?;
+    array(&outline, "winding_order", &[4], &[0_i32, 1, 2, 3])?;
+    array(&outline, "faces", &[1], &[0_i32])?;
     events(&detector, options)
+}
+
+/// Shape of `detector_number`, and the index of the pixel at each of its places: as the picture if every cell of it has
+/// exactly one pixel, else in one row.
+pub(crate) fn arranged(map: &PixelMap) -> (Vec<usize>, Vec<usize>) {
+    let (rows, columns) = (map.rows as usize, map.columns as usize);
+    match rectangle(&map.cell, rows, columns) {
+        Some(order) => (vec![rows, columns], order),
+        None => (vec![map.cell.len()], (0..map.cell.len()).collect()),
+    }
 }
 
 /// Index of the pixel in each cell, row by row, if every cell of the picture has exactly one pixel.

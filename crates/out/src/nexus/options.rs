@@ -195,7 +195,7 @@ impl NexusOptions {
         }
         if let Some(d) = self.source_distance_m {
             let ok = d.is_finite() && d > 0.0;
-            range(ok, "source_distance", d.to_string(), "metres above 0")?;
+            range(ok, "source_distance_m", d.to_string(), "metres above 0")?;
         }
         Ok(())
     }

@@ -34,6 +34,7 @@ fn map(columns: u32, rows: u32) -> PixelMap {
 fn options(dir: &Path) -> NexusOptions {
     let mut o = NexusOptions::new(dir.join("run.nxs"), map(4, 3));
     o.start_time_ns = Some(1_527_854_400_000_000_000);
+    o.source_distance_m = Some(25.0);
     o.chunk_events = 1024;
     o.chunk_pulses = 64;
     o

@@ -109,6 +109,9 @@ fullcount_core::counters! {
         Finished "write.files" Times Sum "write.files" Note "files finished" "";
         Failed "write.files_failed" Times Sum "write.files" Note
             "files given up; what was flushed is in them" "read wrdn: disk full, permissions";
+        TopicGone "write.topics_gone" Times Sum "write.files" Note
+            "topics that were deleted while a file was to be written from them, also those that were made anew"
+            "do not delete topics during runs; wrdn says which file is not whole";
         Resumed "write.files_resumed" Times Sum "write.files" Note
             "files gone on with after a restart" "";
         Flushes "write.flushes" Times Sum "write.files" Note "flushes of files" "";

@@ -6,10 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::JoinHandle;
 
 use hdf5_metno::types::VarLenUnicode;
 use hdf5_metno::{Dataset, File, Result};
@@ -18,7 +15,9 @@ use super::column::Phase;
 use super::make::{self, About, group};
 use super::module::{self, EventCounts, Seen, Stopped, Writer};
 use super::pixels::PixelSet;
+use super::reserve::Reserve;
 use super::structure::{Date, Module, Plan};
+use super::writeback::Writeback;
 use crate::nexus::Compression;
 use crate::nexus::error::{NexusError, hdf5_error, io_error};
 use crate::nexus::layout::date;
@@ -31,36 +30,23 @@ pub(super) type RowCounts = BTreeMap<String, u64>;
 
 type Outcome<T> = std::result::Result<T, NexusError>;
 
-/// Bytes of events after which what is written is brought to the disk.
-const DISK_STEP: usize = 64 << 20;
-
-/// Brings what is written to the disk while more of it comes; else the whole of a long run would wait for its end.
-#[derive(Debug)]
-struct Disk {
-    ask: SyncSender<()>,
-    thread: JoinHandle<io::Result<()>>,
-}
-
-impl Disk {
-    fn start(path: &Path) -> io::Result<Disk> {
-        let file = fs::File::open(path)?;
-        let (ask, asked) = sync_channel(1);
-        let thread = std::thread::Builder::new()
-            .name("write-disk".into())
-            .spawn(move || asked.into_iter().try_for_each(|()| file.sync_data()))?;
-        Ok(Disk { ask, thread })
-    }
-
-    /// What the disk said: a failure is told to whoever waits first, and not again to the one who waits at the end.
-    fn end(self) -> io::Result<()> {
-        drop(self.ask);
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")))
-    }
-}
-
 /// A file that is being written.
 #[derive(Debug)]
 pub(super) struct JobFile {
+    /// `None` once it is closed.
+    open: Option<Open>,
+    /// `None` once there was no room left.
+    reserve: Option<Reserve>,
+    /// `None` once the file is complete.
+    writeback: Option<Writeback>,
+    path: PathBuf,
+    start_ns: i64,
+    changed: bool,
+}
+
+/// What HDF5 has of it.
+#[derive(Debug)]
+struct Open {
     // Declared in closing order: datasets before the file, the file before its place.
     streams: Vec<Box<dyn Writer>>,
     ends: Vec<Dataset>,
@@ -68,27 +54,38 @@ pub(super) struct JobFile {
     gone: Dataset,
     rejected: Dataset,
     file: File,
-    place: Place,
-    path: PathBuf,
-    start_ns: i64,
-    changed: bool,
-    disk: Option<Disk>,
-    /// Bytes of events since the disk was asked last.
-    step: usize,
+    _place: Place,
+}
+
+impl Drop for JobFile {
+    fn drop(&mut self) {
+        self.close_or_leave();
+    }
 }
 
 impl JobFile {
     /// Makes the file beside `path`, opens it, and moves it there.
     pub(super) fn create(path: &Path, plan: &Plan, about: &About<'_>) -> Outcome<JobFile> {
         let mut place = Place::reserve(path)?;
+        let room = |bytes| {
+            let made = Reserve::new(path, bytes);
+            made.map_err(io_error(path, "reserve room for the file"))
+        };
+        let texts = about.own.iter().map(|(_, text)| text.len() as u64);
+        let fixed = plan.datasets.iter().map(|dataset| dataset.value.bytes());
+        // As much again for the library's own structures. What is not kept is free for the file now.
+        drop(room(2 * fixed.chain(texts).sum::<u64>())?);
         make::make(place.path(), plan, about).map_err(hdf5_error(path, "create the file"))?;
+        let reserve = room(at_the_end(plan, about.compression))?;
         let file = JobFile::open(place.path(), plan, about.compression)
             .map_err(hdf5_error(path, "start writing the file"))?;
         place.move_to_free(path).map_err(io_error(path, "move the file to its path"))?;
         place.keep();
-        let disk = Disk::start(path).map_err(io_error(path, "open the file"))?;
-        JobFile::with_file(file, place, path, plan, about.start_ns, disk)
-            .map_err(hdf5_error(path, "open the datasets"))
+        let mut made = JobFile::with_file(file, place, path, plan, about.start_ns)
+            .map_err(hdf5_error(path, "open the datasets"))?;
+        made.reserve = Some(reserve);
+        made.writeback = Some(Writeback::start(path).map_err(io_error(path, "open the file"))?);
+        Ok(made)
     }
 
     /// Takes up the file at `path` at its last commit.
@@ -102,9 +99,12 @@ impl JobFile {
         cut(path, rows)?;
         let file = JobFile::open(path, plan, about.compression)
             .map_err(hdf5_error(path, "go on writing the file"))?;
-        let disk = Disk::start(path).map_err(io_error(path, "open the file"))?;
-        JobFile::with_file(file, place, path, plan, about.start_ns, disk)
-            .map_err(hdf5_error(path, "open the datasets"))
+        let mut taken = JobFile::with_file(file, place, path, plan, about.start_ns)
+            .map_err(hdf5_error(path, "open the datasets"))?;
+        // On a full disk the job goes on without: there may be room when there is something to write.
+        taken.reserve = Reserve::new(path, at_the_end(plan, about.compression)).ok();
+        taken.writeback = Some(Writeback::start(path).map_err(io_error(path, "open the file"))?);
+        Ok(taken)
     }
 
     fn open(path: &Path, plan: &Plan, compression: Compression) -> Result<File> {
@@ -119,7 +119,6 @@ impl JobFile {
         path: &Path,
         plan: &Plan,
         start_ns: i64,
-        disk: Disk,
     ) -> Result<JobFile> {
         let mut sets: BTreeMap<&str, Option<PixelSet>> = BTreeMap::new();
         let mut streams = Vec::with_capacity(plan.streams.len());
@@ -139,20 +138,39 @@ impl JobFile {
         let ends = plan.dates.iter().filter(|d| d.date == Date::End);
         let ends = ends.map(|d| file.dataset(&d.path)).collect::<Result<_>>()?;
         let own = group(&file, &plan.own)?;
-        Ok(JobFile {
+        let open = Open {
             streams,
             ends,
             refused: own.dataset("messages_refused")?,
             gone: own.dataset("messages_gone")?,
             rejected: own.dataset("events_rejected")?,
             file,
-            place,
-            path: path.to_owned(),
-            start_ns,
-            changed: true,
-            disk: Some(disk),
-            step: 0,
-        })
+            _place: place,
+        };
+        let (open, path) = (Some(open), path.to_owned());
+        Ok(JobFile { open, reserve: None, writeback: None, path, start_ns, changed: true })
+    }
+
+    fn streams(&self) -> &[Box<dyn Writer>] {
+        self.open.as_ref().map_or(&[], |open| &open.streams)
+    }
+
+    /// Closes what HDF5 has of the file, or if that cannot be done leaves it open for good. True if it is closed.
+    fn close_or_leave(&mut self) -> bool {
+        let Some(open) = self.open.take() else { return true };
+        // From here on there is room for what is in the library's caches.
+        self.reserve = None;
+        let closed = open.file.flush().is_ok();
+        if !closed {
+            // Closing would fail half-way, and the library would trip over it later.
+            std::mem::forget(open);
+        }
+        closed
+    }
+
+    /// The file cannot be written any more. True if it is closed, so that it can be cut.
+    pub(super) fn give_up(mut self) -> bool {
+        self.close_or_leave()
     }
 
     /// Gives the message to the stream number `stream`.
@@ -162,27 +180,23 @@ impl JobFile {
         message: &Seen<'_>,
     ) -> std::result::Result<(), Stopped> {
         self.changed = true;
-        if let Seen::Events(view) = message {
-            self.step += 8 * view.events();
-            if self.step >= DISK_STEP
-                && let Some(disk) = &self.disk
-            {
-                self.step = 0;
-                // One that is still busy takes this step with its next.
-                let _ = disk.ask.try_send(());
-            }
+        if let (Some(writeback), Seen::Events(view)) = (&mut self.writeback, message) {
+            writeback.written(8 * view.events());
         }
-        self.streams[stream].write(message)
+        match &mut self.open {
+            Some(open) => open.streams[stream].write(message),
+            None => Err(Stopped::Hdf5("the file is closed".into())),
+        }
     }
 
     /// True if something should be committed whatever the clock says.
     pub(super) fn urgent(&self) -> bool {
-        self.streams.iter().any(|stream| stream.urgent())
+        self.streams().iter().any(|stream| stream.urgent())
     }
 
     /// What became of the events of all streams.
     pub(super) fn events(&self) -> EventCounts {
-        self.streams.iter().filter_map(|s| s.events()).fold(EventCounts::default(), |a, b| {
+        self.streams().iter().filter_map(|s| s.events()).fold(EventCounts::default(), |a, b| {
             EventCounts {
                 taken: a.taken + b.taken,
                 committed: a.committed + b.committed,
@@ -195,7 +209,7 @@ impl JobFile {
 
     /// Events of each stream, in the order of the plan.
     pub(super) fn events_by_stream(&self) -> impl Iterator<Item = Option<u64>> {
-        self.streams.iter().map(|s| s.events().map(|e| e.taken))
+        self.streams().iter().map(|s| s.events().map(|e| e.taken))
     }
 
     /// Flushes everything taken so far. `None` if nothing came since the last time.
@@ -203,11 +217,54 @@ impl JobFile {
         if !self.changed {
             return Ok(None);
         }
-        let rows = self.commit_in_order().map_err(hdf5_error(&self.path, "flush"))?;
+        let Some(open) = &mut self.open else { return Ok(None) };
+        let rows = open.commit_in_order().map_err(hdf5_error(&self.path, "flush"))?;
         self.changed = false;
         Ok(Some(rows))
     }
 
+    /// Writes what only a complete file has, closes it, and waits until its bytes are on the disk. After an error it is
+    /// still to be given up.
+    pub(super) fn close(&mut self, end_ns: i64, refused: u64, gone: u64) -> Outcome<PathBuf> {
+        let path = self.path.clone();
+        let start = u64::try_from(self.start_ns).unwrap_or(0);
+        if let Some(open) = &mut self.open {
+            let last = open.streams.iter_mut().try_for_each(|stream| stream.close(start));
+            last.map_err(hdf5_error(&path, "write the closing rows"))?;
+        }
+        self.changed = true;
+        self.commit()?;
+        let events = self.events();
+        let rejected = events.outside_pixels + events.offset_range + events.before_1970;
+        if let Some(open) = &self.open {
+            let finish = || -> Result<()> {
+                for end in &open.ends {
+                    end.write_scalar(&date(end_ns))?;
+                }
+                open.refused.write_scalar(&refused)?;
+                open.gone.write_scalar(&gone)?;
+                open.rejected.write_scalar(&rejected)?;
+                // What is left is closing, which writes nothing that needs room.
+                open.file.flush()
+            };
+            finish().map_err(hdf5_error(&path, "complete the file"))?;
+        }
+        if let Some(Open { streams, ends, refused, gone, rejected, file, _place }) =
+            self.open.take()
+        {
+            drop((streams, ends, refused, gone, rejected));
+            file.close().map_err(hdf5_error(&path, "close the file"))?;
+        }
+        self.reserve = None;
+        let on_the_way = self.writeback.take().map_or(Ok(()), Writeback::end);
+        on_the_way.map_err(io_error(&path, "wait for the disk"))?;
+        let written = fs::File::open(&path).and_then(|file| file.sync_data());
+        written.map_err(io_error(&path, "wait for the disk"))?;
+        Ok(path)
+    }
+}
+
+impl Open {
     fn commit_in_order(&mut self) -> Result<RowCounts> {
         for stream in &mut self.streams {
             stream.settle()?;
@@ -229,39 +286,17 @@ impl JobFile {
         let columns = self.streams.iter_mut().flat_map(|s| s.columns());
         Ok(columns.map(|column| column.extent()).collect())
     }
+}
 
-    /// Writes what only a complete file has, closes it, and waits until its bytes are on the disk.
-    pub(super) fn close(mut self, end_ns: i64, refused: u64, gone: u64) -> Outcome<PathBuf> {
-        let path = self.path.clone();
-        let start = u64::try_from(self.start_ns).unwrap_or(0);
-        let last = |streams: &mut Vec<Box<dyn Writer>>| -> Result<()> {
-            streams.iter_mut().try_for_each(|stream| stream.close(start))
-        };
-        last(&mut self.streams).map_err(hdf5_error(&path, "write the closing rows"))?;
-        self.changed = true;
-        self.commit()?;
-        let events = self.events();
-        let rejected = events.outside_pixels + events.offset_range + events.before_1970;
-        let finish = |file: JobFile| -> Result<()> {
-            for end in &file.ends {
-                end.write_scalar(&date(end_ns))?;
-            }
-            file.refused.write_scalar(&refused)?;
-            file.gone.write_scalar(&gone)?;
-            file.rejected.write_scalar(&rejected)?;
-            let JobFile { streams, ends, refused, gone, rejected, file, place, .. } = file;
-            drop((streams, ends, refused, gone, rejected));
-            file.close()?;
-            drop(place);
-            Ok(())
-        };
-        let disk = self.disk.take();
-        finish(self).map_err(hdf5_error(&path, "close the file"))?;
-        disk.map_or(Ok(()), Disk::end).map_err(io_error(&path, "wait for the disk"))?;
-        let written = fs::File::open(&path).and_then(|file| file.sync_data());
-        written.map_err(io_error(&path, "wait for the disk"))?;
-        Ok(path)
-    }
+/// Bytes that may wait in the library's caches when a disk is full: of each column up to a chunk, if that is cached.
+fn at_the_end(plan: &Plan, compression: Compression) -> u64 {
+    let cache = cache_bytes(plan, compression) as u64;
+    let of = |stream: &super::structure::StreamPlan| match stream.module {
+        Module::Events { chunk, .. } => 3 * (8 * chunk as u64).min(cache),
+        // Columns of 1024 numbers.
+        _ => 64 << 10,
+    };
+    plan.streams.iter().map(of).sum()
 }
 
 /// Removes the file of a job that was killed while it was made, if there is one.

@@ -57,12 +57,27 @@ pub struct Wanted {
     pub partition: i32,
     /// Where.
     pub begin: Begin,
+    /// No message in front of that place has a later Kafka time, ms since 1970: an earlier one that has is of another
+    /// topic of the same name. `None` if nothing was read yet.
+    pub seen_ms: Option<u64>,
+}
+
+/// A topic that the broker is to be asked for.
+#[derive(Debug)]
+struct Away {
+    topic: String,
+    /// Since when the broker says that it is not there, ms since 1970.
+    since_ms: Option<u64>,
+    /// When it was asked last, ms since 1970.
+    asked_ms: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Position {
     /// The next message; `None` before reading began.
     next: Option<i64>,
+    /// The latest Kafka time of the messages that were read, ms since 1970.
+    seen_ms: Option<u64>,
     /// Nothing of this run comes any more.
     done: bool,
 }
@@ -111,10 +126,12 @@ pub struct Job {
     refused: u64,
     /// Messages that the broker had deleted before they were read.
     gone: u64,
-    /// Topics whose partitions are not known yet, each with the time since when the broker says that it is not there.
-    unasked: Vec<(String, Option<u64>)>,
+    /// Topics whose partitions are not known yet, and those that may be gone.
+    unasked: Vec<Away>,
     /// Topics that are gone.
     deleted: Vec<String>,
+    /// Topics that were deleted, and made anew.
+    anew: Vec<String>,
     reported: EventCounts,
     rows: RowCounts,
     flushed_ms: u64,
@@ -163,12 +180,20 @@ impl Job {
             let of_topic = positions.entry(spot.topic.clone()).or_default();
             of_topic.entry(spot.partition).or_default().next = Some(spot.offset);
         }
+        for (topic, partition, ms) in &progress.seen {
+            let position = positions.get_mut(topic).and_then(|all| all.get_mut(partition));
+            if let Some(position) = position {
+                position.seen_ms = Some(*ms);
+            }
+        }
         let unasked = plan.topics().into_iter().filter(|topic| !partitions.contains_key(*topic));
-        let unasked = unasked.map(|topic| (topic.to_owned(), None)).collect();
+        let away = |topic: &str| Away { topic: topic.to_owned(), since_ms: None, asked_ms: None };
+        let unasked = unasked.map(away).collect();
         let reported = file.events();
         Job {
             unasked,
             deleted: Vec::new(),
+            anew: progress.anew,
             stop_ms: progress.stop_ms,
             commands: progress.commands,
             leeway_ms,
@@ -231,32 +256,84 @@ impl Job {
         self.commands.iter().any(|known| known == command)
     }
 
-    /// A topic whose partitions are still to be asked for.
+    /// A topic that is still to be asked for: the one that was asked longest ago.
     pub fn unasked(&self) -> Option<&str> {
-        // The one that was asked longest ago comes first.
-        self.unasked.first().map(|(topic, _)| &**topic)
+        self.question().map(|(_, topic)| topic)
     }
 
-    /// The partitions of such a topic.
-    pub(super) fn found(&mut self, topic: &str, partitions: &[i32]) {
-        self.unasked.retain(|(unasked, _)| unasked != topic);
-        let all = partitions.iter().map(|&partition| (partition, Position::default()));
-        self.positions.entry(topic.to_owned()).or_default().extend(all);
+    /// The same with the time when it was asked last.
+    pub(super) fn question(&self) -> Option<(Option<u64>, &str)> {
+        self.unasked.iter().map(|away| (away.asked_ms, &*away.topic)).min()
     }
 
-    /// Such a topic was not found; `missing_ms`: when the broker said that it is not there. Gives since when it says so.
-    pub(super) fn not_found(&mut self, topic: &str, missing_ms: Option<u64>) -> Option<u64> {
-        let at = self.unasked.iter().position(|(unasked, _)| unasked == topic)?;
-        let (topic, since) = self.unasked.remove(at);
-        let since = missing_ms.map(|now| since.unwrap_or(now));
-        self.unasked.push((topic, since));
-        since
+    /// The broker said that a topic, or one of all of them, is not there: it is asked for.
+    pub(super) fn doubt(&mut self, topic: Option<&str>) {
+        for (name, all) in &self.positions {
+            let meant = topic.is_none_or(|topic| topic == name);
+            let known = self.unasked.iter().any(|away| away.topic == *name);
+            if meant && !known && all.values().any(|position| !position.done) {
+                let topic = name.clone();
+                self.unasked.push(Away { topic, since_ms: None, asked_ms: None });
+            }
+        }
+    }
+
+    /// True while the broker says that the topic is not there.
+    pub fn is_missing(&self, topic: &str) -> bool {
+        self.unasked.iter().any(|away| away.topic == topic && away.since_ms.is_some())
+    }
+
+    /// Topics that are not there now, or were not when the file was to be completed.
+    pub(super) fn missing_topics(&self) -> Vec<&str> {
+        let away = self.unasked.iter().filter(|away| away.since_ms.is_some());
+        away.map(|away| &*away.topic).chain(self.deleted_topics()).collect()
+    }
+
+    /// The partitions of such a topic. True if it was missing.
+    pub(super) fn found(&mut self, topic: &str, partitions: &[i32]) -> bool {
+        let was_missing = self.is_missing(topic);
+        self.unasked.retain(|away| away.topic != topic);
+        let positions = self.positions.entry(topic.to_owned()).or_default();
+        for &partition in partitions {
+            positions.entry(partition).or_default();
+        }
+        was_missing
+    }
+
+    /// Such a topic was not found at `now_ms`; `missing`: the broker said that it is not there. Gives since when it
+    /// says so.
+    pub(super) fn not_found(&mut self, topic: &str, missing: bool, now_ms: u64) -> Option<u64> {
+        let away = self.unasked.iter_mut().find(|away| away.topic == topic)?;
+        away.asked_ms = Some(now_ms);
+        away.since_ms = missing.then(|| away.since_ms.unwrap_or(now_ms));
+        away.since_ms
     }
 
     /// Such a topic is gone for good: the file is completed without it.
     pub(super) fn deleted(&mut self, topic: &str) {
         self.found(topic, &[]);
+        for position in self.positions.get_mut(topic).into_iter().flat_map(BTreeMap::values_mut) {
+            position.done = true;
+        }
         self.deleted.push(topic.to_owned());
+    }
+
+    /// The partition is not the one that was read: its next message is an earlier one. True if that is news of the
+    /// topic.
+    pub(super) fn went_back(&mut self, topic: &str, partition: i32, offset: i64) -> bool {
+        let Some(position) = self.position(topic, partition) else { return false };
+        position.next = Some(offset);
+        self.moved = true;
+        let news = !self.anew.iter().any(|known| known == topic);
+        if news {
+            self.anew.push(topic.to_owned());
+        }
+        news
+    }
+
+    /// Topics that were deleted and made anew while they were to be read.
+    pub(super) fn topics_made_anew(&self) -> impl Iterator<Item = &str> {
+        self.anew.iter().map(|topic| &**topic)
     }
 
     /// Topics that the file had to be completed without.
@@ -264,20 +341,23 @@ impl Job {
         self.deleted.iter().map(|topic| &**topic)
     }
 
-    /// What is still to be read, and from where.
+    /// What is still to be read, and from where; not of topics that are missing.
     pub fn wanted(&self) -> Vec<Wanted> {
-        let from = Begin::Time(self.order.start_ms.saturating_sub(self.leeway_ms));
+        let from = self.order.start_ms.saturating_sub(self.leeway_ms);
         let each = |(topic, all): (&String, &BTreeMap<i32, Position>)| {
             all.iter()
                 .filter(|(_, position)| !position.done)
                 .map(|(&partition, position)| Wanted {
                     topic: topic.clone(),
                     partition,
-                    begin: position.next.map_or(from, Begin::Offset),
+                    begin: position.next.map_or(Begin::Time(from), Begin::Offset),
+                    // What lies before the place where reading began is older than that time.
+                    seen_ms: position.seen_ms.map(|ms| ms.max(from)),
                 })
                 .collect::<Vec<_>>()
         };
-        self.positions.iter().flat_map(each).collect()
+        let here = self.positions.iter().filter(|(topic, _)| !self.is_missing(topic));
+        here.flat_map(each).collect()
     }
 
     /// Reading a partition begins at this offset: what its time led to.
@@ -374,6 +454,7 @@ impl Job {
             return Ok(());
         }
         position.next = Some(record.offset.saturating_add(1));
+        position.seen_ms = position.seen_ms.max(record.timestamp_ms);
         if drains_at.is_some_and(|at| record.timestamp_ms.is_some_and(|time| time > at)) {
             position.done = true;
         }
@@ -492,7 +573,8 @@ impl Job {
     pub(super) fn give_up(mut self, error: FlushError) -> Box<Lost> {
         self.account();
         self.sheet.add(WriteCounter::Unwritten as usize, self.waiting());
-        Box::new(Lost { order: self.order, rows: self.rows, error })
+        let closed = self.file.give_up();
+        Box::new(Lost { order: self.order, rows: self.rows, closed, error })
     }
 
     /// True if it is time to flush.
@@ -520,9 +602,10 @@ impl Job {
         let numbers = |keep: fn(&Stream) -> bool| {
             self.streams.iter().enumerate().filter(|(_, s)| keep(s)).map(|(i, _)| i).collect()
         };
-        let mut next = Vec::new();
+        let (mut next, mut seen) = (Vec::new(), Vec::new());
         for (topic, all) in &self.positions {
             for (&partition, position) in all {
+                seen.extend(position.seen_ms.map(|ms| (topic.clone(), partition, ms)));
                 if let Some(offset) = position.next {
                     next.push(Spot { topic: topic.clone(), partition, offset });
                 }
@@ -535,6 +618,8 @@ impl Job {
             commands: self.commands.clone(),
             heard_ms: now_ms,
             next,
+            seen,
+            anew: self.anew.clone(),
             rows: self.rows.clone(),
             begun: numbers(|s| s.begun),
             ended: numbers(|s| s.ended),
@@ -573,12 +658,15 @@ impl Job {
             "messages_refused": self.refused,
             "messages_gone": self.gone,
         });
-        let Job { file, refused, gone, order, rows, .. } = self;
+        let Job { mut file, refused, gone, order, rows, .. } = self;
         // Everything is committed: what can still fail are the closing rows.
-        let closed = file.close(ns(end_ms), refused, gone);
-        closed
-            .map(|path| (path, facts))
-            .map_err(|error| Box::new(Lost { order, rows, error: error.into() }))
+        match file.close(ns(end_ms), refused, gone) {
+            Ok(path) => Ok((path, facts)),
+            Err(error) => {
+                let closed = file.give_up();
+                Err(Box::new(Lost { order, rows, closed, error: error.into() }))
+            }
+        }
     }
 }
 
@@ -588,6 +676,8 @@ pub(super) struct Lost {
     pub(super) order: Order,
     /// Up to where the file is good.
     pub(super) rows: RowCounts,
+    /// HDF5 has let go of it.
+    pub(super) closed: bool,
     pub(super) error: FlushError,
 }
 

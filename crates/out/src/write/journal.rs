@@ -95,6 +95,12 @@ pub(super) struct Progress {
     pub(super) heard_ms: u64,
     /// Next message of each partition that was begun.
     pub(super) next: Vec<Spot>,
+    /// Latest Kafka time of what was read of each partition, ms since 1970.
+    #[serde(default)]
+    pub(super) seen: Vec<(String, i32, u64)>,
+    /// Topics that were deleted and made anew.
+    #[serde(default)]
+    pub(super) anew: Vec<String>,
     /// Rows of each column.
     pub(super) rows: RowCounts,
     /// Streams that have had a message within the run.

@@ -28,7 +28,7 @@ use super::module::Style;
 use super::name;
 use super::refusal::Refusal;
 use super::structure::{Limits, Plan, parse};
-use crate::nexus::{Compression, StartAttribute};
+use crate::nexus::{Compression, NexusError, StartAttribute};
 
 /// What stands for "no stop time known", ms since 1970: the largest that is a 64-bit number of ns.
 const NO_STOP_MS: u64 = 9_223_372_036_854;
@@ -342,29 +342,60 @@ impl Service {
         if !due(&self.asked_ms) {
             return;
         }
-        let Some((id, topic)) = self
-            .jobs
-            .values()
-            .find_map(|job| Some((job.id().to_owned(), job.unasked()?.to_owned())))
-        else {
-            return;
-        };
+        // Whatever was asked longest ago: a topic that stays away must not keep the others from being asked for.
+        let questions = self.jobs.values().filter_map(|job| Some((job.question()?, job.id())));
+        let Some(((_, topic), id)) = questions.min() else { return };
+        let (id, topic) = (id.to_owned(), topic.to_owned());
         self.asked_ms = Some(now_ms);
         let answer = topics.partitions(&topic);
         let Some(job) = self.jobs.get_mut(&id) else { return };
+        let path = job.path().display().to_string();
         match answer {
             Ok(partitions) => {
-                job.found(&topic, &partitions);
+                if job.found(&topic, &partitions) {
+                    self.note(format!("{path}: topic \"{topic}\" is on the broker again"));
+                    self.beat_ms = None;
+                }
                 self.asked_ms = None;
             }
             Err(fault) => {
-                let missing = (fault == TopicFault::Missing).then_some(now_ms);
-                let since = job.not_found(&topic, missing);
+                let known = job.is_missing(&topic);
+                let since = job.not_found(&topic, fault == TopicFault::Missing, now_ms);
                 let long = since.is_some_and(|at| now_ms.saturating_sub(at) >= DELETED_MS);
                 if long && job.drains_at_ms().is_some_and(|at| now_ms > at) {
                     job.deleted(&topic);
+                    self.count(WriteCounter::TopicGone);
+                    self.note(format!("{path}: completed without topic \"{topic}\""));
+                } else if since.is_some() && !known {
+                    let seconds = DELETED_MS / 1000;
+                    self.note(format!(
+                        "{path}: topic \"{topic}\" is not on the broker any more; asked for again, until {seconds} s \
+                         after the end of the run"
+                    ));
+                    self.beat_ms = None;
                 }
             }
+        }
+    }
+
+    /// Who reads for a job was told that a topic, or one of them (`None`), is not there: the broker is asked.
+    pub fn doubt(&mut self, job: &str, topic: Option<&str>) {
+        if let Some(job) = self.jobs.get_mut(job) {
+            job.doubt(topic);
+        }
+    }
+
+    /// A partition holds less than a job has read of it, or began anew: the topic was deleted and made again. The job
+    /// goes on at `offset`, the first message that is newer than all that it has read.
+    pub fn went_back(&mut self, job: &str, topic: &str, partition: i32, offset: i64) {
+        let Some(found) = self.jobs.get_mut(job) else { return };
+        let path = found.path().display().to_string();
+        if found.went_back(topic, partition, offset) {
+            self.count(WriteCounter::TopicGone);
+            self.note(format!(
+                "{path}: topic \"{topic}\" was deleted and made anew; what it held in between may be missing"
+            ));
+            self.beat_ms = None;
         }
     }
 
@@ -487,8 +518,11 @@ impl Service {
         let deleted = job.deleted_topics().map(|topic| {
             format!("topic \"{topic}\" is no longer on the broker: what it held is missing")
         });
-        let words: Vec<String> =
-            early.map(str::to_owned).into_iter().chain(missing).chain(deleted).collect();
+        let anew = job.topics_made_anew().map(|topic| {
+            format!("topic \"{topic}\" was deleted and made anew during the run: what it held in between may be missing")
+        });
+        let early = early.map(str::to_owned).into_iter();
+        let words: Vec<String> = early.chain(missing).chain(deleted).chain(anew).collect();
         let words = words.join("; ");
         self.remember(job.order());
         match job.finish(end_ms) {
@@ -520,9 +554,18 @@ impl Service {
 
     /// The file of a job cannot be written any more: what was flushed is made readable.
     fn report_lost(&mut self, lost: Lost) {
-        let Lost { order, rows, error } = lost;
+        let Lost { order, rows, closed, error } = lost;
         let mut words = error.to_string();
-        match file::cut(&order.path, &rows) {
+        let cut = match closed {
+            true => file::cut(&order.path, &rows),
+            false => Err(NexusError::Hdf5 {
+                path: order.path.clone(),
+                doing: "close the file".into(),
+                message: "until this writer ends; readers need swmr=True, later `h5clear -s`"
+                    .into(),
+            }),
+        };
+        match cut {
             Ok(()) => words.push_str("; the file holds everything up to its last flush"),
             Err(e) => words = format!("{words}; nor can it be cut to its last flush: {e}"),
         }

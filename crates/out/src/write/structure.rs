@@ -9,6 +9,8 @@
 mod array;
 mod config;
 mod error;
+#[cfg(feature = "nexus")]
+pub mod panel;
 mod parse;
 
 #[cfg(test)]

@@ -222,22 +222,25 @@ pub fn panel() -> Vec<Value> {
         dataset("y_pixel_offset", "double", number(&|i| f64::from(i / 16) * 0.01), metres),
         dataset("depends_on", "string", json!("transformations/distance"), json!([])),
         group("pixel_shape", "NXoff_geometry", shape),
-        group(
-            "transformations",
-            "NXtransformations",
-            json!([dataset(
-                "distance",
-                "double",
-                json!(2.5),
-                json!([
-                    {"name": "units", "dtype": "string", "values": "m"},
-                    {"name": "transformation_type", "dtype": "string", "values": "translation"},
-                    {"name": "depends_on", "dtype": "string", "values": "."},
-                    {"name": "vector", "dtype": "double", "values": [0.0, 0.0, 1.0]},
-                ])
-            )]),
-        ),
+        along_beam(2.5),
     ]
+}
+
+fn along_beam(metres: f64) -> Value {
+    let attributes = json!([
+        {"name": "units", "dtype": "string", "values": "m"},
+        {"name": "transformation_type", "dtype": "string", "values": "translation"},
+        {"name": "depends_on", "dtype": "string", "values": "."},
+        {"name": "vector", "dtype": "double", "values": [0.0, 0.0, 1.0]},
+    ]);
+    let distance = dataset("distance", "double", json!(metres), attributes);
+    group("transformations", "NXtransformations", json!([distance]))
+}
+
+/// A source 25 m upstream.
+fn source() -> Value {
+    let depends_on = dataset("depends_on", "string", json!("transformations/distance"), json!([]));
+    group("source", "NXsource", json!([depends_on, along_beam(-25.0)]))
 }
 
 /// Events only: `bank` on the topic `events` from the source `bank`.
@@ -251,6 +254,7 @@ pub fn structure_of_events(chunk: usize) -> String {
         "NXinstrument",
         json!([
             dataset("name", "string", json!("LOKI"), json!([])),
+            source(),
             group("bank", "NXdetector", detector.into()),
         ]),
     );
@@ -281,6 +285,7 @@ pub fn structure_of_all() -> Value {
             stream("mdat", json!({"items": ["start_time", "end_time"]})),
             group("instrument", "NXinstrument", json!([
                 dataset("name", "string", json!("LOKI"), json!([])),
+                source(),
                 group("bank", "NXdetector", detector.into()),
                 group("chopper", "NXdisk_chopper", json!([
                     bare("top_dead_center", json!([stream("tdct", log("chopper", json!({})))])),

@@ -155,6 +155,7 @@ impl Service {
                     "start_time": job.start_ms(),
                     "stop_time": job.stop_ms().unwrap_or(NO_STOP_MS),
                     "messages_gone": job.gone(),
+                    "topics_missing": job.missing_topics(),
                 });
                 (job.control_topic().to_owned(), status)
             })

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
 use super::super::dealt::Entry;
-use super::super::file::JobFile;
+use super::super::file::{JobFile, remove_unwritten};
 use super::super::job::{Job, Record};
 use super::super::journal::{FORMAT, Order, Progress, Spot};
 use super::super::name;
@@ -215,7 +215,11 @@ impl Service {
             error => Refusal::File(error),
         })?;
         let progress = Progress { stop_ms: order.stop_ms, ..Progress::default() };
-        self.with_file(order, progress, file, plan, partitions, now_ms)
+        let (path, id) = (order.path.clone(), order.job_id.clone());
+        self.with_file(order, progress, file, plan, partitions, now_ms).inspect_err(|_| {
+            // Else the order could not be given again: the file would be there. That it stays is said by that answer.
+            let _ = remove_unwritten(&path, &id);
+        })
     }
 
     fn stop(&mut self, stop: &RunStop<'_>, heard: &Heard) {

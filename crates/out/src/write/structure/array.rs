@@ -104,6 +104,24 @@ pub struct Array {
 }
 
 impl Array {
+    /// Bytes that the values take in a file, about.
+    pub fn bytes(&self) -> u64 {
+        let bytes = match &self.values {
+            Values::I8(v) => v.len(),
+            Values::U8(v) => v.len(),
+            Values::I16(v) => 2 * v.len(),
+            Values::U16(v) => 2 * v.len(),
+            Values::I32(v) => 4 * v.len(),
+            Values::U32(v) => 4 * v.len(),
+            Values::F32(v) => 4 * v.len(),
+            Values::I64(v) => 8 * v.len(),
+            Values::U64(v) => 8 * v.len(),
+            Values::F64(v) => 8 * v.len(),
+            Values::Text(v) => v.iter().map(|text| text.len() + 32).sum(),
+        };
+        bytes as u64
+    }
+
     /// One text.
     pub fn of_text(text: impl Into<String>) -> Array {
         Array { shape: Vec::new(), values: Values::Text(vec![text.into()]) }
