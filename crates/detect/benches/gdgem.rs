@@ -3,8 +3,9 @@
 //! parser does it), `reader` adds calibration, time and mapping, `chain` is everything up to events.
 //!
 //! `cargo bench -p fullcount-detect --bench gdgem [-- --json] [-- --megabytes N] [-- --only NAME] [-- --cpu-time] [-- --threads N,N…]`. With `--cpu-time`
-//! only the time counts that the thread was on a CPU, for machines that do other work. `--threads` are those of the builder; several are
-//! measured by turns, and each is told as a multiple of the first as well (median, least and most of the rounds). Prints the median of the repeats. Own
+//! only the time counts that the process was on CPUs, of n threads the n-th part: what they would take if none of them ever waited, for
+//! machines that do other work. `--threads` are those of the builder; several are measured by turns, and each is told as a multiple of the
+//! first as well (median, least and most of the rounds). Prints the median of the repeats. Own
 //! timing: one warm-up, five repeats of at least 1 s each. Hits are all hit words read.
 
 #[path = "../tests/gdgem_made/mod.rs"]
@@ -191,7 +192,10 @@ fn rate(setup: &Setup, frames: &[Vec<u8>], bytes: usize, threads: &[usize], on_c
     // By turns, so that what else the machine does meets all alike.
     threads.iter().for_each(|&n| pass(n));
     let rounds: Vec<Vec<f64>> = (0..REPEATS)
-        .map(|_| threads.iter().map(|&n| seconds(on_cpu, &mut || pass(n))).collect())
+        .map(|_| {
+            let share = |n: usize| if on_cpu { n as f64 } else { 1.0 };
+            threads.iter().map(|&n| seconds(on_cpu, &mut || pass(n)) / share(n)).collect()
+        })
         .collect();
     let sorted = |of: &dyn Fn(&Vec<f64>) -> f64| {
         let mut values: Vec<f64> = rounds.iter().map(of).collect();
@@ -316,11 +320,12 @@ fn seconds(on_cpu: bool, work: &mut impl FnMut()) -> f64 {
     if on_cpu { cpu / f64::from(calls) } else { wall / f64::from(calls) }
 }
 
-/// Time of this thread on a CPU, s; 0 where Linux does not tell.
+/// Time of this process on CPUs, threads that have ended included, s, in steps of 10 ms; 0 where Linux does not tell.
 fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let ns = text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok());
-    ns.unwrap_or(0.0) / 1e9
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the name, which may have spaces: user and system time are the 12th and 13th.
+    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
 /// Tracks of 10 + 10 hits, on average 1 µs apart, of two FECs: x from FEC 2, y from FEC 1, two VMMs each.

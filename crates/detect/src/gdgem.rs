@@ -12,6 +12,7 @@ mod counters;
 mod cutter;
 mod inspect;
 mod lane;
+mod late_end;
 mod layout;
 mod matching;
 mod monitor;

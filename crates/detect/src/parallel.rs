@@ -138,11 +138,13 @@ impl<J: Send + 'static, H: Hand<J>> Crew<J, H> {
         }
     }
 
-    /// Gives a job to a member; the caller (0) works on it before this returns. Waits while the member's ring is full.
-    pub fn give(&mut self, to: usize, mut job: J) {
+    /// Gives a job to a member; the caller (0) works on it before this returns, and then may take out of it what its answer does not
+    /// need: `worked`. Waits while the member's ring is full.
+    pub fn give(&mut self, to: usize, mut job: J, worked: impl FnOnce(&mut J)) {
         self.order.push_back(to);
         let Some(at) = to.checked_sub(1) else {
             self.own.work(&mut job);
+            worked(&mut job);
             return self.own_done.push_back(job);
         };
         let member = &mut self.members[at];
@@ -255,7 +257,7 @@ mod tests {
                         None => seen.extend(crew.wait()),
                     }
                 };
-                crew.give(to, (n, 0));
+                crew.give(to, (n, 0), |_| {});
                 seen.extend(crew.done());
             }
             while let Some(job) = crew.wait() {
@@ -271,7 +273,7 @@ mod tests {
         let mut crew = crew(3);
         let mut seen = Vec::new();
         for n in 100..200 {
-            crew.give(2, (n, 0));
+            crew.give(2, (n, 0), |_| {});
             seen.extend(crew.done());
         }
         while let Some(job) = crew.wait() {
@@ -283,9 +285,9 @@ mod tests {
     #[test]
     fn a_panic_in_a_thread_reaches_the_caller_and_the_others_end() {
         let mut crew = crew(3);
-        crew.give(1, (1, 0));
-        crew.give(2, (13, 0));
-        crew.give(1, (2, 0));
+        crew.give(1, (1, 0), |_| {});
+        crew.give(2, (13, 0), |_| {});
+        crew.give(1, (2, 0), |_| {});
         let result = catch_unwind(AssertUnwindSafe(|| while crew.wait().is_some() {}));
         let words = result.unwrap_err();
         let words = words.downcast_ref::<String>().expect("assert's words");

@@ -105,7 +105,7 @@ fn what_cannot_be_used_is_refused_before_anything_is_opened() {
     assert!(said.contains("none: sonde has no calibration file"), "{said}");
     for (set, words) in [
         ("detector.dt=[1, 2, 3]", "a list of 1"),
-        ("detector.algo=8", "0 to 7, and 10"),
+        ("detector.algo=8", "0 to 7, 10 for pads, and 100"),
         ("detector.mst=true", "detector: mst = true"),
     ] {
         let said = refused(&[kind, set]);

@@ -287,6 +287,13 @@ fn clean_tracks_are_found_and_the_micro_tpc_comes_nearest_to_the_conversion() {
             assert!(rms("utpc") < 0.6 && rms("centre_of_mass") > 1.5, "{class}");
             assert!(class["utpc"]["two_thirds_strips"].as_f64() < Some(0.5), "{class}");
         }
+        // The late end: below half a strip for all that lean, and nearer than the published way.
+        for class in &row["places"].as_array().expect("places")[1..] {
+            assert!(class["late_end"]["rms_strips"].as_f64() < Some(0.5), "{class}");
+        }
+        let inclined = |way: &str| row["inclined"][way]["rms_strips"].as_f64().expect("a number");
+        assert!(inclined("late_end") < 0.5 && inclined("late_end") < inclined("utpc"), "{row}");
+        assert_eq!(row["upright_strips_hit_at_most"], 3, "{row}");
     }
     let of = |row: usize, key: &str| table[row][key].as_f64().expect("a number");
     assert!(of(0, "ghosts_per_neutron") < 2e-3 && of(1, "ghosts_per_neutron") < 2e-2);
@@ -436,7 +443,7 @@ fn the_document_has_the_columns_the_noise_and_the_kinds_of_the_program() {
         assert_eq!(names, listed[..columns]);
         rows(&path).into_iter().collect::<Vec<_>>()
     };
-    let few = listed.len() - 4;
+    let few = listed.len() - 5;
     let mut both = kinds(&["dead"], "multiblade", few);
     both.extend(kinds(&["dead", "monitor"], "multigrid", few));
     both.extend(kinds(&["monitor"], "gdgem", listed.len()));

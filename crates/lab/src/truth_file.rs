@@ -15,7 +15,7 @@ use crate::traffic::made::{Made, Overlap, Witness};
 pub const HEADER: &str = "number,packet,module,time_ticks,time_ns,pixel,kind,clean,overlap";
 
 /// More columns for detectors whose events have a place finer than a pixel; empty where nothing converted.
-pub const SPOT_HEADER: &str = ",x_strips,y_strips,run_x_strips,run_y_strips";
+pub const SPOT_HEADER: &str = ",x_strips,y_strips,run_x_strips,run_y_strips,depth_mm";
 
 /// A truth file that could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -37,10 +37,12 @@ struct Open {
 impl Open {
     /// The columns behind the others.
     fn spot(&self, made: &Made) -> String {
-        match made.spot.map(|spot| spot.strips()) {
+        match made.spot.map(|spot| (spot.strips(), spot.depth_mm())) {
             _ if !self.spots => String::new(),
-            Some([x, y, run_x, run_y]) => format!(",{x:.3},{y:.3},{run_x:.3},{run_y:.3}"),
-            None => ",,,,".to_owned(),
+            Some(([x, y, run_x, run_y], depth)) => {
+                format!(",{x:.3},{y:.3},{run_x:.3},{run_y:.3},{depth:.3}")
+            }
+            None => ",,,,,".to_owned(),
         }
     }
 
@@ -150,7 +152,7 @@ mod tests {
         let file = TruthFile::create(&path, true).unwrap();
         let mut witness = file.witness((1, 1));
         let (kind, overlap) = (Kind::Neutron, Overlap::None);
-        let spot = Some(Spot::of([12.25, 640.0, -3.5, 0.1]));
+        let spot = Some(Spot::of([12.25, 640.0, -3.5, 0.1]).deep(7.25));
         let made = Made { packet: 4, module: 1, time: 9, pixel: 77, kind, overlap, spot };
         witness(&made);
         witness(&Made { spot: None, kind: Kind::Bad, pixel: 0, ..made });
@@ -159,8 +161,8 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], format!("{HEADER}{SPOT_HEADER}"));
-        assert_eq!(lines[1], "0,4,1,9,9,77,neutron,yes,none,12.250,640.000,-3.500,0.100");
-        assert_eq!(lines[2], "1,4,1,9,9,0,bad,yes,none,,,,");
+        assert_eq!(lines[1], "0,4,1,9,9,77,neutron,yes,none,12.250,640.000,-3.500,0.100,7.250");
+        assert_eq!(lines[2], "1,4,1,9,9,0,bad,yes,none,,,,,");
     }
 
     #[test]

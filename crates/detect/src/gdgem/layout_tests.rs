@@ -57,6 +57,7 @@ fn parameters_of_vmm_sdat_are_taken_by_their_names() {
                -coin = 'center-of-masss'\n-crl = 0.2\n-cru = 10\n-algo = 4\n-hm = 0\n-df = 'SRS'\n-t0 = [[1, 0, 25.0], [1, 1, 'run']]\n-n = 0\n-mp1 = 0";
     assert_eq!(says(&two, all), "accepted");
     assert_eq!(says(&two, &all.replace("\n-", "\n")), "accepted");
+    assert_eq!(says(&two, "algo = 100\nposition = 'algo'"), "accepted");
     let message = says(&two, "dt = [1, 2, 3]");
     assert!(
         message
@@ -65,6 +66,7 @@ fn parameters_of_vmm_sdat_are_taken_by_their_names() {
     );
     for (options, start) in [
         ("algo = 8", "detector.algo: 8"),
+        ("algo = 101", "detector.algo: 101"),
         ("df = 'X'", "detector.df: X"),
         ("offsets = '0..15'", "detector.offsets: 0..15"),
         ("t0 = [[16, 0, 1.0]]", "detector.t0: [16, 0"),

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 
 use super::clock::Offsets;
+use super::late_end::ALGO;
 use super::layout::Matcher;
 use crate::detector::SetupError;
 use crate::geometry::text;
@@ -313,8 +314,12 @@ impl Options {
         if !(0.0..=100_000.0).contains(&self.tac()) {
             return Err(refuse("tac", self.tac(), "0 to 100000 ns"));
         }
-        if self.algo.is_some_and(|algo| algo > 7 && algo != 10) {
-            return Err(refuse("algo", self.algo.unwrap_or(0), "0 to 7, and 10 for pads"));
+        if self.algo.is_some_and(|algo| algo > 7 && ![10, ALGO].contains(&algo)) {
+            return Err(refuse(
+                "algo",
+                self.algo.unwrap_or(0),
+                "0 to 7, 10 for pads, and 100 for the late end",
+            ));
         }
         if self.hm.is_some_and(|hm| hm > 1) {
             return Err(refuse("hm", self.hm.unwrap_or(0), "0 or 1"));

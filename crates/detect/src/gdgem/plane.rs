@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use fullcount_core::products::FineHit;
 
 use super::lane::Span;
+use super::late_end::{self, late_end};
 use super::options::{Coin, Parameters, Position};
 use super::reader::OVER;
 
@@ -426,6 +427,7 @@ fn algorithm(hits: &[FineHit], plane: u8, algo: u8, k: usize) -> Option<(f64, f6
         }
         6 => Some(weighted(near, square)),
         7 => Some(weighted(near, plain)),
+        late_end::ALGO => Some(late_end(hits)),
         _ => Some((0.0, 0.0)),
     }
 }

@@ -19,7 +19,7 @@ use fullcount_core::time::Nanos;
 
 use super::builder::{GemBuilder, IDLE_NS, Unwatched};
 use super::counters::{BUILT_LINES, Built, Tally};
-use super::cutter::{Held, Latest, Marks, Silence, split};
+use super::cutter::{Held, Latest, Marks, STEP, Silence, split};
 use super::lane::stretch;
 use super::layout::Layout;
 use super::monitor::{Monitor, Shown};
@@ -89,6 +89,10 @@ pub(super) struct SlicedBuilder {
     slice: usize,
     crew: Crew<Slice, GemBuilder<Unwatched>>,
     spare: Vec<Slice>,
+    /// Memory for the hits of a slice, by plane: what this thread has worked on itself, which is still near it, and what has been with another
+    /// thread. The next hits go to the first where there is such, and to what was used last.
+    near: Vec<Vec<Vec<FineHit>>>,
+    far: Vec<Vec<Vec<FineHit>>>,
     marks: Marks,
     /// Hits that wait, by plane.
     held: Vec<Vec<FineHit>>,
@@ -152,6 +156,8 @@ impl SlicedBuilder {
             slice,
             crew: Crew::start("build", threads, hand)?,
             spare: Vec::new(),
+            near: Vec::new(),
+            far: Vec::new(),
             marks: Marks::default(),
             held: layout.lanes.iter().map(|_| Vec::new()).collect(),
             latest: vec![Latest::default(); layout.lanes.len()],
@@ -194,7 +200,8 @@ impl SlicedBuilder {
                 && let Some(lane) = self.held.get_mut(usize::from(row.lane))
             {
                 if self.in_stretches {
-                    let (n, most) = stretch(left, self.border.0);
+                    // In steps, so that a cut looks at few hits that lie before it for certain.
+                    let (n, most) = stretch(&left[..left.len().min(STEP)], self.border.0);
                     let (hits, rest) = left.split_at(n);
                     lane.extend_from_slice(hits);
                     self.latest[usize::from(row.lane)].came(lane.len(), most);
@@ -277,7 +284,7 @@ impl SlicedBuilder {
     /// Gives away the hits before `cut`, a key.
     fn send(&mut self, cut: i64, end: End, products: &mut Products) {
         let mut slice = self.spare.pop().unwrap_or_else(|| Slice {
-            lanes: self.held.iter().map(|_| Vec::new()).collect(),
+            lanes: Vec::new(),
             hits: 0,
             end,
             shown: Shown::default(),
@@ -286,6 +293,8 @@ impl SlicedBuilder {
             decided: 0,
         });
         (slice.end, slice.hits) = (end, 0);
+        let empty = || self.held.iter().map(|_| Vec::new()).collect();
+        slice.lanes = self.near.pop().or_else(|| self.far.pop()).unwrap_or_else(empty);
         (slice.shown, slice.products.want) = (self.monitor.shown(), products.want);
         for (at, (held, lane)) in self.held.iter_mut().zip(&mut slice.lanes).enumerate() {
             std::mem::swap(held, lane);
@@ -313,7 +322,12 @@ impl SlicedBuilder {
             End::Border(..) => Some(to),
         };
         self.away += slice.hits;
-        self.crew.give(to, slice);
+        let mut worked = None;
+        self.crew.give(to, slice, |slice| worked = Some(std::mem::take(&mut slice.lanes)));
+        if let Some(mut lanes) = worked {
+            self.lower(&mut lanes);
+            self.near.push(lanes);
+        }
         self.collect(products);
     }
 
@@ -344,14 +358,22 @@ impl SlicedBuilder {
         self.tally.merge(&slice.counts);
         self.waiting -= slice.decided as usize;
         self.away -= slice.hits;
-        // What a burst made large is given back; what is usual is kept.
+        // Empty if this thread has taken it at once.
+        let mut lanes = std::mem::take(&mut slice.lanes);
+        if !lanes.is_empty() {
+            self.lower(&mut lanes);
+            self.far.push(lanes);
+        }
+        self.spare.push(slice);
+    }
+
+    /// What a burst made large is given back; what is usual is kept.
+    fn lower(&self, lanes: &mut [Vec<FineHit>]) {
         let most = PATIENCE * self.slice;
-        slice
-            .lanes
+        lanes
             .iter_mut()
             .filter(|lane| lane.capacity() > 2 * most)
             .for_each(|lane| lane.shrink_to(most));
-        self.spare.push(slice);
     }
 
     fn settle(&mut self) {

@@ -2,6 +2,8 @@
 //! decoder. Source: `docs/formats/gdgem.md` sections 2, 3 and 7.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod answers;
+
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::PathBuf;

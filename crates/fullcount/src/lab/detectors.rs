@@ -276,8 +276,10 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
     let trial = plan.time + Duration::from_millis(500);
     let mut progress = Progress::default();
     if parts.memory {
-        let ways: usize = jobs.iter().map(|job| ways(job, &plan).len()).sum();
-        progress.expect(ways * plan.repeats, trial);
+        // Ways with several threads are two trials each.
+        let ways = jobs.iter().flat_map(|job| ways(job, &plan));
+        let trials: usize = ways.map(|(.., count)| 1 + usize::from(count > 1)).sum();
+        progress.expect(trials * plan.repeats, trial);
     }
     if parts.udp {
         progress.expect(played.len() * flags.threads.len(), udp.usual());
@@ -302,7 +304,7 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
         for job in &jobs {
             let more = from_memory(job, &plan, &stop, &mut progress)?;
             speedups.extend(gained(&more));
-            rows.extend(more);
+            rows.extend(more.rows);
         }
     }
     let mut complete = true;
@@ -366,13 +368,20 @@ fn ways(job: &Job, plan: &Plan) -> Vec<(How, Part, usize)> {
     ways
 }
 
+/// Rows of one detector and input from memory.
+struct Measured {
+    rows: Vec<Row>,
+    /// By row with several builder threads, packets a second of each round of as many pipelines apart, together.
+    apart: Vec<Vec<f64>>,
+}
+
 /// One detector and input, one pipeline; its ways by turns.
 fn from_memory(
     job: &Job,
     plan: &Plan,
     stop: &Stop,
     progress: &mut Progress,
-) -> Result<Vec<Row>, Failure> {
+) -> Result<Measured, Failure> {
     let title = job.input.title();
     note!("{title}: preparing {} of packets", quantity::size_text(plan.memory as u64));
     let image = job.input.image(&*job.detector, plan.memory)?;
@@ -388,8 +397,9 @@ fn from_memory(
     };
     let ways = ways(job, plan);
     let mut rows: Vec<Row> = ways.iter().map(row).collect();
+    let mut apart = vec![Vec::new(); rows.len()];
     for _ in 0..plan.repeats {
-        for (row, &(how, part, count)) in rows.iter_mut().zip(&ways) {
+        for ((row, apart), &(how, part, count)) in rows.iter_mut().zip(&mut apart).zip(&ways) {
             let (detector, core, threads) = (&*job.detector, plan.core(0), plan.threads(count));
             let pipeline = Pipeline { detector, part, image: &image, core, threads: &threads };
             let outcome = &at_once(&[pipeline], plan.time, &|| stop.requested())?[0];
@@ -403,9 +413,21 @@ fn from_memory(
                 rates.bytes / 1e9
             ));
             row.runs.push(Run { rates, cores: Some(count as f64), lost: None });
+            if count == 1 {
+                continue;
+            }
+            let threads = &plan.threads(1);
+            let pipeline =
+                |at| Pipeline { detector, part, image: &image, core: plan.core(at), threads };
+            let pipelines: Vec<Pipeline<'_>> = (0..count).map(pipeline).collect();
+            let all = at_once(&pipelines, plan.time, &|| stop.requested())?;
+            stopped(stop)?;
+            let each = all.iter().map(|outcome| outcome.amounts.over(outcome.seconds).packets);
+            apart.push(each.sum());
+            progress.done(&format!("{title}, {count} pipelines apart"));
         }
     }
-    Ok(rows)
+    Ok(Measured { rows, apart })
 }
 
 /// Every detector with simulated traffic, from memory, on one core: a short form for other campaigns.
@@ -418,23 +440,26 @@ pub fn from_memory_now(time: Duration, repeats: usize, stop: &Stop) -> Result<Ve
         for job in JobFlags::simulated(kind).jobs(&scratch)? {
             let mut progress = Progress::default();
             progress.expect(repeats, time);
-            rows.extend(from_memory(&job, &plan, stop, &mut progress)?);
+            rows.extend(from_memory(&job, &plan, stop, &mut progress)?.rows);
         }
     }
     Ok(rows)
 }
 
 /// What several builder threads gain, from the rows of one detector and input.
-fn gained(rows: &[Row]) -> Vec<Speedup> {
+fn gained(Measured { rows, apart }: &Measured) -> Vec<Speedup> {
     let Some(one) = rows.iter().find(|row| row.how == How::Memory) else { return vec![] };
-    let of = |row: &Row| {
-        let How::Building(threads) = row.how else { return None };
-        let rounds = row.runs.iter().zip(&one.runs);
-        let ratios = rounds.map(|(n, one)| n.rates.packets / one.rates.packets).collect();
-        let (detector, input) = (row.detector.clone(), row.input.clone());
-        Some(Speedup { detector, input, threads, ratios })
+    let beside = |many: &mut dyn Iterator<Item = f64>| {
+        many.zip(&one.runs).map(|(n, one)| n / one.rates.packets).collect()
     };
-    rows.iter().filter_map(of).collect()
+    let of = |(row, apart): (&Row, &Vec<f64>)| {
+        let How::Building(threads) = row.how else { return None };
+        let ratios = beside(&mut row.runs.iter().map(|run| run.rates.packets));
+        let apart = beside(&mut apart.iter().copied());
+        let (detector, input) = (row.detector.clone(), row.input.clone());
+        Some(Speedup { detector, input, threads, ratios, apart })
+    };
+    rows.iter().zip(apart).filter_map(of).collect()
 }
 
 /// An interrupted campaign leaves no result.

@@ -1,6 +1,8 @@
 //! How much faster a detector is from memory with several builder threads than with one.
 //!
-//! Both are measured by turns; each round gives a ratio, so that what else the machine does meets both alike. Refuses: nothing.
+//! Both are measured by turns; each round gives a ratio, so that what else the machine does meets both alike. Beside them as many pipelines
+//! run apart, with one thread each and nothing to do with each other: what they reach together is what these CPUs have to give, and no
+//! program can gain more. Refuses: nothing.
 //! Source: `docs/gdgem-parallel.md`.
 
 use crate::record::{Figure, Record};
@@ -16,6 +18,8 @@ pub struct Speedup {
     pub threads: usize,
     /// Packets a second of each round, as a multiple of those with one thread.
     pub ratios: Vec<f64>,
+    /// The same of as many pipelines apart, with one thread each, together.
+    pub apart: Vec<f64>,
 }
 
 impl Speedup {
@@ -23,11 +27,27 @@ impl Speedup {
         Figure::of(&self.ratios, "times one thread")
     }
 
-    /// Notes the ratio in a results file.
+    /// What as many pipelines apart reach.
+    fn bound(&self) -> Option<Figure> {
+        Figure::of(&self.apart, "times one thread")
+    }
+
+    /// How much of that the builder threads reach.
+    fn share(&self) -> Option<Figure> {
+        let each = self.ratios.iter().zip(&self.apart);
+        Figure::of(&each.map(|(n, apart)| n / apart).collect::<Vec<f64>>(), "of pipelines apart")
+    }
+
+    /// Notes the ratios in a results file.
     pub fn note(&self, record: &mut Record) {
-        if let Some(figure) = self.figure() {
-            let Speedup { detector, input, threads, .. } = self;
-            record.figure(&format!("speedup_{detector}_{input}_build-{threads}"), &figure);
+        let Speedup { detector, input, threads, .. } = self;
+        let name = format!("{detector}_{input}_build-{threads}");
+        let figures =
+            [("speedup", self.figure()), ("apart", self.bound()), ("of_apart", self.share())];
+        for (what, figure) in figures {
+            if let Some(figure) = figure {
+                record.figure(&format!("{what}_{name}"), &figure);
+            }
         }
     }
 }
@@ -37,15 +57,20 @@ pub fn markdown(all: &[Speedup]) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let mut text =
-        "\n| detector | input | builder threads | times one (least–most) |\n|:--|:--|--:|--:|\n"
-            .to_owned();
+    let mut text = "\n| detector | input | builder threads | times one (least–most) | as many pipelines apart | of that |\n\
+                    |:--|:--|--:|--:|--:|--:|\n"
+        .to_owned();
+    let cell = |figure: Option<Figure>| {
+        figure.map_or("–".to_owned(), |figure| {
+            let (low, high) = figure.interval;
+            format!("{:.2} ({low:.2}–{high:.2})", figure.value)
+        })
+    };
     for s in all {
-        let Some(figure) = s.figure() else { continue };
-        let (low, high) = figure.interval;
+        let Speedup { detector, input, threads, .. } = s;
+        let [gain, bound, share] = [s.figure(), s.bound(), s.share()].map(cell);
         text.push_str(&format!(
-            "| {} | {} | {} | {:.2} ({low:.2}–{high:.2}) |\n",
-            s.detector, s.input, s.threads, figure.value
+            "| {detector} | {input} | {threads} | {gain} | {bound} | {share} |\n"
         ));
     }
     text
@@ -63,13 +88,21 @@ mod tests {
             input: "simulated".into(),
             threads: 2,
             ratios: vec![1.9, 1.5, 1.8],
+            apart: vec![2.0, 1.5, 1.6],
         };
         let table = markdown(std::slice::from_ref(&s));
-        assert!(table.contains("| gdgem | simulated | 2 | 1.80 (1.50–1.90) |"), "{table}");
+        assert!(
+            table.contains(
+                "| gdgem | simulated | 2 | 1.80 (1.50–1.90) | 1.60 (1.50–2.00) | 1.00 (0.95–1.12) |"
+            ),
+            "{table}"
+        );
         let mut record =
             Record::new("detectors", "now".into(), None, serde_json::Value::Null).unwrap();
         s.note(&mut record);
         let json = record.json();
         assert_eq!(json["figures"]["speedup_gdgem_simulated_build-2"]["value"], 1.8);
+        assert_eq!(json["figures"]["apart_gdgem_simulated_build-2"]["value"], 1.6);
+        assert_eq!(json["figures"]["of_apart_gdgem_simulated_build-2"]["value"], 1.0);
     }
 }

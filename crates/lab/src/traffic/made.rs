@@ -70,13 +70,25 @@ pub struct Spot {
     pub run_x: i32,
     /// The same along y.
     pub run_y: i32,
+    /// The same along the drift, thousandths of mm.
+    pub depth: i32,
 }
 
 impl Spot {
     /// Of x, y and the track's extent along both, in strips.
     pub fn of(strips: [f64; 4]) -> Spot {
         let [x, y, run_x, run_y] = strips.map(|s| (1000.0 * s).round() as i32);
-        Spot { x, y, run_x, run_y }
+        Spot { x, y, run_x, run_y, depth: 0 }
+    }
+
+    /// With the depth of the track along the drift, mm.
+    pub fn deep(self, mm: f64) -> Spot {
+        Spot { depth: (1000.0 * mm).round() as i32, ..self }
+    }
+
+    /// Depth of the track along the drift, mm.
+    pub fn depth_mm(&self) -> f64 {
+        f64::from(self.depth) / 1000.0
     }
 
     /// x, y and the track's extent along both, in strips.

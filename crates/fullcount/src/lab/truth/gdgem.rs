@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use fullcount_core::batch::{Batch, Edge, Origin};
+use fullcount_core::ledger::Sheet;
 use fullcount_core::products::Products;
-use fullcount_detect::detector::{Detector, Setup};
+use fullcount_detect::detector::{Builder, Detector, Reader, Setup};
 use fullcount_detect::gdgem::{GdGemDetector, PlaneCluster, Watch};
 use fullcount_engine::config::refuse;
 use fullcount_engine::summary::grouped;
@@ -21,7 +22,9 @@ use serde_json::{Value, json};
 
 use super::compare::Class;
 use super::simulate::rejected;
-use super::tracks::{EXTENTS, Event, NEAR, Spread, Verdict, WAYS, compare};
+use super::tracks::{
+    EXTENTS, Event, FAR, Group, NEAR, NEARLY_ALL, STRIPS, Spread, UPRIGHT, Verdict, WAYS, compare,
+};
 use super::{Flags, Point, percent, write};
 use crate::exit::Failure;
 use crate::flags::Overlay;
@@ -31,6 +34,8 @@ use crate::note;
 const USUAL: [&str; 3] = ["100kHz", "1MHz", "5MHz"];
 /// Highest rate.
 const MOST_HZ: f64 = 20e6;
+/// `algo` of the late end, which is ours.
+const LATE_END: u8 = 100;
 /// Bytes that a neutron takes in a turn, about.
 const BYTES_PER_NEUTRON: usize = 105;
 
@@ -40,12 +45,14 @@ struct Seen(Arc<Mutex<Vec<Event>>>);
 impl Watch for Seen {
     fn matched(&mut self, detector: u32, planes: [Option<&PlaneCluster>; 3], best: bool) {
         let (Some(x), Some(y), true) = (planes[0], planes[1], best) else { return };
-        let ways = |c: &PlaneCluster| [c.pos, c.pos_charge2, c.pos_utpc, c.pos_algo];
+        // The last place is the second decoder's.
+        let ways = |c: &PlaneCluster| [c.pos, c.pos_charge2, c.pos_utpc, c.pos_algo, c.pos_algo];
         let (x_at, y_at) = (ways(x), ways(y));
         let event = Event {
             sector: detector as u16,
             time: x.time.min(y.time),
             at: std::array::from_fn(|way| [x_at[way], y_at[way]]),
+            strips: [x.size, y.size],
         };
         if let Ok(mut events) = self.0.lock() {
             events.push(event);
@@ -74,7 +81,9 @@ pub fn truth(flags: &Flags) -> Result<u8, Failure> {
     let noises = flags.noises()?;
     let neutrons = flags.number()?;
     let require = flags.require.as_deref().map(percent).transpose()?;
-    let detector = decoder(&flags.set)?;
+    let mut late = flags.set.clone();
+    late.push(format!("detector.algo={LATE_END}"));
+    let detectors = [decoder(&flags.set)?, decoder(&late)?];
     let name = flags.name.clone().unwrap_or_else(|| "truth-gdgem".to_owned());
     let mut record = Record::begin(&name).map_err(anyhow::Error::from)?;
     record
@@ -84,17 +93,18 @@ pub fn truth(flags: &Flags) -> Result<u8, Failure> {
         .parameter("near_strips", NEAR)
         .parameter("pitch_mm", PITCH_MM)
         .parameter("set", flags.set.clone());
-    let (mut found, mut places) = (String::new(), String::new());
+    let (mut found, mut places, mut by_strips) = (String::new(), String::new(), String::new());
     let mut least = 100.0f64;
     for noise in &noises {
         for &rate_hz in &rates {
             let point = Point { rate_hz, noise: *noise, neutrons, seed: flags.seed };
-            let outcome = run(&detector, &point)?;
+            let outcome = run(&detectors, &point)?;
             let v = &outcome.verdict;
             least = least.min(v.clean.percent());
             record.row(row(&point, &outcome));
             found += &line(&point, v);
-            places += &lines(&point, v);
+            places += &by_extent(&point, v);
+            by_strips += &by_number(&point, v);
             note!(
                 "{}, noise {noise}: {} neutrons, {:.3} % of the clean ones found, {:.3} % of all, {:.2e} ghosts each",
                 hz(rate_hz),
@@ -105,7 +115,7 @@ pub fn truth(flags: &Flags) -> Result<u8, Failure> {
             );
         }
     }
-    let table = document(&name, &flags.set, &found, &places);
+    let table = document(&name, &flags.set, [&found, &places, &by_strips]);
     write(flags, &name, &record, &table)?;
     Ok(super::verdict(require, least))
 }
@@ -130,8 +140,9 @@ fn rate(text: &str) -> Result<f64, Failure> {
     inside.ok_or_else(|| refuse("rates", text, "1Hz to 20MHz over the detector, e.g. 5MHz").into())
 }
 
-/// Simulates, decodes and compares one turn.
-fn run(detector: &GdGemDetector, point: &Point) -> Result<Outcome, Failure> {
+/// Simulates, decodes and compares one turn. The second decoder differs in `algo` alone: the same events in the same order, with one more
+/// place.
+fn run(detectors: &[GdGemDetector; 2], point: &Point) -> Result<Outcome, Failure> {
     let setup = GdGemSetup {
         neutrons_per_s: point.rate_hz,
         noise: point.noise,
@@ -148,28 +159,58 @@ fn run(detector: &GdGemDetector, point: &Point) -> Result<Outcome, Failure> {
         }
     }));
     let (packets, seconds) = (traffic.turn().0, traffic.turn_s());
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let (mut reader, mut builder) = (detector.reader(), detector.watched(Seen(seen.clone())));
-    let mut products = Products::default();
+    let mut chains = detectors.each_ref().map(Chain::new);
     let mut batch = Batch::with_slots(0, 0);
     for _ in 0..packets {
         let Some(train) = traffic.next_train(1, 0) else { break };
         batch.clear();
         batch.append(train.bytes, Origin::NONE, 0, Edge::Datagram);
-        reader.read(&batch, &mut products);
-        builder.build(&mut products, None);
-        products.clear();
+        chains.iter_mut().for_each(|chain| chain.take(&batch));
     }
-    reader.finish(&mut products);
-    builder.finish(&mut products);
     drop(traffic);
-    let sheets: Vec<_> = [Some(reader.sheet()), builder.sheet()].into_iter().flatten().collect();
-    drop(builder);
+    let [(mut events, sheets), (late, _)] = chains.map(Chain::finish);
     let rows = Arc::into_inner(rows).and_then(|rows| rows.into_inner().ok());
-    let events = Arc::into_inner(seen).and_then(|seen| seen.into_inner().ok());
     let rows = rows.context("the simulator kept its rows")?;
-    let events = events.context("the builder kept its events")?;
+    if events.len() != late.len() {
+        return Err(anyhow::anyhow!("algo alone changed {} events", events.len()).into());
+    }
+    for (event, late) in events.iter_mut().zip(late) {
+        event.at[WAYS.len() - 1] = late.at[WAYS.len() - 1];
+    }
     Ok(Outcome { verdict: compare(events, &rows), seconds, rejected: rejected(&sheets) })
+}
+
+/// A decoder under way, and the events that it has made.
+struct Chain {
+    reader: Box<dyn Reader>,
+    builder: Box<dyn Builder>,
+    products: Products,
+    seen: Arc<Mutex<Vec<Event>>>,
+}
+
+impl Chain {
+    fn new(detector: &GdGemDetector) -> Chain {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let builder = detector.watched(Seen(seen.clone()));
+        Chain { reader: detector.reader(), builder, products: Products::default(), seen }
+    }
+
+    fn take(&mut self, batch: &Batch) {
+        self.reader.read(batch, &mut self.products);
+        self.builder.build(&mut self.products, None);
+        self.products.clear();
+    }
+
+    /// All events, and what was counted.
+    fn finish(mut self) -> (Vec<Event>, Vec<Arc<Sheet>>) {
+        self.reader.finish(&mut self.products);
+        self.builder.finish(&mut self.products);
+        let sheets =
+            [Some(self.reader.sheet()), self.builder.sheet()].into_iter().flatten().collect();
+        let events =
+            self.seen.lock().map(|mut seen| std::mem::take(&mut *seen)).unwrap_or_default();
+        (events, sheets)
+    }
 }
 
 fn hz(rate: f64) -> String {
@@ -193,6 +234,16 @@ fn extents(class: usize) -> String {
     }
 }
 
+/// Words for a class of strips that were hit.
+fn strips(class: usize) -> String {
+    match class {
+        0 => format!("below {}", STRIPS[0]),
+        n if n == STRIPS.len() => format!("{} and more", STRIPS[n - 1]),
+        n if STRIPS[n] == STRIPS[n - 1] + 1 => STRIPS[n - 1].to_string(),
+        n => format!("{} to {}", STRIPS[n - 1], STRIPS[n] - 1),
+    }
+}
+
 fn line(point: &Point, v: &Verdict) -> String {
     let of = |class: &Class| match class.made {
         0 => "–".to_owned(),
@@ -213,26 +264,36 @@ fn line(point: &Point, v: &Verdict) -> String {
     )
 }
 
-fn lines(point: &Point, v: &Verdict) -> String {
+fn by_extent(point: &Point, v: &Verdict) -> String {
+    lines(point, v.extents.iter().enumerate().map(|(class, group)| (extents(class), group)))
+}
+
+fn by_number(point: &Point, v: &Verdict) -> String {
+    let classes = v.strips.iter().enumerate().map(|(class, group)| (strips(class), group));
+    let inclined = (format!("**inclined: above {}**", v.upright), &v.inclined);
+    lines(point, classes.chain([inclined]))
+}
+
+fn lines<'a>(point: &Point, groups: impl Iterator<Item = (String, &'a Group)>) -> String {
     let mut text = String::new();
-    for (class, ways) in v.spreads.iter().enumerate().filter(|(_, ways)| ways[0].number > 0) {
+    for (name, group) in groups.filter(|(_, group)| group.number > 0) {
         let _ = write!(
             text,
-            "| {} | {} | {} | {} |",
+            "| {} | {} | {name} | {:.0} | {} |",
             point.noise,
             hz(point.rate_hz),
-            extents(class),
-            grouped(ways[0].number as u64)
+            group.angle,
+            grouped(group.number as u64)
         );
-        for s in ways {
-            let _ = write!(text, " {:.2} / {:.2} |", s.most, s.rms);
+        for s in &group.ways {
+            let _ = write!(text, " {:.2} / {:.2} / {:.1} |", s.most, s.rms, s.far);
         }
         text.push('\n');
     }
     text
 }
 
-fn document(name: &str, set: &[String], found: &str, places: &str) -> String {
+fn document(name: &str, set: &[String], [found, places, by_strips]: [&str; 3]) -> String {
     let set = match set {
         [] => String::new(),
         keys => format!(" Decoder with `{}`.", keys.join("`, `")),
@@ -247,25 +308,30 @@ fn document(name: &str, set: &[String], found: &str, places: &str) -> String {
          with a neutron: found, % | all: found, % | ghosts per neutron |\n\
          |:--|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n{found}\n\
          ## How near\n\nDistance between place and conversion in strips ({PITCH_MM} mm), of all found: 68.27 % are nearer than the \
-         first number, the second is the root of the mean square. By the extent of the track in the plane. Weighted µTPC: `algo \
-         = 6` unless set otherwise.\n\n\
-         | noise | neutrons/s | extent, strips | planes |{ways}\n|:--|--:|:--|--:|--:|--:|--:|--:|\n{places}"
+         first number, the second is the root of the mean square, the third is the share, in %, that is more than {FAR} strip off. \
+         Angle: of the track's projection to the drift, in degrees; the median. Weighted µTPC: `algo = 6` unless set otherwise. \
+         Late end: `algo = {LATE_END}`.\n\nBy the extent of the track in the plane:\n\n\
+         | noise | neutrons/s | extent, strips | angle | planes |{ways}\n|:--|--:|:--|--:|--:|--:|--:|--:|--:|--:|\n{places}\n\
+         By the strips that were hit in the plane. Inclined is a track that hits more strips than an upright one does: than {} % of \
+         the clean tracks that run over less than {UPRIGHT} strips.\n\n\
+         | noise | neutrons/s | strips hit | angle | planes |{ways}\n|:--|--:|:--|--:|--:|--:|--:|--:|--:|--:|\n{by_strips}",
+        100.0 * NEARLY_ALL
     )
 }
 
 fn row(point: &Point, outcome: &Outcome) -> Value {
     let v = &outcome.verdict;
     let class = |c: &Class| json!({"neutrons": c.made, "found": c.right, "found_percent": c.percent(), "missed": c.missed});
-    let one = |s: &Spread| json!({"two_thirds_strips": s.most, "rms_strips": s.rms, "along_the_track_strips": s.bias});
-    let spreads: Vec<Value> = v
-        .spreads
-        .iter()
-        .enumerate()
-        .map(|(at, ways)| {
-            json!({"extent_strips": extents(at), "planes": ways[0].number, "centre_of_mass": one(&ways[0]),
-                   "charge2": one(&ways[1]), "utpc": one(&ways[2]), "weighted_utpc": one(&ways[3])})
-        })
-        .collect();
+    let one = |s: &Spread| json!({"two_thirds_strips": s.most, "rms_strips": s.rms, "along_the_track_strips": s.bias, "beyond_1_strip_percent": s.far});
+    let group = |name: &str, of: String, g: &Group| {
+        json!({name: of, "planes": g.number, "angle_degrees": g.angle, "centre_of_mass": one(&g.ways[0]), "charge2": one(&g.ways[1]),
+               "utpc": one(&g.ways[2]), "weighted_utpc": one(&g.ways[3]), "late_end": one(&g.ways[4])})
+    };
+    let classes = v.extents.iter().enumerate();
+    let spreads: Vec<Value> =
+        classes.map(|(at, g)| group("extent_strips", extents(at), g)).collect();
+    let classes = v.strips.iter().enumerate();
+    let hit: Vec<Value> = classes.map(|(at, g)| group("strips_hit", strips(at), g)).collect();
     let refused: serde_json::Map<String, Value> =
         outcome.rejected.iter().map(|(name, n)| (name.clone(), json!(n))).collect();
     let noise: Noise = point.noise;
@@ -283,6 +349,9 @@ fn row(point: &Point, outcome: &Outcome) -> Value {
         "ghosts": v.ghosts,
         "ghosts_per_neutron": ghosts(v),
         "places": spreads,
+        "places_by_strips_hit": hit,
+        "upright_strips_hit_at_most": v.upright,
+        "inclined": group("strips_hit", format!("above {}", v.upright), &v.inclined),
         "refused_by_decoder": refused,
     })
 }
@@ -299,5 +368,6 @@ mod tests {
         );
         assert!(rate("21MHz").is_err() && rate("5").is_err());
         assert_eq!([0, 1, 3].map(extents), ["below 1", "1 to 3", "6 and more"]);
+        assert_eq!([0, 1, 4, 5].map(strips), ["below 3", "3", "6 to 9", "10 and more"]);
     }
 }

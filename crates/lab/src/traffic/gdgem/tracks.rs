@@ -133,7 +133,7 @@ impl Track {
         if run.iter().any(|r| r.abs() > most) || (0..2).any(|p| !inside(at[p] + run[p])) {
             return false;
         }
-        self.spot = Spot::of([x, y, run[0], run[1]]);
+        self.spot = Spot::of([x, y, run[0], run[1]]).deep(length * cos);
         let mut strips = [[Strip::default(); 2 * REACH]; 2];
         let base = at.map(|c| (c + 0.5).floor() as i64 - REACH as i64);
         let charges = (CHARGES_PER_MM * length) as usize + 3;
@@ -177,7 +177,8 @@ impl Track {
         let steps = (n - 1) as f64;
         // Towards the middle of the sector.
         let way = [x, y].map(|c| if c < f64::from(STRIPS) / 2.0 { 1.0 } else { -1.0 });
-        out.spot = Spot::of([x, y, way[0] * steps, way[1] * steps]);
+        let depth = 20.0 * steps * DRIFT_MM_PER_NS;
+        out.spot = Spot::of([x, y, way[0] * steps, way[1] * steps]).deep(depth);
         for plane in 0..2u8 {
             let first = ([x, y][usize::from(plane)] + 0.5).floor();
             for i in 0..n {
