@@ -152,7 +152,7 @@ pub trait Reader: Send {
     fn finish(&mut self, products: &mut Products);
 
     /// Between here and what comes next, somebody else may have had packets (a partition of a topic that moved): open
-    /// gaps become losses, and each stream begins with whatever number comes next. Clocks go on.
+    /// gaps become losses, and each stream begins with whatever number comes next. Clocks go on where numbers say that nobody else had packets.
     fn begin_anew(&mut self) {}
 
     /// This reader's counters.

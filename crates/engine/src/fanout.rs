@@ -248,10 +248,14 @@ impl Fanout {
         if products.is_empty() {
             return Ok(());
         }
+        // All are offered before one is waited for: an offset may be committed once as many events are laid down as were
+        // offered, whatever lane holds this batch up.
+        for lane in &self.lanes {
+            lane.sheet.add(OFFERED, (lane.load.of)(products));
+        }
         for lane in &mut self.lanes {
             let n = (lane.load.of)(products);
             let bytes = if lane.load.unit == Unit::Events { 8 * n } else { 0 };
-            lane.sheet.add(OFFERED, n);
             let mut batch = products.clone();
             let wait = lossless && lane.required;
             loop {

@@ -242,6 +242,19 @@ impl GroupPlace {
         }
     }
 
+    /// Reading is over, and not all of it is safe: the output dropped events.
+    pub(crate) fn finish_partly(&self) {
+        let last = self.last.lock().expect("no holder panics");
+        let mut known = self.known.lock().expect("no holder panics");
+        if let Some(safe) = known.steps.safe(self.flow())
+            && self.commit(&safe, true).is_ok()
+        {
+            known.stands.extend(safe);
+        }
+        let again = known.behind(&last, &last.keys().copied().collect());
+        crate::kafka_source::say(&again_later(again, "events of theirs were dropped here"));
+    }
+
     fn commit(&self, next: &Offsets, wait: bool) -> Result<(), ConsumeError> {
         let next: Vec<_> = next.iter().map(|(p, at)| (self.topic.as_str(), *p, *at)).collect();
         self.consumer.commit(&next, wait)

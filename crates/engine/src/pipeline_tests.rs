@@ -9,6 +9,7 @@ use fullcount_core::time::PulseTime;
 use fullcount_detect::detector::PassThrough;
 use fullcount_out::sink::{Report, Sink, SinkError};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// Gives `left` datagrams of 4 bytes holding 0, 1, 2, …; then ends, idles or fails.
 struct Counting {
@@ -194,6 +195,7 @@ struct Asking {
     inner: Counting,
     settle: Arc<Settle>,
     asked: Option<u64>,
+    end: Option<Instant>,
     collect: Collect,
 }
 
@@ -204,6 +206,9 @@ impl Source for Asking {
             let asked = *self.asked.get_or_insert_with(|| self.settle.ask());
             // Handed to the output, which takes it when it comes to it.
             if !self.settle.done(asked) || self.collect.0.lock().unwrap().len() < 11 {
+                let end = *self.end.get_or_insert_with(|| Instant::now() + Duration::from_secs(60));
+                assert!(Instant::now() < end, "not settled within a minute");
+                std::thread::yield_now();
                 return Ok(Received::Idle);
             }
             self.inner.left = 10;
@@ -263,6 +268,7 @@ fn what_waits_is_settled_when_the_source_asks_and_goes_on_with_a_fresh_builder()
             inner: source(10, Then::End),
             settle: settle.clone(),
             asked: None,
+            end: None,
             collect: collect.clone(),
         };
         let (limits, stop, progress) = (Limits::default(), Stop::default(), Progress::default());

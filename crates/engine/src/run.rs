@@ -642,7 +642,13 @@ impl Running {
         if let Some(group) = self.group.filter(|_| {
             outcome.is_ok() && ends.iter().all(|end| !end.required || end.outcome.is_ok())
         }) {
-            group.finish();
+            let entries = self.watch.read();
+            let dropped = entries.iter().find(|e| e.info.name == "sink.kafka.dropped");
+            if dropped.is_none_or(|e| e.value == 0) {
+                group.finish();
+            } else {
+                group.finish_partly();
+            }
         }
         let outputs = ends.into_iter().map(Output::from).collect();
         let entries = self.watch.read();

@@ -90,7 +90,7 @@ impl SondeReader {
         let body = packet::body(mode, packet)?;
 
         // Only an accepted packet moves the clock: a damaged one must not shift the times behind it.
-        let time = self.header_time(&sender, header.timestamp);
+        let time = self.header_time(&sender, header.count, header.timestamp);
         if sender.offset.is_none() {
             self.tally.add(Count::UnknownModule, 1);
         }
@@ -150,9 +150,9 @@ impl SondeReader {
     }
 
     #[inline]
-    fn header_time(&mut self, sender: &Sender, raw: u32) -> HeaderTime {
-        let stream = sender.stream.map(|at| &mut self.streams.streams[at]);
-        let own = stream.as_ref().and_then(|s| s.time);
+    fn header_time(&mut self, sender: &Sender, count: u16, raw: u32) -> HeaderTime {
+        let mut stream = sender.stream.map(|at| &mut self.streams.streams[at]);
+        let own = stream.as_mut().and_then(|s| s.time.or_else(|| s.resume(count)));
         let time = match own {
             Some(last) => HeaderTime::after(Some(last), raw),
             None => HeaderTime::after(self.newest.or_else(|| self.shared.newest()), raw),
@@ -316,13 +316,19 @@ impl Reader for SondeReader {
     }
 
     fn begin_anew(&mut self) {
+        let mut expected = Vec::with_capacity(self.streams.sequences.len());
         for sequence in &mut self.streams.sequences {
             let (before, pending) = (sequence.tracker.totals(), sequence.tracker.pending());
-            sequence.begin_anew();
+            expected.push(sequence.begin_anew());
             settle(&sequence.tracker, before, pending, &mut self.tally);
         }
-        // Its module may be any number of wraps further on: it joins at the newest time, as one that comes late.
-        self.streams.streams.iter_mut().for_each(|stream| stream.time = None);
+        // A module that somebody else had may be any number of wraps further on: it joins at the newest time, as one that
+        // comes late. One that was here all the time goes on by its own clock, which may be seconds behind.
+        for stream in &mut self.streams.streams {
+            if let (Some(time), Some(count)) = (stream.time.take(), expected[stream.sequence]) {
+                stream.before = Some((time, count));
+            }
+        }
         self.tally.flush(&self.sheet);
     }
 

@@ -131,6 +131,24 @@ fn a_stream_that_somebody_else_had_for_a_while_goes_on_at_the_newest_time() {
 }
 
 #[test]
+fn a_stream_that_nobody_else_had_goes_on_by_its_own_clock() {
+    let mut reader = detector("", TimeBase::default()).reader();
+    let at = |reader: &mut dyn Reader, port, n, time: u64| {
+        let raw = time as u32;
+        read(reader, port, &d6(0, n, raw, &[(raw, 64)]))[0].0
+    };
+    assert_eq!(at(&mut *reader, 1, 0, 1_000), 1_000);
+    // Sender 2's packets come from a partition that is 4 s ahead: half a wrap is 2.1 s.
+    for n in 0..5u16 {
+        let time = u64::from(n) * 1_000_000_000;
+        assert_eq!(at(&mut *reader, 2, n, time), time as i64);
+    }
+    reader.begin_anew();
+    assert_eq!(at(&mut *reader, 1, 3, 2_000), 2_000, "two are missing, nobody had 200");
+    assert_eq!(at(&mut *reader, 2, 5, 4_000_000_100), 4_000_000_100);
+}
+
+#[test]
 fn more_streams_than_allowed_are_decoded_and_counted() {
     let mut reader = detector("max_streams = 2", TimeBase::default()).reader();
     for (port, system) in [(1, 0), (1, 1), (1, 2), (2, 0), (1, 1)] {

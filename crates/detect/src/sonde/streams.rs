@@ -45,10 +45,10 @@ impl Sequence {
         Sequence { expected: None, tracker: Tracker::new(14, WINDOW, Start::AtFirst) }
     }
 
-    /// Whatever number comes next is the first.
-    pub fn begin_anew(&mut self) {
-        self.expected = None;
+    /// Whatever number comes next is the first. What was expected.
+    pub fn begin_anew(&mut self) -> Option<u16> {
         self.tracker.forget();
+        self.expected.take()
     }
 
     /// The published rule: first packet no error, then any difference is one.
@@ -63,6 +63,16 @@ impl Sequence {
     }
 }
 
+impl Stream {
+    /// Its own clock again, if this packet count goes on where it stopped: then nobody else had its packets.
+    pub fn resume(&mut self, count: u16) -> Option<HeaderTime> {
+        let (time, expected) = self.before.take()?;
+        let ahead = count.wrapping_sub(expected) & 0x3fff;
+        let near = WINDOW as u16;
+        (ahead <= near || ahead >= 0x4000 - near).then_some(time)
+    }
+}
+
 /// One sender: an origin and a system number.
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -70,6 +80,8 @@ pub(super) struct Stream {
     pub sequence: usize,
     /// Header time of its newest accepted packet.
     pub time: Option<HeaderTime>,
+    /// The same from before somebody else may have had packets, and the packet count that would have come next.
+    pub before: Option<(HeaderTime, u16)>,
     /// What is added to the module's pixels; `None` if the geometry does not list it.
     pub offset: Option<u32>,
 }
@@ -142,7 +154,7 @@ impl Streams {
             self.sequences.push(Sequence::new());
         }
         let sequence = self.sequences.len() - 1;
-        self.streams.push(Stream { sequence, time: None, offset: offset() });
+        self.streams.push(Stream { sequence, time: None, before: None, offset: offset() });
         self.systems[at][system] = NonZeroU32::new(self.streams.len() as u32);
         Some(self.streams.len() - 1)
     }

@@ -37,7 +37,7 @@ pub(super) struct JobFile {
     open: Option<Open>,
     /// `None` once there was no room left.
     reserve: Option<Reserve>,
-    /// `None` once the file is complete.
+    /// `None` once the file is complete, and where no thread could be made: then it goes to the disk at its end.
     writeback: Option<Writeback>,
     path: PathBuf,
     start_ns: i64,
@@ -84,7 +84,7 @@ impl JobFile {
         let mut made = JobFile::with_file(file, place, path, plan, about.start_ns)
             .map_err(hdf5_error(path, "open the datasets"))?;
         made.reserve = Some(reserve);
-        made.writeback = Some(Writeback::start(path).map_err(io_error(path, "open the file"))?);
+        made.writeback = Writeback::start(path).ok();
         Ok(made)
     }
 
@@ -103,7 +103,7 @@ impl JobFile {
             .map_err(hdf5_error(path, "open the datasets"))?;
         // On a full disk the job goes on without: there may be room when there is something to write.
         taken.reserve = Reserve::new(path, at_the_end(plan, about.compression)).ok();
-        taken.writeback = Some(Writeback::start(path).map_err(io_error(path, "open the file"))?);
+        taken.writeback = Writeback::start(path).ok();
         Ok(taken)
     }
 
@@ -218,6 +218,10 @@ impl JobFile {
             return Ok(None);
         }
         let Some(open) = &mut self.open else { return Ok(None) };
+        if let Some(writeback) = self.writeback.take_if(|writeback| writeback.refused()) {
+            // What the disk has refused once it does not tell again: no row may be said to be there from now on.
+            writeback.end().map_err(io_error(&self.path, "bring the file to the disk"))?;
+        }
         let rows = open.commit_in_order().map_err(hdf5_error(&self.path, "flush"))?;
         self.changed = false;
         Ok(Some(rows))
