@@ -108,23 +108,25 @@ fn duplicates_are_counted_and_decoded_and_gaps_are_lost_at_the_end() {
     assert!(entries.anything_lost());
 }
 
+/// Time of the event of a packet with this number and time.
+fn event_time(reader: &mut dyn Reader, port: u16, n: u16, time: u64) -> i64 {
+    let raw = time as u32;
+    read(reader, port, &d6(0, n, raw, &[(raw, 64)]))[0].0
+}
+
 #[test]
 fn a_stream_that_somebody_else_had_for_a_while_goes_on_at_the_newest_time() {
     let mut reader = detector("", TimeBase::default()).reader();
-    let at = |reader: &mut dyn Reader, port, n, time: u64| {
-        let raw = time as u32;
-        read(reader, port, &d6(0, n, raw, &[(raw, 64)]))[0].0
-    };
-    assert_eq!(at(&mut *reader, 1, 0, 1_000), 1_000);
-    assert_eq!(at(&mut *reader, 2, 0, 1_100), 1_100);
+    assert_eq!(event_time(&mut *reader, 1, 0, 1_000), 1_000);
+    assert_eq!(event_time(&mut *reader, 2, 0, 1_100), 1_100);
     reader.begin_anew();
     // Sender 1 goes on elsewhere; sender 2 comes to the third turn of the counter here.
     for n in 1..=9u16 {
         let time = u64::from(n) << 30;
-        assert_eq!(at(&mut *reader, 2, n, time), time as i64, "{n}");
+        assert_eq!(event_time(&mut *reader, 2, n, time), time as i64, "{n}");
     }
     let time = (9 << 30) + 77;
-    assert_eq!(at(&mut *reader, 1, 5_000, time), time as i64);
+    assert_eq!(event_time(&mut *reader, 1, 5_000, time), time as i64);
     let entries = counters(&mut *reader);
     assert_eq!((entries.get("packets.lost"), entries.get("lost_packets")), (Some(0), Some(0)));
     assert_eq!(entries.get("decode.streams"), Some(2), "each counts once");
@@ -133,19 +135,15 @@ fn a_stream_that_somebody_else_had_for_a_while_goes_on_at_the_newest_time() {
 #[test]
 fn a_stream_that_nobody_else_had_goes_on_by_its_own_clock() {
     let mut reader = detector("", TimeBase::default()).reader();
-    let at = |reader: &mut dyn Reader, port, n, time: u64| {
-        let raw = time as u32;
-        read(reader, port, &d6(0, n, raw, &[(raw, 64)]))[0].0
-    };
-    assert_eq!(at(&mut *reader, 1, 0, 1_000), 1_000);
+    assert_eq!(event_time(&mut *reader, 1, 0, 1_000), 1_000);
     // Sender 2's packets come from a partition that is 4 s ahead: half a wrap is 2.1 s.
     for n in 0..5u16 {
         let time = u64::from(n) * 1_000_000_000;
-        assert_eq!(at(&mut *reader, 2, n, time), time as i64);
+        assert_eq!(event_time(&mut *reader, 2, n, time), time as i64);
     }
     reader.begin_anew();
-    assert_eq!(at(&mut *reader, 1, 3, 2_000), 2_000, "two are missing, nobody had 200");
-    assert_eq!(at(&mut *reader, 2, 5, 4_000_000_100), 4_000_000_100);
+    assert_eq!(event_time(&mut *reader, 1, 3, 2_000), 2_000, "two are missing, nobody had 200");
+    assert_eq!(event_time(&mut *reader, 2, 5, 4_000_000_100), 4_000_000_100);
 }
 
 #[test]
