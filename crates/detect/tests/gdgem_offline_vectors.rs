@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use fullcount_detect::detector::Setup;
 use fullcount_detect::gdgem::{PlaneCluster, Unwatched, Watch};
 use gdgem_made::answers::{close, relative};
-use gdgem_made::{capture, configure, count, detector, expected, run, setup, table, text};
+use gdgem_made::{
+    capture, configure, conversion, count, detector, expected, run, setup, table, text,
+};
 use serde_json::{Value, json};
 
 /// Clusters by detector and plane, and detector clusters.
@@ -30,21 +32,6 @@ impl Watch for Clusters {
         let row = planes.map(|p| p.copied());
         self.0.lock().unwrap().detectors.entry(detector).or_default().push(row);
     }
-}
-
-/// The set-up of a conversion: its settings are options of the same names.
-fn conversion(entry: &Value) -> Setup {
-    let mut options = String::new();
-    for (key, value) in entry["settings"].as_object().unwrap() {
-        if key != "cal" {
-            options += &format!("{key} = {value}\n");
-        }
-    }
-    let mut setup = setup(&format!("vmm/{}", entry["geometry"].as_str().unwrap()), &options);
-    if let Some(file) = entry["settings"]["cal"].as_str() {
-        setup.calibration = text(&format!("calibration/{file}"));
-    }
-    setup
 }
 
 #[test]

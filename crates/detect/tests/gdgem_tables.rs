@@ -9,7 +9,7 @@ use fullcount_core::products::{Products, Want};
 use fullcount_core::tables::{StripHits, Table};
 use fullcount_detect::detector::{Detector, Setup};
 use fullcount_detect::parallel::Threads;
-use gdgem_made::{capture, count, detector, expected, setup, table, text};
+use gdgem_made::{capture, conversion, count, detector, expected, setup, table, text};
 use serde_json::Value;
 
 const EVERYTHING: Want = Want::ALL;
@@ -28,21 +28,6 @@ fn run(setup: &Setup, packets: &[Vec<u8>], per_batch: usize, want: Want) -> Prod
     reader.finish(&mut products);
     builder.finish(&mut products);
     products
-}
-
-/// The set-up of a conversion: its settings are options of the same names.
-fn conversion(entry: &Value) -> Setup {
-    let mut options = String::new();
-    for (key, value) in entry["settings"].as_object().unwrap() {
-        if key != "cal" {
-            options += &format!("{key} = {value}\n");
-        }
-    }
-    let mut setup = setup(&format!("vmm/{}", entry["geometry"].as_str().unwrap()), &options);
-    if let Some(file) = entry["settings"]["cal"].as_str() {
-        setup.calibration = text(&format!("calibration/{file}"));
-    }
-    setup
 }
 
 /// Rows by FEC and VMM.

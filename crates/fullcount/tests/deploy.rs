@@ -5,6 +5,7 @@
 //! `systemd-analyze verify` where there is one; compose.yaml and kubernetes.yaml are held against the schemas in
 //! vectors/schemas, by Python. Source: `deploy/README.md`.
 
+mod python;
 mod service;
 
 use std::collections::BTreeMap;
@@ -186,24 +187,9 @@ fn systemd_knows_every_key_of_the_units() {
     }
 }
 
-/// The interpreter of the tests' private environment; `None` after printing why, which fails in CI.
-fn python() -> Option<PathBuf> {
-    let found = std::env::var_os("FULLCOUNT_PYTHON").map(PathBuf::from).or_else(|| {
-        let venv = root().join("target/python-venv/bin/python");
-        venv.exists().then_some(venv)
-    });
-    if found.is_none() {
-        let reason = "no Python with jsonschema and PyYAML: set FULLCOUNT_PYTHON, or make \
-                      target/python-venv and install tests/python/requirements.txt there";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{reason}");
-        println!("skipped: {reason}");
-    }
-    found
-}
-
 #[test]
 fn compose_and_kubernetes_files_follow_their_schemas_and_name_what_is_there() {
-    let Some(python) = python() else { return };
+    let Some(python) = python::interpreter() else { return };
     let stage = Stage::new();
     let folder = tempfile::tempdir().expect("a folder");
     let check = |name: &str, content: &str| {

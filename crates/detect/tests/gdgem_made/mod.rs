@@ -250,3 +250,18 @@ pub fn sha256(bytes: &[u8]) -> String {
     }
     state.iter().map(|word| format!("{word:08x}")).collect()
 }
+
+/// The set-up of a conversion: its settings are options of the same names.
+pub fn conversion(entry: &Value) -> Setup {
+    let mut options = String::new();
+    for (key, value) in entry["settings"].as_object().unwrap() {
+        if key != "cal" {
+            options += &format!("{key} = {value}\n");
+        }
+    }
+    let mut setup = setup(&format!("vmm/{}", entry["geometry"].as_str().unwrap()), &options);
+    if let Some(file) = entry["settings"]["cal"].as_str() {
+        setup.calibration = text(&format!("calibration/{file}"));
+    }
+    setup
+}

@@ -1,9 +1,10 @@
 //! The Python programs of the field, which look at files that the binary wrote.
+#![allow(dead_code, reason = "each test file uses a part")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A Python with h5py and scippnexus: `FULLCOUNT_PYTHON`, else `target/python-venv`.
+/// A Python with what `tests/python/requirements.txt` names: `FULLCOUNT_PYTHON`, else `target/python-venv`.
 ///
 /// `None` after printing why; in CI (`CI=true`) a missing one fails the test.
 pub fn interpreter() -> Option<PathBuf> {
@@ -12,7 +13,7 @@ pub fn interpreter() -> Option<PathBuf> {
         venv.exists().then_some(venv)
     });
     if found.is_none() {
-        let reason = "no Python with h5py and scippnexus: set FULLCOUNT_PYTHON, or make \
+        let reason = "no Python with h5py, scippnexus, jsonschema and PyYAML: set FULLCOUNT_PYTHON, or make \
                       target/python-venv and install tests/python/requirements.txt there";
         assert!(std::env::var("CI").as_deref() != Ok("true"), "{reason}");
         println!("skipped: {reason}");
