@@ -17,6 +17,7 @@ mod block;
 mod disk;
 mod files;
 mod frames;
+mod room;
 mod tap;
 mod taps;
 mod writer;
@@ -57,7 +58,7 @@ pub struct CaptureOptions {
 }
 
 impl CaptureOptions {
-    /// One file, 128 MiB of buffer (100 ms of 10 Gb/s), required.
+    /// One file, 512 MiB of buffer (400 ms of 10 Gb/s), required.
     pub fn new(file: impl Into<PathBuf>) -> CaptureOptions {
         CaptureOptions {
             file: file.into(),
@@ -65,7 +66,7 @@ impl CaptureOptions {
             rotate_time: None,
             keep: None,
             overwrite: false,
-            buffer: 128 << 20,
+            buffer: 512 << 20,
             required: true,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! `dd conv=fdatasync` and runs take turns: the disk's own rate, then 20 s of SoNDe packets into `run` with a
 //! capture, and once without. If 0.8 of the slowest `dd` is less than what a capture of 10 Gb/s writes, the
-//! packets come at the rate that makes 0.8 of it, and one more run at 10 Gb/s shows what is then counted:
+//! packets come at the rate that makes 0.8 of it, or a little faster, and one more run at 10 Gb/s shows what is then counted:
 //! all packets as events, those not captured by name. The last files are replayed: they hold as many
 //! packets as was said. Holds if nothing was lost and nothing not captured at the wanted rate, and the
 //! packets captured and not captured add up in every run.
@@ -30,6 +30,9 @@ const PACKET: f64 = 1261.0;
 const RECORD: f64 = 1261.0 + 28.0 + 42.0 + 4.0 + 1.0;
 /// Part of the disk's rate that must be reached.
 const SHARE: f64 = 0.8;
+/// Part of the rate that is asked of the sender: it falls behind by up to 5 % where the host takes its core while the disk works (seen: 1.5
+/// and 5 %), and a lower rate than wanted would prove nothing.
+const ASKED: f64 = 1.06;
 /// Files of the series that stay. One more is written to, and the next one has its first pieces.
 const KEEP: u64 = 3;
 const ROUNDS: u32 = 3;
@@ -98,8 +101,9 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
         .min_by(f64::total_cmp)
         .ok_or("dd said nothing")?;
     let rate = (SHARE * slowest * 8.0 * PACKET / RECORD).min(LINE);
-    let captured = campaign.units("run with a capture", ROUNDS, |_| measure(&size, rate, true))?;
-    let alone = campaign.units("run without", 1, |_| measure(&size, rate, false))?;
+    let captured =
+        campaign.units("run with a capture", ROUNDS, |_| measure(&size, ASKED * rate, true))?;
+    let alone = campaign.units("run without", 1, |_| measure(&size, ASKED * rate, false))?;
     let beyond = if rate < LINE {
         campaign.units("run with a capture, beyond the disk", 1, |_| measure(&size, LINE, true))?
     } else {
@@ -130,6 +134,7 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
         "disk_bytes_per_s_after": after,
         "share_of_the_slowest": SHARE,
         "rate_gbps": rate / 1e9,
+        "asked_of_the_sender_gbps": ASKED * rate / 1e9,
         "with_capture": captured,
         "without_capture": alone,
         "beyond_the_disk": beyond,

@@ -14,6 +14,7 @@ use fullcount_core::ledger::Sheet;
 
 use super::block::{BLOCK_BYTES, Block};
 use super::frames::LONGEST;
+use super::room::Room;
 use crate::source::{Received, Source, SourceError};
 
 fullcount_core::counters! {
@@ -25,7 +26,7 @@ fullcount_core::counters! {
             "packets not captured because the writer could not follow (their events were made)"
             "the disk or the writing thread is slower than the link: a faster disk (dd bs=1M \
              conv=fdatasync measures it), a core to spare for the thread capture, fewer other \
-             writers, or a larger output.capture.buffer for short peaks";
+             writers, or a larger output.capture.buffer for short stalls of the disk";
         Failed "sink.capture.failed" Packets Sum "sink.capture" Dropped(Queue)
             "packets not captured because writing had failed (their events were made)"
             "the message of the capture says why: room on the disk, its permissions; \
@@ -61,7 +62,7 @@ pub(super) struct Line {
     /// What the writer's error is about, for the message of a run that ends with it.
     pub(super) place: String,
     pub(super) required: bool,
-    pub(super) blocks: usize,
+    pub(super) room: Room,
     /// Every n-th packet is taken, beginning with the first.
     pub(super) every: u64,
 }
@@ -86,7 +87,7 @@ pub struct Tap {
 impl Tap {
     pub(super) fn new(inner: Box<dyn Source>, line: Line) -> Tap {
         let wait = line.required && inner.lossless();
-        let stack = Vec::with_capacity(line.blocks);
+        let stack = Vec::with_capacity(line.room.most());
         let (current, missed, skip, batches, handed) = (None, 0, 0, 0, Instant::now());
         Tap { inner, line, current, stack, missed, skip, wait, batches, handed }
     }
@@ -112,12 +113,13 @@ impl Tap {
             while let Ok(block) = self.line.free.pop() {
                 self.stack.push(block);
             }
+            self.line.room.refill(&mut self.stack);
             if self.line.failed.load(Relaxed) {
                 return Err(Captured::Failed);
             }
             if let Some(mut block) = self.stack.pop() {
                 block.dropped = std::mem::take(&mut self.missed);
-                let used = (self.line.blocks - self.stack.len()) as u64 * BLOCK_BYTES as u64;
+                let used = (self.line.room.have() - self.stack.len()) as u64 * BLOCK_BYTES as u64;
                 let peak = Captured::WaitingPeak as usize;
                 if used > self.line.sheet.get(peak) {
                     self.line.sheet.set(peak, used);
@@ -250,6 +252,10 @@ impl Source for Tap {
             return Err(SourceError { endpoint, what, cause: cause.into() });
         }
         Ok(outcome)
+    }
+
+    fn attend(&mut self) {
+        self.inner.attend();
     }
 
     fn batch(&self) -> Batch {

@@ -10,6 +10,7 @@ use fullcount_core::batch::{Origin, Train};
 use fullcount_core::ledger::{Info, Role, Sheet};
 
 use super::block::{BLOCK_BYTES, Block};
+use super::room::{FIRST, Maker, Room};
 use super::tap::{Captured, Line, Tap};
 use crate::source::{Source, SourceError};
 
@@ -23,7 +24,7 @@ pub struct TapOptions<'a> {
     pub output: &'static str,
     /// Where packets go, for messages.
     pub place: &'a str,
-    /// Memory, bytes, all workers together.
+    /// Memory, bytes, all workers together; of more than 128 MiB the rest is taken when it is needed.
     pub buffer: u64,
     /// Workers.
     pub workers: usize,
@@ -37,7 +38,11 @@ pub struct TapOptions<'a> {
 pub struct Taps {
     output: &'static str,
     place: String,
+    /// Blocks of a worker at the start, and at most.
+    first: usize,
     blocks: usize,
+    /// Makes those in between; `None` if there are none.
+    maker: Option<Maker>,
     required: bool,
     every: u64,
     failed: Arc<AtomicBool>,
@@ -66,11 +71,20 @@ pub enum Turn {
 impl Taps {
     /// No taps yet.
     pub fn new(options: &TapOptions<'_>) -> Taps {
-        let blocks = usize::try_from(options.buffer).unwrap_or(usize::MAX) / BLOCK_BYTES;
+        let of_worker = |bytes: u64| {
+            let blocks = usize::try_from(bytes).unwrap_or(usize::MAX) / BLOCK_BYTES;
+            (blocks / options.workers.max(1)).max(LEAST_BLOCKS)
+        };
+        let (blocks, first) = (of_worker(options.buffer), of_worker(options.buffer.min(FIRST)));
+        // Without that thread all blocks are made at the start.
+        let maker = (first < blocks).then(|| Maker::start().ok()).flatten();
+        let first = if maker.is_some() { first } else { blocks };
         Taps {
             output: options.output,
             place: options.place.to_owned(),
-            blocks: (blocks / options.workers.max(1)).max(LEAST_BLOCKS),
+            first,
+            blocks,
+            maker,
             required: options.required,
             every: options.every.max(1),
             failed: Arc::default(),
@@ -86,17 +100,22 @@ impl Taps {
         source.for_capture()?;
         let (full, blocks) = rtrb::RingBuffer::new(self.blocks);
         let (mut free, freed) = rtrb::RingBuffer::new(self.blocks);
-        for _ in 0..self.blocks {
+        // A source that waits needs no more to lose nothing.
+        let room = match &mut self.maker {
+            Some(maker) if !(self.required && source.lossless()) => {
+                maker.room(self.first, self.blocks)
+            }
+            _ => Room::fixed(self.first),
+        };
+        for _ in 0..room.have() {
             drop(free.push(Block::new()));
         }
         let sheet = Sheet::new(lines(Captured::catalogue(), self.output, self.required));
         let name = name.to_owned();
         self.lines.push(LineEnd { name, full: blocks, free, sheet: sheet.clone() });
         let (place, failed) = (self.place.clone(), self.failed.clone());
-        let (required, blocks, every, output) =
-            (self.required, self.blocks, self.every, self.output);
-        let line =
-            Line { full, free: freed, sheet, failed, output, place, required, blocks, every };
+        let (required, every, output) = (self.required, self.every, self.output);
+        let line = Line { full, free: freed, sheet, failed, output, place, required, room, every };
         Ok(Tap::new(source, line))
     }
 
