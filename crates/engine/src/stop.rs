@@ -14,7 +14,10 @@ impl Stop {
     /// If the handlers cannot be installed.
     pub fn on_signals() -> std::io::Result<Stop> {
         let stop = Stop::default();
-        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+        // A file that meets the limit of file sizes (`ulimit -f`, LimitFSIZE=) is an error of its writer (EFBIG); the
+        // signal would take the process down.
+        signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         // A closed terminal (SIGHUP) must not cost the file either.
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             // Order matters: the shutdown tests the flag before the second handler sets it.

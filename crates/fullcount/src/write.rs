@@ -15,7 +15,7 @@ use clap::Args;
 use fullcount_engine::stop::Stop;
 use fullcount_io::quantity;
 use fullcount_out::kafka::{Publisher, Settings};
-use fullcount_out::nexus::{Compression, StartAttribute};
+use fullcount_out::nexus::{Compression, DiskWay, StartAttribute};
 use fullcount_out::write::structure::Limits;
 use fullcount_out::write::{Note, Options, Reply, Service};
 
@@ -52,6 +52,9 @@ pub struct Flags {
     /// Compression of what grows: none, gzip or gzip:1 to gzip:9
     #[arg(long, value_name = "HOW", default_value = "none", help_heading = "Files")]
     compression: String,
+    /// How events get to the disk without compression: direct (past the page cache) or cached
+    #[arg(long, value_name = "HOW", default_value = "direct", help_heading = "Files")]
+    disk: String,
     /// Attribute of event_time_zero with the epoch: offset or start
     #[arg(long, value_name = "NAME", default_value = "offset", help_heading = "Files")]
     start_attribute: String,
@@ -118,6 +121,14 @@ fn compression(text: &str) -> Result<Compression, Failure> {
     match level {
         Some(level @ 1..=9) => Ok(Compression::Gzip(level)),
         _ => Err(wrong("compression", text, "expected none, gzip or gzip:1 to gzip:9")),
+    }
+}
+
+fn disk(text: &str) -> Result<DiskWay, Failure> {
+    match text {
+        "direct" => Ok(DiskWay::Direct),
+        "cached" => Ok(DiskWay::Cached),
+        _ => Err(wrong("disk", text, "expected direct or cached")),
     }
 }
 
@@ -190,6 +201,7 @@ impl Flags {
             flush: time("flush", &self.flush, Duration::from_millis(10), hour)?,
             heartbeat: time("heartbeat", &self.heartbeat, second / 10, hour)?,
             compression: compression(&self.compression)?,
+            disk: disk(&self.disk)?,
             start_attribute,
             read_only: self.read_only,
             limits: Limits::default(),

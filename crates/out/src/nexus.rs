@@ -20,7 +20,9 @@
 //! told to replace them), files that another process is writing.
 
 pub(crate) mod block;
+pub(crate) mod cells;
 mod check;
+pub(crate) mod disk;
 pub(crate) mod error;
 pub(crate) mod layout;
 mod options;
@@ -42,7 +44,7 @@ mod sink_tests;
 
 pub use check::{Violation, check};
 pub use error::NexusError;
-pub use options::{Compression, EventIdType, Existing, NexusOptions, StartAttribute};
+pub use options::{Compression, DiskWay, EventIdType, Existing, NexusOptions, StartAttribute};
 pub use place::PathFault;
 pub use recover::{Recovered, recover};
 pub use sink::{NexusCounter, NexusSink, PreparedFile};

@@ -39,6 +39,11 @@ fn write_until_it_fails(path: &Path) {
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0, "what was not written is accounted for");
     assert_eq!(entries.get("sink.nexus.unwritten"), Some(10_000));
+    // The library works on: with other files, and when the process ends.
+    o.path = path.with_file_name("other.nxs");
+    let mut other = NexusSink::create(&o).unwrap();
+    other.push(&events(0, 1000)).and_then(|()| other.flush()).unwrap();
+    assert_eq!(other.finish().unwrap().events, 1000);
     println!("flushed {flushed}");
     println!("error {error}");
 }

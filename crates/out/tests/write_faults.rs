@@ -2,6 +2,8 @@
 //! kept. Each trouble is said, counted, and is that of one job; the others live on.
 #![cfg(feature = "nexus")]
 
+#[cfg(target_os = "linux")]
+mod small_disk;
 mod write_made;
 
 use std::path::Path;
@@ -307,41 +309,13 @@ fn a_journal_that_cannot_be_kept_costs_its_job_only() {
     assert_balanced(&service);
 }
 
-/// A disk of 4 MiB, unmounted at the end.
-#[cfg(target_os = "linux")]
-struct Disk(std::path::PathBuf);
-
-#[cfg(target_os = "linux")]
-impl Disk {
-    /// `None` after printing why; in CI (`CI=true`) that fails the test.
-    fn new(at: &Path) -> Option<Disk> {
-        std::fs::create_dir(at).unwrap();
-        let mut mount = std::process::Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(at);
-        if mount.output().is_ok_and(|said| said.status.success()) {
-            return Some(Disk(at.to_owned()));
-        }
-        let reason = "mounting a tmpfs takes root";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{reason}");
-        println!("skipped: {reason}");
-        None
-    }
-}
-
-#[cfg(target_os = "linux")]
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
-}
-
 /// One job's file is on the small disk, the others and the journals are not.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_costs_the_job_that_meets_it_and_no_other() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path();
-    let Some(disk) = Disk::new(&folder.join("full")) else { return };
+    let Some(disk) = small_disk::Disk::of_memory(&folder.join("full")) else { return };
     let mut broker = broker();
     let mut service = Service::new(options(folder), NOW, &broker).unwrap();
     // A file that cannot be made: 9.6 MB of numbers in its structure.

@@ -228,3 +228,19 @@ fn every_module_writes_its_datasets_with_units_dates_and_values() {
     assert_eq!(column::<u64>(&file, "/entry/fullcount/events_rejected"), [2]);
     assert_eq!(column::<u64>(&file, "/entry/fullcount/messages_refused"), [8]);
 }
+
+#[test]
+fn positions_are_in_the_file_to_the_last_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::with(&["control"]);
+    let mut service = Service::new(options(dir.path()), 20_000, &broker).unwrap();
+    // Read digit by digit and divided by a power of ten, each is one bit off.
+    let structure = r#"{"children": [{"type": "group", "name": "entry", "children": [{"module": "dataset", "config":
+        {"name": "x", "dtype": "double", "values": [0.36804530714329675, 0.24125185620149026]}}]}]}"#;
+    let order = Message::Pl72(start("job-1", "a.nxs", structure)).encode();
+    service.order(&pool(0, &order), 20_000, &broker);
+    service.end(20_000, false);
+    let file = File::open(dir.path().join("a.nxs")).unwrap();
+    let bits = column::<f64>(&file, "/entry/x").into_iter().map(f64::to_bits);
+    assert_eq!(bits.collect::<Vec<_>>(), [0x3fd7_8e0d_e768_1c6c, 0x3fce_e157_403e_0a80]);
+}

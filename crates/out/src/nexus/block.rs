@@ -8,6 +8,8 @@
 
 use std::mem;
 
+use super::cells::Cells;
+
 /// Neighbouring events of one pulse, up to the next run's first event; may be empty.
 #[derive(Debug, Clone, Copy)]
 struct Run {
@@ -18,8 +20,8 @@ struct Run {
 /// Events and pulses since the last block was written.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
-    ids: Vec<i32>,
-    offsets: Vec<i32>,
+    ids: Cells,
+    offsets: Cells,
     runs: Vec<Run>,
     /// The pulse that was opened last, also if that was in an earlier block.
     open: Option<u64>,
@@ -28,7 +30,7 @@ pub(crate) struct Block {
     /// Runs as (goes on with the file's last row, pulse, first event, end), for sorting.
     sorted: Vec<(bool, u64, usize, usize)>,
     /// Column to gather sorted events into, as large as the block; not allocated before it is needed.
-    spare: Vec<i32>,
+    spare: Cells,
 }
 
 /// Pulse rows that wait for a flush of the events that they point to, and what came last.
@@ -56,7 +58,7 @@ impl Rows {
 impl Block {
     /// A block for `events` events.
     pub(crate) fn with_capacity(events: usize) -> Block {
-        let column = || Vec::with_capacity(events);
+        let column = || Cells::with_capacity(events);
         Block { ids: column(), offsets: column(), ..Block::default() }
     }
 
@@ -114,7 +116,7 @@ impl Block {
         }
         match pixel {
             Some(pixel) => self.ids.extend(pixel.iter().map(|&p| i32::from_le_bytes(p))),
-            None => self.ids.resize(self.ids.len() + offset_ns.len(), 1),
+            None => self.ids.extend(offset_ns.iter().map(|_| 1)),
         }
         self.offsets.extend(offset_ns.iter().map(|&t| i32::from_le_bytes(t)));
     }
@@ -156,8 +158,8 @@ impl Block {
         // By position where the pulse is the same: events of a pulse stay as they came.
         self.sorted.sort_unstable();
         for column in [&mut self.ids, &mut self.offsets] {
-            self.spare.clear();
-            self.spare.reserve(column.capacity());
+            self.spare.begin(column.phase());
+            self.spare.make_room(column.len());
             for &(_, _, first, end) in &self.sorted {
                 self.spare.extend_from_slice(&column[first..end]);
             }
@@ -176,9 +178,15 @@ impl Block {
         (&self.ids, &self.offsets)
     }
 
-    /// Forgets the events once they are written; the open pulse stays open.
-    pub(crate) fn clear(&mut self) {
-        self.ids.clear();
-        self.offsets.clear();
+    /// The same to be taken away, if something is left that the next events can go to.
+    pub(crate) fn columns_mut(&mut self) -> [&mut Cells; 2] {
+        [&mut self.ids, &mut self.offsets]
+    }
+
+    /// Forgets the events once they are written; the open pulse stays open. The next event will be in the file
+    /// `phase` events behind a boundary that a disk knows: see [`Cells::begin`].
+    pub(crate) fn clear(&mut self, phase: usize) {
+        self.ids.begin(phase);
+        self.offsets.begin(phase);
     }
 }

@@ -20,7 +20,7 @@ impl Written {
         let (ids, offsets) = block.columns();
         self.ids.extend_from_slice(ids);
         self.offsets.extend_from_slice(offsets);
-        block.clear();
+        block.clear(0);
         assert_eq!((block.runs(), block.len()), (0, 0));
     }
 

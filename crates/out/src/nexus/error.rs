@@ -139,6 +139,33 @@ pub(crate) fn hdf5_error<'a>(
     move |e| NexusError::Hdf5 {
         path: path.to_owned(),
         doing: doing.to_owned(),
-        message: e.to_string(),
+        message: plain(&e.to_string()),
+    }
+}
+
+/// The library's words without the time, the addresses and the line break that it puts among those of the system.
+fn plain(words: &str) -> String {
+    let found = || -> Option<String> {
+        let (what, rest) = words.split_once("time = ")?;
+        let (_, rest) = rest.split_once("errno = ")?;
+        let (number, rest) = rest.split_once(", error message = '")?;
+        let (reason, _) = rest.split_once('\'')?;
+        Some(format!("{what}{reason} (os error {number})"))
+    };
+    found().unwrap_or_else(|| words.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_said_is_what_is_left_of_the_words_of_the_library() {
+        let words = "H5Dflush(): unable to flush dataset: file write failed: time = Sun Nov 22 03:03:03 2026\n, \
+                     filename = 'a.nxs', file descriptor = 7, errno = 30, error message = 'Read-only file system', \
+                     buf = 0x7f8dc8210e28, total write size = 4096, bytes this sub-write = 4096, offset = 36528";
+        let plainly = "H5Dflush(): unable to flush dataset: file write failed: Read-only file system (os error 30)";
+        assert_eq!(plain(words), plainly);
+        assert_eq!(plain("H5Dopen(): no such object"), "H5Dopen(): no such object");
     }
 }

@@ -8,12 +8,13 @@ use std::path::Path;
 use std::str::FromStr;
 
 use fullcount_core::view::PixelMap;
+use hdf5_metno::plist::dataset_create::FillTime;
 use hdf5_metno::types::{FixedUnicode, VarLenUnicode};
-use hdf5_metno::{Extent, Group, H5Type, Location, Result};
+use hdf5_metno::{Extent, File, Group, H5Type, Location, Result};
 
 use super::options::{Compression, EventIdType, NexusOptions};
 use super::shape::corners;
-use super::sys::{self, Access};
+use super::sys;
 use super::when::iso8601;
 
 /// Dates, and the placeholder of a date: fixed length, so that SWMR allows to overwrite them.
@@ -45,14 +46,17 @@ pub(crate) fn date(ns: i64) -> DateText {
 
 /// Creates a complete file without events at `path`, replacing what is there, and closes it.
 pub(super) fn build(path: &Path, options: &NexusOptions, start_ns: i64) -> Result<()> {
-    let file = sys::open(path, Access::Create)?;
-    text_attribute(&file, "default", "entry")?;
-    text_attribute(&file, "creator", &format!("fullcount {}", options.version))?;
-    let name = options.path.file_name().map(|n| n.to_string_lossy().into_owned());
-    text_attribute(&file, "file_name", &name.unwrap_or_default())?;
-    text_attribute(&file, "file_time", &iso8601(start_ns))?;
+    sys::create(path, |file| fill(file, options, start_ns))
+}
 
-    let entry = group(&file, "entry", "NXentry")?;
+fn fill(file: &File, options: &NexusOptions, start_ns: i64) -> Result<()> {
+    text_attribute(file, "default", "entry")?;
+    text_attribute(file, "creator", &format!("fullcount {}", options.version))?;
+    let name = options.path.file_name().map(|n| n.to_string_lossy().into_owned());
+    text_attribute(file, "file_name", &name.unwrap_or_default())?;
+    text_attribute(file, "file_time", &iso8601(start_ns))?;
+
+    let entry = group(file, "entry", "NXentry")?;
     text(&entry, "title", &options.title)?;
     if let Some(definition) = &options.definition {
         text(&entry, "definition", definition)?;
@@ -75,8 +79,7 @@ pub(super) fn build(path: &Path, options: &NexusOptions, start_ns: i64) -> Resul
     detector(&instrument, options)?;
     let panel = &options.panel;
     entry.link_hard(&events_path(panel), &format!("{panel}_events"))?;
-    own(&entry, options)?;
-    file.close()
+    own(&entry, options)
 }
 
 fn detector(instrument: &Group, options: &NexusOptions) -> Result<()> {
@@ -225,6 +228,10 @@ fn column<T: H5Type>(
     let mut builder = parent.new_dataset::<T>().chunk(chunk);
     if let Compression::Gzip(level) = options.compression {
         builder = builder.shuffle().deflate(level);
+    } else if chunk >= options.chunk_events {
+        // Each row is written before it counts. A chunk that the library would have to fill first it copies to its cache,
+        // whatever the size.
+        builder = builder.fill_time(FillTime::Never);
     }
     builder.shape((Extent::resizable(0),)).create(name)
 }

@@ -52,6 +52,17 @@ pub enum Compression {
     Gzip(u8),
 }
 
+/// How large rows get to the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DiskWay {
+    /// Past the page cache, on a thread of their own, where the file system has such writes; else as much as it can do of
+    /// that.
+    #[default]
+    Direct,
+    /// Through the page cache, by HDF5.
+    Cached,
+}
+
 /// What to do with a file that is at the path already. An empty file is always replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Existing {

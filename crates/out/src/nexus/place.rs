@@ -212,8 +212,22 @@ impl Place {
     }
 
     /// True if the file at the path is this one, and not another that someone put there.
-    fn is_there(&self) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// The system's words: it was removed or moved away.
+    pub(crate) fn is_there(&self) -> io::Result<bool> {
         let (there, ours) = (fs::symlink_metadata(&self.path)?, self.file.metadata()?);
+        Ok((there.dev(), there.ino()) == (ours.dev(), ours.ino()))
+    }
+}
+
+impl Place {
+    /// As [`Place::is_there`], by way of links too.
+    ///
+    /// # Errors
+    /// The system's words: nothing is there.
+    pub(crate) fn is_reached(&self) -> io::Result<bool> {
+        let (there, ours) = (fs::metadata(&self.path)?, self.file.metadata()?);
         Ok((there.dev(), there.ino()) == (ours.dev(), ours.ino()))
     }
 }

@@ -121,7 +121,10 @@ fn repair(
 ) -> std::result::Result<Recovered, NexusError> {
     let access = Access::Write { cache: 1 << 20 };
     let file = sys::open(path, access).map_err(hdf5_error(path, "open the file"))?;
-    let parts = Parts::find(&file, path)?;
+    let (file, parts) = sys::or_let_go(file, |file| {
+        let parts = Parts::find(&file, path)?;
+        Ok::<_, NexusError>((file, parts))
+    })?;
     if let Some(length) = short {
         let ended = parts.ended().map_err(hdf5_error(path, "read the file"))?;
         if ended {
@@ -132,9 +135,16 @@ fn repair(
         .plan(short.is_some())
         .and_then(|plan| parts.apply(&plan, last_change).map(|()| plan.report(path, true)))
         .map_err(hdf5_error(path, "repair the file"));
-    drop(parts);
-    file.close().map_err(hdf5_error(path, "close the file"))?;
-    repaired
+    match repaired {
+        Ok(report) => {
+            sys::close(file, parts).map_err(hdf5_error(path, "close the file"))?;
+            Ok(report)
+        }
+        Err(error) => {
+            sys::let_go(file, parts);
+            Err(error)
+        }
+    }
 }
 
 /// The datasets that recovery looks at.
@@ -261,7 +271,9 @@ impl Parts {
         if !self.ended()? {
             self.end_time.write_scalar(&date(last_change))?;
         }
-        Ok(())
+        let columns = [&self.id, &self.offset, &self.index, &self.zero];
+        let rest = [&self.cue_index, &self.cue_time, &self.total, &self.committed, &self.end_time];
+        columns.into_iter().chain(rest).try_for_each(sys::flush)
     }
 }
 

@@ -200,7 +200,10 @@ impl NexusSink {
         ];
         let settled: u64 = settled.iter().map(|&c| self.sheet.get(c as usize)).sum();
         self.sheet.set(NexusCounter::Unwritten as usize, taken.saturating_sub(settled));
-        self.state = State::Failed(error.to_string());
+        let failed = State::Failed(error.to_string());
+        if let State::Open(writer) = std::mem::replace(&mut self.state, failed) {
+            writer.let_go();
+        }
         sink_error(error.to_string())
     }
 
@@ -219,7 +222,10 @@ impl NexusSink {
             unreachable!("finish looked");
         };
         writer.keep();
-        writer.close_pulses(self.fallback_pulse)?;
+        if let Err(error) = writer.close_pulses(self.fallback_pulse) {
+            writer.let_go();
+            return Err(error);
+        }
         let end_ns = match self.start_time_ns {
             Some(start) => {
                 let since = i64::try_from(self.since_start.as_nanos()).unwrap_or(i64::MAX);
@@ -315,6 +321,10 @@ impl Drop for NexusSink {
         if matches!(&self.state, State::Open(writer) if writer.is_kept()) {
             // Nobody is left to tell; what was flushed stays recoverable.
             let _ = self.finish();
+        } else if let State::Open(writer) =
+            std::mem::replace(&mut self.state, State::Failed(String::new()))
+        {
+            writer.let_go();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The calls of the HDF5 library that its Rust interface does not have: opening without HDF5's own file
-//! lock, start of SWMR writing, flush of one dataset, and rows of any number of dimensions out of a slice.
+//! lock, start of SWMR writing, flush of one dataset, rows of any number of dimensions out of a slice, and large rows
+//! whose bytes the caller brings to the file itself ([`lay_rows`]).
 //!
 //! HDF5's lock sits on a descriptor that every child process inherits, so a child started at the wrong
 //! moment keeps a file locked for its whole life (seen). This module opens without it; the writer and
@@ -10,6 +11,12 @@
 //! the library is built without its own threads support. Source: HDF5 1.14 reference manual, H5F and H5D.
 #![allow(unsafe_code)]
 
+mod divert;
+mod driver;
+
+pub(crate) use divert::{close, create, let_go, open_for_readers, or_let_go};
+pub(crate) use driver::Part;
+
 use std::ffi::CString;
 use std::path::Path;
 
@@ -19,8 +26,13 @@ use hdf5_metno_sys::h5d::{H5Dflush, H5Dget_space, H5Dwrite};
 use hdf5_metno_sys::h5f::{
     H5F_ACC_RDONLY, H5F_ACC_RDWR, H5F_ACC_TRUNC, H5Fcreate, H5Fopen, H5Fstart_swmr_write,
 };
-use hdf5_metno_sys::h5p::{H5P_DEFAULT, H5Pset_file_locking};
+use hdf5_metno_sys::h5p::{H5P_DEFAULT, H5Pset_alignment, H5Pset_driver, H5Pset_file_locking};
 use hdf5_metno_sys::h5s::{H5S_SELECT_SET, H5Sclose, H5Screate_simple, H5Sselect_hyperslab};
+
+use super::cells::ALIGNED;
+
+/// What is at least as long begins at a boundary that a disk knows, in a file that is [`Access::Apart`].
+const ALIGNED_FROM: u64 = 64 << 10;
 
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +41,11 @@ pub(crate) enum Access {
     Read,
     /// For reading and writing.
     Write {
+        /// Chunk cache of each dataset, bytes.
+        cache: usize,
+    },
+    /// For reading and writing; [`lay_rows`] leaves large rows to its caller.
+    Apart {
         /// Chunk cache of each dataset, bytes.
         cache: usize,
     },
@@ -50,18 +67,29 @@ pub(crate) fn open(path: &Path, access: Access) -> Result<File> {
     let name = name.ok_or("the path is not UTF-8 without NUL")?;
     let mut builder = FileAccess::build();
     builder.libver_v110();
-    if let Access::Write { cache } = access {
+    if let Access::Write { cache } | Access::Apart { cache } = access {
         builder.chunk_cache(521, cache, 1.0);
     }
     let fapl = builder.finish()?;
     hdf5_metno::sync::sync(|| {
         // SAFETY: `fapl` is an open file access list; 0 and 1 are the library's false and true.
         status(unsafe { H5Pset_file_locking(fapl.id(), 0, 1) })?;
+        if let Access::Apart { .. } = access {
+            let driver =
+                driver::driver().ok_or("HDF5's own driver is not the one that is known")?;
+            let aligned = ALIGNED as u64;
+            // SAFETY: the list is open; the driver has a number and no settings of its own.
+            status(unsafe { H5Pset_driver(fapl.id(), driver, std::ptr::null()) })?;
+            // SAFETY: the list is open.
+            status(unsafe { H5Pset_alignment(fapl.id(), ALIGNED_FROM, aligned) })?;
+        }
         // SAFETY: `name` ends with NUL and lives beyond the calls; the lists are valid; the lock is held.
         let id = unsafe {
             match access {
                 Access::Read => H5Fopen(name.as_ptr(), H5F_ACC_RDONLY, fapl.id()),
-                Access::Write { .. } => H5Fopen(name.as_ptr(), H5F_ACC_RDWR, fapl.id()),
+                Access::Write { .. } | Access::Apart { .. } => {
+                    H5Fopen(name.as_ptr(), H5F_ACC_RDWR, fapl.id())
+                }
                 Access::Create => H5Fcreate(name.as_ptr(), H5F_ACC_TRUNC, H5P_DEFAULT, fapl.id()),
             }
         };
@@ -71,6 +99,27 @@ pub(crate) fn open(path: &Path, access: Access) -> Result<File> {
         // SAFETY: a fresh file id that nobody else holds.
         unsafe { hdf5_metno::from_id(id) }
     })
+}
+
+/// True if files can be opened [`Access::Apart`].
+pub(crate) fn can_lay_rows() -> bool {
+    hdf5_metno::sync::sync(|| driver::driver().is_some())
+}
+
+/// The values as they lie in memory.
+pub(crate) fn bytes(values: &[i32]) -> &[u8] {
+    // SAFETY: the same memory, borrowed as long; a byte has no alignment and no forbidden value.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}
+
+/// As [`write_rows`] for single values, but gives what is left to be written by the caller: the parts of the values'
+/// [`bytes`] and their places in the file. None of a file that was not opened [`Access::Apart`], and none where HDF5 has to
+/// convert, compress or collect. Nothing of it may be read through HDF5 before it is there.
+///
+/// # Errors
+/// Those of [`write_rows`]; then nothing is left to be written.
+pub(crate) fn lay_rows(dataset: &Dataset, first: usize, values: &[i32]) -> Result<Vec<Part>> {
+    driver::lay(bytes(values), || write_rows(dataset, first, &[], values))
 }
 
 /// Switches `file` (open for reading and writing) to SWMR writing: readers may open it from here on.

@@ -85,14 +85,11 @@ impl Writer {
         place: Place,
     ) -> std::result::Result<Writer, NexusError> {
         let path = &options.path;
-        let open = || -> Result<File> {
-            let access = Access::Write { cache: chunk_cache_bytes(options) };
-            let file = sys::open(place.path(), access)?;
-            sys::start_swmr_write(&file)?;
-            Ok(file)
-        };
-        let file = open().map_err(hdf5_error(path, "start SWMR writing"))?;
-        Writer::with_file(file, place, options).map_err(hdf5_error(path, "open the datasets"))
+        let access = Access::Write { cache: chunk_cache_bytes(options) };
+        let file = sys::open_for_readers(place.path(), access)
+            .map_err(hdf5_error(path, "start SWMR writing"))?;
+        sys::or_let_go(file, |file| Writer::with_file(file, place, options))
+            .map_err(hdf5_error(path, "open the datasets"))
     }
 
     fn with_file(file: File, place: Place, options: &NexusOptions) -> Result<Writer> {
@@ -190,7 +187,7 @@ impl Writer {
         let (ids, offsets) = self.block.columns();
         self.id.append(ids)?;
         self.offset.append(offsets)?;
-        self.block.clear();
+        self.block.clear(0);
         Ok(())
     }
 
@@ -255,10 +252,16 @@ impl Writer {
         rejected: u64,
         panel: &str,
     ) -> std::result::Result<u64, NexusError> {
-        self.commit()?;
         let path = self.path.clone();
+        let completed = self.commit().and_then(|()| {
+            self.write_end(end_ns, rejected).map_err(hdf5_error(&path, "complete the file"))
+        });
+        if let Err(error) = completed {
+            self.let_go();
+            return Err(error);
+        }
         let written = self.events();
-        self.close_in_order(end_ns, rejected).map_err(hdf5_error(&path, "close the file"))?;
+        self.close_in_order().map_err(hdf5_error(&path, "close the file"))?;
         let count = || -> Result<u64> {
             let file = sys::open(&path, Access::Read)?;
             let group = file.group(&events_path(panel))?;
@@ -269,14 +272,32 @@ impl Writer {
         if found == written { Ok(found) } else { Err(NexusError::Count { path, found, written }) }
     }
 
-    fn close_in_order(self, end_ns: i64, rejected: u64) -> Result<()> {
-        self.own.dataset("events_rejected")?.write_scalar(&rejected)?;
-        self.entry.dataset("end_time")?.write_scalar(&date(end_ns))?;
+    /// What only a complete file has. After the flush nothing is left to write that could fail when it is closed.
+    fn write_end(&mut self, end_ns: i64, rejected: u64) -> Result<()> {
+        let refused = self.own.dataset("events_rejected")?;
+        refused.write_scalar(&rejected)?;
+        sys::flush(&refused)?;
+        let end = self.entry.dataset("end_time")?;
+        end.write_scalar(&date(end_ns))?;
+        sys::flush(&end)?;
+        self.file.flush()
+    }
+
+    fn close_in_order(self) -> Result<()> {
         let Writer { id, offset, index, zero, cue_index, cue_time, .. } = self;
         drop([id, offset, index, zero, cue_index, cue_time]);
         drop((self.total, self.committed, self.own, self.entry));
         self.file.close()
         // Its place, and with it the lock, ends after the file.
+    }
+
+    /// Closes the file without another write to its disk, which has failed: it is as after a kill, and is recovered in
+    /// the same way. Gives false if HDF5 cannot let go of it before the process ends.
+    pub(super) fn let_go(self) -> bool {
+        let Writer { id, offset, index, zero, cue_index, cue_time, .. } = self;
+        let columns = [id, offset, index, zero, cue_index, cue_time];
+        let rest = (self.total, self.committed, self.own, self.entry, self.place);
+        sys::let_go(self.file, (columns, rest))
     }
 }
 

@@ -33,22 +33,37 @@ struct Columns {
 pub(super) struct Hdf5 {
     // Declared in closing order: datasets before the file.
     tables: Vec<Columns>,
-    file: File,
+    /// `None` once it is closed.
+    file: Option<File>,
+}
+
+impl Drop for Hdf5 {
+    /// After a failure: closed all the same, lest the library trip over it later.
+    fn drop(&mut self) {
+        let sound = self.flush().is_ok();
+        if let Some(file) = self.file.take() {
+            let tables = std::mem::take(&mut self.tables);
+            // Who failed has said so. The disk may be another one's.
+            let _ =
+                if sound { sys::close(file, tables).is_ok() } else { sys::let_go(file, tables) };
+        }
+    }
 }
 
 impl Hdf5 {
     /// Makes the structure at `path` and opens it for growing.
     pub fn create(path: &Path, tables: &[Table], options: &TableOptions) -> Result<Hdf5> {
         build(path, tables, options)?;
-        let file = sys::open(path, Access::Write { cache: CACHE_BYTES })?;
-        sys::start_swmr_write(&file)?;
-        let open = |table: &Table| -> Result<Columns> {
-            let group = file.group(table.name())?;
-            let columns = table.columns().iter().map(|column| group.dataset(column.name));
-            Ok(Columns { columns: columns.collect::<Result<_>>()?, rows: 0 })
-        };
-        let tables = tables.iter().map(open).collect::<Result<_>>()?;
-        Ok(Hdf5 { tables, file })
+        let file = sys::open_for_readers(path, Access::Write { cache: CACHE_BYTES })?;
+        sys::or_let_go(file, |file| {
+            let open = |table: &Table| -> Result<Columns> {
+                let group = file.group(table.name())?;
+                let columns = table.columns().iter().map(|column| group.dataset(column.name));
+                Ok(Columns { columns: columns.collect::<Result<_>>()?, rows: 0 })
+            };
+            let tables = tables.iter().map(open).collect::<Result<_>>()?;
+            Ok(Hdf5 { tables, file: Some(file) })
+        })
     }
 
     /// Rows that a block of table `at` should have, so that chunks are written once.
@@ -80,14 +95,14 @@ impl Hdf5 {
         for dataset in self.tables.iter().flat_map(|table| &table.columns) {
             sys::flush(dataset)?;
         }
-        self.file.flush()
+        self.file.as_ref().map_or(Ok(()), |file| file.flush())
     }
 
     /// Closes the file.
-    pub fn close(self) -> Result<()> {
-        let Hdf5 { tables, file } = self;
-        drop(tables);
-        file.close()
+    pub fn close(mut self) -> Result<()> {
+        self.flush()?;
+        let Some(file) = self.file.take() else { return Ok(()) };
+        sys::close(file, std::mem::take(&mut self.tables))
     }
 }
 
@@ -106,9 +121,12 @@ pub(super) fn rows(path: &Path, tables: &[Table]) -> Result<Vec<u64>> {
 }
 
 fn build(path: &Path, tables: &[Table], options: &TableOptions) -> Result<()> {
-    let file = sys::open(path, Access::Create)?;
+    sys::create(path, |file| fill(file, tables, options))
+}
+
+fn fill(file: &File, tables: &[Table], options: &TableOptions) -> Result<()> {
     for (name, text) in super::sink::facts(options) {
-        text_attribute(&file, name, &text)?;
+        text_attribute(file, name, &text)?;
     }
     file.new_attr::<i64>().create("epoch_ns")?.write_scalar(&options.epoch.0)?;
     for table in tables {
@@ -129,7 +147,7 @@ fn build(path: &Path, tables: &[Table], options: &TableOptions) -> Result<()> {
             }
         }
     }
-    file.close()
+    Ok(())
 }
 
 fn dataset<T: H5Type>(group: &Group, name: &str, compression: &Compression) -> Result<Dataset> {

@@ -7,11 +7,14 @@
 use std::fmt::Debug;
 use std::str::FromStr;
 
+use hdf5_metno::plist::dataset_create::FillTime;
 use hdf5_metno::types::FixedUnicode;
 use hdf5_metno::{Dataset, Extent, Group, H5Type, Result};
 
 use super::structure::Dtype;
 use crate::nexus::Compression;
+use crate::nexus::cells::Cells;
+use crate::nexus::disk::Disk;
 use crate::nexus::layout::text_attribute;
 use crate::nexus::sys;
 
@@ -56,18 +59,27 @@ pub(super) struct Spec {
     /// Rows of a chunk.
     pub(super) chunk: usize,
     pub(super) attributes: Vec<(&'static str, String)>,
+    /// Chunks are beyond the library's cache if nothing compresses them.
+    pub(super) large: bool,
 }
 
 impl Spec {
     /// A column of numbers without attributes.
     pub(super) fn new(name: &str, dtype: Dtype, chunk: usize) -> Spec {
         let kind = Kind::Number(dtype);
-        Spec { name: name.to_owned(), kind, row: Vec::new(), chunk, attributes: Vec::new() }
+        let name = name.to_owned();
+        Spec { name, kind, row: Vec::new(), chunk, attributes: Vec::new(), large: false }
     }
 
     /// The same with rows of this shape.
     pub(super) fn rows(mut self, row: &[usize]) -> Spec {
         self.row = row.to_vec();
+        self
+    }
+
+    /// The same of events: chunks are beyond the library's cache if nothing compresses them.
+    pub(super) fn large(mut self) -> Spec {
+        self.large = true;
         self
     }
 
@@ -91,6 +103,10 @@ impl Spec {
                 let mut builder = group.new_dataset::<$type>().chunk(chunk);
                 if let Compression::Gzip(level) = compression {
                     builder = builder.shuffle().deflate(level);
+                } else if self.large {
+                    // Each row is written before it counts. A chunk that the library would have to fill first it copies
+                    // to its cache, whatever the size.
+                    builder = builder.fill_time(FillTime::Never);
                 }
                 let shape: Vec<Extent> = [Extent::resizable(0)]
                     .into_iter()
@@ -228,6 +244,27 @@ impl<T: H5Type> Column<T> {
             0 => Ok(None),
             n => Ok(self.dataset.read_slice_1d::<T, _>(n - 1..n)?.into_iter().next()),
         }
+    }
+}
+
+impl Column<i32> {
+    /// As [`Column::write_now`]; `values` are to be begun anew. With a `disk`, the bytes of many are on their way to it, and in the
+    /// file once it has settled.
+    pub(super) fn write_cells(&mut self, values: &mut Cells, disk: Option<&Disk>) -> Result<()> {
+        let Some(disk) = disk else { return self.write_now(values) };
+        if values.is_empty() {
+            return Ok(());
+        }
+        let end = self.written + values.len();
+        self.dataset.resize(end)?;
+        let parts = sys::lay_rows(&self.dataset, self.written, values)?;
+        if !parts.is_empty() {
+            let next = disk.write(std::mem::take(values), parts);
+            *values = next.map_err(|e| e.to_string())?;
+        }
+        self.written = end;
+        self.dirty = true;
+        Ok(())
     }
 }
 

@@ -30,6 +30,9 @@ pub(super) struct Entry {
     pub(super) start: bool,
     /// True if it was obeyed.
     pub(super) obeyed: bool,
+    /// True if the job's file was given up: its id is free again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) given_up: bool,
 }
 
 /// The memory of one writer.
@@ -87,9 +90,10 @@ impl Dealt {
             .any(|e| e.spot == *spot && e.job_id == job_id && e.command.as_deref() == command)
     }
 
-    /// True if a job of this id was taken.
+    /// True if a job of this id was taken, and its file not given up since.
     pub(super) fn ran(&self, job_id: &str) -> bool {
-        self.entries.iter().rev().any(|e| e.start && e.obeyed && e.job_id == job_id)
+        let mut obeyed = self.entries.iter().rev().filter(|e| e.start && e.obeyed);
+        obeyed.find(|e| e.job_id == job_id).is_some_and(|e| !e.given_up)
     }
 
     /// True if the stop of this id was obeyed by the job.
@@ -117,6 +121,7 @@ mod tests {
             command: (n % 2 == 1).then(|| format!("c{n}")),
             start: n % 2 == 0,
             obeyed: n % 4 < 2,
+            given_up: false,
         }
     }
 
@@ -139,6 +144,22 @@ mod tests {
         assert!(!dealt.again(&entry(0).spot, "another", None), "a topic that was made anew");
         assert!(dealt.ran("job-0") && !dealt.ran("job-1") && !dealt.ran("job-2"));
         assert!(dealt.stopped("job-1", "c1") && !dealt.stopped("job-0", "c1"));
+    }
+
+    #[test]
+    fn the_id_of_a_job_that_was_given_up_is_free_until_it_is_taken_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut dealt = Dealt::open(dir.path()).unwrap();
+        let again = Entry { job_id: "job-0".into(), ..entry(4) };
+        let steps =
+            [(entry(0), true), (Entry { given_up: true, ..entry(0) }, false), (again, true)];
+        for (step, taken) in steps {
+            dealt.add(step).unwrap();
+            drop(dealt);
+            dealt = Dealt::open(dir.path()).unwrap();
+            assert_eq!(dealt.ran("job-0"), taken);
+            assert!(dealt.again(&entry(0).spot, "job-0", None));
+        }
     }
 
     #[test]

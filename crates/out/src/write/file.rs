@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hdf5_metno::types::VarLenUnicode;
 use hdf5_metno::{Dataset, File, Result};
@@ -18,12 +19,13 @@ use super::pixels::PixelSet;
 use super::reserve::Reserve;
 use super::structure::{Date, Module, Plan};
 use super::writeback::Writeback;
-use crate::nexus::Compression;
+use crate::nexus::disk::{Disk, LATE};
 use crate::nexus::error::{NexusError, hdf5_error, io_error};
 use crate::nexus::layout::date;
 use crate::nexus::place::Place;
 use crate::nexus::superblock::Superblock;
 use crate::nexus::sys::{self, Access};
+use crate::nexus::{Compression, DiskWay};
 
 /// Rows of each column at a commit, by path.
 pub(super) type RowCounts = BTreeMap<String, u64>;
@@ -49,17 +51,36 @@ pub(super) struct JobFile {
 struct Open {
     // Declared in closing order: datasets before the file, the file before its place.
     streams: Vec<Box<dyn Writer>>,
+    /// Where large rows of events go; else HDF5 writes them.
+    disk: Option<Arc<Disk>>,
     ends: Vec<Dataset>,
     refused: Dataset,
     gone: Dataset,
     rejected: Dataset,
     file: File,
-    _place: Place,
+    place: Place,
+}
+
+/// How a file that was given up was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Nobody has it open: it may be cut.
+    Closed,
+    /// HDF5 cannot let go of it before the process ends.
+    Open,
+    /// Another file stands at its path, which is not to be touched.
+    Away,
 }
 
 impl Drop for JobFile {
+    /// A job that is kept for the next start: everything was flushed.
     fn drop(&mut self) {
-        self.close_or_leave();
+        let Some(open) = self.open.take() else { return };
+        let Open { streams, disk, ends, refused, gone, rejected, file, place } = open;
+        let sound = disk.as_ref().is_none_or(|disk| disk.settle().is_ok());
+        let parts = (streams, disk, ends, refused, gone, rejected, place);
+        // If it cannot be closed properly, the next start finds it as after a kill: rows that are not there must not be said to be.
+        let _ = if sound { sys::close(file, parts).is_ok() } else { sys::let_go(file, parts) };
     }
 }
 
@@ -77,12 +98,16 @@ impl JobFile {
         drop(room(2 * fixed.chain(texts).sum::<u64>())?);
         make::make(place.path(), plan, about).map_err(hdf5_error(path, "create the file"))?;
         let reserve = room(at_the_end(plan, about.compression))?;
-        let file = JobFile::open(place.path(), plan, about.compression)
+        let disk = start_disk(place.path(), about)?;
+        let file = JobFile::open(place.path(), plan, about.compression, disk.is_some())
             .map_err(hdf5_error(path, "start writing the file"))?;
-        place.move_to_free(path).map_err(io_error(path, "move the file to its path"))?;
+        if let Err(error) = place.move_to_free(path) {
+            sys::let_go(file, ());
+            return Err(io_error(path, "move the file to its path")(error));
+        }
         place.keep();
-        let mut made = JobFile::with_file(file, place, path, plan, about.start_ns)
-            .map_err(hdf5_error(path, "open the datasets"))?;
+        let with = |file| JobFile::with_file(file, place, path, plan, about.start_ns, disk);
+        let mut made = sys::or_let_go(file, with).map_err(hdf5_error(path, "open the datasets"))?;
         made.reserve = Some(reserve);
         made.writeback = Writeback::start(path).ok();
         Ok(made)
@@ -97,20 +122,22 @@ impl JobFile {
     ) -> Outcome<JobFile> {
         let place = Place::of_existing(path)?;
         cut(path, rows)?;
-        let file = JobFile::open(path, plan, about.compression)
+        let disk = start_disk(path, about)?;
+        let file = JobFile::open(path, plan, about.compression, disk.is_some())
             .map_err(hdf5_error(path, "go on writing the file"))?;
-        let mut taken = JobFile::with_file(file, place, path, plan, about.start_ns)
-            .map_err(hdf5_error(path, "open the datasets"))?;
+        let with = |file| JobFile::with_file(file, place, path, plan, about.start_ns, disk);
+        let mut taken =
+            sys::or_let_go(file, with).map_err(hdf5_error(path, "open the datasets"))?;
         // On a full disk the job goes on without: there may be room when there is something to write.
         taken.reserve = Reserve::new(path, at_the_end(plan, about.compression)).ok();
         taken.writeback = Writeback::start(path).ok();
         Ok(taken)
     }
 
-    fn open(path: &Path, plan: &Plan, compression: Compression) -> Result<File> {
-        let file = sys::open(path, Access::Write { cache: cache_bytes(plan, compression) })?;
-        sys::start_swmr_write(&file)?;
-        Ok(file)
+    fn open(path: &Path, plan: &Plan, compression: Compression, apart: bool) -> Result<File> {
+        let cache = cache_bytes(plan, compression);
+        let access = if apart { Access::Apart { cache } } else { Access::Write { cache } };
+        sys::open_for_readers(path, access)
     }
 
     fn with_file(
@@ -119,7 +146,9 @@ impl JobFile {
         path: &Path,
         plan: &Plan,
         start_ns: i64,
+        disk: Option<Disk>,
     ) -> Result<JobFile> {
+        let disk = disk.map(Arc::new);
         let mut sets: BTreeMap<&str, Option<PixelSet>> = BTreeMap::new();
         let mut streams = Vec::with_capacity(plan.streams.len());
         for stream in &plan.streams {
@@ -133,19 +162,21 @@ impl JobFile {
                     .clone(),
                 _ => None,
             };
-            streams.push(module::open(&group(&file, &stream.group)?, stream, pixels)?);
+            let group = group(&file, &stream.group)?;
+            streams.push(module::open(&group, stream, pixels, disk.clone())?);
         }
         let ends = plan.dates.iter().filter(|d| d.date == Date::End);
         let ends = ends.map(|d| file.dataset(&d.path)).collect::<Result<_>>()?;
         let own = group(&file, &plan.own)?;
         let open = Open {
             streams,
+            disk,
             ends,
             refused: own.dataset("messages_refused")?,
             gone: own.dataset("messages_gone")?,
             rejected: own.dataset("events_rejected")?,
             file,
-            _place: place,
+            place,
         };
         let (open, path) = (Some(open), path.to_owned());
         Ok(JobFile { open, reserve: None, writeback: None, path, start_ns, changed: true })
@@ -155,22 +186,24 @@ impl JobFile {
         self.open.as_ref().map_or(&[], |open| &open.streams)
     }
 
-    /// Closes what HDF5 has of the file, or if that cannot be done leaves it open for good. True if it is closed.
-    fn close_or_leave(&mut self) -> bool {
-        let Some(open) = self.open.take() else { return true };
-        // From here on there is room for what is in the library's caches.
+    /// The file cannot be written any more: it is left as after a kill.
+    pub(super) fn give_up(mut self) -> Left {
+        // From here on there is room for cutting it.
         self.reserve = None;
-        let closed = open.file.flush().is_ok();
-        if !closed {
-            // Closing would fail half-way, and the library would trip over it later.
-            std::mem::forget(open);
+        let Some(open) = self.open.take() else { return Left::Closed };
+        let Open { streams, disk, ends, refused, gone, rejected, file, place } = open;
+        if let Some(disk) = &disk {
+            // What it refused was said before. From here on nothing is under way: the file may be cut.
+            let _ = disk.settle();
         }
-        closed
-    }
-
-    /// The file cannot be written any more. True if it is closed, so that it can be cut.
-    pub(super) fn give_up(mut self) -> bool {
-        self.close_or_leave()
+        // Nothing there at all is said by whoever cuts it.
+        let away = matches!(place.is_reached(), Ok(false));
+        let closed = sys::let_go(file, (streams, disk, ends, refused, gone, rejected, place));
+        match (away, closed) {
+            (true, _) => Left::Away,
+            (false, true) => Left::Closed,
+            (false, false) => Left::Open,
+        }
     }
 
     /// Gives the message to the stream number `stream`.
@@ -220,8 +253,14 @@ impl JobFile {
         let Some(open) = &mut self.open else { return Ok(None) };
         if let Some(writeback) = self.writeback.take_if(|writeback| writeback.refused()) {
             // What the disk has refused once it does not tell again: no row may be said to be there from now on.
-            writeback.end().map_err(io_error(&self.path, "bring the file to the disk"))?;
+            writeback.end().map_err(io_error(&self.path, LATE))?;
         }
+        // A file that was removed can be written on, and nobody would find it.
+        let there = open.place.is_reached().and_then(|ours| match ours {
+            true => Ok(()),
+            false => Err(std::io::Error::other("another file was put there")),
+        });
+        there.map_err(io_error(&self.path, "flush: the file was removed or moved away"))?;
         let rows = open.commit_in_order().map_err(hdf5_error(&self.path, "flush"))?;
         self.changed = false;
         Ok(Some(rows))
@@ -242,28 +281,34 @@ impl JobFile {
         let rejected = events.outside_pixels + events.offset_range + events.before_1970;
         if let Some(open) = &self.open {
             let finish = || -> Result<()> {
+                // One by one: after a failed flush of the whole file nothing of it could be closed.
                 for end in &open.ends {
                     end.write_scalar(&date(end_ns))?;
+                    sys::flush(end)?;
                 }
-                open.refused.write_scalar(&refused)?;
-                open.gone.write_scalar(&gone)?;
-                open.rejected.write_scalar(&rejected)?;
+                let counts =
+                    [(&open.refused, refused), (&open.gone, gone), (&open.rejected, rejected)];
+                for (dataset, count) in counts {
+                    dataset.write_scalar(&count)?;
+                    sys::flush(dataset)?;
+                }
                 // What is left is closing, which writes nothing that needs room.
                 open.file.flush()
             };
             finish().map_err(hdf5_error(&path, "complete the file"))?;
         }
-        if let Some(Open { streams, ends, refused, gone, rejected, file, _place }) =
+        if let Some(Open { streams, disk, ends, refused, gone, rejected, file, place }) =
             self.open.take()
         {
-            drop((streams, ends, refused, gone, rejected));
+            drop((streams, disk, ends, refused, gone, rejected));
             file.close().map_err(hdf5_error(&path, "close the file"))?;
+            drop(place);
         }
         self.reserve = None;
         let on_the_way = self.writeback.take().map_or(Ok(()), Writeback::end);
-        on_the_way.map_err(io_error(&path, "wait for the disk"))?;
+        on_the_way.map_err(io_error(&path, LATE))?;
         let written = fs::File::open(&path).and_then(|file| file.sync_data());
-        written.map_err(io_error(&path, "wait for the disk"))?;
+        written.map_err(io_error(&path, LATE))?;
         Ok(path)
     }
 }
@@ -272,6 +317,10 @@ impl Open {
     fn commit_in_order(&mut self) -> Result<RowCounts> {
         for stream in &mut self.streams {
             stream.settle()?;
+        }
+        if let Some(disk) = &self.disk {
+            // Before anything says that they are there.
+            disk.settle().map_err(|e| e.to_string())?;
         }
         for phase in Phase::ALL {
             for stream in &mut self.streams {
@@ -287,9 +336,21 @@ impl Open {
         }
         // The file's end address, or the space of chunks written since would be given away when it is taken up.
         self.file.flush()?;
+        self.streams.iter_mut().for_each(|stream| stream.committed());
         let columns = self.streams.iter_mut().flat_map(|s| s.columns());
         Ok(columns.map(|column| column.extent()).collect())
     }
+}
+
+/// The way of large rows to the file at `path`, if they are to have one of their own. Chunks with a filter are made by HDF5.
+fn start_disk(path: &Path, about: &About<'_>) -> Outcome<Option<Disk>> {
+    if about.disk == DiskWay::Cached
+        || about.compression != Compression::None
+        || !sys::can_lay_rows()
+    {
+        return Ok(None);
+    }
+    Disk::start(path).map(Some).map_err(io_error(path, "start writing the file"))
 }
 
 /// Bytes that may wait in the library's caches when a disk is full: of each column up to a chunk, if that is cached.
@@ -372,8 +433,20 @@ pub(super) fn cut(path: &Path, rows: &RowCounts) -> Outcome<()> {
 
 fn cut_columns(path: &Path, rows: &RowCounts) -> Result<()> {
     let file = sys::open(path, Access::Write { cache: 1 << 20 })?;
+    let mut columns = Vec::with_capacity(rows.len());
+    match shorten(&file, rows, &mut columns) {
+        Ok(()) => sys::close(file, columns),
+        Err(error) => {
+            sys::let_go(file, columns);
+            Err(error)
+        }
+    }
+}
+
+fn shorten(file: &File, rows: &RowCounts, columns: &mut Vec<Dataset>) -> Result<()> {
     for (name, &rows) in rows {
-        let dataset = file.dataset(name)?;
+        columns.push(file.dataset(name)?);
+        let Some(dataset) = columns.last() else { continue };
         let mut shape = dataset.shape();
         let Some(length) = shape.first_mut() else { continue };
         let rows = rows as usize;
@@ -384,7 +457,8 @@ fn cut_columns(path: &Path, rows: &RowCounts) -> Result<()> {
         if *length > rows {
             *length = rows;
             dataset.resize(shape)?;
+            sys::flush(dataset)?;
         }
     }
-    file.close()
+    Ok(())
 }

@@ -175,11 +175,7 @@ impl Journals {
 
     /// The broker has it.
     pub(super) fn forget(&self, number: u64) -> Result<(), JournalError> {
-        let path = self.path(&number.to_string(), "reply");
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_error(&path, "remove it")(e)),
-            _ => Ok(()),
-        }
+        self.remove(&number.to_string(), "reply")
     }
 
     /// What is still to be said: number, topic, message; oldest first. What cannot be read is not: it was never whole.
@@ -220,6 +216,8 @@ impl Journals {
 
     /// Writes down a new job.
     pub(super) fn begin(&self, order: &Order) -> Result<(), JournalError> {
+        // Of a job of the same id that was given up: this one has not got anywhere yet.
+        self.remove(&order.job_id, "progress")?;
         self.put(&order.job_id, "job", order)
     }
 
@@ -231,16 +229,17 @@ impl Journals {
     /// Forgets a job. What is not there is forgotten already.
     pub(super) fn end(&self, job: &str) -> Result<(), JournalError> {
         // The order last: without it the rest means nothing.
-        for ending in ["progress", "job"] {
-            let path = self.path(job, ending);
-            match fs::remove_file(&path) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(io_error(&path, "remove the file")(e));
-                }
-                _ => {}
+        ["progress", "job"].into_iter().try_for_each(|ending| self.remove(job, ending))
+    }
+
+    fn remove(&self, job: &str, ending: &str) -> Result<(), JournalError> {
+        let path = self.path(job, ending);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                Err(io_error(&path, "remove the file")(e))
             }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Puts a job aside that cannot go on, for a person to look at.

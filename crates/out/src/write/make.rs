@@ -10,9 +10,9 @@ use hdf5_metno::{Dataset, File, Group, Location, Result};
 
 use super::module::{self, Style};
 use super::structure::{Array, Attribute, Date, Plan, Values};
-use crate::nexus::Compression;
 use crate::nexus::layout::{self, DateText, date, text, text_attribute, unicode};
-use crate::nexus::sys::{self, Access};
+use crate::nexus::sys;
+use crate::nexus::{Compression, DiskWay};
 
 /// What a file says of its making.
 #[derive(Debug)]
@@ -27,40 +27,45 @@ pub(super) struct About<'a> {
     pub(super) own: &'a [(&'static str, String)],
     pub(super) style: Style,
     pub(super) compression: Compression,
+    /// How large rows get to the disk.
+    pub(super) disk: DiskWay,
 }
 
 /// Makes the file at `path`, replacing what is there, and closes it.
 pub(super) fn make(path: &Path, plan: &Plan, about: &About<'_>) -> Result<()> {
-    let file = sys::open(path, Access::Create)?;
+    sys::create(path, |file| fill(file, plan, about))
+}
+
+fn fill(file: &File, plan: &Plan, about: &About<'_>) -> Result<()> {
     for group in &plan.groups {
         if group.path.is_empty() {
-            root(&file, plan, about)?;
-            write_attributes(&file, &group.attributes)?;
+            root(file, plan, about)?;
+            write_attributes(file, &group.attributes)?;
         } else {
             let made = file.create_group(&group.path)?;
             write_attributes(&made, &group.attributes)?;
         }
     }
     for dataset in &plan.datasets {
-        let (group, name) = parent(&file, &dataset.path)?;
+        let (group, name) = parent(file, &dataset.path)?;
         let made = write_dataset(&group, name, &dataset.value)?;
         write_attributes(&made, &dataset.attributes)?;
     }
     for plan in &plan.dates {
-        let (group, name) = parent(&file, &plan.path)?;
+        let (group, name) = parent(file, &plan.path)?;
         let dataset = group.new_dataset::<DateText>().create(name)?;
         if plan.date == Date::Start {
             dataset.write_scalar(&date(about.start_ns))?;
         }
     }
     for stream in &plan.streams {
-        let group = group(&file, &stream.group)?;
+        let group = group(file, &stream.group)?;
         for spec in module::specs(&stream.module, about.style) {
             spec.create(&group, about.compression)?;
         }
         module::make_totals(&group, &stream.module)?;
     }
-    let (above, name) = parent(&file, &plan.own)?;
+    let (above, name) = parent(file, &plan.own)?;
     let own = layout::group(&above, name, "NXcollection")?;
     text(&own, "version", about.version)?;
     for (name, value) in about.own {
@@ -72,8 +77,7 @@ pub(super) fn make(path: &Path, plan: &Plan, about: &About<'_>) -> Result<()> {
     for link in &plan.links {
         file.link_hard(&link.target, &link.path)?;
     }
-    drop((own, above));
-    file.close()
+    Ok(())
 }
 
 fn root(file: &File, plan: &Plan, about: &About<'_>) -> Result<()> {

@@ -13,6 +13,7 @@ mod log;
 mod samples;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use hdf5_metno::{Group, H5Type, Result};
 
@@ -21,6 +22,7 @@ use super::pixels::PixelSet;
 use super::structure::{Attribute, Dtype, LogKind, Module, StreamPlan};
 use crate::flat::{EventView, Message};
 use crate::nexus::StartAttribute;
+use crate::nexus::disk::Disk;
 use crate::nexus::sys;
 
 pub(super) use events::EventCounts;
@@ -74,6 +76,8 @@ pub(super) trait Writer: Debug + Send {
     fn totals(&mut self) -> Result<()> {
         Ok(())
     }
+    /// All of it is in the file.
+    fn committed(&mut self) {}
     /// The run is over: what only a complete file has.
     fn close(&mut self, _start_ns: u64) -> Result<()> {
         Ok(())
@@ -123,8 +127,8 @@ pub(super) fn specs(module: &Module, style: Style) -> Vec<Spec> {
         Module::Events { chunk, .. } => {
             let epoch = style.start_attribute.name();
             vec![
-                Spec::new("event_id", Dtype::I32, *chunk),
-                Spec::new("event_time_offset", Dtype::I32, *chunk).with("units", "ns"),
+                Spec::new("event_id", Dtype::I32, *chunk).large(),
+                Spec::new("event_time_offset", Dtype::I32, *chunk).large().with("units", "ns"),
                 Spec::new("event_index", Dtype::I64, CHUNK_PULSES),
                 Spec::new("event_time_zero", Dtype::U64, CHUNK_PULSES).times(epoch),
                 Spec::new("cue_index", Dtype::I64, CHUNK_CUES),
@@ -239,15 +243,16 @@ pub(super) fn make_totals(group: &Group, module: &Module) -> Result<()> {
     }
 }
 
-/// Opens the writer of a stream; it goes on behind what is there.
+/// Opens the writer of a stream; it goes on behind what is there. Large rows of events go to `disk`, if there is one.
 pub(super) fn open(
     group: &Group,
     plan: &StreamPlan,
     pixels: Option<PixelSet>,
+    disk: Option<Arc<Disk>>,
 ) -> Result<Box<dyn Writer>> {
     Ok(match &plan.module {
         Module::Events { chunk, cue_interval, .. } => {
-            Box::new(events::Events::open(group, *chunk, *cue_interval, pixels)?)
+            Box::new(events::Events::open(group, *chunk, *cue_interval, pixels, disk)?)
         }
         Module::Log { .. } => Box::new(log::Log::open(group, &plan.module)?),
         Module::Arrays { variables, cue_interval, .. } => {

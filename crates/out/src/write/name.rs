@@ -45,7 +45,19 @@ pub(super) fn inside(folder: &Path, name: &str) -> Result<PathBuf, String> {
     if !real.starts_with(&root) {
         return Err(format!("the folder \"{shown}\" leads out of the writer's folder"));
     }
+    if real.starts_with(root.join(OWN_FOLDER)) {
+        return Err(format!(
+            "the folder \"{shown}\" leads into {OWN_FOLDER}, which is the writer's own"
+        ));
+    }
     let file = path.file_name().ok_or("no file name")?;
+    // What is found under such a name is removed when the file is made that it would belong to.
+    let name = file.to_string_lossy();
+    if name.ends_with(".building") || name.contains(".reserve-") {
+        return Err(
+            "names with .building at the end or .reserve- are those of files under way".into()
+        );
+    }
     Ok(real.join(file))
 }
 
@@ -74,6 +86,8 @@ mod tests {
         std::fs::create_dir_all(data.join("p1")).unwrap();
         std::os::unix::fs::symlink(dir.path(), data.join("out")).unwrap();
         std::os::unix::fs::symlink(data.join("p1"), data.join("in")).unwrap();
+        std::fs::create_dir_all(data.join(".fullcount-write/w")).unwrap();
+        std::os::unix::fs::symlink(data.join(".fullcount-write"), data.join("own")).unwrap();
         let real = data.canonicalize().unwrap();
         assert_eq!(inside(&data, "a.nxs"), Ok(real.join("a.nxs")));
         assert_eq!(inside(&data, "p1/a.nxs"), Ok(real.join("p1/a.nxs")));
@@ -90,6 +104,9 @@ mod tests {
             (".", "no file name"),
             ("missing/a.nxs", "make it first"),
             (".fullcount-write/x/y", "own"),
+            ("own/w/a.job", "own"),
+            ("a.nxs.building", "under way"),
+            ("a.nxs.reserve-12", "under way"),
         ] {
             let e = inside(&data, bad).unwrap_err();
             assert!(e.contains(why), "{bad}: {e}");

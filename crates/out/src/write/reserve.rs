@@ -1,15 +1,14 @@
 //! Room on the disk that is kept for the end of a file.
 //!
-//! A dataset or a file that HDF5 cannot flush when it is closed stays in the library's lists although its memory is
-//! given back, and the next flush of any other file follows it there (seen: SIGSEGV with HDF5 1.14). So before a file is
-//! made there must be room for what is known of it, and while it is written a few MiB are kept: given free when the disk is full,
-//! they let the library close what it has. Refuses a disk without that room.
+//! On a full disk a file that was begun could be neither completed nor cut to its last flush. So before a file is made
+//! there must be room for what is known of it, and while it is written a few MiB are kept: given free when the disk is
+//! full, they are what cutting the file takes. Refuses a disk without that room.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Kept for what is still in the library's caches: chunks that are not written yet, and its own structures.
+/// Kept for the library's own structures of the file when it is cut.
 const KEPT: u64 = 1 << 20;
 
 /// Room that nobody else can take: a file without a name.

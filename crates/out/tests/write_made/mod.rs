@@ -12,7 +12,7 @@ use fullcount_out::flat::{
     LogValue, Message, PixelType, RunStart, RunStop, SampleLocation, SampleValues, Samples,
     Severity, Values01, Variable,
 };
-use fullcount_out::nexus::{Compression, StartAttribute};
+use fullcount_out::nexus::{Compression, DiskWay, StartAttribute};
 use fullcount_out::write::structure::Limits;
 use fullcount_out::write::{Begin, Options, Record, Service, TopicFault, Topics, WriteCounter};
 use serde_json::{Value, json};
@@ -94,6 +94,7 @@ pub fn options(folder: &Path) -> Options {
         flush: Duration::from_secs(2),
         heartbeat: Duration::from_secs(1),
         compression: Compression::None,
+        disk: DiskWay::Direct,
         start_attribute: StartAttribute::Offset,
         read_only: false,
         limits: Limits::default(),

@@ -5,6 +5,8 @@
 //! `detector_number`. Refuses (and counts) such events, offsets beyond int32, pulses before 1970.
 //! Source: `docs/formats/nexus.md` sections 1, 4, 6 and 8.
 
+use std::sync::Arc;
+
 use hdf5_metno::{Dataset, Group, Result};
 
 use super::super::column::{Column, Phase, Stored};
@@ -12,6 +14,7 @@ use super::super::pixels::PixelSet;
 use super::{Seen, Stopped, Unfit, Writer, overwrite};
 use crate::flat::EventView;
 use crate::nexus::block::{Block, Rows};
+use crate::nexus::disk::Disk;
 
 /// Pulse rows that may wait for a commit: 1 Mi × 16 B.
 const MAX_WAITING_ROWS: usize = 1 << 20;
@@ -50,6 +53,8 @@ pub(super) struct Events {
     counts: EventCounts,
     /// Events of one message that are left when some were refused.
     kept: (Vec<[u8; 4]>, Vec<[u8; 4]>),
+    /// Where large blocks go; else HDF5 writes them.
+    disk: Option<Arc<Disk>>,
 }
 
 impl Events {
@@ -58,6 +63,7 @@ impl Events {
         chunk: usize,
         cue_interval: u64,
         pixels: Option<PixelSet>,
+        disk: Option<Arc<Disk>>,
     ) -> Result<Events> {
         let id: Column<i32> = Column::open(group, "event_id", Phase::Bulk)?;
         let zero: Column<u64> = Column::open(group, "event_time_zero", Phase::Time)?;
@@ -65,6 +71,8 @@ impl Events {
         let waiting = Rows { last: zero.last()?, ..Rows::default() };
         let events = id.rows() as u64;
         let counts = EventCounts { taken: events, committed: events, ..EventCounts::default() };
+        let mut block = Block::default();
+        block.clear(id.rows() % chunk);
         Ok(Events {
             offset: Column::open(group, "event_time_offset", Phase::Bulk)?,
             index: Column::open(group, "event_index", Phase::Index)?,
@@ -77,11 +85,12 @@ impl Events {
             pixels,
             chunk,
             cue_interval,
-            block: Block::default(),
+            block,
             waiting,
             written_total: events,
             counts,
             kept: Default::default(),
+            disk,
         })
     }
 
@@ -155,10 +164,10 @@ impl Events {
 
     fn write_block(&mut self) -> Result<()> {
         self.block.settle(self.id.rows(), &mut self.waiting);
-        let (ids, offsets) = self.block.columns();
-        self.id.write_now(ids)?;
-        self.offset.write_now(offsets)?;
-        self.block.clear();
+        let [ids, offsets] = self.block.columns_mut();
+        self.id.write_cells(ids, self.disk.as_deref())?;
+        self.offset.write_cells(offsets, self.disk.as_deref())?;
+        self.block.clear(self.id.rows() % self.chunk);
         Ok(())
     }
 }
@@ -201,8 +210,11 @@ impl Writer for Events {
             overwrite(&self.total, &events)?;
             self.written_total = events;
         }
-        self.counts.committed = events;
         Ok(())
+    }
+
+    fn committed(&mut self) {
+        self.counts.committed = self.id.rows() as u64;
     }
 
     /// Mantid takes an empty `event_time_zero` for an error and a single 0 in `event_index` for an empty bank:

@@ -68,8 +68,8 @@ impl Service {
     fn dealt(&mut self, heard: &Heard, job_id: &str, command: Option<&str>, how: (bool, bool)) {
         let (start, obeyed) = how;
         let command = command.map(str::to_owned);
-        let entry =
-            Entry { spot: heard.spot.clone(), job_id: job_id.to_owned(), command, start, obeyed };
+        let (spot, job_id) = (heard.spot.clone(), job_id.to_owned());
+        let entry = Entry { spot, job_id, command, start, obeyed, given_up: false };
         if let Err(error) = self.dealt.add(entry) {
             self.note(error.to_string());
         }

@@ -442,6 +442,14 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
+    fn a_number_is_read_to_the_last_bit(number in any::<f64>().prop_filter("JSON has no others", |x| x.is_finite())) {
+        let text = format!("{{\"children\": [{{\"module\": \"dataset\", \"config\": {{\"name\": \"x\", \"values\": {number:?}}}}}]}}");
+        let plan = parse(&text, &Limits::default()).unwrap();
+        let Values::F64(found) = &plan.datasets[0].value.values else { panic!("doubles") };
+        prop_assert_eq!(found[0].to_bits(), number.to_bits());
+    }
+
+    #[test]
     fn no_text_makes_a_panic(tree in any_json(), text in ".{0,60}") {
         let _ = parse(&text, &Limits::default());
         let _ = read(&tree);

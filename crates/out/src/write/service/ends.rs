@@ -1,0 +1,141 @@
+//! Ends of jobs: complete, kept for the next start, or given up; and what is said of each.
+//!
+//! Source: `docs/write.md`, "A run". Refuses nothing.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::Service;
+use crate::nexus::NexusError;
+use crate::write::WriteCounter;
+use crate::write::dealt::Entry;
+use crate::write::file::{self, Left};
+use crate::write::job::{FlushError, Lost};
+use crate::write::journal::Order;
+
+impl Service {
+    /// The writer ends. With `keep`, jobs stay unfinished, and the next writer goes on with them; else their files are
+    /// completed with what is there, and the end says so.
+    pub fn end(&mut self, now_ms: u64, keep: bool) {
+        let ids: Vec<String> = self.jobs.keys().cloned().collect();
+        for id in ids {
+            if !keep {
+                self.finish(&id, now_ms, Some("the writer was stopped before the run ended"));
+                continue;
+            }
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            match job.flush(now_ms, &self.journals) {
+                Ok(()) => {
+                    let path = job.path().display().to_string();
+                    self.jobs.remove(&id);
+                    self.note(format!("{path}: kept for the next start"));
+                }
+                Err(error) => self.lose(&id, error),
+            }
+        }
+        self.sheet.set(WriteCounter::EventsWaiting as usize, 0);
+    }
+
+    /// The id of a job stays taken, also where a kill came before its order was remembered, but for one whose file was
+    /// given up: its run may be written again.
+    pub(super) fn remember(&mut self, order: &Order, given_up: bool) {
+        let Some(spot) = order.spot.clone() else { return };
+        if !given_up && self.dealt.ran(&order.job_id) {
+            return;
+        }
+        let job_id = order.job_id.clone();
+        let entry = Entry { spot, job_id, command: None, start: true, obeyed: true, given_up };
+        if let Err(error) = self.dealt.add(entry) {
+            self.note(error.to_string());
+        }
+    }
+
+    pub(super) fn finish(&mut self, id: &str, now_ms: u64, early: Option<&str>) {
+        let Some(job) = self.jobs.remove(id) else { return };
+        let end_ms = job.stop_ms().filter(|_| early.is_none()).unwrap_or(now_ms);
+        let (control, name) = (job.control_topic().to_owned(), job.filename().to_owned());
+        let gone = job.gone();
+        let missing = (gone > 0).then(|| {
+            format!(
+                "{gone} messages were deleted on the broker before they were read and are missing"
+            )
+        });
+        let deleted = job.deleted_topics().map(|topic| {
+            format!("topic \"{topic}\" is no longer on the broker: what it held is missing")
+        });
+        let anew = job.topics_made_anew().map(|topic| {
+            format!("topic \"{topic}\" was deleted and made anew during the run: what it held in between may be missing")
+        });
+        let early = early.map(str::to_owned).into_iter();
+        let words: Vec<String> = early.chain(missing).chain(deleted).chain(anew).collect();
+        let words = words.join("; ");
+        self.remember(job.order(), false);
+        match job.finish(end_ms) {
+            Err(lost) => self.report_lost(*lost),
+            Ok((path, facts)) => {
+                let fault = (!words.is_empty()).then_some(&*words);
+                // Kept first: a kill in between completes the file again, and says so again.
+                self.say_finished(&control, id, &name, &facts, fault);
+                if let Err(error) = self.journals.end(id) {
+                    self.note(format!("{}: complete, but {error}", path.display()));
+                }
+                if self.options.read_only
+                    && let Err(error) = take_write_permission(&path)
+                {
+                    self.note(format!("{}: cannot be made read-only: {error}", path.display()));
+                }
+                self.count(WriteCounter::Finished);
+                self.note(format!("{}: {}", path.display(), fault.unwrap_or("complete")));
+                self.files.push(facts);
+            }
+        }
+    }
+
+    pub(super) fn lose(&mut self, id: &str, error: FlushError) {
+        let Some(job) = self.jobs.remove(id) else { return };
+        self.report_lost(*job.give_up(error));
+    }
+
+    /// The file of a job cannot be written any more: what was flushed is made readable, and what is not in it is said.
+    fn report_lost(&mut self, lost: Lost) {
+        let not = |doing: &str, message: &str| {
+            let path = lost.order.path.clone();
+            Err(NexusError::Hdf5 { path, doing: doing.into(), message: message.into() })
+        };
+        let cut = match lost.left {
+            Left::Closed => file::cut(&lost.order.path, &lost.rows),
+            Left::Open => not("close the file", "until this writer ends"),
+            Left::Away => not("cut the file", "another one stands there"),
+        };
+        let (words, facts) = (lost.words(&cut), lost.facts(&cut));
+        self.remember(&lost.order, true);
+        self.failed(&lost.order, &words, facts);
+    }
+
+    pub(super) fn failed(&mut self, order: &Order, words: &str, mut facts: Map<String, Value>) {
+        self.count(WriteCounter::Failed);
+        self.note(format!("{}: {words}", order.path.display()));
+        facts.insert("path".into(), order.path.display().to_string().into());
+        facts.insert("failure".into(), words.into());
+        let facts = Value::Object(facts);
+        self.say_finished(
+            &order.control_topic,
+            &order.job_id,
+            &order.filename,
+            &facts,
+            Some(words),
+        );
+        if let Err(error) = self.journals.put_aside(&order.job_id) {
+            self.note(error.to_string());
+        }
+        self.files.push(facts);
+    }
+}
+
+fn take_write_permission(path: &Path) -> std::io::Result<()> {
+    let mut permissions = fs::metadata(path)?.permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(path, permissions)
+}

@@ -1,0 +1,102 @@
+//! What an earlier writer left: its jobs go on where their journals say.
+//!
+//! Refuses what [`Refusal`] lists; such a job is reported as failed. Source: `docs/decisions`, write journal.
+
+use std::collections::BTreeMap;
+
+use serde_json::Map;
+
+use super::{Service, Topics, own_texts};
+use crate::write::WriteCounter;
+use crate::write::file::{self, JobFile};
+use crate::write::job::Job;
+use crate::write::journal::{Order, Progress};
+use crate::write::name;
+use crate::write::refusal::Refusal;
+use crate::write::structure::{Plan, parse};
+
+impl Service {
+    pub(super) fn resume(
+        &mut self,
+        mut order: Order,
+        progress: Option<Progress>,
+        now_ms: u64,
+        topics: &dyn Topics,
+    ) {
+        let path = name::inside(&self.options.folder, &order.filename);
+        order.path = path.unwrap_or_else(|_| self.options.folder.join(&order.filename));
+        let went_on = progress.is_some();
+        match self.try_resume(&order, progress, now_ms, topics) {
+            Ok(job) => {
+                self.count(WriteCounter::Resumed);
+                let how = if went_on { "goes on" } else { "begins anew" };
+                self.note(format!("{}: {how} after a restart", order.path.display()));
+                self.jobs.insert(order.job_id.clone(), job);
+            }
+            Err(error) => {
+                let path = order.path.clone();
+                self.remember(&order, true);
+                self.failed(&order, &format!("cannot go on after a restart: {error}"), Map::new());
+                self.note(format!("{}: left as it is", path.display()));
+            }
+        }
+    }
+
+    fn try_resume(
+        &mut self,
+        order: &Order,
+        progress: Option<Progress>,
+        now_ms: u64,
+        topics: &dyn Topics,
+    ) -> Result<Job, Refusal> {
+        let plan = parse(&order.structure, &self.options.limits)?;
+        let partitions = self.partitions_again(order, &plan, progress.as_ref(), topics);
+        let own = own_texts(order);
+        let about = self.about(order, &own);
+        let (file, progress) = match progress {
+            Some(progress) => {
+                (JobFile::take_up(&order.path, &plan, &about, &progress.rows)?, progress)
+            }
+            None => {
+                // Killed while it was made: no message was taken. Another writer may have made a file there since.
+                file::remove_unwritten(&order.path, &order.job_id)?;
+                let file = JobFile::create(&order.path, &plan, &about)?;
+                (file, Progress { stop_ms: order.stop_ms, ..Progress::default() })
+            }
+        };
+        self.with_file(order.clone(), progress, file, &plan, &partitions, now_ms)
+    }
+
+    /// The partitions to go on with: those of the broker, else those of the journal. A broker that was started with
+    /// the writer knows its topics a little later: what is unknown now is asked for again.
+    fn partitions_again(
+        &mut self,
+        order: &Order,
+        plan: &Plan,
+        progress: Option<&Progress>,
+        topics: &dyn Topics,
+    ) -> BTreeMap<String, Vec<i32>> {
+        let mut all = BTreeMap::new();
+        for topic in plan.topics() {
+            let fault = match topics.partitions(topic) {
+                Ok(found) => {
+                    all.insert(topic.to_owned(), found);
+                    continue;
+                }
+                Err(fault) => fault,
+            };
+            let spots = progress.iter().flat_map(|p| &p.next).filter(|spot| spot.topic == topic);
+            let known: Vec<i32> = spots.map(|spot| spot.partition).collect();
+            let path = order.path.display();
+            if known.is_empty() {
+                self.note(format!("{path}: topic \"{topic}\" {fault}; asked for again"));
+            } else {
+                self.note(format!(
+                    "{path}: topic \"{topic}\" {fault}; goes on with its partitions"
+                ));
+                all.insert(topic.to_owned(), known);
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,120 @@
+//! A disk that fails under the file of a run: an error with the path, every event accounted for, what was flushed is
+//! recovered, nothing stays open, and the other files of the process are written on.
+#![cfg(all(feature = "nexus", target_os = "linux"))]
+
+mod nexus_made;
+mod small_disk;
+
+use std::path::Path;
+
+use fullcount_core::ledger::Ledger;
+use fullcount_out::nexus::{NexusSink, check, recover};
+use fullcount_out::sink::{Sink, SinkError};
+use nexus_made::{events, options};
+use small_disk::{Disk, failures};
+
+/// Events of a push; some chunks of them.
+const STEP: u64 = 10_000;
+
+fn sink(path: &Path) -> NexusSink {
+    let mut o = options(path);
+    o.chunk_events = 4096;
+    o.chunk_pulses = 64;
+    NexusSink::create(&o).unwrap()
+}
+
+/// Pushes and flushes; as a run does.
+fn put(sink: &mut NexusSink, n: u64) -> Result<(), SinkError> {
+    sink.push(&events(n, n + STEP)).and_then(|()| sink.flush())
+}
+
+/// The first event of the push that failed.
+fn until_it_fails(sink: &mut NexusSink, from: u64) -> (u64, String) {
+    let mut n = from;
+    loop {
+        assert!(n < from + 100 * STEP, "the disk never failed");
+        if let Err(error) = put(sink, n) {
+            return (n, error.to_string());
+        }
+        n += STEP;
+    }
+}
+
+#[test]
+fn a_disk_that_fails_costs_what_was_not_flushed_and_no_other_file() {
+    for how in failures() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(disk) = Disk::of_ext4(&dir.path().join("disk")) else { return };
+        let path = disk.0.join("run.nxs");
+        let other_path = dir.path().join("other.nxs");
+        let (mut failing, mut other) = (sink(&path), sink(&other_path));
+        let ledger = Ledger::default();
+        ledger.register(failing.sheet());
+        put(&mut failing, 0).unwrap();
+        put(&mut other, 0).unwrap();
+        std::fs::File::open(&path).unwrap().sync_all().unwrap();
+        std::fs::File::open(&disk.0).unwrap().sync_all().unwrap();
+        disk.fail(how);
+        let (n, error) = until_it_fails(&mut failing, STEP);
+        assert!(error.contains(&format!("nexus: {}: cannot ", path.display())), "{error}");
+        assert!(error.contains(how.words()), "{error}");
+        assert_eq!(failing.push(&events(n, n + 1)).unwrap_err().to_string(), error);
+        assert_eq!(failing.finish().unwrap_err().to_string(), error, "the first error stays");
+        let entries = ledger.read();
+        assert_eq!(entries.balance(), 0, "what was not written is accounted for");
+        assert_eq!(entries.get("sink.nexus.events"), Some(n));
+        assert_eq!(entries.get("sink.nexus.unwritten"), Some(STEP));
+        drop(failing);
+        assert!(disk.unmount(), "{how:?}: something is still open there");
+        // The library works on with what else is open, and with what is opened now.
+        put(&mut other, STEP).unwrap();
+        let third_path = dir.path().join("third.nxs");
+        let mut third = sink(&third_path);
+        put(&mut third, 0).unwrap();
+        assert_eq!(other.finish().unwrap().events, 2 * STEP);
+        assert_eq!(third.finish().unwrap().events, STEP);
+        assert!(disk.mount());
+        assert!(recover(&path).unwrap().events >= STEP);
+        for path in [&path, &other_path, &third_path] {
+            assert_eq!(check(path).unwrap(), []);
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_fails_when_the_run_ends_is_said_and_costs_no_other_file() {
+    for how in failures() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(disk) = Disk::of_ext4(&dir.path().join("disk")) else { return };
+        let mut failing = sink(&disk.0.join("run.nxs"));
+        let ledger = Ledger::default();
+        ledger.register(failing.sheet());
+        put(&mut failing, 0).unwrap();
+        failing.push(&events(STEP, STEP + 10)).unwrap();
+        // One that never began, and whose file goes.
+        let idle = sink(&disk.0.join("idle.nxs"));
+        disk.fail(how);
+        let error = failing.finish().unwrap_err().to_string();
+        assert!(error.contains("run.nxs: cannot ") && error.contains(how.words()), "{error}");
+        assert_eq!(ledger.read().get("sink.nexus.unwritten"), Some(10));
+        assert_eq!(ledger.read().balance(), 0);
+        drop((failing, idle));
+        assert!(disk.unmount(), "{how:?}: something is still open there");
+        let mut other = sink(&dir.path().join("other.nxs"));
+        put(&mut other, 0).unwrap();
+        assert_eq!(other.finish().unwrap().events, STEP);
+    }
+}
+
+#[test]
+fn a_disk_that_has_failed_already_is_refused_and_leaves_nothing_open() {
+    for how in failures() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(disk) = Disk::of_ext4(&dir.path().join("disk")) else { return };
+        disk.fail(how);
+        let path = disk.0.join("run.nxs");
+        let error = NexusSink::create(&options(&path)).unwrap_err().to_string();
+        assert!(error.contains("run.nxs") && error.contains(how.words()), "{error}");
+        assert!(disk.unmount(), "{how:?}: something is still open there");
+    }
+}
