@@ -169,7 +169,7 @@ group! {
 }
 
 group! {
-    /// Clusters of single planes, in the order of being closed.
+    /// Clusters of single planes, by their first hits; those of one plane in the order of being closed.
     PlaneClusters,
     /// A cluster of a plane.
     PlaneRow {
@@ -192,7 +192,7 @@ group! {
 }
 
 group! {
-    /// Clusters of a whole detector, in the order of being matched.
+    /// Clusters of whole detectors, in the order of their events; at equal times by number of the detector.
     DetectorClusters,
     /// A cluster of a detector: up to three planes; all values of a plane that it does not have are 0.
     DetectorRow {

@@ -188,6 +188,16 @@ pub trait Builder: Send {
     /// The run has ended: everything that still waits is decided.
     fn finish(&mut self, products: &mut Products);
 
+    /// Remembers which hits wait now, for [`Builder::passed`]; the latest mark counts.
+    fn mark(&mut self);
+
+    /// True once none of the hits waits any more that waited at the last [`Builder::mark`], and all that was made of them
+    /// has been appended to products. It may be said late, never early.
+    fn passed(&mut self) -> bool;
+
+    /// Decides on what has waited since the last mark, as at the end of a run, and goes on: it has passed then.
+    fn let_go(&mut self, products: &mut Products);
+
     /// This builder's counters.
     fn sheet(&self) -> Option<Arc<Sheet>> {
         None
@@ -201,6 +211,11 @@ pub struct PassThrough;
 impl Builder for PassThrough {
     fn build(&mut self, _: &mut Products, _: Option<Nanos>) {}
     fn finish(&mut self, _: &mut Products) {}
+    fn mark(&mut self) {}
+    fn passed(&mut self) -> bool {
+        true
+    }
+    fn let_go(&mut self, _: &mut Products) {}
 }
 
 /// A configured detector.
@@ -372,3 +387,7 @@ impl Registry {
         found.configure(setup)
     }
 }
+
+#[cfg(test)]
+#[path = "marks_tests.rs"]
+mod marks_tests;

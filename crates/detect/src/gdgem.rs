@@ -44,6 +44,7 @@ use crate::parallel::{MOST_THREADS, Threads};
 use layout::Layout;
 use options::Options;
 use slices::SlicedBuilder;
+use tables::ClusterRows;
 
 pub use builder::{Unwatched, Watch};
 pub use chain::{OlderUtpc, OnlineEvent, PlaneView, older_utpc};
@@ -104,9 +105,21 @@ impl GdGemDetector {
     }
 
     /// The builder, with somebody who sees clusters on their way to events.
-    pub fn watched(&self, watch: impl Watch + 'static) -> Box<dyn Builder> {
+    pub fn watched(&self, watch: impl Watch) -> Box<dyn Builder> {
         let layout = self.layout.clone();
         Box::new(builder::GemBuilder::new(layout, &self.options, &self.time, watch))
+    }
+
+    fn builder_with<W: Watch>(
+        &self,
+        threads: &Threads,
+        watch: impl Fn() -> W,
+    ) -> io::Result<Box<dyn Builder>> {
+        if threads.count < 2 {
+            return Ok(self.watched(watch()));
+        }
+        let (layout, options) = (&self.layout, &self.options);
+        Ok(Box::new(SlicedBuilder::start(layout, options, &self.time, threads, watch)?))
     }
 
     fn triggered(&self) -> bool {
@@ -127,17 +140,10 @@ impl Detector for GdGemDetector {
         self.watched(Unwatched)
     }
 
-    /// Rows of clusters are made on one thread only; the engine refuses to ask for them on several.
     fn builder_on(&self, want: Want, threads: &Threads) -> io::Result<Box<dyn Builder>> {
-        match threads.count {
-            0 | 1 if want.clusters => Ok(self.watched(tables::ClusterRows::default())),
-            0 | 1 => Ok(self.builder()),
-            _ => Ok(Box::new(SlicedBuilder::start(
-                &self.layout,
-                &self.options,
-                &self.time,
-                threads,
-            )?)),
+        match want.clusters {
+            true => self.builder_with(threads, || ClusterRows::of(&self.layout)),
+            false => self.builder_with(threads, || Unwatched),
         }
     }
 

@@ -57,6 +57,18 @@ impl Builder for Listed {
         self.builder.finish(products);
     }
 
+    fn mark(&mut self) {
+        self.builder.mark();
+    }
+
+    fn passed(&mut self) -> bool {
+        self.builder.passed()
+    }
+
+    fn let_go(&mut self, products: &mut Products) {
+        self.builder.let_go(products);
+    }
+
     fn sheet(&self) -> Option<Arc<Sheet>> {
         self.builder.sheet()
     }

@@ -156,7 +156,7 @@ fn an_endless_chain_is_cut_and_memory_stays_bounded() {
 struct Seen(Arc<Mutex<Vec<(PlaneCluster, PlaneCluster)>>>);
 
 impl Watch for Seen {
-    fn matched(&mut self, _: u32, planes: [Option<&PlaneCluster>; 3], _: bool) {
+    fn matched(&mut self, _: u32, _: f64, planes: [Option<&PlaneCluster>; 3], _: bool) {
         if let [Some(x), Some(y), _] = planes {
             self.0.lock().unwrap().push((*x, *y));
         }

@@ -28,7 +28,7 @@ impl Watch for Clusters {
     fn plane(&mut self, detector: u32, plane: u8, cluster: &PlaneCluster) {
         self.0.lock().unwrap().planes.entry((detector, plane)).or_default().push(*cluster);
     }
-    fn matched(&mut self, detector: u32, planes: [Option<&PlaneCluster>; 3], _: bool) {
+    fn matched(&mut self, detector: u32, _: f64, planes: [Option<&PlaneCluster>; 3], _: bool) {
         let row = planes.map(|p| p.copied());
         self.0.lock().unwrap().detectors.entry(detector).or_default().push(row);
     }

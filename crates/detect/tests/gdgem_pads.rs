@@ -16,7 +16,7 @@ use proptest::prelude::*;
 struct Pads(Arc<Mutex<Vec<PadCluster>>>);
 
 impl Watch for Pads {
-    fn pads(&mut self, _: u32, cluster: &PadCluster) {
+    fn pads(&mut self, _: u32, _: f64, cluster: &PadCluster) {
         self.0.lock().unwrap().push(*cluster);
     }
 }

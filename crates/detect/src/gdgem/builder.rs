@@ -19,6 +19,7 @@ use super::monitor::{Monitor, Shown};
 use super::options::{Coin, Limits, Options, Position};
 use super::pads::{Growth, PadCluster};
 use super::plane::{self, PlaneCluster};
+use super::tables::Numbers;
 use crate::detector::{Builder, TimeBase};
 use crate::pulses::Pulses;
 
@@ -26,7 +27,7 @@ use crate::pulses::Pulses;
 pub(super) const IDLE_NS: i64 = 1_000_000_000;
 
 /// Sees clusters on their way to events, for tables and tests. All methods do nothing unless given.
-pub trait Watch: Send {
+pub trait Watch: Send + 'static {
     /// True if all values of plane clusters are looked at; else those are 0 that events do not need.
     const ALL_VALUES: bool = true;
 
@@ -34,21 +35,41 @@ pub trait Watch: Send {
     fn plane(&mut self, detector: u32, plane: u8, cluster: &PlaneCluster) {
         let _ = (detector, plane, cluster);
     }
-    /// A detector cluster: its planes; `best` is false for further pairs of `-hm 1`.
-    fn matched(&mut self, detector: u32, planes: [Option<&PlaneCluster>; 3], best: bool) {
-        let _ = (detector, planes, best);
+    /// A detector cluster: its time in the order of events, ns, and its planes; `best` is false for further pairs of `-hm 1`.
+    fn matched(
+        &mut self,
+        detector: u32,
+        order: f64,
+        planes: [Option<&PlaneCluster>; 3],
+        best: bool,
+    ) {
+        let _ = (detector, order, planes, best);
     }
-    /// A cluster of pads.
-    fn pads(&mut self, detector: u32, cluster: &PadCluster) {
-        let _ = (detector, cluster);
+    /// A cluster of pads: its time in the order of events, ns.
+    fn pads(&mut self, detector: u32, order: f64, cluster: &PadCluster) {
+        let _ = (detector, order, cluster);
     }
     /// An event of the online chain, with both planes or one.
     fn online(&mut self, event: &OnlineEvent<'_>) {
         let _ = event;
     }
+    /// All has come, ns: clusters of planes that hold a hit before the first, detector clusters of all detectors that stand before
+    /// the second in the order of events.
+    fn complete(&mut self, planes: f64, detectors: f64) {
+        let _ = (planes, detectors);
+    }
+    /// Times of what is held back until it is complete, ns.
+    fn times(&self) -> Box<dyn Iterator<Item = f64> + '_> {
+        Box::new(std::iter::empty())
+    }
     /// The call that saw all this ends: rows go with the batch.
     fn hand_over(&mut self, products: &mut Products) {
         let _ = products;
+    }
+    /// How many clusters there were since the state was last empty, after the call; `empty`: nothing waits now.
+    fn numbers(&mut self, empty: bool) -> Numbers {
+        let _ = empty;
+        Numbers::default()
     }
 }
 
@@ -85,6 +106,31 @@ pub(super) struct GemBuilder<W> {
     monitor: Monitor,
     /// Time of the latest call with rows.
     heard: Option<Nanos>,
+    marked: Option<Marked>,
+}
+
+/// What came of a slice, beside its products.
+pub(super) struct Worked {
+    pub counts: Tally<BUILT_LINES>,
+    /// Hits that were decided on.
+    pub decided: u64,
+    /// Clusters since the state was last empty.
+    pub clusters: Numbers,
+}
+
+/// Where what waited at a mark is by now: hits in their lanes, clusters that wait for others, events that wait for their turn.
+#[derive(Debug, Clone, Copy)]
+struct Marked {
+    stage: Stage,
+    /// Latest time of what waited there when the stage before had nothing of it any more, ns.
+    upto: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Hits,
+    Clusters,
+    Events,
 }
 
 /// Writes events and counts.
@@ -223,9 +269,10 @@ struct Session<'a, W> {
 impl<W: Watch> Session<'_, W> {
     /// Shows a detector cluster to who looks at all.
     fn show(&mut self, planes: [Option<Partner<'_>>; 3], best: bool) {
+        let order = planes[0].map_or(f64::NEG_INFINITY, |c| c.coin);
         let planes = planes.map(|plane| plane.map(|partner| partner.cluster()));
         let planes = planes.each_ref().map(Option::as_ref);
-        self.watch.matched(self.id, planes, best);
+        self.watch.matched(self.id, order, planes, best);
         self.monitor.matched(self.panel, planes);
     }
 }
@@ -296,7 +343,37 @@ impl<W: Watch> GemBuilder<W> {
             layout,
             watch,
             heard: None,
+            marked: None,
         }
+    }
+
+    /// Times of what waits, ns.
+    fn times(&self, stage: Stage) -> Box<dyn Iterator<Item = f64> + '_> {
+        match stage {
+            Stage::Hits => Box::new(self.lanes.iter().flat_map(LaneHits::times)),
+            Stage::Clusters => Box::new(self.ways.iter().flat_map(|way| {
+                let (mut chain, mut partners) = (None, None);
+                match way {
+                    Way::Online(online) => chain = Some(online.times()),
+                    Way::Strips(strips) => partners = Some(strips.times()),
+                    Way::Pads(..) => {}
+                }
+                chain.into_iter().flatten().chain(partners.into_iter().flatten())
+            })),
+            Stage::Events => {
+                let found = self.judge.found.iter().flatten().map(|event| event.order);
+                Box::new(found.chain(self.watch.times()))
+            }
+        }
+    }
+
+    /// Hits, or what was made of them and waits for its place in the order.
+    fn something_waits(&self) -> bool {
+        self.waiting > 0 || self.times(Stage::Events).next().is_some()
+    }
+
+    fn stage(&self, stage: Stage) -> Marked {
+        Marked { stage, upto: self.times(stage).fold(f64::NEG_INFINITY, f64::max) }
     }
 
     /// All rows in their order.
@@ -365,6 +442,7 @@ impl<W: Watch> GemBuilder<W> {
     /// Everything that waits is decided.
     fn flush(&mut self, events: &mut EventBatch) {
         self.release(i64::MAX, f64::INFINITY, events);
+        self.marked = None;
     }
 
     /// Works on the hits before `border` (as a key, and in ns).
@@ -375,6 +453,8 @@ impl<W: Watch> GemBuilder<W> {
         let decided = judge.decided;
         // Time, as events are ordered, before which no event of any detector can come any more.
         let mut all = f64::INFINITY;
+        // The same for clusters of planes, by their first hit.
+        let mut all_planes = f64::INFINITY;
         for (panel, (detector, way)) in self.layout.detectors.iter().zip(&mut self.ways).enumerate()
         {
             let id = detector.id;
@@ -416,7 +496,7 @@ impl<W: Watch> GemBuilder<W> {
                         small += growth.clusters(run, &detector.parameters, |mut cluster| {
                             *number += 1;
                             cluster.number = *number;
-                            watch.pads(id, &cluster);
+                            watch.pads(id, order, &cluster);
                             planes += 1;
                             judge.tally.note(Built::Candidates, 1);
                             let hits = u64::from(cluster.size2);
@@ -434,6 +514,7 @@ impl<W: Watch> GemBuilder<W> {
                 // The time up to which all clusters of the plane have come.
                 known[place] = hits.open_since().unwrap_or(border) - ROUNDING_NS;
             }
+            all_planes = known.into_iter().fold(all_planes, f64::min);
             match way {
                 Way::Online(chain) => {
                     let mut event = |event: &OnlineEvent<'_>| {
@@ -456,18 +537,19 @@ impl<W: Watch> GemBuilder<W> {
             }
         }
         self.judge.emit(all, events);
+        self.watch.complete(all_planes, all);
         self.waiting -= (self.judge.decided - decided) as usize;
     }
 
     /// Works on the hits of a slice, by plane, which then are empty: up to a border (as a key, and in ns), which they all lie
-    /// before; without one nothing is left to wait. Returns what was counted, and the hits that were decided on.
+    /// before; without one nothing is left to wait.
     pub fn slice(
         &mut self,
         hits: &mut [Vec<FineHit>],
         border: Option<(i64, f64)>,
         shown: Shown,
         products: &mut Products,
-    ) -> (Tally<BUILT_LINES>, u64) {
+    ) -> Worked {
         self.monitor.begin_slice(products, shown);
         let decided = self.judge.decided;
         for (lane, hits) in self.lanes.iter_mut().zip(&mut *hits) {
@@ -479,7 +561,12 @@ impl<W: Watch> GemBuilder<W> {
         self.monitor.end(products);
         // All are taken: the memory goes back.
         self.lanes.iter_mut().zip(hits).for_each(|(lane, hits)| lane.exchange(hits));
-        (std::mem::replace(&mut self.judge.tally, Tally::new()), self.judge.decided - decided)
+        self.watch.hand_over(products);
+        Worked {
+            counts: std::mem::replace(&mut self.judge.tally, Tally::new()),
+            decided: self.judge.decided - decided,
+            clusters: self.watch.numbers(border.is_none()),
+        }
     }
 
     fn settle(&mut self) {
@@ -494,11 +581,11 @@ impl<W: Watch> Builder for GemBuilder<W> {
         self.monitor.begin(products, &rows);
         self.rows(&rows, &mut products.events);
         if let Some(now) = now {
-            let heard = self.heard.get_or_insert(now);
+            let heard = *self.heard.get_or_insert(now);
             if !rows.is_empty() {
-                *heard = now;
-            } else if self.waiting > 0 && now.0.saturating_sub(heard.0) >= IDLE_NS {
-                *heard = now;
+                self.heard = Some(now);
+            } else if now.0.saturating_sub(heard.0) >= IDLE_NS && self.something_waits() {
+                self.heard = Some(now);
                 self.judge.tally.note(Built::Idle, 1);
                 self.flush(&mut products.events);
             }
@@ -512,6 +599,28 @@ impl<W: Watch> Builder for GemBuilder<W> {
 
     fn finish(&mut self, products: &mut Products) {
         self.build(products, None);
+        self.let_go(products);
+    }
+
+    fn mark(&mut self) {
+        self.marked = Some(self.stage(Stage::Hits));
+    }
+
+    fn passed(&mut self) -> bool {
+        while let Some(marked) = self.marked {
+            if self.times(marked.stage).any(|time| time <= marked.upto) {
+                return false;
+            }
+            self.marked = match marked.stage {
+                Stage::Hits => Some(self.stage(Stage::Clusters)),
+                Stage::Clusters => Some(self.stage(Stage::Events)),
+                Stage::Events => None,
+            };
+        }
+        true
+    }
+
+    fn let_go(&mut self, products: &mut Products) {
         self.monitor.begin(products, &[]);
         self.flush(&mut products.events);
         self.monitor.end(products);

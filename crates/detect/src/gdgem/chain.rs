@@ -163,6 +163,12 @@ impl Chain {
         ends || cut
     }
 
+    /// Times of what waits, ns: keys of clusters, and the span of the event under way.
+    pub fn times(&self) -> impl Iterator<Item = f64> {
+        let open = self.open.any.then_some([self.open.first, self.open.last]);
+        self.clusters.iter().map(|c| c.key).chain(open.into_iter().flatten())
+    }
+
     /// The event under way has ended.
     pub fn finish(&mut self, event: &mut impl FnMut(&OnlineEvent<'_>)) {
         let open = &mut self.open;

@@ -179,21 +179,34 @@ fn empty(marks: &[u64]) -> Option<usize> {
 }
 
 /// Moves the hits at or behind `cut` (a key) from `all` to `later`, which is empty; all stay in their order. The first `early` are
-/// known to be before it.
-pub(super) fn split(all: &mut Vec<FineHit>, later: &mut Vec<FineHit>, cut: i64, early: usize) {
-    let Some(first) = all[early..].iter().position(|hit| hit.time >= cut) else { return };
-    let first = early + first;
-    let mut kept = first;
-    for at in first..all.len() {
-        let hit = all[at];
-        if hit.time >= cut {
-            later.push(hit);
-        } else {
-            all[kept] = hit;
-            kept += 1;
+/// known to be before it. Returns the latest time of those moved. Late ones stand together, so they are moved at once.
+pub(super) fn split(
+    all: &mut Vec<FineHit>,
+    later: &mut Vec<FineHit>,
+    cut: i64,
+    early: usize,
+) -> Option<i64> {
+    let before = |hits: &[FineHit]| hits.iter().take_while(|hit| hit.time < cut).count();
+    let mut kept = early + before(&all[early..]);
+    let (mut at, mut most) = (kept, None);
+    while at < all.len() {
+        let start = at;
+        let mut latest = i64::MIN;
+        for hit in &all[start..] {
+            if hit.time < cut {
+                break;
+            }
+            latest = latest.max(hit.time);
+            at += 1;
         }
+        later.extend_from_slice(&all[start..at]);
+        most = most.max(Some(latest));
+        let n = before(&all[at..]);
+        all.copy_within(at..at + n, kept);
+        (kept, at) = (kept + n, at + n);
     }
     all.truncate(kept);
+    most
 }
 
 #[cfg(test)]
@@ -294,7 +307,8 @@ mod tests {
             let (early, late): (Vec<FineHit>, Vec<FineHit>) = all.iter().partition(|h| h.time < key);
             let mut later = Vec::new();
             let known = all.iter().take_while(|h| h.time < key).count() / 2;
-            split(&mut all, &mut later, key, known);
+            let most = split(&mut all, &mut later, key, known);
+            prop_assert_eq!(most, late.iter().map(|hit| hit.time).max());
             prop_assert_eq!((all, later), (early, late));
         }
     }

@@ -241,6 +241,11 @@ impl LaneHits {
         (!self.open.is_empty()).then_some(self.low)
     }
 
+    /// Times of the hits that wait, ns.
+    pub fn times(&self) -> impl Iterator<Item = f64> {
+        self.fresh.iter().chain(&self.open).map(FineHit::ns)
+    }
+
     /// Hits that wait.
     #[cfg(test)]
     pub fn len(&self) -> usize {

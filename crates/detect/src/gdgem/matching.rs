@@ -243,6 +243,11 @@ impl Partners {
         ready
     }
 
+    /// Times for matching of the clusters that wait, ns.
+    pub fn times(&self) -> impl Iterator<Item = f64> {
+        self.queues.iter().flat_map(|queue| &queue.order).map(|row| row.time)
+    }
+
     /// Largest number of clusters that wait in a plane, for tests.
     #[cfg(test)]
     pub fn waiting(&self) -> usize {

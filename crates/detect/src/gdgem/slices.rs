@@ -10,6 +10,7 @@
 #[path = "slices_tests.rs"]
 mod tests;
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -17,13 +18,14 @@ use fullcount_core::ledger::Sheet;
 use fullcount_core::products::{FineHit, Products};
 use fullcount_core::time::Nanos;
 
-use super::builder::{GemBuilder, IDLE_NS, Unwatched};
+use super::builder::{GemBuilder, IDLE_NS, Watch, Worked};
 use super::counters::{BUILT_LINES, Built, Tally};
 use super::cutter::{Held, Latest, Marks, STEP, Silence, split};
 use super::lane::stretch;
 use super::layout::Layout;
 use super::monitor::{Monitor, Shown};
 use super::options::{Limits, Options};
+use super::tables::Numbers;
 use crate::detector::{Builder, TimeBase};
 use crate::parallel::{Crew, Hand, Threads};
 
@@ -62,11 +64,10 @@ struct Slice {
     /// What the page is shown.
     shown: Shown,
     products: Products,
-    counts: Tally<BUILT_LINES>,
-    decided: u64,
+    worked: Worked,
 }
 
-impl Hand<Slice> for GemBuilder<Unwatched> {
+impl<W: Watch> Hand<Slice> for GemBuilder<W> {
     fn work(&mut self, slice: &mut Slice) {
         let border = match slice.end {
             End::Silence => None,
@@ -74,25 +75,25 @@ impl Hand<Slice> for GemBuilder<Unwatched> {
         };
         slice.products.clear();
         let shown = slice.shown;
-        (slice.counts, slice.decided) =
-            self.slice(&mut slice.lanes, border, shown, &mut slice.products);
+        slice.worked = self.slice(&mut slice.lanes, border, shown, &mut slice.products);
     }
 }
 
-/// The builder behind the readers.
-pub(super) struct SlicedBuilder {
+/// The builder behind the readers; each member of the crew shows clusters to a `W` of its own.
+pub(super) struct SlicedBuilder<W: Watch> {
     sheet: Arc<Sheet>,
     tally: Tally<BUILT_LINES>,
     limits: Limits,
     silence: Silence,
     /// Hits of a slice.
     slice: usize,
-    crew: Crew<Slice, GemBuilder<Unwatched>>,
+    crew: Crew<Slice, GemBuilder<W>>,
     spare: Vec<Slice>,
     /// Memory for the hits of a slice, by plane: what this thread has worked on itself, which is still near it, and what has been with another
-    /// thread. The next hits go to the first where there is such, and to what was used last.
+    /// thread. The next hits go to the first where there is such, and there to what was used last; else to what has been back for
+    /// longest, as it has left the other core's cache by then.
     near: Vec<Vec<Vec<FineHit>>>,
-    far: Vec<Vec<Vec<FineHit>>>,
+    far: VecDeque<Vec<Vec<FineHit>>>,
     marks: Marks,
     /// Hits that wait, by plane.
     held: Vec<Vec<FineHit>>,
@@ -115,6 +116,13 @@ pub(super) struct SlicedBuilder {
     away: usize,
     /// Hits that are not decided yet.
     waiting: usize,
+    /// Slices that were given away, that came back, and the last given one that ended in silence.
+    given: u64,
+    taken: u64,
+    quiet: u64,
+    /// Clusters of slices that came back, up to the last that ended in silence.
+    clusters: Numbers,
+    marked: Option<Marked>,
     /// Amplitudes for the page, and whether it is shown clusters; those are gathered with the slices.
     monitor: Monitor,
     /// Time of the latest call with rows, and of the latest cut.
@@ -122,8 +130,19 @@ pub(super) struct SlicedBuilder {
     cut: Nanos,
 }
 
-impl SlicedBuilder {
-    /// `options` have been checked.
+/// Where what waited at a mark is by now.
+#[derive(Debug, Clone, Copy)]
+enum Marked {
+    /// Here: hits up to this time, a key.
+    Held(i64),
+    /// In slices up to this one, of which the last may have left something with its member of the crew.
+    Given(u64),
+    /// In slices up to this one, which ended in silence.
+    Under(u64),
+}
+
+impl<W: Watch> SlicedBuilder<W> {
+    /// `options` have been checked; `watch` is called for each member of the crew.
     ///
     /// # Errors
     /// The system refuses a thread.
@@ -132,10 +151,11 @@ impl SlicedBuilder {
         options: &Options,
         time: &TimeBase,
         threads: &Threads,
-    ) -> io::Result<SlicedBuilder> {
+        watch: impl Fn() -> W,
+    ) -> io::Result<SlicedBuilder<W>> {
         let limits = options.limits().unwrap_or_default();
         let silence = Silence::of(layout, &limits);
-        SlicedBuilder::with(layout, options, time, threads, SLICE, silence)
+        SlicedBuilder::with(layout, options, time, threads, watch, SLICE, silence)
     }
 
     /// With slices of any length, for tests.
@@ -144,11 +164,12 @@ impl SlicedBuilder {
         options: &Options,
         time: &TimeBase,
         threads: &Threads,
+        watch: impl Fn() -> W,
         slice: usize,
         silence: Silence,
-    ) -> io::Result<SlicedBuilder> {
+    ) -> io::Result<SlicedBuilder<W>> {
         let limits = options.limits().unwrap_or_default();
-        let hand = || GemBuilder::new(layout.clone(), options, time, Unwatched);
+        let hand = || GemBuilder::new(layout.clone(), options, time, watch());
         Ok(SlicedBuilder {
             sheet: Sheet::new(Built::catalogue()),
             tally: Tally::new(),
@@ -157,7 +178,7 @@ impl SlicedBuilder {
             crew: Crew::start("build", threads, hand)?,
             spare: Vec::new(),
             near: Vec::new(),
-            far: Vec::new(),
+            far: VecDeque::new(),
             marks: Marks::default(),
             held: layout.lanes.iter().map(|_| Vec::new()).collect(),
             latest: vec![Latest::default(); layout.lanes.len()],
@@ -171,6 +192,11 @@ impl SlicedBuilder {
             open: None,
             away: 0,
             waiting: 0,
+            given: 0,
+            taken: 0,
+            quiet: 0,
+            clusters: Numbers::of(layout),
+            marked: None,
             monitor: Monitor::new(layout, time.epoch.0),
             heard: None,
             cut: Nanos(0),
@@ -279,6 +305,9 @@ impl SlicedBuilder {
         if self.count > 0 || self.open.is_some() {
             self.send(i64::MAX, End::Silence, products);
         }
+        if let Some(Marked::Held(_)) = self.marked {
+            self.marked = Some(Marked::Given(self.given));
+        }
     }
 
     /// Gives away the hits before `cut`, a key.
@@ -289,24 +318,22 @@ impl SlicedBuilder {
             end,
             shown: Shown::default(),
             products: Products::default(),
-            counts: Tally::new(),
-            decided: 0,
+            worked: Worked { counts: Tally::new(), decided: 0, clusters: Numbers::default() },
         });
         (slice.end, slice.hits) = (end, 0);
         let empty = || self.held.iter().map(|_| Vec::new()).collect();
-        slice.lanes = self.near.pop().or_else(|| self.far.pop()).unwrap_or_else(empty);
+        slice.lanes = self.near.pop().or_else(|| self.far.pop_front()).unwrap_or_else(empty);
         (slice.shown, slice.products.want) = (self.monitor.shown(), products.want);
         for (at, (held, lane)) in self.held.iter_mut().zip(&mut slice.lanes).enumerate() {
             std::mem::swap(held, lane);
-            if cut < i64::MAX {
-                split(lane, held, cut, self.marks.early[at]);
-            }
-            slice.hits += lane.len();
             let latest = &mut self.latest[at];
             latest.clear();
-            if let Some(most) = held.iter().map(|hit| hit.time).max() {
+            if cut < i64::MAX
+                && let Some(most) = split(lane, held, cut, self.marks.early[at])
+            {
                 latest.came(held.len(), most);
             }
+            slice.hits += lane.len();
         }
         self.count -= slice.hits;
         self.kept = self.count;
@@ -322,6 +349,10 @@ impl SlicedBuilder {
             End::Border(..) => Some(to),
         };
         self.away += slice.hits;
+        self.given += 1;
+        if self.open.is_none() {
+            self.quiet = self.given;
+        }
         let mut worked = None;
         self.crew.give(to, slice, |slice| worked = Some(std::mem::take(&mut slice.lanes)));
         if let Some(mut lanes) = worked {
@@ -355,14 +386,21 @@ impl SlicedBuilder {
         products.events.append(&slice.products.events);
         products.cluster_sizes.append(&slice.products.cluster_sizes);
         products.tracks.append(&slice.products.tracks);
-        self.tally.merge(&slice.counts);
-        self.waiting -= slice.decided as usize;
+        self.clusters.follow(&mut slice.products);
+        products.plane_clusters.append(&mut slice.products.plane_clusters);
+        products.detector_clusters.append(&mut slice.products.detector_clusters);
+        if let End::Silence = slice.end {
+            self.clusters.add(&slice.worked.clusters);
+        }
+        self.tally.merge(&slice.worked.counts);
+        self.waiting -= slice.worked.decided as usize;
         self.away -= slice.hits;
+        self.taken += 1;
         // Empty if this thread has taken it at once.
         let mut lanes = std::mem::take(&mut slice.lanes);
         if !lanes.is_empty() {
             self.lower(&mut lanes);
-            self.far.push(lanes);
+            self.far.push_back(lanes);
         }
         self.spare.push(slice);
     }
@@ -382,7 +420,7 @@ impl SlicedBuilder {
     }
 }
 
-impl Builder for SlicedBuilder {
+impl<W: Watch> Builder for SlicedBuilder<W> {
     fn build(&mut self, products: &mut Products, now: Option<Nanos>) {
         let mut rows = std::mem::take(&mut products.fine_hits);
         self.monitor.account(products, &rows);
@@ -394,7 +432,8 @@ impl Builder for SlicedBuilder {
                 self.heard = Some(now);
             }
             let idle = rows.is_empty() && now.0.saturating_sub(heard.0) >= IDLE_NS;
-            if idle && self.waiting > 0 {
+            // Without a silence the last slice's member may hold events back, or rows.
+            if idle && (self.waiting > 0 || self.open.is_some()) {
                 self.heard = Some(now);
                 self.tally.note(Built::Idle, 1);
                 self.flush(products);
@@ -412,10 +451,36 @@ impl Builder for SlicedBuilder {
 
     fn finish(&mut self, products: &mut Products) {
         self.build(products, None);
+        self.let_go(products);
+    }
+
+    fn mark(&mut self) {
+        let latest = self.held.iter().flatten().map(|hit| hit.time).max();
+        self.marked = Some(latest.map_or(Marked::Given(self.given), Marked::Held));
+    }
+
+    fn passed(&mut self) -> bool {
+        while let Some(marked) = self.marked {
+            self.marked = match marked {
+                Marked::Held(upto) if self.held.iter().flatten().any(|hit| hit.time <= upto) => {
+                    return false;
+                }
+                Marked::Held(_) => Some(Marked::Given(self.given)),
+                Marked::Given(last) if self.quiet < last => return false,
+                Marked::Given(_) => Some(Marked::Under(self.quiet)),
+                Marked::Under(last) if self.taken < last => return false,
+                Marked::Under(_) => None,
+            };
+        }
+        true
+    }
+
+    fn let_go(&mut self, products: &mut Products) {
         self.flush(products);
         while let Some(slice) = self.crew.wait() {
             self.take(slice, products);
         }
+        self.marked = None;
         self.settle();
     }
 

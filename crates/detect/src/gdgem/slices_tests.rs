@@ -2,9 +2,12 @@
 
 use fullcount_core::ledger::{Entries, Ledger};
 use fullcount_core::products::EventBatch;
+use fullcount_core::tables::{DetectorClusters, PlaneClusters};
 use proptest::prelude::*;
 
 use super::super::GdGemDetector;
+use super::super::builder::Unwatched;
+use super::super::tables::ClusterRows;
 use super::*;
 use crate::detector::Setup;
 
@@ -46,6 +49,13 @@ fn setups() -> Vec<Setup> {
         options: format!("{limits}\n{options}"),
         ..Setup::default()
     };
+    // Runs much longer than what rounding may move, so that rows wait behind open ones.
+    let long = |detectors: &[&[Option<u8>]]| Setup {
+        geometry: offline(detectors),
+        options: "max_waiting = 2000\nmax_run_hits = 400\nmax_run_span_us = 6\ndt = 20\ndp = 50"
+            .into(),
+        ..Setup::default()
+    };
     let (x, y, u, pad) = (Some(0), Some(1), Some(2), None);
     vec![
         of(&[&[x, y]], "dt = 40\ndp = 50\nspc = 300"),
@@ -54,9 +64,13 @@ fn setups() -> Vec<Setup> {
         of(&[&[x, y]], "dt = 40\ndp = 40\ncoin = 'charge2'\nposition = 'charge2'\nccs = 4"),
         of(&[&[x, y, u]], "dt = 40\ndp = 60\ncrl = 0.1\ncru = 10"),
         of(&[&[x]], "dt = 30"),
+        of(&[&[y], &[x, y]], "dt = 30\ndp = 40"),
         of(&[&[pad]], "dt = 30\nspc = 200"),
         of(&[&[x, y], &[x, y]], "dt = 40\ndp = 50"),
         of(&[&[x, y], &[pad], &[x]], "dt = [40, 20, 30]\ndp = 50\nalgo = 10"),
+        long(&[&[x, y], &[x, y]]),
+        long(&[&[x, y], &[pad], &[x]]),
+        long(&[&[x, y, u]]),
         online("gap", "center-of-mass"),
         online("overlap", "utpc"),
         online("end", "charge2"),
@@ -90,6 +104,8 @@ enum Stretch {
     AllStrips,
     /// So many hits at one time.
     Burst(u16),
+    /// So many hits of one plane without a gap, on strips that rise with time, beside tracks in the others.
+    Rising(u16),
     /// Lone hits at about the distances that decide, ns.
     Edges(u32),
     /// Nothing for so long, ns.
@@ -106,6 +122,7 @@ fn stretch() -> impl Strategy<Value = Stretch> {
         1 => (0u32..30).prop_map(Hot),
         1 => Just(AllStrips),
         1 => (2u16..300).prop_map(Burst),
+        2 => (100u16..500).prop_map(Rising),
         4 => (10u32..210).prop_map(Edges),
         2 => (0u32..100_000).prop_map(Silence),
         1 => Just(Restart),
@@ -158,6 +175,22 @@ fn rows(stretches: &[Stretch], lanes: usize, pads: bool, seed: u64, mixing: u32)
                 let (lane, strip) = (random.below(n), random.below(64));
                 push(now, lane, strip, &mut random);
             }),
+            Stretch::Rising(count) => {
+                let (hot, mut next) = (u64::from(count) % n, now);
+                for k in 0..u64::from(count) {
+                    now += 1 + random.below(60);
+                    push(now, hot, k / 40 * 4 + random.below(3), &mut random);
+                    if now > next {
+                        next = now + 4 * (100 + random.below(300));
+                        let first = random.below(60);
+                        for lane in (0..n).filter(|lane| *lane != hot) {
+                            for k in 0..1 + random.below(4) {
+                                push(now + random.below(40), lane, first + k, &mut random);
+                            }
+                        }
+                    }
+                }
+            }
             Stretch::Edges(apart) => {
                 for _ in 0..30 {
                     // Within 2 ns of the distance, in quarters.
@@ -202,10 +235,10 @@ fn emit(hits: &[Option<FineHit>], random: &mut Random, mixing: u32) -> Vec<FineH
     rows
 }
 
-/// Events, columns as they are, and all counters but those of moments.
-type Outcome = (EventBatch, Entries);
+/// Events, columns as they are, all counters but those of moments, and rows of clusters.
+type Outcome = (EventBatch, Entries, (PlaneClusters, DetectorClusters));
 
-fn outcome(mut builder: impl Builder, rows: &[FineHit], batches: &[usize]) -> Outcome {
+fn outcome(mut builder: Box<dyn Builder>, rows: &[FineHit], batches: &[usize]) -> Outcome {
     let ledger = Ledger::default();
     ledger.register(builder.sheet().expect("it counts"));
     let (mut products, mut rest, mut sizes) = (Products::default(), rows, batches.iter().cycle());
@@ -220,16 +253,27 @@ fn outcome(mut builder: impl Builder, rows: &[FineHit], batches: &[usize]) -> Ou
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0, "{:?}", entries.hops());
     assert_eq!(entries.get("cluster.waiting"), Some(0));
-    (products.events, entries)
+    (products.events, entries, (products.plane_clusters, products.detector_clusters))
 }
 
 fn detector(setup: &Setup) -> GdGemDetector {
     GdGemDetector::new(setup).unwrap_or_else(|e| panic!("{e}"))
 }
 
+/// What is asked for, beside events.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Asked {
+    Nothing,
+    Clusters,
+}
+
 /// On one thread.
-fn serial(d: &GdGemDetector, rows: &[FineHit], batches: &[usize]) -> Outcome {
-    outcome(GemBuilder::new(d.layout.clone(), &d.options, &d.time, Unwatched), rows, batches)
+fn serial(d: &GdGemDetector, rows: &[FineHit], batches: &[usize], asked: Asked) -> Outcome {
+    let builder = match asked {
+        Asked::Nothing => d.watched(Unwatched),
+        Asked::Clusters => d.watched(ClusterRows::of(&d.layout)),
+    };
+    outcome(builder, rows, batches)
 }
 
 /// On several, with a silence that may be wrong by a factor.
@@ -238,14 +282,28 @@ fn sliced(
     rows: &[FineHit],
     batches: &[usize],
     threads: usize,
-    slice: usize,
-    factor: f64,
+    (slice, factor): (usize, f64),
+    asked: Asked,
 ) -> Outcome {
+    fn start<W: Watch>(
+        d: &GdGemDetector,
+        threads: usize,
+        (slice, silence): (usize, Silence),
+        watch: impl Fn() -> W,
+    ) -> Box<dyn Builder> {
+        let threads = Threads::of(threads);
+        let (layout, options) = (&d.layout, &d.options);
+        let builder =
+            SlicedBuilder::with(layout, options, &d.time, &threads, watch, slice, silence);
+        Box::new(builder.expect("threads"))
+    }
     let silence = Silence::of(&d.layout, &d.options.limits().unwrap());
     let silence = if factor == 1.0 { silence } else { silence.shortened(factor) };
-    let threads = Threads::of(threads);
-    let builder = SlicedBuilder::with(&d.layout, &d.options, &d.time, &threads, slice, silence);
-    outcome(builder.expect("threads"), rows, batches)
+    let builder = match asked {
+        Asked::Nothing => start(d, threads, (slice, silence), || Unwatched),
+        Asked::Clusters => start(d, threads, (slice, silence), || ClusterRows::of(&d.layout)),
+    };
+    outcome(builder, rows, batches)
 }
 
 fn lanes(d: &GdGemDetector) -> (usize, bool) {
@@ -258,22 +316,24 @@ proptest! {
     /// The promise of this file.
     #[test]
     fn events_and_counters_are_those_of_one_thread(
-        which in 0usize..14,
+        which in 0usize..18,
         stretches in proptest::collection::vec(stretch(), 1..14),
         seed in any::<u64>(),
         mixing in prop_oneof![Just(0u32), 1u32..300, 1000u32..20_000],
         batches in proptest::collection::vec(1usize..200, 1..5),
         threads in 1usize..=4,
         slice in 1usize..300,
+        asked in prop_oneof![Just(Asked::Nothing), Just(Asked::Clusters)],
     ) {
         let d = detector(&setups()[which]);
         let (n, pads) = lanes(&d);
         let rows = rows(&stretches, n, pads, seed, mixing);
-        let wanted = serial(&d, &rows, &[usize::MAX]);
-        prop_assert_eq!(&serial(&d, &rows, &batches), &wanted, "one thread, in batches");
-        let seen = sliced(&d, &rows, &batches, threads, slice, 1.0);
+        let wanted = serial(&d, &rows, &[usize::MAX], asked);
+        prop_assert_eq!(&serial(&d, &rows, &batches, asked), &wanted, "one thread, in batches");
+        let seen = sliced(&d, &rows, &batches, threads, (slice, 1.0), asked);
         prop_assert_eq!(&seen.1, &wanted.1);
         prop_assert_eq!(&seen.0, &wanted.0);
+        prop_assert_eq!(&seen.2, &wanted.2);
     }
 }
 
@@ -291,9 +351,11 @@ fn a_silence_that_is_too_short_gives_other_events() {
         let d = detector(setup);
         let differs = (1..20).any(|seed| {
             let rows = edges(&d, seed);
-            let wanted = serial(&d, &rows, &[usize::MAX]);
-            assert_eq!(sliced(&d, &rows, &[64], 2, 8, 1.0), wanted, "set-up {which}, seed {seed}");
-            sliced(&d, &rows, &[64], 2, 8, 0.5) != wanted
+            let asked = if seed % 2 == 0 { Asked::Nothing } else { Asked::Clusters };
+            let wanted = serial(&d, &rows, &[usize::MAX], asked);
+            let seen = sliced(&d, &rows, &[64], 2, (8, 1.0), asked);
+            assert_eq!(seen, wanted, "set-up {which}, seed {seed}");
+            sliced(&d, &rows, &[64], 2, (8, 0.5), asked) != wanted
         });
         assert!(differs, "set-up {which}: half the silence must be seen");
     }
@@ -318,9 +380,9 @@ fn the_streams_reach_every_limit_and_the_events_are_real() {
             Stretch::Tracks(400),
         ];
         for mixing in [0, 400, 100_000] {
-            let (_, entries) =
-                serial(&d, &rows(&stretches.repeat(6), n, pads, 7 + which as u64, mixing), &[100]);
-            entries
+            let rows = rows(&stretches.repeat(6), n, pads, 7 + which as u64, mixing);
+            serial(&d, &rows, &[100], Asked::Nothing)
+                .1
                 .iter()
                 .for_each(|e| *sums.entry(e.info.name.to_string()).or_default() += e.value);
         }
@@ -342,7 +404,7 @@ fn the_streams_reach_every_limit_and_the_events_are_real() {
 }
 
 /// Memory that hits hold: here, in slices, in threads.
-fn held(builder: &SlicedBuilder) -> usize {
+fn held(builder: &SlicedBuilder<Unwatched>) -> usize {
     let lanes = |lanes: &[Vec<FineHit>]| lanes.iter().map(Vec::capacity).sum::<usize>();
     lanes(&builder.held) + builder.spare.iter().map(|slice| lanes(&slice.lanes)).sum::<usize>()
 }
@@ -353,8 +415,16 @@ fn a_hot_plane_and_an_endless_chain_do_not_fill_the_memory() {
         let d = detector(&setups()[0]);
         let silence = Silence::of(&d.layout, &d.options.limits().unwrap());
         let threads = Threads::of(3);
-        let mut builder =
-            SlicedBuilder::with(&d.layout, &d.options, &d.time, &threads, 256, silence).unwrap();
+        let mut builder = SlicedBuilder::with(
+            &d.layout,
+            &d.options,
+            &d.time,
+            &threads,
+            || Unwatched,
+            256,
+            silence,
+        )
+        .unwrap();
         let (mut products, mut ns, mut random) = (Products::default(), 0u64, Random(3));
         for _ in 0..2000 {
             for _ in 0..100 {
@@ -398,9 +468,11 @@ fn only_hits_that_wait_for_the_border_count_towards_the_limit() {
                 rows.push(FineHit { time, lane: FineHit::BORDER, ..FineHit::default() });
             }
         }
-        let wanted = serial(&d, &rows, &[70]);
-        assert_eq!(wanted.1.get("cluster.forced"), Some(forced));
-        assert_eq!(sliced(&d, &rows, &[70], 2, 1000, 1.0), wanted);
+        for asked in [Asked::Nothing, Asked::Clusters] {
+            let wanted = serial(&d, &rows, &[70], asked);
+            assert_eq!(wanted.1.get("cluster.forced"), Some(forced));
+            assert_eq!(sliced(&d, &rows, &[70], 2, (1000, 1.0), asked), wanted);
+        }
     }
 }
 
@@ -424,7 +496,7 @@ fn high_multiplicity_with_all_strips_at_one_time_is_bounded() {
         }
     }
     // No border, as where markers stall: 4000 hits are clustered at once, 2000 of them plane 0, each a cluster of its own.
-    let wanted = serial(&d, &rows, &[usize::MAX]);
+    let wanted = serial(&d, &rows, &[usize::MAX], Asked::Clusters);
     let get = |name| wanted.1.get(name).unwrap();
     assert_eq!(get("cluster.forced"), 3);
     let clusters = 6400;
@@ -432,7 +504,42 @@ fn high_multiplicity_with_all_strips_at_one_time_is_bounded() {
     assert!(get("match.cut_pairs") > clusters * 64, "{}", get("match.cut_pairs"));
     assert_eq!(get("events.candidates"), 64 * clusters);
     for threads in [2, 3] {
-        assert_eq!(sliced(&d, &rows, &[1000], threads, 100, 1.0), wanted);
+        assert!(sliced(&d, &rows, &[1000], threads, (100, 1.0), Asked::Clusters) == wanted);
+    }
+}
+
+fn row(ns: f64, lane: u8) -> FineHit {
+    let time = FineHit::key(ns);
+    FineHit { time, coordinate: 5, weight: 9, lane, ..FineHit::default() }
+}
+
+/// Two detectors of pads: an event waits until the other cannot have an earlier one, and rows of clusters as well.
+#[test]
+fn what_waits_for_its_place_holds_a_mark_and_comes_once_it_is_quiet() {
+    let setup = Setup { geometry: offline(&[&[None], &[None]]), ..Setup::default() };
+    let d = detector(&setup);
+    for threads in [1, 2] {
+        let mut builder =
+            d.builder_with(&Threads::of(threads), || ClusterRows::of(&d.layout)).unwrap();
+        let mut products = Products::default();
+        products.fine_hits.extend([row(5000.0, 0), row(5000.0, 1)]);
+        builder.build(&mut products, Some(Nanos(0)));
+        builder.mark();
+        // Behind it all hits are decided on, but what comes next may be as early as the border less what rounding moves.
+        products.fine_hits.push(row(5200.8, FineHit::BORDER));
+        builder.build(&mut products, Some(Nanos(WAIT_NS)));
+        builder.build(&mut products, Some(Nanos(2 * WAIT_NS)));
+        assert!(!builder.passed(), "{threads}");
+        let rows =
+            |products: &Products| (products.events.len(), products.detector_clusters.id.len());
+        assert_eq!(rows(&products), (0, 0), "{threads}");
+        builder.build(&mut products, Some(Nanos(2 * IDLE_NS)));
+        // The other thread may still be at it.
+        let mut all = products;
+        builder.finish(&mut all);
+        assert_eq!(rows(&all), (2, 2), "{threads}");
+        assert_eq!(builder.sheet().unwrap().get(Built::Idle as usize), 1, "{threads}");
+        assert!(builder.passed(), "{threads}");
     }
 }
 
@@ -440,15 +547,9 @@ fn high_multiplicity_with_all_strips_at_one_time_is_bounded() {
 fn live_hits_do_not_wait_for_a_full_slice() {
     let d = detector(&setups()[0]);
     let mut builder =
-        SlicedBuilder::start(&d.layout, &d.options, &d.time, &Threads::of(2)).unwrap();
+        SlicedBuilder::start(&d.layout, &d.options, &d.time, &Threads::of(2), || Unwatched)
+            .unwrap();
     let mut products = Products::default();
-    let row = |ns: f64, lane| FineHit {
-        time: FineHit::key(ns),
-        coordinate: 5,
-        weight: 9,
-        lane,
-        ..FineHit::default()
-    };
     products.fine_hits.extend([row(100.0, 0), row(110.0, 1), row(5000.0, FineHit::BORDER)]);
     builder.build(&mut products, Some(Nanos(0)));
     assert_eq!(products.events.len(), 0);

@@ -1,7 +1,7 @@
 //! Clusters as rows of the tables, and hits with the electronics that they came from.
 //!
-//! Refuses nothing: what the builder closes and matches stands in the tables, in that order. Source: `docs/formats/gdgem.md`
-//! section 14; for users: `docs/tables.md`.
+//! Rows stand in an order that the hits decide, and have the same numbers whatever the number of threads. Refuses nothing.
+//! Source: `docs/formats/gdgem.md` section 14; for users: `docs/tables.md`, `docs/gdgem-parallel.md`.
 
 use fullcount_core::products::{FineHit, Products};
 use fullcount_core::tables::{
@@ -10,7 +10,7 @@ use fullcount_core::tables::{
 
 use super::builder::Watch;
 use super::chain::OnlineEvent;
-use super::layout::Lane;
+use super::layout::{Lane, Layout};
 use super::packet::Word;
 use super::pads::PadCluster;
 use super::plane::PlaneCluster;
@@ -20,15 +20,111 @@ use super::reader::OVER;
 const DETECTORS: usize = 16;
 const PLANES: usize = 3;
 
-/// Collects clusters as rows until the batch takes them.
-#[derive(Debug, Default)]
+/// How many clusters there were, by detector and plane, and by detector.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Numbers {
+    planes: [[u64; PLANES]; DETECTORS],
+    detectors: [u64; DETECTORS],
+    /// The first plane of each detector: a single one may be any.
+    first: [u8; DETECTORS],
+}
+
+impl Numbers {
+    pub(super) fn of(layout: &Layout) -> Numbers {
+        let mut numbers = Numbers::default();
+        for panel in &layout.detectors {
+            let plane = panel.lanes.first().map(|&lane| layout.lanes[lane].plane);
+            if let Some((first, plane)) = numbers.first.get_mut(panel.id as usize).zip(plane) {
+                *first = plane;
+            }
+        }
+        numbers
+    }
+
+    /// Rows that were numbered from an empty state on get the numbers that follow these.
+    pub(super) fn follow(&self, products: &mut Products) {
+        let rows = &mut products.plane_clusters;
+        for ((id, &detector), &plane) in rows.id.iter_mut().zip(&rows.detector).zip(&rows.plane) {
+            *id += self.before(detector, usize::from(plane));
+        }
+        let rows = &mut products.detector_clusters;
+        for (n, &detector) in rows.detector.iter().enumerate() {
+            rows.id[n] += self.detectors.get(detector as usize).copied().unwrap_or(0);
+            let ids = [&mut rows.id0[n], &mut rows.id1[n], &mut rows.id2[n]];
+            for (place, id) in ids.into_iter().enumerate().filter(|(_, id)| **id > 0) {
+                *id += self.before_at(detector, place);
+            }
+        }
+    }
+
+    fn before(&self, detector: u32, plane: usize) -> u64 {
+        let of = self.planes.get(detector as usize);
+        of.and_then(|planes| planes.get(plane)).copied().unwrap_or(0)
+    }
+
+    /// By the place of a plane in its detector.
+    fn before_at(&self, detector: u32, place: usize) -> u64 {
+        let first = self.first.get(detector as usize).copied().unwrap_or(0);
+        self.before(detector, usize::from(first) + place)
+    }
+
+    /// So many more.
+    pub(super) fn add(&mut self, more: &Numbers) {
+        let all = self.planes.iter_mut().flatten().chain(&mut self.detectors);
+        all.zip(more.all()).for_each(|(n, more)| *n += more);
+    }
+
+    /// Those since `before`.
+    fn since(mut self, before: &Numbers) -> Numbers {
+        let all = self.planes.iter_mut().flatten().chain(&mut self.detectors);
+        all.zip(before.all()).for_each(|(n, before)| *n -= before);
+        self
+    }
+
+    fn all(&self) -> impl Iterator<Item = &u64> {
+        self.planes.iter().flatten().chain(&self.detectors)
+    }
+}
+
+/// A row that waits for its place in the order.
+#[derive(Debug)]
+struct Waiting<R> {
+    /// Time that it stands at, ns.
+    at: f64,
+    row: R,
+}
+
+/// Collects clusters as rows until the batch takes them. Their order and numbers depend on the hits only, neither on where
+/// borders lie nor on how many threads there are: clusters of planes stand in the order of their first hits, or behind those of their
+/// plane that were closed before them; detector clusters in the order of their events, at equal times by number of the detector.
+#[derive(Debug)]
 pub(super) struct ClusterRows {
     planes: PlaneClusters,
     detectors: DetectorClusters,
-    /// Plane clusters closed so far.
-    closed: [[u64; PLANES]; DETECTORS],
-    /// Detector clusters so far.
-    matched: [u64; DETECTORS],
+    planes_waiting: Vec<Waiting<PlaneRow>>,
+    detectors_waiting: Vec<Waiting<DetectorRow>>,
+    /// Latest time at which a cluster of each plane stands, ns.
+    latest: [[Option<f64>; PLANES]; DETECTORS],
+    /// So far.
+    numbers: Numbers,
+    /// When the state was last empty.
+    before: Numbers,
+}
+
+/// Puts what waits in order and takes what stands before `all`, or everything.
+fn take<R>(
+    waiting: &mut Vec<Waiting<R>>,
+    all: f64,
+    key: impl Fn(&R) -> (u32, u8),
+    mut push: impl FnMut(R),
+) {
+    // Stable: those of a plane stay as they came.
+    waiting.sort_by(|a, b| a.at.total_cmp(&b.at).then_with(|| key(&a.row).cmp(&key(&b.row))));
+    let n = match all == f64::INFINITY {
+        true => waiting.len(),
+        false => waiting.partition_point(|row| row.at < all),
+    };
+    waiting.drain(..n).for_each(|waiting| push(waiting.row));
 }
 
 /// Adds one and gives the new number.
@@ -42,9 +138,15 @@ fn next(number: Option<&mut u64>) -> u64 {
 
 impl Watch for ClusterRows {
     fn plane(&mut self, detector: u32, plane: u8, c: &PlaneCluster) {
-        let of = self.closed.get_mut(detector as usize);
-        let id = next(of.and_then(|planes| planes.get_mut(usize::from(plane))));
-        self.planes.push(PlaneRow {
+        let of = self.numbers.planes.get_mut(detector as usize);
+        let id = next(of.and_then(|planes| planes.get_mut(usize::from(plane))))
+            - self.before.before(detector, usize::from(plane));
+        let of = self.latest.get_mut(detector as usize);
+        let latest = of.and_then(|planes| planes.get_mut(usize::from(plane)));
+        let at = latest.map_or(c.first, |latest| {
+            *latest.insert(latest.map_or(c.first, |latest| latest.max(c.first)))
+        });
+        let row = PlaneRow {
             id,
             detector,
             plane,
@@ -60,21 +162,32 @@ impl Watch for ClusterRows {
             time_algo_ns: c.time_algo,
             first_ps: ps(c.first),
             last_ps: ps(c.last),
-        });
+        };
+        self.planes_waiting.push(Waiting { at, row });
     }
 
-    fn matched(&mut self, detector: u32, planes: [Option<&PlaneCluster>; 3], best: bool) {
-        let id = next(self.matched.get_mut(detector as usize));
+    fn matched(
+        &mut self,
+        detector: u32,
+        order: f64,
+        planes: [Option<&PlaneCluster>; 3],
+        best: bool,
+    ) {
+        let id = self.next(detector);
         let bits = (0..PLANES).filter(|&p| planes[p].is_some()).map(|p| 1 << p).sum();
         let [a, b, c] = planes.map(|plane| plane.copied().unwrap_or_default());
-        self.detectors.push(DetectorRow {
+        let [id0, id1, id2] = [a, b, c].map(|c| c.number);
+        let numbered = |place: usize, number: u64| {
+            number.saturating_sub(self.before.before_at(detector, place))
+        };
+        let row = DetectorRow {
             id,
             detector,
             planes: bits,
             best: u8::from(best),
-            id0: a.number,
-            id1: b.number,
-            id2: c.number,
+            id0: numbered(0, id0),
+            id1: numbered(1, id1),
+            id2: numbered(2, id2),
             size0: a.size,
             size1: b.size,
             size2: c.size,
@@ -105,12 +218,13 @@ impl Watch for ClusterRows {
             time0_algo_ns: a.time_algo,
             time1_algo_ns: b.time_algo,
             time2_algo_ns: c.time_algo,
-        });
+        };
+        self.detectors_waiting.push(Waiting { at: order, row });
     }
 
-    fn pads(&mut self, detector: u32, c: &PadCluster) {
-        let id = next(self.matched.get_mut(detector as usize));
-        self.detectors.push(DetectorRow {
+    fn pads(&mut self, detector: u32, order: f64, c: &PadCluster) {
+        let id = self.next(detector);
+        let row = DetectorRow {
             id,
             detector,
             planes: 0b11,
@@ -125,11 +239,13 @@ impl Watch for ClusterRows {
             time0_ps: ps(c.time),
             time1_ps: ps(c.time),
             ..DetectorRow::default()
-        });
+        };
+        self.detectors_waiting.push(Waiting { at: order, row });
     }
 
     fn online(&mut self, event: &OnlineEvent<'_>) {
-        let id = next(self.matched.first_mut());
+        // The one detector of the online chain makes its events in their order.
+        let id = self.next(0);
         let [x, y] = event.planes;
         self.detectors.push(DetectorRow {
             id,
@@ -148,9 +264,55 @@ impl Watch for ClusterRows {
         });
     }
 
+    fn complete(&mut self, planes: f64, detectors: f64) {
+        let (rows, key) = (&mut self.planes, |row: &PlaneRow| (row.detector, row.plane));
+        take(&mut self.planes_waiting, planes, key, |row| rows.push(row));
+        if planes == f64::INFINITY {
+            // What comes next may be of a clock that began anew.
+            self.latest = Default::default();
+        }
+        let (rows, key) = (&mut self.detectors, |row: &DetectorRow| (row.detector, 0));
+        take(&mut self.detectors_waiting, detectors, key, |row| rows.push(row));
+    }
+
+    fn times(&self) -> Box<dyn Iterator<Item = f64> + '_> {
+        let planes = self.planes_waiting.iter().map(|row| row.at);
+        Box::new(planes.chain(self.detectors_waiting.iter().map(|row| row.at)))
+    }
+
     fn hand_over(&mut self, products: &mut Products) {
         products.plane_clusters.append(&mut self.planes);
         products.detector_clusters.append(&mut self.detectors);
+    }
+
+    fn numbers(&mut self, empty: bool) -> Numbers {
+        let numbers = self.numbers.since(&self.before);
+        if empty {
+            self.before = self.numbers;
+        }
+        numbers
+    }
+}
+
+impl ClusterRows {
+    pub fn of(layout: &Layout) -> ClusterRows {
+        let numbers = Numbers::of(layout);
+        ClusterRows {
+            planes: PlaneClusters::default(),
+            detectors: DetectorClusters::default(),
+            planes_waiting: Vec::new(),
+            detectors_waiting: Vec::new(),
+            latest: Default::default(),
+            numbers,
+            before: numbers,
+        }
+    }
+
+    /// Number of the next detector cluster.
+    fn next(&mut self, detector: u32) -> u64 {
+        let at = detector as usize;
+        let before = self.before.detectors.get(at).copied().unwrap_or(0);
+        next(self.numbers.detectors.get_mut(at)) - before
     }
 }
 

@@ -157,6 +157,15 @@ impl Builder for BladeBuilder {
         self.build(products, None);
     }
 
+    // A segment is decided with its packet.
+    fn mark(&mut self) {}
+
+    fn passed(&mut self) -> bool {
+        true
+    }
+
+    fn let_go(&mut self, _: &mut Products) {}
+
     fn sheet(&self) -> Option<Arc<Sheet>> {
         Some(self.sheet.clone())
     }

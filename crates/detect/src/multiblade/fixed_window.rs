@@ -57,6 +57,8 @@ impl Side {
 #[derive(Debug, Clone)]
 struct Window {
     start: u32,
+    /// It was open at the last mark.
+    marked: bool,
     planes: [Side; 2],
 }
 
@@ -100,8 +102,11 @@ impl WindowBuilder {
             self.close(at, events);
         }
         let planes = || [Side::EMPTY, Side::EMPTY];
-        let window =
-            self.windows[at].get_or_insert_with(|| Window { start: tick, planes: planes() });
+        let window = self.windows[at].get_or_insert_with(|| Window {
+            start: tick,
+            marked: false,
+            planes: planes(),
+        });
         let wires = hit.plane == self.layout.sizes.wire_plane;
         let first = if wires { hit.module * self.layout.sizes.wires } else { 0 };
         window.planes[usize::from(hit.plane & 1)].add(hit, hit.coordinate - first);
@@ -178,6 +183,24 @@ impl Builder for WindowBuilder {
         self.build(products, None);
         for at in 0..self.windows.len() {
             self.close(at, &mut products.events);
+        }
+        self.judge.tally.flush(&self.sheet);
+        self.sheet.set(Built::Open as usize, self.open);
+    }
+
+    fn mark(&mut self) {
+        self.windows.iter_mut().flatten().for_each(|window| window.marked = true);
+    }
+
+    fn passed(&mut self) -> bool {
+        !self.windows.iter().flatten().any(|window| window.marked)
+    }
+
+    fn let_go(&mut self, products: &mut Products) {
+        for at in 0..self.windows.len() {
+            if self.windows[at].as_ref().is_some_and(|window| window.marked) {
+                self.close(at, &mut products.events);
+            }
         }
         self.judge.tally.flush(&self.sheet);
         self.sheet.set(Built::Open as usize, self.open);

@@ -98,6 +98,8 @@ pub(super) struct MultigridBuilder {
     /// When the first entry behind the last mark came.
     since: Option<i64>,
     marked: u64,
+    /// Latest time of what waited at the last [`Builder::mark`], until none of it waits.
+    waited: Option<i64>,
 }
 
 impl MultigridBuilder {
@@ -123,6 +125,7 @@ impl MultigridBuilder {
             marks: VecDeque::with_capacity(2 * MARKS as usize),
             since: None,
             marked: 0,
+            waited: None,
             config,
         }
     }
@@ -318,6 +321,7 @@ impl MultigridBuilder {
     #[cold]
     fn release_all(&mut self, products: &mut Products) {
         self.release(products, |_, _| true);
+        self.waited = None;
     }
 
     /// What the latency window lets go; if that is nothing, too many wait, and the older half goes.
@@ -398,6 +402,24 @@ impl Builder for MultigridBuilder {
         self.build(products, None);
         self.release_all(products);
         self.flush();
+    }
+
+    fn mark(&mut self) {
+        self.waited = self.waiting.span().map(|(_, last)| last);
+    }
+
+    fn passed(&mut self) -> bool {
+        // What comes later and is as early holds it up, which is no harm.
+        let waits = |last| self.waiting.span().is_some_and(|(first, _)| first <= last);
+        self.waited = self.waited.filter(|last| waits(*last));
+        self.waited.is_none()
+    }
+
+    fn let_go(&mut self, products: &mut Products) {
+        if let Some(last) = self.waited.take() {
+            self.release(products, |_, time| time <= last);
+            self.flush();
+        }
     }
 
     fn sheet(&self) -> Option<Arc<Sheet>> {

@@ -208,6 +208,15 @@ impl Waiting {
         self.disordered = false;
     }
 
+    /// Earliest and latest time of the entries.
+    pub fn span(&self) -> Option<(i64, i64)> {
+        let times = (self.head..self.tail).map(|slot| self.ring[self.index(slot)].time);
+        times.fold(None, |span, time| {
+            let (first, last) = span.unwrap_or((time, time));
+            Some((time.min(first), time.max(last)))
+        })
+    }
+
     /// The first entry and its place.
     #[inline]
     pub fn first(&self) -> Option<(u64, Entry)> {

@@ -43,7 +43,7 @@ const BYTES_PER_NEUTRON: usize = 105;
 struct Seen(Arc<Mutex<Vec<Event>>>);
 
 impl Watch for Seen {
-    fn matched(&mut self, detector: u32, planes: [Option<&PlaneCluster>; 3], best: bool) {
+    fn matched(&mut self, detector: u32, _: f64, planes: [Option<&PlaneCluster>; 3], best: bool) {
         let (Some(x), Some(y), true) = (planes[0], planes[1], best) else { return };
         // The last place is the second decoder's.
         let ways = |c: &PlaneCluster| [c.pos, c.pos_charge2, c.pos_utpc, c.pos_algo, c.pos_algo];
