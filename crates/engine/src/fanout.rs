@@ -244,6 +244,18 @@ impl Fanout {
     /// # Errors
     /// A required sink has failed and `lossless` says that waiting or ending loses less.
     pub fn hand_over(&mut self, lossless: bool) -> Result<(), RequiredSinkFailed> {
+        self.hand_over_with(lossless, &mut || ())
+    }
+
+    /// The same; `attend` is called again and again while it waits for a full queue.
+    ///
+    /// # Errors
+    /// As [`Fanout::hand_over`].
+    pub fn hand_over_with(
+        &mut self,
+        lossless: bool,
+        attend: &mut dyn FnMut(),
+    ) -> Result<(), RequiredSinkFailed> {
         let products = &self.pool[self.current];
         if products.is_empty() {
             return Ok(());
@@ -274,6 +286,7 @@ impl Fanout {
                     }
                     Err(rtrb::PushError::Full(back)) if wait => {
                         batch = back;
+                        attend();
                         thread::sleep(Duration::from_micros(100));
                     }
                     Err(rtrb::PushError::Full(_)) => {

@@ -1,25 +1,85 @@
 //! Where a consumer group stands: committed only once the events of what was read are laid down.
 //!
-//! A commit that runs ahead of the output costs events when the process is killed. So a place that was read takes three
-//! steps: its packets have been decoded, the events that were made by then are known by number, the Kafka output has
-//! so many of them in its spool. Each step waits for the next look, a second later, so that what is in a hand at the
-//! moment counts as not done. Where there is no Kafka output, a place counts after a second. What is killed before the commit
-//! is read again by another member: at least once.
+//! A commit that runs ahead of the output costs events when the process is killed. So a place that was read takes four
+//! steps: its packets have been decoded, no hit of theirs waits for others any more (a mark in the builder has passed,
+//! [`crate::settle`]), the events that were made by then are known by number, the Kafka output has
+//! so many of them in its spool. Steps are looked at every second. Where there is no Kafka output, a place counts after two looks.
+//! What is killed before the commit is read again by another member: at least once. A commit counts once the broker has
+//! confirmed it.
 //!
 //! A partition that is given up in good order is committed to its last packet: nothing more is read meanwhile, the pipeline
 //! settles all it has ([`crate::settle`]), and the output lays it down ([`GroupPlace::drained`]). What is no longer this
-//! member's is never committed. Source: `docs/raw.md`, `docs/decisions/0014-partitions-that-move.md`.
+//! member's is never committed; at its end, only what is its own again. Source: `docs/raw.md`, `docs/decisions/0014-partitions-that-move.md`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use fullcount_out::kafka::{ConsumeError, Consumer};
+use fullcount_core::ledger::Sheet;
+use fullcount_out::kafka::Consumer;
 
+use crate::kafka_source::FromTopic;
 use crate::settle::Settle;
 
 /// Places on their way; where the output waits for hours, later ones take the place of the last.
 const MOST: usize = 64;
+
+/// Who keeps the group's place: the broker, asked through a consumer.
+pub(crate) trait Keeper: Send + Sync {
+    /// Has these places taken on, soon; [`Keeper::confirmed`] tells when that is done.
+    fn commit_soon(&self, next: &Offsets);
+    /// Has them taken on at once: waits for the answer.
+    fn commit(&self, next: &Offsets) -> Result<(), String>;
+    /// The same, for a member that leaves.
+    fn commit_last(&self, next: &Offsets) -> Result<(), String>;
+    /// What was confirmed since the last call.
+    fn confirmed(&self) -> Offsets;
+    /// Where the group stands on these partitions; `None`: nobody answers.
+    fn stands(&self, partitions: &BTreeSet<i32>) -> Option<Offsets>;
+    /// Commits that were refused so far.
+    fn refused(&self) -> u64;
+}
+
+/// The broker.
+pub(crate) struct Broker {
+    pub consumer: Arc<Consumer>,
+    pub topic: String,
+}
+
+impl Broker {
+    fn list<'a>(&'a self, next: &Offsets) -> Vec<(&'a str, i32, i64)> {
+        next.iter().map(|(p, at)| (self.topic.as_str(), *p, *at)).collect()
+    }
+}
+
+impl Keeper for Broker {
+    fn commit_soon(&self, next: &Offsets) {
+        // Refused are partitions only that have gone, which is about to be told.
+        let _ = self.consumer.commit_soon(&self.list(next));
+    }
+
+    fn commit(&self, next: &Offsets) -> Result<(), String> {
+        self.consumer.commit(&self.list(next), true).map_err(|e| e.to_string())
+    }
+
+    fn commit_last(&self, next: &Offsets) -> Result<(), String> {
+        self.consumer.commit_last(&self.topic, next).map_err(|e| e.to_string())
+    }
+
+    fn confirmed(&self) -> Offsets {
+        let of_topic = self.consumer.confirmed().into_iter().filter(|(t, ..)| *t == self.topic);
+        of_topic.map(|(_, p, at)| (p, at)).collect()
+    }
+
+    fn stands(&self, partitions: &BTreeSet<i32>) -> Option<Offsets> {
+        let partitions: Vec<i32> = partitions.iter().copied().collect();
+        Some(self.consumer.places(&self.topic, &partitions).ok()?.into_iter().collect())
+    }
+
+    fn refused(&self) -> u64 {
+        self.consumer.commits_refused()
+    }
+}
 
 /// What a run knows of packets and events on their way.
 pub(crate) struct Flow {
@@ -53,7 +113,7 @@ pub(crate) struct Parted {
     /// Packets that were read and come again to the next owner.
     pub again: u64,
     /// Why the group's place could not be told.
-    pub refused: Option<ConsumeError>,
+    pub refused: Option<String>,
 }
 
 /// A place that was read.
@@ -63,6 +123,8 @@ struct Step {
     /// Packets up to it.
     packets: u64,
     decoded: bool,
+    /// What the builder was asked behind them.
+    mark: Option<u64>,
     /// Events up to it, and some more.
     events: Option<u64>,
 }
@@ -75,7 +137,7 @@ struct Steps(VecDeque<Step>);
 #[derive(Debug, Default)]
 struct Known {
     steps: Steps,
-    /// Where the group stands: where reading began, or the last commit.
+    /// Where the group stands: where reading began, or the last commit that the broker has confirmed.
     stands: Offsets,
 }
 
@@ -84,6 +146,15 @@ impl Known {
     fn behind(&self, handed: &Offsets, gone: &BTreeSet<i32>) -> u64 {
         let one = |p: &i32| Some(handed.get(p)? - self.stands.get(p)?);
         gone.iter().filter_map(one).map(|n| u64::try_from(n).unwrap_or(0)).sum()
+    }
+
+    /// The broker has confirmed these, unless they are somebody else's by now.
+    fn confirm(&mut self, confirmed: &Offsets) {
+        for (p, at) in confirmed {
+            if let Some(stands) = self.stands.get_mut(p) {
+                *stands = (*stands).max(*at);
+            }
+        }
     }
 
     /// They are somebody else's from now on.
@@ -96,21 +167,32 @@ impl Known {
 }
 
 impl Steps {
-    /// A look at all, with the present place. What may be committed.
-    fn look(&mut self, next: &Offsets, packets: u64, flow: Option<&Flow>) -> Option<Offsets> {
-        for step in &mut self.0 {
-            match flow {
-                None => step.events = Some(0),
-                Some(_) if step.events.is_some() => {}
-                Some(flow) if step.decoded => step.events = Some((flow.offered)()),
-                Some(flow) => step.decoded = (flow.packets)() >= step.packets,
+    /// A look at all, with the present place. What may be committed. `settle`: of the pipeline, if there is one.
+    fn look(
+        &mut self,
+        next: &Offsets,
+        packets: u64,
+        flow: Option<&Flow>,
+        settle: Option<&Settle>,
+    ) -> Option<Offsets> {
+        for step in self.0.iter_mut().filter(|step| step.events.is_none()) {
+            if let Some(mark) = step.mark {
+                if settle.is_none_or(|settle| settle.passed(mark)) {
+                    step.events = Some(flow.map_or(0, |flow| (flow.offered)()));
+                }
+                continue;
+            }
+            step.decoded |= flow.is_none_or(|flow| (flow.packets)() >= step.packets);
+            if step.decoded {
+                step.mark = Some(settle.map_or(0, Settle::mark));
             }
         }
         let safe = self.safe(flow);
         if self.0.len() == MOST {
             self.0.pop_back();
         }
-        self.0.push_back(Step { next: next.clone(), packets, decoded: false, events: None });
+        let (next, decoded, mark, events) = (next.clone(), false, None, None);
+        self.0.push_back(Step { next, packets, decoded, mark, events });
         safe
     }
 
@@ -124,8 +206,9 @@ impl Steps {
 
 /// A member's place in its group.
 pub struct GroupPlace {
-    consumer: Arc<Consumer>,
-    topic: String,
+    keeper: Box<dyn Keeper>,
+    /// With the lines of [`FromTopic`].
+    sheet: Arc<Sheet>,
     flow: OnceLock<Option<Flow>>,
     /// What was handed on, once reading is over.
     last: Mutex<Offsets>,
@@ -135,10 +218,10 @@ pub struct GroupPlace {
 }
 
 impl GroupPlace {
-    pub(crate) fn new(consumer: Arc<Consumer>, topic: &str) -> GroupPlace {
+    pub(crate) fn new(keeper: Box<dyn Keeper>, sheet: Arc<Sheet>) -> GroupPlace {
         GroupPlace {
-            consumer,
-            topic: topic.to_owned(),
+            keeper,
+            sheet,
             flow: OnceLock::new(),
             last: Mutex::default(),
             known: Mutex::default(),
@@ -189,22 +272,48 @@ impl GroupPlace {
             flow.hurry.store(false, Relaxed);
         }
         let mut known = self.known.lock().expect("no holder panics");
+        known.confirm(&self.keeper.confirmed());
         let safe = match how {
             Parting::Drained => Some(handed.clone()),
-            Parting::Late => known.steps.safe(flow),
+            Parting::Late => Some(known.steps.safe(flow).unwrap_or_default()),
+            // What was sent and not confirmed counts as not taken on: its next owner may have begun in front of it.
             Parting::Lost => None,
         };
-        let mut refused = None;
-        if let Some(mut safe) = safe {
+        let refused = safe.and_then(|mut safe| {
             safe.retain(|p, _| gone.contains(p));
-            match self.commit(&safe, true) {
-                Ok(()) => known.stands.extend(safe),
-                Err(error) => refused = Some(error),
-            }
-        }
+            let committed = self.keeper.commit(&safe);
+            self.hear(&mut known, &safe, gone, committed)
+        });
         let again = known.behind(handed, gone);
         known.forget(gone);
+        self.count(again);
         Parted { again, refused }
+    }
+
+    /// The answer to a commit of these places: looks where the group really stands. Why they were refused.
+    fn hear(
+        &self,
+        known: &mut Known,
+        next: &Offsets,
+        of: &BTreeSet<i32>,
+        committed: Result<(), String>,
+    ) -> Option<String> {
+        let refused = match committed {
+            Ok(()) => {
+                known.confirm(next);
+                None
+            }
+            Err(why) => Some(why),
+        };
+        // Of several partitions one may have been refused, and what was sent before may have arrived: the broker knows.
+        let asked = if of.is_empty() { None } else { self.keeper.stands(of) };
+        known.stands.extend(asked.unwrap_or_default());
+        refused
+    }
+
+    fn count(&self, again: u64) {
+        self.sheet.add(FromTopic::Again as usize, again);
+        self.sheet.set(FromTopic::CommitsRefused as usize, self.keeper.refused());
     }
 
     /// Somebody else says when all is safe ([`GroupPlace::finish`]), and tells what is on its way until then.
@@ -216,12 +325,12 @@ impl GroupPlace {
     /// About once a second, between two batches: what was handed on so far.
     pub(crate) fn look(&self, next: &Offsets, packets: u64) {
         let mut known = self.known.lock().expect("no holder panics");
-        if let Some(safe) = known.steps.look(next, packets, self.flow()) {
-            // Refused where the group has taken the partitions away, which is about to be told.
-            if self.commit(&safe, false).is_ok() {
-                known.stands.extend(safe);
-            }
+        known.confirm(&self.keeper.confirmed());
+        let settle = self.claimed.load(Relaxed).then_some(&*self.settle);
+        if let Some(safe) = known.steps.look(next, packets, self.flow(), settle) {
+            self.keeper.commit_soon(&safe);
         }
+        self.count(0);
     }
 
     /// Reading is over.
@@ -234,30 +343,33 @@ impl GroupPlace {
 
     /// All that was read is safe.
     pub(crate) fn finish(&self) {
-        let last = self.last.lock().expect("no holder panics");
-        let known = self.known.lock().expect("no holder panics");
-        if let Err(error) = self.commit(&last, true) {
-            let again = known.behind(&last, &last.keys().copied().collect());
-            crate::kafka_source::say(&again_later(again, &error.to_string()));
-        }
+        let last = self.last.lock().expect("no holder panics").clone();
+        self.end(&last, &last, "");
     }
 
-    /// Reading is over, and not all of it is safe: the output dropped events.
+    /// Reading is over, and not all of it is safe: events were dropped, or an output failed.
     pub(crate) fn finish_partly(&self) {
-        let last = self.last.lock().expect("no holder panics");
+        let last = self.last.lock().expect("no holder panics").clone();
+        // Without an output that tells what is safe, nothing is.
+        let flow = self.flow();
         let mut known = self.known.lock().expect("no holder panics");
-        if let Some(safe) = known.steps.safe(self.flow())
-            && self.commit(&safe, true).is_ok()
-        {
-            known.stands.extend(safe);
-        }
-        let again = known.behind(&last, &last.keys().copied().collect());
-        crate::kafka_source::say(&again_later(again, "events of theirs were dropped here"));
+        let safe = flow.and_then(|flow| known.steps.safe(Some(flow))).unwrap_or_default();
+        drop(known);
+        self.end(&last, &safe, "their events were not made, or were dropped here");
     }
 
-    fn commit(&self, next: &Offsets, wait: bool) -> Result<(), ConsumeError> {
-        let next: Vec<_> = next.iter().map(|(p, at)| (self.topic.as_str(), *p, *at)).collect();
-        self.consumer.commit(&next, wait)
+    /// `last` was read, and `safe` of it is safe.
+    fn end(&self, last: &Offsets, safe: &Offsets, why: &str) {
+        let mut known = self.known.lock().expect("no holder panics");
+        known.confirm(&self.keeper.confirmed());
+        let all = last.keys().copied().collect();
+        let committed = self.keeper.commit_last(safe);
+        let refused = self.hear(&mut known, safe, &all, committed);
+        let again = known.behind(last, &all);
+        self.count(again);
+        if again > 0 {
+            crate::kafka_source::say(&again_later(again, refused.as_deref().unwrap_or(why)));
+        }
     }
 }
 
@@ -269,68 +381,5 @@ pub(crate) fn again_later(packets: u64, why: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_counts_once_its_packets_are_decoded_and_their_events_laid_down() {
-        let [packets, offered, landed] = [(); 3].map(|()| Arc::new(AtomicU64::new(0)));
-        let reads = |n: &Arc<AtomicU64>| {
-            let n = n.clone();
-            Box::new(move || n.load(Relaxed)) as Box<dyn Fn() -> u64 + Send + Sync>
-        };
-        let flow = Flow {
-            packets: reads(&packets),
-            offered: reads(&offered),
-            landed: landed.clone(),
-            hurry: Arc::default(),
-        };
-        let mut steps = Steps::default();
-        let at = |n: i64| Offsets::from([(0, n)]);
-        assert_eq!(steps.look(&at(10), 10, Some(&flow)), None);
-        packets.store(9, Relaxed);
-        assert_eq!(steps.look(&at(20), 20, Some(&flow)), None, "one is in a hand");
-        packets.store(10, Relaxed);
-        assert_eq!(steps.look(&at(30), 30, Some(&flow)), None, "it may be in a hand still");
-        offered.store(500, Relaxed);
-        landed.store(499, Relaxed);
-        assert_eq!(steps.look(&at(40), 40, Some(&flow)), None, "one event is not laid down");
-        offered.store(900, Relaxed);
-        landed.store(500, Relaxed);
-        assert_eq!(steps.look(&at(50), 50, Some(&flow)), Some(at(10)));
-        packets.store(50, Relaxed);
-        for n in 6..9 {
-            assert_eq!(steps.look(&at(10 * n), 50, Some(&flow)), None);
-        }
-        landed.store(900, Relaxed);
-        assert_eq!(steps.look(&at(90), 50, Some(&flow)), Some(at(70)), "of several the last");
-        // An output that waits for long costs no memory.
-        landed.store(0, Relaxed);
-        for n in 0..1000 {
-            assert_eq!(steps.look(&at(100 + n), 50, Some(&flow)), None);
-            assert!(steps.0.len() <= MOST);
-        }
-        landed.store(900, Relaxed);
-        assert!(steps.look(&at(5000), 50, Some(&flow)).is_some());
-        // Without an output that tells: a look later.
-        let mut steps = Steps::default();
-        assert_eq!(steps.look(&at(1), 1, None), None);
-        assert_eq!(steps.look(&at(2), 2, None), Some(at(1)));
-    }
-
-    #[test]
-    fn a_partition_that_is_somebody_elses_is_not_committed_any_more() {
-        let stands = Offsets::from([(0, 5), (1, 100)]);
-        let mut known = Known { stands, ..Known::default() };
-        let handed = Offsets::from([(0, 12), (1, 107)]);
-        known.steps.look(&handed, 14, None);
-        let gone = BTreeSet::from([1, 3]);
-        assert_eq!(known.behind(&handed, &gone), 7);
-        assert_eq!(known.behind(&handed, &BTreeSet::from([0, 1])), 14);
-        known.forget(&gone);
-        assert_eq!(known.stands, Offsets::from([(0, 5)]));
-        let now = Offsets::from([(0, 20)]);
-        assert_eq!(known.steps.look(&now, 30, None), Some(Offsets::from([(0, 12)])));
-        assert_eq!(known.behind(&handed, &gone), 0, "what is not known is nobody's");
-    }
-}
+#[path = "group_place_tests.rs"]
+mod tests;

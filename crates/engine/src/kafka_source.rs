@@ -23,8 +23,9 @@ use fullcount_out::kafka::{
 };
 
 use crate::config::{ConfigError, refuse};
-use crate::group_place::{GroupPlace, Offsets, Parting, again_later};
+use crate::group_place::{Broker, GroupPlace, Offsets, Parting, again_later};
 use crate::open::OpenError;
+use crate::parting::Leaving;
 use crate::partition_order::{PartitionOrder, Step};
 use crate::topic_url::LOOK;
 pub use crate::topic_url::{Reading, TopicUrl};
@@ -49,12 +50,15 @@ fullcount_core::counters! {
         Moved "receive.moved_partitions" Times Sum "receive" Note
             "times that a partition was given up because the group shares them out anew" "";
         Again "receive.again_elsewhere" Packets Sum "receive" Note
-            "packets that were read before their partition moved, and could not be committed: they come again to its next \
-             owner, and their events may be there twice"
+            "packets that were read before their partition moved or the run ended, and of which no broker has confirmed \
+             that the group's place is behind them: they come again to the next owner, and their events may be there twice"
             "the message on standard error says why: an output that could not lay its events down in time (spool full, \
              broker away), or a member that the group took for dead";
+        CommitsRefused "receive.commits_refused" Times Sum "receive" Note
+            "times that a broker did not take on the group's place, as far as it is heard of; it is told again"
+            "a few while members come and go: normal; if it grows: the message on standard error says why";
         Cut "receive.cut_by_moves" Events Sum "receive" Note
-            "events made of hits that still waited for others when a partition moved"
+            "events made of hits that still waited for others when a partition moved, or had waited for 30 s"
             "begin all members before the packets come, or name partitions= instead of a group";
         Idle "thread.input_idle" Times Sum "receive" Note "receive calls that timed out" "";
     }
@@ -70,6 +74,11 @@ const MOST: usize = 1024;
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 /// Pause between two looks while partitions wait to be given up.
 const PART_LOOK: Duration = Duration::from_millis(5);
+/// Where nobody takes what was read for so long, the group hears from us all the same. Sooner would have librdkafka fetch
+/// again, at each short wait, what it had fetched.
+const ATTEND_AFTER: Duration = Duration::from_secs(1);
+/// And so often then.
+const ATTEND_EVERY: Duration = Duration::from_millis(20);
 
 impl TopicUrl {
     /// Looks at the first message of each partition, so that packets that cannot be right are refused before a
@@ -115,21 +124,25 @@ impl TopicUrl {
             Ok(())
         };
         begun.map_err(self.error("cannot open"))?;
+        let sheet = Sheet::new(FromTopic::catalogue());
+        let place = self.group.as_ref().map(|_| {
+            let topic = self.address.topic.clone();
+            let broker = Broker { consumer: consumer.clone(), topic };
+            Arc::new(GroupPlace::new(Box::new(broker), sheet.clone()))
+        });
         Ok(TopicSource {
             url: self.clone(),
             needs,
-            place: self
-                .group
-                .is_some()
-                .then(|| Arc::new(GroupPlace::new(consumer.clone(), &self.address.topic))),
+            place,
             consumer,
-            sheet: Sheet::new(FromTopic::catalogue()),
+            sheet,
             handed: BTreeMap::new(),
             committed: Instant::now(),
             ended: BTreeSet::new(),
             over: false,
             left: None,
             leaving: None,
+            stuck: None,
             again: Again::Unread,
         })
     }
@@ -187,7 +200,18 @@ pub struct TopicSource {
     left: Option<Left>,
     /// Partitions that are on their way to other members.
     leaving: Option<Leaving>,
+    /// While nobody takes what was read.
+    stuck: Option<Stuck>,
     again: Again,
+}
+
+/// Nobody takes what was read.
+struct Stuck {
+    since: Instant,
+    looked: Instant,
+    /// librdkafka gives nothing meanwhile.
+    resting: bool,
+    failed: Option<SourceError>,
 }
 
 /// A packet that no longer fitted the batch.
@@ -197,15 +221,6 @@ struct Left {
     time_ns: i64,
     /// Partition, and offset behind it.
     place: (i32, i64),
-}
-
-/// Nothing more is read until all that was handed on is safe, or the time is over.
-struct Leaving {
-    /// Those that wait for it; empty if the group has taken them already, and only the pipeline has to know.
-    partitions: BTreeSet<i32>,
-    since: Instant,
-    /// What the pipeline was asked, once nothing is left here.
-    asked: Option<u64>,
 }
 
 /// What was read before is read again, in the same order.
@@ -380,10 +395,8 @@ impl TopicSource {
         Ok(!mine.is_empty() && mine.iter().all(|(_, p)| self.ended.contains(p)))
     }
 
-    /// What the group has done with the partitions. True while some are on their way to others and all that was read is
-    /// handed on: nothing is read then.
-    fn follow_group(&mut self) -> Result<bool, SourceError> {
-        let Some(place) = self.place.clone() else { return Ok(false) };
+    /// What the group has done with the partitions.
+    fn hear_of_moves(&mut self, place: &GroupPlace) -> Result<(), SourceError> {
         if let Some(moves) = self.consumer.moves() {
             let numbers = |list: Vec<(String, i32)>| list.into_iter().map(|(_, p)| p).collect();
             let (lost, partitions): (BTreeSet<i32>, BTreeSet<i32>) =
@@ -393,36 +406,76 @@ impl TopicSource {
             let read = lost.iter().chain(&partitions).any(|p| self.handed.contains_key(p))
                 || self.left.as_ref().is_some_and(|left| partitions.contains(&left.place.0));
             if !lost.is_empty() {
-                self.part(&place, &lost, Parting::Lost);
+                self.part(place, &lost, Parting::Lost);
             }
             match (read, &mut self.leaving) {
                 // All that has to wait is there already: nothing is read meanwhile.
                 (_, Some(leaving)) => leaving.partitions = partitions,
                 (true, leaving) => {
-                    *leaving = Some(Leaving { partitions, since: Instant::now(), asked: None });
+                    *leaving = Some(Leaving::new(partitions, Instant::now()));
                 }
-                (false, None) => self.let_go(&place, &partitions, Parting::Drained)?,
+                (false, None) => self.let_go(place, &partitions, Parting::Drained)?,
             }
         }
+        Ok(())
+    }
+
+    /// True while partitions are on their way to others and all that was read is handed on: nothing is read then.
+    fn follow_group(&mut self) -> Result<bool, SourceError> {
+        let Some(place) = self.place.clone() else { return Ok(false) };
+        self.hear_of_moves(&place)?;
         let Some(leaving) = &mut self.leaving else { return Ok(false) };
         if self.left.is_some() {
             // It goes first.
             return Ok(false);
         }
-        let asked = *leaving.asked.get_or_insert_with(|| place.drain());
-        let safe = match leaving.partitions.is_empty() {
-            true => place.settled(asked),
-            false => place.drained(asked),
-        };
-        let how = match safe {
-            true => Parting::Drained,
-            false if leaving.since.elapsed() >= self.url.patience() => Parting::Late,
-            false => return Ok(true),
+        let Some(how) = leaving.turn(&place, Instant::now(), self.url.patience()) else {
+            return Ok(true);
         };
         let partitions = std::mem::take(&mut leaving.partitions);
         self.leaving = None;
         self.let_go(&place, &partitions, how)?;
         Ok(false)
+    }
+
+    /// Nobody takes what was read: tells the group that we live, and follows it as far as that goes without the pipeline.
+    fn attend_group(&mut self, place: &GroupPlace, now: Instant) -> Result<(), SourceError> {
+        let failed = || self.url.error("reading");
+        if let Polled::Message(message) = self.consumer.poll(Duration::ZERO).map_err(failed())? {
+            // A partition that came in this moment.
+            let (partition, offset) = (message.partition(), message.offset());
+            let topic = self.url.address.topic.as_str();
+            self.consumer.go_back(topic, partition, offset).map_err(failed())?;
+            self.consumer.rest(true).map_err(failed())?;
+        }
+        self.hear_of_moves(place)?;
+        if let Some(leaving) = self.leaving.take_if(|l| l.late(now, self.url.patience())) {
+            // It was not handed on, so it is not ours to tell of.
+            self.left.take_if(|left| leaving.partitions.contains(&left.place.0));
+            self.let_go(place, &leaving.partitions, Parting::Late)?;
+            // Before more is read the pipeline forgets their numbers: what others read of them is no loss here.
+            self.leaving = Some(Leaving::new(BTreeSet::new(), now));
+        }
+        self.tell(place)
+    }
+
+    /// About once a second: how far all is safe, and what is ours.
+    fn tell(&mut self, place: &GroupPlace) -> Result<(), SourceError> {
+        if self.committed.elapsed() >= COMMIT_EVERY {
+            self.committed = Instant::now();
+            place.look(&self.handed, self.sheet.get(FromTopic::Accepted as usize));
+            let owned = self.consumer.assigned().map_err(self.url.error("reading"))?;
+            self.sheet.set(FromTopic::Owned as usize, owned.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Somebody takes what was read again.
+    fn go_on(&mut self, stuck: Stuck) -> Result<(), SourceError> {
+        if stuck.resting {
+            self.consumer.rest(false).map_err(self.url.error("reading"))?;
+        }
+        stuck.failed.map_or(Ok(()), Err)
     }
 
     /// Tells the group where they stand, and gives them up.
@@ -442,7 +495,6 @@ impl TopicSource {
         self.handed.retain(|p, _| !gone.contains(p));
         self.ended.retain(|p| !gone.contains(p));
         self.sheet.add(FromTopic::Moved as usize, gone.len() as u64);
-        self.sheet.add(FromTopic::Again as usize, parted.again);
         self.sheet.set(FromTopic::Cut as usize, place.settle().cut());
         if parted.again > 0 {
             let late =
@@ -450,7 +502,7 @@ impl TopicSource {
             let lost = "the group took this member for dead (session.timeout.ms, max.poll.interval.ms) and gave its \
                         partitions away";
             let why = match (&parted.refused, how) {
-                (Some(refused), _) => refused.to_string(),
+                (Some(refused), _) => refused.clone(),
                 (None, Parting::Lost) => lost.to_owned(),
                 (None, Parting::Late | Parting::Drained) => late.to_owned(),
             };
@@ -516,18 +568,23 @@ impl Source for TopicSource {
         if self.over {
             return Ok(Received::End);
         }
+        if let Some(stuck) = self.stuck.take() {
+            self.go_on(stuck)?;
+        }
         if self.follow_group()? {
             std::thread::sleep(wait.min(PART_LOOK));
             self.sheet.add(FromTopic::Idle as usize, 1);
             return Ok(Received::Idle);
         }
-        if self.committed.elapsed() >= COMMIT_EVERY {
-            self.committed = Instant::now();
-            if let Some(place) = &self.place {
-                place.look(&self.handed, self.sheet.get(FromTopic::Accepted as usize));
+        match self.place.clone() {
+            Some(place) => self.tell(&place)?,
+            None => {
+                if self.committed.elapsed() >= COMMIT_EVERY {
+                    self.committed = Instant::now();
+                    let owned = self.consumer.assigned().map_err(self.url.error("reading"))?;
+                    self.sheet.set(FromTopic::Owned as usize, owned.len() as u64);
+                }
             }
-            let owned = self.consumer.assigned().map_err(self.url.error("reading"))?;
-            self.sheet.set(FromTopic::Owned as usize, owned.len() as u64);
         }
         let filling = match self.read_again(batch)? {
             Some(filling) => filling,
@@ -550,6 +607,25 @@ impl Source for TopicSource {
         }
         s.add(FromTopic::Idle as usize, 1);
         Ok(Received::Idle)
+    }
+
+    fn attend(&mut self) {
+        let Some(place) = &self.place else { return };
+        let (place, now) = (place.clone(), Instant::now());
+        let fresh = Stuck { since: now, looked: now, resting: false, failed: None };
+        let stuck = self.stuck.get_or_insert(fresh);
+        let long = now - stuck.since >= ATTEND_AFTER && now - stuck.looked >= ATTEND_EVERY;
+        if !long || stuck.failed.is_some() {
+            return;
+        }
+        stuck.looked = now;
+        let begins = !std::mem::replace(&mut stuck.resting, true);
+        let rested = if begins { self.consumer.rest(true) } else { Ok(()) };
+        let outcome = rested.map_err(self.url.error("reading"));
+        let outcome = outcome.and_then(|()| self.attend_group(&place, now));
+        if let (Err(error), Some(stuck)) = (outcome, &mut self.stuck) {
+            stuck.failed = Some(error);
+        }
     }
 
     fn batch(&self) -> Batch {

@@ -17,6 +17,8 @@ pub mod kafka_source;
 pub mod open;
 pub mod outputs;
 #[cfg(feature = "kafka")]
+mod parting;
+#[cfg(feature = "kafka")]
 mod partition_order;
 pub mod pipeline;
 pub mod places;

@@ -42,6 +42,11 @@ const HAND_OVER_EVENTS: usize = 1 << 16;
 const HAND_OVER_BYTES: usize = 1 << 20;
 /// Longest time that an event waits for company on its way to the outputs.
 const HAND_OVER_EVERY: Duration = Duration::from_millis(20);
+/// Marks that are asked for, about one a second, while one is under way: then the builder lets go what waits. Who waits for
+/// others is one event in any case; a module that has fallen silent must not hold a group's place back for ever.
+const HOLD: u32 = 30;
+/// Time between two looks whether a mark has passed: all that waits may have to be looked at for it.
+const MARKS_EVERY: Duration = Duration::from_millis(100);
 /// Wait of one receive call; bounds the reaction to Ctrl-C.
 const RECEIVE_WAIT: Duration = Duration::from_millis(20);
 /// A busy thread looks at the clock once per this many batches (≈ 1 ms at 10 Gb/s).
@@ -60,9 +65,15 @@ const NAPS_AWAKE: u32 = 200;
 const LONG_NAP: Duration = Duration::from_millis(1);
 /// Pause of a thread that found the ring empty or full; the kernel makes ≈ 100 µs of it.
 const RING_NAP: Duration = Duration::from_micros(50);
-/// What is still in the socket when the run is stopped gets this long to be read: 64 MiB are 54 ms of
-/// 10 Gb/s, and a sender that goes on must not keep us for ever.
+/// What is still in the socket when the run is stopped gets at least this long to be read: 64 MiB are 54 ms of
+/// 10 Gb/s.
 const DRAIN: Duration = Duration::from_millis(200);
+/// And at most this long, where the decoder is slow: a sender that goes on must not keep us for ever.
+const LONGEST_DRAIN: Duration = Duration::from_secs(5);
+/// Packets, and bytes, that a buffer of 64 MiB can hold at most: the kernel doubles it, and accounts at least 768 B for a
+/// packet. Once so many were read, what was in the socket when the run was stopped is among them.
+const BUFFERED_PACKETS: u64 = BUFFERED_BYTES / 768;
+const BUFFERED_BYTES: u64 = 128 << 20;
 
 /// When a run ends by itself.
 #[derive(Debug, Clone, Default)]
@@ -184,6 +195,21 @@ pub struct Processing {
     handed: Instant,
     /// Of a source that gives parts of its stream to others.
     settling: Option<Settling>,
+    marks: Marks,
+}
+
+/// The mark that the builder was given, of a source that asks for marks ([`crate::settle`]).
+#[derive(Debug, Default)]
+struct Marks {
+    /// Its number; 0: none is under way.
+    given: u64,
+    /// The last one that passed.
+    passed: u64,
+    /// The newest that was seen to be asked for, and how often there was a newer one while this one was under way.
+    seen: u64,
+    held: u32,
+    /// When the builder was last asked.
+    looked: Option<Instant>,
 }
 
 impl Processing {
@@ -197,8 +223,19 @@ impl Processing {
     ) -> Processing {
         let begun = Instant::now();
         let now = (!replay).then_some(Nanos(0));
-        let (batches, handed, settling) = (0, begun, None);
-        Processing { reader, builder, fanout, lossless, now, begun, batches, handed, settling }
+        let (batches, handed, settling, marks) = (0, begun, None, Marks::default());
+        Processing {
+            reader,
+            builder,
+            fanout,
+            lossless,
+            now,
+            begun,
+            batches,
+            handed,
+            settling,
+            marks,
+        }
     }
 
     /// Answers a source that asks for it ([`crate::settle`]).
@@ -213,25 +250,66 @@ impl Processing {
     }
 
     /// All that was received has been decoded: settles what waits, if the source asks for that.
-    fn settle(&mut self) -> Result<(), RequiredSinkFailed> {
+    fn settle(&mut self, attend: &mut dyn FnMut()) -> Result<(), RequiredSinkFailed> {
         let Some(settling) = &mut self.settling else { return Ok(()) };
         let Some(number) = settling.settle.question() else { return Ok(()) };
         // The system refuses a thread: asked for again at the next idle moment. The source does not wait for ever.
         let Ok(fresh) = (settling.builder)() else { return Ok(()) };
+        let mark = settling.settle.marks();
         let products = self.fanout.products();
         let before = products.events.len();
         self.reader.begin_anew();
         self.builder.finish(products);
         let cut = (products.events.len() - before) as u64;
         self.builder = fresh;
-        self.fanout.hand_over(self.lossless)?;
+        self.fanout.hand_over_with(self.lossless, attend)?;
         settling.settle.answer(number, cut);
+        settling.settle.pass(mark);
+        self.marks = Marks { passed: mark, ..Marks::default() };
         Ok(())
     }
 
+    /// Gives the builder a mark, if the source asks for one and none is under way. The one that has passed, to be told once
+    /// what was made is handed over.
+    fn look_at_marks(&mut self, now: Instant) -> Option<u64> {
+        let settle = &self.settling.as_ref()?.settle;
+        let (marks, asked) = (&mut self.marks, settle.marks());
+        if marks.given == 0 {
+            if asked == marks.passed {
+                return None;
+            }
+            self.builder.mark();
+            let passed = marks.passed;
+            *marks = Marks { given: asked, passed, seen: asked, ..Marks::default() };
+        }
+        if marks.looked.is_some_and(|at| now.saturating_duration_since(at) < MARKS_EVERY) {
+            return None;
+        }
+        marks.looked = Some(now);
+        if asked != marks.seen {
+            (marks.seen, marks.held) = (asked, marks.held + 1);
+            if marks.held >= HOLD {
+                let products = self.fanout.products();
+                let before = products.events.len();
+                self.builder.let_go(products);
+                settle.add_cut((products.events.len() - before) as u64);
+            }
+        }
+        if !self.builder.passed() {
+            return None;
+        }
+        *marks = Marks { passed: marks.given, ..Marks::default() };
+        Some(marks.passed)
+    }
+
     /// Hops 2 to 6 for one batch. Returns the time if the clock was read.
+    /// `attend` is called while the outputs have no room.
     #[inline]
-    fn decode(&mut self, batch: &Batch) -> Result<Option<Instant>, RequiredSinkFailed> {
+    fn decode(
+        &mut self,
+        batch: &Batch,
+        attend: &mut dyn FnMut(),
+    ) -> Result<Option<Instant>, RequiredSinkFailed> {
         let products = self.fanout.products();
         self.reader.read(batch, products);
         self.builder.build(products, self.now);
@@ -247,7 +325,7 @@ impl Processing {
         let now = Instant::now();
         self.clock_is(now);
         if full || now - self.handed >= HAND_OVER_EVERY {
-            self.hand_over(now)?;
+            self.hand_over(now, attend)?;
         }
         Ok(Some(now))
     }
@@ -261,13 +339,22 @@ impl Processing {
     }
 
     /// Gives away what is finished, also what has waited long enough.
-    fn hand_over(&mut self, now: Instant) -> Result<(), RequiredSinkFailed> {
+    fn hand_over(
+        &mut self,
+        now: Instant,
+        attend: &mut dyn FnMut(),
+    ) -> Result<(), RequiredSinkFailed> {
         self.handed = now;
         self.clock_is(now);
         if self.now.is_some() {
             self.builder.build(self.fanout.products(), self.now);
         }
-        self.fanout.hand_over(self.lossless)
+        let passed = self.look_at_marks(now);
+        self.fanout.hand_over_with(self.lossless, attend)?;
+        if let (Some(mark), Some(settling)) = (passed, &self.settling) {
+            settling.settle.pass(mark);
+        }
+        Ok(())
     }
 
     /// Settles what was pending and gives the rest away. `cut_short`: the source would have gone on.
@@ -344,11 +431,11 @@ impl Ending<'_> {
 /// Where received batches go: straight into the decoder, or over the ring.
 trait Next {
     /// Memory for the next batch of `source`; `None`: nobody processes any more.
-    fn batch(&mut self, source: &dyn Source) -> Option<&mut Batch>;
-    /// The batch holds data. Returns the time if the clock was read.
-    fn data(&mut self) -> Result<Option<Instant>, RequiredSinkFailed>;
-    /// Nothing came for a while.
-    fn idle(&mut self, now: Instant) -> Result<(), RequiredSinkFailed>;
+    fn batch(&mut self, source: &mut dyn Source) -> Option<&mut Batch>;
+    /// The batch holds data of `source`. Returns the time if the clock was read.
+    fn data(&mut self, source: &mut dyn Source) -> Result<Option<Instant>, RequiredSinkFailed>;
+    /// Nothing came of `source` for a while.
+    fn idle(&mut self, now: Instant, source: &mut dyn Source) -> Result<(), RequiredSinkFailed>;
     /// Streams that said that they are complete, if all have; else 0.
     fn ended_streams(&self) -> usize;
 }
@@ -360,16 +447,16 @@ struct Here<'a> {
 }
 
 impl Next for Here<'_> {
-    fn batch(&mut self, _: &dyn Source) -> Option<&mut Batch> {
+    fn batch(&mut self, _: &mut dyn Source) -> Option<&mut Batch> {
         Some(&mut self.batch)
     }
     #[inline]
-    fn data(&mut self) -> Result<Option<Instant>, RequiredSinkFailed> {
-        self.work.decode(&self.batch)
+    fn data(&mut self, source: &mut dyn Source) -> Result<Option<Instant>, RequiredSinkFailed> {
+        self.work.decode(&self.batch, &mut || source.attend())
     }
-    fn idle(&mut self, now: Instant) -> Result<(), RequiredSinkFailed> {
-        self.work.hand_over(now)?;
-        self.work.settle()
+    fn idle(&mut self, now: Instant, source: &mut dyn Source) -> Result<(), RequiredSinkFailed> {
+        self.work.hand_over(now, &mut || source.attend())?;
+        self.work.settle(&mut || source.attend())
     }
     fn ended_streams(&self) -> usize {
         self.work.reader.ended_streams()
@@ -404,7 +491,7 @@ impl Over<'_> {
 }
 
 impl Next for Over<'_> {
-    fn batch(&mut self, source: &dyn Source) -> Option<&mut Batch> {
+    fn batch(&mut self, source: &mut dyn Source) -> Option<&mut Batch> {
         while self.held.is_none() {
             self.held = self.free.pop().ok();
             if self.held.is_some() {
@@ -417,12 +504,13 @@ impl Next for Over<'_> {
             if !self.lossless && self.must_drop(source) {
                 return Some(&mut self.spare);
             }
+            source.attend();
             thread::sleep(RING_NAP);
         }
         self.held.as_mut()
     }
 
-    fn data(&mut self) -> Result<Option<Instant>, RequiredSinkFailed> {
+    fn data(&mut self, _: &mut dyn Source) -> Result<Option<Instant>, RequiredSinkFailed> {
         let batch = self.held.as_ref().unwrap_or(&self.spare);
         let (packets, small) = (batch.count(), batch.trains().len() < 4);
         self.sheet.add(Ring::In as usize, packets);
@@ -439,11 +527,36 @@ impl Next for Over<'_> {
         Ok(Some(Instant::now()))
     }
 
-    fn idle(&mut self, _: Instant) -> Result<(), RequiredSinkFailed> {
+    fn idle(&mut self, _: Instant, _: &mut dyn Source) -> Result<(), RequiredSinkFailed> {
         Ok(())
     }
     fn ended_streams(&self) -> usize {
         self.ended.load(Relaxed)
+    }
+}
+
+/// What was read of a socket since somebody asked to stop.
+struct Draining {
+    since: Instant,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Draining {
+    fn since(since: Instant) -> Draining {
+        Draining { since, packets: 0, bytes: 0 }
+    }
+
+    fn read(&mut self, batch: &Batch) {
+        self.packets += batch.count();
+        self.bytes += batch.bytes();
+    }
+
+    /// True once what was there when the run was stopped has been read, or took too long.
+    fn is_over(&self, now: Instant) -> bool {
+        let took = now.saturating_duration_since(self.since);
+        let all = self.packets >= BUFFERED_PACKETS || self.bytes >= BUFFERED_BYTES;
+        took >= LONGEST_DRAIN || (all && took >= DRAIN)
     }
 }
 
@@ -456,7 +569,7 @@ fn receive(
     progress: &Progress,
 ) -> Result<(), PipelineError> {
     let mut ending = Ending { limits, stop, progress, active: false, complete: 0 };
-    let mut draining: Option<Instant> = None;
+    let mut draining: Option<Draining> = None;
     loop {
         let wait = if draining.is_some() { Duration::ZERO } else { RECEIVE_WAIT };
         let Some(batch) = next.batch(source) else { return Ok(()) };
@@ -473,11 +586,14 @@ fn receive(
                     return Ok(());
                 }
                 let now = Instant::now();
-                next.idle(now)?;
+                next.idle(now, source)?;
                 Some(now)
             }
             Received::Data => {
                 let mut last = false;
+                if let Some(draining) = &mut draining {
+                    draining.read(batch);
+                }
                 if let Some(limit) = limits.packets {
                     let n = batch.count();
                     last = progress.packets.fetch_add(n, Relaxed) + n >= limit;
@@ -488,7 +604,7 @@ fn receive(
                 }
                 // Repeated end marks come up to 75 ms after the data and must not stretch their time.
                 let over = next.ended_streams() > 0 && !limits.past_end_mark;
-                let read = next.data()?;
+                let read = next.data(source)?;
                 let now = if first || last { Some(Instant::now()) } else { read };
                 if let Some(now) = now.filter(|_| !over) {
                     progress.note_data(now);
@@ -501,15 +617,15 @@ fn receive(
             }
         };
         let Some(now) = now else { continue };
-        match draining {
+        match &draining {
             None if ending.reached(now) => {
                 // A capture is simply left; a socket still holds packets that were sent to us.
                 if source.lossless() {
                     return Ok(());
                 }
-                draining = Some(now);
+                draining = Some(Draining::since(now));
             }
-            Some(begun) if now - begun >= DRAIN => return Ok(()),
+            Some(draining) if draining.is_over(now) => return Ok(()),
             _ => {}
         }
     }
@@ -612,7 +728,7 @@ fn serve(
                 if batch.is_empty() {
                     sheet.add(Ring::Synch as usize, 1);
                 }
-                work.decode(&batch)?;
+                work.decode(&batch, &mut || ())?;
                 drop(back.push(batch));
                 ended.store(work.reader.ended_streams(), Relaxed);
             }
@@ -621,11 +737,11 @@ fn serve(
                 sheet.add(Ring::Idle as usize, 1);
                 let now = Instant::now();
                 if now - work.handed >= HAND_OVER_EVERY {
-                    work.hand_over(now)?;
+                    work.hand_over(now, &mut || ())?;
                 }
                 // Looked at behind the question: what was put before it is worked on first.
                 if work.asked() && batches.is_empty() {
-                    work.settle()?;
+                    work.settle(&mut || ())?;
                 }
                 empty = empty.saturating_add(1);
                 thread::sleep(if empty < NAPS_AWAKE { RING_NAP } else { LONG_NAP });

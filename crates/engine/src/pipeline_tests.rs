@@ -8,6 +8,7 @@ use fullcount_core::products::Products;
 use fullcount_core::time::PulseTime;
 use fullcount_detect::detector::PassThrough;
 use fullcount_out::sink::{Report, Sink, SinkError};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -232,6 +233,179 @@ impl Source for Asking {
     }
 }
 
+/// Looks after itself while nobody takes anything, and lets the output go on after a hundred times.
+struct Attending {
+    inner: Counting,
+    attended: Arc<AtomicU64>,
+    open: Arc<AtomicBool>,
+}
+
+impl Source for Attending {
+    fn recv(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError> {
+        self.inner.recv(batch, wait)
+    }
+    fn attend(&mut self) {
+        self.open.store(self.attended.fetch_add(1, Relaxed) >= 100, Relaxed);
+    }
+    fn batch(&self) -> Batch {
+        self.inner.batch()
+    }
+    fn lossless(&self) -> bool {
+        true
+    }
+    fn sheet(&self) -> Arc<Sheet> {
+        self.inner.sheet()
+    }
+    fn describe(&self) -> Vec<String> {
+        vec![]
+    }
+}
+
+/// Takes nothing until it is opened.
+struct Closed {
+    inner: Collect,
+    open: Arc<AtomicBool>,
+}
+
+impl Sink for Closed {
+    fn name(&self) -> &'static str {
+        "closed"
+    }
+    fn required(&self) -> bool {
+        true
+    }
+    fn push(&mut self, products: &Arc<Products>) -> Result<(), SinkError> {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !self.open.load(Relaxed) {
+            assert!(Instant::now() < end, "nobody attends");
+            std::thread::yield_now();
+        }
+        self.inner.push(products)
+    }
+    fn tick(&mut self, _: Duration) -> Result<(), SinkError> {
+        Ok(())
+    }
+    fn finish(&mut self) -> Result<Report, SinkError> {
+        Ok(Report::default())
+    }
+    fn sheet(&self) -> Arc<Sheet> {
+        Sheet::new(vec![])
+    }
+}
+
+#[test]
+fn a_source_is_attended_while_an_output_has_no_room() {
+    for threads in [1, 2] {
+        let (ledger, collect) = (Ledger::default(), Collect::default());
+        let (attended, open) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let sink = Closed { inner: collect.clone(), open: open.clone() };
+        let (mut ways, drains) =
+            Fanout::start(vec![Box::new(sink)], (1, 1), &ledger, |_| {}).unwrap();
+        let reader = Box::new(Numbers { seen: 0, end_at: u64::MAX });
+        let fanout = ways.remove(0);
+        let mut work = Processing::new(reader, Box::new(PassThrough), fanout, true, true);
+        // More than the outputs' queue and the ring hold: batches of seven, each handed over when 64 Ki events are there.
+        let inner = source(400_000, Then::End);
+        let mut source = Attending { inner, attended: attended.clone(), open };
+        let (limits, stop, progress) = (Limits::default(), Stop::default(), Progress::default());
+        let sheets = [Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue())];
+        match threads {
+            1 => run_one_thread(&mut source, &mut work, &limits, &stop, &progress),
+            _ => {
+                let sheets = (&*sheets[0], &*sheets[1]);
+                run_two_threads(&mut source, &mut work, &limits, &stop, &progress, sheets, || {})
+            }
+        }
+        .unwrap();
+        drains.finish(vec![work.fanout]);
+        let mut expected: Vec<u32> = (1..=400_000).collect();
+        expected.push(u32::MAX >> 1);
+        assert!(*collect.0.lock().unwrap() == expected, "{threads} threads");
+        assert!(attended.load(Relaxed) > 100);
+    }
+}
+
+/// Keeps the last event until the next one comes, as if each waited for another.
+#[derive(Default)]
+struct Last {
+    kept: Option<u32>,
+    marked: bool,
+}
+
+impl Builder for Last {
+    fn build(&mut self, products: &mut Products, _: Option<Nanos>) {
+        if let Some(last) = products.events.pixel.pop() {
+            products.events.offset_ns.pop();
+            if let Some(kept) = self.kept.replace(last) {
+                products.events.push(0, kept);
+                self.marked = false;
+            }
+        }
+    }
+    fn finish(&mut self, products: &mut Products) {
+        self.let_go(products);
+    }
+    fn mark(&mut self) {
+        self.marked = self.kept.is_some();
+    }
+    fn passed(&mut self) -> bool {
+        !self.marked
+    }
+    fn let_go(&mut self, products: &mut Products) {
+        if let Some(kept) = self.kept.take() {
+            products.events.open_pulse(PulseTime(0));
+            products.events.push(0, kept);
+        }
+        self.marked = false;
+    }
+}
+
+#[test]
+fn a_mark_passes_once_nothing_waits_that_came_before_it_and_what_waits_for_long_is_let_go() {
+    let (ledger, collect) = (Ledger::default(), Collect::default());
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(collect.clone())];
+    let (mut ways, drains) = Fanout::start(sinks, (1, 64), &ledger, |_| {}).unwrap();
+    let settle = Arc::new(Settle::default());
+    let builder = Box::new(|| Ok(Box::new(Last::default()) as Box<dyn Builder>));
+    let settling = Settling { settle: settle.clone(), builder };
+    let reader = Box::new(Numbers { seen: 0, end_at: u64::MAX });
+    let last = Box::new(Last::default());
+    let mut work = Processing::new(reader, last, ways.remove(0), true, true).settling(settling);
+    let mut now = Instant::now();
+    let mut later = |work: &mut Processing| {
+        now += Duration::from_secs(1);
+        work.hand_over(now, &mut || ()).unwrap();
+    };
+    let mut batch = Batch::with_slots(0, 0);
+    let mut next = |work: &mut Processing, n: u32| {
+        batch.clear();
+        batch.append(&n.to_le_bytes(), Origin::NONE, 0, Edge::Datagram);
+        work.decode(&batch, &mut || ()).unwrap();
+    };
+    next(&mut work, 0);
+    let first = settle.mark();
+    (0..5).for_each(|_| later(&mut work));
+    assert!(!settle.passed(first), "0 waits");
+    let second = settle.mark();
+    next(&mut work, 1);
+    later(&mut work);
+    assert!(settle.passed(first) && !settle.passed(second), "1 waits");
+    // Asked for again and again, as by a source that looks every second.
+    later(&mut work);
+    for _ in 0..HOLD {
+        assert!(!settle.passed(second));
+        settle.mark();
+        later(&mut work);
+    }
+    assert!(settle.passed(second));
+    assert_eq!(settle.cut(), 1);
+    later(&mut work);
+    later(&mut work);
+    assert!(settle.passed(settle.marks()), "nothing waits");
+    drains.finish(vec![work.fanout]);
+    assert_eq!(*collect.0.lock().unwrap(), [1, 2]);
+}
+
 /// Keeps one event until its end, as if it waited for another.
 struct Waiting(u32);
 
@@ -241,6 +415,11 @@ impl Builder for Waiting {
         products.events.open_pulse(PulseTime(0));
         products.events.push(0, self.0);
     }
+    fn mark(&mut self) {}
+    fn passed(&mut self) -> bool {
+        false
+    }
+    fn let_go(&mut self, _: &mut Products) {}
 }
 
 #[test]
@@ -288,5 +467,18 @@ fn what_waits_is_settled_when_the_source_asks_and_goes_on_with_a_fresh_builder()
         expected.extend([u32::MAX >> 1, 1_002]);
         assert_eq!(*collect.0.lock().unwrap(), expected, "{threads} threads");
         assert_eq!((settle.cut(), settle.question()), (1, None));
+    }
+}
+
+#[test]
+fn what_a_socket_held_is_read_however_slowly_and_a_flood_ends_soon() {
+    let begun = Instant::now();
+    let after = |ms| begun + Duration::from_millis(ms);
+    let mut slow = Draining::since(begun);
+    slow.read(&Batch::from_datagrams([(&[0u8; 100][..], Origin::default())]));
+    assert!(!slow.is_over(after(4_999)) && slow.is_over(after(5_000)));
+    for (packets, bytes) in [(174_762, 0), (0, 128 << 20)] {
+        let flood = Draining { packets, bytes, ..Draining::since(begun) };
+        assert!(!flood.is_over(after(199)) && flood.is_over(after(200)));
     }
 }

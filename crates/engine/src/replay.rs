@@ -107,6 +107,9 @@ impl Source for Patient {
     fn recv(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError> {
         self.0.recv(batch, wait)
     }
+    fn attend(&mut self) {
+        self.0.attend();
+    }
     fn batch(&self) -> Batch {
         self.0.batch()
     }

@@ -126,10 +126,6 @@ impl Plan {
             };
             return Err(refuse("engine.build_threads", build_threads, why));
         }
-        if build_threads > 1 && config.output.clusters.is_some() {
-            let why = "1 with output.clusters: rows of clusters are made on one thread".to_owned();
-            return Err(refuse("engine.build_threads", build_threads, why));
-        }
         let build_core = config.engine.build_core.as_ref();
         let build_cores = build_core.map_or(Vec::new(), |c| c.as_slice().to_vec());
         check_cores("engine.build_core", &build_cores, build_cores.len())?;
@@ -639,12 +635,10 @@ impl Running {
         let captured = self.capture.map(|c| c.finish().map_err(|e| e.to_string()));
         let ends = self.drains.finish(ways);
         #[cfg(feature = "kafka")]
-        if let Some(group) = self.group.filter(|_| {
-            outcome.is_ok() && ends.iter().all(|end| !end.required || end.outcome.is_ok())
-        }) {
-            let entries = self.watch.read();
-            let dropped = entries.iter().find(|e| e.info.name == "sink.kafka.dropped");
-            if dropped.is_none_or(|e| e.value == 0) {
+        if let Some(group) = self.group {
+            let served = ends.iter().all(|end| !end.required || end.outcome.is_ok());
+            let dropped = self.watch.read().get("sink.kafka.dropped").unwrap_or(0);
+            if outcome.is_ok() && served && dropped == 0 {
                 group.finish();
             } else {
                 group.finish_partly();

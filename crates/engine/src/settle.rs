@@ -17,9 +17,31 @@ pub struct Settle {
     asked: AtomicU64,
     done: AtomicU64,
     cut: AtomicU64,
+    marks: AtomicU64,
+    passed: AtomicU64,
 }
 
 impl Settle {
+    /// Sets a mark behind all that is decoded by now; the number is for [`Settle::passed`].
+    pub fn mark(&self) -> u64 {
+        self.marks.fetch_add(1, Release) + 1
+    }
+
+    /// True once nothing waits any more that came before the mark.
+    pub fn passed(&self, mark: u64) -> bool {
+        self.passed.load(Acquire) >= mark
+    }
+
+    /// The newest mark that was asked for; 0: none yet.
+    pub fn marks(&self) -> u64 {
+        self.marks.load(Acquire)
+    }
+
+    /// All marks up to this one have passed.
+    pub fn pass(&self, mark: u64) {
+        self.passed.store(mark, Release);
+    }
+
     /// Asks, behind all that was given away; the number is for [`Settle::done`].
     pub fn ask(&self) -> u64 {
         self.asked.fetch_add(1, Release) + 1
@@ -33,6 +55,11 @@ impl Settle {
     /// Events that were made of what still waited.
     pub fn cut(&self) -> u64 {
         self.cut.load(Relaxed)
+    }
+
+    /// Events were made of what had waited for too long.
+    pub fn add_cut(&self, events: u64) {
+        self.cut.fetch_add(events, Relaxed);
     }
 
     /// A question that has no answer yet.

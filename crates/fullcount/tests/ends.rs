@@ -2,7 +2,7 @@
 
 mod service;
 
-use service::{Service, fullcount, get, say, vector};
+use service::{Said, Service, fullcount, get, say, vector};
 
 #[test]
 fn ctrl_c_drains_closes_the_file_and_prints_the_ledger() {
@@ -83,6 +83,41 @@ fn a_killed_run_leaves_a_file_that_recover_makes_readable() {
     let f = hdf5_metno::File::open(&file).expect("opens for every reader");
     let ids = f.dataset("entry/instrument/sonde/sonde_events/event_id").unwrap();
     assert_eq!(ids.size() as u64, events);
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_an_error_of_the_file_and_not_the_end_of_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.nxs").display().to_string();
+    let source = format!("pcap:{}?flat-out", vector("sonde/sonde.pcap"));
+    // Blocks of 512 or 1024 bytes: 1 or 2 MiB. The first chunk of events has 4 MiB.
+    let output = std::process::Command::new("sh")
+        .args(["-c", "ulimit -f 2048; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_fullcount"), "run"])
+        .args([
+            "--source",
+            &source,
+            "--detector",
+            "sonde",
+            "--nexus",
+            &file,
+            "--web",
+            "off",
+            "--json",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "no signal: {output:?}");
+    let said = Said {
+        code: 1,
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    };
+    assert!(
+        said.err.contains("a.nxs: cannot ") && said.err.contains("File too large"),
+        "{}",
+        said.err
+    );
+    assert!(said.counter("sink.nexus.unwritten") > 0);
 }
 
 #[test]

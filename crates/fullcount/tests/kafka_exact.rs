@@ -250,20 +250,29 @@ fn now_ms() -> i64 {
 struct Written<'a> {
     brokers: &'a str,
     topic: &'a str,
-    publisher: Publisher,
+    /// None while nobody publishes: one that has a topic asks for it again and again.
+    publisher: Option<Publisher>,
     data: String,
     writer: Option<Service>,
-    end: Instant,
+}
+
+/// Looks again and again, with this pause; each wait has its own bound, and says what it was for.
+fn until(what: &str, pause: Duration, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(pause);
+    }
 }
 
 impl<'a> Written<'a> {
     /// A run that has begun; the topic has one event, which is older than it.
     fn begun(brokers: &'a str, topic: &'a str, folder: &Path) -> Written<'a> {
-        let publisher = Publisher::new(brokers, &Settings::default(), |_| ()).expect("settings");
         let data = folder.join(topic);
         std::fs::create_dir(&data).expect("a folder");
-        let (data, end) = (data.display().to_string(), Instant::now() + PATIENCE);
-        let mut written = Written { brokers, topic, publisher, data, writer: None, end };
+        let data = data.display().to_string();
+        let mut written = Written { brokers, topic, publisher: None, data, writer: None };
+        written.start_publisher();
         // The first message makes a topic; the stop is for nobody.
         written.events(0..1);
         written.stop("none");
@@ -289,17 +298,28 @@ impl<'a> Written<'a> {
             control_topic: None,
         };
         // Control topics are read from the writer's start on: the order is given until it is taken.
-        while !written.journal().exists() {
-            assert!(Instant::now() < end, "no job within {PATIENCE:?}");
-            written.send("orders", &Message::Pl72(start.clone()));
-            std::thread::sleep(Duration::from_millis(500));
-        }
+        until(&format!("the writer takes job {topic}"), Duration::from_millis(500), || {
+            let taken = written.journal().exists();
+            if !taken {
+                written.send("orders", &Message::Pl72(start.clone()));
+            }
+            taken
+        });
         written
     }
 
+    fn start_publisher(&mut self) {
+        let made = Publisher::new(self.brokers, &Settings::default(), |_| ());
+        self.publisher = Some(made.expect("settings"));
+    }
+
+    fn publisher(&self) -> &Publisher {
+        self.publisher.as_ref().expect("started")
+    }
+
     fn send(&self, topic: &str, message: &Message<'_>) {
-        self.publisher.publish(topic, &message.encode(), now_ms(), PATIENCE).expect("taken");
-        self.publisher.flush(PATIENCE).expect("sent");
+        self.publisher().publish(topic, &message.encode(), now_ms(), PATIENCE).expect("taken");
+        self.publisher().flush(PATIENCE).expect("sent");
     }
 
     /// One a message, of the pixels behind these numbers.
@@ -314,9 +334,9 @@ impl<'a> Written<'a> {
                 pixel_id: Some(vec![n + 1].into()),
             };
             let value = Message::Ev44(message).encode();
-            self.publisher.publish(self.topic, &value, now_ms(), PATIENCE).expect("taken");
+            self.publisher().publish(self.topic, &value, now_ms(), PATIENCE).expect("taken");
         }
-        self.publisher.flush(PATIENCE).expect("sent");
+        self.publisher().flush(PATIENCE).expect("sent");
     }
 
     fn stop(&self, job: &str) {
@@ -347,11 +367,10 @@ impl<'a> Written<'a> {
 
     /// Waits until it is written down that the next message to be read is this one.
     fn wait_until_read(&self, next: i64) {
-        let next = format!("\"offset\":{next}");
-        while !std::fs::read_to_string(self.journal()).is_ok_and(|text| text.contains(&next)) {
-            assert!(Instant::now() < self.end, "{next} not within {PATIENCE:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let words = format!("\"offset\":{next}");
+        until(&format!("{}: read up to {next}", self.topic), Duration::from_millis(20), || {
+            std::fs::read_to_string(self.journal()).is_ok_and(|text| text.contains(&words))
+        });
     }
 
     /// Stops the run: what the writer said, and the pixels in the file.
@@ -402,6 +421,8 @@ fn a_writer_whose_topic_is_deleted(brokers: &str, folder: &Path) {
     let mut run = Written::begun(brokers, "doomed", folder);
     run.events(1..11);
     run.wait_until_read(11);
+    // It would have the topic made again.
+    run.publisher = None;
     let admin = admin(brokers);
     let deleted = wait_for(admin.delete_topics(&["doomed"], &AdminOptions::new()));
     assert!(deleted.is_ok_and(|all| all.iter().all(Result::is_ok)), "not deleted");
@@ -411,7 +432,7 @@ fn a_writer_whose_topic_is_deleted(brokers: &str, folder: &Path) {
     let made = wait_for(admin.create_topics([&made], &AdminOptions::new()));
     assert!(made.is_ok_and(|all| all.iter().all(Result::is_ok)), "not made anew");
     // Numbers of another producer begin anew as well.
-    run.publisher = Publisher::new(brokers, &Settings::default(), |_| ()).expect("settings");
+    run.start_publisher();
     run.events(11..15);
     let told = "topic \"doomed\" was deleted and made anew";
     run.writer().wait_for("that it is another", |line| line.contains(told).then_some(()));

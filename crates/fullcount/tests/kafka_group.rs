@@ -1,14 +1,15 @@
 //! A group whose members come, go and are killed while packets come, against a real Kafka.
 //!
 //! In good order each event is made once, whoever joins or leaves; a member that is killed costs none, and only what it
-//! had not committed comes twice. Event n is 1 µs behind event n − 1, so each one says which packet it is of. Source:
+//! had not committed comes twice; what a live member makes twice with another one is in its count; one whose output takes
+//! nothing stays in the group. Event n is 1 µs behind event n − 1, so each one says which packet it is of. Source:
 //! `docs/raw.md`. One broker for all of it. Needs Java and the jars that `cargo xtask test` has fetched; without them it
 //! says so, and fails with CI=true.
 
 mod broker;
 mod service;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +18,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use broker::{Cluster, EVENTS, PATIENCE, brokers, counter, packet, wait_until};
+use broker::{
+    Cluster, EVENTS, PATIENCE, brokers, counter, packet, wait_for_counter, wait_until,
+    wait_until_empty,
+};
 use fullcount_out::flat::{self, Message, RawReadout};
 use fullcount_out::kafka::{
     Admin, Begin, Consumer, ConsumerOptions, EPOCH_HEADER, Moves, Polled, SOURCE_HEADER, Settings,
@@ -47,6 +51,43 @@ fn place_of(k: u32) -> (i32, i64) {
     ((k % partitions) as i32, i64::from(k / partitions))
 }
 
+/// Puts packets on a topic.
+struct Sender {
+    producer: BaseProducer,
+    topic: &'static str,
+}
+
+impl Sender {
+    fn new(brokers: &str, topic: &'static str) -> Sender {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", brokers).set("linger.ms", "1");
+        // In order and once each: without it, what a broker that is still making the topic refuses is sent again behind what
+        // came later, and the members rightly say that numbers were missing.
+        config.set("enable.idempotence", "true");
+        Sender { producer: config.create().expect("a producer"), topic }
+    }
+
+    fn send(&self, k: u32) {
+        // Times that wrap after 4.3 s of events, 42,949 packets, are far away.
+        assert!(k < 42_949, "the members take longer than this test was made for");
+        let bytes = from_sender(k);
+        let raw = RawReadout { source_name: "x", message_id: i64::from(k), raw_data: Some(&bytes) };
+        let payload = Message::Ar51(raw).encode();
+        let (from, epoch) = (format!("10.0.0.{}:50011", k % SENDERS + 1), EPOCH.to_string());
+        let header = |key, value| Header { key, value: Some(value) };
+        let headers = OwnedHeaders::new()
+            .insert(header(SOURCE_HEADER, from.as_str()))
+            .insert(header(EPOCH_HEADER, epoch.as_str()));
+        let record = BaseRecord::<(), [u8]>::to(self.topic).payload(&payload);
+        let record = record.partition(place_of(k).0).headers(headers);
+        self.producer.send(record).map_err(|e| e.0).expect("queued");
+    }
+
+    fn flush(&self) {
+        self.producer.flush(PATIENCE).expect("confirmed");
+    }
+}
+
 /// Sends packets 0, 1, 2, … to a topic until it is told to end: some members are always in the midst of something.
 struct Publisher {
     end: Arc<AtomicBool>,
@@ -56,45 +97,24 @@ struct Publisher {
 
 impl Publisher {
     fn start(brokers: &str, topic: &'static str) -> Publisher {
-        let producer: BaseProducer = ClientConfig::new()
-            .set("bootstrap.servers", brokers)
-            .set("linger.ms", "1")
-            .create()
-            .expect("a producer");
+        let sender = Sender::new(brokers, topic);
         let (end, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let (told, count) = (end.clone(), sent.clone());
         let thread = std::thread::spawn(move || {
-            let epoch = EPOCH.to_string();
             for k in 0.. {
                 if told.load(SeqCst) {
                     break;
                 }
-                let bytes = from_sender(k);
-                let raw = RawReadout {
-                    source_name: "x",
-                    message_id: i64::from(k),
-                    raw_data: Some(&bytes),
-                };
-                let payload = Message::Ar51(raw).encode();
-                let from = format!("10.0.0.{}:50011", k % SENDERS + 1);
-                let header = |key, value| Header { key, value: Some(value) };
-                let headers = OwnedHeaders::new()
-                    .insert(header(SOURCE_HEADER, from.as_str()))
-                    .insert(header(EPOCH_HEADER, epoch.as_str()));
-                let record = BaseRecord::<(), [u8]>::to(topic).payload(&payload);
-                let record = record.partition(place_of(k).0).headers(headers);
-                producer.send(record).map_err(|e| e.0).expect("queued");
+                sender.send(k);
                 count.store(k + 1, SeqCst);
-                // About 500 packets a second: times that wrap after 4.3 s of events, 42,949 packets, are far away.
-                assert!(k < 42_949, "the members take longer than this test was made for");
                 if k % 4 == 3 {
-                    producer.poll(Duration::ZERO);
-                    // A slow host gets more time before the counter would wrap: 40 s at this pace, then 6 min.
+                    sender.producer.poll(Duration::ZERO);
+                    // About 500 packets a second. A slow host gets more time before the counter would wrap: 40 s at this pace, then 6 min.
                     let pause = if k < 20_000 { 8 } else { 64 };
                     std::thread::sleep(Duration::from_millis(pause));
                 }
             }
-            producer.flush(PATIENCE).expect("confirmed");
+            sender.flush();
         });
         Publisher { end, sent, thread: Some(thread) }
     }
@@ -168,7 +188,18 @@ impl Place {
 
     fn member(&self, name: &str, topic: &str, threads: u32) -> Member {
         // The time after which a killed one is missed; where none is, a host that is slow must not make one.
-        let session_ms = if name == "dies" { 5_000 } else { 45_000 };
+        let session_ms = if ["dies", "halts"].contains(&name) { 5_000 } else { 45_000 };
+        let source = format!("session.timeout.ms = {session_ms}\n");
+        let engine = format!("threads = {threads}\n");
+        let output = format!(
+            "brokers = \"{}\"\ndrain = \"100s\"\ncapacity = 2000\n",
+            self.cluster.bootstrap()
+        );
+        self.member_with(name, topic, [&source, &engine, &output])
+    }
+
+    /// With lines of `[source.options]`, `[engine]` and `[output.kafka]`.
+    fn member_with(&self, name: &str, topic: &str, [source, engine, output]: [&str; 3]) -> Member {
         let geometry = self.path("geometry");
         if !geometry.exists() {
             let module = |n: u32| {
@@ -184,12 +215,12 @@ impl Place {
         let brokers = self.cluster.bootstrap();
         let text = format!(
             "[source]\nurl = \"kafka://{brokers}/{topic}?group={topic}\"\n\
-             [source.options]\nsession.timeout.ms = {session_ms}\nheartbeat.interval.ms = 300\n\
+             [source.options]\nheartbeat.interval.ms = 300\n{source}\
              [time]\npulse = \"grid(14Hz)\"\nepoch = \"2026-01-01T00:00:00Z\"\ntick = \"1ns\"\n\
              [detector]\nkind = \"sonde\"\ngeometry = \"{}\"\n\
-             [web]\nlisten = \"127.0.0.1:0\"\n[engine]\nthreads = {threads}\n\
-             [output.kafka]\nbrokers = \"{brokers}\"\ntopic = \"{topic}-events\"\nsource_name = \"{name}\"\n\
-             spool = \"{}\"\ncapacity = 2000\ndrain = \"100s\"\n[output.kafka.options]\nlinger.ms = 5\n",
+             [web]\nlisten = \"127.0.0.1:0\"\n[engine]\n{engine}\
+             [output.kafka]\n{output}topic = \"{topic}-events\"\nsource_name = \"{name}\"\n\
+             spool = \"{}\"\n[output.kafka.options]\nlinger.ms = 5\n",
             geometry.display(),
             self.path(&format!("{topic}-{name}")).display()
         );
@@ -289,7 +320,9 @@ fn whoever_joins_or_leaves_each_event_is_made_once(place: &Place) {
     left.extend([third.leave(), fourth.leave()]);
     let sum = |name: &str| left.iter().map(|said| said.counter(name)).sum::<u64>();
     assert_eq!(sum("receive.packets"), u64::from(sent));
-    assert_eq!((sum("receive.again_elsewhere"), sum("receive.cut_by_moves")), (0, 0));
+    let said: Vec<&str> = left.iter().map(|said| said.err.as_str()).collect();
+    let said = said.join("\n--\n");
+    assert_eq!((sum("receive.again_elsewhere"), sum("receive.cut_by_moves")), (0, 0), "{said}");
     assert!(sum("receive.moved_partitions") >= 4, "{}", sum("receive.moved_partitions"));
     // What another member has read is no loss of the one that gets a partition back.
     assert_eq!(sum("packets.lost") + sum("packets.missing"), 0);
@@ -302,8 +335,14 @@ fn whoever_joins_or_leaves_each_event_is_made_once(place: &Place) {
     assert_eq!(makers.len(), 4, "{makers:?}");
 }
 
-/// One of two is killed, and later stands still for so long that the group takes it for dead: all events are there, and
-/// only what it had not committed is there twice.
+/// Packets of which events are there twice, each with who made them.
+fn doubled(events: &[(u32, String)]) -> BTreeMap<u32, [&str; 2]> {
+    let twice = events.windows(2).filter(|two| two[0].0 == two[1].0);
+    twice.map(|two| (two[0].0 / EVENTS, [two[0].1.as_str(), two[1].1.as_str()])).collect()
+}
+
+/// One of two is killed, and another one stands still for so long that the group takes it for dead: all events are there,
+/// only what they had not committed is there twice, and of the one that lives all of that is in its count.
 fn a_killed_member_costs_no_event(place: &Place) {
     let topic = "killed";
     place.topic(topic, PARTITIONS);
@@ -326,13 +365,17 @@ fn a_killed_member_costs_no_event(place: &Place) {
     // Started again, it sends what its spool holds.
     let again = place.member("dies", topic, 1);
     again.reads(100);
-    // It stands still until the group takes it for dead; when it goes on, its partitions are somebody else's.
-    again.signal("STOP");
+    assert_eq!(again.leave().counter("receive.again_elsewhere"), 0);
+    // This one stands still until the group takes it for dead; when it goes on, its partitions are somebody else's.
+    let halts = place.member("halts", topic, 1);
+    halts.reads(300);
+    let stood_at_halt = place.stands(&asking, topic);
+    halts.signal("STOP");
     place.wait_for_members(topic, 1);
-    again.signal("CONT");
-    let moved = || counter(&again.page, "receive.moved_partitions");
+    halts.signal("CONT");
+    let moved = || counter(&halts.page, "receive.moved_partitions");
     wait_until("partitions that were taken away", moved, |n| n > 0);
-    again.reads(50);
+    halts.reads(50);
     let sent = publisher.end();
     let all: Vec<i64> =
         (0..PARTITIONS).map(|p| (0..sent).filter(|k| place_of(*k).0 == p).count() as i64).collect();
@@ -341,28 +384,75 @@ fn a_killed_member_costs_no_event(place: &Place) {
     };
     wait_until("the last commit", || behind() as u64, |n| n == 0);
     assert_eq!(stays.leave().counter("receive.again_elsewhere"), 0);
-    let said = again.leave();
-    let (told, words) = (said.counter("receive.again_elsewhere") > 0, "took this member for dead");
-    assert_eq!(told, said.err.contains(words), "{}", said.err);
+    let said = halts.leave();
+    let again = said.counter("receive.again_elsewhere");
+    assert_eq!(again > 0, said.err.contains("took this member for dead"), "{}", said.err);
 
     let events = place.events(topic);
     let found: BTreeSet<u32> = events.iter().map(|(n, _)| *n).collect();
     assert!(found.into_iter().eq(0..sent * EVENTS), "{} events of {}", events.len(), sent * EVENTS);
-    let mut twice = 0;
-    for two in events.windows(2).filter(|two| two[0].0 == two[1].0) {
-        twice += 1;
-        let (partition, offset) = place_of(two[0].0 / EVENTS);
-        let whose = (&*two[0].1, &*two[1].1);
-        assert!(whose.0 == "dies", "an event of {whose:?}");
+    let doubled = doubled(&events);
+    let mut halted = 0;
+    for (&packet, whose) in &doubled {
+        let (partition, offset) = place_of(packet);
+        let stood = if whose.contains(&"halts") { &stood_at_halt } else { &stood };
+        halted += u64::from(whose.contains(&"halts"));
+        assert!(*whose != ["stays"; 2], "who was there all the time doubles none");
         assert!(offset >= stood[partition as usize], "offset {offset} of {stood:?} was committed");
     }
-    let stays: Vec<u32> = events.iter().filter(|e| e.1 == "stays").map(|e| e.0).collect();
-    assert!(
-        stays.windows(2).all(|two| two[0] != two[1]),
-        "who was there all the time doubles none"
+    assert!(halted <= again, "{halted} packets are there twice, {again} are counted");
+    let (took, all) = (begun.elapsed(), doubled.len());
+    println!(
+        "killed: of {sent} packets {all} are there twice, {halted} by the one that halts, which counts {again}; {took:?}"
     );
-    let took = begun.elapsed();
-    println!("killed: {twice} events of {} are there twice; {took:?}", sent * EVENTS);
+}
+
+/// A member whose output takes nothing any more is not taken for dead: it hears what the group wants, and gives up what
+/// another one is to have. All events are there in the end, and what is there twice was counted.
+fn a_member_behind_a_full_output_stays_in_the_group(place: &Place) {
+    let (topic, begun) = ("stuck", Instant::now());
+    place.topic(topic, PARTITIONS);
+    // 1.2 M events in messages of 10, each of 200 bytes and more: 24 MB and more for a spool of 16 MiB. They are 1.2 s: partitions
+    // may be read one after the other, and SoNDe's clocks tell 2.1 s back from a turn.
+    let (sender, sent) = (Sender::new(&place.cluster.bootstrap(), topic), 12_000);
+    (0..sent).for_each(|k| sender.send(k));
+    sender.flush();
+    let source = "session.timeout.ms = 6000\nmax.poll.interval.ms = 6000\n";
+    let output =
+        "brokers = \"127.0.0.1:1\"\ndrain = \"0s\"\nspool_size = \"16MiB\"\ncapacity = 10\n";
+    let first = place.member_with("first", topic, [source, "threads = 1\nqueue = 2\n", output]);
+    wait_for_counter(&first.page, "kafka.spool.full", 1);
+    // The group waits 6 s for all its members to agree, and goes on without who does not answer.
+    let second = place.member("second", topic, 2);
+    place.wait_for_members(topic, 2);
+    second.reads(1);
+    // As of the last second.
+    let owned = || counter(&first.page, "receive.owned_partitions");
+    wait_until("two partitions each", owned, |n| n == 2);
+    first.service.interrupt();
+    let said = first.service.end();
+    assert_eq!(said.code, 3, "{}", said.err);
+    assert!(!said.err.contains("took this member for dead"), "{}", said.err);
+    let again = said.counter("receive.again_elsewhere");
+    let dropped = said.counter("sink.kafka.dropped") + said.counter("queue.kafka.dropped");
+    assert!(dropped > 0 && again * u64::from(EVENTS) >= dropped, "{again} packets, {dropped}");
+    let asking = place.consumer(Some(topic));
+    let stood = || place.stands(&asking, topic).iter().sum::<i64>() as u64;
+    wait_until("the last commit", stood, |n| n == u64::from(sent));
+    assert_eq!(second.leave().counter("receive.again_elsewhere"), 0);
+    // What is in the spool goes out once there is a broker.
+    let first = place.member("first", topic, 1);
+    wait_until_empty(&first.page);
+    first.leave();
+    let events = place.events(topic);
+    let found: BTreeSet<u32> = events.iter().map(|(n, _)| *n).collect();
+    assert!(found.into_iter().eq(0..sent * EVENTS), "{} events of {}", events.len(), sent * EVENTS);
+    let twice = doubled(&events).len() as u64;
+    assert!(twice <= again, "{twice} packets are there twice, {again} are counted");
+    println!(
+        "stuck: of {sent} packets {twice} are there twice, {again} counted; {:?}",
+        begun.elapsed()
+    );
 }
 
 /// With a strategy that takes all partitions away at each change as well: they stay until they are given up.
@@ -441,4 +531,5 @@ fn members_come_and_go_and_are_killed() {
     a_partition_stays_until_it_is_given_up(&place);
     whoever_joins_or_leaves_each_event_is_made_once(&place);
     a_killed_member_costs_no_event(&place);
+    a_member_behind_a_full_output_stays_in_the_group(&place);
 }

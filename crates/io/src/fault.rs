@@ -169,6 +169,10 @@ impl Source for FaultSource {
         })
     }
 
+    fn attend(&mut self) {
+        self.inner.attend();
+    }
+
     fn batch(&self) -> Batch {
         Batch::with_slots(BATCH_BYTES / SLOT_BYTES, SLOT_BYTES)
     }

@@ -66,6 +66,10 @@ impl Source for Several {
         }
     }
 
+    fn attend(&mut self) {
+        self.sources.iter_mut().for_each(|s| s.attend());
+    }
+
     fn batch(&self) -> Batch {
         self.sources.first().map_or_else(|| Batch::with_slots(0, 0), |s| s.batch())
     }

@@ -40,6 +40,10 @@ pub trait Source: Send {
     /// Only for failures after which no chunk can come; a bad packet is a counter.
     fn recv(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError>;
 
+    /// Called again and again, instead of [`Source::recv`], while nobody takes what was received: whoever hears from this side
+    /// now and then (a consumer group) does not take it for dead. Gives nothing; what fails here, the next `recv` says.
+    fn attend(&mut self) {}
+
     /// A batch with memory as this source wants it (slot count and size).
     fn batch(&self) -> Batch;
 

@@ -13,6 +13,7 @@ mod address;
 mod admin;
 mod consumer;
 mod counters;
+mod last_commit;
 mod link;
 mod options;
 mod publisher;

@@ -3,11 +3,14 @@
 //! [`Consumer::poll`] gives one message, the end of a partition, or nothing. Errors that librdkafka mends by itself
 //! (a broker that is away, an election) are counted and not given; what is given is for good. Offsets are never
 //! committed by themselves: [`Consumer::commit`] is called once what was read is safe. A member that holds its
-//! partitions ([`ConsumerOptions::hold`]) gives them up when it says so, which is once that is done.
+//! partitions ([`ConsumerOptions::hold`]) gives them up when it says so, which is once that is done; it can leave the
+//! moment of a commit to librdkafka ([`Consumer::commit_soon`]), whose broker's answer is heard of
+//! ([`Consumer::confirmed`]). Of [`Consumer::commit`] without waiting nothing is heard: librdkafka tells only of commits of its own.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fullcount_core::ledger::Sheet;
 use rdkafka::ClientContext;
@@ -27,6 +30,15 @@ use super::settings::Settings;
 
 /// Longest wait for one answer, if nothing else is said.
 const ANSWER: Duration = Duration::from_secs(10);
+
+/// Between two looks of librdkafka's at what was given to [`Consumer::commit_soon`], ms: a look at a few numbers, and a
+/// request only if one has moved.
+const COMMIT_LOOK_MS: &str = "200";
+
+/// Pause before a commit that was refused while the group shares out anew.
+const COMMIT_AGAIN: Duration = Duration::from_millis(20);
+/// Pause before a partition that looked unknown is asked about again.
+const OFFSETS_AGAIN: Duration = Duration::from_millis(50);
 
 /// What a consumer is made with.
 #[derive(Debug, Clone)]
@@ -96,6 +108,20 @@ impl ConsumeError {
     /// True if the broker knows no such topic, or no such partition of it.
     pub fn is_unknown_topic(&self) -> bool {
         self.cause.rdkafka_error_code().is_some_and(is_unknown)
+    }
+
+    /// True if the group has shared out anew meanwhile: a member that has joined again may commit what it has done.
+    pub fn is_of_an_older_share(&self) -> bool {
+        use RDKafkaErrorCode as E;
+        matches!(
+            self.cause.rdkafka_error_code(),
+            Some(
+                E::IllegalGeneration
+                    | E::UnknownMemberId
+                    | E::RebalanceInProgress
+                    | E::AssignmentLost
+            )
+        )
     }
 }
 
@@ -174,6 +200,7 @@ pub struct Consumer {
     /// A topic that is read was said not to be there.
     unknown: AtomicBool,
     answer: Duration,
+    holds: bool,
 }
 
 impl std::fmt::Debug for Consumer {
@@ -190,9 +217,37 @@ struct Context {
     /// Something moved since [`Consumer::moves`].
     moved: AtomicBool,
     moves: Mutex<Moves>,
+    /// No message is wanted now.
+    resting: AtomicBool,
+    /// At some time none was.
+    rested: AtomicBool,
+    /// Newest place by topic and partition that the broker has confirmed since [`Consumer::confirmed`].
+    confirmed: Mutex<BTreeMap<(String, i32), i64>>,
+    /// Commits that the broker refused, whole or for a partition.
+    refused: AtomicU64,
+    /// The last one was refused, and that was said.
+    refusing: AtomicBool,
 }
 
 impl Context {
+    /// Said when it begins, and when it is over.
+    fn refused(&self, error: &KafkaError) {
+        self.refused.fetch_add(1, Relaxed);
+        // The group is sharing out anew, and takes it in a moment.
+        let passes = error.rdkafka_error_code() == Some(RDKafkaErrorCode::RebalanceInProgress);
+        if !passes && !self.refusing.swap(true, Relaxed) {
+            self.link.say(&format!(
+                "the group's place is not taken on ({error}): what was read since comes again if this process is killed"
+            ));
+        }
+    }
+
+    fn taken_on(&self) {
+        if self.refusing.swap(false, Relaxed) {
+            self.link.say("the group's place is taken on again");
+        }
+    }
+
     fn let_go(
         consumer: &BaseConsumer<Context>,
         partitions: &TopicPartitionList,
@@ -220,6 +275,31 @@ impl ClientContext for Context {
 }
 
 impl ConsumerContext for Context {
+    /// The broker's answer, partition by partition.
+    fn commit_callback(&self, result: Result<(), KafkaError>, offsets: &TopicPartitionList) {
+        // Nothing had moved.
+        if matches!(&result, Err(e) if e.rdkafka_error_code() == Some(RDKafkaErrorCode::NoOffset)) {
+            return;
+        }
+        let mut first = result.err();
+        if first.is_none() {
+            let mut confirmed = self.confirmed.lock().expect("no holder panics");
+            for one in offsets.elements() {
+                match (one.error(), one.offset()) {
+                    (Err(error), _) => first = first.or(Some(error)),
+                    (Ok(()), Offset::Offset(at)) => {
+                        confirmed.insert((one.topic().to_owned(), one.partition()), at);
+                    }
+                    (Ok(()), _) => {}
+                }
+            }
+        }
+        match first {
+            Some(error) => self.refused(&error),
+            None => self.taken_on(),
+        }
+    }
+
     /// As librdkafka's default, but that partitions may stay for a while.
     fn rebalance(
         &self,
@@ -228,9 +308,15 @@ impl ConsumerContext for Context {
         partitions: &mut TopicPartitionList,
     ) {
         let done = if what == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS {
-            match consumer.rebalance_protocol() {
+            let given = match consumer.rebalance_protocol() {
                 RebalanceProtocol::Cooperative => consumer.incremental_assign(partitions),
                 RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.assign(partitions),
+            };
+            // librdkafka keeps it of a partition that it rests, also while somebody else has it.
+            match (self.resting.load(Relaxed), self.rested.load(Relaxed)) {
+                (true, _) => given.and_then(|()| consumer.pause(partitions)),
+                (false, true) => given.and_then(|()| consumer.resume(partitions)),
+                (false, false) => given,
             }
         } else if !self.hold.load(Relaxed) {
             Context::let_go(consumer, partitions)
@@ -268,6 +354,10 @@ impl Consumer {
         // librdkafka wants a name even where no group is joined; nothing is committed in it.
         config.set("group.id", options.group.as_deref().unwrap_or("fullcount-alone"));
         config.set("enable.partition.eof", if options.tell_ends { "true" } else { "false" });
+        if options.hold {
+            // Of what it is given only: nothing is stored by reading (`enable.auto.offset.store` is false).
+            config.set("enable.auto.commit", "true").set("auto.commit.interval.ms", COMMIT_LOOK_MS);
+        }
         let errors = Arc::new(AtomicU64::new(0));
         let link = Link::new(&options.brokers, options.news);
         let context = Context {
@@ -276,6 +366,11 @@ impl Consumer {
             hold: AtomicBool::new(options.hold),
             moved: AtomicBool::new(false),
             moves: Mutex::default(),
+            resting: AtomicBool::new(false),
+            rested: AtomicBool::new(false),
+            confirmed: Mutex::default(),
+            refused: AtomicU64::new(0),
+            refusing: AtomicBool::new(false),
         };
         let brokers = options.brokers.clone();
         let made = config.create_with_context(context);
@@ -286,7 +381,8 @@ impl Consumer {
         })?;
         let sheet = Sheet::new(ConsumerCounter::catalogue());
         let unknown = AtomicBool::new(false);
-        Ok(Consumer { inner, brokers, sheet, errors, unknown, answer: options.answer })
+        let (answer, holds) = (options.answer, options.hold);
+        Ok(Consumer { inner, brokers, sheet, errors, unknown, answer, holds })
     }
 
     fn failed(&self, doing: impl Into<String>) -> impl FnOnce(KafkaError) -> ConsumeError {
@@ -392,13 +488,26 @@ impl Consumer {
         })
     }
 
-    /// Offset of the oldest message of a partition, and the one behind its newest.
+    /// Offset of the oldest message of a partition, and the one behind its newest. While librdkafka knows of no such
+    /// partition or of no leader it is made to look again, for half the time of an answer: its picture of a topic that
+    /// it was reading had no partitions, and was kept for minutes.
     ///
     /// # Errors
-    /// No broker answers.
+    /// No broker answers, or no such partition.
     pub fn offsets(&self, topic: &str, partition: i32) -> Result<(i64, i64), ConsumeError> {
-        let asked = self.inner.fetch_watermarks(topic, partition, self.answer);
-        asked.map_err(self.failed(format!("ask for the offsets of {topic}")))
+        let until = Instant::now() + self.answer / 2;
+        loop {
+            match self.inner.fetch_watermarks(topic, partition, self.answer) {
+                Err(e) if passing(&e) && Instant::now() < until => {
+                    std::thread::sleep(OFFSETS_AGAIN);
+                    // Renews the picture; what it says is asked for above.
+                    drop(self.inner.fetch_metadata(Some(topic), self.answer));
+                }
+                asked => {
+                    return asked.map_err(self.failed(format!("ask for the offsets of {topic}")));
+                }
+            }
+        }
     }
 
     /// Partitions that are read now: (topic, partition).
@@ -474,7 +583,7 @@ impl Consumer {
     }
 
     /// Says that everything in front of these offsets is safe: (topic, partition, offset of the next message).
-    /// `wait`: until the broker has confirmed it.
+    /// `wait`: until the broker has confirmed it, also where it first refuses because the group shares out anew.
     ///
     /// # Errors
     /// The broker refuses, for example because the group has given the partition to somebody else.
@@ -489,9 +598,54 @@ impl Consumer {
             list.add_partition_offset(topic, partition, offset).map_err(failed(topic))?;
         }
         let mode = if wait { CommitMode::Sync } else { CommitMode::Async };
-        self.inner.commit(&list, mode).map_err(failed(next[0].0))?;
+        let end = Instant::now() + self.answer;
+        while let Err(error) = self.inner.commit(&list, mode) {
+            self.inner.context().refused.fetch_add(1, Relaxed);
+            // A broker refuses between the last member's word and the new shares, which is over without us.
+            let passes = error.rdkafka_error_code() == Some(RDKafkaErrorCode::RebalanceInProgress);
+            if !wait || !passes || Instant::now() >= end {
+                return Err(failed(next[0].0)(error));
+            }
+            std::thread::sleep(COMMIT_AGAIN);
+        }
+        if self.holds {
+            // When a partition goes, librdkafka commits what was stored last, also if that is behind what was committed since.
+            let _ = self.inner.store_offsets(&list);
+        }
         self.sheet.add(ConsumerCounter::Commits as usize, 1);
         Ok(())
+    }
+
+    /// As [`Consumer::commit`], soon and without waiting, and again until the broker takes it: it tells with
+    /// [`Consumer::confirmed`]. Partitions that have gone meanwhile are left out. Only with [`ConsumerOptions::hold`].
+    ///
+    /// # Errors
+    /// An offset that cannot be.
+    pub fn commit_soon(&self, next: &[(&str, i32, i64)]) -> Result<(), ConsumeError> {
+        let failed = |topic: &str| self.failed(format!("commit offsets of {topic}"));
+        let mut list = TopicPartitionList::new();
+        for &(topic, partition, offset) in next {
+            let offset = Offset::Offset(offset);
+            list.add_partition_offset(topic, partition, offset).map_err(failed(topic))?;
+        }
+        match self.inner.store_offsets(&list) {
+            Err(e) if e.rdkafka_error_code() != Some(RDKafkaErrorCode::State) => {
+                Err(failed(next.first().map_or("", |n| n.0))(e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the broker has confirmed of [`Consumer::commit_soon`] since the last call: (topic, partition, offset of the
+    /// next message). It is heard of in [`Consumer::poll`].
+    pub fn confirmed(&self) -> Vec<(String, i32, i64)> {
+        let mut confirmed = self.inner.context().confirmed.lock().expect("no holder panics");
+        std::mem::take(&mut *confirmed).into_iter().map(|((t, p), at)| (t, p, at)).collect()
+    }
+
+    /// Commits that the broker refused, as far as that is heard of.
+    pub fn commits_refused(&self) -> u64 {
+        self.inner.context().refused.load(Relaxed)
     }
 
     /// Where the group stands: offset of the next message, `None` where it never was.
@@ -499,15 +653,28 @@ impl Consumer {
     /// # Errors
     /// No broker answers.
     pub fn committed(&self, topic: &str, partition: i32) -> Result<Option<i64>, ConsumeError> {
+        Ok(self.places(topic, &[partition])?.pop().map(|(_, at)| at))
+    }
+
+    /// Where the group stands on these partitions, with one question: (partition, offset of the next message) of each on
+    /// which it ever was.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub fn places(&self, topic: &str, partitions: &[i32]) -> Result<Vec<(i32, i64)>, ConsumeError> {
         let mut ask = TopicPartitionList::new();
-        ask.add_partition(topic, partition);
+        for partition in partitions {
+            ask.add_partition(topic, *partition);
+        }
         let answer = self.inner.committed_offsets(ask, self.answer);
         let answer =
             answer.map_err(self.failed(format!("ask for the group's place in {topic}")))?;
-        Ok(match answer.find_partition(topic, partition).map(|p| p.offset()) {
-            Some(Offset::Offset(offset)) => Some(offset),
+        let all = answer.elements();
+        let one = |at: Offset| match at {
+            Offset::Offset(offset) => Some(offset),
             _ => None,
-        })
+        };
+        Ok(all.iter().filter_map(|p| Some((p.partition(), one(p.offset())?))).collect())
     }
 
     /// Stops and goes on with the partitions of a topic: what is not wanted now is not fetched.
@@ -519,6 +686,29 @@ impl Consumer {
         list.add_partition(topic, partition);
         let done = if pause { self.inner.pause(&list) } else { self.inner.resume(&list) };
         done.map_err(self.failed(format!("pause {topic}")))
+    }
+
+    /// While `rest` is true no message is given, of no partition, also of none that the group gives this member meanwhile;
+    /// [`Consumer::poll`] then only tells the group that this member lives, and hears what it wants. What had been fetched is
+    /// fetched again, so this is for pauses of a second and more.
+    ///
+    /// # Errors
+    /// librdkafka refuses.
+    pub fn rest(&self, rest: bool) -> Result<(), ConsumeError> {
+        self.inner.context().resting.store(rest, Relaxed);
+        self.inner.context().rested.fetch_or(rest, Relaxed);
+        let all = self.inner.assignment().map_err(self.failed("ask for the assignment"))?;
+        let done = if rest { self.inner.pause(&all) } else { self.inner.resume(&all) };
+        done.map_err(self.failed("pause partitions"))
+    }
+
+    /// Has the next message of a partition be this one.
+    ///
+    /// # Errors
+    /// The partition is not read.
+    pub fn go_back(&self, topic: &str, partition: i32, offset: i64) -> Result<(), ConsumeError> {
+        let back = self.inner.seek(topic, partition, Offset::Offset(offset), self.answer);
+        back.map_err(self.failed(format!("go back in {topic}")))
     }
 
     /// Counters.
@@ -533,6 +723,15 @@ impl Drop for Consumer {
         self.inner.context().hold.store(false, Relaxed);
         let _ = self.give_up();
     }
+}
+
+/// A picture of the topic that librdkafka is just renewing gives these for a partition that is there.
+fn passing(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode as E;
+    matches!(
+        error.rdkafka_error_code(),
+        Some(E::UnknownPartition | E::LeaderNotAvailable | E::NotLeaderForPartition)
+    )
 }
 
 fn is_unknown(code: RDKafkaErrorCode) -> bool {

@@ -1,10 +1,12 @@
 //! The consumer against librdkafka's own mock of a broker.
 
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use rdkafka::config::ClientConfig;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer as _};
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use super::{Begin, Consumer, ConsumerOptions, Polled, Settings};
 
@@ -87,6 +89,80 @@ fn a_group_goes_on_where_it_committed_and_nothing_is_committed_by_itself() {
     assert_eq!(second.committed("raw", 0).unwrap(), Some(4));
     drop(second);
     assert_eq!(read(&grouped()), (4..10).collect::<Vec<u8>>());
+}
+
+#[test]
+fn who_rests_misses_nothing() {
+    let (_cluster, brokers) = cluster();
+    fill(&brokers);
+    let consumer = Consumer::new(&ConsumerOptions::new(&brokers)).unwrap();
+    consumer.assign(&[("raw", 0, Begin::Oldest)]).unwrap();
+    let next = || loop {
+        if let Polled::Message(m) = consumer.poll(PATIENCE).unwrap() {
+            return m.offset();
+        }
+    };
+    assert_eq!([next(), next(), next()], [0, 1, 2]);
+    consumer.rest(true).unwrap();
+    for _ in 0..50 {
+        let polled = consumer.poll(Duration::from_millis(2)).unwrap();
+        assert!(!matches!(polled, Polled::Message(_)), "{polled:?}");
+    }
+    consumer.rest(false).unwrap();
+    assert_eq!([next(), next()], [3, 4]);
+    // One that came all the same is given back.
+    consumer.go_back("raw", 0, 4).unwrap();
+    assert_eq!(read(&consumer), (4..10).collect::<Vec<u8>>());
+}
+
+static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[test]
+fn a_place_counts_as_committed_once_the_broker_has_confirmed_it() {
+    let (cluster, brokers) = cluster();
+    fill(&brokers);
+    let mut options = ConsumerOptions::new(&brokers);
+    (options.group, options.hold) = (Some("members".into()), true);
+    options.news = |said| SAID.lock().unwrap().push(said.to_owned());
+    let consumer = Consumer::new(&options).unwrap();
+    consumer.assign(&[("raw", 0, Begin::Oldest), ("raw", 1, Begin::Oldest)]).unwrap();
+    assert_eq!(read(&consumer).len(), 10);
+    let end = Instant::now() + PATIENCE;
+    let until = |enough: &dyn Fn() -> bool| {
+        while !enough() {
+            assert!(Instant::now() < end, "within {PATIENCE:?}");
+            consumer.poll(Duration::from_millis(20)).unwrap();
+        }
+    };
+    assert_eq!(consumer.places("raw", &[0, 1]).unwrap(), [], "reading commits nothing");
+    // Refused three times, then taken.
+    let no = RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+    cluster.request_errors(RDKafkaApiKey::OffsetCommit, &[no; 3]);
+    consumer.commit_soon(&[("raw", 0, 4), ("raw", 1, 2), ("raw", 7, 1)]).unwrap();
+    until(&|| consumer.commits_refused() >= 3);
+    assert_eq!(consumer.confirmed(), []);
+    let confirmed = Mutex::new(Vec::new());
+    until(&|| {
+        confirmed.lock().unwrap().extend(consumer.confirmed());
+        confirmed.lock().unwrap().len() == 2
+    });
+    let raw = |p, at| ("raw".to_owned(), p, at);
+    assert_eq!(confirmed.into_inner().unwrap(), [raw(0, 4), raw(1, 2)]);
+    assert_eq!((consumer.confirmed(), consumer.commits_refused()), (vec![], 3), "once");
+    assert_eq!(consumer.places("raw", &[0, 1]).unwrap(), [(0, 4), (1, 2)]);
+    // A partition that goes stays where it was committed last.
+    // The group shares out anew: the commit waits for that.
+    let no = RDKafkaRespErr::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS;
+    cluster.request_errors(RDKafkaApiKey::OffsetCommit, &[no; 2]);
+    consumer.commit(&[("raw", 0, 8)], true).unwrap();
+    consumer.assign(&[]).unwrap();
+    drop(consumer);
+    options.hold = false;
+    let next = Consumer::new(&options).unwrap();
+    assert_eq!(next.places("raw", &[0, 1]).unwrap(), [(0, 8), (1, 2)]);
+    let said = SAID.lock().unwrap();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("is not taken on") && said[1].contains("taken on again"), "{said:?}");
 }
 
 #[test]
