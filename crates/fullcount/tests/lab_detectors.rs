@@ -173,7 +173,7 @@ fn over_udp_the_service_says_its_rates() {
     let dir = tempfile::tempdir().unwrap();
     let words = [
         &["--detector", "sonde", "--over", "udp", "--threads", "1,2", "--flat-out-only"][..],
-        &["--duration", "1s", "--repeats", "1", "--memory", "4MiB", "--json"],
+        &["--duration", "3s", "--repeats", "1", "--memory", "4MiB", "--json"],
     ];
     let said = run(dir.path(), &words.concat());
     assert_eq!(said.code, 0, "{}", said.err);
@@ -195,7 +195,7 @@ fn over_udp_captures_are_played_whatever_they_are_called() {
     let dir = tempfile::tempdir().unwrap();
     let words = [
         &["--detector", "gdgem,multigrid", "--over", "udp", "--threads", "1", "--flat-out-only"][..],
-        &["--duration", "1s", "--repeats", "1", "--memory", "1MiB", "--json"],
+        &["--duration", "3s", "--repeats", "1", "--memory", "1MiB", "--json"],
     ];
     let said = run(dir.path(), &words.concat());
     assert_eq!(said.code, 0, "{}", said.err);
@@ -232,13 +232,16 @@ fn no_profile() -> Option<String> {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return Some("a profile needs a core beside the sender's".to_owned());
     }
-    let recording = fullcount_lab::profile::Recording::begin(0);
-    let busy = std::time::Instant::now();
-    let samples = recording.and_then(|recording| {
-        // Any work will do that core 0 may get; perf itself is some.
-        while busy.elapsed().as_millis() < 500 {
-            std::hint::spin_loop();
-        }
+    let samples = fullcount_lab::profile::Recording::begin(0).and_then(|recording| {
+        // On a busy host a core may well get none of this process's work, so some is tied to it.
+        let work = std::thread::spawn(|| {
+            let time = fullcount_io::sys::thread_cpu_time;
+            drop(fullcount_io::sys::pin_thread(0));
+            while time().is_ok_and(|t| t.user_ns < 200_000_000) {
+                std::hint::spin_loop();
+            }
+        });
+        drop(work.join());
         recording.end()
     });
     samples.err().map(|e| e.to_string())
@@ -277,7 +280,7 @@ fn where_flat_out_loses_the_rate_without_loss_is_searched() {
     // A buffer for less than one train loses flat out; the lowest rate is that of a train now and then.
     let words = [
         &["--detector", "sonde", "--over", "udp", "--threads", "1", "--receive-buffer", "4KiB"][..],
-        &["--duration", "1s", "--repeats", "1", "--memory", "4MiB", "--json", "--trial", "200ms"],
+        &["--duration", "3s", "--repeats", "1", "--memory", "4MiB", "--json", "--trial", "200ms"],
         &["--confirm", "200ms", "--confirmations", "1", "--resolution", "50%", "--retries", "0"],
     ];
     let said = run(dir.path(), &words.concat());

@@ -3,8 +3,10 @@
 //! Sampling is by the timer where a virtual machine has no hardware counters. The kernel's symbols need root.
 //! Refuses: a host without `perf`. Source: `perf-record(1)`, `perf-report(1)`.
 
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +20,7 @@ pub(crate) const OTHERS: &str = "all others";
 
 /// Time between two interrupts: longer than perf takes to write the end of a file of some seconds.
 const AGAIN: Duration = Duration::from_secs(3);
-/// Time after which perf is killed.
+/// Time after which perf is killed, and the longest wait for its beginning.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is looked whether perf has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -66,7 +68,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Begins on `core`.
+    /// Begins on `core`, and returns once samples are taken: on a busy host perf needs longer for that than a short
+    /// trial lasts.
     ///
     /// # Errors
     /// No `perf`.
@@ -75,10 +78,17 @@ impl Recording {
             std::env::temp_dir().join(format!("fullcount-perf-{}-{core}", std::process::id()));
         let mut command = Command::new("perf");
         command.args(["record", "-q", "-F", PER_SECOND, "-C", &core.to_string(), "-o"]).arg(&file);
-        // Its own end, in case nobody ends it.
-        command.args(["--", "sleep", "3600"]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().map_err(ProfileError::Missing)?;
+        // perf starts the command once its counters run, so a line from it is the sign of that. Its own end is in
+        // case nobody ends it.
+        command.args(["--", "sh", "-c", "echo; exec sleep 3600 >/dev/null"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(ProfileError::Missing)?;
+        let (begun, wait) = mpsc::channel();
+        if let Some(mut line) = child.stdout.take() {
+            // Without a line, perf has ended: `end` tells why.
+            std::thread::spawn(move || begun.send(line.read(&mut [0])));
+        }
+        drop(wait.recv_timeout(PATIENCE));
         Ok(Recording { child, file })
     }
 
@@ -142,12 +152,12 @@ fn read(text: &str) -> Vec<Symbol> {
     });
     let mut all: Vec<Symbol> = lines.filter(|s| !idle(&s.name)).collect();
     let busy: f64 = all.iter().map(|s| s.percent).sum();
-    all.iter_mut().for_each(|s| s.percent = (s.percent / busy * 1e4).round() / 1e2);
-    let rest: f64 = all.iter().skip(KEPT).map(|s| s.percent).sum();
     if all.len() > KEPT {
-        all.truncate(KEPT);
-        all.push(Symbol { percent: (rest * 1e2).round() / 1e2, name: OTHERS.into() });
+        let rest = all.drain(KEPT..).map(|s| s.percent).sum();
+        all.push(Symbol { percent: rest, name: OTHERS.into() });
     }
+    // Rounded last: of thousands of functions with 0.01 % each more than 1 % went amiss.
+    all.iter_mut().for_each(|s| s.percent = (s.percent / busy * 1e4).round() / 1e2);
     all
 }
 
@@ -178,5 +188,13 @@ mod tests {
         assert_eq!(read.len(), KEPT + 1);
         assert_eq!(read[KEPT].name, "all others");
         assert!((read[KEPT].percent - 60.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn many_small_shares_add_up() {
+        let small: String = (0..4000).map(|i| format!("  0.01%  [.] f{i}\n")).collect();
+        let read = read(&format!("  50.00%  [.] f\n  10.00%  [k] default_idle\n{small}"));
+        let all: f64 = read.iter().map(|s| s.percent).sum();
+        assert!((all - 100.0).abs() < 0.1, "{all}");
     }
 }

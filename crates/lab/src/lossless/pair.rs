@@ -18,8 +18,11 @@ use crate::agent::post::{interface_with, port_of};
 
 /// How long a receiver may take to open its port.
 pub(crate) const READY: Duration = Duration::from_secs(10);
-/// How long a child may take to end after the sending time: buffers of 64 MiB drain in less than 0.1 s.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long a receiver may take to see the end marks; buffers of 64 MiB drain in less than 0.1 s. Where all marks were lost,
+/// each trial takes so long, so this is short.
+const MARKS: Duration = Duration::from_secs(5);
+/// How long a child may take to end after the sending time, or once it is told to: a busy host may keep a core from it.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// How the two programs are started.
 pub struct Pair<'a> {
@@ -128,12 +131,12 @@ impl Bench for Pair<'_> {
         let mut send = self.start(End::Sender, &options)?;
         let sent = send.end(length + GRACE, self.stop)?;
         let sent = summary(sent.ok_or_else(|| send.stuck(GRACE))?)?;
-        let received = match receive.end(GRACE, self.stop)? {
+        let received = match receive.end(MARKS, self.stop)? {
             Some(ended) => ended,
             None => {
                 receive.interrupt();
                 let ended = receive.end(GRACE, self.stop)?;
-                ended.ok_or_else(|| receive.stuck(2 * GRACE))?
+                ended.ok_or_else(|| receive.stuck(MARKS + GRACE))?
             }
         };
         read(size, &sent, &summary(received)?)
