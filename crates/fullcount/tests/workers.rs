@@ -3,6 +3,7 @@
 mod service;
 
 use service::{Said, Service, fullcount, say};
+use std::net::UdpSocket;
 use std::process::{Child, Stdio};
 
 /// Ports of all UDP sockets, in the order in which they were opened.
@@ -109,15 +110,26 @@ fn a_redundant_pair_loses_nothing_when_either_link_does() {
     for (a, b) in [(Some(lossy), None), (None, Some(lossy)), (Some("dead"), None)] {
         let mut receiver = Service::start(&receive);
         let ports = ports(&mut receiver, 2);
+        // A third stream, of one packet, ends after both: a sender that starts late still finds the receiver.
+        let hold = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let hold = |number: u64, time: u64| {
+            let (stream, magic) = (99u32.to_le_bytes(), *b"FCSQ");
+            let words = [number.to_le_bytes(), time.to_le_bytes()].concat();
+            let packet = [&magic[..], &stream, &words].concat();
+            hold.send_to(&packet, ("127.0.0.1", ports[1])).unwrap();
+        };
+        hold(0, 0);
         let link = |port: u16, fault: Option<&str>| {
             start_sending(port, "4000", &fault.map_or(vec![], |f| vec!["--fault", f]))
         };
         let both = [(ports[0], a), (ports[1], b)].into_iter().filter(|(_, f)| *f != Some("dead"));
         sent(both.map(|(port, fault)| link(port, fault)).collect());
+        // An end mark: one packet was sent.
+        hold(u64::MAX, 1);
         let got = receiver.end();
         let s = got.summary();
         assert_eq!((got.code, s["balance"].as_u64()), (0, Some(0)), "{a:?} {b:?}: {}", got.err);
-        assert_eq!(s["packets"]["accepted"], 4000);
+        assert_eq!(s["packets"]["accepted"], 4001);
         let links = shares(&got);
         assert_eq!(links.len(), 2);
         // Once all numbers are there, nobody waits for the copies of the slower link.

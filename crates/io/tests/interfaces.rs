@@ -455,6 +455,7 @@ fn an_interface_may_go_down_and_one_that_goes_ends_the_source() {
         veth.ip(&format!("link set {NAME} down"));
         assert_eq!(source.recv(&mut batch, Duration::from_millis(5)).unwrap(), Received::Idle);
         veth.ip(&format!("link set {NAME} up"));
+        veth.await_carrier();
         veth.socket(RECEIVER, PORT).send(b"up again").unwrap();
         assert_eq!(take(&mut *source, 1), [b"up again"], "{url}");
     }

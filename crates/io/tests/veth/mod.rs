@@ -6,6 +6,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -15,6 +16,9 @@ pub const RECEIVER: &str = "10.77.0.2";
 pub const RECEIVER_V6: &str = "fd77::2";
 /// Name of the interface at either end.
 pub const NAME: &str = "v0";
+
+/// Longest wait until a new link carries: seconds where many links come and go.
+const CARRIER: Duration = Duration::from_secs(60);
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -40,7 +44,10 @@ impl Veth {
         let name = |end| format!("fc-xdp-{end}-{}-{number}", std::process::id());
         let veth = Veth { sender: name("s"), receiver: name("r") };
         match veth.make(mtu, queues) {
-            Ok(()) => Some(veth),
+            Ok(()) => {
+                veth.await_carrier();
+                Some(veth)
+            }
             Err(e) => {
                 assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI needs namespaces: {e}");
                 println!("skipped: network namespaces need root and iproute2: {e}");
@@ -64,6 +71,21 @@ impl Veth {
             ip(&format!("-n {ns} link set {NAME} up"))?;
         }
         Ok(())
+    }
+
+    /// Waits until a datagram comes through: the kernel switches a link's queues on in its own time, and until then drops
+    /// what is sent without a word.
+    pub fn await_carrier(&self) {
+        let far = self.receiving(|| UdpSocket::bind((RECEIVER, 9)).unwrap());
+        far.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+        let (near, end) = (self.socket(RECEIVER, 9), Instant::now() + CARRIER);
+        loop {
+            drop(near.send(b"?"));
+            if far.recv(&mut [0; 8]).is_ok() {
+                return;
+            }
+            assert!(Instant::now() < end, "no datagram came through the veth for {CARRIER:?}");
+        }
     }
 
     /// Runs `ip` in the receiver's namespace.
