@@ -259,6 +259,11 @@ pub trait Detector: Send + Sync {
     /// Plots that suit this detector.
     fn plots(&self) -> Vec<Plot>;
 
+    /// True if the format knows only IPv4 datagrams in one packet: nothing else in a capture is a readout.
+    fn is_whole_ipv4(&self) -> bool {
+        false
+    }
+
     /// Rule for repeating a capture as one long run; `None` if the format has none.
     fn shifter(&self) -> Option<Box<dyn Shifter>> {
         None

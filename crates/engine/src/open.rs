@@ -14,7 +14,7 @@ use fullcount_detect::detector::Sharding;
 use fullcount_detect::detector::{Detector, Shifter};
 use fullcount_io::capture::Capture;
 use fullcount_io::endpoint::{
-    BUFFER_MAX, BUFFER_MIN, Endpoint, Engine, MOST_NAP, PcapSpeed, PcapUrl, Repeat, UdpUrl,
+    BUFFER_MAX, BUFFER_MIN, Endpoint, Engine, Ip, MOST_NAP, PcapSpeed, PcapUrl, Repeat, UdpUrl,
 };
 use fullcount_io::fault::FaultSource;
 use fullcount_io::packet_ring::{PacketError, PacketSource};
@@ -173,6 +173,15 @@ impl SourcePlan {
     /// Time of tick 0, ns since 1970.
     pub fn epoch_is(&mut self, epoch_ns: i64) {
         self.epoch_ns = epoch_ns;
+    }
+
+    /// Of captures only counts what the detector's format knows, unless their `ip` says more.
+    pub fn for_detector(&mut self, detector: &dyn Detector) {
+        for place in &mut self.places {
+            if let Where::Endpoint(Endpoint::Pcap(url)) = &mut place.endpoint {
+                url.ip = url.ip.or(detector.is_whole_ipv4().then_some(Ip::WholeV4));
+            }
+        }
     }
 
     /// All that is received will be captured as well: with receive times, and those of a capture exactly.

@@ -108,6 +108,7 @@ impl Plan {
         }
         let config = &*config;
         let detector: Arc<dyn Detector> = configure(config)?.into();
+        source.for_detector(&*detector);
         let workers = source.workers();
         let sharding = detector.sharding();
         if workers > 1 && sharding != Sharding::ByKey {

@@ -68,8 +68,10 @@ pub fn inspect(flags: Flags) -> Result<u8, Failure> {
     o.put("source.timestamps", Some(true));
     o.set(&flags.set)?;
     let config = o.read(None)?;
-    let mut inspector = configure(&config)?.inspector();
-    let plan = SourcePlan::new(&config.source)?;
+    let detector = configure(&config)?;
+    let mut inspector = detector.inspector();
+    let mut plan = SourcePlan::new(&config.source)?;
+    plan.for_detector(&*detector);
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let mut source = plan.open_as_one(None).map_err(anyhow::Error::from)?.source;
     for fact in source.describe() {

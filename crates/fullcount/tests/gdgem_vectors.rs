@@ -62,6 +62,24 @@ fn every_conversion_runs_from_a_configuration_file_with_published_names() {
 }
 
 #[test]
+fn only_ipv4_datagrams_in_one_packet_are_frames_unless_more_is_asked_for() {
+    let capture = vector("pcap/pcap_odd_frames.pcap");
+    let geometry = vector("gdgem/vmm/example_geometry.json");
+    for (query, packets, ip6, refused) in [("", 15, 1, 2), ("&ip=any", 17, 0, 0)] {
+        let source = format!("pcap:{capture}?flat-out{query}");
+        let run = ["run", "--source", &source, "--sink", "null", "--web", "off", "--json"];
+        let said = say(&[&run[..], &["--detector", "gdgem", "--geometry", &geometry]].concat());
+        assert_eq!(said.counter("decode.packets"), packets, "{}", said.err);
+        assert_eq!(said.counter("frames.bad"), packets, "none is a frame");
+        let other = ["pcap.other_ip", "pcap.fragments_refused"].map(|name| said.counter(name));
+        assert_eq!(other, [ip6, refused]);
+        let inspect = ["inspect", &source, "--detector", "gdgem", "--json"];
+        let shown = say(&[&inspect[..], &["--geometry", &geometry]].concat());
+        assert_eq!(shown.out.lines().filter(|l| l.contains("\"packet\":")).count() as u64, packets);
+    }
+}
+
+#[test]
 fn a_calibration_on_the_command_line_lies_where_the_program_was_started() {
     let all = expected();
     let entry = &all["conversions"]["example_geometry"];

@@ -311,6 +311,15 @@ pub enum PcapSpeed {
     FlatOut,
 }
 
+/// Which packets of a capture count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ip {
+    /// IPv4 and IPv6; fragments are put together.
+    Any,
+    /// IPv4 datagrams in one packet: what the readouts send whose format knows no other.
+    WholeV4,
+}
+
 /// `pcap:FILE?key=value&…`
 #[derive(Debug, Clone, PartialEq)]
 pub struct PcapUrl {
@@ -328,10 +337,12 @@ pub struct PcapUrl {
     pub exact_times: bool,
     /// Only datagrams to this UDP destination port, 1..=65535.
     pub port: Option<u16>,
+    /// Which packets count; `None`: as the detector's format has it, else any.
+    pub ip: Option<Ip>,
 }
 
-const PCAP_KEYS: [&str; 7] =
-    ["preload", "repeat", "shift", "speed", "flat-out", "exact-times", "port"];
+const PCAP_KEYS: [&str; 8] =
+    ["preload", "repeat", "shift", "speed", "flat-out", "exact-times", "port", "ip"];
 
 impl PcapUrl {
     /// The file played once at recorded speed.
@@ -344,6 +355,7 @@ impl PcapUrl {
             speed: PcapSpeed::Recorded,
             exact_times: false,
             port: None,
+            ip: None,
         }
     }
 }
@@ -602,6 +614,14 @@ fn pcap(url: &str, place: &str, query: Option<&str>) -> Result<PcapUrl, Endpoint
                 let allowed = "a UDP port from 1 to 65535";
                 let port: std::num::NonZeroU16 = p.parse(allowed)?;
                 pcap.port = Some(port.get());
+            }
+            "ip" => {
+                let allowed = "any or whole-v4";
+                pcap.ip = Some(match p.text(allowed)? {
+                    "any" => Ip::Any,
+                    "whole-v4" => Ip::WholeV4,
+                    _ => return Err(p.refuse(allowed)),
+                });
             }
             other => unreachable!("'{other}' is in PCAP_KEYS"),
         }

@@ -45,6 +45,8 @@ pub struct Tally {
     pub udp_length: u64,
     /// Datagrams to another port than the one asked for.
     pub other_port: u64,
+    /// Packets over IPv6 where only IPv4 is read.
+    pub other_ip: u64,
     /// IP fragments.
     pub fragments: u64,
     /// IP fragments that became part of a whole datagram.
@@ -76,6 +78,7 @@ impl Tally {
             + self.not_udp
             + self.udp_length
             + self.other_port
+            + self.other_ip
     }
 
     /// Frames not accounted for: always 0. A reassembled datagram stands for its fragments.
@@ -101,6 +104,7 @@ impl Tally {
             (&mut self.not_udp, o.not_udp),
             (&mut self.udp_length, o.udp_length),
             (&mut self.other_port, o.other_port),
+            (&mut self.other_ip, o.other_ip),
             (&mut self.fragments, o.fragments),
             (&mut self.fragments_used, o.fragments_used),
             (&mut self.reassembled, o.reassembled),
@@ -162,6 +166,7 @@ struct Found {
 pub struct Datagrams<R> {
     reader: Reader<R>,
     port: Option<u16>,
+    whole_ipv4: bool,
     reassembler: Reassembler,
     assembled: Vec<u8>,
     last_ns: i64,
@@ -174,6 +179,7 @@ impl<R: Read> Datagrams<R> {
         Datagrams {
             reader,
             port,
+            whole_ipv4: false,
             reassembler: Reassembler::new(Limits::default()),
             assembled: Vec::new(),
             last_ns: 0,
@@ -189,11 +195,16 @@ impl<R: Read> Datagrams<R> {
         Reader::new(inner).map(|r| Datagrams::new(r, port))
     }
 
+    /// With `true`, only those that came over IPv4 in one packet: IPv6 is left out, fragments are refused.
+    pub fn only_whole_ipv4(self, whole_ipv4: bool) -> Datagrams<R> {
+        Datagrams { whole_ipv4, ..self }
+    }
+
     /// Counts so far; final once [`Datagrams::next`] has given `None`.
     pub fn tally(&self) -> Tally {
         let r = self.reassembler.totals();
         Tally {
-            fragments: r.fragments,
+            fragments: r.fragments + self.tally.fragments,
             fragments_used: r.used,
             fragments_refused: r.refused + r.duplicate + self.tally.fragments_refused,
             reassembled: r.datagrams,
@@ -225,7 +236,8 @@ impl<R: Read> Datagrams<R> {
             self.last_ns = record.time_ns.unwrap_or(self.last_ns);
             let into = &mut self.assembled;
             let r = &mut self.reassembler;
-            if let Some(found) = look(record, self.last_ns, r, into, &mut self.tally) {
+            let join = (!self.whole_ipv4).then_some(r);
+            if let Some(found) = look(record, self.last_ns, join, into, &mut self.tally) {
                 if self.port.is_none_or(|p| p == found.destination.port()) {
                     break found;
                 }
@@ -243,11 +255,11 @@ impl<R: Read> Datagrams<R> {
     }
 }
 
-/// Finds the datagram that a frame is or completes.
+/// Finds the datagram that a frame is or completes; without a reassembler, only one that is whole and IPv4.
 fn look(
     record: Record<'_>,
     now_ns: i64,
-    reassembler: &mut Reassembler,
+    reassembler: Option<&mut Reassembler>,
     assembled: &mut Vec<u8>,
     tally: &mut Tally,
 ) -> Option<Found> {
@@ -264,6 +276,10 @@ fn look(
         }
     };
     let time_ns = record.time_ns;
+    if reassembler.is_none() && packet.source.is_ipv6() {
+        tally.other_ip += 1;
+        return None;
+    }
     let Some(fragment) = packet.fragment else {
         let found = match packet.udp() {
             Ok(udp) => Some(Found {
@@ -278,6 +294,11 @@ fn look(
             }
         };
         return found;
+    };
+    let Some(reassembler) = reassembler else {
+        tally.fragments += 1;
+        tally.fragments_refused += 1;
+        return None;
     };
     let Outcome::Complete(whole) = reassembler.accept(&packet, fragment, now_ns) else {
         return None; // counted by the reassembler

@@ -108,6 +108,23 @@ fn odd_frames_are_decoded_or_counted_by_reason() {
 }
 
 #[test]
+fn where_only_whole_ipv4_counts_the_rest_is_counted() {
+    let file = vector("pcap/pcap_odd_frames.pcap");
+    let (any, _) = all(&file, None);
+    let mut r = Datagrams::open(&file[..], None).unwrap().only_whole_ipv4(true);
+    let mut got = Vec::new();
+    while let Some(d) = r.next().unwrap() {
+        got.push(d.payload.to_vec());
+    }
+    // Neither the second, over IPv6, nor the third, in two fragments.
+    let wanted = any.iter().enumerate().filter(|(at, _)| ![1, 2].contains(at));
+    assert!(got.iter().eq(wanted.map(|(_, d)| &d.3)));
+    let tally = r.tally();
+    assert_eq!((tally.datagrams, tally.other_ip, tally.balance()), (15, 1, 0));
+    assert_eq!((tally.fragments, tally.fragments_refused, tally.reassembled), (2, 2, 0));
+}
+
+#[test]
 fn a_truncated_capture_gives_what_is_whole_and_says_so() {
     let file = vector("sonde/sonde.pcap");
     let whole = payloads(&file, None);

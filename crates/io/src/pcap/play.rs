@@ -27,7 +27,7 @@ use super::datagrams::{Datagrams, Tally};
 use super::read::{ReadError, Reader};
 use super::schedule::{Clock, MonotonicClock, Schedule};
 use super::trains::{Trains, single};
-use crate::endpoint::{PcapSpeed, PcapUrl, Repeat};
+use crate::endpoint::{Ip, PcapSpeed, PcapUrl, Repeat};
 use crate::source::{Received, Source, SourceError};
 
 /// Trains in a batch at most: what one `recvmmsg` of the UDP source gives.
@@ -69,11 +69,14 @@ fullcount_core::counters! {
         NotUdp "pcap.not_udp" Packets Sum "pcap" Note "packets of other protocols than UDP" "";
         UdpLength "pcap.udp_length" Packets Sum "pcap" Note "datagrams with an impossible UDP length" "";
         OtherPort "pcap.other_port" Packets Sum "pcap" Note "datagrams to another port than the one asked for" "";
+        OtherIp "pcap.other_ip" Packets Sum "pcap" Note "packets over IPv6 where the detector's format knows only IPv4"
+            "if they are readouts: replay with ?ip=any";
         Fragments "pcap.fragments" Packets Sum "pcap" Note "IP fragments" "";
         FragmentsUsed "pcap.fragments_used" Packets Sum "pcap" Note "IP fragments that became part of a datagram" "";
         Reassembled "pcap.reassembled" Packets Sum "pcap" Note "datagrams put together from fragments" "";
         FragmentsRefused "pcap.fragments_refused" Packets Sum "pcap" Note
-            "IP fragments that repeat, contradict or break the rules" "";
+            "IP fragments that repeat, contradict or break the rules, and all where the detector's format knows none"
+            "if they are readouts: replay with ?ip=any";
         Incomplete "pcap.reassembly_incomplete" Packets Sum "pcap" Note "datagrams with fragments missing"
             "the capture lost frames: see what tcpdump printed about packets dropped by the kernel";
         BlocksSkipped "pcap.blocks_skipped" Times Sum "pcap" Note "pcapng blocks that hold no frame" "";
@@ -205,7 +208,9 @@ impl<C: Clock> PcapSource<C> {
             None => Reader::new(file),
         };
         reader
-            .map(|r| Datagrams::new(r, self.url.port))
+            .map(|r| {
+                Datagrams::new(r, self.url.port).only_whole_ipv4(self.url.ip == Some(Ip::WholeV4))
+            })
             .map_err(|e: ReadError| error(&self.url, "cannot read", e.to_string()))
     }
 
@@ -482,6 +487,7 @@ impl<C: Clock> PcapSource<C> {
             not_udp,
             udp_length,
             other_port,
+            other_ip,
             fragments,
             fragments_used,
             reassembled,
@@ -505,6 +511,7 @@ impl<C: Clock> PcapSource<C> {
             (Replayed::NotUdp, not_udp),
             (Replayed::UdpLength, udp_length),
             (Replayed::OtherPort, other_port),
+            (Replayed::OtherIp, other_ip),
             (Replayed::Fragments, fragments),
             (Replayed::FragmentsUsed, fragments_used),
             (Replayed::Reassembled, reassembled),
