@@ -16,6 +16,7 @@ mod kafka;
 mod place;
 mod prove;
 mod record;
+mod room;
 mod schemas;
 mod setup;
 mod tally;

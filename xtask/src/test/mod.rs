@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use crate::command::{Job, spoken, timed};
 use crate::place;
+use crate::room;
 use crate::setup::{self, Missing, Need};
 use crate::tally::Tally;
 
@@ -39,8 +40,13 @@ struct Step {
     needs: &'static [Need],
     /// Without these some of its tests skip themselves.
     wants: &'static [Need],
+    /// Folders of the target directory that no later step uses.
+    leaves: &'static [&'static str],
     run: fn(&Host) -> Tally,
 }
+
+/// Most that the target directory of a whole run from empty takes, MB: docs/testing.md.
+const ROOM_MB: u64 = 12_000;
 
 /// In the order of running: what fails fastest and most often comes first.
 const STEPS: [Step; 14] = [
@@ -114,30 +120,48 @@ const STEPS: [Step; 14] = [
         ],
         part::kafka_tls,
     ),
-    step("wasm", "core for wasm32: builds, and imports nothing", When::Full, &[], portable::wasm),
-    step(
-        "portable",
-        "core, io, detect, out without C for aarch64 Linux and macOS",
-        When::Full,
-        &[],
-        portable::check,
-    ),
+    Step {
+        leaves: &["wasm"],
+        ..step(
+            "wasm",
+            "core for wasm32: builds, and imports nothing",
+            When::Full,
+            &[],
+            portable::wasm,
+        )
+    },
+    Step {
+        leaves: &portable::ELSEWHERE,
+        ..step(
+            "portable",
+            "core, io, detect, out without C for aarch64 Linux and macOS",
+            When::Full,
+            &[],
+            portable::check,
+        )
+    },
     step("deny", "licences, bans and sources of the dependencies", When::Full, &[], rust::deny),
-    step("miri", "core under Miri", When::Full, &[], nightly::miri),
-    step(
-        "asan",
-        "io, with its system calls, under AddressSanitizer",
-        When::Full,
-        &[setup::C_COMPILER],
-        nightly::asan,
-    ),
-    step(
-        "fuzz",
-        "fuzz targets: seeds replayed, then a short run",
-        When::Full,
-        &[setup::C_COMPILER, setup::CPP_COMPILER],
-        nightly::fuzz,
-    ),
+    Step { leaves: &["miri"], ..step("miri", "core under Miri", When::Full, &[], nightly::miri) },
+    Step {
+        leaves: &["asan"],
+        ..step(
+            "asan",
+            "io, with its system calls, under AddressSanitizer",
+            When::Full,
+            &[setup::C_COMPILER],
+            nightly::asan,
+        )
+    },
+    Step {
+        leaves: &["fuzz"],
+        ..step(
+            "fuzz",
+            "fuzz targets: seeds replayed, then a short run",
+            When::Full,
+            &[setup::C_COMPILER, setup::CPP_COMPILER],
+            nightly::fuzz,
+        )
+    },
 ];
 
 const fn step(
@@ -147,7 +171,7 @@ const fn step(
     needs: &'static [Need],
     run: fn(&Host) -> Tally,
 ) -> Step {
-    Step { name, about, when, needs, wants: &[], run }
+    Step { name, about, when, needs, wants: &[], leaves: &[], run }
 }
 
 /// HDF5 and librdkafka are in the default features of the binary and compile from source.
@@ -211,12 +235,16 @@ pub fn run(arguments: &[String]) -> ExitCode {
         .collect();
 
     let (outcomes, total) = timed(|| {
+        if names.is_empty() && !quick {
+            room::warn(ROOM_MB);
+        }
         // Quick uses what is there; it does not go and fetch a browser.
         let host = set_up(&chosen, !quick);
         let run = |step: &&Step| {
             heading(&format!("{}: {}", step.name, step.about));
             let (tally, took) = timed(|| run_step(step, &host).judged(place::in_ci()));
             println!("-- {}: {} ({})", step.name, tally.line(), spoken(took));
+            room::leave(step.leaves);
             (step.name, tally, took)
         };
         chosen.iter().map(run).collect::<Vec<_>>()

@@ -16,7 +16,7 @@ use crate::{place, setup, wasm as module};
 const WASM: &str = "wasm32-unknown-unknown";
 
 /// What `io`, `detect` and `out` are checked for beside the host they were written on.
-const ELSEWHERE: [&str; 2] = ["aarch64-unknown-linux-gnu", "aarch64-apple-darwin"];
+pub const ELSEWHERE: [&str; 2] = ["aarch64-unknown-linux-gnu", "aarch64-apple-darwin"];
 
 /// Keeps the code that nothing calls, in the compiler and in the linker: a library has no caller,
 /// and what is thrown away imports nothing.
