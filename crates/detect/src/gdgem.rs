@@ -174,6 +174,11 @@ impl Detector for GdGemDetector {
         plots::plots(&self.time, &self.layout)
     }
 
+    /// Captures of SRS also hold IPv6 and mDNS (section 16).
+    fn is_whole_ipv4(&self) -> bool {
+        true
+    }
+
     fn shifter(&self) -> Option<Box<dyn Shifter>> {
         Some(Box::new(shift::Moving::new(self.triggered())))
     }
@@ -183,7 +188,7 @@ impl Detector for GdGemDetector {
     }
 
     fn inspector(&self) -> Box<dyn Inspector> {
-        let (layout, capacity) = (self.layout.clone(), self.options.capacity());
+        let (layout, capacity) = (self.layout.clone(), self.options.capacity(self.layout.rules));
         Box::new(inspect::GemInspector::new(layout, capacity, self.triggered()))
     }
 }

@@ -8,7 +8,7 @@ use fullcount_core::ledger::Ledger;
 use fullcount_core::products::Products;
 use fullcount_detect::detector::{Detector, Setup};
 use fullcount_detect::gdgem::Unwatched;
-use gdgem_made::{capture, detector, marker, payload, run, setup, text};
+use gdgem_made::{Ran, capture, detector, marker, payload, run, setup, text};
 use proptest::prelude::*;
 
 const EXAMPLE: &str = "bc = 44.444\nccs = 3\ndt = 100\nspc = 200\ncrl = 0.2\ncru = 10";
@@ -106,6 +106,29 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
+    fn frames_that_come_late_give_what_one_pass_gives(
+        late in proptest::collection::vec((0usize..50, 1usize..9), 0..30), online in any::<bool>(),
+    ) {
+        let mut packets = capture("example_xyu.pcapng");
+        let mut free: Vec<bool> = vec![true; packets.len()];
+        for (at, by) in late {
+            let fec = |packet: &[u8]| packet[7] >> 4;
+            let this = fec(&packets[at]);
+            // Behind the next `by` frames of the same FEC; each frame is moved once.
+            let later = (at + 1..packets.len()).filter(|&to| fec(&packets[to]) == this);
+            if let Some(to) = later.take(by).last().filter(|&to| free[at..=to].iter().all(|f| *f)) {
+                free[at..=to].fill(false);
+                packets[at..=to].rotate_left(1);
+            }
+        }
+        let setup = match online {
+            true => online_xyu(),
+            false => setup("vmm/example_geometry_xyu.json", "ccs = 3\ncrl = 0.2\ncru = 10"),
+        };
+        prop_assert!(as_in_one_pass(&setup, &packets).events.len() > 1000);
+    }
+
+    #[test]
     fn mutated_captures_do_no_harm(damages in damages(), which in 0usize..7, per_batch in 1usize..5) {
         let mut packets = match which {
             0..3 => short("example_xyu.pcapng", 8, 400),
@@ -191,9 +214,94 @@ fn a_run_played_backwards_is_counted() {
     assert!(ran.counters.get("timestamps.seq_errors") > 300);
     assert!(ran.counters.get("timestamps.restarts") > 10);
     // Within the usual horizon nothing begins anew: hits behind what has been clustered are late.
-    let ran = run(&setup(geometry, ""), &packets, 3, Unwatched);
+    let ran = run(&setup(geometry, "late_frames = 0"), &packets, 3, Unwatched);
     assert_eq!(ran.counters.get("timestamps.restarts"), 0);
     assert!(ran.counters.get("cluster.late") > 50_000);
+    // All frames may be late.
+    let ran = run(&setup(geometry, "late_frames = 64"), &packets, 3, Unwatched);
+    assert_eq!(ran.counters.get("cluster.late"), 0);
+}
+
+/// Nothing is decided before the end: what all hits give in one order.
+const WHOLE: &str = "late_frames = 64\nhorizon_ms = 60000";
+
+/// Ends with the events and clusters of one pass over all hits.
+fn as_in_one_pass(setup: &Setup, packets: &[Vec<u8>]) -> Ran {
+    let ran = run(setup, packets, 3, Unwatched);
+    let options = format!("{}\n{WHOLE}", setup.options);
+    let whole = run(&Setup { options, ..setup.clone() }, packets, 3, Unwatched);
+    assert_eq!(ran.counters.get("cluster.late"), 0);
+    assert!(ran.events == whole.events, "other events than in one pass");
+    for name in ["cluster.planes", "events.candidates", "timestamps.restarts"] {
+        assert_eq!(ran.counters.get(name), whole.counters.get(name), "{name}");
+    }
+    ran
+}
+
+/// The online chain on x of FEC 6 and u of FEC 7.
+fn online_xyu() -> Setup {
+    let mut config: serde_json::Value = serde_json::from_str(&text("config/refdata.json")).unwrap();
+    let x = [0, 1, 2, 3].map(|vmm| (6, vmm, 0, 64 * vmm));
+    let u = [2, 3, 8, 9, 10, 11, 0, 1].into_iter().zip(0..).map(|(vmm, n)| (7, vmm, 1, 64 * n));
+    let entry = |(fec, vmm, plane, strip)| serde_json::json!({"fecID": fec, "vmmID": vmm, "planeID": plane, "strip_offset": strip});
+    config["srs_mappings"] = x.into_iter().chain(u).map(entry).collect();
+    config["time_config"]["bc_clock"] = 40.into();
+    (config["geometry_x"], config["geometry_y"]) = (512.into(), 512.into());
+    let options = "offsets = '-1..15'".to_owned();
+    Setup { geometry: config.to_string(), options, ..Setup::default() }
+}
+
+/// A capture in which the clock of one FEC is ahead by so many ticks.
+fn ahead(packets: &[Vec<u8>], fec: u8, ticks: u64) -> Vec<Vec<u8>> {
+    let mut packets = packets.to_vec();
+    for packet in packets.iter_mut().filter(|packet| packet[7] >> 4 == fec) {
+        for word in packet[16..].as_chunks_mut::<6>().0 {
+            let [a, b, c, d, e, f] = *word;
+            let time = u64::from(u32::from_be_bytes([a, b, c, d])) << 10;
+            let low = u64::from(u16::from_be_bytes([e, f]));
+            if low >> 15 == 0 {
+                *word = marker((low >> 10) as u8, (time + (low & 0x3ff) + ticks) & ((1 << 42) - 1));
+            }
+        }
+    }
+    packets
+}
+
+#[test]
+fn clocks_that_differ_by_any_time_cost_nothing() {
+    let xyu = capture("example_xyu.pcapng");
+    let mut planes: serde_json::Value =
+        serde_json::from_str(&text("vmm/example_geometry_xyu.json")).unwrap();
+    for entry in planes["vmm_geometry"].as_array_mut().unwrap() {
+        entry["detector"] = entry["fec"].clone();
+        entry["plane"] = 0.into();
+    }
+    // Detectors of their own, one for each FEC: what they find is theirs alone.
+    let alone = Setup { geometry: planes.to_string(), ..Setup::default() };
+    let wanted = run(&alone, &xyu, 3, Unwatched).counters.get("events.candidates");
+    assert!(wanted > 10_000);
+    for ms in [1, 1000, 2100, 10_000, 1_000_000] {
+        let packets = ahead(&xyu, 7, 40_000 * ms);
+        let ran = run(&alone, &packets, 3, Unwatched);
+        assert_eq!(ran.counters.get("events.candidates"), wanted, "{ms} ms");
+        assert_eq!(ran.counters.get("cluster.late"), 0, "{ms} ms");
+        // Events from then on are of one plane.
+        as_in_one_pass(&setup("vmm/example_geometry_xyu.json", ""), &packets);
+    }
+}
+
+#[test]
+fn one_damaged_marker_costs_none_of_the_others() {
+    let geometry = "vmm/example_geometry_xyu.json";
+    let xyu = capture("example_xyu.pcapng");
+    for bit in [8, 12, 20, 25, 31] {
+        let mut packets = xyu.clone();
+        let words = packets[10][16..].as_chunks_mut::<6>().0;
+        let word = words.iter_mut().find(|word| word[4] >> 7 == 0).expect("a marker");
+        word[3 - bit / 8] ^= 1 << (bit % 8);
+        let ran = as_in_one_pass(&setup(geometry, ""), &packets);
+        assert_eq!(ran.counters.get("timestamps.restarts"), 0, "bit {bit}");
+    }
 }
 
 #[test]

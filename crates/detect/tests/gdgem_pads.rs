@@ -278,7 +278,7 @@ fn a_vmm_without_hits_does_not_hold_the_border_back() {
         format!("{{\"detector\":0,\"plane\":{vmm},\"fec\":1,\"vmm\":{vmm},\"id0\":{strips:?}}}")
     };
     let geometry = format!("{{\"vmm_geometry\":[{},{}]}}", entry(0), entry(1));
-    let options = "t0 = [[1, 0, 'run'], [1, 1, 'run']]".to_owned();
+    let options = "t0 = [[1, 0, 'run'], [1, 1, 'run']]\nlate_frames = 0".to_owned();
     let setup = Setup { geometry, options, ..Setup::default() };
     let step = 65_536;
     let frames = [

@@ -23,9 +23,6 @@ use super::tables::Numbers;
 use crate::detector::{Builder, TimeBase};
 use crate::pulses::Pulses;
 
-/// Without readouts for so long, live, what waits is released.
-pub(super) const IDLE_NS: i64 = 1_000_000_000;
-
 /// Sees clusters on their way to events, for tables and tests. All methods do nothing unless given.
 pub trait Watch: Send + 'static {
     /// True if all values of plane clusters are looked at; else those are 0 that events do not need.
@@ -584,7 +581,7 @@ impl<W: Watch> Builder for GemBuilder<W> {
             let heard = *self.heard.get_or_insert(now);
             if !rows.is_empty() {
                 self.heard = Some(now);
-            } else if now.0.saturating_sub(heard.0) >= IDLE_NS && self.something_waits() {
+            } else if now.0.saturating_sub(heard.0) >= self.limits.idle && self.something_waits() {
                 self.heard = Some(now);
                 self.judge.tally.note(Built::Idle, 1);
                 self.flush(&mut products.events);

@@ -82,7 +82,7 @@ fullcount_core::counters! {
         LostMarkers "timestamps.lost_errors" Times Sum "geometry" Note
             "published TimestampLostErrors, if detector.marker_check is on (old firmware only)" "look for lost frames";
         ClockRestarts "timestamps.restarts" Times Sum "geometry" Note
-            "markers further in the past than detector.horizon_ms: what waited was clustered, and time began anew" "a clock was reset, or two FEC clocks differ by more than detector.horizon_ms: synchronise them";
+            "markers further in the past than detector.horizon_ms: what waited was clustered, and time began anew" "a clock was reset, or a FEC came back that is behind the others: synchronise them";
     }
 }
 
@@ -108,7 +108,7 @@ fullcount_core::counters! {
         Hits "cluster.hits" Hits Sum "cluster" In "hits from the readers" "";
         Used "cluster.used" Hits Sum "cluster" Accepted "hits of event candidates" "";
         Late "cluster.late" Hits Sum "cluster" Rejected
-            "hits that came after their time was clustered" "raise detector.horizon_ms, or find out why one FEC's data come so late";
+            "hits that came after their time was clustered" "frames out of order: raise detector.late_frames; a FEC that lags: raise detector.horizon_ms, or find out why its data come so late";
         Small "cluster.small" Hits Sum "cluster" Rejected
             "hits of clusters with fewer than detector.cs hits, or without amplitude" "nothing, if detector.cs is meant";
         Unmatched "cluster.unmatched" Hits Sum "cluster" Rejected
@@ -124,9 +124,9 @@ fullcount_core::counters! {
         CutPairs "match.cut_pairs" Events Sum "match" Note
             "pairs that detector.hm = 1 would make beyond 64 of one cluster, and that were not made" "a plane is hot or detector.dp too long: mask noisy channels, or lower it";
         Forced "cluster.forced" Times Sum "cluster" Note
-            "times that all hits were clustered at once because detector.max_waiting was reached" "a FEC is silent or a clock stands still: check the FECs, or lower detector.horizon_ms";
+            "times that all hits were clustered at once because detector.max_waiting was reached" "FECs lag or their clocks differ: synchronise them; a FEC is silent: lower detector.horizon_ms";
         Idle "cluster.idle" Times Sum "cluster" Note
-            "times that all hits were clustered because nothing came for a second (live only)" "";
+            "times that all hits were clustered because nothing came for detector.horizon_ms and a second more (live only)" "";
         Candidates "events.candidates" Events Sum "match" In "event candidates (published as ClustersTotal)" "";
         Events "events.count" Events Sum "match" Accepted "events (published as EventsGood)" "";
         XOnly "events.x_only" Events Sum "match" Rejected

@@ -414,7 +414,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LIMITS: Limits = Limits { waiting: 1000, run_hits: 1000, run_span: 1e12 };
+    const LIMITS: Limits = Limits { waiting: 1000, run_hits: 1000, run_span: 1e12, idle: i64::MAX };
     /// Behind all hits.
     const END: (i64, f64) = (i64::MAX, f64::INFINITY);
 

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 
 use serde::Deserialize;
 
-use super::clock::Offsets;
+use super::clock::{Offsets, Rules};
 use super::late_end::ALGO;
 use super::layout::Matcher;
 use crate::detector::SetupError;
@@ -52,6 +52,7 @@ pub(super) struct Options {
     clock: Option<String>,
     capacity: Option<u32>,
     horizon_ms: Option<f64>,
+    late_frames: Option<u32>,
     max_waiting: Option<u32>,
     max_run_hits: Option<u32>,
     max_run_span_us: Option<f64>,
@@ -175,11 +176,16 @@ pub(super) struct Limits {
     pub run_hits: usize,
     /// ns from the first to the last hit of a run.
     pub run_span: f64,
+    /// Without readouts for so long, live, what waits is released, ns.
+    pub idle: i64,
 }
+
+/// Beyond the horizon.
+const IDLE_NS: i64 = 1_000_000_000;
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { waiting: 8_000_000, run_hits: 4096, run_span: 1e6 }
+        Limits { waiting: 8_000_000, run_hits: 4096, run_span: 1e6, idle: IDLE_NS }
     }
 }
 
@@ -292,6 +298,9 @@ impl Options {
         self.matcher()?;
         if !(0.001..=60_000.0).contains(&self.horizon_ms.unwrap_or(1.0)) {
             return Err(refuse("horizon_ms", self.horizon_ms.unwrap_or(0.0), "0.001 to 60000"));
+        }
+        if self.late_frames.is_some_and(|late| late > 64) {
+            return Err(refuse("late_frames", self.late_frames.unwrap_or(0), "0 to 64 frames"));
         }
         if self.capacity == Some(0) {
             return Err(refuse("capacity", 0, "1 or more"));
@@ -563,7 +572,9 @@ impl Options {
             return Err(refuse("max_run_span_us", span, "0.001 to 1000000"));
         }
         let (waiting, run_hits) = (waiting as usize, run_hits as usize);
-        Ok(Limits { waiting, run_hits, run_span: 1000.0 * span })
+        // Frames of a quiet detector are a second apart and more: who is waited for must have come by then.
+        let idle = IDLE_NS + self.horizon() as i64;
+        Ok(Limits { waiting, run_hits, run_span: 1000.0 * span, idle })
     }
 
     /// True for the formulas of the published online chain.
@@ -576,9 +587,18 @@ impl Options {
         1e6 * self.horizon_ms.unwrap_or(2000.0)
     }
 
-    /// Hits of a frame that have room in the buffer.
-    pub fn capacity(&self) -> usize {
-        self.capacity.unwrap_or(1500) as usize
+    /// Places that a frame may come late without loss.
+    pub fn late_frames(&self) -> usize {
+        self.late_frames.unwrap_or(8) as usize
+    }
+
+    /// Hits of a frame that have room in the buffer, which only the online chain has.
+    pub fn capacity(&self, rules: Rules) -> usize {
+        match (self.capacity, rules) {
+            (Some(capacity), _) => capacity as usize,
+            (None, Rules::Online) => 1500,
+            (None, Rules::Offline) => usize::MAX,
+        }
     }
 
     /// Hits after which reading ends.

@@ -1,6 +1,6 @@
 //! Clusters of pads: grown from a seed over neighbours in x and y, within the span, of one trigger.
 //!
-//! Refuses clusters that are too small or without amplitude. The work grows with the square of a run's hits, which
+//! Refuses clusters that are too small. One without amplitude has no position. The work grows with the square of a run's hits, which
 //! `max_run_hits` bounds. Source: `docs/formats/gdgem.md` section 14.6.
 
 use fullcount_core::products::FineHit;
@@ -87,7 +87,7 @@ impl Growth {
                 });
             }
             let sums = values(members);
-            if members.len() as f64 >= parameters.cluster_size && sums.adc > 0 {
+            if members.len() as f64 >= parameters.cluster_size {
                 cluster(sums);
             } else {
                 small += members.len() as u64;
@@ -147,6 +147,17 @@ mod tests {
             vec![hit(0.0, 1, 1, 10), hit(1.0, 2, 2, 20), hit(2.0, 3, 2, 30), hit(3.0, 6, 2, 5)];
         assert_eq!(seen(run.clone(), 0), [(1, 1, 1, 5), (3, 2, 3, 60)]);
         assert_eq!(seen(run, 10), [(2, 1, 2, 50), (1, 1, 1, 10), (1, 1, 1, 5)]);
+    }
+
+    #[test]
+    fn a_cluster_without_amplitude_is_one_without_a_position() {
+        let mut seen = Vec::new();
+        let mut run = vec![hit(0.0, 1, 1, 0), hit(1.0, 2, 1, 0)];
+        let p = Parameters { missing: 0.0, missing_second: 0.0, ..Parameters::default() };
+        let small = Growth::default().clusters(&mut run, &p, |c| seen.push(c));
+        let [cluster] = seen[..] else { panic!("{seen:?}") };
+        assert_eq!((small, cluster.size2, cluster.adc, cluster.last), (0, 2, 0, 1.0));
+        assert!(cluster.pos0.is_nan() && cluster.time.is_nan());
     }
 
     #[test]

@@ -110,15 +110,16 @@ impl GemReader {
         let signed = if convention == Offsets::Signed { period } else { 0.0 };
         let relative = if triggers { 4096.0 * layout.clock.period } else { 0.0 };
         let margin = signed + layout.earliest + relative;
-        let progress = Progress::new(&layout.inputs(), options.horizon(), margin);
+        let inputs = layout.inputs();
+        let progress = Progress::new(&inputs, options.horizon(), margin, options.late_frames());
         GemReader {
             sheet: Sheet::new(Count::catalogue()),
             tally: Tally::new(),
             facts: Facts {
+                capacity: options.capacity(layout.rules),
                 layout,
                 offsets: std::array::from_fn(offset),
                 convention,
-                capacity: options.capacity(),
                 nowhere: Fec::new(),
                 decode,
             },
@@ -159,7 +160,7 @@ impl GemReader {
         decode(&self.facts, Words::of(bytes, words), fec, state, &mut output);
         let hits = output.tally.0[Count::Data as usize].wrapping_sub(data);
         output.tally.add(Count::AllMarkers, (words as u64).wrapping_sub(hits));
-        self.progress.emit(&mut products.fine_hits);
+        self.progress.end_frame(fec, &mut products.fine_hits);
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use fullcount_core::ledger::Sheet;
 use fullcount_core::products::{FineHit, Products};
 use fullcount_core::time::Nanos;
 
-use super::builder::{GemBuilder, IDLE_NS, Watch, Worked};
+use super::builder::{GemBuilder, Watch, Worked};
 use super::counters::{BUILT_LINES, Built, Tally};
 use super::cutter::{Held, Latest, Marks, STEP, Silence, split};
 use super::lane::stretch;
@@ -431,7 +431,7 @@ impl<W: Watch> Builder for SlicedBuilder<W> {
             if !rows.is_empty() {
                 self.heard = Some(now);
             }
-            let idle = rows.is_empty() && now.0.saturating_sub(heard.0) >= IDLE_NS;
+            let idle = rows.is_empty() && now.0.saturating_sub(heard.0) >= self.limits.idle;
             // Without a silence the last slice's member may hold events back, or rows.
             if idle && (self.waiting > 0 || self.open.is_some()) {
                 self.heard = Some(now);

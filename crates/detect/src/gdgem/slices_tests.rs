@@ -11,6 +11,9 @@ use super::super::tables::ClusterRows;
 use super::*;
 use crate::detector::Setup;
 
+/// The usual horizon of 2 s, and one second.
+const IDLE: i64 = 3_000_000_000;
+
 /// A geometry of vmm-sdat: for each detector its planes, 64 strips each; pads have 8 columns and 8 rows.
 fn offline(detectors: &[&[Option<u8>]]) -> String {
     let mut entries = Vec::new();
@@ -533,7 +536,7 @@ fn what_waits_for_its_place_holds_a_mark_and_comes_once_it_is_quiet() {
         let rows =
             |products: &Products| (products.events.len(), products.detector_clusters.id.len());
         assert_eq!(rows(&products), (0, 0), "{threads}");
-        builder.build(&mut products, Some(Nanos(2 * IDLE_NS)));
+        builder.build(&mut products, Some(Nanos(2 * IDLE)));
         // The other thread may still be at it.
         let mut all = products;
         builder.finish(&mut all);
@@ -557,10 +560,10 @@ fn live_hits_do_not_wait_for_a_full_slice() {
     assert_eq!(products.events.len(), 1, "a small slice is worked on at once");
     products.fine_hits.extend([row(6000.0, 0), row(6010.0, 1)]);
     builder.build(&mut products, Some(Nanos(2 * WAIT_NS)));
-    builder.build(&mut products, Some(Nanos(IDLE_NS)));
+    builder.build(&mut products, Some(Nanos(IDLE)));
     assert_eq!(products.events.len(), 1, "their time may still come");
-    builder.build(&mut products, Some(Nanos(3 * IDLE_NS)));
-    assert_eq!(products.events.len(), 2, "nothing came for a second");
+    builder.build(&mut products, Some(Nanos(3 * IDLE)));
+    assert_eq!(products.events.len(), 2, "nothing came for so long");
     let sheet = builder.sheet().unwrap();
     assert_eq!(sheet.get(Built::Idle as usize), 1);
 }
