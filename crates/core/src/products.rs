@@ -96,10 +96,10 @@ impl HitBatch {
     }
 }
 
-/// Clusters of planes, for pictures of multiplicities and time spans: equally long columns.
+/// Clusters of planes or pads, for pictures of multiplicities and time spans: equally long columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterBatch {
-    /// Plane of its detector: 0 x, 1 y, 2 u.
+    /// Plane of its detector: 0 x, 1 y, 2 u; 3 for pads.
     pub plane: Vec<u16>,
     /// Number of hits; 65535 stands for more.
     pub size: Vec<u16>,

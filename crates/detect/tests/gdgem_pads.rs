@@ -1,4 +1,5 @@
-//! Pads and triggered firmware of Gd-GEM: clusters against the words of the format document, times against its formula.
+//! Pads and triggered firmware of Gd-GEM: clusters against the words of the format document, times against its formula; and what
+//! a page shows of pads and of one plane.
 //!
 //! Source: `docs/formats/gdgem.md` sections 13 and 14.6.
 
@@ -6,11 +7,14 @@ mod gdgem_made;
 
 use std::sync::{Arc, Mutex};
 
-use fullcount_core::products::FineHit;
-use fullcount_detect::detector::Setup;
-use fullcount_detect::gdgem::{PadCluster, Unwatched, Watch};
-use gdgem_made::{build, capture, frame, hit, marker, payload, run, setup};
+use fullcount_core::batch::{Batch, Origin};
+use fullcount_core::products::{FineHit, Products, Want};
+use fullcount_detect::detector::{Detector, Setup};
+use fullcount_detect::gdgem::{PadCluster, PlaneCluster, Unwatched, Watch};
+use fullcount_detect::parallel::Threads;
+use gdgem_made::{build, capture, detector, frame, hit, marker, payload, run, setup, text};
 use proptest::prelude::*;
+use serde_json::Value;
 
 #[derive(Clone, Default)]
 struct Pads(Arc<Mutex<Vec<PadCluster>>>);
@@ -166,6 +170,101 @@ fn the_frame_of_pads_gives_every_cluster_once() {
         assert_eq!(u64::from(hits), ran.counters.get("cluster.used"), "each hit once");
         assert_eq!(ran.counters.get("events.candidates"), all.len() as u64);
         assert!(all.iter().enumerate().all(|(n, c)| c.number == n as u64 + 1));
+    }
+}
+
+/// What a page is given that shows everything.
+fn shown(setup: &Setup, packets: &[Vec<u8>], threads: usize) -> Products {
+    let detector = detector(setup);
+    let want = Want { hits: true, cluster_sizes: true, tracks: true, ..Want::default() };
+    let mut builder = detector.builder_on(want, &Threads::of(threads)).expect("threads");
+    let (mut reader, mut products) = (detector.reader(), Products { want, ..Products::default() });
+    for packet in packets {
+        reader.read(&Batch::from_datagrams([(&packet[..], Origin::NONE)]), &mut products);
+        builder.build(&mut products, None);
+    }
+    reader.finish(&mut products);
+    builder.finish(&mut products);
+    products
+}
+
+/// Plots that the page offers, in their order.
+fn offered(setup: &Setup) -> Vec<String> {
+    detector(setup).plots().into_iter().map(|plot| plot.id).collect()
+}
+
+const BEFORE: [&str; 4] = ["image", "tof", "x", "y"];
+const BEHIND: [&str; 4] = ["adc-vmm", "adc-channel", "channels", "adc"];
+
+#[test]
+fn the_page_shows_clusters_and_amplitudes_of_pads() {
+    let setup = setup("vmm/example_geometry_pad.json", "");
+    assert_eq!(offered(&setup), [&BEFORE[..], &["size-pads", "span-pads"], &BEHIND].concat());
+    let packets = [payload("pad_frame_0.bin")];
+    let clusters = Pads::default();
+    let ran = run(&setup, &packets, 1, clusters.clone());
+    let clusters = clusters.0.lock().unwrap();
+    let (plain, seen) = (shown(&setup, &packets, 1), shown(&setup, &packets, 1).cluster_sizes);
+    assert_eq!(seen.plane, vec![3; clusters.len()]);
+    for (n, cluster) in clusters.iter().enumerate() {
+        let span = (cluster.last - cluster.first) as u32;
+        let wanted = (cluster.size2 as u16, span, cluster.adc as u32);
+        assert_eq!((seen.size[n], seen.span_ns[n], seen.adc[n]), wanted, "cluster {n}");
+    }
+    assert!(seen.span_ns.iter().any(|&span| span > 0), "several hits");
+    // Each accepted hit, with the number of its channel: the geometry has one VMM, whose channels are the pads column by column.
+    let hits: Vec<_> = ran.rows.iter().filter(|row| row.lane < FineHit::BORDER).collect();
+    let channel = |hit: &&FineHit| u32::from(8 * hit.coordinate + hit.second) + 1;
+    assert_eq!(plain.hits.pixel, hits.iter().map(channel).collect::<Vec<_>>());
+    assert_eq!(plain.hits.adc, hits.iter().map(|hit| hit.weight).collect::<Vec<_>>());
+    for threads in 2..=3 {
+        let other = shown(&setup, &packets, threads);
+        assert!(other.hits == plain.hits && other.cluster_sizes == seen, "{threads} threads");
+    }
+}
+
+/// Plane, multiplicity, time span and amplitude of a cluster.
+type Shape = (u16, u16, u32, u32);
+
+#[derive(Clone, Default)]
+struct Planes(Arc<Mutex<Vec<Shape>>>);
+
+impl Watch for Planes {
+    fn plane(&mut self, _: u32, plane: u8, c: &PlaneCluster) {
+        let span = (c.last - c.first) as u32;
+        self.0.lock().unwrap().push((plane.into(), c.size as u16, span, c.adc as u32));
+    }
+}
+
+#[test]
+fn the_page_shows_clusters_and_amplitudes_of_one_plane() {
+    let whole: Value = serde_json::from_str(&text("vmm/example_geometry_xyu.json")).unwrap();
+    let packets = capture("example_xyu.pcapng");
+    for (plane, name) in ["x", "y", "u"].into_iter().enumerate() {
+        let mut geometry = whole.clone();
+        let entries = geometry["vmm_geometry"].as_array_mut().unwrap();
+        entries.retain(|entry| entry["plane"] == plane);
+        let vmms = entries.len() as u32;
+        let setup = Setup { geometry: geometry.to_string(), ..Setup::default() };
+        let names = [format!("size-{name}"), format!("span-{name}")];
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert_eq!(offered(&setup), [&BEFORE[..], &names, &BEHIND].concat());
+        let clusters = Planes::default();
+        run(&setup, &packets, 1, clusters.clone());
+        let clusters = clusters.0.lock().unwrap();
+        let plain = shown(&setup, &packets, 1);
+        let sizes = &plain.cluster_sizes;
+        let seen = (0..sizes.plane.len())
+            .map(|n| (sizes.plane[n], sizes.size[n], sizes.span_ns[n], sizes.adc[n]));
+        assert!(clusters.len() > 1000, "{name}: {} clusters", clusters.len());
+        assert!(seen.eq(clusters.iter().copied()), "{name}: other clusters");
+        assert!(plain.hits.pixel.iter().all(|channel| (1..=64 * vmms).contains(channel)));
+        assert!(!plain.hits.pixel.is_empty() && plain.tracks.first.is_empty());
+        for threads in 2..=3 {
+            let other = shown(&setup, &packets, threads);
+            assert!(other.hits == plain.hits, "{name}: other hits on {threads} threads");
+            assert!(other.cluster_sizes == *sizes, "{name}: other clusters, {threads} threads");
+        }
     }
 }
 

@@ -494,6 +494,7 @@ impl<W: Watch> GemBuilder<W> {
                             *number += 1;
                             cluster.number = *number;
                             watch.pads(id, order, &cluster);
+                            monitor.pads(&cluster);
                             planes += 1;
                             judge.tally.note(Built::Candidates, 1);
                             let hits = u64::from(cluster.size2);

@@ -1,15 +1,18 @@
-//! What the live page is shown beside events: amplitudes by channel, clusters of planes, and single events hit by hit.
+//! What the live page is shown beside events: amplitudes by channel, clusters of planes and pads, and single events hit by
+//! hit.
 //!
 //! Filled only where somebody subscribed, and no more than a display can use: beyond [`MOST_PER_S`] hits a second of data
 //! whole calls are left out, and one event in [`EVERY_NS`] is shown hit by hit. Events never depend on any of it. Refuses
 //! nothing.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use fullcount_core::products::{ClusterBatch, FineHit, HitBatch, Products, TrackBatch, Want};
 
 use super::chain::OnlineEvent;
-use super::layout::{CHANNELS, Layout};
+use super::layout::{CHANNELS, Layout, Place};
+use super::pads::PadCluster;
 use super::plane::{Centre, PlaneCluster};
 
 /// Hits a second of data that are shown; a display needs no more, and copying all costs a tenth of the decoding.
@@ -25,6 +28,10 @@ const LEAST_HITS: u32 = 2;
 const MOST_WAITING: u16 = 256;
 /// Hits of all of them.
 const MOST_HITS: usize = 1 << 16;
+
+/// What stands for the plane in the sizes of clusters of pads: behind all planes, so that strips on the same readout have
+/// plots of their own.
+pub(super) const PADS: u16 = 3;
 
 /// A cluster with its hits, which may become part of the next event that is shown.
 struct Waiting {
@@ -47,8 +54,8 @@ pub(super) struct Shown {
 pub(super) struct Monitor {
     want: Want,
     epoch: i64,
-    /// By lane and strip: number of the channel from 1; 0 where there is none.
-    channels: Vec<Vec<u32>>,
+    /// By lane.
+    channels: Vec<Channels>,
     clusters: ClusterBatch,
     tracks: TrackBatch,
     /// Hits shown, and the border where counting began, ns.
@@ -73,21 +80,53 @@ pub(super) struct Monitor {
     least: Option<u32>,
 }
 
-/// Numbers of the channels by lane and strip: 64 for each mapped VMM, in ascending order of FEC and VMM.
-fn channels(layout: &Layout) -> Vec<Vec<u32>> {
-    let mut all: Vec<Vec<u32>> = vec![Vec::new(); layout.lanes.len()];
+/// Numbers of the channels of a plane, from 1.
+enum Channels {
+    /// By strip; 0 where there is none.
+    Strips(Vec<u32>),
+    /// By column and row, of which a file may name any.
+    Pads(HashMap<(u16, u16), u32>),
+}
+
+impl Channels {
+    fn set(&mut self, place: Place, number: u32) {
+        match self {
+            Channels::Strips(strips) => {
+                let strip = usize::from(place.coordinate);
+                strips.resize(strips.len().max(strip + 1), 0);
+                strips[strip] = number;
+            }
+            Channels::Pads(pads) => {
+                pads.insert((place.coordinate, place.second), number);
+            }
+        }
+    }
+
+    /// The channel that a hit came from; 0 if there is none.
+    #[inline]
+    fn of(&self, hit: &FineHit) -> u32 {
+        let number = match self {
+            Channels::Strips(strips) => strips.get(usize::from(hit.coordinate)),
+            Channels::Pads(pads) => pads.get(&(hit.coordinate, hit.second)),
+        };
+        number.copied().unwrap_or(0)
+    }
+}
+
+/// Numbers of the channels by lane: 64 for each mapped VMM, in ascending order of FEC and VMM.
+fn channels(layout: &Layout) -> Vec<Channels> {
+    let empty = |lane: &super::layout::Lane| match layout.detectors[lane.detector].pads {
+        true => Channels::Pads(HashMap::new()),
+        false => Channels::Strips(Vec::new()),
+    };
+    let mut all: Vec<Channels> = layout.lanes.iter().map(empty).collect();
     for (at, (fec, vmm)) in layout.inputs().into_iter().enumerate() {
         let Some(fec) = &layout.fecs[fec] else { continue };
         for (channel, place) in fec.places[vmm * CHANNELS..][..CHANNELS].iter().enumerate() {
-            let pads = |lane: usize| layout.detectors[layout.lanes[lane].detector].pads;
-            let lane = usize::from(place.lane);
-            if !place.is_used() || pads(lane) {
-                continue;
+            if place.is_used() {
+                let number = (at * CHANNELS + channel) as u32 + 1;
+                all[usize::from(place.lane)].set(*place, number);
             }
-            let strips = &mut all[lane];
-            let strip = usize::from(place.coordinate);
-            strips.resize(strips.len().max(strip + 1), 0);
-            strips[strip] = (at * CHANNELS + channel) as u32 + 1;
         }
     }
     all
@@ -186,9 +225,8 @@ impl Monitor {
     /// Amplitudes with the channels that they came from.
     fn amplitudes(&self, rows: &[FineHit], hits: &mut HitBatch) {
         for row in rows {
-            let strips = self.channels.get(usize::from(row.lane));
-            let channel = strips.and_then(|s| s.get(usize::from(row.coordinate))).copied();
-            if let Some(channel) = channel.filter(|&channel| channel > 0) {
+            let channel = self.channels.get(usize::from(row.lane)).map_or(0, |c| c.of(row));
+            if channel > 0 {
                 hits.time_ns.push(self.epoch.saturating_add(row.ns().floor() as i64));
                 hits.pixel.push(channel);
                 hits.adc.push(row.weight);
@@ -218,10 +256,21 @@ impl Monitor {
     /// A cluster of a plane without its hits.
     #[inline]
     pub fn centre(&mut self, plane: u8, cluster: &Centre) {
+        let Centre { size, adc, first, last, .. } = *cluster;
+        self.cluster(plane.into(), size, (first, last), adc);
+    }
+
+    /// A cluster of pads.
+    pub fn pads(&mut self, cluster: &PadCluster) {
+        self.cluster(PADS, cluster.size2, (cluster.first, cluster.last), cluster.adc);
+    }
+
+    /// Hits, first and last time, and amplitude of a cluster.
+    #[inline]
+    fn cluster(&mut self, plane: u16, size: u32, (first, last): (f64, f64), adc: u64) {
         if self.clusters_open {
-            let span = (cluster.last - cluster.first) as u32;
-            let adc = u32::try_from(cluster.adc).unwrap_or(u32::MAX);
-            self.clusters.push(plane.into(), cluster.size, span, adc);
+            let adc = u32::try_from(adc).unwrap_or(u32::MAX);
+            self.clusters.push(plane, size, (last - first) as u32, adc);
         }
     }
 

@@ -120,3 +120,61 @@ fn clusters_that_never_find_a_partner_do_not_fill_the_memory() {
     monitor.release();
     assert!(monitor.waiting.is_empty());
 }
+
+/// A detector of 64 pads in 8 columns, beside one plane of strips.
+fn layout_of_pads() -> Arc<Layout> {
+    let [columns, rows] = [|n: u32| n / 8, |n: u32| n % 8].map(|of| (0..64).map(of));
+    let (columns, rows): (Vec<u32>, Vec<u32>) = (columns.collect(), rows.collect());
+    let strips: Vec<u32> = (0..64).collect();
+    let text = format!(
+        "[[vmm_geometry]]\ndetector = 0\nplane = 0\nfec = 2\nvmm = 5\nid0 = {columns:?}\nid1 = {rows:?}\n\
+         [[vmm_geometry]]\ndetector = 1\nplane = 1\nfec = 2\nvmm = 9\nid0 = {strips:?}\n"
+    );
+    Arc::new(Layout::read(&text, "", ("", ""), &Options::read("").unwrap()).unwrap())
+}
+
+#[test]
+fn amplitudes_of_pads_come_with_the_channel_of_column_and_row() {
+    let layout = layout_of_pads();
+    let mut monitor = Monitor::new(&layout, 0);
+    let pad = |column, second| FineHit { second, ..row(5.0, 0, column, 70) };
+    let rows = [pad(0, 0), pad(0, 7), pad(7, 0), pad(7, 7), row(6.0, 1, 3, 71), pad(8, 0)];
+    let mut products = wanting(Want::ALL);
+    monitor.begin(&mut products, &rows);
+    monitor.end(&mut products);
+    // The last one is no pad.
+    assert_eq!(products.hits.pixel, [1, 8, 57, 64, 68]);
+    let mut products = wanting(Want::default());
+    monitor.begin(&mut products, &rows);
+    monitor.end(&mut products);
+    assert!(products.is_empty());
+}
+
+#[test]
+fn clusters_of_pads_and_of_one_plane_are_shown_where_wanted() {
+    let layout = layout_of_pads();
+    let pads = PadCluster {
+        size0: 2,
+        size1: 2,
+        size2: 3,
+        adc: 5_000_000_000,
+        first: 10.25,
+        last: 52.5,
+        ..PadCluster::default()
+    };
+    for (want, wanted) in [(Want::ALL, [PADS, 1].as_slice()), (Want::default(), &[])] {
+        let mut monitor = Monitor::new(&layout, 0);
+        let mut products = wanting(want);
+        monitor.begin(&mut products, &[]);
+        monitor.pads(&pads);
+        monitor.plane(1, 1, &cluster(20.0, 90.9, 5.0), &[]);
+        monitor.end(&mut products);
+        let sizes = &products.cluster_sizes;
+        assert_eq!(sizes.plane, wanted);
+        if !wanted.is_empty() {
+            assert_eq!((&sizes.size[..], &sizes.span_ns[..]), (&[3, 2][..], &[42, 70][..]));
+            assert_eq!(sizes.adc, [u32::MAX, 300]);
+        }
+        assert!(products.tracks.first.is_empty());
+    }
+}

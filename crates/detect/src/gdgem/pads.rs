@@ -27,6 +27,8 @@ pub struct PadCluster {
     pub size2: u32,
     /// Sum of the amplitudes.
     pub adc: u64,
+    /// First time, ns.
+    pub first: f64,
     /// Last time, ns.
     pub last: f64,
 }
@@ -99,7 +101,7 @@ impl Growth {
 
 fn values(hits: &[FineHit]) -> PadCluster {
     let (mut adc, mut x, mut y, mut time) = (0u64, 0u64, 0u64, 0.0);
-    let mut last = f64::NEG_INFINITY;
+    let (mut first, mut last) = (f64::INFINITY, f64::NEG_INFINITY);
     let (mut columns, mut rows) = ((u16::MAX, 0), (u16::MAX, 0));
     for hit in hits {
         let a = u64::from(hit.weight);
@@ -107,6 +109,7 @@ fn values(hits: &[FineHit]) -> PadCluster {
         x += a * u64::from(hit.coordinate);
         y += a * u64::from(hit.second);
         time += a as f64 * hit.ns();
+        first = first.min(hit.ns());
         last = last.max(hit.ns());
         columns = (columns.0.min(hit.coordinate), columns.1.max(hit.coordinate));
         rows = (rows.0.min(hit.second), rows.1.max(hit.second));
@@ -121,6 +124,7 @@ fn values(hits: &[FineHit]) -> PadCluster {
         size1: extent(rows),
         size2: hits.len() as u32,
         adc,
+        first,
         last,
     }
 }
