@@ -111,12 +111,15 @@ fn what_cannot_be_used_is_refused_before_anything_is_opened() {
     assert!(said.contains("TestData_ErrSizeMismatch.json: line "), "{said}");
     assert!(said.contains(": vmm_calibration[0]"), "{said}");
     let folder = tempfile::tempdir().expect("a folder");
-    for (name, text) in [("empty", ""), ("words", "no JSON"), ("type", "{\"vmm_calibration\": 7}")]
-    {
+    for (name, text, words) in [
+        ("empty", "", "line "),
+        ("words", "no JSON", "neither JSON (line 1, column 2: expected ident) nor TOML (line 1, "),
+        ("type", "{\"vmm_calibration\": 7}", "line "),
+    ] {
         let file = folder.path().join(name);
         std::fs::write(&file, text).expect("written");
         let said = refused(&[kind, &format!("detector.calibration={}", file.display())]);
-        assert!(said.contains(&format!("{name}: line ")), "{said}");
+        assert!(said.contains(&format!("{name}: {words}")), "{said}");
     }
     let good = vector("gdgem/calibration/full_calibration.json");
     let said = refused(&["detector.kind=sonde", &format!("detector.calibration={good}")]);
@@ -125,6 +128,10 @@ fn what_cannot_be_used_is_refused_before_anything_is_opened() {
         ("detector.dt=[1, 2, 3]", "a list of 1"),
         ("detector.algo=8", "0 to 7, 10 for pads, and 100"),
         ("detector.mst=true", "detector: mst = true"),
+        (
+            "detector.dt=abc",
+            "detector: dt = \"abc\": a number, or a list with one number for each detector",
+        ),
     ] {
         let said = refused(&[kind, set]);
         assert!(said.contains(words), "{said}");

@@ -70,6 +70,16 @@ fn parameters_of_vmm_sdat_are_taken_by_their_names() {
         ("df = 'X'", "detector.df: X"),
         ("offsets = '0..15'", "detector.offsets: 0..15"),
         ("t0 = [[16, 0, 1.0]]", "detector.t0: [16, 0"),
+        (
+            "t0 = [[1, 0, 'foo']]",
+            "detector.t0: [1, 0, \"foo\"] is not allowed: [FEC 1 to 15, VMM 0 to 15, up to 1e15 ns or \"run\"]",
+        ),
+        ("t0 = [[1, 2, 1e16]]", "detector.t0: [1, 2, 1e16] is not allowed: [FEC 1 to 15"),
+        ("t0 = [[1, 0, true]]", "detector: t0 = [[1, 0, true]]: a number of ns, or \"run\""),
+        (
+            "t0 = [[1, 0]]",
+            "detector: t0 = [[1, 0]]: invalid length 2, expected [FEC, VMM, ns or \"run\"]",
+        ),
         ("spc = -1", "detector.spc: -1"),
         ("matcher = 'gap'", "detector.matcher: given"),
         ("max_run_hits = 1", "detector.max_run_hits: 1"),
@@ -94,6 +104,40 @@ fn parameters_of_vmm_sdat_are_taken_by_their_names() {
         let message = says(&two, options);
         assert!(message.starts_with(start), "{message}");
     }
+}
+
+/// One number, or a list: said for all keys that are so, with key and value.
+#[test]
+fn a_parameter_that_is_no_number_is_named_with_what_is_allowed() {
+    let allowed = "a number, or a list with one number for each detector";
+    for key in ["th", "cs", "ccs", "dt", "mst", "mp0", "mp1", "spc", "dp", "crl", "cru"] {
+        for value in ["\"abc\"", "[1, \"abc\"]", "true", "{ x = 1 }"] {
+            let message = says("", &format!("{key} = {value}"));
+            assert_eq!(message, format!("detector: {key} = {value}: {allowed}"));
+        }
+    }
+}
+
+#[test]
+fn a_file_of_no_known_form_has_the_reasons_of_both() {
+    let neither = |place: &str, message: &str| {
+        let json = format!("{place}: neither JSON (line 1, column 1: expected value) nor TOML (");
+        assert!(message.starts_with(&json), "{message}");
+    };
+    neither("geo", &says("vmm_geometry: []", ""));
+    let calibration = "vmm_calibration: []".to_owned();
+    let calibration_path = "cal".to_owned();
+    let setup = Setup { calibration, calibration_path, ..Setup::default() };
+    neither("cal", &GdGemDetector::new(&setup).unwrap_err().to_string());
+}
+
+#[test]
+fn the_published_configuration_of_multi_grid_is_led_to_its_detector() {
+    let file = include_str!("../../../../vectors/gdgem/config/vmm3_mg.json");
+    let message = says(file, "");
+    assert!(message.starts_with("geo: line "), "{message}");
+    let words = ": analyzer: MGAnalyzer is not allowed: \"EventAnalyzer\"; for Multi-Grid see detector.kind = \"multigrid\"";
+    assert!(message.ends_with(words), "{message}");
 }
 
 #[test]
@@ -238,6 +282,8 @@ fn configurations_of_the_online_chain_are_read_or_refused_by_field() {
             "geo: line 1: perform_clustering, enable_data_processing",
         ),
         ("clusterer x", Value::Null, "geo: clusterer x, clusterer y: missing"),
+        ("geometry_x", Value::Null, "geo: geometry_x: missing is not allowed: a number of pixels"),
+        ("geometry_y", Value::Null, "geo: geometry_y: missing is not allowed: a number of pixels"),
         ("matcher_max_delta_time", json!(-1), "geo: line 1: matcher_max_delta_time: -1"),
         ("geometry_x", json!(0), "geometry_x × geometry_y × detectors: 0 × "),
         ("no_such_field", json!(1), "geo: line "),
@@ -252,8 +298,6 @@ fn configurations_of_the_online_chain_are_read_or_refused_by_field() {
         "hit_histograms",
         "send_raw_hits",
         "matcher_max_delta_time",
-        "geometry_x",
-        "geometry_y",
         "track_sample_minhits",
         "cluster_adc_downshift",
         "send_tracks",

@@ -16,7 +16,7 @@ use crate::geometry::text;
 
 /// One number for all, or one per detector.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a number, or a list with one number for each detector")]
 enum Each {
     One(f32),
     List(Vec<f32>),
@@ -32,11 +32,12 @@ enum Sectors {
 
 /// `-t0`: FEC, VMM and what is subtracted.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(expecting = "[FEC, VMM, ns or \"run\"]")]
 pub(super) struct Zero(pub usize, pub usize, pub ZeroAt);
 
 /// What is subtracted from the times of a VMM.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a number of ns, or \"run\"")]
 pub(super) enum ZeroAt {
     /// ns.
     Ns(f64),
@@ -527,16 +528,18 @@ impl Options {
 
     /// `-t0` by FEC and VMM: `Some(ns)`, or `None` for "run".
     pub fn zeros(&self) -> Result<Vec<(usize, usize, Option<f64>)>, SetupError> {
-        let allowed = "[FEC 1 to 15, VMM 0 to 15, ns or \"run\"]";
+        let allowed = "[FEC 1 to 15, VMM 0 to 15, up to 1e15 ns or \"run\"]";
         let one = |Zero(fec, vmm, at): &Zero| {
+            let no = |at: String| Err(refuse("t0", format!("[{fec}, {vmm}, {at}]"), allowed));
             let at = match at {
                 ZeroAt::Ns(ns) if ns.abs() <= 1e15 => Some(*ns),
+                ZeroAt::Ns(ns) => return no(format!("{ns:?}")),
                 ZeroAt::Word(word) if word == "run" => None,
-                other => return Err(refuse("t0", format!("{other:?}"), allowed)),
+                ZeroAt::Word(word) => return no(format!("{word:?}")),
             };
             match (1..16).contains(fec) && *vmm < 16 {
                 true => Ok((*fec, *vmm, at)),
-                false => Err(refuse("t0", format!("[{fec}, {vmm}, …]"), allowed)),
+                false => no("…".to_owned()),
             }
         };
         self.t0.iter().flatten().map(one).collect()

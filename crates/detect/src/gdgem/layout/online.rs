@@ -44,8 +44,9 @@ struct File {
     analyze_weighted: Option<bool>,
     analyze_max_timebins: Option<u32>,
     analyze_max_timedif: Option<u32>,
-    geometry_x: u32,
-    geometry_y: u32,
+    /// Required for the analyser that this decoder has.
+    geometry_x: Option<u32>,
+    geometry_y: Option<u32>,
     #[serde(default)]
     filters: Filters,
     track_sample_minhits: u32,
@@ -189,6 +190,14 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
     let no = |key: &str, value: String, allowed: &str| {
         Err(FileText { path, text }.refuse(key, value, allowed))
     };
+    // First of all: what else its file says is not for this decoder.
+    if file.analyzer != "EventAnalyzer" {
+        return no(
+            "analyzer",
+            file.analyzer,
+            "\"EventAnalyzer\"; for Multi-Grid see detector.kind = \"multigrid\"",
+        );
+    }
     if file.builder_type != "VMM3" {
         return no(
             "builder_type",
@@ -203,13 +212,6 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
             "above 0, up to 1000 MHz",
         );
     }
-    if file.analyzer != "EventAnalyzer" {
-        return no(
-            "analyzer",
-            file.analyzer,
-            "\"EventAnalyzer\"; for Multi-Grid see detector.kind = \"multigrid\"",
-        );
-    }
     if !file.perform_clustering || file.enable_data_processing == Some(false) {
         return no(
             "perform_clustering, enable_data_processing",
@@ -217,6 +219,12 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
             "true: without it there are no events; `fullcount run --capture` stores frames",
         );
     }
+    let pixels = |key: &str, given: Option<u32>| {
+        let allowed = "a number of pixels, which the EventAnalyzer needs";
+        given.ok_or_else(|| FileText { path, text }.refuse(key, "missing", allowed))
+    };
+    let nx = pixels("geometry_x", file.geometry_x)?;
+    let ny = pixels("geometry_y", file.geometry_y)?;
     let (Some(x), Some(y)) = (file.clusterer_x, file.clusterer_y) else {
         return no(
             "clusterer x, clusterer y",
@@ -263,7 +271,7 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
             set(m.fec, m.vmm, c.channel, m.plane, c.coord);
         }
     }
-    let (grid, map) = picture(file.geometry_x, file.geometry_y, 1, options)?;
+    let (grid, map) = picture(nx, ny, 1, options)?;
     let online = Online {
         strip_gap: [x.max_strip_gap, y.max_strip_gap],
         matcher: options.matcher()?.unwrap_or(match &file.matcher[..] {
