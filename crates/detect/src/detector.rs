@@ -298,6 +298,8 @@ pub struct Inspected {
     pub columns: Vec<&'static str>,
     /// Readouts, field by field, as the format counts them (raw ticks, 0 for "no pixel").
     pub rows: Vec<Vec<i64>>,
+    /// Readouts that are refused by themselves: place in `rows`, ascending, and the counter that `run` has for them.
+    pub refused: Vec<(usize, String)>,
 }
 
 /// Decodes one chunk for people; same verdict as the [`Reader`].

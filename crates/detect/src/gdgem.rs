@@ -188,7 +188,6 @@ impl Detector for GdGemDetector {
     }
 
     fn inspector(&self) -> Box<dyn Inspector> {
-        let (layout, capacity) = (self.layout.clone(), self.options.capacity(self.layout.rules));
-        Box::new(inspect::GemInspector::new(layout, capacity, self.triggered()))
+        Box::new(inspect::GemInspector::new(self.layout.clone(), &self.options))
     }
 }

@@ -309,6 +309,89 @@ fn times_of_triggers_keep_all_42_bits() {
     assert_eq!([hits[0].flags >> 1, hits[1].flags >> 1], [0, 8]);
 }
 
+/// Rows of frames by the inspector, and reasons by row.
+fn inspected(setup: &Setup, frames: &[Vec<u8>]) -> (Vec<Vec<i64>>, Vec<(usize, String)>) {
+    let mut inspector = detector(setup).inspector();
+    let (mut rows, mut refused) = (Vec::new(), Vec::new());
+    for frame in frames {
+        let seen = inspector.inspect(frame, Origin::NONE);
+        refused.extend(seen.refused.into_iter().map(|(row, reason)| (rows.len() + row, reason)));
+        rows.extend(seen.rows);
+    }
+    (rows, refused)
+}
+
+#[test]
+fn a_relative_time_that_is_ignored_is_no_marker_of_later_hits() {
+    let setup = setup("vmm/example_geometry_trigger.json", "df = 'TRG'");
+    let words = [
+        marker(2, 300),
+        absolute(2, 5000),
+        hit(2, 3, 1, 310, 51, 200),
+        marker(2, 4096),
+        hit(2, 3, 1, 310, 51, 200),
+        marker(2, 4095),
+        hit(2, 3, 1, 310, 51, 200),
+    ];
+    let (rows, refused) = inspected(&setup, &[frame(2, 0, &words)]);
+    assert_eq!([2, 4, 6].map(|at| rows[at][9]), [300, 300, 4095]);
+    assert_eq!(refused, [(3, "readouts.bad_marker".to_owned())]);
+}
+
+#[test]
+fn inspect_shows_rows_of_pads_and_none_of_strips() {
+    let pads = setup("vmm/example_geometry_pad.json", "");
+    let strips = setup("vmm/example_geometry.json", "");
+    let rows = inspected(&pads, &[payload("pad_frame_0.bin")]).0;
+    let hits: Vec<_> = rows.iter().filter(|row| row[0] == 1 && row[12] >= 0).collect();
+    // Channel 8 n + m is the pad of column n and row m.
+    assert!(!hits.is_empty() && hits.iter().all(|row| 8 * row[14] + row[15] == row[4]));
+    let rows = inspected(&strips, &[frame(1, 0, &[hit(0, 5, 0, 0, 0, 200)])]).0;
+    assert_eq!(rows[0][12..], [1, 1, rows[0][14], -1]);
+}
+
+/// Inspector and reader agree on each word, in both chains, both conventions and triggered firmware.
+#[test]
+fn refused_words_are_those_of_the_reader() {
+    let any = |vmm: u8| {
+        let offsets = (0..32).map(move |offset| hit(vmm, 3, offset, 310, 51, 200));
+        [marker(vmm, 0), hit(vmm, 3, 2, 310, 51, 200), marker(vmm, 4096)].into_iter().chain(offsets)
+    };
+    let unheard = (0..32).map(|vmm| hit(vmm, 3, 0, 310, 51, 200));
+    let odd: Vec<_> = unheard.chain([absolute(2, 5000)]).chain((0..32).flat_map(any)).collect();
+    let odd = vec![frame(2, 0, &odd)];
+    let example = capture("example.pcapng");
+    let cases = [
+        ("vmm/example_geometry.json", "", &odd),
+        ("vmm/example_geometry.json", "offsets = '0..31'", &odd),
+        ("config/vmm3.json", "", &odd),
+        ("config/vmm3.json", "offsets = '-1..15'", &odd),
+        ("vmm/example_geometry_trigger.json", "df = 'TRG'", &odd),
+        (
+            "vmm/example_geometry_trigger.json",
+            "df = 'TRG'",
+            &vec![payload("triggered_frame_0.bin")],
+        ),
+        ("vmm/example_geometry_pad.json", "", &vec![payload("pad_frame_0.bin")]),
+        ("vmm/example_geometry.json", "", &example),
+    ];
+    for (file, options, frames) in cases {
+        let setup = setup(file, options);
+        let counters = run(&setup, frames, 1, Unwatched).counters;
+        let refused = inspected(&setup, frames).1;
+        for reason in [
+            "readouts.bad_marker",
+            "hits.bad_vmm",
+            "hits.latency_violation",
+            "hits.bad_offset",
+            "hits.no_marker",
+        ] {
+            let seen = refused.iter().filter(|(_, r)| r == reason).count() as u64;
+            assert_eq!(seen, counters.get(reason), "{file} {options}: {reason}");
+        }
+    }
+}
+
 #[test]
 fn a_time_zero_is_subtracted_and_run_takes_the_first() {
     let words = |time: u64| [marker(0, time), hit(0, 5, 2, 100, 0, 200), hit(0, 6, 3, 100, 0, 200)];

@@ -235,15 +235,39 @@ fn as_text(
     }
     let shown = flags.rows.unwrap_or(usize::MAX).min(seen.rows.len());
     if shown > 0 {
-        let head: Vec<String> = seen.columns.iter().map(|c| format!("{c:>12}")).collect();
-        writeln!(out, "    {}", head.join(""))?;
-    }
-    for row in &seen.rows[..shown] {
-        let cells: Vec<String> = row.iter().map(|v| format!("{v:>12}")).collect();
-        writeln!(out, "    {}", cells.join(""))?;
+        readouts(out, seen, shown)?;
     }
     if shown < seen.rows.len() && shown > 0 {
         writeln!(out, "    … {} more", seen.rows.len() - shown)?;
+    }
+    Ok(())
+}
+
+/// Least width of a column.
+const WIDTH: usize = 12;
+
+/// Headings and the first `shown` readouts, each behind the space that its column needs in all of them.
+fn readouts(out: &mut impl Write, seen: &Inspected, shown: usize) -> io::Result<()> {
+    let rows = &seen.rows[..shown];
+    let cells = |row: &[i64]| row.iter().map(i64::to_string).collect::<Vec<_>>();
+    let rows: Vec<_> = rows.iter().map(|row| cells(row)).collect();
+    let head: Vec<_> = seen.columns.iter().map(|c| (*c).to_owned()).collect();
+    let widest = |at: usize| {
+        let cells = [&head].into_iter().chain(&rows).filter_map(|row| row.get(at));
+        cells.map(|cell| cell.len() + 2).max().unwrap_or(0).max(WIDTH)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(widest).collect();
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
+        padded.collect::<String>()
+    };
+    writeln!(out, "    {}", line(&head))?;
+    let mut refused = seen.refused.iter().peekable();
+    for (at, row) in rows.iter().enumerate() {
+        match refused.next_if(|(row, _)| *row == at) {
+            Some((_, counter)) => writeln!(out, "    {}  refused: {counter}", line(row))?,
+            None => writeln!(out, "    {}", line(row))?,
+        }
     }
     Ok(())
 }
@@ -267,6 +291,12 @@ fn as_json(number: u64, train: &Train<'_>, chunk: &[u8], seen: &Inspected, flags
     if let Some((class, reason)) = seen.error {
         o["error"] = json!(class);
         o["reason"] = json!(reason);
+    }
+    let refused = seen.refused.iter().filter(|(row, _)| *row < shown);
+    let refused: Vec<Value> =
+        refused.map(|(row, counter)| json!({"row": row, "counter": counter})).collect();
+    if !refused.is_empty() {
+        o["refused"] = refused.into();
     }
     if flags.hex {
         o["hex"] = chunk.iter().map(|b| format!("{b:02x}")).collect::<String>().into();

@@ -5,7 +5,7 @@
 
 mod service;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use service::{Said, say, vector};
 
 fn expected() -> Value {
@@ -136,4 +136,68 @@ fn what_cannot_be_used_is_refused_before_anything_is_opened() {
         let said = refused(&[kind, set]);
         assert!(said.contains(words), "{said}");
     }
+}
+
+/// A pcap file of UDP datagrams to the port of the readout.
+fn pcap(datagrams: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    // Magic of microseconds, version 2.4, zone, accuracy, largest packet, Ethernet.
+    out.extend([0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 0xffff, 1].map(u32::to_le_bytes).concat());
+    for payload in datagrams {
+        let udp = 8 + payload.len() as u16;
+        let length = u32::from(udp) + 34;
+        out.extend([1_700_000_000, 0, length, length].map(u32::to_le_bytes).concat());
+        out.extend([0; 12]);
+        out.extend([0x08, 0x00, 0x45, 0]);
+        out.extend((udp + 20).to_be_bytes());
+        out.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 2, 10, 0, 0, 1]);
+        out.extend([6006, 6006, udp, 0].map(u16::to_be_bytes).concat());
+        out.extend(payload);
+    }
+    out
+}
+
+#[test]
+fn inspect_keeps_columns_apart_and_says_why_a_word_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("pads.pcap");
+    let mut frame = std::fs::read(vector("gdgem/pad_frame_0.bin")).expect("vectors are committed");
+    frame.truncate(16);
+    // A marker of VMM 5 with 42 bits, hits of VMM 5 with the offsets 2, 16 and 17, one of VMM 16.
+    let hit = |offset: u32, vmm: u32| {
+        let high = (offset << 27 | vmm << 22 | 300 << 12).to_be_bytes();
+        [high[0], high[1], high[2], high[3], 0xc0 | 11, 9]
+    };
+    let marker = [0xff, 0xff, 0xff, 0xff, 5 << 2 | 3, 0xff];
+    let words = [marker, hit(2, 5), hit(16, 5), hit(17, 5), hit(0, 16)];
+    frame.extend(words.concat());
+    std::fs::write(&file, pcap(&[frame])).expect("written");
+    let geometry = vector("gdgem/vmm/example_geometry_pad.json");
+    let capture = format!("pcap:{}", file.display());
+    let inspect = |more: &[&str]| {
+        let common = ["inspect", &capture, "--detector", "gdgem", "--geometry", &geometry];
+        let said = say(&[&common[..], more].concat());
+        assert_eq!(said.code, 0, "{}", said.err);
+        said.out
+    };
+    let text = inspect(&[]);
+    let mut lines = text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let head = lines.next().expect("headings");
+    let wanted = "hit fec vmm offset channel bcid tdc adc over_threshold marker trigger_time trigger_count detector plane coordinate row";
+    assert_eq!(head.join(" "), wanted);
+    let rows: Vec<_> = lines.collect();
+    assert_eq!(rows[0].join(" "), "0 2 5 -1 -1 -1 -1 -1 -1 4398046511103 -1 -1 -1 -1 -1 -1");
+    // Channel 11 of the pads is column 1, row 3.
+    assert_eq!(rows[1].join(" "), "1 2 5 2 11 0 9 300 1 4398046511103 -1 -1 1 1 1 3");
+    let reasons = ["hits.latency_violation", "hits.bad_offset", "hits.bad_vmm"];
+    for (row, reason) in rows[2..].iter().zip(reasons) {
+        assert_eq!(row[16..].join(" "), format!("refused: {reason}"));
+    }
+    let seen: Value = serde_json::from_str(inspect(&["--json"]).lines().next().unwrap()).unwrap();
+    assert_eq!(seen["columns"].as_array().map(Vec::len), Some(16));
+    let refused = |n: usize| json!({"row": n + 2, "counter": reasons[n]});
+    assert_eq!(seen["refused"], json!([refused(0), refused(1), refused(2)]));
+    let few: Value =
+        serde_json::from_str(inspect(&["--json", "--rows", "2"]).lines().next().unwrap()).unwrap();
+    assert_eq!((few["rows"].as_array().map(Vec::len), few.get("refused")), (Some(2), None));
 }

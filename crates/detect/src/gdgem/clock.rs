@@ -12,6 +12,16 @@ pub enum Rules {
     Offline,
 }
 
+impl Rules {
+    /// Meaning of the offset where the configuration does not say it.
+    pub fn usual_offsets(self) -> Offsets {
+        match self {
+            Rules::Offline => Offsets::Signed,
+            Rules::Online => Offsets::Unsigned,
+        }
+    }
+}
+
 /// What the 5 bits of the offset say (section 4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offsets {

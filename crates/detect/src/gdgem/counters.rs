@@ -4,7 +4,9 @@
 //! published names of `docs/formats/gdgem.md` section 12.1 are kept in dotted form (`FrameSeqErrors` is
 //! `frames.seq_errors`, `HitsBadPlane` is `hits.bad_plane`).
 
-use super::packet::Refusal;
+use super::clock::Offsets;
+use super::layout::VMMS;
+use super::packet::{Refusal, Word};
 
 fullcount_core::counters! {
     /// Lines of a reader's sheet.
@@ -98,6 +100,16 @@ impl Count {
             Refusal::DataId => Count::DataId,
             Refusal::FecId => Count::FecId,
             Refusal::Ragged => Count::Ragged,
+        }
+    }
+
+    /// Why a hit has no time, the first reason that there is.
+    pub(super) fn untimed(word: Word, convention: Offsets) -> Count {
+        match convention.periods(word.offset()) {
+            _ if word.vmm() >= VMMS => Count::BadVmm,
+            Some(_) => Count::NoMarker,
+            None if word.offset() == 16 => Count::Latency,
+            None => Count::BadOffset,
         }
     }
 }

@@ -10,6 +10,9 @@ pub const HEADER_BYTES: usize = 16;
 /// Bytes of a word.
 pub const WORD_BYTES: usize = 6;
 
+/// Triggered firmware: largest relative trigger time; larger ones are ignored (section 13).
+pub const MOST_RELATIVE: u64 = 4095;
+
 /// A hit or a marker as it was sent.
 pub type RawWord = [u8; WORD_BYTES];
 

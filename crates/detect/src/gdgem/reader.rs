@@ -90,10 +90,7 @@ pub(super) struct GemReader {
 impl GemReader {
     /// `options` have been checked.
     pub fn new(layout: Arc<Layout>, options: &Options) -> GemReader {
-        let usual = match layout.rules {
-            Rules::Offline => Offsets::Signed,
-            Rules::Online => Offsets::Unsigned,
-        };
+        let usual = layout.rules.usual_offsets();
         let convention = options.convention().ok().flatten().unwrap_or(usual);
         let period = layout.clock.offset_period;
         let offset = |raw| convention.periods(raw).map_or(f64::NAN, |n| f64::from(n) * period);
@@ -260,12 +257,7 @@ impl Facts {
     /// Why a hit has no time.
     #[cold]
     fn untimed(&self, word: Word) -> Count {
-        match self.convention.periods(word.offset()) {
-            _ if word.vmm() >= VMMS => Count::BadVmm,
-            Some(_) => Count::NoMarker,
-            None if word.offset() == 16 => Count::Latency,
-            None => Count::BadOffset,
-        }
+        Count::untimed(word, self.convention)
     }
 
     /// The lost-marker check of the old firmware.
@@ -522,7 +514,7 @@ fn trigger_marker(
     let vmm = word.marker_vmm();
     if vmm < VMMS {
         let relative = word.marker_time();
-        if relative > 4095 {
+        if relative > packet::MOST_RELATIVE {
             return (Count::BadMarker, false);
         }
         state.triggers[vmm].relative = Some(relative);

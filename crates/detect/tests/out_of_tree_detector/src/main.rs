@@ -149,6 +149,7 @@ impl Inspector for MonitorInspector {
             error: chunk.is_empty().then_some(("bad_size", "empty")),
             columns: vec!["time", "byte"],
             rows: chunk.iter().enumerate().map(row).collect(),
+            ..Inspected::default()
         }
     }
 }
