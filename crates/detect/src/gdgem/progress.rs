@@ -1,9 +1,9 @@
 //! How far time is: from the markers of all VMMs to the time before which no hit can come any more.
 //!
-//! A marker promises that later hits of its VMM do not lie before it (less the offset −1 and what calibration may take off). A
-//! promise counts once its FEC has sent some more frames, since a frame may come late: how many is a setting, and does not depend
-//! on the rate. The border is the least promise of all VMMs of the geometry, whatever their clocks say; a VMM that said nothing while
-//! others went on for the horizon is not waited for, nor are the frames of a FEC waited for longer than that.
+//! A marker promises that later hits of its VMM do not lie before it (less the offset −1 and what calibration may take off). The
+//! border is the least promise of all VMMs of the geometry, whatever their clocks say; a VMM that said nothing while
+//! others went on for the horizon is not waited for. Where a frame counter is missing, the frame may come late: then promises of its FEC count
+//! once that has sent some more frames, or has gone on by the horizon. How many frames is a setting, and does not depend on the rate.
 //!
 //! A marker that leaps away from the last one of its VMM is a clock that was set, or damage: the next marker of its FEC tells. One before
 //! the border by more than the horizon says that a clock was set back: what waits is clustered, and time begins anew. So no single
@@ -16,9 +16,9 @@ use fullcount_core::products::FineHit;
 
 use super::layout::{FECS, VMMS};
 
-/// Steps of the border while it goes as far as it is behind the newest promise: a hit is looked at so many times, and waits a third
-/// longer. Sixteen steps cost the captures 4 to 18 % of their rate, three nothing that could be measured.
-const STEPS: f64 = 3.0;
+/// Steps of the border while it goes as far as it is behind the newest promise: a hit is looked at so many times at most. Few steps
+/// would make slices of several threads too long.
+const STEPS: f64 = 64.0;
 
 /// Shortest leap, ns: 600 markers. Frames that are lost or late are seldom so many.
 const LEAP_NS: f64 = 1e9;
@@ -52,6 +52,9 @@ struct Fec {
     rows: Vec<f64>,
     /// The oldest row.
     oldest: usize,
+    /// Frames for which the oldest row counts, as one is missing. To hold promises back always would cost the reading thread of two a
+    /// third of their rate: all that waits is moved at each cut.
+    late: usize,
     /// Its last marker was a leap.
     doubted: bool,
 }
@@ -63,7 +66,7 @@ pub(super) struct Progress {
     places: Box<[[u16; VMMS]; FECS]>,
     inputs: Vec<Input>,
     fecs: [Option<Box<Fec>>; FECS],
-    /// Rows of a ring; 0: a promise counts at the end of its frame.
+    /// Rows of a ring; 0: promises always count at the end of their frame.
     held: usize,
     /// How far the input that is furthest has gone since time began, ns, jumps left out.
     gone: f64,
@@ -84,12 +87,21 @@ impl Progress {
         let held = if late == 0 { 0 } else { late + 2 };
         for (at, &(fec, vmm)) in inputs.iter().enumerate() {
             places[fec][vmm] = at as u16;
-            let new =
-                || Box::new(Fec { inputs: at..at, rows: Vec::new(), oldest: 0, doubted: false });
+            let new = || {
+                Box::new(Fec {
+                    inputs: at..at,
+                    rows: Vec::new(),
+                    oldest: 0,
+                    late: 0,
+                    doubted: false,
+                })
+            };
             fecs[fec].get_or_insert_with(new).inputs.end = at + 1;
         }
         for fec in fecs.iter_mut().flatten() {
             fec.rows = vec![f64::NEG_INFINITY; held * fec.inputs.len()];
+            // Its very first frame may be the one that is late.
+            fec.late = held;
         }
         Progress {
             places,
@@ -136,20 +148,30 @@ impl Progress {
         self.inputs.fill(SILENT);
         for fec in self.fecs.iter_mut().flatten() {
             fec.rows.fill(f64::NEG_INFINITY);
+            fec.late = self.held;
             fec.doubted = false;
         }
     }
 
-    /// A frame of `fec` ends: tells the border in `rows` if it moved.
-    #[inline]
-    pub fn end_frame(&mut self, fec: usize, rows: &mut Vec<FineHit>) {
+    /// A frame of `fec` begins that does not follow the one before.
+    #[cold]
+    pub fn missed(&mut self, fec: usize) {
         if let Some(fec) = &mut self.fecs[fec] {
+            fec.late = self.held;
+        }
+    }
+
+    /// A frame of FEC `at` ends: tells the border in `rows` if it moved.
+    #[inline]
+    pub fn end_frame(&mut self, at: usize, rows: &mut Vec<FineHit>) {
+        if let Some(fec) = &mut self.fecs[at] {
             if let Some(oldest) = fec.rows.chunks_exact_mut(fec.inputs.len()).nth(fec.oldest) {
                 let now = &self.inputs[fec.inputs.clone()];
                 oldest.iter_mut().zip(now).for_each(|(row, input)| *row = input.promise);
                 fec.oldest = (fec.oldest + 1) % self.held;
             }
             self.tell(rows);
+            self.fecs[at].iter_mut().for_each(|fec| fec.late = fec.late.saturating_sub(1));
         }
     }
 
@@ -158,7 +180,8 @@ impl Progress {
         let silent_since = self.gone - self.horizon;
         for fec in self.fecs.iter().flatten() {
             let inputs = &self.inputs[fec.inputs.clone()];
-            let oldest = fec.rows.chunks_exact(inputs.len()).nth(fec.oldest);
+            let rows = fec.rows.chunks_exact(inputs.len());
+            let oldest = { rows }.nth(fec.oldest).filter(|_| fec.late > 0);
             for (at, input) in inputs.iter().enumerate() {
                 if input.spoke < silent_since {
                     continue;

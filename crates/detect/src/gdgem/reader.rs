@@ -145,6 +145,9 @@ impl GemReader {
             empty => empty.insert(new_state(self.zeros.of(fec))),
         };
         let steps = state.frames.step(header.counter);
+        if steps.missing > 0 || steps.backwards {
+            self.progress.missed(fec);
+        }
         self.tally.add(Count::MissingErrors, u64::from(steps.missing));
         self.tally.add(Count::SeqErrors, u64::from(steps.backwards));
         self.tally.add(Count::CounterOverflows, u64::from(steps.overflow));
