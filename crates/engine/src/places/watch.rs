@@ -29,6 +29,10 @@ const HORIZON: usize = 1024;
 /// socket. 64 MiB, the default, last 54 ms at 10 Gb/s and 540 ms at 1 Gb/s.
 const STANDS: Duration = Duration::from_secs(2);
 
+/// How much later than `ipfrag_time` the kernel may give fragments up: its timers are coarse (1/8 of the
+/// time at most), and a virtual core that its host has stopped runs none at all meanwhile.
+const FRAGMENTS_LATE: Duration = Duration::from_secs(2);
+
 /// Everything that is known about the places of this run's losses.
 struct State {
     movements: Movements,
@@ -66,14 +70,13 @@ impl PlaceWatch {
     ) -> PlaceWatch {
         let host = Host::default();
         let cards = before.cards.as_deref().unwrap_or(&[]);
-        let seconds = host.fragment_time_s().unwrap_or(30).max(1) as f64;
-        let waits = (seconds / interval.as_secs_f64().max(1e-3)).ceil() + 2.0;
+        let fragments = Duration::from_secs(host.fragment_time_s().unwrap_or(30));
         let scope = Scope {
             interfaces: locals
                 .iter()
                 .map(|local| local.and_then(|ip| host.receiving(ip, cards)))
                 .try_fold(BTreeSet::new(), |all, some| Some(&all | &some?)),
-            fragments_wait: (waits as usize).clamp(2, HORIZON),
+            fragments_wait: fragments_wait(fragments, interval),
         };
         let sheet = Sheet::new(Witness::catalogue());
         ledger.register(sheet.clone());
@@ -160,6 +163,14 @@ impl PlaceWatch {
         }
         all
     }
+}
+
+/// How many intervals back a fragment may have come that the kernel gives up now, after `time`.
+fn fragments_wait(time: Duration, interval: Duration) -> usize {
+    let latest = time + time / 8 + FRAGMENTS_LATE;
+    let intervals = latest.as_nanos().div_ceil(interval.max(Duration::from_millis(1)).as_nanos());
+    // One more, as it came inside of one and is given up inside of another.
+    usize::try_from(intervals + 1).unwrap_or(HORIZON).clamp(2, HORIZON)
 }
 
 /// What a driver counted on one interface over the whole run.
@@ -299,6 +310,16 @@ mod tests {
 
     fn told(by: Witness, times: u64, of: Option<&str>) -> Told {
         Told { moved: Moved { by, times, back: 1 }, of: of.map(str::to_owned) }
+    }
+
+    #[test]
+    fn fragments_may_be_given_up_late() {
+        let s = Duration::from_secs;
+        assert_eq!(fragments_wait(s(1), s(1) / 10), 33);
+        assert_eq!(fragments_wait(s(30), s(1)), 37);
+        assert_eq!(fragments_wait(s(30), s(60)), 2);
+        assert_eq!(fragments_wait(s(3600), s(1)), HORIZON);
+        assert_eq!(fragments_wait(s(1), Duration::ZERO), HORIZON);
     }
 
     #[test]
