@@ -5,6 +5,7 @@
 //!
 //! Source: the plain output of libtest (`-- --show-output`).
 
+use std::collections::VecDeque;
 use std::ops::AddAssign;
 
 use crate::command::Show;
@@ -20,7 +21,20 @@ pub struct Tally {
     pub missing: Vec<String>,
     /// Those that lacked an optional tool of the toolchain: never a failure, always said.
     pub unavailable: Vec<String>,
+    /// What failed tests printed, to be said again at the very end of a long log.
+    pub said: Vec<Said>,
 }
+
+/// What one failed test printed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Said {
+    pub test: String,
+    /// Its last lines, up to [`LINES_SAID`].
+    pub lines: VecDeque<String>,
+}
+
+/// So many lines hold a panic, its values and the end of what a service beside it printed.
+pub const LINES_SAID: usize = 40;
 
 impl Tally {
     /// One check that held.
@@ -74,6 +88,7 @@ impl AddAssign for Tally {
         self.failed.extend(other.failed);
         self.missing.extend(other.missing);
         self.unavailable.extend(other.unavailable);
+        self.said.extend(other.said);
     }
 }
 
@@ -82,6 +97,7 @@ impl AddAssign for Tally {
 pub struct Libtest {
     tally: Tally,
     in_successes: bool,
+    in_failures: bool,
     test: String,
     said: bool,
 }
@@ -90,12 +106,15 @@ impl Libtest {
     /// Takes one line; what passing tests printed is kept back, save their `skipped:` lines.
     pub fn read(&mut self, line: &str) -> Show {
         if let Some(counts) = line.strip_prefix("test result: ") {
-            self.in_successes = false;
+            (self.in_successes, self.in_failures) = (false, false);
             self.count(counts);
         } else if line == "successes:" {
             self.in_successes = true;
         } else if line == "failures:" {
-            self.in_successes = false;
+            // The first is followed by what they printed, the second by their names.
+            (self.in_successes, self.in_failures) = (false, !self.in_failures);
+        } else if self.in_failures {
+            self.read_failure(line);
         } else if self.in_successes {
             return self.read_success(line);
         } else if let Some(how) =
@@ -136,6 +155,19 @@ impl Libtest {
             self.tally.passed = self.tally.passed.wrapping_sub(1);
         }
         Show::No
+    }
+
+    fn read_failure(&mut self, line: &str) {
+        if let Some(test) =
+            line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"))
+        {
+            self.tally.said.push(Said { test: test.to_owned(), lines: VecDeque::new() });
+        } else if let Some(said) = self.tally.said.last_mut() {
+            if said.lines.len() == LINES_SAID {
+                said.lines.pop_front();
+            }
+            said.lines.push_back(line.to_owned());
+        }
     }
 
     /// `ok. 12 passed; 0 failed; 1 ignored; …`
@@ -208,8 +240,29 @@ test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
         let tally = reader.finish(&ended(false), "cargo test");
         assert_eq!(tally.passed, 5);
         assert_eq!(tally.failed, ["c"]);
+        let [said] = &tally.said[..] else { panic!("{:?}", tally.said) };
+        assert_eq!(said.test, "c");
+        assert_eq!(said.lines, ["skipped: is not said by a test that failed", ""]);
         assert_eq!(tally.missing, ["needs_root: not root", "a test marked #[ignore]"]);
         assert_eq!(tally.line(), "5 passed, 1 failed, 2 skipped");
+    }
+
+    #[test]
+    fn of_a_failed_test_the_last_lines_are_kept() {
+        let mut reader = Libtest::default();
+        let mut read = |line: &str| reader.read(line);
+        for line in ["failures:", "", "---- a stdout ----"] {
+            read(line);
+        }
+        for n in 0..2 * LINES_SAID {
+            assert!(read(&format!("line {n}")) == Show::Yes);
+        }
+        for line in ["---- b stdout ----", "left: 1", "failures:", "    a"] {
+            read(line);
+        }
+        let said = reader.finish(&ended(false), "cargo test").said;
+        assert_eq!((said[0].lines.len(), &said[0].lines[0][..]), (LINES_SAID, "line 40"));
+        assert_eq!(said[1].lines, ["left: 1"]);
     }
 
     #[test]

@@ -263,6 +263,10 @@ pub fn run(arguments: &[String]) -> ExitCode {
     for reason in all.missing.iter().chain(&all.unavailable) {
         println!("skipped: {reason}");
     }
+    for said in &all.said {
+        println!("{} said:", said.test);
+        said.lines.iter().for_each(|line| println!("    {line}"));
+    }
     for name in &all.failed {
         println!("failed: {name}");
     }
