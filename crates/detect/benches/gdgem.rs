@@ -2,7 +2,7 @@
 //! markers and frame counters moved on. `words` is reading alone (frames, words, markers, Gray code, offsets, as the public
 //! parser does it), `reader` adds calibration, time and mapping, `chain` is everything up to events.
 //!
-//! `cargo bench -p fullcount-detect --bench gdgem [-- --json] [-- --megabytes N] [-- --only NAME] [-- --cpu-time] [-- --threads N,N…]`. With `--cpu-time`
+//! `cargo bench -p fullcount-detect --bench gdgem [-- --json] [-- --megabytes N] [-- --only NAME] [-- --part words|reader|chain] [-- --cpu-time] [-- --threads N,N…]`. With `--cpu-time`
 //! only the time counts that the process was on CPUs, of n threads the n-th part: what they would take if none of them ever waited, for
 //! machines that do other work. `--threads` are those of the builder; several are measured by turns, and each is told as a multiple of the
 //! first as well (median, least and most of the rounds). Prints the median of the repeats. Own
@@ -43,6 +43,7 @@ fn main() {
         }
     };
     let only = arguments.iter().position(|a| a == "--only").and_then(|i| arguments.get(i + 1));
+    let part = arguments.iter().position(|a| a == "--part").and_then(|i| arguments.get(i + 1));
     let example = "bc = 44.444\nth = 0\ncs = 1\nccs = 3\ndt = 100\nmst = 1\nspc = 200\ndp = 200\ncrl = 0.2\ncru = 10";
     let xyu = "bc = 40\ndt = 200\nspc = 500\nccs = 3\ncrl = 0.2\ncru = 10";
     let capture = gdgem_made::capture;
@@ -66,7 +67,8 @@ fn main() {
     .into_iter()
     .filter(|(name, ..)| only.as_ref().is_none_or(|only| only == name))
     .map(|(name, setup, frames)| {
-        (name, rate(&setup, &frames, megabytes * 1_000_000, &threads, on_cpu))
+        let wants = |name: &str| part.is_none_or(|part| part == name);
+        (name, rate(&setup, &frames, megabytes * 1_000_000, &threads, (on_cpu, &wants)))
     })
     .collect();
     if json {
@@ -152,7 +154,13 @@ fn online() -> Setup {
 }
 
 /// Plays `frames` as often as `bytes` hold, with counters moved on, and measures.
-fn rate(setup: &Setup, frames: &[Vec<u8>], bytes: usize, threads: &[usize], on_cpu: bool) -> Rate {
+fn rate(
+    setup: &Setup,
+    frames: &[Vec<u8>],
+    bytes: usize,
+    threads: &[usize],
+    (on_cpu, wants): (bool, &dyn Fn(&str) -> bool),
+) -> Rate {
     let detector = gdgem_made::detector(setup);
     let (memory, ends) = repeated(&detector, frames, bytes);
     let batches = batches(&memory, &ends);
@@ -161,11 +169,13 @@ fn rate(setup: &Setup, frames: &[Vec<u8>], bytes: usize, threads: &[usize], on_c
         chunks().flat_map(|t| t.bytes[16..].as_chunks::<6>().0).filter(|w| w[4] >> 7 == 1).count()
             as f64;
 
-    let words = median(on_cpu, || {
-        chunks().for_each(|train| parse(train.bytes));
-    });
+    // Of a part that is not wanted the rate is 0.
+    let timed = |name: &str, work: &mut dyn FnMut()| {
+        if wants(name) { median(on_cpu, work) } else { f64::INFINITY }
+    };
+    let words = timed("words", &mut || chunks().for_each(|train| parse(train.bytes)));
     let mut products = Products::default();
-    let reader = median(on_cpu, || {
+    let reader = timed("reader", &mut || {
         let mut reader = detector.reader();
         for batch in &batches {
             products.clear();
@@ -193,6 +203,9 @@ fn rate(setup: &Setup, frames: &[Vec<u8>], bytes: usize, threads: &[usize], on_c
     threads.iter().for_each(|&n| pass(n));
     let rounds: Vec<Vec<f64>> = (0..REPEATS)
         .map(|_| {
+            if !wants("chain") {
+                return vec![f64::INFINITY; threads.len()];
+            }
             let share = |n: usize| if on_cpu { n as f64 } else { 1.0 };
             threads.iter().map(|&n| seconds(on_cpu, &mut || pass(n)) / share(n)).collect()
         })
