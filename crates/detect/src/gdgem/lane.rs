@@ -37,7 +37,6 @@ const BUCKETS_PER_HIT: u64 = 4;
 /// Memory that all lanes of a builder sort with.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    early: Vec<FineHit>,
     sorted: Vec<FineHit>,
     ends: Vec<u32>,
     found: Found,
@@ -162,6 +161,8 @@ pub(super) struct LaneHits {
     high: f64,
     /// So many releases go into buckets at once.
     rough: u32,
+    /// The last border, if there was one: those that wait are at or behind it.
+    since: Option<i64>,
 }
 
 impl LaneHits {
@@ -202,37 +203,37 @@ impl LaneHits {
         scratch: &mut Scratch,
         mut run: impl FnMut(&mut [FineHit], Span),
     ) -> Cuts {
-        let Scratch { early, sorted, ends, found } = scratch;
-        let mut is_rough = self.rough > 0;
-        if !is_rough {
-            let hits = found.search(&self.fresh, key, self.gap);
-            let blocks = found.blocks.len();
-            is_rough = blocks > FEW && blocks * SHORT > hits;
-            self.rough = if is_rough { ROUGH } else { 0 };
-        }
-        if !is_rough {
-            let fresh = &mut self.fresh[..];
-            let mut growing = Growing { gap: self.gap, limits, cuts: Cuts::default() };
-            let open = (&mut self.open, &mut self.low, &mut self.high);
-            growing.walk(fresh, found, border, open, &mut run);
-            let mut kept = 0;
-            for late in &found.late {
-                fresh.copy_within(late.clone(), kept);
-                kept += late.len();
-            }
-            self.fresh.truncate(kept);
-            return growing.cuts;
-        }
-        self.rough -= 1;
-        let (taken, span) = part(&mut self.fresh, early, key);
-        let mut hits = &mut early[..taken];
-        if bucketed(hits, span, self.gap, ends, sorted) {
-            hits = &mut sorted[..taken];
-        }
-        found.search(hits, i64::MAX, self.gap);
-        let mut growing = Growing { gap: self.gap, limits, cuts: Cuts::default() };
+        let Scratch { sorted, ends, found } = scratch;
+        let since = std::mem::replace(&mut self.since, (key < i64::MAX).then_some(key));
+        let fresh = &mut self.fresh;
         let open = (&mut self.open, &mut self.low, &mut self.high);
-        growing.walk(hits, found, border, open, &mut run);
+        let mut growing = Growing { gap: self.gap, limits, cuts: Cuts::default() };
+        let searched = self.rough == 0;
+        if searched {
+            let hits = found.search(fresh, key, self.gap);
+            let blocks = found.blocks.len();
+            let is_rough = blocks > FEW && blocks * SHORT > hits;
+            self.rough = if is_rough { 1 + ROUGH } else { 0 };
+        }
+        if self.rough > 0 {
+            self.rough -= 1;
+            if let Some(taken) = bucketed(fresh, (since, key), self.gap, ends, sorted) {
+                let hits = &mut sorted[..taken];
+                found.search(hits, i64::MAX, self.gap);
+                growing.walk(hits, found, border, open, &mut run);
+                return growing.cuts;
+            }
+        }
+        if !searched {
+            found.search(fresh, key, self.gap);
+        }
+        growing.walk(fresh, found, border, open, &mut run);
+        let mut kept = 0;
+        for late in &found.late {
+            fresh.copy_within(late.clone(), kept);
+            kept += late.len();
+        }
+        fresh.truncate(kept);
         growing.cuts
     }
 
@@ -268,60 +269,61 @@ pub(super) fn stretch(rows: &[FineHit], border: i64) -> (usize, i64) {
     (n, most)
 }
 
-/// Moves the hits before `border` from `fresh` to the front of `early`, both in their order: their number, first and last key.
-fn part(fresh: &mut Vec<FineHit>, early: &mut Vec<FineHit>, border: i64) -> (usize, (i64, i64)) {
-    let n = fresh.len();
-    if early.len() < n {
-        early.resize(n, FineHit::default());
-    }
-    let (mut taken, mut kept) = (0, 0);
-    let (mut least, mut most) = (i64::MAX, i64::MIN);
-    for i in 0..n {
-        let hit = fresh[i];
-        let is_early = hit.time < border;
-        early[taken] = hit;
-        fresh[kept] = hit;
-        taken += usize::from(is_early);
-        kept += usize::from(!is_early);
-        least = least.min(hit.time);
-        most = most.max(if is_early { hit.time } else { i64::MIN });
-    }
-    fresh.truncate(kept);
-    (taken, (least, most))
-}
-
-/// Puts hits from the first to the last key in order of buckets narrower than `gap`, those of a bucket in their order, where that is worth
-/// its cost; false if it is not.
+/// Puts the hits before `border` (a key) into `sorted`, in order of buckets narrower than `gap`, those of a bucket in their order, where that is worth
+/// its cost: how many they are. Then the others stay in `fresh`; else all do. None of them is before `since`.
 fn bucketed(
-    hits: &[FineHit],
-    (least, most): (i64, i64),
+    fresh: &mut Vec<FineHit>,
+    (since, border): (Option<i64>, i64),
     gap: f64,
     ends: &mut Vec<u32>,
     sorted: &mut Vec<FineHit>,
-) -> bool {
-    if hits.len() <= FEW {
-        return false;
+) -> Option<usize> {
+    if fresh.len() <= FEW {
+        return None;
     }
-    let (buckets, number) = Buckets::new(least, most, gap);
-    if number > MOST_BUCKETS.min(BUCKETS_PER_HIT * hits.len() as u64) {
-        return false;
-    }
+    let worth = MOST_BUCKETS.min(BUCKETS_PER_HIT * fresh.len() as u64);
+    let fitting = |(least, most)| Some(Buckets::new(least, most, gap)).filter(|b| b.1 <= worth);
+    let borders = since.filter(|&since| since < border && border < i64::MAX);
+    let between = borders.and_then(|since| fitting((since, border - 1)));
+    let (buckets, number) = between.or_else(|| span(fresh, border).and_then(fitting))?;
     ends.clear();
     ends.resize(number as usize, 0);
-    hits.iter().for_each(|hit| ends[buckets.of(hit.time)] += 1);
+    for hit in &*fresh {
+        if hit.time < border {
+            ends[buckets.of(hit.time)] += 1;
+        }
+    }
     let mut sum = 0;
     for end in ends.iter_mut() {
         sum += std::mem::replace(end, sum);
     }
-    if sorted.len() < hits.len() {
-        sorted.resize(hits.len(), FineHit::default());
+    if sorted.len() < sum as usize {
+        sorted.resize(sum as usize, FineHit::default());
     }
-    for hit in hits {
+    let mut kept = 0;
+    for i in 0..fresh.len() {
+        let hit = fresh[i];
+        if hit.time >= border {
+            fresh[kept] = hit;
+            kept += 1;
+            continue;
+        }
         let at = &mut ends[buckets.of(hit.time)];
-        sorted[*at as usize] = *hit;
+        sorted[*at as usize] = hit;
         *at += 1;
     }
-    true
+    fresh.truncate(kept);
+    Some(sum as usize)
+}
+
+/// First and last key of the hits before `border`.
+fn span(hits: &[FineHit], border: i64) -> Option<(i64, i64)> {
+    let (mut least, mut most) = (i64::MAX, i64::MIN);
+    for hit in hits {
+        least = least.min(hit.time);
+        most = most.max(if hit.time < border { hit.time } else { i64::MIN });
+    }
+    (least <= most).then_some((least, most))
 }
 
 /// Joins blocks to runs.

@@ -10,8 +10,8 @@ use fullcount_core::products::FineHit;
 
 use super::lane::Span;
 use super::late_end::{self, late_end};
+use super::layout::OVER;
 use super::options::{Coin, Parameters, Position};
-use super::reader::OVER;
 
 /// Hits of one plane that belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -117,7 +117,7 @@ const SHORT: usize = 32;
 
 /// Ranks of the hits of a run by strip, and the strips from the first to the last: found by counting, without a branch that depends on the
 /// data, eight comparisons at a time. Equal strips have equal ranks.
-#[inline]
+#[inline(always)]
 fn ranks<const N: usize>(run: &[FineHit]) -> ([i16; N], i32) {
     // Signed, as vectors compare; places behind the last are the first hit again, and nobody looks at their ranks.
     let key = |hit: &FineHit| (hit.coordinate ^ 0x8000) as i16;
@@ -149,7 +149,7 @@ fn places(ranks: &[i16], order: &mut [u8; SHORT]) -> Option<()> {
 
 /// The one cluster of a run of `N` hits at most whose span in time is small enough; `None` if there may be more, or if a strip is hit
 /// more than once.
-#[inline]
+#[inline(always)]
 fn whole<const N: usize>(
     run: &[FineHit],
     (ranks, width): (&[i16; N], i32),
@@ -236,25 +236,46 @@ pub(super) fn centres(
     parameters: &Parameters,
     cluster: impl FnMut(Centre),
 ) -> u64 {
+    let step = step(plane, parameters);
+    let how = (span, step, parameters);
     match run.len() {
         0 => 0,
-        1..=8 => short::<8>(run, span, step(plane, parameters), parameters, cluster),
-        9..=16 => short::<16>(run, span, step(plane, parameters), parameters, cluster),
-        17..=SHORT => short::<SHORT>(run, span, step(plane, parameters), parameters, cluster),
+        1 => exactly::<1>(run, how, cluster),
+        2 => exactly::<2>(run, how, cluster),
+        3 => exactly::<3>(run, how, cluster),
+        4 => exactly::<4>(run, how, cluster),
+        5 => exactly::<5>(run, how, cluster),
+        6 => exactly::<6>(run, how, cluster),
+        7 => exactly::<7>(run, how, cluster),
+        8 => exactly::<8>(run, how, cluster),
+        9..=16 => short::<16>(run, how, cluster),
+        17..=SHORT => short::<SHORT>(run, how, cluster),
         _ => {
             by_strip(run);
-            walk(run.len(), |i| &run[i], step(plane, parameters), parameters, cluster)
+            walk(run.len(), |i| &run[i], step, parameters, cluster)
         }
     }
 }
 
-/// A run of `N` hits at most, which is mostly one track.
+/// Span of a run, largest step between neighbours, and the rest of what decides.
+type How<'a> = (Span, i32, &'a Parameters);
+
+/// A run of `LEN` hits, 8 at most: what depends on the length is decided once, and no loop ends by surprise. 1.08 times the rate of the whole chain
+/// on the public capture of two planes, 1.1 times on that of three.
 #[inline]
+fn exactly<const LEN: usize>(
+    run: &mut [FineHit],
+    how: How<'_>,
+    cluster: impl FnMut(Centre),
+) -> u64 {
+    short::<8>(&mut run[..LEN], how, cluster)
+}
+
+/// A run of `N` hits at most, which is mostly one track.
+#[inline(always)]
 fn short<const N: usize>(
     run: &mut [FineHit],
-    span: Span,
-    step: i32,
-    parameters: &Parameters,
+    (span, step, parameters): How<'_>,
     mut cluster: impl FnMut(Centre),
 ) -> u64 {
     let (ranks, width) = ranks::<N>(run);
