@@ -94,6 +94,65 @@ fn small_frames_made_by_hand() {
     assert!(report.events > 0);
 }
 
+/// Section 14.2, hit by hit: what is asked of an amplitude, a time and a VMM, and in which order.
+#[test]
+fn each_hit_gets_its_verdict() {
+    let unflagged = |mut word: [u8; 6]| {
+        word[4] &= !0x40;
+        word
+    };
+    let of = |tdc, adc| hit(0, 10, 3, 7, tdc, adc);
+    let (good, below) = ("hits.good", "hits.bad_adc");
+    let cases = [
+        // Threshold, word, counter.
+        (0, of(50, 200), good),
+        (0, unflagged(of(50, 200)), good),
+        (0, unflagged(of(50, 1)), good),
+        // No amplitude: valid below threshold where none is asked for, and the time within the clock is not 0 either.
+        (0, unflagged(of(50, 0)), good),
+        (0, unflagged(of(0, 0)), "hits.invalid"),
+        (0, of(0, 0), "hits.invalid"),
+        (0, of(50, 15), "hits.invalid"),
+        (0, of(50, 16), good),
+        // The threshold asks for nothing where the strip itself was above its own.
+        (100, of(50, 16), good),
+        (100, of(50, 15), "hits.invalid"),
+        (100, unflagged(of(50, 99)), below),
+        (100, unflagged(of(50, 100)), good),
+        (100, unflagged(of(0, 0)), "hits.invalid"),
+        (100, unflagged(of(50, 0)), below),
+        (2000, unflagged(of(50, 1023)), below),
+        (2000, of(50, 1023), good),
+        // Offsets; −1 lies before the marker.
+        (0, hit(0, 10, 31, 7, 50, 200), good),
+        (0, hit(0, 10, 16, 7, 50, 200), "hits.latency_violation"),
+        (0, hit(0, 10, 20, 7, 50, 0), "hits.bad_offset"),
+        // VMM 1 has no marker, VMM 2 is not mapped, VMM 16 is 0 modulo 16.
+        (0, hit(1, 10, 3, 7, 50, 200), "hits.no_marker"),
+        (0, hit(2, 10, 3, 7, 50, 200), "hits.bad_plane"),
+        (0, hit(16, 10, 3, 7, 50, 200), "hits.bad_vmm"),
+    ];
+    for (threshold, word, counter) in cases {
+        // The first marker is so early that offset −1 lies before 0.
+        for time in [7, 65_536] {
+            let words = [marker(0, time), marker(2, time), word, of(50, 200)];
+            let setup = setup("vmm/example_geometry.json", &format!("th = {threshold}"));
+            let ran = run(&setup, &[frame(2, 0, &words)], 1, Unwatched);
+            let what = format!("threshold {threshold}, {word:x?}, marker {time}: {counter}");
+            let wanted = if counter == good { 2 } else { 1 };
+            assert_eq!(ran.counters.get(good), wanted, "{what}");
+            assert_eq!(ran.counters.get(counter), wanted, "{what}");
+            let row = ran.rows.iter().find(|row| row.lane < FineHit::BORDER).expect("a row");
+            let flagged = u8::from(counter != good || word[4] & 0x40 != 0);
+            assert_eq!(
+                (row.flags, row.time < 0),
+                (flagged, time == 7 && word[0] >> 3 == 31),
+                "{what}"
+            );
+        }
+    }
+}
+
 #[test]
 fn any_batch_split_gives_the_events_of_the_whole_capture() {
     for (name, geometry, options) in [

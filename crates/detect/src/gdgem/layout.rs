@@ -39,6 +39,12 @@ const EXAMPLE: &str = include_str!("../../../../docs/examples/gdgem.toml");
 /// The same for keys of the online chain: the published configuration.
 const ONLINE_EXAMPLE: &str = include_str!("../../../../docs/examples/gdgem-online.json");
 
+/// Offline, smallest amplitude with the over-threshold flag.
+pub(super) const OVER_LEAST: u16 = 16;
+
+/// [`FineHit::flags`](fullcount_core::products::FineHit): the strip itself was above threshold.
+pub(super) const OVER: u8 = 1;
+
 /// Where a channel's hits go. 8 bytes, so that a FEC's channels are 8 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
@@ -62,13 +68,18 @@ impl Place {
 
     const NOWHERE: Place = Place { coordinate: 0, second: 0, threshold: 0, lane: Place::UNMAPPED };
 
-    /// All of it in one load: strip, row, threshold and lane from the lowest bit on, 16 bits each but 8 for the lane; the highest bit says
-    /// that hits are not used.
-    pub fn end(self) -> u64 {
-        let unused = u64::from(!self.is_used()) << 63;
-        let [strip, row] = [self.coordinate, self.second].map(u64::from);
-        let (threshold, lane) = (u64::from(self.threshold), u64::from(self.lane));
-        unused | lane << 48 | threshold << 32 | row << 16 | strip
+    /// All that a hit needs in one load, from the lowest bit on: strip, row and smallest amplitude, 16 bits each, lane, and the flags of
+    /// its row. Amplitudes below that are looked at more closely, so for channels that are not used it is one that none has.
+    fn end(self, over: bool) -> u64 {
+        let least = match over {
+            _ if !self.is_used() => u16::MAX,
+            true => OVER_LEAST,
+            // Without an amplitude the time within the clock decides.
+            false => self.threshold.max(1),
+        };
+        let [strip, row, least] = [self.coordinate, self.second, least].map(u64::from);
+        let flags = if over { u64::from(OVER) } else { 0 };
+        flags << 56 | u64::from(self.lane) << 48 | least << 32 | row << 16 | strip
     }
 
     /// True if the hits of the channel are used.
@@ -82,15 +93,30 @@ impl Place {
 #[derive(Debug)]
 pub(super) struct Fec {
     pub places: [Place; VMMS * CHANNELS],
-    /// [`Place::end`] of all, filled when the file has been read.
-    pub ends: [u64; VMMS * CHANNELS],
+    /// Where hits end up, `(vmm * 2 + over threshold) * 64 + channel`, filled when the file has been read. Strip, row, smallest amplitude that
+    /// needs no closer look, lane and flags of the row, from the lowest bit on: 16, 16, 16, 8 and 8 bits. VMMs above 15 are not used.
+    pub ends: [u64; 4 * VMMS * CHANNELS],
     pub calibrations: Option<Box<[Calibration; VMMS * CHANNELS]>>,
 }
 
 impl Fec {
     pub fn new() -> Box<Fec> {
         let places = [Place::NOWHERE; VMMS * CHANNELS];
-        Box::new(Fec { places, ends: places.map(Place::end), calibrations: None })
+        let ends = [Place::NOWHERE.end(false); 4 * VMMS * CHANNELS];
+        let mut fec = Box::new(Fec { places, ends, calibrations: None });
+        fec.fill();
+        fec
+    }
+
+    /// Fills `ends`.
+    fn fill(&mut self) {
+        let (ends, _) = self.ends.as_chunks_mut::<CHANNELS>();
+        let (places, _) = self.places.as_chunks::<CHANNELS>();
+        for (vmm, pair) in ends.chunks_exact_mut(2).enumerate() {
+            let places = places.get(vmm).unwrap_or(&[Place::NOWHERE; CHANNELS]);
+            pair[0] = places.map(|place| place.end(false));
+            pair[1] = places.map(|place| place.end(true));
+        }
     }
 }
 
@@ -173,9 +199,7 @@ impl Layout {
             .chain([&Calibration::NONE])
             .map(|c| layout.clock.earliest(c))
             .fold(0.0, f64::max);
-        for fec in layout.fecs.iter_mut().flatten() {
-            fec.ends = fec.places.map(Place::end);
-        }
+        layout.fecs.iter_mut().flatten().for_each(|fec| fec.fill());
         layout.map.source_text = geometry.to_owned();
         Ok(layout)
     }

@@ -207,10 +207,10 @@ impl Word {
         BINARY[(self.0 >> 16 & 0xfff) as usize]
     }
 
-    /// Hit: raw offset × 32 + VMM, 0 to 1023, as they stand side by side.
+    /// Hit: VMM × 128 + over threshold × 64 + channel, 0 to 4095: two pieces of the word as they stand.
     #[inline]
-    pub fn offset_and_vmm(self) -> usize {
-        (self.0 >> 38 & 0x3ff) as usize
+    pub fn vmm_flag_and_channel(self) -> usize {
+        (self.0 >> 31 & 0xf80 | self.0 >> 8 & 0x7f) as usize
     }
 
     /// Hit: (VMM mod 16) × 64 + channel, 0 to 1023.
@@ -306,7 +306,7 @@ mod tests {
         let one_by_one = frame[HEADER_BYTES..].as_chunks::<WORD_BYTES>().0.iter().map(Word::read);
         let fields = |w: Word| {
             let hit = (w.offset(), w.vmm(), w.adc(), w.bcid(), w.channel(), w.tdc());
-            let places = (w.offset_and_vmm(), w.vmm_and_channel(), w.over_threshold());
+            let places = (w.vmm_flag_and_channel(), w.vmm_and_channel(), w.over_threshold());
             (hit, places, w.is_hit(), w.marker_vmm(), w.marker_time(), w.event_counter())
         };
         let wanted: Vec<_> = one_by_one.map(fields).collect();
@@ -314,7 +314,8 @@ mod tests {
         assert_eq!(Words::of(&frame, 7).map(fields).collect::<Vec<_>>(), wanted[..7]);
         assert_eq!(Words::of(&frame[..13], 7).count(), 0);
         let word = Words::of(&frame, 1).next().unwrap();
-        assert_eq!(word.offset_and_vmm(), word.offset() * 32 + word.vmm());
+        let flag = usize::from(word.over_threshold());
+        assert_eq!(word.vmm_flag_and_channel(), (word.vmm() * 2 + flag) * 64 + word.channel());
         assert_eq!(word.vmm_and_channel(), word.vmm() % 16 * 64 + word.channel());
     }
 

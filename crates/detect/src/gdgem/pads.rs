@@ -5,8 +5,8 @@
 
 use fullcount_core::products::FineHit;
 
+use super::layout::OVER;
 use super::options::Parameters;
-use super::reader::OVER;
 
 /// Hits of pads that belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -115,13 +115,13 @@ impl Progress {
         }
     }
 
-    /// A marker at `ns`; NaN for none. True if time began anew: then [`RESTART`] belongs here among the rows.
+    /// A marker at `ns`; −∞ for none. True if time began anew: then [`RESTART`] belongs here among the rows.
     pub fn heard(&mut self, fec: usize, vmm: usize, ns: f64) -> bool {
         let place = usize::from(self.places[fec][vmm]);
         let (Some(input), Some(of)) = (self.inputs.get(place), &mut self.fecs[fec]) else {
             return false;
         };
-        if ns.is_nan() {
+        if !ns.is_finite() {
             return false;
         }
         let promise = ns - self.margin;

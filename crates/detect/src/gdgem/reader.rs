@@ -4,7 +4,6 @@
 //! offset −1. Refuses frames by the checks of [`packet`](super::packet), and words by VMM, offset, marker, channel and
 //! amplitude; each is a counter. Source: `docs/formats/gdgem.md` sections 2 to 7, 13 and 14.2.
 
-use std::hint::select_unpredictable;
 use std::sync::Arc;
 
 use fullcount_core::batch::Batch;
@@ -15,7 +14,7 @@ use fullcount_core::tables::StripHits;
 
 use super::clock::{Calibration, Clock, Offsets, Rules};
 use super::counters::{Count, LINES, Tally};
-use super::layout::{FECS, Fec, Layout, Place, VMMS};
+use super::layout::{FECS, Fec, Layout, OVER_LEAST, Place, VMMS};
 use super::options::Options;
 use super::packet::{self, Refusal, Word, Words};
 use super::progress::{Progress, RESTART};
@@ -23,9 +22,6 @@ use super::state::{Frames, MarkerCheck, MarkerStep, marker_step};
 use super::tables;
 use super::zeros::Zeros;
 use crate::detector::Reader;
-
-/// [`FineHit::flags`]: the strip itself was above threshold.
-pub(super) const OVER: u8 = 1;
 
 /// What one VMM last said in triggered firmware (section 13).
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,13 +36,10 @@ pub(super) struct State {
     frames: Frames,
     /// Latest marker by VMM.
     markers: [u64; VMMS],
-    /// The same in ns; NaN where none has come, and above VMM 15.
+    /// The same in ns; −∞ where none has come, and above VMM 15.
     pub base: [f64; 2 * VMMS],
-    /// What is subtracted, ns; NaN: the first time of the run, which has not been seen yet.
+    /// What is subtracted, ns; ∞: the first time of the run, which has not been seen yet.
     zero: [f64; 2 * VMMS],
-    /// Marker plus offset less what is subtracted, ns, by offset × 32 + VMM as a hit says them; NaN where there is
-    /// none, or the offset is invalid. A marker fills 32, a hit loads one.
-    srs: [f64; 1024],
     checks: [MarkerCheck; VMMS],
     pub triggers: [Trigger; VMMS],
 }
@@ -54,7 +47,7 @@ pub(super) struct State {
 /// What does not change while reading.
 pub(super) struct Facts {
     pub layout: Arc<Layout>,
-    /// ns by raw offset; NaN where it is invalid.
+    /// ns by raw offset; −∞ where it is invalid.
     pub offsets: [f64; 32],
     convention: Offsets,
     capacity: usize,
@@ -93,7 +86,8 @@ impl GemReader {
         let usual = layout.rules.usual_offsets();
         let convention = options.convention().ok().flatten().unwrap_or(usual);
         let period = layout.clock.offset_period;
-        let offset = |raw| convention.periods(raw).map_or(f64::NAN, |n| f64::from(n) * period);
+        let offset =
+            |raw| convention.periods(raw).map_or(f64::NEG_INFINITY, |n| f64::from(n) * period);
         let triggers = options.triggered() == Ok(true);
         let decode: Decode = match (layout.rules, layout.calibrated(), options.marker_check()) {
             _ if triggers => triggered,
@@ -188,7 +182,6 @@ impl GemReader {
         for (fec, vmm) in self.zeros.begin(first) {
             let Some(state) = &mut self.fecs[fec] else { continue };
             state.zero[vmm] = first;
-            state.place(vmm, &self.facts.offsets);
             if self.progress.heard(fec, vmm, state.base[vmm] - first) {
                 self.tally.add(Count::ClockRestarts, 1);
                 rows.push(RESTART);
@@ -202,21 +195,24 @@ fn new_state(zero: [f64; 2 * VMMS]) -> Box<State> {
     Box::new(State {
         frames: Frames::new(),
         markers: [0; VMMS],
-        base: [f64::NAN; 2 * VMMS],
+        base: [f64::NEG_INFINITY; 2 * VMMS],
         zero,
-        srs: [f64::NAN; 1024],
         checks: [MarkerCheck::default(); VMMS],
         triggers: [Trigger::default(); VMMS],
     })
 }
 
-impl State {
-    /// Marker or zero of a VMM has changed.
-    fn place(&mut self, vmm: usize, offsets: &[f64; 32]) {
-        for (row, offset) in self.srs.as_chunks_mut::<32>().0.iter_mut().zip(offsets) {
-            row[vmm] = self.base[vmm] + offset - self.zero[vmm];
-        }
+impl Trigger {
+    /// ns; ∞ where none has come.
+    pub fn relative_ns(&self, period: f64) -> f64 {
+        self.relative.map_or(f64::INFINITY, |count| count as f64 * period)
     }
+}
+
+/// Marker and offset less what is subtracted, ns; −∞ where one of them is missing.
+#[inline]
+fn srs(state: &State, offsets: &[f64; 32], vmm: usize, word: Word) -> f64 {
+    state.base[vmm] + offsets[word.offset()] - state.zero[vmm]
 }
 
 impl Facts {
@@ -225,7 +221,7 @@ impl Facts {
     }
 
     /// A marker outside triggered firmware. True if time began anew.
-    fn marker<const CHECK: bool>(
+    fn marker(
         &self,
         word: Word,
         fec: usize,
@@ -245,13 +241,10 @@ impl Facts {
             MarkerStep::Anew => tally.add(Count::TimeOverflows, 1),
         }
         *stored = time;
-        if CHECK {
-            state.checks[vmm].marker(time);
-        }
         // The online chain takes a marker of 0 for none.
         let none = time == 0 && self.layout.rules == Rules::Online;
-        state.base[vmm] = if none { f64::NAN } else { time as f64 * self.layout.clock.marker };
-        state.place(vmm, &self.offsets);
+        state.base[vmm] =
+            if none { f64::NEG_INFINITY } else { time as f64 * self.layout.clock.marker };
         let restart = progress.heard(fec, vmm, state.base[vmm] - state.zero[vmm]);
         tally.add(Count::ClockRestarts, u64::from(restart));
         restart
@@ -263,13 +256,24 @@ impl Facts {
         Count::untimed(word, self.convention)
     }
 
-    /// The lost-marker check of the old firmware.
-    fn check(&self, word: Word, state: &mut State, tally: &mut Tally<LINES>) {
-        let vmm = word.vmm();
-        if vmm < VMMS {
-            let step = (32.0 * self.layout.clock.offset_period / 25.0) as u64;
-            let lost = state.checks[vmm].hit(word.offset(), state.markers[vmm], step);
-            tally.add(Count::LostMarkers, u64::from(lost));
+    /// The lost-marker check of the old firmware, over the words of a frame before they are read.
+    fn check(&self, words: Words<'_>, state: &mut State, tally: &mut Tally<LINES>) {
+        let step = (32.0 * self.layout.clock.offset_period / 25.0) as u64;
+        let mut markers = state.markers;
+        for word in words {
+            let hit = word.is_hit();
+            let vmm = if hit { word.vmm() } else { word.marker_vmm() };
+            let (Some(marker), Some(check)) = (markers.get_mut(vmm), state.checks.get_mut(vmm))
+            else {
+                continue;
+            };
+            if hit {
+                let lost = check.hit(word.offset(), *marker, step);
+                tally.add(Count::LostMarkers, u64::from(lost));
+            } else {
+                *marker = word.marker_time();
+                check.marker(*marker);
+            }
         }
     }
 }
@@ -296,24 +300,50 @@ fn listed(
     }
 }
 
-/// Key of a time before 0.
+/// A hit that is no plain one: its time as a key if it is used all the same, or why it is not.
 #[cold]
-fn before_zero(time: f64) -> i64 {
-    FineHit::key(time)
+#[inline(never)]
+fn closer_look(
+    facts: &Facts,
+    place: Place,
+    word: Word,
+    adc: u16,
+    (srs, time): (f64, f64),
+) -> Result<i64, Count> {
+    if srs == f64::NEG_INFINITY {
+        return Err(facts.untimed(word));
+    }
+    offline_verdict(place, word, adc, time)
 }
 
-/// Why a hit with a time is not used, after vmm-sdat.
-#[cold]
-fn offline_reason(place: Place, tdc: u8, adc: u16, over: bool, time: f64) -> Count {
+/// Time of a hit as a key if vmm-sdat uses it, or why it does not.
+#[inline]
+fn offline_verdict(place: Place, word: Word, adc: u16, time: f64) -> Result<i64, Count> {
+    let over = word.over_threshold();
     if place.lane == Place::OUTSIDE {
-        Count::OutsideRegion
+        Err(Count::OutsideRegion)
     } else if !place.is_used() {
-        Count::BadPlane
-    } else if (tdc == 0 && adc == 0) || (over && adc < 16) || !time.is_finite() {
-        Count::Invalid
+        Err(Count::BadPlane)
+    } else if (word.tdc() == 0 && adc == 0) || (over && adc < OVER_LEAST) || !time.is_finite() {
+        // A wrong calibration can make a time that is no number.
+        Err(Count::Invalid)
+    } else if !over && adc < place.threshold {
+        Err(Count::BadAdc)
     } else {
-        Count::BadAdc
+        Ok(FineHit::key(time))
     }
+}
+
+/// A marker among plain hits. Not inlined: what a hit needs then stays in registers.
+#[inline(never)]
+fn offline_marker(
+    facts: &Facts,
+    word: Word,
+    number: usize,
+    state: &mut State,
+    (tally, progress): (&mut Tally<LINES>, &mut Progress),
+) -> bool {
+    facts.marker(word, number, state, tally, progress)
 }
 
 /// Words of a frame as vmm-sdat takes them.
@@ -324,6 +354,9 @@ fn offline<const CALIBRATED: bool, const CHECK: bool>(
     state: &mut State,
     output: &mut Output<'_>,
 ) {
+    if CHECK {
+        facts.check(words, state, output.tally);
+    }
     let fec = facts.fec(number);
     let clock: &Clock = &facts.layout.clock;
     let calibrations = fec.calibrations.as_deref();
@@ -338,53 +371,49 @@ fn offline<const CALIBRATED: bool, const CHECK: bool>(
     for word in words {
         if !word.is_hit() {
             markers += 1;
-            if facts.marker::<CHECK>(word, number, state, tally, progress)
+            if offline_marker(facts, word, number, state, (tally, progress))
                 && let Some(row) = rows.next()
             {
                 (*row, restarts) = (RESTART, restarts + 1);
             }
             continue;
         }
-        let (over, tdc) = (word.over_threshold(), word.tdc());
-        over_threshold += u64::from(over);
-        if CHECK {
-            facts.check(word, state, tally);
-        }
-        let srs = state.srs[word.offset_and_vmm()];
-        if srs.is_nan() {
-            tally.add(facts.untimed(word), 1);
-            continue;
-        }
-        let channel = word.vmm_and_channel();
+        let channel = word.vmm_flag_and_channel();
         let end = fec.ends[channel];
+        over_threshold += end >> 56;
+        let srs = srs(state, &facts.offsets, channel >> 7, word);
         let (mut adc, mut time) = (word.adc(), 0.0);
         if CALIBRATED && let Some(all) = calibrations {
-            let c: &Calibration = &all[channel];
+            let c: &Calibration = &all[word.vmm_and_channel()];
             adc = c.adc_offline(adc);
-            time = srs + clock.chip(word.bcid(), tdc, c.time_offset, c.time_slope) - c.walk(adc);
+            let chip = clock.chip(word.bcid(), word.tdc(), c.time_offset, c.time_slope);
+            time = srs + chip - c.walk(adc);
         }
         if !CALIBRATED || calibrations.is_none() {
-            time = srs + (f64::from(word.bcid()) * period + within[usize::from(tdc)]);
+            time = srs + (f64::from(word.bcid()) * period + within[usize::from(word.tdc())]);
         }
-        // An amplitude below 16 is only valid below threshold; the rest is the plain threshold. The flag is 0 or 1 as
-        // chance has it: a branch on it would cost more than all the rest of a hit.
-        let least = select_unpredictable(over, 16, (end >> 32) as u16);
-        // A wrong calibration can make a time that is no number.
-        let untimed = CALIBRATED && !time.is_finite();
-        if (end >> 63 != 0) | (adc < least) | (u16::from(tdc) | adc == 0) | untimed {
-            tally.add(offline_reason(fec.places[channel], tdc, adc, over, time), 1);
-            continue;
+        // What the key of a time is that is not negative. Without a time it is.
+        let mut key = time.to_bits() as i64;
+        // The amplitude that is asked for depends on the flag, which is 0 or 1 as chance has it: a branch on it would cost more than all
+        // the rest of a hit.
+        if adc < (end >> 32) as u16 || key < 0 || (CALIBRATED && !time.is_finite()) {
+            let place = fec.places[word.vmm_and_channel()];
+            match closer_look(facts, place, word, adc, (srs, time)) {
+                Ok(used) => key = used,
+                Err(reason) => {
+                    tally.add(reason, 1);
+                    continue;
+                }
+            }
         }
-        let bits = time.to_bits() as i64;
         let Some(row) = rows.next() else { break };
         *row = FineHit {
-            // What the key of a time is that is not negative.
-            time: if bits >= 0 { bits } else { before_zero(time) },
+            time: key,
             coordinate: end as u16,
             second: (end >> 16) as u16,
             weight: adc,
             lane: (end >> 48) as u8,
-            flags: u8::from(over),
+            flags: (end >> 56) as u8,
         };
     }
     let filled = all - rows.len();
@@ -402,6 +431,9 @@ fn online<const CHECK: bool>(
     state: &mut State,
     output: &mut Output<'_>,
 ) {
+    if CHECK {
+        facts.check(words, state, output.tally);
+    }
     let fec = facts.fec(number);
     let clock: &Clock = &facts.layout.clock;
     let calibrations = fec.calibrations.as_deref();
@@ -409,7 +441,7 @@ fn online<const CHECK: bool>(
     hits.reserve(words.len() + 1);
     for word in words {
         if !word.is_hit() {
-            if facts.marker::<CHECK>(word, number, state, tally, progress) {
+            if facts.marker(word, number, state, tally, progress) {
                 hits.push(RESTART);
             }
             continue;
@@ -417,11 +449,8 @@ fn online<const CHECK: bool>(
         let over = word.over_threshold();
         tally.add(Count::Data, 1);
         tally.add(Count::OverThreshold, u64::from(over));
-        if CHECK {
-            facts.check(word, state, tally);
-        }
-        let srs = state.srs[word.offset_and_vmm()];
-        if srs.is_nan() {
+        let srs = srs(state, &facts.offsets, word.vmm(), word);
+        if srs == f64::NEG_INFINITY {
             tally.add(facts.untimed(word), 1);
             continue;
         }
@@ -475,9 +504,9 @@ fn triggered(
         tally.add(Count::Data, 1);
         tally.add(Count::OverThreshold, u64::from(over));
         let trigger = state.triggers.get(vmm).copied().unwrap_or_default();
-        let relative = trigger.relative.map_or(f64::NAN, |count| count as f64 * clock.period);
+        let relative = trigger.relative_ns(clock.period);
         let srs = state.base[vmm] + facts.offsets[word.offset()] - relative;
-        if srs.is_nan() || vmm >= VMMS {
+        if srs == f64::NEG_INFINITY || vmm >= VMMS {
             tally.add(facts.untimed(word), 1);
             continue;
         }
@@ -487,14 +516,16 @@ fn triggered(
         let adc = c.adc_offline(word.adc());
         let chip = clock.chip(word.bcid(), tdc, c.time_offset, c.time_slope);
         let time = srs - state.zero[vmm] + chip - c.walk(adc);
-        let least = if over { 16 } else { place.threshold };
-        if !place.is_used() || adc < least || (tdc == 0 && adc == 0) || !time.is_finite() {
-            tally.add(offline_reason(place, tdc, adc, over, time), 1);
-            continue;
-        }
+        let key = match offline_verdict(place, word, adc, time) {
+            Ok(key) => key,
+            Err(reason) => {
+                tally.add(reason, 1);
+                continue;
+            }
+        };
         tally.add(Count::Good, 1);
         hits.push(FineHit {
-            time: FineHit::key(time),
+            time: key,
             coordinate: place.coordinate,
             second: place.second,
             weight: adc,

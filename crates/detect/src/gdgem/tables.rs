@@ -10,11 +10,11 @@ use fullcount_core::tables::{
 
 use super::builder::Watch;
 use super::chain::OnlineEvent;
+use super::layout::OVER;
 use super::layout::{Lane, Layout};
 use super::packet::Word;
 use super::pads::PadCluster;
 use super::plane::PlaneCluster;
-use super::reader::OVER;
 
 /// Detectors that a geometry can have, and planes of each.
 const DETECTORS: usize = 16;

@@ -30,11 +30,11 @@ impl Zeros {
         self.waits
     }
 
-    /// What is subtracted from the times of a FEC, ns; NaN where that is not known yet.
+    /// What is subtracted from the times of a FEC, ns; ∞ where that is not known yet.
     pub fn of(&self, fec: usize) -> [f64; 2 * VMMS] {
         let mut zero = [0.0; 2 * VMMS];
         for (_, vmm, at) in self.listed.iter().filter(|z| z.0 == fec) {
-            zero[*vmm] = at.unwrap_or(f64::NAN);
+            zero[*vmm] = at.unwrap_or(f64::INFINITY);
         }
         zero
     }
@@ -53,20 +53,20 @@ impl Zeros {
 
     /// Time of marker and offset of the first hit of a frame that has one, ns. `before`: what the frames before have left.
     pub fn look(&self, facts: &Facts, words: Words<'_>, before: Option<&State>) -> Option<f64> {
-        let mut base = before.map_or([f64::NAN; 2 * VMMS], |state| state.base);
-        let mut relative = [f64::NAN; 2 * VMMS];
+        let mut base = before.map_or([f64::NEG_INFINITY; 2 * VMMS], |state| state.base);
+        let mut relative = [f64::INFINITY; 2 * VMMS];
         if !self.triggered {
             relative = [0.0; 2 * VMMS];
         } else if let Some(state) = before {
             for (ns, trigger) in relative.iter_mut().zip(&state.triggers) {
-                *ns = trigger.relative.map_or(f64::NAN, |n| n as f64 * facts.layout.clock.period);
+                *ns = trigger.relative_ns(facts.layout.clock.period);
             }
         }
         for word in words {
             if word.is_hit() {
                 let vmm = word.vmm();
                 let srs = base[vmm] + facts.offsets[word.offset()] - relative[vmm];
-                if vmm < VMMS && !srs.is_nan() {
+                if vmm < VMMS && srs > f64::NEG_INFINITY {
                     return Some(srs);
                 }
                 continue;
