@@ -4,7 +4,7 @@
 //! other, so hits are taken as they came, in *blocks*: hits in a row of which each is within the gap of those before it. No gap goes through a
 //! block, so blocks in order of their first times show all runs, and a run of one block needs no copy. Where tracks are mixed, as in
 //! the public capture, in which hits go back 3 places on average, blocks are short; then hits are first counted into buckets of
-//! time that are narrower than the gap, which is two passes without a branch on the data. An exact order costs more than all the rest of
+//! time that are narrower than the gap, which is two passes with hardly a branch on the data. An exact order costs more than all the rest of
 //! clustering. A run is cut at a number of hits and at a span, which physics never reaches: then its order counts and is
 //! made. With the sums of a run in one pass (`plane`) blocks take the whole chain to 1.5 times its rate on simulated tracks and to 1.3 times on the
 //! public captures, compared with buckets and a walk for all. What came in which call does not matter: only the rows do. Refuses nothing.
