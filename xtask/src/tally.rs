@@ -113,19 +113,13 @@ impl Libtest {
         } else if line == "failures:" {
             // The first is followed by what they printed, the second by their names.
             (self.in_successes, self.in_failures) = (false, !self.in_failures);
-        } else if self.in_failures {
-            self.read_failure(line);
         } else if self.in_successes {
             return self.read_success(line);
-        } else if let Some(how) =
-            line.trim_start().strip_prefix("process didn't exit successfully: ")
-        {
-            // Cargo says this of a test binary only if it died otherwise than by failed tests.
-            self.tally.failed.push(how.to_owned());
-        } else if let Some(name) =
-            line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"))
-        {
-            self.tally.failed.push(name.to_owned());
+        } else {
+            if self.in_failures {
+                self.read_failure(line);
+            }
+            self.read_plain(line);
         }
         if self.in_successes { Show::No } else { Show::Yes }
     }
@@ -155,6 +149,17 @@ impl Libtest {
             self.tally.passed = self.tally.passed.wrapping_sub(1);
         }
         Show::No
+    }
+
+    fn read_plain(&mut self, line: &str) {
+        if let Some(how) = line.trim_start().strip_prefix("process didn't exit successfully: ") {
+            // Cargo says this of a test binary only if it died otherwise than by failed tests.
+            self.tally.failed.push(how.to_owned());
+        } else if let Some(name) =
+            line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"))
+        {
+            self.tally.failed.push(name.to_owned());
+        }
     }
 
     fn read_failure(&mut self, line: &str) {
@@ -278,6 +283,18 @@ test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
         reader.read("  process didn't exit successfully: `deps/io-1f` (signal: 6, SIGABRT)");
         let tally = reader.finish(&ended(false), "cargo test");
         assert_eq!(tally.failed, ["a", "`deps/io-1f` (signal: 6, SIGABRT)"]);
+    }
+
+    #[test]
+    fn a_binary_that_died_while_it_told_its_failures_hides_none_of_the_next() {
+        let mut reader = Libtest::default();
+        for line in ["test a ... FAILED", "failures:", "---- a stdout ----", "left: 1"] {
+            reader.read(line);
+        }
+        reader.read("  process didn't exit successfully: `deps/io-1f` (signal: 6, SIGABRT)");
+        reader.read("test b ... FAILED");
+        let tally = reader.finish(&ended(false), "cargo test");
+        assert_eq!(tally.failed, ["a", "`deps/io-1f` (signal: 6, SIGABRT)", "b"]);
     }
 
     #[test]
