@@ -43,7 +43,11 @@ fn main() {
         }
     };
     let only = arguments.iter().position(|a| a == "--only").and_then(|i| arguments.get(i + 1));
-    let part = arguments.iter().position(|a| a == "--part").and_then(|i| arguments.get(i + 1));
+    let part = arguments.iter().position(|a| a == "--part").map(|at| {
+        let part = arguments.get(at + 1).map_or("", String::as_str);
+        assert!(["words", "reader", "chain"].contains(&part), "--part: words, reader or chain");
+        part
+    });
     let example = "bc = 44.444\nth = 0\ncs = 1\nccs = 3\ndt = 100\nmst = 1\nspc = 200\ndp = 200\ncrl = 0.2\ncru = 10";
     let xyu = "bc = 40\ndt = 200\nspc = 500\nccs = 3\ncrl = 0.2\ncru = 10";
     let capture = gdgem_made::capture;
