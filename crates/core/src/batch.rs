@@ -155,13 +155,24 @@ pub struct Batch {
     trains: Vec<TrainMeta>,
     /// Receivers of the trains: one each, or none at all.
     to: Vec<Origin>,
+    /// Trains that the kernel dropped, and behind how many trains of this batch.
+    dropped: Vec<Dropped>,
+}
+
+/// Trains that the kernel dropped between two that were received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dropped {
+    /// Place of the next train in the batch.
+    pub before: usize,
+    /// Trains, above 0; each is 1 to 128 packets, of whatever sender.
+    pub trains: u32,
 }
 
 impl Batch {
     /// A batch with `slots` × `slot_bytes` of its own memory. 64 KiB slots hold any GRO train.
     pub fn with_slots(slots: usize, slot_bytes: usize) -> Batch {
         let memory = Memory::Slots(vec![0; slots * slot_bytes].into_boxed_slice());
-        Batch { memory, trains: Vec::with_capacity(slots), to: Vec::new() }
+        Batch { memory, trains: Vec::with_capacity(slots), to: Vec::new(), dropped: Vec::new() }
     }
 
     /// A batch that copies what is appended to it; for tests and slow sources.
@@ -177,6 +188,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.trains.clear();
         self.to.clear();
+        self.dropped.clear();
     }
 
     /// Own memory for a receiver to fill. Empty if the batch looks at shared memory.
@@ -220,6 +232,20 @@ impl Batch {
     #[inline]
     pub fn destinations(&self) -> &[Origin] {
         &self.to
+    }
+
+    /// The kernel dropped so many trains before it queued the one that is pushed next: said by sources to which it tells
+    /// that train by train, so that it proves a loss at this place of the stream.
+    pub fn note_dropped(&mut self, trains: u32) {
+        if trains > 0 {
+            self.dropped.push(Dropped { before: self.trains.len(), trains });
+        }
+    }
+
+    /// What the kernel dropped between the trains, in the same order.
+    #[inline]
+    pub fn dropped(&self) -> &[Dropped] {
+        &self.dropped
     }
 
     /// Copies one chunk behind the last train, growing the memory if need be.
@@ -324,6 +350,18 @@ mod tests {
         b.clear();
         b.push(TrainMeta { len: 4, ..TrainMeta::default() });
         assert!(b.destinations().is_empty());
+    }
+
+    #[test]
+    fn drops_stand_before_the_train_that_came_behind_them() {
+        let mut b = Batch::with_slots(2, 4);
+        b.note_dropped(0);
+        b.push(TrainMeta { len: 4, ..TrainMeta::default() });
+        b.note_dropped(7);
+        b.push(TrainMeta { len: 4, ..TrainMeta::default() });
+        assert_eq!(b.dropped(), [Dropped { before: 1, trains: 7 }]);
+        b.clear();
+        assert!(b.dropped().is_empty());
     }
 
     #[test]

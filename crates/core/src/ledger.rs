@@ -22,6 +22,8 @@ pub enum Unit {
     Packets,
     /// Payload bytes.
     Bytes,
+    /// Events of a container that a packet carries several of, each with a number of its own.
+    ContainerEvents,
     /// Readouts.
     Readouts,
     /// Hits.
@@ -37,11 +39,23 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// What senders number instead of their packets: losses of these stand beside those of packets.
+    pub const NUMBERED: [Unit; 1] = [Unit::ContainerEvents];
+
+    /// Key of the unit in the summary.
+    pub fn key(self) -> &'static str {
+        match self {
+            Unit::ContainerEvents => "container_events",
+            other => other.name(),
+        }
+    }
+
     /// Name for people and for metric labels.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Packets => "packets",
             Unit::Bytes => "bytes",
+            Unit::ContainerEvents => "container events",
             Unit::Readouts => "readouts",
             Unit::Hits => "hits",
             Unit::Events => "events",

@@ -2,8 +2,8 @@
 //! a socket, a file or a clock. Builds for wasm32 as it stands; time always comes in as an argument.
 //!
 //! Reading order follows a packet: [`batch`] (what a source hands on), [`bytes`] (how its fields are
-//! read), [`sequence`] (whether one is missing), [`products`] (what it becomes), [`ledger`] (how all
-//! of that is accounted for). Source: `docs/architecture.md`.
+//! read), [`slots`] (which stream it is of), [`sequence`] (whether one is missing), [`products`] (what
+//! it becomes), [`ledger`] (how all of that is accounted for). Source: `docs/architecture.md`.
 #![forbid(unsafe_code)]
 
 pub mod batch;
@@ -14,6 +14,7 @@ pub mod link;
 pub mod products;
 pub mod sequence;
 pub mod sim;
+pub mod slots;
 pub mod tables;
 pub mod time;
 pub mod view;

@@ -5,8 +5,13 @@
 //! and then new (Christensen et al. 2018 could not tell the two apart). Numbers behind the window are
 //! `late` and stay lost. A jump out of reach is believed only when the next number follows it.
 //!
+//! A count of few bits wraps within a stall; [`turns`] says how often, where the kernel's drops and receive times prove it.
+//!
 //! Refuses: widths outside 1..=64 and windows above a quarter of the number range. Numbers come from
 //! the network and may be anything: amounts saturate at 2⁶⁴−1, nothing overflows.
+
+mod runs;
+pub mod turns;
 
 /// How the first number of a stream is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +78,8 @@ pub struct Tracker {
     start: Start,
     /// Unlikely number whose successor would confirm it.
     candidate: Option<u64>,
+    /// How many numbers of one packet end with the candidate ([`Tracker::observe_run`]).
+    candidates: u64,
     totals: Totals,
 }
 
@@ -98,6 +105,7 @@ impl Tracker {
             started: false,
             start,
             candidate: None,
+            candidates: 0,
             totals: Totals::default(),
         }
     }
@@ -129,7 +137,7 @@ impl Tracker {
             self.advance_through(number.wrapping_sub(self.next));
             return Seen::New;
         }
-        let ahead = number.wrapping_sub(self.next) & self.mask;
+        let ahead = self.ahead(number);
         let half = self.mask / 2 + 1;
         if ahead < half {
             if ahead > self.furthest_jump() && !self.confirmed(number) {
@@ -292,6 +300,18 @@ impl Tracker {
         self.give_up_all();
         self.reach = 0;
         self.totals
+    }
+
+    /// The sender has gone on by `ahead` numbers, more than one number can say: those are missing, and the next
+    /// number to be observed is expected.
+    pub fn skip(&mut self, ahead: u64) {
+        self.advance(ahead);
+        self.candidate = None;
+    }
+
+    /// How far `number` is ahead of the next one expected, modulo the range of the count.
+    fn ahead(&self, number: u64) -> u64 {
+        number.wrapping_sub(self.next) & self.mask
     }
 
     /// The stream went on where nobody here saw it: what is missing in the window counts as lost, what comes next
