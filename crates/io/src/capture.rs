@@ -25,6 +25,7 @@ mod writer;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use files::is_of_series;
 pub use tap::{Captured, Tap};
 pub use taps::{TapOptions, Taps, Turn, lines};
 pub use writer::{Capture, Report, Running, Written};
@@ -86,6 +87,14 @@ pub enum CaptureError {
          (output.capture.rotate_size), which goes on behind the files that are there"
     )]
     Exists {
+        /// Its path.
+        path: String,
+    },
+    /// Another process writes it.
+    #[error(
+        "capture {path}: another process is writing it; wait for it to end or choose another path"
+    )]
+    InUse {
         /// Its path.
         path: String,
     },

@@ -45,7 +45,7 @@ pub enum Endpoint {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// No `scheme:` in front.
-    #[error("'{url}' has no scheme: write for example udp://0.0.0.0:9000 or pcap:run.pcapng")]
+    #[error("'{url}' has no scheme: {}", meant(url))]
     NoScheme {
         /// As typed.
         url: String,
@@ -377,6 +377,22 @@ impl fmt::Display for Endpoint {
     }
 }
 
+/// What a URL without a scheme was most likely meant to be.
+fn meant(url: &str) -> String {
+    let place = url.split_once('?').map_or(url, |(place, _)| place);
+    let host = |(host, port): &(&str, &str)| {
+        !host.is_empty() && !port.is_empty() && port.bytes().all(|c| c.is_ascii_digit())
+    };
+    let ends = [".pcap", ".pcapng"];
+    if place.rsplit_once(':').filter(host).is_some() {
+        return format!("is udp://{url} meant?");
+    }
+    if ends.iter().any(|end| place.ends_with(end)) {
+        return format!("is pcap:{url} meant?");
+    }
+    "write for example udp://0.0.0.0:9000 or pcap:run.pcapng".into()
+}
+
 impl FromStr for Endpoint {
     type Err = EndpointError;
 
@@ -400,7 +416,7 @@ impl FromStr for Endpoint {
             "xdp" => interface::xdp(url, place, query).map(Endpoint::Xdp),
             "packet" => interface::packet(url, place, query).map(Endpoint::Packet),
             // `localhost:9000`: what follows the colon is a port, so the scheme is missing.
-            _ if rest.chars().all(|c| c.is_ascii_digit()) => Err(none()),
+            _ if place.chars().all(|c| c.is_ascii_digit()) => Err(none()),
             s if LATER_SCHEMES.contains(&s) => {
                 Err(EndpointError::NotYet { url: url.into(), scheme })
             }

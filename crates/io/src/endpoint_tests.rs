@@ -77,6 +77,15 @@ fn schemes_are_known_unknown_or_later() {
     for none in ["", "run.pcapng", "10.0.0.1:9000", "localhost:9000", "[::1]:5", "a.b:c", ":"] {
         assert!(refusal(none).contains("no scheme"), "{none}: {}", refusal(none));
     }
+    for (typed, meant) in [
+        ("127.0.0.1:9000", "is udp://127.0.0.1:9000 meant?"),
+        ("localhost:9000?spin", "is udp://localhost:9000?spin meant?"),
+        ("[::1]:9000", "is udp://[::1]:9000 meant?"),
+        ("a/run.pcapng?flat-out", "is pcap:a/run.pcapng?flat-out meant?"),
+        ("run42", "for example udp://0.0.0.0:9000"),
+    ] {
+        assert!(refusal(typed).contains(meant), "{}", refusal(typed));
+    }
 }
 
 #[test]

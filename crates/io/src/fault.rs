@@ -43,6 +43,15 @@ struct Held {
     to: Option<Origin>,
     time_ns: i64,
     edge: Edge,
+    /// Trains that the kernel dropped before it.
+    dropped: u32,
+}
+
+impl Held {
+    /// A copy, which says nothing about drops again.
+    fn again(&self) -> Held {
+        Held { dropped: 0, ..self.clone() }
+    }
 }
 
 /// A source around a source.
@@ -76,22 +85,31 @@ impl FaultSource {
         let (mut packets, mut duplicated, mut dropped, mut reordered) = (0, 0, 0, 0);
         let ready = &mut self.ready;
         let destinations = self.received.destinations();
+        let mut marks = self.received.dropped().iter().peekable();
+        let mut before = 0;
         for (at, train) in self.received.trains().enumerate() {
             let to = destinations.get(at).copied();
             let (origin, time_ns, edge) = (train.origin, train.time_ns, train.edge);
+            while let Some(mark) = marks.next_if(|m| m.before <= at) {
+                before += mark.trains;
+            }
             for chunk in train.chunks() {
-                let held = Held { bytes: chunk.to_vec(), origin, to, time_ns, edge };
+                let held =
+                    Held { bytes: chunk.to_vec(), origin, to, time_ns, edge, dropped: before };
                 packets += 1;
                 if edge == Edge::Stream {
                     ready.push_back(held);
                     continue;
                 }
-                match self.line.push(&self.fault, held, Clone::clone, |h| ready.push_back(h)) {
+                let action = self.line.push(&self.fault, held, Held::again, |h| ready.push_back(h));
+                match action {
                     Action::Deliver => {}
                     Action::Duplicate => duplicated += 1,
                     Action::Drop => dropped += 1,
                     Action::Hold(_) => reordered += 1,
                 }
+                // Said by the next one if this one goes no further.
+                before = if action == Action::Drop { before } else { 0 };
             }
         }
         self.sheet.add(Faults::Packets as usize, packets);
@@ -111,7 +129,7 @@ impl FaultSource {
             let Some(place) = batch.memory_mut().get_mut(filled..end) else { break };
             place.copy_from_slice(&h.bytes);
             let differs = open.is_some_and(|t| t.edge != h.edge) || open_to != h.to;
-            if differs || h.edge != Edge::Datagram {
+            if differs || h.edge != Edge::Datagram || h.dropped > 0 {
                 trains.close();
             }
             if !trains.join(open.as_mut(), filled, h.bytes.len(), h.origin, None, h.time_ns) {
@@ -122,6 +140,7 @@ impl FaultSource {
                 if let Some(done) = open.replace(next) {
                     push(batch, done, open_to);
                 }
+                batch.note_dropped(h.dropped);
                 open_to = h.to;
             }
             filled = end;

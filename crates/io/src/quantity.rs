@@ -3,7 +3,7 @@
 //!
 //! One rule each, used by flags, URLs and the configuration file alike. A rate in bit/s counts UDP
 //! payload bits unless the caller says wire bits; `pps` counts packets. Refuses: signs, empty text,
-//! unknown units, a duration without a unit, anything that is not a finite number, and values
+//! unknown units, a duration or a rate without a unit, anything that is not a finite number, and values
 //! outside the range that the sentence names. Source: `docs/architecture.md`, "Flags are key paths".
 
 use std::fmt;
@@ -35,6 +35,12 @@ pub enum QuantityError {
         /// Allowed range.
         range: &'static str,
     },
+    /// A rate without its unit: bits and packets are far apart, so neither is guessed.
+    #[error("'{value}' has no unit: {value}bps counts bits a second, {value}pps packets")]
+    Unit {
+        /// Number as typed, with its prefix.
+        value: String,
+    },
 }
 
 const SIZE: &str =
@@ -42,6 +48,7 @@ const SIZE: &str =
 const DURATION: &str = "a number with ns, us, ms, s, min or h, for example 500ms or 8s";
 const RATE: &str =
     "a number with bps, kbps, Mbps, Gbps or pps, kpps, Mpps, for example 10Gbps or 14.88Mpps";
+const EVENTS: &str = "a number with ev/s, kev/s, Mev/s or Gev/s, for example 1Mev/s";
 const NUMBER: &str = "a number, with k, M or G if you like, for example 250k or 1e6";
 
 /// Splits `1.5e3GiB` into the number and the unit. An `e` belongs to the number only if digits follow.
@@ -164,6 +171,28 @@ fn prefix(text: &str) -> Option<f64> {
     })
 }
 
+/// True if `text` ends in a unit of events a second.
+pub fn counts_events(text: &str) -> bool {
+    events(text).is_some()
+}
+
+/// The number of `1Mev/s`, `1Meps` or `1Mevents/s`, with its prefix.
+fn events(text: &str) -> Option<&str> {
+    ["ev/s", "eps", "events/s"].iter().find_map(|unit| text.trim().strip_suffix(unit))
+}
+
+/// Events a second, 1..=1e11: `1Mev/s`, `1Meps`, `1Mevents/s`.
+///
+/// # Errors
+/// Text of another form (a unit is required) or a value outside the range.
+pub fn events_per_second(text: &str) -> Result<f64, QuantityError> {
+    let form = || QuantityError::Form { what: "rate", value: text.into(), form: EVENTS };
+    let number = number(events(text).ok_or_else(form)?).map_err(|_| form())?;
+    let range = "1ev/s to 100Gev/s";
+    let ok = (1.0..=1e11).contains(&number);
+    ok.then_some(number).ok_or(QuantityError::Range { what: "rate", value: text.into(), range })
+}
+
 /// How fast to send.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rate {
@@ -191,7 +220,8 @@ impl Rate {
 impl FromStr for Rate {
     type Err = QuantityError;
 
-    /// `10Gbps`, `10Gbit/s`, `10Gb/s`, `14.88Mpps`; a bare number is bit/s.
+    /// `10Gbps`, `10Gbit/s`, `10Gb/s`, `14.88Mpps`. A bare number is refused: people mean packets or
+    /// events by it as often as bits.
     fn from_str(text: &str) -> Result<Rate, QuantityError> {
         let form = || QuantityError::Form { what: "rate", value: text.into(), form: RATE };
         let out = |range| QuantityError::Range { what: "rate", value: text.into(), range };
@@ -202,7 +232,10 @@ impl FromStr for Rate {
             return ok.then_some(Rate::Packets(pps)).ok_or_else(|| out("0.001pps to 1Gpps"));
         }
         let ends = ["bps", "bit/s", "b/s"];
-        let p = ends.iter().find_map(|e| unit.strip_suffix(e)).unwrap_or(unit);
+        let Some(p) = ends.iter().find_map(|e| unit.strip_suffix(e)) else {
+            let value = text.trim().to_owned();
+            return Err(prefix(unit).map_or_else(form, |_| QuantityError::Unit { value }));
+        };
         let bits = value * prefix(p).ok_or_else(form)?;
         let ok = (1.0..=1e15).contains(&bits);
         ok.then_some(Rate::Bits(bits)).ok_or_else(|| out("1bps to 1000000Gbps"))
@@ -273,16 +306,34 @@ mod tests {
         assert_eq!("10Gbit/s".parse(), Ok(Rate::Bits(10e9)));
         assert_eq!("2.5Gb/s".parse(), Ok(Rate::Bits(2.5e9)));
         assert_eq!("14.88Mpps".parse(), Ok(Rate::Packets(14.88e6)));
-        assert_eq!("1e6".parse(), Ok(Rate::Bits(1e6)));
+        assert_eq!("1e6bps".parse(), Ok(Rate::Bits(1e6)));
         assert_eq!("1e6pps".parse(), Ok(Rate::Packets(1e6)));
         for bad in ["", "fast", "10Gbyte", "10 G pps", "-1pps"] {
             assert!(matches!(bad.parse::<Rate>(), Err(QuantityError::Form { .. })), "{bad}");
         }
-        for bad in ["0", "0pps", "2Gpps", "1e16"] {
+        for bad in ["0bps", "0pps", "2Gpps", "1e16bps"] {
             assert!(matches!(bad.parse::<Rate>(), Err(QuantityError::Range { .. })), "{bad}");
         }
         assert_eq!(Rate::Bits(10e9).to_string(), "10 Gbit/s");
         assert_eq!(Rate::Packets(14.88e6).to_string(), "14.88 Mpackets/s");
+    }
+
+    #[test]
+    fn a_rate_without_a_unit_is_refused_with_the_spellings() {
+        for bare in ["1M", "1e6", "0", " 2.5 G", "1"] {
+            let e = bare.parse::<Rate>().unwrap_err();
+            let typed = bare.trim();
+            assert_eq!(e, QuantityError::Unit { value: typed.into() });
+            let text = e.to_string();
+            assert!(text.contains(&format!("{typed}bps")), "{text}");
+            assert!(text.contains(&format!("{typed}pps")), "{text}");
+        }
+        assert_eq!(events_per_second("2.5Mev/s"), Ok(2.5e6));
+        assert_eq!(events_per_second("1keps"), Ok(1000.0));
+        assert_eq!(events_per_second("7events/s"), Ok(7.0));
+        for bad in ["1M", "1Mpps", "ev/s", "0ev/s", "200Gev/s"] {
+            assert!(events_per_second(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
@@ -301,6 +352,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in ".{0,24}") {
             let _ = (size(&text), duration(&text), number(&text), count(&text), text.parse::<Rate>());
+            let _ = (events_per_second(&text), counts_events(&text));
         }
 
         #[test]

@@ -458,3 +458,86 @@ fn every_nth_packet_is_taken_whatever_the_trains() {
         assert_eq!(packets as usize, want.len(), "every {every}");
     }
 }
+
+#[test]
+fn a_second_capture_of_one_file_is_refused_and_the_first_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("c.pcapng");
+    std::fs::write(&file, b"of an earlier run").unwrap();
+    std::fs::hard_link(&file, dir.path().join("hard.pcapng")).unwrap();
+    std::os::unix::fs::symlink("c.pcapng", dir.path().join("soft.pcapng")).unwrap();
+    let over = |name: &str| CaptureOptions { overwrite: true, ..small(&dir.path().join(name)) };
+    let mut first = Capture::open(&over("c.pcapng"), 1).unwrap();
+    assert_eq!(std::fs::read(&file).unwrap(), b"of an earlier run", "not before it starts");
+    let mut tap = first.tap(trains(&[thousands(3, 1)], true), "test").unwrap();
+    let running = first.start(|_| {}).unwrap();
+    drain(&mut tap).unwrap();
+    for name in ["c.pcapng", "hard.pcapng", "soft.pcapng", "./c.pcapng"] {
+        let e = Capture::open(&over(name), 1).err().unwrap().to_string();
+        assert!(e.contains("another process is writing it"), "{name}: {e}");
+    }
+    drop(tap);
+    assert_eq!(running.finish().unwrap().packets, 3);
+    assert_eq!(read(&std::fs::read(&file).unwrap()).len(), 3);
+    assert!(Capture::open(&over("hard.pcapng"), 1).is_ok(), "the lock went with the first");
+}
+
+#[test]
+fn a_second_capture_of_one_series_is_refused_before_it_makes_or_removes_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let series = CaptureOptions {
+        rotate_size: Some(ROTATE_SIZE_MIN),
+        keep: Some(1),
+        ..small(&dir.path().join("c.pcapng"))
+    };
+    let files = || {
+        let mut names: Vec<_> =
+            std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    std::fs::write(dir.path().join("c-00001.pcapng"), b"of an earlier run").unwrap();
+    let mut first = Capture::open(&series, 1).unwrap();
+    // Enough for a second file.
+    let all = vec![thousands(60, 5); 30];
+    let mut tap = first.tap(trains(&all, true), "test").unwrap();
+    assert_eq!(files(), ["c-00001.pcapng", "c-00002.pcapng"]);
+    assert!(matches!(Capture::open(&series, 1), Err(CaptureError::InUse { .. })));
+    let running = first.start(|_| {}).unwrap();
+    drain(&mut tap).unwrap();
+    assert!(matches!(Capture::open(&series, 1), Err(CaptureError::InUse { .. })));
+    drop(tap);
+    assert_eq!(running.finish().unwrap().files, 2);
+    assert_eq!(files(), ["c-00003.pcapng"], "one stays, as asked");
+}
+
+#[test]
+fn a_capture_that_never_starts_leaves_everything_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("c.pcapng"), b"old").unwrap();
+    std::fs::write(at("s-00001.pcapng"), b"old").unwrap();
+    std::os::unix::fs::symlink(at("new.pcapng"), at("dangling.pcapng")).unwrap();
+    drop(Capture::open(&small(&at("fresh.pcapng")), 1).unwrap());
+    drop(Capture::open(&CaptureOptions { overwrite: true, ..small(&at("c.pcapng")) }, 1).unwrap());
+    let series = CaptureOptions {
+        rotate_size: Some(ROTATE_SIZE_MIN),
+        keep: Some(1),
+        ..small(&at("s.pcapng"))
+    };
+    drop(Capture::open(&series, 1).unwrap());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
+    assert_eq!(std::fs::read(at("c.pcapng")).unwrap(), b"old");
+    assert_eq!(std::fs::read(at("s-00001.pcapng")).unwrap(), b"old");
+    // Refused at once, and not by waiting for a reader.
+    assert!(std::process::Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
+    for overwrite in [false, true] {
+        assert!(Capture::open(&CaptureOptions { overwrite, ..small(&at("pipe")) }, 1).is_err());
+        assert!(Capture::open(&CaptureOptions { overwrite, ..small(dir.path()) }, 1).is_err());
+    }
+    assert!(matches!(
+        Capture::open(&small(&at("dangling.pcapng")), 1),
+        Err(CaptureError::Exists { .. })
+    ));
+    assert!(!at("new.pcapng").exists());
+}

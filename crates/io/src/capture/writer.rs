@@ -1,7 +1,7 @@
 //! The capture's writing side: a thread that empties the rings of all workers into files.
 //!
 //! [`Capture::open`] makes the first file, [`Capture::tap`] a ring for each worker, [`Capture::start`]
-//! the thread; it ends when all taps have gone, and [`Running::finish`] says what it wrote. The first
+//! the thread. Before that nothing that is there changes: a capture that never starts leaves no file and replaces none. It ends when all taps have gone, and [`Running::finish`] says what it wrote. The first
 //! failure of a file is the last: it is said at once, and what comes afterwards is counted.
 //! Packets of different workers stand in the file by block, so that its times may step back by
 //! 50 ms; those of one sender are in order.
@@ -15,7 +15,7 @@ use fullcount_core::ledger::Sheet;
 
 use super::block::{BLOCK_BYTES, Block};
 use super::disk::Disk;
-use super::files::{Files, system};
+use super::files::{Files, Made, system};
 use super::frames::Frames;
 use super::tap::{Captured, Tap};
 use super::taps::{LineEnd, TapOptions, Taps, Turn, lines};
@@ -48,7 +48,7 @@ const WRITE_BYTES: usize = 128 << 10;
 /// Pause of a writer with nothing to do: 1 ms of 10 Gb/s is one block and a quarter.
 const NAP: Duration = Duration::from_millis(1);
 
-/// A capture whose first file is there.
+/// A capture whose first file is there and locked.
 pub struct Capture {
     output: Output,
     taps: Taps,
@@ -139,7 +139,7 @@ fn serve(
 ) -> Result<Report, CaptureError> {
     let mut failure = None;
     output.interfaces = taps.workers().iter().map(|l| l.name.clone()).collect();
-    let mut outcome = output.begin();
+    let mut outcome = output.first();
     loop {
         if let Err(e) = outcome {
             taps.fail();
@@ -168,12 +168,14 @@ fn serve(
         output.give_up();
         failure.get_or_insert(e);
     }
-    failure.map_or(Ok(output.report), Err)
+    failure.map_or(Ok(std::mem::take(&mut output.report)), Err)
 }
 
 /// The file being written, and those to come.
 struct Output {
     files: Files,
+    /// Until it begins.
+    opened: Option<Made>,
     disk: Disk,
     frames: Frames,
     interfaces: Vec<String>,
@@ -200,12 +202,13 @@ struct Output {
 impl Output {
     fn open(options: &CaptureOptions, sheet: Arc<Sheet>) -> Result<Output, CaptureError> {
         let mut files = Files::new(options)?;
-        let mut disk = Disk::new().map_err(system(&options.file, "starting a thread"))?;
-        let (file, path, removed) = files.next()?;
-        disk.begin(file, &path).map_err(Output::broke(&path))?;
+        let disk = Disk::new().map_err(system(&options.file, "starting a thread"))?;
+        let made = files.next()?;
+        let path = made.path.clone();
         let first_place = path.display().to_string();
         let output = Output {
             files,
+            opened: Some(made),
             disk,
             frames: Frames::new(WRITE_BYTES + 2 * BLOCK_BYTES),
             interfaces: Vec::new(),
@@ -224,8 +227,23 @@ impl Output {
             broken: false,
         };
         output.sheet.add(Written::Files as usize, 1);
-        output.sheet.add(Written::Removed as usize, removed);
         Ok(output)
+    }
+
+    /// Begins with the file that is open.
+    fn first(&mut self) -> Result<(), CaptureError> {
+        if let Some(made) = self.opened.take() {
+            let file = made.begin().map_err(Output::broke(&made.path))?;
+            self.to(file)?;
+        }
+        self.begin()
+    }
+
+    /// Goes over to a file, whose path is known; what a series has too many goes.
+    fn to(&mut self, file: std::fs::File) -> Result<(), CaptureError> {
+        self.disk.begin(file, &self.path).map_err(Output::broke(&self.path))?;
+        self.sheet.add(Written::Removed as usize, self.files.prune());
+        Ok(())
     }
 
     fn broke(path: &Path) -> impl FnOnce(std::io::Error) -> CaptureError + '_ {
@@ -278,13 +296,12 @@ impl Output {
     fn next_file(&mut self) -> Result<(), CaptureError> {
         self.settle()?;
         self.disk.finish().map_err(Output::broke(&self.path))?;
-        let (file, path, removed) = self.files.next()?;
-        self.disk.begin(file, &path).map_err(Output::broke(&path))?;
-        self.path = path;
+        let made = self.files.next()?;
+        self.path = made.path;
+        self.to(made.file)?;
         self.report.files += 1;
         self.report.place = format!("{} to {}", self.first_place, self.path.display());
         self.sheet.add(Written::Files as usize, 1);
-        self.sheet.add(Written::Removed as usize, removed);
         self.begin()
     }
 
@@ -345,5 +362,14 @@ impl Output {
         }
         self.settle()?;
         self.disk.finish().map_err(Output::broke(&self.path))
+    }
+}
+
+impl Drop for Output {
+    /// One that never began leaves no file.
+    fn drop(&mut self) {
+        if let Some(made) = self.opened.take() {
+            made.give_up();
+        }
     }
 }

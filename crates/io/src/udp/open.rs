@@ -249,6 +249,11 @@ impl<'a> Opening<'a> {
         Ok(())
     }
 
+    /// Lets other senders of this process have the local port too: each is connected to a place of its own.
+    pub(super) fn share_with_senders(&self, socket: &Socket) -> Result<(), UdpError> {
+        socket.set_reuse_address(true).map_err(|e| self.system("share the local port", e))
+    }
+
     /// Ties a socket that is no group member to the URL's interface.
     pub(super) fn tie(&self, socket: &Socket) -> Result<(), UdpError> {
         let name = match &self.url.interface {

@@ -144,6 +144,8 @@ struct Tally {
     unknown: u64,
     largest: usize,
     drops: Option<u32>,
+    /// Drops before the newest train that was told of.
+    queued: u32,
 }
 
 impl Tally {
@@ -181,6 +183,15 @@ impl Tally {
                 time_ns: m.time_ns.unwrap_or(0),
                 edge: Edge::Datagram,
             };
+            if let Some(drops) = m.drops.filter(|&d| d != self.queued) {
+                // Taken when the train was queued: what is more than before the last train was dropped between the
+                // two. Less it is only where two cores queued at once.
+                let more = drops.wrapping_sub(self.queued) as i32;
+                if more > 0 {
+                    self.queued = drops;
+                    batch.note_dropped(more as u32);
+                }
+            }
             match to {
                 None => batch.push(meta),
                 Some(to) => batch.push_to(meta, Origin { ip: m.to.unwrap_or(to.ip), ..to }),
@@ -210,6 +221,8 @@ pub struct UdpSource {
     /// Timeout that the socket has now; with io_uring, that of the last call.
     timeout: Option<Duration>,
     drops: u32,
+    /// As the newest train told of it, which lags behind what the socket tells on idle.
+    queued_drops: u32,
     until_sample: u32,
     link: LinkTime,
     facts: Vec<String>,
@@ -288,6 +301,7 @@ impl UdpSource {
             sheet: Sheet::new(Receive::catalogue()),
             timeout: None,
             drops: 0,
+            queued_drops: 0,
             until_sample: SAMPLE_EVERY,
             link: LinkTime::default(),
             facts: Vec::new(),
@@ -387,7 +401,7 @@ impl UdpSource {
 
     /// One receive call; the number of trains that came, accepted or not.
     fn call(&mut self, batch: &mut Batch, block: bool) -> io::Result<usize> {
-        let mut tally = Tally::default();
+        let mut tally = Tally { queued: self.queued_drops, ..Tally::default() };
         let (pitch, slot) = (self.pitch, self.slot);
         let (link, to) = (&mut self.link, self.to);
         let trains = match &mut self.way {
@@ -443,6 +457,7 @@ impl UdpSource {
         };
         if let Some(now) = tally.drops {
             self.drops_are(now);
+            self.queued_drops = tally.queued;
         }
         self.emptied = trains < self.slots && matches!(self.way, Way::Ring(_));
         if let Waiting::Nap(nap) = &mut self.waiting {

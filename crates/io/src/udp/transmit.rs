@@ -53,11 +53,15 @@ pub struct SendOptions {
     /// Local address to send from; the system's choice if `None`. With several source ports its
     /// port must be 0.
     pub local: Option<SocketAddr>,
+    /// Other senders of this process may have the same local port. Default: no.
+    pub share_port: bool,
+    /// How long a full queue is tried before sending fails. Default 5 s.
+    pub patience: Duration,
 }
 
 impl Default for SendOptions {
     fn default() -> Self {
-        SendOptions { send_buffer: 4 << 20, local: None }
+        SendOptions { send_buffer: 4 << 20, local: None, share_port: false, patience: PATIENCE }
     }
 }
 
@@ -90,7 +94,7 @@ pub enum SendError {
         /// URL.
         endpoint: String,
         /// How long it was tried.
-        seconds: u64,
+        seconds: f64,
         /// The system's answer.
         cause: io::Error,
     },
@@ -110,7 +114,7 @@ const SLOTS: usize = 16;
 const SLOTS_PLAIN: usize = 64;
 /// How often an error report about earlier datagrams is set aside before it counts as an answer.
 const REPORTS: u32 = 16;
-/// How long a full queue is tried.
+/// How long a full queue is tried, unless the options say otherwise.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends datagrams to one endpoint.
@@ -126,6 +130,7 @@ pub struct UdpSender {
     facts: Vec<String>,
     /// Why the limits are lower than what was probed, the last time.
     lowered: Option<String>,
+    patience: Duration,
 }
 
 impl std::fmt::Debug for UdpSender {
@@ -197,6 +202,9 @@ impl UdpSender {
                 .map_err(|e| opening.system("set the send buffer", e))?;
             // Where it is missing, local drops are silent, as they are for every other program.
             let _ = sys::set_error_reports(socket.as_fd(), to.is_ipv6(), true);
+            if options.share_port {
+                opening.share_with_senders(&socket)?;
+            }
             if let Some(local) = options.local {
                 opening.bind(&socket, local)?;
             }
@@ -233,6 +241,7 @@ impl UdpSender {
             sheet: Sheet::new(Transmit::catalogue()),
             facts,
             lowered: None,
+            patience: options.patience,
         })
     }
 
@@ -295,8 +304,8 @@ impl UdpSender {
                     let since = stuck.get_or_insert_with(Instant::now).elapsed();
                     std::thread::yield_now();
                     let endpoint = self.endpoint.clone();
-                    let seconds = PATIENCE.as_secs();
-                    (since > PATIENCE).then_some(SendError::Stuck { endpoint, seconds, cause })
+                    let seconds = self.patience.as_secs_f64();
+                    (since > self.patience).then_some(SendError::Stuck { endpoint, seconds, cause })
                 }
                 Answer::Report => {
                     let n = sys::drain_errors(self.sockets[self.current].as_fd()).max(1);
