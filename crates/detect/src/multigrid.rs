@@ -14,9 +14,11 @@ mod filter;
 mod group;
 mod inspect;
 mod mapping;
+mod numbers;
 mod plots;
 mod reader;
 mod records;
+mod senders;
 mod shift;
 mod volume;
 mod waiting;
@@ -85,6 +87,14 @@ pub struct Multigrid;
 impl Kind for Multigrid {
     fn name(&self) -> &'static str {
         "multigrid"
+    }
+
+    fn title(&self) -> &'static str {
+        "Multi-Grid"
+    }
+
+    fn looks_right(&self, chunk: &[u8]) -> bool {
+        container::looks_right(chunk)
     }
 
     fn about(&self) -> &'static str {

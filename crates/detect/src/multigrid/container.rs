@@ -8,17 +8,19 @@
 pub type Word = [u8; 4];
 
 /// First byte of a packet of buffered events.
-const BUFFERED: u8 = 0x60;
+pub(super) const BUFFERED: u8 = 0x60;
 /// Header of the packet, bytes.
-const HEADER_BYTES: usize = 3;
+pub(super) const HEADER_BYTES: usize = 3;
 /// Header and four words: an event without data.
 const SHORTEST: usize = HEADER_BYTES + 16;
-const EVENT_HEADER: u8 = 0x58;
-const BEGIN: u8 = 0xbb;
-const COOKIE: u32 = 0x8765_4321;
-const END: u8 = 0xee;
+pub(super) const EVENT_HEADER: u8 = 0x58;
+pub(super) const BEGIN: u8 = 0xbb;
+pub(super) const COOKIE: u32 = 0x8765_4321;
+pub(super) const END: u8 = 0xee;
 /// Words of an event without data.
-const EMPTY_EVENT: usize = 4;
+pub(super) const EMPTY_EVENT: usize = 4;
+/// The same in bytes.
+pub(super) const EMPTY_BYTES: usize = 4 * EMPTY_EVENT;
 
 /// Why parsing of a packet stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +108,14 @@ pub fn sub_buffers<'a>(packet: &'a [u8], mut each: impl FnMut(&'a [Word], u32)) 
         words = rest;
     }
     Rest { refusal: None, discarded: 0, ignored: 4 * words.len() + tail.len() }
+}
+
+/// True if a packet is whole, from its first event to its last. One that holds no event, or only the empty one at its end,
+/// says too little.
+pub fn looks_right(packet: &[u8]) -> bool {
+    let mut events = 0;
+    let rest = sub_buffers(packet, |_, _| events += 1);
+    rest.refusal.is_none() && events > 0
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //!
 //! Hop `decode` balances in packets, `triggers` in sub-buffers, `geometry` in readouts, `clusters` in hits,
 //! `events` in events, `pulses` in external triggers. A packet that is damaged in its third event is
-//! rejected there, and its first two events are used. Published names (`docs/formats/multigrid.md`
+//! rejected there, and its first two events are used. Lost packets are known by their events' numbers, so what
+//! is lost is counted in container events. Published names (`docs/formats/multigrid.md`
 //! section 9) that repeat one of our lines are notes, so that nothing is counted twice.
 
 use super::container::Refusal;
@@ -28,7 +29,26 @@ fullcount_core::counters! {
         EndWord "errors.container.end_word" Packets Sum "decode" Rejected
             "datagrams with an event whose last word does not begin with 0xEE; events before it are used" "look for damage on the way";
         SeqErrors "container_seq_errors" Times Sum "decode" Note
-            "events whose number is not the one before + 1: lost, repeated or reordered packets, or a restart" "see the places beside packets.lost of the receiver; a GRO train reordered on the way counts twice";
+            "events whose number is not the sender's one before + 1: lost, repeated or reordered packets, or a restart" "see container_events.lost, which tells loss from disorder; a GRO train reordered on the way counts twice";
+        EventsSeen "container_events.count" ContainerEvents Sum "decode" Note
+            "container events whose number was read in an accepted packet, or in a refused one before its damage" "";
+        EventsLost "container_events.lost" ContainerEvents Sum "decode" Missing(Unknown)
+            "container events whose number never came; those of refused packets, as far as their numbers can be read, are not among them" "the places beside it say where, and what to change";
+        EventsMissing "container_events.missing" ContainerEvents Sum "decode" Note
+            "event numbers not seen yet that may still come; they become lost when the window has passed or the run ends" "";
+        EventsDuplicate "container_events.duplicate" ContainerEvents Sum "decode" Duplicate
+            "container events that came again; decoded again, as 24 bits cannot prove a copy" "look for a mirrored port or a second path in the network";
+        EventsReordered "container_events.reordered" ContainerEvents Sum "decode" Reordered
+            "container events that came after a later one" "look for several paths, or several receive queues, between sender and receiver";
+        EventsLate "container_events.late" ContainerEvents Sum "decode" Late
+            "container events that came after they were counted as lost; decoded" "look for several paths between sender and receiver";
+        EventsRestarts "container_events.restarts" ContainerEvents Sum "decode" Restarts
+            "container events with which a sender's numbers began anew" "";
+        EventsMost "container_events.most_in_packet" ContainerEvents Max "decode" Note
+            "most container events of one packet" "";
+        Senders "decode.streams" Times Sum "decode" Note "senders seen: address and port" "";
+        SendersReplaced "decode.streams_replaced" Times Sum "decode" Note
+            "senders beyond 256 at a time, each of which took the place of the one that was silent longest" "find out who sends here";
         TailBytes "ignored_tail_bytes" Bytes Sum "decode" Note
             "bytes behind the last event of a datagram" "";
         RxPackets "rx_packets" Packets Sum "decode" Note "published name: equals decode.packets" "";

@@ -2,11 +2,12 @@
 //!
 //! Refuses packets by the checks of [`container`](super::container), triggers by those of
 //! [`words`](super::words), glitches, and readouts without place or outside of their thresholds; each is a
-//! counter. A trigger that is refused leaves no hit. Source: `docs/formats/multigrid.md` sections 2 to 4, 8.
+//! counter. A trigger that is refused leaves no hit. Follows each sender's event numbers
+//! ([`senders`](super::senders)). Source: `docs/formats/multigrid.md` sections 2 to 4, 8.
 
 use std::sync::Arc;
 
-use fullcount_core::batch::Batch;
+use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::{PlaneHit, Products};
 
@@ -14,7 +15,9 @@ use super::channels::{Channels, Place};
 use super::container::{self, Word};
 use super::counters::{Count, LINES};
 use super::file::{Config, Format};
+use super::numbers::{self, EventRun};
 use super::records;
+use super::senders::{EventSenders, Lines};
 use super::words::{HighTime, Take};
 use crate::detector::Reader;
 
@@ -44,13 +47,14 @@ impl Take for Entries {
 /// The reader; there is one, as all modules share a clock.
 pub(super) struct MultigridReader {
     sheet: Arc<Sheet>,
-    tally: [u64; LINES],
+    tally: Lines,
     channels: Arc<Channels>,
     glitch_limit: usize,
     entries: Entries,
     high: HighTime,
-    /// Event number that should come next.
-    sequence: Option<u32>,
+    senders: EventSenders,
+    /// Sender of the train being read.
+    origin: Origin,
     /// Work on one datagram, chosen once: by format, and by whether anything is filtered.
     work: fn(&mut MultigridReader, &[u8], &mut Products),
 }
@@ -68,7 +72,8 @@ impl MultigridReader {
             glitch_limit,
             entries: Entries { words: Box::new([0; ROOM]), n: 0 },
             high: HighTime::new(config.spoof_high_time),
-            sequence: None,
+            senders: EventSenders::default(),
+            origin: Origin::NONE,
             work,
             channels,
         }
@@ -80,16 +85,30 @@ impl MultigridReader {
     }
 
     fn packet<const FILTERED: bool>(&mut self, packet: &[u8], products: &mut Products) {
-        let rest = container::sub_buffers(packet, |data, sequence| {
-            if self.sequence.is_some_and(|next| next != sequence) {
-                self.count(Count::SeqErrors, 1);
+        let mut run = EventRun::default();
+        let rest = container::sub_buffers(packet, |data, number| {
+            if !run.takes(number) {
+                run = self.senders.break_off(run, number);
             }
-            self.sequence = Some((sequence + 1) & 0xff_ffff);
             self.trigger::<FILTERED>(data, products);
         });
         self.count(Count::Discarded, rest.discarded as u64);
         self.count(Count::TailBytes, rest.ignored as u64);
-        self.count(rest.refusal.map_or(Count::Accepted, Count::of), 1);
+        // What is left may be an event without data, which has a number.
+        if rest.ignored >= container::EMPTY_BYTES
+            && let Some(number) = numbers::empty_last(packet, rest.ignored)
+            && !run.takes(number)
+        {
+            run = self.senders.break_off(run, number);
+        }
+        let last = self.senders.packet(self.origin, run, &mut self.tally);
+        match rest.refusal {
+            None => self.count(Count::Accepted, 1),
+            Some(refusal) => {
+                self.count(Count::of(refusal), 1);
+                self.senders.refused(self.origin, packet, last, &mut self.tally);
+            }
+        }
     }
 
     #[inline]
@@ -223,6 +242,7 @@ impl MultigridReader {
                 *n = 0;
             }
         }
+        self.sheet.set(Count::EventsMost as usize, self.senders.most.into());
         let get = |line: Count| self.sheet.get(line as usize);
         for (published, value) in [
             (Count::RxPackets, get(Count::Packets)),
@@ -255,6 +275,7 @@ impl Reader for MultigridReader {
         let (mut packets, mut bytes) = (0, 0);
         let before = products.plane_hits.len();
         for train in batch.trains() {
+            self.origin = train.origin;
             for packet in train.chunks() {
                 packets += 1;
                 bytes += packet.len() as u64;
@@ -268,6 +289,12 @@ impl Reader for MultigridReader {
     }
 
     fn finish(&mut self, _: &mut Products) {
+        self.senders.finish(&mut self.tally);
+        self.flush();
+    }
+
+    fn begin_anew(&mut self) {
+        self.senders.begin_anew(&mut self.tally);
         self.flush();
     }
 

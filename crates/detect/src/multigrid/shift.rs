@@ -4,18 +4,20 @@
 //! pass. Refuses nothing: what the decoder would refuse keeps its bytes. Source: `docs/formats/multigrid.md`
 //! sections 2 and 3; for users: `docs/multigrid.md`, "Repeating a capture".
 
-use fullcount_core::batch::Origin;
+use std::collections::HashMap;
 
-use super::container::{self, Word};
+use fullcount_core::batch::Origin;
+use fullcount_core::sequence::{Start, Tracker};
+
+use super::container::{self, HEADER_BYTES, Word};
 use super::file::Format;
+use super::numbers::{self, BITS, EventRun, MASK};
 use super::records;
+use super::senders::{MOST, WINDOW};
 use super::words::{HighTime, LOW_BITS, Take};
 use crate::detector::Shifter;
 
 const LOW_MASK: u32 = (1 << LOW_BITS) - 1;
-/// Header of the packet, bytes; event header and begin word in front of the data, words.
-const BEFORE_FIRST: usize = 3;
-
 /// Takes nothing: only times matter here.
 struct Nothing;
 
@@ -37,9 +39,17 @@ struct Times {
     carried: bool,
 }
 
+impl Times {
+    fn see(&mut self, time: i64) {
+        let (earliest, latest) = self.span.unwrap_or((time, time));
+        self.span = Some((earliest.min(time), latest.max(time)));
+    }
+}
+
 /// The rule of a capture, learnt in one pass.
 ///
-/// *Event numbers* move by (number expected after the pass − first number) mod 2²⁴ per pass. *Times* move by
+/// *Event numbers* move by (number expected after the pass − first number) mod 2²⁴ per pass, each sender's by its own;
+/// those of events without data at a packet's end and, as far as they can be read, of refused packets too. *Times* move by
 /// the span from the earliest to the latest plus the mean distance of two packets. A time has a low part
 /// of 30 bits in every trigger and a high part that a trigger may leave out; where one does, the step is
 /// rounded up to whole turns of the low part (67 s), so that only high parts change. A high time that is
@@ -49,8 +59,8 @@ pub(super) struct Moving {
     spoof: bool,
     high: HighTime,
     times: Times,
-    /// First event number, and the one that comes next.
-    numbers: Option<(u32, u32)>,
+    /// First event number of each sender, and what came after it.
+    numbers: HashMap<Origin, (u32, Tracker)>,
     /// Smallest and largest trigger of replay records.
     triggers: Option<(u64, u64)>,
     /// Words of data of the packet's sub-buffers.
@@ -64,15 +74,10 @@ impl Moving {
             spoof,
             high: HighTime::new(spoof),
             times: Times::default(),
-            numbers: None,
+            numbers: HashMap::new(),
             triggers: None,
             lengths: Vec::new(),
         }
-    }
-
-    fn see(&mut self, time: i64) {
-        let (earliest, latest) = self.times.span.unwrap_or((time, time));
-        self.times.span = Some((earliest.min(time), latest.max(time)));
     }
 
     /// Ticks per pass.
@@ -87,50 +92,85 @@ impl Moving {
         }
     }
 
-    fn learn_packet(&mut self, payload: &[u8]) {
+    fn learn_packet(&mut self, payload: &[u8], origin: Origin) {
         let mut seen = false;
-        container::sub_buffers(payload, |data, number| {
-            let first = self.numbers.map_or(number, |(first, _)| first);
-            self.numbers = Some((first, number + 1));
+        let mut runs = Vec::new();
+        let mut run = EventRun::default();
+        let rest = container::sub_buffers(payload, |data, number| {
+            if !run.takes(number) {
+                runs.push(std::mem::replace(&mut run, EventRun::of(number)));
+            }
             let Ok(good) = self.high.decode(data, &mut Nothing) else { return };
             seen = true;
-            self.see(good.time);
+            self.times.see(good.time);
             let own = data.iter().any(is_extended);
             self.times.extended |= own;
             self.times.carried |= !own;
         });
         self.times.packets += u64::from(seen);
+        runs.push(run);
+        let last = run.next().wrapping_sub(1) & MASK;
+        runs.extend(numbers::empty_last(payload, rest.ignored).map(EventRun::of));
+        if rest.refusal.is_some() {
+            runs.extend(numbers::of_refused(payload, (run.count > 0).then_some(last)));
+        }
+        runs.iter().filter(|run| run.count > 0).for_each(|run| self.learn_numbers(*run, origin));
+    }
+
+    fn learn_numbers(&mut self, run: EventRun, origin: Origin) {
+        if self.numbers.len() >= MOST && !self.numbers.contains_key(&origin) {
+            return;
+        }
+        let new = || (run.first, Tracker::new(BITS, WINDOW, Start::AtFirst));
+        let (_, tracker) = self.numbers.entry(origin).or_insert_with(new);
+        tracker.observe_run(run.first.into(), run.count);
     }
 
     fn learn_records(&mut self, payload: &[u8]) {
         let mut seen = false;
         for record in records::records(payload) {
             seen = true;
-            self.see(record.time);
+            self.times.see(record.time);
             let (first, last) = self.triggers.unwrap_or((record.trigger, record.trigger));
             self.triggers = Some((first.min(record.trigger), last.max(record.trigger)));
         }
         self.times.packets += u64::from(seen);
     }
 
-    fn shift_packet(&mut self, payload: &mut [u8], repetition: u64) {
+    fn shift_packet(&mut self, payload: &mut [u8], origin: Origin, repetition: u64) {
         let ticks = repetition.wrapping_mul(self.ticks());
-        let numbers = self.numbers.map_or(0, |(first, next)| next.wrapping_sub(first));
+        let step = |(first, tracker): &(u32, Tracker)| (tracker.next() as u32).wrapping_sub(*first);
+        let numbers = self.numbers.get(&origin).map_or(0, step) & MASK;
         let numbers = repetition.wrapping_mul(numbers.into()) as u32;
         self.lengths.clear();
         let lengths = &mut self.lengths;
-        container::sub_buffers(payload, |data, _| lengths.push(data.len()));
-        let Some(payload) = payload.get_mut(BEFORE_FIRST..) else { return };
+        let rest = container::sub_buffers(payload, |data, _| lengths.push(data.len()));
+        let begins = match rest.refusal {
+            Some(_) => numbers::begin_words(payload).1,
+            None => {
+                let word = (payload.len().saturating_sub(rest.ignored + HEADER_BYTES)) / 4 + 1;
+                numbers::empty_last(payload, rest.ignored).map(|_| word).into_iter().collect()
+            }
+        };
+        let Some(payload) = payload.get_mut(HEADER_BYTES..) else { return };
         let mut words = payload.as_chunks_mut::<4>().0;
+        for at in begins {
+            if let Some(begin) = words.get_mut(at) {
+                shift_number(begin, numbers);
+            }
+        }
         for &n in &self.lengths {
             let Some((event, rest)) = words.split_at_mut_checked(n + 4) else { return };
-            let begin = u32::from_le_bytes(event[1]);
-            let moved = begin.wrapping_add(numbers) & 0xff_ffff | begin & !0xff_ffff;
-            event[1] = moved.to_le_bytes();
+            shift_number(&mut event[1], numbers);
             shift_trigger(&mut event[2..2 + n], ticks, !self.spoof);
             words = rest;
         }
     }
+}
+
+fn shift_number(begin: &mut Word, by: u32) {
+    let word = u32::from_le_bytes(*begin);
+    *begin = (word.wrapping_add(by) & MASK | word & !MASK).to_le_bytes();
 }
 
 fn is_extended(word: &Word) -> bool {
@@ -161,16 +201,16 @@ fn shift_trigger(data: &mut [Word], ticks: u64, high: bool) {
 }
 
 impl Shifter for Moving {
-    fn learn(&mut self, payload: &[u8], _: Origin) {
+    fn learn(&mut self, payload: &[u8], origin: Origin) {
         match self.format {
-            Format::Mesytec => self.learn_packet(payload),
+            Format::Mesytec => self.learn_packet(payload, origin),
             Format::Records => self.learn_records(payload),
         }
     }
 
-    fn shift(&mut self, payload: &mut [u8], _: Origin, repetition: u64) {
+    fn shift(&mut self, payload: &mut [u8], origin: Origin, repetition: u64) {
         match self.format {
-            Format::Mesytec => self.shift_packet(payload, repetition),
+            Format::Mesytec => self.shift_packet(payload, origin, repetition),
             Format::Records => {
                 let triggers = self.triggers.map_or(0, |(a, b)| (b - a).wrapping_add(1));
                 let (triggers, ticks) =

@@ -108,6 +108,47 @@ fn refused_packets_keep_their_bytes() {
     }
 }
 
+#[test]
+fn a_repeated_capture_loses_what_it_lost_once_a_pass_and_no_more() {
+    // Two senders. One ends with an event without data; the other with a packet that is refused.
+    let empty = |number: u32| {
+        let mut bytes = packet(number, Some(1), 5);
+        bytes.extend([0x58, 0, 3, 0]);
+        bytes.extend((0xbb00_0000 | (number + 1)).to_le_bytes());
+        bytes.extend([0x21, 0x43, 0x65, 0x87, 0, 0, 1, 0xee]);
+        bytes
+    };
+    let mut refused = packet(7, Some(1), 6);
+    refused[0] = 0x61;
+    let other = Origin { ip: [9; 16], port: 1 };
+    let capture = [
+        (empty(0xff_fffc), Origin::NONE),
+        (packet(5, Some(1), 5), other),
+        (packet(6, Some(1), 5), other),
+        // 0xff_fffe is lost.
+        (empty(0xff_ffff), Origin::NONE),
+        (refused, other),
+    ];
+    let detector = detector(false);
+    let (mut shifter, mut reader) = (detector.shifter().unwrap(), detector.reader());
+    capture.iter().for_each(|(p, origin)| shifter.learn(p, *origin));
+    for pass in 0..4 {
+        for (packet, origin) in &capture {
+            let mut moved = packet.clone();
+            if pass > 0 {
+                shifter.shift(&mut moved, *origin, pass);
+            }
+            reader.read(&Batch::from_datagrams([(&moved[..], *origin)]), &mut Products::default());
+        }
+    }
+    reader.finish(&mut Products::default());
+    let ledger = Ledger::default();
+    ledger.register(reader.sheet());
+    let got = ["lost", "duplicate", "reordered", "late", "restarts", "count"]
+        .map(|what| ledger.read().get(&format!("container_events.{what}")).unwrap());
+    assert_eq!(got, [4, 0, 0, 0, 0, 4 * 6]);
+}
+
 proptest! {
     /// Random captures with their own high parts: every pass lies behind the one before, alike.
     #[test]
