@@ -219,6 +219,14 @@ impl Kind for MultiBlade {
         "multiblade"
     }
 
+    fn title(&self) -> &'static str {
+        "Multi-Blade"
+    }
+
+    fn looks_right(&self, chunk: &[u8]) -> bool {
+        packet::looks_right(chunk)
+    }
+
     fn about(&self) -> &'static str {
         "Multi-Blade cassettes (CAEN digitisers over UDP), wires and strips in coincidence"
     }

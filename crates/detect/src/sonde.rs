@@ -77,6 +77,14 @@ impl Kind for Sonde {
         "sonde"
     }
 
+    fn title(&self) -> &'static str {
+        "SoNDe"
+    }
+
+    fn looks_right(&self, chunk: &[u8]) -> bool {
+        packet::looks_right(chunk)
+    }
+
     fn about(&self) -> &'static str {
         "SoNDe modules (IDEAS/ROSMAP-MP over UDP), 8 x 8 pixels each"
     }
@@ -128,6 +136,10 @@ impl Detector for SondeDetector {
     fn tick(&self) -> (TickLength, bool) {
         // The public sources do not state the length of a tick.
         (self.time.tick.unwrap_or(TickLength::NANOSECOND), self.time.tick.is_none())
+    }
+
+    fn short_numbers(&self) -> Option<u32> {
+        Some(14)
     }
 
     fn pixels(&self) -> PixelMap {

@@ -33,6 +33,11 @@ fullcount_core::counters! {
             "sequence numbers that differ from the expected one (published rule: a fresh decoder expects 0)" "see packets.lost, which tells loss from disorder";
         Lost "packets.lost" Packets Sum "decode" Missing(Unknown)
             "sequence numbers that never came" "the places beside it say where, and what to change";
+        LostByTime "packets.lost_by_time" Packets Sum "decode" Note
+            "of packets.lost: whole turns of the 32-bit number, which the kernel's drops prove and its receive times count" "";
+        LostAtLeast "packets.lost_at_least" Times Sum "decode" Note
+            "gaps that may be longer by whole turns of the 32-bit number: packets.lost is a lower bound"
+            "see host.socket.full: raise receive_buffer, or give the receiver a core of its own, so that it never stands still for a turn";
         Missing "packets.missing" Packets Sum "decode" Note
             "numbers not seen yet that may still come; they become lost when the window has passed or the run ends" "";
         Duplicate "packets.duplicate" Packets Sum "decode" Duplicate
@@ -43,9 +48,10 @@ fullcount_core::counters! {
             "packets that came after they were counted as lost; decoded" "look for several paths between sender and receiver";
         Restarts "packets.restarts" Times Sum "decode" Restarts
             "senders whose sequence number began anew" "";
-        Untracked "packets.untracked" Packets Sum "decode" Note
-            "packets decoded without sequence check, because detector.max_streams were already known" "raise detector.max_streams, or find out who sends here";
         Streams "decode.streams" Times Sum "decode" Note "senders seen: address and port" "";
+        StreamsReused "decode.streams_reused" Times Sum "decode" Note
+            "streams whose place another sender took, because detector.max_streams were known and this one was silent longest; what it had missing is lost"
+            "raise detector.max_streams, or find out who sends here";
         BadDigitizer "packet.bad_digitizer" Packets Sum "geometry" Note
             "packets of a digitiser that the geometry does not list (published as PacketBadDigitizer)" "add the digitiser to the geometry file (`fullcount inspect` shows its number)";
         Readouts "readouts.count" Readouts Sum "geometry" In "readouts of accepted packets" "";

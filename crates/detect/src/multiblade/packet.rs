@@ -180,6 +180,11 @@ pub fn elements<'a>(
     }
 }
 
+/// True if a packet passes all checks but that of its sequence.
+pub fn looks_right(packet: &[u8]) -> bool {
+    header(packet).is_ok_and(|header| elements(&header, packet).is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,12 +10,14 @@ use std::sync::Arc;
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::{PlaneHit, Products};
+use fullcount_core::sequence::turns::{Arrivals, Turned};
 use fullcount_core::sequence::{Seen, Totals, Tracker};
+use fullcount_core::slots::Found;
 
 use super::counters::{Count, LINES};
 use super::layout::{Channel, Layout, Mode, Use};
 use super::packet::{self, ELEMENT_BYTES, Readout, Refusal};
-use super::streams::Streams;
+use super::streams::{Stream, Streams};
 use crate::detector::Reader;
 
 /// Plane of a monitor readout on its way to the builder.
@@ -54,12 +56,14 @@ pub(super) struct BladeReader {
     layout: Arc<Layout>,
     /// Monitor readouts go to the builder.
     monitor_hits: bool,
+    arrivals: Arrivals,
 }
 
 impl BladeReader {
     pub fn new(streams: Streams, layout: Arc<Layout>, monitor_hits: bool) -> Self {
         let (sheet, tally) = (Sheet::new(Count::catalogue()), Tally([0; LINES]));
-        BladeReader { sheet, tally, streams, layout, monitor_hits }
+        let arrivals = Arrivals::default();
+        BladeReader { sheet, tally, streams, layout, monitor_hits, arrivals }
     }
 
     #[inline]
@@ -108,17 +112,27 @@ impl BladeReader {
     /// Check 4: follows the sender's sequence number.
     #[inline]
     fn sequence_check(&mut self, number: u32, origin: Origin) {
-        let known = self.streams.streams.len();
-        let Some(at) = self.streams.find(origin) else {
-            self.tally.add(Count::Untracked, 1);
-            return;
-        };
-        self.tally.add(Count::Streams, (self.streams.streams.len() - known) as u64);
+        let found = self.streams.find(origin);
+        let at = found.place();
+        if !matches!(found, Found::Known(_)) {
+            self.new_stream(found);
+        }
         let stream = &mut self.streams.streams[at];
         if stream.is_unexpected(number) {
             self.tally.add(Count::SeqErrors, 1);
         }
-        track(&mut stream.tracker, number, &mut self.tally);
+        track(stream, number, &self.arrivals, &mut self.tally);
+    }
+
+    #[cold]
+    fn new_stream(&mut self, found: Found) {
+        let at = found.place();
+        self.tally.add(Count::Streams, 1);
+        if matches!(found, Found::Reused(_)) {
+            self.tally.add(Count::StreamsReused, 1);
+            end(&mut self.streams.streams[at].tracker, &mut self.tally);
+        }
+        self.streams.begin(at);
     }
 }
 
@@ -198,18 +212,39 @@ fn other(r: Readout, channel: Option<&Channel>, layout: &Layout) -> Count {
 
 /// Follows one sequence number; what changed goes to the tally.
 #[inline]
-fn track(tracker: &mut Tracker, number: u32, tally: &mut Tally) {
-    if tracker.pending() == 0 && tracker.next() as u32 == number {
+fn track(stream: &mut Stream, number: u32, now: &Arrivals, tally: &mut Tally) {
+    let (tracker, next) = (&mut stream.tracker, number);
+    let number = u64::from(number);
+    let usual = stream.turns.is_usual(now);
+    if usual && tracker.pending() == 0 && tracker.next() as u32 == next {
         // The usual case, without a copy of the totals: the next number, nothing open, nothing to book.
-        tracker.observe(u64::from(number));
+        tracker.observe(number);
         return;
     }
     let (before, pending) = (tracker.totals(), tracker.pending());
-    let seen = tracker.observe(u64::from(number));
+    let turned = stream.turns.before(tracker, number, now);
+    let seen = tracker.observe(number);
     // In order, or in order with the same gaps open as before: nothing to book.
     if seen != Seen::New || tracker.pending() != pending || tracker.totals().lost != before.lost {
         settle(tracker, before, pending, tally);
     }
+    if turned != Turned::Nothing {
+        book(turned, tally);
+    }
+}
+
+/// Books whole turns that were missed.
+#[cold]
+fn book(turned: Turned, tally: &mut Tally) {
+    tally.add(Count::LostByTime, turned.numbers());
+    tally.add(Count::LostAtLeast, u64::from(turned.is_least()));
+}
+
+/// What is missing now is lost.
+fn end(tracker: &mut Tracker, tally: &mut Tally) {
+    let (before, pending) = (tracker.totals(), tracker.pending());
+    tracker.finish(None);
+    settle(tracker, before, pending, tally);
 }
 
 /// Books what changed since a tracker had the totals `before` and `pending` numbers missing.
@@ -227,7 +262,9 @@ fn settle(tracker: &Tracker, before: Totals, pending: u64, tally: &mut Tally) {
 impl Reader for BladeReader {
     fn read(&mut self, batch: &Batch, products: &mut Products) {
         let mut packets = 0;
-        for train in batch.trains() {
+        self.arrivals.begin();
+        for (at, train) in batch.trains().enumerate() {
+            self.arrivals.train(batch, at, &train);
             for packet in train.chunks() {
                 packets += 1;
                 self.packet(packet, train.origin, &mut products.plane_hits);
@@ -239,10 +276,7 @@ impl Reader for BladeReader {
 
     fn finish(&mut self, _: &mut Products) {
         for stream in &mut self.streams.streams {
-            let tracker = &mut stream.tracker;
-            let (before, pending) = (tracker.totals(), tracker.pending());
-            tracker.finish(None);
-            settle(tracker, before, pending, &mut self.tally);
+            end(&mut stream.tracker, &mut self.tally);
         }
         self.tally.flush(&self.sheet);
     }
@@ -252,6 +286,7 @@ impl Reader for BladeReader {
             let tracker = &mut stream.tracker;
             let (before, pending) = (tracker.totals(), tracker.pending());
             tracker.forget();
+            stream.turns.forget();
             settle(tracker, before, pending, &mut self.tally);
         }
         self.tally.flush(&self.sheet);

@@ -84,7 +84,7 @@ impl Moving {
 impl Shifter for Moving {
     fn learn(&mut self, payload: &[u8], origin: Origin) {
         let Ok(header) = packet::header(payload) else { return };
-        if let Some(at) = self.streams.find(origin) {
+        if let Some(at) = self.streams.join(origin) {
             self.begins.resize(self.streams.streams.len(), Begin::default());
             self.begins[at].see(header.sequence);
             self.streams.streams[at].tracker.observe(u64::from(header.sequence));
@@ -96,7 +96,7 @@ impl Shifter for Moving {
     }
 
     fn shift(&mut self, payload: &mut [u8], origin: Origin, repetition: u64) {
-        let numbers = self.streams.find(origin).map_or(0, |at| self.numbers(at));
+        let numbers = self.streams.join(origin).map_or(0, |at| self.numbers(at));
         // 2³² divides 2⁶⁴: what wraps is what the field does not hold.
         let packets = repetition.wrapping_mul(u64::from(numbers)) as u32;
         shift(payload, packets, repetition.wrapping_mul(self.milliseconds()));

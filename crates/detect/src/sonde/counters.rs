@@ -50,6 +50,11 @@ fullcount_core::counters! {
             "sequence errors with a gap above 8192: repeated or reordered packets (published rule)" "see packets.reordered and packets.duplicate";
         Lost "packets.lost" Packets Sum "decode" Missing(Unknown)
             "packet counts that never came" "the places beside it say where, and what to change";
+        LostByTime "packets.lost_by_time" Packets Sum "decode" Note
+            "of packets.lost: whole turns of the 14-bit count, which the kernel's drops prove and its receive times count" "";
+        LostAtLeast "packets.lost_at_least" Times Sum "decode" Note
+            "gaps that may be longer by whole turns of the 14-bit count: packets.lost is a lower bound"
+            "see host.socket.full: raise receive_buffer, or give the receiver a core of its own, so that it never stands still for a turn";
         Missing "packets.missing" Packets Sum "decode" Note
             "numbers not seen yet that may still come; they become lost when the window has passed or the run ends" "";
         Duplicate "packets.duplicate" Packets Sum "decode" Duplicate
@@ -60,10 +65,11 @@ fullcount_core::counters! {
             "packets that came after they were counted as lost; decoded" "look for several paths between sender and receiver";
         Restarts "packets.restarts" Times Sum "decode" Restarts
             "streams whose packet count began anew" "";
-        Untracked "packets.untracked" Packets Sum "decode" Note
-            "packets decoded without sequence check, because detector.max_streams were already known" "raise detector.max_streams, or find out who sends here";
         Streams "decode.streams" Times Sum "decode" Note
             "streams seen: origin and system number" "";
+        StreamsReused "decode.streams_reused" Times Sum "decode" Note
+            "streams whose place another sender took, because detector.max_streams were known and this one was silent longest; what it had missing is lost"
+            "raise detector.max_streams, or find out who sends here";
         Readouts "readouts.count" Readouts Sum "geometry" In "entries and samples decoded" "";
         Events "events.count" Readouts Sum "geometry" Accepted "readouts that became events" "";
         GeometryErrors "events.geometry_errors" Readouts Sum "geometry" Rejected

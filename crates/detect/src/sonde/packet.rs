@@ -208,6 +208,12 @@ pub fn mode(header: &Header, packet: &[u8]) -> Result<Mode, Refusal> {
     }
 }
 
+/// True if a packet passes all checks but that of its sequence.
+pub fn looks_right(packet: &[u8]) -> bool {
+    let whole = || body(mode(&header(packet)?, packet)?, packet);
+    whole().is_ok()
+}
+
 /// Checks 7 to 11, on a packet that passed those before.
 ///
 /// # Errors

@@ -1,14 +1,15 @@
 //! Reads SoNDe datagrams: every readout with a pixel becomes an event, every packet is accounted for.
 //!
-//! Refuses packets by the checks of [`packet`](super::packet), readouts without a pixel, and sequence
-//! state for more streams than configured; each is a counter. Source: `docs/formats/sonde.md`.
+//! Refuses packets by the checks of [`packet`](super::packet), and readouts without a pixel; each is a counter. Source: `docs/formats/sonde.md`.
 
 use std::sync::Arc;
 
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::Products;
+use fullcount_core::sequence::turns::{Arrivals, Turned};
 use fullcount_core::sequence::{Seen, Totals, Tracker};
+use fullcount_core::slots::Found;
 
 use super::clock::{Clock, HeaderTime};
 use super::counters::{Count, LINES};
@@ -17,7 +18,7 @@ use super::layout::Layout;
 use super::packet::{self, Body, ENTRY_BYTES, Header, Refusal, SAMPLE_BYTES};
 use super::pixel::{self, NO_PIXEL, TABLE};
 use super::shared::Shared;
-use super::streams::{Published, Streams};
+use super::streams::{Published, Sequence, Streams};
 use crate::detector::Reader;
 
 /// Counts of one batch, written to the sheet at its end.
@@ -51,18 +52,20 @@ pub(super) struct SondeReader {
     /// Newest header time of this reader: a new stream is read as the nearest time to it.
     newest: Option<HeaderTime>,
     shared: Arc<Shared>,
+    arrivals: Arrivals,
 }
 
 /// What the header of a packet led to.
 struct Sender {
-    stream: Option<usize>,
+    stream: usize,
     offset: Option<u32>,
 }
 
 impl SondeReader {
     pub fn new(streams: Streams, layout: Arc<Layout>, clock: Clock, shared: Arc<Shared>) -> Self {
         let (sheet, tally) = (Sheet::new(Count::catalogue()), Tally([0; LINES]));
-        SondeReader { sheet, tally, streams, layout, clock, newest: None, shared }
+        let arrivals = Arrivals::default();
+        SondeReader { sheet, tally, streams, layout, clock, newest: None, shared, arrivals }
     }
 
     #[inline]
@@ -112,15 +115,10 @@ impl SondeReader {
     /// Check 3: finds the stream and follows its packet count.
     #[inline]
     fn sequence_check(&mut self, header: &Header, origin: Origin) -> Sender {
-        let layout = &self.layout;
-        let known = self.streams.streams.len();
-        let find = || layout.offset(origin, header.system);
-        let Some(at) = self.streams.find(origin, header.system, find) else {
-            self.tally.add(Count::Untracked, 1);
-            return Sender { stream: None, offset: self.layout.offset(origin, header.system) };
-        };
-        if self.streams.streams.len() > known {
-            self.new_stream(at, origin, header.system);
+        let found = self.streams.find(origin, header.system);
+        let at = found.place();
+        if !matches!(found, Found::Known(_)) {
+            self.new_stream(found, origin, header.system);
         }
         let stream = &self.streams.streams[at];
         let offset = stream.offset;
@@ -136,14 +134,22 @@ impl SondeReader {
                 self.tally.add(Count::OutOfOrder, 1);
             }
         }
-        track(&mut sequence.tracker, header.count, &mut self.tally);
-        Sender { stream: Some(at), offset }
+        track(sequence, header.count, &self.arrivals, &mut self.tally);
+        Sender { stream: at, offset }
     }
 
     #[cold]
-    fn new_stream(&mut self, at: usize, origin: Origin, system: u8) {
+    fn new_stream(&mut self, found: Found, origin: Origin, system: u8) {
+        let at = found.place();
         self.tally.add(Count::Streams, 1);
-        let offset = self.streams.streams[at].offset;
+        if matches!(found, Found::Reused(_)) {
+            self.tally.add(Count::StreamsReused, 1);
+            if let Some(sequence) = self.streams.own_sequence(at) {
+                end(&mut sequence.tracker, &mut self.tally);
+            }
+        }
+        let offset = self.layout.offset(origin, system);
+        self.streams.begin(at, offset);
         if offset.is_some_and(|offset| self.shared.overlaps(offset, origin, system)) {
             self.tally.add(Count::SharedModule, 1);
         }
@@ -151,16 +157,15 @@ impl SondeReader {
 
     #[inline]
     fn header_time(&mut self, sender: &Sender, count: u16, raw: u32) -> HeaderTime {
-        let mut stream = sender.stream.map(|at| &mut self.streams.streams[at]);
-        let own = stream.as_mut().and_then(|s| s.time.or_else(|| s.resume(count)));
-        let time = match own {
+        let stream = &mut self.streams.streams[sender.stream];
+        let time = match stream.time.or_else(|| stream.resume(count)) {
             Some(last) => HeaderTime::after(Some(last), raw),
             None => HeaderTime::after(self.newest.or_else(|| self.shared.newest()), raw),
         };
-        if let Some(stream) = stream {
-            stream.time = Some(time);
-        }
-        if self.newest.is_none_or(|newest| time.ticks > newest.ticks) {
+        stream.time = Some(time);
+        // A stranger's one packet must not say what time it is for others.
+        let heard = self.streams.is_followed(sender.stream) || self.newest.is_none();
+        if heard && self.newest.is_none_or(|newest| time.ticks > newest.ticks) {
             self.newest = Some(time);
         }
         time
@@ -268,13 +273,32 @@ impl SondeReader {
 
 /// Follows one packet count; what changed goes to the tally.
 #[inline]
-fn track(tracker: &mut Tracker, count: u16, tally: &mut Tally) {
+fn track(sequence: &mut Sequence, count: u16, now: &Arrivals, tally: &mut Tally) {
+    let (tracker, count) = (&mut sequence.tracker, u64::from(count));
     let (before, pending) = (tracker.totals(), tracker.pending());
-    let seen = tracker.observe(u64::from(count));
+    let turned = sequence.turns.before(tracker, count, now);
+    let seen = tracker.observe(count);
     // In order, or in order with the same gaps open as before: nothing to book.
     if seen != Seen::New || tracker.pending() != pending || tracker.totals().lost != before.lost {
         settle(tracker, before, pending, tally);
     }
+    if turned != Turned::Nothing {
+        book(turned, tally);
+    }
+}
+
+/// Books whole turns that were missed.
+#[cold]
+fn book(turned: Turned, tally: &mut Tally) {
+    tally.add(Count::LostByTime, turned.numbers());
+    tally.add(Count::LostAtLeast, u64::from(turned.is_least()));
+}
+
+/// What is missing now is lost.
+fn end(tracker: &mut Tracker, tally: &mut Tally) {
+    let (before, pending) = (tracker.totals(), tracker.pending());
+    tracker.finish(None);
+    settle(tracker, before, pending, tally);
 }
 
 /// Books what changed since a tracker had the totals `before` and `pending` numbers missing.
@@ -292,7 +316,9 @@ fn settle(tracker: &Tracker, before: Totals, pending: u64, tally: &mut Tally) {
 impl Reader for SondeReader {
     fn read(&mut self, batch: &Batch, products: &mut Products) {
         let mut packets = 0;
-        for train in batch.trains() {
+        self.arrivals.begin();
+        for (at, train) in batch.trains().enumerate() {
+            self.arrivals.train(batch, at, &train);
             for packet in train.chunks() {
                 packets += 1;
                 self.packet(packet, train.origin, products);
@@ -307,10 +333,7 @@ impl Reader for SondeReader {
 
     fn finish(&mut self, _: &mut Products) {
         for sequence in &mut self.streams.sequences {
-            let tracker = &mut sequence.tracker;
-            let (before, pending) = (tracker.totals(), tracker.pending());
-            tracker.finish(None);
-            settle(tracker, before, pending, &mut self.tally);
+            end(&mut sequence.tracker, &mut self.tally);
         }
         self.tally.flush(&self.sheet);
     }

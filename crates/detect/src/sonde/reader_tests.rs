@@ -147,15 +147,64 @@ fn a_stream_that_nobody_else_had_goes_on_by_its_own_clock() {
 }
 
 #[test]
-fn more_streams_than_allowed_are_decoded_and_counted() {
+fn the_stream_that_was_silent_longest_goes_and_keeps_its_losses() {
     let mut reader = detector("max_streams = 2", TimeBase::default()).reader();
-    for (port, system) in [(1, 0), (1, 1), (1, 2), (2, 0), (1, 1)] {
-        assert_eq!(read(&mut *reader, port, &d6(system, 9, 0, &[(0, 64)])), [(0, 1)]);
+    // (1, 1) loses a packet; (1, 0) comes again, (1, 2) and (2, 0) come once.
+    for (port, system, count) in
+        [(1, 1, 9), (1, 1, 11), (1, 0, 9), (1, 0, 10), (1, 2, 9), (2, 0, 9)]
+    {
+        let got = read(&mut *reader, port, &d6(system, count, 0, &[(0, 64)]));
+        assert_eq!(got, [(0, 1)]);
     }
+    let sheet = reader.sheet();
+    let lost = crate::sonde::Count::Lost as usize;
+    assert_eq!(sheet.get(lost), 1, "settled when its place was taken");
+    assert_eq!(read(&mut *reader, 1, &d6(0, 12, 0, &[(0, 64)])).len(), 1);
     let entries = counters(&mut *reader);
-    assert_eq!(entries.get("packets.untracked"), Some(2));
-    assert_eq!(entries.get("decode.streams"), Some(2));
-    assert_eq!(entries.get("packets.duplicate"), Some(1));
+    let wanted = [
+        ("decode.streams", 4),
+        ("decode.streams_reused", 2),
+        ("packets.lost", 2),
+        ("packets.missing", 0),
+    ];
+    for (name, value) in wanted {
+        assert_eq!(entries.get(name), Some(value), "{name}");
+    }
+}
+
+#[test]
+fn strangers_who_come_once_each_change_nobodys_count_and_nobodys_time() {
+    let mut reader = detector("max_streams = 64", TimeBase::default()).reader();
+    let mut stranger = 0u16;
+    let (mut events, mut expected) = (Vec::new(), Vec::new());
+    for n in 0..400u32 {
+        // 0.1 s a packet: the 32 bits wrap nine times. Number 200 is missing.
+        let time = u64::from(n) * 100_000_000;
+        if n != 200 {
+            events.extend(read(
+                &mut *reader,
+                1,
+                &d6(3, n as u16, time as u32, &[(time as u32, 64)]),
+            ));
+            expected.push((time as i64, 1));
+        }
+        // A sender is followed from its second packet on.
+        for k in 0..if n == 0 { 0 } else { 100u32 } {
+            stranger += 1;
+            let far = (time as u32).wrapping_add(k << 25);
+            read(&mut *reader, stranger + 1, &d6(3, stranger & 0x3fff, far, &[(far, 64)]));
+        }
+    }
+    assert!(events == expected, "times of the real sender");
+    // One that joins now does so at the real sender's time.
+    let now = 399 * 100_000_000u64;
+    assert_eq!(
+        read(&mut *reader, 60_000, &d6(4, 0, now as u32, &[(now as u32, 64)])),
+        [(now as i64, 1)]
+    );
+    let entries = counters(&mut *reader);
+    assert_eq!((entries.get("packets.lost"), entries.get("packets.late")), (Some(1), Some(0)));
+    assert_eq!(entries.get("decode.streams_reused"), Some(39_901 - 63));
 }
 
 #[test]

@@ -11,6 +11,9 @@ use fullcount_core::batch::Origin;
 
 use super::clock::HeaderTime;
 
+/// Senders that are told apart over all modules, 1 MiB and a half: invented addresses must not fill the memory.
+const MOST_SENDERS: usize = 1 << 15;
+
 /// Address and system number.
 type Senders = HashSet<([u8; 16], u8)>;
 
@@ -19,8 +22,8 @@ type Senders = HashSet<([u8; 16], u8)>;
 pub(super) struct Shared {
     /// Newest header time that any reader has seen, for streams that begin on another one.
     newest: AtomicI64,
-    /// Address and system number of all that send for a module, by the module's pixel offset.
-    senders: Mutex<HashMap<u32, Senders>>,
+    /// Address and system number of all that send for a module, by the module's pixel offset; and how many they are.
+    senders: Mutex<(HashMap<u32, Senders>, usize)>,
 }
 
 impl Shared {
@@ -39,10 +42,17 @@ impl Shared {
     }
 
     /// True if this new sender's pixels are those of another sender as well. A module that goes on from
-    /// another port after a restart is the same sender: address and system number decide.
+    /// another port after a restart is the same sender: address and system number decide. Of more senders than are told
+    /// apart it is not said.
     pub fn overlaps(&self, pixel_offset: u32, origin: Origin, system: u8) -> bool {
         let mut senders = self.senders.lock().expect("no holder panics");
-        let of_module = senders.entry(pixel_offset).or_default();
-        of_module.insert((origin.ip, system)) && of_module.len() > 1
+        let (modules, all) = &mut *senders;
+        if *all >= MOST_SENDERS {
+            return false;
+        }
+        let of_module = modules.entry(pixel_offset).or_default();
+        let new = of_module.insert((origin.ip, system));
+        *all += usize::from(new);
+        new && of_module.len() > 1
     }
 }

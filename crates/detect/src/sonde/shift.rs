@@ -153,7 +153,7 @@ impl Moving {
 impl Shifter for Moving {
     fn learn(&mut self, payload: &[u8], origin: Origin) {
         let Ok(header) = packet::header(payload) else { return };
-        let stream = self.streams.find(origin, header.system, || None);
+        let stream = self.streams.join(origin, header.system);
         if let Some(at) = stream {
             let place = self.streams.streams[at].sequence;
             self.begins.resize(self.streams.sequences.len(), Begin::default());
@@ -174,7 +174,7 @@ impl Shifter for Moving {
 
     fn shift(&mut self, payload: &mut [u8], origin: Origin, repetition: u64) {
         let Ok(header) = packet::header(payload) else { return };
-        let stream = self.streams.find(origin, header.system, || None);
+        let stream = self.streams.join(origin, header.system);
         let counts = stream.map_or(0, |at| self.counts(self.streams.streams[at].sequence));
         // 2¹⁴ and 2³² divide 2⁶⁴: what wraps is what the fields do not hold.
         let packets = repetition.wrapping_mul(u64::from(counts)) as u16;
