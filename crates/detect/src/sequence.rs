@@ -4,6 +4,7 @@
 //! the cost of decoding. Refuses other datagrams and unknown keys. Entry: [`Sequence`], the [`Kind`].
 //! Source: `docs/architecture.md`, contract "`sequence` payload" (Christensen et al. 2018, "UDP instrument").
 
+mod announced;
 mod counters;
 mod inspect;
 mod key;
@@ -52,6 +53,14 @@ pub struct Sequence;
 impl Kind for Sequence {
     fn name(&self) -> &'static str {
         "sequence"
+    }
+
+    fn title(&self) -> &'static str {
+        "numbered test"
+    }
+
+    fn looks_right(&self, chunk: &[u8]) -> bool {
+        packet::looks_right(chunk)
     }
 
     fn about(&self) -> &'static str {

@@ -1,9 +1,9 @@
 //! What a `sequence` reader counts.
 //!
 //! Hop `decode` balances in packets: `decode.packets` is the sum of `decode.accepted` (first copies: what
-//! is delivered), `decode.copies`, `decode.end_marks` and one line per reason. Once all senders
-//! have said how many they sent, `packets.announced` is the sum of `decode.accepted`, `packets.lost`,
-//! `packets.lost.down` and the refused patterns. Source: `docs/architecture.md`.
+//! is delivered), `decode.copies`, `decode.end_marks` and one line per reason. Of streams that have said how many
+//! packets they sent, `packets.announced` is the sum of `packets.announced.delivered`, `.lost` and `.rejected`; a stream
+//! that has not said so is in none of these. Source: `docs/architecture.md`.
 
 use super::packet::Refusal;
 
@@ -24,8 +24,6 @@ fullcount_core::counters! {
             "numbers or totals above 2^56" "the sender is damaged or is no `fullcount send`";
         Pattern "errors.payload.pattern" Packets Sum "decode" Rejected
             "packets whose pattern differs" "bytes were changed on the way: check cables, memory and checksum offload";
-        TooManyStreams "errors.unsupported.too_many_streams" Packets Sum "decode" Rejected
-            "packets of streams beyond detector.max_streams" "raise detector.max_streams, or find out who sends here";
         Lost "packets.lost" Packets Sum "decode" Missing(Unknown)
             "numbers that never came" "the places beside it say where, and what to change";
         Down "packets.lost.down" Packets Sum "decode" Missing(Down)
@@ -34,6 +32,14 @@ fullcount_core::counters! {
             "numbers not seen yet that may still come; they become lost when the window has passed or the run ends" "";
         Announced "packets.announced" Packets Sum "decode" Note
             "packets that the senders say they sent (end marks)" "";
+        AnnouncedDelivered "packets.announced.delivered" Packets Sum "decode" Note
+            "of packets.announced: delivered" "";
+        AnnouncedLost "packets.announced.lost" Packets Sum "decode" Note
+            "of packets.announced: lost, those sent before this receiver listened included" "";
+        AnnouncedRejected "packets.announced.rejected" Packets Sum "decode" Note
+            "of packets.announced: refused for their pattern" "";
+        Contradicted "decode.totals_contradicted" Times Sum "decode" Note
+            "announced totals below a number that was received; such a stream counts as one that announced no end" "two senders use one stream id, or somebody else sends end marks: give each a --seed of its own";
         Duplicate "packets.duplicate" Packets Sum "decode" Duplicate
             "numbers that came again" "nothing with source.redundant, where each number comes by every link; else look for a mirrored port or a second path in the network";
         Reordered "packets.reordered" Packets Sum "decode" Reordered
@@ -42,6 +48,9 @@ fullcount_core::counters! {
             "packets that came after they were counted as lost" "raise detector.window, or look for several paths between sender and receiver";
         Restarts "packets.restarts" Times Sum "decode" Restarts "streams that began anew" "";
         Streams "decode.streams" Times Sum "decode" Note "streams seen" "";
+        StreamsReused "decode.streams_reused" Times Sum "decode" Note
+            "streams whose place another sender took, because detector.max_streams were known and this one was silent longest; what it had missing is lost"
+            "raise detector.max_streams, or find out who sends here";
         LatencyCount "latency.packets" Packets Sum "decode" Note
             "packets with a measured latency (kernel receive time - sender time)" "";
         LatencySum "latency.sum_ns" Times Sum "decode" Note "sum of latencies, ns" "";
@@ -62,7 +71,6 @@ impl Count {
             Refusal::Magic => Count::Magic,
             Refusal::Number => Count::Number,
             Refusal::Pattern => Count::Pattern,
-            Refusal::TooManyStreams => Count::TooManyStreams,
         }
     }
 }

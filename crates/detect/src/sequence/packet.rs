@@ -54,8 +54,6 @@ pub enum Refusal {
     Number,
     /// Pattern differs (checked only with `verify = true`).
     Pattern,
-    /// More streams than `max_streams`.
-    TooManyStreams,
 }
 
 impl Refusal {
@@ -65,7 +63,6 @@ impl Refusal {
             Refusal::ShortPacket => "bad_size",
             Refusal::Magic | Refusal::Number => "header",
             Refusal::Pattern => "payload",
-            Refusal::TooManyStreams => "unsupported",
         }
     }
 
@@ -76,7 +73,6 @@ impl Refusal {
             Refusal::Magic => "magic",
             Refusal::Number => "number",
             Refusal::Pattern => "pattern",
-            Refusal::TooManyStreams => "too_many_streams",
         }
     }
 }
@@ -107,6 +103,11 @@ pub fn parse(chunk: &[u8]) -> Result<Payload<'_>, Refusal> {
         return Ok(Payload::End { stream, total: time });
     }
     Err(Refusal::Number)
+}
+
+/// True if the header can be that of a stream.
+pub fn looks_right(chunk: &[u8]) -> bool {
+    parse(chunk).is_ok()
 }
 
 /// True if `pattern`, which begins at payload offset 24, is that of packet `number`.

@@ -78,6 +78,7 @@ fn a_complete_stream_ends_with_its_first_mark() {
         ("decode.accepted", 1000),
         ("decode.end_marks", 5),
         ("packets.announced", 1000),
+        ("packets.announced.delivered", 1000),
         ("decode.streams", 1),
     ];
     expect(&run.finish(), &wanted);
@@ -96,6 +97,8 @@ fn a_lost_tail_is_known_from_the_mark() {
         ("decode.end_marks", 2),
         ("packets.lost", 8),
         ("packets.announced", 100),
+        ("packets.announced.delivered", 92),
+        ("packets.announced.lost", 8),
         ("packets.reordered", 1),
         ("decode.streams", 1),
     ];
@@ -140,6 +143,8 @@ fn a_million_packets_with_faults_are_reported_exactly() {
         ("decode.end_marks", 1),
         ("packets.lost", 100),
         ("packets.announced", 1_000_000),
+        ("packets.announced.delivered", 999_900),
+        ("packets.announced.lost", 100),
         ("packets.duplicate", 100),
         ("packets.reordered", 100),
         ("decode.streams", 1),
@@ -171,6 +176,7 @@ fn a_sender_that_begins_anew_delivers_all_of_its_second_run() {
         ("decode.accepted", 120),
         ("decode.end_marks", 10),
         ("packets.announced", 120),
+        ("packets.announced.delivered", 120),
         ("packets.restarts", 1),
         ("decode.streams", 1),
     ];
@@ -188,24 +194,22 @@ fn all_streams_must_end() {
 
 #[test]
 fn every_refusal_has_its_counter_and_a_refused_number_is_not_also_lost() {
-    let mut run = Run::new("verify = true\nmax_streams = 1");
+    let mut run = Run::new("verify = true");
     let mut bad = packet(1, 1, 0, 64);
     bad[40] ^= 1;
     let mut magic = packet(1, 2, 0, 64);
     magic[0] = 0x47;
     let number = packet(1, 1 << 56, 0, 24);
     let total = packet(1, u64::MAX, u64::MAX, 24);
-    let other = packet(2, 0, 0, 24);
-    run.send(&[packet(1, 0, 0, 64), bad, magic, number, total, other, vec![0x46; 23]]);
+    run.send(&[packet(1, 0, 0, 64), bad, magic, number, total, vec![0x46; 23]]);
     run.send(&[packet(1, 2, 0, 24)]);
     let wanted = [
-        ("decode.packets", 8),
+        ("decode.packets", 7),
         ("decode.accepted", 2),
         ("errors.bad_size.short_packet", 1),
         ("errors.header.magic", 1),
         ("errors.header.number", 2),
         ("errors.payload.pattern", 1),
-        ("errors.unsupported.too_many_streams", 1),
         ("decode.streams", 1),
     ];
     expect(&run.finish(), &wanted);
@@ -241,6 +245,8 @@ fn senders_with_one_stream_id_are_apart_by_address_and_port() {
         ("decode.end_marks", 6),
         ("packets.lost", 3),
         ("packets.announced", 600),
+        ("packets.announced.delivered", 597),
+        ("packets.announced.lost", 3),
         ("decode.streams", 3),
     ];
     expect(&run.finish(), &wanted);
@@ -275,6 +281,7 @@ fn a_stream_over_two_paths_is_one_stream_if_the_id_alone_is_the_key() {
         ("decode.copies", 80),
         ("decode.end_marks", 2),
         ("packets.announced", 100),
+        ("packets.announced.delivered", 100),
         ("packets.duplicate", 80),
         ("decode.streams", 1),
     ];
@@ -296,6 +303,7 @@ fn a_sender_that_begins_anew_at_another_port_is_a_stream_of_its_own() {
         ("decode.accepted", 150),
         ("decode.end_marks", 1),
         ("packets.announced", 70),
+        ("packets.announced.delivered", 70),
         ("packets.restarts", 1),
         ("decode.streams", 2),
     ];
@@ -303,19 +311,44 @@ fn a_sender_that_begins_anew_at_another_port_is_a_stream_of_its_own() {
 }
 
 #[test]
-fn the_limit_of_streams_holds_for_origins_and_ids_together() {
+fn the_limit_of_streams_holds_for_origins_and_ids_together_and_strangers_take_nobodys_place() {
     let mut run = Run::new("max_streams = 3");
-    let packets =
-        [(1, 5000, 7), (1, 5000, 8), (1, 5001, 7), (1, 5001, 8), (2, 5000, 7), (1, 5000, 7)];
-    for (turn, (host, port, id)) in packets.into_iter().enumerate() {
-        let number = u64::from(turn == 5);
-        run.send_from([(sender(host, port), packet(id, number, 0, 24))]);
+    let [real, stranger] = [(1, 5000, 7), (1, 5000, 8)];
+    let more = [(1, 5001, 7), (1, 5001, 8), (2, 5000, 7)];
+    let mut number = 0;
+    for (host, port, id) in [real, real, stranger, real].into_iter().chain(more).chain([real]) {
+        let is_real = (host, port, id) == real;
+        run.send_from([(sender(host, port), packet(id, if is_real { number } else { 0 }, 0, 24))]);
+        // The third one of the real sender is missing.
+        number += u64::from(is_real) + u64::from(is_real && number == 1);
     }
     let wanted = [
+        ("decode.packets", 8),
+        ("decode.accepted", 8),
+        ("packets.lost", 1),
+        ("decode.streams", 5),
+        ("decode.streams_reused", 2),
+    ];
+    expect(&run.finish(), &wanted);
+}
+
+#[test]
+fn a_stream_that_is_given_up_keeps_its_losses_and_coming_back_invents_none() {
+    let mut run = Run::new("max_streams = 1");
+    let from = |port, numbers: &[u64]| {
+        let one = |&n| (sender(1, port), packet(7, n, 0, 24));
+        numbers.iter().map(one).collect::<Vec<_>>()
+    };
+    run.send_from(from(1, &[0, 1, 3]));
+    run.send_from(from(2, &[0]));
+    run.send_from(from(1, &[90, 91]));
+    // No other line: nothing is missing any more, and nothing is said to be lost while nobody listened.
+    let wanted = [
         ("decode.packets", 6),
-        ("decode.accepted", 4),
-        ("errors.unsupported.too_many_streams", 2),
+        ("decode.accepted", 6),
+        ("packets.lost", 1),
         ("decode.streams", 3),
+        ("decode.streams_reused", 2),
     ];
     expect(&run.finish(), &wanted);
 }
@@ -358,4 +391,129 @@ fn options_are_refused_with_their_range() {
     let key = says("key = \"port\"", "");
     assert!(key.contains("`port`") && key.contains("`origin` or `id`"), "{key}");
     assert!(says("", "[panel]").contains("`sequence` has no geometry"));
+}
+
+/// What the sent packets of announced streams add up to, and what came beside them: delivered and lost.
+fn announced(entries: &Entries) -> (u64, u64, (u64, u64)) {
+    let get = |name: &str| entries.get(name).unwrap();
+    let of = |what: &str| get(&format!("packets.announced.{what}"));
+    let lost = get("packets.lost") + get("packets.lost.down");
+    let others = (get("decode.accepted") - of("delivered"), lost - of("lost"));
+    (get("packets.announced"), of("delivered") + of("lost") + of("rejected"), others)
+}
+
+fn from(n: u8) -> Origin {
+    Origin { ip: [n; 16], port: 7 }
+}
+
+/// A stream of 1000 packets that loses 2 and announces its end, with `beside` in its midst.
+fn beside(key: &str, beside: &[(Origin, Vec<u8>)]) -> Entries {
+    let mut run = Run::new(key);
+    let own = |numbers: std::ops::Range<u64>| {
+        let lossy = data(1, numbers.filter(|n| n % 500 != 77));
+        lossy.into_iter().map(|p| (from(1), p)).collect::<Vec<_>>()
+    };
+    run.send_from(own(0..600)).send_from(beside.to_vec()).send_from(own(600..1000));
+    run.send_from(vec![(from(1), packet(1, u64::MAX, 1000, 24)); 5]);
+    let entries = run.finish();
+    assert_eq!(entries.balance(), 0, "{:?}", entries.hops());
+    assert_eq!(run.finish(), entries, "a second end changes nothing");
+    entries
+}
+
+#[test]
+fn streams_that_announce_no_end_are_not_held_against_the_announced_ones() {
+    let one = |origin, stream, number| vec![(origin, packet(stream, number, 1, 64))];
+    let foreign = from(2);
+    let many = (0..3).flat_map(|n| one(from(3 + n), 9, 5)).chain(one(foreign, 1, 100_000));
+    let pairs = [
+        // Number 5 of another sender: 0 to 4 are lost, as far as anybody knows.
+        (one(foreign, 1, 5), (1, 5)),
+        // Another stream of the same sender; and two at once, one of them joined late.
+        (one(from(1), 2, 5), (1, 5)),
+        (many.collect(), (4, 15 + 100_000)),
+        // No packet of a stream at all.
+        (vec![(foreign, b"FCSQ".to_vec()), (foreign, vec![0; 100])], (0, 0)),
+        (one(foreign, 1, 1 << 60), (0, 0)),
+    ];
+    for (packets, others) in pairs {
+        assert_eq!(announced(&beside("", &packets)), (1000, 1000, others), "{packets:?}");
+        // With one id for all senders, another sender's number is a copy of this stream's.
+        if packets.iter().any(|p| p.0 == foreign && others == (1, 5)) {
+            assert_eq!(announced(&beside("key = 'id'", &packets)), (1000, 1000, (0, 0)));
+        }
+    }
+}
+
+#[test]
+fn foreign_end_marks_are_streams_of_their_own() {
+    let marks = |n, total| vec![(from(2), packet(1, u64::MAX, total, 24)); n];
+    let data = |number| vec![(from(2), packet(1, number, 1, 64))];
+    for (packets, sent, others) in [
+        // Before any data: all of it is lost. Once is enough, at the end of the run.
+        (marks(2, 10), 1010, (0, 0)),
+        (marks(1, 10), 1010, (0, 0)),
+        (marks(5, 1 << 56), 1000 + (1 << 56), (0, 0)),
+        // An end, then data behind it, that end nowhere.
+        ([marks(2, 10), data(12)].concat(), 1010, (1, 2)),
+        // Totals that contradict what came before or what comes after.
+        ([data(50), marks(5, 10)].concat(), 1000, (1, 50)),
+        ([marks(1, 10), data(50)].concat(), 1000, (1, 50)),
+        // Totals that contradict each other: the last one that could be true holds.
+        ([data(2), marks(2, 10), marks(2, 20)].concat(), 1010, (0, 0)),
+    ] {
+        let got = announced(&beside("", &packets));
+        assert_eq!(got, (sent, sent, others), "{packets:?}");
+    }
+    // With one id for all, they are marks of this very stream and cannot be right.
+    let entries = beside("key = 'id'", &marks(2, 10));
+    assert_eq!(announced(&entries), (1000, 1000, (0, 0)));
+    let entries = beside("", &[data(50), marks(5, 10)].concat());
+    assert_eq!(entries.get("decode.totals_contradicted"), Some(1));
+}
+
+#[test]
+fn a_sender_that_begins_anew_has_a_count_for_each_run() {
+    let mut run = Run::new("");
+    let mark = |total| vec![packet(1, u64::MAX, total, 24); 5];
+    run.send(&data(1, (0..100).filter(|n| n % 10 != 3))).send(&mark(100));
+    // The second run is long and ends nowhere; the third is announced.
+    run.send(&data(1, 0..6000)).send(&data(1, 0..30)).send(&mark(30));
+    assert_eq!(announced(&run.finish()), (130, 130, (6000, 0)));
+    // Of a run whose first packets are lost nobody knows where it began: no total is held against it.
+    let mut run = Run::new("");
+    run.send(&data(1, 0..6000)).send(&data(1, 3..50)).send(&mark(50));
+    assert_eq!(announced(&run.finish()), (0, 0, (6047, 0)));
+}
+
+#[test]
+fn refused_patterns_of_announced_streams_only_are_part_of_what_was_sent() {
+    let bad = |stream, number| {
+        let mut p = packet(stream, number, 1, 64);
+        p[40] ^= 1;
+        p
+    };
+    let mut run = Run::new("verify = true");
+    run.send(&data(1, 0..9)).send(&[bad(1, 9), bad(2, 0), packet(1, u64::MAX, 10, 24)]);
+    let entries = run.finish();
+    assert_eq!(entries.get("errors.payload.pattern"), Some(2));
+    assert_eq!(entries.get("packets.announced.rejected"), Some(1));
+    assert_eq!(announced(&entries), (10, 10, (0, 0)));
+}
+
+#[test]
+fn a_part_of_a_stream_is_not_held_against_the_total_of_the_whole() {
+    let mut run = Run::new("");
+    run.send(&data(1, 0..100));
+    run.reader.begin_anew();
+    // Somebody else had 100 to 899.
+    run.send(&data(1, 900..1000)).send(&vec![packet(1, u64::MAX, 1000, 24); 5]);
+    assert!(run.reader.ended_streams() > 0);
+    assert_eq!(announced(&run.finish()), (0, 0, (200, 0)));
+    // And all to the end, but for the marks.
+    let mut run = Run::new("");
+    run.send(&data(1, 0..100));
+    run.reader.begin_anew();
+    run.send(&vec![packet(1, u64::MAX, 1000, 24); 2]);
+    assert_eq!(announced(&run.finish()), (0, 0, (100, 0)));
 }
