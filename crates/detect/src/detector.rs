@@ -253,6 +253,12 @@ pub trait Detector: Send + Sync {
     /// Tick length, and whether it was assumed for want of a configured one.
     fn tick(&self) -> (TickLength, bool);
 
+    /// Bits of the packets' numbers, if so few that they may wrap while the receiver stands still: then packets are asked
+    /// to be received with their times ([`fullcount_core::sequence::turns`]). `None`: a turn takes hours, or there are no numbers.
+    fn short_numbers(&self) -> Option<u32> {
+        None
+    }
+
     /// Pixels with positions; empty for detectors without any.
     fn pixels(&self) -> PixelMap;
 
@@ -315,6 +321,18 @@ pub trait Kind: Send + Sync {
 
     /// One line for `--help`.
     fn about(&self) -> &'static str;
+
+    /// What its packets are called in a sentence.
+    fn title(&self) -> &'static str {
+        self.name()
+    }
+
+    /// The header test: true if the chunk has the form of this kind's packets, whatever the configuration. It is for
+    /// telling what comes at a wrong port, and strict: a chunk that a reader refuses for its form does not pass.
+    fn looks_right(&self, chunk: &[u8]) -> bool {
+        let _ = chunk;
+        false
+    }
 
     /// Reads the configuration.
     ///

@@ -8,6 +8,7 @@
 mod builder;
 mod chain;
 mod clock;
+mod correction;
 mod counters;
 mod cutter;
 mod inspect;
@@ -60,6 +61,14 @@ pub struct GdGem;
 impl Kind for GdGem {
     fn name(&self) -> &'static str {
         "gdgem"
+    }
+
+    fn title(&self) -> &'static str {
+        "Gd-GEM"
+    }
+
+    fn looks_right(&self, chunk: &[u8]) -> bool {
+        packet::looks_right(chunk)
     }
 
     fn about(&self) -> &'static str {

@@ -16,9 +16,20 @@ const EVERYTHING: Want = Want::ALL;
 
 /// What a chain makes of packets, in batches of `per_batch`.
 fn run(setup: &Setup, packets: &[Vec<u8>], per_batch: usize, want: Want) -> Products {
+    run_on(1, setup, packets, per_batch, want)
+}
+
+/// The same with so many builder threads.
+fn run_on(
+    threads: usize,
+    setup: &Setup,
+    packets: &[Vec<u8>],
+    per_batch: usize,
+    want: Want,
+) -> Products {
     let detector = detector(setup);
     let mut reader = detector.reader();
-    let mut builder = detector.builder_on(want, &Threads::of(1)).unwrap();
+    let mut builder = detector.builder_on(want, &Threads::of(threads)).unwrap();
     let mut products = Products { want, ..Products::default() };
     for part in packets.chunks(per_batch.min(packets.len()).max(1)) {
         let batch = Batch::from_datagrams(part.iter().map(|p| (&p[..], Origin::NONE)));
@@ -256,6 +267,44 @@ fn the_online_chain_gives_its_plane_clusters_and_events() {
     }
     let again = run(&online, &capture("example.pcapng"), 1, EVERYTHING);
     assert!(again == products, "whatever the batches");
+}
+
+#[test]
+fn a_plane_alone_stands_in_the_columns_of_its_number() {
+    for plane in [1, 2] {
+        let mut setup = setup("vmm/example_geometry.json", "bc = 44.444\nccs = 3");
+        let mut geometry: Value = serde_json::from_str(&setup.geometry).unwrap();
+        let entries = geometry["vmm_geometry"].as_array_mut().unwrap();
+        entries.retain(|entry| entry["plane"] == 1);
+        entries.iter_mut().for_each(|entry| entry["plane"] = plane.into());
+        setup.geometry = geometry.to_string();
+        for threads in [1, 2] {
+            let products = run_on(threads, &setup, &capture("example.pcapng"), 7, EVERYTHING);
+            let (rows, planes) = (&products.detector_clusters, &products.plane_clusters);
+            assert!(rows.id.len() > 1000, "{}", rows.id.len());
+            assert!(rows.planes.iter().all(|&bits| bits == 1 << plane));
+            let (id, size, adc, pos, time) = match plane {
+                1 => (&rows.id1, &rows.size1, &rows.adc1, &rows.pos1, &rows.time1_ps),
+                _ => (&rows.id2, &rows.size2, &rows.adc2, &rows.pos2, &rows.time2_ps),
+            };
+            let by_id: BTreeMap<u64, usize> = planes.id.iter().copied().zip(0..).collect();
+            for i in 0..rows.id.len() {
+                let of = by_id[&id[i]];
+                assert_eq!(planes.plane[of], plane as u8);
+                let seen = (size[i], adc[i], pos[i], time[i]);
+                assert_eq!(
+                    seen,
+                    (planes.size[of], planes.adc[of], planes.pos[of], planes.time_ps[of])
+                );
+            }
+            let others = match plane {
+                1 => [&rows.size0, &rows.size2],
+                _ => [&rows.size0, &rows.size1],
+            };
+            assert!(rows.id0.iter().all(|&id| id == 0) && rows.pos0.iter().all(|&p| p == 0.0));
+            assert!(others.into_iter().flatten().all(|&size| size == 0));
+        }
+    }
 }
 
 #[test]

@@ -60,3 +60,38 @@ fn counters_name_keys_that_exist() {
     }
     assert!(seen > 10, "{seen} keys in all texts");
 }
+
+/// Committed packets of each format pass the header test of their own kind and no other.
+#[test]
+fn header_tests_tell_the_formats_apart() {
+    let registry = Registry::builtin();
+    let vector = |path: &str| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/");
+        std::fs::read(format!("{folder}{path}")).expect("committed")
+    };
+    let mut container = vec![0x60, 0, 0, 0x58, 0, 4, 0, 7, 0, 0, 0xbb];
+    container.extend([1, 2, 3, 4, 0x21, 0x43, 0x65, 0x87, 0, 0, 1, 0xee]);
+    let mut frame = b"\0\0\0\x01VM3\x10".to_vec();
+    frame.extend([0; 8 + 6]);
+    let numbered = [&b"FCSQ"[..], &[0; 20]].concat();
+    let packets = [
+        ("sonde", vector("sonde/d6_3_events.bin")),
+        ("multiblade", vector("multiblade/pkt13.bin")),
+        ("multigrid", container),
+        ("gdgem", frame),
+        ("sequence", numbered),
+    ];
+    for (own, packet) in &packets {
+        let fits = registry.kinds().filter(|kind| kind.looks_right(packet));
+        assert_eq!(fits.map(|kind| kind.name()).collect::<Vec<_>>(), [*own]);
+        let cut = &packet[..packet.len() - 1];
+        let fits: Vec<_> = registry.kinds().filter(|kind| kind.looks_right(cut)).collect();
+        assert!(
+            fits.iter().all(|kind| kind.name() == *own),
+            "{own}: a damaged one is nobody else's"
+        );
+    }
+    for foreign in [&b""[..], b"\x12\x34\x81\x80", &[0xff; 1500], b"GET / HTTP/1.1"] {
+        assert!(registry.kinds().all(|kind| !kind.looks_right(foreign)), "{foreign:?}");
+    }
+}

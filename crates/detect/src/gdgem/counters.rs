@@ -34,6 +34,11 @@ fullcount_core::counters! {
             "published FramecounterOverflows: frame counters that began anew at 2^32" "";
         Lost "packets.lost" Packets Sum "decode" Missing(Unknown)
             "frame counters that never came" "the places beside it say where, and what to change";
+        LostByTime "packets.lost_by_time" Packets Sum "decode" Note
+            "of packets.lost: whole turns of the 32-bit counter, which the kernel's drops prove and its receive times count" "";
+        LostAtLeast "packets.lost_at_least" Times Sum "decode" Note
+            "gaps that may be longer by whole turns of the 32-bit counter: packets.lost is a lower bound"
+            "see host.socket.full: raise receive_buffer, or give the receiver a core of its own, so that it never stands still for a turn";
         Missing "packets.missing" Packets Sum "decode" Note
             "frame counters not seen yet that may still come; they become lost when the window has passed or the run ends" "";
         Duplicate "packets.duplicate" Packets Sum "decode" Duplicate

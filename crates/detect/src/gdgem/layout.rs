@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::clock::{Calibration, Clock, Rules};
+use super::correction::Corrections;
 use super::options::{Options, Parameters};
 use crate::detector::SetupError;
 use crate::geometry::line::place_of;
@@ -97,19 +98,22 @@ pub(super) struct Fec {
     /// needs no closer look, lane and flags of the row, from the lowest bit on: 16, 16, 16, 8 and 8 bits. VMMs above 15 are not used.
     pub ends: [u64; 4 * VMMS * CHANNELS],
     pub calibrations: Option<Box<[Calibration; VMMS * CHANNELS]>>,
+    /// The same for the offline chain, filled when all files have been read.
+    pub corrections: Option<Box<Corrections>>,
 }
 
 impl Fec {
     pub fn new() -> Box<Fec> {
         let places = [Place::NOWHERE; VMMS * CHANNELS];
         let ends = [Place::NOWHERE.end(false); 4 * VMMS * CHANNELS];
-        let mut fec = Box::new(Fec { places, ends, calibrations: None });
+        let mut fec = Box::new(Fec { places, ends, calibrations: None, corrections: None });
         fec.fill();
         fec
     }
 
-    /// Fills `ends`.
+    /// Fills what the reader's loops use from the rest.
     fn fill(&mut self) {
+        self.corrections = self.calibrations.as_deref().map(Corrections::of);
         let (ends, _) = self.ends.as_chunks_mut::<CHANNELS>();
         let (places, _) = self.places.as_chunks::<CHANNELS>();
         for (vmm, pair) in ends.chunks_exact_mut(2).enumerate() {
@@ -243,11 +247,6 @@ impl Layout {
             let first = lanes.next();
             lanes.all(|lane| Some(lane) == first)
         })
-    }
-
-    /// True if any channel is calibrated.
-    pub fn calibrated(&self) -> bool {
-        self.fecs.iter().flatten().any(|f| f.calibrations.is_some())
     }
 }
 

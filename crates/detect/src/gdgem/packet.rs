@@ -100,6 +100,11 @@ pub fn frame(bytes: &[u8]) -> Result<(Header, &[RawWord]), Refusal> {
     Ok((Header { counter: number(0), fec, sent: number(8), overflow: number(12) }, words))
 }
 
+/// True if a frame passes all checks.
+pub fn looks_right(bytes: &[u8]) -> bool {
+    frame(bytes).is_ok()
+}
+
 /// Gray code to binary, 12 bits.
 #[inline]
 pub const fn gray(code: u16) -> u16 {

@@ -4,17 +4,20 @@
 //! offset −1. Refuses frames by the checks of [`packet`](super::packet), and words by VMM, offset, marker, channel and
 //! amplitude; each is a counter. Source: `docs/formats/gdgem.md` sections 2 to 7, 13 and 14.2.
 
+mod offline;
+
 use std::sync::Arc;
 
 use fullcount_core::batch::Batch;
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::{FineHit, Products};
+use fullcount_core::sequence::turns::{Arrivals, Turned};
 use fullcount_core::sequence::{Seen, Totals, Tracker};
 use fullcount_core::tables::StripHits;
 
 use super::clock::{Calibration, Clock, Offsets, Rules};
 use super::counters::{Count, LINES, Tally};
-use super::layout::{FECS, Fec, Layout, OVER_LEAST, Place, VMMS};
+use super::layout::{FECS, Fec, Layout, Place, VMMS};
 use super::options::Options;
 use super::packet::{self, Refusal, Word, Words};
 use super::progress::{Progress, RESTART};
@@ -78,6 +81,7 @@ pub(super) struct GemReader {
     progress: Progress,
     /// Hits that may still be read.
     left: Option<u64>,
+    arrivals: Arrivals,
 }
 
 impl GemReader {
@@ -89,14 +93,12 @@ impl GemReader {
         let offset =
             |raw| convention.periods(raw).map_or(f64::NEG_INFINITY, |n| f64::from(n) * period);
         let triggers = options.triggered() == Ok(true);
-        let decode: Decode = match (layout.rules, layout.calibrated(), options.marker_check()) {
+        let decode: Decode = match (layout.rules, options.marker_check()) {
             _ if triggers => triggered,
-            (Rules::Offline, false, false) => offline::<false, false>,
-            (Rules::Offline, false, true) => offline::<false, true>,
-            (Rules::Offline, true, false) => offline::<true, false>,
-            (Rules::Offline, true, true) => offline::<true, true>,
-            (Rules::Online, _, false) => online::<false>,
-            (Rules::Online, _, true) => online::<true>,
+            (Rules::Offline, false) => offline::offline::<false>,
+            (Rules::Offline, true) => offline::offline::<true>,
+            (Rules::Online, false) => online::<false>,
+            (Rules::Online, true) => online::<true>,
         };
         let signed = if convention == Offsets::Signed { period } else { 0.0 };
         let relative = if triggers { 4096.0 * layout.clock.period } else { 0.0 };
@@ -118,6 +120,7 @@ impl GemReader {
             zeros: Zeros::new(options.zeros().unwrap_or_default(), triggers),
             progress,
             left: options.most_hits(),
+            arrivals: Arrivals::default(),
         }
     }
 
@@ -145,7 +148,7 @@ impl GemReader {
         self.tally.add(Count::MissingErrors, u64::from(steps.missing));
         self.tally.add(Count::SeqErrors, u64::from(steps.backwards));
         self.tally.add(Count::CounterOverflows, u64::from(steps.overflow));
-        track(&mut state.frames.tracker, header.counter, &mut self.tally);
+        track(&mut state.frames, header.counter, &self.arrivals, &mut self.tally);
 
         let Products { fine_hits: hits, strip_hits: rows, .. } = products;
         let mut output =
@@ -300,129 +303,6 @@ fn listed(
     }
 }
 
-/// A hit that is no plain one: its time as a key if it is used all the same, or why it is not.
-#[cold]
-#[inline(never)]
-fn closer_look(
-    facts: &Facts,
-    place: Place,
-    word: Word,
-    adc: u16,
-    (srs, time): (f64, f64),
-) -> Result<i64, Count> {
-    if srs == f64::NEG_INFINITY {
-        return Err(facts.untimed(word));
-    }
-    offline_verdict(place, word, adc, time)
-}
-
-/// Time of a hit as a key if vmm-sdat uses it, or why it does not.
-#[inline]
-fn offline_verdict(place: Place, word: Word, adc: u16, time: f64) -> Result<i64, Count> {
-    let over = word.over_threshold();
-    if place.lane == Place::OUTSIDE {
-        Err(Count::OutsideRegion)
-    } else if !place.is_used() {
-        Err(Count::BadPlane)
-    } else if (word.tdc() == 0 && adc == 0) || (over && adc < OVER_LEAST) || !time.is_finite() {
-        // A wrong calibration can make a time that is no number.
-        Err(Count::Invalid)
-    } else if !over && adc < place.threshold {
-        Err(Count::BadAdc)
-    } else {
-        Ok(FineHit::key(time))
-    }
-}
-
-/// A marker among plain hits. Not inlined: what a hit needs then stays in registers.
-#[inline(never)]
-fn offline_marker(
-    facts: &Facts,
-    word: Word,
-    number: usize,
-    state: &mut State,
-    (tally, progress): (&mut Tally<LINES>, &mut Progress),
-) -> bool {
-    facts.marker(word, number, state, tally, progress)
-}
-
-/// Words of a frame as vmm-sdat takes them.
-fn offline<const CALIBRATED: bool, const CHECK: bool>(
-    facts: &Facts,
-    words: Words<'_>,
-    number: usize,
-    state: &mut State,
-    output: &mut Output<'_>,
-) {
-    if CHECK {
-        facts.check(words, state, output.tally);
-    }
-    let fec = facts.fec(number);
-    let clock: &Clock = &facts.layout.clock;
-    let calibrations = fec.calibrations.as_deref();
-    let Output { tally, progress, hits, .. } = output;
-    // Each word becomes one row at most: rows are written into their places, and what is left over is cut off.
-    let start = hits.len();
-    hits.resize(start + words.len(), FineHit::default());
-    let mut rows = hits[start..].iter_mut();
-    let (mut markers, mut restarts, mut over_threshold) = (0, 0, 0);
-    let all = rows.len();
-    let (period, within) = (clock.period, &clock.tdc);
-    for word in words {
-        if !word.is_hit() {
-            markers += 1;
-            if offline_marker(facts, word, number, state, (tally, progress))
-                && let Some(row) = rows.next()
-            {
-                (*row, restarts) = (RESTART, restarts + 1);
-            }
-            continue;
-        }
-        let channel = word.vmm_flag_and_channel();
-        let end = fec.ends[channel];
-        over_threshold += end >> 56;
-        let srs = srs(state, &facts.offsets, channel >> 7, word);
-        let (mut adc, mut time) = (word.adc(), 0.0);
-        if CALIBRATED && let Some(all) = calibrations {
-            let c: &Calibration = &all[word.vmm_and_channel()];
-            adc = c.adc_offline(adc);
-            let chip = clock.chip(word.bcid(), word.tdc(), c.time_offset, c.time_slope);
-            time = srs + chip - c.walk(adc);
-        }
-        if !CALIBRATED || calibrations.is_none() {
-            time = srs + (f64::from(word.bcid()) * period + within[usize::from(word.tdc())]);
-        }
-        // What the key of a time is that is not negative. Without a time it is.
-        let mut key = time.to_bits() as i64;
-        // The amplitude that is asked for depends on the flag, which is 0 or 1 as chance has it: a branch on it would cost more than all
-        // the rest of a hit.
-        if adc < (end >> 32) as u16 || key < 0 || (CALIBRATED && !time.is_finite()) {
-            let place = fec.places[word.vmm_and_channel()];
-            match closer_look(facts, place, word, adc, (srs, time)) {
-                Ok(used) => key = used,
-                Err(reason) => {
-                    tally.add(reason, 1);
-                    continue;
-                }
-            }
-        }
-        let Some(row) = rows.next() else { break };
-        *row = FineHit {
-            time: key,
-            coordinate: end as u16,
-            second: (end >> 16) as u16,
-            weight: adc,
-            lane: (end >> 48) as u8,
-            flags: (end >> 56) as u8,
-        };
-    }
-    let filled = all - rows.len();
-    hits.truncate(start + filled);
-    tally.add(Count::Data, all as u64 - markers);
-    tally.add(Count::OverThreshold, over_threshold);
-    tally.add(Count::Good, filled as u64 - restarts);
-}
-
 /// Words of a frame as the online chain takes them.
 fn online<const CHECK: bool>(
     facts: &Facts,
@@ -500,7 +380,7 @@ fn triggered(
             }
             continue;
         }
-        let (vmm, over, tdc) = (word.vmm(), word.over_threshold(), word.tdc());
+        let (vmm, over) = (word.vmm(), word.over_threshold());
         tally.add(Count::Data, 1);
         tally.add(Count::OverThreshold, u64::from(over));
         let trigger = state.triggers.get(vmm).copied().unwrap_or_default();
@@ -512,11 +392,12 @@ fn triggered(
         }
         let channel = word.vmm_and_channel();
         let place = fec.places[channel];
-        let c = fec.calibrations.as_deref().map_or(&Calibration::NONE, |all| &all[channel]);
-        let adc = c.adc_offline(word.adc());
-        let chip = clock.chip(word.bcid(), tdc, c.time_offset, c.time_slope);
-        let time = srs - state.zero[vmm] + chip - c.walk(adc);
-        let key = match offline_verdict(place, word, adc, time) {
+        let srs = srs - state.zero[vmm];
+        let (adc, time) = match fec.corrections.as_deref() {
+            None => offline::as_measured(word, clock, srs),
+            Some(c) => c.hit(word.vmm_flag_and_channel(), word, clock, srs),
+        };
+        let key = match offline::verdict(place, word, adc, time) {
             Ok(key) => key,
             Err(reason) => {
                 tally.add(reason, 1);
@@ -573,13 +454,25 @@ fn trigger_marker(
 
 /// Follows one frame counter; what changed goes to the tally.
 #[inline]
-fn track(tracker: &mut Tracker, number: u32, tally: &mut Tally<LINES>) {
+fn track(frames: &mut Frames, number: u32, now: &Arrivals, tally: &mut Tally<LINES>) {
+    let (tracker, number) = (&mut frames.tracker, u64::from(number));
     let (before, pending) = (tracker.totals(), tracker.pending());
-    let seen = tracker.observe(u64::from(number));
+    let turned = frames.turns.before(tracker, number, now);
+    let seen = tracker.observe(number);
     // In order, or in order with the same gaps open as before: nothing to book.
     if seen != Seen::New || tracker.pending() != pending || tracker.totals().lost != before.lost {
         settle(tracker, before, pending, tally);
     }
+    if turned != Turned::Nothing {
+        book(turned, tally);
+    }
+}
+
+/// Books whole turns that were missed.
+#[cold]
+fn book(turned: Turned, tally: &mut Tally<LINES>) {
+    tally.add(Count::LostByTime, turned.numbers());
+    tally.add(Count::LostAtLeast, u64::from(turned.is_least()));
 }
 
 /// Books what changed since a tracker had the totals `before` and `pending` numbers missing.
@@ -597,7 +490,9 @@ fn settle(tracker: &Tracker, before: Totals, pending: u64, tally: &mut Tally<LIN
 impl Reader for GemReader {
     fn read(&mut self, batch: &Batch, products: &mut Products) {
         let decode = if products.want.strip_hits { listed } else { self.facts.decode };
-        for train in batch.trains() {
+        self.arrivals.begin();
+        for (at, train) in batch.trains().enumerate() {
+            self.arrivals.train(batch, at, &train);
             for bytes in train.chunks() {
                 self.tally.add(Count::Packets, 1);
                 match self.frame(bytes, decode, products) {

@@ -195,7 +195,7 @@ impl<W: Watch> SlicedBuilder<W> {
             given: 0,
             taken: 0,
             quiet: 0,
-            clusters: Numbers::of(layout),
+            clusters: Numbers::default(),
             marked: None,
             monitor: Monitor::new(layout, time.epoch.0),
             heard: None,

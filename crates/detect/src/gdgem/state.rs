@@ -2,6 +2,7 @@
 //!
 //! Refuses nothing. Source: `docs/formats/gdgem.md` sections 2.2, 3.2, 4.4 and 4.5.
 
+use fullcount_core::sequence::turns::Turns;
 use fullcount_core::sequence::{Start, Tracker};
 
 /// Frames that a missing one is waited for: four GRO trains.
@@ -26,17 +27,21 @@ pub(super) struct Frames {
     next: Option<u32>,
     /// Our own verdict: lost, duplicate, reordered, late, restarted.
     pub tracker: Tracker,
+    /// Whole turns of the 32 bits that were missed: one takes 12 hours at 100,000 frames/s.
+    pub turns: Turns,
 }
 
 impl Frames {
     pub fn new() -> Frames {
-        Frames { next: None, tracker: Tracker::new(32, WINDOW, Start::AtFirst) }
+        let tracker = Tracker::new(32, WINDOW, Start::AtFirst);
+        Frames { next: None, tracker, turns: Turns::new(32) }
     }
 
     /// Whatever number comes next is the first.
     pub fn begin_anew(&mut self) {
         self.next = None;
         self.tracker.forget();
+        self.turns.forget();
     }
 
     /// The published rule.

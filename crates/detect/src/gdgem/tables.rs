@@ -25,22 +25,9 @@ const PLANES: usize = 3;
 pub struct Numbers {
     planes: [[u64; PLANES]; DETECTORS],
     detectors: [u64; DETECTORS],
-    /// The first plane of each detector: a single one may be any.
-    first: [u8; DETECTORS],
 }
 
 impl Numbers {
-    pub(super) fn of(layout: &Layout) -> Numbers {
-        let mut numbers = Numbers::default();
-        for panel in &layout.detectors {
-            let plane = panel.lanes.first().map(|&lane| layout.lanes[lane].plane);
-            if let Some((first, plane)) = numbers.first.get_mut(panel.id as usize).zip(plane) {
-                *first = plane;
-            }
-        }
-        numbers
-    }
-
     /// Rows that were numbered from an empty state on get the numbers that follow these.
     pub(super) fn follow(&self, products: &mut Products) {
         let rows = &mut products.plane_clusters;
@@ -51,8 +38,8 @@ impl Numbers {
         for (n, &detector) in rows.detector.iter().enumerate() {
             rows.id[n] += self.detectors.get(detector as usize).copied().unwrap_or(0);
             let ids = [&mut rows.id0[n], &mut rows.id1[n], &mut rows.id2[n]];
-            for (place, id) in ids.into_iter().enumerate().filter(|(_, id)| **id > 0) {
-                *id += self.before_at(detector, place);
+            for (plane, id) in ids.into_iter().enumerate().filter(|(_, id)| **id > 0) {
+                *id += self.before(detector, plane);
             }
         }
     }
@@ -60,12 +47,6 @@ impl Numbers {
     fn before(&self, detector: u32, plane: usize) -> u64 {
         let of = self.planes.get(detector as usize);
         of.and_then(|planes| planes.get(plane)).copied().unwrap_or(0)
-    }
-
-    /// By the place of a plane in its detector.
-    fn before_at(&self, detector: u32, place: usize) -> u64 {
-        let first = self.first.get(detector as usize).copied().unwrap_or(0);
-        self.before(detector, usize::from(first) + place)
     }
 
     /// So many more.
@@ -103,6 +84,8 @@ pub(super) struct ClusterRows {
     detectors: DetectorClusters,
     planes_waiting: Vec<Waiting<PlaneRow>>,
     detectors_waiting: Vec<Waiting<DetectorRow>>,
+    /// The first plane of each detector, 0 to 2.
+    first: [u8; DETECTORS],
     /// Latest time at which a cluster of each plane stands, ns.
     latest: [[Option<f64>; PLANES]; DETECTORS],
     /// So far.
@@ -174,12 +157,14 @@ impl Watch for ClusterRows {
         best: bool,
     ) {
         let id = self.next(detector);
+        // By number of the plane: a single one may be any.
+        let mut planes = planes;
+        planes.rotate_right(self.first.get(detector as usize).copied().map_or(0, usize::from));
         let bits = (0..PLANES).filter(|&p| planes[p].is_some()).map(|p| 1 << p).sum();
         let [a, b, c] = planes.map(|plane| plane.copied().unwrap_or_default());
         let [id0, id1, id2] = [a, b, c].map(|c| c.number);
-        let numbered = |place: usize, number: u64| {
-            number.saturating_sub(self.before.before_at(detector, place))
-        };
+        let numbered =
+            |plane: usize, number: u64| number.saturating_sub(self.before.before(detector, plane));
         let row = DetectorRow {
             id,
             detector,
@@ -296,15 +281,22 @@ impl Watch for ClusterRows {
 
 impl ClusterRows {
     pub fn of(layout: &Layout) -> ClusterRows {
-        let numbers = Numbers::of(layout);
+        let mut firsts = [0; DETECTORS];
+        for panel in &layout.detectors {
+            let plane = panel.lanes.first().map(|&lane| layout.lanes[lane].plane);
+            if let Some((first, plane)) = firsts.get_mut(panel.id as usize).zip(plane) {
+                *first = plane;
+            }
+        }
         ClusterRows {
+            first: firsts,
             planes: PlaneClusters::default(),
             detectors: DetectorClusters::default(),
             planes_waiting: Vec::new(),
             detectors_waiting: Vec::new(),
             latest: Default::default(),
-            numbers,
-            before: numbers,
+            numbers: Numbers::default(),
+            before: Numbers::default(),
         }
     }
 
