@@ -13,21 +13,31 @@
 mod acknowledged;
 mod error;
 mod folder;
+mod inventory;
+mod keep;
 mod note;
+mod options;
 mod queue;
 mod reader;
 mod record;
+mod running;
+mod scan;
 mod segment;
 
+#[cfg(test)]
+mod damage_tests;
 #[cfg(test)]
 mod record_tests;
 #[cfg(test)]
 mod spool_tests;
+#[cfg(test)]
+mod version_one_tests;
 
-pub use acknowledged::Mark;
+pub use acknowledged::{Appended, Mark};
 pub use error::{AppendError, SpoolError};
+pub use options::{Depth, SpoolOptions, Start};
+pub use queue::Spool;
 #[cfg(feature = "kafka")]
 pub(crate) use queue::now_ms;
-pub use queue::{Depth, Spool, SpoolOptions, Start};
 pub use reader::{Next, SpoolReader};
 pub use record::{Identity, NOTE, Outgoing, Stored};

@@ -4,16 +4,19 @@
 //! confirmed all in them; the last note must not go with them. So it is written here before a new segment is begun, and
 //! read only where no segment holds a newer one. Refuses nothing: a damaged file is none.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
+use fullcount_io::newfile;
+
 const FILE: &str = "note";
-const NEW: &str = "note.new";
+/// Most bytes of it: one for a replay has some 16 for each pulse that fills.
+const LONGEST: u64 = 16 << 20;
 
 /// `None` if there is none, or it is damaged.
 pub(super) fn read(folder: &Path) -> Option<Vec<u8>> {
-    let bytes = fs::read(folder.join(FILE)).ok()?;
+    let bytes = newfile::read_own(&folder.join(FILE), LONGEST).ok()?;
     let (check, note) = bytes.split_first_chunk()?;
     (crc32fast::hash(note) == u32::from_le_bytes(*check)).then(|| note.to_vec())
 }
@@ -23,16 +26,18 @@ pub(super) fn write(folder: &Path, note: &[u8]) -> io::Result<()> {
     if note.is_empty() {
         return Ok(());
     }
-    let new = folder.join(NEW);
-    let mut file = File::create(&new)?;
-    file.write_all(&crc32fast::hash(note).to_le_bytes())?;
-    file.write_all(note)?;
-    file.sync_data()?;
-    fs::rename(new, folder.join(FILE))
+    let write = |file: &mut File| {
+        file.write_all(&crc32fast::hash(note).to_le_bytes())?;
+        file.write_all(note)?;
+        file.sync_data()
+    };
+    newfile::replace(&folder.join(FILE), write).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::super::{NOTE, Outgoing, Spool, SpoolOptions};
     use super::*;
 

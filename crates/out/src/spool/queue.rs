@@ -7,94 +7,26 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, IoSlice, Seek as _, SeekFrom, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::acknowledged::{Mark, Settled};
+use super::acknowledged::{Appended, Mark, Settled};
 use super::error::{AppendError, SpoolError};
-use super::folder;
+use super::folder::{self, Key};
+use super::inventory::Inventory;
+use super::keep::{COMMIT, commit, disk};
 use super::note;
+use super::options::{Depth, SpoolOptions, Start};
 use super::reader::SpoolReader;
-use super::record::{self, LARGEST, NOTE, Outgoing};
+use super::record::{self, LARGEST, NOTE, Outgoing, Slot, Version};
 use super::segment::{self, Owner, START};
 
-/// Time between two commits: what a loss of power can cost, and what `settled` may lag behind.
-pub(super) const COMMIT: Duration = Duration::from_millis(100);
-/// A new file begins behind so many bytes: deleting one frees that much at once.
-const SEGMENT: u64 = 64 << 20;
 /// Least bound of a spool: one message of Kafka's usual 10 MB, and some.
 const LEAST: u64 = 16 << 20;
 /// Age is known to this many milliseconds.
 const AGE_STEP_MS: i64 = 100;
-
-/// What a spool is opened with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpoolOptions {
-    /// Where its files are; made if it is not there.
-    pub folder: PathBuf,
-    /// Whose messages these are, for example topic and source name, one line. A folder with another stream's messages
-    /// is refused.
-    pub stream: String,
-    /// Most bytes on disk, 16 MiB or more.
-    pub limit: u64,
-    /// A new file begins behind so many bytes; default 64 MiB, and at most an eighth of the bound.
-    pub segment: u64,
-    /// Make appends outlive a loss of power as well; default. Without it they outlive a killed process.
-    pub commit: bool,
-}
-
-impl SpoolOptions {
-    /// Defaults, with a bound of 4 GiB.
-    pub fn new(folder: impl Into<PathBuf>, stream: impl Into<String>) -> SpoolOptions {
-        SpoolOptions {
-            folder: folder.into(),
-            stream: stream.into(),
-            limit: 4 << 30,
-            segment: SEGMENT,
-            commit: true,
-        }
-    }
-}
-
-/// What was found when a spool was opened.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Start {
-    /// Messages that an earlier process appended and that are not known to be confirmed.
-    pub messages: u64,
-    /// Events in them.
-    pub events: u64,
-    /// Messages that are damaged and lost.
-    pub damaged: u64,
-    /// Segment files whose head is damaged, kept as `*.damaged`.
-    pub unreadable: u64,
-    /// Running number that follows the last one.
-    pub next_id: u64,
-    /// What an earlier process knew to be confirmed.
-    pub mark: Option<Mark>,
-    /// Append time of the oldest message that waits, ms since 1970.
-    pub oldest_ms: Option<i64>,
-    /// When an earlier process last wrote here.
-    pub touched: Option<SystemTime>,
-    /// The last [note](record::NOTE) that was appended with a message.
-    pub note: Option<Vec<u8>>,
-}
-
-/// What waits in a spool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Depth {
-    /// Messages appended and not confirmed.
-    pub messages: u64,
-    /// Events in them.
-    pub events: u64,
-    /// Bytes on disk.
-    pub bytes: u64,
-    /// Bound of these.
-    pub limit: u64,
-    /// Time since the oldest of them was appended, ms; 0 if none waits. Known to 100 ms.
-    pub age_ms: u64,
-}
 
 /// A write-ahead log of messages; see the [module](super). Cloned, it is the same spool.
 #[derive(Debug, Clone)]
@@ -103,15 +35,15 @@ pub struct Spool(Arc<Shared>);
 /// Shared by appender, reader and committer.
 #[derive(Debug)]
 pub(super) struct Shared {
-    options: SpoolOptions,
-    identity: [u8; 16],
-    start: u64,
+    pub options: SpoolOptions,
+    pub key: Key,
+    pub start: u64,
     state: Mutex<State>,
     /// Something was appended or confirmed, or the spool is closed.
-    moved: Condvar,
+    pub moved: Condvar,
     writer: Mutex<Vec<u8>>,
     /// Held while the file `settled` is written.
-    marking: Mutex<()>,
+    pub marking: Mutex<()>,
     committer: Mutex<Option<JoinHandle<()>>>,
     _lock: File,
 }
@@ -133,22 +65,53 @@ pub(super) struct State {
     /// Oldest first; the last one is being written and is never missing.
     pub segments: VecDeque<Segment>,
     pub settled: Settled,
-    offsets: BTreeMap<i32, i64>,
-    next: u64,
-    next_id: u64,
-    bytes: u64,
+    pub offsets: BTreeMap<i32, i64>,
+    /// What the next message gets, and the events before it.
+    pub next: Appended,
+    pub bytes: u64,
     messages: u64,
     events: u64,
+    /// Events that were given up.
+    damaged_events: u64,
     /// Number and append time, one each 100 ms, of what is not confirmed.
     ages: VecDeque<(u64, i64)>,
     /// Files with appends that are not committed.
-    uncommitted: Vec<Arc<File>>,
+    pub uncommitted: Vec<Arc<File>>,
     /// A file was begun whose name is not committed.
-    named: bool,
+    pub named: bool,
     /// The last note; empty if there is none.
-    note: Vec<u8>,
-    failed: Option<io::ErrorKind>,
-    closed: bool,
+    pub note: Vec<u8>,
+    pub failed: Option<io::ErrorKind>,
+    pub closed: bool,
+}
+
+impl State {
+    fn wait_less(&mut self, messages: u64, events: u64) {
+        self.messages = self.messages.saturating_sub(messages);
+        self.events = self.events.saturating_sub(events);
+        if self.messages == 0 {
+            // Of damaged messages it may not have been known how many events they have. Now it is.
+            self.damaged_events += std::mem::take(&mut self.events);
+        }
+    }
+
+    /// Takes the segments out in which all is confirmed.
+    fn pop_settled(&mut self) -> Vec<PathBuf> {
+        let (mut gone, below) = (Vec::new(), self.settled.below);
+        while self.ages.get(1).is_some_and(|&(first, _)| first <= below) {
+            self.ages.pop_front();
+        }
+        if below == self.next.next {
+            self.ages.clear();
+        }
+        while self.segments.len() > 1 && self.segments[0].end <= below {
+            let Some(old) = self.segments.pop_front() else { break };
+            self.bytes -= old.bytes;
+            self.uncommitted.retain(|file| !Arc::ptr_eq(file, &old.file));
+            gone.push(old.path);
+        }
+        gone
+    }
 }
 
 impl Spool {
@@ -162,95 +125,43 @@ impl Spool {
         }
         let folder = options.folder.clone();
         let lock = folder::lock(&folder)?;
-        let identity = folder::identity(&folder, &options.stream)?;
-        let touched = touched(&folder);
-        let mark = Mark::read(&folder);
-        let below = mark.as_ref().map_or(0, |m| m.below);
-        let mut found = Start { mark: mark.clone(), touched, next_id: 1, ..Start::default() };
-        let (mut segments, mut gone) = (VecDeque::new(), Vec::new());
-        let (mut next, mut bytes, mut ages) = (1, 0, VecDeque::new());
-        let list = folder::segments(&folder).map_err(SpoolError::io(&folder, "list it"))?;
-        for path in list {
-            let open = fs::OpenOptions::new().read(true).write(true).open(&path);
-            let file = open.map_err(SpoolError::io(&path, "open it"))?;
-            let look = segment::look(&file, below).map_err(SpoolError::io(&path, "read it"))?;
-            let Some(look) = look.filter(|l| l.owner.spool == identity) else {
-                let aside = path.with_extension("damaged");
-                fs::rename(&path, &aside).map_err(SpoolError::io(&path, "put it aside"))?;
-                found.unreadable += 1;
-                continue;
-            };
-            // Numbers missing between two files were in damaged records at the end of the first.
-            let first = look.owner.first;
-            if !segments.is_empty() || mark.is_some() {
-                found.damaged += first.saturating_sub(next.max(below));
-            }
-            (next, found.next_id) = (look.end, look.end_id);
-            found.note = look.note.or(found.note);
-            found.damaged += look.damaged;
-            if look.end <= below.max(first) {
-                // Nothing in it waits. Its numbers live on in the segment that begins below; then it goes.
-                gone.push(path);
-                continue;
-            }
-            found.messages += look.messages;
-            found.events += look.events;
-            if let Some(ms) = look.oldest_ms {
-                found.oldest_ms = found.oldest_ms.or(Some(ms));
-                ages.push_back((first, ms));
-            }
-            bytes += look.bytes;
-            let (owner, end, bytes) = (look.owner, look.end, look.bytes);
-            segments.push_back(Segment { owner, path, file: Arc::new(file), end, bytes });
-        }
-        if below > next {
-            found.next_id = found.next_id.wrapping_add(below - next);
-            next = below;
-        }
-        // A mark below the first segment, be it the one begun below, means that a segment is missing: the reader tells
-        // its messages as damaged. Segments go only after the mark has passed them.
-        let below = match (&mark, segments.front()) {
-            (Some(mark), _) => mark.below,
-            (None, Some(segment)) => segment.owner.first,
-            (None, None) => next,
-        };
-        // What was noted before the oldest segment that is left.
-        found.note = found.note.or_else(|| note::read(&folder));
-        note::write(&folder, found.note.as_deref().unwrap_or_default())
+        let key = folder::identity(&folder, &options.stream)?;
+        let mut found = Inventory::take(&folder, &key)?;
+        note::write(&folder, found.start.note.as_deref().unwrap_or_default())
             .map_err(SpoolError::io(&folder, "write the note"))?;
         let start = now_ns();
-        let owner = Owner { spool: identity, start, first: next, first_id: found.next_id };
-        let (path, file) =
-            segment::create(&folder, owner).map_err(SpoolError::io(&folder, "begin a segment"))?;
-        let last = || {
-            file.sync_data()?;
-            folder::sync(&folder)
-        };
-        last().map_err(SpoolError::io(&folder, "begin a segment"))?;
-        for old in gone.into_iter().filter(|old| *old != path) {
+        let Appended { next, next_id, events } = found.next;
+        let before = found.events_known.then_some(events);
+        let (version, spool) = (Version::Two, key.spool);
+        let owner = Owner { version, spool, start, first: next, first_id: next_id, before };
+        let begin = || SpoolError::io(&folder, "begin a segment");
+        let (path, file) = segment::create(&folder, owner, &key).map_err(begin())?;
+        file.sync_data().and_then(|()| folder::sync(&folder)).map_err(begin())?;
+        for old in found.gone.into_iter().filter(|old| *old != path) {
             fs::remove_file(&old).map_err(SpoolError::io(&old, "remove it"))?;
         }
         let fresh = Segment { owner, path, file: Arc::new(file), end: next, bytes: START };
-        segments.push_back(fresh);
+        found.segments.push_back(fresh);
+        let known = found.start;
         let state = State {
-            segments,
-            settled: Settled::new(below),
-            offsets: mark.map(|m| m.offsets).unwrap_or_default(),
-            next,
-            next_id: found.next_id,
-            bytes: bytes + START,
-            messages: found.messages,
-            events: found.events,
-            ages,
+            segments: found.segments,
+            settled: found.settled,
+            offsets: known.mark.as_ref().map(|m| m.offsets.clone()).unwrap_or_default(),
+            next: found.next,
+            bytes: found.bytes + START,
+            messages: known.messages.saturating_add(known.damaged),
+            events: known.events.saturating_add(known.damaged_events),
+            damaged_events: 0,
+            ages: found.ages,
             uncommitted: Vec::new(),
             named: false,
-            note: found.note.clone().unwrap_or_default(),
+            note: known.note.clone().unwrap_or_default(),
             failed: None,
             closed: false,
         };
         let shared = Arc::new(Shared {
             options,
-            identity,
+            key,
             start,
             state: Mutex::new(state),
             moved: Condvar::new(),
@@ -265,7 +176,7 @@ impl Spool {
             .spawn(move || commit(&committing))
             .map_err(SpoolError::io(&folder, "start its thread"))?;
         *shared.committer.lock().expect("no holder panics") = Some(thread);
-        Ok((Spool(shared), found))
+        Ok((Spool(shared), known))
     }
 
     /// Appends a message and says its number. When this returns, the message outlives the process; [`COMMIT`] later
@@ -286,13 +197,13 @@ impl Spool {
         }
         let mut writer = shared.writer.lock().expect("no holder panics");
         let mut gone = Vec::new();
-        let (sequence, file, at) = {
+        let (Appended { next: sequence, events: before, .. }, file, at) = {
             let mut state = shared.state();
             if let Some(kind) = state.failed {
                 return Err(SpoolError::io(&shared.options.folder, "commit")(kind.into()).into());
             }
             let limit = shared.options.limit;
-            if state.bytes + size as u64 > limit && state.settled.below == state.next {
+            if state.bytes + size as u64 > limit && state.settled.below == state.next.next {
                 gone.extend(shared.rotate(&mut state).map_err(disk)?);
             }
             if state.bytes + size as u64 > limit {
@@ -307,7 +218,9 @@ impl Spool {
         };
         shared.remove(gone);
         let now = now_ms();
-        record::lay_front(&mut writer, sequence, now, message);
+        let start = shared.start;
+        let slot = Slot { place: at, sequence, start, before, time_ms: now };
+        record::lay_front(&mut writer, &shared.key, slot, message);
         if let Err(cause) = write_both(&file, &writer, message.payload) {
             // What is there of it has no valid checksum behind it; the next append writes over it.
             let _ = file.set_len(at).and_then(|()| (&*file).seek(SeekFrom::Start(at)));
@@ -321,8 +234,9 @@ impl Spool {
         let last = state.segments.back_mut().expect("never missing");
         last.bytes += size as u64;
         last.end = sequence + 1;
-        state.next = sequence + 1;
-        state.next_id = message.message_id.wrapping_add(1);
+        let events = before.saturating_add(message.events.into());
+        let next_id = message.message_id.wrapping_add(1);
+        state.next = Appended { next: sequence + 1, next_id, events };
         state.bytes += size as u64;
         state.messages += 1;
         state.events += u64::from(message.events);
@@ -350,10 +264,22 @@ impl Spool {
     }
 
     /// Damaged messages, as the reader told them, are given up.
-    pub fn give_up(&self, from: u64, to: u64) {
-        for sequence in from..to {
-            self.settle_one(sequence, None, (0, 0));
-        }
+    pub fn give_up(&self, from: u64, to: u64, events: Option<u64>) {
+        let events = self.pass_over(from, to, events);
+        self.0.state().damaged_events += events;
+    }
+
+    /// Damaged messages, as the reader told them, were found to be on the topic; events that no longer wait.
+    pub fn pass_over(&self, from: u64, to: u64, events: Option<u64>) -> u64 {
+        let mut state = self.0.state();
+        state.settled.add_range(from, to);
+        let events = events.unwrap_or(0).min(state.events);
+        state.wait_less(to.saturating_sub(from), events);
+        let gone = state.pop_settled();
+        drop(state);
+        self.0.remove(gone);
+        self.0.moved.notify_all();
+        events
     }
 
     /// `waited`: messages and events that no longer wait.
@@ -366,21 +292,8 @@ impl Spool {
         }
         let new = state.settled.add(sequence);
         if new {
-            state.messages = state.messages.saturating_sub(waited.0);
-            state.events = state.events.saturating_sub(waited.1);
-            let below = state.settled.below;
-            while state.ages.get(1).is_some_and(|&(first, _)| first <= below) {
-                state.ages.pop_front();
-            }
-            if below == state.next {
-                state.ages.clear();
-            }
-            while state.segments.len() > 1 && state.segments[0].end <= below {
-                let old = state.segments.pop_front().expect("more than one");
-                state.bytes -= old.bytes;
-                state.uncommitted.retain(|file| !Arc::ptr_eq(file, &old.file));
-                gone.push(old.path);
-            }
+            state.wait_less(waited.0, waited.1);
+            gone = state.pop_settled();
         }
         drop(state);
         self.0.remove(gone);
@@ -404,18 +317,19 @@ impl Spool {
             events: state.events,
             bytes: state.bytes,
             limit: self.0.options.limit,
+            damaged_events: state.damaged_events,
             age_ms: oldest.map_or(0, |&(_, ms)| (now_ms() - ms).max(0).unsigned_abs()),
         }
     }
 
     /// The spool's own 16 bytes.
     pub fn identity(&self) -> [u8; 16] {
-        self.0.identity
+        self.0.key.spool
     }
 
     /// Running number that follows the last one appended.
     pub fn next_id(&self) -> u64 {
-        self.0.state().next_id
+        self.0.state().next.next_id
     }
 
     /// Waits until something is appended or confirmed, at most so long. Returns at once if the spool is closed.
@@ -429,7 +343,7 @@ impl Spool {
     /// Waits until something is appended behind `expected`, or somebody [wakes](Self::wake) it; at most 100 ms.
     pub fn wait_for_news(&self, expected: u64) {
         let state = self.0.state();
-        if !state.closed && state.next <= expected {
+        if !state.closed && state.next.next <= expected {
             drop(self.0.moved.wait_timeout(state, COMMIT).expect("no holder panics"));
         }
     }
@@ -445,7 +359,7 @@ impl Spool {
         let (below, offsets) = (state.settled.below, state.offsets.clone());
         let now = now_ms();
         let oldest = state.ages.front().map_or(now, |&(_, ms)| ms);
-        (Mark { below, offsets, written_ms: now }, oldest)
+        (Mark { below, appended: Some(state.next), offsets, written_ms: now }, oldest)
     }
 
     /// Wakes everybody who waits, for good: [`Self::wait`] no longer waits.
@@ -468,102 +382,6 @@ impl Spool {
     }
 }
 
-impl Shared {
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no holder panics")
-    }
-
-    /// Ends the segment that is written to and begins one; what is settled to its end goes.
-    fn rotate(&self, state: &mut State) -> Result<Vec<PathBuf>, SpoolError> {
-        let owner = Owner {
-            spool: self.identity,
-            start: self.start,
-            first: state.next,
-            first_id: state.next_id,
-        };
-        if state.segments.back().is_some_and(|last| last.owner.first == owner.first) {
-            return Ok(Vec::new());
-        }
-        let mut gone = Vec::new();
-        let folder = &self.options.folder;
-        // Before the segment that holds it may go.
-        note::write(folder, &state.note).map_err(SpoolError::io(folder, "write the note"))?;
-        let (path, file) =
-            segment::create(folder, owner).map_err(SpoolError::io(folder, "begin a segment"))?;
-        let (end, file) = (state.next, Arc::new(file));
-        state.segments.push_back(Segment { owner, path, file, end, bytes: START });
-        state.bytes += START;
-        state.named = self.options.commit;
-        while state.segments.len() > 1 && state.segments[0].end <= state.settled.below {
-            let old = state.segments.pop_front().expect("more than one");
-            state.bytes -= old.bytes;
-            state.uncommitted.retain(|file| !Arc::ptr_eq(file, &old.file));
-            gone.push(old.path);
-        }
-        Ok(gone)
-    }
-
-    /// Writes down what is confirmed. What was known earlier never replaces what is known now.
-    fn write_mark(&self) -> io::Result<()> {
-        // Read under the same lock, so that an older one never replaces a newer one.
-        let _held = self.marking.lock().expect("no holder panics");
-        let mark = {
-            let state = self.state();
-            let (below, offsets) = (state.settled.below, state.offsets.clone());
-            Mark { below, offsets, written_ms: now_ms() }
-        };
-        mark.write(&self.options.folder)
-    }
-
-    /// Removes segments in which all is confirmed, after the mark says so: what is missing below a mark is damage.
-    fn remove(&self, gone: Vec<PathBuf>) {
-        if gone.is_empty() {
-            return;
-        }
-        // On a disk that is full the mark may not be written; the segments must go all the more.
-        let _ = self.write_mark();
-        for path in gone {
-            // Left behind it is removed by the next start, which finds all in it confirmed.
-            let _ = fs::remove_file(path);
-        }
-    }
-
-    /// On a full disk: if all is confirmed, the segment that is written to is emptied. Its place is needed for the next
-    /// one's head; numbers of messages live on there.
-    fn make_room(&self) -> Result<(), AppendError> {
-        let mut state = self.state();
-        let last = state.segments.back().expect("never missing");
-        if state.settled.below < state.next || last.bytes == START {
-            return Ok(());
-        }
-        // May fail for want of room; it is written again when there is some, a moment later.
-        let _ = note::write(&self.options.folder, &state.note);
-        let empty = last.file.set_len(START);
-        empty.map_err(SpoolError::io(&self.options.folder, "make room"))?;
-        let gone = self.rotate(&mut state).map_err(disk)?;
-        drop(state);
-        self.remove(gone);
-        Ok(())
-    }
-
-    fn commit_now(&self) -> Result<(), SpoolError> {
-        let (files, named) = {
-            let mut state = self.state();
-            (std::mem::take(&mut state.uncommitted), std::mem::take(&mut state.named))
-        };
-        let folder = &self.options.folder;
-        for file in files {
-            file.sync_data().map_err(SpoolError::io(folder, "commit"))?;
-        }
-        if named {
-            folder::sync(folder).map_err(SpoolError::io(folder, "commit"))?;
-        }
-        // A hint: see `commit`.
-        let _ = self.write_mark();
-        Ok(())
-    }
-}
-
 /// Writes both where the file stands: behind its last record, for only appends move that (reading is by position).
 fn write_both(mut file: &File, front: &[u8], payload: &[u8]) -> io::Result<()> {
     let mut both = [IoSlice::new(front), IoSlice::new(payload)];
@@ -579,63 +397,10 @@ fn write_both(mut file: &File, front: &[u8], payload: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// A full disk is no failure: room comes.
-fn disk(error: SpoolError) -> AppendError {
-    use io::ErrorKind::{QuotaExceeded, StorageFull};
-    match error {
-        SpoolError::Io { cause, .. } if matches!(cause.kind(), StorageFull | QuotaExceeded) => {
-            AppendError::DiskFull(cause)
-        }
-        other => other.into(),
+impl Shared {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
     }
-}
-
-/// The committing thread.
-fn commit(shared: &Shared) {
-    let (mut behind, mut written) = (0, (0, 0));
-    let mut state = shared.state();
-    loop {
-        if state.closed {
-            return;
-        }
-        state = shared.moved.wait_timeout(state, COMMIT).expect("no holder panics").0;
-        // Woken by appends as well: the pause is what joins them.
-        drop(state);
-        std::thread::sleep(COMMIT / 2);
-        state = shared.state();
-        let (below, next) = (state.settled.below, state.next);
-        // What was there a round ago and is still not confirmed is worth the disk's time.
-        let lingers = shared.options.commit && below < behind && !state.uncommitted.is_empty();
-        behind = next;
-        if !lingers && written == (below, next) {
-            continue;
-        }
-        let files = if lingers { std::mem::take(&mut state.uncommitted) } else { Vec::new() };
-        let named = lingers && std::mem::take(&mut state.named);
-        drop(state);
-        let mut outcome = Ok(());
-        for file in files {
-            outcome = outcome.and(file.sync_data());
-        }
-        if named {
-            outcome = outcome.and(folder::sync(&shared.options.folder));
-        }
-        // A hint: if the disk is full it is not written, and the next start reads more of the topic.
-        let _ = shared.write_mark();
-        written = (below, next);
-        state = shared.state();
-        if let Err(cause) = outcome {
-            state.failed = Some(cause.kind());
-        }
-    }
-}
-
-fn touched(folder: &Path) -> Option<SystemTime> {
-    let times = fs::read_dir(folder).ok()?.flatten().filter(|e| {
-        let name = e.file_name();
-        name == "settled" || name.to_string_lossy().ends_with(".seg")
-    });
-    times.filter_map(|e| e.metadata().ok()?.modified().ok()).max()
 }
 
 /// ms since 1970.

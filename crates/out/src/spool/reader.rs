@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use super::queue::Shared;
-use super::record::Stored;
-use super::segment::{self, Owner, START};
+use super::queue::{Segment, Shared};
+use super::record::{self, Head, Stored};
+use super::running::Running;
+use super::scan::Part;
+use super::segment::Owner;
 
 /// Where a reader stands.
 #[derive(Debug)]
@@ -23,6 +25,7 @@ pub struct SpoolReader {
     cursor: Option<Cursor>,
     /// Number of the message to come.
     next: u64,
+    running: Running,
     buffer: Vec<u8>,
 }
 
@@ -31,27 +34,37 @@ pub struct SpoolReader {
 pub enum Next<'a> {
     /// A message that is not confirmed.
     Message(Stored<'a>),
-    /// The messages with these numbers are damaged and lost.
+    /// The messages with these numbers are damaged or missing.
     Damaged {
         /// First of them.
         from: u64,
         /// Behind the last of them.
         to: u64,
+        /// Events in them, if that is known.
+        events: Option<u64>,
     },
     /// All has been read.
     Nothing,
 }
 
+/// Where to read.
+struct Here {
+    /// Bytes of the segment, and the number behind its last record.
+    bytes: u64,
+    end: u64,
+    /// For the one that is written to: events in all messages up to there.
+    last: Option<u64>,
+}
+
 impl SpoolReader {
     pub(super) fn new(shared: Arc<Shared>) -> SpoolReader {
         let next = shared.state().settled.below;
-        SpoolReader { shared, cursor: None, next, buffer: Vec::new() }
+        SpoolReader { shared, cursor: None, next, running: Running::default(), buffer: Vec::new() }
     }
 
     /// Back to the oldest message that is not confirmed.
     pub fn rewind(&mut self) {
-        self.next = self.shared.state().settled.below;
-        self.cursor = None;
+        *self = SpoolReader::new(self.shared.clone());
     }
 
     /// Number of the message to come.
@@ -67,78 +80,135 @@ impl SpoolReader {
     #[expect(clippy::should_implement_trait, reason = "what it gives borrows from the reader")]
     pub fn next(&mut self) -> io::Result<Next<'_>> {
         loop {
-            let (bytes, last) = {
-                let state = self.shared.state();
-                // Segments behind the reader go while it reads: it looks its own up by number.
-                let here = self.cursor.as_ref().map(|c| c.owner.first);
-                let found =
-                    here.and_then(|f| state.segments.iter().position(|s| s.owner.first == f));
-                let index = match found {
-                    Some(index) => index,
-                    None => {
-                        let behind = state.segments.iter().take_while(|s| s.end <= self.next);
-                        let index = behind.count().min(state.segments.len() - 1);
-                        let segment = &state.segments[index];
-                        let (owner, file) = (segment.owner, segment.file.clone());
-                        self.cursor = Some(Cursor { owner, file, at: START });
-                        self.next = self.next.max(state.settled.below);
-                        let (from, first) = (self.next, owner.first);
-                        if from < first {
-                            // A segment in front of this one is missing, whether this one holds records or not.
-                            self.next = first;
-                            return Ok(Next::Damaged { from, to: first });
-                        }
-                        index
-                    }
-                };
-                (state.segments[index].bytes, index + 1 == state.segments.len())
+            let here = match self.find() {
+                Ok(here) => here,
+                Err(damaged) => return Ok(damaged),
             };
-            let cursor = self.cursor.as_mut().expect("just set");
+            let Some(cursor) = &self.cursor else { return Ok(Next::Nothing) };
             let (file, owner, at) = (cursor.file.clone(), cursor.owner, cursor.at);
-            let found = segment::next(&file, at, bytes, owner, owner.first, &mut self.buffer)?;
-            let Some((place, size, sequence)) =
-                found.map(|(place, s)| (place, s.bytes as u64, s.identity.sequence))
+            let key = self.shared.key;
+            let part = Part { file: &file, owner, key: &key, end: here.bytes };
+            let found = part.next(at, owner.first, &mut self.buffer)?;
+            let Ok((place, head, size)) = found.map(|(at, head, s)| (at, head, s.bytes as u64))
             else {
-                if last {
-                    return Ok(Next::Nothing);
+                let damaged = match here.last {
+                    // What was appended and is not there any more.
+                    Some(events) if self.next < here.end => {
+                        self.stand_at(here.bytes);
+                        self.tell(here.end, Some(events))
+                    }
+                    Some(_) => return Ok(Next::Nothing),
+                    None => self.follow(owner),
+                };
+                match damaged {
+                    Some(damaged) => return Ok(damaged),
+                    None => continue,
                 }
-                let state = self.shared.state();
-                let after = state.segments.iter().find(|s| s.owner.first > owner.first);
-                let after = after.expect("a segment behind this one is never gone before it");
-                let from = self.next;
-                self.cursor =
-                    Some(Cursor { owner: after.owner, file: after.file.clone(), at: START });
-                let first = after.owner.first;
-                drop(state);
-                if from < first {
-                    self.next = first;
-                    return Ok(Next::Damaged { from, to: first });
-                }
-                continue;
             };
+            let sequence = head.sequence;
             if sequence > self.next {
-                let from = self.next;
                 // The same place again, once the gap has been told.
-                cursor.at = place;
-                self.next = sequence;
-                return Ok(Next::Damaged { from, to: sequence });
+                self.stand_at(place);
+                let before = head.origin.map(|(_, before)| before);
+                if let Some(damaged) = self.tell(sequence, before) {
+                    return Ok(damaged);
+                }
             }
-            cursor.at = place + size;
+            self.stand_at(place + size);
+            self.running.stand(sequence.saturating_add(1), head.upto());
             if sequence < self.next {
                 continue;
             }
-            self.next = sequence + 1;
+            self.next = sequence.saturating_add(1);
             if self.shared.state().settled.contains(sequence) {
                 continue;
             }
-            let start = self.buffer.len() - size as usize;
-            // A record that was found behind damage does not begin the buffer.
-            let start = if place == at { 0 } else { start.min((place - at) as usize) };
-            let bytes = &self.buffer[start..];
-            let head = super::record::Head::read(bytes);
-            let stored =
-                head.and_then(|h| super::record::fields(bytes, h, owner.spool, owner.start));
-            return Ok(stored.map_or(Next::Nothing, Next::Message));
+            return Ok(self.stored(head, owner).map_or(Next::Nothing, Next::Message));
         }
+    }
+
+    fn stored(&self, head: Head, owner: Owner) -> Option<Stored<'_>> {
+        record::fields(&self.buffer, head, self.shared.key.spool, owner.start)
+    }
+
+    fn stand_at(&mut self, at: u64) {
+        if let Some(cursor) = &mut self.cursor {
+            cursor.at = at;
+        }
+    }
+
+    /// The segment in which the reader stands, or the one that holds the message to come.
+    fn find(&mut self) -> Result<Here, Next<'static>> {
+        let state = self.shared.state();
+        let (count, events) = (state.segments.len(), state.next.events);
+        let here = |segment: &Segment, last: bool| {
+            let (bytes, end, last) = (segment.bytes, segment.end, last.then_some(events));
+            Here { bytes, end, last }
+        };
+        // Segments behind the reader go while it reads: it looks its own up by number.
+        let own = self.cursor.as_ref().map(|c| (c.owner.first, c.owner.start));
+        let found = own.and_then(|own| {
+            state.segments.iter().position(|s| (s.owner.first, s.owner.start) == own)
+        });
+        if let Some(index) = found {
+            return Ok(here(&state.segments[index], index + 1 == count));
+        }
+        let behind = state.segments.iter().take_while(|s| s.end <= self.next).count();
+        let index = behind.min(count - 1);
+        let segment = state.segments[index].clone();
+        let below = state.settled.below;
+        let here = here(&segment, index + 1 == count);
+        drop(state);
+        if self.next < below {
+            self.next = below;
+        }
+        // A segment in front of this one is missing, whether this one holds records or not.
+        match self.enter(&segment) {
+            Some(damaged) => Err(damaged),
+            None => Ok(here),
+        }
+    }
+
+    /// From a segment that is read to its end to the one behind it.
+    fn follow(&mut self, owner: Owner) -> Option<Next<'static>> {
+        let state = self.shared.state();
+        let own = (owner.first, owner.start);
+        let mut all = state.segments.iter();
+        let at = all.position(|s| (s.owner.first, s.owner.start) == own);
+        // Gone meanwhile: looked up anew.
+        let next = at.and_then(|at| state.segments.get(at + 1)).cloned();
+        drop(state);
+        match next {
+            Some(next) => self.enter(&next),
+            None => {
+                self.cursor = None;
+                None
+            }
+        }
+    }
+
+    /// Begins to read a segment; what is missing in front of it.
+    fn enter(&mut self, segment: &Segment) -> Option<Next<'static>> {
+        let owner = segment.owner;
+        let at = owner.begin();
+        self.cursor = Some(Cursor { owner, file: segment.file.clone(), at });
+        let told = match self.next < owner.first {
+            true => self.tell(owner.first, owner.before),
+            false => None,
+        };
+        self.running.enter(self.next, &owner);
+        told
+    }
+
+    /// The next message that is there is `to`, with so many events before it: says the first of those in front of it
+    /// that are not confirmed. Where more are left, the next turn tells them.
+    fn tell(&mut self, to: u64, before: Option<u64>) -> Option<Next<'static>> {
+        let events = self.running.between(self.next, before);
+        let open = self.shared.state().settled.open_part(self.next, to);
+        let whole = open == Some((self.next, to));
+        self.next = open.map_or(to, |(_, end)| end);
+        self.running.stand(to, before);
+        let (from, to) = open?;
+        Some(Next::Damaged { from, to, events: events.filter(|_| whole) })
     }
 }

@@ -1,24 +1,62 @@
-//! One message on disk: head, checksum, key, headers, payload.
+//! One message on disk: head, checksums, key, headers, payload.
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..4 | `FCR1` |
+//! | 0..4 | `FCR2` |
 //! | 4..8 | length of the body, u32 |
 //! | 8..16 | number in this spool, u64 |
-//! | 16..20 | events in it, u32 |
-//! | 20..24 | CRC-32 of bytes 4..20 and of the body |
-//! | 24..32 | body: time of the append, ms since 1970, i64 |
-//! | 32..40 | message id, u64 |
-//! | 40..44 | length of the key, u32; 2³²−1: no key |
-//! | 44..46 | number of headers, u16 |
-//! | 46.. | key; each header (length of name u16, name, length of value u32, value); payload |
+//! | 16..24 | start of the process that appended it, ns since 1970, u64 |
+//! | 24..32 | events in all messages of this spool before it, u64 |
+//! | 32..36 | events in it, u32 |
+//! | 36..40 | CRC-32 of the body |
+//! | 40..44 | CRC-32 of the spool's salt, the record's place in its file (u64), and bytes 0..40 |
+//! | 44..48 | zero |
+//! | 48..56 | body: time of the append, ms since 1970, i64 |
+//! | 56..64 | message id, u64 |
+//! | 64..68 | length of the key, u32; 2³²−1: no key |
+//! | 68..70 | number of headers, u16 |
+//! | 70.. | key; each header (length of name u16, name, length of value u32, value); payload |
+//!
+//! The head has a checksum of its own, so a damaged body costs that body: the next record is where the head says. Salt
+//! and place are in it so that no bytes elsewhere are taken for a record: not a copy of a record inside a payload, and
+//! not one that a sender of packets made up, for the salt is never sent.
+//!
+//! The version before (`FCR1`) is read: there bytes 16..20 are the events, 20..24 the CRC-32 of bytes 4..20 and of the
+//! body, and the body follows.
 //!
 //! All little-endian. Refuses what does not fit together, whatever its checksum says.
 
-/// First four bytes of a record.
-pub(super) const MAGIC: [u8; 4] = *b"FCR1";
-/// Bytes in front of the body.
-pub(super) const HEAD: usize = 24;
+use super::folder::Key;
+
+/// Which layout a file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    /// Before records had a head with a checksum of its own.
+    One,
+    /// What is written.
+    Two,
+}
+
+impl Version {
+    /// First four bytes of a record.
+    pub fn magic(self) -> [u8; 4] {
+        match self {
+            Version::One => *b"FCR1",
+            Version::Two => *b"FCR2",
+        }
+    }
+
+    /// Bytes in front of the body.
+    pub fn head(self) -> usize {
+        match self {
+            Version::One => 24,
+            Version::Two => HEAD,
+        }
+    }
+}
+
+/// Bytes in front of the body of what is written.
+pub(super) const HEAD: usize = 48;
 /// Bytes of the body in front of the key.
 const FIXED: usize = 22;
 /// Most bytes of a body: librdkafka sends at most 1 GB, Kafka's brokers are set to 10 MB and the like.
@@ -118,19 +156,30 @@ impl<'a> Stored<'a> {
     }
 }
 
+/// Where a record goes, and what stands before it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    /// Offset in its file.
+    pub place: u64,
+    /// Number within the spool.
+    pub sequence: u64,
+    /// Start of the process.
+    pub start: u64,
+    /// Events in all messages before it.
+    pub before: u64,
+    /// Time of the append, ms since 1970.
+    pub time_ms: i64,
+}
+
 /// Lays everything in front of a message's payload down in `out`, whose contents it replaces. The payload follows it on
 /// disk, from where it is: nothing copies it in memory first.
-pub(super) fn lay_front(out: &mut Vec<u8>, sequence: u64, time_ms: i64, message: &Outgoing<'_>) {
+pub(super) fn lay_front(out: &mut Vec<u8>, key: &Key, slot: Slot, message: &Outgoing<'_>) {
     out.clear();
-    out.extend(MAGIC);
-    out.extend([0; 4]);
-    out.extend(sequence.to_le_bytes());
-    out.extend(message.events.to_le_bytes());
-    out.extend([0; 4]);
-    out.extend(time_ms.to_le_bytes());
+    out.resize(HEAD, 0);
+    out.extend(slot.time_ms.to_le_bytes());
     out.extend(message.message_id.to_le_bytes());
-    let key = message.key.map_or(NO_KEY, |key| key.len() as u32);
-    out.extend(key.to_le_bytes());
+    let key_length = message.key.map_or(NO_KEY, |key| key.len() as u32);
+    out.extend(key_length.to_le_bytes());
     out.extend((message.headers.len() as u16).to_le_bytes());
     out.extend(message.key.unwrap_or_default());
     for (name, value) in message.headers {
@@ -140,9 +189,20 @@ pub(super) fn lay_front(out: &mut Vec<u8>, sequence: u64, time_ms: i64, message:
         out.extend(*value);
     }
     let body = (out.len() - HEAD + message.payload.len()) as u32;
+    let check = checksum([&out[HEAD..], message.payload]);
+    out[..4].copy_from_slice(&Version::Two.magic());
     out[4..8].copy_from_slice(&body.to_le_bytes());
-    let check = checksum([&out[4..20], &out[HEAD..], message.payload]);
-    out[20..24].copy_from_slice(&check.to_le_bytes());
+    out[8..16].copy_from_slice(&slot.sequence.to_le_bytes());
+    out[16..24].copy_from_slice(&slot.start.to_le_bytes());
+    out[24..32].copy_from_slice(&slot.before.to_le_bytes());
+    out[32..36].copy_from_slice(&message.events.to_le_bytes());
+    out[36..40].copy_from_slice(&check.to_le_bytes());
+    let check = head_check(key, slot.place, &out[..40]);
+    out[40..44].copy_from_slice(&check.to_le_bytes());
+}
+
+fn head_check(key: &Key, place: u64, bytes: &[u8]) -> u32 {
+    checksum([&key.salt, &place.to_le_bytes(), bytes])
 }
 
 /// What a message takes on disk.
@@ -154,46 +214,84 @@ pub(super) fn size(message: &Outgoing<'_>) -> usize {
 /// Head of a record, before its body has been looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
+    /// Its layout.
+    pub version: Version,
     /// Bytes of the body.
     pub body: usize,
     /// Number within the spool.
     pub sequence: u64,
     /// Events in it.
     pub events: u32,
+    /// Start of the process that appended it, and events before it; not known of version 1.
+    pub origin: Option<(u64, u64)>,
     check: u32,
 }
 
 impl Head {
-    /// `None` if these are not the first bytes of a record.
-    pub fn read(bytes: &[u8]) -> Option<Head> {
-        if bytes.get(..4)? != MAGIC {
-            return None;
-        }
+    /// `None` if these are not the first bytes of a record at this place of a file. Of version 1 only the sum over the
+    /// whole record can tell, see [`Head::agrees`].
+    pub fn read(version: Version, key: &Key, place: u64, bytes: &[u8]) -> Option<Head> {
+        let bytes = bytes.get(..version.head())?;
         let body = half(bytes, 4)? as usize;
-        if !(FIXED..=LARGEST).contains(&body) {
+        if bytes[..4] != version.magic() || !(FIXED..=LARGEST).contains(&body) {
             return None;
         }
-        let (sequence, events, check) = (word(bytes, 8)?, half(bytes, 16)?, half(bytes, 20)?);
-        Some(Head { body, sequence, events, check })
+        let sequence = word(bytes, 8)?;
+        match version {
+            Version::One => {
+                let (events, check) = (half(bytes, 16)?, half(bytes, 20)?);
+                Some(Head { version, body, sequence, events, origin: None, check })
+            }
+            Version::Two => {
+                let right = head_check(key, place, &bytes[..40]) == half(bytes, 40)?;
+                let origin = Some((word(bytes, 16)?, word(bytes, 24)?));
+                let (events, check) = (half(bytes, 32)?, half(bytes, 36)?);
+                let head = Head { version, body, sequence, events, origin, check };
+                (right && bytes[44..48] == [0; 4]).then_some(head)
+            }
+        }
     }
 
     /// Bytes of the whole record.
     pub fn whole(&self) -> usize {
-        HEAD + self.body
+        self.version.head() + self.body
+    }
+
+    /// The sum that its body goes through next, having gone through `head`.
+    pub fn sum(&self, head: &[u8]) -> crc32fast::Hasher {
+        let mut sum = crc32fast::Hasher::new();
+        if self.version == Version::One {
+            sum.update(head.get(4..20).unwrap_or_default());
+        }
+        sum
+    }
+
+    /// True if the sum over the whole record is right.
+    pub fn agrees(&self, sum: crc32fast::Hasher) -> bool {
+        sum.finalize() == self.check
+    }
+
+    /// Events in all messages up to and with it.
+    pub fn upto(&self) -> Option<u64> {
+        self.origin.map(|(_, before)| before.saturating_add(self.events.into()))
     }
 }
 
+#[cfg(test)]
 /// The head of the whole and undamaged record that `bytes` begin with.
-pub(super) fn verify(bytes: &[u8]) -> Option<Head> {
-    let head = Head::read(bytes)?;
-    let record = bytes.get(..head.whole())?;
-    (checksum([&record[4..20], &record[HEAD..]]) == head.check).then_some(head)
+pub(super) fn verify(version: Version, key: &Key, place: u64, bytes: &[u8]) -> Option<Head> {
+    let head = Head::read(version, key, place, bytes)?;
+    let (front, body) = bytes.get(..head.whole())?.split_at_checked(version.head())?;
+    let mut sum = head.sum(front);
+    sum.update(body);
+    head.agrees(sum).then_some(head)
 }
 
-/// The fields of a record whose checksum is right; `None` if they do not fit together. `spool` and `start` are those of
-/// the segment.
+/// The fields of a record whose checksums are right; `None` if they do not fit together. `start` is that of the segment,
+/// for records that do not say theirs.
 pub(super) fn fields(bytes: &[u8], head: Head, spool: [u8; 16], start: u64) -> Option<Stored<'_>> {
-    let body = bytes.get(HEAD..head.whole())?;
+    let body = bytes.get(head.version.head()..head.whole())?;
+    let start = head.origin.map_or(start, |(start, _)| start);
     let time_ms = word(body, 0)?.cast_signed();
     let message_id = word(body, 8)?;
     let (key, headers) = (half(body, 16)?, u16::from_le_bytes(*body.get(20..)?.first_chunk()?));

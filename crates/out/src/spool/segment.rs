@@ -2,64 +2,100 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..8 | `FCSPOOL1` |
+//! | 0..8 | `FCSPOOL2` |
 //! | 8..24 | the spool |
 //! | 24..32 | start of the process, ns since 1970, u64 |
 //! | 32..40 | number of its first record, u64 |
 //! | 40..48 | message id of its first record, u64 |
-//! | 48..52 | CRC-32 of bytes 0..48 |
-//! | 52..56 | zero |
+//! | 48..56 | events in all messages of the spool before it, u64 |
+//! | 56..60 | 1 if that number is known, 0 if messages with an unknown number of events were lost before it, u32 |
+//! | 60..64 | CRC-32 of the spool's salt and bytes 0..60 |
 //!
-//! A file whose head is damaged is not read (its records cannot be told from others'); it is kept under another name.
+//! The version before (`FCSPOOL1`) has the same up to byte 48, then the CRC-32 of bytes 0..48 and 4 zeros; it is read.
+//!
+//! A file whose head is damaged is read all the same: each record says itself who wrote it. Of version 1 records do not
+//! say so; there a head with one flipped bit is mended, and with more damage the file is kept under another name.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::record::{self, HEAD, Head, MAGIC, Stored, half, word};
+use fullcount_io::newfile;
 
-/// Bytes in front of the first record.
-pub(super) const START: u64 = 56;
-const SEGMENT: [u8; 8] = *b"FCSPOOL1";
-/// A record after damage is believed only if its number is at most so far ahead: a segment of 64 MiB holds fewer.
-const FARTHEST: u64 = 1 << 24;
+use super::folder::Key;
+use super::record::{Version, half, word};
+use super::scan;
+
+/// Bytes in front of the first record of what is written.
+pub(super) const START: u64 = 64;
+/// The same of version 1.
+const START_ONE: u64 = 56;
+/// Most bytes of a segment that are looked at: it ends behind the record that crosses 64 MiB, and a record has at most
+/// 1 GiB.
+pub(super) const LONGEST: u64 = 2 << 30;
 
 /// Whose records these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Owner {
+    pub version: Version,
     pub spool: [u8; 16],
     pub start: u64,
     /// Number of the first record.
     pub first: u64,
     /// Message id of the first record.
     pub first_id: u64,
+    /// Events in all messages before it; `None` if that is not known.
+    pub before: Option<u64>,
 }
 
 impl Owner {
-    fn to_bytes(self) -> [u8; START as usize] {
+    /// Where its first record is.
+    pub fn begin(&self) -> u64 {
+        match self.version {
+            Version::One => START_ONE,
+            Version::Two => START,
+        }
+    }
+
+    fn to_bytes(self, salt: [u8; 8]) -> [u8; START as usize] {
         let mut bytes = [0; START as usize];
-        bytes[..8].copy_from_slice(&SEGMENT);
+        bytes[..8].copy_from_slice(b"FCSPOOL2");
         bytes[8..24].copy_from_slice(&self.spool);
         bytes[24..32].copy_from_slice(&self.start.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.first.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.first_id.to_le_bytes());
-        let check = crc32fast::hash(&bytes[..48]);
-        bytes[48..52].copy_from_slice(&check.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.before.unwrap_or_default().to_le_bytes());
+        bytes[56..60].copy_from_slice(&u32::from(self.before.is_some()).to_le_bytes());
+        let check = sum(salt, &bytes[..60]);
+        bytes[60..].copy_from_slice(&check.to_le_bytes());
         bytes
     }
 
-    fn from_bytes(bytes: &[u8]) -> Option<Owner> {
-        if bytes.get(..8)? != SEGMENT || half(bytes, 48)? != crc32fast::hash(bytes.get(..48)?) {
-            return None;
-        }
-        Some(Owner {
-            spool: *bytes.get(8..)?.first_chunk()?,
-            start: word(bytes, 24)?,
-            first: word(bytes, 32)?,
-            first_id: word(bytes, 40)?,
-        })
+    fn from_bytes(bytes: &[u8], salt: [u8; 8]) -> Option<Owner> {
+        let version = match bytes.get(..8)? {
+            b"FCSPOOL1" => Version::One,
+            b"FCSPOOL2" => Version::Two,
+            _ => return None,
+        };
+        let (right, before) = match version {
+            Version::One => (half(bytes, 48)? == crc32fast::hash(bytes.get(..48)?), None),
+            Version::Two => {
+                let known = (half(bytes, 56)? == 1).then_some(word(bytes, 48)?);
+                (half(bytes, 60)? == sum(salt, bytes.get(..60)?), known)
+            }
+        };
+        let spool = *bytes.get(8..)?.first_chunk()?;
+        let (start, first, first_id) = (word(bytes, 24)?, word(bytes, 32)?, word(bytes, 40)?);
+        right.then_some(Owner { version, spool, start, first, first_id, before })
     }
+}
+
+fn sum(salt: [u8; 8], bytes: &[u8]) -> u32 {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&salt);
+    sum.update(bytes);
+    sum.finalize()
 }
 
 /// `00000000000000000042.seg`: sorted by name is sorted by number.
@@ -67,119 +103,105 @@ pub(super) fn name(first: u64) -> String {
     format!("{first:020}.seg")
 }
 
+/// The number in such a name.
+fn number(path: &Path) -> Option<u64> {
+    path.file_name()?.to_str()?.strip_suffix(".seg")?.get(..20)?.parse().ok()
+}
+
 /// Makes a segment's file, in place of one of that number, which can only hold no records. It stands behind its head.
-pub(super) fn create(folder: &Path, owner: Owner) -> io::Result<(PathBuf, File)> {
-    let (new, path) = (folder.join("segment.new"), folder.join(name(owner.first)));
-    let mut file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new)?;
-    file.write_all(&owner.to_bytes())?;
-    std::fs::rename(&new, &path)?;
+pub(super) fn create(folder: &Path, owner: Owner, key: &Key) -> io::Result<(PathBuf, File)> {
+    let path = folder.join(name(owner.first));
+    let file = newfile::replace(&path, |file| file.write_all(&owner.to_bytes(key.salt)))?;
     Ok((path, file))
 }
 
-/// What a look through a whole segment found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+/// A segment file as it was found.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub path: PathBuf,
+    pub file: File,
     pub owner: Owner,
-    /// Number behind its last whole record.
-    pub end: u64,
-    /// Message id behind its last whole record.
-    pub end_id: u64,
-    /// Bytes up to the end of its last whole record.
+    /// Bytes of it.
     pub bytes: u64,
-    /// Whole records.
-    pub messages: u64,
-    /// Events in them.
-    pub events: u64,
-    /// Numbers between whole records whose record is damaged.
-    pub damaged: u64,
-    /// Append time of the first whole record.
-    pub oldest_ms: Option<i64>,
-    /// The last note.
-    pub note: Option<Vec<u8>>,
+    /// Its head was damaged.
+    pub mended: bool,
 }
 
-/// Reads a whole segment; `None` if its head is damaged. `settled`: records below this number are not counted as
-/// waiting.
-pub(super) fn look(file: &File, settled: u64) -> io::Result<Option<Found>> {
-    let bytes = file.metadata()?.len();
-    let mut head = [0; START as usize];
-    if bytes < START {
-        return Ok(None);
-    }
-    file.read_exact_at(&mut head, 0)?;
-    let Some(owner) = Owner::from_bytes(&head) else { return Ok(None) };
-    let mut found = Found {
-        owner,
-        end: owner.first,
-        end_id: owner.first_id,
-        bytes: START,
-        messages: 0,
-        events: 0,
-        damaged: 0,
-        oldest_ms: None,
-        note: None,
+/// Opens a segment; `None` if it is no segment of this spool or nothing of it can be read.
+pub(super) fn open(path: &Path, key: &Key) -> io::Result<Option<Opened>> {
+    let file = match newfile::open_left(path) {
+        Ok(file) => file,
+        // A link, a pipe: not followed, not waited for, and put aside as what it is.
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => return Ok(None),
+        Err(e) => return Err(e),
     };
-    let mut buffer = Vec::new();
-    let mut at = START;
-    while let Some((place, stored)) = next(file, at, bytes, owner, found.end, &mut buffer)? {
-        let sequence = stored.identity.sequence;
-        // Numbers at the front that were settled before are nobody's loss.
-        found.damaged += sequence.saturating_sub(found.end.max(settled));
-        if sequence >= settled {
-            found.messages += 1;
-            found.events += u64::from(stored.events);
-            found.oldest_ms = found.oldest_ms.or(Some(stored.time_ms));
-        }
-        if let Some(note) = stored.note() {
-            found.note = Some(note.to_vec());
-        }
-        at = place + stored.bytes as u64;
-        (found.end, found.end_id, found.bytes) =
-            (sequence + 1, stored.message_id.wrapping_add(1), at);
+    let bytes = file.metadata()?.len().min(LONGEST);
+    let mut head = vec![0; bytes.min(START) as usize];
+    file.read_exact_at(&mut head, 0)?;
+    let path = path.to_owned();
+    if let Some(owner) = Owner::from_bytes(&head, key.salt) {
+        let ours = owner.spool == key.spool;
+        return Ok(ours.then_some(Opened { path, file, owner, bytes, mended: false }));
     }
-    Ok(Some(found))
+    let mended = match by_records(&path, &file, bytes, key)? {
+        None => mended_bit(&head, key),
+        found => found,
+    };
+    Ok(mended.map(|owner| Opened { path, file, owner, bytes, mended: true }))
 }
 
-/// The next whole record at or behind `at`, with its place; `None` if there is none before `end`. `least` is the
-/// smallest number that it may have.
-pub(super) fn next<'b>(
-    file: &File,
-    at: u64,
-    end: u64,
-    owner: Owner,
-    least: u64,
-    buffer: &'b mut Vec<u8>,
-) -> io::Result<Option<(u64, Stored<'b>)>> {
-    let left = end.saturating_sub(at);
-    if left < HEAD as u64 {
-        return Ok(None);
+/// The owner of records, from the first that is whole: each says itself who it is.
+fn by_records(path: &Path, file: &File, bytes: u64, key: &Key) -> io::Result<Option<Owner>> {
+    let Some((id, head)) = scan::first(file, START, bytes, key)? else { return Ok(None) };
+    let (start, _) = head.origin.unwrap_or_default();
+    // What the file is called says whether records in front of this one are damaged too.
+    let named =
+        number(path).filter(|n| (*n..n.saturating_add(scan::FARTHEST)).contains(&head.sequence));
+    let first = named.unwrap_or(head.sequence);
+    let first_id = id.wrapping_sub(head.sequence - first);
+    let (version, spool) = (Version::Two, key.spool);
+    Ok(Some(Owner { version, spool, start, first, first_id, before: None }))
+}
+
+/// The head of version 1 that this would be but for one bit.
+fn mended_bit(head: &[u8], key: &Key) -> Option<Owner> {
+    let mut bytes: [u8; START_ONE as usize] = *head.first_chunk()?;
+    (0..8 * bytes.len()).find_map(|bit| {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let owner = Owner::from_bytes(&bytes, key.salt).filter(|owner| owner.spool == key.spool);
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        owner.filter(|owner| owner.version == Version::One)
+    })
+}
+
+/// True if this is a whole segment of version 1 that belongs to another spool.
+pub(super) fn is_of_another(path: &Path, key: &Key) -> bool {
+    let mut head = [0; START_ONE as usize];
+    let read = newfile::open_left(path).and_then(|file| file.read_exact_at(&mut head, 0));
+    let owner = read.ok().and_then(|()| Owner::from_bytes(&head, key.salt));
+    owner.is_some_and(|owner| owner.version == Version::One && owner.spool != key.spool)
+}
+
+/// A name for a segment of this number that no file has.
+pub(super) fn free_name(folder: &Path, first: u64) -> PathBuf {
+    let mut path = folder.join(name(first));
+    let mut n = 0;
+    while fs::symlink_metadata(&path).is_ok() {
+        n += 1;
+        path = folder.join(format!("{first:020}-{n}.seg"));
     }
-    let mut head = [0; HEAD];
-    file.read_exact_at(&mut head, at)?;
-    let believed = |head: &Head| (least..least.saturating_add(FARTHEST)).contains(&head.sequence);
-    let whole = Head::read(&head).map(|head| head.whole()).filter(|&whole| whole as u64 <= left);
-    let mut place = 0;
-    let mut found = None;
-    if let Some(whole) = whole {
-        buffer.resize(whole, 0);
-        file.read_exact_at(buffer, at)?;
-        found = record::verify(buffer).filter(believed);
-    }
-    if found.is_none() {
-        // Damaged here: the next place that holds a whole record.
-        buffer.resize(left as usize, 0);
-        file.read_exact_at(buffer, at)?;
-        for from in 1..buffer.len().saturating_sub(HEAD - 1) {
-            if buffer[from..].starts_with(&MAGIC)
-                && let Some(head) = record::verify(&buffer[from..]).filter(believed)
-            {
-                (place, found) = (from, Some(head));
-                break;
-            }
+    path
+}
+
+/// Puts a file out of the way of the next start, for a person to look at: `*.damaged`, and never over another.
+pub(super) fn put_aside(path: &Path) -> io::Result<PathBuf> {
+    let mut aside = path.with_extension("damaged");
+    for n in 1.. {
+        if fs::symlink_metadata(&aside).is_err() {
+            break;
         }
+        aside = path.with_extension(format!("{n}.damaged"));
     }
-    let Some(head) = found else { return Ok(None) };
-    let stored = record::fields(&buffer[place..], head, owner.spool, owner.start);
-    Ok(stored.map(|stored| (at + place as u64, stored)))
+    fs::rename(path, &aside)?;
+    Ok(aside)
 }

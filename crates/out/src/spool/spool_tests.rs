@@ -1,28 +1,25 @@
-//! Whatever a crash leaves behind: what is whole comes back in order, once, and what is not is counted.
+//! Messages over segments and starts: what is whole comes back in order, once, and goes when it is confirmed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use proptest::collection::vec;
-use proptest::prelude::*;
-
 use super::{AppendError, Next, Outgoing, Spool, SpoolError, SpoolOptions, Start};
 
-fn options(folder: &Path) -> SpoolOptions {
+pub(super) fn options(folder: &Path) -> SpoolOptions {
     // Small segments, so that a few messages make several.
     SpoolOptions { limit: 16 << 20, segment: 400, ..SpoolOptions::new(folder, "events sonde") }
 }
 
-fn open(folder: &Path) -> (Spool, Start) {
+pub(super) fn open(folder: &Path) -> (Spool, Start) {
     Spool::open(options(folder)).unwrap()
 }
 
 /// The message that belongs to a number: its length depends on it, so that records differ.
-fn payload(id: u64) -> Vec<u8> {
+pub(super) fn payload(id: u64) -> Vec<u8> {
     (0..20 + id * 37 % 90).map(|i| (id * 31 + i) as u8).collect()
 }
 
-fn append(spool: &Spool, id: u64) -> u64 {
+pub(super) fn append(spool: &Spool, id: u64) -> u64 {
     let payload = payload(id);
     let message =
         Outgoing { payload: &payload, message_id: id, events: id as u32, ..Outgoing::default() };
@@ -30,10 +27,10 @@ fn append(spool: &Spool, id: u64) -> u64 {
 }
 
 /// Two numbers each.
-type Pairs = Vec<(u64, u64)>;
+pub(super) type Pairs = Vec<(u64, u64)>;
 
 /// Numbers and ids of all that a fresh reader gives, each checked, and the damaged ranges.
-fn read(spool: &Spool) -> (Pairs, Pairs) {
+pub(super) fn read(spool: &Spool) -> (Pairs, Pairs) {
     let (mut reader, mut messages, mut damaged) = (spool.reader(), Vec::new(), Vec::new());
     loop {
         match reader.next().unwrap() {
@@ -42,13 +39,13 @@ fn read(spool: &Spool) -> (Pairs, Pairs) {
                 assert_eq!(m.events, m.message_id as u32);
                 messages.push((m.identity.sequence, m.message_id));
             }
-            Next::Damaged { from, to } => damaged.push((from, to)),
+            Next::Damaged { from, to, .. } => damaged.push((from, to)),
             Next::Nothing => return (messages, damaged),
         }
     }
 }
 
-fn segments(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn segments(folder: &Path) -> Vec<PathBuf> {
     super::folder::segments(folder).unwrap()
 }
 
@@ -76,7 +73,7 @@ fn messages_come_back_in_order_over_segments_and_starts() {
 }
 
 /// In one process two openings of a file are two locks: the first spool's thread may still hold it.
-fn kill_lock(folder: &Path) {
+pub(super) fn kill_lock(folder: &Path) {
     fs::remove_file(folder.join("lock")).unwrap();
 }
 
@@ -188,138 +185,4 @@ fn folders_of_others_are_refused() {
     assert!(matches!(Spool::open(small), Err(SpoolError::Size { .. })));
     fs::write(folder.path().join("identity"), "what").unwrap();
     assert!(matches!(Spool::open(options(folder.path())), Err(SpoolError::Identity { .. })));
-}
-
-#[test]
-fn a_segment_with_a_damaged_head_is_put_aside_and_counted() {
-    let folder = tempfile::tempdir().unwrap();
-    let (spool, _) = open(folder.path());
-    (1..=30).for_each(|id| _ = append(&spool, id));
-    drop(spool);
-    kill_lock(folder.path());
-    let all = segments(folder.path());
-    let mut bytes = fs::read(&all[1]).unwrap();
-    bytes[10] ^= 1;
-    fs::write(&all[1], &bytes).unwrap();
-    let (spool, start) = open(folder.path());
-    let (messages, damaged) = read(&spool);
-    assert_eq!(start.unreadable, 1);
-    assert_eq!(fs::read(all[1].with_extension("damaged")).unwrap(), bytes);
-    assert_eq!(damaged.len(), 1);
-    assert_eq!(start.damaged, damaged[0].1 - damaged[0].0);
-    assert_eq!(messages.len() as u64 + start.damaged, 30);
-    // Given up, they no longer hold the others back.
-    spool.give_up(damaged[0].0, damaged[0].1);
-    messages.iter().for_each(|&(n, _)| assert!(spool.settle(n, n as u32, None)));
-    assert_eq!((spool.depth().messages, segments(folder.path()).len()), (0, 1));
-}
-
-#[test]
-fn messages_are_told_as_damaged_although_no_segment_is_left() {
-    let folder = tempfile::tempdir().unwrap();
-    let (spool, _) = open(folder.path());
-    (1..=8).for_each(|id| _ = append(&spool, id));
-    spool.finish().unwrap();
-    drop(spool);
-    let all = segments(folder.path());
-    // The first loses its head, all others their records.
-    let mut bytes = fs::read(&all[0]).unwrap();
-    bytes[10] ^= 1;
-    fs::write(&all[0], &bytes).unwrap();
-    for file in &all[1..] {
-        let bytes = fs::read(file).unwrap();
-        fs::write(file, &bytes[..56]).unwrap();
-    }
-    let (spool, start) = open(folder.path());
-    let (messages, damaged) = read(&spool);
-    assert_eq!((start.unreadable, messages), (1, vec![]));
-    assert_eq!(start.damaged, damaged.iter().map(|(from, to)| to - from).sum::<u64>());
-    assert!(start.damaged > 0);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
-
-    #[test]
-    fn after_any_damage_whole_messages_come_back_once_and_in_order(
-        count in 1u64..40,
-        settled in 0u64..10,
-        cut in proptest::option::of((any::<prop::sample::Index>(), any::<prop::sample::Index>())),
-        flips in vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0u8..8), 0..4),
-        torn in vec(any::<u8>(), 0..200),
-    ) {
-        let folder = tempfile::tempdir().unwrap();
-        let settled = settled.min(count);
-        {
-            let (spool, _) = open(folder.path());
-            (1..=count).for_each(|id| _ = append(&spool, id));
-            (1..=settled).for_each(|n| _ = spool.settle(n, n as u32, None));
-            spool.finish().unwrap();
-        }
-        let files = segments(folder.path());
-        // Where each record lies, by a scan of its own: heads in the clear, before anything is damaged.
-        let mut records = Vec::new();
-        for file in &files {
-            let bytes = fs::read(file).unwrap();
-            let mut at = 56;
-            while at < bytes.len() {
-                let length = u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize + 24;
-                let n = u64::from_le_bytes(bytes[at + 8..at + 16].try_into().unwrap());
-                records.push((n, file.clone(), at..at + length));
-                at += length;
-            }
-        }
-        let mut hit = std::collections::BTreeSet::new();
-        let mut heads = std::collections::BTreeSet::new();
-        for (file, at, bit) in &flips {
-            let file = &files[file.index(files.len())];
-            let mut bytes = fs::read(file).unwrap();
-            let at = at.index(bytes.len());
-            bytes[at] ^= 1 << bit;
-            fs::write(file, &bytes).unwrap();
-            hit.extend(records.iter().filter(|(_, f, r)| f == file && r.contains(&at)).map(|r| r.0));
-            // 52..56 is not looked at.
-            if at < 52 {
-                heads.insert(file.clone());
-            }
-        }
-        if let Some((file, at)) = cut {
-            let file = &files[file.index(files.len())];
-            let bytes = fs::read(file).unwrap();
-            let at = at.index(bytes.len());
-            fs::write(file, &bytes[..at]).unwrap();
-            hit.extend(records.iter().filter(|(_, f, r)| f == file && r.end > at).map(|r| r.0));
-            if at < 56 {
-                heads.insert(file.clone());
-            }
-        }
-        // A torn append at the end of the last file.
-        let last = files.last().unwrap();
-        let mut bytes = fs::read(last).unwrap();
-        bytes.extend(&torn);
-        fs::write(last, &bytes).unwrap();
-
-        let (spool, start) = open(folder.path());
-        let (messages, damaged) = read(&spool);
-        let ids: Vec<u64> = messages.iter().map(|m| m.1).collect();
-        prop_assert!(ids.is_sorted_by(|a, b| a < b), "once and in order: {:?}", ids);
-        // A bit that was flipped twice is whole again, so more than `whole` may come back, never less.
-        let whole = records.iter().filter(|(n, f, _)| *n > settled && !hit.contains(n) && !heads.contains(f));
-        for (n, ..) in whole {
-            prop_assert!(ids.contains(n), "{} is whole and did not come back: {:?}", n, ids);
-        }
-        prop_assert!(ids.iter().all(|id| (settled + 1..=count).contains(id)));
-        prop_assert_eq!(start.messages, messages.len() as u64);
-        let told: u64 = damaged.iter().map(|(from, to)| to - from).sum();
-        prop_assert_eq!(start.damaged, told);
-        // The next number is above all that came back.
-        let next = append(&spool, 1000);
-        prop_assert!(messages.iter().all(|m| m.0 < next));
-        for (from, to) in damaged {
-            spool.give_up(from, to);
-        }
-        messages.iter().for_each(|&(n, id)| _ = spool.settle(n, id as u32, None));
-        prop_assert_eq!(spool.depth().messages, 1);
-        prop_assert_eq!(read(&spool), (vec![(next, 1000)], vec![]));
-    }
 }
