@@ -25,6 +25,7 @@ mod check;
 pub(crate) mod disk;
 pub(crate) mod error;
 pub(crate) mod layout;
+pub(crate) mod lock;
 mod options;
 pub(crate) mod place;
 mod recover;
@@ -48,3 +49,4 @@ pub use options::{Compression, DiskWay, EventIdType, Existing, NexusOptions, Sta
 pub use place::PathFault;
 pub use recover::{Recovered, recover};
 pub use sink::{NexusCounter, NexusSink, PreparedFile};
+pub use sys::ignore_environment;

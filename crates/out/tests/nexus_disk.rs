@@ -8,7 +8,7 @@ mod small_disk;
 use std::path::Path;
 
 use fullcount_core::ledger::Ledger;
-use fullcount_out::nexus::{NexusSink, check, recover};
+use fullcount_out::nexus::{Compression, NexusError, NexusSink, check, recover};
 use fullcount_out::sink::{Sink, SinkError};
 use nexus_made::{events, options};
 use small_disk::{Disk, failures};
@@ -116,5 +116,58 @@ fn a_disk_that_has_failed_already_is_refused_and_leaves_nothing_open() {
         let error = NexusSink::create(&options(&path)).unwrap_err().to_string();
         assert!(error.contains("run.nxs") && error.contains(how.words()), "{error}");
         assert!(disk.unmount(), "{how:?}: something is still open there");
+    }
+}
+
+/// The file as a kill leaves it: `cut` bytes of its end had not come to the disk.
+fn killed(to: &Path, compression: Compression, pushes: u64, cut: u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut o = options(&dir.path().join("run.nxs"));
+    (o.chunk_events, o.chunk_pulses, o.compression) = (4096, 64, compression);
+    let mut sink = NexusSink::create(&o).unwrap();
+    for n in 0..pushes {
+        put(&mut sink, n * STEP).unwrap();
+    }
+    // What no flush follows.
+    sink.push(&events(pushes * STEP, pushes * STEP + 5000)).unwrap();
+    std::fs::copy(&o.path, to).unwrap();
+    let file = std::fs::File::options().write(true).open(to).unwrap();
+    file.set_len(file.metadata().unwrap().len() - cut).unwrap();
+}
+
+#[test]
+fn a_full_disk_is_found_before_anything_in_the_file_changes() {
+    use std::os::unix::fs::MetadataExt;
+    for (compression, pushes, cut) in [
+        (Compression::None, 3, 0),
+        (Compression::None, 3, 1000),
+        (Compression::Gzip(4), 5, 0),
+        // Killed before its first flush: pulse rows are added.
+        (Compression::None, 0, 0),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(disk) = Disk::of_memory(&dir.path().join("disk")) else { return };
+        let path = disk.0.join("run.nxs");
+        killed(&path, compression, pushes, cut);
+        let before = std::fs::read(&path).unwrap();
+        let filler = disk.0.join("filler");
+        let mut file = std::fs::File::create(&filler).unwrap();
+        let full = std::io::copy(&mut std::io::repeat(7), &mut file).unwrap_err();
+        assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+        let e = recover(&path).unwrap_err();
+        assert!(matches!(e, NexusError::NoRoom { .. }), "{e}");
+        assert!(e.to_string().contains("left as it was"), "{e}");
+        assert_eq!(std::fs::read(&path).unwrap(), before, "bit by bit");
+        // As a run that is started again finds it.
+        let e = NexusSink::create(&options(&path)).unwrap_err().to_string();
+        assert!(e.contains("No space left") || e.contains("left as it was"), "{e}");
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+        std::fs::remove_file(&filler).unwrap();
+        drop(file);
+        let found = recover(&path).unwrap();
+        assert!(found.changed && found.events >= pushes * STEP, "{found:?}");
+        assert_eq!(check(&path).unwrap(), []);
+        let meta = std::fs::metadata(&path).unwrap();
+        assert!(512 * meta.blocks() < meta.len() + (64 << 10), "the room is given back: {meta:?}");
     }
 }

@@ -88,6 +88,18 @@ pub enum NexusError {
         /// The length it should have.
         whole: u64,
     },
+    /// The disk has no room for the repair; the file was left as it was.
+    #[error(
+        "{}: recovering it may take {needed} bytes of room on its disk, which has not so many: free some, or \
+         copy the file to another disk and recover it there; left as it was",
+        path.display()
+    )]
+    NoRoom {
+        /// The file.
+        path: PathBuf,
+        /// Room, bytes.
+        needed: u64,
+    },
     /// The system refused.
     #[error("{}: cannot {doing}: {source}", path.display())]
     Io {

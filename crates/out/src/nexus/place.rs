@@ -3,7 +3,7 @@
 //! A file is made beside its path, as `<name>.building`, and moved there in one step (rename), so an
 //! existing file is whole until the new one stands in its place, whatever fails before. The lock
 //! taken here lasts until the file is closed: two runs with the same path meet here, and the second is
-//! refused. Refuses paths without a file name, in folders that are missing or not writable, and paths
+//! refused. Where the path is a link, the place is that of its target ([`landing`]). Refuses paths without a file name, in folders that are missing or not writable, and paths
 //! of anything but a regular file. Source: `docs/architecture.md`, "Errors".
 
 use std::ffi::OsStr;
@@ -14,6 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::error::{NexusError, io_error};
+use super::lock::{self, Found};
 
 /// Why no file can be made at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +69,41 @@ fn fault(path: &Path, fault: PathFault) -> NexusError {
 /// The folder of `path`; `.` for a bare name.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// As many links in a row as Linux follows.
+const MOST_LINKS: usize = 40;
+
+/// Where a file at `path` will be: what a link there leads to, be it there or not. Two runs that come by different
+/// links meet there, and a link stays one.
+pub(crate) fn landing(path: &Path) -> PathBuf {
+    let mut at = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(next) = fs::read_link(&at) else { break };
+        at = folder(&at).join(next);
+    }
+    at
+}
+
+/// Moves a file in one step, if nothing is at its new path.
+///
+/// # Errors
+/// The system's words, [`ErrorKind::AlreadyExists`] if something is there; then nothing has changed.
+pub(crate) fn move_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => {}
+        Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
+            // A file system without hard links (FAT, some network ones): looked at, then moved.
+            return match fs::symlink_metadata(to) {
+                Ok(_) => Err(ErrorKind::AlreadyExists.into()),
+                Err(_) => fs::rename(from, to),
+            };
+        }
+        Err(e) => return Err(e),
+    }
+    // Under its old name it is in nobody's way but the next start's, which removes it.
+    let _ = fs::remove_file(from);
+    Ok(())
 }
 
 /// Refuses what no file can be made at. Changes nothing; follows symbolic links.
@@ -125,26 +161,31 @@ impl Place {
     pub(crate) fn reserve(path: &Path) -> Result<Place, NexusError> {
         inspect(path)?;
         let building = building_path(path);
-        match File::open(&building) {
-            Ok(left) => {
-                if let Err(TryLockError::WouldBlock) = left.try_lock() {
-                    return Err(NexusError::InUse { path: path.to_owned() });
-                }
+        let in_use = || NexusError::InUse { path: path.to_owned() };
+        match lock::alone(&building) {
+            Ok(Found::Nothing) => {}
+            Ok(Found::Free(_left)) => {
                 fs::remove_file(&building).map_err(io_error(&building, "remove what is left"))?;
             }
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Ok(Found::InUse) => return Err(in_use()),
             Err(e) => return Err(in_folder(&building, folder(path), "open what is left", e)),
         }
         let made = File::options().read(true).write(true).create_new(true).open(&building);
-        let file = made.map_err(|e| in_folder(path, folder(path), "create the file", e))?;
+        let file = made.map_err(|e| match e.kind() {
+            // Somebody else began between the look and now.
+            ErrorKind::AlreadyExists => in_use(),
+            _ => in_folder(path, folder(path), "create the file", e),
+        })?;
         let place = Place { path: building, file, keep: false };
         match place.file.try_lock_shared() {
-            Ok(()) => Ok(place),
-            Err(TryLockError::WouldBlock) => Err(NexusError::InUse { path: path.to_owned() }),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use()),
             // A file system without locks: nothing keeps two writers apart, as with HDF5 itself.
-            Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Unsupported => Ok(place),
-            Err(TryLockError::Error(e)) => Err(io_error(path, "lock the file")(e)),
+            Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(e)) => return Err(io_error(path, "lock the file")(e)),
         }
+        // Before it was locked it looked like one that was left, and may have been removed as such.
+        if place.is_there().unwrap_or(false) { Ok(place) } else { Err(in_use()) }
     }
 
     /// The file at `path`, locked, as a killed run left it; it stays when the place is dropped.
@@ -183,19 +224,7 @@ impl Place {
     /// # Errors
     /// The system's words, [`ErrorKind::AlreadyExists`] if something is there; then nothing has changed.
     pub(crate) fn move_to_free(&mut self, path: &Path) -> io::Result<()> {
-        match fs::hard_link(&self.path, path) {
-            Ok(()) => {}
-            Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
-                // A file system without hard links (FAT, some network ones): looked at, then moved.
-                return match fs::symlink_metadata(path) {
-                    Ok(_) => Err(ErrorKind::AlreadyExists.into()),
-                    Err(_) => self.move_to(path),
-                };
-            }
-            Err(e) => return Err(e),
-        }
-        // Under its old name it is in nobody's way but the next start's, which removes it.
-        let _ = fs::remove_file(&self.path);
+        move_to_free(&self.path, path)?;
         self.path = path.to_owned();
         Ok(())
     }
@@ -338,5 +367,25 @@ mod tests {
         std::os::unix::fs::symlink(dir.path().join("nothing"), &link).unwrap();
         let mut third = Place::reserve(&link).unwrap();
         assert_eq!(third.move_to_free(&link).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn a_link_leads_to_where_the_file_will_be() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, at(name)).unwrap();
+        fs::create_dir(at("below")).unwrap();
+        for (to, name) in [("below/new", "a"), ("a", "b"), ("gone/new", "c"), ("round", "round")] {
+            link(to, name);
+        }
+        link(at("below/new").to_str().unwrap(), "d");
+        for name in ["a", "b", "d"] {
+            assert_eq!(landing(&at(name)), at("below/new"), "{name}");
+            assert!(inspect(&landing(&at(name))).is_ok(), "{name}");
+        }
+        assert_eq!(landing(&at("plain")), at("plain"));
+        assert!(words(&landing(&at("c"))).contains("gone does not exist"));
+        // Of the system, and at once.
+        assert!(words(&landing(&at("round"))).contains("cannot look at the existing file"));
     }
 }

@@ -4,18 +4,24 @@
 //! then cuts the datasets to the last completed flush (`/entry/fullcount/committed`): what lies behind it
 //! was half-way, and events without their pulse row would be read with the time of the pulse before.
 //! Refuses files that are not HDF5, are open in another process, or were not written by Fullcount; such a
-//! file is left as it was. Source: `docs/formats/nexus.md` section 4.
+//! file is left as it was, and so is one for whose repair the disk has no room. Source: `docs/formats/nexus.md` section 4.
 
-use std::fs;
+mod room;
+
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use hdf5_metno::{Dataset, File, Group, Result};
 
 use super::error::{NexusError, hdf5_error, io_error};
 use super::layout::{DateText, OWN_GROUP, date};
+use super::lock::{self, Found};
 use super::superblock::{Superblock, Unusable};
 use super::sys::{self, Access};
 use super::when::nanos;
+
+/// For the library's own blocks in a repair: a few of 2 KiB, and one for each index of chunks, which are below 64 KiB.
+const OWN_BLOCKS: u64 = 1 << 20;
 
 /// What [`recover`] found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,50 +43,94 @@ pub struct Recovered {
 /// Makes the file at `path` readable by every reader. A complete file is left as it is, so repeating it is safe.
 ///
 /// `end_time` becomes the time of the file's last change if the run could not write it; a file with fewer
-/// than two pulse rows gets a closing pulse without events, as a complete run does.
+/// than two pulse rows gets a closing pulse without events, as a complete run does. The room that this may take is
+/// reserved before anything in the file changes.
 ///
 /// # Errors
-/// Not HDF5, not a file of Fullcount, a complete file of which the end is missing, open in another process (a writer still alive), or a system error.
+/// Not HDF5, not a file of Fullcount, a complete file of which the end is missing, open in another process (a writer still alive),
+/// no room on the disk, or a system error.
 pub fn recover(path: &Path) -> std::result::Result<Recovered, NexusError> {
-    let looked = fs::File::open(path).map_err(io_error(path, "open the file"))?;
+    let looked = match lock::alone(path).map_err(io_error(path, "open the file"))? {
+        Found::Free(file) => file,
+        Found::InUse => return Err(NexusError::InUse { path: path.to_owned() }),
+        Found::Nothing => {
+            let missing = io::Error::from(io::ErrorKind::NotFound);
+            return Err(io_error(path, "open the file")(missing));
+        }
+    };
     let meta = looked.metadata().map_err(io_error(path, "open the file"))?;
     let found = Superblock::read(&looked).map_err(io_error(path, "read the file"))?;
     let superblock = found.map_err(|e| refused(path, e))?;
-    match looked.try_lock() {
-        Ok(()) => {}
-        Err(fs::TryLockError::WouldBlock) => {
-            return Err(NexusError::InUse { path: path.to_owned() });
-        }
-        Err(fs::TryLockError::Error(e)) if e.kind() == std::io::ErrorKind::Unsupported => {}
-        Err(fs::TryLockError::Error(e)) => return Err(io_error(path, "lock the file")(e)),
-    }
     let last_change = meta.modified().map_or(0, nanos);
     if !superblock.unfinished(meta.len()) {
         return inspect_closed(path, last_change);
     }
-    let file = fs::File::options()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(io_error(path, "open the file for writing"))?;
+    let file = for_writing(path)?;
     // A full disk, or a kill between the library's last metadata write and its truncate, leaves the
     // file short.
     let length = meta.len().max(superblock.end());
-    file.set_len(length).map_err(io_error(path, "extend the file"))?;
     let write =
         |s: Superblock| s.write(&file).map_err(io_error(path, "clear the consistency flags"));
-    write(superblock.cleared(length))?;
+    let begun = file.set_len(length).map_err(io_error(path, "extend the file"));
+    let begun = begun.and_then(|()| write(superblock.cleared(length)));
     let short = (length > meta.len()).then_some(meta.len());
-    match repair(path, last_change, short) {
-        Err(mut e @ (NexusError::NotOurs { .. } | NexusError::Short { .. })) => {
-            write(superblock)?;
-            file.set_len(meta.len()).map_err(io_error(path, "restore the file"))?;
-            if let NexusError::Short { whole, .. } = &mut e {
-                *whole = length;
-            }
-            Err(e)
+    // Until here only the first bytes and the length have changed.
+    let ready = begun.and_then(|()| prepare(path, &file, short));
+    if let Err(mut e) = ready {
+        write(superblock)?;
+        file.set_len(meta.len()).map_err(io_error(path, "restore the file"))?;
+        if let NexusError::Short { whole, .. } = &mut e {
+            *whole = length;
         }
-        other => other,
+        return Err(e);
+    }
+    let repaired = repair(path, last_change, short.is_some());
+    match &repaired {
+        Ok(_) => room::release(&file),
+        // Half a repair is told from a finished file, and the next attempt begins anew.
+        Err(_) => {
+            if let Ok(Ok(now)) = Superblock::read(&file) {
+                write(now.flagged(superblock))?;
+            }
+        }
+    }
+    repaired
+}
+
+fn for_writing(path: &Path) -> std::result::Result<fs::File, NexusError> {
+    let open = fs::File::options().read(true).write(true).open(path);
+    open.map_err(io_error(path, "open the file for writing"))
+}
+
+/// Looks whether the file can be repaired, and reserves the room for it. `short`: the file's length before zeros were put
+/// behind it, if they were.
+fn prepare(
+    path: &Path,
+    file: &fs::File,
+    short: Option<u64>,
+) -> std::result::Result<(), NexusError> {
+    let opened = sys::open(path, Access::Read).map_err(hdf5_error(path, "open the file"))?;
+    let (opened, parts) = sys::or_let_go(opened, |opened| {
+        let parts = Parts::find(&opened, path)?;
+        Ok::<_, NexusError>((opened, parts))
+    })?;
+    let ended = parts.ended().map_err(hdf5_error(path, "read the file"))?;
+    let (planned, room) = (parts.plan(short.is_some()).map(drop), parts.room());
+    drop(parts);
+    opened.close().map_err(hdf5_error(path, "close the file"))?;
+    if let Some(length) = short.filter(|_| ended) {
+        return Err(NexusError::Short { path: path.to_owned(), length, whole: length });
+    }
+    planned.map_err(hdf5_error(path, "read the file"))?;
+    room::reserve(file, short, room).map_err(|e| no_room(path, room, e))
+}
+
+fn no_room(path: &Path, needed: u64, e: io::Error) -> NexusError {
+    match e.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            NexusError::NoRoom { path: path.to_owned(), needed }
+        }
+        _ => io_error(path, "reserve room for the repair")(e),
     }
 }
 
@@ -107,17 +157,23 @@ fn inspect_closed(path: &Path, last_change: i64) -> std::result::Result<Recovere
     let complete = complete().map_err(hdf5_error(path, "read the file"))?;
     drop(parts);
     opened.close().map_err(hdf5_error(path, "close the file"))?;
-    match complete {
-        Some(report) => Ok(report),
-        None => repair(path, last_change, None),
+    if let Some(report) = complete {
+        return Ok(report);
     }
+    let file = for_writing(path)?;
+    let repaired = match prepare(path, &file, None) {
+        Ok(()) => repair(path, last_change, false),
+        Err(e) => Err(e),
+    };
+    room::release(&file);
+    repaired
 }
 
-/// `short`: the file's length before zeros were put behind it, if they were.
+/// `short`: zeros were put behind the file.
 fn repair(
     path: &Path,
     last_change: i64,
-    short: Option<u64>,
+    short: bool,
 ) -> std::result::Result<Recovered, NexusError> {
     let access = Access::Write { cache: 1 << 20 };
     let file = sys::open(path, access).map_err(hdf5_error(path, "open the file"))?;
@@ -125,14 +181,8 @@ fn repair(
         let parts = Parts::find(&file, path)?;
         Ok::<_, NexusError>((file, parts))
     })?;
-    if let Some(length) = short {
-        let ended = parts.ended().map_err(hdf5_error(path, "read the file"))?;
-        if ended {
-            return Err(NexusError::Short { path: path.to_owned(), length, whole: length });
-        }
-    }
     let repaired = parts
-        .plan(short.is_some())
+        .plan(short)
         .and_then(|plan| parts.apply(&plan, last_change).map(|()| plan.report(path, true)))
         .map_err(hdf5_error(path, "repair the file"));
     match repaired {
@@ -195,6 +245,15 @@ impl Parts {
             epoch: of(&own, "epoch")?,
             end_time: file.dataset("/entry/end_time").map_err(|_| missing("/entry/end_time"))?,
         })
+    }
+
+    /// Bytes that a repair may add to the file: of each column a chunk that is begun, or that was compressed and has
+    /// grown, and the library's own blocks.
+    fn room(&self) -> u64 {
+        let columns =
+            [&self.id, &self.offset, &self.index, &self.zero, &self.cue_index, &self.cue_time];
+        let chunk = |column: &&Dataset| column.chunk().map_or(0, |c| c.iter().product::<usize>());
+        columns.iter().map(|column| 8 * chunk(column) as u64).sum::<u64>() + OWN_BLOCKS
     }
 
     /// True if the run wrote its end.

@@ -14,8 +14,9 @@ use fullcount_core::products::{EventBatch, Products};
 
 use super::error::{NexusError, hdf5_error, io_error};
 use super::layout;
+use super::lock;
 use super::options::{Existing, NexusOptions};
-use super::place::Place;
+use super::place::{Place, landing, move_to_free};
 use super::recover::{Recovered, recover};
 use super::superblock::Superblock;
 use super::when::nanos;
@@ -117,18 +118,19 @@ impl NexusSink {
     /// that may not be replaced, or a system or HDF5 error with the path.
     pub fn prepare(options: &NexusOptions) -> Result<PreparedFile, NexusError> {
         options.validate()?;
+        let path = landing(&options.path);
         // First the place, then the look: a second run with the same path stops at the place's lock.
-        let place = Place::reserve(&options.path)?;
-        let existing = look(options)?;
+        let place = Place::reserve(&path)?;
+        let existing = look(&path, options.existing)?;
         let start_ns = options.start_time_ns.unwrap_or_else(|| nanos(SystemTime::now()));
         layout::build(place.path(), options, start_ns)
-            .map_err(hdf5_error(&options.path, "create the file"))?;
-        let writer = Writer::open(options, place)?;
+            .map_err(hdf5_error(&path, "create the file"))?;
+        let writer = Writer::open(options, &path, place)?;
         let sink = NexusSink {
             state: State::Open(Box::new(writer)),
             sheet: Sheet::new(NexusCounter::catalogue()),
             recovered: None,
-            path: options.path.clone(),
+            path,
             panel: options.panel.clone(),
             pixels: options.pixels.pixels(),
             fallback_pulse: u64::try_from(options.epoch.0).unwrap_or(0),
@@ -392,35 +394,33 @@ fn take(
 }
 
 /// What stands at the path of a new file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
-    /// Nothing, or what may be replaced.
-    Free,
+#[derive(Debug)]
+enum There {
+    /// Nothing.
+    Nothing,
+    /// What may be replaced; nobody begins to write it while this is held.
+    Replaced(#[expect(dead_code, reason = "held for its lock")] fs::File),
     /// What a killed run left.
     Unfinished,
 }
 
 /// Looks at what is at the path and changes nothing.
-fn look(options: &NexusOptions) -> Result<Found, NexusError> {
-    let path = &options.path;
+fn look(path: &Path, existing: Existing) -> Result<There, NexusError> {
     let doing = "look at the existing file";
-    let file = match fs::File::open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Free),
-        Err(e) => return Err(io_error(path, doing)(e)),
+    let file = match lock::alone(path).map_err(io_error(path, doing))? {
+        lock::Found::Nothing => return Ok(There::Nothing),
+        lock::Found::InUse => return Err(NexusError::InUse { path: path.to_owned() }),
+        lock::Found::Free(file) => file,
     };
     let bytes = file.metadata().map_err(io_error(path, doing))?.len();
-    if let Err(fs::TryLockError::WouldBlock) = file.try_lock() {
-        return Err(NexusError::InUse { path: path.clone() });
-    }
-    if bytes == 0 || options.existing == Existing::Replace {
-        return Ok(Found::Free);
+    if bytes == 0 || existing == Existing::Replace {
+        return Ok(There::Replaced(file));
     }
     let superblock = Superblock::read(&file).map_err(io_error(path, doing))?;
     if superblock.is_ok_and(|s| s.unfinished(bytes)) {
-        Ok(Found::Unfinished)
+        Ok(There::Unfinished)
     } else {
-        Err(NexusError::Exists { path: path.clone(), bytes })
+        Err(NexusError::Exists { path: path.to_owned(), bytes })
     }
 }
 
@@ -428,7 +428,7 @@ fn look(options: &NexusOptions) -> Result<Found, NexusError> {
 #[derive(Debug)]
 pub struct PreparedFile {
     sink: NexusSink,
-    existing: Found,
+    existing: There,
 }
 
 impl PreparedFile {
@@ -441,21 +441,22 @@ impl PreparedFile {
     pub fn publish(self) -> Result<NexusSink, NexusError> {
         let PreparedFile { mut sink, existing } = self;
         let path = sink.path.clone();
-        let recovered = match existing {
-            Found::Free => None,
-            Found::Unfinished => {
+        let (recovered, replace) = match &existing {
+            There::Nothing => (None, false),
+            There::Replaced(_) => (None, true),
+            There::Unfinished => {
                 let mut found = recover(&path)?;
                 let to = free_name(&path);
-                fs::rename(&path, &to).map_err(io_error(&path, "rename the recovered file"))?;
+                move_to_free(&path, &to).map_err(io_error(&path, "rename the recovered file"))?;
                 found.path = to;
-                Some(found)
+                (Some(found), false)
             }
         };
         let State::Open(writer) = &mut sink.state else { unreachable!("just made") };
-        if let Err(e) = writer.publish() {
+        if let Err(e) = writer.publish(replace) {
             if let Some(found) = &recovered {
                 // Back to where its owner looks for it; the error below says what matters.
-                let _ = fs::rename(&found.path, &path);
+                let _ = move_to_free(&found.path, &path);
             }
             return Err(io_error(&path, "move the file to its path")(e));
         }

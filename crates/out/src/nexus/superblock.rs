@@ -83,6 +83,15 @@ impl Superblock {
         Superblock { bytes }
     }
 
+    /// The same with the flags of `other`.
+    pub(crate) fn flagged(&self, other: Superblock) -> Superblock {
+        let mut bytes = self.bytes;
+        bytes[11] = other.bytes[11];
+        let sum = lookup3(&bytes[..44]).to_le_bytes();
+        bytes[44..].copy_from_slice(&sum);
+        Superblock { bytes }
+    }
+
     /// Puts it at the start of `file`, in one write.
     pub(crate) fn write(&self, file: &File) -> io::Result<()> {
         file.write_all_at(&self.bytes, 0)

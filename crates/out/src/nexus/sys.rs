@@ -13,9 +13,11 @@
 
 mod divert;
 mod driver;
+mod environment;
 
 pub(crate) use divert::{close, create, let_go, open_for_readers, or_let_go};
 pub(crate) use driver::Part;
+pub use environment::ignore_environment;
 
 use std::ffi::CString;
 use std::path::Path;
@@ -66,7 +68,8 @@ pub(crate) fn open(path: &Path, access: Access) -> Result<File> {
     let name = path.to_str().and_then(|p| CString::new(p).ok());
     let name = name.ok_or("the path is not UTF-8 without NUL")?;
     let mut builder = FileAccess::build();
-    builder.libver_v110();
+    // Named, for else HDF5_DRIVER decides.
+    builder.libver_v110().sec2();
     if let Access::Write { cache } | Access::Apart { cache } = access {
         builder.chunk_cache(521, cache, 1.0);
     }

@@ -5,7 +5,7 @@
 //! to are flushed (`docs/formats/nexus.md` section 4). Refuses nothing: its events were checked before.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hdf5_metno::{Dataset, File, Group, H5Type, Result};
 
@@ -79,24 +79,24 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Opens the finished structure at `place` for SWMR writing.
+    /// Opens the finished structure at `place`, which will move to `path`, for SWMR writing.
     pub(super) fn open(
         options: &NexusOptions,
+        path: &Path,
         place: Place,
     ) -> std::result::Result<Writer, NexusError> {
-        let path = &options.path;
         let access = Access::Write { cache: chunk_cache_bytes(options) };
         let file = sys::open_for_readers(place.path(), access)
             .map_err(hdf5_error(path, "start SWMR writing"))?;
-        sys::or_let_go(file, |file| Writer::with_file(file, place, options))
+        sys::or_let_go(file, |file| Writer::with_file(file, path, place, options))
             .map_err(hdf5_error(path, "open the datasets"))
     }
 
-    fn with_file(file: File, place: Place, options: &NexusOptions) -> Result<Writer> {
+    fn with_file(file: File, path: &Path, place: Place, options: &NexusOptions) -> Result<Writer> {
         let group = file.group(&events_path(&options.panel))?;
         let own = file.group(OWN_GROUP)?;
         Ok(Writer {
-            path: options.path.clone(),
+            path: path.to_owned(),
             id: Column::open(&group, "event_id")?,
             offset: Column::open(&group, "event_time_offset")?,
             index: Column::open(&group, "event_index")?,
@@ -119,12 +119,15 @@ impl Writer {
         })
     }
 
-    /// Moves the file to its path in one step; what is there is replaced.
+    /// Moves the file to its path in one step; what is there is replaced if `replace`.
     ///
     /// # Errors
     /// The system's words; then nothing has changed.
-    pub(super) fn publish(&mut self) -> io::Result<()> {
-        self.place.move_to(&self.path)
+    pub(super) fn publish(&mut self, replace: bool) -> io::Result<()> {
+        match replace {
+            true => self.place.move_to(&self.path),
+            false => self.place.move_to_free(&self.path),
+        }
     }
 
     /// The file is worth keeping from here on: dropping the writer no longer removes it.

@@ -137,11 +137,7 @@ fn memory() -> io::Result<SystemFile> {
 /// A file without a name where the system keeps what need not last.
 #[cfg(not(target_os = "linux"))]
 fn memory() -> io::Result<SystemFile> {
-    let name = format!("fullcount-closing-{}", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let file = SystemFile::options().read(true).write(true).create_new(true).open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok(file)
+    fullcount_io::newfile::unnamed(&std::env::temp_dir())
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -14,11 +14,11 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
+use hdf5_metno::plist::file_access::FileAccess;
 use hdf5_metno_sys::h5::{H5get_libversion, haddr_t, herr_t};
 use hdf5_metno_sys::h5f::H5F_ACC_RDONLY;
 use hdf5_metno_sys::h5fd::{H5FD_t, H5FDclose, H5FDopen, H5FDregister};
 use hdf5_metno_sys::h5i::hid_t;
-use hdf5_metno_sys::h5p::H5P_DEFAULT;
 
 /// Least bytes of a write that is worth a way of its own; what HDF5 collects in memory first is up to as much.
 pub(crate) const LEAST: usize = 64 << 10;
@@ -148,10 +148,10 @@ fn sec2() -> Option<Class> {
     if said < 0 || (major, minor) != (1, 14) {
         return None;
     }
-    // SAFETY: the name ends with NUL; a default list and an address that is not set (all ones) are what the function
+    let list = FileAccess::build().sec2().finish().ok()?;
+    // SAFETY: the name ends with NUL; the list is open, and an address that is not set (all ones) is what the function
     // allows.
-    let file =
-        unsafe { H5FDopen(c"/dev/null".as_ptr(), H5F_ACC_RDONLY, H5P_DEFAULT, haddr_t::MAX) };
+    let file = unsafe { H5FDopen(c"/dev/null".as_ptr(), H5F_ACC_RDONLY, list.id(), haddr_t::MAX) };
     if file.is_null() {
         return None;
     }
