@@ -66,6 +66,18 @@ pub enum TableError {
         /// The file.
         path: PathBuf,
     },
+    /// A file came to stand at the name while this one was written; it is not replaced.
+    #[error(
+        "{}: another file came to stand there while this one was written; the finished table is {}",
+        path.display(),
+        part.display()
+    )]
+    Appeared {
+        /// The name.
+        path: PathBuf,
+        /// Where the finished file is.
+        part: PathBuf,
+    },
     /// The system refused.
     #[error("{}: cannot {doing}: {source}", path.display())]
     Io {

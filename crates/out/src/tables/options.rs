@@ -97,6 +97,14 @@ pub struct TableOptions {
     pub configuration: String,
 }
 
+impl TableOptions {
+    /// Every file that will be written; none if the ending says no format.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let files = Format::of(&self.path).map(|format| format.files(&self.path, &self.tables));
+        files.unwrap_or_default().into_iter().map(|(path, _)| path).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,8 @@
 //! The file while it is made: `<name>.part`, locked, and moved to its name when it is complete.
 //!
-//! So a file with its own name is always whole. Refuses an existing file and what a killed run left, unless they may be
-//! replaced, and what another run is writing in any case.
+//! So a file with its own name is always whole. Where the name is a link, the file is that which it leads to. Refuses an
+//! existing file and what a killed run left, unless they may be replaced, and what another run is writing in any case.
+//! A file that came to stand at the name meanwhile stays; the new one is whole too, as `<name>.part`.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -11,7 +12,8 @@ use std::path::{Path, PathBuf};
 use super::error::{TableError, io_error};
 use super::options::{Output, TableOptions};
 use crate::nexus::NexusError;
-use crate::nexus::place::inspect;
+use crate::nexus::lock::{self, Found};
+use crate::nexus::place::{inspect, landing, move_to_free};
 
 /// A file under way. Dropping it removes it unless it was kept or finished.
 #[derive(Debug)]
@@ -35,37 +37,35 @@ impl Part {
     /// The path cannot hold a file, or holds one already.
     pub fn reserve(path: &Path, options: &TableOptions) -> Result<Part, TableError> {
         let (output, replace) = (options.output, options.overwrite);
-        let key = output.key();
+        let (key, path) = (output.key(), &landing(path));
         inspect(path).map_err(|e| refusal(e, key, path))?;
-        match fs::metadata(path) {
-            Ok(meta) if !replace => {
+        let in_use = |path: &Path| TableError::InUse { key, path: path.to_owned() };
+        match lock::alone(path).map_err(io_error(path, "look at the existing file"))? {
+            Found::Nothing => {}
+            Found::Free(file) if !replace => {
+                let meta = file.metadata().map_err(io_error(path, "look at the existing file"))?;
                 let (path, bytes) = (path.to_owned(), meta.len());
                 return Err(TableError::Exists { key, output: section(output), path, bytes });
             }
-            Ok(_) => {}
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            Err(e) => return Err(io_error(path, "look at the existing file")(e)),
+            Found::Free(_) => {}
+            Found::InUse => return Err(in_use(path)),
         }
         let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
         name.push(".part");
         let part = path.with_file_name(name);
-        let in_use = || TableError::InUse { key, path: part.clone() };
-        match File::open(&part) {
-            Ok(left) => {
-                if let Err(TryLockError::WouldBlock) = left.try_lock() {
-                    return Err(in_use());
-                }
-                if !replace {
-                    return Err(TableError::Left { key, output: section(output), path: part });
-                }
+        match lock::alone(&part).map_err(io_error(&part, "look at what was left"))? {
+            Found::Nothing => {}
+            Found::Free(_) if !replace => {
+                return Err(TableError::Left { key, output: section(output), path: part });
+            }
+            Found::Free(_left) => {
                 fs::remove_file(&part).map_err(io_error(&part, "remove what was left"))?;
             }
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            Err(e) => return Err(io_error(&part, "look at what was left")(e)),
+            Found::InUse => return Err(in_use(&part)),
         }
         let made = File::options().read(true).write(true).create_new(true).open(&part);
         let file = made.map_err(|e| match e.kind() {
-            ErrorKind::AlreadyExists => in_use(),
+            ErrorKind::AlreadyExists => in_use(&part),
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
                 let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
                 let folder = folder.unwrap_or(Path::new(".")).to_owned();
@@ -74,16 +74,18 @@ impl Part {
             }
             _ => io_error(&part, "create the file")(e),
         })?;
-        let made = Part { path: path.to_owned(), part, file, keep: false, replace };
-        match made.file.try_lock_shared() {
-            Ok(()) => Ok(made),
-            Err(TryLockError::WouldBlock) => {
-                Err(TableError::InUse { key, path: made.part.clone() })
-            }
+        match file.try_lock_shared() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use(&part)),
             // A file system without locks: nothing keeps two writers apart.
-            Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Unsupported => Ok(made),
-            Err(TryLockError::Error(e)) => Err(io_error(path, "lock the file")(e)),
+            Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(e)) => return Err(io_error(path, "lock the file")(e)),
         }
+        // Before it was locked it looked like one that was left, and may have been removed as such.
+        if !lock::is_at(&file, &part).unwrap_or(false) {
+            return Err(in_use(&part));
+        }
+        Ok(Part { path: path.to_owned(), part, file, keep: false, replace })
     }
 
     /// Where it is while it is made.
@@ -116,22 +118,22 @@ impl Part {
     pub fn finish(&mut self) -> Result<u64, TableError> {
         self.keep = true;
         let doing = "give the finished file its name";
+        let appeared = || {
+            let (path, part) = (self.path.clone(), self.part.clone());
+            TableError::Appeared { path, part }
+        };
         if self.replace {
+            // What another process began to write there is not ours to replace; held until ours is there.
+            let _held = match lock::alone(&self.path).map_err(io_error(&self.path, doing))? {
+                Found::InUse => return Err(appeared()),
+                held => held,
+            };
             fs::rename(&self.part, &self.path).map_err(io_error(&self.part, doing))?;
         } else {
-            // A link is refused where a file stands, a move would replace it.
-            match fs::hard_link(&self.part, &self.path) {
-                Ok(()) => {
-                    fs::remove_file(&self.part).map_err(io_error(&self.part, "remove the link"))?;
-                }
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-                    return Err(io_error(&self.part, doing)(e));
-                }
-                // A file system without links.
-                Err(_) => {
-                    fs::rename(&self.part, &self.path).map_err(io_error(&self.part, doing))?
-                }
-            }
+            move_to_free(&self.part, &self.path).map_err(|e| match e.kind() {
+                ErrorKind::AlreadyExists => appeared(),
+                _ => io_error(&self.part, doing)(e),
+            })?;
         }
         let meta = fs::metadata(&self.path);
         Ok(meta.map_err(io_error(&self.path, "read the file's size"))?.len())

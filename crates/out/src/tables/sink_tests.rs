@@ -282,7 +282,8 @@ fn a_file_that_came_meanwhile_is_not_replaced() {
     sink.push(&products(0, 10)).unwrap();
     fs::write(&path, b"of someone").unwrap();
     let e = sink.finish().unwrap_err().to_string();
-    assert!(e.contains("h.parquet.part: cannot give the finished file its name"), "{e}");
+    assert!(e.contains("h.parquet: another file came to stand there"), "{e}");
+    assert!(e.contains("the finished table is ") && e.ends_with("h.parquet.part"), "{e}");
     assert_eq!(fs::read(&path).unwrap(), b"of someone");
     assert_eq!(read(&dir.path().join("h.parquet.part"), Table::StripHits).len(), 14);
     assert_eq!(balanced(&sink).get("sink.hits.unwritten"), Some(10));
@@ -335,4 +336,55 @@ fn units_and_origin_stand_in_the_file() {
     let columns: serde_json::Value = serde_json::from_str(&fact("columns")).unwrap();
     assert_eq!(columns["time_ps"]["units"], "ps");
     assert_eq!(columns["strip"]["units"], "strip");
+}
+
+#[test]
+fn a_link_to_nothing_leads_to_the_table_and_one_to_nowhere_is_refused_at_the_start() {
+    for end in ["h5", "parquet"] {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(format!("{name}.{end}"));
+        fs::create_dir(dir.path().join("disk")).unwrap();
+        std::os::unix::fs::symlink(format!("disk/h.{end}"), at("link")).unwrap();
+        std::os::unix::fs::symlink("gone/h", at("lost")).unwrap();
+        let target = dir.path().join(format!("disk/h.{end}"));
+        let mut sink = TableSink::create(&options(Output::Hits, &at("link"))).unwrap();
+        // By whatever name another comes.
+        for name in [at("link"), target.clone(), dir.path().join(format!("disk/../disk/h.{end}"))] {
+            let mut o = options(Output::Hits, &name);
+            o.overwrite = true;
+            let e = TableSink::create(&o).unwrap_err();
+            assert!(matches!(e, TableError::InUse { .. }), "{e}");
+        }
+        sink.push(&products(0, 10)).unwrap();
+        assert_eq!(sink.finish().unwrap().place, target.display().to_string());
+        assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink(), "it stays a link");
+        assert_eq!(read(&at("link"), Table::StripHits)[0].len(), 10);
+        let e = TableSink::create(&options(Output::Hits, &at("lost"))).unwrap_err().to_string();
+        assert!(e.contains("output.hits.file: ") && e.contains("gone does not exist"), "{e}");
+    }
+}
+
+#[test]
+fn a_file_that_another_process_writes_is_not_replaced_however_late_it_came() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("h.parquet");
+    let mut o = options(Output::Hits, &path);
+    o.overwrite = true;
+    let write = |text: &[u8]| {
+        fs::write(&path, text).unwrap();
+        let file = fs::File::options().read(true).write(true).open(&path).unwrap();
+        file.try_lock_shared().unwrap();
+        file
+    };
+    let other = write(b"a capture");
+    let e = TableSink::create(&o).unwrap_err().to_string();
+    assert!(e.contains("another run is writing it"), "{e}");
+    drop(other);
+    let mut sink = TableSink::create(&o).unwrap();
+    sink.push(&products(0, 10)).unwrap();
+    let other = write(b"another capture");
+    let e = sink.finish().unwrap_err().to_string();
+    assert!(e.ends_with("h.parquet.part"), "{e}");
+    assert_eq!(fs::read(&path).unwrap(), b"another capture");
+    drop(other);
 }
