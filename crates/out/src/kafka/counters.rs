@@ -14,6 +14,7 @@ fullcount_core::counters! {
         Later "sink.kafka.later" Events Sum "sink.kafka" Rejected "events where a replay was interrupted that are in no message: the next start with it makes them again" "start it again, or use --replay restart for all of it";
         Dropped "sink.kafka.dropped" Events Sum "sink.kafka" Dropped(Queue) "events dropped at the end of a run because the spool was full and nobody took its messages" "start the broker, or make output.kafka.spool_size larger";
         Refused "sink.kafka.refused" Events Sum "sink.kafka" Dropped(Queue) "events in messages that the broker or librdkafka refuses for good" "the message on standard error says why; a message that is too large needs a smaller output.kafka.capacity, or message.max.bytes on broker and topic";
+        Damaged "sink.kafka.damaged" Events Sum "sink.kafka" Dropped(Queue) "events in messages of the spool that were damaged on the disk, as far as it is known how many they had" "check the disk";
         Messages "sink.kafka.messages" Messages Sum "sink.kafka" Note "messages that the broker has confirmed" "";
         Bytes "sink.kafka.bytes" Bytes Sum "sink.kafka" Note "payload of these" "";
         Already "sink.kafka.already" Messages Sum "sink.kafka" Note "messages of an earlier run that were found on the topic, and not sent again" "";
@@ -25,8 +26,9 @@ fullcount_core::counters! {
         SpoolBytes "kafka.spool.bytes" Bytes Sum "sink.kafka" Note "size of the spool's files" "";
         SpoolAge "kafka.spool.age_ms" Times Max "sink.kafka" Note "age of the oldest message in the spool, ms" "if it grows: the broker is away or too slow";
         SpoolFull "kafka.spool.full" Times Sum "sink.kafka" Note "times that a message had to wait because the spool or its disk was full" "the broker is away or too slow: make output.kafka.spool_size larger, or clear the disk";
-        SpoolDamaged "kafka.spool.damaged" Messages Sum "sink.kafka" Missing(Queue) "messages in the spool that were damaged on the disk" "check the disk";
-        SpoolUnreadable "kafka.spool.unreadable" Times Sum "sink.kafka" Note "files of the spool whose head was damaged, kept as *.damaged" "check the disk";
+        SpoolDamaged "kafka.spool.damaged" Messages Sum "sink.kafka" Missing(Queue) "messages of the spool that were damaged or missing on the disk, and that the topic does not have" "check the disk";
+        SpoolUnreadable "kafka.spool.unreadable" Times Sum "sink.kafka" Note "files of the spool that were damaged, missing or of another spool; messages are lost only where kafka.spool.damaged says so" "check the disk; what could not be read is kept in the folder as *.damaged";
+        SpoolTorn "kafka.spool.torn" Times Sum "sink.kafka" Note "appends to the spool that were cut off by a kill: never completed, so their events were in no message" "";
         Errors "kafka.errors" Times Sum "sink.kafka" Note "errors that librdkafka reported: connections, time-outs, brokers down" "the message on standard error says why";
         Sessions "kafka.sessions" Times Sum "sink.kafka" Note "times that sending began anew after an error that librdkafka does not mend by itself" "the message on standard error says why";
     }

@@ -1,17 +1,18 @@
 //! Whether the brokers can be reached, said when it changes, and what librdkafka reports, counted.
+//!
+//! What is said again and again is limited by [`Repeats`]: each sentence once a minute, however several alternate.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
+use super::repeats::Repeats;
+
 /// Takes a sentence for people, now and then; called from any thread.
 pub type News = fn(&str);
-
-/// The same trouble is said at most this often.
-const AGAIN: Duration = Duration::from_secs(60);
 
 /// The way to the brokers.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub(super) struct Link {
 #[derive(Debug, Default)]
 struct State {
     down_since: Option<Instant>,
-    said: Option<(String, Instant)>,
+    repeats: Repeats,
     last: String,
     /// Brokers that are there but take no connection of ours: why, said once until one has confirmed something.
     refused: Option<RDKafkaErrorCode>,
@@ -99,8 +100,12 @@ impl Link {
         let mut state = self.state.lock().expect("no holder panics");
         state.refused = None;
         if let Some(since) = state.down_since.take() {
-            state.said = None;
+            // What comes from here on is new trouble.
+            let held = state.repeats.forget();
             drop(state);
+            if held > 0 {
+                (self.news)(&format!("kafka: {held} messages like those above were not said"));
+            }
             let seconds = since.elapsed().as_secs_f64();
             (self.news)(&format!(
                 "kafka: a broker of {} is back after {seconds:.1} s",
@@ -109,16 +114,26 @@ impl Link {
         }
     }
 
-    /// Trouble that people should know of; the same again only after a minute.
+    /// Trouble that people should know of; the same sentence only after a minute, with how often it was held back.
     pub fn say(&self, what: &str) {
-        let mut state = self.state.lock().expect("no holder panics");
-        let now = Instant::now();
-        if state.said.as_ref().is_some_and(|(said, at)| said == what && now - *at < AGAIN) {
-            return;
+        let said = {
+            let mut state = self.state.lock().expect("no holder panics");
+            state.repeats.say(what, Instant::now())
+        };
+        if let Some(text) = said {
+            (self.news)(&format!("kafka: {text}"));
         }
-        state.said = Some((what.to_owned(), now));
-        drop(state);
+    }
+
+    /// What people asked for: said whenever it is true.
+    pub fn tell(&self, what: &str) {
         (self.news)(&format!("kafka: {what}"));
+    }
+
+    /// True while no broker can be reached, or none lets us in.
+    pub fn is_down(&self) -> bool {
+        let state = self.state.lock().expect("no holder panics");
+        state.down_since.is_some() || state.refused.is_some()
     }
 }
 
@@ -144,10 +159,11 @@ mod tests {
         link.up();
         link.up();
         let said = SAID.lock().unwrap();
-        assert_eq!(said.len(), 3, "{said:?}");
+        assert_eq!(said.len(), 4, "{said:?}");
         assert!(said[0].contains("no broker of h:1 can be reached (refused)"), "{said:?}");
         assert_eq!(said[1], "kafka: trouble");
-        assert!(said[2].contains("is back after"), "{said:?}");
+        assert_eq!(said[2], "kafka: 1 messages like those above were not said");
+        assert!(said[3].contains("is back after"), "{said:?}");
         assert_eq!(link.errors.load(Relaxed), 6);
     }
 

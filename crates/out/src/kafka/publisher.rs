@@ -210,6 +210,11 @@ impl Publisher {
         })
     }
 
+    /// Messages that are neither confirmed nor refused yet.
+    pub fn waiting(&self) -> usize {
+        usize::try_from(self.inner.in_flight_count()).unwrap_or(0)
+    }
+
     /// Messages that a broker confirmed.
     pub fn confirmed(&self) -> u64 {
         self.confirmed.load(Relaxed)

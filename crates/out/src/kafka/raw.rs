@@ -8,11 +8,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fullcount_core::batch::Origin;
 use fullcount_core::ledger::Sheet;
 
+use super::farewell::Farewell;
 use super::link::Link;
 use super::options::{KafkaOptions, MessageId};
 use super::sender::{Sender, Tally};
@@ -38,12 +39,16 @@ fullcount_core::counters! {
         Waiting "sink.raw.queued" Packets Sum "sink.raw" Queued "packets on their way or in the spool" "";
         Refused "sink.raw.refused" Packets Sum "sink.raw" Dropped(Queue) "packets in messages that the broker or librdkafka refuses for good" "the message on standard error says why; a message that is too large needs a larger message.max.bytes on broker and topic";
         Failed "sink.raw.failed" Packets Sum "sink.raw" Dropped(Queue) "packets not sent because the spool had failed, or was full at the end of the run" "the message says why: room on the disk, its permissions, or a broker that is away";
+        Damaged "sink.raw.damaged" Packets Sum "sink.raw" Dropped(Queue) "packets in messages of the spool that were damaged on the disk, as far as it is known how many they had" "check the disk";
         Bytes "sink.raw.bytes" Bytes Sum "sink.raw" Note "payload of confirmed messages" "";
         Already "sink.raw.already" Messages Sum "sink.raw" Note "messages of an earlier run that were found on the topic, and not sent again" "";
         SpoolMessages "raw.spool.messages" Messages Sum "sink.raw" Note "messages in the spool that the broker has not confirmed" "if it grows: the broker is away or too slow";
         SpoolBytes "raw.spool.bytes" Bytes Sum "sink.raw" Note "size of the spool's files" "";
         SpoolAge "raw.spool.age_ms" Times Max "sink.raw" Note "age of the oldest message in the spool, ms" "if it grows: the broker is away or too slow";
         SpoolFull "raw.spool.full" Times Sum "sink.raw" Note "times that a message had to wait because the spool or its disk was full" "the broker is away or too slow: make output.raw.spool_size larger, or output.raw.every";
+        SpoolDamaged "raw.spool.damaged" Messages Sum "sink.raw" Missing(Queue) "messages of the spool that were damaged or missing on the disk, and that the topic does not have" "check the disk";
+        SpoolUnreadable "raw.spool.unreadable" Times Sum "sink.raw" Note "files of the spool that were damaged, missing or of another spool; messages are lost only where raw.spool.damaged says so" "check the disk; what could not be read is kept in the folder as *.damaged";
+        SpoolTorn "raw.spool.torn" Times Sum "sink.raw" Note "appends to the spool that were cut off by a kill: never completed" "";
         Errors "raw.errors" Times Sum "sink.raw" Note "errors that librdkafka reported: connections, time-outs, brokers down" "the message on standard error says why";
         Sessions "raw.sessions" Times Sum "sink.raw" Note "times that sending began anew after an error that librdkafka does not mend by itself" "the message on standard error says why";
     }
@@ -66,11 +71,12 @@ pub struct RawSink {
     link: Arc<Link>,
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    options: KafkaOptions,
+    options: Arc<KafkaOptions>,
     key: RawKey,
     epoch: String,
     next_id: u64,
-    stopping: Option<Instant>,
+    /// Since the run was found to be asked to end while the spool was full.
+    farewell: Option<Farewell>,
     failed: Option<AppendError>,
 }
 
@@ -89,8 +95,11 @@ impl RawSink {
             MessageId::Restart => 0,
         };
         let sheet = Sheet::new(RawCounter::catalogue());
-        sheet.set(RawCounter::Recovered as usize, start.events);
+        sheet.set(RawCounter::Recovered as usize, start.events + start.damaged_events);
+        sheet.set(RawCounter::SpoolUnreadable as usize, start.unreadable);
+        sheet.set(RawCounter::SpoolTorn as usize, start.torn);
         let link = Arc::new(Link::new(&options.brokers, options.news));
+        start.told.iter().for_each(|told| (options.news)(&format!("raw spool: {told}")));
         let (tally, end) = (Arc::new(Tally::default()), Arc::new(AtomicBool::new(false)));
         let sender = Sender {
             options: options.clone(),
@@ -106,7 +115,7 @@ impl RawSink {
             .map_err(|e| sink(format!("starting a thread: {e}")))?;
         let epoch = epoch_ns.to_string();
         let thread = Some(thread);
-        let (stopping, failed) = (None, None);
+        let (farewell, failed, options) = (None, None, Arc::new(options));
         Ok(RawSink {
             spool,
             sheet,
@@ -118,7 +127,7 @@ impl RawSink {
             key,
             epoch,
             next_id,
-            stopping,
+            farewell,
             failed,
         })
     }
@@ -183,8 +192,10 @@ impl RawSink {
                 self.add(RawCounter::SpoolFull, 1);
             }
             if (self.options.stop)() {
-                let since = *self.stopping.get_or_insert_with(Instant::now);
-                if since.elapsed() >= self.options.drain {
+                let begin = || Farewell::begin(&self.options);
+                let farewell = self.farewell.get_or_insert_with(begin);
+                farewell.say(&self.link, &self.spool);
+                if farewell.is_over() {
                     return self.add(RawCounter::Failed, 1);
                 }
             }
@@ -206,6 +217,8 @@ impl RawSink {
             (C::Bytes, tally.bytes.load(Relaxed)),
             (C::Already, tally.already.load(Relaxed)),
             (C::Refused, tally.refused.load(Relaxed)),
+            (C::SpoolDamaged, tally.damaged.load(Relaxed)),
+            (C::Damaged, depth.damaged_events),
             (C::Sessions, tally.sessions.load(Relaxed)),
             (C::Errors, self.link.errors.load(Relaxed)),
             (C::SpoolMessages, depth.messages),
@@ -233,21 +246,14 @@ impl RawSink {
     /// # Errors
     /// The spool failed.
     pub fn finish(mut self) -> Result<Report, SinkError> {
-        let end = Instant::now() + self.options.drain;
-        while self.spool.depth().messages > 0 {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            self.spool.wait(left.min(Duration::from_millis(50)));
-        }
+        Farewell::begin(&self.options).wait(&self.link, &self.spool);
         self.end_sender();
         let finished = self.spool.finish();
         self.refresh();
         let depth = self.spool.depth();
         if depth.messages > 0 {
             let folder = self.options.spool.display();
-            self.link.say(&format!(
+            self.link.tell(&format!(
                 "{} raw packets are not confirmed and wait in {folder}: the next start sends them",
                 depth.messages
             ));

@@ -11,17 +11,19 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use fullcount_core::products::{EventBatch, Phase, Products};
+use fullcount_io::newfile;
 
 use crate::flat::{EventStream, Standing};
 use crate::sink::SinkError;
 
 /// The replay under way, JSON.
 const RUN: &str = "run";
-const NEW: &str = "run.new";
+/// Most bytes of it: two texts, and some 30 for each partition.
+const LONGEST: u64 = 16 << 20;
 /// In which order a source of several partitions was read; the source writes it.
 const ORDER: &str = "order";
 /// Bytes of a note in front of its open pulses.
@@ -59,7 +61,7 @@ impl Unfinished {
     /// # Errors
     /// The disk says no, or the file is damaged.
     pub fn read(folder: &Path) -> io::Result<Option<Unfinished>> {
-        match fs::read(folder.join(RUN)) {
+        match newfile::read_own(&folder.join(RUN), LONGEST) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
@@ -73,12 +75,7 @@ impl Unfinished {
 
     /// In one step, and for good: what is appended next counts from its beginning.
     fn write(&self, folder: &Path) -> io::Result<()> {
-        let new = folder.join(NEW);
-        let mut file = File::create(&new)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        file.sync_data()?;
-        fs::rename(new, folder.join(RUN))?;
-        File::open(folder)?.sync_all()
+        newfile::replace_for_good(&folder.join(RUN), &serde_json::to_vec(self)?)
     }
 
     fn forget(folder: &Path) -> io::Result<()> {

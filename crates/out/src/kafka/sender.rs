@@ -6,7 +6,7 @@
 //! through retries and elections; the tail does it from one session to the next. Messages are read from the spool's
 //! files, which are in the page cache: one copy more, and one way for fresh and old messages alike.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -144,7 +144,8 @@ enum End {
 impl Sender {
     /// Sends until it is stopped.
     pub fn run(mut self) {
-        let mut earlier = (self.start.messages > 0).then(|| Earlier {
+        let waits = self.start.messages > 0 || self.start.damaged > 0;
+        let mut earlier = waits.then(|| Earlier {
             mark: self.start.mark.take().unwrap_or_default(),
             oldest_ms: self.start.oldest_ms.unwrap_or_default(),
             last: self.start.touched.unwrap_or(SystemTime::UNIX_EPOCH),
@@ -269,6 +270,7 @@ impl Sender {
         partitions: i32,
     ) -> End {
         let context = producer.client().context();
+        let numbers: BTreeSet<u64> = present.iter().map(|identity| identity.sequence).collect();
         loop {
             if self.stopped() {
                 return End::Stopped;
@@ -278,9 +280,8 @@ impl Sender {
             }
             match reader.next() {
                 Ok(Next::Nothing) => self.spool.wait_for_news(reader.expected()),
-                Ok(Next::Damaged { from, to }) => {
-                    self.tally.damaged.fetch_add(to - from, Relaxed);
-                    self.spool.give_up(from, to);
+                Ok(Next::Damaged { from, to, events }) => {
+                    self.damaged(&numbers, from, to, events);
                 }
                 Ok(Next::Message(stored)) if present.contains(&stored.identity) => {
                     self.tally.already.fetch_add(1, Relaxed);
@@ -295,6 +296,27 @@ impl Sender {
                 Err(error) => return End::Again(format!("reading the spool: {error}")),
             }
         }
+    }
+
+    /// Messages that the disk has lost are no loss where the topic has them: an earlier process sent them and did not
+    /// see that they were confirmed.
+    fn damaged(&self, present: &BTreeSet<u64>, from: u64, to: u64, events: Option<u64>) {
+        let there = present.range(from..to).count() as u64;
+        self.tally.already.fetch_add(there, Relaxed);
+        if there == to - from {
+            let events = self.spool.pass_over(from, to, events);
+            self.tally.events.fetch_add(events, Relaxed);
+            return;
+        }
+        let lost = to - from - there;
+        self.tally.damaged.fetch_add(lost, Relaxed);
+        self.spool.give_up(from, to, events);
+        self.link.say(&match events {
+            Some(events) if there == 0 => {
+                format!("the spool: {lost} messages with {events} events were damaged on the disk and are lost")
+            }
+            _ => format!("the spool: {lost} messages were damaged on the disk and are lost"),
+        });
     }
 
     fn send_one(

@@ -143,7 +143,17 @@ const UNCONFIRMED: &str = "allowed is all (or -1): else a message would count as
                            with the broker that had it";
 
 impl Settings {
-    /// Settings in any order.
+    /// Settings as people give them: secrets may come from files and the environment.
+    ///
+    /// # Errors
+    /// A secret that is not there, or no text of one line.
+    pub fn read(
+        pairs: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Settings, SettingError> {
+        super::secrets::in_place(pairs).map(Settings)
+    }
+
+    /// Settings in any order, as they are.
     pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Settings {
         Settings(pairs.into_iter().collect())
     }

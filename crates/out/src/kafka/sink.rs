@@ -7,12 +7,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::Products;
 
 use super::counters::KafkaCounter;
+use super::farewell::Farewell;
 use super::link::Link;
 use super::options::{KafkaOptions, MessageId};
 use super::replay::{Beginning, Follower};
@@ -47,10 +48,9 @@ struct Way {
     link: Arc<Link>,
     /// Tells the sender to end.
     end: Arc<AtomicBool>,
-    drain: Duration,
-    stop: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// When the run was found to be asked to end.
-    stopping: Option<Instant>,
+    options: Arc<KafkaOptions>,
+    /// Since the run was found to be asked to end while the spool was full.
+    farewell: Option<Farewell>,
     /// What is not appended any more is made again by the next process.
     replay: bool,
     given_up: bool,
@@ -84,8 +84,9 @@ impl KafkaSink {
         let stream = StreamOptions { first_id, ..options.stream.clone() };
         let stream = EventStream::new(stream).map_err(|e| sink(e.to_string()))?;
         let sheet = Sheet::new(KafkaCounter::catalogue());
-        sheet.set(KafkaCounter::Recovered as usize, start.events);
+        sheet.set(KafkaCounter::Recovered as usize, start.events + start.damaged_events);
         sheet.set(KafkaCounter::SpoolUnreadable as usize, start.unreadable);
+        sheet.set(KafkaCounter::SpoolTorn as usize, start.torn);
         let (place, folder) = (options.place(), options.spool.display().to_string());
         let link = Arc::new(Link::new(&options.brokers, options.news));
         let (tally, end) = (Arc::new(Tally::default()), Arc::new(AtomicBool::new(false)));
@@ -95,9 +96,8 @@ impl KafkaSink {
             tally: tally.clone(),
             link: link.clone(),
             end: end.clone(),
-            drain: options.drain,
-            stop: options.stop.clone(),
-            stopping: None,
+            options: Arc::new(options.clone()),
+            farewell: None,
             replay: follower.is_some(),
             given_up: false,
             dropped: false,
@@ -181,18 +181,6 @@ impl KafkaSink {
         }
     }
 
-    /// Waits until all is confirmed, at most so long.
-    fn wait_until_confirmed(&self, time: Duration) {
-        let end = Instant::now() + time;
-        while self.way.spool.depth().messages > 0 {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            self.way.spool.wait(left.min(Duration::from_millis(50)));
-        }
-    }
-
     fn end_sender(&mut self) {
         self.way.end.store(true, Relaxed);
         self.way.spool.close();
@@ -217,6 +205,7 @@ impl Way {
         set(C::Already, tally.already.load(Relaxed));
         set(C::Refused, tally.refused.load(Relaxed));
         set(C::SpoolDamaged, tally.damaged.load(Relaxed));
+        set(C::Damaged, depth.damaged_events);
         set(C::Sessions, tally.sessions.load(Relaxed));
         set(C::Errors, self.link.errors.load(Relaxed));
         set(C::SpoolMessages, depth.messages);
@@ -280,13 +269,16 @@ impl Way {
                 waited = true;
                 self.add(C::SpoolFull, 1);
             }
-            if (self.stop)() {
-                let since = *self.stopping.get_or_insert_with(Instant::now);
-                if since.elapsed() >= self.drain && self.replay {
+            if (self.options.stop)() {
+                let begin = || Farewell::begin(&self.options);
+                let farewell = self.farewell.get_or_insert_with(begin);
+                farewell.say(&self.link, &self.spool);
+                let over = farewell.is_over();
+                if over && self.replay {
                     self.given_up = true;
                     continue;
                 }
-                if since.elapsed() >= self.drain {
+                if over {
                     self.link.say("the spool is full, the run ends, and nobody takes messages: events are dropped");
                     self.dropped = true;
                     return self.add(C::Dropped, ready.events as u64);
@@ -338,13 +330,13 @@ impl Sink for KafkaSink {
 
     fn finish(&mut self) -> Result<Report, SinkError> {
         self.turn(|stream, say| stream.finish(say));
-        self.wait_until_confirmed(self.way.drain);
+        Farewell::begin(&self.way.options).wait(&self.way.link, &self.way.spool);
         self.end_sender();
         let finished = self.way.spool.finish();
         self.refresh();
         let depth = self.way.spool.depth();
         if depth.messages > 0 {
-            self.way.link.say(&format!(
+            self.way.link.tell(&format!(
                 "{} messages with {} events are not confirmed and wait in {}: the next start sends them",
                 depth.messages, depth.events, self.folder
             ));

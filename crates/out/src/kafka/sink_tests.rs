@@ -165,7 +165,9 @@ fn what_is_on_the_topic_although_its_confirmation_was_lost_is_not_sent_again() {
         let copy = folder.path().with_extension("copy");
         std::fs::create_dir(&copy).unwrap();
         for entry in std::fs::read_dir(folder.path()).unwrap().flatten() {
-            if entry.file_name() != "settled" && entry.file_name() != "settled.new" {
+            if entry.file_name() != "settled"
+                && !entry.file_name().as_encoded_bytes().starts_with(b".")
+            {
                 std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
             }
         }
@@ -245,4 +247,68 @@ fn a_full_spool_holds_the_sink_up_until_the_run_is_to_end() {
     assert_eq!(sink.finish().unwrap().events, 0);
     assert_eq!((get("sink.kafka.in"), get("kafka.spool.full")), (3_000_000, 1));
     assert_eq!((get("sink.kafka.waiting"), get("sink.kafka.dropped")), (2_000_000, 1_000_000));
+}
+
+/// The newest segment of a spool.
+fn newest(spool: &Path) -> std::path::PathBuf {
+    let all = std::fs::read_dir(spool).unwrap().flatten().map(|e| e.path());
+    all.filter(|path| path.extension().is_some_and(|e| e == "seg")).max().unwrap()
+}
+
+#[test]
+fn a_message_that_the_disk_has_lost_is_lost_in_the_ledger_with_its_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut nowhere = options("127.0.0.1:1".into(), folder.path());
+    nowhere.drain = Duration::ZERO;
+    let mut sink = KafkaSink::open(nowhere).unwrap();
+    sink.push(&batch(1_000, 1, 25)).unwrap();
+    sink.finish().unwrap();
+    drop(sink);
+    // In the body of the first record, behind the heads of segment and record.
+    let segment = newest(folder.path());
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[64 + 48 + 60] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+
+    let cluster = cluster(1);
+    let mut sink = KafkaSink::open(options(cluster.bootstrap_servers(), folder.path())).unwrap();
+    let get = counters(&sink);
+    assert_eq!((sink.recovered().messages, sink.recovered().damaged), (2, 1));
+    sink.push(&batch(2_000, 26, 5)).unwrap();
+    assert_eq!(sink.finish().unwrap().events, 20);
+    assert_eq!((get("sink.kafka.recovered"), get("sink.kafka.in")), (25, 5));
+    assert_eq!((get("kafka.spool.damaged"), get("sink.kafka.damaged")), (1, 10));
+    assert_eq!((get("sink.kafka.waiting"), get("kafka.spool.messages")), (0, 0));
+    let ledger = Ledger::default();
+    ledger.register(sink.sheet());
+    assert!(ledger.read().anything_lost());
+}
+
+#[test]
+fn a_message_that_the_disk_has_lost_and_the_topic_has_is_not_lost() {
+    let cluster = cluster(1);
+    let brokers = cluster.bootstrap_servers();
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().with_extension("damaged-copy");
+    std::fs::create_dir(&copy).unwrap();
+    let mut sink = KafkaSink::open(options(brokers.clone(), folder.path())).unwrap();
+    sink.push(&batch(1_000, 1, 25)).unwrap();
+    for name in ["identity".into(), newest(folder.path()).file_name().unwrap().to_owned()] {
+        std::fs::copy(folder.path().join(&name), copy.join(&name)).unwrap();
+    }
+    assert_eq!(sink.finish().unwrap().events, 25);
+    drop(sink);
+    let mark = r#"{"below": 1, "offsets": {"0": -1}, "written_ms": 0}"#;
+    std::fs::write(copy.join("settled"), mark).unwrap();
+    let segment = newest(&copy);
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[64 + 48 + 60] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let mut sink = KafkaSink::open(options(brokers, &copy)).unwrap();
+    let get = counters(&sink);
+    assert_eq!(sink.finish().unwrap().events, 20);
+    assert_eq!((get("kafka.spool.damaged"), get("sink.kafka.damaged")), (0, 0));
+    assert_eq!((get("sink.kafka.already"), get("sink.kafka.waiting")), (2, 0));
+    drop(sink);
+    std::fs::remove_dir_all(&copy).unwrap();
 }
