@@ -36,6 +36,8 @@ mod reserve;
 mod service;
 pub mod structure;
 #[cfg(feature = "nexus")]
+mod suspect;
+#[cfg(feature = "nexus")]
 mod writeback;
 
 #[cfg(feature = "nexus")]

@@ -94,6 +94,16 @@ impl Spec {
         self.with("units", "ns").with(epoch, crate::nexus::layout::EPOCH)
     }
 
+    /// Bytes of a chunk.
+    pub(super) fn chunk_bytes(&self) -> u64 {
+        let each = match self.kind {
+            Kind::Number(dtype) => dtype.bytes(),
+            Kind::Text => TEXT_BYTES,
+        };
+        let lengths = self.row.iter().map(|&n| n as u64);
+        lengths.chain([self.chunk as u64]).fold(each as u64, u64::saturating_mul)
+    }
+
     /// Makes the dataset, empty.
     pub(super) fn create(&self, group: &Group, compression: Compression) -> Result<()> {
         macro_rules! make {
@@ -182,6 +192,11 @@ impl<T: H5Type> Column<T> {
     /// Values of a row.
     pub(super) fn each(&self) -> usize {
         self.each
+    }
+
+    /// Bytes that wait in memory.
+    pub(super) fn waiting(&self) -> usize {
+        self.buffer.len() * size_of::<T>()
     }
 
     /// One value of a column of single values.
@@ -336,7 +351,8 @@ macro_rules! real {
         impl Element for $t {
             fn of(number: Number) -> Option<$t> {
                 match number {
-                    Number::Whole(n) => Some(n as $t),
+                    // Only those that it has: above 2^53 (f32: 2^24) it passes over most of them.
+                    Number::Whole(n) => (n as $t as i128 == n).then_some(n as $t),
                     // A finite number beyond the type would become infinite.
                     Number::Real(x) => (!x.is_finite() || (x as $t).is_finite()).then_some(x as $t),
                 }
@@ -384,16 +400,17 @@ macro_rules! any {
             }
 
             /// True if the type can hold all of these numbers.
-            pub(super) fn holds(&self, numbers: &[Number]) -> bool {
-                match self { $(AnyColumn::$member(_) => {
-                    numbers.iter().all(|&n| <$t>::of(n).is_some())
-                })+ }
+            pub(super) fn holds(&self, mut numbers: impl Iterator<Item = Number>) -> bool {
+                match self { $(AnyColumn::$member(_) => numbers.all(|n| <$t>::of(n).is_some()),)+ }
             }
 
             /// Whole rows of numbers of another type; false, and nothing taken, if one does not fit.
-            pub(super) fn extend_numbers(&mut self, numbers: &[Number]) -> Result<bool> {
+            pub(super) fn extend_numbers(
+                &mut self,
+                numbers: impl Iterator<Item = Number>,
+            ) -> Result<bool> {
                 match self { $(AnyColumn::$member(column) => {
-                    let Some(all) = numbers.iter().map(|&n| <$t>::of(n)).collect::<Option<Vec<_>>>()
+                    let Some(all) = numbers.map(<$t>::of).collect::<Option<Vec<_>>>()
                         else { return Ok(false) };
                     column.extend(all).map(|()| true)
                 })+ }
@@ -432,6 +449,18 @@ mod tests {
         assert_eq!(f32::of(Number::Real(1e39)), None, "would become infinite");
         assert_eq!(f32::of(Number::Real(f64::INFINITY)), Some(f32::INFINITY));
         assert_eq!(f64::of(Number::Whole(7)), Some(7.0));
+        // Whole numbers that a double, or a float, does not have: never rounded to a neighbour.
+        let most = 1_i128 << 53;
+        for (n, held) in [(most, true), (most + 1, false), (most + 2, true), (1 << 60, true)] {
+            assert_eq!(f64::of(Number::Whole(n)).is_some(), held, "{n}");
+            assert_eq!(f64::of(Number::Whole(-n)).is_some(), held, "-{n}");
+        }
+        assert_eq!(f64::of(Number::Whole(i64::MAX.into())), None);
+        assert_eq!(f64::of(Number::Whole(u64::MAX.into())), None);
+        assert_eq!(f64::of(Number::Whole(i64::MIN.into())), Some(-9_223_372_036_854_775_808.0));
+        assert_eq!(f32::of(Number::Whole((1 << 24) + 1)), None);
+        assert_eq!(f32::of(Number::Whole(1 << 24)), Some(16_777_216.0));
+        assert_eq!(f32::of(Number::Real(0.1)), Some(0.1), "what is no whole number is rounded");
     }
 
     #[test]

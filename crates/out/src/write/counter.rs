@@ -65,6 +65,9 @@ fullcount_core::counters! {
         OffsetRange "write.events.offset_range" Events Sum "write.events" Rejected
             "events more than 2147483647 ns after their pulse, which event_time_offset (int32) cannot hold"
             "let the producer use a pulse nearer to the event";
+        PixelRange "write.events.pixel_range" Events Sum "write.events" Rejected
+            "events of ev42 pixels above 2147483647, which event_id (int32) cannot hold"
+            "number the pixels from 1, or send ev44";
         Before1970 "write.events.before_1970" Events Sum "write.events" Rejected
             "events of pulses before 1970, which event_time_zero (uint64) cannot hold"
             "correct the clock of the readout system";
@@ -104,6 +107,9 @@ fullcount_core::counters! {
             "starts with a topic that is not on the broker, or that it cannot be asked for" "create the topic, or correct the structure";
         OrderFull "write.orders.full" Messages Sum "write.orders" Rejected
             "starts while the writer has as many jobs as it may" "raise --jobs, or start another writer";
+        OrderSuspect "write.orders.suspect" Messages Sum "write.orders" Rejected
+            "starts that are not read again: the writer ended twice while it read them"
+            "look at the nexus_structure of the order, and at what ended the writer (memory?)";
         OrderFile "write.orders.file" Messages Sum "write.orders" Rejected
             "starts whose file could not be made" "read the answer (answ): disk full, permissions";
         Finished "write.files" Times Sum "write.files" Note "files finished" "";

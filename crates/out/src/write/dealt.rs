@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use fullcount_io::newfile;
 use serde::{Deserialize, Serialize};
 
 use super::journal::{JournalError, Spot, io_error};
@@ -58,12 +59,10 @@ impl Dealt {
         let many = entries.len() > 2 * REMEMBERED;
         entries.drain(..entries.len().saturating_sub(REMEMBERED));
         if many {
-            let made = folder.join("orders.new");
             let text: Vec<u8> = entries.iter().flat_map(line).collect();
-            fs::write(&made, text).map_err(io_error(&made, "write the file"))?;
-            fs::rename(&made, &path).map_err(io_error(&path, "move the file to its place"))?;
+            newfile::replace_with(&path, &text).map_err(io_error(&path, "write the file"))?;
         }
-        let file = File::options().create(true).append(true).open(&path);
+        let file = newfile::open_own(&path);
         let mut file = file.map_err(io_error(&path, "open the file"))?;
         if !many && text.last().is_some_and(|&b| b != b'\n') {
             // A kill in the middle of a line: the next one must not be joined to it.

@@ -4,7 +4,7 @@
 //! numbers when a file is taken up again was half-way and is cut off. Refuses files that another process writes, files
 //! that are shorter than their last commit. Source: `docs/formats/nexus.md` section 4; `docs/decisions`, write journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::make::{self, About, group};
 use super::module::{self, EventCounts, Seen, Stopped, Writer};
 use super::pixels::PixelSet;
 use super::reserve::Reserve;
-use super::structure::{Date, Module, Plan};
+use super::structure::{DatasetPlan, Date, Module, Plan};
 use super::writeback::Writeback;
 use crate::nexus::disk::{Disk, LATE};
 use crate::nexus::error::{NexusError, hdf5_error, io_error};
@@ -149,15 +149,17 @@ impl JobFile {
         disk: Option<Disk>,
     ) -> Result<JobFile> {
         let disk = disk.map(Arc::new);
-        let mut sets: BTreeMap<&str, Option<PixelSet>> = BTreeMap::new();
+        let mut sets: BTreeMap<&str, Option<Arc<PixelSet>>> = BTreeMap::new();
+        let datasets: HashMap<&str, &DatasetPlan> =
+            plan.datasets.iter().map(|dataset| (dataset.path.as_str(), dataset)).collect();
         let mut streams = Vec::with_capacity(plan.streams.len());
         for stream in &plan.streams {
             let pixels = match &stream.module {
                 Module::Events { pixels: Some(path), .. } => sets
                     .entry(path)
                     .or_insert_with(|| {
-                        let dataset = plan.datasets.iter().find(|d| &d.path == path)?;
-                        Some(PixelSet::new(&dataset.value.integers()?))
+                        let numbers = datasets.get(path.as_str())?.value.integers()?;
+                        Some(Arc::new(PixelSet::new(numbers)))
                     })
                     .clone(),
                 _ => None,
@@ -235,6 +237,7 @@ impl JobFile {
                 committed: a.committed + b.committed,
                 outside_pixels: a.outside_pixels + b.outside_pixels,
                 offset_range: a.offset_range + b.offset_range,
+                pixel_range: a.pixel_range + b.pixel_range,
                 before_1970: a.before_1970 + b.before_1970,
             }
         })
@@ -277,8 +280,7 @@ impl JobFile {
         }
         self.changed = true;
         self.commit()?;
-        let events = self.events();
-        let rejected = events.outside_pixels + events.offset_range + events.before_1970;
+        let rejected = self.events().rejected();
         if let Some(open) = &self.open {
             let finish = || -> Result<()> {
                 // One by one: after a failed flush of the whole file nothing of it could be closed.

@@ -74,8 +74,8 @@ pub struct Wanted {
 #[derive(Debug)]
 struct Stream {
     group: String,
-    /// Of a slow channel: its last value before the start holds until the next.
-    carries: bool,
+    /// Of a slow channel, whose last value before the start holds until the next: most bytes of its message.
+    carries: Option<usize>,
     begun: bool,
     ended: bool,
     carried: Option<Vec<u8>>,
@@ -149,10 +149,7 @@ impl Job {
             sources.entry(stream.source.clone()).or_default().push(i);
             streams.push(Stream {
                 group: stream.group.clone(),
-                carries: matches!(
-                    stream.module,
-                    Module::Log { .. } | Module::Alarms | Module::Connections
-                ),
+                carries: carried_bytes(&stream.module),
                 begun: progress.begun.contains(&i),
                 ended: progress.ended.contains(&i),
                 carried: progress.carried.get(&i).and_then(|text| from_hex(text)),
@@ -263,6 +260,17 @@ impl Job {
     fn refuse(&mut self, counter: WriteCounter) {
         self.count(counter);
         self.refused += 1;
+    }
+}
+
+/// Most bytes of a message of a slow channel that is kept from before the start, and written down with each flush: a
+/// larger one does not fit the stream. `None` of what is no slow channel.
+fn carried_bytes(module: &Module) -> Option<usize> {
+    const NAMES: usize = 64 << 10;
+    match module {
+        Module::Log { array, .. } => Some(NAMES + 8 * array.unwrap_or(1)),
+        Module::Alarms | Module::Connections => Some(NAMES),
+        _ => None,
     }
 }
 

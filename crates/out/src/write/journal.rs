@@ -13,6 +13,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use fullcount_io::newfile;
 use serde::{Deserialize, Serialize};
 
 use super::file::RowCounts;
@@ -150,7 +151,7 @@ impl Journals {
         let folder = data.join(OWN_FOLDER).join(service_id);
         fs::create_dir_all(&folder).map_err(io_error(&folder, "make the folder"))?;
         let path = folder.join("lock");
-        let lock = File::options().create(true).append(true).open(&path);
+        let lock = newfile::open_own(&path);
         let lock = lock.map_err(io_error(&path, "make the file"))?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -207,11 +208,9 @@ impl Journals {
 
     fn put<T: Serialize>(&self, job: &str, ending: &str, value: &T) -> Result<(), JournalError> {
         let path = self.path(job, ending);
-        let made = self.path(job, &format!("{ending}.new"));
         let text = serde_json::to_vec(value)
             .map_err(|e| JournalError::Unreadable { path: path.clone(), message: e.to_string() })?;
-        fs::write(&made, text).map_err(io_error(&made, "write the file"))?;
-        fs::rename(&made, &path).map_err(io_error(&path, "move the file to its place"))
+        newfile::replace_with(&path, &text).map_err(io_error(&path, "write the file"))
     }
 
     /// Writes down a new job.

@@ -247,7 +247,7 @@ pub(super) fn make_totals(group: &Group, module: &Module) -> Result<()> {
 pub(super) fn open(
     group: &Group,
     plan: &StreamPlan,
-    pixels: Option<PixelSet>,
+    pixels: Option<Arc<PixelSet>>,
     disk: Option<Arc<Disk>>,
 ) -> Result<Box<dyn Writer>> {
     Ok(match &plan.module {

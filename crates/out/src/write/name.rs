@@ -9,6 +9,34 @@ use std::path::{Component, Path, PathBuf};
 /// Folder of the writer's own files, below that of the data.
 pub(super) const OWN_FOLDER: &str = ".fullcount-write";
 
+/// Bytes of a file's own name: the longest that a disk takes (255) without those of files under way.
+const LONGEST: usize = 200;
+
+/// True for what begins a new line or steers a terminal: in a name it would write lines of its own into logs.
+pub(super) fn is_control(c: char) -> bool {
+    // Line and paragraph separator, and what turns the direction of text around.
+    c.is_control()
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// `text` as one line of at most `most` bytes: control characters are escaped, what is longer ends with `…`.
+pub(super) fn one_line(text: &str, most: usize) -> String {
+    let mut line = String::with_capacity(text.len().min(most) + 4);
+    for c in text.chars() {
+        if line.len() >= most {
+            line.truncate(line.floor_char_boundary(most));
+            line.push('…');
+            break;
+        }
+        if is_control(c) {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
+}
+
 /// The path of the file called `name` below `folder`.
 ///
 /// # Errors
@@ -16,6 +44,9 @@ pub(super) const OWN_FOLDER: &str = ".fullcount-write";
 pub(super) fn inside(folder: &Path, name: &str) -> Result<PathBuf, String> {
     if name.is_empty() || name.contains('\0') || name.ends_with('/') || name.len() > 1024 {
         return Err("a file name is 1 to 1024 bytes without NUL and does not end with /".into());
+    }
+    if name.contains(is_control) {
+        return Err("a file name has no control characters, such as a new line".into());
     }
     let relative = Path::new(name);
     let mut parts = 0;
@@ -53,6 +84,9 @@ pub(super) fn inside(folder: &Path, name: &str) -> Result<PathBuf, String> {
     let file = path.file_name().ok_or("no file name")?;
     // What is found under such a name is removed when the file is made that it would belong to.
     let name = file.to_string_lossy();
+    if name.len() > LONGEST {
+        return Err(format!("its last part has {} bytes, above {LONGEST}", name.len()));
+    }
     if name.ends_with(".building") || name.contains(".reserve-") {
         return Err(
             "names with .building at the end or .reserve- are those of files under way".into()
@@ -105,12 +139,26 @@ mod tests {
             ("missing/a.nxs", "make it first"),
             (".fullcount-write/x/y", "own"),
             ("own/w/a.job", "own"),
+            ("a\nb.nxs", "control characters"),
+            ("p1/a\u{1b}[2J.nxs", "control characters"),
+            ("a\u{2028}b.nxs", "control characters"),
+            (&"x".repeat(201), "above 200"),
             ("a.nxs.building", "under way"),
             ("a.nxs.reserve-12", "under way"),
         ] {
             let e = inside(&data, bad).unwrap_err();
             assert!(e.contains(why), "{bad}: {e}");
         }
+    }
+
+    #[test]
+    fn whatever_was_sent_becomes_one_short_line() {
+        assert_eq!(one_line("run 42 ä", 20), "run 42 ä");
+        assert_eq!(one_line("a\nb\r\t\u{1b}[1m", 40), "a\\nb\\r\\t\\u{1b}[1m");
+        assert_eq!(one_line("x\u{2028}y\u{202e}z", 40), "x\\u{2028}y\\u{202e}z");
+        assert_eq!(one_line(&"ä".repeat(50), 9), "ääää…");
+        assert_eq!(one_line(&"\n".repeat(50), 4), "\\n\\n…");
+        assert_eq!(one_line("abcd", 4), "abcd");
     }
 
     #[test]

@@ -79,6 +79,11 @@ pub enum Refusal {
     /// Enough jobs.
     #[error("{0} jobs run already, as many as this writer may have (--jobs)")]
     Full(usize),
+    /// It ended the writer before.
+    #[error(
+        "reading this order ended the writer twice: it is not read again; look at its nexus_structure, and at the memory of the writer's host"
+    )]
+    Suspect,
     /// The file cannot be made.
     #[error(transparent)]
     File(#[from] NexusError),
@@ -110,6 +115,7 @@ impl Refusal {
             Refusal::Unknown(_) => WriteCounter::OrderUnknown,
             Refusal::Topic { .. } => WriteCounter::OrderTopic,
             Refusal::Full(_) => WriteCounter::OrderFull,
+            Refusal::Suspect => WriteCounter::OrderSuspect,
             Refusal::File(_) | Refusal::Journal(_) => WriteCounter::OrderFile,
         }
     }

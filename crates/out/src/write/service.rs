@@ -26,13 +26,21 @@ use super::file::JobFile;
 use super::job::{FlushError, Job, Parts, Record, ns};
 use super::journal::{JournalError, Journals, Order, Progress};
 use super::make::About;
-use super::module::Style;
+use super::module::{self, Style};
+use super::name::one_line;
 use super::refusal::Refusal;
-use super::structure::{Limits, Plan};
+use super::structure::{Fault, Limits, Plan, StructureError, parse};
+use super::suspect::Suspects;
 use crate::nexus::{Compression, DiskWay, StartAttribute};
 
 /// What stands for "no stop time known", ms since 1970: the largest that is a 64-bit number of ns.
 const NO_STOP_MS: u64 = 9_223_372_036_854;
+/// Bytes of a line for people, and of the words of an answer.
+const WORDS: usize = 4096;
+/// Bytes of an id in answers and in what is remembered of orders; longer ones are no ids.
+const ID: usize = 128;
+/// What an open dataset takes beside its chunk: the library's own, with the table of its cache (521 entries of 8 bytes).
+const DATASET: u64 = 16 << 10;
 /// Stops of jobs that are not here, kept until their start comes.
 const REMEMBERED: usize = 4096;
 /// Time between two questions for a topic that a job needs to go on, ms.
@@ -135,6 +143,7 @@ pub struct Service {
     journals: Journals,
     jobs: BTreeMap<String, Job>,
     dealt: Dealt,
+    suspects: Suspects,
     early: VecDeque<Early>,
     sheet: Arc<Sheet>,
     replies: Vec<Reply>,
@@ -157,10 +166,12 @@ impl Service {
     pub fn new(options: Options, now_ms: u64, topics: &dyn Topics) -> Result<Service, WriteError> {
         let journals = Journals::open(&options.folder, &options.service_id)?;
         let dealt = Dealt::open(journals.folder())?;
+        let suspects = Suspects::open(journals.folder())?;
         let mut service = Service {
             journals,
             jobs: BTreeMap::new(),
             dealt,
+            suspects,
             early: VecDeque::new(),
             sheet: Sheet::new(WriteCounter::catalogue()),
             replies: Vec::new(),
@@ -242,7 +253,25 @@ impl Service {
     }
 
     fn note(&mut self, text: String) {
-        self.notes.push(Note(text));
+        // What others sent may stand in it: it stays one line.
+        self.notes.push(Note(one_line(&text, WORDS)));
+    }
+
+    /// Reads a structure, and adds up what its file will take of memory.
+    fn plan(&self, structure: &str) -> Result<Plan, StructureError> {
+        let limits = &self.options.limits;
+        let plan = parse(structure, limits)?;
+        let style = Style { start_attribute: self.options.start_attribute };
+        let columns = plan.streams.iter().flat_map(|stream| module::specs(&stream.module, style));
+        let chunks = columns.map(|spec| spec.chunk_bytes() + DATASET);
+        let bytes = chunks.fold(plan.bytes, u64::saturating_add);
+        if bytes > limits.memory {
+            let what =
+                "constants, names and one chunk of each dataset that grows together".to_owned();
+            let fault = Fault::Memory { what, bytes, limit: limits.memory };
+            return Err(StructureError { at: String::new(), fault });
+        }
+        Ok(plan)
     }
 
     fn about<'a>(&'a self, order: &'a Order, own: &'a [(&'static str, String)]) -> About<'a> {

@@ -7,8 +7,10 @@
 //! Source: `docs/formats/nexus.md` section 7.
 
 mod array;
+mod budget;
 mod config;
 mod error;
+mod names;
 #[cfg(feature = "nexus")]
 pub mod panel;
 mod parse;
@@ -29,12 +31,32 @@ pub struct Limits {
     pub depth: usize,
     /// Groups, datasets, links and streams together.
     pub nodes: usize,
+    /// Attributes of one group or dataset.
+    pub attributes: usize,
+    /// Bytes of one constant: the values of a dataset or an attribute, a row of a stream.
+    pub constant: u64,
+    /// Bytes of one chunk of a dataset that grows.
+    pub chunk: u64,
+    /// Bytes of all of them together, and of the JSON text while it is read.
+    pub memory: u64,
 }
 
+/// Most that [`Limits::memory`] is unless somebody says otherwise, bytes.
+pub const MEMORY: u64 = 1 << 30;
+
 impl Default for Limits {
-    /// A detector of 10 million pixels as text is about 200 MB; 32 levels are twice what NeXus files have.
+    /// A detector of 8 million pixels as text is about 200 MB, and its numbers as doubles are 64 MiB; 32 levels are twice,
+    /// and 1024 attributes twenty times, what NeXus files have.
     fn default() -> Limits {
-        Limits { bytes: 256 << 20, depth: 32, nodes: 1 << 20 }
+        Limits {
+            bytes: 256 << 20,
+            depth: 32,
+            nodes: 1 << 20,
+            attributes: 1024,
+            constant: 64 << 20,
+            chunk: 64 << 20,
+            memory: MEMORY,
+        }
     }
 }
 
@@ -329,6 +351,8 @@ pub struct Plan {
     pub links: Vec<LinkPlan>,
     /// Group of the writer's own entries: below the NXentry, else below the root.
     pub own: String,
+    /// Bytes that constants, names and attributes take in memory, about.
+    pub bytes: u64,
 }
 
 impl Plan {

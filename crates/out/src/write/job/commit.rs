@@ -19,12 +19,14 @@ impl Job {
         let (now, was) = (self.file.events(), self.reported);
         let outside = now.outside_pixels - was.outside_pixels;
         let range = now.offset_range - was.offset_range;
+        let pixel = now.pixel_range - was.pixel_range;
         let before = now.before_1970 - was.before_1970;
         let add = |counter: WriteCounter, n: u64| self.sheet.add(counter as usize, n);
-        add(WriteCounter::EventsIn, now.taken - was.taken + outside + range + before);
+        add(WriteCounter::EventsIn, now.taken - was.taken + now.rejected() - was.rejected());
         add(WriteCounter::Events, now.committed - was.committed);
         add(WriteCounter::OutsidePixels, outside);
         add(WriteCounter::OffsetRange, range);
+        add(WriteCounter::PixelRange, pixel);
         add(WriteCounter::Before1970, before);
         self.reported = now;
     }

@@ -25,6 +25,7 @@ impl Job {
             "events_rejected": {
                 "outside_pixels": self.reported.outside_pixels,
                 "offset_range": self.reported.offset_range,
+                "pixel_range": self.reported.pixel_range,
                 "before_1970": self.reported.before_1970,
             },
             "messages_refused": self.refused,

@@ -3,7 +3,7 @@
 //! Refuses what the counters of [`WriteCounter`] list. Source: `docs/formats/flatbuffers.md` section 8.
 
 use super::{Job, Record, ns};
-use crate::flat::{EventRefused, EventView, Message, Refused, Schema, decode};
+use crate::flat::{EventFault, EventRefused, EventView, Message, Refused, Schema, decode};
 use crate::nexus::NexusError;
 use crate::nexus::error::hdf5_error;
 use crate::write::WriteCounter;
@@ -71,7 +71,8 @@ impl Job {
         if time < ns(self.order.start_ms) {
             for &i in &streams {
                 let stream = &mut self.streams[i];
-                if stream.carries && !stream.begun {
+                let most = stream.carries.unwrap_or(0);
+                if !stream.begun && record.value.len() <= most {
                     stream.carried = Some(record.value.to_vec());
                 }
             }
@@ -156,6 +157,7 @@ fn read(schema: Schema, value: &[u8]) -> Result<Seen<'_>, WriteCounter> {
     };
     events.map(Seen::Events).map_err(|refused| match refused {
         EventRefused::Refused(refused) => WriteCounter::refused(&refused),
+        EventRefused::Fault(EventFault::PulseTime(_)) => WriteCounter::Range,
         EventRefused::Fault(_) => WriteCounter::Contradictory,
     })
 }

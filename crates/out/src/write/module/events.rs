@@ -2,7 +2,7 @@
 //!
 //! The columns of a message go into a block in one copy, events of a pulse together, and from there in whole chunks to
 //! the file; no event is looked at but for the largest and smallest pixel, unless a message has one that is not in
-//! `detector_number`. Refuses (and counts) such events, offsets beyond int32, pulses before 1970.
+//! `detector_number`. Refuses (and counts) such events, offsets and pixels beyond int32, pulses before 1970.
 //! Source: `docs/formats/nexus.md` sections 1, 4, 6 and 8.
 
 use std::sync::Arc;
@@ -30,8 +30,17 @@ pub(in crate::write) struct EventCounts {
     pub(in crate::write) outside_pixels: u64,
     /// Too long after their pulse.
     pub(in crate::write) offset_range: u64,
+    /// Of pixels that `event_id` (int32) cannot hold.
+    pub(in crate::write) pixel_range: u64,
     /// Of pulses before 1970.
     pub(in crate::write) before_1970: u64,
+}
+
+impl EventCounts {
+    /// What is not in the file, of all reasons.
+    pub(in crate::write) fn rejected(&self) -> u64 {
+        self.outside_pixels + self.offset_range + self.pixel_range + self.before_1970
+    }
 }
 
 #[derive(Debug)]
@@ -43,7 +52,7 @@ pub(super) struct Events {
     cue_index: Column<i64>,
     cue_time: Column<i64>,
     total: Dataset,
-    pixels: Option<PixelSet>,
+    pixels: Option<Arc<PixelSet>>,
     chunk: usize,
     cue_interval: u64,
     last_cue: u64,
@@ -62,7 +71,7 @@ impl Events {
         group: &Group,
         chunk: usize,
         cue_interval: u64,
-        pixels: Option<PixelSet>,
+        pixels: Option<Arc<PixelSet>>,
         disk: Option<Arc<Disk>>,
     ) -> Result<Events> {
         let id: Column<i32> = Column::open(group, "event_id", Phase::Bulk)?;
@@ -100,10 +109,11 @@ impl Events {
             (Some(set), None) => view.events() == 0 || set.holds(1),
             (None, _) => true,
         };
-        // Signed offsets fit by their type; a fold without early exit becomes vector code.
+        // What is signed fits by its type; a fold without early exit becomes vector code.
         let sign = |all: u8, t: &[u8; 4]| all | t[3];
-        let clean =
-            pixels_fit && (!view.unsigned || view.time_of_flight.iter().fold(0, sign) < 0x80);
+        let columns = [view.time_of_flight, view.pixel.unwrap_or(&[])];
+        let fits = |column: &[[u8; 4]]| column.iter().fold(0, sign) < 0x80;
+        let clean = pixels_fit && (!view.unsigned || columns.into_iter().all(fits));
         let ends = view.pulses.iter().skip(1).map(|p| p.1).chain([view.events()]);
         for (&(time, first), end) in view.pulses.iter().zip(ends) {
             let Ok(zero) = u64::try_from(time) else {
@@ -131,7 +141,10 @@ impl Events {
         let (mut ids, mut times) = std::mem::take(&mut self.kept);
         for (i, &time) in offsets.iter().enumerate() {
             let id = pixel.map_or(1_i32.to_le_bytes(), |pixel| pixel[i]);
-            if self.pixels.as_ref().is_some_and(|set| !set.holds(i32::from_le_bytes(id))) {
+            if unsigned && id[3] >= 0x80 {
+                // Written it would be a negative pixel, and could even be one of the detector's.
+                self.counts.pixel_range += 1;
+            } else if self.pixels.as_ref().is_some_and(|set| !set.holds(i32::from_le_bytes(id))) {
                 self.counts.outside_pixels += 1;
             } else if unsigned && time[3] >= 0x80 {
                 self.counts.offset_range += 1;

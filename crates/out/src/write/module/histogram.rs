@@ -38,12 +38,22 @@ impl Histogram {
     }
 }
 
-fn numbers(values: &Values01<'_>) -> Vec<Number> {
+fn numbers<'a>(values: &'a Values01<'_>) -> Box<dyn Iterator<Item = Number> + 'a> {
     match values {
-        Values01::ArrayInt(all) => all.iter().map(|&n| Number::Whole(n.into())).collect(),
-        Values01::ArrayLong(all) => all.iter().map(|&n| Number::Whole(n.into())).collect(),
-        Values01::ArrayDouble(all) => all.iter().map(|&n| Number::Real(n)).collect(),
-        Values01::ArrayFloat(all) => all.iter().map(|&n| Number::Real(n.into())).collect(),
+        Values01::ArrayInt(all) => Box::new(all.iter().map(|&n| Number::Whole(n.into()))),
+        Values01::ArrayLong(all) => Box::new(all.iter().map(|&n| Number::Whole(n.into()))),
+        Values01::ArrayDouble(all) => Box::new(all.iter().map(|&n| Number::Real(n))),
+        Values01::ArrayFloat(all) => Box::new(all.iter().map(|&n| Number::Real(n.into()))),
+    }
+}
+
+fn count(values: Option<&Values01<'_>>) -> usize {
+    match values {
+        None => 0,
+        Some(Values01::ArrayInt(all)) => all.len(),
+        Some(Values01::ArrayLong(all)) => all.len(),
+        Some(Values01::ArrayDouble(all)) => all.len(),
+        Some(Values01::ArrayFloat(all)) => all.len(),
     }
 }
 
@@ -54,23 +64,27 @@ impl Writer for Histogram {
         let shape = &message.current_shape;
         let same = shape.len() == self.shape.len()
             && shape.iter().zip(&self.shape).all(|(&is, &should)| i64::from(is) == should as i64);
-        let data = message.data.as_ref().map(numbers).unwrap_or_default();
-        let errors = match &self.errors {
-            Some(_) => message.errors.as_ref().map(numbers).unwrap_or_default(),
-            None => Vec::new(),
-        };
-        let bins = self.signal.each();
-        let wanted = if self.errors.is_some() { bins } else { 0 };
-        if !whole || !same || data.len() != bins || errors.len() != wanted {
+        let (data, errors) = (message.data.as_ref(), message.errors.as_ref());
+        // Counted first: what does not fit costs no memory.
+        let fits = |column: &AnyColumn, values| count(values) == column.each();
+        let errors_fit = self.errors.as_ref().is_none_or(|column| fits(column, errors));
+        let Some(data) =
+            data.filter(|data| whole && same && errors_fit && fits(&self.signal, Some(*data)))
+        else {
             return Err(Unfit::Shape.into());
-        }
+        };
         // First all of it, then the file: a row is whole or not there.
-        let errors_fit = self.errors.as_ref().is_none_or(|column| column.holds(&errors));
-        if !errors_fit || !self.signal.extend_numbers(&data)? {
+        let errors = self.errors.as_mut().zip(errors);
+        if let Some((column, errors)) = &errors
+            && !column.holds(numbers(errors))
+        {
             return Err(Unfit::Range.into());
         }
-        if let Some(column) = &mut self.errors {
-            column.extend_numbers(&errors)?;
+        if !self.signal.extend_numbers(numbers(data))? {
+            return Err(Unfit::Range.into());
+        }
+        if let Some((column, errors)) = errors {
+            column.extend_numbers(numbers(errors))?;
         }
         Ok(self.time.push(message.timestamp)?)
     }

@@ -34,7 +34,6 @@ pub(super) struct Log {
     extremes: Option<Extremes>,
     alarm: Option<Alarm>,
     cues: Option<Cues>,
-    numbers: Vec<Number>,
 }
 
 impl Log {
@@ -72,22 +71,23 @@ impl Log {
             extremes,
             alarm,
             cues: cue_interval.map(|interval| Cues::open(group, interval)).transpose()?,
-            numbers: Vec::new(),
         })
     }
 
     fn put(&mut self, value: &LogValue<'_>, time: i64) -> std::result::Result<(), Stopped> {
-        numbers(value, &mut self.numbers);
         // The structure says whether a message is one value or several.
-        if self.numbers.len() != self.value.each() {
+        let (count, numbers) = numbers(value);
+        if count != self.value.each() {
             return Err(Unfit::Shape.into());
         }
-        if !self.value.extend_numbers(&self.numbers)? {
+        let mut first = None;
+        let numbers = numbers.inspect(|&number| first = first.or(Some(number)));
+        if !self.value.extend_numbers(numbers)? {
             return Err(Unfit::Range.into());
         }
         self.time.push(time)?;
-        if let Some(extremes) = &mut self.extremes {
-            extremes.add(match self.numbers[0] {
+        if let (Some(extremes), Some(first)) = (&mut self.extremes, first) {
+            extremes.add(match first {
                 Number::Whole(n) => n as f64,
                 Number::Real(x) => x,
             });
@@ -109,14 +109,16 @@ impl Extremes {
     }
 }
 
-fn numbers(value: &LogValue<'_>, out: &mut Vec<Number>) {
-    out.clear();
+/// How many numbers there are, and each.
+fn numbers<'a>(value: &'a LogValue<'_>) -> (usize, Box<dyn Iterator<Item = Number> + 'a>) {
     macro_rules! each {
         ($($single:ident $array:ident $as:ident;)+) => {
             match value {
                 $(
-                    LogValue::$single(n) => out.push(Number::$as((*n).into())),
-                    LogValue::$array(all) => out.extend(all.iter().map(|&n| Number::$as(n.into()))),
+                    LogValue::$single(n) => (1, Box::new(std::iter::once(Number::$as((*n).into())))),
+                    LogValue::$array(all) => {
+                        (all.len(), Box::new(all.iter().map(|&n| Number::$as(n.into()))))
+                    }
                 )+
             }
         };

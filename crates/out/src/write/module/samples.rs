@@ -1,7 +1,10 @@
 //! se00 and tdct: fast samples with the time of each, and time stamps of a chopper. A cue marks each message.
 //!
-//! Refuses times that are not as many as the samples, and evenly spaced samples without a spacing.
+//! Refuses times that are not as many as the samples, evenly spaced samples without a spacing, times beyond 64 bits, and
+//! more than 8,388,608 samples in a message.
 //! Source: `docs/formats/nexus.md` section 7, `docs/formats/flatbuffers.md` section 4.3.
+
+use std::borrow::Cow;
 
 use hdf5_metno::{Group, Result};
 
@@ -10,13 +13,16 @@ use super::super::structure::Dtype;
 use super::{Cues, Seen, Stopped, Unfit, Writer};
 use crate::flat::{Message, SampleValues, Samples as Sampled};
 
+/// Samples of a message: 64 MiB of times. One byte a sample in the message is 16 in the file.
+const MOST: usize = 8 << 20;
+/// Bytes of times that may wait for a flush; they are written after the samples.
+const WAITING: usize = 64 << 20;
+
 #[derive(Debug)]
 pub(super) struct Samples {
     value: AnyColumn,
     time: Column<i64>,
     cues: Cues,
-    numbers: Vec<Number>,
-    times: Vec<i64>,
 }
 
 impl Samples {
@@ -25,44 +31,51 @@ impl Samples {
             value: AnyColumn::open(group, "value", dtype, Phase::Bulk)?,
             time: Column::open(group, "time", Phase::Time)?,
             cues: Cues::open(group, 1)?,
-            numbers: Vec::new(),
-            times: Vec::new(),
         })
     }
+}
 
-    fn numbers(&mut self, values: &SampleValues<'_>) {
-        self.numbers.clear();
-        macro_rules! each {
-            ($($member:ident $as:ident;)+) => {
-                match values {
-                    $(SampleValues::$member(all) => {
-                        self.numbers.extend(all.iter().map(|&n| Number::$as(n.into())));
-                    })+
-                }
-            };
-        }
-        each! {
-            Int8Array Whole; UInt8Array Whole; Int16Array Whole; UInt16Array Whole; Int32Array Whole;
-            UInt32Array Whole; Int64Array Whole; UInt64Array Whole; DoubleArray Real; FloatArray Real;
-        }
-    }
-
-    fn times(&mut self, message: &Sampled<'_>) -> std::result::Result<(), Unfit> {
-        let samples = self.numbers.len();
-        self.times.clear();
-        match message.timestamps.as_deref() {
-            Some(times) if !times.is_empty() => self.times.extend(times),
-            // Spacing in ns as a double: the product is exact enough, the sum is made with integers.
-            _ if message.time_delta > 0.0 || samples == 1 => {
-                let at = |i: usize| {
-                    let since = (i as f64 * message.time_delta.max(0.0)).round();
-                    message.packet_timestamp.saturating_add(since as i64)
-                };
-                self.times.extend((0..samples).map(at));
+/// How many samples there are, and each.
+fn numbers<'a>(values: &'a SampleValues<'_>) -> (usize, Box<dyn Iterator<Item = Number> + 'a>) {
+    macro_rules! each {
+        ($($member:ident $as:ident;)+) => {
+            match values {
+                $(SampleValues::$member(all) => {
+                    (all.len(), Box::new(all.iter().map(|&n| Number::$as(n.into()))))
+                })+
             }
-            _ => {}
+        };
+    }
+    each! {
+        Int8Array Whole; UInt8Array Whole; Int16Array Whole; UInt16Array Whole; Int32Array Whole;
+        UInt32Array Whole; Int64Array Whole; UInt64Array Whole; DoubleArray Real; FloatArray Real;
+    }
+}
+
+/// The time of each sample, ns since 1970.
+fn times<'a>(
+    message: &'a Sampled<'_>,
+    samples: usize,
+) -> std::result::Result<Cow<'a, [i64]>, Unfit> {
+    match message.timestamps.as_deref() {
+        Some(times) if !times.is_empty() => {
+            if times.len() == samples {
+                Ok(times.into())
+            } else {
+                Err(Unfit::Shape)
+            }
         }
-        if self.times.len() == samples { Ok(()) } else { Err(Unfit::Shape) }
+        // Spacing in ns as a double: the product is exact enough, the sum is made with integers.
+        _ if message.time_delta > 0.0 || samples == 1 => {
+            let at = |i: usize| {
+                let since = (i as f64 * message.time_delta.max(0.0)).round();
+                // A time that nobody meant is none: 2^63 ns are 292 years.
+                let since = Some(since).filter(|since| *since < 9.2e18).ok_or(Unfit::Range)?;
+                message.packet_timestamp.checked_add(since as i64).ok_or(Unfit::Range)
+            };
+            (0..samples).map(at).collect()
+        }
+        _ => Err(Unfit::Shape),
     }
 }
 
@@ -72,13 +85,16 @@ impl Writer for Samples {
         if message.values.is_empty() {
             return Ok(());
         }
-        self.numbers(&message.values);
-        self.times(message)?;
+        let (samples, numbers) = numbers(&message.values);
+        if samples > MOST {
+            return Err(Unfit::Shape.into());
+        }
+        let times = times(message, samples)?;
         let row = self.time.rows();
-        if !self.value.extend_numbers(&self.numbers)? {
+        if !self.value.extend_numbers(numbers)? {
             return Err(Unfit::Range.into());
         }
-        self.time.extend(self.times.iter().copied())?;
+        self.time.extend(times.iter().copied())?;
         Ok(self.cues.put(row, message.packet_timestamp)?)
     }
 
@@ -86,6 +102,10 @@ impl Writer for Samples {
         let mut all: Vec<&mut dyn Stored> = vec![self.value.stored(), &mut self.time];
         all.extend(self.cues.columns());
         all
+    }
+
+    fn urgent(&self) -> bool {
+        self.time.waiting() > WAITING
     }
 }
 
@@ -114,5 +134,9 @@ impl Writer for Chopper {
         let mut all: Vec<&mut dyn Stored> = vec![&mut self.time];
         all.extend(self.cues.columns());
         all
+    }
+
+    fn urgent(&self) -> bool {
+        self.time.waiting() > WAITING
     }
 }

@@ -7,8 +7,17 @@ use serde_json::{Value, json};
 
 use super::super::journal::Spot;
 use super::super::refusal::Refusal;
-use super::{NO_STOP_MS, Reply, Service};
+use super::{ID, NO_STOP_MS, Reply, Service, WORDS};
 use crate::flat::{Action, ActionResponse, FinishedWriting, Message, Outcome, RunStop, Status};
+use crate::write::name::one_line;
+
+/// Outcome, status and words of an answer; `done` where the order is obeyed.
+fn said(outcome: &Result<(), Refusal>, done: &str) -> (Outcome, i32, String) {
+    match outcome {
+        Ok(()) => (Outcome::Success, 201, done.to_owned()),
+        Err(refusal) => (Outcome::Failure, refusal.status(), refusal.to_string()),
+    }
+}
 
 impl Service {
     /// An order whose job nobody can know: the answer says where it stands.
@@ -29,7 +38,7 @@ impl Service {
             status_code: 400,
             stop_time: 0,
             message: Some(&words),
-            command_id: None,
+            command_id: Some(""),
         };
         self.answer(&control, response);
     }
@@ -42,12 +51,8 @@ impl Service {
         outcome: Result<(), Refusal>,
     ) {
         let job_id = stop.job_id.unwrap_or("");
-        let words = outcome.as_ref().err().map(ToString::to_string);
-        let (result, status_code) = match &outcome {
-            Ok(()) => (Outcome::Success, 201),
-            Err(refusal) => (Outcome::Failure, refusal.status()),
-        };
-        if let Some(words) = &words {
+        let (result, status_code, words) = said(&outcome, "stop time set");
+        if outcome.is_err() {
             self.note(format!("stop of job \"{job_id}\" refused: {words}"));
         }
         self.answer(
@@ -59,7 +64,7 @@ impl Service {
                 outcome: result,
                 status_code,
                 stop_time: asked,
-                message: words.as_deref(),
+                message: Some(&words),
                 command_id: stop.command_id,
             },
         );
@@ -72,11 +77,7 @@ impl Service {
         stop_time: u64,
         outcome: Result<(), Refusal>,
     ) {
-        let words = outcome.as_ref().err().map(ToString::to_string);
-        let (result, status_code) = match &outcome {
-            Ok(()) => (Outcome::Success, 201),
-            Err(refusal) => (Outcome::Failure, refusal.status()),
-        };
+        let (result, status_code, words) = said(&outcome, "job started");
         self.answer(
             topic,
             ActionResponse {
@@ -86,7 +87,7 @@ impl Service {
                 outcome: result,
                 status_code,
                 stop_time,
-                message: words.as_deref(),
+                message: Some(&words),
                 command_id: Some(job_id),
             },
         );
@@ -94,11 +95,22 @@ impl Service {
 
     fn answer(&mut self, topic: &str, response: ActionResponse<'_>) {
         let service_id = &self.options.service_id;
-        let value = Message::Answ(ActionResponse { service_id, ..response }).encode();
+        // The schema lets message and command_id be absent; the package that control systems read answers with does not.
+        let words = one_line(response.message.unwrap_or(""), WORDS);
+        let job_id = one_line(response.job_id, ID);
+        let command = one_line(response.command_id.unwrap_or(""), ID);
+        let response = ActionResponse {
+            service_id,
+            job_id: &job_id,
+            message: Some(&words),
+            command_id: Some(&command),
+            ..response
+        };
+        let value = Message::Answ(response).encode();
         self.keep_and_say(topic, value);
     }
 
-    /// Says how a run ended; `words` if its file is not what it should be.
+    /// Says how a run ended; `words` if its file is not what it should be. Message and metadata are always there.
     pub(super) fn say_finished(
         &mut self,
         topic: &str,
@@ -107,13 +119,15 @@ impl Service {
         facts: &Value,
         words: Option<&str>,
     ) {
+        let error_encountered = words.is_some();
+        let words = one_line(words.unwrap_or("the file is complete"), WORDS);
         let done = FinishedWriting {
             service_id: &self.options.service_id,
             job_id,
-            error_encountered: words.is_some(),
+            error_encountered,
             file_name,
             metadata: Some(&facts.to_string()),
-            message: words,
+            message: Some(&words),
         };
         let value = Message::Wrdn(done).encode();
         self.keep_and_say(topic, value);

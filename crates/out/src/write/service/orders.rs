@@ -10,11 +10,12 @@ use std::io::ErrorKind;
 use super::super::dealt::Entry;
 use super::super::file::{JobFile, remove_unwritten};
 use super::super::job::{Job, Record};
-use super::super::journal::{FORMAT, Order, Progress, Spot};
+use super::super::journal::{FORMAT, JournalError, Order, Progress, Spot};
 use super::super::name;
 use super::super::refusal::Refusal;
-use super::super::structure::{Plan, parse};
-use super::{Early, NO_STOP_MS, REMEMBERED, Service, TopicFault, Topics, own_texts};
+use super::super::structure::Plan;
+use super::super::suspect::{Noted, digest};
+use super::{Early, ID, NO_STOP_MS, REMEMBERED, Service, TopicFault, Topics, own_texts};
 use crate::flat::{Message, RunStart, RunStop, decode};
 use crate::nexus::NexusError;
 use crate::write::WriteCounter;
@@ -37,10 +38,65 @@ impl Service {
         let (topic, partition) = (record.topic.to_owned(), record.partition);
         let spot = Spot { topic, partition, offset: record.offset };
         let heard = Heard { spot, sent_ms, now_ms };
-        let message = match decode(record.value) {
+        if record.value.get(4..8) != Some(b"pl72") {
+            return self.read(record.value, &heard, topics);
+        }
+        // A start can be anything: it is noted that it is being read.
+        match self.suspects.begin(&heard.spot, Some(digest(record.value))) {
+            Ok(None) => {}
+            Ok(Some(noted)) => return self.suspect(&noted, &heard),
+            Err(error) => return self.unnoted(record.value, &heard, error),
+        }
+        self.read(record.value, &heard, topics);
+        if let Err(error) = self.suspects.end(&heard.spot) {
+            self.note(error.to_string());
+        }
+    }
+
+    /// A start that cannot be noted is refused. Of it only the message is read, whose size bounds what that takes.
+    fn unnoted(&mut self, value: &[u8], heard: &Heard, error: JournalError) {
+        let Ok(Message::Pl72(start)) = decode(value) else {
+            self.count(WriteCounter::OrderFile);
+            return self.answer_broken(&heard.spot, true, &error.to_string());
+        };
+        if self.is_for_another(start.service_id) {
+            return self.count(WriteCounter::OthersOrder);
+        }
+        self.count(WriteCounter::OrderFile);
+        let job_id = name::one_line(start.job_id.unwrap_or(""), ID);
+        let control = self.control_of(&start, heard);
+        self.answer_start(&control, &job_id, 0, Err(Refusal::Journal(error)));
+    }
+
+    /// Where a start is answered.
+    fn control_of(&self, start: &RunStart<'_>, heard: &Heard) -> String {
+        let control = start.control_topic.filter(|topic| name::is_topic(topic));
+        let control = control.map(str::to_owned).or_else(|| self.options.control_topic.clone());
+        control.unwrap_or_else(|| heard.spot.topic.clone())
+    }
+
+    /// An order that ended the writer twice: it is answered once, and not read.
+    fn suspect(&mut self, noted: &Noted, heard: &Heard) {
+        let job_id = noted.job_id.as_deref().unwrap_or("");
+        if self.dealt.again(&heard.spot, job_id, None) {
+            return self.count(WriteCounter::OrderAgain);
+        }
+        self.count(WriteCounter::OrderSuspect);
+        match &noted.control {
+            Some(control) => {
+                self.note(format!("job \"{job_id}\" refused: {}", Refusal::Suspect));
+                self.answer_start(control, job_id, 0, Err(Refusal::Suspect));
+            }
+            None => self.answer_broken(&heard.spot, true, &Refusal::Suspect.to_string()),
+        }
+        self.dealt(heard, job_id, None, (true, false));
+    }
+
+    fn read(&mut self, value: &[u8], heard: &Heard, topics: &dyn Topics) {
+        let message = match decode(value) {
             Ok(message) => message,
             Err(error) => {
-                let schema = record.value.get(4..8);
+                let schema = value.get(4..8);
                 let ours = schema.is_some_and(|id| id == b"pl72" || id == b"6s4t");
                 if !ours {
                     return self.count(WriteCounter::OthersOrder);
@@ -54,8 +110,14 @@ impl Service {
             }
         };
         match message {
-            Message::Pl72(start) => self.start(&start, &heard, topics),
-            Message::S6s4t(stop) => self.stop(&stop, &heard),
+            Message::Pl72(start) => self.start(&start, heard, topics),
+            Message::S6s4t(stop) => {
+                // Both are remembered: what is no id is not remembered as it is.
+                let short = |id: Option<&str>| id.map(|id| name::one_line(id, ID));
+                let (job_id, command_id) = (short(stop.job_id), short(stop.command_id));
+                let (job_id, command_id) = (job_id.as_deref(), command_id.as_deref());
+                self.stop(&RunStop { job_id, command_id, ..stop }, heard);
+            }
             _ => self.count(WriteCounter::OthersOrder),
         }
     }
@@ -79,13 +141,12 @@ impl Service {
         if self.is_for_another(start.service_id) {
             return self.count(WriteCounter::OthersOrder);
         }
-        let job_id = start.job_id.unwrap_or("");
+        // What is no id is refused, and neither remembered nor answered as it is.
+        let job_id = &name::one_line(start.job_id.unwrap_or(""), ID)[..];
         if self.dealt.again(&heard.spot, job_id, None) {
             return self.count(WriteCounter::OrderAgain);
         }
-        let control = start.control_topic.filter(|topic| name::is_topic(topic));
-        let control = control.map(str::to_owned).or_else(|| self.options.control_topic.clone());
-        let control = control.unwrap_or_else(|| heard.spot.topic.clone());
+        let control = self.control_of(start, heard);
         if let Some(job) = self.jobs.get(job_id)
             && job.spot() == Some(&heard.spot)
         {
@@ -95,6 +156,7 @@ impl Service {
             self.answer_start(&control, job_id, stop, Ok(()));
             return self.dealt(heard, job_id, None, (true, true));
         }
+        self.suspects.learn(&heard.spot, job_id, &control);
         match self.take(start, heard, &control, topics) {
             Ok(mut job) => {
                 self.count(WriteCounter::Started);
@@ -157,21 +219,23 @@ impl Service {
             return Err(Refusal::Full(self.jobs.len()));
         }
         if let Some(topic) = start.control_topic.filter(|t| !t.is_empty() && !name::is_topic(t)) {
-            let why = format!("\"{}\" is no name of a topic", topic.escape_debug());
+            let topic = name::one_line(topic, ID);
+            let why = format!("\"{topic}\" is no name of a topic");
             return Err(Refusal::Field { field: "control_topic", why });
         }
+        texts(start, self.options.limits.constant)?;
         let (start_ms, stop_ms) = times(start, heard.sent_ms)?;
         let filename = start.filename.filter(|name| !name.is_empty());
         let filename = filename.ok_or_else(|| missing("filename", "is missing"))?;
         let path = name::inside(&self.options.folder, filename)
-            .map_err(|why| Refusal::Path { name: filename.to_owned(), why })?;
+            .map_err(|why| Refusal::Path { name: name::one_line(filename, 1024), why })?;
         if path.exists() {
             return Err(Refusal::Exists(path));
         }
         let structure = start.nexus_structure.filter(|text| !text.is_empty());
         let structure =
             structure.ok_or_else(|| missing("nexus_structure", "is missing; JSON as text"))?;
-        let plan = parse(structure, &self.options.limits)?;
+        let plan = self.plan(structure)?;
         let partitions = partitions(&plan, topics)?;
         let text = |text: Option<&str>| text.map(str::to_owned);
         let order = Order {
@@ -249,7 +313,11 @@ impl Service {
             // The clock of who starts runs is ahead of that of who stops them.
             asked = job.start_ms();
         }
-        let outcome = allowed(job, asked, heard.sent_ms, leeway);
+        let known = command.is_none_or(|command| command.len() <= ID);
+        let outcome = match known {
+            true => allowed(job, asked, heard.sent_ms, leeway),
+            false => Err(Refusal::Field { field: "command_id", why: format!("above {ID} bytes") }),
+        };
         let obeyed = outcome.is_ok();
         let mut lost = None;
         if obeyed && let Some(job) = self.jobs.get_mut(job_id) {
@@ -295,6 +363,28 @@ impl Service {
         let command = Some(stop.command_id.unwrap_or(""));
         self.dealt(heard, stop.job_id.unwrap_or(""), command, (false, obeyed));
     }
+}
+
+/// Bytes of the names of run and instrument.
+const NAME: usize = 4096;
+
+/// Refuses texts of an order that are longer than they may be, and names that are more than one line.
+fn texts(start: &RunStart<'_>, most: u64) -> Result<(), Refusal> {
+    for (field, text) in [("run_name", start.run_name), ("instrument_name", start.instrument_name)]
+    {
+        let text = text.unwrap_or("");
+        if text.len() > NAME || text.contains(name::is_control) {
+            let why =
+                format!("at most {NAME} bytes without control characters, such as a new line");
+            return Err(Refusal::Field { field, why });
+        }
+    }
+    let bytes = start.metadata.map_or(0, str::len);
+    if bytes as u64 > most {
+        let why = format!("{bytes} bytes, above the limit of {most}");
+        return Err(Refusal::Field { field: "metadata", why });
+    }
+    Ok(())
 }
 
 /// Start and stop of an order, ms since 1970.

@@ -13,7 +13,7 @@ use crate::write::job::Job;
 use crate::write::journal::{Order, Progress};
 use crate::write::name;
 use crate::write::refusal::Refusal;
-use crate::write::structure::{Plan, parse};
+use crate::write::structure::Plan;
 
 impl Service {
     pub(super) fn resume(
@@ -25,6 +25,46 @@ impl Service {
     ) {
         let path = name::inside(&self.options.folder, &order.filename);
         order.path = path.unwrap_or_else(|_| self.options.folder.join(&order.filename));
+        let went_on = progress.is_some();
+        // A job that never got as far as a flush may be what ended the writer.
+        let spot = order.spot.clone().filter(|_| !went_on);
+        if let Some(spot) = &spot {
+            match self.suspects.begin(spot, None) {
+                Ok(None) => {}
+                Ok(Some(_)) => return self.refuse_unbegun(&order),
+                Err(error) => self.note(error.to_string()),
+            }
+        }
+        self.go_on(order, progress, now_ms, topics);
+        if let Some(spot) = &spot
+            && let Err(error) = self.suspects.end(spot)
+        {
+            self.note(error.to_string());
+        }
+    }
+
+    /// A job that was written down, and ended the writer twice before its file was there: its start is refused.
+    fn refuse_unbegun(&mut self, order: &Order) {
+        // It came before, to a writer that did not live to count it.
+        self.count(WriteCounter::Orders);
+        self.count(WriteCounter::OrderSuspect);
+        let words = Refusal::Suspect.to_string();
+        self.note(format!("job \"{}\" refused: {words}", order.job_id));
+        self.note(format!("{}: left as it is", order.path.display()));
+        self.answer_start(&order.control_topic, &order.job_id, 0, Err(Refusal::Suspect));
+        self.remember(order, true);
+        if let Err(error) = self.journals.put_aside(&order.job_id) {
+            self.note(error.to_string());
+        }
+    }
+
+    fn go_on(
+        &mut self,
+        order: Order,
+        progress: Option<Progress>,
+        now_ms: u64,
+        topics: &dyn Topics,
+    ) {
         let went_on = progress.is_some();
         match self.try_resume(&order, progress, now_ms, topics) {
             Ok(job) => {
@@ -49,7 +89,7 @@ impl Service {
         now_ms: u64,
         topics: &dyn Topics,
     ) -> Result<Job, Refusal> {
-        let plan = parse(&order.structure, &self.options.limits)?;
+        let plan = self.plan(&order.structure)?;
         let partitions = self.partitions_again(order, &plan, progress.as_ref(), topics);
         let own = own_texts(order);
         let about = self.about(order, &own);

@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use super::budget::Budget;
 use super::error::{Fault, StructureError, fault};
 
 /// Type of the numbers of a dataset.
@@ -136,34 +137,95 @@ impl Array {
     }
 
     /// The values as integers, if that is what they are.
-    pub fn integers(&self) -> Option<Vec<i64>> {
+    pub fn integers(&self) -> Option<Box<dyn Iterator<Item = i64> + '_>> {
+        macro_rules! each {
+            ($values:expr) => {
+                Box::new($values.iter().map(|&n| i64::from(n)))
+            };
+        }
         Some(match &self.values {
-            Values::I8(v) => v.iter().map(|&n| n.into()).collect(),
-            Values::U8(v) => v.iter().map(|&n| n.into()).collect(),
-            Values::I16(v) => v.iter().map(|&n| n.into()).collect(),
-            Values::U16(v) => v.iter().map(|&n| n.into()).collect(),
-            Values::I32(v) => v.iter().map(|&n| n.into()).collect(),
-            Values::U32(v) => v.iter().map(|&n| n.into()).collect(),
-            Values::I64(v) => v.clone(),
-            Values::U64(v) => v.iter().map(|&n| i64::try_from(n).ok()).collect::<Option<_>>()?,
+            Values::I8(v) => each!(v),
+            Values::U8(v) => each!(v),
+            Values::I16(v) => each!(v),
+            Values::U16(v) => each!(v),
+            Values::I32(v) => each!(v),
+            Values::U32(v) => each!(v),
+            Values::I64(v) => each!(v),
+            Values::U64(v) if v.iter().any(|&n| i64::try_from(n).is_err()) => return None,
+            Values::U64(v) => Box::new(v.iter().map(|&n| n as i64)),
             Values::F32(_) | Values::F64(_) | Values::Text(_) => return None,
         })
     }
 
-    /// Reads `value` as `dtype`; without one, text is text, whole numbers are int64, and others `other`.
+    /// Reads `value` as `dtype`; without one, text is text, whole numbers are int64, and others `other`. Refuses what is
+    /// above the `budget`.
     pub(super) fn read(
         value: &Value,
         dtype: Option<Named>,
         other: Dtype,
+        budget: &Budget,
         at: &str,
     ) -> Result<Array, StructureError> {
         let mut shape = Vec::new();
         let mut flat = Vec::new();
         flatten(value, 0, &mut shape, &mut flat, at)?;
         let dtype = dtype.unwrap_or_else(|| guess(&flat, other));
+        let bytes = match dtype {
+            Named::Number(number) => (flat.len() * number.bytes()) as u64,
+            // Numbers as text are short.
+            Named::Text => flat.iter().map(|v| v.as_str().map_or(8, str::len) as u64 + TEXT).sum(),
+        };
+        budget.constant(bytes, format!("an array of {shape:?}"), at)?;
         Ok(Array { shape, values: convert(&flat, dtype, at)? })
     }
+
+    /// `size` numbers (at least 2) of the same distance from `first` to `last`. Refuses what is above the `budget`,
+    /// and numbers that the type cannot hold.
+    pub(super) fn spaced(
+        (first, last, size): (f64, f64, u64),
+        dtype: Dtype,
+        budget: &Budget,
+        at: &str,
+    ) -> Result<Array, StructureError> {
+        let bytes = size.saturating_mul(dtype.bytes() as u64);
+        budget.constant(bytes, format!("a constant of {size} values"), at)?;
+        let size = size as usize;
+        let step = (last - first) / (size - 1) as f64;
+        let value = |i: usize| if i + 1 == size { last } else { first + step * i as f64 };
+        let wrong = |x: f64| StructureError {
+            at: at.to_owned(),
+            fault: Fault::Value { value: x.to_string(), dtype: dtype.name() },
+        };
+        macro_rules! each {
+            ($member:ident $number:ty, $fits:expr) => {{
+                let fits: fn(f64) -> Option<$number> = $fits;
+                let one = |i| fits(value(i)).ok_or_else(|| wrong(value(i)));
+                Values::$member((0..size).map(one).collect::<Result<_, _>>()?)
+            }};
+        }
+        macro_rules! whole {
+            ($member:ident $number:ty) => {
+                each!($member $number, |x| exact(x).and_then(|n| n.try_into().ok()))
+            };
+        }
+        let values = match dtype {
+            Dtype::I8 => whole!(I8 i8),
+            Dtype::U8 => whole!(U8 u8),
+            Dtype::I16 => whole!(I16 i16),
+            Dtype::U16 => whole!(U16 u16),
+            Dtype::I32 => whole!(I32 i32),
+            Dtype::U32 => whole!(U32 u32),
+            Dtype::I64 => whole!(I64 i64),
+            Dtype::U64 => whole!(U64 u64),
+            Dtype::F32 => each!(F32 f32, |x| (x as f32).is_finite().then_some(x as f32)),
+            Dtype::F64 => each!(F64 f64, |x| x.is_finite().then_some(x)),
+        };
+        Ok(Array { shape: vec![size], values })
+    }
 }
+
+/// What a text takes beside its letters, in memory and in a file.
+const TEXT: u64 = 32;
 
 fn guess(flat: &[&Value], other: Dtype) -> Named {
     if flat.iter().any(|v| v.is_string()) {
@@ -217,7 +279,9 @@ pub(super) fn kind(value: &Value, expected: &'static str) -> Fault {
         Value::Null => "null".to_owned(),
         Value::Bool(b) => b.to_string(),
         Value::Number(n) => n.to_string(),
-        Value::String(s) => format!("\"{}\"", s.chars().take(40).collect::<String>()),
+        Value::String(s) => {
+            format!("\"{}\"", s.chars().take(40).collect::<String>().escape_debug())
+        }
         Value::Array(list) => format!("a list of {}", list.len()),
         Value::Object(_) => "an object".to_owned(),
     };
@@ -286,12 +350,15 @@ fn whole(value: &Value) -> Option<i128> {
             if let Some(n) = n.as_u64() {
                 return Some(n.into());
             }
-            let n = n.as_f64()?;
-            // Above 2^53 a double is no longer the number that was meant.
-            (n.fract() == 0.0 && n.abs() <= 9_007_199_254_740_992.0).then_some(n as i128)
+            exact(n.as_f64()?)
         }
         _ => None,
     }
+}
+
+/// A double that is a whole number: above 2^53 it is no longer the one that was meant.
+fn exact(n: f64) -> Option<i128> {
+    (n.fract() == 0.0 && n.abs() <= 9_007_199_254_740_992.0).then_some(n as i128)
 }
 
 /// A number; null is what JSON has for one that is none.

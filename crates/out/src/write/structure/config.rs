@@ -6,8 +6,9 @@
 use serde_json::{Map, Value};
 
 use super::array::{Array, Dtype, Named, Values, kind, named};
+use super::budget::{Budget, within};
 use super::error::{Fault, StructureError, fault};
-use super::{Attribute, DatasetPlan, EventKind, LogKind, Module, VariablePlan};
+use super::{Attribute, DatasetPlan, EventKind, Limits, LogKind, Module, VariablePlan};
 
 /// Events in a chunk: as the nexus sink and the existing writer have it.
 const CHUNK_EVENTS: usize = 1 << 20;
@@ -15,15 +16,15 @@ const CHUNK_EVENTS: usize = 1 << 20;
 const CUE_EVENTS: u64 = 100_000_000;
 /// Entries in a chunk of a log.
 const CHUNK_LOG: usize = 1024;
-/// Largest chunk: HDF5 wants less than 4 GiB a chunk.
-const MAX_CHUNK: u64 = 1 << 28;
-/// Largest array of one message: Kafka messages are 10 MB, those of an area detector some 100 MB.
-const MAX_ARRAY: usize = 1 << 28;
+/// Dimensions of a row: HDF5 holds 32, and the rows themselves are the first.
+const DIMENSIONS: usize = 31;
 
 /// The object `config` of a module, and where it is.
 pub(super) struct Config<'a> {
     pub(super) map: &'a Map<String, Value>,
     pub(super) at: String,
+    pub(super) limits: &'a Limits,
+    pub(super) budget: &'a Budget,
 }
 
 type Read<T> = Result<T, StructureError>;
@@ -73,7 +74,7 @@ impl<'a> Config<'a> {
     pub(super) fn dtype(&self, keys: &[&'static str]) -> Read<Option<Named>> {
         let Some(text) = self.optional_text(keys)? else { return Ok(None) };
         let at = self.get(keys).map_or(String::new(), |(key, _)| self.at(key));
-        named(text).map(Some).ok_or(StructureError { at, fault: Fault::Dtype(text.to_owned()) })
+        named(text).map(Some).ok_or_else(|| StructureError { at, fault: unknown_dtype(text) })
     }
 
     fn number(&self, keys: &[&'static str], default: Option<Dtype>) -> Read<Dtype> {
@@ -100,21 +101,32 @@ impl<'a> Config<'a> {
         }
     }
 
-    fn chunk(&self) -> Read<Option<usize>> {
-        let what = "a whole number of 1 to 268435456";
-        match self.count("chunk_size", what)? {
-            Some(n) if n > MAX_CHUNK => {
-                fault(&self.at("chunk_size"), Fault::Kind { found: n.to_string(), expected: what })
-            }
-            n => Ok(n.map(|n| n as usize)),
+    /// Rows of a chunk; the widest column that has so many has values of `each` bytes.
+    fn chunk(&self, each: usize) -> Read<Option<usize>> {
+        let Some(rows) = self.count("chunk_size", "a whole number, at least 1")? else {
+            return Ok(None);
+        };
+        let (bytes, what) = (rows.saturating_mul(each as u64), format!("a chunk of {rows}"));
+        within(self.limits.chunk, bytes, what, &self.at("chunk_size"))?;
+        Ok(Some(rows as usize))
+    }
+
+    /// Refuses rows of this shape that are above the limit of one constant.
+    fn bounded(&self, shape: &[usize], dtype: Dtype, at: &str) -> Read<()> {
+        if shape.len() > DIMENSIONS {
+            let what = format!("an array of {} dimensions", shape.len());
+            return fault(at, Fault::Limit { what, limit: DIMENSIONS });
         }
+        let bytes = shape.iter().try_fold(dtype.bytes() as u64, |n, &d| n.checked_mul(d as u64));
+        let bytes = bytes.unwrap_or(u64::MAX);
+        within(self.limits.constant, bytes, format!("an array of {shape:?}"), at)
     }
 
     fn cues(&self) -> Read<Option<u64>> {
         self.count("cue_interval", "a whole number, at least 1")
     }
 
-    fn shape(&self, keys: &[&'static str], what: &'static str) -> Read<Vec<usize>> {
+    fn shape(&self, keys: &[&'static str], dtype: Dtype, what: &'static str) -> Read<Vec<usize>> {
         let Some((key, value)) = self.get(keys) else {
             return fault(&self.at(keys[0]), Fault::Missing(what));
         };
@@ -125,14 +137,15 @@ impl<'a> Config<'a> {
             _ => fault(&at, kind(one, "a length, at least 1")),
         };
         let shape: Vec<usize> = list.iter().map(length).collect::<Read<_>>()?;
-        bounded(&shape, &at)?;
+        self.bounded(&shape, dtype, &at)?;
         Ok(shape)
     }
 
     fn variable(&self) -> Read<VariablePlan> {
         let name = self.text("name", "the name of a variable in the message")?;
         let dtype = self.number(&["data_type", "dtype", "type"], None)?;
-        let shape = self.shape(&["shape"], "the shape of the variable, a list of lengths")?;
+        let shape =
+            self.shape(&["shape"], dtype, "the shape of the variable, a list of lengths")?;
         let axes = match self.map.get("axes") {
             None | Some(Value::Null) => Vec::new(),
             Some(Value::Array(list)) => {
@@ -158,7 +171,9 @@ impl<'a> Config<'a> {
         let each = |(i, one): (usize, &'a Value)| {
             let at = format!("{}.{key}[{i}]", self.at);
             match one {
-                Value::Object(map) => Ok(Config { map, at }),
+                Value::Object(map) => {
+                    Ok(Config { map, at, limits: self.limits, budget: self.budget })
+                }
                 other => fault(&at, kind(other, what)),
             }
         };
@@ -166,15 +181,9 @@ impl<'a> Config<'a> {
     }
 }
 
-fn bounded(shape: &[usize], at: &str) -> Read<()> {
-    let values = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
-    match values {
-        Some(n) if n <= MAX_ARRAY => Ok(()),
-        _ => {
-            let what = format!("an array of {shape:?}");
-            fault(at, Fault::Limit { what, limit: MAX_ARRAY })
-        }
-    }
+/// A type that nobody knows; of a long text only its beginning is said.
+pub(super) fn unknown_dtype(text: &str) -> Fault {
+    Fault::Dtype(text.chars().take(40).collect())
 }
 
 /// A module with what it makes beside its columns: constants and attributes of the enclosing group.
@@ -205,27 +214,31 @@ pub(super) fn module(name: &str, config: &Config<'_>) -> Read<Option<Made>> {
         let found = config.optional_text(&["value_units", "units", "unit"])?;
         Ok::<_, StructureError>(found.map(str::to_owned))
     };
+    // Beside the values every stream but one of events has times of 8 bytes.
+    let time = Dtype::I64.bytes();
     Ok(Some(match name {
         "ev44" | "ev42" => plain(Module::Events {
             kind: if name == "ev44" { EventKind::Ev44 } else { EventKind::Ev42 },
-            chunk: config.chunk()?.unwrap_or(CHUNK_EVENTS),
+            chunk: config.chunk(Dtype::I32.bytes())?.unwrap_or(CHUNK_EVENTS),
             cue_interval: config.cues()?.unwrap_or(CUE_EVENTS),
             pixels: None,
         }),
         "f144" | "f142" => {
+            let dtype = config.number(types, Some(Dtype::F64))?;
             let array = match config.count("array_size", "a whole number, at least 1")? {
                 Some(n) => {
-                    bounded(&[n as usize], &config.at("array_size"))?;
-                    Some(n as usize).filter(|&n| n > 1)
+                    let n = usize::try_from(n).unwrap_or(usize::MAX);
+                    config.bounded(&[n], dtype, &config.at("array_size"))?;
+                    Some(n).filter(|&n| n > 1)
                 }
                 None => None,
             };
             plain(Module::Log {
                 kind: if name == "f144" { LogKind::F144 } else { LogKind::F142 },
-                dtype: config.number(types, Some(Dtype::F64))?,
+                dtype,
                 array,
                 units: units()?,
-                chunk: config.chunk()?.unwrap_or(CHUNK_LOG),
+                chunk: config.chunk(time)?.unwrap_or(CHUNK_LOG),
                 cue_interval: config.cues()?,
             })
         }
@@ -236,16 +249,19 @@ pub(super) fn module(name: &str, config: &Config<'_>) -> Read<Option<Made>> {
         "se00" => plain(Module::Samples {
             dtype: config.number(types, Some(Dtype::I64))?,
             units: units()?,
-            chunk: config.chunk()?.unwrap_or(CHUNK_LOG),
+            chunk: config.chunk(time)?.unwrap_or(CHUNK_LOG),
         }),
-        "tdct" => plain(Module::Chopper { chunk: config.chunk()?.unwrap_or(CHUNK_LOG) }),
-        "ad00" => plain(Module::Images {
-            dtype: config.number(types, Some(Dtype::F64))?,
-            shape: config
-                .shape(&["array_size", "shape"], "the shape of an image, [rows, columns]")?,
-            chunk: config.chunk()?,
-            cue_interval: config.cues()?,
-        }),
+        "tdct" => plain(Module::Chopper { chunk: config.chunk(time)?.unwrap_or(CHUNK_LOG) }),
+        "ad00" => {
+            let dtype = config.number(types, Some(Dtype::F64))?;
+            let what = "the shape of an image, [rows, columns]";
+            plain(Module::Images {
+                dtype,
+                shape: config.shape(&["array_size", "shape"], dtype, what)?,
+                chunk: config.chunk(1)?,
+                cue_interval: config.cues()?,
+            })
+        }
         _ => return Ok(None),
     }))
 }
@@ -268,7 +284,8 @@ fn arrays(config: &Config<'_>) -> Read<Made> {
         let Some((key, value)) = one.get(&["data", "values"]) else {
             return fault(&one.at("data"), Fault::Missing("the values of the constant"));
         };
-        let value = constant(value, one.dtype(&["data_type", "dtype", "type"])?, &one.at(key))?;
+        let dtype = one.dtype(&["data_type", "dtype", "type"])?;
+        let value = constant(value, dtype, config.budget, &one.at(key))?;
         let attributes = described(&one)?;
         constants.push((DatasetPlan { path: name, value, attributes }, one.at.clone()));
     }
@@ -279,8 +296,8 @@ fn arrays(config: &Config<'_>) -> Read<Made> {
             return fault(&one.at("data"), Fault::Missing("the value of the attribute"));
         };
         let dtype = one.dtype(&["data_type", "dtype", "type"])?;
-        attributes
-            .push(Attribute { name, value: Array::read(value, dtype, Dtype::I64, &one.at(key))? });
+        let value = Array::read(value, dtype, Dtype::I64, config.budget, &one.at(key))?;
+        attributes.push(Attribute { name, value });
     }
     let named = attributes.iter().find(|a| a.name == "signal").and_then(|a| a.value.text());
     let signal = named.unwrap_or(&variables[0].name).to_owned();
@@ -309,13 +326,16 @@ fn arrays(config: &Config<'_>) -> Read<Made> {
             }
         }
     }
-    let module = Module::Arrays { variables, chunk: config.chunk()?, cue_interval: config.cues()? };
+    let module =
+        Module::Arrays { variables, chunk: config.chunk(1)?, cue_interval: config.cues()? };
     Ok(Made { module, constants, attributes })
 }
 
 /// Values of a constant: a list, or {first, last, size} for evenly spaced ones.
-fn constant(value: &Value, dtype: Option<Named>, at: &str) -> Read<Array> {
-    let Value::Object(map) = value else { return Array::read(value, dtype, Dtype::I64, at) };
+fn constant(value: &Value, dtype: Option<Named>, budget: &Budget, at: &str) -> Read<Array> {
+    let Value::Object(map) = value else {
+        return Array::read(value, dtype, Dtype::I64, budget, at);
+    };
     let number = |key: &str| map.get(key).and_then(Value::as_f64);
     let size = map.get("size").and_then(Value::as_u64);
     let (Some(first), Some(last), Some(size @ 2..)) = (number("first"), number("last"), size)
@@ -325,17 +345,13 @@ fn constant(value: &Value, dtype: Option<Named>, at: &str) -> Read<Array> {
             kind(value, "a list, or an object with first, last and size (at least 2)"),
         );
     };
-    bounded(&[size as usize], at)?;
-    let step = (last - first) / (size - 1) as f64;
-    let all: Vec<Value> = (0..size)
-        .map(|i| Value::from(if i + 1 == size { last } else { first + step * i as f64 }))
-        .collect();
-    Array::read(
-        &Value::Array(all),
-        Some(dtype.unwrap_or(Named::Number(Dtype::F64))),
-        Dtype::F64,
-        at,
-    )
+    match dtype.unwrap_or(Named::Number(Dtype::F64)) {
+        Named::Number(dtype) => Array::spaced((first, last, size), dtype, budget, at),
+        Named::Text => {
+            let expected = "a type of numbers, for first, last and size";
+            fault(at, Fault::Kind { found: "text".into(), expected })
+        }
+    }
 }
 
 /// Unit, label and source as attributes.
@@ -366,7 +382,8 @@ fn histogram(config: &Config<'_>) -> Read<Made> {
         let Some(size) = one.count("size", "a number of bins, at least 1")? else {
             return fault(&one.at("size"), Fault::Missing("the number of bins"));
         };
-        let size = size as usize;
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        config.bounded(&[size], dtype, &one.at("size"))?;
         shape.push(size);
         let name = one.optional_text(&["dataset_name", "label"])?;
         let Some((key, edges)) = one.get(&["edges"]) else {
@@ -374,7 +391,8 @@ fn histogram(config: &Config<'_>) -> Read<Made> {
             continue;
         };
         let name = name.map_or_else(|| format!("axis_{i}"), str::to_owned);
-        let value = Array::read(edges, Some(Named::Number(Dtype::F64)), Dtype::F64, &one.at(key))?;
+        let double = Some(Named::Number(Dtype::F64));
+        let value = Array::read(edges, double, Dtype::F64, config.budget, &one.at(key))?;
         if value.shape != [size + 1] && value.shape != [size] {
             let found = format!("a list of {:?}", value.shape);
             let expected = "size + 1 bin edges, or size bin centres";
@@ -387,8 +405,9 @@ fn histogram(config: &Config<'_>) -> Read<Made> {
     if shape.is_empty() {
         return fault(&config.at("shape"), Fault::Missing(what));
     }
-    bounded(&shape, &config.at("shape"))?;
+    let widest = errors.map_or(dtype, |e| if e.bytes() > dtype.bytes() { e } else { dtype });
+    config.bounded(&shape, widest, &config.at("shape"))?;
     let attributes = vec![text_attribute("signal", "signal"), names_attribute("axes", axes)];
-    let module = Module::Histogram { dtype, errors, shape, chunk: config.chunk()? };
+    let module = Module::Histogram { dtype, errors, shape, chunk: config.chunk(1)? };
     Ok(Made { module, constants, attributes })
 }

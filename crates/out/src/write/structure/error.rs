@@ -24,6 +24,16 @@ pub enum Fault {
         /// The limit.
         limit: usize,
     },
+    /// More memory than one thing, or one job, may take.
+    #[error("{what} takes {bytes} bytes, above the limit of {limit} bytes ({})", mebibytes(*limit))]
+    Memory {
+        /// What takes it.
+        what: String,
+        /// How much it is.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// Something needed is not there.
     #[error("is missing: {0}")]
     Missing(&'static str),
@@ -41,7 +51,7 @@ pub enum Fault {
     )]
     Module(String),
     /// A name that HDF5 or NeXus cannot hold.
-    #[error("\"{0}\" is no name: 1 to 255 bytes without / and NUL, and not . or ..")]
+    #[error("\"{}\" is no name: 1 to 255 bytes without / and control characters, and not . or ..", .0.escape_debug())]
     Name(String),
     /// Two things of one name.
     #[error("\"{path}\" is there already ({first})")]
@@ -86,4 +96,8 @@ pub enum Fault {
 
 pub(super) fn fault<T>(at: &str, fault: Fault) -> Result<T, StructureError> {
     Err(StructureError { at: at.to_owned(), fault })
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.6} MiB", bytes as f64 / (1 << 20) as f64).replace(".000000", "")
 }

@@ -3,13 +3,16 @@
 //! Refuses what [`Fault`] lists. Source: `docs/formats/nexus.md` section 7; sections 3 and 6 for what is added:
 //! start and end time of an entry, hard links `<name>_events` in the entry, `NX_class` of a stream's group.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::array::{Array, Dtype, Named, kind, named};
+use super::array::{Array, Dtype, Named, kind};
+use super::budget::{Budget, reading, within};
 use super::config::{Config, module};
 use super::error::{Fault, StructureError, fault};
+use super::names::{attributes, is_name, name_of};
 use super::{
     Attribute, DatasetPlan, Date, DatePlan, GroupPlan, Limits, LinkPlan, Module, Plan, StreamPlan,
 };
@@ -23,9 +26,9 @@ const OWN: &str = "fullcount";
 const NUMBERS: &str = "/detector_number";
 
 /// Pixel numbers are integers, as ids of events are: without a type they are not the doubles that others would be.
-fn pixel_numbers(values: &Value, dtype: Option<Named>, at: &str) -> Read<Array> {
+fn pixel_numbers(values: &Value, dtype: Option<Named>, budget: &Budget, at: &str) -> Read<Array> {
     if let Some(dtype) = dtype {
-        let value = Array::read(values, Some(dtype), Dtype::F64, at)?;
+        let value = Array::read(values, Some(dtype), Dtype::F64, budget, at)?;
         if value.integers().is_none() {
             let found = "no list of integers".to_owned();
             let expected = "pixel numbers of an integer type, e.g. dtype int32";
@@ -33,7 +36,7 @@ fn pixel_numbers(values: &Value, dtype: Option<Named>, at: &str) -> Read<Array> 
         }
         return Ok(value);
     }
-    let read = |dtype| Array::read(values, Some(Named::Number(dtype)), dtype, at);
+    let read = |dtype| Array::read(values, Some(Named::Number(dtype)), dtype, budget, at);
     read(Dtype::I32).or_else(|_| read(Dtype::I64))
 }
 
@@ -46,6 +49,8 @@ pub fn parse(text: &str, limits: &Limits) -> Read<Plan> {
         let what = format!("a text of {} bytes", text.len());
         return fault("", Fault::Limit { what, limit: limits.bytes });
     }
+    let what = format!("reading a text of {} bytes", text.len());
+    within(limits.memory, reading(text), what, "")?;
     let tree: Value = serde_json::from_str(text).map_err(|error| StructureError {
         at: String::new(),
         fault: Fault::Json(error.to_string()),
@@ -62,7 +67,10 @@ pub fn parse(text: &str, limits: &Limits) -> Read<Plan> {
         links: Vec::new(),
         nodes: 0,
         limits,
+        budget: Rc::new(Budget::new(limits)),
     };
+    // In the order and in the file.
+    reader.budget.take(2 * text.len() as u64, "")?;
     reader.group(root, "", "", 0)?;
     reader.finish()
 }
@@ -75,25 +83,12 @@ struct Reader<'a> {
     links: Vec<(String, String, String)>,
     nodes: usize,
     limits: &'a Limits,
-}
-
-/// True for a name that is one part of a path.
-fn is_name(name: &str) -> bool {
-    (1..=255).contains(&name.len()) && !name.contains(['/', '\0']) && !matches!(name, "." | "..")
-}
-
-fn name_of<'v>(map: &'v Map<String, Value>, at: &str) -> Read<&'v str> {
-    let at = format!("{at}.name");
-    match map.get("name") {
-        None | Some(Value::Null) => fault(&at, Fault::Missing("a name")),
-        Some(Value::String(name)) if is_name(name) => Ok(name),
-        Some(Value::String(name)) => fault(&at, Fault::Name(name.chars().take(60).collect())),
-        Some(other) => fault(&at, kind(other, "a name")),
-    }
+    budget: Rc<Budget>,
 }
 
 impl Reader<'_> {
     fn take(&mut self, path: &str, at: &str) -> Read<()> {
+        self.budget.node(path, at)?;
         match self.taken.insert(path.to_owned(), at.to_owned()) {
             None => Ok(()),
             Some(first) => {
@@ -108,7 +103,7 @@ impl Reader<'_> {
             let what = "groups in groups".to_owned();
             return fault(at, Fault::Limit { what, limit: self.limits.depth });
         }
-        let attributes = attributes(map, at)?;
+        let attributes = self.attributes(map, at)?;
         let index = self.plan.groups.len();
         self.plan.groups.push(GroupPlan { path: path.to_owned(), attributes });
         let children = match map.get("children") {
@@ -172,7 +167,8 @@ impl Reader<'_> {
                 );
             }
         };
-        let config = Config { map: config, at: inside };
+        let budget = Rc::clone(&self.budget);
+        let config = Config { map: config, at: inside, limits: self.limits, budget: &budget };
         match name {
             "dataset" => self.dataset(map, &config, path, at),
             "link" => {
@@ -202,12 +198,12 @@ impl Reader<'_> {
         let dtype = config.dtype(&["dtype", "type"])?;
         let here = format!("{}.values", config.at);
         let value = if path.ends_with(NUMBERS) {
-            pixel_numbers(values, dtype, &here)?
+            pixel_numbers(values, dtype, &self.budget, &here)?
         } else {
-            Array::read(values, dtype, Dtype::F64, &here)?
+            Array::read(values, dtype, Dtype::F64, &self.budget, &here)?
         };
-        let mut all = attributes(map, at)?;
-        for attribute in attributes(config.map, &config.at)? {
+        let mut all = self.attributes(map, at)?;
+        for attribute in self.attributes(config.map, &config.at)? {
             if !all.iter().any(|a| a.name == attribute.name) {
                 all.push(attribute);
             }
@@ -252,17 +248,30 @@ impl Reader<'_> {
         let source = config.text("source", "the source name of the messages")?.to_owned();
         for name in made.module.names() {
             if !is_name(&name) {
-                return fault(&config.at, Fault::Name(name));
+                return fault(&config.at, Fault::Name(name.chars().take(60).collect()));
             }
             self.take(&format!("{path}/{name}"), at)?;
         }
         for (mut constant, at) in made.constants {
             if !is_name(&constant.path) {
-                return fault(&at, Fault::Name(constant.path));
+                return fault(&at, Fault::Name(constant.path.chars().take(60).collect()));
             }
             constant.path = format!("{path}/{}", constant.path);
             self.take(&constant.path, &at)?;
+            for attribute in &constant.attributes {
+                self.budget.attribute(&attribute.name, &at)?;
+            }
             self.plan.datasets.push(constant);
+        }
+        if made.attributes.len() > self.limits.attributes {
+            let what = format!("{} attributes", made.attributes.len());
+            return fault(&config.at, Fault::Limit { what, limit: self.limits.attributes });
+        }
+        for attribute in &made.attributes {
+            if !is_name(&attribute.name) {
+                return fault(&config.at, Fault::Name(attribute.name.chars().take(60).collect()));
+            }
+            self.budget.attribute(&attribute.name, &config.at)?;
         }
         let own = &mut self.plan.groups[group].attributes;
         let class =
@@ -303,24 +312,20 @@ impl Reader<'_> {
         }
         self.pixels(&numbers)?;
         // A link to a link is made after the one that it needs.
-        let names: Vec<String> = self.plan.links.iter().map(|l| l.path.clone()).collect();
-        if let Some(link) = self.plan.links.iter().find(|l| names.contains(&l.target)) {
+        let names: HashSet<&str> = self.plan.links.iter().map(|l| l.path.as_str()).collect();
+        if let Some(link) = self.plan.links.iter().find(|l| names.contains(l.target.as_str())) {
             let (source_path, why) =
                 (link.target.clone(), "is a link itself; name what it leads to");
             return fault("", Fault::Link { source_path, why });
         }
+        self.plan.bytes = self.budget.used();
         Ok(self.plan)
     }
 
     /// What every entry has: its dates, and events where Mantid looks for them. And where our own group goes.
     fn entries(&mut self) -> Read<()> {
-        let entries: Vec<String> = self
-            .plan
-            .groups
-            .iter()
-            .filter(|g| g.class() == Some("NXentry"))
-            .map(|g| g.path.clone())
-            .collect();
+        let all = self.plan.groups.iter().filter(|g| g.class() == Some("NXentry"));
+        let entries: Vec<String> = all.map(|g| g.path.clone()).collect();
         for entry in &entries {
             for date in [Date::Start, Date::End] {
                 let path = format!("{entry}/{}", date.name());
@@ -329,8 +334,8 @@ impl Reader<'_> {
                     self.plan.dates.push(DatePlan { path, date });
                 }
             }
-            self.event_links(entry)?;
         }
+        self.event_links(&entries)?;
         self.plan.own = format!("{}/{OWN}", entries.first().map_or("", String::as_str));
         if let Some(at) = self.taken.get(&self.plan.own).cloned() {
             let first = "the writer's own group of that name".to_owned();
@@ -339,89 +344,137 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Links to the events of an entry, in it, where Mantid looks for groups called `<bank>_events`.
-    fn event_links(&mut self, entry: &str) -> Read<()> {
+    /// Links to the events of the entries, in each, where Mantid looks for groups called `<bank>_events`.
+    fn event_links(&mut self, entries: &[String]) -> Read<()> {
         let streams = self.plan.streams.iter();
         let events: Vec<(String, Vec<String>)> = streams
             .filter(|s| matches!(s.module, Module::Events { .. }))
-            .filter(|s| s.group.starts_with(&format!("{entry}/")))
             .map(|s| (s.group.clone(), s.module.names()))
             .collect();
-        for (group, names) in events {
-            let own = self.plan.groups.iter().find(|g| g.path == group);
-            let whole = own.and_then(GroupPlan::class) == Some("NXevent_data");
-            let (parent, name) = group.rsplit_once('/').unwrap_or(("", &group));
-            let named = name.ends_with("_events");
-            if whole && (self.linked(entry, &group) || (parent == entry && named)) {
-                continue;
-            }
-            let above = parent.rsplit('/').next().unwrap_or(name);
-            let stem = name.trim_end_matches("_events");
-            // "events" in every detector would be one name for all: the detector's name tells them apart.
-            let bank = if named || !whole || parent == entry { stem } else { above };
-            let path = self.free_name(entry, bank, above, stem);
-            self.take(&path, "")?;
-            if whole {
-                self.plan.links.push(LinkPlan { path, target: group });
-                continue;
-            }
-            // Events that stand in a detector beside other things: a group of their own holds the same datasets.
-            let class =
-                Attribute { name: "NX_class".into(), value: Array::of_text("NXevent_data") };
-            self.plan.groups.push(GroupPlan { path: path.clone(), attributes: vec![class] });
-            for name in names {
-                let link = format!("{path}/{name}");
-                self.take(&link, "")?;
-                self.plan.links.push(LinkPlan { path: link, target: format!("{group}/{name}") });
+        let entries: HashSet<&str> = entries.iter().map(String::as_str).collect();
+        let classes = self.plan.groups.iter().filter(|g| g.class() == Some("NXevent_data"));
+        let whole: HashSet<String> = classes.map(|g| g.path.clone()).collect();
+        let linked = self.linked();
+        // The last number of each name that more than two have.
+        let mut last = HashMap::new();
+        for (group, names) in &events {
+            for (end, _) in group.match_indices('/') {
+                let entry = &group[..end];
+                let whole = whole.contains(group);
+                let there = whole && linked.contains(&(entry.to_owned(), group.clone()));
+                if entries.contains(entry) && !there {
+                    self.event_link(entry, group, names, whole, &mut last)?;
+                }
             }
         }
         Ok(())
     }
 
-    /// True if the structure itself has a link `<bank>_events` to the group.
-    fn linked(&self, entry: &str, group: &str) -> bool {
-        self.links.iter().any(|(path, source, _)| {
-            path.rsplit_once('/').is_some_and(|(parent, name)| {
-                parent == entry
-                    && name.ends_with("_events")
-                    && resolve(parent, source).as_deref() == Some(group)
-            })
-        })
+    /// The link in `entry` to the events of `group`. `whole`: nothing else is in that group.
+    fn event_link(
+        &mut self,
+        entry: &str,
+        group: &str,
+        names: &[String],
+        whole: bool,
+        last: &mut HashMap<String, u32>,
+    ) -> Read<()> {
+        let (parent, name) = group.rsplit_once('/').unwrap_or(("", group));
+        let named = name.ends_with("_events");
+        if whole && parent == entry && named {
+            return Ok(());
+        }
+        let above = parent.rsplit('/').next().unwrap_or(name);
+        let stem = name.trim_end_matches("_events");
+        // "events" in every detector would be one name for all: the detector's name tells them apart.
+        let bank = if named || !whole || parent == entry { stem } else { above };
+        let path = self.free_name(entry, bank, above, stem, last);
+        self.take(&path, "")?;
+        if whole {
+            self.plan.links.push(LinkPlan { path, target: group.to_owned() });
+            return Ok(());
+        }
+        // Events that stand in a detector beside other things: a group of their own holds the same datasets.
+        let class = Attribute { name: "NX_class".into(), value: Array::of_text("NXevent_data") };
+        self.plan.groups.push(GroupPlan { path: path.clone(), attributes: vec![class] });
+        for name in names {
+            let link = format!("{path}/{name}");
+            self.take(&link, "")?;
+            self.plan.links.push(LinkPlan { path: link, target: format!("{group}/{name}") });
+        }
+        Ok(())
+    }
+
+    /// What the structure itself has links `<bank>_events` to: the group that such a link stands in, and its target.
+    fn linked(&self) -> HashSet<(String, String)> {
+        let each = |(path, source, _): &(String, String, String)| {
+            let (parent, name) = path.rsplit_once('/')?;
+            let target = resolve(parent, source).filter(|_| name.ends_with("_events"))?;
+            Some((parent.to_owned(), target))
+        };
+        self.links.iter().filter_map(each).collect()
     }
 
     /// A name for events that nothing else has: two groups of one detector, or two of one name, need two.
-    fn free_name(&self, entry: &str, bank: &str, above: &str, stem: &str) -> String {
+    fn free_name(
+        &self,
+        entry: &str,
+        bank: &str,
+        above: &str,
+        stem: &str,
+        last: &mut HashMap<String, u32>,
+    ) -> String {
         let other = if bank == stem { format!("{above}_{stem}") } else { format!("{bank}_{stem}") };
-        let first = [bank.to_owned(), other.clone()].into_iter();
-        let names = first.chain((2..).map(|n| format!("{other}_{n}")));
-        let mut paths = names.map(|name| format!("{entry}/{name}_events"));
-        // The names never end, and what is taken does.
-        paths.find(|path| !self.taken.contains_key(path)).unwrap_or_default()
+        let path = |name: &str| format!("{entry}/{name}_events");
+        let free = |path: &String| !self.taken.contains_key(path);
+        if let Some(path) = [path(bank), path(&other)].into_iter().find(free) {
+            return path;
+        }
+        // Goes on where it was: many of one name would be asked for again and again.
+        let n = last.entry(path(&other)).or_insert(1);
+        loop {
+            *n += 1;
+            let path = path(&format!("{other}_{n}"));
+            if free(&path) {
+                return path;
+            }
+        }
     }
 
     /// Events belong to the pixels of their group, or of the one around it. `linked`: numbers that are links, with
     /// what they lead to, and where in the JSON they are.
     fn pixels(&mut self, linked: &[(String, String, String)]) -> Read<()> {
-        let datasets = &self.plan.datasets;
-        let numbers =
-            |path: &str| datasets.iter().any(|d| d.path == path && d.value.integers().is_some());
+        let datasets = self.plan.datasets.iter().filter(|d| d.path.ends_with(NUMBERS));
+        let whole = datasets.filter(|d| d.value.integers().is_some());
+        let mut numbers: HashSet<&str> = whole.map(|d| d.path.as_str()).collect();
+        let targets: HashSet<&str> = linked.iter().map(|(_, target, _)| target.as_str()).collect();
+        // A link may lead to numbers of another name.
+        let others = self.plan.datasets.iter().filter(|d| targets.contains(d.path.as_str()));
+        numbers.extend(others.filter(|d| d.value.integers().is_some()).map(|d| d.path.as_str()));
         for (_, target, at) in linked {
-            if !numbers(target) {
+            if !numbers.contains(target.as_str()) {
                 let (source_path, why) = (target.clone(), "is no dataset of integers");
                 return fault(at, Fault::Link { source_path, why });
             }
         }
+        let linked: HashMap<&str, &String> =
+            linked.iter().map(|(path, target, _)| (path.as_str(), target)).collect();
         for stream in &mut self.plan.streams {
             if let Module::Events { pixels, .. } = &mut stream.module {
                 let parent = stream.group.rsplit_once('/').map_or("", |(parent, _)| parent);
                 *pixels = [&stream.group[..], parent].iter().find_map(|group| {
                     let path = format!("{group}{NUMBERS}");
-                    let target = linked.iter().find(|link| link.0 == path).map(|link| &link.1);
-                    target.cloned().or_else(|| numbers(&path).then_some(path))
+                    let target = linked.get(path.as_str()).map(|target| (*target).clone());
+                    target.or_else(|| numbers.contains(path.as_str()).then_some(path))
                 });
             }
         }
         Ok(())
+    }
+
+    /// Attributes: an object of name: value, or a list of {name, values, dtype}; never mixed.
+    fn attributes(&self, map: &Map<String, Value>, at: &str) -> Read<Vec<Attribute>> {
+        attributes(map, self.limits, &self.budget, at)
     }
 }
 
@@ -462,60 +515,4 @@ fn resolve(from: &str, source: &str) -> Option<String> {
         }
     }
     Some(parts.iter().flat_map(|part| ["/", part]).collect())
-}
-
-/// Attributes: an object of name: value, or a list of {name, values, dtype}; never mixed.
-fn attributes(map: &Map<String, Value>, at: &str) -> Read<Vec<Attribute>> {
-    let at = format!("{at}.attributes");
-    let mut all: Vec<Attribute> = Vec::new();
-    match map.get("attributes") {
-        None | Some(Value::Null) => {}
-        Some(Value::Object(pairs)) => {
-            for (name, value) in pairs {
-                let at = format!("{at}.{name}");
-                if !is_name(name) {
-                    return fault(&at, Fault::Name(name.chars().take(60).collect()));
-                }
-                let value = Array::read(value, None, Dtype::I64, &at)?;
-                all.push(Attribute { name: name.clone(), value });
-            }
-        }
-        Some(Value::Array(list)) => {
-            for (i, one) in list.iter().enumerate() {
-                let at = format!("{at}[{i}]");
-                let Value::Object(one) = one else {
-                    return fault(&at, kind(one, "an object with name, values and dtype"));
-                };
-                let name = name_of(one, &at)?;
-                let here = format!("{at}.values");
-                let Some(value) = one.get("values") else {
-                    return fault(&here, Fault::Missing("the value of the attribute"));
-                };
-                let dtype = match one.get("dtype").or_else(|| one.get("type")) {
-                    None | Some(Value::Null) => None,
-                    Some(Value::String(text)) => match named(text) {
-                        Some(dtype) => Some(dtype),
-                        None => return fault(&format!("{at}.dtype"), Fault::Dtype(text.clone())),
-                    },
-                    Some(other) => return fault(&format!("{at}.dtype"), kind(other, "a type")),
-                };
-                let value = Array::read(value, dtype, Dtype::I64, &here)?;
-                if all.iter().any(|a| a.name == name) {
-                    let first = "in the same list".to_owned();
-                    return fault(&at, Fault::Twice { path: name.to_owned(), first });
-                }
-                all.push(Attribute { name: name.to_owned(), value });
-            }
-        }
-        Some(other) => return fault(&at, kind(other, "an object, or a list of objects")),
-    }
-    if let Some(class) = all.iter_mut().find(|a| a.name == "NX_class")
-        && class.value.text().is_none()
-    {
-        return fault(
-            &at,
-            Fault::Kind { found: "no text".into(), expected: "NX_class as one text" },
-        );
-    }
-    Ok(all)
 }

@@ -79,7 +79,7 @@ fn each_mistake_is_named_with_its_place() {
         (
             module("ev44", stream(json!({"chunk_size": 1u64 << 40}))),
             ".config.chunk_size",
-            "1 to 268435456",
+            "a chunk of 1099511627776 takes 4398046511104 bytes, above the limit of 67108864 bytes (64 MiB)",
         ),
         (
             module("ev44", stream(json!({"cue_interval": "x"}))),
@@ -95,7 +95,7 @@ fn each_mistake_is_named_with_its_place() {
         (
             module("f144", stream(json!({"array_size": 1u64 << 40}))),
             ".config.array_size",
-            "above the limit",
+            "above the limit of 67108864 bytes",
         ),
         (module("da00", stream(json!({}))), ".config.variables", "no dataset can be added"),
         (
@@ -131,7 +131,7 @@ fn each_mistake_is_named_with_its_place() {
         (
             module("ad00", stream(json!({"array_size": [1u64 << 20, 1u64 << 20]}))),
             ".config.array_size",
-            "above the limit",
+            "above the limit of 67108864 bytes",
         ),
         (
             module("mdat", json!({"items": ["proton_charge"]})),
@@ -208,7 +208,7 @@ fn two_things_of_one_name_are_refused_with_both_places() {
 
 #[test]
 fn limits_hold() {
-    let limits = Limits { bytes: 2000, depth: 3, nodes: 5 };
+    let limits = Limits { bytes: 2000, depth: 3, nodes: 5, ..Limits::default() };
     let mut deep = json!({"children": []});
     for _ in 0..4 {
         deep = json!({"children": [{"type": "group", "name": "g", "children": deep["children"]}]});

@@ -1,0 +1,105 @@
+//! Names, and the attributes that have them.
+//!
+//! Refuses names that HDF5 or a log cannot hold, more attributes than there may be, two of one name, and an `NX_class`
+//! that is no text. Source: `docs/formats/nexus.md` section 7.
+
+use serde_json::{Map, Value};
+
+use super::super::name::is_control;
+use super::array::{Array, Dtype, kind, named};
+use super::budget::Budget;
+use super::config::unknown_dtype;
+use super::error::{Fault, StructureError, fault};
+use super::{Attribute, Limits};
+
+type Read<T> = Result<T, StructureError>;
+
+/// True for a name that is one part of a path.
+pub(super) fn is_name(name: &str) -> bool {
+    let strange = |c: char| c == '/' || is_control(c);
+    (1..=255).contains(&name.len()) && !name.contains(strange) && !matches!(name, "." | "..")
+}
+
+/// The name of an object.
+pub(super) fn name_of<'v>(map: &'v Map<String, Value>, at: &str) -> Read<&'v str> {
+    let at = format!("{at}.name");
+    match map.get("name") {
+        None | Some(Value::Null) => fault(&at, Fault::Missing("a name")),
+        Some(Value::String(name)) if is_name(name) => Ok(name),
+        Some(Value::String(name)) => fault(&at, Fault::Name(name.chars().take(60).collect())),
+        Some(other) => fault(&at, kind(other, "a name")),
+    }
+}
+
+/// Attributes: an object of name: value, or a list of {name, values, dtype}; never mixed.
+pub(super) fn attributes(
+    map: &Map<String, Value>,
+    limits: &Limits,
+    budget: &Budget,
+    at: &str,
+) -> Read<Vec<Attribute>> {
+    let at = format!("{at}.attributes");
+    let mut all: Vec<Attribute> = Vec::new();
+    let given = map.get("attributes");
+    let many = match given {
+        Some(Value::Object(pairs)) => pairs.len(),
+        Some(Value::Array(list)) => list.len(),
+        _ => 0,
+    };
+    if many > limits.attributes {
+        let what = format!("{many} attributes");
+        return fault(&at, Fault::Limit { what, limit: limits.attributes });
+    }
+    match given {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(pairs)) => {
+            for (name, value) in pairs {
+                if !is_name(name) {
+                    return fault(&at, Fault::Name(name.chars().take(60).collect()));
+                }
+                let at = format!("{at}.{name}");
+                let value = Array::read(value, None, Dtype::I64, budget, &at)?;
+                budget.attribute(name, &at)?;
+                all.push(Attribute { name: name.clone(), value });
+            }
+        }
+        Some(Value::Array(list)) => {
+            for (i, one) in list.iter().enumerate() {
+                let at = format!("{at}[{i}]");
+                let Value::Object(one) = one else {
+                    return fault(&at, kind(one, "an object with name, values and dtype"));
+                };
+                let name = name_of(one, &at)?;
+                let here = format!("{at}.values");
+                let Some(value) = one.get("values") else {
+                    return fault(&here, Fault::Missing("the value of the attribute"));
+                };
+                let dtype = match one.get("dtype").or_else(|| one.get("type")) {
+                    None | Some(Value::Null) => None,
+                    Some(Value::String(text)) => match named(text) {
+                        Some(dtype) => Some(dtype),
+                        None => return fault(&format!("{at}.dtype"), unknown_dtype(text)),
+                    },
+                    Some(other) => return fault(&format!("{at}.dtype"), kind(other, "a type")),
+                };
+                let value = Array::read(value, dtype, Dtype::I64, budget, &here)?;
+                budget.attribute(name, &at)?;
+                if all.iter().any(|a| a.name == name) {
+                    let first = "in the same list".to_owned();
+                    return fault(&at, Fault::Twice { path: name.to_owned(), first });
+                }
+                all.push(Attribute { name: name.to_owned(), value });
+            }
+        }
+        Some(other) => return fault(&at, kind(other, "an object, or a list of objects")),
+    }
+    if let Some(class) = all.iter_mut().find(|a| a.name == "NX_class")
+        && class.value.text().is_none()
+    {
+        return fault(
+            &at,
+            Fault::Kind { found: "no text".into(), expected: "NX_class as one text" },
+        );
+    }
+    Ok(all)
+}
