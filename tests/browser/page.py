@@ -23,6 +23,8 @@ import tempfile
 import time
 import urllib.request
 
+from access import check_axe, check_keys, check_menus, key, zoom_of
+
 # Everything here happens within a second or two; the rest is for a machine that does other work.
 PATIENCE_S = 40
 
@@ -103,6 +105,13 @@ class Browser:
             raise AssertionError(f"{expression}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
+    def later(self, promise):
+        """The value that a promise gives."""
+        result = self.call("Runtime.evaluate", {"expression": promise, "returnByValue": True, "awaitPromise": True})
+        if "exceptionDetails" in result:
+            raise AssertionError(f"{promise}: {result['exceptionDetails']}")
+        return result["result"].get("value")
+
     def wait(self, expression, what):
         """Asks until `expression` is true; says what it waited for if it never is."""
         end = time.monotonic() + PATIENCE_S
@@ -159,7 +168,9 @@ def counts_of(about):
 
 
 def check_numbers(b, url):
-    b.wait("document.querySelector('#state')?.innerText === 'Running'", "the state Running")
+    # The example loses packets: that is said, and is not green.
+    b.wait("document.querySelector('#state')?.innerText === 'Running, packets lost'", "the state Running")
+    assert b.js("document.querySelector('#state').className") == "pill bad"
     b.wait("/^[1-9]/.test(document.querySelector('#tile-events p').innerText)", "an event rate")
     b.wait("/[1-9]/.test(document.querySelector('#tile-lost p').innerText)", "lost packets")
     shown = number(b.text("#tile-total p"))
@@ -204,14 +215,14 @@ def check_mouse(b):
     b.mouse("mousePressed", x + w / 2 - 80, y + h / 2 - 80)
     b.mouse("mouseMoved", x + w / 2 + 80, y + h / 2 + 80)
     b.mouse("mouseReleased", x + w / 2 + 80, y + h / 2 + 80)
-    zoom = "JSON.stringify(JSON.parse(localStorage.getItem('fullcount/1'))['plot.image'].zoom)"
-    chosen = b.wait(f"{zoom} !== 'null' && {zoom}", "a zoom")
+    chosen = zoom_of(b, "image")
+    assert chosen, "a zoom"
     seen = counts_of(b.text(IMAGE + " .about"))
     b.wait(f"Number(document.querySelector('{IMAGE} .about').innerText.split(' counts')[0].split('· ').pop().replaceAll(',', '')) > {seen}", "newer counts")
-    assert b.js(zoom) == chosen, "the zoom survives a refresh"
+    assert zoom_of(b, "image") == chosen, "the zoom survives a refresh"
     x, y, w, h = box(b, "#plot-tof canvas")
     b.mouse("mouseMoved", x + w / 3, y + h / 2)
-    b.wait("/Time of flight .*µs.*counts/s.test(document.querySelector('#plot-tof .readout').innerText)", "a read-out of the spectrum")
+    b.wait("/Time of flight .*[0-9] ms.*counts/s.test(document.querySelector('#plot-tof .readout').innerText)", "a read-out of the spectrum")
 
 
 def check_settings(b, shots):
@@ -282,7 +293,7 @@ def check_notices(b, shots):
     change("s.totals.missing = 1234")
     assert b.wait(shown % "#tile-lost .missing", "missing packets") == "1,234 missing so far"
     amber = b.js("getComputedStyle(document.querySelector('#tile-lost .missing')).color")
-    assert amber == "rgb(154, 91, 0)", amber
+    assert amber == "rgb(138, 81, 0)", amber
     assert b.text("#losses .hint").startswith("1,234 missing so far: overtaken packets")
     b.shot(shots, "missing")
     change("s.totals.missing = 0; s.totals.lost = 0; s.anything_lost = false")
@@ -306,16 +317,67 @@ def check_notices(b, shots):
     b.wait("document.querySelector('#waiting').hidden", "the first packet")
 
     change("s.hops.forEach((h) => { h.in = h.accepted = 123456789012; h.queued = 5678901; h.difference = -1234567; });"
-           "s.totals.events = 123456789012; s.totals.missing = 1234567;"
+           "s.totals.events = 123456789; s.totals.missing = 1234567;"
            "s.sinks.forEach((k) => { k.events = 123456789012; k.dropped_events = 4567890123; })")
     b.wait("document.querySelector('#hops').innerText.includes('123,456,789,012')", "long numbers")
     for width in (1280, 1100, 1080, 800, 1920):
         fits(b, width)
         b.js("document.querySelector('#account').scrollIntoView()")
         b.shot(shots, f"balance-{width}")
+    # Totals of every size stand there whole, at every width.
+    for total in (99_999_999, 123_456_789, 1_234_567_890, 10_000_000_000_000):
+        change(f"s.totals.events = s.totals.lost = s.balance = {total}; s.anything_lost = true")
+        b.wait(f"document.querySelector('#tile-total p').innerText === '{total:,}'", f"a total of {total:,}")
+        for width in (1920, 1280, 1241, 1100, 800, 561, 480, 360):
+            b.size(width, 900)
+            b.wait(f"innerWidth === {width}", f"a window {width} wide")
+            out = b.js("""[...document.querySelectorAll('.tile p')].filter((e) => e.scrollWidth > e.clientWidth)
+                .map((e) => `${e.innerText}: ${e.scrollWidth} in ${e.clientWidth}`).join()""")
+            assert out == "", f"at {width}: {out}"
+            least = b.js("Math.min(...[...document.querySelectorAll('.tile p')].map((e) => parseFloat(getComputedStyle(e).fontSize)))")
+            assert least >= 9, f"at {width}: digits of {least} points"
     b.js("window.scrollTo(0, 0); window.changed = null; 0")
     b.size(1400, 1000)
     b.wait("innerWidth === 1400", "the wide window")
+
+
+def check_trouble(b):
+    """Banners and marks of a run that is not well are readable as well."""
+    b.js("""window.changed = (s) => { s.totals.missing = 1234; s.totals.packets = 100000; s.run.last_data_s_ago = null;
+        s.rejected = { packets: 3400, most: { ...s.ledger.find((l) => l.name === 'decode.bad_size'), value: 3400 } };
+        s.sinks.forEach((k) => { k.required = true; k.queued = k.capacity; }); }; 0""")
+    b.wait("!document.querySelector('#notice').hidden && !document.querySelector('#waiting').hidden", "notices")
+    b.js("document.querySelector('#banner').textContent = 'Refused: a reason'; document.querySelector('#banner').hidden = false; 0")
+    check_axe(b, "a run in trouble", menus=["false"])
+    b.js("document.querySelector('#banner').hidden = true; window.changed = null; 0")
+    b.wait("document.querySelector('#notice').hidden && document.querySelector('#waiting').hidden", "no notices")
+    # The same of one that is well, and of one that has refused packets and ended: other colours.
+    whole = "s.totals.lost = s.totals.missing = 0; s.anything_lost = false"
+    for change, kind, what in [("s.rejected.packets = 0", "good", "a run that is well"), ("s.run.running = false", "warn", "a run that has ended")]:
+        b.js(f"window.changed = (s) => {{ {whole}; {change}; }}; 0")
+        b.wait(f"document.querySelector('#state').className === 'pill {kind}'", what)
+        check_axe(b, what, menus=["false"])
+    b.js("window.changed = null; 0")
+    b.wait("document.querySelector('#state').className === 'pill bad'", "the run as it is")
+
+
+def check_another_detector(b):
+    """A zoom belongs to its detector: another one of the same size with plots of the same names is shown whole."""
+    b.js("document.querySelector('#plot-image canvas').focus(); 0")
+    key(b, "+", "+")
+    assert zoom_of(b, "image"), "a zoom of the one"
+    b.js("window.changed = (s) => { s.run.detector = 'another one'; s.run.started_ms += 1; }; 0")
+    b.wait("document.querySelector('#detector').textContent === 'another one'", "another detector")
+    b.wait("/[1-9][0-9,]* counts/.test(document.querySelector('#plot-image .about')?.innerText)", "its counts")
+    b.wait("/^Drag a box/.test(document.querySelector('#plot-image .readout').innerText)", "its whole picture")
+    b.js("document.querySelector('#plot-image canvas').focus(); 0")
+    key(b, "-", "-")
+    assert zoom_of(b, "image") is None
+    b.js("window.changed = null; 0")
+    b.wait("document.querySelector('#detector').textContent !== 'another one'", "the first one again")
+    b.wait("/^Double-click/.test(document.querySelector('#plot-image .readout').innerText)", "its own zoom again")
+    b.js("document.querySelector('#plot-image canvas').focus(); 0")
+    key(b, "0")
 
 
 def check_legend(b):
@@ -344,12 +406,19 @@ def check_states(b, shots):
         window.changed(state);
         return { ok: true, json: async () => state };
     }""")
-    for change, pill in [
-            ("s.run.last_data_s_ago = 72.4", "No data for 1 min 12 s"),
-            ("s.run.last_data_s_ago = null; s.rates = null", "Waiting for data"),
-            ("s.run.running = false; s.balance = 5; s.hops[0].difference = 5", "Ended")]:
+    whole = "s.totals.lost = 0; s.anything_lost = false; s.rejected.packets = 0"
+    for change, pill, kind in [
+            (f"{whole}", "Running", "good"),
+            (f"{whole}; s.rejected.packets = 1", "Running, packets refused", "warn"),
+            (f"{whole}; s.totals.lost = 1; s.rejected.packets = 1", "Running, packets lost", "bad"),
+            (f"{whole}; s.anything_lost = true", "Running, events lost", "bad"),
+            (f"{whole}; s.run.running = false; s.totals.lost = 1", "Ended, packets lost", "bad"),
+            (f"{whole}; s.run.last_data_s_ago = 72.4", "No data for 1 min 12 s", "warn"),
+            (f"{whole}; s.run.last_data_s_ago = null; s.rates = null", "Waiting for data", "warn"),
+            (f"{whole}; s.run.running = false; s.balance = 5; s.hops[0].difference = 5", "Ended", "")]:
         b.js(f"window.changed = (s) => {{ {change}; }}; 0")
         b.wait(f"document.querySelector('#state').innerText === '{pill}'", pill)
+        assert b.js("document.querySelector('#state').className").split()[1:] == kind.split(), (pill, kind)
         if pill == "Waiting for data":
             assert "–" in b.text("#tile-events p"), "no rate is made up"
     assert b.js("document.querySelector('#tile-balance').classList.contains('bad')")
@@ -362,7 +431,7 @@ def check_states(b, shots):
     assert b.text("#state") == "Ended", "an announced end is no lost connection"
     b.shot(shots, "gone")
     b.js("window.gone = false; window.changed = null; 0")
-    b.wait("document.querySelector('#state').innerText === 'Running'", "Running again")
+    b.wait("document.querySelector('#state').innerText === 'Running, packets lost'", "Running again")
     assert b.js("document.querySelector('#banner').hidden")
 
 
@@ -439,6 +508,12 @@ def main():
             check_states(browser, options.shots)
             check_notices(browser, options.shots)
             check_source(browser, options.shots)
+            check_another_detector(browser)
+            for plot in ("image", "tof-pixel", "tof"):
+                check_keys(browser, plot, plot == "tof")
+            check_menus(browser, "image")
+            check_axe(browser, "a flat panel")
+            check_trouble(browser)
             check_legend(browser)
             check_looks(browser, options.shots)
             assert browser.complaints == [], browser.complaints

@@ -17,6 +17,7 @@ import tempfile
 import urllib.error
 import urllib.request
 
+from access import check_axe, check_keys
 from page import Browser, box, colours, find_browser, number
 
 
@@ -156,7 +157,7 @@ def check_stack(b, url):
     for turn in (None, "Swap the axes", "Swap the axes"):
         if turn:
             check_box(b, "image", turn)
-        lying = turn is None or b.js("JSON.parse(localStorage.getItem('fullcount/1'))['plot.image'].swap")
+        lying = turn is None or b.js("JSON.parse(localStorage.getItem('fullcount/1'))[`plot.${document.querySelector('#detector').textContent}.image`].swap")
         along, across = (3 * 32 + 7.5) / 1600, 20.5 / 64
         said = at(b, "image", along, across, long) if lying else at(b, "image", across, along, (52, 66, 8, 38))
         # A row is narrower than a point of the screen: the read-out may be of its neighbour.
@@ -236,8 +237,10 @@ def main():
             browser = Browser(program, profile)
             browser.size(1400, 1000)
             browser.call("Page.navigate", {"url": url})
-            browser.wait("document.querySelector('#state')?.innerText === 'Running'", "the state Running")
+            browser.wait("document.querySelector('#state')?.innerText.startsWith('Running')", "the state Running")
             {"deep": check_deep, "blades": check_blades, "stack": check_stack, "strips": check_strips}[options.detector](browser, url)
+            check_keys(browser, "image", False)
+            check_axe(browser, options.detector)
             looks(browser, options.shots, options.detector)
             assert browser.complaints == [], browser.complaints
             foreign = [u for u in browser.requests if not u.startswith((url, "blob:" + url))]

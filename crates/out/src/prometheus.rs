@@ -127,6 +127,15 @@ pub fn render(entries: &Entries, facts: &Facts) -> String {
             let _ = writeln!(out, "{name}{{output=\"{sink}\",required=\"{required}\"}} {n}");
         }
     }
+    let name = "fullcount_output_failed";
+    family(&mut out, name, "gauge", "1 once an output has failed for good: it takes nothing more");
+    for s in &facts.states {
+        let n = u8::from(s.failure.is_some());
+        let _ = writeln!(out, "{name}{{output=\"{}\"}} {n}", label(&s.name));
+    }
+    let name = "fullcount_mostly_refused";
+    family(&mut out, name, "gauge", "1 while more packets are refused than engine.max_refused");
+    let _ = writeln!(out, "{name} {}", u8::from(facts.refused.is_some()));
     family(&mut out, "fullcount_running", "gauge", "1 while the run goes on, 0 after its end");
     let _ = writeln!(out, "fullcount_running {}", u8::from(facts.running));
     let name = "fullcount_start_time_seconds";

@@ -57,6 +57,22 @@ fn read(text: &str) -> BTreeMap<String, f64> {
 }
 
 #[test]
+fn an_output_that_has_failed_is_1_and_one_that_works_0() {
+    let state = |name: &str, failure: Option<&str>| crate::live::OutputState {
+        name: name.into(),
+        failure: failure.map(Into::into),
+    };
+    let states = vec![state("nexus", Some("no space")), state("live", None)];
+    let text = render(&Ledger::default().read(), &Facts { states, ..Facts::default() });
+    let all = read(&text);
+    assert_eq!(all["fullcount_output_failed{output=\"nexus\"}"], 1.0);
+    assert_eq!(all["fullcount_output_failed{output=\"live\"}"], 0.0);
+    assert_eq!(all["fullcount_mostly_refused"], 0.0);
+    let facts = Facts { refused: Some("20 of 20".into()), ..Facts::default() };
+    assert_eq!(read(&render(&Ledger::default().read(), &facts))["fullcount_mostly_refused"], 1.0);
+}
+
+#[test]
 fn every_counter_is_there_before_anything_happens() {
     let samples = read(&rendered(&[]));
     for info in T::catalogue() {

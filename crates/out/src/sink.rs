@@ -48,8 +48,12 @@ impl Load {
         Load { unit: Unit::Events, of: |products| products.events.len() as u64 };
 }
 
-/// Whether a setting of an output's library, by its name, holds what must never be shown: a password, a private key.
+/// Whether a setting of an output's library, by its name, holds what must never be shown: a password, a private key. Where
+/// one is to be found (`sasl.password.file`, `sasl.password.env`) is no secret.
 pub fn secret(name: &str) -> bool {
+    if name.ends_with(".file") || name.ends_with(".env") {
+        return false;
+    }
     let parts = ["password", "secret", "key.pem", "oauthbearer.config", "jaas"];
     parts.iter().any(|part| name.contains(part))
 }

@@ -185,6 +185,9 @@ pub enum EventFault {
         /// How many events there are.
         events: usize,
     },
+    /// A pulse later than 64 bits with a sign can say.
+    #[error("pulse time {0} ns since 1970 is above 9223372036854775807")]
+    PulseTime(u64),
     /// Times and pixels are not equally many.
     #[error("{times} times of flight but {pixels} pixels: they must be equally many")]
     Lengths {

@@ -82,7 +82,7 @@ impl<'a> EventView<'a> {
         })
     }
 
-    /// The events of an ev42 message. A pulse time that no `i64` holds becomes the largest.
+    /// The events of an ev42 message. A pulse time that no `i64` holds is refused.
     ///
     /// # Errors
     /// The verifier's, or the first contradiction.
@@ -94,10 +94,12 @@ impl<'a> EventView<'a> {
         if times != pixels {
             return Err(EventFault::Lengths { times, pixels }.into());
         }
+        let pulse = table.pulse_time();
+        let pulse = i64::try_from(pulse).map_err(|_| EventFault::PulseTime(pulse))?;
         Ok(EventView {
             source_name: table.source_name().unwrap_or(""),
             message_id: i64::try_from(table.message_id()).unwrap_or(i64::MAX),
-            pulses: vec![(i64::try_from(table.pulse_time()).unwrap_or(i64::MAX), 0)],
+            pulses: vec![(pulse, 0)],
             time_of_flight,
             pixel: Some(pixel),
             unsigned: true,

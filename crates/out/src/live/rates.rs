@@ -24,7 +24,7 @@ pub struct Totals {
     pub bytes: u64,
     /// Events made.
     pub events: u64,
-    /// Packets lost at all places.
+    /// Packets lost at all places; of what is numbered instead, where something is.
     pub lost: u64,
 }
 
@@ -46,7 +46,13 @@ impl Totals {
         // Detectors whose events stand in no hop's balance count them as a plain note.
         let note = || entries.get("events.count");
         let events = made(Role::Accepted).or_else(|| made(Role::In)).or_else(note);
-        let lost = Place::ALL.iter().map(|&p| entries.lost_packets(p)).sum();
+        let packets_lost = || Place::ALL.iter().map(|&p| entries.lost_packets(p)).sum();
+        let missing = |e: &&Entry| matches!(e.info.role, Role::Missing(_));
+        let numbered = |e: &&Entry| Unit::NUMBERED.contains(&e.info.unit) && missing(e);
+        let lost = match entries.iter().any(|e| numbered(&e)) {
+            true => entries.iter().filter(numbered).map(|e| e.value).sum(),
+            false => packets_lost(),
+        };
         Totals { packets, bytes: bytes.map_or(0, |e| e.value), events: events.unwrap_or(0), lost }
     }
 }

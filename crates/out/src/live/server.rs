@@ -1,9 +1,9 @@
 //! The web server of the live page: one thread, HTTP/1.1, nothing to build and nothing from outside.
 //!
 //! The page and its parts are compiled in. GET reads; POST (`/api/clear`, `/api/window`, `/api/axis`)
-//! changes only what is shown, and is refused when another site's page sends it. Refuses more than
-//! 256 connections at a time and closes those that are silent for 75 s, so that viewers can never
-//! take the acquisition's file descriptors. Source: `docs/architecture.md`.
+//! changes only what is shown. Refuses what is asked under another machine's name or comes from another site's page
+//! (`names`), bounds connections, their steps and the memory of answers (`slots`, `pace`, `connections`), so that
+//! viewers can never take the acquisition's file descriptors nor shut each other out. Source: `docs/architecture.md`.
 //!
 //! | path | gives |
 //! |---|---|
@@ -22,9 +22,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::{Path, Query, Request as HttpRequest, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::middleware::{Next, from_fn};
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::Deserialize;
@@ -39,7 +39,10 @@ use super::status::StatusSource;
 use crate::prometheus;
 
 mod connections;
+mod names;
+mod pace;
 mod page;
+mod slots;
 
 /// Where the page is unless told otherwise.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
@@ -54,10 +57,6 @@ const FAREWELL: Duration = Duration::from_millis(1500);
 
 /// Time for further open pages once the first one has the last numbers: a little above their half second.
 const OTHERS: Duration = Duration::from_millis(600);
-
-/// What a browser may load: this server's files only.
-const POLICY: &str =
-    "default-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'";
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +102,7 @@ struct App {
     /// Signalled when a page has asked for the state after the end of the run.
     told: Notify,
     farewell: Duration,
+    answers: connections::Answers,
 }
 
 impl App {
@@ -136,9 +136,16 @@ type Shared = State<Arc<App>>;
 pub struct Reserved {
     listener: std::net::TcpListener,
     addr: SocketAddr,
+    hosts: Vec<String>,
 }
 
 impl Reserved {
+    /// Names and addresses that browsers may ask for it under, beside this machine's own: of a gateway, a
+    /// tunnel, a complete domain name.
+    pub fn called(self, hosts: &[String]) -> Reserved {
+        Reserved { hosts: hosts.to_vec(), ..self }
+    }
+
     /// The address, with the real port.
     pub fn addr(&self) -> SocketAddr {
         self.addr
@@ -175,7 +182,7 @@ impl Server {
         let listener = std::net::TcpListener::bind(addr).map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
         let addr = listener.local_addr().map_err(refused)?;
-        Ok(Reserved { listener, addr })
+        Ok(Reserved { listener, addr, hosts: Vec::new() })
     }
 
     /// [`Server::reserve`] and [`Server::start_on`].
@@ -208,7 +215,8 @@ impl Server {
         status: Arc<dyn StatusSource>,
         farewell: Duration,
     ) -> Result<Server, ServerError> {
-        let Reserved { listener, addr } = reserved;
+        let Reserved { listener, addr, hosts } = reserved;
+        let names = Arc::new(names::Names::new(addr, &hosts));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -227,6 +235,7 @@ impl Server {
             viewed: AtomicU64::new(0),
             told: Notify::new(),
             farewell,
+            answers: connections::Answers::new(),
         });
         let serve = move || {
             runtime.block_on(async move {
@@ -240,7 +249,7 @@ impl Server {
                     }
                 };
                 tokio::select! {
-                    _ = axum::serve(listener, routes(app)) => {}
+                    _ = axum::serve(listener, routes(app, names)) => {}
                     () = sampling => {}
                     () = async { let _dropped = stopped.await; leaving.farewell().await } => {}
                 }
@@ -286,7 +295,7 @@ impl Drop for Server {
     }
 }
 
-fn routes(app: Arc<App>) -> Router {
+fn routes(app: Arc<App>, names: Arc<names::Names>) -> Router {
     let mut router = Router::new();
     for file in page::FILES {
         let send = move || async move { ([(header::CONTENT_TYPE, file.kind)], file.text) };
@@ -302,43 +311,23 @@ fn routes(app: Arc<App>) -> Router {
         .route("/api/axis", post(api_axis))
         .route("/metrics", get(metrics))
         .fallback(|| async { (StatusCode::NOT_FOUND, "there is nothing here; the page is at /\n") })
-        .layer(from_fn(guard))
+        .layer(from_fn_with_state(names, names::guard))
         .with_state(app)
 }
 
-/// Refuses changes asked for by other sites' pages; adds the headers that every answer carries.
-async fn guard(request: HttpRequest, next: Next) -> Response {
-    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    let mut response = if changes && !same_site(request.headers()) {
-        let text = "refused: this request comes from another site's page\n";
-        (StatusCode::FORBIDDEN, text).into_response()
-    } else {
-        next.run(request).await
-    };
-    for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::CACHE_CONTROL, "no-store"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+/// An answer within the bound on those under way.
+fn answer(app: &App, kind: &'static str, body: Vec<u8>) -> Response {
+    match app.answers.hold(body) {
+        Some(body) => ([(header::CONTENT_TYPE, kind)], body).into_response(),
+        None => {
+            let text = "too many answers wait for slow readers: ask again later\n";
+            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+        }
     }
-    response
 }
 
-/// A browser always says where a POST comes from; programs like curl say nothing and are let in.
-fn same_site(headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).map(|v| v.to_str().unwrap_or("?"));
-    let fetched = text("sec-fetch-site").is_none_or(|s| s == "same-origin" || s == "none");
-    let origin = text("origin").is_none_or(|origin| {
-        let authority = origin.split_once("://").map(|(_, authority)| authority);
-        authority.is_some() && authority == text("host")
-    });
-    fetched && origin
-}
-
-fn json(value: &serde_json::Value) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+fn json(app: &App, value: &serde_json::Value) -> Response {
+    answer(app, "application/json", value.to_string().into_bytes())
 }
 
 async fn api_state(State(app): Shared) -> Response {
@@ -350,11 +339,11 @@ async fn api_state(State(app): Shared) -> Response {
     }
     let snapshot = app.view.as_ref().map(|v| (v.snapshot(), v.pixels().clone()));
     let pictures = snapshot.as_ref().map(|(s, p)| (&**s, &**p));
-    json(&state::state(&entries, &facts, &app.meter(), now, pictures))
+    json(&app, &state::state(&entries, &facts, &app.meter(), now, pictures))
 }
 
 async fn api_rates(State(app): Shared) -> Response {
-    json(&state::history(&app.meter(), app.start.elapsed()))
+    json(&app, &state::history(&app.meter(), app.start.elapsed()))
 }
 
 #[derive(Deserialize)]
@@ -385,11 +374,11 @@ async fn api_plot(
     if query.after == Some(picture.version) {
         return StatusCode::NO_CONTENT.into_response();
     }
-    bytes(encode::plot(&picture, &pixels, mode))
+    bytes(&app, encode::plot(&picture, &pixels, mode))
 }
 
-fn bytes(body: Vec<u8>) -> Response {
-    ([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response()
+fn bytes(app: &App, body: Vec<u8>) -> Response {
+    answer(app, "application/octet-stream", body)
 }
 
 #[derive(Deserialize)]
@@ -400,7 +389,10 @@ struct PixelsQuery {
 /// Pixel number of each cell of the detector's picture; with `plot`, how many pixels each of its cells sums.
 async fn api_pixels(State(app): Shared, Query(query): Query<PixelsQuery>) -> Response {
     let Some(id) = query.plot else {
-        return bytes(app.view.as_ref().map_or_else(Vec::new, |v| encode::pixels(v.pixels())));
+        return bytes(
+            &app,
+            app.view.as_ref().map_or_else(Vec::new, |v| encode::pixels(v.pixels())),
+        );
     };
     let summed = app.view.as_ref().and_then(|view| {
         let snapshot = view.snapshot();
@@ -408,7 +400,7 @@ async fn api_pixels(State(app): Shared, Query(query): Query<PixelsQuery>) -> Res
         encode::summed(&picture.plot, view.pixels())
     });
     match summed {
-        Some(summed) => bytes(summed),
+        Some(summed) => bytes(&app, summed),
         None => {
             let text = "there is no picture of this name; /api/state lists the plots\n";
             (StatusCode::NOT_FOUND, text).into_response()
@@ -472,7 +464,7 @@ fn ask(app: &App, request: Request) -> Response {
 
 async fn metrics(State(app): Shared) -> Response {
     let text = prometheus::render(&app.status.entries(), &app.status.facts());
-    ([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], text).into_response()
+    answer(&app, prometheus::CONTENT_TYPE, text.into_bytes())
 }
 
 #[cfg(test)]

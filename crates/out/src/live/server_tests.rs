@@ -90,6 +90,8 @@ fn page() -> (Server, LiveSink) {
 /// Sends `text` as it is and gives status, head in lower case, and body.
 fn raw(server: &Server, text: &[u8]) -> (u16, String, Vec<u8>) {
     let mut stream = TcpStream::connect(server.addr()).unwrap();
+    // A server that lets nobody in fails the test instead of holding it up.
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.write_all(text).unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
@@ -100,7 +102,10 @@ fn raw(server: &Server, text: &[u8]) -> (u16, String, Vec<u8>) {
 }
 
 fn get(server: &Server, path: &str) -> (u16, String, Vec<u8>) {
-    raw(server, format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes())
+    raw(
+        server,
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes(),
+    )
 }
 
 fn post(server: &Server, path: &str, headers: &str) -> u16 {
@@ -177,6 +182,41 @@ fn watched_places_win_over_the_counters_own_and_shared_losses_are_listed() {
     assert_eq!(s["totals"]["lost"], 4);
     assert_eq!(s["lost_shared"][0]["places"][1], "socket");
     assert_eq!(s["lost_shared"][0]["packets"], 3);
+}
+
+fullcount_core::counters! {
+    /// A detector whose senders number what packets carry.
+    enum Carried {
+        Count "container_events.count" ContainerEvents Sum "decode" Note "seen" "";
+        Lost "container_events.lost" ContainerEvents Sum "decode" Missing(Unknown) "never came" "look";
+        Missing "container_events.missing" ContainerEvents Sum "decode" Note "may come" "";
+    }
+}
+
+#[test]
+fn what_is_numbered_instead_of_packets_is_told_in_its_unit_and_is_a_loss() {
+    let sheet = Sheet::new(Carried::catalogue());
+    let all = [(Carried::Count, 900), (Carried::Lost, 40), (Carried::Missing, 7)];
+    all.into_iter().for_each(|(line, n)| sheet.add(line as usize, n));
+    let ledger = Ledger::default();
+    ledger.register(sheet);
+    let server = Server::start(loopback(), None, Arc::new(Fixed(ledger))).unwrap();
+    let s = json_of(&get(&server, "/api/state").2);
+    let of = &s["lost_numbered"][0];
+    assert_eq!((&of["key"], &of["unit"]), (&"container_events".into(), &"container events".into()));
+    assert_eq!((&of["lost"], &of["missing"], &of["count"]), (&40.into(), &7.into(), &900.into()));
+    assert_eq!((&of["places"]["unknown"], &s["totals"]["lost"]), (&40.into(), &0.into()));
+    assert_eq!(s["anything_lost"], true);
+    let line =
+        s["ledger"].as_array().unwrap().iter().find(|l| l["name"] == "container_events.lost");
+    assert_eq!(line.unwrap()["severity"], "loss");
+    let metrics = String::from_utf8_lossy(&get(&server, "/metrics").2).into_owned();
+    let lost = metrics.lines().find(|l| l.starts_with("fullcount_container_events_lost_total{"));
+    let lost = lost.expect("a line of its own");
+    assert!(
+        lost.contains("unit=\"container events\",role=\"missing\"") && lost.ends_with(" 40"),
+        "{lost}"
+    );
 }
 
 #[test]
@@ -267,6 +307,132 @@ fn clearing_works_for_this_page_and_not_for_others() {
 }
 
 #[test]
+fn a_rebound_name_reads_and_clears_nothing() {
+    let (server, mut sink) = page();
+    let port = server.addr().port();
+    let ask = |line: &str, hosts: &[&str]| {
+        let hosts: String = hosts.iter().map(|h| format!("Host: {h}\r\n")).collect();
+        let text =
+            format!("{line} HTTP/1.1\r\n{hosts}Connection: close\r\nContent-Length: 0\r\n\r\n");
+        let (status, head, body) = raw(&server, text.as_bytes());
+        (status, head, String::from_utf8_lossy(&body).into_owned())
+    };
+    for path in ["/", "/api/state", "/metrics", "/api/plot/image"] {
+        let (status, head, body) = ask(&format!("GET {path}"), &["evil.example:8080"]);
+        assert_eq!(status, 421, "{path}: {body}");
+        assert!(body.contains("'evil.example'") && body.contains("web.hosts"), "{body}");
+        assert!(body.contains(&format!("http://localhost:{port}/")), "{body}");
+        assert!(head.contains("nosniff") && head.contains("text/plain"), "{head}");
+    }
+    // What a rebound page sends: its own name, and to the browser it is all one site.
+    let rebound = "evil.example\r\nOrigin: http://evil.example\r\nSec-Fetch-Site: same-origin";
+    assert_eq!(ask("POST /api/clear", &[rebound]).0, 421);
+    sink.tick(Duration::from_secs(1)).unwrap();
+    assert_eq!(cells(&get(&server, "/api/plot/image").2).1, [1, 0, 0, 2], "nothing was cleared");
+    let own = format!("127.0.0.1:{port}");
+    for (line, hosts, status) in [
+        ("GET /api/state", &[own.as_str()][..], 200),
+        ("GET /api/state", &["[::1]:9999"][..], 200),
+        ("GET /api/state", &["localhost", "localhost"][..], 400),
+        ("GET /api/state", &[][..], 400),
+        ("GET http://evil.example/api/state", &["localhost"][..], 421),
+        ("GET http://localhost/api/state", &["evil.example"][..], 421),
+        ("GET http://localhost/api/state", &["localhost"][..], 200),
+        ("GET /api/state", &["localhost@evil.example"][..], 421),
+        ("GET /api/state", &["localhost:80:80"][..], 421),
+        ("GET /api/state", &["\u{e9}"][..], 421),
+    ] {
+        assert_eq!(ask(line, hosts).0, status, "{line} {hosts:?}");
+    }
+}
+
+#[test]
+fn a_configured_name_is_served() {
+    let reserved = Server::reserve(loopback()).unwrap().called(&["DAQ.example.org".to_owned()]);
+    let server = Server::start_on(reserved, None, status()).unwrap();
+    let ask = |host: &str| {
+        raw(
+            &server,
+            format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
+                .as_bytes(),
+        )
+        .0
+    };
+    assert_eq!((ask("daq.example.org:443"), ask("other.example.org")), (200, 421));
+}
+
+/// What a connection gives until its end; the server may end it with a reset.
+fn rest(stream: &mut TcpStream) -> Vec<u8> {
+    let mut answer = Vec::new();
+    let mut part = [0; 4096];
+    while let Ok(n @ 1..) = stream.read(&mut part) {
+        answer.extend_from_slice(&part[..n]);
+    }
+    answer
+}
+
+#[test]
+fn three_hundred_dripping_connections_shut_nobody_out() {
+    let (server, _sink) = page();
+    let mut many = Vec::new();
+    for k in 0..300 {
+        let mut stream = TcpStream::connect(server.addr()).unwrap();
+        stream.write_all(b"GET /api/state HTTP/1.1\r\nX-Drip: ").unwrap();
+        many.push(stream);
+        // From the same address, in the midst of it.
+        if k % 60 == 59 {
+            assert_eq!(get(&server, "/api/state").0, 200, "with {k} others");
+        }
+    }
+    // Each drips on; those that had to make room find out now or at the next byte.
+    for stream in &mut many {
+        let _ended = stream.write_all(b"x");
+    }
+    assert_eq!(get(&server, "/api/state").0, 200);
+    // Their time-out is longer than any answer takes: what has ended by now was ended for a newcomer.
+    let open = many.iter().filter(|stream| {
+        stream.set_nonblocking(true).unwrap();
+        let look = (&mut &**stream).read(&mut [0; 16]);
+        look.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
+    });
+    let open = open.count();
+    assert!((1..=slots::MOST_OF_ONE).contains(&open), "{open} of 300 are left");
+}
+
+#[test]
+fn silent_and_dripping_requests_are_hung_up_on() {
+    let (server, _sink) = page();
+    let begin = |text: &[u8]| {
+        let mut stream = TcpStream::connect(server.addr()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(text).unwrap();
+        stream
+    };
+    for mut stream in [begin(b""), begin(b"GET / HTTP/1.1\r\nHost: loc")] {
+        // Ten seconds later; `pace` has the rules on a clock of the test's own. Its end, not our time-out:
+        match stream.read(&mut [0; 1]) {
+            Ok(n) => assert_eq!(n, 0),
+            Err(e) => assert_eq!(e.kind(), io::ErrorKind::ConnectionReset),
+        }
+    }
+}
+
+#[test]
+fn a_request_that_never_ends_is_cut_off_in_size() {
+    let (server, _sink) = page();
+    let mut stream = TcpStream::connect(server.addr()).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ").unwrap();
+    let _cut = stream.write_all(&vec![b'x'; 1 << 20]);
+    assert!(!String::from_utf8_lossy(&rest(&mut stream)).contains("200 OK"));
+    // A body that is announced and does not come holds up no answer.
+    let mut stream = TcpStream::connect(server.addr()).unwrap();
+    let text = "POST /api/clear HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\nx";
+    stream.write_all(text.as_bytes()).unwrap();
+    let answer = String::from_utf8_lossy(&rest(&mut stream)).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+}
+
+#[test]
 fn axis_and_window_change_and_refuse() {
     let (server, mut sink) = page();
     let axis = "/api/axis?plot=tof&axis=x&first=0&last=8000&bins=";
@@ -305,7 +471,7 @@ fn bad_requests_get_an_answer_and_the_next_one_works() {
     ] {
         assert_eq!(get(&server, path).0, status, "{path}");
     }
-    let close = "Host: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    let close = "Host: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
     for method in ["POST", "PUT", "DELETE"] {
         let text = format!("{method} /api/state HTTP/1.1\r\n{close}");
         assert_eq!(raw(&server, text.as_bytes()).0, 405, "{method}");

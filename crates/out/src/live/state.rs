@@ -27,7 +27,7 @@ fn severity(role: Role, todo: &str) -> &'static str {
     }
 }
 
-/// `lost`: whether any packet was. The host's counters may be of other programs, and ask for something
+/// `lost`: whether any packet, or what is numbered instead, was. The host's counters may be of other programs, and ask for something
 /// only beside a loss of ours.
 fn line(e: &Entry, lost: bool) -> Value {
     let todo = if e.info.hop == "host" && !lost { "" } else { &e.info.todo };
@@ -47,12 +47,42 @@ fn rejected(entries: &Entries) -> Value {
     json!({"packets": packets, "most": most})
 }
 
+/// What is numbered instead of packets, if anything is: lost by place, and missing so far.
+fn numbered(entries: &Entries, facts: &Facts) -> Vec<Value> {
+    let is_counted = |unit: &Unit| {
+        entries.iter().any(|e| e.info.unit == *unit && matches!(e.info.role, Role::Missing(_)))
+    };
+    let one = |unit: Unit| {
+        let watched = facts.lost_numbered.iter().find(|f| f.unit == unit);
+        let own = || Place::ALL.map(|place| entries.sum(unit, Role::Missing(place)));
+        let at = watched.map_or_else(own, |f| f.lost);
+        let shared = watched.iter().flat_map(|f| &f.shared);
+        let shared = shared.map(|(places, n)| json!({"places": places, "lost": n}));
+        let places = Place::ALL.iter().zip(at).map(|(p, n)| (p.name().to_owned(), n.into()));
+        let note = |what: &str| entries.get(&format!("{}.{what}", unit.key())).unwrap_or(0);
+        json!({"key": unit.key(), "unit": unit.name(),
+               "lost": at.iter().fold(0u64, |sum, &n| sum.saturating_add(n)),
+               "missing": note("missing"), "count": note("count"),
+               "places": places.collect::<serde_json::Map<String, Value>>(),
+               "shared": shared.collect::<Vec<_>>()})
+    };
+    Unit::NUMBERED.into_iter().filter(is_counted).map(one).collect()
+}
+
 fn sinks(facts: &Facts) -> Vec<Value> {
     let one = |s: &super::status::SinkFacts| {
         json!({"name": s.name, "required": s.required, "queued": s.queued,
                "capacity": s.capacity, "events": s.events, "dropped_events": s.dropped_events})
     };
     facts.sinks.iter().map(one).collect()
+}
+
+/// Outputs that take nothing any more, with their reasons.
+fn failed(facts: &Facts) -> Vec<Value> {
+    let one = |s: &super::status::OutputState| {
+        s.failure.as_ref().map(|why| json!({"name": s.name, "reason": why}))
+    };
+    facts.states.iter().filter_map(one).collect()
 }
 
 /// The whole status; `now` on the same clock as the meter's samples.
@@ -70,6 +100,8 @@ pub(super) fn state(
     });
     let at = facts.lost.unwrap_or_else(|| Place::ALL.map(|p| entries.lost_packets(p)));
     let all_lost = at.iter().fold(0u64, |sum, &n| sum.saturating_add(n));
+    let numbered = numbered(entries, facts);
+    let any_lost = all_lost > 0 || numbered.iter().any(|n| n["lost"] != 0);
     let lost: serde_json::Map<String, Value> =
         Place::ALL.iter().zip(at).map(|(p, n)| (p.name().to_owned(), n.into())).collect();
     let shared = |(places, packets): &(Vec<&'static str>, u64)| json!({"places": places, "packets": packets});
@@ -101,16 +133,22 @@ pub(super) fn state(
                 "last_data_s_ago": meter.moved().map(|m| now.saturating_sub(m).as_secs_f64())},
         "totals": {"packets": totals.packets, "bytes": totals.bytes, "events": totals.events,
                    "lost": all_lost,
+                   // A lower bound where this is not 0: gaps that may be longer by whole turns of a short number.
+                   "lost_at_least": entries.get("packets.lost_at_least").unwrap_or(0),
                    "missing": entries.get("packets.missing").unwrap_or(0)},
         "rates": rates,
         "lost": lost,
         "lost_shared": shared,
+        "lost_numbered": numbered,
         "rejected": rejected(entries),
-        "anything_lost": entries.anything_lost(),
+        "anything_lost": entries.anything_lost()
+            || entries.get("packets.lost_at_least").is_some_and(|n| n > 0),
         "balance": entries.balance(),
         "hops": hops,
-        "ledger": entries.iter().map(|e| line(e, all_lost > 0)).collect::<Vec<_>>(),
+        "ledger": entries.iter().map(|e| line(e, any_lost)).collect::<Vec<_>>(),
         "sinks": sinks(facts),
+        "outputs_failed": failed(facts),
+        "mostly_refused": facts.refused,
         "window_s": pictures.map(|(s, _)| s.window.as_secs_f64()),
         "plots": plots,
     })

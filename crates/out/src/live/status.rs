@@ -3,7 +3,7 @@
 //! The page polls; nothing here is called on the hot path. Refuses nothing.
 //! Source: `docs/architecture.md`, contract "Ledger".
 
-use fullcount_core::ledger::Entries;
+use fullcount_core::ledger::{Entries, Unit};
 
 /// One output as the page shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +20,15 @@ pub struct SinkFacts {
     pub dropped_events: u64,
     /// Events that it took.
     pub events: u64,
+}
+
+/// Whether an output still works.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OutputState {
+    /// Name, for example `nexus` or `capture`.
+    pub name: String,
+    /// Why it takes nothing any more; `None` while it works.
+    pub failure: Option<String>,
 }
 
 /// The run in words and plain numbers.
@@ -44,6 +53,23 @@ pub struct Facts {
     pub lost: Option<[u64; 8]>,
     /// Of those at `unknown`: packets lost at one of a few places.
     pub lost_shared: Vec<(Vec<&'static str>, u64)>,
+    /// All outputs.
+    pub states: Vec<OutputState>,
+    /// What to say while most packets are refused.
+    pub refused: Option<String>,
+    /// The same as `lost` for what is numbered instead of packets, where somebody watches the places.
+    pub lost_numbered: Vec<NumberedFacts>,
+}
+
+/// Losses of what senders number instead of packets; amounts in that unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumberedFacts {
+    /// What is numbered.
+    pub unit: Unit,
+    /// By place, in the order of `Place::ALL`.
+    pub lost: [u64; 8],
+    /// Of those at `unknown`: lost at one of a few places.
+    pub shared: Vec<(Vec<&'static str>, u64)>,
 }
 
 /// Supplies the page with numbers; the engine implements it.

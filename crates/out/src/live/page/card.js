@@ -1,5 +1,6 @@
 // What every plot has: title, current or cumulative, scale, menu, export, refresh.
 
+import { KEYS_TEXT, takeKeys } from "./keys.js";
 import { ask, getPixels, getPlot, keep, kept } from "./wire.js";
 import { clock, h, save, stamp, whole } from "./words.js";
 
@@ -47,17 +48,18 @@ export class Card {
   constructor(plot, page, defaults) {
     this.plot = plot;
     this.page = page;
-    this.view = kept(`plot.${plot.id}`, { mode: "total", log: plot.log, limits: "clipped", low: 0, high: 100, ...defaults });
+    // Each detector's plots by themselves: a zoom into one is not one into another of the same name.
+    this.view = kept(`plot.${page.detector}.${plot.id}`, { mode: "total", log: plot.log, limits: "clipped", low: 0, high: 100, ...defaults });
     this.data = null;
     this.seen = false;
     this.busy = false;
     this.next = 0;
     this.heading = h("h2", {}, plot.title);
     this.about = h("span", { class: "about" });
-    this.canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": plot.title });
+    this.canvas = h("canvas", { role: "img", "aria-label": plot.title });
     this.over = h("div", { class: "over" }, "");
     this.readout = h("div", { class: "readout" }, "");
-    this.menu = h("details", { class: "menu" }, h("summary", { title: "Scale, limits, export" }, "View"));
+    this.menu = h("details", { class: "menu" }, h("summary", { title: "Scale, limits, export", "aria-label": `View of ${plot.title}` }, "View"));
     this.refusal = h("p", { class: "error", hidden: true });
     this.modes = segments(
       [["current", "Current", "The last seconds"], ["total", "Cumulative", "Since the last clear"]],
@@ -73,6 +75,33 @@ export class Card {
     new IntersectionObserver(([e]) => { this.seen = e.isIntersecting; if (this.seen) this.draw(); })
       .observe(this.element);
     new ResizeObserver(() => this.draw()).observe(this.canvas);
+  }
+
+  /** Lets the plot take keys; called by subclasses that can move and zoom. */
+  focusable() {
+    const keys = h("span", { id: `keys-${this.plot.id}`, hidden: true }, KEYS_TEXT);
+    this.element.append(keys);
+    // An application: a screen reader hands its arrows on.
+    for (const [name, value] of Object.entries({ tabindex: "0", role: "application", "aria-roledescription": "plot", "aria-describedby": keys.id })) {
+      this.canvas.setAttribute(name, value);
+    }
+    this.readout.setAttribute("aria-live", "off");
+    this.canvas.addEventListener("focus", () => this.readout.setAttribute("aria-live", "polite"));
+    this.canvas.addEventListener("blur", () => this.readout.setAttribute("aria-live", "off"));
+    takeKeys(this.canvas, this);
+  }
+
+  /** Where the data stand: a zoom is of one binning, and of another it would show something else. */
+  ground(data) {
+    const axis = (a) => (a ? `${a.first}:${a.last}:${a.bins}` : "");
+    return `${data.width}x${data.height} ${axis(data.x)} ${axis(data.y)}`;
+  }
+
+  /** Forgets a zoom of other data; called with new ones. */
+  checkZoom(data) {
+    const ground = this.ground(data);
+    if (this.view.zoom && this.view.of !== ground) this.view.zoom = null;
+    this.view.of = ground;
   }
 
   /** Fills the menu; called once by the subclass. */

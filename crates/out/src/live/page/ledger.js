@@ -3,12 +3,20 @@
 import { segments } from "./card.js";
 import { Source } from "./source.js";
 import { keep, kept } from "./wire.js";
-import { h, percent, whole } from "./words.js";
+import { h, percent, sideways, whole } from "./words.js";
 
 const PLACES = {
   link: "Between hosts", nic: "Network card", backlog: "Kernel backlog", socket: "Socket buffer",
   reassembly: "IP reassembly", queue: "Our queues", down: "While down", unknown: "Place unknown",
 };
+
+/** What is lost, in the unit that senders number: packets, or what their packets carry instead. */
+export function lossOf({ totals, lost, lost_shared: shared, lost_numbered: numbered }) {
+  const [other] = numbered ?? [];
+  if (other) return { ...other, received: other.count, shared: other.shared.map((s) => [s.places, s.lost]) };
+  return { unit: "packets", lost: totals.lost, missing: totals.missing, received: totals.packets, places: lost,
+    shared: shared.map((s) => [s.places, s.packets]) };
+}
 
 /** Replaces an element's children only if their text changed: selections and focus stay. */
 function renew(element, key, children) {
@@ -22,11 +30,12 @@ export class Account {
     this.view = kept("ledger", { show: "nonzero" });
     this.places = h("div", { class: "places" });
     this.lossHint = h("p", { class: "hint" });
+    this.lossTitle = h("h2", {}, "Lost packets by place");
     this.source = new Source();
     this.hops = h("tbody");
     this.sinks = h("tbody");
     this.sinkCard = h("article", { class: "card", id: "outputs" }, h("header", {}, h("h2", {}, "Outputs")),
-      h("div", { class: "wide" }, h("table", {}, head(["Output", ""], ["Events", "num"], ["Dropped", "num"], ["Queue", ""]), this.sinks)));
+      sideways("Outputs, a table", h("table", {}, head(["Output", ""], ["Events", "num"], ["Dropped", "num"], ["Queue", ""]), this.sinks)));
     this.lines = h("tbody");
     this.about = h("span", { class: "about" });
     const shown = segments([["problems", "Problems"], ["nonzero", "Not zero"], ["all", "All"]], this.view.show, (show) => {
@@ -36,13 +45,13 @@ export class Account {
     });
     element.append(
       h("div", { class: "stack" },
-        h("article", { class: "card", id: "losses" }, h("header", {}, h("h2", {}, "Lost packets by place")), this.places, this.lossHint),
+        h("article", { class: "card", id: "losses" }, h("header", {}, this.lossTitle), this.places, this.lossHint),
         h("article", { class: "card", id: "hops" }, h("header", {}, h("h2", {}, "Balance of every hop")),
-          h("div", { class: "wide" }, h("table", {},
+          sideways("Balance of every hop, a table", h("table", {},
             head(["Hop", ""], ["In", "num"], ["Accepted", "num"], ["Rejected", "num"], ["Dropped", "num"], ["Queued", "num"], ["Difference", "num"]), this.hops))),
         this.sinkCard, this.source.element),
       h("article", { class: "card", id: "ledger" }, h("header", {}, h("h2", {}, "Ledger"), this.about, shown),
-        h("div", { class: "wide" }, h("table", {}, head(["Counter", ""], ["Value", "num"], ["Meaning, and what to do", ""]), this.lines))));
+        sideways("Ledger, a table", h("table", {}, head(["Counter", ""], ["Value", "num"], ["Meaning, and what to do", ""]), this.lines))));
   }
 
   update(state) {
@@ -65,19 +74,23 @@ export class Account {
   }
 
   updateLosses(state) {
-    // Packets that are known to be lost at one of a few places have a line of their own.
-    const shared = state.lost_shared.map((s) => [s.places.map((p) => PLACES[p] ?? p).join(" or "), s.packets]);
+    const { unit, lost: total, missing, received, places, shared: some } = lossOf(state);
+    const title = `Lost ${unit} by place`;
+    if (this.lossTitle.textContent !== title) this.lossTitle.textContent = title;
+    // What is known to be lost at one of a few places has a line of its own.
+    const shared = some.map(([at, n]) => [at.map((p) => PLACES[p] ?? p).join(" or "), n]);
     const known = shared.reduce((sum, [, n]) => sum + n, 0);
-    const one = Object.entries(state.lost).map(([place, n]) => [place, place === "unknown" ? n - known : n]);
+    const one = Object.entries(places).map(([place, n]) => [place, place === "unknown" ? n - known : n]);
     const lost = [...one, ...shared];
     renew(this.places, JSON.stringify(lost), () => lost.map(([place, n]) =>
       h("div", { class: n > 0 ? "place bad" : "place" }, h("span", {}, PLACES[place] ?? place), h("b", {}, whole(n)))));
-    const { packets, lost: total, missing } = state.totals;
+    const turns = unit === "packets" ? state.totals.lost_at_least : 0;
     this.lossHint.classList.toggle("missing", missing > 0);
     const open = `${whole(missing)} missing so far: overtaken packets that may still come, or losses whose place is not known yet.`;
-    this.lossHint.textContent = missing > 0 ? open : total === 0
-      ? "Every packet that the sender numbered is delivered or accounted for."
-      : `${whole(total)} of ${whole(packets + total)} packets, ${percent(total / (packets + total))}. The ledger says what to change.`;
+    const nothing = unit === "packets" ? "Every packet that the sender numbered is delivered or accounted for."
+      : `None of the ${unit} that the sender numbered is missing.`;
+    this.lossHint.textContent = missing > 0 ? open : total === 0 && !turns ? nothing
+      : `${turns > 0 ? "At least " : ""}${whole(total)} of ${whole(received + total)} ${unit}, ${percent(total / (received + total))}. The ledger says what to change.`;
   }
 }
 

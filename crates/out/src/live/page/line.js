@@ -2,7 +2,8 @@
 
 import { axisBelow, axisLeft, begin, linearTicks, logTicks, named } from "./axis.js";
 import { binning, Card } from "./card.js";
-import { short, whole } from "./words.js";
+import { moved, scaledPart } from "./keys.js";
+import { readable, short, whole } from "./words.js";
 
 const BOX = { left: 62, right: 14, top: 10, below: 38 };
 
@@ -14,6 +15,7 @@ export class Line extends Card {
       // Cells of a projection have no column that could be binned otherwise.
       ...(plot.x.column ? binning(this, "x", plot.x) : []));
     this.handleMouse();
+    this.focusable();
   }
 
   /** A bin is a cell with a number, not a range. */
@@ -21,7 +23,8 @@ export class Line extends Card {
     return !this.plot.x.column;
   }
 
-  accept() {
+  accept(data) {
+    this.checkZoom(data);
     if (this.numbered) this.count();
   }
 
@@ -36,9 +39,14 @@ export class Line extends Card {
     return Array.isArray(z) && z[0] >= 0 && z[1] <= n && z[1] - z[0] >= 2 ? z : [0, n];
   }
 
-  /** Value at a bin's lower edge, in the axis' unit. */
-  edge(i) {
+  /** The axis in the unit that the shown part is read in. */
+  axis() {
     const { x } = this.data;
+    return this.numbered ? x : readable(x, Math.max(...this.range().map((i) => Math.abs(this.edge(i, x)))));
+  }
+
+  /** Value at a bin's lower edge, in the axis' unit. */
+  edge(i, x = this.data.x) {
     return (x.first + ((x.last - x.first) * i) / x.bins) / x.scale;
   }
 
@@ -64,13 +72,14 @@ export class Line extends Card {
     const part = log ? (n) => (n < low ? -0.02 : Math.log(n / low) / Math.log(high / low)) : (n) => (n - low) / (high - low);
     const atY = (n) => box.y + box.h * (1 - part(n));
     const atBin = (i) => box.x + ((i - a) / (b - a)) * box.w;
-    const [va, vb] = [this.edge(a), this.edge(b)];
+    const axis = this.axis();
+    const [va, vb] = [this.edge(a, axis), this.edge(b, axis)];
     const atX = (t) => box.x + ((t - va) / (vb - va)) * box.w;
     if (this.numbered) {
       const ticks = linearTicks(va, vb - 1, box.w / 85).filter(Number.isInteger);
       axisBelow(g, box, ticks, (t) => atX(t + 0.5), named(this.data.x), colours, false);
     } else {
-      axisBelow(g, box, linearTicks(va, vb, box.w / 85), atX, named(this.data.x), colours, false);
+      axisBelow(g, box, linearTicks(va, vb, box.w / 85), atX, named(axis), colours, false);
     }
     axisLeft(g, box, log ? logTicks(low, high) : linearTicks(low, high, box.h / 42), atY, "Counts", colours, true);
     this.place = { box, a, b };
@@ -131,7 +140,7 @@ export class Line extends Card {
     }
     const i = this.mouse ? Math.floor(this.under(this.mouse[0])) : -1;
     if (i < Math.floor(a) || i >= b || i >= cells.length || this.mouse[0] < box.x) {
-      this.readout.textContent = this.view.zoom ? "Double-click: whole range" : "Drag along the axis to zoom";
+      this.readout.textContent = this.view.zoom ? "Double-click or 0: whole range" : "Drag along the axis to zoom, or + and − when it has the focus";
       return;
     }
     g.strokeStyle = colours.quiet;
@@ -143,11 +152,43 @@ export class Line extends Card {
     g.setLineDash([]);
     const bold = (text) => Object.assign(document.createElement("b"), { textContent: text });
     const n = cells[i];
-    const { label, unit } = this.data.x;
+    const axis = this.axis();
+    const { label, unit } = axis;
     const tidy = (v) => whole(v) === String(v) || Math.abs(v) >= 1000 ? whole(v) : short(v);
-    const place = this.numbered ? whole(i) : `${tidy(this.edge(i))} to ${tidy(this.edge(i + 1))} ${unit}`;
+    const place = this.numbered ? whole(i) : `${tidy(this.edge(i, axis))} to ${tidy(this.edge(i + 1, axis))} ${unit}`;
     this.readout.replaceChildren(`${label} `, bold(place),
       "  counts ", bold(whole(n)), n > 0 ? ` ± ${whole(Math.sqrt(n))}` : "", this.numbered ? this.of(i) : "");
+  }
+
+  /** Shows bins [a, b), at least 2 of them; up and down do nothing to a spectrum. */
+  show([a, b]) {
+    const n = this.data.width;
+    const low = Math.max(0, Math.min(n - 2, Math.round(a)));
+    const high = Math.min(n, Math.max(low + 2, Math.round(b)));
+    this.set({ zoom: low === 0 && high === n ? null : [low, high] });
+  }
+
+  panBy(x) {
+    // At least a bin, though a third of three bins would round to where it was.
+    const [a, b] = this.range();
+    const share = Math.sign(x) * Math.max(Math.abs(x), 1 / (b - a));
+    if (x !== 0) this.show(moved([a, b], share, this.data.width));
+  }
+
+  zoomBy(by) {
+    const part = scaledPart(this.range(), by, this.data.width, 2);
+    // Outwards by a bin at least.
+    this.show(by > 1 ? [Math.floor(part[0]), Math.ceil(part[1])] : part);
+  }
+
+  /** Moves the read-out by bins, or by what one point of the screen holds. */
+  readNext(x) {
+    if (!this.place || x === 0) return;
+    const { box, a, b } = this.place;
+    const old = this.mouse ? this.under(this.mouse[0]) : (a + b) / 2;
+    const bin = Math.max(a, Math.min(b - 1, Math.floor(old) + x * Math.max(1, Math.round((b - a) / box.w))));
+    this.mouse = [box.x + ((bin + 0.5 - a) / (b - a)) * box.w, box.y];
+    this.draw();
   }
 
   handleMouse() {

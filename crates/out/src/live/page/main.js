@@ -1,7 +1,9 @@
 // Starts the page: polls the status, makes the cards, shows the numbers that are always visible.
 
+import { showAlarms } from "./alarm.js";
 import { theme } from "./axis.js";
-import { Account } from "./ledger.js";
+import { closeMenus } from "./keys.js";
+import { Account, lossOf } from "./ledger.js";
 import { Line } from "./line.js";
 import { Picture } from "./picture.js";
 import { Rates } from "./rates.js";
@@ -13,7 +15,7 @@ import { clock, h, joined, percent, scaled, short, span, whole } from "./words.j
 const byId = (id) => document.getElementById(id);
 
 /** What all cards share. */
-const page = { colours: theme(), startedMs: 0, stale: false, waiting: false, pixels: null, pixelsWanted: false };
+const page = { colours: theme(), detector: "", startedMs: 0, stale: false, waiting: false, pixels: null, pixelsWanted: false, lossUnit: "packets" };
 
 const cards = new Map();
 const account = new Account(byId("account"));
@@ -30,14 +32,27 @@ const tiles = Object.fromEntries(
     ["total", "Events", "totals"], ["lost", "Lost packets", "totals"], ["balance", "Balance", "totals"]].map(([key, name, group]) => {
     const value = h("p", {}, "–");
     const below = h("span", {}, "");
-    const tile = h("article", { class: "tile", id: `tile-${key}` }, h("h3", {}, name), value, below);
-    byId(`tiles-${group}`).append(tile);
     const jump = { lost: "ledger", balance: "hops" }[key];
-    if (jump) tile.addEventListener("click", () => byId(jump).scrollIntoView({ behavior: "smooth", block: "center" }));
+    // A link for keys; the whole tile for the mouse.
+    const link = jump ? h("a", { href: `#${jump}` }, name) : null;
+    const heading = h("h3", {}, link ?? name);
+    const label = link ?? heading;
+    const tile = h("article", { class: "tile", id: `tile-${key}` }, heading, value, below);
+    byId(`tiles-${group}`).append(tile);
+    if (jump) {
+      tile.addEventListener("click", (e) => {
+        e.preventDefault();
+        byId(jump).scrollIntoView({ behavior: "smooth", block: "center" });
+      });
+    }
     return [key, {
+      rename(text) {
+        if (label.textContent !== text) label.textContent = text;
+      },
       show(text, unit, note, kind = "") {
-        value.classList.toggle("long", text.length > 11);
         value.replaceChildren(text, unit ? h("small", {}, unit) : "");
+        // The style sheet makes long numbers as small as they must be: every digit counts. A unit's letters have half the size.
+        value.style.setProperty("--letters", text.length + (unit ? unit.length * 0.6 + 1 : 0));
         below.replaceChildren(note ?? "");
         below.title = below.textContent;
         tile.className = `tile ${kind}${jump ? " jump" : ""}`;
@@ -58,16 +73,20 @@ function showNumbers(s) {
   tiles.bits.show(...rate(r?.bits_per_s, "bit/s"), `${bytes} ${prefix}B received`);
   const per = totals.packets > 0 ? `${(totals.events / totals.packets).toFixed(1)} per packet` : "";
   tiles.total.show(whole(totals.events), "", per);
-  const sent = totals.packets + totals.lost;
-  tiles.lost.show(whole(totals.lost), totals.lost > 0 ? percent(totals.lost / sent) : "", lostNote(s), s.anything_lost ? "bad" : totals.missing > 0 ? "" : "good");
+  const loss = lossOf(s);
+  page.lossUnit = loss.unit;
+  const bound = loss.unit === "packets" && totals.lost_at_least > 0 ? "≥ " : "";
+  tiles.lost.rename(`Lost ${loss.unit}`);
+  tiles.lost.show(bound + whole(loss.lost), loss.lost > 0 ? percent(loss.lost / (loss.received + loss.lost)) : "", lostNote(s, loss), s.anything_lost ? "bad" : loss.missing > 0 ? "" : "good");
   tiles.balance.show(whole(s.balance), "", s.balance === 0 ? "all accounted for" : s.run.running ? "under way between hops" : "not accounted for, see below",
     s.balance === 0 ? "good" : s.run.running ? "" : "bad");
 }
 
-/** Under the lost packets: the gaps that may still close, else of how many packets they are. */
-function lostNote({ totals, anything_lost: anything }) {
-  if (totals.missing > 0) return h("b", { class: "missing" }, `${totals.missing < 1e6 ? whole(totals.missing) : short(totals.missing)} missing so far`);
-  return totals.lost > 0 ? `of ${whole(totals.packets + totals.lost)} packets` : anything ? "but outputs lost events" : "nothing lost";
+/** Under what is lost: the gaps that may still close, else of how many packets they are. */
+function lostNote({ totals, anything_lost: anything }, { lost, missing, received, unit }) {
+  if (missing > 0) return h("b", { class: "missing" }, `${missing < 1e6 ? whole(missing) : short(missing)} missing so far`);
+  if (unit === "packets" && totals.lost_at_least > 0) return "at least: a short packet count wrapped";
+  return lost > 0 ? `of ${whole(received + lost)} ${unit}` : anything ? "but outputs lost events" : "nothing lost";
 }
 
 /** More than this share of rejected packets is said on top of the page: something is set up wrong. */
@@ -92,6 +111,14 @@ function showNotices({ run, totals, rejected }) {
     h("code", {}, `(${name})`), ". ", todo ? h("span", {}, `What to do: ${todo}.`) : "");
 }
 
+/** Never green while something is lost or packets are refused, and in words for who sees no colours. */
+function badge(s, [text, kind]) {
+  if (s.totals.lost > 0) return [`${text}, packets lost`, "bad"];
+  if (s.anything_lost) return [`${text}, events lost`, "bad"];
+  if (s.rejected.packets > 0) return [`${text}, packets refused`, "warn"];
+  return [text, kind];
+}
+
 function showRun(s) {
   const { running, last_data_s_ago: ago, title, detector, outputs, started_ms: started } = s.run;
   byId("title").textContent = title;
@@ -102,9 +129,9 @@ function showRun(s) {
   page.stale = running && ago != null && ago > 3;
   page.waiting = running && ago == null;
   const pill = byId("state");
-  const [text, kind] = !running ? ["Ended", ""] : ago == null ? ["Waiting for data", "warn"]
-    : page.stale ? [`No data for ${span(ago)}`, "warn"] : ["Running", "good"];
-  pill.textContent = text;
+  const [text, kind] = badge(s, !running ? ["Ended", ""] : ago == null ? ["Waiting for data", "warn"]
+    : page.stale ? [`No data for ${span(ago)}`, "warn"] : ["Running", "good"]);
+  if (pill.textContent !== text) pill.textContent = text;
   pill.className = `pill ${kind}`;
   const facts = [`Started ${clock(started)}`, ...outputs.map((t) => `Output: ${t}`),
     `Fullcount ${s.version}`].map((t) => h("span", {}, t));
@@ -162,7 +189,7 @@ function arrange(plots) {
 }
 
 /** Another run, or other plots: the cards are made anew. */
-const identity = (state) => `${state.run.started_ms} ${state.plots.map((p) => `${p.id} ${p.kind}`).join()}`;
+const identity = (state) => `${state.run.started_ms} ${state.run.detector} ${state.plots.map((p) => `${p.id} ${p.kind}`).join()}`;
 
 function restart(state) {
   cards.forEach((card) => card.element.remove());
@@ -187,9 +214,11 @@ async function show(state) {
     byId("banner").hidden = true;
   }
   page.startedMs = state.run.started_ms;
+  page.detector = state.run.detector;
   if (run !== identity(state)) restart(state);
   showRun(state);
   showNotices(state);
+  showAlarms(state, byId("alarm"), byId("state"));
   if (!paused) {
     showPlots(state.plots);
     showNumbers(state);
@@ -256,11 +285,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   rates.draw();
 });
 
-// An open menu closes when one clicks elsewhere.
-document.addEventListener("pointerdown", (e) => {
-  document.querySelectorAll("details.menu[open]").forEach((d) => { if (!d.contains(e.target)) d.open = false; });
-});
-
+closeMenus();
 poll();
 pollRates();
 pollPlots();

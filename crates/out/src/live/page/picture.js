@@ -3,7 +3,8 @@
 import { axisBelow, axisLeft, begin, FONT, linearTicks, logTicks, named } from "./axis.js";
 import { binning, Card, check, choice, field } from "./card.js";
 import { indexer, limits, MAPS, table } from "./colour.js";
-import { short, whole } from "./words.js";
+import { moved, scaledPart } from "./keys.js";
+import { readable, short, whole } from "./words.js";
 
 const LEFT = 52;
 const BELOW = 38;
@@ -43,6 +44,7 @@ export class Picture extends Card {
       ...(this.tiles ? [check(`Lines between ${this.tiles.name}s`, v.lines, (lines) => this.set({ lines }))] : []),
       ...(plot.x?.column ? binning(this, "x", plot.x) : []), ...(plot.y?.column ? binning(this, "y", plot.y) : []));
     this.handleMouse();
+    this.focusable();
   }
 
   /** Square cells: an image that is neither long nor unfolded, others only where a viewer chose it. */
@@ -214,7 +216,8 @@ export class Picture extends Card {
     g.fillStyle = colours.quiet;
     g.textBaseline = "bottom";
     g.textAlign = "left";
-    g.fillText(name, box.x - LEFT, box.y - 3, LEFT - 10);
+    // Beside the first number of the vertical axis, which stands half above the box.
+    g.fillText(name, box.x - LEFT, box.y - 4, LEFT - 17);
     g.textAlign = "center";
     const many = Math.floor(width / columns);
     const every = [1, 2, 5, 10, 20, 50, 100, 1000].find((n) => n * columns * sx >= 24) ?? many;
@@ -228,7 +231,8 @@ export class Picture extends Card {
   /** Function from a shown position to the axis' value, per shown direction. */
   scales() {
     const { x, y, width, height } = this.data;
-    const of = (axis, n, flipped) => {
+    const of = (own, n, flipped) => {
+      const axis = own && this.shownAxis(own);
       const turn = (p) => (flipped ? n - p : p);
       if (!axis) return { value: turn, back: turn, label: "" };
       // Cells have numbers, which stand at their middle.
@@ -245,6 +249,11 @@ export class Picture extends Card {
     sx.label ||= t?.columns === width ? t.x : "Column";
     sy.label ||= own ? t.y : "Row";
     return this.view.swap ? [sy, sx] : [sx, sy];
+  }
+
+  /** An axis in the unit that it is read in. */
+  shownAxis(axis) {
+    return axis.column ? readable(axis, Math.max(Math.abs(axis.first), Math.abs(axis.last)) / axis.scale) : axis;
   }
 
   axes(g, box, zoom, colours) {
@@ -286,8 +295,9 @@ export class Picture extends Card {
       g.fillText(short(t), box.x + box.w + 7, y);
     }
     g.textBaseline = "top";
-    // Clear of the horizontal axis' last number, which may be centred at the picture's edge.
-    g.fillText("counts", box.x + 6, box.y + box.h + 6);
+    // Clear of the horizontal axis' last number, which may be centred at the picture's edge and have five digits.
+    g.textAlign = "right";
+    g.fillText("counts", box.x + RIGHT - 16, box.y + box.h + 6);
   }
 
   /** Legend of the cells that a logarithmic scale has no colour for; a linear one has 0 at its end. */
@@ -318,7 +328,7 @@ export class Picture extends Card {
   readAt(g, box, sx, sy, zoom, colours) {
     const at = this.mouse && this.under(...this.mouse);
     if (!at?.inside) {
-      const more = this.view.zoom ? "Double-click: whole picture" : "Drag a box to zoom; Ctrl and wheel zooms; Shift and drag moves";
+      const more = this.view.zoom ? "Double-click or 0: whole picture" : "Drag a box to zoom; Ctrl and wheel zooms; Shift and drag moves";
       this.readout.textContent = more;
       return;
     }
@@ -330,7 +340,8 @@ export class Picture extends Card {
     if (sx > 3 && sy > 3) g.strokeRect(box.x + (u - zoom[0]) * sx, box.y + (v - zoom[1]) * sy, sx, sy);
     const bold = (text) => Object.assign(document.createElement("b"), { textContent: text });
     const pixel = this.image ? this.page.pixels?.[y * this.data.width + x] : 0;
-    const part = (axis, i) => {
+    const part = (own, i) => {
+      const axis = this.shownAxis(own);
       const step = (axis.last - axis.first) / axis.bins / axis.scale;
       return `${short(axis.first / axis.scale + i * step)} to ${short(axis.first / axis.scale + (i + 1) * step)} ${axis.unit}`;
     };
@@ -406,7 +417,38 @@ export class Picture extends Card {
     this.set({ zoom: c - a >= U && d - b >= V ? null : [a, b, c, d] });
   }
 
+  panBy(x, y) {
+    const [U, V] = this.size();
+    const z = this.view.zoom ?? [0, 0, U, V];
+    const [[a, c], [b, d]] = [moved([z[0], z[2]], x, U), moved([z[1], z[3]], y, V)];
+    this.zoomTo([a, b, c, d]);
+  }
+
+  zoomBy(by) {
+    const [U, V] = this.size();
+    const z = this.view.zoom ?? [0, 0, U, V];
+    const [[a, c], [b, d]] = [scaledPart([z[0], z[2]], by, U, 2), scaledPart([z[1], z[3]], by, V, 2)];
+    this.zoomTo([a, b, c, d]);
+  }
+
+  /** Moves the read-out from cell to cell, or by what one point of the screen holds. */
+  readNext(x, y) {
+    if (!this.place) return;
+    const { box, zoom } = this.place;
+    const at = this.mouse && this.under(...this.mouse);
+    const next = (old, low, high, step, room) => {
+      const cells = step * Math.max(1, Math.round((high - low) / room));
+      return Math.max(Math.floor(low), Math.min(Math.ceil(high) - 1, Math.floor(old) + cells)) + 0.5;
+    };
+    const u = next(at ? at.u : (zoom[0] + zoom[2]) / 2, zoom[0], zoom[2], x, box.w);
+    const v = next(at ? at.v : (zoom[1] + zoom[3]) / 2, zoom[1], zoom[3], y, box.h);
+    const place = (p, low, high, from, room) => from + Math.max(0.01, Math.min(0.99, (p - low) / (high - low))) * room;
+    this.mouse = [place(u, zoom[0], zoom[2], box.x, box.w), place(v, zoom[1], zoom[3], box.y, box.h)];
+    this.draw();
+  }
+
   accept(data) {
+    this.checkZoom(data);
     if (this.projection) this.count();
     const z = this.view.zoom;
     const [U, V] = this.size();

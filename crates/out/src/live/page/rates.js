@@ -8,7 +8,7 @@ const QUANTITIES = {
   events_per_s: ["Events", "events/s"],
   packets_per_s: ["Packets", "packets/s"],
   bits_per_s: ["Payload", "bit/s"],
-  lost_per_s: ["Lost packets", "packets/s"],
+  lost_per_s: ["Lost", "packets/s"],
 };
 
 const BOX = { left: 62, right: 14, top: 10, below: 38 };
@@ -46,7 +46,8 @@ export class Rates {
     if (!stage || !this.data) return;
     const { g, w, h: high } = stage;
     const box = { x: BOX.left, y: BOX.top, w: w - BOX.left - BOX.right, h: high - BOX.top - BOX.below };
-    const [, unit] = QUANTITIES[this.view.quantity];
+    const lost = this.view.quantity === "lost_per_s";
+    const unit = lost ? `${this.page.lossUnit}/s` : QUANTITIES[this.view.quantity][1];
     const values = this.data[this.view.quantity];
     const ago = this.data.ago_s;
     // A young run fills the width sooner: the axis grows from one minute to five.

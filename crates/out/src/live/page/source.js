@@ -1,6 +1,6 @@
 // Where data come from: what was opened, and what each worker or link received.
 
-import { h, whole } from "./words.js";
+import { h, sideways, whole } from "./words.js";
 
 /** A line of the engine about one worker or link: "worker 1 udp://0.0.0.0:9000 on CPU 2: 12,345 packets". */
 const PART = /^(worker|link) (\d+) (.+): ([\d,]+) packets(.*)$/;
@@ -16,7 +16,7 @@ export class Source {
     this.facts = h("ul", { class: "facts" });
     this.rows = h("tbody");
     this.kind = h("th", { scope: "col" }, "Worker");
-    this.parts = h("div", { class: "wide" }, h("table", {}, h("thead", {}, h("tr", {}, this.kind,
+    this.parts = sideways("Sources, a table", h("table", {}, h("thead", {}, h("tr", {}, this.kind,
       h("th", { scope: "col" }, "Reads"), h("th", { class: "num", scope: "col" }, "Packets"), h("th", { scope: "col" }, "Share"))), this.rows));
     this.element = h("article", { class: "card", id: "source" }, h("header", {}, h("h2", {}, "Source")), this.facts, this.parts);
   }

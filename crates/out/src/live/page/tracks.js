@@ -3,7 +3,7 @@
 import { axisBelow, begin, linearTicks } from "./axis.js";
 import { Card, choice, field } from "./card.js";
 import { indexer, MAPS, table } from "./colour.js";
-import { whole } from "./words.js";
+import { readable, whole } from "./words.js";
 
 const LEFT = 58;
 const RIGHT = 12;
@@ -88,7 +88,8 @@ export class Tracks extends Card {
     [low, high] = [low - Math.floor(more), high + Math.ceil(more)];
     const atX = (ns) => box.x + ((ns + 0.03 * longest) / (1.06 * longest)) * box.w;
     const atY = (strip) => box.y + box.h * (1 - (strip - low) / (high - low));
-    axisBelow(g, box, linearTicks(0, longest, box.w / 80), atX, "Time / ns", colours, true);
+    const { unit, scale } = readable({ unit: "ns", scale: 1 }, longest);
+    axisBelow(g, box, linearTicks(0, longest / scale, box.w / 80), (t) => atX(t * scale), `Time / ${unit}`, colours, true);
     const ticks = linearTicks(low, high, box.h / 34).filter(Number.isInteger);
     this.strips(g, box, ticks, atY, label, colours);
     const colour = indexer([0, loudest], false);

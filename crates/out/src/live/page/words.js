@@ -46,6 +46,19 @@ export function short(n) {
   return String(n);
 }
 
+const TIMES = ["ns", "µs", "ms", "s"];
+
+/** The axis with a larger unit of time where its own would need five digits up to `largest`: 71.4 ms, not 71,429 µs.
+ * Only for showing: binning and files keep the axis' own unit. */
+export function readable(axis, largest) {
+  let { unit, scale } = axis;
+  let size = Math.abs(largest);
+  for (let i = TIMES.indexOf(unit); i >= 0 && i + 1 < TIMES.length && size >= 10000; i++) {
+    [unit, scale, size] = [TIMES[i + 1], scale * 1000, size / 1000];
+  }
+  return { ...axis, unit, scale };
+}
+
 /** Seconds as "12 s", "3 min 5 s", "2 h 10 min". */
 export function span(seconds) {
   const s = Math.max(0, Math.floor(seconds));
@@ -76,6 +89,9 @@ export function h(tag, attributes = {}, ...children) {
   e.append(...children.filter((c) => c != null));
   return e;
 }
+
+/** A table that scrolls sideways where it must, by keys too. */
+export const sideways = (name, table) => h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": name }, table);
 
 /** Hands a file to the browser's downloads. */
 export function save(blob, name) {

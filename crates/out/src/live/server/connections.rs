@@ -1,38 +1,44 @@
-//! Accepts a bounded number of connections and closes silent ones.
+//! Accepts a bounded number of connections, ends those that dawdle, and bounds the answers under way.
 //!
-//! Refuses nothing: a connection beyond the bound waits in the kernel's queue until another closes.
+//! [`slots`](super::slots) says who makes room for a newcomer, [`pace`](super::pace) how long each step may
+//! take. Refuses answers beyond [`MOST_ANSWERS`] bytes at a time, see [`Answers`].
 //! Source: `docs/architecture.md` (viewers never harm acquisition).
 
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
-/// A browser opens 6 connections: 40 viewers, of the 1024 file descriptors that a process has.
-const MOST_CONNECTIONS: usize = 256;
+use super::pace::Step;
+use super::slots::{MOST, Slot, Table};
 
-/// Browsers keep an idle connection for 60 s or less.
-const IDLE: Duration = Duration::from_secs(75);
+/// Bytes of answers that wait for slow readers at a time: 8 of the largest usual pictures.
+const MOST_ANSWERS: usize = 64 << 20;
 
 /// A listener with a bound on open connections.
 pub struct Bounded {
     listener: TcpListener,
+    table: Table,
     free: Arc<Semaphore>,
+    /// Zero of the clock of steps.
+    start: Instant,
 }
 
 impl Bounded {
     /// Takes a non-blocking listener; must be called inside a runtime.
     pub fn new(listener: std::net::TcpListener) -> io::Result<Bounded> {
         let listener = TcpListener::from_std(listener)?;
-        Ok(Bounded { listener, free: Arc::new(Semaphore::new(MOST_CONNECTIONS)) })
+        let free = Arc::new(Semaphore::new(MOST));
+        Ok(Bounded { listener, table: Table::default(), free, start: Instant::now() })
     }
 }
 
@@ -42,17 +48,20 @@ impl axum::serve::Listener for Bounded {
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
         loop {
-            let Ok(permit) = self.free.clone().acquire_owned().await else {
-                // The semaphore is never closed; waiting for ever is the honest answer if it were.
-                std::future::pending::<()>().await;
-                continue;
-            };
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
                     // Small answers should not wait for the peer's acknowledgement.
                     let _unsupported = stream.set_nodelay(true);
-                    let idle = Box::pin(tokio::time::sleep(IDLE));
-                    return (Connection { stream, idle, _permit: permit }, peer);
+                    let slot = self.table.enter(peer.ip(), self.start.elapsed());
+                    // The one that makes room frees its descriptor when its task runs, which is next.
+                    let Ok(permit) = self.free.clone().acquire_owned().await else {
+                        // The semaphore is never closed; waiting for ever is the honest answer if it were.
+                        std::future::pending::<()>().await;
+                        continue;
+                    };
+                    let start = self.start;
+                    let alarm = Box::pin(tokio::time::sleep(super::pace::REQUEST));
+                    return (Connection { stream, slot, alarm, start, _permit: permit }, peer);
                 }
                 // Out of descriptors, or the peer gave up: try again, without spinning.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -68,18 +77,41 @@ impl axum::serve::Listener for Bounded {
 /// One viewer's connection.
 pub struct Connection {
     stream: TcpStream,
-    idle: Pin<Box<Sleep>>,
+    slot: Slot,
+    alarm: Pin<Box<Sleep>>,
+    start: Instant,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Connection {
-    /// Passes on what the stream said; silence beyond [`IDLE`] is an error.
-    fn watch<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// Notes what the stream said, and ends the connection when its time is over or its place is needed.
+    fn watch<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: Poll<io::Result<T>>,
+        note: impl FnOnce(&T, &mut Step, Duration) -> bool,
+    ) -> Poll<io::Result<T>> {
+        let now = self.start.elapsed();
+        let mut allowed = true;
+        let step = self.slot.with(cx.waker(), |step| {
+            if let Poll::Ready(Ok(value)) = &poll {
+                allowed = note(value, step, now);
+            }
+        });
+        let Some(step) = step else {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        };
+        if !allowed || now >= step.until() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
         if poll.is_ready() {
-            self.idle.as_mut().reset(Instant::now() + IDLE);
             return poll;
         }
-        match self.idle.as_mut().poll(cx) {
+        let until = self.start + step.until();
+        if self.alarm.deadline() != until {
+            self.alarm.as_mut().reset(until);
+        }
+        match self.alarm.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
@@ -92,9 +124,16 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
         let poll = Pin::new(&mut self.stream).poll_read(cx, buf);
-        self.watch(cx, poll)
+        let came = (buf.filled().len() - before) as u64;
+        self.watch(cx, poll, |(), step, now| step.read(came, now))
     }
+}
+
+fn took(n: &usize, step: &mut Step, now: Duration) -> bool {
+    step.wrote(*n as u64, now);
+    true
 }
 
 impl AsyncWrite for Connection {
@@ -104,14 +143,80 @@ impl AsyncWrite for Connection {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.watch(cx, poll)
+        self.watch(cx, poll, took)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.watch(cx, poll, took)
+    }
+
+    /// Without it, every answer would be copied, and the copy would escape [`Answers`].
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let poll = Pin::new(&mut self.stream).poll_flush(cx);
+        self.watch(cx, poll, |(), step, now| {
+            step.flushed(now);
+            true
+        })
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// Bounds the memory of answers that are made and not yet taken: viewers who ask for pictures and do not read them
+/// would otherwise fill it.
+#[derive(Debug, Clone)]
+pub struct Answers(Arc<Semaphore>);
+
+/// An answer with its share of the bound.
+struct Held {
+    body: Vec<u8>,
+    _share: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+impl Answers {
+    /// Nothing under way.
+    pub fn new() -> Answers {
+        Answers(Arc::new(Semaphore::new(MOST_ANSWERS)))
+    }
+
+    /// The answer, held until it is sent; `None` where too much is under way. One that is larger than the bound
+    /// has it alone.
+    pub fn hold(&self, body: Vec<u8>) -> Option<Bytes> {
+        let share = body.len().min(MOST_ANSWERS) as u32;
+        let share = self.0.clone().try_acquire_many_owned(share).ok()?;
+        Some(Bytes::from_owner(Held { body, _share: share }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_under_way_are_bounded_in_bytes() {
+        let answers = Answers::new();
+        let half = || vec![0; MOST_ANSWERS / 2];
+        let (first, second) = (answers.hold(half()).unwrap(), answers.hold(half()).unwrap());
+        assert!(answers.hold(vec![0]).is_none(), "full");
+        assert!(answers.hold(Vec::new()).is_some(), "an empty one needs nothing");
+        drop((first, second));
+        assert!(answers.hold(vec![0; MOST_ANSWERS + 1]).is_some(), "a huge one alone");
     }
 }
