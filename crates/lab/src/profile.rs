@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use fullcount_io::newfile;
 use serde::{Deserialize, Serialize};
 
 /// Samples per second: prime to the timer's 100, 250 and 1000, so that no tick is always or never seen.
@@ -65,6 +66,8 @@ pub fn available() -> Result<(), ProfileError> {
 pub struct Recording {
     child: Child,
     file: PathBuf,
+    /// Holds the file.
+    _scratch: newfile::Scratch,
 }
 
 impl Recording {
@@ -74,8 +77,10 @@ impl Recording {
     /// # Errors
     /// No `perf`.
     pub fn begin(core: usize) -> Result<Recording, ProfileError> {
-        let file =
-            std::env::temp_dir().join(format!("fullcount-perf-{}-{core}", std::process::id()));
+        // perf opens the file by its name, in a folder that everybody may write to: so in one of our own there.
+        let scratch = newfile::Scratch::make(&std::env::temp_dir(), "fullcount-perf");
+        let scratch = scratch.map_err(ProfileError::Missing)?;
+        let file = scratch.path().join("samples");
         let mut command = Command::new("perf");
         command.args(["record", "-q", "-F", PER_SECOND, "-C", &core.to_string(), "-o"]).arg(&file);
         // perf starts the command once its counters run, so a line from it is the sign of that. Its own end is in
@@ -89,7 +94,7 @@ impl Recording {
             std::thread::spawn(move || begun.send(line.read(&mut [0])));
         }
         drop(wait.recv_timeout(PATIENCE));
-        Ok(Recording { child, file })
+        Ok(Recording { child, file, _scratch: scratch })
     }
 
     /// Ends it and reads it.

@@ -5,6 +5,7 @@
 //! `figures` (the numbers that count, with unit and the interval over the repeats). Used by the `lab`
 //! verbs and by `cargo xtask prove`. Refuses: names that are not `a-z0-9-`, see [`RecordError`].
 
+pub mod files;
 pub mod host;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +20,14 @@ pub enum RecordError {
     /// A name that is no file name everywhere.
     #[error("result name: \"{0}\" is not allowed: 1 to 80 of a-z, 0-9 and -")]
     Name(String),
+    /// A file is there.
+    #[error(
+        "{path}: the file exists; replace it with --overwrite, or choose another --name or --out"
+    )]
+    Exists {
+        /// File.
+        path: PathBuf,
+    },
     /// The file system said no.
     #[error("{path}: {cause}: check that the directory exists and is writable")]
     Write {
@@ -117,6 +126,11 @@ impl Record {
         })
     }
 
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Notes a parameter of the campaign.
     pub fn parameter(&mut self, key: &str, value: impl Into<Value>) -> &mut Record {
         self.parameters.insert(key.to_owned(), value.into());
@@ -149,30 +163,14 @@ impl Record {
         })
     }
 
-    /// Writes `<directory>/<name>.json`, replacing an older one in one step; gives its path.
+    /// Writes `<directory>/<name>.json` in one step; gives the path where it is: [`files::put`].
     ///
     /// # Errors
     /// What the file system says.
-    pub fn write(&self, directory: &Path) -> Result<PathBuf, RecordError> {
-        replace(directory, &format!("{}.json", self.name), &format!("{:#}\n", self.json()))
+    pub fn write(&self, directory: &Path, overwrite: bool) -> Result<PathBuf, RecordError> {
+        let text = format!("{:#}\n", self.json());
+        files::put(directory, &format!("{}.json", self.name), text.as_bytes(), overwrite)
     }
-}
-
-/// Writes `<directory>/<file>`, replacing an older one in one step; gives its path.
-///
-/// # Errors
-/// What the file system says.
-pub fn replace(directory: &Path, file: &str, text: &str) -> Result<PathBuf, RecordError> {
-    let path = directory.join(file);
-    let part = directory.join(format!(".{file}.part"));
-    let refuse = |path: &Path| {
-        let path = path.to_owned();
-        move |cause| RecordError::Write { path, cause }
-    };
-    std::fs::create_dir_all(directory).map_err(refuse(directory))?;
-    std::fs::write(&part, text).map_err(refuse(&part))?;
-    std::fs::rename(&part, &path).map_err(refuse(&path))?;
-    Ok(path)
 }
 
 /// True for a name that is a file name everywhere: 1 to 80 of `a-z0-9-`.
@@ -245,9 +243,15 @@ mod tests {
                 .unwrap();
         r.parameter("rate", "10Gbps").row(json!({"size": 64}));
         r.figure("received", &Figure::of(&[3.0, 1.0, 2.0, 10.0], "Gb/s").unwrap());
-        let path = r.write(&dir.path().join("new")).unwrap();
+        let path = r.write(&dir.path().join("new"), false).unwrap();
         assert_eq!(path.file_name().unwrap(), "receive-sizes.json");
-        r.write(path.parent().unwrap()).unwrap();
+        // A link in its place, or at a name that can be guessed, is not followed.
+        let victim = dir.path().join("victim");
+        std::fs::write(&victim, "precious").unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        r.write(path.parent().unwrap(), true).unwrap();
+        assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
         let back: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(
             back,
@@ -271,7 +275,7 @@ mod tests {
         }
         let e = Record::new("a", utc(0), None, Value::Null).unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(matches!(e.write(file.path()), Err(RecordError::Write { .. })));
+        assert!(matches!(e.write(file.path(), true), Err(RecordError::Write { .. })));
     }
 
     #[test]

@@ -1,22 +1,25 @@
-//! The sender's loop: traffic or a capture, through faults, at a rate, onto a socket.
+//! The sender's loop: traffic or a capture, through faults, at a rate, to one destination or the same to several.
 //!
 //! Packets are taken from a [`Traffic`] in trains and sent as they are; only where a fault is asked for
 //! are they touched one by one. The clock is read once per train ([`Pacer`]). The sender's count is the
 //! number of packets that it was meant to deliver: packets that a fault leaves out are in it, copies are
-//! not. Refuses: nothing by itself; what cannot be opened or sent is named with its endpoint.
+//! not. With several destinations it is the number for each of them. Refuses: nothing by itself; what cannot be opened or sent is named with its endpoint.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fullcount_core::batch::Batch;
-use fullcount_core::link::Wire;
-use fullcount_core::sim::{Fault, Line};
-use fullcount_io::endpoint::UdpUrl;
 use fullcount_io::pace::{PaceError, Pacer};
 use fullcount_io::source::{Received, Source, SourceError};
-use fullcount_io::udp::{SendError, SendOptions, UdpError, UdpSender};
+use fullcount_io::sys::{CpuTime, thread_cpu_time};
+use fullcount_io::udp::{SendError, UdpError};
 
 use crate::traffic::Traffic;
+
+mod destination;
+
+use destination::Way;
+pub use destination::{Destination, Reached};
 
 /// Why sending ended early.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +30,14 @@ pub enum JobError {
     /// The system refused a packet for good.
     #[error(transparent)]
     Send(#[from] SendError),
+    /// Every destination of several has failed.
+    #[error("none of the {count} destinations can be reached; the first: {first}")]
+    NoneLeft {
+        /// How many there are.
+        count: usize,
+        /// What failed at the first.
+        first: String,
+    },
     /// A rate that cannot be kept.
     #[error(transparent)]
     Pace(#[from] PaceError),
@@ -45,18 +56,16 @@ pub enum Payload {
 
 /// Everything that a sender is told.
 pub struct Job {
-    /// Destination.
-    pub to: UdpUrl,
+    /// Destinations, at least one; each gets every packet.
+    pub to: Vec<Destination>,
     /// Packets.
     pub payload: Payload,
-    /// Packets per second; `None`: flat out (a capture: as its source gives them).
+    /// Packets per second to each destination; `None`: flat out (a capture: as its source gives them).
     pub packets_per_s: Option<f64>,
     /// End after this time.
     pub duration: Option<Duration>,
     /// End after this many packets.
     pub count: Option<u64>,
-    /// What happens to packets on their way out.
-    pub fault: Option<Fault>,
     /// CPU to run on.
     pub core: Option<usize>,
     /// Local ports of the lanes; empty: the system chooses one.
@@ -75,19 +84,23 @@ pub struct SendProgress {
 /// What was sent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sent {
-    /// Packets that a perfect receiver gets, end marks not counted.
+    /// Packets that a perfect receiver at any destination gets, end marks not counted.
     pub packets: u64,
     /// Payload bytes of these.
     pub bytes: u64,
     /// Events in them, 0 where it does not apply.
     pub events: u64,
-    /// Datagrams that left, copies and end marks included.
+    /// Datagrams that left to all destinations, copies and end marks included.
     pub datagrams: u64,
     /// Send system calls that the kernel answered with datagrams taken.
     pub calls: u64,
+    /// What each destination got, in their order.
+    pub reached: Vec<Reached>,
+    /// CPU time of this sender, simulating included, where the system tells.
+    pub cpu: Option<CpuTime>,
     /// First to last packet.
     pub active: Duration,
-    /// Link time of these packets in bits, as [`Wire::usual`] counts it.
+    /// Link time of these packets in bits at the first destination, as `Wire::usual` counts it.
     pub wire_bits: u64,
     /// Rate that was asked for.
     pub asked_packets_per_s: Option<f64>,
@@ -95,114 +108,76 @@ pub struct Sent {
     pub facts: Vec<String>,
 }
 
+/// All destinations; each call goes to each of them.
 struct Sender {
-    lanes: Vec<UdpSender>,
-    fault: Option<Fault>,
-    /// One per lane: what is held back leaves on the socket it was meant for.
-    lines: Vec<Line<Vec<u8>>>,
-    ipv6: bool,
-    wire_bits: u64,
-    wire_of: (usize, u64),
+    ways: Vec<Way>,
 }
 
 impl Sender {
     fn open(job: &Job) -> Result<Sender, JobError> {
-        let ipv6 = job.to.resolve().is_ok_and(|a| a.is_ipv6());
-        let options = |port: Option<&u16>| {
-            let any: std::net::IpAddr = match ipv6 {
-                true => std::net::Ipv6Addr::UNSPECIFIED.into(),
-                false => std::net::Ipv4Addr::UNSPECIFIED.into(),
-            };
-            SendOptions { local: port.map(|&p| (any, p).into()), ..SendOptions::default() }
-        };
-        let lanes = match job.source_ports.as_slice() {
-            [] => vec![UdpSender::open(&job.to, &options(None))?],
-            ports => ports
-                .iter()
-                .map(|p| UdpSender::open(&job.to, &options(Some(p))))
-                .collect::<Result<_, _>>()?,
-        };
-        let lines = lanes.iter().map(|_| Line::default()).collect();
-        let fault = job.fault.clone();
-        Ok(Sender { lanes, fault, lines, ipv6, wire_bits: 0, wire_of: (usize::MAX, 0) })
+        let several = job.to.len() > 1;
+        let open = |to: &Destination| Way::open(to, &job.source_ports, several);
+        let ways = job.to.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let sender = Sender { ways };
+        sender.any_left()?;
+        Ok(sender)
     }
 
-    /// Sends `bytes` as packets of `stride`, through the fault if there is one.
-    fn send(&mut self, lane: usize, bytes: &[u8], stride: usize) -> Result<(), SendError> {
-        self.count_wire(bytes.len(), stride);
-        let out = &mut self.lanes[lane];
-        let Some(fault) = &self.fault else { return out.send(bytes, stride) };
-        let line = &mut self.lines[lane];
-        let each = if stride == 0 { bytes.len().max(1) } else { stride };
-        let mut outcome = Ok(());
-        let mut give = |packet: Vec<u8>| {
-            if outcome.is_ok() {
-                outcome = out.send(&packet, 0);
-            }
-        };
-        if bytes.is_empty() {
-            line.push(fault, Vec::new(), Clone::clone, &mut give);
+    /// Fails once no destination is left.
+    fn any_left(&self) -> Result<(), JobError> {
+        if self.ways.iter().any(|way| !way.down()) {
+            return Ok(());
         }
-        for packet in bytes.chunks(each) {
-            line.push(fault, packet.to_vec(), Clone::clone, &mut give);
-        }
-        outcome
+        let first = self.ways.first().and_then(|way| way.reached().failure).unwrap_or_default();
+        Err(JobError::NoneLeft { count: self.ways.len(), first })
     }
 
-    fn count_wire(&mut self, len: usize, stride: usize) {
-        let each = if stride == 0 { len } else { stride };
-        let bits = |payload| Wire::usual(self.ipv6, payload).bits(payload);
-        if self.wire_of.0 != each {
-            self.wire_of = (each, bits(each));
-        }
-        let full = len.checked_div(each).unwrap_or(1) as u64;
-        self.wire_bits += full * self.wire_of.1;
-        let rest = len.checked_rem(each).unwrap_or(0);
-        if rest > 0 {
-            self.wire_bits += bits(rest);
-        }
+    fn each(
+        &mut self,
+        mut act: impl FnMut(&mut Way) -> Result<(), SendError>,
+    ) -> Result<(), JobError> {
+        self.ways.iter_mut().try_for_each(&mut act)?;
+        self.any_left()
+    }
+
+    /// Sends `bytes` as packets of `stride`, through the faults if there are any.
+    fn send(&mut self, lane: usize, bytes: &[u8], stride: usize) -> Result<(), JobError> {
+        self.each(|way| way.send(lane, bytes, stride))
+    }
+
+    /// True if every packet goes out as it came.
+    fn untouched(&self) -> bool {
+        !self.ways.iter().any(Way::has_fault)
     }
 
     /// Sends all trains of a batch on the first lane, untouched.
-    fn whole(&mut self, batch: &Batch) -> Result<(), SendError> {
-        batch.trains().for_each(|t| self.count_wire(t.bytes.len(), t.stride));
-        self.lanes[0].send_batch(batch)
+    fn whole(&mut self, batch: &Batch) -> Result<(), JobError> {
+        self.each(|way| way.whole(batch))
     }
 
-    /// What the fault still holds back leaves.
-    fn finish(&mut self) -> Result<(), SendError> {
-        let mut outcome = Ok(());
-        for (line, out) in self.lines.iter_mut().zip(&mut self.lanes) {
-            line.finish(|packet| {
-                if outcome.is_ok() {
-                    outcome = out.send(&packet, 0);
-                }
-            });
-        }
-        outcome
+    /// What the faults still hold back leaves.
+    fn finish(&mut self) -> Result<(), JobError> {
+        self.ways.iter_mut().try_for_each(Way::finish).map_err(Into::into)
     }
 
     /// End marks: outside faults and rates, and further and further apart, so that one arrives even at a
     /// receiver whose buffer was full when the last packet came (seen flat out at 8972 B: all five lost).
-    fn marks(&mut self, marks: &[Vec<u8>]) -> Result<(), SendError> {
+    fn marks(&mut self, marks: &[Vec<u8>]) -> Result<(), JobError> {
         let mut pause = Duration::from_millis(5);
         for (i, mark) in marks.iter().enumerate() {
             if i > 0 {
                 std::thread::sleep(pause);
                 pause *= 2;
             }
-            self.lanes[0].send(mark, 0)?;
+            self.ways.iter_mut().try_for_each(|way| way.mark(mark))?;
         }
         Ok(())
     }
 
-    fn datagrams(&self) -> u64 {
-        self.lanes.iter().map(UdpSender::packets).sum()
-    }
-
-    fn calls(&self) -> u64 {
-        use fullcount_io::udp::Transmit;
-        self.lanes.iter().map(|lane| lane.sheet().get(Transmit::Calls as usize)).sum()
+    /// For people: address, engine, buffers of each destination.
+    fn facts(&self) -> Vec<String> {
+        let firsts = self.ways.iter().filter_map(|way| way.lanes.first());
+        firsts.flat_map(fullcount_io::udp::UdpSender::describe).collect()
     }
 }
 
@@ -217,9 +192,10 @@ impl Job {
             // Not fatal: a container may forbid it.
             eprintln!("fullcount: cannot pin to CPU {}: {e}", self.core.unwrap_or(0));
         }
+        let cpu = thread_cpu_time().ok();
         let mut out = Sender::open(&self)?;
         let limits = Limits { end: self.duration, left: self.count.unwrap_or(u64::MAX) };
-        let facts = out.lanes[0].describe();
+        let facts = out.facts();
         let mut sent = match self.payload {
             Payload::Traffic(traffic) => {
                 run_traffic(traffic, &mut out, self.packets_per_s, limits, stop, progress)?
@@ -228,9 +204,15 @@ impl Job {
                 run_capture(source, &mut out, self.packets_per_s, limits, stop, progress)?
             }
         };
-        sent.datagrams = out.datagrams();
-        sent.calls = out.calls();
-        sent.wire_bits = out.wire_bits;
+        sent.reached = out.ways.iter().map(Way::reached).collect();
+        sent.datagrams = sent.reached.iter().map(|r| r.datagrams).sum();
+        sent.calls = sent.reached.iter().map(|r| r.calls).sum();
+        sent.wire_bits = out.ways[0].wire_bits;
+        sent.cpu = cpu.zip(thread_cpu_time().ok()).map(|(then, now)| CpuTime {
+            user_ns: now.user_ns.saturating_sub(then.user_ns),
+            system_ns: now.system_ns.saturating_sub(then.system_ns),
+            preempted: now.preempted.saturating_sub(then.preempted),
+        });
         sent.facts = facts;
         sent.asked_packets_per_s = self.packets_per_s;
         Ok(sent)
@@ -312,7 +294,7 @@ fn run_capture(
             Received::Idle => continue,
             Received::Data => {}
         }
-        if pacer.is_none() && out.fault.is_none() && batch.count() <= limits.left {
+        if pacer.is_none() && out.untouched() && batch.count() <= limits.left {
             out.whole(&batch)?;
             sent.packets += batch.count();
             sent.bytes += batch.bytes();

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, UdpSocket};
 
 use fullcount_core::frame::emit::Route;
-use fullcount_core::sim::Spec;
+use fullcount_core::sim::{Fault, Spec};
 use fullcount_io::endpoint::{Endpoint, PcapSpeed, PcapUrl};
 use fullcount_io::pcap::{Format, PcapSource, Writer};
 
@@ -42,12 +42,11 @@ fn sent(how: &Sending) -> (Vec<Vec<u8>>, Sent) {
     };
     let fault = how.fault.map(|f| Fault::new(f.parse::<Spec>().unwrap()).unwrap());
     let job = Job {
-        to,
+        to: vec![Destination { url: to, fault }],
         payload: Payload::Capture(Box::new(source)),
         packets_per_s: how.packets_per_s,
         duration: None,
         count: how.count,
-        fault,
         core: None,
         source_ports: vec![],
     };

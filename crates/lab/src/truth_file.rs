@@ -1,11 +1,12 @@
 //! Truth files: what a simulator made, row by row, as text.
 //!
 //! CSV with one header line; a row for every neutron, dark count, coincidence, inconsistent readout, broken
-//! packet and pulse whose packet was handed out. Refuses: files that cannot be written; the first failure
+//! packet and pulse whose packet was handed out. The file is locked while it is written. Refuses: a file that is there and may
+//! not be replaced, one that another process writes, files that cannot be written; the first failure
 //! ends the writing and is told at the end. Source: `docs/simulators.md`.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,12 +20,27 @@ pub const SPOT_HEADER: &str = ",x_strips,y_strips,run_x_strips,run_y_strips,dept
 
 /// A truth file that could not be written.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {cause}: check that the folder exists and has room")]
-pub struct TruthError {
-    /// The file.
-    path: PathBuf,
-    /// The system's words.
-    cause: std::io::Error,
+pub enum TruthError {
+    /// A file is there.
+    #[error("{path}: the file exists; replace it with --overwrite, or choose another path")]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process writes it.
+    #[error("{path}: another process is writing it; wait for it to end or choose another path")]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file system said no.
+    #[error("{path}: {cause}: check that the folder exists and has room")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        cause: io::Error,
+    },
 }
 
 struct Open {
@@ -75,24 +91,18 @@ pub struct TruthFile {
 }
 
 impl TruthFile {
-    /// Makes the file; an older one is replaced. `spots`: with the columns of [`SPOT_HEADER`].
+    /// Makes the file. `spots`: with the columns of [`SPOT_HEADER`]; `overwrite`: an older one is replaced. A device or
+    /// pipe is written to either way: nothing in it is replaced.
     ///
     /// # Errors
-    /// What the file system says.
-    pub fn create(path: &Path, spots: bool) -> Result<TruthFile, TruthError> {
-        let path = path.to_owned();
-        let begun = File::create(&path).and_then(|file| {
-            let mut out = BufWriter::with_capacity(1 << 16, file);
-            writeln!(out, "{HEADER}{}", if spots { SPOT_HEADER } else { "" })?;
-            Ok(out)
-        });
-        match begun {
-            Ok(out) => {
-                let open = Arc::new(Mutex::new(Open { spots, out, rows: 0, failed: None }));
-                Ok(TruthFile { path, open })
-            }
-            Err(cause) => Err(TruthError { path, cause }),
-        }
+    /// A file is there, another process writes it, or what the file system says.
+    pub fn create(path: &Path, spots: bool, overwrite: bool) -> Result<TruthFile, TruthError> {
+        let refuse = |cause| TruthError::Write { path: path.to_owned(), cause };
+        let file = open(path, overwrite)?;
+        let mut out = BufWriter::with_capacity(1 << 16, file);
+        writeln!(out, "{HEADER}{}", if spots { SPOT_HEADER } else { "" }).map_err(refuse)?;
+        let open = Arc::new(Mutex::new(Open { spots, out, rows: 0, failed: None }));
+        Ok(TruthFile { path: path.to_owned(), open })
     }
 
     /// What the simulator tells its rows to; a tick is `tick.0`/`tick.1` ns.
@@ -113,9 +123,29 @@ impl TruthFile {
             Some(cause) => Err(cause),
             None => open.out.flush(),
         };
-        done.map_err(|cause| TruthError { path: self.path.clone(), cause })?;
+        done.map_err(|cause| TruthError::Write { path: self.path.clone(), cause })?;
         Ok(open.rows)
     }
+}
+
+/// The file, empty and locked.
+fn open(path: &Path, overwrite: bool) -> Result<File, TruthError> {
+    let refuse = |cause| TruthError::Write { path: path.to_owned(), cause };
+    let stream = fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
+    let mut how = File::options();
+    how.write(true).create(!stream).truncate(false).create_new(!overwrite && !stream);
+    let file = how.open(path).map_err(|cause| match cause.kind() {
+        ErrorKind::AlreadyExists => TruthError::Exists { path: path.to_owned() },
+        _ => refuse(cause),
+    })?;
+    if !stream {
+        // A file system without locks keeps nobody apart.
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(TruthError::InUse { path: path.to_owned() });
+        }
+        file.set_len(0).map_err(refuse)?;
+    }
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -127,7 +157,7 @@ mod tests {
     fn rows_have_ticks_and_nanoseconds() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("truth.csv");
-        let file = TruthFile::create(&path, false).unwrap();
+        let file = TruthFile::create(&path, false, false).unwrap();
         let mut witness = file.witness((125, 2));
         let (kind, overlap) = (Kind::Neutron, Overlap::None);
         let made =
@@ -149,7 +179,7 @@ mod tests {
     fn places_finer_than_a_pixel_stand_behind() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("truth.csv");
-        let file = TruthFile::create(&path, true).unwrap();
+        let file = TruthFile::create(&path, true, false).unwrap();
         let mut witness = file.witness((1, 1));
         let (kind, overlap) = (Kind::Neutron, Overlap::None);
         let spot = Some(Spot::of([12.25, 640.0, -3.5, 0.1]).deep(7.25));
@@ -168,14 +198,35 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_written_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let Err(e) = TruthFile::create(&folder.path().join("no/truth.csv"), false) else {
+        let Err(e) = TruthFile::create(&folder.path().join("no/truth.csv"), false, false) else {
             panic!("no such folder");
         };
         assert!(e.to_string().contains("no/truth.csv: "), "{e}");
         // Always full; only on Linux.
         if Path::new("/dev/full").exists() {
-            let file = TruthFile::create(Path::new("/dev/full"), false).unwrap();
+            let file = TruthFile::create(Path::new("/dev/full"), false, false).unwrap();
             assert!(file.finish().unwrap_err().to_string().starts_with("/dev/full: "));
         }
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_replaced_only_if_it_may_and_nobody_writes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("truth.csv");
+        let first = TruthFile::create(&path, false, false).unwrap();
+        let again = |overwrite| TruthFile::create(&path, false, overwrite).err().unwrap();
+        assert!(matches!(again(false), TruthError::Exists { .. }));
+        assert!(matches!(again(true), TruthError::InUse { .. }));
+        first.finish().unwrap();
+        fs::write(&path, "an hour's neutrons\nand more").unwrap();
+        let e = again(false).to_string();
+        assert!(e.contains("truth.csv") && e.contains("--overwrite"), "{e}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "an hour's neutrons\nand more");
+        TruthFile::create(&path, false, true).unwrap().finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{HEADER}\n"));
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("nothing", &link).unwrap();
+        let e = TruthFile::create(&link, false, false).err().unwrap();
+        assert!(matches!(e, TruthError::Exists { .. }), "{e}");
     }
 }

@@ -4,10 +4,11 @@
 //! crash leaves the old or the new one and never half. A setting that is changed again keeps its oldest
 //! value. Refuses: files that are not ours, of another version, or that name places where no settings lie.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use fullcount_io::{input_file, newfile};
 use serde_json::{Map, Value, json};
 
 use super::place::Place;
@@ -73,12 +74,12 @@ impl State {
     /// # Errors
     /// It cannot be read, or is no state file.
     pub fn read(path: &Path) -> Result<State, StateError> {
-        match fs::read_to_string(path) {
+        match input_file::text(path, input_file::LARGEST_INPUT) {
             Ok(text) => {
                 State::parse(&text).map_err(|what| StateError::Form { path: path.to_owned(), what })
             }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(State::default()),
-            Err(cause) => Err(StateError::Read { path: path.to_owned(), cause }),
+            Err(e) if e.is_not_found() => Ok(State::default()),
+            Err(e) => Err(StateError::Read { path: path.to_owned(), cause: e.into() }),
         }
     }
 
@@ -149,22 +150,7 @@ impl State {
             };
         }
         fs::create_dir_all(folder)?;
-        let text = self.text();
-        let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-        name.push(format!(".new-{}", std::process::id()));
-        let new = folder.join(name);
-        let result = (|| {
-            let mut file = File::create(&new)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, path)?;
-            // The name is on the disk only when the folder is.
-            File::open(folder)?.sync_all()
-        })();
-        if result.is_err() {
-            let _ = fs::remove_file(&new);
-        }
-        result
+        newfile::replace_for_good(path, self.text().as_bytes())
     }
 }
 

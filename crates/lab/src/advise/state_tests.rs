@@ -23,6 +23,23 @@ fn what_is_written_is_read_and_the_empty_state_has_no_file() {
 }
 
 #[test]
+fn links_at_the_names_that_can_be_guessed_are_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("victim"), "precious").unwrap();
+    let guessed = format!("state.json.new-{}", std::process::id());
+    for name in [guessed.as_str(), "state.json"] {
+        std::os::unix::fs::symlink(at("victim"), at(name)).unwrap();
+    }
+    let mut state = State::default();
+    state.note(&entry("net.ipv4.udp_mem", "1", "2").place, "1".into(), "2".into());
+    state.write(&at("state.json")).unwrap();
+    assert_eq!(State::read(&at("state.json")).unwrap(), state);
+    assert_eq!(std::fs::read(at("victim")).unwrap(), b"precious");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "nothing is left beside it");
+}
+
+#[test]
 fn a_second_change_keeps_the_oldest_value() {
     let mut state = State::default();
     let place = Place::sysctl("net.core.rmem_max");

@@ -12,6 +12,7 @@ pub mod order;
 pub mod post;
 pub mod sample;
 pub mod server;
+pub mod strangers;
 
 use std::net::IpAddr;
 

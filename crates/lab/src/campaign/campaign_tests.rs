@@ -74,7 +74,7 @@ pub(super) fn run(
 #[test]
 fn repeats_go_round_and_the_cpu_pass_comes_last() {
     let dir = tempfile::tempdir().unwrap();
-    let mut state = State::begin(&dir.path().join("s"), &plan(), None).unwrap();
+    let mut state = State::begin(&dir.path().join("s"), &plan(), None, true).unwrap();
     let mut ground = Prepared { asked: Vec::new(), fails_at: usize::MAX };
     let mut lines = Vec::new();
     let campaign =
@@ -113,7 +113,7 @@ fn an_interrupted_campaign_goes_on_where_it_stopped() {
     let path = State::path_of(dir.path(), "test");
     let plan = Plan { warm_up_ms: 0, ..plan() };
     let revision = || Some("abc".to_owned());
-    let mut state = State::begin(&path, &plan, revision()).unwrap();
+    let mut state = State::begin(&path, &plan, revision(), true).unwrap();
     let e = run(plan.clone(), &mut state, 5).unwrap_err();
     assert!(e.to_string().contains("--resume"), "{e}");
     drop(state);
@@ -142,7 +142,7 @@ fn another_plan_or_revision_is_not_resumed() {
     let path = dir.path().join("s");
     let e = State::resume(&path, &plan(), None).unwrap_err();
     assert!(matches!(&e, StateError::Nothing { .. }), "{e}");
-    drop(State::begin(&path, &plan(), Some("abc".into())).unwrap());
+    drop(State::begin(&path, &plan(), Some("abc".into()), true).unwrap());
     let e = State::resume(&path, &plan(), Some("def".into())).unwrap_err();
     assert!(e.to_string().contains("had revision abc, this one has def"), "{e}");
     let other = Plan { repeats: 3, ..plan() };
@@ -154,7 +154,7 @@ fn another_plan_or_revision_is_not_resumed() {
         assert!(e.to_string().contains(what), "{e}");
     }
     let good = dir.path().join("good");
-    drop(State::begin(&good, &plan(), None).unwrap());
+    drop(State::begin(&good, &plan(), None, true).unwrap());
     let text = std::fs::read_to_string(&good).unwrap() + "nonsense\n";
     std::fs::write(&good, text).unwrap();
     let e = State::resume(&good, &plan(), None).unwrap_err();

@@ -1,17 +1,17 @@
 //! A finished campaign on disk: one JSON with everything, the tables as Markdown, the figures as SVG and PNG.
 //!
 //! The JSON (schema `fullcount/udp-campaign/1`) holds `plan` (every parameter), `found` (hosts, settings in force),
-//! `trials` (every trial with every interval) and `rows` (what the tables show). Files are replaced in one step.
-//! Refuses: what the file system says.
+//! `trials` (every trial with every interval) and `rows` (what the tables show). Each file comes in one step, and replaces
+//! an older one only where that was asked for. Refuses: what the file system says.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::table::{self, Cell};
-use super::{Campaign, CampaignError};
+use super::{Campaign, CampaignError, Plan};
 use crate::plot;
-use crate::record::{RecordError, replace};
+use crate::record::{RecordError, files};
 
 /// Shape of the JSON.
 pub const SCHEMA: &str = "fullcount/udp-campaign/1";
@@ -75,7 +75,20 @@ fn row(series: &str, c: &Cell) -> Value {
     })
 }
 
-/// Writes `<folder>/<name>.json` and `.md`, and with `figures` `<name>-{speed,per,cpu}.{svg,png}`; their paths.
+/// Files of a campaign's results, as far as they are known before it: a figure without any point is not drawn.
+pub fn names(plan: &Plan, figures: bool) -> Vec<String> {
+    let name = &plan.name;
+    let mut all = vec![format!("{name}.json"), format!("{name}.md")];
+    if figures && !plan.ablation {
+        let each = ["speed", "per", "cpu"]
+            .map(|what| ["svg", "png"].map(|e| format!("{name}-{what}.{e}")));
+        all.extend(each.into_iter().flatten());
+    }
+    all
+}
+
+/// Writes `<folder>/<name>.json` and `.md`, and with `figures` `<name>-{speed,per,cpu}.{svg,png}`; their paths
+/// ([`files::put`]).
 ///
 /// # Errors
 /// What the file system says.
@@ -84,6 +97,7 @@ pub fn write(
     about: &Circumstances,
     folder: &Path,
     figures: bool,
+    overwrite: bool,
 ) -> Result<Vec<PathBuf>, CampaignError> {
     let name = &campaign.plan.name;
     let refuse = |cause| RecordError::Write { path: folder.to_owned(), cause };
@@ -94,10 +108,11 @@ pub fn write(
         ("md", document(campaign, about, figures)),
     ];
     for (ending, text) in texts {
-        paths.push(replace(folder, &format!("{name}.{ending}"), &text)?);
+        let file = format!("{name}.{ending}");
+        paths.push(files::put(folder, &file, text.as_bytes(), overwrite)?);
     }
     for figure in drawn(campaign, figures) {
-        paths.extend(figure.write(folder)?);
+        paths.extend(figure.write(folder, overwrite)?);
     }
     Ok(paths)
 }
@@ -154,7 +169,7 @@ mod tests {
             found,
         };
         let dir = tempfile::tempdir().unwrap();
-        let paths = write(&campaign, &about, dir.path(), true).unwrap();
+        let paths = write(&campaign, &about, dir.path(), true, false).unwrap();
         let names: Vec<_> =
             paths.iter().map(|p| p.file_name().unwrap().to_str().unwrap()).collect();
         // These outcomes know no CPU time, so that figure is left out.
@@ -188,8 +203,8 @@ mod tests {
         let campaign = Campaign { plan, done: vec![Done { point, outcome: outcome(1.0, 0) }] };
         let about = Circumstances { date: String::new(), revision: None, found: Value::Null };
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(write(&campaign, &about, dir.path(), true).unwrap().len(), 2);
+        assert_eq!(write(&campaign, &about, dir.path(), true, false).unwrap().len(), 2);
         let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(write(&campaign, &about, file.path(), true).is_err());
+        assert!(write(&campaign, &about, file.path(), true, false).is_err());
     }
 }

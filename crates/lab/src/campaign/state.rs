@@ -1,13 +1,15 @@
 //! What an interrupted campaign has measured: a file beside its results, one line a point.
 //!
 //! The first line holds plan and revision, each other line a finished trial; lines are appended and synced, so a
-//! kill costs the point under way and no other. A last line that was cut is dropped. Refuses: another plan or
-//! revision than the file's, a file of another shape.
+//! kill costs the point under way and no other. A last line that was cut is dropped. The file is locked while it is
+//! used. Refuses: another plan or revision than the file's, a file of another shape, an interrupted campaign that is neither
+//! gone on with nor to be replaced, a file that another process uses.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use fullcount_io::input_file;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -29,6 +31,20 @@ pub enum StateError {
         path: PathBuf,
         /// The system's words.
         cause: std::io::Error,
+    },
+    /// What was measured before would be thrown away.
+    #[error(
+        "{path}: an interrupted campaign of this name: go on with it by --resume, or begin anew with --overwrite or another --name"
+    )]
+    Exists {
+        /// File.
+        path: PathBuf,
+    },
+    /// Another process uses it.
+    #[error("{path}: another process is measuring this campaign; choose another --name or --out")]
+    InUse {
+        /// File.
+        path: PathBuf,
     },
     /// It cannot be written.
     #[error("{path}: {cause}: check that the folder exists and is writable")]
@@ -84,16 +100,28 @@ impl State {
         folder.join(format!("{name}.state.jsonl"))
     }
 
-    /// Begins anew, replacing what is there.
+    /// Begins anew. `overwrite`: an interrupted campaign that is there is replaced.
     ///
     /// # Errors
-    /// The file system's.
-    pub fn begin(path: &Path, plan: &Plan, revision: Option<String>) -> Result<State, StateError> {
+    /// One is there, another process uses it, or the file system's.
+    pub fn begin(
+        path: &Path,
+        plan: &Plan,
+        revision: Option<String>,
+        overwrite: bool,
+    ) -> Result<State, StateError> {
         let refuse = |cause| StateError::Write { path: path.to_owned(), cause };
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(refuse)?;
         }
-        let file = File::create(path).map_err(refuse)?;
+        let mut how = OpenOptions::new();
+        how.write(true).create(true).truncate(false).create_new(!overwrite);
+        let file = how.open(path).map_err(|cause| match cause.kind() {
+            ErrorKind::AlreadyExists => StateError::Exists { path: path.to_owned() },
+            _ => StateError::Write { path: path.to_owned(), cause },
+        })?;
+        lock(&file, path)?;
+        file.set_len(0).map_err(refuse)?;
         let mut state = State { path: path.to_owned(), file, done: Vec::new() };
         let head = Head { schema: SCHEMA.to_owned(), revision, plan: plan.clone() };
         state.append(&head)?;
@@ -106,7 +134,8 @@ impl State {
     /// Nothing there, or begun with another plan or revision.
     pub fn resume(path: &Path, plan: &Plan, revision: Option<String>) -> Result<State, StateError> {
         let nothing = |cause| StateError::Nothing { path: path.to_owned(), cause };
-        let text = std::fs::read_to_string(path).map_err(nothing)?;
+        let text =
+            input_file::text(path, input_file::LARGEST_INPUT).map_err(|e| nothing(e.into()))?;
         let shape = |line: usize, problem: String| StateError::Shape {
             path: path.to_owned(),
             line,
@@ -134,6 +163,7 @@ impl State {
         }
         let refuse = |cause| StateError::Write { path: path.to_owned(), cause };
         let file = OpenOptions::new().append(true).open(path).map_err(refuse)?;
+        lock(&file, path)?;
         file.set_len(whole as u64).map_err(refuse)?;
         Ok(State { path: path.to_owned(), file, done })
     }
@@ -176,6 +206,15 @@ impl State {
     /// Removes the file: the results are written.
     pub fn finish(self) {
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Held until the file is closed.
+fn lock(file: &File, path: &Path) -> Result<(), StateError> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(StateError::InUse { path: path.to_owned() }),
+        // A file system without locks keeps nobody apart.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
     }
 }
 

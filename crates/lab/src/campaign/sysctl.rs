@@ -5,7 +5,10 @@
 //! one campaign has changed them another leaves them alone and says so. Refuses: nothing; what the host
 //! does not let be changed stays as it is, and is said.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+use fullcount_io::newfile;
 
 use crate::namespace::leftover::Maker;
 
@@ -67,7 +70,9 @@ impl Sysctls {
         // The journal first: a kill between the two lines restores what was not changed yet.
         let journal = folder.join(Maker::this().name("sysctl", 0, 0));
         let text: String = changes.iter().map(|(n, _, f)| format!("{n} {f}\n")).collect();
-        if let Err(e) = std::fs::write(&journal, text) {
+        let written =
+            newfile::create(&journal).and_then(|mut file| file.write_all(text.as_bytes()));
+        if let Err(e) = written {
             tell(&format!("{}: {e}: the host's settings stay as they are", journal.display()));
             return sysctls;
         }

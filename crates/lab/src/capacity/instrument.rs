@@ -131,7 +131,7 @@ pub fn table() -> Vec<Instrument> {
         ess("c-spec", "multigrid", Some((10e6, 80e6)), given("multigrid.md")),
         ess("t-rex", "multigrid", Some((10e6, 80e6)), given("multigrid.md")),
         ess("skadi", "sonde", Some((37e6, 1180e6)), given("sonde.md")),
-        // Up to 2e7 in total reflection; most of the time 8e5. A reference of some seconds has 1e8: `--rate 100M`.
+        // Up to 2e7 in total reflection; most of the time 8e5. A reference of some seconds has 1e8: `--rate 100Mev/s`.
         Instrument {
             rate: Some(20e6),
             ..ess(

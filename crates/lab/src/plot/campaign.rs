@@ -222,7 +222,7 @@ mod tests {
         for figure in [speed, per, cpu] {
             let whole = |l: &Line| l.dots.len() == 16 || l.stroke == Stroke::Limit;
             assert!(figure.lines.iter().all(whole), "{}", figure.name);
-            figure.write(&folder).unwrap();
+            figure.write(&folder, true).unwrap();
         }
     }
 

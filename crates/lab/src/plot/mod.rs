@@ -8,10 +8,13 @@ pub mod campaign;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use fullcount_io::newfile;
 use plotters::coord::combinators::BindKeyPoints;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontStyle, register_font};
+
+use crate::record::files;
 
 /// Family, as SVG viewers look it up; registered with the embedded font for measuring and for PNG.
 const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
@@ -141,28 +144,34 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Draws `<folder>/<name>.svg` and `.png`, each replaced in one step; gives their paths.
+    /// Its files.
+    pub fn files(&self) -> [String; 2] {
+        ["svg", "png"].map(|e| format!("{}.{e}", self.name))
+    }
+
+    /// Draws `<folder>/<name>.svg` and `.png`, each in one step; gives their paths ([`crate::record::files::place`]).
     ///
     /// # Errors
     /// No point at all, or what the file system says.
-    pub fn write(&self, folder: &Path) -> Result<[PathBuf; 2], PlotError> {
+    pub fn write(&self, folder: &Path, overwrite: bool) -> Result<[PathBuf; 2], PlotError> {
         let svg = self.svg()?;
-        let paths = ["svg", "png"].map(|e| folder.join(format!("{}.{e}", self.name)));
+        let paths = self.files().map(|file| folder.join(file));
         let refuse = |path: &Path| {
             let path = path.to_owned();
             move |cause| PlotError::Write { path, cause }
         };
         std::fs::create_dir_all(folder).map_err(refuse(folder))?;
-        // The drawing library takes the format from the name's end.
-        let parts = ["svg", "png"].map(|e| folder.join(format!(".{}.part.{e}", self.name)));
-        std::fs::write(&parts[0], svg).map_err(refuse(&parts[0]))?;
-        // Its own error for a folder that cannot be written says nothing; ours names the file.
-        std::fs::write(&parts[1], []).map_err(refuse(&parts[1]))?;
-        self.draw(BitMapBackend::new(&parts[1], SIZE).into_drawing_area())?;
-        for (part, path) in parts.iter().zip(&paths) {
-            std::fs::rename(part, path).map_err(refuse(path))?;
+        // The drawing library takes the format from the name's end, and its own error for a folder that cannot be written says
+        // nothing. It opens the file by its name: in a folder where nobody else can have put one.
+        let scratch = newfile::Scratch::make(folder, ".figure").map_err(refuse(folder))?;
+        let drawn = self.files().map(|file| scratch.path().join(file));
+        std::fs::write(&drawn[0], svg).map_err(refuse(&paths[0]))?;
+        self.draw(BitMapBackend::new(&drawn[1], SIZE).into_drawing_area())?;
+        let mut placed = paths.clone();
+        for ((drawn, path), placed) in drawn.iter().zip(&paths).zip(&mut placed) {
+            *placed = files::place(drawn, path, overwrite).map_err(refuse(path))?;
         }
-        Ok(paths)
+        Ok(placed)
     }
 
     /// The figure as SVG.
@@ -474,8 +483,8 @@ mod tests {
     #[test]
     fn a_figure_is_drawn_twice_and_replaces_the_old_one() {
         let dir = tempfile::tempdir().unwrap();
-        let [svg, png] = figure().write(dir.path()).unwrap();
-        figure().write(dir.path()).unwrap();
+        let [svg, png] = figure().write(dir.path(), false).unwrap();
+        figure().write(dir.path(), true).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "no part is left");
         let text = std::fs::read_to_string(svg).unwrap();
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"));
@@ -508,7 +517,7 @@ mod tests {
         let empty = Figure { lines: vec![], ..figure() };
         assert!(matches!(empty.svg().unwrap_err(), PlotError::Empty(_)));
         let file = tempfile::NamedTempFile::new().unwrap();
-        let e = figure().write(file.path()).unwrap_err();
+        let e = figure().write(file.path(), true).unwrap_err();
         assert!(matches!(e, PlotError::Write { .. }), "{e}");
         let one = Figure { axis: Axis::Logarithmic, ..figure() };
         let single = Line { dots: vec![one.lines[0].dots[0]], ..one.lines[0].clone() };
