@@ -11,9 +11,12 @@ use fullcount_detect::parallel::MOST_THREADS;
 use serde::{Deserialize, Serialize};
 
 mod outputs;
+mod plain;
+mod web;
 
 pub use outputs::{CaptureConfig, KafkaConfig, NexusConfig, OutputConfig, RawConfig, TableConfig};
 use outputs::{lay_flat, without_secrets};
+pub use web::WebConfig;
 
 /// A configuration that cannot be used; exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +52,20 @@ pub enum ConfigError {
     /// The detector refused its part.
     #[error(transparent)]
     Detector(#[from] fullcount_detect::detector::SetupError),
+    /// The geometry is that of another detector.
+    #[error(
+        "{path}: a geometry of {fits}, not of {kind}: is detector.kind = {fits} (--detector {fits}) meant? ({cause})"
+    )]
+    OtherGeometry {
+        /// Geometry file.
+        path: String,
+        /// Kinds that take it.
+        fits: String,
+        /// Kind that was asked for.
+        kind: String,
+        /// What that kind says about it.
+        cause: Box<fullcount_detect::detector::SetupError>,
+    },
 }
 
 /// Shorthand for a refused value.
@@ -72,6 +89,9 @@ pub struct Config {
     pub web: WebConfig,
     /// How the work is done, and when it ends.
     pub engine: EngineConfig,
+    /// The file that it was read from: no output may be it.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 /// A value where most runs need one and some several.
@@ -108,6 +128,7 @@ pub struct SourceConfig {
     /// brought it.
     pub redundant: bool,
     /// Socket receive buffer.
+    #[serde(deserialize_with = "plain::text")]
     pub receive_buffer: String,
     /// How datagrams are received: `auto`, `plain`, `mmsg`, `gro` or `uring`.
     pub engine: String,
@@ -118,7 +139,7 @@ pub struct SourceConfig {
     pub busy_poll: bool,
     /// Sleep so long on a timer in the middle of a stream instead of being woken by each arrival; 0 switches
     /// it off. Default: 0.2 to 1 ms, less where the receive buffer is small.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "plain::some")]
     pub nap: Option<String>,
     /// Ask the kernel for the time at which each packet came (latency of `sequence`, capture).
     pub timestamps: bool,
@@ -169,9 +190,10 @@ pub struct TimeConfig {
     /// `none`, `data` (the default where readouts carry pulses), `grid(PERIOD)` or `grid(PERIOD, PHASE)`; PERIOD `14Hz` or `71428571ns`.
     pub pulse: String,
     /// Time of tick 0: RFC 3339, or ns since 1970.
+    #[serde(deserialize_with = "plain::text")]
     pub epoch: String,
     /// Tick length for formats that do not state one: `1ns`, `125/2ns`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "plain::some")]
     pub tick: Option<String>,
 }
 
@@ -205,20 +227,6 @@ impl Default for DetectorConfig {
     }
 }
 
-/// `[web]`
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct WebConfig {
-    /// Address and port, or `off`.
-    pub listen: String,
-}
-
-impl Default for WebConfig {
-    fn default() -> Self {
-        WebConfig { listen: "127.0.0.1:8080".into() }
-    }
-}
-
 /// `[engine]`
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -236,18 +244,21 @@ pub struct EngineConfig {
     /// Batches that each sink's queue holds.
     pub queue: usize,
     /// Time between two readings of the host's loss counters, which name the places; or `off`.
+    #[serde(deserialize_with = "plain::text")]
     pub probes: String,
     /// Ends the run after this time.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "plain::some")]
     pub duration: Option<String>,
     /// Ends the run when packets have come and then none for this time.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "plain::some")]
     pub idle_exit: Option<String>,
     /// Ends the run after this many packets, or a batch more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u64>,
     /// End marks end the run once so many streams have come, 1..=65536, and all are complete.
     pub senders: usize,
+    /// Part of the packets received that may be refused, `0%` to `100%`; a run with more ends with exit code 3.
+    pub max_refused: String,
 }
 
 impl Default for EngineConfig {
@@ -264,6 +275,7 @@ impl Default for EngineConfig {
             idle_exit: None,
             packets: None,
             senders: 1,
+            max_refused: "50%".into(),
         }
     }
 }
@@ -305,10 +317,12 @@ impl Config {
             lay(&mut table, published.map_or(&key[..], |(_, own)| own), value.clone());
         }
         not_yet(&table)?;
+        names_its_file(&table)?;
         own_pulses(&mut table);
-        let config: Config = toml::Value::Table(table)
+        let mut config: Config = toml::Value::Table(table)
             .try_into()
             .map_err(|e: toml::de::Error| syntax(e.to_string().trim_end().to_owned()))?;
+        config.file = file.map(|(name, _)| PathBuf::from(name));
         config.check()?;
         Ok(config)
     }
@@ -318,12 +332,25 @@ impl Config {
         toml::to_string_pretty(self).unwrap_or_else(|e| format!("# not printable: {e}\n"))
     }
 
+    /// `engine.max_refused` in percent.
+    ///
+    /// # Errors
+    /// It is no part of a hundred.
+    pub fn max_refused(&self) -> Result<f64, ConfigError> {
+        let text = &self.engine.max_refused;
+        let number = text.trim().strip_suffix('%').and_then(|n| n.trim_end().parse::<f64>().ok());
+        let wrong = || refuse("engine.max_refused", text, "a part such as 50%, from 0% to 100%");
+        number.filter(|n| (0.0..=100.0).contains(n)).ok_or_else(wrong)
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         if !(1..=64).contains(&self.source.workers) {
             return Err(refuse("source.workers", self.source.workers, "1 to 64"));
         }
         if !matches!(self.engine.threads, 1 | 2) {
-            let why = "1 (receive and decode on one thread) or 2 (one each)";
+            let why = "1 (receive and decode on one thread) or 2 (one each); more cores are used by \
+                       source.workers (--workers N: threads that receive, senders shared out) and, of a \
+                       Gd-GEM, engine.build_threads (--build-threads N)";
             return Err(refuse("engine.threads", self.engine.threads, why));
         }
         if let Some(core) = self.engine.process_core.as_ref().filter(|_| self.engine.threads == 1) {
@@ -349,6 +376,7 @@ impl Config {
         if !(1..=65_536).contains(&self.engine.senders) {
             return Err(refuse("engine.senders", self.engine.senders, "1 to 65536"));
         }
+        self.max_refused()?;
         if let Some(sink) = self.output.sink.as_deref().filter(|s| *s != "null") {
             return Err(refuse("output.sink", sink, "null, or leave it out and name outputs"));
         }
@@ -365,18 +393,6 @@ impl Config {
             return Err(refuse("output.sink", "null", why));
         }
         Ok(())
-    }
-
-    /// Address of the page, `None` if it is switched off.
-    ///
-    /// # Errors
-    /// If it is neither `off` nor an address with port.
-    pub fn web_address(&self) -> Result<Option<std::net::SocketAddr>, ConfigError> {
-        if self.web.listen == "off" {
-            return Ok(None);
-        }
-        let why = "an address with port such as 127.0.0.1:8080, or off";
-        self.web.listen.parse().map(Some).map_err(|_| refuse("web.listen", &self.web.listen, why))
     }
 }
 
@@ -400,8 +416,45 @@ fn not_yet(table: &toml::Table) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// Refuses keys of an output whose file nobody named, as `--overwrite` alone.
+fn names_its_file(table: &toml::Table) -> Result<(), ConfigError> {
+    /// Section, key of the file with its path, the flag that names it, and keys that have flags of their own.
+    const FILES: [(&str, &str, &str, &str, &[&str]); 4] = [
+        ("nexus", "path", "output.nexus.path", "--nexus FILE", &["overwrite", "compression"]),
+        ("hits", "file", "output.hits.file", "--hits FILE", &["overwrite"]),
+        ("clusters", "file", "output.clusters.file", "--clusters FILE", &["overwrite"]),
+        (
+            "capture",
+            "file",
+            "output.capture.file",
+            "--capture FILE",
+            &["rotate_size", "rotate_time", "keep", "overwrite"],
+        ),
+    ];
+    let output = table.get("output").and_then(toml::Value::as_table);
+    for (section, name, key, flag, others) in FILES {
+        let found = output.and_then(|o| o.get(section)).and_then(toml::Value::as_table);
+        let Some(keys) = found.filter(|keys| !keys.contains_key(name)) else { continue };
+        // A key that nobody knows is told by the parser.
+        if keys.is_empty() || !keys.keys().all(|key| others.contains(&key.as_str())) {
+            continue;
+        }
+        let given = keys.keys().cloned().collect::<Vec<_>>().join(", ");
+        let more = match section {
+            // --overwrite is about the files that flags name.
+            "nexus" if keys.contains_key("overwrite") => {
+                "; of a capture: --set output.capture.overwrite=true"
+            }
+            _ => "",
+        };
+        let why = format!("{given} alone names no file: which one is meant? {flag}{more}");
+        return Err(refuse(key, "(nothing)", why));
+    }
+    Ok(())
+}
+
 /// Keys whose value is text even where it reads as a number.
-const TEXT: [&str; 48] = [
+const TEXT: [&str; 49] = [
     "source.receive_buffer",
     "source.engine",
     "source.steer",
@@ -450,6 +503,7 @@ const TEXT: [&str; 48] = [
     "web.listen",
     "engine.duration",
     "engine.idle_exit",
+    "engine.max_refused",
 ];
 
 /// True if the value at a key path is text even where it reads as a number: a title, a time.

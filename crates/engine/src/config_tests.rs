@@ -78,7 +78,8 @@ fn keys_of_text_take_text_and_parts_to_come_are_refused_wherever_they_are_named(
         ]);
         let raw = [("brokers", "h"), ("topic", "t"), ("spool", "s")];
         all.extend(raw.map(|(k, v)| (format!("output.raw.{k}"), v.into())));
-        all.push((key.to_owned(), 42.into()));
+        // Numbers are text to keys with a unit (`plain`); truth values are to none.
+        all.push((key.to_owned(), true.into()));
         let e = Config::read(None, &all).unwrap_err().to_string();
         assert!(e.contains("invalid type"), "{key} is no text: {e}");
     }

@@ -37,6 +37,9 @@ fullcount_core::counters! {
     }
 }
 
+/// Told of a sink's failure, on its thread.
+type OnFailure = Arc<dyn Fn(&SinkError) + Send + Sync>;
+
 const OFFERED: usize = 0;
 const DROPPED: usize = 1;
 /// Line of the sink's own sheet, behind `queued`.
@@ -172,8 +175,9 @@ impl Fanout {
         sinks: Vec<Box<dyn Sink>>,
         (workers, capacity): (usize, usize),
         ledger: &Ledger,
-        on_failure: fn(&SinkError),
+        on_failure: impl Fn(&SinkError) + Send + Sync + 'static,
     ) -> std::io::Result<(Vec<Fanout>, Drains)> {
+        let on_failure: OnFailure = Arc::new(on_failure);
         let want = sinks.iter().fold(Want::default(), |want, sink| want.or(sink.want()));
         let mut ways: Vec<Vec<Lane>> = (0..workers).map(|_| Vec::new()).collect();
         let mut drains = Vec::with_capacity(sinks.len());
@@ -208,11 +212,11 @@ impl Fanout {
             ledger.register(taken.clone());
             ledger.register(sink.sheet());
             let level = view.taken_batches.clone();
+            let mut crash = Crash { name, failed, on_failure: on_failure.clone() };
             let thread = thread::Builder::new().name(format!("sink-{name}")).spawn(move || {
                 let end = serve(&mut *sink, &mut queues, (&taken, load), &level);
                 if let Err(e) = &end {
-                    failed.store(true, Relaxed);
-                    on_failure(e);
+                    crash.failed(e);
                 }
                 end
             })?;
@@ -322,9 +326,7 @@ impl Drains {
         drop(workers);
         let end = |Drain { view, thread }: Drain| {
             let LaneView { name, required, .. } = view;
-            let crashed =
-                |_| Err(SinkError { sink: name, message: "its thread panicked".to_owned() });
-            let outcome = thread.join().unwrap_or_else(crashed);
+            let outcome = thread.join().unwrap_or_else(|_| Err(panicked(name)));
             // What a failed sink left in its queues is lost, not waiting.
             if let Some(first) = view.queues.first() {
                 first.add(DROPPED, view.queued());
@@ -333,6 +335,32 @@ impl Drains {
         };
         self.0.into_iter().map(end).collect()
     }
+}
+
+/// Tells of a sink's failure, also if its thread panics.
+struct Crash {
+    name: &'static str,
+    failed: Arc<AtomicBool>,
+    on_failure: OnFailure,
+}
+
+impl Crash {
+    fn failed(&mut self, e: &SinkError) {
+        self.failed.store(true, Relaxed);
+        (self.on_failure)(e);
+    }
+}
+
+impl Drop for Crash {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.failed(&panicked(self.name));
+        }
+    }
+}
+
+fn panicked(sink: &'static str) -> SinkError {
+    SinkError { sink, message: "its thread panicked".to_owned() }
 }
 
 /// The sink's thread: takes batches until all workers have gone and their queues are empty.

@@ -8,13 +8,16 @@
 
 pub mod account;
 pub mod catalogue;
+mod claims;
 pub mod config;
+pub mod failed;
 pub mod fanout;
 #[cfg(feature = "kafka")]
 mod group_place;
 #[cfg(feature = "kafka")]
 pub mod kafka_source;
 pub mod open;
+mod other_geometry;
 pub mod outputs;
 #[cfg(feature = "kafka")]
 mod parting;
@@ -25,6 +28,7 @@ pub mod places;
 mod ports;
 #[cfg(feature = "kafka")]
 pub mod raw;
+pub mod refused;
 #[cfg(feature = "kafka")]
 mod replay;
 pub mod run;

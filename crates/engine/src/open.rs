@@ -60,6 +60,18 @@ struct Place {
     endpoint: Where,
 }
 
+impl Place {
+    /// Refuses a capture that cannot be read: a misspelt name is a wrong option, not a failure of the run.
+    fn is_there(&self) -> Result<(), ConfigError> {
+        let Where::Endpoint(Endpoint::Pcap(url)) = &self.endpoint else { return Ok(()) };
+        std::fs::metadata(&url.path).map(drop).map_err(|cause| ConfigError::File {
+            key: "source.url",
+            path: self.url.clone(),
+            cause: cause.to_string(),
+        })
+    }
+}
+
 /// What kind of place.
 #[derive(Debug, Clone)]
 enum Where {
@@ -89,6 +101,8 @@ pub struct SourcePlan {
     redundant: bool,
     fault: Option<Fault>,
     timestamps: bool,
+    /// Bits of the detector's numbers, if receive times are asked for because they are short.
+    short_numbers: Option<u32>,
     /// Time of tick 0, ns since 1970; packets that travel with another are refused.
     epoch_ns: i64,
     /// Bytes; the URL of a socket holds its own already.
@@ -146,6 +160,7 @@ impl SourcePlan {
             redundant: config.redundant,
             fault: fault(config)?,
             timestamps: config.timestamps,
+            short_numbers: None,
             epoch_ns: 0,
             buffer,
             cores: config.core.as_ref().map_or(Vec::new(), |c| c.as_slice().to_vec()),
@@ -170,13 +185,24 @@ impl SourcePlan {
         }
     }
 
+    /// Looks whether captures are there. Last of all checks: what is wrong in the configuration is said first.
+    ///
+    /// # Errors
+    /// The first capture that cannot be read.
+    pub fn is_there(&self) -> Result<(), ConfigError> {
+        self.places.iter().try_for_each(Place::is_there)
+    }
+
     /// Time of tick 0, ns since 1970.
     pub fn epoch_is(&mut self, epoch_ns: i64) {
         self.epoch_ns = epoch_ns;
     }
 
-    /// Of captures only counts what the detector's format knows, unless their `ip` says more.
+    /// Of captures only counts what the detector's format knows, unless their `ip` says more. Packets whose numbers soon wrap
+    /// are received with their times.
     pub fn for_detector(&mut self, detector: &dyn Detector) {
+        self.short_numbers = detector.short_numbers().filter(|_| !self.timestamps);
+        self.timestamps |= self.short_numbers.is_some();
         for place in &mut self.places {
             if let Where::Endpoint(Endpoint::Pcap(url)) = &mut place.endpoint {
                 url.ip = url.ip.or(detector.is_whole_ipv4().then_some(Ip::WholeV4));
@@ -192,6 +218,15 @@ impl SourcePlan {
                 url.exact_times = true;
             }
         }
+    }
+
+    /// For people: why receive times are asked for, if nobody asked.
+    pub fn why_times(&self) -> Option<String> {
+        let live = |p: &Place| matches!(&p.endpoint, Where::Endpoint(e) if !matches!(e, Endpoint::Pcap(_)));
+        let bits = self.short_numbers.filter(|_| self.places.iter().any(live))?;
+        Some(format!(
+            "receive times are asked for: the packets' numbers have {bits} bits, and tell a stall's whole loss only with them"
+        ))
     }
 
     /// Files that are read.

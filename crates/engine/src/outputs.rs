@@ -14,6 +14,7 @@ use fullcount_io::quantity;
 use fullcount_out::null::NullSink;
 use fullcount_out::sink::Sink;
 
+use crate::claims::Claims;
 use crate::config::{CaptureConfig, Config, ConfigError, refuse};
 use crate::run::RunError;
 use crate::stop::Stop;
@@ -32,6 +33,8 @@ pub struct OutputPlan {
     raw: Option<crate::raw::RawPlan>,
     #[cfg(feature = "web")]
     web: Option<SocketAddr>,
+    #[cfg(feature = "web")]
+    hosts: Vec<String>,
 }
 
 /// What [`OutputPlan::open`] gives: sinks, what the page shows, and one fact per output.
@@ -103,8 +106,9 @@ impl OutputPlan {
         if config.output.kafka.is_some() {
             return Err(refuse("output.kafka", "set", "this build has no Kafka output"));
         }
-        let _ = (detector, pixels);
         let web = config.web_address()?;
+        let hosts = config.web_hosts()?;
+        let _ = (detector, pixels, &hosts);
         #[cfg(not(feature = "web"))]
         if let Some(address) = web {
             return Err(refuse("web.listen", address, "this build has no live page: off"));
@@ -122,6 +126,8 @@ impl OutputPlan {
             raw: raw.transpose()?,
             #[cfg(feature = "web")]
             web,
+            #[cfg(feature = "web")]
+            hosts,
         })
     }
 
@@ -129,6 +135,50 @@ impl OutputPlan {
     #[cfg(feature = "kafka")]
     pub fn spool(&self) -> Option<&std::path::Path> {
         self.kafka.as_ref().map(|kafka| kafka.spool.as_path())
+    }
+
+    /// Outputs with a spool, and its folder.
+    pub fn spools(&self) -> Vec<(&'static str, std::path::PathBuf)> {
+        #[cfg(feature = "kafka")]
+        {
+            let events = self.kafka.iter().map(|k| ("kafka", k.spool.clone()));
+            events.chain(self.raw.iter().map(|r| ("raw", r.spool().to_owned()))).collect()
+        }
+        #[cfg(not(feature = "kafka"))]
+        Vec::new()
+    }
+
+    /// Names the files of all outputs, so that no two are one.
+    ///
+    /// # Errors
+    /// Two outputs, or an output and an input, with one file.
+    pub(crate) fn claim(&self, claims: &mut Claims) -> Result<(), ConfigError> {
+        if let Some(capture) = &self.capture {
+            let key = "output.capture.file";
+            match capture.rotates() {
+                true => claims.series(key, &capture.file)?,
+                false => claims.written(key, &capture.file)?,
+            }
+        }
+        #[cfg(feature = "nexus")]
+        if let Some(nexus) = &self.nexus {
+            claims.written_beside("output.nexus.path", &nexus.path, ".building")?;
+        }
+        #[cfg(feature = "tables")]
+        for options in &self.tables {
+            for file in options.files() {
+                claims.written_beside(options.output.key(), &file, ".part")?;
+            }
+        }
+        #[cfg(feature = "kafka")]
+        if let Some(raw) = &self.raw {
+            claims.folder("output.raw.spool", raw.spool())?;
+        }
+        #[cfg(feature = "kafka")]
+        if let Some(spool) = self.spool() {
+            claims.folder("output.kafka.spool", spool)?;
+        }
+        Ok(())
     }
 
     /// True if what is received goes elsewhere as well, packet by packet.
@@ -157,7 +207,8 @@ impl OutputPlan {
         let listener = match self.web {
             Some(address) => Some(
                 fullcount_out::live::server::Server::reserve(address)
-                    .map_err(|e| RunError::Web(e.to_string()))?,
+                    .map_err(|e| RunError::Web(e.to_string()))?
+                    .called(&self.hosts),
             ),
             None => None,
         };
@@ -185,15 +236,14 @@ impl OutputPlan {
             sinks.push(Box::new(NullSink::new()));
             facts.push("output null: events are counted and dropped".to_owned());
         }
+        // What stands at its path is replaced or recovered only when all else is open.
+        #[cfg(feature = "nexus")]
+        let mut prepared = None;
         #[cfg(feature = "nexus")]
         if let Some(options) = &self.nexus {
             facts.push(format!("output nexus {}", options.path.display()));
-            let sink = fullcount_out::nexus::NexusSink::create(options)
-                .map_err(|e| RunError::Output(e.to_string()))?;
-            facts.extend(sink.recovered().map(|r| {
-                format!("recovered {} events of a killed run: {}", r.events, r.path.display())
-            }));
-            sinks.push(Box::new(sink));
+            let file = fullcount_out::nexus::NexusSink::prepare(options);
+            prepared = Some((sinks.len(), file.map_err(|e| RunError::Output(e.to_string()))?));
         }
         #[cfg(feature = "tables")]
         for options in &self.tables {
@@ -223,6 +273,14 @@ impl OutputPlan {
                 Some(view)
             }
         };
+        #[cfg(feature = "nexus")]
+        if let Some((at, file)) = prepared {
+            let sink = file.publish().map_err(|e| RunError::Output(e.to_string()))?;
+            facts.extend(sink.recovered().map(|r| {
+                format!("recovered {} events of a killed run: {}", r.events, r.path.display())
+            }));
+            sinks.insert(at, Box::new(sink));
+        }
         let _ = (detector, pixels);
         Ok(Opened {
             sinks,
@@ -409,14 +467,12 @@ fn tables(
         (Output::Clusters, "output.clusters.compression", &config.output.clusters),
     ];
     let mut all: Vec<TableOptions> = Vec::new();
-    let mut files: Vec<(&str, std::path::PathBuf)> = Vec::new();
-    files.extend(config.output.nexus.iter().map(|n| ("output.nexus.path", n.path.clone())));
     for (output, compression_key, given) in outputs {
         let Some(table) = given else { continue };
         let (key, file) = (output.key(), table.file.display());
-        let Some(format) = Format::of(&table.file) else {
+        if Format::of(&table.file).is_none() {
             return Err(refuse(key, file, Format::ENDINGS));
-        };
+        }
         let mut tables = detector.tables();
         tables.retain(|&table| output.takes(table));
         if tables.is_empty() {
@@ -426,13 +482,6 @@ fn tables(
                 who_gives(output)
             );
             return Err(refuse(key, file, why));
-        }
-        for (path, _) in format.files(&table.file, &tables) {
-            if let Some((other, _)) = files.iter().find(|(_, taken)| *taken == path) {
-                let why = format!("{} is a file of {other} already", path.display());
-                return Err(refuse(key, file, why));
-            }
-            files.push((key, path));
         }
         all.push(TableOptions {
             output,
@@ -510,7 +559,8 @@ fn kafka_options(
     o.spool_size = fullcount_io::quantity::size(&kafka.spool_size)
         .map_err(|e| refuse("output.kafka.spool_size", &kafka.spool_size, e.to_string()))?;
     o.spool_commit = kafka.spool_commit;
-    o.settings = Settings::new(kafka.settings()?);
+    o.settings = Settings::read(kafka.settings()?)
+        .map_err(|e| refuse("output.kafka.options", &e.name, e.to_string()))?;
     let place = format!("kafka://{}/{topic}", kafka.brokers);
     o.validate().map_err(|e| refuse("output.kafka", place, e.to_string()))?;
     Ok(o)
@@ -525,8 +575,9 @@ fn open_kafka(
     use fullcount_out::kafka::Beginning;
     use std::io::Write as _;
     let mut o = options.clone();
-    let stop = stop.clone();
-    o.stop = std::sync::Arc::new(move || stop.requested());
+    let (wish, hurry) = (stop.clone(), stop.clone());
+    o.stop = std::sync::Arc::new(move || wish.requested());
+    o.hurry = std::sync::Arc::new(move || hurry.hurried());
     o.news = |text| drop(writeln!(std::io::stderr(), "fullcount: {text}"));
     o.replay = replay;
     let mut facts = vec![format!(
@@ -555,10 +606,17 @@ fn open_kafka(
             "replay: that of {other} was interrupted and is given up; what is missing of it is not sent"
         )),
     }
+    facts.extend(found.told.iter().map(|told| format!("spool: {told}")));
     if found.damaged > 0 {
         facts.push(format!(
-            "spool: {} messages of an earlier run are damaged and lost",
+            "spool: {} messages of an earlier run are damaged; those that the topic does not have are lost",
             found.damaged
+        ));
+    }
+    if found.torn > 0 {
+        facts.push(format!(
+            "spool: {} appends were cut off and never completed; their events were in no message",
+            found.torn
         ));
     }
     Ok((sink, facts))

@@ -12,7 +12,7 @@
 //! Little-endian, one after the other. Refuses a file that cannot be written.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
@@ -39,8 +39,7 @@ pub(crate) struct PartitionOrder {
 impl PartitionOrder {
     /// Reads what is there, and goes on behind the last whole batch.
     pub fn open(path: &Path) -> io::Result<PartitionOrder> {
-        let mut file =
-            OpenOptions::new().read(true).append(true).create(true).truncate(false).open(path)?;
+        let mut file = fullcount_io::newfile::open_own(path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         let (mut earlier, mut runs, mut whole) = (VecDeque::new(), Vec::new(), 0);

@@ -18,6 +18,7 @@ use fullcount_detect::detector::{Builder, Reader};
 use fullcount_io::source::{Received, Source, SourceError};
 
 use crate::fanout::{Fanout, RequiredSinkFailed};
+use crate::refused::Sampler;
 use crate::settle::Settling;
 use crate::stop::Stop;
 
@@ -196,6 +197,8 @@ pub struct Processing {
     /// Of a source that gives parts of its stream to others.
     settling: Option<Settling>,
     marks: Marks,
+    /// Of a run that is told what its refused packets look like.
+    sampler: Option<Sampler>,
 }
 
 /// The mark that the builder was given, of a source that asks for marks ([`crate::settle`]).
@@ -235,7 +238,14 @@ impl Processing {
             handed,
             settling,
             marks,
+            sampler: None,
         }
+    }
+
+    /// Keeps some of the packets that are refused ([`crate::refused`]).
+    pub fn sampling(mut self, sampler: Option<Sampler>) -> Processing {
+        self.sampler = sampler;
+        self
     }
 
     /// Answers a source that asks for it ([`crate::settle`]).
@@ -318,6 +328,9 @@ impl Processing {
         self.batches += 1;
         // A small batch means spare time, so the clock is affordable; a busy thread counts first.
         let due = full || self.batches >= BATCHES_PER_CLOCK || batch.trains().len() < 4;
+        if let Some(sampler) = self.sampler.as_mut().filter(|s| s.is_eager()) {
+            sampler.look(batch);
+        }
         if !due {
             return Ok(None);
         }
@@ -325,6 +338,9 @@ impl Processing {
         let now = Instant::now();
         self.clock_is(now);
         if full || now - self.handed >= HAND_OVER_EVERY {
+            if let Some(sampler) = &mut self.sampler {
+                sampler.look(batch);
+            }
             self.hand_over(now, attend)?;
         }
         Ok(Some(now))
@@ -625,7 +641,7 @@ fn receive(
                 }
                 draining = Some(Draining::since(now));
             }
-            Some(draining) if draining.is_over(now) => return Ok(()),
+            Some(draining) if draining.is_over(now) || stop.hurried() => return Ok(()),
             _ => {}
         }
     }

@@ -191,6 +191,8 @@ struct Standing {
 /// Matches amounts and places, interval by interval.
 #[derive(Debug, Clone)]
 pub struct Attribution {
+    /// Numbered parts that a packet may hold: 1 where packets themselves are numbered.
+    per_packet: u64,
     /// Newest last: what each interval's missing packets were put down to.
     intervals: VecDeque<BTreeMap<Places, u64>>,
     /// How many intervals can still change.
@@ -223,6 +225,7 @@ impl Attribution {
     /// many later intervals with packets it may explain, as the gap is behind what waits in the socket.
     pub fn new(horizon: usize, stands: usize) -> Attribution {
         Attribution {
+            per_packet: 1,
             intervals: VecDeque::from([BTreeMap::new()]),
             horizon: horizon.max(1),
             stands,
@@ -234,8 +237,19 @@ impl Attribution {
         }
     }
 
+    /// The same for what senders number instead of packets: a packet holds up to `per_packet` of them, so one lost
+    /// packet explains as many, and `dropped` packets of our own full queue are a movement like any other.
+    pub fn step_numbered(&mut self, gaps: Gaps, moved: &[Moved], per_packet: u64, dropped: u64) {
+        self.per_packet = per_packet.max(1);
+        self.advance(gaps, moved, Some((Place::Queue, dropped)));
+    }
+
     /// One interval has passed: `gaps` read first, then the counters.
     pub fn step(&mut self, gaps: Gaps, moved: &[Moved]) {
+        self.advance(gaps, moved, None);
+    }
+
+    fn advance(&mut self, gaps: Gaps, moved: &[Moved], own: Option<(Place, u64)>) {
         self.intervals.push_back(BTreeMap::new());
         if self.intervals.len() > self.horizon + 1 {
             for (places, n) in self.intervals.pop_front().unwrap_or_default() {
@@ -249,9 +263,17 @@ impl Attribution {
         }
         let naming = |m: &Moved| {
             let packets = m.times.saturating_mul(m.by.packets_each());
-            Some((m.by.place()?, packets, m.back)).filter(|_| packets > 0)
+            Some((m.by.place()?, packets, m.back))
         };
-        let fresh: Vec<(Place, u64, usize)> = moved.iter().filter_map(naming).collect();
+        let own = own.map(|(place, packets)| (place, packets, 1));
+        let each = self.per_packet;
+        let fresh: Vec<(Place, u64, usize)> = moved
+            .iter()
+            .filter_map(naming)
+            .chain(own)
+            .filter(|&(_, packets, _)| packets > 0)
+            .map(|(place, packets, back)| (place, packets.saturating_mul(each), back))
+            .collect();
         let first = self.standing.len();
         self.standing.extend(fresh.iter().map(|&(place, packets, _)| Standing {
             place,

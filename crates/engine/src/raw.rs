@@ -48,7 +48,8 @@ impl RawPlan {
         options.spool_size = size("output.raw.spool_size", &raw.spool_size)?;
         options.drain = quantity::duration(&raw.drain)
             .map_err(|e| refuse("output.raw.drain", &raw.drain, e.to_string()))?;
-        options.settings = Settings::new(raw.settings()?);
+        options.settings = Settings::read(raw.settings()?)
+            .map_err(|e| refuse("output.raw.options", &e.name, e.to_string()))?;
         options.news = say;
         options.validate().map_err(|e| refuse("output.raw", &topic, e.to_string()))?;
         let buffer = size("output.raw.buffer", &raw.buffer)?;
@@ -68,6 +69,11 @@ impl RawPlan {
         Ok(RawPlan { options, key, epoch_ns, every, buffer, required })
     }
 
+    /// Folder of the spool.
+    pub fn spool(&self) -> &std::path::Path {
+        &self.options.spool
+    }
+
     /// For people.
     pub fn fact(&self) -> String {
         let which = match self.every {
@@ -77,15 +83,15 @@ impl RawPlan {
         let KafkaOptions { brokers, topic, spool, .. } = &self.options;
         format!("output raw: {which} to topic {topic} at {brokers}, spool {}", spool.display())
     }
-
     /// Opens the spool; the taps are made for so many workers.
     ///
     /// # Errors
     /// The spool cannot be used.
     pub fn open(&self, workers: usize, stop: &Stop) -> Result<Raw, SinkError> {
         let mut options = self.options.clone();
-        let stop = stop.clone();
-        options.stop = std::sync::Arc::new(move || stop.requested());
+        let (wish, hurry) = (stop.clone(), stop.clone());
+        options.stop = std::sync::Arc::new(move || wish.requested());
+        options.hurry = std::sync::Arc::new(move || hurry.hurried());
         let place = format!("kafka://{}/{}", options.brokers, options.topic);
         let sink = RawSink::open(options, self.key, self.epoch_ns)?;
         let taps = Taps::new(&TapOptions {
@@ -130,7 +136,10 @@ impl Raw {
     ///
     /// # Errors
     /// The system refuses a thread.
-    pub fn start(self, on_failure: fn(&SinkError)) -> std::io::Result<Sending> {
+    pub fn start(
+        self,
+        on_failure: impl Fn(&SinkError) + Send + 'static,
+    ) -> std::io::Result<Sending> {
         let Raw { mut taps, mut sink } = self;
         thread::Builder::new().name("raw".into()).spawn(move || {
             let mut said = false;
@@ -151,7 +160,13 @@ impl Raw {
                         sink.refresh();
                         thread::sleep(NAP);
                     }
-                    Turn::Over => return sink.finish(),
+                    Turn::Over => {
+                        let end = sink.finish();
+                        if let Err(e) = &end {
+                            on_failure(e);
+                        }
+                        return end;
+                    }
                 }
             }
         })

@@ -11,6 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use fullcount_core::batch::Batch;
 use fullcount_core::ledger::Sheet;
+use fullcount_io::input_file;
 use fullcount_io::source::{Received, Source, SourceError};
 use fullcount_out::kafka::{Replay, Unfinished};
 
@@ -59,7 +60,11 @@ impl ReplayPlan {
     pub fn begin(&self, source: &mut SourcePlan) -> Result<Option<Replay>, OpenError> {
         let mut identity = self.text.clone();
         for file in &self.files {
-            let bytes = std::fs::read(file).unwrap_or_default();
+            // A pipe was read when the detector was made, and has no more to give.
+            let bytes = match file.is_file() {
+                true => input_file::bytes(file, input_file::LARGEST_INPUT).unwrap_or_default(),
+                false => Vec::new(),
+            };
             identity += &format!("{} {:08x}\n", file.display(), crc32fast::hash(&bytes));
         }
         let mut replay = Replay {

@@ -18,17 +18,21 @@ use fullcount_detect::detector::{Builder, Detector, Reader, Registry, Setup, Sha
 use fullcount_detect::parallel::Threads;
 use fullcount_io::host::Host;
 use fullcount_io::host::probe::Reading;
+use fullcount_io::input_file;
 use fullcount_io::quantity;
 use fullcount_io::source::Source;
 
 use crate::account::Account;
+use crate::claims;
 use crate::config::{Config, ConfigError, refuse};
+use crate::failed::Failures;
 use crate::fanout::{Drains, Fanout};
 use crate::open::{OpenError, Opened, SourcePlan, check_cores};
 use crate::outputs::OutputPlan;
 use crate::pipeline::{Limits, PipelineError, Processing, Progress, Ring};
 use crate::pipeline::{run_one_thread, run_two_threads};
 use crate::places::watch::{PlaceWatch, Watcher};
+use crate::refused::{Refusals, Sampler};
 #[cfg(feature = "kafka")]
 use crate::settle::{Settle, Settling};
 use crate::status::{Part, Status, Watch};
@@ -85,6 +89,8 @@ pub struct Plan {
     replay: Option<crate::replay::ReplayPlan>,
     /// Time between two readings of the host's counters.
     probes: Option<Duration>,
+    /// Of `run`: percent of the packets that may be refused.
+    max_refused: Option<f64>,
 }
 
 impl Plan {
@@ -141,13 +147,7 @@ impl Plan {
         if outputs.captures() {
             source.for_capture();
         }
-        if let Some(capture) = &config.output.capture {
-            let same = |a: &Path| a == capture.file || same_file(a, &capture.file);
-            if source.files().any(same) {
-                let why = "another file than the source reads";
-                return Err(refuse("output.capture.file", capture.file.display(), why));
-            }
-        }
+        claims::check(config, &source, &outputs)?;
         let process_core = config.engine.process_core.as_ref();
         let process_cores = process_core.map_or(Vec::new(), |c| c.as_slice().to_vec());
         check_cores("engine.process_core", &process_cores, workers)?;
@@ -165,6 +165,9 @@ impl Plan {
         };
         let (threads, queue) = (config.engine.threads, config.engine.queue);
         let probes = probe_interval(&config.engine.probes)?;
+        // `receive` is for telling what comes; a demo makes its packets itself.
+        let max_refused = if verb == "run" { Some(config.max_refused()?) } else { None };
+        source.is_there()?;
         Ok(Plan {
             verb,
             source,
@@ -180,6 +183,7 @@ impl Plan {
             #[cfg(feature = "kafka")]
             replay,
             probes,
+            max_refused,
         })
     }
 
@@ -243,11 +247,6 @@ impl Plan {
     }
 }
 
-/// True if both paths lead to one file that is there.
-fn same_file(a: &Path, b: &Path) -> bool {
-    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
-}
-
 impl RunError {
     /// True if the configuration does not fit what it is for, as the source found: exit code 2.
     pub fn refused(&self) -> bool {
@@ -273,7 +272,7 @@ fn probe_interval(text: &str) -> Result<Option<Duration>, ConfigError> {
 fn detector_file(key: &'static str, path: Option<&Path>) -> Result<(String, String), ConfigError> {
     let Some(path) = path else { return Ok(Default::default()) };
     let name = path.display().to_string();
-    match std::fs::read_to_string(path) {
+    match input_file::text(path, input_file::LARGEST_INPUT) {
         Ok(text) => Ok((text, name)),
         Err(e) => Err(ConfigError::File { key, path: name, cause: e.to_string() }),
     }
@@ -292,7 +291,9 @@ pub fn configure(config: &Config) -> Result<Box<dyn Detector>, ConfigError> {
     let options = toml::to_string(&detector.options).unwrap_or_default();
     let time = timebase::read(&config.time)?;
     let setup = Setup { geometry, geometry_path, calibration, calibration_path, options, time };
-    Ok(Registry::builtin().configure(&detector.kind, &setup)?)
+    Registry::builtin()
+        .configure(&detector.kind, &setup)
+        .map_err(|e| crate::other_geometry::named(e, &detector.kind, setup))
 }
 
 type Finished = (Fanout, Box<dyn Source>, Result<(), PipelineError>);
@@ -311,9 +312,13 @@ pub struct Running {
     facts: Vec<String>,
     local: Option<std::net::SocketAddr>,
     lossless: bool,
+    /// True if something comes in from outside now.
+    live: bool,
     cpu: CpuMark,
     places: Option<Watcher>,
     capture: Option<fullcount_io::capture::Running>,
+    /// Outputs with a spool, and its folder.
+    spools: Vec<(&'static str, std::path::PathBuf)>,
     #[cfg(feature = "kafka")]
     raw: Option<crate::raw::Sending>,
     /// Place of the source in its consumer group.
@@ -394,6 +399,7 @@ impl Running {
         let lossless = opened.iter().all(|o| o.source.lossless());
         let live = opened.iter().any(|o| o.live);
         let mut facts: Vec<String> = opened.iter().flat_map(|o| o.source.describe()).collect();
+        facts.extend(plan.source.why_times());
         let source_facts = facts.clone();
         let mut outputs = plan.outputs.open(
             &*plan.detector,
@@ -441,8 +447,10 @@ impl Running {
             parts.clear();
         }
         let queues = (opened.len(), plan.queue);
+        let failures = Arc::new(Failures::default());
+        let say = say_failure(&failures);
         let (ways, drains) =
-            Fanout::start(outputs.sinks, queues, &ledger, say_failure).map_err(RunError::Thread)?;
+            Fanout::start(outputs.sinks, queues, &ledger, say).map_err(RunError::Thread)?;
         let places = match before.filter(|_| live) {
             Some((every, before)) => {
                 // Links of a redundant pair come in on several interfaces: any of them.
@@ -453,13 +461,20 @@ impl Running {
             }
             None => None,
         };
-        let say = |e: &fullcount_io::capture::CaptureError| {
-            let _ = writeln!(std::io::stderr(), "fullcount: output {e}");
+        let mut beside = Vec::new();
+        beside.extend(capture.as_ref().map(|_| "capture"));
+        #[cfg(feature = "kafka")]
+        beside.extend(raw.as_ref().map(|_| "raw"));
+        let known = failures.clone();
+        let say = move |e: &fullcount_io::capture::CaptureError| {
+            known.note("capture", &e.to_string(), &e.to_string());
         };
         let start = capture.map(|capture| capture.start(say));
         let capture = start.transpose().map_err(RunError::Thread)?;
         #[cfg(feature = "kafka")]
-        let raw = raw.map(|r| r.start(say_failure)).transpose().map_err(RunError::Thread)?;
+        let raw = raw.map(|r| r.start(say_failure(&failures)));
+        #[cfg(feature = "kafka")]
+        let raw = raw.transpose().map_err(RunError::Thread)?;
         #[cfg(feature = "kafka")]
         let group = opened.iter().find_map(|o| o.group.clone());
         #[cfg(feature = "kafka")]
@@ -493,9 +508,14 @@ impl Running {
         );
         facts.push(format!("detector {detector}"));
         facts.extend(plan.detector.warnings().into_iter().map(|w| format!("warning: {w}")));
+        let refusals = plan.max_refused.map(|limit| Refusals::new(plan.detector.name(), limit));
+        let refusals = refusals.map(Arc::new);
         let watch = Arc::new(Watch {
             ledger,
             lanes: drains.views(),
+            beside,
+            failures,
+            refusals: refusals.clone(),
             parts,
             progress: progress.clone(),
             places: places.as_ref().map(|p| p.watch().clone()),
@@ -521,7 +541,9 @@ impl Running {
         let each = opened.into_iter().zip(made).zip(ways);
         for (at, ((from, made), fanout)) in each.enumerate() {
             let (lossless, replay) = (from.source.lossless(), from.source.replay());
-            let work = Processing::new(made.reader, made.builder, fanout, lossless, replay);
+            let sampler = refusals.clone().map(|r| Sampler::new(r, made.reader.sheet()));
+            let work = Processing::new(made.reader, made.builder, fanout, lossless, replay)
+                .sampling(sampler);
             #[cfg(feature = "kafka")]
             let work = match &from.group {
                 Some(group) => work.settling(plan.settling(&watch.ledger, want, group.settle())),
@@ -558,9 +580,11 @@ impl Running {
             facts,
             local,
             lossless,
+            live,
             cpu,
             places,
             capture,
+            spools: plan.outputs.spools(),
             #[cfg(feature = "kafka")]
             raw,
             #[cfg(feature = "kafka")]
@@ -650,12 +674,15 @@ impl Running {
         let (packets, places) = (sent.map(|(packets, _)| packets), self.watch.places.as_deref());
         let account = Account::watched(&entries, packets, places);
         let wire_bits = wire_bits(&entries);
+        let refused = self.watch.refusals.as_ref().and_then(|r| r.of_run(&entries));
         let summary = Summary {
             verb: self.verb,
             active: self.watch.progress.active(),
             account,
             entries,
             cpu: self.cpu.since(),
+            simulator: None,
+            recorded: !self.live,
             outputs,
             captured,
             raw,
@@ -663,6 +690,8 @@ impl Running {
             sent_bytes: sent.map(|(_, bytes)| bytes),
             parts: self.watch.parts.iter().map(Part::line).collect(),
             lossless: self.lossless,
+            refused,
+            spools: self.spools,
         };
         #[cfg(feature = "web")]
         drop(self.page);
@@ -671,8 +700,11 @@ impl Running {
 }
 
 /// An output that fails is said at once, not only in the ledger at the end of the night.
-fn say_failure(e: &fullcount_out::sink::SinkError) {
-    let _ = writeln!(std::io::stderr(), "fullcount: output {e}");
+fn say_failure(
+    failures: &Arc<Failures>,
+) -> impl Fn(&fullcount_out::sink::SinkError) + Send + Sync + 'static {
+    let failures = failures.clone();
+    move |e| failures.note(e.sink, &e.message, &e.to_string())
 }
 
 /// Bits on the wire for what was received: as the source counted them by packet size, else from the mean

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use fullcount_core::ledger::{Entries, Ledger};
 
-use crate::account::Account;
+use crate::account::{Account, NumberedLoss};
+use crate::failed::Failures;
 use crate::fanout::LaneView;
 use crate::pipeline::Progress;
 use crate::places::watch::PlaceWatch;
+use crate::refused::{MostlyRefused, Refusals};
 #[cfg(feature = "web")]
 use crate::summary::grouped;
 
@@ -27,10 +29,14 @@ pub struct Status {
     pub events: u64,
     /// Packets lost, all places.
     pub lost: u64,
+    /// That is a lower bound: a short number may have wrapped.
+    pub lost_at_least: bool,
     /// The same by place, in the order of [`fullcount_core::ledger::Place::ALL`].
     pub lost_at: [u64; 8],
     /// Packets missing so far that may still come.
     pub missing: u64,
+    /// What is numbered instead of packets: unit, lost, missing so far.
+    pub lost_numbered: Vec<(&'static str, u64, u64)>,
     /// Packets refused.
     pub rejected: u64,
     /// Readouts without a pixel.
@@ -39,6 +45,8 @@ pub struct Status {
     pub queues: Vec<QueueStatus>,
     /// Messages on disk that the broker has not confirmed, for each spool.
     pub spools: Vec<SpoolStatus>,
+    /// What to say while most packets are refused.
+    pub refused: Option<MostlyRefused>,
 }
 
 /// What waits for a broker.
@@ -141,6 +149,12 @@ pub struct Watch {
     pub ledger: Arc<Ledger>,
     /// Outputs' queues.
     pub lanes: Vec<LaneView>,
+    /// Outputs that take packets where they are received.
+    pub beside: Vec<&'static str>,
+    /// Outputs that have failed.
+    pub failures: Arc<Failures>,
+    /// Refused packets, of a run that looks at them.
+    pub refusals: Option<Arc<Refusals>>,
     /// Workers, and links of a redundant pair, where there is more than one.
     pub parts: Vec<Part>,
     /// Times of first and last data.
@@ -180,12 +194,18 @@ impl Watch {
             bytes: get("receive.bytes"),
             events: get("events.count"),
             lost: account.lost_total(),
+            lost_at_least: account.at_least > 0,
             lost_at: account.lost,
             missing: get("packets.missing"),
+            lost_numbered: {
+                let one = |s: &NumberedLoss| (s.unit.name(), s.lost_total(), s.missing);
+                account.lost_numbered.iter().map(one).collect()
+            },
             rejected: account.rejected_total(),
             unplaced: get("events.geometry_errors"),
             queues: self.lanes.iter().map(queue).collect(),
             spools: SpoolStatus::all(&entries),
+            refused: self.refusals.as_ref().and_then(|r| r.at(Instant::now(), &entries)),
         }
     }
 
@@ -233,6 +253,12 @@ impl fullcount_out::live::StatusSource for Watch {
             dropped_events: l.dropped(),
             events: l.offered() - l.dropped().min(l.offered()),
         };
+        let names = self.lanes.iter().map(LaneView::name).chain(self.beside.iter().copied());
+        let states = names.map(|name| fullcount_out::live::OutputState {
+            name: name.to_owned(),
+            failure: self.failures.reason(name),
+        });
+        let refused = self.refusals.as_ref().and_then(|r| r.at(Instant::now(), &self.read()));
         let places = self.places.as_deref();
         let account = places.map(|p| Account::watched(&self.read(), None, Some(p)));
         let shared = account.iter().flat_map(|a| &a.shared);
@@ -242,6 +268,15 @@ impl fullcount_out::live::StatusSource for Watch {
         fullcount_out::live::Facts {
             lost: account.as_ref().map(|a| a.lost),
             lost_shared: shared.map(names).collect(),
+            lost_numbered: {
+                let all = account.iter().flat_map(|a| &a.lost_numbered);
+                let one = |s: &NumberedLoss| fullcount_out::live::NumberedFacts {
+                    unit: s.unit,
+                    lost: s.lost,
+                    shared: s.shared.iter().map(names).collect(),
+                };
+                all.map(one).collect()
+            },
             title: self.title.clone(),
             source: {
                 let line = |p: &Part| {
@@ -267,6 +302,8 @@ impl fullcount_out::live::StatusSource for Watch {
             started: self.started_unix_ms,
             sinks: self.lanes.iter().map(sink).collect(),
             running: self.running(),
+            states: states.collect(),
+            refused: refused.map(|r| r.message),
         }
     }
 }

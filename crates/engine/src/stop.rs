@@ -1,40 +1,149 @@
-//! Ctrl-C, SIGTERM and SIGHUP: ask for a clean end once, take the process down at the second time.
+//! Ctrl-C, SIGTERM and SIGHUP: ask for a clean end once, for an end without waiting the second time, and take the process
+//! down at the third.
+//!
+//! A signal that comes within a second of the one before it is the same wish: a terminal gives Ctrl-C to a whole process
+//! group, whose leader may hand it on once more, and the second must not cut short what the first one asked for. Time is
+//! an argument of [`Judge`]. Refuses nothing.
 
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Signals closer together than this are one.
+const ONE_WISH: Duration = Duration::from_secs(1);
 
 /// Shared wish to stop; cheap to test on the hot path.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop {
+    wish: Arc<AtomicBool>,
+    hurry: Arc<AtomicBool>,
+}
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// Nothing: it is the one before once more.
+    Nothing,
+    /// A clean end.
+    End,
+    /// An end without waiting for anybody.
+    Hurry,
+    /// The end of the process.
+    Exit,
+}
+
+/// Tells the signals of a process apart.
+#[derive(Debug, Default)]
+struct Judge {
+    /// The last one that asked for something.
+    last: Option<Instant>,
+    wishes: u32,
+}
+
+impl Judge {
+    /// A signal that comes at `now`.
+    fn signal(&mut self, now: Instant) -> Asked {
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) < ONE_WISH) {
+            return Asked::Nothing;
+        }
+        self.last = Some(now);
+        self.wishes += 1;
+        match self.wishes {
+            1 => Asked::End,
+            2 => Asked::Hurry,
+            _ => Asked::Exit,
+        }
+    }
+}
 
 impl Stop {
-    /// A wish that SIGINT, SIGTERM and SIGHUP also express; the second signal ends the process with code 1.
+    /// A wish that SIGINT, SIGTERM and SIGHUP also express. A second signal, a second later or more, ends the process with
+    /// code 1: for what has nothing to wait for.
     ///
     /// # Errors
     /// If the handlers cannot be installed.
     pub fn on_signals() -> std::io::Result<Stop> {
+        Stop::listen(false)
+    }
+
+    /// The same for what waits at its end, and looks at [`Stop::hurried`]: the second signal ends the waiting, and the third
+    /// the process.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn on_signals_in_two_steps() -> std::io::Result<Stop> {
+        Stop::listen(true)
+    }
+
+    fn listen(two_steps: bool) -> std::io::Result<Stop> {
         let stop = Stop::default();
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
         // A file that meets the limit of file sizes (`ulimit -f`, LimitFSIZE=) is an error of its writer (EFBIG); the
         // signal would take the process down.
         signal_hook::flag::register(SIGXFSZ, Arc::default())?;
+        let (mut told, tell) = UnixStream::pair()?;
         // A closed terminal (SIGHUP) must not cost the file either.
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // Order matters: the shutdown tests the flag before the second handler sets it.
-            signal_hook::flag::register_conditional_shutdown(signal, 1, stop.0.clone())?;
-            signal_hook::flag::register(signal, stop.0.clone())?;
+            // At once, whatever the thread below has to wait for.
+            signal_hook::flag::register(signal, stop.wish.clone())?;
+            signal_hook::low_level::pipe::register(signal, tell.try_clone()?)?;
         }
+        let shared = stop.clone();
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            let (mut judge, mut byte) = (Judge::default(), [0]);
+            while matches!(told.read(&mut byte), Ok(1..)) {
+                match judge.signal(Instant::now()) {
+                    Asked::Nothing => {}
+                    Asked::End => shared.request(),
+                    Asked::Hurry if two_steps => shared.hurry.store(true, Relaxed),
+                    Asked::Hurry | Asked::Exit => signal_hook::low_level::exit(1),
+                }
+            }
+        })?;
         Ok(stop)
     }
 
     /// Asks for the end.
     pub fn request(&self) {
-        self.0.store(true, Relaxed);
+        self.wish.store(true, Relaxed);
     }
 
     /// True once the end was asked for.
     #[inline]
     pub fn requested(&self) -> bool {
-        self.0.load(Relaxed)
+        self.wish.load(Relaxed)
+    }
+
+    /// True once the end was asked for again: nothing is waited for any more.
+    pub fn hurried(&self) -> bool {
+        self.hurry.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_doubled_signal_is_one_wish_and_a_later_one_another() {
+        let (begin, mut judge) = (Instant::now(), Judge::default());
+        let mut at = |ms| judge.signal(begin + Duration::from_millis(ms));
+        assert_eq!(at(0), Asked::End);
+        // Twice by the terminal and the leader of the group, and a nervous third.
+        assert_eq!([at(0), at(1), at(999)], [Asked::Nothing; 3]);
+        assert_eq!(at(1000), Asked::Hurry);
+        assert_eq!([at(1001), at(1999)], [Asked::Nothing; 2]);
+        assert_eq!([at(2000), at(9000)], [Asked::Exit; 2]);
+    }
+
+    #[test]
+    fn the_wish_of_one_is_the_wish_of_all() {
+        let stop = Stop::default();
+        let other = stop.clone();
+        assert!(!other.requested() && !other.hurried());
+        stop.request();
+        assert!(other.requested() && !other.hurried(), "nobody asked for hurry");
     }
 }

@@ -3,16 +3,20 @@
 //! Keys are stable (`fullcount/summary/1`); absent means "does not apply".
 //! Source: `docs/architecture.md`, contract "Summary".
 
+mod numbered;
+
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fullcount_core::ledger::{Entries, Entry, Place, Role, Unit};
 use serde_json::{Map, Value, json};
 
-use crate::account::Account;
+use crate::account::{Account, Parts};
 use crate::fanout::LaneEnd;
 use crate::places::Shared;
 use crate::places::watch::Testimony;
+use crate::refused::MostlyRefused;
 use crate::status::PartLine;
 
 /// CPU seconds spent by the whole process.
@@ -37,8 +41,12 @@ pub struct Summary {
     pub entries: Entries,
     /// Packets by what became of them.
     pub account: Account,
-    /// CPU time.
+    /// CPU time of the process, but for the simulator's.
     pub cpu: Cpu,
+    /// CPU time of a simulated detector in this process, see [`Summary::set_apart`].
+    pub simulator: Option<Cpu>,
+    /// True if all packets came from a recording: no counter of this host knows of their losses.
+    pub recorded: bool,
     /// Sinks: name, place, events, bytes or the failure.
     pub outputs: Vec<Output>,
     /// Capture of what was received: what was written, or why it failed.
@@ -54,6 +62,10 @@ pub struct Summary {
     pub parts: Vec<PartLine>,
     /// True if the source waits for us: then a failed output ends the run.
     pub lossless: bool,
+    /// More packets were refused than allowed.
+    pub refused: Option<MostlyRefused>,
+    /// Outputs with a spool, and its folder.
+    pub spools: Vec<(&'static str, PathBuf)>,
 }
 
 /// What became of one sink.
@@ -94,6 +106,13 @@ impl From<LaneEnd> for Output {
 }
 
 impl Summary {
+    /// Counts the CPU time of a simulated detector apart, which ran in this process: it is no cost of the service.
+    pub fn set_apart(&mut self, simulator: Cpu) {
+        self.cpu.user = (self.cpu.user - simulator.user).max(0.0);
+        self.cpu.system = (self.cpu.system - simulator.system).max(0.0);
+        self.simulator = Some(simulator);
+    }
+
     fn counter(&self, name: &str) -> u64 {
         self.entries.get(name).unwrap_or(0)
     }
@@ -127,13 +146,19 @@ impl Summary {
 
     /// True if a packet, or an event of a required sink, was lost, or the balance is not 0.
     pub fn lost(&self) -> bool {
-        let dropped = |e: &Entry| matches!(e.info.role, Role::Dropped(_)) && e.value > 0;
-        self.account.lost_total() > 0
+        // Missing packets are in the account; what else is missing (messages of a spool) has no other place.
+        let lost = |e: &Entry| match e.info.role {
+            Role::Dropped(_) => e.value > 0,
+            Role::Missing(_) => e.value > 0 && e.info.unit != Unit::Packets,
+            _ => false,
+        };
+        self.account.anything_lost()
+            || self.account.at_least > 0
             || self.account.balance > 0
-            || self.entries.iter().any(dropped)
+            || self.entries.iter().any(lost)
     }
 
-    /// Exit code: 0 balanced and nothing lost; 1 a required output failed on a source that waits; 3
+    /// Exit code: 0 balanced, nothing lost and no more refused than allowed; 1 a required output failed on a source that waits; 3
     /// something was lost (a failed output of a source that does not wait loses only its own events).
     pub fn exit_code(&self) -> u8 {
         let failed = self.outputs.iter().any(|o| o.required && o.failure.is_some());
@@ -141,7 +166,7 @@ impl Summary {
             (true, true) => 1,
             (true, false) => 3,
             (false, _) => {
-                if self.lost() {
+                if self.lost() || self.refused.is_some() {
                     3
                 } else {
                     0
@@ -165,6 +190,7 @@ impl Summary {
         let lost: Map<String, Value> =
             Place::ALL.iter().zip(a.lost).map(|(p, n)| (p.name().into(), json!(n))).collect();
         packets.insert("lost".into(), lost.into());
+        packets.insert("lost_at_least".into(), json!(a.at_least > 0));
         packets.insert("lost_shared".into(), a.shared.iter().map(shared_json).collect());
         packets.insert("lost_witnesses".into(), witnesses_json(a));
         for (name, n) in [
@@ -174,6 +200,10 @@ impl Summary {
             ("restarts", a.restarts),
         ] {
             packets.insert(name.into(), json!(n));
+        }
+        if let Some(Parts { delivered, lost, rejected }) = a.unannounced() {
+            let parts = json!({"delivered": delivered, "lost": lost, "rejected": rejected});
+            packets.insert("unannounced".into(), parts);
         }
         let mut bytes = Map::new();
         if let Some(sent) = self.sent_bytes {
@@ -191,6 +221,9 @@ impl Summary {
         let mut cpu = Map::new();
         cpu.insert("user".into(), json!(self.cpu.user));
         cpu.insert("system".into(), json!(self.cpu.system));
+        if let Some(c) = self.simulator {
+            cpu.insert("simulator".into(), json!({"user": c.user, "system": c.system}));
+        }
         if let Some(s) = self.cpu.softirq {
             cpu.insert("softirq".into(), json!(s));
         }
@@ -237,6 +270,15 @@ impl Summary {
             };
             outputs.insert("raw".into(), out);
         }
+        for (output, folder) in &self.spools {
+            let [messages, content, bytes] = self.spooled(output);
+            let what = if *output == "raw" { "packets" } else { "events" };
+            if let Some(out) = outputs.get_mut(*output) {
+                let path = folder.display().to_string();
+                out["spool"] =
+                    json!({"path": path, "messages": messages, what: content, "bytes": bytes});
+            }
+        }
         let part = |p: &PartLine| {
             let mut o = json!({"label": p.label, "packets": p.packets, "bytes": p.bytes,
                                "kernel_drops": p.kernel_drops});
@@ -248,6 +290,16 @@ impl Summary {
             }
             o
         };
+        let mut messages_lost = Map::new();
+        for e in self.entries.iter() {
+            let missing = matches!(e.info.role, Role::Missing(_) | Role::Dropped(_));
+            if let (Unit::Messages, true, Some(of)) =
+                (e.info.unit, missing, e.info.hop.strip_prefix("sink."))
+            {
+                let sum = messages_lost.get(of).and_then(Value::as_u64).unwrap_or(0);
+                messages_lost.insert(of.into(), json!(sum.saturating_add(e.value)));
+            }
+        }
         let mut object = json!({
             "schema": "fullcount/summary/1",
             "verb": self.verb,
@@ -258,6 +310,7 @@ impl Summary {
             "hits": self.counter("hits.count"),
             "events": self.events(),
             "events_lost": events_lost,
+            "messages_lost": messages_lost,
             "rates": rates,
             "per": a.per(),
             "cpu": cpu,
@@ -265,10 +318,26 @@ impl Summary {
             "outputs": outputs,
             "balance": a.balance,
         });
+        if let Some(r) = &self.refused {
+            object["refused"] = json!({"packets": r.counted.refused, "percent": r.counted.percent(),
+                                       "limit_percent": r.limit, "looks_like": r.looks_like,
+                                       "message": r.message});
+        }
+        if !a.lost_numbered.is_empty() {
+            let each = a.lost_numbered.iter().map(|s| (s.unit.key().to_owned(), numbered::json(s)));
+            object["lost_numbered"] = each.collect();
+        }
         if !self.parts.is_empty() {
             object["workers"] = self.parts.iter().map(part).collect();
         }
         object
+    }
+
+    /// Messages that an output's spool holds, the events or packets in them, and the bytes of its files.
+    fn spooled(&self, output: &str) -> [u64; 3] {
+        let waiting = if output == "raw" { "queued" } else { "waiting" };
+        let spool = |what: &str| self.counter(&format!("{output}.spool.{what}"));
+        [spool("messages"), self.counter(&format!("sink.{output}.{waiting}")), spool("bytes")]
     }
 
     /// Events that an output itself had to drop, behind its queue.
@@ -305,12 +374,18 @@ impl Summary {
             grouped(events_per_s as u64)
         );
         if let Some(sent) = a.sent {
-            let (got, lost) = (grouped(a.delivered()), grouped(a.lost_total()));
-            let sent = grouped(sent);
+            let of = a.of_sent();
+            let (sent, got, rejected) =
+                (grouped(sent), grouped(of.delivered), grouped(of.rejected));
+            let lost = lost_text(a, of.lost);
+            let _ =
+                writeln!(t, "  sent {sent} = delivered {got} + lost {lost} + rejected {rejected}");
+        }
+        if let Some(Parts { delivered, lost, rejected }) = a.unannounced().filter(Parts::is_any) {
+            let (got, lost, rejected) = (grouped(delivered), grouped(lost), grouped(rejected));
             let _ = writeln!(
                 t,
-                "  sent {sent} = delivered {got} + lost {lost} + rejected {}",
-                grouped(a.rejected_total())
+                "  beside it, of streams that announced no end: delivered {got} + lost {lost} + rejected {rejected}"
             );
         }
         for p in &self.parts {
@@ -341,8 +416,13 @@ impl Summary {
             0.0 => String::new(),
             per => format!(" (packet error ratio {per:.1e}: lost / (first copies + lost))"),
         };
-        let _ = writeln!(t, "  {:<28}{:>18} packets{ratio}", "lost", grouped(a.lost_total()));
-        places_text(a, self.counter("fault.dropped"), &mut t);
+        let lost = if a.at_least > 0 { "lost at least" } else { "lost" };
+        let _ = writeln!(t, "  {lost:<28}{:>18} packets{ratio}", grouped(a.lost_total()));
+        let faults = self.counter("fault.dropped");
+        places_text(a, faults, self.recorded, &mut t);
+        for series in &a.lost_numbered {
+            numbered::text(a, series, (faults, self.recorded), &mut t);
+        }
         for (what, n) in [("duplicate", a.duplicate), ("reordered", a.reordered), ("late", a.late)]
         {
             if n > 0 {
@@ -370,6 +450,12 @@ impl Summary {
         }
         let Cpu { user, system, .. } = self.cpu;
         let _ = writeln!(t, "  CPU {user:.2} s user, {system:.2} s system");
+        if let Some(Cpu { user, system, .. }) = self.simulator {
+            let _ = writeln!(
+                t,
+                "  CPU of the simulated detector, not in the line above: {user:.2} s user, {system:.2} s system"
+            );
+        }
         for o in self.outputs.iter().filter(|o| o.failure.is_some() || o.bytes > 0) {
             match &o.failure {
                 None => {
@@ -408,9 +494,31 @@ impl Summary {
                 let _ = writeln!(t, "  raw failed: {why}");
             }
         }
+        for (output, folder) in &self.spools {
+            let [messages, content, _] = self.spooled(output);
+            if messages > 0 {
+                let what = if *output == "raw" { "packets" } else { "events" };
+                let _ = writeln!(
+                    t,
+                    "  {output} spool: {} messages with {} {what} wait in {}: the next start sends them",
+                    grouped(messages),
+                    grouped(content),
+                    folder.display()
+                );
+            }
+        }
+        if let Some(refused) = &self.refused {
+            let _ = writeln!(t, "  ! {}", refused.message);
+        }
         let _ = writeln!(t, "  {:<28}{:>18}", "balance", grouped(a.balance));
         t
     }
+}
+
+/// All that is lost, or what of it can be known.
+fn lost_text(a: &Account, lost: u64) -> String {
+    let n = grouped(lost);
+    if a.at_least > 0 { format!("at least {n}") } else { n }
 }
 
 /// One shared loss.
@@ -430,16 +538,10 @@ fn witnesses_json(a: &Account) -> Value {
 
 /// Where packets were lost: the amount, what named the place, and what to do. `faults`: packets that
 /// were dropped on purpose, whose place no counter knows.
-fn places_text(a: &Account, faults: u64, t: &mut String) {
+fn places_text(a: &Account, faults: u64, recorded: bool, t: &mut String) {
     let mut line = |where_: &str, n: u64, places: &[Place]| {
         let _ = writeln!(t, "    at {where_:<23}{:>18} packets", grouped(n));
-        let named = |p: &Place| a.testimony.iter().find(|(q, _)| q == p).map(|(_, all)| all);
-        for told in places.iter().filter_map(named).flatten() {
-            let of = told.of.join(", ");
-            let of = if of.is_empty() { of } else { format!(" ({of})") };
-            let times = grouped(told.times);
-            let _ = writeln!(t, "        {} {times} times{of}: {}", told.name, told.todo);
-        }
+        witnesses_text(a, places, t);
     };
     let unknown = Place::ALL.len() - 1;
     for (place, n) in Place::ALL[..unknown].iter().zip(a.lost).filter(|(_, n)| *n > 0) {
@@ -459,11 +561,30 @@ fn places_text(a: &Account, faults: u64, t: &mut String) {
         let why = match a.watched {
             _ if faults >= unexplained => return,
             true => UNEXPLAINED,
-            false => "the host's counters were not read (engine.probes = off)",
+            false if recorded => RECORDED,
+            false => UNREAD,
         };
         let _ = writeln!(t, "        {why}");
     }
 }
+
+/// What named these places, and what to do.
+fn witnesses_text(a: &Account, places: &[Place], t: &mut String) {
+    let named = |p: &Place| a.testimony.iter().find(|(q, _)| q == p).map(|(_, all)| all);
+    for told in places.iter().filter_map(named).flatten() {
+        let of = told.of.join(", ");
+        let of = if of.is_empty() { of } else { format!(" ({of})") };
+        let times = grouped(told.times);
+        let _ = writeln!(t, "        {} {times} times{of}: {}", told.name, told.todo);
+    }
+}
+
+/// Where the user switched the probes off.
+const UNREAD: &str = "the host's counters were not read (engine.probes = off)";
+
+/// What is known of packets that a recording does not have.
+const RECORDED: &str =
+    "they are not in the recording: lost before it was made, or while it was made";
 
 /// What is known of packets that no counter of this host names.
 const UNEXPLAINED: &str = "no counter of this host moved: they were lost before it, on the link, in a switch \
@@ -488,7 +609,7 @@ mod tests {
 
     fn told(a: &Account, faults: u64) -> String {
         let mut t = String::new();
-        places_text(a, faults, &mut t);
+        places_text(a, faults, false, &mut t);
         t
     }
 
@@ -516,7 +637,63 @@ mod tests {
         assert!(text.contains("3 were dropped on purpose") && !text.contains("lost before it"));
         a.watched = false;
         assert!(told(&a, 0).contains("engine.probes = off"));
+        // Who did not switch anything off is not told so.
+        let mut text = String::new();
+        places_text(&a, 0, true, &mut text);
+        assert!(text.contains("not in the recording") && !text.contains("probes"), "{text}");
         assert_eq!(told(&Account::default(), 0), "");
+    }
+
+    fullcount_core::counters! {
+        /// Of an output with a spool.
+        enum Spooled {
+            Damaged "kafka.spool.damaged" Messages Sum "sink.kafka" Missing(Queue) "m" "check the disk";
+            Lost "sink.kafka.refused" Events Sum "sink.kafka" Dropped(Queue) "e" "";
+        }
+    }
+
+    #[test]
+    fn messages_that_a_spool_has_lost_are_a_loss_of_the_run() {
+        let sheet = fullcount_core::ledger::Sheet::new(Spooled::catalogue());
+        let ledger = fullcount_core::ledger::Ledger::default();
+        ledger.register(sheet.clone());
+        let summary = || Summary {
+            verb: "run",
+            active: Duration::from_secs(1),
+            entries: ledger.read(),
+            account: Account::default(),
+            cpu: Cpu::default(),
+            outputs: Vec::new(),
+            captured: None,
+            raw: None,
+            wire_bits: None,
+            sent_bytes: None,
+            parts: Vec::new(),
+            lossless: false,
+            refused: None,
+            spools: Vec::new(),
+            recorded: false,
+            simulator: None,
+        };
+        assert_eq!(
+            (summary().exit_code(), summary().to_json()["messages_lost"]["kafka"].clone()),
+            (0, json!(0))
+        );
+        sheet.add(Spooled::Damaged as usize, 10);
+        assert_eq!(
+            (summary().exit_code(), summary().to_json()["messages_lost"]["kafka"].clone()),
+            (3, json!(10))
+        );
+        assert!(summary().to_text().contains("! kafka.spool.damaged 10 messages"));
+    }
+
+    #[test]
+    fn a_lower_bound_is_called_one() {
+        let mut a = Account::default();
+        a.lost[7] = 2496;
+        assert_eq!(lost_text(&a, 2496), "2,496");
+        a.at_least = 1;
+        assert_eq!(lost_text(&a, 2496), "at least 2,496");
     }
 
     #[test]

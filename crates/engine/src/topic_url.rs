@@ -56,7 +56,8 @@ impl TopicUrl {
     /// # Errors
     /// What cannot be, and what is allowed.
     pub fn parse(url: &str, settings: Vec<(String, String)>) -> Result<TopicUrl, ConfigError> {
-        let settings = Settings::new(settings);
+        let settings = Settings::read(settings)
+            .map_err(|e| refuse("source.options", &e.name, e.to_string()))?;
         settings.check_source().map_err(|e| refuse("source.options", url, e.to_string()))?;
         let wrong = |why: String| refuse("source.url", url, why);
         let address = Address::parse(url).map_err(|e| wrong(e.to_string()))?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, refuse};
+use super::{ConfigError, plain, refuse};
 
 /// `[output]`
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
@@ -71,13 +71,13 @@ pub struct RawConfig {
     /// Folder of the spool.
     pub spool: PathBuf,
     /// Most bytes of the spool, 16 MiB or more.
-    #[serde(default = "default_raw_spool")]
+    #[serde(default = "default_raw_spool", deserialize_with = "plain::text")]
     pub spool_size: String,
     /// Memory between receiver and spool, 8 MiB to 16 GiB.
-    #[serde(default = "default_raw_buffer")]
+    #[serde(default = "default_raw_buffer", deserialize_with = "plain::text")]
     pub buffer: String,
     /// Longest time that the end of a run waits for the broker.
-    #[serde(default = "default_drain")]
+    #[serde(default = "default_drain", deserialize_with = "plain::text")]
     pub drain: String,
     /// What is not sent is a loss of the run; a source that can wait is made to.
     #[serde(default = "default_required")]
@@ -108,10 +108,10 @@ pub struct CaptureConfig {
     /// File to write, or what the names of a rotating series begin with.
     pub file: PathBuf,
     /// The next file begins before this one would be larger, at least 1 MiB.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "plain::some")]
     pub rotate_size: Option<String>,
     /// The next file begins when its first packet is this much later, at least 1 s.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "plain::some")]
     pub rotate_time: Option<String>,
     /// Files of a series that stay, 1..=100000; without it all.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,7 +120,7 @@ pub struct CaptureConfig {
     #[serde(default)]
     pub overwrite: bool,
     /// Memory between receiver and writer, 8 MiB to 16 GiB; of more than 128 MiB the rest is taken when it is needed.
-    #[serde(default = "default_capture_buffer")]
+    #[serde(default = "default_capture_buffer", deserialize_with = "plain::text")]
     pub buffer: String,
     /// What is not captured is a loss of the run; a source that can wait is made to.
     #[serde(default = "default_required")]
@@ -158,7 +158,7 @@ pub struct KafkaConfig {
     #[serde(default = "default_capacity")]
     pub capacity: usize,
     /// Longest time that an event waits for its message to fill.
-    #[serde(default = "default_kafka_flush")]
+    #[serde(default = "default_kafka_flush", deserialize_with = "plain::text")]
     pub flush: String,
     /// Pulses whose messages fill at the same time.
     #[serde(default = "default_open_pulses")]
@@ -176,13 +176,13 @@ pub struct KafkaConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spool: Option<PathBuf>,
     /// Most bytes of the spool.
-    #[serde(default = "default_spool_size")]
+    #[serde(default = "default_spool_size", deserialize_with = "plain::text")]
     pub spool_size: String,
     /// The spool outlives a loss of power as well.
     #[serde(default = "default_required")]
     pub spool_commit: bool,
     /// Longest time that the end of a run waits for the broker.
-    #[serde(default = "default_drain")]
+    #[serde(default = "default_drain", deserialize_with = "plain::text")]
     pub drain: String,
     /// librdkafka's own settings.
     #[serde(
@@ -329,7 +329,7 @@ pub struct NexusConfig {
     #[serde(default = "default_compression")]
     pub compression: String,
     /// Longest time that a reader of the growing file lags behind.
-    #[serde(default = "default_flush")]
+    #[serde(default = "default_flush", deserialize_with = "plain::text")]
     pub flush: String,
     /// Attribute with the epoch of event_time_zero: `offset` or `start`.
     #[serde(default = "default_epoch_attribute")]

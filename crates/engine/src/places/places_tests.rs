@@ -64,6 +64,25 @@ fn one_count_stands_for_a_train_and_never_for_more() {
 }
 
 #[test]
+fn what_is_numbered_instead_of_packets_is_explained_by_as_many_as_packets_hold() {
+    let mut a = Attribution::new(8, 1);
+    a.step_numbered(gaps(9000, 1), &[moved(Witness::CardDropped, 1)], 40, 0);
+    let s = a.shares(9000);
+    assert_eq!((at(&s, Place::Nic), at(&s, Place::Unknown)), (128 * 40, 9000 - 128 * 40));
+    // Our own full queue is a movement like any other: nobody knows how many of them its packets held.
+    a.step_numbered(gaps(9000, 2), &[], 40, 0);
+    a.step_numbered(gaps(9000, 3), &[], 40, 0);
+    a.step_numbered(gaps(9060, 4), &[], 40, 2);
+    assert_eq!(at(&a.shares(9060), Place::Queue), 60);
+    let both = [moved(Witness::SocketFull, 1)];
+    a.step_numbered(gaps(9070, 5), &both, 40, 1);
+    let s = a.shares(9070);
+    let shared = vec![Place::Socket, Place::Queue];
+    assert_eq!(s.shared, [Shared { places: shared, packets: 10 }]);
+    assert_eq!(s.total(), 9070);
+}
+
+#[test]
 fn a_movement_waits_for_its_gap_while_nothing_comes() {
     let mut a = Attribution::new(8, 1);
     a.step(gaps(0, 10), &[moved(Witness::SocketFull, 3)]);

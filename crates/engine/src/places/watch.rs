@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fullcount_core::ledger::{Entries, Ledger, Place, Sheet};
+use fullcount_core::ledger::{Entries, Ledger, Place, Sheet, Unit};
 use fullcount_io::host::Host;
 use fullcount_io::host::card::Card;
 use fullcount_io::host::probe::Reading;
@@ -20,7 +20,7 @@ use fullcount_io::host::probe::Reading;
 use super::drivers::Drivers;
 use super::moved::{self, Frames, Movements, Own, Scope, Told};
 use super::{Attribution, Gaps, Moved, Shares, Witness};
-use crate::account::Account;
+use crate::account::{Account, NumberedLoss};
 
 /// Longest look back, in intervals: fragments may wait for a minute, read ten times a second.
 const HORIZON: usize = 1024;
@@ -39,6 +39,10 @@ struct State {
     drops: u64,
     frames: Frames,
     attribution: Attribution,
+    /// The same for what is numbered instead of packets, in the order of [`Unit::NUMBERED`].
+    numbered: [Attribution; Unit::NUMBERED.len()],
+    /// Packets that our own full queue has dropped.
+    queue: u64,
     /// What moved, by counter and by interface, queue or core.
     told: BTreeMap<(usize, Option<String>), u64>,
 }
@@ -85,8 +89,15 @@ impl PlaceWatch {
         let told = BTreeMap::new();
         let drivers = Drivers::of(&host, &scope, cards);
         let movements = Movements::new(scope.clone(), before);
-        let state =
-            Mutex::new(State { movements, drops: 0, frames: Frames::default(), attribution, told });
+        let state = Mutex::new(State {
+            movements,
+            drops: 0,
+            frames: Frames::default(),
+            numbered: Unit::NUMBERED.map(|_| attribution.clone()),
+            attribution,
+            queue: 0,
+            told,
+        });
         PlaceWatch { host, ledger, sheet, scope, drivers, state }
     }
 
@@ -98,7 +109,8 @@ impl PlaceWatch {
     fn look_now(&self, last: bool) {
         let mut state = self.state.lock().expect("no holder panics");
         let state = &mut *state;
-        let gaps = gaps(&self.ledger.read());
+        let first = self.ledger.read();
+        let gaps = gaps(&first);
         let begun = Instant::now();
         // The sockets' own drops after the gaps, the host's counters after both.
         let entries = self.ledger.read();
@@ -119,6 +131,14 @@ impl PlaceWatch {
         }
         let all: Vec<_> = told.iter().map(|t| t.moved).collect();
         state.attribution.step(gaps, &all);
+        let dropped = gaps.queue.saturating_sub(state.queue);
+        state.queue = gaps.queue;
+        for (attribution, unit) in state.numbered.iter_mut().zip(Unit::NUMBERED) {
+            let series = NumberedLoss::of(&first, unit).unwrap_or_default();
+            let missing = series.lost_total().saturating_add(series.missing);
+            let gaps = Gaps { missing, queue: 0, received: gaps.received };
+            attribution.step_numbered(gaps, &all, series.most_in_packet, dropped);
+        }
         for t in told {
             self.sheet.add(t.moved.by as usize, t.moved.times);
             *state.told.entry((t.moved.by as usize, t.of)).or_default() += t.moved.times;
@@ -139,6 +159,12 @@ impl PlaceWatch {
     /// All missing packets by place, if they are `total` without those of our own queue.
     pub fn shares(&self, total: u64) -> Shares {
         self.state.lock().expect("no holder panics").attribution.shares(total)
+    }
+
+    /// The same for what is numbered instead of packets.
+    pub fn numbered_shares(&self, unit: Unit, total: u64) -> Shares {
+        let at = Unit::NUMBERED.iter().position(|&u| u == unit).unwrap_or(0);
+        self.state.lock().expect("no holder panics").numbered[at].shares(total)
     }
 
     /// What moved at `place` since the start: counter, how often, and on which interface, queue or core.
