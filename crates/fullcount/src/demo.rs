@@ -4,7 +4,7 @@
 //! pairs: packets sent = delivered, events made = events in the file.
 
 use std::net::{Ipv4Addr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,8 @@ use clap::Args;
 use fullcount_engine::config::{Config, OneOrMore, refuse};
 use fullcount_engine::run::{Plan, Running};
 use fullcount_engine::stop::Stop;
-use fullcount_engine::summary::grouped;
+use fullcount_engine::summary::{Cpu, grouped};
+use fullcount_lab::record::files;
 use fullcount_lab::send::{Job, SendProgress, Sent};
 use fullcount_lab::traffic::panel::Panel;
 use serde_json::json;
@@ -45,6 +46,9 @@ pub struct Flags {
     /// Address of the live page and /metrics, or off
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
     web: String,
+    /// Replace what an earlier demonstration left in --dir
+    #[arg(long)]
+    overwrite: bool,
     /// Write no file; needed for rates that a disk cannot follow
     #[arg(long)]
     no_file: bool,
@@ -62,7 +66,8 @@ pub struct Flags {
 const EXAMPLES: &str = "\
 Examples:
   fullcount demo
-  fullcount demo --detector multigrid
+  fullcount demo --detector multigrid --dir demo-multigrid
+  fullcount demo --overwrite
   fullcount demo --duration 10s --rate 20Mev/s
   fullcount demo --rate 5Gbps --no-file --web 127.0.0.1:9090";
 
@@ -129,14 +134,14 @@ pub fn demo(flags: Flags) -> Result<u8, Failure> {
     let rate = flags.rate.as_deref().unwrap_or(shown.rate);
     let send = SendFlags::for_demo(shown.kind, rate, &flags.duration, flags.seed);
     // Checks rate and duration before anything is opened; the true port is known later.
-    send.job("udp://127.0.0.1:9", panel)?;
+    send.job(&["udp://127.0.0.1:9".into()], panel)?;
     let geometry = match send.configuration()? {
         Some(text) => text,
         None => panel.geometry_toml(Ipv4Addr::LOCALHOST.into()),
     };
     let config = prepare(&flags, shown, &geometry)?;
     let plan = Plan::new("demo", &config)?;
-    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    let stop = Stop::on_signals_in_two_steps().context("installing the signal handlers")?;
     // Ctrl-C stops the sender; the service then stops by itself once everything has arrived.
     let service_stop = Stop::default();
     let running = Running::start(plan, service_stop).map_err(anyhow::Error::from)?;
@@ -144,7 +149,7 @@ pub fn demo(flags: Flags) -> Result<u8, Failure> {
         note!("{fact}");
     }
     let to = running.local_address().context("the service has no UDP address")?;
-    let job: Job = send.job(&format!("udp://{to}"), panel)?;
+    let job: Job = send.job(&[format!("udp://{to}")], panel)?;
     let progress = Arc::new(SendProgress::default());
     let (watched, ending) = (progress.clone(), stop.clone());
     let sender = std::thread::Builder::new()
@@ -159,12 +164,17 @@ pub fn demo(flags: Flags) -> Result<u8, Failure> {
         .join()
         .map_err(|_| anyhow::anyhow!("the simulator panicked"))?
         .map_err(anyhow::Error::from)?;
-    settle(&running, sent.packets);
+    settle(&running, sent.packets, &stop);
     running.stop();
     line.clear();
-    let (summary, outcome) = running.finish(Some((sent.packets, sent.bytes)));
+    let (mut summary, outcome) = running.finish(Some((sent.packets, sent.bytes)));
     if let Err(e) = &outcome {
         note!("fullcount: {e}");
+    }
+    if let Some(cpu) = sent.cpu {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let (user, system) = (seconds(cpu.user_ns), seconds(cpu.system_ns));
+        summary.set_apart(Cpu { user, system, softirq: None });
     }
     let file = summary.outputs.iter().find(|o| o.name == "nexus");
     let text = summary.to_text();
@@ -220,10 +230,10 @@ fn free_ports(panel: Panel) -> Result<Panel, Failure> {
     Err(anyhow::anyhow!("no {n} free UDP ports between 50011 and 60000 on this host").into())
 }
 
-/// Waits until everything sent has been received, or nothing has come for [`SETTLE`].
-fn settle(running: &Running, sent: u64) {
+/// Waits until everything sent has been received, nothing has come for [`SETTLE`], or the end is asked for again.
+fn settle(running: &Running, sent: u64, stop: &Stop) {
     let (mut seen, mut since) = (running.status().packets, Instant::now());
-    while running.status().packets < sent && since.elapsed() < SETTLE {
+    while running.status().packets < sent && since.elapsed() < SETTLE && !stop.hurried() {
         if running.wait(Duration::from_millis(10)) {
             return;
         }
@@ -238,9 +248,6 @@ fn settle(running: &Running, sent: u64) {
 fn prepare(flags: &Flags, shown: &Shown, geometry: &str) -> Result<Config, Failure> {
     let dir = &flags.dir;
     let path = |name: &str| dir.join(name).display().to_string();
-    let make = |what: &str, r: std::io::Result<()>| {
-        r.with_context(|| format!("--dir {}: cannot write {what}", dir.display()))
-    };
     let mut o = Overlay::default();
     o.put("source.url", Some("udp://127.0.0.1:0"))
         .put("detector.kind", Some(shown.kind))
@@ -255,15 +262,52 @@ fn prepare(flags: &Flags, shown: &Shown, geometry: &str) -> Result<Config, Failu
         .put("engine.threads", Some(i64::from(flags.threads)));
     if !flags.no_file {
         o.put("output.nexus.path", Some(path("demo.nxs")))
-            .put("output.nexus.overwrite", Some(true))
+            .put("output.nexus.overwrite", Some(flags.overwrite))
             .put("output.nexus.title", Some(shown.title));
     }
     let config = o.read(None)?;
-    // The checks are over; from here on files are written.
-    make("the folder", std::fs::create_dir_all(dir))?;
-    make(shown.geometry, std::fs::write(path(shown.geometry), geometry))?;
-    make("run.toml", std::fs::write(path("run.toml"), by_hand(&config, shown).to_toml()))?;
+    let run = by_hand(&config, shown).to_toml();
+    let files = [(shown.geometry, geometry), ("run.toml", &run)];
+    refuse_existing(flags, &files)?;
+    files.iter().try_for_each(|(name, text)| keep(flags, name, text))?;
     Ok(config)
+}
+
+/// Refuses to replace what is there; a file that would stay as it is does not count.
+fn refuse_existing(flags: &Flags, files: &[(&str, &str)]) -> Result<(), Failure> {
+    let file = (!flags.no_file).then(|| flags.dir.join("demo.nxs"));
+    let others = files.iter().map(|(name, text)| (flags.dir.join(name), *text));
+    let others = others.filter(|(path, text)| !says(path, text)).map(|(path, _)| path);
+    let there = |path: &PathBuf| path.symlink_metadata().is_ok();
+    match file.into_iter().chain(others).find(there).filter(|_| !flags.overwrite) {
+        None => Ok(()),
+        Some(path) => {
+            let why = "the file exists; replace it with --overwrite, or choose another --dir";
+            Err(Failure::Wrong(format!("{}: {why}", path.display())))
+        }
+    }
+}
+
+/// True if a file with this text is there.
+fn says(path: &Path, text: &str) -> bool {
+    let long = path.metadata().is_ok_and(|m| m.is_file() && m.len() == text.len() as u64);
+    long && std::fs::read(path).is_ok_and(|there| there == text.as_bytes())
+}
+
+/// Writes a file into the folder. One that says the same stays.
+fn keep(flags: &Flags, name: &str, text: &str) -> Result<(), Failure> {
+    let (dir, path) = (&flags.dir, flags.dir.join(name));
+    if says(&path, text) {
+        return Ok(());
+    }
+    let written = files::put(dir, name, text.as_bytes(), flags.overwrite)
+        .with_context(|| format!("--dir {}: cannot write {name}", dir.display()))?;
+    if written == path {
+        return Ok(());
+    }
+    // It came since the look at the beginning.
+    let shown = written.display();
+    Err(anyhow::anyhow!("{}: the file exists; the new one is {shown}", path.display()).into())
 }
 
 /// The same service for the next time, started by hand: paths in a file begin at its folder.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fullcount_engine::config::{Config, ConfigError, is_text};
+use fullcount_io::input_file;
 use toml::Value;
 
 use crate::exit::Failure;
@@ -29,7 +30,8 @@ pub struct SourceFlags {
     /// less where the receive buffer is small]
     #[arg(long, value_name = "TIME", help_heading = "Source")]
     pub nap: Option<String>,
-    /// Ask the kernel for the receive time of each packet: a clock read per packet
+    /// Ask the kernel for the receive time of each packet: a clock read per packet. Asked for in any case with detectors
+    /// whose packets have short numbers (sonde)
     #[arg(long, help_heading = "Source")]
     pub timestamps: bool,
     /// Threads that receive at each endpoint and share out the senders [default: 1]
@@ -168,10 +170,8 @@ impl Overlay {
     pub fn read(&self, file: Option<&PathBuf>) -> Result<Config, ConfigError> {
         let Some(path) = file else { return Config::read(None, &self.0) };
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|e| ConfigError::File {
-            key: "CONFIG",
-            path: name.clone(),
-            cause: e.to_string(),
+        let text = input_file::text(path, input_file::LARGEST_INPUT).map_err(|e| {
+            ConfigError::File { key: "CONFIG", path: name.clone(), cause: e.to_string() }
         })?;
         Config::read(Some((&name, &text)), &self.0)
     }

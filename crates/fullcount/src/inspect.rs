@@ -71,6 +71,7 @@ pub fn inspect(flags: Flags) -> Result<u8, Failure> {
     let detector = configure(&config)?;
     let mut inspector = detector.inspector();
     let mut plan = SourcePlan::new(&config.source)?;
+    plan.is_there()?;
     plan.for_detector(&*detector);
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let mut source = plan.open_as_one(None).map_err(anyhow::Error::from)?.source;

@@ -16,9 +16,10 @@ mod truth;
 mod udp;
 mod write;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use fullcount_lab::record::{Record, files};
 
 use crate::exit::Failure;
 
@@ -85,4 +86,17 @@ pub fn lab(flags: Flags) -> Result<u8, Failure> {
 fn folder(asked: Option<PathBuf>) -> PathBuf {
     let own = PathBuf::from("docs/results");
     asked.unwrap_or_else(|| if own.is_dir() { own } else { PathBuf::from(".") })
+}
+
+/// Begins a results file that will have these `endings`: looks first whether they can be written.
+fn begin(name: &str, folder: &Path, endings: &[&str], overwrite: bool) -> Result<Record, Failure> {
+    let record = Record::begin(name).map_err(|e| Failure::Wrong(e.to_string()))?;
+    let names: Vec<String> = endings.iter().map(|ending| format!("{name}.{ending}")).collect();
+    ready(folder, &names, overwrite)?;
+    Ok(record)
+}
+
+/// Refuses results files that are there, unless they may be replaced, and a folder that takes none.
+fn ready(folder: &Path, names: &[String], overwrite: bool) -> Result<(), Failure> {
+    files::ready(folder, names, overwrite).map_err(|e| Failure::Wrong(e.to_string()))
 }

@@ -7,6 +7,7 @@
 
 mod advise;
 mod catalogue;
+mod confirm;
 mod demo;
 mod exit;
 mod flags;
@@ -60,6 +61,8 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    // Before anything may start a thread.
+    fullcount_out::nexus::ignore_environment();
     leash::hold();
     let outcome = match Cli::parse().verb {
         Verb::Demo(f) => demo::demo(f),
@@ -109,6 +112,11 @@ mod tests {
             let (_, examples) =
                 text.split_once("Examples:\n").unwrap_or_else(|| panic!("{name}: no examples"));
             assert!(examples.contains(&name), "{name}: {examples}");
+            // zsh takes `?` and `[` in a bare word for a pattern, and every shell ends a command at `&`.
+            for line in examples.lines().filter(|line| line.contains("fullcount ")) {
+                let bare: String = line.split(['\'', '"']).step_by(2).collect();
+                assert!(!bare.contains(['?', '[', '&']), "{name}: quote it: {line}");
+            }
             // Wider lines would be broken in the middle of a sentence or a command.
             let wide: Vec<&str> = text.lines().filter(|l| l.chars().count() > 100).collect();
             assert!(wide.is_empty(), "{name}: {wide:#?}");

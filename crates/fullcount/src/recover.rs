@@ -33,6 +33,11 @@ Examples:
 
 /// Recovers each file; a file that cannot be recovered does not stop the others.
 pub fn recover(flags: Flags) -> Result<u8, Failure> {
+    // Before anything is opened: a name that is not there is a wrong option, for all verbs.
+    for path in &flags.files {
+        let missing = |e| Failure::Wrong(format!("{}: {e}", path.display()));
+        std::fs::metadata(path).map_err(missing)?;
+    }
     let mut failed = 0;
     let mut all = serde_json::Map::new();
     for path in &flags.files {

@@ -107,8 +107,8 @@ Examples:
   fullcount run --source udp://0.0.0.0:9000 --detector sonde --nexus run42.nxs
   fullcount run --source udp://0.0.0.0:9000 --detector sonde --kafka kafka://broker/sonde_detector
   fullcount run --source xdp://eth0:9000 --detector sonde --sink null
-  fullcount run --source pcap:run42.pcapng?flat-out --detector sonde --sink null --web off --json
-  fullcount run --source pcap:a.pcapng?flat-out --detector gdgem --hits h.h5 --clusters c.h5
+  fullcount run --source 'pcap:run42.pcapng?flat-out' --detector sonde --sink null --json
+  fullcount run --source 'pcap:a.pcapng?flat-out' --detector gdgem --hits h.h5 --clusters c.h5
   fullcount run run.toml --capture run42.pcapng --rotate-size 1GiB --keep 20
   fullcount run run.toml --pulse 'grid(14Hz)' --threads 2 --core 2 --process-core 3
 
@@ -164,7 +164,7 @@ pub fn run(flags: &Flags) -> Result<u8, Failure> {
 /// Starts the engine on `config`, shows its progress, ends with the ledger.
 pub fn serve(verb: &'static str, config: &Config, json: bool) -> Result<u8, Failure> {
     let plan = Plan::new(verb, config)?;
-    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    let stop = Stop::on_signals_in_two_steps().context("installing the signal handlers")?;
     let running = Running::start(plan, stop).map_err(|e| match e.refused() {
         true => Failure::Wrong(e.to_string()),
         false => Failure::Failed(e.into()),
@@ -173,8 +173,15 @@ pub fn serve(verb: &'static str, config: &Config, json: bool) -> Result<u8, Fail
         note!("{fact}");
     }
     let mut line = StatusLine::new();
+    let mut warned = false;
     while !running.wait(line.period()) {
-        line.show(&running.status());
+        let status = running.status();
+        if let Some(refused) = status.refused.as_ref().filter(|_| !warned) {
+            line.clear();
+            note!("fullcount: {}", refused.message);
+        }
+        warned = status.refused.is_some();
+        line.show(&status);
     }
     line.clear();
     let (summary, outcome) = running.finish(None);

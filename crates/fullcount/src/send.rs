@@ -2,43 +2,45 @@
 
 mod answered;
 mod coincidence;
+mod destinations;
 mod facility;
 mod publish;
+mod rate;
+mod report;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use fullcount_core::link::Wire;
-use fullcount_core::sim::{Fault, Spec};
 use fullcount_detect::detector::Detector;
 use fullcount_engine::config::{OneOrMore, SourceConfig, refuse};
 use fullcount_engine::open::{SourcePlan, check_core};
 use fullcount_engine::stop::Stop;
 use fullcount_engine::summary::grouped;
-use fullcount_io::endpoint::{Endpoint, Engine, UdpUrl};
 use fullcount_io::quantity::{self, Rate};
-use fullcount_lab::send::{Job, Payload, SendProgress, Sent};
+use fullcount_lab::send::{Job, Payload, SendProgress};
 use fullcount_lab::traffic::panel::Panel;
 use fullcount_lab::traffic::sequence::{Sequence, SequenceSetup};
 use fullcount_lab::traffic::sonde::{Mode, Sonde, SondeSetup};
 use fullcount_lab::traffic::{Traffic, TrafficError};
-use serde_json::json;
 
+use self::rate::SendRate;
 use crate::exit::Failure;
 use crate::shifted::Shifted;
-use crate::{note, say, tell};
+use crate::{note, tell};
+
+pub use report::shortfall;
 
 /// Sends numbered packets, simulated detector readouts or a capture at a set rate.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Flags {
     /// Destination, e.g. udp://127.0.0.1:9000, udp://239.1.2.3:9000?interface=10.0.0.1&ttl=2 or
-    /// kafka://broker/topic
-    #[arg(long, value_name = "URL")]
-    to: String,
+    /// kafka://broker/topic. May be repeated: each gets the same packets, as over redundant links
+    #[arg(long, value_name = "URL", required = true)]
+    to: Vec<String>,
     #[command(flatten)]
     what: SendFlags,
     #[command(flatten)]
@@ -64,8 +66,8 @@ pub struct SendFlags {
     /// Payload bytes of a sequence packet, 24 to 65507; several: 64,128,1472
     #[arg(long, value_name = "BYTES", default_value = "1472")]
     size: String,
-    /// Payload bits (10Gbps), packets (14.88Mpps) or events (1Mev/s) per second [default: flat out;
-    /// sonde 1Mev/s; multigrid and multiblade 10kev/s a module; gdgem 100kev/s; a capture as recorded]
+    /// Payload bits (10Gbps), packets (14.88Mpps) or events (1Mev/s) per second, to each destination
+    /// [default: flat out; sonde 1Mev/s; multigrid and multiblade 10kev/s a module; gdgem 100kev/s; a capture as recorded]
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
     /// A rate in bits counts frames with preamble and gap instead of payload
@@ -81,9 +83,11 @@ pub struct SendFlags {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Faults on the way out: shares (loss=1e-4,duplicate=1%,swap=0.01,delay=0.001) or counts of a known
-    /// length (drop=100,duplicate=100,swap=100,of=1000000); delay holds a packet back by=8 packets; seed=N
+    /// length (drop=100,duplicate=100,swap=100,of=1000000); delay holds a packet back by=8 packets; seed=N.
+    /// One for all destinations, which draw their own (seed, seed + 1, ...), or one for each in their order;
+    /// none: no fault
     #[arg(long, value_name = "SPEC")]
-    fault: Option<String>,
+    fault: Vec<String>,
     /// Readouts per packet: SoNDe 1 to 255 [default: 250], Multi-Blade 2 to 1121 [default: 8 to 70 by
     /// rate], words of a Gd-GEM frame 50 to 1492 [default: 1492]
     #[arg(long, value_name = "N")]
@@ -109,6 +113,9 @@ pub struct SendFlags {
     /// Write what a Multi-Grid, Multi-Blade or Gd-GEM made to this file, neutron by neutron (CSV)
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
+    /// Replace the file of --truth if it exists
+    #[arg(long, requires = "truth")]
+    overwrite: bool,
     /// Print the geometry file that fits --modules, as a receiver on this host needs it, and exit
     #[arg(long)]
     print_geometry: bool,
@@ -143,7 +150,9 @@ Examples:
   fullcount send --to kafka://localhost/pool --source run --structure run.json --file run42.nxs \\
       --control filewriter --duration 60s
   fullcount send --to udp://daq1:9000 --source 'pcap:a.pcapng?repeat=100&shift' --detector sonde
-  fullcount send --to udp://10.0.0.2:9000 --source sequence --count 1M --fault loss=1e-4,seed=7";
+  fullcount send --to udp://10.0.0.2:9000 --source sequence --count 1M --fault loss=1e-4,seed=7
+  fullcount send --to udp://10.0.1.2:9000 --to udp://10.0.2.2:9000 --rate 1Gbps --duration 10s \\
+      --fault loss=1e-3,seed=1 --fault loss=1e-2,seed=2";
 
 impl SendFlags {
     /// What the demonstration of `detector` sends.
@@ -156,7 +165,7 @@ impl SendFlags {
             duration: Some(duration.into()),
             count: None,
             seed,
-            fault: None,
+            fault: vec![],
             entries: None,
             mode: "d6".into(),
             modules: None,
@@ -164,6 +173,7 @@ impl SendFlags {
             noise: None,
             pulse_rate: "14Hz".into(),
             truth: None,
+            overwrite: false,
             print_geometry: false,
             detector: None,
             set: vec![],
@@ -195,8 +205,8 @@ impl SendFlags {
     }
 
     /// Makes the job; nothing is opened except a capture.
-    pub fn job(&self, to: &str, panel: Panel) -> Result<Job, Failure> {
-        let to = destination(to)?;
+    pub fn job(&self, to: &[String], panel: Panel) -> Result<Job, Failure> {
+        let to = destinations::read(to, &self.fault)?;
         let duration = match &self.duration {
             Some(t) => {
                 Some(quantity::duration(t).map_err(|e| refuse("duration", t, e.to_string()))?)
@@ -207,19 +217,12 @@ impl SendFlags {
             Some(n) => Some(quantity::count(n).map_err(|e| refuse("count", n, e.to_string()))?),
             None => None,
         };
-        let fault = match &self.fault {
-            Some(text) => {
-                let wrong = |e: String| Failure::from(refuse("fault", text, e));
-                let spec: Spec = text.parse().map_err(|e| wrong(format!("{e}")))?;
-                Some(Fault::new(spec).map_err(|e| wrong(e.to_string()))?)
-            }
-            None => None,
-        };
         check_core("core", self.core)?;
         self.only_coincidence()?;
         let shifted = Shifted::new(&self.source, self.detector.as_deref(), &self.set)?;
         let rate = self.rate.as_deref().map(SendRate::read).transpose()?;
-        let ipv6 = to.resolve().is_ok_and(|a| a.is_ipv6());
+        // With both kinds the larger frames decide, so that no link gets more than it was meant to.
+        let ipv6 = to.iter().any(|to| to.url.resolve().is_ok_and(|a| a.is_ipv6()));
         let (payload, packets_per_s, source_ports) = match self.source.as_str() {
             "sequence" => self.sequence(rate, ipv6)?,
             "sonde" => self.sonde(rate, ipv6, panel)?,
@@ -230,8 +233,9 @@ impl SendFlags {
                 let url = OneOrMore::One(url.to_owned());
                 let config = SourceConfig { url, ..SourceConfig::default() };
                 let shifted = shifted.as_ref().map(|d| d as &dyn Detector);
-                let source =
-                    SourcePlan::new(&config)?.open_as_one(shifted).map_err(anyhow::Error::from)?;
+                let plan = SourcePlan::new(&config)?;
+                plan.is_there()?;
+                let source = plan.open_as_one(shifted).map_err(anyhow::Error::from)?;
                 let pps = match rate {
                     None => None,
                     Some(SendRate::Link(Rate::Packets(pps))) => Some(pps),
@@ -250,7 +254,7 @@ impl SendFlags {
             }
         };
         let core = self.core;
-        Ok(Job { to, payload, packets_per_s, duration, count, fault, core, source_ports })
+        Ok(Job { to, payload, packets_per_s, duration, count, core, source_ports })
     }
 
     fn sequence(
@@ -334,49 +338,14 @@ impl SendFlags {
     }
 }
 
-/// A rate on the link, or in events.
-#[derive(Debug, Clone, Copy)]
-enum SendRate {
-    Link(Rate),
-    Events(f64),
-}
-
-impl SendRate {
-    fn read(text: &str) -> Result<SendRate, Failure> {
-        let events = ["ev/s", "eps", "events/s"].iter().find_map(|e| text.strip_suffix(e));
-        if let Some(number) = events {
-            let n = quantity::number(number).map_err(|e| refuse("rate", text, e.to_string()))?;
-            if !(1.0..=1e11).contains(&n) {
-                return Err(refuse("rate", text, "1ev/s to 100Gev/s").into());
-            }
-            return Ok(SendRate::Events(n));
-        }
-        if text.parse::<f64>().is_ok() {
-            let why = "the unit is missing: bits (10Gbps), packets (94kpps) or events (1Mev/s)";
-            return Err(refuse("rate", text, why).into());
-        }
-        let rate = text.parse().map_err(|e| refuse("rate", text, format!("{e}; or 1Mev/s")))?;
-        Ok(SendRate::Link(rate))
-    }
-}
-
-fn destination(to: &str) -> Result<UdpUrl, Failure> {
-    match to.parse::<Endpoint>() {
-        Ok(Endpoint::Udp(url)) if url.engine == Engine::Uring => {
-            Err(refuse("to", to, "engine=uring only receives; send with engine=gro").into())
-        }
-        Ok(Endpoint::Udp(url)) => Ok(url),
-        Ok(Endpoint::Pcap(_) | Endpoint::Xdp(_) | Endpoint::Packet(_)) => {
-            Err(refuse("to", to, "a udp:// endpoint").into())
-        }
-        Err(e) => Err(refuse("to", to, e.to_string()).into()),
-    }
-}
-
 /// Sends until the source, the duration or the count ends, or Ctrl-C.
 pub fn send(flags: Flags) -> Result<u8, Failure> {
-    if flags.to.starts_with("kafka://") {
-        return publish::publish(&flags);
+    if let Some(topic) = flags.to.iter().find(|to| to.starts_with("kafka://")) {
+        if flags.to.len() > 1 {
+            let why = "alone: several destinations are udp:// endpoints";
+            return Err(refuse("to", topic, why).into());
+        }
+        return publish::publish(&flags, topic);
     }
     let panel = flags.what.panel()?;
     if flags.what.print_geometry {
@@ -395,7 +364,7 @@ pub fn send(flags: Flags) -> Result<u8, Failure> {
         .name("send".into())
         .spawn(move || job.run(&|| ending.requested(), &watched))
         .context("starting the sender")?;
-    watch(&progress, || sender.is_finished());
+    report::watch(&progress, || sender.is_finished());
     let sent = sender
         .join()
         .map_err(|_| anyhow::anyhow!("the sender panicked"))?
@@ -404,102 +373,5 @@ pub fn send(flags: Flags) -> Result<u8, Failure> {
         let rows = truth.finish().map_err(anyhow::Error::from)?;
         note!("truth: {} rows", grouped(rows));
     }
-    report(&sent, flags.json);
-    Ok(0)
-}
-
-/// A line on standard error: every second on a terminal, every ten seconds elsewhere.
-fn watch(progress: &SendProgress, finished: impl Fn() -> bool) {
-    use std::io::{IsTerminal, Write};
-    use std::sync::atomic::Ordering::Relaxed;
-    let terminal = std::io::stderr().is_terminal();
-    let (mut ticks, mut last) = (0u64, (0, 0));
-    while !finished() {
-        std::thread::sleep(Duration::from_millis(20));
-        ticks += 1;
-        let every = if terminal { 50 } else { 500 };
-        if ticks % every != 0 {
-            continue;
-        }
-        let seconds = every as f64 * 0.02;
-        let (p, b) = (progress.packets.load(Relaxed), progress.bytes.load(Relaxed));
-        let gbps = (b - last.1) as f64 * 8.0 / seconds / 1e9;
-        let pps = ((p - last.0) as f64 / seconds) as u64;
-        last = (p, b);
-        let text =
-            format!("sent {} packets  {gbps:.3} Gbit/s  {} packets/s", grouped(p), grouped(pps));
-        let mut err = std::io::stderr().lock();
-        let _ = if terminal { write!(err, "\r\x1b[2K{text}") } else { writeln!(err, "{text}") };
-        let _ = err.flush();
-    }
-    if terminal && ticks >= 50 {
-        crate::say::write_error(format_args!("\r\x1b[2K"));
-    }
-}
-
-/// A sender that is more than 1 % slower than it was asked to be says so.
-pub fn shortfall(sent: &Sent) -> Option<String> {
-    let asked = sent.asked_packets_per_s?;
-    let reached = sent.packets as f64 / sent.active.as_secs_f64().max(1e-9);
-    // A second or a thousand packets decide nothing.
-    let enough = sent.active.as_secs_f64() >= 0.9 && sent.packets >= 1000;
-    (enough && reached < 0.99 * asked).then(|| {
-        let percent = 100.0 * reached / asked;
-        format!(
-            "asked for {} packets/s, reached {} ({percent:.1} %): this host's sender is too slow or was \
-             interrupted",
-            grouped(asked as u64),
-            grouped(reached as u64)
-        )
-    })
-}
-
-/// CPU seconds of this process; no keys where the system does not say.
-fn cpu() -> serde_json::Value {
-    let seconds = |ns: u64| ns as f64 / 1e9;
-    match fullcount_io::sys::process_cpu_time() {
-        Ok(t) => json!({"user": seconds(t.user_ns), "system": seconds(t.system_ns)}),
-        Err(_) => json!({}),
-    }
-}
-
-fn report(sent: &Sent, json: bool) {
-    let seconds = sent.active.as_secs_f64().max(1e-9);
-    let gbps = sent.bytes as f64 * 8.0 / seconds / 1e9;
-    let wire_gbps = sent.wire_bits as f64 / seconds / 1e9;
-    let mpps = sent.packets as f64 / seconds / 1e6;
-    let text = format!(
-        "sent {} packets, {} bytes in {seconds:.3} s: {gbps:.3} Gbit/s payload, {wire_gbps:.3} Gbit/s \
-         on the wire, {mpps:.3} Mpackets/s",
-        grouped(sent.packets),
-        grouped(sent.bytes),
-    );
-    for fact in sent.facts.iter().chain(&shortfall(sent)) {
-        note!("{fact}");
-    }
-    if json {
-        note!("{text}");
-        say!(
-            "{}",
-            json!({
-                "schema": "fullcount/summary/1",
-                "verb": "send",
-                "seconds": seconds,
-                "packets": {"sent": sent.packets},
-                "bytes": {"sent": sent.bytes},
-                "events": sent.events,
-                "rates": {
-                    "gbps": gbps, "wire_gbps": wire_gbps, "mpps": mpps,
-                    "events_per_s": sent.events as f64 / seconds,
-                },
-                "cpu": cpu(),
-                "counters": {"send.datagrams": sent.datagrams, "send.calls": sent.calls},
-            })
-        );
-    } else {
-        say!("{text}");
-        if sent.events > 0 {
-            say!("{} events", grouped(sent.events));
-        }
-    }
+    Ok(report::report(&sent, flags.json))
 }

@@ -41,7 +41,14 @@ impl StatusLine {
             grouped(rate(now.events, then.events) as u64),
             grouped(now.events),
         );
-        text += &format!("  lost {}", grouped(now.lost));
+        let bound = if now.lost_at_least { "at least " } else { "" };
+        text += &format!("  lost {bound}{}", grouped(now.lost));
+        for (unit, lost, missing) in &now.lost_numbered {
+            text += &format!("  lost {} {unit}", grouped(*lost));
+            if *missing > 0 {
+                text += &format!("  {} missing so far", grouped(*missing));
+            }
+        }
         for (n, what) in [
             (now.missing, "missing so far"),
             (now.rejected, "packets refused"),

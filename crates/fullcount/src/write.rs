@@ -19,6 +19,7 @@ use fullcount_out::nexus::{Compression, DiskWay, StartAttribute};
 use fullcount_out::write::structure::Limits;
 use fullcount_out::write::{Note, Options, Reply, Service};
 
+use crate::confirm::confirm;
 use crate::exit::Failure;
 use crate::{note, say, tell};
 use data::Data;
@@ -43,7 +44,8 @@ pub struct Flags {
     /// Say nothing about jobs of other writers on the control topics; always so with --pool
     #[arg(long, help_heading = "Kafka")]
     shared_control: bool,
-    /// librdkafka's own setting, e.g. security.protocol=ssl; may be repeated
+    /// librdkafka's own setting, e.g. security.protocol=ssl; may be repeated. Not a password, which others
+    /// would see in the list of processes: sasl.password.file=PATH or sasl.password.env=NAME
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Kafka")]
     kafka_set: Vec<String>,
     /// Folder that files are written below
@@ -71,6 +73,10 @@ pub struct Flags {
     /// Files written at the same time, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Service")]
     jobs: usize,
+    /// Memory that one run may take: constants, names and a chunk of each dataset that grows, and its
+    /// structure while it is read; 16MiB to 1TiB
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", help_heading = "Service")]
+    job_memory: String,
     /// Kafka time before the start and after the stop of a run in which its messages may be
     #[arg(long, value_name = "TIME", default_value = "10s", help_heading = "Service")]
     leeway: String,
@@ -132,6 +138,11 @@ fn disk(text: &str) -> Result<DiskWay, Failure> {
     }
 }
 
+fn memory(text: &str) -> Result<u64, Failure> {
+    let found = quantity::size(text).ok().filter(|n| (16 << 20..=1 << 40).contains(n));
+    found.ok_or_else(|| wrong("job-memory", text, "expected a size of 16MiB to 1TiB, e.g. 2GiB"))
+}
+
 fn host() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/hostname");
     read.map(|name| name.trim().to_owned()).unwrap_or_else(|_| "host".into())
@@ -155,7 +166,8 @@ impl Flags {
             pair.ok_or_else(|| wrong("kafka-set", text, "expected NAME=VALUE, e.g. acks=all"))
         };
         let pairs = self.kafka_set.iter().map(pair).collect::<Result<Vec<_>, _>>()?;
-        let settings = Settings::new(pairs);
+        let settings =
+            Settings::read(pairs).map_err(|e| Failure::Wrong(format!("--kafka-set {e}")))?;
         settings.check().map_err(|e| Failure::Wrong(format!("--kafka-set {e}")))?;
         Ok(settings)
     }
@@ -204,7 +216,7 @@ impl Flags {
             disk: disk(&self.disk)?,
             start_attribute,
             read_only: self.read_only,
-            limits: Limits::default(),
+            limits: Limits { memory: memory(&self.job_memory)?, ..Limits::default() },
         })
     }
 }
@@ -261,10 +273,10 @@ impl Answers {
     }
 
     /// The same at the end: waits for the broker, but not for ever. What did not arrive is said at the next start.
-    fn farewell(&mut self, service: &mut Service) {
+    fn farewell(&mut self, service: &mut Service, brokers: &str, stop: &Stop) {
         for _ in 0..2 {
             self.publish(service);
-            if let Err(e) = self.publisher.flush(FAREWELL) {
+            if let Err(e) = confirm(&self.publisher, brokers, FAREWELL, stop) {
                 note!("fullcount: {e}; said at the next start");
                 break;
             }
@@ -279,7 +291,7 @@ pub fn write(flags: &Flags) -> Result<u8, Failure> {
     let settings = flags.settings()?;
     let brokers = fullcount_out::kafka::check_brokers(&flags.brokers)
         .map_err(|e| Failure::Wrong(format!("--brokers {e}")))?;
-    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    let stop = Stop::on_signals_in_two_steps().context("installing the signal handlers")?;
     let begun = std::time::Instant::now();
     let directory = Directory::new(&brokers, &settings, news)?;
     // A job that goes on after a restart needs its topics: a broker that is away is waited for.
@@ -313,7 +325,7 @@ pub fn write(flags: &Flags) -> Result<u8, Failure> {
         }
     }
     service.end(now_ms(), flags.keep_jobs);
-    answers.farewell(&mut service);
+    answers.farewell(&mut service, &brokers, &stop);
     let summary = report::Summary::new(&service, begun.elapsed());
     if flags.json {
         note!("{}", summary.text().trim_end());

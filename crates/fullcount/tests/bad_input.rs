@@ -60,6 +60,20 @@ fn wrong_options_exit_2_with_the_key_and_what_is_allowed() {
             &["detector.kind", "egg", "sequence"],
         ),
         (&["receive", "udp://127.0.0.1:0", "--key", "port"], &["key", "port", "origin"]),
+        (
+            &["send", "--to", "udp://127.0.0.1:9", "--rate", "1M"],
+            &["unit is missing", "1Mbps", "1Mpps", "1Mev/s"],
+        ),
+        (&["send", "--to", "udp://127.0.0.1:9", "--rate", "max"], &["without --rate", "flat out"]),
+        (&["demo", "--rate", "20M", "--no-file"], &["20Mev/s"]),
+        (&["advise", "--rate", "10G"], &["10Gbps", "10Gpps"]),
+        (&["lab", "link", "--speed", "10G"], &["speed", "10Gbps"]),
+        (&["lab", "udp", "--rate", "5G"], &["rate", "5Gbps"]),
+        (&["lab", "link-emulator", "--make", "--rate", "1G"], &["rate", "1Gbps"]),
+        (&["run", "--source", "127.0.0.1:9000"], &["is udp://127.0.0.1:9000 meant?"]),
+        (&["run", "--overwrite"], &["overwrite alone names no file", "--nexus FILE"]),
+        (&["run", "--rotate-size", "1GiB"], &["rotate_size alone", "--capture FILE"]),
+        (&["run", "--threads", "4"], &["engine.threads", "4", "--workers", "--build-threads"]),
         (&["demo", "--rate", "1000ev/s"], &["--rate", "give at least --rate"]),
         (
             &["send", "--to", "udp://127.0.0.1:9", "--source", "sonde", "--entries", "256"],
@@ -104,10 +118,6 @@ fn what_cannot_be_opened_exits_1_and_names_it() {
     let said = say(&["run", "--source", &url, "--web", "off", "--sink", "null"]);
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains(&url) && said.err.to_lowercase().contains("in use"), "{}", said.err);
-
-    let said = say(&["run", "--source", "pcap:no-such.pcap", "--web", "off", "--sink", "null"]);
-    assert_eq!(said.code, 1, "{}", said.err);
-    assert!(said.err.contains("no-such.pcap"), "{}", said.err);
 
     let page = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = page.local_addr().unwrap().to_string();
@@ -176,4 +186,79 @@ fn odd_and_random_datagrams_are_counted_and_the_good_ones_survive() {
         s["packets"]["rejected"].as_object().unwrap().values().flat_map(|v| v.as_u64()).sum();
     assert_eq!(s["packets"]["accepted"].as_u64().unwrap() + rejected, sent);
     assert!(s["events"].as_u64().unwrap() >= 9, "three good packets of three events");
+}
+
+#[test]
+fn a_missing_input_file_exits_2_whatever_the_verb() {
+    let udp = "udp://127.0.0.1:9";
+    let pcap = "pcap:no-such-file";
+    let quiet = ["--web", "off", "--sink", "null"];
+    for arguments in [
+        &[&["run", "--source", pcap][..], &quiet].concat()[..],
+        &["run", "no-such-file"],
+        &[&["run", "--geometry", "no-such-file"][..], &quiet].concat(),
+        &[
+            &["run", "--detector", "gdgem", "--set", "detector.calibration=no-such-file"][..],
+            &quiet,
+        ]
+        .concat(),
+        &["receive", pcap],
+        &["inspect", pcap],
+        &["inspect", pcap, "--geometry", "no-such-file"],
+        &["send", "--to", udp, "--source", pcap],
+        &[
+            "send",
+            "--to",
+            "kafka://localhost/x",
+            "--source",
+            "run",
+            "--file",
+            "f",
+            "--structure",
+            "no-such-file",
+        ],
+        &["recover", "no-such-file"],
+        &["lab", "agent", "--listen", "127.0.0.1", "--token-file", "no-such-file"],
+        &["lab", "udp", "--where", "192.0.2.1", "--token-file", "no-such-file"],
+        &["lab", "capacity", "--instrument", "no-such-file.toml"],
+        &["lab", "capacity", "--instrument", "skadi", "--measured", "no-such-file"],
+        &["lab", "detectors", "--capture", "sonde=no-such-file", "--detector", "sonde"],
+    ] {
+        let said = say(arguments);
+        assert_eq!(said.code, 2, "{arguments:?}: {}", said.err);
+        assert!(said.err.contains("no-such-file"), "{arguments:?}: {}", said.err);
+    }
+}
+
+#[test]
+fn a_geometry_of_another_detector_is_called_by_its_name() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/");
+    let of = [
+        ("sonde", "sonde-400-modules.toml"),
+        ("sonde", "sonde-one-module.toml"),
+        ("multigrid", "multigrid-three-modules.toml"),
+        ("multiblade", "multiblade-50.toml"),
+        ("gdgem", "gdgem.toml"),
+        ("gdgem", "gdgem-sectors.json"),
+    ];
+    for (kind, file) in of {
+        let path = format!("{examples}{file}");
+        for other in ["sonde", "multigrid", "multiblade", "gdgem", "sequence"] {
+            let source = "udp://127.0.0.1:0";
+            let said = say(&[
+                "run",
+                "--detector",
+                other,
+                "--geometry",
+                &path,
+                "--print-config",
+                "--source",
+                source,
+            ]);
+            let code = if other == kind { 0 } else { 2 };
+            assert_eq!(said.code, code, "{file} with {other}: {}", said.err);
+            let named = said.err.contains(&format!("--detector {kind}) meant?"));
+            assert_eq!(named, other != kind, "{file} with {other}: {}", said.err);
+        }
+    }
 }

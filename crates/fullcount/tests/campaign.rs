@@ -20,7 +20,8 @@ const TINY: [&str; 8] =
 
 fn udp(out: &Path, more: &[&str]) -> Vec<String> {
     let out = out.display().to_string();
-    let words = ["lab", "udp", "--out", &out, "--name", "tiny"].into_iter().chain(TINY);
+    let words = ["lab", "udp", "--out", &out, "--name", "tiny", "--overwrite"];
+    let words = words.into_iter().chain(TINY);
     words.chain(more.iter().copied()).map(str::to_owned).collect()
 }
 
@@ -77,7 +78,13 @@ fn every_trial_adds_up(result: &Value, trials: usize) {
 fn token(folder: &Path, text: &str) -> String {
     let path = folder.join(format!("token-{text}"));
     std::fs::write(&path, text).expect("written");
+    set_mode(&path, 0o600);
     path.display().to_string()
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its mode");
 }
 
 /// An agent on loopback, and its port.
@@ -322,7 +329,13 @@ fn an_agent_does_either_part_and_keeps_strangers_out() {
     assert!(said.err.contains("--token-file"), "{}", said.err);
     let short = token(dir.path(), "short");
     let said = far(&["--token-file", &short]);
-    assert!(said.code == 1 && said.err.contains("less than 16"), "{}", said.err);
+    assert!(said.code == 2 && said.err.contains("less than 16"), "{}", said.err);
+    let open = token(dir.path(), "0123456789abcdef-open");
+    set_mode(Path::new(&open), 0o644);
+    let said = far(&["--token-file", &open]);
+    assert!(said.code == 2 && said.err.contains(&format!("chmod 600 {open}")), "{}", said.err);
+    let said = say(&["lab", "agent", "--listen", "127.0.0.1:0", "--token-file", &open]);
+    assert!(said.code == 2 && said.err.contains("(mode 644)"), "{}", said.err);
     let said = far(&["--token-file", &right, "--interface", "fc-none0"]);
     assert!(said.code == 1 && said.err.contains("no such interface"), "{}", said.err);
     agent.interrupt();
@@ -344,7 +357,8 @@ fn an_agent_outlives_a_killed_campaign_and_a_campaign_tells_of_a_killed_agent() 
     let words = [&common[..], &["--duration", "1h", "--sizes", "64"]].concat();
     let out = dir.path().display().to_string();
     let long = || {
-        let head = ["lab", "udp", "--out", &out, "--name", "tiny", "--warm-up", "0s"];
+        let head =
+            ["lab", "udp", "--out", &out, "--name", "tiny", "--overwrite", "--warm-up", "0s"];
         let words = [&head[..], &["--rate", "1Mbps"], &words[..]].concat();
         Service::start(&words)
     };
@@ -404,7 +418,7 @@ fn ctrl_c_removes_the_namespaces_and_a_kill_leaves_them_to_the_next_campaign() {
         let out = dir.path().display().to_string();
         let words = ["lab", "udp", "--out", &out, "--name", "tiny", "--where", "namespaces"];
         let more = ["--duration", "1h", "--rate", "1Mbps", "--warm-up", "0s", "--sizes", "64"];
-        Service::start(&[&words[..], &more].concat())
+        Service::start(&[&words[..], &more, &["--overwrite"]].concat())
     };
     let campaign = long();
     let maker = campaign.child.id();
@@ -606,9 +620,11 @@ fn an_ablation_is_a_table_of_gains_and_losses_decide_only_if_asked() {
     assert!(!said.out.contains("MTU 1500"), "loopback's MTU is not ours: {}", said.out);
     assert!(!dir.path().join("tiny-speed.svg").exists());
     // A rate that no host reaches: asked to be lossless, that alone is a failure.
+    // The table of before goes.
+    assert_eq!(say(&words).code, 2, "not unasked");
     let words = ["lab", "udp", "--out", &out, "--name", "tiny", "--sizes", "1472", "--no-figures"];
     let more = ["--duration", "50ms", "--warm-up", "0s", "--repeats", "1", "--rate", "900Gbps"];
-    let words = [&words[..], &more, &["--parameters", "default"]].concat();
+    let words = [&words[..], &more, &["--parameters", "default", "--overwrite"]].concat();
     assert_eq!(say(&words).code, 0);
     let said = say(&[&words[..], &["--require-lossless"]].concat());
     assert!(matches!(said.code, 1 | 3), "{}", said.err);

@@ -332,8 +332,8 @@ fn what_cannot_be_captured_is_refused_before_anything_is_opened() {
         (vec!["--capture", &ng, "--rotate-time", "1ms"], "1s or more"),
         (vec!["--capture", &ng, "--rotate-size", "1GiB", "--keep", "0"], "1 to 100000"),
         (vec!["--capture", &ng, "--set", "output.capture.buffer=1MiB"], "8MiB to 16GiB"),
-        (vec!["--capture", &own, "--source", &source], "than the source reads"),
-        (vec!["--capture", &dotted, "--source", &source], "than the source reads"),
+        (vec!["--capture", &own, "--source", &source], "this is the same file as source.url"),
+        (vec!["--capture", &dotted, "--source", &source], "this is the same file as source.url"),
     ] {
         let said = say(&[&["run", "--web", "off"][..], &arguments].concat());
         assert_eq!(said.code, 2, "{arguments:?}: {}", said.err);

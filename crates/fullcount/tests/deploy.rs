@@ -95,6 +95,9 @@ fn commands(unit: &str, instance: &str) -> Vec<Vec<String>> {
     }
     let command = |line: &&str| {
         let mut line = line.replace("%i", instance).replace("%H", "host-1.example.org");
+        if let Some(script) = line.strip_prefix("/bin/sh -c '") {
+            return in_a_shell(script.strip_suffix('\'').expect("one word"), &filled);
+        }
         for (name, value) in &filled {
             line = line.replace(&format!("${{{name}}}"), value).replace(&format!("${name}"), value);
         }
@@ -104,6 +107,18 @@ fn commands(unit: &str, instance: &str) -> Vec<Vec<String>> {
         all
     };
     [values(unit, "ExecStartPre"), values(unit, "ExecStart")].concat().iter().map(command).collect()
+}
+
+/// The words that a shell's script gives the program, told by the shell itself. systemd makes `$$` a dollar.
+fn in_a_shell(script: &str, variables: &BTreeMap<String, String>) -> Vec<String> {
+    assert!(!script.contains(['\'', '%']) && !script.contains("${"), "{script}");
+    let script = script.replace("$$", "$");
+    let rest = script.strip_prefix("exec /usr/local/bin/fullcount ").expect("it makes way");
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &format!("printf '%s\\n' {rest}")]).envs(variables);
+    let said = shell.output().expect("a shell");
+    assert!(said.status.success(), "{script}: {}", text(&said));
+    String::from_utf8(said.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
 }
 
 const UNITS: [&str; 2] = ["fullcount-run@.service", "fullcount-write.service"];
@@ -123,6 +138,40 @@ fn each_command_line_of_the_units_is_one_of_the_program() {
         assert_eq!(values(&text, "TimeoutStopSec"), ["60s"], "{unit}");
     }
     assert!(read("deploy/detector.toml").contains("drain = \"30s\""));
+}
+
+#[test]
+fn an_instance_of_two_digits_gets_ports_that_exist() {
+    let unit = read(&format!("deploy/systemd/{}", UNITS[0]));
+    let stage = Stage::new();
+    // A detector of eleven sectors: the first FEC of the example for each further one.
+    let path = stage.path("etc/fullcount/gdgem-sectors.json");
+    let mut geometry: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&path).expect("staged")).expect("JSON");
+    let chips = geometry["vmm_geometry"].as_array_mut().expect("a list");
+    let first: Vec<_> = chips.iter().filter(|c| c["fec"] == 1).cloned().collect();
+    for sector in 4..=10 {
+        chips.extend(first.iter().cloned().map(|mut chip| {
+            chip["detector"] = sector.into();
+            chip["fec"] = (5 + sector).into();
+            chip
+        }));
+    }
+    fs::write(&path, geometry.to_string()).expect("written");
+    for (instance, source, page) in [
+        ("0", "udp://0.0.0.0:9000", "127.0.0.1:8080"),
+        ("9", "udp://0.0.0.0:9009", "127.0.0.1:8089"),
+        ("10", "udp://0.0.0.0:9010", "127.0.0.1:8090"),
+    ] {
+        let all = commands(&unit, instance);
+        assert!(
+            all[1].contains(&source.to_owned()) && all[1].contains(&page.to_owned()),
+            "{all:?}"
+        );
+        all.iter().for_each(|command| stage.takes(instance, command));
+    }
+    // A name that is no number is refused, not taken for sector 0.
+    assert!(!stage.ask(&commands(&unit, "north")[1]).0);
 }
 
 #[test]

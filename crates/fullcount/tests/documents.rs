@@ -207,7 +207,7 @@ fn the_readout_in_the_readme_is_what_inspect_prints() {
     let said = say(&["inspect", &capture, "--count", "8", "--rows", "3"]);
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(
-        readme.contains(&format!("```\n{}```\n", said.out)),
+        readme.contains(&format!("```text\n{}```\n", said.out)),
         "README.md does not hold what `{command}` prints:\n{}",
         said.out
     );

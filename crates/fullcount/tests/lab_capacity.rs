@@ -30,7 +30,8 @@ fn run(folder: &Path, words: &[&str]) -> Said {
     fs::write(&costs, COSTS).expect("written");
     let out = folder.join("out");
     let (costs, out) = (costs.display().to_string(), out.display().to_string());
-    let always = ["lab", "capacity", "--measured", &costs, "--no-committed", "--out", &out];
+    let always =
+        ["lab", "capacity", "--measured", &costs, "--no-committed", "--out", &out, "--overwrite"];
     say(&[&always[..], &["--outage", "1s"], words].concat())
 }
 
@@ -88,9 +89,9 @@ fn rates_by_option_and_own_instruments_by_file() {
         "--instrument",
         "skadi",
         "--rate",
-        "1M",
+        "1Mev/s",
         "--peak",
-        "3M",
+        "3Mev/s",
         "--bytes-per-event",
         "50",
         "--json",
@@ -135,11 +136,12 @@ fn wrong_options_are_refused_before_anything_is_written() {
     for (words, parts) in [
         (&["--instrument", "loki"][..], &["instrument", "loki", "c-spec", "ska1-mid", "cms"][..]),
         (&["--instrument", "nofile.toml"], &["instrument", "nofile.toml"]),
-        (&["--rate", "1M"], &["rate", "one --instrument"]),
-        (&["--instrument", "freia", "--peak", "1M"], &["peak", "--rate"]),
+        (&["--rate", "1Mev/s"], &["rate", "one --instrument"]),
+        (&["--instrument", "freia", "--peak", "1Mev/s"], &["peak", "--rate"]),
         (&["--instrument", "skadi", "--rate", "many"], &["rate", "many"]),
-        (&["--instrument", "skadi", "--peak", "1M"], &["peak", "average"]),
-        (&["--instrument", "skadi", "--peak", "9G"], &["peak", "at most 71.4 times"]),
+        (&["--instrument", "skadi", "--rate", "1M"], &["rate", "1M", "1Mev/s"]),
+        (&["--instrument", "skadi", "--peak", "1Mev/s"], &["peak", "average"]),
+        (&["--instrument", "skadi", "--peak", "9Gev/s"], &["peak", "at most 71.4 times"]),
         (&["--peak-factor", "0"], &["peak-factor", "1 to 1000"]),
         (&["--headroom", "2"], &["headroom", "0.1 to 1"]),
         (&["--threads", "3"], &["threads", "1 to 2"]),
@@ -170,7 +172,7 @@ fn wrong_options_are_refused_before_anything_is_written() {
     ] {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().to_str().unwrap();
-        let mut always = vec!["lab", "capacity", "--out", out];
+        let mut always = vec!["lab", "capacity", "--out", out, "--overwrite"];
         if !words.contains(&"--outage") {
             always.extend(["--outage", "1s"]);
         }
@@ -233,7 +235,7 @@ fn measuring_here_leaves_a_record_and_nothing_else() {
 fn the_file_of_the_document_is_accepted_and_has_every_key() {
     let here = env!("CARGO_MANIFEST_DIR");
     let document = fs::read_to_string(format!("{here}/../../docs/capacity.md")).unwrap();
-    let block = document.split_once("```toml\n").expect("an example").1;
+    let block = document.split_once("```toml file=mine.toml\n").expect("an example").1;
     let block = block.split_once("```").expect("its end").0;
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("mine.toml");

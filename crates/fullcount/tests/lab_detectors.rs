@@ -11,7 +11,7 @@ use service::{Said, Service, say, vector};
 fn run(out: &Path, words: &[&str]) -> Said {
     let out = out.to_str().unwrap();
     let vectors = vector("");
-    let always = ["lab", "detectors", "--vectors", &vectors, "--out", out];
+    let always = ["lab", "detectors", "--vectors", &vectors, "--out", out, "--overwrite"];
     say(&[&always[..], words].concat())
 }
 
@@ -59,7 +59,7 @@ fn wrong_options_are_refused_before_anything_is_made() {
 fn a_capture_that_is_not_there_or_empty_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let said = run(dir.path(), &["--capture", "sonde=/nonexistent/run42.pcapng"]);
-    assert_eq!(said.code, 1, "{}", said.err);
+    assert_eq!(said.code, 2, "{}", said.err);
     assert!(said.err.contains("/nonexistent/run42.pcapng"), "{}", said.err);
     let empty = service::capture(dir.path(), "empty", &[]);
     let said = run(dir.path(), &["--capture", &format!("sonde={empty}")]);
@@ -303,7 +303,7 @@ fn an_interrupted_campaign_leaves_nothing_behind() {
     ] {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().to_str().unwrap();
-        let always = ["lab", "detectors", "--detector", "sonde", "--out", out];
+        let always = ["lab", "detectors", "--detector", "sonde", "--out", out, "--overwrite"];
         let mut run = Service::start(&[&always[..], words].concat());
         let scratch = format!("fullcount-detectors-{}", run.child.id());
         run.wait_for(line, |l| l.contains(line).then_some(()));

@@ -163,6 +163,37 @@ fn three_senders_with_the_same_stream_id_are_counted_apart() {
 }
 
 #[test]
+fn a_foreign_packet_beside_an_announced_stream_leaves_the_balance_alone() {
+    let mut receiver = Service::start(&["receive", "udp://127.0.0.1:0", "--json"]);
+    let to = format!("127.0.0.1:{}", receiver.udp_port());
+    // Number 5 of a stream of its own, which never says how many it is.
+    let mut packet = b"FCSQ\x07\0\0\0\x05".to_vec();
+    packet.resize(64, 0);
+    let foreign = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    foreign.send_to(&packet, &to).expect("sent");
+    let sent =
+        say(&["send", "--to", &format!("udp://{to}"), "--count", "25000", "--rate", "50kpps"]);
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    receiver.interrupt();
+    let got = receiver.end();
+    let s = got.summary();
+    assert_eq!(s["balance"], 0, "{}", got.err);
+    assert_eq!(
+        (s["packets"]["sent"].as_u64(), s["packets"]["accepted"].as_u64()),
+        (Some(25_000), Some(25_001))
+    );
+    let others = &s["packets"]["unannounced"];
+    assert_eq!((&others["delivered"], &others["lost"]), (&1.into(), &5.into()));
+    assert!(
+        got.err.contains("sent 25,000 = delivered 25,000 + lost 0 + rejected 0"),
+        "{}",
+        got.err
+    );
+    assert!(got.err.contains("announced no end: delivered 1 + lost 5"), "{}", got.err);
+    assert_eq!(got.code, 3, "what is missing of the foreign stream is a loss all the same");
+}
+
+#[test]
 fn mixed_sizes_have_the_wire_rate_of_their_frames() {
     let (sent, got) =
         through(&["--size", "64,1472,4000", "--count", "3000", "--rate", "20kpps"], &[]);

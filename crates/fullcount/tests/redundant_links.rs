@@ -1,5 +1,6 @@
 //! A redundant pair over two real links (two veth pairs between two namespaces), either of which goes down
-//! in mid-run: nothing is lost, and the count of each link says which one it was.
+//! in mid-run: nothing is lost, and the count of each link says which one it was. The second test has `send` itself
+//! on both links.
 //!
 //! Every step waits for what the one before did; no pause decides anything. Needs root; what cannot be made
 //! is said, and fails in CI.
@@ -117,4 +118,41 @@ fn either_link_may_go_down_in_mid_run_and_nothing_is_lost() {
         assert!(label(1).starts_with("link 2 udp://10.201.1.2:9000"), "{links:?}");
         assert!(said.err.contains("did not come over it"), "{}", said.err);
     }
+}
+
+#[test]
+fn send_goes_on_over_one_link_when_the_other_goes_down_at_its_end() {
+    if let Some(reason) = namespace::lacking() {
+        assert!(std::env::var_os("CI").is_none(), "CI must have it: {reason}");
+        println!("skipped: {reason}");
+        return;
+    }
+    let links = vec![Link::between(0, 1, 1500), Link::between(0, 1, 1500)];
+    let layout = Layout { purpose: "redundant2".into(), hosts: 2, links };
+    let network = Network::build(&layout).expect("two links");
+    let at = [0, 1].map(|link| format!("udp://{}:9000", network.address(link, 1)));
+    let mut command = network.command(1, env!("CARGO_BIN_EXE_fullcount"));
+    command.args(["receive", &at[0], &at[1], "--redundant", "--json"]);
+    let mut receiver = Service::run(command);
+    receiver.wait_for("both sockets", |l| l.starts_with("detector ").then_some(()));
+    let mut command = network.command(0, env!("CARGO_BIN_EXE_fullcount"));
+    command.args(["send", "--to", &at[0], "--to", &at[1], "--size", "64", "--json"]);
+    command.args(["--rate", "10kpps", "--count", "20000"]);
+    let sender = Service::run(command);
+    until("packets of the first link", || brought(&network, 0) > 2000);
+    // The sender's own end: its kernel then refuses what goes there.
+    network.ip(0, ["link", "set", &network.interface(0), "down"]).expect("the link goes down");
+    let (sent, got) = (sender.end(), receiver.end());
+    let summary = got.summary();
+    assert_eq!((got.code, summary["balance"].as_u64()), (0, Some(0)), "{}", got.err);
+    assert_eq!(summary["packets"]["accepted"], 20_000, "{}", got.err);
+    // What the first link did not get is told, with the reason, and is a loss of that destination.
+    let summary = sent.summary();
+    assert_eq!((sent.code, &summary["packets"]["sent"]), (3, &20_000.into()), "{}", sent.err);
+    let of = |link: usize| &summary["destinations"][link];
+    let count = |link: usize, key: &str| of(link)["packets"][key].as_u64().expect("a count");
+    assert!(count(0, "failed") > 0, "{summary}");
+    assert_eq!(count(0, "sent") + count(0, "failed"), 20_000, "{summary}");
+    assert_eq!((count(1, "sent"), count(1, "failed")), (20_000, 0), "{summary}");
+    assert!(of(0)["failure"].is_string() && of(1).get("failure").is_none(), "{summary}");
 }

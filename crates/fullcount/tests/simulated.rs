@@ -139,7 +139,7 @@ fn noise_is_in_the_truth_file_and_in_the_counters() {
     let noise = "dark=10%,bad=6%,coincidence=2%,packet=5%";
     for source in DETECTORS {
         let geometry = geometry(source, modules(source), folder.path());
-        let truth = folder.path().join("truth.csv");
+        let truth = folder.path().join(format!("{source}.csv"));
         let file = truth.display().to_string();
         let (sent, got) = sent_and_received(
             source,
@@ -213,6 +213,11 @@ fn the_demonstration_of_each_detector_ends_with_four_equal_numbers() {
         assert_eq!(four["events_made"], four["events_in_file"], "{detector}");
         assert!(four["events_made"].as_u64() > Some(1000), "{detector}: {four}");
         assert_eq!((s["balance"].as_u64(), s["per"].as_f64()), (Some(0), Some(0.0)));
+        // Simulating is no cost of the service.
+        let simulator = s["cpu"]["simulator"]["user"].as_f64().expect("a time");
+        let service = s["cpu"]["user"].as_f64().expect("a time");
+        assert!(simulator > 0.0 && service > 0.0, "{detector}: {}", s["cpu"]);
+        assert!(said.err.contains("CPU of the simulated detector"), "{}", said.err);
         // What it wrote serves for the next time.
         let by_hand = dir.path().join("run.toml").display().to_string();
         let said = say(&["run", &by_hand, "--print-config"]);
@@ -436,7 +441,7 @@ fn the_document_has_the_columns_the_noise_and_the_kinds_of_the_program() {
         let file = path.display().to_string();
         let to = "udp://127.0.0.1:9";
         let source = ["send", "--to", to, "--source", source, "--rate", "5kpps", "--count", "300"];
-        say(&[&source[..], &["--noise", noise, "--truth", &file]].concat())
+        say(&[&source[..], &["--noise", noise, "--truth", &file, "--overwrite"]].concat())
     };
     let keys = pages::rows(&page, "key");
     let keys: Vec<&str> = keys.iter().flat_map(|r| quoted(&r[0])).collect();
@@ -489,5 +494,6 @@ fn a_decoder_that_misses_neutrons_fails_what_is_required() {
     // The reason is a counter of its own.
     let refused = &row["refused_by_decoder"]["events.filter.amplitude_ratio"];
     assert!(refused.as_u64() > row["clean"]["neutrons"].as_u64().map(|n| n * 9 / 10), "{row}");
-    assert_eq!(say(&[&campaign[..], &rest].concat()).code, 0, "without --require it is a result");
+    let again = say(&[&campaign[..], &rest, &["--overwrite"]].concat());
+    assert_eq!(again.code, 0, "without --require it is a result");
 }

@@ -232,6 +232,13 @@ fn orders_go_to_a_writer_with_room_and_stops_are_answered_by_their_own() {
     let refused = order("e", "../e.nxs");
     assert_eq!(refused.code, 1, "{}", refused.err);
     assert!(refused.err.contains("leads out of the writer's folder"), "{}", refused.err);
+    assert!(
+        refused.err.contains("start sent") && !refused.err.contains(" started"),
+        "{}",
+        refused.err
+    );
     let obeyed = order("f", "f.nxs");
     assert_eq!(obeyed.code, 0, "{}", obeyed.err);
+    // A job has started once the writer says so, not when it was asked to.
+    assert!(obeyed.err.contains("job f started: f.nxs"), "{}", obeyed.err);
 }

@@ -116,7 +116,7 @@ impl Flags {
             None => bail!("--kafka-set {text}: expected NAME=VALUE"),
         };
         let settings = self.kafka_set.iter().map(pair).collect::<Result<Vec<_>>>()?;
-        let settings = Settings::new(settings);
+        let settings = Settings::read(settings).map_err(|e| anyhow::anyhow!("--kafka-set {e}"))?;
         settings.check().map_err(|e| anyhow::anyhow!("--kafka-set {e}"))?;
         Ok(Plan {
             brokers,

@@ -20,7 +20,7 @@ pub struct Flags {
     /// Address to listen on, IP or IP:PORT; the port is 9440 unless given
     #[arg(long, value_name = "ADDR")]
     listen: String,
-    /// File with the token that both hosts share, at least 16 characters
+    /// File with the token that both hosts share, at least 16 characters; nobody else may read it (chmod 600)
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
 }
@@ -32,7 +32,7 @@ read it, go through a tunnel (ssh -L 9440:127.0.0.1:9440 HOST) and give the meas
 --data.
 
 Examples:
-  head -c 24 /dev/urandom | base64 > token && chmod 600 token
+  (umask 077; head -c 24 /dev/urandom | base64 > token)
   fullcount lab agent --listen 0.0.0.0 --token-file token
   fullcount lab agent --listen 192.168.10.2:9440 --token-file token";
 
@@ -46,7 +46,7 @@ pub fn agent(flags: Flags) -> Result<u8, Failure> {
             return Err(refuse("listen", listen, "IP or IP:PORT, e.g. 0.0.0.0:9440").into());
         }
     };
-    let token = server::token(&flags.token_file).map_err(anyhow::Error::from)?;
+    let token = server::token(&flags.token_file).map_err(|e| Failure::Wrong(e.to_string()))?;
     let program = std::env::current_exe().context("finding this program")?;
     let agent = Agent::open(address, token, program).map_err(anyhow::Error::from)?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;

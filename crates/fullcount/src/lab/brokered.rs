@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use clap::Args;
 use fullcount_engine::config::refuse;
+use fullcount_io::newfile::Scratch;
 use fullcount_io::quantity;
 use fullcount_lab::record::Record;
 use fullcount_lab::streaming::broker::Broker;
@@ -50,21 +51,10 @@ pub struct Checked {
 pub struct Ground {
     // Ends before its folder goes.
     broker: Broker,
-    folder: Folder,
+    folder: Scratch,
     jars: Option<PathBuf>,
     /// librdkafka's own settings.
     pub settings: Settings,
-}
-
-/// A folder that goes with the run.
-#[derive(Debug)]
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed is left where the user said.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Longest wait for a topic that was made.
@@ -87,7 +77,8 @@ impl BrokerFlags {
             pair.ok_or_else(|| Failure::Wrong(format!("--kafka-set {text}: expected NAME=VALUE")))
         };
         let settings = self.kafka_set.iter().map(pair).collect::<Result<Vec<_>, _>>()?;
-        let settings = Settings::new(settings);
+        let settings = Settings::read(settings);
+        let settings = settings.map_err(|e| Failure::Wrong(format!("--kafka-set {e}")))?;
         settings.check().map_err(|e| Failure::Wrong(format!("--kafka-set {e}")))?;
         let jars = match (theirs || broker.is_none(), self.jars.clone().or_else(usual_jars)) {
             (false, _) => None,
@@ -137,14 +128,13 @@ impl Checked {
         if let Some(broker) = &broker {
             reach(broker)?;
         }
-        let name = format!("fullcount-lab-{}", std::process::id());
-        let folder = Folder(folder.join(name));
-        std::fs::create_dir(&folder.0).with_context(|| format!("making {}", folder.0.display()))?;
+        let folder = Scratch::make(&folder, "fullcount-lab")
+            .with_context(|| format!("making a folder in {}", folder.display()))?;
         let own = broker.is_none();
         let broker = match (broker, &jars) {
             (None, Some(jars)) => {
                 note!("starting a broker");
-                Broker::start(jars, &folder.0.join("kafka"))?
+                Broker::start(jars, &folder.path().join("kafka"))?
             }
             (given, _) => Broker::given(given.as_deref().unwrap_or_default()),
         };
@@ -184,7 +174,7 @@ impl Ground {
 
     /// A path in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.0.join(name)
+        self.folder.path().join(name)
     }
 
     /// Makes a topic of one partition, which goes with what is returned.

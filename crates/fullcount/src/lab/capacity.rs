@@ -12,6 +12,7 @@ use anyhow::Context;
 use clap::Args;
 use fullcount_engine::config::{ConfigError, refuse};
 use fullcount_engine::stop::Stop;
+use fullcount_io::input_file;
 use fullcount_io::quantity::{self, QuantityError, Rate};
 use fullcount_lab::capacity::CapacityError;
 use fullcount_lab::capacity::advice::run;
@@ -61,11 +62,11 @@ pub struct Flags {
 /// What comes in and goes out.
 #[derive(Debug, Args)]
 struct StreamFlags {
-    /// Events a second, average (one instrument)
-    #[arg(long, value_name = "N", help_heading = "Stream")]
+    /// Events (5Mev/s) a second, average (one instrument); without a detector packets (5Mpps)
+    #[arg(long, value_name = "RATE", help_heading = "Stream")]
     rate: Option<String>,
-    /// Events a second in the 1 ms at the peak of a pulse (one instrument)
-    #[arg(long, value_name = "N", help_heading = "Stream")]
+    /// The same in the 1 ms at the peak of a pulse (one instrument)
+    #[arg(long, value_name = "RATE", help_heading = "Stream")]
     peak: Option<String>,
     /// Peak in units of the average, where the instrument does not say [default: 25.0, the most that a
     /// pulse of 2.86 ms at 14 Hz allows]
@@ -146,7 +147,7 @@ says how to read the tables.
 Examples:
   fullcount lab capacity --list
   fullcount lab capacity --instrument skadi
-  fullcount lab capacity --instrument nmx --rate 5M --peak 50M
+  fullcount lab capacity --instrument nmx --rate 5Mev/s --peak 50Mev/s
   fullcount lab capacity --instrument mine.toml --host-cores 32 --port 100Gbps
   fullcount lab capacity --measure all --kafka kafka://broker/capacity-test --instrument skadi";
 
@@ -180,6 +181,17 @@ fn bits(key: &'static str, text: &str) -> Result<f64, ConfigError> {
     }
 }
 
+/// What the instrument sends a second: events of its detector, or bare packets.
+fn per_second(key: &'static str, text: &str, kind: &Kind) -> Result<f64, ConfigError> {
+    if kind.detector().is_some() {
+        return read(key, text, quantity::events_per_second);
+    }
+    match read(key, text, |t| t.parse::<Rate>())? {
+        Rate::Packets(packets) => Ok(packets),
+        Rate::Bits(_) => Err(refuse(key, text, "packets a second such as 5Mpps")),
+    }
+}
+
 impl Flags {
     fn instruments(&self) -> Result<Vec<Instrument>, Failure> {
         let mut all = vec![];
@@ -188,7 +200,8 @@ impl Flags {
                 all.extend(named(name).map_err(wrong)?);
                 continue;
             }
-            let text = std::fs::read_to_string(name).map_err(|e| {
+            let limit = input_file::LARGEST_INPUT;
+            let text = input_file::text(name.as_ref(), limit).map_err(|e| {
                 refuse("instrument", name, format!("a file that can be read ({e})"))
             })?;
             let file: File = toml::from_str(&text)
@@ -203,12 +216,12 @@ impl Flags {
         }
         for i in &mut all {
             if let Some(text) = &s.rate {
-                i.rate = Some(read("rate", text, quantity::number)?);
+                i.rate = Some(per_second("rate", text, &i.kind)?);
                 let known = i.source.trim_end_matches(UNKNOWN);
                 i.source = format!("{known}; rate as given by --rate");
             }
             if let Some(text) = &s.peak {
-                i.peak = Some(read("peak", text, quantity::number)?);
+                i.peak = Some(per_second("peak", text, &i.kind)?);
             }
             if matches!(i.kind, Kind::Detector(_)) {
                 i.bytes_per_event = s.bytes_per_event.or(i.bytes_per_event);
@@ -232,7 +245,7 @@ impl Flags {
         }
         for path in &self.measured {
             let name = path.display().to_string();
-            let text = std::fs::read_to_string(path)
+            let text = input_file::text(path, input_file::LARGEST_INPUT)
                 .map_err(|e| refuse("measured", &name, format!("a file that can be read ({e})")))?;
             // The folder says nothing about the number.
             let short = path.file_name().map_or(name.clone(), |n| n.to_string_lossy().into_owned());
@@ -327,7 +340,8 @@ pub fn capacity(flags: Flags) -> Result<u8, Failure> {
     let mut record = flags.result.begin(NAME)?;
     if let Some(parts) = parts {
         let stop = Stop::on_signals().context("installing the signal handlers")?;
-        let measured = measure::measure(&parts, &flags.result.folder(), &stop)?;
+        let measured =
+            measure::measure(&parts, &flags.result.folder(), flags.result.overwrite(), &stop)?;
         facts.read("capacity-measured.json (now)", &measured.to_string()).map_err(wrong)?;
     }
     let value = |m: &Option<Measure>| m.as_ref().map(|m| m.value);

@@ -13,7 +13,7 @@ use fullcount_detect::parallel::Threads;
 use fullcount_engine::config::refuse;
 use fullcount_io::quantity;
 use fullcount_lab::detectors::copy;
-use fullcount_lab::record::{Figure, Record};
+use fullcount_lab::record::Figure;
 use serde_json::json;
 
 use super::detectors::at_once::{Pipeline, at_once};
@@ -49,6 +49,9 @@ pub struct Flags {
     /// Name of the results file [default: decode- and the detector]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Replace results files that exist
+    #[arg(long)]
+    overwrite: bool,
     /// Print the results file instead of the lines
     #[arg(long)]
     json: bool,
@@ -74,7 +77,8 @@ pub fn decode(flags: Flags) -> Result<u8, Failure> {
     }
     fullcount_engine::open::check_core("core", flags.core)?;
     let name = flags.name.clone().unwrap_or_else(|| format!("decode-{kind}"));
-    let mut record = Record::begin(&name).map_err(anyhow::Error::from)?;
+    let folder = super::folder(flags.out.clone());
+    let mut record = super::begin(&name, &folder, &["json"], flags.overwrite)?;
     let scratch = Scratch::default();
     let jobs = JobFlags::simulated(kind).jobs(&scratch)?;
     let Job { input, detector, .. } = jobs.first().context("no simulated packets")?;
@@ -113,7 +117,6 @@ pub fn decode(flags: Flags) -> Result<u8, Failure> {
         .figure("events", &events)
         .figure("input", &input)
         .figure("copy_bandwidth", &copied);
-    let path = record.write(&super::folder(flags.out)).map_err(anyhow::Error::from)?;
     if flags.json {
         say!("{}", record.json());
     } else {
@@ -126,6 +129,8 @@ pub fn decode(flags: Flags) -> Result<u8, Failure> {
         say!("machine's memcpy:       {:.2} GB/s (one core, 256 MiB blocks)", copied.value);
         say!("build:                  {}", features());
     }
+    // Shown first: what cannot be written is not lost.
+    let path = record.write(&folder, flags.overwrite).map_err(anyhow::Error::from)?;
     note!("written to {}", path.display());
     Ok(0)
 }

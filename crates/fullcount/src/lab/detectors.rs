@@ -259,6 +259,15 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
     let scratch = Scratch::default();
     let jobs = flags.jobs.jobs(&scratch)?;
     let usual = parts.name();
+    let numbers = pipelines::numbers(&flags.pipelines);
+    let figure = {
+        let name = flags.result.name(&usual);
+        format!("{}{PIPELINES}", name.strip_suffix(PIPELINES).unwrap_or(name))
+    };
+    if !numbers.is_empty() {
+        let files = ["svg", "png"].map(|end| format!("{figure}.{end}"));
+        super::ready(&flags.result.folder(), &files, flags.result.overwrite())?;
+    }
     let mut record = flags.result.begin(&usual)?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let own: Vec<&Job> = Job::piped(&jobs, &flags.jobs);
@@ -272,7 +281,6 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
         profile: flags.profile,
         stop: &|| stop.requested(),
     };
-    let numbers = pipelines::numbers(&flags.pipelines);
     let trial = plan.time + Duration::from_millis(500);
     let mut progress = Progress::default();
     if parts.memory {
@@ -323,14 +331,13 @@ pub fn detectors(flags: Flags) -> Result<u8, Failure> {
     if !numbers.is_empty() {
         let scaling = pipelines::run(&own, &numbers, &plan, &stop, &mut progress)?;
         scaling.note(&mut record);
-        let name = flags.result.name(&usual);
-        let name = format!("{}{PIPELINES}", name.strip_suffix(PIPELINES).unwrap_or(name));
-        let figure = scaling.figure(&name).write(&flags.result.folder());
-        for path in figure.map_err(anyhow::Error::from)? {
+        let drawn = scaling.figure(&figure);
+        let drawn = drawn.write(&flags.result.folder(), flags.result.overwrite());
+        for path in drawn.map_err(anyhow::Error::from)? {
             note!("drawn in {}", path.display());
         }
         let gap = if table.is_empty() { "" } else { "\n" };
-        table.push_str(&format!("{gap}{}\n![pipelines]({name}.svg)\n", scaling.markdown()));
+        table.push_str(&format!("{gap}{}\n![pipelines]({figure}.svg)\n", scaling.markdown()));
     }
     table.push_str(&limits::markdown(&rows));
     copies.push(copy::bandwidth(&[plan.core(0)], plan.copy_time()));

@@ -2,7 +2,7 @@
 //!
 //! Refuses wrong options before anything is made; namespaces without root are an error at run time.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
@@ -14,7 +14,7 @@ use fullcount_lab::agent::engine::{Engine, Method, NAMES};
 use fullcount_lab::lossless::pair::Pair;
 use fullcount_lab::lossless::place::{Place, Where};
 use fullcount_lab::lossless::{Campaign, Ceiling, OnNearCores, Settings, time};
-use fullcount_lab::record::Record;
+use fullcount_lab::record::{Record, files};
 
 use crate::exit::Failure;
 use crate::{note, say, tell};
@@ -209,6 +209,9 @@ pub struct ResultFlags {
     /// Name of the results files
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Replace results files that exist
+    #[arg(long)]
+    overwrite: bool,
     /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
@@ -230,9 +233,16 @@ impl ResultFlags {
         super::folder(self.out.clone())
     }
 
-    /// Begins the results file; a name that cannot be one is refused here.
+    /// True if results files may be replaced.
+    pub fn overwrite(&self) -> bool {
+        self.overwrite
+    }
+
+    /// Begins the results file, before anything is measured; a name that cannot be one is refused here, and so are files
+    /// that are there.
     pub fn begin(&self, usual: &str) -> Result<Record, Failure> {
-        Record::begin(self.name(usual)).map_err(|e| Failure::Wrong(e.to_string()))
+        let name = self.name(usual);
+        super::begin(name, &self.folder(), &["json", "md"], self.overwrite)
     }
 
     /// Writes JSON and Markdown, and prints one of them.
@@ -248,26 +258,24 @@ impl ResultFlags {
         title: &str,
         table: &str,
     ) -> Result<(), Failure> {
-        let path = record.write(&self.folder()).map_err(anyhow::Error::from)?;
-        let markdown = path.with_extension("md");
-        write_markdown(&markdown, done, record, title, table)?;
+        // Shown first: what cannot be written is not lost.
         if self.json {
             say!("{}", record.json());
         } else {
             tell!("{table}");
         }
-        note!("written to {} and {}", path.display(), markdown.display());
+        let (folder, overwrite) = (self.folder(), self.overwrite);
+        let path = record.write(&folder, overwrite).map_err(anyhow::Error::from)?;
+        let text = markdown(done, record, title, table);
+        let file = format!("{}.md", record.name());
+        let beside = files::put(&folder, &file, text.as_bytes(), overwrite);
+        let beside = beside.map_err(anyhow::Error::from)?;
+        note!("written to {} and {}", path.display(), beside.display());
         Ok(())
     }
 }
 
-fn write_markdown(
-    path: &Path,
-    done: &str,
-    record: &Record,
-    title: &str,
-    table: &str,
-) -> anyhow::Result<()> {
+fn markdown(done: &str, record: &Record, title: &str, table: &str) -> String {
     let json = record.json();
     let text =
         |key: &str| json.pointer(key).and_then(|v| v.as_str()).unwrap_or("unknown").to_owned();
@@ -278,7 +286,7 @@ fn write_markdown(
         text("/host/cpu"),
         text("/host/kernel"),
     );
-    std::fs::write(path, head + table).with_context(|| format!("writing {}", path.display()))
+    head + table
 }
 
 const EXAMPLES: &str = "\

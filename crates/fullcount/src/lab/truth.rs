@@ -16,7 +16,7 @@ use fullcount_detect::detector::Detector;
 use fullcount_engine::config::refuse;
 use fullcount_engine::summary::grouped;
 use fullcount_io::quantity;
-use fullcount_lab::record::{Record, replace};
+use fullcount_lab::record::{Record, files};
 use fullcount_lab::traffic::multiblade::REAL_TIME_HZ;
 use fullcount_lab::traffic::noise::{Noise, Pileup};
 use serde_json::{Value, json};
@@ -63,6 +63,9 @@ pub struct Flags {
     /// Name of the results files [default: truth-KIND]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Replace results files that exist
+    #[arg(long)]
+    overwrite: bool,
     /// Print the results file instead of the table
     #[arg(long)]
     json: bool,
@@ -174,7 +177,7 @@ pub fn truth(flags: Flags) -> Result<u8, Failure> {
     let asked = flags.read()?;
     let kind = asked.what.name();
     let name = flags.name.clone().unwrap_or_else(|| format!("truth-{kind}"));
-    let mut record = Record::begin(&name).map_err(anyhow::Error::from)?;
+    let mut record = begin(&flags, &name)?;
     record
         .parameter("detector", kind)
         .parameter("modules", asked.what.modules())
@@ -203,10 +206,13 @@ pub fn truth(flags: Flags) -> Result<u8, Failure> {
     Ok(verdict(asked.require, least))
 }
 
-/// Writes record and table, and shows one of them.
+/// Begins the results files, before anything is simulated.
+fn begin(flags: &Flags, name: &str) -> Result<Record, Failure> {
+    super::begin(name, &super::folder(flags.out.clone()), &["json", "md"], flags.overwrite)
+}
+
+/// Shows record or table, and writes both.
 fn write(flags: &Flags, name: &str, record: &Record, table: &str) -> Result<(), Failure> {
-    let folder = super::folder(flags.out.clone());
-    let path = record.write(&folder).map_err(anyhow::Error::from)?;
     let about = record.json();
     let text = |key: &str| about[key].as_str().unwrap_or("unknown").to_owned();
     let table = format!(
@@ -214,13 +220,17 @@ fn write(flags: &Flags, name: &str, record: &Record, table: &str) -> Result<(), 
         text("date"),
         text("revision")
     );
-    replace(&folder, &format!("{name}.md"), &table).map_err(anyhow::Error::from)?;
+    // Shown first: what cannot be written is not lost.
     if flags.json {
         say!("{about}");
     } else {
         tell!("{table}");
     }
-    note!("written to {}", path.display());
+    let folder = super::folder(flags.out.clone());
+    let path = record.write(&folder, flags.overwrite).map_err(anyhow::Error::from)?;
+    let beside = files::put(&folder, &format!("{name}.md"), table.as_bytes(), flags.overwrite);
+    let beside = beside.map_err(anyhow::Error::from)?;
+    note!("written to {} and {}", path.display(), beside.display());
     Ok(())
 }
 

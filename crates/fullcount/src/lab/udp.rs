@@ -146,6 +146,9 @@ pub struct Flags {
     /// Folder for the results [default: docs/results if there is one here, else this folder]
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     out: Option<PathBuf>,
+    /// Replace results files, and an interrupted campaign, that exist
+    #[arg(long)]
+    overwrite: bool,
     /// Name of the files [default: after load and place, e.g. udp-offered]
     #[arg(long, value_name = "NAME", help_heading = "Results")]
     name: Option<String>,
@@ -175,9 +178,8 @@ impl Flags {
     fn plan(&self) -> Result<Plan, Failure> {
         let bits = |key: &'static str, text: &str| match text.parse::<Rate>() {
             Ok(Rate::Bits(bits)) => Ok(bits),
-            Ok(Rate::Packets(_)) | Err(_) => {
-                Err(refuse(key, text, "bits per second such as 10Gbps"))
-            }
+            Ok(Rate::Packets(_)) => Err(refuse(key, text, "bits per second such as 10Gbps")),
+            Err(e) => Err(refuse(key, text, e.to_string())),
         };
         let ms = |key: &'static str, text: &str| match quantity::duration(text) {
             Ok(d) => Ok(d.as_millis() as u64),
@@ -341,7 +343,7 @@ impl Flags {
         if let Some(name) = &self.interface {
             fullcount_lab::campaign::field::interface_mtu(name).map_err(anyhow::Error::from)?;
         }
-        let token = server::token(file).map_err(anyhow::Error::from)?;
+        let token = server::token(file).map_err(|e| Failure::Wrong(e.to_string()))?;
         let post = FarPost::connect(&self.place, &token).map_err(anyhow::Error::from)?;
         let mut own = post.own_address();
         let post = match (self.data, receives) {
@@ -358,20 +360,24 @@ impl Flags {
 }
 
 /// Begins or goes on.
-fn state(resume: bool, path: &std::path::Path, plan: &Plan) -> Result<State, Failure> {
+fn state(flags: &Flags, path: &std::path::Path, plan: &Plan) -> Result<State, Failure> {
     let revision = record::revision();
-    let opened = match resume {
+    let opened = match flags.resume {
         true => State::resume(path, plan, revision),
         false => {
-            if path.exists() {
+            if flags.overwrite && path.exists() {
                 note!("{}: an interrupted campaign is replaced", path.display());
             }
-            State::begin(path, plan, revision)
+            State::begin(path, plan, revision, flags.overwrite)
         }
     };
     let state = opened.map_err(|e| match e {
-        StateError::Other { .. } | StateError::Nothing { .. } => Failure::Wrong(e.to_string()),
-        StateError::Write { .. } | StateError::Shape { .. } => Failure::Failed(e.into()),
+        StateError::Other { .. } | StateError::Nothing { .. } | StateError::Exists { .. } => {
+            Failure::Wrong(e.to_string())
+        }
+        StateError::Write { .. } | StateError::Shape { .. } | StateError::InUse { .. } => {
+            Failure::Failed(e.into())
+        }
     })?;
     if !state.is_empty() {
         note!("{}: {} trials are there already", path.display(), state.len());
@@ -392,11 +398,19 @@ pub fn udp(flags: Flags) -> Result<u8, Failure> {
         }
         fullcount_lab::profile::available().map_err(anyhow::Error::from)?;
     }
+    let folder = super::folder(flags.out.clone());
+    let ready = || super::ready(&folder, &report::names(&plan, !flags.no_figures), flags.overwrite);
+    if !flags.resume {
+        ready()?;
+    }
     let place = flags.open()?;
     let program = std::env::current_exe().context("finding this program")?;
-    let folder = super::folder(flags.out.clone());
     let path = State::path_of(&folder, &plan.name);
-    let mut state = state(flags.resume, &path, &plan)?;
+    let mut state = state(&flags, &path, &plan)?;
+    if flags.resume {
+        // Only now is it known that there is something to go on with.
+        ready()?;
+    }
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let (stopped, tell) = (|| stop.requested(), |line: &str| note!("{line}"));
     let settings = Settings {
@@ -424,7 +438,7 @@ pub fn udp(flags: Flags) -> Result<u8, Failure> {
     let about = Circumstances { date: record::now(), revision, found: field.found() };
     // Links and settings are put back before anything else can fail.
     drop(field);
-    let written = report::write(&campaign, &about, &folder, !flags.no_figures);
+    let written = report::write(&campaign, &about, &folder, !flags.no_figures, flags.overwrite);
     for path in written.map_err(anyhow::Error::from)? {
         note!("written: {}", path.display());
     }

@@ -70,18 +70,34 @@ impl Answers {
             };
             *of = Some(answer.status_code);
             if answer.outcome == Outcome::Failure {
+                // A line of its own in it would look like one of ours.
                 let words = answer.message.unwrap_or("without a reason");
+                let words = words.replace(char::is_control, " ");
                 let (action, code) = (answer.action, answer.status_code);
                 bail!("writer {}: {action:?} refused ({code}): {words}", answer.service_id);
             }
         }
     }
 
+    /// Waits until the start is answered.
+    pub fn start(&mut self, patience: Duration) -> anyhow::Result<()> {
+        self.until("start", patience, |answers| answers.start.is_some())
+    }
+
     /// Waits until both orders are answered.
     pub fn both(&mut self, patience: Duration) -> anyhow::Result<()> {
+        self.start(patience)?;
+        self.until("stop", patience, |answers| answers.stop.is_some())
+    }
+
+    fn until(
+        &mut self,
+        order: &str,
+        patience: Duration,
+        done: fn(&Answers) -> bool,
+    ) -> anyhow::Result<()> {
         let end = Instant::now() + patience;
-        while self.start.is_none() || self.stop.is_none() {
-            let order = if self.start.is_none() { "start" } else { "stop" };
+        while !done(self) {
             if Instant::now() >= end {
                 let seconds = patience.as_secs();
                 bail!("no writer answered the {order} on {} within {seconds} s", self.topic);

@@ -11,9 +11,10 @@ use fullcount_lab::traffic::multiblade::{self, MultiBlade, MultiBladeSetup};
 use fullcount_lab::traffic::multigrid::{self, MultiGrid, MultiGridSetup};
 use fullcount_lab::traffic::noise::Noise;
 use fullcount_lab::traffic::{Traffic, TrafficError};
-use fullcount_lab::truth_file::TruthFile;
+use fullcount_lab::truth_file::{TruthError, TruthFile};
 
-use super::{SendFlags, SendRate};
+use super::SendFlags;
+use super::rate::SendRate;
 use crate::exit::Failure;
 
 /// Neutrons per second and module unless set.
@@ -177,7 +178,10 @@ impl SendFlags {
             "multiblade" => ((multiblade::TICK_NS, 1), false),
             _ => ((1, 1), true),
         };
-        let file = TruthFile::create(path, spots).map_err(anyhow::Error::from)?;
+        let file = TruthFile::create(path, spots, self.overwrite).map_err(|e| match e {
+            TruthError::Exists { .. } => Failure::Wrong(format!("--truth {e}")),
+            TruthError::InUse { .. } | TruthError::Write { .. } => Failure::Failed(e.into()),
+        })?;
         if let Payload::Traffic(traffic) = &mut job.payload {
             traffic.watch(file.witness(tick));
         }

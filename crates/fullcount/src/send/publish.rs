@@ -12,6 +12,7 @@ use fullcount_engine::run::configure;
 use fullcount_engine::stop::Stop;
 use fullcount_engine::summary::grouped;
 use fullcount_engine::timebase;
+use fullcount_io::input_file;
 use fullcount_io::quantity::{self, Rate};
 use fullcount_out::kafka::{Address, Publisher, Settings};
 use serde_json::json;
@@ -19,6 +20,7 @@ use serde_json::json;
 use super::answered::Answers;
 use super::facility::{Events, Facility, Run, Stream, readable, structure};
 use super::{Flags, NAME_OF_LOGS, NAME_OF_RUN};
+use crate::confirm::confirm;
 use crate::exit::Failure;
 use crate::flags::Overlay;
 use crate::{note, say, tell};
@@ -55,7 +57,8 @@ pub struct KafkaFlags {
     /// Print a structure for the simulated logs of the topic, and exit
     #[arg(long, help_heading = "Kafka")]
     print_structure: bool,
-    /// librdkafka's own setting, e.g. security.protocol=ssl; may be repeated
+    /// librdkafka's own setting, e.g. security.protocol=ssl; may be repeated. Not a password, which others
+    /// would see in the list of processes: sasl.password.file=PATH or sasl.password.env=NAME
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Kafka")]
     kafka_set: Vec<String>,
 }
@@ -84,14 +87,15 @@ fn wrong(text: impl Into<String>) -> Failure {
 }
 
 /// Publishes what the flags say.
-pub fn publish(flags: &Flags) -> Result<u8, Failure> {
-    let address = Address::parse(&flags.to).map_err(|e| wrong(format!("--to {e}")))?;
+pub fn publish(flags: &Flags, to: &str) -> Result<u8, Failure> {
+    let address = Address::parse(to).map_err(|e| wrong(format!("--to {e}")))?;
     let kafka = &flags.kafka;
     let pair = |text: &String| {
         let pair = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
         pair.ok_or_else(|| wrong(format!("--kafka-set {text}: expected NAME=VALUE")))
     };
-    let settings = Settings::new(kafka.kafka_set.iter().map(pair).collect::<Result<Vec<_>, _>>()?);
+    let pairs = kafka.kafka_set.iter().map(pair).collect::<Result<Vec<_>, _>>()?;
+    let settings = Settings::read(pairs).map_err(|e| wrong(format!("--kafka-set {e}")))?;
     settings.check().map_err(|e| wrong(format!("--kafka-set {e}")))?;
     let duration =
         flags.what.duration.as_deref().map(|text| {
@@ -203,7 +207,7 @@ fn logs(
         .as_deref()
         .map(|text| quantity::count(text).map_err(|e| wrong(format!("--count {text}: {e}"))));
     let count = count.transpose()?.unwrap_or(u64::MAX);
-    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    let stop = Stop::on_signals_in_two_steps().context("installing the signal handlers")?;
     let mut facility = Facility::new(flags.what.seed);
     let (begun, every) = (Instant::now(), Duration::from_secs_f64(ROUND / rate));
     let (mut sent, mut bytes, mut round) = (0u64, 0u64, 0u32);
@@ -228,8 +232,10 @@ fn logs(
         }
         round += 1;
     }
-    publisher.flush(PATIENCE).map_err(anyhow::Error::from)?;
-    report(flags, &address.topic, sent, bytes, publisher, begun.elapsed())
+    let confirmed = confirm(publisher, &address.brokers, PATIENCE, &stop);
+    let code = report(flags, &address.topic, sent, bytes, publisher, begun.elapsed())?;
+    confirmed.map_err(anyhow::Error::from)?;
+    Ok(code)
 }
 
 /// The start that was asked for, ms since 1970.
@@ -249,7 +255,7 @@ fn ordered(flags: &Flags) -> Result<Run, Failure> {
     let path = kafka.structure.as_ref().ok_or_else(|| {
         wrong("--structure: a run needs the structure of its file; --print-structure makes one")
     })?;
-    let structure = std::fs::read_to_string(path)
+    let structure = input_file::text(path, input_file::LARGEST_INPUT)
         .map_err(|e| wrong(format!("--structure {}: {e}", path.display())))?;
     let file = kafka.file.clone();
     let file = file.ok_or_else(|| wrong("--file: a run needs a file name, e.g. run42.nxs"))?;
@@ -274,31 +280,56 @@ fn start_and_stop(
     mut answers: Option<Answers>,
     duration: Option<Duration>,
 ) -> Result<u8, Failure> {
-    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    let stop = Stop::on_signals_in_two_steps().context("installing the signal handlers")?;
     let begun = Instant::now();
     let start = run.start(start_ms.unwrap_or_else(now_ms));
     let mut bytes = start.len() as u64;
     let send = |topic: &str, value: &[u8]| -> Result<(), Failure> {
         let sent = publisher.publish(topic, value, now_ms() as i64, PATIENCE);
-        sent.and_then(|()| publisher.flush(PATIENCE)).map_err(anyhow::Error::from)?;
+        sent.and_then(|()| confirm(publisher, &address.brokers, PATIENCE, &stop))
+            .map_err(anyhow::Error::from)?;
         Ok(())
     };
     send(&address.topic, &start)?;
-    note!("job {} started: {}", run.job_id, run.file);
+    note!("job {}: start sent to {}", run.job_id, address.topic);
+    if answers.is_none() {
+        note!("whether a writer takes it is not known without --control, the topic of its answers");
+    }
+    let mut started = Started { run, said: false };
     while !stop.requested() && duration.is_none_or(|end| begun.elapsed() < end) {
         match &mut answers {
             None => std::thread::sleep(Duration::from_millis(20)),
             Some(answers) => answers.take(Duration::from_millis(20))?,
         }
+        started.say(answers.as_ref());
     }
     let order = run.stop(now_ms());
     bytes += order.len() as u64;
     send(run.control.as_deref().unwrap_or(&address.topic), &order)?;
-    note!("job {} stopped", run.job_id);
+    note!("job {}: stop sent", run.job_id);
     if let Some(answers) = &mut answers {
+        answers.start(PATIENCE)?;
+        started.say(Some(answers));
         answers.both(PATIENCE)?;
+        note!("job {} stopped", run.job_id);
     }
     report(flags, &address.topic, 2, bytes, publisher, begun.elapsed())
+}
+
+/// Says once that a writer took the run: not when it was asked to.
+struct Started<'a> {
+    run: &'a Run,
+    said: bool,
+}
+
+impl Started<'_> {
+    fn say(&mut self, answers: Option<&Answers>) {
+        // A refusal has ended the verb already.
+        if !self.said && answers.is_some_and(|answers| answers.start.is_some()) {
+            self.said = true;
+            note!("job {} started: {}", self.run.job_id, self.run.file);
+        }
+    }
 }
 
 fn report(
@@ -315,7 +346,7 @@ fn report(
         say!(
             "{}",
             json!({
-                "schema": "fullcount/summary/1", "verb": "send", "to": flags.to, "source": flags.what.source,
+                "schema": "fullcount/summary/1", "verb": "send", "to": flags.to[0], "source": flags.what.source,
                 "seed": flags.what.seed, "messages": sent, "bytes": bytes,
                 "confirmed": publisher.confirmed(), "refused": refused, "elapsed_s": seconds,
             })

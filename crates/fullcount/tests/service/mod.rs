@@ -212,3 +212,24 @@ pub fn get(address: &str, path: &str) -> String {
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     body.to_owned()
 }
+
+/// The page as a browser has made it, once its script has run; `None` without Chromium, which is said, and fails with CI=true.
+pub fn seen_by_a_browser(address: &str) -> Option<String> {
+    let named = std::env::var_os("FULLCOUNT_BROWSER").into_iter();
+    let usual = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+    let profile = tempfile::tempdir().expect("a folder");
+    for browser in named.chain(usual.iter().map(std::ffi::OsString::from)) {
+        let seen = Command::new(browser)
+            .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .args(["--dump-dom", &format!("http://{address}/")])
+            .stdin(Stdio::null())
+            .output();
+        if let Ok(seen) = seen {
+            return Some(String::from_utf8_lossy(&seen.stdout).into_owned());
+        }
+    }
+    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI needs Chromium");
+    println!("skipped: Chromium is not installed");
+    None
+}

@@ -15,9 +15,10 @@ use fullcount_core::products::EventBatch;
 use fullcount_core::time::PulseTime;
 use fullcount_engine::config::refuse;
 use fullcount_engine::stop::Stop;
+use fullcount_io::newfile::Scratch;
 use fullcount_io::quantity;
 use fullcount_lab::capacity::measured::{DISK, ENCODE, PRODUCE, SPOOL};
-use fullcount_lab::record::{Figure, Record};
+use fullcount_lab::record::Figure;
 use fullcount_out::flat::EventWriter;
 use fullcount_out::kafka::{Address, Publisher, Settings};
 use fullcount_out::spool::{AppendError, Outgoing, Spool, SpoolOptions};
@@ -108,8 +109,13 @@ pub fn batch(events: u32, number: u32) -> EventBatch {
 }
 
 /// Measures, writes the results and gives them.
-pub fn measure(parts: &Parts, folder: &Path, stop: &Stop) -> Result<Value, Failure> {
-    let mut record = Record::begin(RESULT).map_err(anyhow::Error::from)?;
+pub fn measure(
+    parts: &Parts,
+    folder: &Path,
+    overwrite: bool,
+    stop: &Stop,
+) -> Result<Value, Failure> {
+    let mut record = crate::lab::begin(RESULT, folder, &["json"], overwrite)?;
     record
         .parameter("trial_s", parts.trial.as_secs_f64())
         .parameter("trials", TRIALS)
@@ -146,7 +152,7 @@ pub fn measure(parts: &Parts, folder: &Path, stop: &Stop) -> Result<Value, Failu
             row.note(&mut record);
         }
     }
-    let path = record.write(folder).map_err(anyhow::Error::from)?;
+    let path = record.write(folder, overwrite).map_err(anyhow::Error::from)?;
     note!("written to {}", path.display());
     Ok(record.json())
 }
@@ -170,26 +176,15 @@ fn encode(time: Duration) -> anyhow::Result<f64> {
 }
 
 /// A folder that is gone at the end.
-struct Own(std::path::PathBuf);
-
-impl Own {
-    fn make(folder: &Path, what: &str) -> anyhow::Result<Own> {
-        let path = folder.join(format!(".capacity-{what}-{}", std::process::id()));
-        fs::create_dir(&path).with_context(|| format!("making {}", path.display()))?;
-        Ok(Own(path))
-    }
-}
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn own(folder: &Path, what: &str) -> anyhow::Result<Scratch> {
+    Scratch::make(folder, &format!(".capacity-{what}"))
+        .with_context(|| format!("making a folder in {}", folder.display()))
 }
 
 /// Bytes a second into a spool, until all is committed.
 fn spool(time: Duration, folder: &Path) -> anyhow::Result<f64> {
-    let own = Own::make(folder, "spool")?;
-    let options = SpoolOptions { limit: MOST, ..SpoolOptions::new(&own.0, "capacity") };
+    let own = own(folder, "spool")?;
+    let options = SpoolOptions { limit: MOST, ..SpoolOptions::new(own.path(), "capacity") };
     let (spool, _) = Spool::open(options)?;
     let mut writer = EventWriter::new();
     let payload = writer.ev44("capacity", 1, &batch(EVENTS, 0))?;
@@ -211,8 +206,8 @@ fn spool(time: Duration, folder: &Path) -> anyhow::Result<f64> {
 
 /// Bytes a second that are on the disk.
 fn disk(time: Duration, folder: &Path) -> anyhow::Result<f64> {
-    let own = Own::make(folder, "disk")?;
-    let path = own.0.join("data");
+    let own = own(folder, "disk")?;
+    let path = own.path().join("data");
     let mut file = fs::File::create(&path).with_context(|| format!("making {}", path.display()))?;
     let block: Vec<u8> =
         (0..1u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();

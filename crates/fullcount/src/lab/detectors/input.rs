@@ -10,6 +10,7 @@ use fullcount_core::batch::Origin;
 use fullcount_detect::detector::Detector;
 use fullcount_engine::config::refuse;
 use fullcount_io::endpoint::{Endpoint, PcapSpeed, PcapUrl};
+use fullcount_io::input_file;
 use fullcount_io::pcap::PcapSource;
 use fullcount_io::source::{Received, Source};
 use fullcount_lab::detectors::recorded;
@@ -27,7 +28,8 @@ const RECORDED: &str = "recorded";
 /// All packets of the vectors.
 const VECTORS: &str = "vectors";
 /// All others.
-pub const NAMES: [&str; 6] = [RECORDED, "recorded-xyu", VECTORS, "dense", "noisy", SIMULATED];
+pub const NAMES: [&str; 7] =
+    [RECORDED, "recorded-calibrated", "recorded-xyu", VECTORS, "dense", "noisy", SIMULATED];
 /// Word for [`Input::is_played`] of each detector, whatever it is called.
 pub const CAPTURES: &str = "captures";
 
@@ -106,7 +108,8 @@ fn payloads(paths: &[PathBuf]) -> Result<Vec<Packet>, Failure> {
 
 /// A file of the vectors and its sender.
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("reading {}", path.display()))
+    input_file::bytes(path, input_file::LARGEST_INPUT)
+        .with_context(|| format!("reading {}", path.display()))
 }
 
 fn sender() -> Origin {
@@ -151,6 +154,7 @@ pub fn given(detector: &str, file: &str) -> Result<Input, Failure> {
     if plain != url {
         return Err(wrong("of a capture's keys only port=N; repeating is done here".to_owned()));
     }
+    std::fs::metadata(&url.path).map_err(|e| wrong(e.to_string()))?;
     let about = url.to_string();
     let stock = Stock::Capture(flat_out(url));
     let detector = detector.to_owned();
@@ -179,7 +183,7 @@ fn of_vectors(detector: &str, vectors: &Path) -> Vec<Input> {
         // A geometry that is missing beside its packets is no reason to measure with another one.
         let geometry = match geometry {
             "" => String::new(),
-            file => std::fs::read_to_string(there(file)?).ok()?,
+            file => input_file::text(&there(file)?, input_file::LARGEST_INPUT).ok()?,
         };
         let (detector, about) = (detector.to_owned(), about.to_owned());
         let (settings, reading) = (vec![], false);
@@ -215,6 +219,18 @@ fn of_vectors(detector: &str, vectors: &Path) -> Vec<Input> {
                 "a recorded capture of three planes, 66,912 hits in clusters of 3, VMM3a at 40 MHz",
             )
             .map(|input| gem(input, &GEM_XYU)),
+            input(
+                "recorded-calibrated",
+                capture("example.pcapng"),
+                "vmm/example_geometry.json",
+                "the next one with a calibration that corrects amplitude, time and time walk",
+            )
+            .zip(there("calibration/full_calibration.json"))
+            .map(|(input, path)| {
+                let mut input = gem(input, &GEM_EXAMPLE);
+                input.settings.push(format!("detector.calibration={}", path.display()));
+                input
+            }),
             input(
                 "recorded",
                 capture("example.pcapng"),

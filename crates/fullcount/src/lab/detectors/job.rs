@@ -22,8 +22,8 @@ pub struct JobFlags {
     /// Detectors, with commas [default: all that have an input]
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     detector: Vec<String>,
-    /// Inputs, with commas: recorded, recorded-xyu and vectors (of the repository, see --vectors), simulated, noisy,
-    /// dense; captures: recorded, where there is none vectors [default: all from memory; over UDP captures; for
+    /// Inputs, with commas: recorded, recorded-calibrated, recorded-xyu and vectors (of the repository, see
+    /// --vectors), simulated, noisy, dense; captures: recorded, where there is none vectors [default: all from memory; over UDP captures; for
     /// pipelines simulated]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     input: Vec<String>,
@@ -143,15 +143,15 @@ impl JobFlags {
     }
 
     fn captures(&self) -> Result<Vec<Input>, Failure> {
-        let mut captures: Vec<Input> = vec![];
+        let mut named: Vec<(&str, &str)> = vec![];
         for text in &self.capture {
             let (kind, file) = split("capture", text)?;
-            if captures.iter().any(|c| c.detector == kind) {
+            if named.iter().any(|(other, _)| *other == kind) {
                 return Err(refuse("capture", text, "one capture a detector").into());
             }
-            captures.push(input::given(kind, file)?);
+            named.push((kind, file));
         }
-        Ok(captures)
+        named.into_iter().map(|(kind, file)| input::given(kind, file)).collect()
     }
 
     /// What there is for a detector without a capture.

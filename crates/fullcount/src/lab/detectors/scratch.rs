@@ -5,10 +5,11 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use fullcount_io::newfile;
 
 /// The folder.
 #[derive(Debug, Default)]
-pub struct Scratch(OnceCell<PathBuf>);
+pub struct Scratch(OnceCell<newfile::Scratch>);
 
 impl Scratch {
     /// Path of a file in it.
@@ -17,13 +18,12 @@ impl Scratch {
     /// The folder cannot be made.
     pub fn path(&self, name: &str) -> anyhow::Result<PathBuf> {
         if let Some(folder) = self.0.get() {
-            return Ok(folder.join(name));
+            return Ok(folder.path().join(name));
         }
-        let name_of = format!("fullcount-detectors-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name_of);
-        // Refused where somebody else made it before.
-        std::fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
-        Ok(self.0.get_or_init(|| folder).join(name))
+        let folder = std::env::temp_dir();
+        let made = newfile::Scratch::make(&folder, "fullcount-detectors")
+            .with_context(|| format!("making a folder in {}", folder.display()))?;
+        Ok(self.0.get_or_init(|| made).path().join(name))
     }
 
     /// Writes a file in it.
@@ -39,13 +39,4 @@ impl Scratch {
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Some(folder) = self.0.get() {
-            // What cannot be removed stays in the system's temporary folder.
-            let _ = std::fs::remove_dir_all(folder);
-        }
-    }
 }

@@ -14,7 +14,6 @@ use fullcount_detect::gdgem::{GdGemDetector, PlaneCluster, Watch};
 use fullcount_engine::config::refuse;
 use fullcount_engine::summary::grouped;
 use fullcount_io::quantity;
-use fullcount_lab::record::Record;
 use fullcount_lab::traffic::Traffic;
 use fullcount_lab::traffic::gdgem::{GdGem, GdGemSetup, PITCH_MM};
 use fullcount_lab::traffic::noise::Noise;
@@ -25,7 +24,7 @@ use super::simulate::rejected;
 use super::tracks::{
     EXTENTS, Event, FAR, Group, NEAR, NEARLY_ALL, STRIPS, Spread, UPRIGHT, Verdict, WAYS, compare,
 };
-use super::{Flags, Point, percent, write};
+use super::{Flags, Point, begin, percent, write};
 use crate::exit::Failure;
 use crate::flags::Overlay;
 use crate::note;
@@ -85,7 +84,7 @@ pub fn truth(flags: &Flags) -> Result<u8, Failure> {
     late.push(format!("detector.algo={LATE_END}"));
     let detectors = [decoder(&flags.set)?, decoder(&late)?];
     let name = flags.name.clone().unwrap_or_else(|| "truth-gdgem".to_owned());
-    let mut record = Record::begin(&name).map_err(anyhow::Error::from)?;
+    let mut record = begin(flags, &name)?;
     record
         .parameter("detector", "gdgem")
         .parameter("neutrons", neutrons)

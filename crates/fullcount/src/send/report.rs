@@ -1,0 +1,144 @@
+//! What `send` says: a line of progress, and the sum at the end.
+
+use std::time::Duration;
+
+use fullcount_engine::summary::grouped;
+use fullcount_lab::send::{Reached, SendProgress, Sent};
+use serde_json::json;
+
+use crate::{note, say};
+
+/// A line on standard error: every second on a terminal, every ten seconds elsewhere.
+pub fn watch(progress: &SendProgress, finished: impl Fn() -> bool) {
+    use std::io::{IsTerminal, Write};
+    use std::sync::atomic::Ordering::Relaxed;
+    let terminal = std::io::stderr().is_terminal();
+    let (mut ticks, mut last) = (0u64, (0, 0));
+    while !finished() {
+        std::thread::sleep(Duration::from_millis(20));
+        ticks += 1;
+        let every = if terminal { 50 } else { 500 };
+        if ticks % every != 0 {
+            continue;
+        }
+        let seconds = every as f64 * 0.02;
+        let (p, b) = (progress.packets.load(Relaxed), progress.bytes.load(Relaxed));
+        let gbps = (b - last.1) as f64 * 8.0 / seconds / 1e9;
+        let pps = ((p - last.0) as f64 / seconds) as u64;
+        last = (p, b);
+        let text =
+            format!("sent {} packets  {gbps:.3} Gbit/s  {} packets/s", grouped(p), grouped(pps));
+        let mut err = std::io::stderr().lock();
+        let _ = if terminal { write!(err, "\r\x1b[2K{text}") } else { writeln!(err, "{text}") };
+        let _ = err.flush();
+    }
+    if terminal && ticks >= 50 {
+        crate::say::write_error(format_args!("\r\x1b[2K"));
+    }
+}
+
+/// A sender that is more than 1 % slower than it was asked to be says so.
+pub fn shortfall(sent: &Sent) -> Option<String> {
+    let asked = sent.asked_packets_per_s?;
+    let reached = sent.packets as f64 / sent.active.as_secs_f64().max(1e-9);
+    // A second or a thousand packets decide nothing.
+    let enough = sent.active.as_secs_f64() >= 0.9 && sent.packets >= 1000;
+    (enough && reached < 0.99 * asked).then(|| {
+        let percent = 100.0 * reached / asked;
+        format!(
+            "asked for {} packets/s, reached {} ({percent:.1} %): this host's sender is too slow or was \
+             interrupted",
+            grouped(asked as u64),
+            grouped(reached as u64)
+        )
+    })
+}
+
+/// What each of several destinations got, for people; empty for one.
+fn by_destination(sent: &Sent) -> String {
+    if sent.reached.len() < 2 {
+        return String::new();
+    }
+    let line = |r: &Reached| {
+        let (there, failed) = (grouped(sent.packets - r.failed), grouped(r.failed));
+        let mut line = format!("  {}: {there} packets", r.to);
+        if let Some(why) = &r.failure {
+            line += &format!(", {failed} not sent: {why}");
+        }
+        line + "\n"
+    };
+    sent.reached.iter().map(line).collect()
+}
+
+/// One destination as the summary has it.
+fn destination(sent: &Sent, r: &Reached) -> serde_json::Value {
+    let mut one = json!({
+        "to": r.to,
+        "packets": {"sent": sent.packets - r.failed, "failed": r.failed},
+        "counters": {"send.datagrams": r.datagrams, "send.calls": r.calls},
+    });
+    if let Some(why) = &r.failure {
+        one["failure"] = json!(why);
+    }
+    one
+}
+
+/// CPU seconds of this process; no keys where the system does not say.
+fn cpu() -> serde_json::Value {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    match fullcount_io::sys::process_cpu_time() {
+        Ok(t) => json!({"user": seconds(t.user_ns), "system": seconds(t.system_ns)}),
+        Err(_) => json!({}),
+    }
+}
+
+pub fn report(sent: &Sent, json: bool) -> u8 {
+    let seconds = sent.active.as_secs_f64().max(1e-9);
+    let gbps = sent.bytes as f64 * 8.0 / seconds / 1e9;
+    let wire_gbps = sent.wire_bits as f64 / seconds / 1e9;
+    let mpps = sent.packets as f64 / seconds / 1e6;
+    let to = match sent.reached.len() {
+        0 | 1 => String::new(),
+        n => format!(" to each of {n} destinations"),
+    };
+    let mut text = format!(
+        "sent {} packets, {} bytes{to} in {seconds:.3} s: {gbps:.3} Gbit/s payload, {wire_gbps:.3} Gbit/s \
+         on the wire, {mpps:.3} Mpackets/s",
+        grouped(sent.packets),
+        grouped(sent.bytes),
+    );
+    let each = by_destination(sent);
+    if !each.is_empty() {
+        text = format!("{text}\n{}", each.trim_end());
+    }
+    for fact in sent.facts.iter().chain(&shortfall(sent)) {
+        note!("{fact}");
+    }
+    if json {
+        note!("{text}");
+        say!(
+            "{}",
+            json!({
+                "schema": "fullcount/summary/1",
+                "verb": "send",
+                "seconds": seconds,
+                "packets": {"sent": sent.packets},
+                "bytes": {"sent": sent.bytes},
+                "events": sent.events,
+                "rates": {
+                    "gbps": gbps, "wire_gbps": wire_gbps, "mpps": mpps,
+                    "events_per_s": sent.events as f64 / seconds,
+                },
+                "cpu": cpu(),
+                "counters": {"send.datagrams": sent.datagrams, "send.calls": sent.calls},
+                "destinations": sent.reached.iter().map(|r| destination(sent, r)).collect::<Vec<_>>(),
+            })
+        );
+    } else {
+        say!("{text}");
+        if sent.events > 0 {
+            say!("{} events", grouped(sent.events));
+        }
+    } // What a destination did not get is lost for it, whatever the others got.
+    if sent.reached.iter().any(|r| r.failure.is_some() || r.failed > 0) { 3 } else { 0 }
+}

@@ -1,0 +1,311 @@
+//! What `fullcount write` says, over a real Kafka, read by `ess-streaming-data-types` as control systems do; and orders
+//! that are made to end it.
+//!
+//! Needs Java and the jars that `cargo xtask test` has fetched, and for the package a Python with
+//! `tests/python/requirements.txt`; without them it says so, and fails with CI=true.
+
+mod broker;
+mod python;
+mod service;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use broker::{Cluster, jars};
+use fullcount_out::flat::{self, LogEntry144, LogValue, Message, RunStart, RunStop};
+use fullcount_out::kafka::{Begin, Consumer, ConsumerOptions, Polled, Publisher, Settings};
+use serde_json::{Value, json};
+use service::{fullcount, say};
+
+/// Longest wait for anything that should take seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
+}
+
+struct Facility {
+    cluster: Cluster,
+    publisher: Publisher,
+    folder: tempfile::TempDir,
+}
+
+impl Facility {
+    fn new() -> Option<Facility> {
+        let jars = jars()?;
+        let folder = tempfile::tempdir().expect("a folder");
+        let cluster =
+            Cluster::start(&jars, folder.path(), 1, None).unwrap_or_else(|e| panic!("{e}"));
+        let publisher = Publisher::new(&cluster.bootstrap(), &Settings::default(), |_| ()).unwrap();
+        std::fs::create_dir(folder.path().join("data")).unwrap();
+        let facility = Facility { cluster, publisher, folder };
+        for topic in ["pool", "control", "data"] {
+            // The first message makes the topic; nobody asks for this one.
+            let value = LogValue::Int(0);
+            let entry = LogEntry144 { source_name: "nobody", timestamp: 1, value };
+            facility.send(topic, &Message::F144(entry).encode());
+        }
+        Some(facility)
+    }
+
+    fn send(&self, topic: &str, value: &[u8]) {
+        self.publisher.publish(topic, value, now_ms() as i64, PATIENCE).unwrap();
+        self.publisher.flush(PATIENCE).unwrap();
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// A writer of so much memory at most, KiB of addresses.
+    fn writer(&self, limit: Option<u64>, more: &[&str]) -> Child {
+        let (brokers, data) = (self.cluster.bootstrap(), self.data().display().to_string());
+        let mut all = vec!["write", "--brokers", &brokers, "--folder", &data, "--service-id", "w"];
+        all.extend(["--pool", "pool", "--control", "control", "--leeway", "1s", "--heartbeat"]);
+        all.extend(["300ms", "--flush", "100ms"]);
+        all.extend(more);
+        let mut command = match limit {
+            None => fullcount(&all),
+            Some(limit) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit -v {limit}; ulimit -c 0; exec \"$0\" \"$@\"")]);
+                shell.arg(env!("CARGO_BIN_EXE_fullcount")).args(&all).stdin(Stdio::null());
+                shell
+            }
+        };
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn reader(&self, topic: &str) -> Consumer {
+        let consumer = Consumer::new(&ConsumerOptions::new(self.cluster.bootstrap())).unwrap();
+        consumer.assign(&[(topic, 0, Begin::Oldest)]).unwrap();
+        consumer
+    }
+}
+
+/// What a control topic says, each message kept.
+struct Ear {
+    consumer: Consumer,
+    heard: Vec<Vec<u8>>,
+}
+
+impl Ear {
+    /// The next message of this schema of which `wanted` is true.
+    fn wait(&mut self, schema: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            assert!(Instant::now() < end, "no such {schema} within {PATIENCE:?}");
+            let polled = self.consumer.poll(Duration::from_millis(200)).expect("readable");
+            let Polled::Message(message) = polled else { continue };
+            self.heard.push(message.payload().to_vec());
+            let Ok(decoded) = flat::decode(message.payload()) else { continue };
+            let value = serde_json::to_value(&decoded).unwrap();
+            if decoded.schema().identifier() == schema && wanted(&value) {
+                return value;
+            }
+        }
+    }
+
+    fn answer(&mut self, job: &str, status: u16, words: &str) -> Value {
+        let answer = self.wait("answ", |m| m["job_id"] == job);
+        assert_eq!(answer["status_code"], status, "{answer}");
+        assert!(answer["message"].as_str().expect("words").contains(words), "{words}: {answer}");
+        assert!(answer["command_id"].is_string(), "{answer}");
+        answer
+    }
+}
+
+fn structure(config: &Value) -> String {
+    let module = json!({"module": "da00", "config": config});
+    json!({"children": [{"type": "group", "name": "entry", "attributes": {"NX_class": "NXentry"}, "children": [module]}]})
+        .to_string()
+}
+
+fn plain() -> Value {
+    json!({"topic": "data", "source": "s", "variables": [{"name": "signal", "data_type": "int8", "shape": [1]}]})
+}
+
+/// Constants of so many doubles each.
+fn large(count: usize, size: u64) -> String {
+    let mut config = plain();
+    let one = |i: usize| json!({"name": format!("c{i}"), "data_type": "double", "data": {"first": 1, "last": 1, "size": size}});
+    config["constants"] = (0..count).map(one).collect();
+    structure(&config)
+}
+
+fn start<'a>(job: &'a str, file: &'a str, structure: &'a str) -> RunStart<'a> {
+    RunStart {
+        start_time: 0,
+        stop_time: 0,
+        run_name: None,
+        instrument_name: None,
+        nexus_structure: Some(structure),
+        job_id: Some(job),
+        broker: None,
+        service_id: None,
+        filename: Some(file),
+        n_periods: 1,
+        detector_spectrum_map: None,
+        metadata: None,
+        control_topic: None,
+    }
+}
+
+fn stop(job: &str, at_ms: u64, command: Option<&str>) -> Vec<u8> {
+    let (run_name, service_id) = (None, None);
+    let (job_id, command_id) = (Some(job), command);
+    Message::S6s4t(RunStop { stop_time: at_ms, run_name, job_id, service_id, command_id }).encode()
+}
+
+fn begin(start: RunStart<'_>) -> Vec<u8> {
+    Message::Pl72(start).encode()
+}
+
+fn decoded_by_the_package(folder: &Path, messages: &[Vec<u8>]) -> Option<Value> {
+    let python = python::interpreter()?;
+    std::fs::create_dir_all(folder).unwrap();
+    for (n, message) in messages.iter().enumerate() {
+        std::fs::write(folder.join(format!("{n:04}.bin")), message).unwrap();
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python/check_answers.py");
+    let output = Command::new(python).arg(script).arg(folder).output().expect("starts");
+    let (text, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{text}\n{errors}");
+    Some(serde_json::from_str(&text).unwrap())
+}
+
+fn interrupt(writer: &Child) {
+    let asked = Command::new("kill").args(["-INT", &writer.id().to_string()]).status().unwrap();
+    assert!(asked.success());
+}
+
+fn end(mut writer: Child) {
+    interrupt(&writer);
+    writer.wait().unwrap();
+}
+
+#[test]
+fn a_control_system_in_python_can_read_every_answer() {
+    let Some(facility) = Facility::new() else { return };
+    let writer = facility.writer(None, &[]);
+    let mut ear = Ear { consumer: facility.reader("control"), heard: Vec::new() };
+    ear.wait("x5f2", |m| m["status_json"].as_str().is_some_and(|s| s.contains("idle")));
+    let good = structure(&plain());
+    let fatal = large(1, 1 << 28);
+    assert!(begin(start("fatal", "f.nxs", &fatal)).len() < 640, "some hundred bytes");
+    for (order, job, status, words) in [
+        (begin(start("outside", "../o.nxs", &good)), "outside", 400, "leads out"),
+        (begin(start("fatal", "f.nxs", &fatal)), "fatal", 400, "above the limit of 67108864 bytes"),
+        (begin(start("none", "n.nxs", "")), "none", 400, "nexus_structure: is missing"),
+        (begin(start("lines", "a\nb.nxs", &good)), "lines", 400, "control characters"),
+        (begin(start("run", "run.nxs", &good)), "run", 201, "job started"),
+        (begin(start("run", "other.nxs", &good)), "run", 400, "runs here"),
+        (begin(start("run", "x.nxs", &good))[..80].to_vec(), "", 400, "order at pool/0/"),
+    ] {
+        facility.send("pool", &order);
+        ear.answer(job, status, words);
+    }
+    ear.wait("x5f2", |m| m["status_json"].as_str().is_some_and(|s| s.contains("writing")));
+    // A stop time; one in the past; now, by a system that gives its orders no id.
+    facility.send("control", &stop("run", now_ms() + 3_600_000, Some("later")));
+    ear.answer("run", 201, "stop time set");
+    facility.send("control", &stop("run", 1000, Some("past")));
+    ear.answer("run", 400, "not after start_time");
+    facility.send("control", &stop("run", 0, None));
+    let answer = ear.answer("run", 201, "stop time set");
+    assert_eq!(answer["command_id"], "");
+    let done = ear.wait("wrdn", |m| m["job_id"] == "run");
+    assert_eq!(
+        (&done["error_encountered"], &done["message"]),
+        (&false.into(), &"the file is complete".into())
+    );
+    // A run that the writer itself ends.
+    facility.send("pool", &begin(start("cut", "cut.nxs", &good)));
+    ear.answer("cut", 201, "job started");
+    interrupt(&writer);
+    let done = ear.wait("wrdn", |m| m["job_id"] == "cut");
+    assert_eq!(done["error_encountered"], true);
+    let said = writer.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&said.stderr);
+    assert!(!said.lines().any(|line| line.starts_with("b.nxs")), "{said}");
+
+    // What `fullcount send` gives to Kafka.
+    let brokers = facility.cluster.bootstrap();
+    std::fs::write(facility.folder.path().join("run.json"), &good).unwrap();
+    let json = facility.folder.path().join("run.json").display().to_string();
+    let (logs, pool) = (format!("kafka://{brokers}/data"), format!("kafka://{brokers}/pool"));
+    let sent =
+        say(&["send", "--to", &logs, "--source", "logs", "--count", "60", "--rate", "1000pps"]);
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    let run = ["--source", "run", "--structure", &json, "--file", "sent.nxs", "--duration", "10ms"];
+    let sent = say(&[&["send", "--to", &pool][..], &run].concat());
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    let mut all: Vec<Vec<u8>> = ear.heard.clone();
+    // Orders of this test leave out what may be left out; those of `send` are the last two of the pool.
+    all.retain(|m| m.get(4..8) != Some(b"6s4t"));
+    for (topic, last) in [("pool", 2), ("data", 60)] {
+        let consumer = facility.reader(topic);
+        let (_, end) = consumer.offsets(topic, 0).unwrap();
+        let mut messages = Vec::new();
+        while (messages.len() as i64) < end {
+            if let Polled::Message(message) = consumer.poll(PATIENCE).expect("readable") {
+                messages.push(message.payload().to_vec());
+            }
+        }
+        all.extend_from_slice(&messages[messages.len() - last..]);
+    }
+    let Some(counts) = decoded_by_the_package(&facility.folder.path().join("heard"), &all) else {
+        return;
+    };
+    println!("{counts}");
+    for (schema, least) in
+        [("answ", 11), ("wrdn", 2), ("x5f2", 2), ("pl72", 1), ("6s4t", 1), ("f144", 20)]
+    {
+        assert!(counts[schema].as_u64() >= Some(least), "{schema}: {counts}");
+    }
+}
+
+#[test]
+fn an_order_that_takes_more_memory_than_the_host_has_ends_the_writer_twice_at_most() {
+    let Some(facility) = Facility::new() else { return };
+    // What a writer without work has of addresses, and room for a few constants more.
+    let group =
+        ["--kafka-set", "session.timeout.ms=3000", "--kafka-set", "heartbeat.interval.ms=300"];
+    let idle = facility.writer(None, &group);
+    let mut ear = Ear { consumer: facility.reader("control"), heard: Vec::new() };
+    ear.wait("x5f2", |m| m["status_json"].as_str().is_some_and(|s| s.contains("idle")));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", idle.id())).unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("VmSize");
+    let size: u64 = size.trim().trim_end_matches(" kB").parse().expect("a number of kB");
+    end(idle);
+    let limit = Some(size + (384 << 10));
+    let more = [&group[..], &["--job-memory", "64GiB"]].concat();
+    // 2.5 GiB of constants that the operator allows, and a host that does not have them.
+    let order = large(40, 8 << 20);
+    facility.send("pool", &begin(start("poison", "p.nxs", &order)));
+    for round in 0..2 {
+        let mut writer = facility.writer(limit, &more);
+        let begun = Instant::now();
+        let ended = loop {
+            if let Some(status) = writer.try_wait().unwrap() {
+                break status;
+            }
+            if begun.elapsed() > PATIENCE {
+                writer.kill().unwrap();
+                panic!("round {round}: the order does not end the writer");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        };
+        assert!(!ended.success(), "round {round}: {ended}");
+    }
+    let mut writer = facility.writer(limit, &more);
+    let answer = ear.answer("poison", 400, "ended the writer twice");
+    assert_eq!(answer["outcome"], "Failure");
+    // It lives on, for the runs of others.
+    facility.send("pool", &begin(start("next", "next.nxs", &structure(&plain()))));
+    ear.answer("next", 201, "job started");
+    assert!(writer.try_wait().unwrap().is_none(), "the writer lives");
+    end(writer);
+}

@@ -1,0 +1,73 @@
+//! Ctrl-C with a broker that is away: a doubled signal is one wish, the wait is said, and a later one ends it with the
+//! ledger.
+#![cfg(target_os = "linux")]
+
+mod service;
+
+use std::time::{Duration, Instant};
+
+use service::{Service, vector};
+
+/// Two wishes are at least so far apart.
+const ANOTHER_WISH: Duration = Duration::from_millis(1100);
+
+/// A run whose events nobody takes, once it has spooled them; it would wait ten minutes for the broker.
+fn waiting(folder: &std::path::Path, source: &str) -> Service {
+    let spool = folder.join("spool").display().to_string();
+    let run = ["run", "--source", source, "--detector", "sonde", "--json", "--web", "off"];
+    // Nobody listens on port 1.
+    let kafka = ["--kafka", "kafka://127.0.0.1:1/nobody_detector", "--spool", &spool];
+    let more = ["--set", "output.kafka.drain=10min", "--set", "output.kafka.flush=10ms"];
+    Service::start(&[&run[..], &kafka, &more].concat())
+}
+
+fn told(run: &mut Service) -> String {
+    run.wait_for("the word about the wait", |l| {
+        l.contains("waiting up to 600 s for the broker at 127.0.0.1:1").then(|| l.to_owned())
+    })
+}
+
+#[test]
+fn a_doubled_ctrl_c_does_not_cut_the_drain_and_a_later_one_leaves_the_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = waiting(folder.path(), "udp://127.0.0.1:0");
+    let to = format!("udp://127.0.0.1:{}", run.udp_port());
+    let send = ["send", "--to", &to, "--source", "sonde", "--count", "200", "--rate", "20kpps"];
+    assert_eq!(service::say(&send).code, 0);
+    run.wait_for("the broker's absence", |l| l.contains("can be reached").then_some(()));
+    // As a terminal gives it to the group, and its leader once more.
+    run.interrupt();
+    run.interrupt();
+    let begun = Instant::now();
+    let word = told(&mut run);
+    assert!(word.contains("messages in the spool; Ctrl-C again to stop now"), "{word}");
+    run.interrupt();
+    // Three signals so far, one wish: it waits on. The pause only makes the next one another wish.
+    std::thread::sleep(ANOTHER_WISH);
+    assert!(run.child.try_wait().unwrap().is_none(), "cut short");
+    run.interrupt();
+    let said = run.end();
+    assert!(begun.elapsed() < Duration::from_secs(60), "it did not wait for the broker");
+    assert_eq!(said.code, 0, "nothing is lost: {}", said.err);
+    let s = said.summary();
+    let spool = &s["outputs"]["kafka"]["spool"];
+    assert!(spool["messages"].as_u64() > Some(0), "{spool}");
+    assert_eq!(spool["events"].as_u64().unwrap(), 50_000, "{spool}");
+    assert_eq!(s["balance"], 0);
+    for words in ["with 50,000 events wait in", "the next start sends them"] {
+        assert!(said.err.contains(words), "{words}: {}", said.err);
+    }
+}
+
+#[test]
+fn a_run_that_ended_by_itself_is_told_to_stop_waiting_with_one_ctrl_c() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = format!("pcap:{}?flat-out", vector("sonde/sonde.pcap"));
+    let mut run = waiting(folder.path(), &source);
+    let word = told(&mut run);
+    assert!(word.contains("; Ctrl-C to stop now"), "{word}");
+    run.interrupt();
+    let said = run.end();
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(said.summary()["outputs"]["kafka"]["spool"]["events"], 467);
+}
