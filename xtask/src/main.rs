@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod axe;
 mod command;
 mod coverage;
 mod demo;

@@ -72,6 +72,13 @@ pub const BROWSER: Need = Need {
     programs: &["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"],
     package: "chromium",
 };
+/// It fetches axe-core, which checks the page inside that browser.
+pub const NPM: Need = Need {
+    name: "npm",
+    reason: "the accessibility checks of the web page",
+    programs: &["npm"],
+    package: "npm",
+};
 /// Losses and campaigns are tested between network namespaces.
 pub const NAMESPACES: Need = Need {
     name: "iproute2",

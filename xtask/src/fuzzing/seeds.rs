@@ -253,7 +253,7 @@ fn numbers() -> Vec<Seed> {
         seed("again_after_the_end", &[run(0, 0, 9), ends(0, 9), run(0, 0, 5), ends(0, 5)].concat()),
         seed("again_without_an_end", &[run(0, 500, 510), run(0, 0, 9)].concat()),
         seed("two_senders_one_id", &[two, ends(1, 20), ends(1 | SENDER, 20)].concat()),
-        seed("too_many_streams", &(0..8).map(|id| (id, 0)).collect::<Vec<_>>()),
+        seed("more_streams_than_places", &(0..8).map(|id| (id, 0)).collect::<Vec<_>>()),
         seed(
             "refused",
             &[(CUT, 0), (CUT | 7 << 5, 0), (0, 1 << 56), (END, u64::MAX), (0, u64::MAX)],

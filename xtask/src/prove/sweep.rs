@@ -29,7 +29,7 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
         let end = Job::new(&binary)
             .args(["lab", "udp", "--rate", "10Gbps", "--duration", "10s"])
             .args(["--parameters", "tuned", "--repeats", "1", "--warm-up", "0s"])
-            .args(["--require-lossless", "--no-figures"])
+            .args(["--require-lossless", "--no-figures", "--overwrite"])
             .args(["--sizes", &size.to_string(), "--name", &name, "--out"])
             .args([&folder])
             .run();

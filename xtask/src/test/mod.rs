@@ -62,6 +62,7 @@ const STEPS: [Step; 14] = [
         wants: &[
             setup::PYTHON,
             setup::BROWSER,
+            setup::NPM,
             setup::NAMESPACES,
             setup::IPERF3,
             setup::JAVA,
@@ -80,7 +81,14 @@ const STEPS: [Step; 14] = [
         "browser",
         "part of `test`: the live page in Chromium",
         When::Named,
-        &[setup::C_COMPILER, setup::CPP_COMPILER, setup::CMAKE, setup::MAKE, setup::BROWSER],
+        &[
+            setup::C_COMPILER,
+            setup::CPP_COMPILER,
+            setup::CMAKE,
+            setup::MAKE,
+            setup::BROWSER,
+            setup::NPM,
+        ],
         part::browser,
     ),
     step(
@@ -184,19 +192,24 @@ pub struct Host {
     missing: Option<Missing>,
     python: Option<PathBuf>,
     browser: Option<PathBuf>,
+    /// axe-core's file.
+    axe: Option<PathBuf>,
     /// Jars of Apache Kafka.
     kafka: Option<PathBuf>,
 }
 
 impl Host {
     /// Gives a job what the tests look for in their environment: the interpreter of the private
-    /// environment, the browser and Kafka's jars, each only if it is there.
+    /// environment, the browser, axe-core and Kafka's jars, each only if it is there.
     fn tell(&self, mut job: Job) -> Job {
         if let Some(python) = &self.python {
             job = job.env("FULLCOUNT_PYTHON", python);
         }
         if let Some(browser) = &self.browser {
             job = job.env("FULLCOUNT_BROWSER", browser);
+        }
+        if let Some(axe) = &self.axe {
+            job = job.env("FULLCOUNT_AXE", axe);
         }
         if let Some(jars) = &self.kafka {
             job = job.env("FULLCOUNT_KAFKA_JARS", jars);
@@ -305,7 +318,15 @@ fn set_up(chosen: &[&Step], fetch_wants: bool) -> Host {
             Err(error) => println!("no Kafka: {error}"),
         }
     }
-    Host { missing, python, browser: setup::program(setup::BROWSER), kafka }
+    // As with Kafka: a quick run fetches nothing.
+    let mut axe = crate::axe::fetched();
+    if needs.contains(&setup::NPM) && setup::program(setup::NPM).is_some() {
+        match crate::axe::fetch() {
+            Ok(file) => axe = Some(file),
+            Err(error) => println!("no axe-core: {error}"),
+        }
+    }
+    Host { missing, python, browser: setup::program(setup::BROWSER), axe, kafka }
 }
 
 /// Whether Kafka's jars are there already.
