@@ -45,6 +45,12 @@ fn links_at_the_name_itself_are_replaced_and_never_followed() {
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
 }
 
+/// As if it had been written an hour ago.
+fn age(path: &Path) {
+    let then = std::time::SystemTime::now() - Duration::from_secs(3600);
+    File::options().append(true).open(path).unwrap().set_modified(then).unwrap();
+}
+
 #[test]
 fn what_a_killed_process_left_is_removed_and_what_another_builds_is_not() {
     let dir = tempfile::tempdir().unwrap();
@@ -52,6 +58,10 @@ fn what_a_killed_process_left_is_removed_and_what_another_builds_is_not() {
     // Left by a kill; being built by another process; a link that somebody planted; names that are not ours.
     fs::write(at(".fullcount-0000000000000001.new"), "half").unwrap();
     fs::write(at(".fullcount-0000000000000002.new"), "building").unwrap();
+    age(&at(".fullcount-0000000000000001.new"));
+    age(&at(".fullcount-0000000000000002.new"));
+    // Made just now and not yet locked.
+    fs::write(at(".fullcount-0000000000000004.new"), "").unwrap();
     let building = File::open(at(".fullcount-0000000000000002.new")).unwrap();
     building.lock().unwrap();
     fs::write(at("victim"), "precious").unwrap();
@@ -63,6 +73,7 @@ fn what_a_killed_process_left_is_removed_and_what_another_builds_is_not() {
         [
             ".fullcount-0000000000000002.new",
             ".fullcount-0000000000000003.new",
+            ".fullcount-0000000000000004.new",
             ".fullcount-notes.new",
             "state",
             "victim"
