@@ -36,7 +36,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// The cores of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cores {
+pub(super) struct Cores {
     receiver: usize,
     sender: usize,
 }
@@ -100,7 +100,7 @@ fn run_c(flood: &PathBuf, size: u32, cores: Cores) -> Result<Value, String> {
 }
 
 /// One run of ours, the same way; the ledger counts the losses.
-fn run_ours(binary: &PathBuf, size: u32, cores: Cores) -> Result<Value, String> {
+pub(super) fn run_ours(binary: &PathBuf, size: u32, cores: Cores) -> Result<Value, String> {
     let port = service::free_port()?;
     let url = format!("udp://127.0.0.1:{port}");
     let core = cores.receiver.to_string();
@@ -144,7 +144,7 @@ fn compared(size: u32, reference_gbps: f64, pairs: &[Value]) -> Result<Value, St
 }
 
 /// The middle value; of an even number the mean of the two in the middle. `None` of nothing.
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
     let lower = values[(values.len() - 1) / 2];
@@ -153,7 +153,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 
 /// Processes that wanted a core over the last minute, the run before included: well above 2, others
 /// were at work and the rates are theirs too. `None` where the kernel does not say.
-fn load_average() -> Option<f64> {
+pub(super) fn load_average() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
@@ -171,7 +171,7 @@ fn compile() -> Result<PathBuf, String> {
 }
 
 /// Two cores that this process may use.
-fn cores() -> Result<Cores, String> {
+pub(super) fn cores() -> Result<Cores, String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let allowed = listed(list.unwrap_or_default());

@@ -10,6 +10,7 @@
 //!
 //! Source: docs/testing.md, "Long proofs".
 
+mod by_turns;
 mod campaign;
 mod capture;
 mod datagrams;
@@ -45,7 +46,7 @@ struct Proof {
     run: fn(&mut Campaign) -> Result<Finding, String>,
 }
 
-const PROOFS: [Proof; 10] = [
+const PROOFS: [Proof; 11] = [
     Proof {
         name: "soak",
         about: "10 min of `run` at 1 M events/s into a file: nothing lost, memory flat",
@@ -99,6 +100,12 @@ const PROOFS: [Proof; 10] = [
         about: "`send` and `receive` without a rate: at least 0.85 of a plain C program's Gb/s",
         lacking: flat_out::lacking,
         run: flat_out::run,
+    },
+    Proof {
+        name: "by-turns",
+        about: "every decoder and flat-out UDP in turn with FULLCOUNT_OLD_BINARY: no rate falls",
+        lacking: by_turns::lacking,
+        run: by_turns::run,
     },
     Proof {
         name: "workers",

@@ -1,0 +1,183 @@
+//! `by-turns`: an older binary and this one, in turn on the same cores: no rate falls.
+//!
+//! Each round runs `fullcount lab detectors --over memory` and `send` into `receive` flat out at three sizes, with the
+//! older binary and with this one; which is first changes with the round, so that what else the host does meets both alike.
+//! Rows are compared by their medians over all rounds. Holds if the geometric mean of new/old is at least 0.97 and
+//! no row is below 0.93. Rows that only one of the two has are named and not compared.
+//!
+//! Refuses to run without `FULLCOUNT_OLD_BINARY`, the path of the older release binary: there it is skipped.
+//!
+//! Source: docs/testing.md, "Long proofs".
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::{env, fs};
+
+use serde_json::{Value, json};
+
+use super::Finding;
+use super::campaign::Campaign;
+use super::flat_out::{self, median};
+use super::service;
+use crate::command::Job;
+use crate::place;
+
+/// Rounds: the median of nine stands four disturbed ones.
+const ROUNDS: u32 = 9;
+/// Payload bytes of the packets sent flat out.
+const SIZES: [u32; 3] = [64, 1472, 8972];
+/// The least geometric mean of all rows, and the least row, as parts of the older binary's rate.
+const LEAST_MEAN: f64 = 0.97;
+const LEAST_ROW: f64 = 0.93;
+
+const OLD: &str = "FULLCOUNT_OLD_BINARY";
+
+/// Rates of one binary in one round, by row, in the row's own unit.
+type Rates = BTreeMap<String, f64>;
+
+/// Why there is nothing to compare with.
+pub fn lacking() -> Option<String> {
+    match env::var_os(OLD).map(PathBuf::from) {
+        Some(path) if path.is_file() => flat_out::cores().err(),
+        Some(path) => Some(format!("{OLD}: {} is no file", path.display())),
+        None => Some(format!("{OLD} is not set: the path of the older release binary")),
+    }
+}
+
+pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
+    let old = env::var_os(OLD).map(PathBuf::from).ok_or("no older binary")?;
+    let new = service::build()?;
+    let cores = flat_out::cores()?;
+    let rounds = campaign.units("round", ROUNDS, |round| {
+        let mut both = [("old", &old), ("new", &new)];
+        if round % 2 == 1 {
+            both.reverse();
+        }
+        let mut rates = json!({"load_before": flat_out::load_average()});
+        for (which, binary) in both {
+            let mut of = decoders(binary)?;
+            for size in SIZES {
+                let run = flat_out::run_ours(binary, size, cores)?;
+                let gbps = run["gbps"].as_f64().ok_or("flat out: nothing received")?;
+                of.insert(format!("flat out {size} B"), gbps);
+            }
+            rates[which] = json!(of);
+        }
+        Ok(rates)
+    })?;
+    let version = |binary: &PathBuf| {
+        place::output_of(&binary.display().to_string(), &["--version"]).unwrap_or_default()
+    };
+    let (rows, mean) = compared(&rounds)?;
+    let least = rows.values().filter_map(|row| row["ratio"].as_f64()).fold(f64::INFINITY, f64::min);
+    let figures = json!({
+        "old": version(&old), "new": version(&new),
+        "rounds": ROUNDS, "geometric_mean": mean, "least_row": least,
+        "least_mean_allowed": LEAST_MEAN, "least_row_allowed": LEAST_ROW,
+        "only_in_one": only_in_one(&rounds), "rows": rows,
+    });
+    Ok(Finding { held: mean >= LEAST_MEAN && least >= LEAST_ROW, figures })
+}
+
+/// Packets a second of every detector and input, from memory on one core.
+fn decoders(binary: &PathBuf) -> Result<Rates, String> {
+    let folder = place::target().join("prove/by-turns");
+    // The older binary may know no `--overwrite`, and the new one replaces nothing unasked.
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let end = Job::new(binary)
+        .args(["lab", "detectors", "--over", "memory", "--duration", "1s", "--repeats", "1"])
+        .args(["--name", "rates", "--out"])
+        .args([&folder])
+        .run();
+    let file = folder.join("rates.json");
+    let text =
+        fs::read_to_string(&file).map_err(|error| format!("{}; no record: {error}", end.phrase))?;
+    let record: Value =
+        serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let row = |row: &Value| {
+        let name = format!("{} {}", row["detector"].as_str()?, row["input"].as_str()?);
+        Some((name, row.pointer("/packets/value")?.as_f64()?))
+    };
+    record["rows"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(row)
+        .collect::<Option<Rates>>()
+        .ok_or_else(|| format!("{}: a row without detector, input or rate", file.display()))
+}
+
+/// Rates of one row of one binary over all rounds; empty if it has no such row.
+fn over_rounds(rounds: &[Value], which: &str, row: &str) -> Vec<f64> {
+    rounds.iter().filter_map(|round| round[which][row].as_f64()).collect()
+}
+
+fn names(rounds: &[Value], which: &str) -> Vec<String> {
+    let first = rounds.first().and_then(|round| round[which].as_object());
+    first.into_iter().flat_map(|rows| rows.keys().cloned()).collect()
+}
+
+fn only_in_one(rounds: &[Value]) -> Vec<String> {
+    let (old, new) = (names(rounds, "old"), names(rounds, "new"));
+    let others = old.iter().filter(|row| !new.contains(row));
+    others.chain(new.iter().filter(|row| !old.contains(row))).cloned().collect()
+}
+
+/// Each row's medians and their ratio, and the geometric mean of all ratios.
+fn compared(rounds: &[Value]) -> Result<(BTreeMap<String, Value>, f64), String> {
+    let mut rows = BTreeMap::new();
+    let mut logarithms = Vec::new();
+    let new = names(rounds, "new");
+    for row in names(rounds, "old").into_iter().filter(|row| new.contains(row)) {
+        let [old, new] = ["old", "new"].map(|which| median(over_rounds(rounds, which, &row)));
+        let (old, new) = (old.unwrap_or(0.0), new.unwrap_or(0.0));
+        if old <= 0.0 || new <= 0.0 {
+            return Err(format!("{row}: nothing was measured"));
+        }
+        logarithms.push((new / old).ln());
+        let each = |which| over_rounds(rounds, which, &row);
+        let told = json!({"old": old, "new": new, "ratio": new / old,
+                          "old_rounds": each("old"), "new_rounds": each("new")});
+        rows.insert(row, told);
+    }
+    if rows.is_empty() {
+        return Err("the two binaries have no row in common".into());
+    }
+    let mean = logarithms.iter().sum::<f64>() / logarithms.len() as f64;
+    Ok((rows, mean.exp()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(old: &[(&str, f64)], new: &[(&str, f64)]) -> Value {
+        let rates = |all: &[(&str, f64)]| json!(all.iter().copied().collect::<BTreeMap<_, _>>());
+        json!({"old": rates(old), "new": rates(new)})
+    }
+
+    #[test]
+    fn rows_are_compared_by_medians_and_all_together_by_their_geometric_mean() {
+        let rounds = [
+            round(&[("a", 10.0), ("b", 100.0)], &[("a", 20.0), ("b", 50.0), ("c", 1.0)]),
+            round(&[("a", 9.0), ("b", 100.0)], &[("a", 0.1), ("b", 50.0), ("c", 1.0)]),
+            round(&[("a", 11.0), ("b", 1.0)], &[("a", 21.0), ("b", 50.0), ("c", 1.0)]),
+        ];
+        let (rows, mean) = compared(&rounds).unwrap();
+        assert_eq!(
+            (rows["a"]["ratio"].as_f64(), rows["b"]["ratio"].as_f64()),
+            (Some(2.0), Some(0.5))
+        );
+        assert!((mean - 1.0).abs() < 1e-12, "{mean}");
+        assert_eq!((rows.len(), only_in_one(&rounds)), (2, vec!["c".to_owned()]));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_no_comparison() {
+        let error = compared(&[round(&[("a", 0.0)], &[("a", 1.0)])]).unwrap_err();
+        assert_eq!(error, "a: nothing was measured");
+        assert!(compared(&[round(&[("a", 1.0)], &[("b", 1.0)])]).is_err());
+        assert!(compared(&[]).is_err());
+    }
+}
