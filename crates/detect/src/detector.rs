@@ -253,7 +253,7 @@ pub trait Detector: Send + Sync {
     /// Tick length, and whether it was assumed for want of a configured one.
     fn tick(&self) -> (TickLength, bool);
 
-    /// Bits of the packets' numbers, if so few that they may wrap while the receiver stands still: then packets are asked
+    /// Bits of the numbers in the packets, if so few that they may wrap while the receiver stands still: then packets are asked
     /// to be received with their times ([`fullcount_core::sequence::turns`]). `None`: a turn takes hours, or there are no numbers.
     fn short_numbers(&self) -> Option<u32> {
         None

@@ -172,6 +172,11 @@ impl Detector for MultigridDetector {
         (builder::tick(), false)
     }
 
+    fn short_numbers(&self) -> Option<u32> {
+        // Replay records carry no numbers.
+        matches!(self.config.format, file::Format::Mesytec).then_some(numbers::BITS)
+    }
+
     fn pixels(&self) -> PixelMap {
         self.map.clone()
     }

@@ -156,9 +156,10 @@ impl Account {
         unexplained(&self.lost, &self.shared)
     }
 
-    /// True if a packet, or anything else that a sender numbered, is missing.
+    /// True if a packet, or anything else that a sender numbered, is missing, or may be by whole turns of its number.
     pub fn anything_lost(&self) -> bool {
-        self.lost_total() > 0 || self.lost_numbered.iter().any(|series| series.lost_total() > 0)
+        let of_series = |s: &NumberedLoss| s.at_least > 0 || s.lost_total() > 0;
+        self.at_least > 0 || self.lost_total() > 0 || self.lost_numbered.iter().any(of_series)
     }
 
     /// `|sent − delivered − lost − rejected|` for what the sender counted.
@@ -280,6 +281,8 @@ pub struct NumberedLoss {
     pub lost: [u64; 8],
     /// Of those at `unknown`: lost at one of a few places; amounts in this unit.
     pub shared: Vec<Shared>,
+    /// Gaps that may be longer by whole turns of a short number: if there is any, all that is lost is a lower bound.
+    pub at_least: u64,
     /// Missing so far, may still come.
     pub missing: u64,
     /// Copies.
@@ -300,6 +303,7 @@ impl Default for NumberedLoss {
             unit: Unit::NUMBERED[0],
             lost: [0; 8],
             shared: Vec::new(),
+            at_least: 0,
             missing: 0,
             duplicate: 0,
             reordered: 0,
@@ -320,6 +324,7 @@ impl NumberedLoss {
             unit,
             lost: Place::ALL.map(|place| entries.sum(unit, Role::Missing(place))),
             shared: Vec::new(),
+            at_least: note("lost_at_least"),
             missing: note("missing"),
             duplicate: entries.sum(unit, Role::Duplicate),
             reordered: entries.sum(unit, Role::Reordered),
@@ -391,6 +396,7 @@ mod tests {
             OfRejected "packets.announced.rejected" Packets Sum "decode" Note "r" "";
             Pattern "errors.payload.pattern" Packets Sum "decode" Rejected "p" "";
             EventsLost "container_events.lost" ContainerEvents Sum "decode" Missing(Unknown) "l" "";
+            EventsAtLeast "container_events.lost_at_least" Times Sum "decode" Note "t" "";
             EventsMissing "container_events.missing" ContainerEvents Sum "decode" Note "m" "";
             EventsAgain "container_events.restarts" ContainerEvents Sum "decode" Restarts "r" "";
             EventsMost "container_events.most_in_packet" ContainerEvents Max "decode" Note "m" "";
@@ -519,5 +525,8 @@ mod tests {
         let got = account(&[(C::EventsLost, 400), (C::Kernel, 2)], None);
         assert_eq!(got.lost_numbered[0].lost[SOCKET], 400);
         assert!(!account(&[(C::EventsMissing, 7)], None).anything_lost());
+        // A gap of nothing that may be whole turns.
+        let got = account(&[(C::EventsAtLeast, 1)], None);
+        assert_eq!((got.lost_numbered[0].at_least, got.anything_lost()), (1, true));
     }
 }

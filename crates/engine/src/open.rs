@@ -225,7 +225,7 @@ impl SourcePlan {
         let live = |p: &Place| matches!(&p.endpoint, Where::Endpoint(e) if !matches!(e, Endpoint::Pcap(_)));
         let bits = self.short_numbers.filter(|_| self.places.iter().any(live))?;
         Some(format!(
-            "receive times are asked for: the packets' numbers have {bits} bits, and tell a stall's whole loss only with them"
+            "receive times are asked for: the numbers in the packets have {bits} bits, and tell a stall's whole loss only with them"
         ))
     }
 

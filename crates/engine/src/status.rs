@@ -35,8 +35,8 @@ pub struct Status {
     pub lost_at: [u64; 8],
     /// Packets missing so far that may still come.
     pub missing: u64,
-    /// What is numbered instead of packets: unit, lost, missing so far.
-    pub lost_numbered: Vec<(&'static str, u64, u64)>,
+    /// What is numbered instead of packets.
+    pub lost_numbered: Vec<NumberedStatus>,
     /// Packets refused.
     pub rejected: u64,
     /// Readouts without a pixel.
@@ -47,6 +47,19 @@ pub struct Status {
     pub spools: Vec<SpoolStatus>,
     /// What to say while most packets are refused.
     pub refused: Option<MostlyRefused>,
+}
+
+/// What a sender numbers instead of its packets; amounts in `unit`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NumberedStatus {
+    /// Unit, for people.
+    pub unit: &'static str,
+    /// Missing for good, all places.
+    pub lost: u64,
+    /// That is a lower bound: a short number may have wrapped.
+    pub at_least: bool,
+    /// Missing so far, may still come.
+    pub missing: u64,
 }
 
 /// What waits for a broker.
@@ -198,7 +211,12 @@ impl Watch {
             lost_at: account.lost,
             missing: get("packets.missing"),
             lost_numbered: {
-                let one = |s: &NumberedLoss| (s.unit.name(), s.lost_total(), s.missing);
+                let one = |s: &NumberedLoss| NumberedStatus {
+                    unit: s.unit.name(),
+                    lost: s.lost_total(),
+                    at_least: s.at_least > 0,
+                    missing: s.missing,
+                };
                 account.lost_numbered.iter().map(one).collect()
             },
             rejected: account.rejected_total(),

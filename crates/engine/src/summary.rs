@@ -152,10 +152,7 @@ impl Summary {
             Role::Missing(_) => e.value > 0 && e.info.unit != Unit::Packets,
             _ => false,
         };
-        self.account.anything_lost()
-            || self.account.at_least > 0
-            || self.account.balance > 0
-            || self.entries.iter().any(lost)
+        self.account.anything_lost() || self.account.balance > 0 || self.entries.iter().any(lost)
     }
 
     /// Exit code: 0 balanced, nothing lost and no more refused than allowed; 1 a required output failed on a source that waits; 3

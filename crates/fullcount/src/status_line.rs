@@ -41,12 +41,12 @@ impl StatusLine {
             grouped(rate(now.events, then.events) as u64),
             grouped(now.events),
         );
-        let bound = if now.lost_at_least { "at least " } else { "" };
-        text += &format!("  lost {bound}{}", grouped(now.lost));
-        for (unit, lost, missing) in &now.lost_numbered {
-            text += &format!("  lost {} {unit}", grouped(*lost));
-            if *missing > 0 {
-                text += &format!("  {} missing so far", grouped(*missing));
+        let bound = |at_least: bool| if at_least { "at least " } else { "" };
+        text += &format!("  lost {}{}", bound(now.lost_at_least), grouped(now.lost));
+        for s in &now.lost_numbered {
+            text += &format!("  lost {}{} {}", bound(s.at_least), grouped(s.lost), s.unit);
+            if s.missing > 0 {
+                text += &format!("  {} missing so far", grouped(s.missing));
             }
         }
         for (n, what) in [

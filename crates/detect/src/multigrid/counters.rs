@@ -34,6 +34,11 @@ fullcount_core::counters! {
             "container events whose number was read in an accepted packet, or in a refused one before its damage" "";
         EventsLost "container_events.lost" ContainerEvents Sum "decode" Missing(Unknown)
             "container events whose number never came; those of refused packets, as far as their numbers can be read, are not among them" "the places beside it say where, and what to change";
+        EventsLostByTime "container_events.lost_by_time" ContainerEvents Sum "decode" Note
+            "of container_events.lost: whole turns of the 24-bit numbers, which the kernel's drops prove and its receive times count" "";
+        EventsLostAtLeast "container_events.lost_at_least" Times Sum "decode" Note
+            "gaps that may be longer by whole turns of the 24-bit numbers: container_events.lost is a lower bound"
+            "see host.socket.full: raise receive_buffer, or give the receiver a core of its own, so that it never stands still for a turn";
         EventsMissing "container_events.missing" ContainerEvents Sum "decode" Note
             "event numbers not seen yet that may still come; they become lost when the window has passed or the run ends" "";
         EventsDuplicate "container_events.duplicate" ContainerEvents Sum "decode" Duplicate

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::{PlaneHit, Products};
+use fullcount_core::sequence::turns::Arrivals;
 
 use super::channels::{Channels, Place};
 use super::container::{self, Word};
@@ -53,6 +54,7 @@ pub(super) struct MultigridReader {
     entries: Entries,
     high: HighTime,
     senders: EventSenders,
+    arrivals: Arrivals,
     /// Sender of the train being read.
     origin: Origin,
     /// Work on one datagram, chosen once: by format, and by whether anything is filtered.
@@ -73,6 +75,7 @@ impl MultigridReader {
             entries: Entries { words: Box::new([0; ROOM]), n: 0 },
             high: HighTime::new(config.spoof_high_time),
             senders: EventSenders::default(),
+            arrivals: Arrivals::default(),
             origin: Origin::NONE,
             work,
             channels,
@@ -101,7 +104,7 @@ impl MultigridReader {
         {
             run = self.senders.break_off(run, number);
         }
-        let last = self.senders.packet(self.origin, run, &mut self.tally);
+        let last = self.senders.packet(self.origin, run, &self.arrivals, &mut self.tally);
         match rest.refusal {
             None => self.count(Count::Accepted, 1),
             Some(refusal) => {
@@ -274,7 +277,9 @@ impl Reader for MultigridReader {
     fn read(&mut self, batch: &Batch, products: &mut Products) {
         let (mut packets, mut bytes) = (0, 0);
         let before = products.plane_hits.len();
-        for train in batch.trains() {
+        self.arrivals.begin();
+        for (at, train) in batch.trains().enumerate() {
+            self.arrivals.train(batch, at, &train);
             self.origin = train.origin;
             for packet in train.chunks() {
                 packets += 1;

@@ -65,6 +65,67 @@ impl Read {
     }
 }
 
+/// A packet of 40 events each ms: 40,000 events/s, of which a turn takes 419 s.
+struct Steady {
+    read: Read,
+    number: u32,
+    time: i64,
+}
+
+impl Steady {
+    fn new(number: u32) -> Steady {
+        Steady { read: Read::new(), number, time: 1_700_000_000_000_000_000 }
+    }
+
+    /// So many packets are sent and dropped before the next one, if the kernel counts them.
+    fn lose(&mut self, packets: u32, counted: bool) {
+        self.number = self.number.wrapping_add(40 * packets);
+        self.time += 1_000_000 * i64::from(packets);
+        self.flow(1, if counted { packets } else { 0 });
+    }
+
+    fn flow(&mut self, packets: u32, dropped: u32) {
+        let mut batch = Batch::with_slots(0, 0);
+        batch.note_dropped(dropped);
+        for _ in 0..packets {
+            let bytes = packet(self.number & MASK, 40, false);
+            batch.append(&bytes, origin(1), self.time, Edge::Datagram);
+            self.number = self.number.wrapping_add(40);
+            self.time += 1_000_000;
+        }
+        self.read.reader.read(&batch, &mut Products::default());
+    }
+}
+
+#[test]
+fn a_stall_of_whole_turns_is_told_whole_where_the_kernel_proves_it() {
+    // Two turns and some: 838,861 packets of 40.
+    let turns = 2 * (1 << 24) / 40 + 1;
+    for (counted, by_time) in [(true, 2 << 24), (false, 0)] {
+        let mut line = Steady::new(0xff_0000);
+        line.flow(2000, 0);
+        line.lose(turns, counted);
+        line.flow(1000, 0);
+        let entries = line.read.end();
+        let lost = u64::from(40 * turns) - if counted { 0 } else { 2 << 24 };
+        assert_eq!(told(&entries), [lost, 0, 0, 0, 0], "counted: {counted}");
+        assert_eq!(entries.get("container_events.lost_by_time"), Some(by_time));
+        assert_eq!(entries.get("container_events.lost_at_least"), Some(0));
+    }
+}
+
+#[test]
+fn a_stall_of_unknown_turns_is_told_as_a_lower_bound() {
+    // Five packets are no history.
+    let mut line = Steady::new(7);
+    line.flow(5, 0);
+    line.lose((1 << 24) / 40 * 2, true);
+    line.flow(10, 0);
+    let entries = line.read.end();
+    assert_eq!(entries.get("container_events.lost_at_least"), Some(1));
+    assert_eq!(entries.get("container_events.lost_by_time"), Some(0));
+}
+
 /// Lost, duplicate, reordered, late, restarts.
 fn told(entries: &Entries) -> [u64; 5] {
     ["lost", "duplicate", "reordered", "late", "restarts"]

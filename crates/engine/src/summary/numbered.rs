@@ -19,7 +19,8 @@ pub(super) fn json(series: &NumberedLoss) -> Value {
         let places: Vec<&str> = s.places.iter().map(|p| p.name()).collect();
         json!({"places": places, "lost": s.packets})
     };
-    json!({"unit": series.unit.name(), "lost": series.lost_total(), "places": places,
+    json!({"unit": series.unit.name(), "lost": series.lost_total(),
+           "lost_at_least": series.at_least > 0, "places": places,
            "shared": series.shared.iter().map(shared).collect::<Vec<_>>(),
            "duplicate": series.duplicate, "reordered": series.reordered, "late": series.late,
            "restarts": series.restarts})
@@ -33,7 +34,8 @@ pub(super) fn text(
     t: &mut String,
 ) {
     let unit = series.unit.name();
-    let _ = writeln!(t, "  {:<28}{:>18} {unit}", "lost", grouped(series.lost_total()));
+    let lost = if series.at_least > 0 { "lost at least" } else { "lost" };
+    let _ = writeln!(t, "  {lost:<28}{:>18} {unit}", grouped(series.lost_total()));
     let mut line = |where_: &str, n: u64, places: &[Place]| {
         let _ = writeln!(t, "    at {where_:<23}{:>18} {unit}", grouped(n));
         witnesses_text(a, places, t);

@@ -189,6 +189,7 @@ fullcount_core::counters! {
     enum Carried {
         Count "container_events.count" ContainerEvents Sum "decode" Note "seen" "";
         Lost "container_events.lost" ContainerEvents Sum "decode" Missing(Unknown) "never came" "look";
+        AtLeast "container_events.lost_at_least" Times Sum "decode" Note "gaps that may be longer" "look";
         Missing "container_events.missing" ContainerEvents Sum "decode" Note "may come" "";
     }
 }
@@ -205,6 +206,7 @@ fn what_is_numbered_instead_of_packets_is_told_in_its_unit_and_is_a_loss() {
     let of = &s["lost_numbered"][0];
     assert_eq!((&of["key"], &of["unit"]), (&"container_events".into(), &"container events".into()));
     assert_eq!((&of["lost"], &of["missing"], &of["count"]), (&40.into(), &7.into(), &900.into()));
+    assert_eq!(of["lost_at_least"], 0);
     assert_eq!((&of["places"]["unknown"], &s["totals"]["lost"]), (&40.into(), &0.into()));
     assert_eq!(s["anything_lost"], true);
     let line =
@@ -216,6 +218,21 @@ fn what_is_numbered_instead_of_packets_is_told_in_its_unit_and_is_a_loss() {
     assert!(
         lost.contains("unit=\"container events\",role=\"missing\"") && lost.ends_with(" 40"),
         "{lost}"
+    );
+}
+
+#[test]
+fn a_gap_of_nothing_that_may_be_whole_turns_is_a_loss() {
+    let sheet = Sheet::new(Carried::catalogue());
+    sheet.add(Carried::AtLeast as usize, 1);
+    let ledger = Ledger::default();
+    ledger.register(sheet);
+    let server = Server::start(loopback(), None, Arc::new(Fixed(ledger))).unwrap();
+    let s = json_of(&get(&server, "/api/state").2);
+    let of = &s["lost_numbered"][0];
+    assert_eq!(
+        (&of["lost"], &of["lost_at_least"], &s["anything_lost"]),
+        (&0.into(), &1.into(), &true.into())
     );
 }
 

@@ -62,7 +62,7 @@ fn numbered(entries: &Entries, facts: &Facts) -> Vec<Value> {
         let note = |what: &str| entries.get(&format!("{}.{what}", unit.key())).unwrap_or(0);
         json!({"key": unit.key(), "unit": unit.name(),
                "lost": at.iter().fold(0u64, |sum, &n| sum.saturating_add(n)),
-               "missing": note("missing"), "count": note("count"),
+               "lost_at_least": note("lost_at_least"), "missing": note("missing"), "count": note("count"),
                "places": places.collect::<serde_json::Map<String, Value>>(),
                "shared": shared.collect::<Vec<_>>()})
     };
@@ -102,6 +102,8 @@ pub(super) fn state(
     let all_lost = at.iter().fold(0u64, |sum, &n| sum.saturating_add(n));
     let numbered = numbered(entries, facts);
     let any_lost = all_lost > 0 || numbered.iter().any(|n| n["lost"] != 0);
+    let turned = entries.get("packets.lost_at_least").unwrap_or(0);
+    let may_be_more = turned > 0 || numbered.iter().any(|n| n["lost_at_least"] != 0);
     let lost: serde_json::Map<String, Value> =
         Place::ALL.iter().zip(at).map(|(p, n)| (p.name().to_owned(), n.into())).collect();
     let shared = |(places, packets): &(Vec<&'static str>, u64)| json!({"places": places, "packets": packets});
@@ -134,15 +136,14 @@ pub(super) fn state(
         "totals": {"packets": totals.packets, "bytes": totals.bytes, "events": totals.events,
                    "lost": all_lost,
                    // A lower bound where this is not 0: gaps that may be longer by whole turns of a short number.
-                   "lost_at_least": entries.get("packets.lost_at_least").unwrap_or(0),
+                   "lost_at_least": turned,
                    "missing": entries.get("packets.missing").unwrap_or(0)},
         "rates": rates,
         "lost": lost,
         "lost_shared": shared,
         "lost_numbered": numbered,
         "rejected": rejected(entries),
-        "anything_lost": entries.anything_lost()
-            || entries.get("packets.lost_at_least").is_some_and(|n| n > 0),
+        "anything_lost": entries.anything_lost() || may_be_more,
         "balance": entries.balance(),
         "hops": hops,
         "ledger": entries.iter().map(|e| line(e, any_lost)).collect::<Vec<_>>(),

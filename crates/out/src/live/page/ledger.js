@@ -14,7 +14,7 @@ const PLACES = {
 export function lossOf({ totals, lost, lost_shared: shared, lost_numbered: numbered }) {
   const [other] = numbered ?? [];
   if (other) return { ...other, received: other.count, shared: other.shared.map((s) => [s.places, s.lost]) };
-  return { unit: "packets", lost: totals.lost, missing: totals.missing, received: totals.packets, places: lost,
+  return { unit: "packets", lost: totals.lost, lost_at_least: totals.lost_at_least, missing: totals.missing, received: totals.packets, places: lost,
     shared: shared.map((s) => [s.places, s.packets]) };
 }
 
@@ -74,7 +74,7 @@ export class Account {
   }
 
   updateLosses(state) {
-    const { unit, lost: total, missing, received, places, shared: some } = lossOf(state);
+    const { unit, lost: total, lost_at_least: turns, missing, received, places, shared: some } = lossOf(state);
     const title = `Lost ${unit} by place`;
     if (this.lossTitle.textContent !== title) this.lossTitle.textContent = title;
     // What is known to be lost at one of a few places has a line of its own.
@@ -84,7 +84,6 @@ export class Account {
     const lost = [...one, ...shared];
     renew(this.places, JSON.stringify(lost), () => lost.map(([place, n]) =>
       h("div", { class: n > 0 ? "place bad" : "place" }, h("span", {}, PLACES[place] ?? place), h("b", {}, whole(n)))));
-    const turns = unit === "packets" ? state.totals.lost_at_least : 0;
     this.lossHint.classList.toggle("missing", missing > 0);
     const open = `${whole(missing)} missing so far: overtaken packets that may still come, or losses whose place is not known yet.`;
     const nothing = unit === "packets" ? "Every packet that the sender numbered is delivered or accounted for."

@@ -75,7 +75,7 @@ function showNumbers(s) {
   tiles.total.show(whole(totals.events), "", per);
   const loss = lossOf(s);
   page.lossUnit = loss.unit;
-  const bound = loss.unit === "packets" && totals.lost_at_least > 0 ? "≥ " : "";
+  const bound = loss.lost_at_least > 0 ? "≥ " : "";
   tiles.lost.rename(`Lost ${loss.unit}`);
   tiles.lost.show(bound + whole(loss.lost), loss.lost > 0 ? percent(loss.lost / (loss.received + loss.lost)) : "", lostNote(s, loss), s.anything_lost ? "bad" : loss.missing > 0 ? "" : "good");
   tiles.balance.show(whole(s.balance), "", s.balance === 0 ? "all accounted for" : s.run.running ? "under way between hops" : "not accounted for, see below",
@@ -83,9 +83,9 @@ function showNumbers(s) {
 }
 
 /** Under what is lost: the gaps that may still close, else of how many packets they are. */
-function lostNote({ totals, anything_lost: anything }, { lost, missing, received, unit }) {
+function lostNote({ anything_lost: anything }, { lost, lost_at_least: turns, missing, received, unit }) {
   if (missing > 0) return h("b", { class: "missing" }, `${missing < 1e6 ? whole(missing) : short(missing)} missing so far`);
-  if (unit === "packets" && totals.lost_at_least > 0) return "at least: a short packet count wrapped";
+  if (turns > 0) return "at least: a short number wrapped";
   return lost > 0 ? `of ${whole(received + lost)} ${unit}` : anything ? "but outputs lost events" : "nothing lost";
 }
 
