@@ -24,7 +24,7 @@ fn main() {
         bytes.extend(*b"FCSQ\x01\0\0\0");
         bytes.extend(n.to_le_bytes());
         bytes.extend(n.to_le_bytes());
-        bytes.extend((24..PACKET).map(|i| (n as u8).wrapping_add(i as u8)));
+        bytes.extend((24..PACKET).map(|i| (n as u8).wrapping_mul(32).wrapping_add(i as u8)));
     }
     let memory: Arc<[u8]> = bytes.into();
     let rates = ["", "verify = true"].map(|options| {

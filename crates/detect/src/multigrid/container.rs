@@ -65,49 +65,55 @@ pub struct Rest {
     pub discarded: usize,
     /// Bytes behind the last event that cannot hold one more.
     pub ignored: usize,
+    /// Words of the whole events in front, counted from the packet's header.
+    pub whole: usize,
 }
 
 /// Calls `each` with every whole sub-buffer and the sequence number of its event (24 bits).
 #[inline]
 pub fn sub_buffers<'a>(packet: &'a [u8], mut each: impl FnMut(&'a [Word], u32)) -> Rest {
-    let whole = |refusal| Rest { refusal: Some(refusal), discarded: packet.len(), ignored: 0 };
+    let all =
+        |refusal| Rest { refusal: Some(refusal), discarded: packet.len(), ignored: 0, whole: 0 };
     if packet.first() != Some(&BUFFERED) {
-        return whole(Refusal::PacketType);
+        return all(Refusal::PacketType);
     }
     if packet.len() < SHORTEST {
-        return whole(Refusal::ShortPacket);
+        return all(Refusal::ShortPacket);
     }
     let (mut words, tail) = packet[HEADER_BYTES..].as_chunks::<4>();
-    let stop = |refusal, words: usize| Rest {
+    let in_all = words.len();
+    let stop = |refusal, event: usize, discarded: usize| Rest {
         refusal: Some(refusal),
-        discarded: 4 * words,
+        discarded: 4 * discarded,
         ignored: tail.len(),
+        whole: in_all - event,
     };
     while words.len() > EMPTY_EVENT {
         let [head, begin, body @ ..] = words else { break };
         if head[0] != EVENT_HEADER {
-            return stop(Refusal::EventHeader, words.len());
+            return stop(Refusal::EventHeader, words.len(), words.len());
         }
         if begin[3] != BEGIN {
-            return stop(Refusal::BeginWord, words.len() - 1);
+            return stop(Refusal::BeginWord, words.len(), words.len() - 1);
         }
         // Counts begin, data, cookie and end; big-endian, unlike everything else.
         let length = usize::from(u16::from_be_bytes([head[1], head[2]]));
         if length < 3 || length - 1 > body.len() {
-            return stop(Refusal::EventLength, body.len());
+            return stop(Refusal::EventLength, words.len(), body.len());
         }
         let (data, ends) = body.split_at(length - 3);
         let [cookie, end, rest @ ..] = ends else { break };
         if u32::from_le_bytes(*cookie) != COOKIE {
-            return stop(Refusal::EndCookie, ends.len());
+            return stop(Refusal::EndCookie, words.len(), ends.len());
         }
         if end[3] != END {
-            return stop(Refusal::EndWord, ends.len() - 1);
+            return stop(Refusal::EndWord, words.len(), ends.len() - 1);
         }
         each(data, u32::from_le_bytes(*begin) & 0xff_ffff);
         words = rest;
     }
-    Rest { refusal: None, discarded: 0, ignored: 4 * words.len() + tail.len() }
+    let ignored = 4 * words.len() + tail.len();
+    Rest { refusal: None, discarded: 0, ignored, whole: in_all - words.len() }
 }
 
 /// True if a packet is whole, from its first event to its last. One that holds no event, or only the empty one at its end,
@@ -171,7 +177,7 @@ mod tests {
             bad[at] = byte;
             let (lengths, rest) = walk(&bad);
             assert_eq!(lengths, [2], "{refusal:?}: the first stays");
-            assert_eq!(rest, Rest { refusal: Some(refusal), discarded, ignored: 0 });
+            assert_eq!(rest, Rest { refusal: Some(refusal), discarded, ignored: 0, whole: 6 });
         }
     }
 
@@ -184,8 +190,10 @@ mod tests {
         ] {
             let (lengths, rest) = walk(bytes);
             assert!(lengths.is_empty());
-            assert_eq!(rest, Rest { refusal: Some(refusal), discarded: bytes.len(), ignored: 0 });
+            let discarded = bytes.len();
+            assert_eq!(rest, Rest { refusal: Some(refusal), discarded, ignored: 0, whole: 0 });
         }
-        assert_eq!(walk(&[0x60; 19]).1, Rest { refusal: None, discarded: 0, ignored: 16 });
+        let short = Rest { refusal: None, discarded: 0, ignored: 16, whole: 0 };
+        assert_eq!(walk(&[0x60; 19]).1, short);
     }
 }

@@ -7,7 +7,7 @@
 //! Source: `docs/formats/multigrid.md` section 2; for users: `docs/multigrid.md`, "Lost events".
 
 use super::container::{
-    self, BEGIN, BUFFERED, COOKIE, EMPTY_EVENT, END, EVENT_HEADER, HEADER_BYTES, Word,
+    BEGIN, BUFFERED, COOKIE, EMPTY_EVENT, END, EVENT_HEADER, HEADER_BYTES, Word,
 };
 
 /// Event numbers have 24 bits.
@@ -95,43 +95,43 @@ pub(super) fn empty_last(packet: &[u8], ignored: usize) -> Option<u32> {
     whole.then(|| number(begin))
 }
 
-/// Places of the begin words behind the whole events of a refused packet, in words behind the packet's header;
-/// and of the first word behind the whole events.
-#[cold]
-pub(super) fn begin_words(packet: &[u8]) -> (usize, Vec<usize>) {
+/// Places of the begin words behind the `whole` words of whole events of a refused packet
+/// ([`Rest::whole`](super::container::Rest::whole)), in words behind the packet's header.
+pub(super) fn begin_words(packet: &[u8], whole: usize) -> impl Iterator<Item = usize> {
     let (words, _) = packet.get(HEADER_BYTES..).unwrap_or(&[]).as_chunks::<4>();
     let kind = packet.first().copied().unwrap_or(0);
     // A packet of one event has no event header: its begin word comes first.
-    if kind & 0xf0 == 0x50 && words.first().is_some_and(|word| word[3] == BEGIN) {
-        return (0, vec![0]);
-    }
-    let mut whole = 0;
-    container::sub_buffers(packet, |data, _| whole += data.len() + EMPTY_EVENT);
+    let single = kind & 0xf0 == 0x50 && words.first().is_some_and(|word| word[3] == BEGIN);
     // Where an event should be, either of its first two words may be the damaged one; of a packet of another type
     // and anywhere else, both must be right.
     let damaged_head = kind == BUFFERED;
-    let behind_end = |i: usize| {
+    let next = match words.get(whole..) {
+        Some([_, ..]) if single => Some(0),
+        Some([head, begin, ..]) => {
+            let begins = begin[3] == BEGIN && (head[0] == EVENT_HEADER || damaged_head);
+            begins.then_some(whole + 1)
+        }
+        _ => None,
+    };
+    let behind_end = move |i: usize| {
         let cookie = i > 1 && u32::from_le_bytes(words[i - 2]) == COOKIE;
         cookie || words[i - 1][3] == END
     };
-    let begins = |i: usize| {
-        let (head, begin) = (words[i][0] == EVENT_HEADER, words[i + 1][3] == BEGIN);
-        match i == whole {
-            true => begin && (head || damaged_head),
-            false => begin && head && behind_end(i),
-        }
-    };
-    let behind = whole..words.len().saturating_sub(1);
-    (whole, behind.filter(|&i| begins(i)).map(|i| i + 1).collect())
+    // Pairs of words: this reads every word of a packet that is refused.
+    let behind = if single { &[] } else { words.get(whole + 1..).unwrap_or(&[]) };
+    let later = behind.windows(2).zip(whole + 1..).filter(move |&(pair, i)| {
+        pair[0][0] == EVENT_HEADER && pair[1][3] == BEGIN && behind_end(i)
+    });
+    next.into_iter().chain(later.map(|(_, i)| i + 1))
 }
 
-/// Numbers of a refused packet behind its whole events, the last of which was `before`.
+/// Numbers of a refused packet behind its `whole` words of whole events, the last of which was `before`.
 #[cold]
-pub(super) fn of_refused(packet: &[u8], before: Option<u32>) -> Option<EventRun> {
-    let (whole, begins) = begin_words(packet);
+pub(super) fn of_refused(packet: &[u8], whole: usize, before: Option<u32>) -> Option<EventRun> {
+    let mut begins = begin_words(packet, whole).peekable();
     let (words, _) = packet.get(HEADER_BYTES..)?.as_chunks::<4>();
     let headed = words.get(whole).is_some_and(|head| head[0] == EVENT_HEADER);
-    let there = begins.first() == Some(&(whole + 1)) || (headed && packet[0] == BUFFERED);
+    let there = begins.peek() == Some(&(whole + 1)) || (headed && packet[0] == BUFFERED);
     let (mut first, mut last) = (before.map(|b| (b + 1) & MASK), before);
     // An event takes four words at least, so not every number can be where it stands.
     let mut room_from = whole.wrapping_sub(EMPTY_EVENT);

@@ -1,5 +1,6 @@
 //! Event numbers of packets made by hand: damaged at every word, cut, padded, and single numbers that damage made.
 
+use super::super::container;
 use super::*;
 
 /// A packet of events with these numbers and as many data words.
@@ -23,7 +24,7 @@ fn read(packet: &[u8]) -> (Vec<u32>, Option<(u32, u32)>) {
     if rest.refusal.is_none() {
         return (whole, None);
     }
-    let run = of_refused(packet, whole.last().copied());
+    let run = of_refused(packet, rest.whole, whole.last().copied());
     (whole, run.map(|run| (run.first, run.count)))
 }
 

@@ -16,7 +16,7 @@ use super::channels::{Channels, Place};
 use super::container::{self, Word};
 use super::counters::{Count, LINES};
 use super::file::{Config, Format};
-use super::numbers::{self, EventRun};
+use super::numbers;
 use super::records;
 use super::senders::{EventSenders, Lines};
 use super::words::{HighTime, Take};
@@ -88,11 +88,9 @@ impl MultigridReader {
     }
 
     fn packet<const FILTERED: bool>(&mut self, packet: &[u8], products: &mut Products) {
-        let mut run = EventRun::default();
+        self.senders.begin_packet();
         let rest = container::sub_buffers(packet, |data, number| {
-            if !run.takes(number) {
-                run = self.senders.break_off(run, number);
-            }
+            self.senders.event(number);
             self.trigger::<FILTERED>(data, products);
         });
         self.count(Count::Discarded, rest.discarded as u64);
@@ -100,16 +98,16 @@ impl MultigridReader {
         // What is left may be an event without data, which has a number.
         if rest.ignored >= container::EMPTY_BYTES
             && let Some(number) = numbers::empty_last(packet, rest.ignored)
-            && !run.takes(number)
         {
-            run = self.senders.break_off(run, number);
+            self.senders.event(number);
         }
-        let last = self.senders.packet(self.origin, run, &self.arrivals, &mut self.tally);
+        let last = self.senders.end_packet(self.origin, &self.arrivals, &mut self.tally);
         match rest.refusal {
             None => self.count(Count::Accepted, 1),
             Some(refusal) => {
                 self.count(Count::of(refusal), 1);
-                self.senders.refused(self.origin, packet, last, &mut self.tally);
+                let refused = (packet, rest.whole);
+                self.senders.refused(self.origin, refused, last, &mut self.tally);
             }
         }
     }

@@ -112,7 +112,7 @@ impl Moving {
         let last = run.next().wrapping_sub(1) & MASK;
         runs.extend(numbers::empty_last(payload, rest.ignored).map(EventRun::of));
         if rest.refusal.is_some() {
-            runs.extend(numbers::of_refused(payload, (run.count > 0).then_some(last)));
+            runs.extend(numbers::of_refused(payload, rest.whole, (run.count > 0).then_some(last)));
         }
         runs.iter().filter(|run| run.count > 0).for_each(|run| self.learn_numbers(*run, origin));
     }
@@ -146,10 +146,10 @@ impl Moving {
         let lengths = &mut self.lengths;
         let rest = container::sub_buffers(payload, |data, _| lengths.push(data.len()));
         let begins = match rest.refusal {
-            Some(_) => numbers::begin_words(payload).1,
+            Some(_) => numbers::begin_words(payload, rest.whole).collect(),
             None => {
                 let word = (payload.len().saturating_sub(rest.ignored + HEADER_BYTES)) / 4 + 1;
-                numbers::empty_last(payload, rest.ignored).map(|_| word).into_iter().collect()
+                Vec::from_iter(numbers::empty_last(payload, rest.ignored).map(|_| word))
             }
         };
         let Some(payload) = payload.get_mut(HEADER_BYTES..) else { return };
