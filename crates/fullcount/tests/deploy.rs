@@ -302,6 +302,58 @@ fn the_container_is_made_of_files_that_are_there() {
     assert!(file.contains("STOPSIGNAL SIGINT\nENTRYPOINT [\"/usr/local/bin/fullcount\"]"));
 }
 
+/// In a cluster that shares the nodes' network, a page on 0.0.0.0 is on every address of the node.
+#[test]
+fn in_kubernetes_the_page_is_on_loopback_and_the_image_is_named_as_one_to_push() {
+    let file = read("deploy/kubernetes.yaml");
+    assert!(file.contains("hostNetwork: true"));
+    let lines: Vec<&str> = file.lines().map(str::trim).filter(|l| !l.starts_with('#')).collect();
+    let web = lines.iter().position(|l| *l == "- --web").expect("a page");
+    assert_eq!(lines[web + 1], "- 127.0.0.1:8080");
+    assert!(file.contains("httpGet: {host: 127.0.0.1, path: /metrics, port: web}"));
+    let readme = read("deploy/README.md");
+    let images: Vec<&str> = lines.iter().filter_map(|l| l.strip_prefix("image: ")).collect();
+    assert_eq!((images.len(), images[0]), (2, images[1]));
+    for command in [format!("-t {} .", images[0]), format!("push {}", images[0])] {
+        assert!(readme.contains(&command), "{command}");
+    }
+}
+
+/// Asks a program that may wait for a network that is not there; `None` if it takes longer.
+fn within(limit: &str, program: &str, arguments: &[&str]) -> Option<Output> {
+    output("timeout", &[&["--kill-after=10s", limit, program][..], arguments].concat())
+}
+
+/// Building takes an engine that runs and the two base images; either is often not to be had, and then that is said.
+#[test]
+fn the_image_is_built_where_a_builder_and_its_base_images_can_be_had() {
+    let runs = |program: &&str| {
+        within("20s", program, &["info"]).is_some_and(|said| said.status.success())
+    };
+    let Some(builder) = ["podman", "docker"].into_iter().find(runs) else {
+        println!("the image was not built: neither podman nor docker runs here");
+        return;
+    };
+    let file = read("deploy/Containerfile");
+    let bases = file.lines().filter_map(|l| l.strip_prefix("FROM ")?.split(' ').next());
+    for base in bases {
+        let pulled = within("300s", builder, &["pull", base]);
+        if !pulled.is_some_and(|said| said.status.success()) {
+            println!("the image was not built: {builder} cannot have {base}");
+            return;
+        }
+    }
+    let context = root().display().to_string();
+    let path = format!("{context}/deploy/Containerfile");
+    let name = "fullcount-under-test";
+    let said = within("1800s", builder, &["build", "-f", &path, "-t", name, &context]);
+    let said = said.expect("it was there a moment ago");
+    assert!(said.status.success(), "{}", text(&said));
+    let said = within("60s", builder, &["run", "--rm", name, "--version"]).expect("it is there");
+    assert!(said.status.success() && text(&said).contains("fullcount"), "{}", text(&said));
+    let _ = within("60s", builder, &["rmi", name]);
+}
+
 /// Two neighbouring UDP ports that are free now.
 fn two_ports() -> u16 {
     let free = |port: u16| UdpSocket::bind(("0.0.0.0", port));
