@@ -2,7 +2,8 @@
 //!
 //! Each round runs `fullcount lab detectors --over memory` and `send` into `receive` flat out at three sizes, with the
 //! older binary and with this one; which is first changes with the round, so that what else the host does meets both alike.
-//! Rows are compared by their medians over all rounds. Holds if the geometric mean of new/old is at least 0.97 and
+//! Flat out each binary runs three times a round, by turns, and the best counts: loopback between two virtual cores has a fast
+//! and a slow state (110 and 75 Gb/s at 1472 B), which neither binary chooses. Rows are compared by their medians over all rounds. Holds if the geometric mean of new/old is at least 0.97 and
 //! no row is below 0.93. Rows that only one of the two has are named and not compared.
 //!
 //! Refuses to run without `FULLCOUNT_OLD_BINARY`, the path of the older release binary: there it is skipped.
@@ -26,6 +27,8 @@ use crate::place;
 const ROUNDS: u32 = 9;
 /// Payload bytes of the packets sent flat out.
 const SIZES: [u32; 3] = [64, 1472, 8972];
+/// Runs flat out of each binary, size and round; the best counts.
+const RUNS: usize = 3;
 /// The least geometric mean of all rows, and the least row, as parts of the older binary's rate.
 const LEAST_MEAN: f64 = 0.97;
 const LEAST_ROW: f64 = 0.93;
@@ -53,17 +56,18 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
         if round % 2 == 1 {
             both.reverse();
         }
-        let mut rates = json!({"load_before": flat_out::load_average()});
-        for (which, binary) in both {
-            let mut of = decoders(binary)?;
-            for size in SIZES {
-                let run = flat_out::run_ours(binary, size, cores)?;
+        let load = flat_out::load_average();
+        let mut rates = [decoders(both[0].1)?, decoders(both[1].1)?];
+        for (size, _) in SIZES.iter().flat_map(|size| (0..RUNS).map(move |run| (size, run))) {
+            for ((_, binary), rates) in both.iter().zip(&mut rates) {
+                let run = flat_out::run_ours(binary, *size, cores)?;
                 let gbps = run["gbps"].as_f64().ok_or("flat out: nothing received")?;
-                of.insert(format!("flat out {size} B"), gbps);
+                let best = rates.entry(format!("flat out {size} B")).or_insert(gbps);
+                *best = best.max(gbps);
             }
-            rates[which] = json!(of);
         }
-        Ok(rates)
+        let [first, second] = rates;
+        Ok(json!({"load_before": load, (both[0].0): first, (both[1].0): second}))
     })?;
     let version = |binary: &PathBuf| {
         place::output_of(&binary.display().to_string(), &["--version"]).unwrap_or_default()
