@@ -385,7 +385,6 @@ fn what_others_name_stays_one_line_and_short() {
             in_entry(json!([{"module": "f144", "config": {"topic": forged, "source": "s"}}])),
             in_entry(json!([{"module": "f144", "config": {"topic": "t", "source": "s", "dtype": forged}}])),
             in_entry(json!([{"module": "f144", "config": {"topic": "t", "source": "s", "dtype": long}}])),
-            in_entry(json!([{"module": "link", "config": {"name": "l", "source": forged}}])),
             in_entry(json!([{"module": "da00", "config": {"topic": "t", "source": "s", "variables": [{"name": forged, "data_type": "int8", "shape": [1]}]}}])),
             in_entry(json!([{"module": "dataset", "config": {"name": "d", "dtype": "int32", "values": [forged]}}])),
             format!("{{\"{long}"),
@@ -404,12 +403,19 @@ fn what_others_name_stays_one_line_and_short() {
     orders.extend(
         structures.iter().map(|structure| RunStart { nexus_structure: Some(structure), ..order() }),
     );
+    // What is tolerated is said: that stays one line too.
+    let warned: Vec<String> = [forged, &long]
+        .map(|name| {
+            let link = json!({"module": "link", "config": {"name": "l", "source": name}});
+            in_entry(json!([link]))
+        })
+        .to_vec();
     let mut n = 0;
-    let mut check = |service: &mut Service, order: Message<'_>| {
+    let mut check = |service: &mut Service, order: Message<'_>, code: u16| {
         n += 1;
         service.order(&pool(n, &order.encode()), NOW, &broker);
         let [answer] = &answers(service)[..] else { panic!("order {n}") };
-        assert_eq!(answer["status_code"], 400, "order {n}: {answer}");
+        assert_eq!(answer["status_code"], code, "order {n}: {answer}");
         for field in ["message", "job_id", "command_id", "service_id"] {
             let text =
                 answer[field].as_str().unwrap_or_else(|| panic!("order {n}: {field} is not there"));
@@ -428,13 +434,17 @@ fn what_others_name_stays_one_line_and_short() {
         }
     };
     for order in orders {
-        check(&mut service, Message::Pl72(order));
+        check(&mut service, Message::Pl72(order), 400);
+    }
+    for (i, structure) in warned.iter().enumerate() {
+        let (job, file) = (format!("warned{i}"), format!("warned{i}.nxs"));
+        check(&mut service, Message::Pl72(start(&job, &file, structure)), 201);
     }
     // Stops: nothing of theirs is kept as it is.
     for job in [forged, &long[..], ""] {
         for command in [Some(forged), Some(&long[..]), None] {
             let stop = RunStop { job_id: Some(job), command_id: command, ..stop("", 0, "") };
-            check(&mut service, Message::S6s4t(stop));
+            check(&mut service, Message::S6s4t(stop), 400);
         }
     }
     let orders = std::fs::read(dir.path().join(".fullcount-write/writer-1/orders")).unwrap();

@@ -22,7 +22,7 @@ use super::counter::WriteCounter;
 use super::file::{JobFile, RowCounts};
 use super::journal::{JournalError, Order, Progress, Spot, from_hex};
 use super::module::EventCounts;
-use super::structure::{Module, Plan};
+use super::structure::{Module, Plan, Warnings};
 use crate::flat::Schema;
 use crate::nexus::NexusError;
 
@@ -97,6 +97,8 @@ pub(super) enum FlushError {
 #[derive(Debug)]
 pub struct Job {
     order: Order,
+    /// What was odd about its order.
+    warnings: Warnings,
     stop_ms: Option<u64>,
     /// Ids of stops that were obeyed, oldest first.
     commands: Vec<String>,
@@ -194,6 +196,7 @@ impl Job {
             unflushed: 0,
             flushed_ms: now_ms,
             moved: true,
+            warnings: plan.warnings.clone(),
             order,
         }
     }
@@ -211,6 +214,11 @@ impl Job {
     /// Where it is controlled and reports.
     pub fn control_topic(&self) -> &str {
         &self.order.control_topic
+    }
+
+    /// What was odd about its structure, and is written all the same.
+    pub fn warnings(&self) -> &Warnings {
+        &self.warnings
     }
 
     /// Start of the run, ms since 1970.

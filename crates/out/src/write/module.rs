@@ -9,6 +9,7 @@ mod channel;
 mod events;
 mod histogram;
 mod images;
+mod late;
 mod log;
 mod samples;
 
@@ -152,7 +153,7 @@ pub(super) fn specs(module: &Module, style: Style) -> Vec<Spec> {
             }
             all
         }
-        Module::Arrays { variables, chunk, cue_interval } => {
+        Module::Arrays { variables, late, chunk, cue_interval } => {
             let mut all: Vec<Spec> = variables
                 .iter()
                 .map(|v| {
@@ -161,6 +162,11 @@ pub(super) fn specs(module: &Module, style: Style) -> Vec<Spec> {
                     v.attributes.iter().fold(spec, described)
                 })
                 .collect();
+            all.extend(late.iter().map(|constant| {
+                let rows = chunk_rows(constant.dtype, constant.row(), Some(CHUNK_CUES));
+                let spec = Spec::new(&constant.name, constant.dtype, rows).rows(constant.row());
+                constant.attributes.iter().fold(spec, described)
+            }));
             all.push(time(CHUNK_CUES));
             if cue_interval.is_some() {
                 all.extend(cues());
@@ -255,8 +261,8 @@ pub(super) fn open(
             Box::new(events::Events::open(group, *chunk, *cue_interval, pixels, disk)?)
         }
         Module::Log { .. } => Box::new(log::Log::open(group, &plan.module)?),
-        Module::Arrays { variables, cue_interval, .. } => {
-            Box::new(arrays::Arrays::open(group, variables, *cue_interval)?)
+        Module::Arrays { variables, late, cue_interval, .. } => {
+            Box::new(arrays::Arrays::open(group, variables, late, *cue_interval)?)
         }
         Module::Histogram { dtype, errors, shape, .. } => {
             Box::new(histogram::Histogram::open(group, *dtype, *errors, shape)?)

@@ -345,7 +345,7 @@ impl Service {
 }
 
 /// What the file says of the order that it was made for.
-fn own_texts(order: &Order) -> Vec<(&'static str, String)> {
+fn own_texts(order: &Order, plan: &Plan) -> Vec<(&'static str, String)> {
     let configuration = json!({
         "job_id": order.job_id,
         "filename": order.filename,
@@ -355,9 +355,13 @@ fn own_texts(order: &Order) -> Vec<(&'static str, String)> {
         "instrument_name": order.instrument_name,
     });
     let metadata = order.metadata.clone().unwrap_or_default();
-    vec![
+    let mut all = vec![
         ("configuration", configuration.to_string()),
         ("metadata", metadata),
         ("nexus_structure", order.structure.clone()),
-    ]
+    ];
+    if plan.warnings.count() > 0 {
+        all.push(("warnings", plan.warnings.lines().join("\n")));
+    }
+    all
 }

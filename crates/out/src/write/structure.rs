@@ -2,25 +2,32 @@
 //!
 //! A plan is complete: every group, dataset, attribute, link and stream with its place, checked before anything is
 //! made on the disk. Refuses what contradicts itself, unknown modules by name, names that HDF5 cannot hold, two
-//! things of one name, links to nowhere, and texts beyond [`Limits`]. Every error says where in the JSON it is.
+//! things of one name, and texts beyond [`Limits`]. Every error says where in the JSON it is. What is odd but can be written
+//! is a warning ([`Warnings`]).
 //!
 //! Source: `docs/formats/nexus.md` section 7.
 
 mod array;
+mod arrays;
 mod budget;
 mod config;
 mod error;
+mod links;
 mod names;
 #[cfg(feature = "nexus")]
 pub mod panel;
 mod parse;
+mod warnings;
 
 #[cfg(test)]
 mod structure_tests;
+#[cfg(test)]
+mod tolerated_tests;
 
 pub use array::{Array, Dtype, Values};
 pub use error::{Fault, StructureError};
 pub use parse::parse;
+pub use warnings::Warnings;
 
 /// Bounds of a structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +156,26 @@ pub struct VariablePlan {
     pub attributes: Vec<Attribute>,
 }
 
+/// A constant of da00 whose values come with the data: a dataset that is empty until the first message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatePlan {
+    /// Name in the message, and of the dataset.
+    pub name: String,
+    /// Type of its numbers.
+    pub dtype: Dtype,
+    /// Shape of the message's array; `None`: one dimension of any length.
+    pub shape: Option<Vec<usize>>,
+    /// Unit, label and source.
+    pub attributes: Vec<Attribute>,
+}
+
+impl LatePlan {
+    /// Shape of a row of the dataset, which grows to all of them at once.
+    pub fn row(&self) -> &[usize] {
+        self.shape.as_deref().map_or(&[], |shape| &shape[1..])
+    }
+}
+
 /// Which events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
@@ -198,8 +225,10 @@ pub enum Module {
     },
     /// da00: arrays over time.
     Arrays {
-        /// What is written.
+        /// What is written of each message.
         variables: Vec<VariablePlan>,
+        /// What is written of the first message that has it.
+        late: Vec<LatePlan>,
         /// Messages in a chunk, if it is said.
         chunk: Option<usize>,
         /// Messages between two cues, if there are to be any.
@@ -316,8 +345,9 @@ impl Module {
         };
         let mut names: Vec<String> =
             fixed.into_iter().flatten().map(|name| (*name).to_owned()).collect();
-        if let Module::Arrays { variables, .. } = self {
+        if let Module::Arrays { variables, late, .. } = self {
             names.extend(variables.iter().map(|v| v.name.clone()));
+            names.extend(late.iter().map(|constant| constant.name.clone()));
         }
         names
     }
@@ -353,6 +383,8 @@ pub struct Plan {
     pub own: String,
     /// Bytes that constants, names and attributes take in memory, about.
     pub bytes: u64,
+    /// What was odd, and is written all the same.
+    pub warnings: Warnings,
 }
 
 impl Plan {

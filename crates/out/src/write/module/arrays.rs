@@ -1,18 +1,20 @@
 //! da00: each variable a dataset with one row a message, and `time`.
 //!
 //! A message must have every variable with the shape and type that the structure says; variables that it does not
-//! name are left out. Source: `docs/formats/nexus.md` section 7, `docs/formats/flatbuffers.md` section 3.4.
+//! name are left out. Constants whose values come with the data are in `late.rs`. Source: `docs/formats/nexus.md` section 7, `docs/formats/flatbuffers.md` section 3.4.
 
 use hdf5_metno::{Group, Result};
 
 use super::super::column::{AnyColumn, Column, Phase, Stored};
-use super::super::structure::{Dtype, VariablePlan};
+use super::super::structure::{Dtype, LatePlan, VariablePlan};
+use super::late::Late;
 use super::{Cues, Seen, Stopped, Unfit, Writer};
 use crate::flat::{DataType, Message, Variable};
 
 #[derive(Debug)]
 pub(super) struct Arrays {
     variables: Vec<(VariablePlan, AnyColumn)>,
+    late: Vec<Late>,
     time: Column<i64>,
     cues: Option<Cues>,
 }
@@ -21,6 +23,7 @@ impl Arrays {
     pub(super) fn open(
         group: &Group,
         variables: &[VariablePlan],
+        late: &[LatePlan],
         cue_interval: Option<u64>,
     ) -> Result<Arrays> {
         let open = |plan: &VariablePlan| {
@@ -29,6 +32,7 @@ impl Arrays {
         };
         Ok(Arrays {
             variables: variables.iter().map(open).collect::<Result<_>>()?,
+            late: late.iter().map(|plan| Late::open(group, plan)).collect::<Result<_>>()?,
             time: Column::open(group, "time", Phase::Time)?,
             cues: cue_interval.map(|interval| Cues::open(group, interval)).transpose()?,
         })
@@ -68,6 +72,14 @@ impl Writer for Arrays {
         if self.variables.iter().any(|(plan, _)| found(plan).is_none()) {
             return Err(Unfit::Shape.into());
         }
+        for constant in &self.late {
+            constant.of(&message.data).map_or(Ok(()), |variable| constant.check(variable))?;
+        }
+        for constant in &mut self.late {
+            if let Some(variable) = constant.of(&message.data) {
+                constant.write(variable)?;
+            }
+        }
         for (plan, column) in &mut self.variables {
             let variable = found(plan).ok_or(Unfit::Shape)?;
             column.extend_bytes(variable.data)?;
@@ -82,6 +94,7 @@ impl Writer for Arrays {
     fn columns(&mut self) -> Vec<&mut dyn Stored> {
         let mut all: Vec<&mut dyn Stored> =
             self.variables.iter_mut().map(|(_, column)| column.stored()).collect();
+        all.extend(self.late.iter_mut().map(Late::stored));
         all.push(&mut self.time);
         if let Some(cues) = &mut self.cues {
             all.extend(cues.columns());

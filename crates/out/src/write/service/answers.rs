@@ -10,11 +10,20 @@ use super::super::refusal::Refusal;
 use super::{ID, NO_STOP_MS, Reply, Service, WORDS};
 use crate::flat::{Action, ActionResponse, FinishedWriting, Message, Outcome, RunStop, Status};
 use crate::write::name::one_line;
+use crate::write::structure::Warnings;
 
-/// Outcome, status and words of an answer; `done` where the order is obeyed.
-fn said(outcome: &Result<(), Refusal>, done: &str) -> (Outcome, i32, String) {
+/// Words of the answer to a start that is obeyed, with what was tolerated.
+pub(super) fn started(warnings: &Warnings) -> String {
+    match warnings.words() {
+        None => "job started".to_owned(),
+        Some(words) => format!("job started; {words}"),
+    }
+}
+
+/// Outcome, status and words of an answer, with the words where the order is obeyed.
+fn said(outcome: Result<String, Refusal>) -> (Outcome, i32, String) {
     match outcome {
-        Ok(()) => (Outcome::Success, 201, done.to_owned()),
+        Ok(words) => (Outcome::Success, 201, words),
         Err(refusal) => (Outcome::Failure, refusal.status(), refusal.to_string()),
     }
 }
@@ -51,8 +60,8 @@ impl Service {
         outcome: Result<(), Refusal>,
     ) {
         let job_id = stop.job_id.unwrap_or("");
-        let (result, status_code, words) = said(&outcome, "stop time set");
-        if outcome.is_err() {
+        let (result, status_code, words) = said(outcome.map(|()| "stop time set".to_owned()));
+        if result == Outcome::Failure {
             self.note(format!("stop of job \"{job_id}\" refused: {words}"));
         }
         self.answer(
@@ -70,14 +79,15 @@ impl Service {
         );
     }
 
+    /// Answers a start; `Ok` with the words of [`started`].
     pub(super) fn answer_start(
         &mut self,
         topic: &str,
         job_id: &str,
         stop_time: u64,
-        outcome: Result<(), Refusal>,
+        outcome: Result<String, Refusal>,
     ) {
-        let (result, status_code, words) = said(&outcome, "job started");
+        let (result, status_code, words) = said(outcome);
         self.answer(
             topic,
             ActionResponse {
@@ -170,6 +180,7 @@ impl Service {
                     "stop_time": job.stop_ms().unwrap_or(NO_STOP_MS),
                     "messages_gone": job.gone(),
                     "topics_missing": job.missing_topics(),
+                    "warnings": job.warnings().lines(),
                 });
                 (job.control_topic().to_owned(), status)
             })

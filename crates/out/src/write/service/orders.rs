@@ -15,6 +15,7 @@ use super::super::name;
 use super::super::refusal::Refusal;
 use super::super::structure::Plan;
 use super::super::suspect::{Noted, digest};
+use super::answers::started;
 use super::{Early, ID, NO_STOP_MS, REMEMBERED, Service, TopicFault, Topics, own_texts};
 use crate::flat::{Message, RunStart, RunStop, decode};
 use crate::nexus::NexusError;
@@ -152,8 +153,9 @@ impl Service {
         {
             // Killed between writing the job down and keeping its answer.
             let stop = job.stop_ms().unwrap_or(NO_STOP_MS);
+            let words = started(job.warnings());
             self.count(WriteCounter::OrderAgain);
-            self.answer_start(&control, job_id, stop, Ok(()));
+            self.answer_start(&control, job_id, stop, Ok(words));
             return self.dealt(heard, job_id, None, (true, true));
         }
         self.suspects.learn(&heard.spot, job_id, &control);
@@ -168,9 +170,11 @@ impl Service {
                     job.set_stop((asked < NO_STOP_MS).then_some(asked), early.command.as_deref());
                 }
                 let stop = job.stop_ms().unwrap_or(NO_STOP_MS);
-                self.note(format!("{}: job {job_id} started", job.path().display()));
+                let words = started(job.warnings());
+                let odd = words.strip_prefix("job started").unwrap_or_default();
+                self.note(format!("{}: job {job_id} started{odd}", job.path().display()));
                 self.jobs.insert(job_id.to_owned(), job);
-                self.answer_start(&control, job_id, stop, Ok(()));
+                self.answer_start(&control, job_id, stop, Ok(words));
                 if let Some(early) = early {
                     // Nothing was said of it when it came: it could have been another writer's.
                     let stop = RunStop {
@@ -269,7 +273,7 @@ impl Service {
         partitions: &BTreeMap<String, Vec<i32>>,
         now_ms: u64,
     ) -> Result<Job, Refusal> {
-        let own = own_texts(&order);
+        let own = own_texts(&order, plan);
         let made = JobFile::create(&order.path, plan, &self.about(&order, &own));
         let file = made.map_err(|error| match error {
             // Another writer was faster.

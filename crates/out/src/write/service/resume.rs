@@ -91,7 +91,7 @@ impl Service {
     ) -> Result<Job, Refusal> {
         let plan = self.plan(&order.structure)?;
         let partitions = self.partitions_again(order, &plan, progress.as_ref(), topics);
-        let own = own_texts(order);
+        let own = own_texts(order, &plan);
         let about = self.about(order, &own);
         let (file, progress) = match progress {
             Some(progress) => {

@@ -1,14 +1,17 @@
 //! The configuration of one module: which keys it has and what they must be.
 //!
 //! Keys that are not listed in `docs/write.md` are left alone, since structures carry notes for other programs.
-//! Refuses missing topics and sources, numbers outside their range, unknown types.
+//! Refuses missing topics and sources, numbers outside their range, unknown types. What da00 has is in `arrays.rs`.
 
 use serde_json::{Map, Value};
 
 use super::array::{Array, Dtype, Named, Values, kind, named};
+use super::arrays::arrays;
 use super::budget::{Budget, within};
 use super::error::{Fault, StructureError, fault};
-use super::{Attribute, DatasetPlan, EventKind, Limits, LogKind, Module, VariablePlan};
+use super::names::EMPTY_UNITS;
+use super::warnings::Warned;
+use super::{Attribute, DatasetPlan, EventKind, Limits, LogKind, Module};
 
 /// Events in a chunk: as the nexus sink and the existing writer have it.
 const CHUNK_EVENTS: usize = 1 << 20;
@@ -25,17 +28,18 @@ pub(super) struct Config<'a> {
     pub(super) at: String,
     pub(super) limits: &'a Limits,
     pub(super) budget: &'a Budget,
+    pub(super) warned: &'a Warned,
 }
 
 type Read<T> = Result<T, StructureError>;
 
 impl<'a> Config<'a> {
-    fn at(&self, key: &str) -> String {
+    pub(super) fn at(&self, key: &str) -> String {
         format!("{}.{key}", self.at)
     }
 
     /// The first of `keys` that is there and not null.
-    fn get(&self, keys: &[&'static str]) -> Option<(&'static str, &'a Value)> {
+    pub(super) fn get(&self, keys: &[&'static str]) -> Option<(&'static str, &'a Value)> {
         keys.iter().find_map(|&key| {
             let value = self.map.get(key)?;
             (!value.is_null()).then_some((key, value))
@@ -77,7 +81,7 @@ impl<'a> Config<'a> {
         named(text).map(Some).ok_or_else(|| StructureError { at, fault: unknown_dtype(text) })
     }
 
-    fn number(&self, keys: &[&'static str], default: Option<Dtype>) -> Read<Dtype> {
+    pub(super) fn number(&self, keys: &[&'static str], default: Option<Dtype>) -> Read<Dtype> {
         match (self.dtype(keys)?, default) {
             (Some(Named::Number(dtype)), _) | (None, Some(dtype)) => Ok(dtype),
             (Some(Named::Text), _) => {
@@ -102,7 +106,7 @@ impl<'a> Config<'a> {
     }
 
     /// Rows of a chunk; the widest column that has so many has values of `each` bytes.
-    fn chunk(&self, each: usize) -> Read<Option<usize>> {
+    pub(super) fn chunk(&self, each: usize) -> Read<Option<usize>> {
         let Some(rows) = self.count("chunk_size", "a whole number, at least 1")? else {
             return Ok(None);
         };
@@ -122,11 +126,16 @@ impl<'a> Config<'a> {
         within(self.limits.constant, bytes, format!("an array of {shape:?}"), at)
     }
 
-    fn cues(&self) -> Read<Option<u64>> {
+    pub(super) fn cues(&self) -> Read<Option<u64>> {
         self.count("cue_interval", "a whole number, at least 1")
     }
 
-    fn shape(&self, keys: &[&'static str], dtype: Dtype, what: &'static str) -> Read<Vec<usize>> {
+    pub(super) fn shape(
+        &self,
+        keys: &[&'static str],
+        dtype: Dtype,
+        what: &'static str,
+    ) -> Read<Vec<usize>> {
         let Some((key, value)) = self.get(keys) else {
             return fault(&self.at(keys[0]), Fault::Missing(what));
         };
@@ -141,28 +150,8 @@ impl<'a> Config<'a> {
         Ok(shape)
     }
 
-    fn variable(&self) -> Read<VariablePlan> {
-        let name = self.text("name", "the name of a variable in the message")?;
-        let dtype = self.number(&["data_type", "dtype", "type"], None)?;
-        let shape =
-            self.shape(&["shape"], dtype, "the shape of the variable, a list of lengths")?;
-        let axes = match self.map.get("axes") {
-            None | Some(Value::Null) => Vec::new(),
-            Some(Value::Array(list)) => {
-                let text = |one: &Value| match one {
-                    Value::String(s) => Ok(s.clone()),
-                    other => fault(&self.at("axes"), kind(other, "the name of a dimension")),
-                };
-                list.iter().map(text).collect::<Read<_>>()?
-            }
-            Some(other) => return fault(&self.at("axes"), kind(other, "a list of names")),
-        };
-        let attributes = described(self)?;
-        Ok(VariablePlan { name: name.to_owned(), dtype, shape, axes, attributes })
-    }
-
     /// The objects of a list, each as a configuration of its own.
-    fn objects(&self, key: &'static str, what: &'static str) -> Read<Vec<Config<'a>>> {
+    pub(super) fn objects(&self, key: &'static str, what: &'static str) -> Read<Vec<Config<'a>>> {
         let list = match self.map.get(key) {
             None | Some(Value::Null) => return Ok(Vec::new()),
             Some(Value::Array(list)) => list,
@@ -172,7 +161,8 @@ impl<'a> Config<'a> {
             let at = format!("{}.{key}[{i}]", self.at);
             match one {
                 Value::Object(map) => {
-                    Ok(Config { map, at, limits: self.limits, budget: self.budget })
+                    let (limits, budget, warned) = (self.limits, self.budget, self.warned);
+                    Ok(Config { map, at, limits, budget, warned })
                 }
                 other => fault(&at, kind(other, what)),
             }
@@ -198,11 +188,11 @@ fn plain(module: Module) -> Made {
     Made { module, constants: Vec::new(), attributes: Vec::new() }
 }
 
-fn text_attribute(name: &str, value: &str) -> Attribute {
+pub(super) fn text_attribute(name: &str, value: &str) -> Attribute {
     Attribute { name: name.to_owned(), value: Array::of_text(value) }
 }
 
-fn names_attribute(name: &str, values: Vec<String>) -> Attribute {
+pub(super) fn names_attribute(name: &str, values: Vec<String>) -> Attribute {
     let value = Array { shape: vec![values.len()], values: Values::Text(values) };
     Attribute { name: name.to_owned(), value }
 }
@@ -211,7 +201,11 @@ fn names_attribute(name: &str, values: Vec<String>) -> Attribute {
 pub(super) fn module(name: &str, config: &Config<'_>) -> Read<Option<Made>> {
     let types = &["dtype", "type", "data_type"];
     let units = || {
-        let found = config.optional_text(&["value_units", "units", "unit"])?;
+        let keys = &["value_units", "units", "unit"];
+        let found = config.optional_text(keys)?;
+        if let (Some(""), Some((key, _))) = (found, config.get(keys)) {
+            config.warned.say(&config.at(key), EMPTY_UNITS);
+        }
         Ok::<_, StructureError>(found.map(str::to_owned))
     };
     // Beside the values every stream but one of events has times of 8 bytes.
@@ -266,101 +260,16 @@ pub(super) fn module(name: &str, config: &Config<'_>) -> Read<Option<Made>> {
     }))
 }
 
-fn arrays(config: &Config<'_>) -> Read<Made> {
-    let what = "objects with name, data_type and shape: while others read the file, no dataset can be added to it";
-    let variables: Vec<VariablePlan> =
-        config.objects("variables", what)?.iter().map(Config::variable).collect::<Read<_>>()?;
-    if variables.is_empty() {
-        return fault(&config.at("variables"), Fault::Missing(what));
-    }
-    let mut constants = Vec::new();
-    if let Some(title) = config.optional_text(&["title"])? {
-        let value = Array::of_text(title);
-        let plan = DatasetPlan { path: "title".into(), value, attributes: Vec::new() };
-        constants.push((plan, config.at("title")));
-    }
-    for one in config.objects("constants", "objects with name, data_type and data")? {
-        let name = one.text("name", "the name of a constant")?.to_owned();
-        let Some((key, value)) = one.get(&["data", "values"]) else {
-            return fault(&one.at("data"), Fault::Missing("the values of the constant"));
-        };
-        let dtype = one.dtype(&["data_type", "dtype", "type"])?;
-        let value = constant(value, dtype, config.budget, &one.at(key))?;
-        let attributes = described(&one)?;
-        constants.push((DatasetPlan { path: name, value, attributes }, one.at.clone()));
-    }
-    let mut attributes = Vec::new();
-    for one in config.objects("attributes", "objects with name and data")? {
-        let name = one.text("name", "the name of an attribute")?.to_owned();
-        let Some((key, value)) = one.get(&["data", "values"]) else {
-            return fault(&one.at("data"), Fault::Missing("the value of the attribute"));
-        };
-        let dtype = one.dtype(&["data_type", "dtype", "type"])?;
-        let value = Array::read(value, dtype, Dtype::I64, config.budget, &one.at(key))?;
-        attributes.push(Attribute { name, value });
-    }
-    let named = attributes.iter().find(|a| a.name == "signal").and_then(|a| a.value.text());
-    let signal = named.unwrap_or(&variables[0].name).to_owned();
-    if named.is_none() {
-        attributes.push(text_attribute("signal", &signal));
-    }
-    if let Some(signal) = variables.iter().find(|v| v.name == signal) {
-        // One row a message: time is the first dimension of every variable.
-        let time = || vec!["time".to_owned()];
-        match attributes.iter_mut().find(|a| a.name == "axes") {
-            Some(Attribute { value: Array { shape, values: Values::Text(axes) }, .. }) => {
-                if axes.first().is_none_or(|first| first != "time") {
-                    axes.insert(0, "time".to_owned());
-                    *shape = vec![axes.len()];
-                }
-            }
-            Some(_) => {}
-            None => {
-                let unnamed = signal.axes.len() != signal.shape.len();
-                let rest = if unnamed {
-                    vec![".".to_owned(); signal.shape.len()]
-                } else {
-                    signal.axes.clone()
-                };
-                attributes.push(names_attribute("axes", [time(), rest].concat()));
-            }
-        }
-    }
-    let module =
-        Module::Arrays { variables, chunk: config.chunk(1)?, cue_interval: config.cues()? };
-    Ok(Made { module, constants, attributes })
-}
-
-/// Values of a constant: a list, or {first, last, size} for evenly spaced ones.
-fn constant(value: &Value, dtype: Option<Named>, budget: &Budget, at: &str) -> Read<Array> {
-    let Value::Object(map) = value else {
-        return Array::read(value, dtype, Dtype::I64, budget, at);
-    };
-    let number = |key: &str| map.get(key).and_then(Value::as_f64);
-    let size = map.get("size").and_then(Value::as_u64);
-    let (Some(first), Some(last), Some(size @ 2..)) = (number("first"), number("last"), size)
-    else {
-        return fault(
-            at,
-            kind(value, "a list, or an object with first, last and size (at least 2)"),
-        );
-    };
-    match dtype.unwrap_or(Named::Number(Dtype::F64)) {
-        Named::Number(dtype) => Array::spaced((first, last, size), dtype, budget, at),
-        Named::Text => {
-            let expected = "a type of numbers, for first, last and size";
-            fault(at, Fault::Kind { found: "text".into(), expected })
-        }
-    }
-}
-
 /// Unit, label and source as attributes.
-fn described(config: &Config<'_>) -> Read<Vec<Attribute>> {
+pub(super) fn described(config: &Config<'_>) -> Read<Vec<Attribute>> {
     let mut attributes = Vec::new();
     let pairs: [(&str, &[&'static str]); 3] =
         [("units", &["unit", "units"]), ("long_name", &["label"]), ("source", &["source"])];
     for (name, keys) in pairs {
         if let Some(text) = config.optional_text(keys)? {
+            if name == "units" && text.is_empty() {
+                config.warned.say(&config.at(keys[0]), EMPTY_UNITS);
+            }
             attributes.push(text_attribute(name, text));
         }
     }

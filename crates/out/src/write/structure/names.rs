@@ -1,7 +1,7 @@
 //! Names, and the attributes that have them.
 //!
-//! Refuses names that HDF5 or a log cannot hold, more attributes than there may be, two of one name, and an `NX_class`
-//! that is no text. Source: `docs/formats/nexus.md` section 7.
+//! Refuses names that HDF5 or a log cannot hold, more attributes than there may be, and an `NX_class` that is no text.
+//! Warns of two of one name, of which the last holds, and of units that say nothing. Source: `docs/formats/nexus.md` section 7.
 
 use serde_json::{Map, Value};
 
@@ -10,6 +10,7 @@ use super::array::{Array, Dtype, kind, named};
 use super::budget::Budget;
 use super::config::unknown_dtype;
 use super::error::{Fault, StructureError, fault};
+use super::warnings::Warned;
 use super::{Attribute, Limits};
 
 type Read<T> = Result<T, StructureError>;
@@ -31,11 +32,46 @@ pub(super) fn name_of<'v>(map: &'v Map<String, Value>, at: &str) -> Read<&'v str
     }
 }
 
+/// True for units that are no units: they are left out, with a warning. Those that are an empty text are written so, with one.
+fn is_without_units(name: &str, value: Option<&Value>, warned: &Warned, at: &str) -> bool {
+    let nothing = match value {
+        None | Some(Value::Null) => true,
+        Some(Value::Array(list)) => list.is_empty(),
+        Some(_) => false,
+    };
+    if name != "units" {
+        return false;
+    }
+    if nothing {
+        warned.say(at, "units without a text are left out");
+    } else if value.and_then(Value::as_str) == Some("") {
+        warned.say(at, EMPTY_UNITS);
+    }
+    nothing
+}
+
+/// What is said of units that are an empty text.
+pub(super) const EMPTY_UNITS: &str = "units are empty and written so: without dimension";
+
+/// Adds an attribute. Of two of one name the last holds, in the place of the first.
+pub(super) fn put(all: &mut Vec<Attribute>, attribute: Attribute, warned: &Warned, at: &str) {
+    match all.iter_mut().find(|a| a.name == attribute.name) {
+        None => all.push(attribute),
+        Some(earlier) => {
+            let name = &attribute.name;
+            warned
+                .say(at, &format!("the attribute \"{name}\" is there twice: this one is written"));
+            *earlier = attribute;
+        }
+    }
+}
+
 /// Attributes: an object of name: value, or a list of {name, values, dtype}; never mixed.
 pub(super) fn attributes(
     map: &Map<String, Value>,
     limits: &Limits,
     budget: &Budget,
+    warned: &Warned,
     at: &str,
 ) -> Read<Vec<Attribute>> {
     let at = format!("{at}.attributes");
@@ -58,6 +94,9 @@ pub(super) fn attributes(
                     return fault(&at, Fault::Name(name.chars().take(60).collect()));
                 }
                 let at = format!("{at}.{name}");
+                if is_without_units(name, Some(value), warned, &at) {
+                    continue;
+                }
                 let value = Array::read(value, None, Dtype::I64, budget, &at)?;
                 budget.attribute(name, &at)?;
                 all.push(Attribute { name: name.clone(), value });
@@ -71,7 +110,11 @@ pub(super) fn attributes(
                 };
                 let name = name_of(one, &at)?;
                 let here = format!("{at}.values");
-                let Some(value) = one.get("values") else {
+                let value = one.get("values");
+                if is_without_units(name, value, warned, &here) {
+                    continue;
+                }
+                let Some(value) = value else {
                     return fault(&here, Fault::Missing("the value of the attribute"));
                 };
                 let dtype = match one.get("dtype").or_else(|| one.get("type")) {
@@ -84,11 +127,7 @@ pub(super) fn attributes(
                 };
                 let value = Array::read(value, dtype, Dtype::I64, budget, &here)?;
                 budget.attribute(name, &at)?;
-                if all.iter().any(|a| a.name == name) {
-                    let first = "in the same list".to_owned();
-                    return fault(&at, Fault::Twice { path: name.to_owned(), first });
-                }
-                all.push(Attribute { name: name.to_owned(), value });
+                put(&mut all, Attribute { name: name.to_owned(), value }, warned, &at);
             }
         }
         Some(other) => return fault(&at, kind(other, "an object, or a list of objects")),

@@ -12,7 +12,9 @@ use super::array::{Array, Dtype, Named, kind};
 use super::budget::{Budget, reading, within};
 use super::config::{Config, module};
 use super::error::{Fault, StructureError, fault};
+use super::links::{Link, resolved};
 use super::names::{attributes, is_name, name_of};
+use super::warnings::Warned;
 use super::{
     Attribute, DatasetPlan, Date, DatePlan, GroupPlan, Limits, LinkPlan, Module, Plan, StreamPlan,
 };
@@ -68,6 +70,7 @@ pub fn parse(text: &str, limits: &Limits) -> Read<Plan> {
         nodes: 0,
         limits,
         budget: Rc::new(Budget::new(limits)),
+        warned: Rc::default(),
     };
     // In the order and in the file.
     reader.budget.take(2 * text.len() as u64, "")?;
@@ -79,11 +82,12 @@ struct Reader<'a> {
     plan: Plan,
     /// Absolute path of all that has one, and where in the JSON it is.
     taken: HashMap<String, String>,
-    /// Links to resolve: path, source as given, where.
-    links: Vec<(String, String, String)>,
+    /// Links to resolve.
+    links: Vec<Link>,
     nodes: usize,
     limits: &'a Limits,
     budget: Rc<Budget>,
+    warned: Rc<Warned>,
 }
 
 impl Reader<'_> {
@@ -154,8 +158,10 @@ impl Reader<'_> {
         at: &str,
     ) -> Read<()> {
         let inside = format!("{at}.config");
+        let nothing = Map::new();
         let config = match map.get("config") {
             Some(Value::Object(config)) => config,
+            None | Some(Value::Null) if name == "mdat" => &nothing,
             None | Some(Value::Null) if known(name) => {
                 return fault(&inside, Fault::Missing("the configuration of the module"));
             }
@@ -167,8 +173,9 @@ impl Reader<'_> {
                 );
             }
         };
-        let budget = Rc::clone(&self.budget);
-        let config = Config { map: config, at: inside, limits: self.limits, budget: &budget };
+        let (budget, warned) = (Rc::clone(&self.budget), Rc::clone(&self.warned));
+        let (limits, budget, warned) = (self.limits, &*budget, &*warned);
+        let config = Config { map: config, at: inside, limits, budget, warned };
         match name {
             "dataset" => self.dataset(map, &config, path, at),
             "link" => {
@@ -176,7 +183,8 @@ impl Reader<'_> {
                 let path = format!("{path}/{name}");
                 let source = config.text("source", "the path of what is linked")?;
                 self.take(&path, at)?;
-                self.links.push((path, source.to_owned(), format!("{}.source", config.at)));
+                let at = format!("{}.source", config.at);
+                self.links.push(Link { path, source: source.to_owned(), at });
                 Ok(())
             }
             "mdat" => self.dates(&config, path, at),
@@ -216,9 +224,12 @@ impl Reader<'_> {
     fn dates(&mut self, config: &Config<'_>, path: &str, at: &str) -> Read<()> {
         let here = format!("{}.items", config.at);
         let items = match config.map.get("items") {
-            Some(Value::Array(items)) => items,
+            Some(Value::Array(items)) if !items.is_empty() => items,
+            None | Some(Value::Null | Value::Array(_)) => {
+                self.warned.say(&here, "names neither start_time nor end_time: nothing is written");
+                return Ok(());
+            }
             Some(other) => return fault(&here, kind(other, "a list of start_time and end_time")),
-            None => return fault(&here, Fault::Missing("a list of start_time and end_time")),
         };
         for (i, item) in items.iter().enumerate() {
             let date = match item.as_str() {
@@ -289,35 +300,16 @@ impl Reader<'_> {
 
     fn finish(mut self) -> Read<Plan> {
         self.entries()?;
+        let links = std::mem::take(&mut self.links);
         let mut numbers = Vec::new();
-        for (path, source, at) in std::mem::take(&mut self.links) {
-            let wrong = |why| {
-                let source_path = source.chars().take(80).collect();
-                fault(&at, Fault::Link { source_path, why })
-            };
-            let (parent, _) = path.rsplit_once('/').unwrap_or(("", &path));
-            let Some(target) = resolve(parent, &source) else {
-                return wrong("leads out of the file");
-            };
-            if target.is_empty() || path.starts_with(&format!("{target}/")) {
-                return wrong("is a group that the link itself is in");
+        for (link, at) in resolved(links, &mut self.taken, &self.warned)? {
+            if link.path.ends_with(NUMBERS) {
+                numbers.push((link.path.clone(), link.target.clone(), at));
             }
-            if target == path || !self.taken.contains_key(&target) {
-                return wrong("is not in the structure");
-            }
-            if path.ends_with(NUMBERS) {
-                numbers.push((path.clone(), target.clone(), at));
-            }
-            self.plan.links.push(LinkPlan { path, target });
+            self.plan.links.push(link);
         }
         self.pixels(&numbers)?;
-        // A link to a link is made after the one that it needs.
-        let names: HashSet<&str> = self.plan.links.iter().map(|l| l.path.as_str()).collect();
-        if let Some(link) = self.plan.links.iter().find(|l| names.contains(l.target.as_str())) {
-            let (source_path, why) =
-                (link.target.clone(), "is a link itself; name what it leads to");
-            return fault("", Fault::Link { source_path, why });
-        }
+        self.plan.warnings = self.warned.take();
         self.plan.bytes = self.budget.used();
         Ok(self.plan)
     }
@@ -407,9 +399,9 @@ impl Reader<'_> {
 
     /// What the structure itself has links `<bank>_events` to: the group that such a link stands in, and its target.
     fn linked(&self) -> HashSet<(String, String)> {
-        let each = |(path, source, _): &(String, String, String)| {
-            let (parent, name) = path.rsplit_once('/')?;
-            let target = resolve(parent, source).filter(|_| name.ends_with("_events"))?;
+        let each = |link: &Link| {
+            let (parent, name) = link.path.rsplit_once('/')?;
+            let target = link.target().filter(|_| name.ends_with("_events"))?;
             Some((parent.to_owned(), target))
         };
         self.links.iter().filter_map(each).collect()
@@ -474,7 +466,7 @@ impl Reader<'_> {
 
     /// Attributes: an object of name: value, or a list of {name, values, dtype}; never mixed.
     fn attributes(&self, map: &Map<String, Value>, at: &str) -> Read<Vec<Attribute>> {
-        attributes(map, self.limits, &self.budget, at)
+        attributes(map, self.limits, &self.budget, &self.warned, at)
     }
 }
 
@@ -496,23 +488,4 @@ fn known(name: &str) -> bool {
             | "dataset"
             | "link"
     )
-}
-
-/// The absolute path of `source` seen from the group `from`; `None` if it leads above the root.
-fn resolve(from: &str, source: &str) -> Option<String> {
-    let mut parts: Vec<&str> = if source.starts_with('/') {
-        Vec::new()
-    } else {
-        from.split('/').filter(|p| !p.is_empty()).collect()
-    };
-    for part in source.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop()?;
-            }
-            name => parts.push(name),
-        }
-    }
-    Some(parts.iter().flat_map(|part| ["/", part]).collect())
 }

@@ -1,0 +1,167 @@
+//! What control systems send that is odd: it is written, with a warning that says where.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn read(children: Value) -> Plan {
+    let entry = json!({"type": "group", "name": "entry", "attributes": {"NX_class": "NXentry"}, "children": children});
+    parse(&json!({"children": [entry]}).to_string(), &Limits::default()).unwrap()
+}
+
+/// The plan of these children, and the one warning about the first of them.
+fn odd(children: Value) -> (Plan, String) {
+    let plan = read(children);
+    let lines = plan.warnings.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let here = "nexus_structure.children[0].children[0]";
+    let said = lines[0].strip_prefix(here).unwrap_or_else(|| panic!("{}", lines[0]));
+    (plan, said.to_owned())
+}
+
+fn attribute<'p>(attributes: &'p [Attribute], name: &str) -> Option<&'p Array> {
+    attributes.iter().find(|a| a.name == name).map(|a| &a.value)
+}
+
+#[test]
+fn a_link_to_nothing_is_left_out() {
+    for (source, words) in [
+        ("nowhere", ".config.source: \"nowhere\" is not in the structure: the link is left out"),
+        ("../../..", ".config.source: \"../../..\" leads out of the file: the link is left out"),
+        (
+            "l",
+            ".config.source: \"l\" leads in a circle, or through too many links: the link is left out",
+        ),
+    ] {
+        let link = json!({"module": "link", "config": {"name": "l", "source": source}});
+        let (plan, said) = odd(json!([link]));
+        assert_eq!((said.as_str(), plan.links.len()), (words, 0));
+    }
+    // One to another link is one to what that leads to.
+    let plan = read(json!([
+        {"module": "link", "config": {"name": "a", "source": "b/x"}},
+        {"module": "link", "config": {"name": "b", "source": "g"}},
+        {"type": "group", "name": "g", "children": [{"module": "dataset", "config": {"name": "x", "values": 1}}]},
+    ]));
+    let links: Vec<_> = plan.links.iter().map(|l| (&l.path[..], &l.target[..])).collect();
+    assert_eq!(links, [("/entry/a", "/entry/g/x"), ("/entry/b", "/entry/g")]);
+    assert_eq!(plan.warnings.count(), 0);
+}
+
+#[test]
+fn mdat_without_items_writes_nothing_of_its_own() {
+    for mdat in [
+        json!({"module": "mdat", "config": {}}),
+        json!({"module": "mdat", "config": {"items": null}}),
+        json!({"module": "mdat", "config": {"items": []}}),
+        json!({"module": "mdat"}),
+    ] {
+        let (plan, said) = odd(json!([mdat]));
+        assert_eq!(
+            said,
+            ".config.items: names neither start_time nor end_time: nothing is written"
+        );
+        // Those of the entry are there all the same.
+        assert_eq!(plan.dates.len(), 2);
+    }
+}
+
+#[test]
+fn of_two_attributes_of_one_name_the_last_is_written() {
+    let twice = json!([
+        {"name": "units", "dtype": "string", "values": "m"},
+        {"name": "vector", "values": [0, 0, 1]},
+        {"name": "units", "dtype": "string", "values": "mm"},
+    ]);
+    let (plan, said) = odd(
+        json!([{"module": "dataset", "config": {"name": "x", "values": 1}, "attributes": twice}]),
+    );
+    assert_eq!(said, ".attributes[2]: the attribute \"units\" is there twice: this one is written");
+    let attributes = &plan.datasets[0].attributes;
+    assert_eq!((attributes.len(), attributes[0].value.text()), (2, Some("mm")));
+    let arrays = json!({"topic": "t", "source": "s", "variables": [{"name": "v", "data_type": "int8", "shape": [1]}],
+        "attributes": [{"name": "signal", "data": "w"}, {"name": "signal", "data": "v"}]});
+    let (plan, said) = odd(json!([{"module": "da00", "config": arrays}]));
+    assert!(said.starts_with(".config.attributes[1]: the attribute \"signal\""), "{said}");
+    let signal = attribute(&plan.groups[1].attributes, "signal").unwrap();
+    assert_eq!(signal.text(), Some("v"));
+}
+
+#[test]
+fn empty_units_are_no_units() {
+    let dataset = |attributes: Value| json!([{"module": "dataset", "config": {"name": "x", "values": 1}, "attributes": attributes}]);
+    for (attributes, place) in [
+        (json!({"units": ""}), ".attributes.units"),
+        (json!([{"name": "units", "dtype": "string", "values": ""}]), ".attributes[0].values"),
+    ] {
+        let (plan, said) = odd(dataset(attributes));
+        let units = attribute(&plan.datasets[0].attributes, "units").unwrap();
+        assert_eq!(units.text(), Some(""));
+        assert!(said.starts_with(&format!("{place}: units are empty")), "{said}");
+    }
+    for (attributes, place) in [
+        (json!({"units": null}), ".attributes.units"),
+        (json!([{"name": "units", "dtype": "string", "values": null}]), ".attributes[0].values"),
+        (json!([{"name": "units", "dtype": "string"}]), ".attributes[0].values"),
+        (json!([{"name": "units", "values": []}]), ".attributes[0].values"),
+    ] {
+        let (plan, said) = odd(dataset(attributes));
+        assert_eq!(attribute(&plan.datasets[0].attributes, "units"), None);
+        assert_eq!(said, format!("{place}: units without a text are left out"));
+    }
+    let stream = |more: Value| {
+        let mut config = json!({"topic": "t", "source": "s"});
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        config
+    };
+    for (module, config, place) in [
+        ("f144", stream(json!({"value_units": ""})), ".config.value_units"),
+        ("se00", stream(json!({"units": ""})), ".config.units"),
+        (
+            "da00",
+            stream(
+                json!({"variables": [{"name": "v", "unit": "", "data_type": "int8", "shape": [1]}]}),
+            ),
+            ".config.variables[0].unit",
+        ),
+    ] {
+        let (_, said) = odd(json!([{"module": module, "config": config}]));
+        assert!(said.starts_with(&format!("{place}: units are empty")), "{said}");
+    }
+}
+
+#[test]
+fn constants_without_values_are_made_for_those_of_the_data() {
+    let config = |constant: Value| {
+        json!({"topic": "t", "source": "s", "constants": [constant],
+        "variables": [{"name": "v", "data_type": "int8", "shape": [2, 3], "axes": ["y", "x"]}]})
+    };
+    let edges = |dtype, shape: Option<&[usize]>| {
+        let shape = shape.map(<[usize]>::to_vec);
+        LatePlan { name: "x".into(), dtype, shape, attributes: Vec::new() }
+    };
+    for (constant, late) in [
+        (json!({"name": "x"}), edges(Dtype::F64, None)),
+        (json!({"name": "x", "data": null, "axes": ["x"]}), edges(Dtype::F64, None)),
+        (json!({"name": "x", "data_type": "int32", "shape": [4]}), edges(Dtype::I32, Some(&[4]))),
+        (
+            json!({"name": "x", "dtype": "float32", "shape": [2, 4], "axes": ["y", "x"]}),
+            edges(Dtype::F32, Some(&[2, 4])),
+        ),
+    ] {
+        let (plan, said) = odd(json!([{"module": "da00", "config": config(constant)}]));
+        let words =
+            ".config.constants[0].data: is missing: the values are those of the first message";
+        assert_eq!(said, words);
+        let Module::Arrays { late: found, .. } = &plan.streams[0].module else { panic!("da00") };
+        assert_eq!(found, &[late]);
+    }
+    // Its name is taken.
+    let two = json!([
+        {"module": "dataset", "config": {"name": "x", "values": 1}},
+        {"module": "da00", "config": config(json!({"name": "x"}))},
+    ]);
+    let text = json!({"children": [{"type": "group", "name": "g", "children": two}]}).to_string();
+    let twice = parse(&text, &Limits::default()).unwrap_err().to_string();
+    assert!(twice.contains("\"/g/x\" is there already"), "{twice}");
+}
