@@ -74,7 +74,11 @@ fn each_wrong_start_is_answered_with_what_is_wrong_and_leaves_nothing() {
             "not after",
         ),
         (RunStart { filename: Some("../a.nxs"), ..order() }, WriteCounter::OrderPath, "leads out"),
-        (RunStart { filename: Some("/etc/a.nxs"), ..order() }, WriteCounter::OrderPath, "absolute"),
+        (
+            RunStart { filename: Some("/no/a.nxs"), ..order() },
+            WriteCounter::OrderPath,
+            "the folder \"no\" below the writer's",
+        ),
         (
             RunStart { filename: Some("no/a.nxs"), ..order() },
             WriteCounter::OrderPath,

@@ -1,8 +1,9 @@
 //! Where a file may be: below the writer's folder, and nowhere else.
 //!
-//! Refuses absolute paths, `..`, links that lead out of the folder, folders that are not there, names of the writer's
-//! own files. Also what a job and a topic may be called. Source: `docs/formats/flatbuffers.md` section 5 ("relative to
-//! the writer's output folder").
+//! An absolute path is taken below the folder, as the existing writer does: its folder is a prefix of every name. Refuses
+//! `..`, links that lead out of the folder, folders that are not there, names of the writer's own files. Also what a job and
+//! a topic may be called. Source: `docs/formats/flatbuffers.md` section 5 ("relative to the writer's output
+//! folder").
 
 use std::path::{Component, Path, PathBuf};
 
@@ -48,30 +49,23 @@ pub(super) fn inside(folder: &Path, name: &str) -> Result<PathBuf, String> {
     if name.contains(is_control) {
         return Err("a file name has no control characters, such as a new line".into());
     }
-    let relative = Path::new(name);
-    let mut parts = 0;
-    for part in relative.components() {
-        match part {
-            Component::Normal(part) if parts == 0 && part == OWN_FOLDER => {
-                return Err(format!("the folder {OWN_FOLDER} is the writer's own"));
-            }
-            Component::Normal(_) => parts += 1,
-            Component::RootDir | Component::Prefix(_) => {
-                return Err("an absolute path; give one relative to the writer's folder".into());
-            }
-            Component::ParentDir => return Err("\"..\" leads out of the writer's folder".into()),
-            Component::CurDir => {}
+    if Path::new(name).components().any(|part| part == Component::ParentDir) {
+        return Err("\"..\" leads out of the writer's folder".into());
+    }
+    let relative = without_root(name);
+    match relative.components().next() {
+        None => return Err("no file name".into()),
+        Some(first) if first.as_os_str() == OWN_FOLDER => {
+            return Err(format!("the folder {OWN_FOLDER} is the writer's own"));
         }
+        Some(_) => {}
     }
-    if parts == 0 {
-        return Err("no file name".into());
-    }
-    let path = folder.join(relative);
+    let path = folder.join(&relative);
     let parent = path.parent().unwrap_or(folder);
-    let shown = Path::new(name).parent().unwrap_or(Path::new("")).display().to_string();
-    let real = parent
-        .canonicalize()
-        .map_err(|e| format!("the folder \"{shown}\" cannot be used ({e}); make it first"))?;
+    let shown = relative.parent().unwrap_or(Path::new("")).display().to_string();
+    let real = parent.canonicalize().map_err(|e| {
+        format!("the folder \"{shown}\" below the writer's cannot be used ({e}); make it first")
+    })?;
     let root = folder.canonicalize().map_err(|e| format!("the writer's folder: {e}"))?;
     if !real.starts_with(&root) {
         return Err(format!("the folder \"{shown}\" leads out of the writer's folder"));
@@ -93,6 +87,12 @@ pub(super) fn inside(folder: &Path, name: &str) -> Result<PathBuf, String> {
         );
     }
     Ok(real.join(file))
+}
+
+/// `name` as a path that [`inside`] would look for below a folder: never absolute, never above it.
+pub(super) fn without_root(name: &str) -> PathBuf {
+    let parts = Path::new(name).components();
+    parts.filter(|part| matches!(part, Component::Normal(_))).collect()
 }
 
 /// True for text that may identify a job: it names files and stands in messages.
@@ -127,9 +127,19 @@ mod tests {
         assert_eq!(inside(&data, "p1/a.nxs"), Ok(real.join("p1/a.nxs")));
         assert_eq!(inside(&data, "./p1/./a.nxs"), Ok(real.join("p1/a.nxs")));
         assert_eq!(inside(&data, "in/a.nxs"), Ok(real.join("p1/a.nxs")));
+        // An absolute name is one below the folder.
+        assert_eq!(inside(&data, "/a.nxs"), Ok(real.join("a.nxs")));
+        assert_eq!(inside(&data, "//p1/./a.nxs"), Ok(real.join("p1/a.nxs")));
+        assert_eq!(without_root("/p1/../../etc/./x"), Path::new("p1/etc/x"));
         for (bad, why) in [
             ("", "a file name is"),
-            ("/etc/passwd", "absolute"),
+            ("/etc/passwd", "the folder \"etc\" below the writer's cannot be used"),
+            ("/../a.nxs", "leads out"),
+            ("/p1/../../a.nxs", "leads out"),
+            ("/out/a.nxs", "leads out"),
+            ("//own/w/a.nxs", "own"),
+            ("/.fullcount-write/x", "own"),
+            ("/", "does not end"),
             ("../a.nxs", "leads out"),
             ("p1/../../a.nxs", "leads out"),
             ("out/a.nxs", "leads out"),

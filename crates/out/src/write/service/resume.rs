@@ -24,7 +24,8 @@ impl Service {
         topics: &dyn Topics,
     ) {
         let path = name::inside(&self.options.folder, &order.filename);
-        order.path = path.unwrap_or_else(|_| self.options.folder.join(&order.filename));
+        let below = || self.options.folder.join(name::without_root(&order.filename));
+        order.path = path.unwrap_or_else(|_| below());
         let went_on = progress.is_some();
         // A job that never got as far as a flush may be what ended the writer.
         let spot = order.spot.clone().filter(|_| !went_on);
