@@ -33,6 +33,8 @@ mod refusal;
 #[cfg(feature = "nexus")]
 mod reserve;
 #[cfg(feature = "nexus")]
+mod salvage;
+#[cfg(feature = "nexus")]
 mod service;
 pub mod structure;
 #[cfg(feature = "nexus")]

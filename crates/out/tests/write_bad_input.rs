@@ -204,7 +204,8 @@ fn each_kind_of_bad_input_is_counted_answered_if_it_is_an_order_and_survived() {
     };
     let outside = start("other", "../other.nxs", &structure);
     let orders: Vec<(Vec<u8>, &str, &str, WriteCounter, &str)> = vec![
-        (cut, "StartJob", "", WriteCounter::OrderBroken, "order at pool/0/1: "),
+        // Cut, but its job can still be read.
+        (cut, "StartJob", "run", WriteCounter::OrderBroken, "order at pool/0/1: "),
         (
             Message::Pl72(outside).encode(),
             "StartJob",

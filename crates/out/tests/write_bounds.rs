@@ -312,12 +312,14 @@ fn an_order_that_ends_the_writer_ends_it_twice_and_is_then_refused() {
     let mut service = Service::new(options(dir.path()), NOW, &broker).unwrap();
     service.order(&pool(7, &order), NOW, &broker);
     let all = replies(&mut service);
-    let [(topic, answer)] = &all[..] else { panic!("{all:?}") };
-    assert_eq!(
-        (topic.as_str(), &answer["job_id"], &answer["outcome"]),
-        ("events", &"poison".into(), &"Failure".into())
-    );
-    assert!(answer["message"].as_str().unwrap().contains("ended the writer twice"), "{answer}");
+    assert_eq!(all.len(), 2, "{all:?}");
+    for ((topic, answer), where_to) in all.iter().zip(["events", "control"]) {
+        assert_eq!(
+            (topic.as_str(), &answer["job_id"], &answer["outcome"]),
+            (where_to, &"poison".into(), &"Failure".into())
+        );
+        assert!(answer["message"].as_str().unwrap().contains("ended the writer twice"), "{answer}");
+    }
     assert_eq!(count(&service, WriteCounter::OrderSuspect), 1);
     // It may come again and again; the next one is obeyed.
     service.order(&pool(7, &order), NOW, &broker);

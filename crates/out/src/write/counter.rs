@@ -83,7 +83,7 @@ fullcount_core::counters! {
         OrderAgain "write.orders.again" Messages Sum "write.orders" Rejected
             "orders that were obeyed before and came again after a restart" "";
         OrderBroken "write.orders.broken" Messages Sum "write.orders" Rejected
-            "orders that cannot be read at all: the answer says where they stand, not for which job"
+            "orders that cannot be read: the answer says where they stand, and for which job if that can be read"
             "look at who writes to the job pool and the control topics";
         OrderField "write.orders.field" Messages Sum "write.orders" Rejected
             "orders without a field that is needed, or with one that cannot be" "read the answer (answ)";

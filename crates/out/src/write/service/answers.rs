@@ -10,6 +10,7 @@ use super::super::refusal::Refusal;
 use super::{ID, NO_STOP_MS, Reply, Service, WORDS};
 use crate::flat::{Action, ActionResponse, FinishedWriting, Message, Outcome, RunStop, Status};
 use crate::write::name::one_line;
+use crate::write::salvage::salvage;
 use crate::write::structure::Warnings;
 
 /// Words of the answer to a start that is obeyed, with what was tolerated.
@@ -29,6 +30,18 @@ fn said(outcome: Result<String, Refusal>) -> (Outcome, i32, String) {
 }
 
 impl Service {
+    /// A start that cannot be read: it is answered under the id of its job where that can be.
+    pub(super) fn answer_broken_start(&mut self, spot: &Spot, value: &[u8], why: &str) {
+        let found = salvage(value);
+        let Some(job_id) = found.job_id else { return self.answer_broken(spot, true, why) };
+        let Spot { topic, partition, offset } = spot;
+        let words = format!("order at {topic}/{partition}/{offset}: {why}");
+        self.note(format!("job \"{job_id}\" refused: {words}"));
+        let idle = self.options.control_topic.as_deref();
+        let control = found.control_topic.or(idle).unwrap_or(topic).to_owned();
+        self.answer_start_in(&control, job_id, 0, (Outcome::Failure, 400, words));
+    }
+
     /// An order whose job nobody can know: the answer says where it stands.
     pub(super) fn answer_broken(&mut self, spot: &Spot, start: bool, why: &str) {
         let Spot { topic, partition, offset } = spot;
@@ -87,20 +100,32 @@ impl Service {
         stop_time: u64,
         outcome: Result<String, Refusal>,
     ) {
-        let (result, status_code, words) = said(outcome);
-        self.answer(
-            topic,
-            ActionResponse {
-                service_id: "",
-                job_id,
-                action: Action::StartJob,
-                outcome: result,
-                status_code,
-                stop_time,
-                message: Some(&words),
-                command_id: Some(job_id),
-            },
-        );
+        self.answer_start_in(topic, job_id, stop_time, said(outcome));
+    }
+
+    fn answer_start_in(
+        &mut self,
+        topic: &str,
+        job_id: &str,
+        stop_time: u64,
+        (outcome, status_code, words): (Outcome, i32, String),
+    ) {
+        let response = || ActionResponse {
+            service_id: "",
+            job_id,
+            action: Action::StartJob,
+            outcome,
+            status_code,
+            stop_time,
+            message: Some(&words),
+            command_id: Some(job_id),
+        };
+        self.answer(topic, response());
+        // A writer that has not taken the run stays on its own topic, and so does who waits for it there.
+        let idle = self.options.control_topic.clone().filter(|idle| idle != topic);
+        if let (Outcome::Failure, Some(idle)) = (outcome, idle) {
+            self.answer(&idle, response());
+        }
     }
 
     fn answer(&mut self, topic: &str, response: ActionResponse<'_>) {

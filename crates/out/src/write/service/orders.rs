@@ -13,6 +13,7 @@ use super::super::job::{Job, Record};
 use super::super::journal::{FORMAT, JournalError, Order, Progress, Spot};
 use super::super::name;
 use super::super::refusal::Refusal;
+use super::super::salvage::salvage;
 use super::super::structure::Plan;
 use super::super::suspect::{Noted, digest};
 use super::answers::started;
@@ -102,12 +103,15 @@ impl Service {
                 if !ours {
                     return self.count(WriteCounter::OthersOrder);
                 }
+                let start = schema == Some(b"pl72");
+                if start && self.is_for_another(salvage(value).service_id) {
+                    return self.count(WriteCounter::OthersOrder);
+                }
                 self.count(WriteCounter::OrderBroken);
-                return self.answer_broken(
-                    &heard.spot,
-                    schema == Some(b"pl72"),
-                    &error.to_string(),
-                );
+                return match start {
+                    true => self.answer_broken_start(&heard.spot, value, &error.to_string()),
+                    false => self.answer_broken(&heard.spot, false, &error.to_string()),
+                };
             }
         };
         match message {
