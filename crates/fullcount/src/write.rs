@@ -51,6 +51,10 @@ pub struct Flags {
     /// Folder that files are written below
     #[arg(long, value_name = "DIR", default_value = ".", help_heading = "Files")]
     folder: PathBuf,
+    /// Folder of structures of instruments, NAME.json, for starts that have an instrument_name and no
+    /// nexus_structure
+    #[arg(long, value_name = "DIR", help_heading = "Files")]
+    templates: Option<PathBuf>,
     /// Compression of what grows: none, gzip or gzip:1 to gzip:9
     #[arg(long, value_name = "HOW", default_value = "none", help_heading = "Files")]
     compression: String,
@@ -102,6 +106,7 @@ on with its files when it is started again with the same folder and service id.
 Examples:
   fullcount write --brokers kafka1,kafka2 --pool filewriter_pool --folder /data
   fullcount write --brokers localhost --control loki_filewriter --folder /data --service-id loki-1
+  fullcount write --brokers localhost --control filewriter --templates /etc/nexus-structures
   fullcount write --brokers localhost --pool filewriter_pool --files 1 --json
 
 Exit codes: 0 all files complete; 1 failed; 2 wrong option; 3 a file was given up or events lost.";
@@ -193,14 +198,19 @@ impl Flags {
             "start" => StartAttribute::Start,
             other => return Err(wrong("start-attribute", other, "expected offset or start")),
         };
-        let folder = self.folder.display().to_string();
-        match std::fs::metadata(&self.folder) {
-            Ok(meta) if meta.is_dir() => {}
-            Ok(_) => return Err(wrong("folder", &folder, "is not a folder")),
-            Err(e) => return Err(wrong("folder", &folder, &format!("{e}; make it first"))),
+        for (flag, path) in [("folder", Some(&self.folder)), ("templates", self.templates.as_ref())]
+        {
+            let Some(path) = path else { continue };
+            let shown = path.display().to_string();
+            match std::fs::metadata(path) {
+                Ok(meta) if meta.is_dir() => {}
+                Ok(_) => return Err(wrong(flag, &shown, "is not a folder")),
+                Err(e) => return Err(wrong(flag, &shown, &format!("{e}; make it first"))),
+            }
         }
         Ok(Options {
             folder: self.folder.clone(),
+            templates: self.templates.clone(),
             service_id,
             host: host(),
             process: std::process::id(),

@@ -40,7 +40,7 @@ impl Facility {
         let publisher = Publisher::new(&cluster.bootstrap(), &Settings::default(), |_| ()).unwrap();
         std::fs::create_dir(folder.path().join("data")).unwrap();
         let facility = Facility { cluster, publisher, folder };
-        for topic in ["pool", "control", "data"] {
+        for topic in ["pool", "control", "own", "data"] {
             // The first message makes the topic; nobody asks for this one.
             let value = LogValue::Int(0);
             let entry = LogEntry144 { source_name: "nobody", timestamp: 1, value };
@@ -189,8 +189,12 @@ fn end(mut writer: Child) {
 #[test]
 fn a_control_system_in_python_can_read_every_answer() {
     let Some(facility) = Facility::new() else { return };
-    let writer = facility.writer(None, &[]);
+    let templates = facility.folder.path().join("templates");
+    std::fs::create_dir(&templates).unwrap();
+    std::fs::create_dir_all(facility.data().join("ess/x")).unwrap();
+    let writer = facility.writer(None, &["--templates", &templates.display().to_string()]);
     let mut ear = Ear { consumer: facility.reader("control"), heard: Vec::new() };
+    let mut own = Ear { consumer: facility.reader("own"), heard: Vec::new() };
     ear.wait("x5f2", |m| m["status_json"].as_str().is_some_and(|s| s.contains("idle")));
     let good = structure(&plain());
     let fatal = large(1, 1 << 28);
@@ -221,6 +225,32 @@ fn a_control_system_in_python_can_read_every_answer() {
         (&done["error_encountered"], &done["message"]),
         (&false.into(), &"the file is complete".into())
     );
+    // Refused, and heard where the run would have been controlled and where the writer listens.
+    let order = RunStart { control_topic: Some("own"), ..start("two", "../t.nxs", &good) };
+    facility.send("pool", &begin(order));
+    own.answer("two", 400, "leads out");
+    ear.answer("two", 400, "leads out");
+    // As NICOS has it: an absolute name, an instrument with a template, and what is odd is a warning.
+    let mut odd: Value = serde_json::from_str(&good).unwrap();
+    let link = json!({"module": "link", "config": {"name": "speed", "source": "../chopper/speed"}});
+    odd["children"][0]["children"].as_array_mut().unwrap().push(link);
+    std::fs::write(templates.join("loki.json"), odd.to_string()).unwrap();
+    let of = |job, instrument| RunStart {
+        instrument_name: Some(instrument),
+        filename: Some("/ess/x/loki.nxs"),
+        control_topic: Some("own"),
+        ..start(job, "", "")
+    };
+    facility.send("pool", &begin(of("dream", "dream")));
+    ear.answer("dream", 400, "\"dream\" has no template");
+    own.answer("dream", 400, "templates has loki");
+    facility.send("pool", &begin(of("loki", "loki")));
+    own.answer("loki", 201, "job started; 1 warning: nexus_structure.children[0].children[1]");
+    own.wait("x5f2", |m| m["status_json"].as_str().is_some_and(|s| s.contains("left out")));
+    facility.send("own", &stop("loki", 0, Some("end")));
+    own.answer("loki", 201, "stop time set");
+    own.wait("wrdn", |m| m["job_id"] == "loki" && m["error_encountered"] == false);
+    assert!(facility.data().join("ess/x/loki.nxs").exists());
     // A run that the writer itself ends.
     facility.send("pool", &begin(start("cut", "cut.nxs", &good)));
     ear.answer("cut", 201, "job started");
@@ -242,7 +272,7 @@ fn a_control_system_in_python_can_read_every_answer() {
     let run = ["--source", "run", "--structure", &json, "--file", "sent.nxs", "--duration", "10ms"];
     let sent = say(&[&["send", "--to", &pool][..], &run].concat());
     assert_eq!(sent.code, 0, "{}", sent.err);
-    let mut all: Vec<Vec<u8>> = ear.heard.clone();
+    let mut all: Vec<Vec<u8>> = [ear.heard, own.heard].concat();
     // Orders of this test leave out what may be left out; those of `send` are the last two of the pool.
     all.retain(|m| m.get(4..8) != Some(b"6s4t"));
     for (topic, last) in [("pool", 2), ("data", 60)] {
@@ -261,7 +291,7 @@ fn a_control_system_in_python_can_read_every_answer() {
     };
     println!("{counts}");
     for (schema, least) in
-        [("answ", 11), ("wrdn", 2), ("x5f2", 2), ("pl72", 1), ("6s4t", 1), ("f144", 20)]
+        [("answ", 17), ("wrdn", 3), ("x5f2", 2), ("pl72", 1), ("6s4t", 1), ("f144", 20)]
     {
         assert!(counts[schema].as_u64() >= Some(least), "{schema}: {counts}");
     }

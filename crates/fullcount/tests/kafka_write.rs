@@ -438,6 +438,10 @@ fn wrong_options_are_refused_before_anything_is_opened() {
             &["write", "--brokers", "localhost", "--pool", "p", "--folder", "/nowhere/at/all"],
             "make it first",
         ),
+        (
+            &["write", "--brokers", "localhost", "--pool", "p", "--templates", "/nowhere/at/all"],
+            "--templates /nowhere/at/all",
+        ),
         (&["write", "--brokers", "localhost", "--pool", "p", "--jobs", "0"], "expected 1 to 1000"),
         (
             &["write", "--brokers", "localhost", "--pool", "p", "--flush", "1ms"],

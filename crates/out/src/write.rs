@@ -40,6 +40,8 @@ pub mod structure;
 #[cfg(feature = "nexus")]
 mod suspect;
 #[cfg(feature = "nexus")]
+mod template;
+#[cfg(feature = "nexus")]
 mod writeback;
 
 #[cfg(feature = "nexus")]

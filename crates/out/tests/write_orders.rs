@@ -53,9 +53,14 @@ fn each_wrong_start_is_answered_with_what_is_wrong_and_leaves_nothing() {
         ),
         (RunStart { filename: None, ..order() }, WriteCounter::OrderField, "filename: is missing"),
         (
-            RunStart { nexus_structure: None, ..order() },
+            RunStart { nexus_structure: None, instrument_name: None, ..order() },
             WriteCounter::OrderField,
             "nexus_structure: is missing",
+        ),
+        (
+            RunStart { nexus_structure: Some(" \n"), ..order() },
+            WriteCounter::OrderTemplate,
+            "instrument_name \"loki\" has no template: this writer has no folder of them",
         ),
         (
             RunStart { control_topic: Some("a b"), ..order() },

@@ -89,6 +89,8 @@ fullcount_core::counters! {
             "orders without a field that is needed, or with one that cannot be" "read the answer (answ)";
         OrderStructure "write.orders.structure" Messages Sum "write.orders" Rejected
             "starts whose nexus_structure cannot be written" "read the answer (answ): it says where in the JSON";
+        OrderTemplate "write.orders.template" Messages Sum "write.orders" Rejected
+            "starts without a nexus_structure whose instrument_name has no template" "read the answer (answ); look at --templates, or send the structure";
         OrderPath "write.orders.path" Messages Sum "write.orders" Rejected
             "starts whose file name leads out of the writer's folder, or cannot be used" "choose another file name";
         OrderExists "write.orders.exists" Messages Sum "write.orders" Rejected

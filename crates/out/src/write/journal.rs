@@ -78,7 +78,11 @@ pub(super) struct Order {
     pub(super) start_ms: u64,
     pub(super) stop_ms: Option<u64>,
     pub(super) control_topic: String,
+    /// The one that is written, from the order or a template: a template may change before a restart.
     pub(super) structure: String,
+    /// File of the template that the structure is from.
+    #[serde(default)]
+    pub(super) template: Option<PathBuf>,
     pub(super) metadata: Option<String>,
     pub(super) run_name: Option<String>,
     pub(super) instrument_name: Option<String>,
@@ -310,6 +314,7 @@ mod tests {
             stop_ms: None,
             control_topic: "control".into(),
             structure: "{}".into(),
+            template: None,
             metadata: None,
             run_name: None,
             instrument_name: None,

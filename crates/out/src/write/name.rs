@@ -1,8 +1,8 @@
 //! Where a file may be: below the writer's folder, and nowhere else.
 //!
 //! An absolute path is taken below the folder, as the existing writer does: its folder is a prefix of every name. Refuses
-//! `..`, links that lead out of the folder, folders that are not there, names of the writer's own files. Also what a job and
-//! a topic may be called. Source: `docs/formats/flatbuffers.md` section 5 ("relative to the writer's output
+//! `..`, links that lead out of the folder, folders that are not there, names of the writer's own files. Also what a job, a
+//! topic and an instrument may be called. Source: `docs/formats/flatbuffers.md` section 5 ("relative to the writer's output
 //! folder").
 
 use std::path::{Component, Path, PathBuf};
@@ -95,6 +95,13 @@ pub(super) fn without_root(name: &str) -> PathBuf {
     parts.filter(|part| matches!(part, Component::Normal(_))).collect()
 }
 
+/// True for an instrument's name that may be that of a file: one part of a path, and not a hidden one.
+pub(super) fn is_instrument(text: &str) -> bool {
+    (1..=128).contains(&text.len())
+        && !text.starts_with('.')
+        && !text.contains(|c: char| is_control(c) || matches!(c, '/' | '\\'))
+}
+
 /// True for text that may identify a job: it names files and stands in messages.
 pub(super) fn is_job_id(text: &str) -> bool {
     (1..=128).contains(&text.len())
@@ -169,6 +176,16 @@ mod tests {
         assert_eq!(one_line(&"ä".repeat(50), 9), "ääää…");
         assert_eq!(one_line(&"\n".repeat(50), 4), "\\n\\n…");
         assert_eq!(one_line("abcd", 4), "abcd");
+    }
+
+    #[test]
+    fn instruments_are_one_part_of_a_path() {
+        assert!(is_instrument("loki") && is_instrument("T-REX 2") && is_instrument("ä"));
+        let long = "x".repeat(129);
+        for bad in ["", ".", "..", ".loki", "a/b", "/a", "a\\b", "a\nb", "a\0", "\u{202e}x", &long]
+        {
+            assert!(!is_instrument(bad), "{bad:?}");
+        }
     }
 
     #[test]

@@ -22,6 +22,14 @@ pub enum Refusal {
     /// The structure cannot be written.
     #[error(transparent)]
     Structure(#[from] StructureError),
+    /// There is no structure for this instrument.
+    #[error("nexus_structure is empty, and instrument_name \"{instrument}\" {why}")]
+    Template {
+        /// As given.
+        instrument: String,
+        /// What is wrong with its template.
+        why: String,
+    },
     /// The file may not be there.
     #[error("filename \"{name}\": {why}")]
     Path {
@@ -106,6 +114,7 @@ impl Refusal {
         match self {
             Refusal::Field { .. } => WriteCounter::OrderField,
             Refusal::Structure(_) => WriteCounter::OrderStructure,
+            Refusal::Template { .. } => WriteCounter::OrderTemplate,
             Refusal::Path { .. } => WriteCounter::OrderPath,
             Refusal::Exists(_) => WriteCounter::OrderExists,
             Refusal::Twice { .. } => WriteCounter::OrderTwice,

@@ -53,6 +53,8 @@ const DELETED_MS: u64 = 60_000;
 pub struct Options {
     /// Folder of the files; it must exist.
     pub folder: PathBuf,
+    /// Folder of templates: structures of instruments, `<instrument_name>.json`.
+    pub templates: Option<PathBuf>,
     /// Which writer this is.
     pub service_id: String,
     /// Name of the host, for heartbeats.
@@ -353,6 +355,7 @@ fn own_texts(order: &Order, plan: &Plan) -> Vec<(&'static str, String)> {
         "control_topic": order.control_topic,
         "run_name": order.run_name,
         "instrument_name": order.instrument_name,
+        "template": order.template,
     });
     let metadata = order.metadata.clone().unwrap_or_default();
     let mut all = vec![

@@ -83,6 +83,7 @@ impl Broker {
 pub fn options(folder: &Path) -> Options {
     Options {
         folder: folder.to_owned(),
+        templates: None,
         service_id: "writer-1".into(),
         host: "host".into(),
         process: 7,

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 
 use super::super::dealt::Entry;
 use super::super::file::{JobFile, remove_unwritten};
@@ -16,6 +17,7 @@ use super::super::refusal::Refusal;
 use super::super::salvage::salvage;
 use super::super::structure::Plan;
 use super::super::suspect::{Noted, digest};
+use super::super::template;
 use super::answers::started;
 use super::{Early, ID, NO_STOP_MS, REMEMBERED, Service, TopicFault, Topics, own_texts};
 use crate::flat::{Message, RunStart, RunStop, decode};
@@ -240,10 +242,8 @@ impl Service {
         if path.exists() {
             return Err(Refusal::Exists(path));
         }
-        let structure = start.nexus_structure.filter(|text| !text.is_empty());
-        let structure =
-            structure.ok_or_else(|| missing("nexus_structure", "is missing; JSON as text"))?;
-        let plan = self.plan(structure)?;
+        let (template, structure) = self.structure(start)?;
+        let plan = self.plan(&structure)?;
         let partitions = partitions(&plan, topics)?;
         let text = |text: Option<&str>| text.map(str::to_owned);
         let order = Order {
@@ -254,7 +254,8 @@ impl Service {
             start_ms,
             stop_ms,
             control_topic: control.to_owned(),
-            structure: structure.to_owned(),
+            structure,
+            template,
             metadata: text(start.metadata),
             run_name: text(start.run_name),
             instrument_name: text(start.instrument_name),
@@ -268,6 +269,21 @@ impl Service {
             self.journals.end(&id)?;
         }
         made
+    }
+
+    /// The structure of a start: its own, else the template of its instrument, with the file of that.
+    fn structure(&self, start: &RunStart<'_>) -> Result<(Option<PathBuf>, String), Refusal> {
+        let filled = |text: &&str| !text.trim().is_empty();
+        if let Some(own) = start.nexus_structure.filter(filled) {
+            return Ok((None, own.to_owned()));
+        }
+        let Some(instrument) = start.instrument_name.filter(filled) else {
+            let why = "is missing; JSON as text, or an instrument_name that has a template";
+            return Err(Refusal::Field { field: "nexus_structure", why: why.to_owned() });
+        };
+        let (folder, limits) = (self.options.templates.as_deref(), &self.options.limits);
+        let (path, text) = template::of(folder, instrument, limits.bytes)?;
+        Ok((Some(path), text))
     }
 
     fn make(

@@ -1,0 +1,325 @@
+//! Starts as NICOS sends them: each of `vectors/nicos` is accepted and becomes a file, with warnings about what is odd.
+//! Templates in place of structures, and who hears of a start that is refused.
+#![cfg(feature = "nexus")]
+
+mod write_made;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fullcount_out::flat::{DataArray, DataType, Message, RunStart, Variable};
+use fullcount_out::write::structure::{Limits, parse};
+use fullcount_out::write::{Options, Service, WriteCounter};
+use hdf5_metno::File;
+use hdf5_metno::types::VarLenUnicode;
+use serde_json::{Value, json};
+use write_made::*;
+
+const NOW: u64 = 1_000_000;
+
+fn vectors() -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/nicos");
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.iter().map(|path| serde_json::from_slice(&fs::read(path).unwrap()).unwrap()).collect()
+}
+
+/// The answers that wait: topic and message.
+fn answers(service: &mut Service) -> Vec<(String, Value)> {
+    replies(service).into_iter().filter(|(_, m)| m["schema"] == "answ").collect()
+}
+
+/// A histogram of 4 bins, with edges if there are any.
+fn histogram<'a>(
+    source: &'a str,
+    time: i64,
+    counts: &'a [u8],
+    edges: Option<&'a [u8]>,
+) -> Message<'a> {
+    let of = |name: &'a str, data: &'a [u8]| Variable {
+        name,
+        unit: None,
+        label: None,
+        source: None,
+        data_type: DataType::Int32,
+        axes: Some(vec!["frame_time"]),
+        shape: vec![data.len() as i64 / 4].into(),
+        data,
+    };
+    let all = edges.map(|edges| of("frame_time", edges)).into_iter().chain([of("signal", counts)]);
+    Message::Da00(DataArray { source_name: source, timestamp: time, data: all.collect() })
+}
+
+fn integers(values: &[i32]) -> Vec<u8> {
+    values.iter().flat_map(|n| n.to_le_bytes()).collect()
+}
+
+#[test]
+fn starts_of_four_instruments_are_accepted_and_become_files() {
+    let vectors = vectors();
+    assert!(vectors.len() >= 4, "{}", vectors.len());
+    for vector in &vectors {
+        let (told, expected) = (&vector["start"], &vector["expected"]);
+        let text = |name: &str| told[name].as_str();
+        let (structure, metadata) =
+            (told["nexus_structure"].to_string(), told["metadata"].to_string());
+        let order = RunStart {
+            start_time: 0,
+            stop_time: 0,
+            run_name: text("run_name"),
+            instrument_name: text("instrument_name"),
+            nexus_structure: Some(&structure),
+            job_id: text("job_id"),
+            broker: text("broker"),
+            service_id: text("service_id"),
+            filename: text("filename"),
+            n_periods: 1,
+            detector_spectrum_map: None,
+            metadata: Some(&metadata),
+            control_topic: text("control_topic"),
+        };
+        let job = text("job_id").unwrap();
+        let plan = parse(&structure, &Limits::default()).unwrap();
+        let mut topics: BTreeSet<&str> = plan.topics().into_iter().collect();
+        topics.extend(["control", text("control_topic").unwrap()]);
+        let mut broker = Broker::with(&topics.into_iter().collect::<Vec<_>>());
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(expected["path"].as_str().unwrap());
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut service = Service::new(options(dir.path()), NOW, &broker).unwrap();
+        service.order(&pool_at(0, NOW, &Message::Pl72(order).encode()), NOW, &broker);
+        let answer = answers(&mut service);
+        assert_eq!(answer.len(), 1, "{job}");
+        let (topic, answer) = &answer[0];
+        assert_eq!(
+            (topic.as_str(), &answer["status_code"]),
+            (text("control_topic").unwrap(), &201.into()),
+            "{answer}"
+        );
+        // Each warning is in the answer, the log and the heartbeat; words are bounded.
+        let warnings = expected["warnings"].as_array().unwrap();
+        let words = answer["message"].as_str().unwrap();
+        assert!(words.len() <= 4096 && words.starts_with("job started"), "{words}");
+        let notes: Vec<String> = service.notes().into_iter().map(|note| note.0).collect();
+        service.tick(NOW + 1);
+        let beat =
+            replies(&mut service).into_iter().find(|(_, m)| m["schema"] == "x5f2").unwrap().1;
+        let status: Value = serde_json::from_str(beat["status_json"].as_str().unwrap()).unwrap();
+        let lines = status["warnings"].as_array().unwrap();
+        assert_eq!(lines.len(), warnings.len(), "{lines:?}");
+        for (warning, line) in warnings.iter().zip(lines) {
+            let warning = warning.as_str().unwrap();
+            assert!(line.as_str().unwrap().contains(warning), "{warning}: {lines:?}");
+            assert!(words.contains(warning), "{warning}: {words}");
+            assert_eq!(notes.iter().filter(|note| note.contains(warning)).count(), 1, "{notes:?}");
+        }
+        // Edges come with the data, once: also where the first message has none.
+        let counts: Vec<Vec<u8>> = (1..=3).map(|n| integers(&[n, n, n, n])).collect();
+        let edges = [integers(&[0, 10, 20, 30, 40]), integers(&[1, 2, 3, 4, 5])];
+        let monitors = plan.streams.iter().find(|s| s.topic == "dream_beam_monitor");
+        if monitors.is_some() {
+            for (n, edges) in [None, Some(&edges[0]), Some(&edges[1])].into_iter().enumerate() {
+                let time = (NOW as i64 + 1 + n as i64) * 1_000_000;
+                let message = histogram("cbm1", time, &counts[n], edges.map(Vec::as_slice));
+                broker.send("dream_beam_monitor", NOW, &message);
+            }
+            // Edges of another shape are refused with what they belong to.
+            let wrong =
+                histogram("cbm1", (NOW as i64 + 9) * 1_000_000, &counts[0], Some(&edges[0][..8]));
+            let other =
+                histogram("cbm2", (NOW as i64 + 9) * 1_000_000, &counts[0], Some(&edges[0][..8]));
+            broker.send("dream_beam_monitor", NOW, &wrong);
+            broker.send("dream_beam_monitor", NOW, &other);
+        }
+        broker.feed(&mut service, NOW + 2, usize::MAX);
+        // A writer that is killed and comes back goes on with the same file.
+        service.end(NOW + 3, true);
+        drop(service);
+        let mut service = Service::new(options(dir.path()), NOW + 4, &broker).unwrap();
+        assert_eq!(service.jobs().count(), 1, "{:?}", service.notes());
+        service.order(
+            &pool_at(1, NOW + 5, &Message::S6s4t(stop(job, 0, "c")).encode()),
+            NOW + 5,
+            &broker,
+        );
+        broker.feed(&mut service, NOW + 20_000, usize::MAX);
+        service.tick(NOW + 20_000);
+        assert_eq!(count(&service, WriteCounter::Finished), 1, "{:?}", service.notes());
+        let file = File::open(&path).unwrap();
+        let said: Option<VarLenUnicode> =
+            file.dataset("/entry/fullcount/warnings").ok().map(|d| d.read_scalar().unwrap());
+        assert_eq!(said.map_or(0, |said| said.lines().count()), warnings.len());
+        if monitors.is_some() {
+            let of = |path: &str| {
+                let path = format!("/entry/instrument/{path}");
+                file.dataset(&path).unwrap().read_raw::<i32>().unwrap()
+            };
+            assert_eq!(of("monitor_bunker/histogram/frame_time"), [0, 10, 20, 30, 40]);
+            assert_eq!(
+                of("monitor_bunker/histogram/signal").len(),
+                4 * 4,
+                "the last is right but for its edges"
+            );
+            assert_eq!(of("monitor_cave/histogram/frame_time"), [0_i32; 0]);
+            assert!(file.group("/entry/links/temperature").is_ok(), "a link through a link");
+        }
+        drop(file);
+        // These structures leave out the shape of pixels, which Mantid draws; a camera has no pixel numbers.
+        let mut found = fullcount_out::nexus::check(&path).unwrap();
+        found.retain(|v| !v.what.contains("pixel_shape") && !v.place.ends_with("/camera"));
+        assert_eq!(found, [], "{}", path.display());
+    }
+}
+
+fn with_templates(folder: &Path, templates: &Path) -> Options {
+    Options { templates: Some(templates.to_owned()), ..options(folder) }
+}
+
+#[test]
+fn a_template_stands_for_a_structure_that_a_start_does_not_bring() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, templates) = (dir.path().join("data"), dir.path().join("templates"));
+    fs::create_dir(&data).unwrap();
+    fs::create_dir(&templates).unwrap();
+    let broker = Broker::with(&["events", "control"]);
+    let structure = structure_of_events(1024);
+    fs::write(templates.join("loki.json"), &structure).unwrap();
+    fs::write(templates.join("broken.json"), "{").unwrap();
+    let mut service = Service::new(with_templates(&data, &templates), NOW, &broker).unwrap();
+    let mut n = 0;
+    let mut give = |service: &mut Service, order: RunStart<'_>| {
+        n += 1;
+        service.order(&pool(n, &Message::Pl72(order).encode()), NOW, &broker);
+        let all = answers(service);
+        assert_eq!(all.len(), 1);
+        let (status, words) = (&all[0].1["status_code"], &all[0].1["message"]);
+        (status.as_u64().unwrap(), words.as_str().unwrap().to_owned())
+    };
+    let without = |job, file, instrument| RunStart {
+        instrument_name: instrument,
+        nexus_structure: None,
+        ..start(job, file, "")
+    };
+    for (instrument, words) in [
+        (Some("dream"), "\"dream\" has no template: the folder "),
+        (Some("dream"), " has broken, loki"),
+        (Some("../loki"), "is no name of a template"),
+        (Some("broken"), "nexus_structure: is not JSON"),
+        (None, "nexus_structure: is missing"),
+    ] {
+        let (status, said) = give(&mut service, without("no", "no.nxs", instrument));
+        assert!(status == 400 && said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(count(&service, WriteCounter::OrderTemplate), 3);
+    assert_eq!(give(&mut service, without("a", "a.nxs", Some("loki"))).0, 201);
+    // A structure of its own wins, also over a template that is not there.
+    let own = json!({"children": [group("entry", "NXentry", json!([]))]}).to_string();
+    let both = |job, file, instrument| RunStart {
+        instrument_name: Some(instrument),
+        ..start(job, file, &own)
+    };
+    assert_eq!(give(&mut service, both("b", "b.nxs", "loki")).0, 201);
+    assert_eq!(give(&mut service, both("c", "c.nxs", "dream")).0, 201);
+    // Killed; the template changes: the job goes on with the one that it began with.
+    service.end(NOW + 1, true);
+    drop(service);
+    fs::remove_file(templates.join("loki.json")).unwrap();
+    let mut service = Service::new(options(&data), NOW + 2, &broker).unwrap();
+    assert_eq!(service.jobs().count(), 3, "{:?}", service.notes());
+    for (i, job) in ["a", "b", "c"].into_iter().enumerate() {
+        let order = Message::S6s4t(stop(job, 0, job)).encode();
+        service.order(&pool(100 + i as i64, &order), NOW + 3, &broker);
+    }
+    broker.feed(&mut service, NOW + 20_000, usize::MAX);
+    service.tick(NOW + 20_000);
+    assert_eq!(count(&service, WriteCounter::Finished), 3, "{:?}", service.notes());
+    let text = |file: &str, name: &str| {
+        let file = File::open(data.join(file)).unwrap();
+        let text = file.dataset(&format!("/entry/fullcount/{name}")).unwrap();
+        text.read_scalar::<VarLenUnicode>().unwrap().to_string()
+    };
+    assert_eq!(text("a.nxs", "nexus_structure"), structure);
+    assert!(text("a.nxs", "configuration").contains("/templates/loki.json"));
+    assert_eq!(text("b.nxs", "nexus_structure"), own);
+    assert_balanced(&service);
+}
+
+#[test]
+fn a_refused_start_is_heard_on_its_own_control_topic_and_on_the_writers() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::with(&["events", "control", "own"]);
+    let mut service = Service::new(options(dir.path()), NOW, &broker).unwrap();
+    let good = structure_of_events(1024);
+    let heard = |service: &mut Service| {
+        let each = |(topic, m): (String, Value)| {
+            assert_eq!(m["command_id"], m["job_id"]);
+            (topic, m["job_id"].as_str().unwrap().to_owned(), m["status_code"].as_u64().unwrap())
+        };
+        answers(service).into_iter().map(each).collect::<Vec<_>>()
+    };
+    let said = |topic: &str, job: &str, code| (topic.to_owned(), job.to_owned(), code);
+    let own = |job, file, structure| RunStart {
+        control_topic: Some("own"),
+        ..start(job, file, structure)
+    };
+    let mut n = 0;
+    let mut give = |service: &mut Service, value: &[u8]| {
+        n += 1;
+        service.order(&pool(n, value), NOW, &broker);
+        heard(service)
+    };
+    for (job, file, structure) in
+        [("a", "../a.nxs", &good[..]), ("b", "b.nxs", "{"), ("c", "c.nxs", "")]
+    {
+        let both = [said("own", job, 400), said("control", job, 400)];
+        let order = Message::Pl72(own(job, file, structure)).encode();
+        assert_eq!(give(&mut service, &order), both);
+    }
+    // What is obeyed is heard where the run is controlled from then on.
+    let order = Message::Pl72(own("d", "d.nxs", &good)).encode();
+    assert_eq!(give(&mut service, &order), [said("own", "d", 201)]);
+    // A name that is taken; and the writer's own topic is told once.
+    let order = Message::Pl72(own("e", "d.nxs", &good)).encode();
+    assert_eq!(give(&mut service, &order), [said("own", "e", 400), said("control", "e", 400)]);
+    let order = Message::Pl72(start("f", "../f.nxs", &good)).encode();
+    assert_eq!(give(&mut service, &order), [said("control", "f", 400)]);
+    // A start that cannot be read, but says whose it is.
+    let mut broken = Message::Pl72(own("g", "g.nxs", &good)).encode();
+    let at = broken.windows(5).position(|w| w == b"g.nxs").unwrap();
+    broken[at] = 0xff;
+    assert_eq!(give(&mut service, &broken), [said("own", "g", 400), said("control", "g", 400)]);
+    // One that names another writer is that one's.
+    let order = RunStart { service_id: Some("writer-2"), ..own("h", "h.nxs", &good) };
+    let mut others = Message::Pl72(order).encode();
+    let at = others.windows(5).position(|w| w == b"h.nxs").unwrap();
+    others[at] = 0xff;
+    assert_eq!(give(&mut service, &others), []);
+    // Nothing can be read of this one.
+    assert_eq!(give(&mut service, b"\xff\0\0\0pl72"), [said("control", "", 400)]);
+    assert_eq!(count(&service, WriteCounter::OrderBroken), 2);
+    assert_balanced(&service);
+}
+
+#[test]
+fn an_absolute_file_name_stays_below_the_folder_after_a_kill_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    fs::create_dir_all(data.join("ess/x")).unwrap();
+    let broker = Broker::with(&["events", "control"]);
+    let structure = structure_of_events(1024);
+    let mut service = Service::new(options(&data), NOW, &broker).unwrap();
+    let order = Message::Pl72(start("a", "/ess/x/a.nxs", &structure)).encode();
+    service.order(&pool(0, &order), NOW, &broker);
+    assert_eq!(answers(&mut service)[0].1["status_code"], 201);
+    assert!(data.join("ess/x/a.nxs").exists());
+    service.end(NOW + 1, true);
+    drop(service);
+    // Its folder is away: looked for below the data folder, not at the root.
+    fs::rename(data.join("ess"), data.join("away")).unwrap();
+    let mut service = Service::new(options(&data), NOW + 2, &broker).unwrap();
+    let notes: Vec<String> = service.notes().into_iter().map(|note| note.0).collect();
+    let there = data.join("ess/x/a.nxs").display().to_string();
+    assert!(notes.iter().any(|note| note.contains(&there)), "{notes:?}");
+}
