@@ -51,7 +51,9 @@ def main():
     log = log["value"] if isinstance(log, sc.DataGroup) else log
     expect(np.allclose(log.values, 280.0 + np.arange(5)) and str(log.unit) == "K", f"temperature: {log}")
     expect(list(log.coords["time"].values) == [date((k + 1) * S) for k in range(5)], "dates of the temperature")
-    field = entry["sample"]["field"]
+    # Alarms and connection states stand beside each log, also where nothing lists them.
+    expect(set(entry["sample"]["field"]) >= {"value", "alarm", "connection_status"}, "what is beside the field")
+    field = entry["sample"]["field"]["value"]
     expect(field.shape == (5, 3) and field.values[4, 2] == 7.0 and str(field.unit) == "T", f"field: {field}")
     spectrum = entry["spectrum"]
     expect(spectrum.dims == ("time", "x") and spectrum.shape == (2, 3), f"spectrum: {spectrum.sizes}")
@@ -61,7 +63,7 @@ def main():
     expect(str(histogram.coords["tof"].unit) == "ms", "unit of the edges")
     camera = entry["camera"]
     expect(camera.shape == (2, 2, 3) and camera.values[1, 1, 2] == 6, f"camera: {camera}")
-    fast = entry["fast"]
+    fast = entry["fast"]["value"]
     expect(list(fast.values) == list(range(10)) and fast.coords["time"].values[9] == date(2 * S + 9000), f"fast: {fast}")
     with h5py.File(path) as file:
         group = file["entry/sample/temperature"]

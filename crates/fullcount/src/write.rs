@@ -215,6 +215,7 @@ impl Flags {
             host: host(),
             process: std::process::id(),
             version: env!("CARGO_PKG_VERSION").into(),
+            pool_topic: self.pool.clone(),
             control_topic: self.control.clone(),
             // Writers that share a pool are controlled where the orders say, which may be one topic for all.
             shared_control: self.shared_control || self.pool.is_some(),
@@ -275,6 +276,10 @@ impl Answers {
             full = e.is_full();
             if !full {
                 note!("fullcount: {e}");
+            }
+            if e.is_too_large() {
+                // Said again at each start it would be refused at each: the echo of a start can be so large.
+                receipt.iter().for_each(|receipt| service.confirmed(*receipt));
             }
             full && receipt.is_some()
         });

@@ -9,6 +9,8 @@
 //! `docs/formats/flatbuffers.md` sections 5 and 8.
 
 #[cfg(feature = "nexus")]
+mod behind;
+#[cfg(feature = "nexus")]
 mod column;
 #[cfg(feature = "nexus")]
 mod counter;

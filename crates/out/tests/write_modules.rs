@@ -48,7 +48,7 @@ fn every_module_writes_its_datasets_with_units_dates_and_values() {
         f144("temperature", 2 * S, LogValue::Int(20)),
         f144("temperature", 3 * S, LogValue::Double(1e300)),
         f144("field", S, LogValue::ArrayFloat(vec![1.0, 2.0, 3.0].into())),
-        f144("field", S, LogValue::Double(1.0)),
+        f144("field", 2 * S, LogValue::Double(1.0)),
         f142("pressure", S as u64, 1000, true),
         f142("pressure", 2 * S as u64, 1001, false),
         al00("temperature", S, "too warm"),

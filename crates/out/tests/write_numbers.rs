@@ -61,7 +61,7 @@ fn what_a_dataset_cannot_hold_is_refused_and_counted() {
     // Signed numbers fit as they are.
     broker.send("events", NOW, &ev44("new", 1, S, &[-1, i32::MAX, 3], &[-7, 1, i32::MIN]));
     let two53 = 1_i64 << 53;
-    for (source, value) in [
+    let values = [
         ("a", LogValue::Long(two53)),
         ("a", LogValue::Long(two53 + 1)),
         ("a", LogValue::Long(-two53 - 1)),
@@ -76,8 +76,9 @@ fn what_a_dataset_cannot_hold_is_refused_and_counted() {
         ("c", LogValue::Double(1e19)),
         ("d", LogValue::ULong(u64::MAX)),
         ("d", LogValue::Long(-1)),
-    ] {
-        broker.send("logs", NOW, &f144(source, S, value));
+    ];
+    for (time, (source, value)) in (S..).zip(values) {
+        broker.send("logs", NOW, &f144(source, time, value));
     }
     let Message::Se00(mut late) = se00("fast", S, vec![1, 2]) else { panic!("se00") };
     (late.timestamps, late.time_delta) = (None, 1e300);

@@ -61,7 +61,9 @@ fn produce(broker: &mut Broker, n: u64, each: u64, dice: Option<&mut Dice>) -> u
         });
         let ms = (pulse(from) / 1_000_000) as u64;
         broker.send("events", ms, &message);
-        broker.send("events", ms, &f144("log", pulse(from), LogValue::Long(from as i64)));
+        // A time of its own: one that is repeated is written once.
+        let time = pulse(from) + from as i64;
+        broker.send("events", ms, &f144("log", time, LogValue::Long(from as i64)));
     }
     order.len() as u64
 }

@@ -51,6 +51,11 @@ impl PublishError {
         matches!(self, PublishError::Refused { cause, .. }
             if cause.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull))
     }
+
+    /// True if there never will be: it is larger than `message.max.bytes`.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, PublishError::Refused { cause, .. } if is_too_large(cause))
+    }
 }
 
 struct Context {
@@ -73,6 +78,19 @@ impl ClientContext for Context {
     }
 }
 
+impl Context {
+    /// Nothing more is to be done about the message.
+    fn settle(&self, receipt: usize) {
+        if let (Some(receipt), Ok(mut all)) = (receipt.checked_sub(1), self.receipts.lock()) {
+            all.push(receipt as u64);
+        }
+    }
+}
+
+fn is_too_large(error: &KafkaError) -> bool {
+    error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge)
+}
+
 impl ProducerContext for Context {
     /// The receipt and one; 0 for none.
     type DeliveryOpaque = usize;
@@ -80,14 +98,14 @@ impl ProducerContext for Context {
         match result {
             Ok(_) => {
                 self.confirmed.fetch_add(1, Relaxed);
-                if let (Some(receipt), Ok(mut all)) = (receipt.checked_sub(1), self.receipts.lock())
-                {
-                    all.push(receipt as u64);
-                }
+                self.settle(receipt);
                 self.link.up();
             }
             Err((error, _)) => {
                 self.refused.fetch_add(1, Relaxed);
+                if is_too_large(error) {
+                    self.settle(receipt);
+                }
                 self.link.say(&format!("a message was refused: {error}"));
             }
         }
@@ -160,7 +178,8 @@ impl Publisher {
         self.put(topic, value, timestamp_ms, patience, receipt as usize + 1)
     }
 
-    /// The receipts of messages that were confirmed since the last time.
+    /// The receipts of messages that were confirmed since the last time, and of those that are too large for the broker:
+    /// sent again they would be refused again.
     pub fn receipts(&self) -> Vec<u64> {
         self.receipts.lock().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default()
     }

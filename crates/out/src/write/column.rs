@@ -253,6 +253,16 @@ impl<T: H5Type> Column<T> {
         Ok(())
     }
 
+    /// Rows in the file.
+    pub(super) fn written(&self) -> usize {
+        self.written
+    }
+
+    /// Rows in the file, of a column of single values.
+    pub(super) fn read(&self, rows: std::ops::Range<usize>) -> Result<Vec<T>> {
+        Ok(self.dataset.read_slice_1d::<T, _>(rows)?.into_iter().collect())
+    }
+
     /// The last value in the file, if there is one.
     pub(super) fn last(&self) -> Result<Option<T>> {
         match self.written {

@@ -26,6 +26,8 @@ fullcount_core::counters! {
             "messages whose own time is before the start of the run" "";
         AfterStop "write.after_stop" Messages Sum "write" Rejected
             "messages whose own time is after the stop of the run" "";
+        Repeated "write.repeated" Messages Sum "write" Rejected
+            "messages of a log, an alarm or a connection with the time of the one before, which is in the file" "";
         TooShort "write.too_short" Messages Sum "write" Rejected
             "messages of less than 8 bytes" "find out who else writes to this topic";
         UnknownSchema "write.unknown_schema" Messages Sum "write" Rejected
@@ -82,6 +84,8 @@ fullcount_core::counters! {
             "orders for another writer, and what other services say on the same topic" "";
         OrderAgain "write.orders.again" Messages Sum "write.orders" Rejected
             "orders that were obeyed before and came again after a restart" "";
+        OrderEcho "write.orders.echo" Messages Sum "write.orders" Rejected
+            "starts that a writer said again on the control topic of their run" "";
         OrderBroken "write.orders.broken" Messages Sum "write.orders" Rejected
             "orders that cannot be read: the answer says where they stand, and for which job if that can be read"
             "look at who writes to the job pool and the control topics";

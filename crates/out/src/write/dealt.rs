@@ -95,6 +95,12 @@ impl Dealt {
         obeyed.find(|e| e.job_id == job_id).is_some_and(|e| !e.given_up)
     }
 
+    /// Where the start of this id stood that was obeyed last.
+    pub(super) fn taken(&self, job_id: &str) -> Option<&Spot> {
+        let mut obeyed = self.entries.iter().rev().filter(|e| e.start && e.obeyed);
+        obeyed.find(|e| e.job_id == job_id).map(|e| &e.spot)
+    }
+
     /// True if the stop of this id was obeyed by the job.
     pub(super) fn stopped(&self, job_id: &str, command: &str) -> bool {
         let same = |e: &&Entry| e.job_id == job_id && e.command.as_deref() == Some(command);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use hdf5_metno::types::VarLenUnicode;
 use hdf5_metno::{Dataset, File, Result};
 
+use super::behind::Behind;
 use super::column::Phase;
 use super::make::{self, About, group};
 use super::module::{self, EventCounts, Seen, Stopped, Writer};
@@ -246,6 +247,12 @@ impl JobFile {
     /// Events of each stream, in the order of the plan.
     pub(super) fn events_by_stream(&self) -> impl Iterator<Item = Option<u64>> {
         self.streams().iter().map(|s| s.events().map(|e| e.taken))
+    }
+
+    /// What the stream number `stream` has in the file behind `at`, ns since 1970, up to the last flush.
+    pub(super) fn behind(&self, stream: usize, at: i64) -> Outcome<Behind> {
+        let found = self.streams().get(stream).map_or(Ok(Behind::default()), |s| s.behind(at));
+        found.map_err(hdf5_error(&self.path, "read what is behind the stop"))
     }
 
     /// Flushes everything taken so far. `None` if nothing came since the last time.

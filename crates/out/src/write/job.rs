@@ -5,6 +5,7 @@
 //! value of a slow channel from before the start still holds, so it is written too. Refuses what the counters of
 //! [`WriteCounter`] list. Source: `docs/formats/nexus.md` section 7, `docs/formats/flatbuffers.md` section 8.
 
+mod behind;
 mod commit;
 mod end;
 mod lost;
@@ -76,6 +77,12 @@ struct Stream {
     group: String,
     /// Of a slow channel, whose last value before the start holds until the next: most bytes of its message.
     carries: Option<usize>,
+    /// A message of the same time as the one before says nothing new.
+    once: bool,
+    /// Time of the last message of a stream whose repeats are left out, ns since 1970.
+    last: Option<i64>,
+    /// No message in the file has a later time, ns since 1970; `None` where that is not known.
+    latest: Option<i64>,
     begun: bool,
     ended: bool,
     carried: Option<Vec<u8>>,
@@ -152,6 +159,9 @@ impl Job {
             streams.push(Stream {
                 group: stream.group.clone(),
                 carries: carried_bytes(&stream.module),
+                once: is_once(&stream.module),
+                last: progress.last.get(&i).copied(),
+                latest: None,
                 begun: progress.begun.contains(&i),
                 ended: progress.ended.contains(&i),
                 carried: progress.carried.get(&i).and_then(|text| from_hex(text)),
@@ -231,11 +241,6 @@ impl Job {
         self.stop_ms
     }
 
-    /// Name of the file as the order had it.
-    pub(super) fn filename(&self) -> &str {
-        &self.order.filename
-    }
-
     /// Where in the pool the order stood.
     pub(super) fn spot(&self) -> Option<&Spot> {
         self.order.spot.as_ref()
@@ -269,6 +274,19 @@ impl Job {
         self.count(counter);
         self.refused += 1;
     }
+}
+
+/// True of channels whose forwarder says again what it said, with the same time. Events, images and arrays of several
+/// messages may well have the same time.
+fn is_once(module: &Module) -> bool {
+    matches!(
+        module,
+        Module::Log { .. }
+            | Module::Alarms
+            | Module::Connections
+            | Module::Samples { .. }
+            | Module::Chopper { .. }
+    )
 }
 
 /// Most bytes of a message of a slow channel that is kept from before the start, and written down with each flush: a

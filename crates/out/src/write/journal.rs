@@ -87,6 +87,9 @@ pub(super) struct Order {
     pub(super) run_name: Option<String>,
     pub(super) instrument_name: Option<String>,
     pub(super) spot: Option<Spot>,
+    /// True if its file has what is written beside streams without being listed: those of earlier versions have not.
+    #[serde(default)]
+    pub(super) beside: bool,
 }
 
 /// Where a job is.
@@ -114,6 +117,9 @@ pub(super) struct Progress {
     pub(super) ended: Vec<usize>,
     /// Last values from before the start, by stream, as hexadecimal digits.
     pub(super) carried: BTreeMap<usize, String>,
+    /// Time of the last message of streams whose repeats are left out, ns since 1970.
+    #[serde(default)]
+    pub(super) last: BTreeMap<usize, i64>,
     /// Messages refused so far.
     pub(super) refused: u64,
     /// Messages that the broker had deleted before they were read.
@@ -319,6 +325,7 @@ mod tests {
             run_name: None,
             instrument_name: None,
             spot: Some(Spot { topic: "pool".into(), partition: 0, offset: 7 }),
+            beside: true,
         }
     }
 

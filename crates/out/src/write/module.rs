@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use hdf5_metno::{Group, H5Type, Result};
 
+use super::behind::Behind;
 use super::column::{Phase, Spec, Stored, chunk_rows};
 use super::pixels::PixelSet;
 use super::structure::{Attribute, Dtype, LogKind, Module, StreamPlan};
@@ -87,6 +88,8 @@ pub(super) trait Writer: Debug + Send {
     fn urgent(&self) -> bool {
         false
     }
+    /// What of it is in the file behind `at`, ns since 1970.
+    fn behind(&self, at: i64) -> Result<Behind>;
     /// What became of events, if it writes any.
     fn events(&self) -> Option<EventCounts> {
         None
@@ -101,6 +104,10 @@ pub(super) struct Style {
 
 /// Entries of a chunk of cues.
 const CHUNK_CUES: usize = 1024;
+/// Rows of a chunk of alarms' words, 200 bytes each: every log has them, and most say little.
+const CHUNK_WORDS: usize = 32;
+/// Rows of a chunk of states of alarms and connections.
+const CHUNK_STATES: usize = 128;
 /// Rows of a chunk of pulses: a nearly empty dataset costs 128 KiB.
 const CHUNK_PULSES: usize = 16_384;
 
@@ -184,17 +191,17 @@ pub(super) fn specs(module: &Module, style: Style) -> Vec<Spec> {
             all
         }
         Module::Alarms => {
-            let mut message = Spec::new("alarm_message", Dtype::U8, 256);
+            let mut message = Spec::new("alarm_message", Dtype::U8, CHUNK_WORDS);
             message.kind = super::column::Kind::Text;
             vec![
                 message,
-                Spec::new("alarm_severity", Dtype::I16, CHUNK_CUES),
-                Spec::new("alarm_time", Dtype::I64, CHUNK_CUES).times("start"),
+                Spec::new("alarm_severity", Dtype::I16, CHUNK_STATES),
+                Spec::new("alarm_time", Dtype::I64, CHUNK_STATES).times("start"),
             ]
         }
         Module::Connections => vec![
-            Spec::new("connection_status", Dtype::I16, CHUNK_CUES),
-            Spec::new("connection_status_time", Dtype::I64, CHUNK_CUES).times("start"),
+            Spec::new("connection_status", Dtype::I16, CHUNK_STATES),
+            Spec::new("connection_status_time", Dtype::I64, CHUNK_STATES).times("start"),
         ],
         Module::Samples { dtype, units, chunk } => {
             let mut all = vec![with_units(Spec::new("value", *dtype, *chunk), units), time(*chunk)];

@@ -7,7 +7,9 @@
 //! Source: `docs/formats/nexus.md` section 7, `docs/formats/flatbuffers.md` sections 4.4 and 5.
 
 mod answers;
+mod echo;
 mod ends;
+mod facts;
 mod orders;
 mod resume;
 mod topics;
@@ -63,6 +65,8 @@ pub struct Options {
     pub process: u32,
     /// Version of the program.
     pub version: String,
+    /// Where run starts for any of several writers come.
+    pub pool_topic: Option<String>,
     /// Where to be controlled when an order does not say.
     pub control_topic: Option<String>,
     /// True if other writers listen to the same control topics: then nothing is said about jobs of others.

@@ -9,6 +9,7 @@
 
 mod array;
 mod arrays;
+mod beside;
 mod budget;
 mod config;
 mod error;
@@ -375,8 +376,10 @@ pub struct Plan {
     pub datasets: Vec<DatasetPlan>,
     /// Dates.
     pub dates: Vec<DatePlan>,
-    /// Streams, in the order of the text.
+    /// Streams, in the order of the text; behind them those that are written beside others without being listed.
     pub streams: Vec<StreamPlan>,
+    /// How many streams the text lists.
+    pub listed: usize,
     /// Links.
     pub links: Vec<LinkPlan>,
     /// Group of the writer's own entries: below the NXentry, else below the root.
@@ -388,6 +391,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Leaves out what is written beside streams without being listed.
+    pub fn only_listed(&mut self) {
+        self.streams.truncate(self.listed);
+    }
+
     /// The topics to read, each once.
     pub fn topics(&self) -> Vec<&str> {
         let all: std::collections::BTreeSet<_> =

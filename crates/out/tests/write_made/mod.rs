@@ -88,6 +88,7 @@ pub fn options(folder: &Path) -> Options {
         host: "host".into(),
         process: 7,
         version: "0.0".into(),
+        pool_topic: None,
         control_topic: Some("control".into()),
         shared_control: false,
         jobs: 4,

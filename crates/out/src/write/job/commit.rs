@@ -88,6 +88,7 @@ impl Job {
             begun: numbers(|s| s.begun),
             ended: numbers(|s| s.ended),
             carried: carried.collect(),
+            last: self.streams.iter().enumerate().filter_map(|(i, s)| Some((i, s.last?))).collect(),
             refused: self.refused,
             gone: self.gone,
         }

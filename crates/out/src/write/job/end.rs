@@ -8,10 +8,14 @@ use serde_json::{Map, Value, json};
 
 use super::{FlushError, Job, Lost, ns};
 use crate::write::WriteCounter;
+use crate::write::journal::Order;
 
 impl Job {
-    /// Completes the file. Gives its path and what is to be said of it.
-    pub(in crate::write) fn finish(mut self, end_ms: u64) -> Result<(PathBuf, Value), Box<Lost>> {
+    /// Completes the file. Gives its path, its order and what is to be said of it.
+    pub(in crate::write) fn finish(
+        mut self,
+        end_ms: u64,
+    ) -> Result<(PathBuf, Order, Value), Box<Lost>> {
         let carried = (0..self.streams.len()).try_for_each(|i| self.carry_in(i));
         if let Err(error) = carried.and_then(|()| self.commit()) {
             return Err(self.give_up(error.into()));
@@ -34,7 +38,7 @@ impl Job {
         let Job { mut file, refused, gone, order, rows, held, .. } = self;
         // Everything is committed: what can still fail are the closing rows.
         match file.close(ns(end_ms), refused, gone) {
-            Ok(path) => Ok((path, facts)),
+            Ok(path) => Ok((path, order, facts)),
             Err(error) => {
                 let left = file.give_up();
                 let error = error.into();

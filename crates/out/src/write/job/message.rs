@@ -66,7 +66,7 @@ impl Job {
             return Ok(());
         };
         // Few: the same source in two groups is rare.
-        let streams = streams.clone();
+        let mut streams = streams.clone();
         let time = time_ns(&seen);
         if time < ns(self.order.start_ms) {
             for &i in &streams {
@@ -86,8 +86,13 @@ impl Job {
             self.count(WriteCounter::AfterStop);
             return Ok(());
         }
+        streams.retain(|&i| !(self.streams[i].once && self.streams[i].last == Some(time)));
+        if streams.is_empty() {
+            self.count(WriteCounter::Repeated);
+            return Ok(());
+        }
         self.unflushed += 1;
-        match self.put_in_all(&streams, &seen) {
+        match self.put_in_all(&streams, &seen, time) {
             Ok(None) => self.count(WriteCounter::of(schema)),
             Ok(Some(Unfit::Shape)) => self.refuse(WriteCounter::Shape),
             Ok(Some(Unfit::Range)) => self.refuse(WriteCounter::Range),
@@ -105,13 +110,19 @@ impl Job {
         &mut self,
         streams: &[usize],
         seen: &Seen<'_>,
+        time: i64,
     ) -> Result<Option<Unfit>, NexusError> {
         let mut unfit = None;
         for &i in streams {
             self.carry_in(i)?;
             self.streams[i].begun = true;
-            if let Fate::Unfit(reason) = self.put(i, seen)? {
-                unfit = Some(reason);
+            match self.put(i, seen)? {
+                Fate::Unfit(reason) => unfit = Some(reason),
+                Fate::Written => {
+                    let stream = &mut self.streams[i];
+                    stream.last = stream.once.then_some(time);
+                    stream.latest = stream.latest.max(Some(latest_ns(seen)));
+                }
             }
         }
         Ok(unfit)
@@ -178,6 +189,16 @@ fn source<'a>(seen: &'a Seen<'_>) -> &'a str {
             Message::Ad00(m) => m.source_name,
             _ => "",
         },
+    }
+}
+
+/// No row of a message has a later time, ns since 1970.
+fn latest_ns(seen: &Seen<'_>) -> i64 {
+    match seen {
+        Seen::Events(view) => view.pulses.iter().map(|p| p.0).max().unwrap_or(i64::MAX),
+        // Samples are later than the first of them.
+        Seen::Other(Message::Se00(_) | Message::Tdct(_)) => i64::MAX,
+        Seen::Other(_) => time_ns(seen),
     }
 }
 

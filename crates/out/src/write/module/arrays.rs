@@ -5,6 +5,7 @@
 
 use hdf5_metno::{Group, Result};
 
+use super::super::behind::Behind;
 use super::super::column::{AnyColumn, Column, Phase, Stored};
 use super::super::structure::{Dtype, LatePlan, VariablePlan};
 use super::late::Late;
@@ -89,6 +90,10 @@ impl Writer for Arrays {
             cues.row(self.time.rows() - 1, message.timestamp)?;
         }
         Ok(())
+    }
+
+    fn behind(&self, at: i64) -> Result<Behind> {
+        Behind::of_values(&self.time, at)
     }
 
     fn columns(&mut self) -> Vec<&mut dyn Stored> {

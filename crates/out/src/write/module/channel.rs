@@ -5,6 +5,7 @@
 
 use hdf5_metno::{Group, Result};
 
+use super::super::behind::Behind;
 use super::super::column::{Column, Phase, ShortText, Stored, short};
 use super::{Seen, Stopped, Unfit, Writer};
 use crate::flat::Message;
@@ -34,6 +35,10 @@ impl Writer for Alarms {
         Ok(self.time.push(alarm.timestamp)?)
     }
 
+    fn behind(&self, at: i64) -> Result<Behind> {
+        Behind::of_values(&self.time, at)
+    }
+
     fn columns(&mut self) -> Vec<&mut dyn Stored> {
         vec![&mut self.message, &mut self.severity, &mut self.time]
     }
@@ -59,6 +64,10 @@ impl Writer for Connections {
         let Seen::Other(Message::Ep01(state)) = message else { return Err(Unfit::Shape.into()) };
         self.status.push(state.status.number())?;
         Ok(self.time.push(state.timestamp)?)
+    }
+
+    fn behind(&self, at: i64) -> Result<Behind> {
+        Behind::of_values(&self.time, at)
     }
 
     fn columns(&mut self) -> Vec<&mut dyn Stored> {

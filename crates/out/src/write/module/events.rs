@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use hdf5_metno::{Dataset, Group, Result};
 
+use super::super::behind::Behind;
 use super::super::column::{Column, Phase, Stored};
 use super::super::pixels::PixelSet;
 use super::{Seen, Stopped, Unfit, Writer, overwrite};
@@ -215,6 +216,10 @@ impl Writer for Events {
             &mut self.cue_index,
             &mut self.cue_time,
         ]
+    }
+
+    fn behind(&self, at: i64) -> Result<Behind> {
+        Behind::of_events(&self.zero, &self.index, self.id.written(), at)
     }
 
     fn totals(&mut self) -> Result<()> {

@@ -5,6 +5,7 @@
 
 use hdf5_metno::{Group, Result};
 
+use super::super::behind::Behind;
 use super::super::column::{AnyColumn, Column, Number, Phase, Stored};
 use super::super::structure::Dtype;
 use super::{Seen, Stopped, Unfit, Writer};
@@ -87,6 +88,10 @@ impl Writer for Histogram {
             column.extend_numbers(numbers(errors))?;
         }
         Ok(self.time.push(message.timestamp)?)
+    }
+
+    fn behind(&self, at: i64) -> Result<Behind> {
+        Behind::of_values(&self.time, at)
     }
 
     fn columns(&mut self) -> Vec<&mut dyn Stored> {

@@ -4,6 +4,7 @@
 
 use hdf5_metno::{Group, Result};
 
+use super::super::behind::Behind;
 use super::super::column::{AnyColumn, Column, Phase, Stored};
 use super::super::structure::Dtype;
 use super::{Cues, Seen, Stopped, Unfit, Writer};
@@ -65,6 +66,10 @@ impl Writer for Images {
             cues.row(self.value.rows() - 1, image.timestamp)?;
         }
         Ok(())
+    }
+
+    fn behind(&self, at: i64) -> Result<Behind> {
+        Behind::of_values(&self.time, at)
     }
 
     fn columns(&mut self) -> Vec<&mut dyn Stored> {

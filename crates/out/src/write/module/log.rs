@@ -5,6 +5,7 @@
 
 use hdf5_metno::{Dataset, Group, Result};
 
+use super::super::behind::Behind;
 use super::super::column::{AnyColumn, Column, Number, Phase, Stored};
 use super::super::structure::{LogKind, Module};
 use super::{Cues, Seen, Stopped, Unfit, Writer, overwrite};
@@ -154,6 +155,10 @@ impl Writer for Log {
             }
             _ => Err(Unfit::Shape.into()),
         }
+    }
+
+    fn behind(&self, at: i64) -> Result<Behind> {
+        Behind::of_values(&self.time, at)
     }
 
     fn columns(&mut self) -> Vec<&mut dyn Stored> {

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use hdf5_metno::{Group, Result};
 
+use super::super::behind::Behind;
 use super::super::column::{AnyColumn, Column, Number, Phase, Stored};
 use super::super::structure::Dtype;
 use super::{Cues, Seen, Stopped, Unfit, Writer};
@@ -98,6 +99,10 @@ impl Writer for Samples {
         Ok(self.cues.put(row, message.packet_timestamp)?)
     }
 
+    fn behind(&self, at: i64) -> Result<Behind> {
+        Behind::of_values(&self.time, at)
+    }
+
     fn columns(&mut self) -> Vec<&mut dyn Stored> {
         let mut all: Vec<&mut dyn Stored> = vec![self.value.stored(), &mut self.time];
         all.extend(self.cues.columns());
@@ -128,6 +133,10 @@ impl Writer for Chopper {
         let Some(&first) = message.timestamps.first() else { return Ok(()) };
         self.cues.put(self.time.rows(), i64::try_from(first).map_err(|_| Unfit::Range)?)?;
         Ok(self.time.extend(message.timestamps.iter().copied())?)
+    }
+
+    fn behind(&self, at: i64) -> Result<Behind> {
+        Behind::of_values(&self.time, at)
     }
 
     fn columns(&mut self) -> Vec<&mut dyn Stored> {

@@ -5,8 +5,10 @@
 
 use serde_json::{Value, json};
 
-use super::super::journal::Spot;
+use super::super::behind::Behind;
+use super::super::journal::{Order, Spot};
 use super::super::refusal::Refusal;
+use super::facts::with_metadata;
 use super::{ID, NO_STOP_MS, Reply, Service, WORDS};
 use crate::flat::{Action, ActionResponse, FinishedWriting, Message, Outcome, RunStop, Status};
 use crate::write::name::one_line;
@@ -70,12 +72,17 @@ impl Service {
         topic: &str,
         stop: &RunStop<'_>,
         asked: u64,
-        outcome: Result<(), Refusal>,
+        outcome: Result<Option<Behind>, Refusal>,
     ) {
         let job_id = stop.job_id.unwrap_or("");
-        let (result, status_code, words) = said(outcome.map(|()| "stop time set".to_owned()));
-        if result == Outcome::Failure {
-            self.note(format!("stop of job \"{job_id}\" refused: {words}"));
+        let late = outcome.as_ref().ok().copied().flatten().filter(|behind| !behind.is_none());
+        let done = late.map(|behind| format!("stop time set; {behind}"));
+        let done = outcome.map(|_| done.unwrap_or_else(|| "stop time set".to_owned()));
+        let (result, status_code, words) = said(done);
+        match (result, late) {
+            (Outcome::Failure, _) => self.note(format!("stop of job \"{job_id}\" refused: {words}")),
+            (_, Some(behind)) => self.note(format!("stop of job \"{job_id}\": {behind}")),
+            (_, None) => {}
         }
         self.answer(
             topic,
@@ -146,29 +153,22 @@ impl Service {
     }
 
     /// Says how a run ended; `words` if its file is not what it should be. Message and metadata are always there.
-    pub(super) fn say_finished(
-        &mut self,
-        topic: &str,
-        job_id: &str,
-        file_name: &str,
-        facts: &Value,
-        words: Option<&str>,
-    ) {
+    pub(super) fn say_finished(&mut self, order: &Order, facts: &Value, words: Option<&str>) {
         let error_encountered = words.is_some();
         let words = one_line(words.unwrap_or("the file is complete"), WORDS);
         let done = FinishedWriting {
             service_id: &self.options.service_id,
-            job_id,
+            job_id: &order.job_id,
             error_encountered,
-            file_name,
-            metadata: Some(&facts.to_string()),
+            file_name: &order.filename,
+            metadata: Some(&with_metadata(order.metadata.as_deref(), facts)),
             message: Some(&words),
         };
         let value = Message::Wrdn(done).encode();
-        self.keep_and_say(topic, value);
+        self.keep_and_say(&order.control_topic, value);
     }
 
-    fn keep_and_say(&mut self, topic: &str, value: Vec<u8>) {
+    pub(super) fn keep_and_say(&mut self, topic: &str, value: Vec<u8>) {
         let number = self.next_receipt;
         self.next_receipt += 1;
         let kept = self.journals.keep(number, topic, &value);

@@ -55,7 +55,6 @@ impl Service {
     pub(super) fn finish(&mut self, id: &str, now_ms: u64, early: Option<&str>) {
         let Some(job) = self.jobs.remove(id) else { return };
         let end_ms = job.stop_ms().filter(|_| early.is_none()).unwrap_or(now_ms);
-        let (control, name) = (job.control_topic().to_owned(), job.filename().to_owned());
         let gone = job.gone();
         let missing = (gone > 0).then(|| {
             format!(
@@ -74,10 +73,10 @@ impl Service {
         self.remember(job.order(), false);
         match job.finish(end_ms) {
             Err(lost) => self.report_lost(*lost),
-            Ok((path, facts)) => {
+            Ok((path, order, facts)) => {
                 let fault = (!words.is_empty()).then_some(&*words);
                 // Kept first: a kill in between completes the file again, and says so again.
-                self.say_finished(&control, id, &name, &facts, fault);
+                self.say_finished(&order, &facts, fault);
                 if let Err(error) = self.journals.end(id) {
                     self.note(format!("{}: complete, but {error}", path.display()));
                 }
@@ -120,13 +119,7 @@ impl Service {
         facts.insert("path".into(), order.path.display().to_string().into());
         facts.insert("failure".into(), words.into());
         let facts = Value::Object(facts);
-        self.say_finished(
-            &order.control_topic,
-            &order.job_id,
-            &order.filename,
-            &facts,
-            Some(words),
-        );
+        self.say_finished(order, &facts, Some(words));
         if let Err(error) = self.journals.put_aside(&order.job_id) {
             self.note(error.to_string());
         }

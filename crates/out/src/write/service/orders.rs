@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use super::super::dealt::Entry;
 use super::super::file::{JobFile, remove_unwritten};
-use super::super::job::{Job, Record};
+use super::super::job::{Job, Record, ns};
 use super::super::journal::{FORMAT, JournalError, Order, Progress, Spot};
 use super::super::name;
 use super::super::refusal::Refusal;
@@ -66,8 +66,11 @@ impl Service {
         if self.is_for_another(start.service_id) {
             return self.count(WriteCounter::OthersOrder);
         }
-        self.count(WriteCounter::OrderFile);
         let job_id = name::one_line(start.job_id.unwrap_or(""), ID);
+        if self.is_echo(&start, &job_id, heard) {
+            return self.count(WriteCounter::OrderEcho);
+        }
+        self.count(WriteCounter::OrderFile);
         let control = self.control_of(&start, heard);
         self.answer_start(&control, &job_id, 0, Err(Refusal::Journal(error)));
     }
@@ -117,7 +120,7 @@ impl Service {
             }
         };
         match message {
-            Message::Pl72(start) => self.start(&start, heard, topics),
+            Message::Pl72(start) => self.start(&start, value, heard, topics),
             Message::S6s4t(stop) => {
                 // Both are remembered: what is no id is not remembered as it is.
                 let short = |id: Option<&str>| id.map(|id| name::one_line(id, ID));
@@ -144,7 +147,8 @@ impl Service {
         }
     }
 
-    fn start(&mut self, start: &RunStart<'_>, heard: &Heard, topics: &dyn Topics) {
+    /// `order`: the message itself.
+    fn start(&mut self, start: &RunStart<'_>, order: &[u8], heard: &Heard, topics: &dyn Topics) {
         if self.is_for_another(start.service_id) {
             return self.count(WriteCounter::OthersOrder);
         }
@@ -152,6 +156,9 @@ impl Service {
         let job_id = &name::one_line(start.job_id.unwrap_or(""), ID)[..];
         if self.dealt.again(&heard.spot, job_id, None) {
             return self.count(WriteCounter::OrderAgain);
+        }
+        if self.is_echo(start, job_id, heard) {
+            return self.count(WriteCounter::OrderEcho);
         }
         let control = self.control_of(start, heard);
         if let Some(job) = self.jobs.get(job_id)
@@ -161,6 +168,7 @@ impl Service {
             let stop = job.stop_ms().unwrap_or(NO_STOP_MS);
             let words = started(job.warnings());
             self.count(WriteCounter::OrderAgain);
+            self.echo(start, order, heard);
             self.answer_start(&control, job_id, stop, Ok(words));
             return self.dealt(heard, job_id, None, (true, true));
         }
@@ -180,6 +188,7 @@ impl Service {
                 let odd = words.strip_prefix("job started").unwrap_or_default();
                 self.note(format!("{}: job {job_id} started{odd}", job.path().display()));
                 self.jobs.insert(job_id.to_owned(), job);
+                self.echo(start, order, heard);
                 self.answer_start(&control, job_id, stop, Ok(words));
                 if let Some(early) = early {
                     // Nothing was said of it when it came: it could have been another writer's.
@@ -190,7 +199,7 @@ impl Service {
                         service_id: None,
                         command_id: early.command.as_deref(),
                     };
-                    self.answer_stop(&control, &stop, early.asked_ms, Ok(()));
+                    self.answer_stop(&control, &stop, early.asked_ms, Ok(None));
                 }
                 self.dealt(heard, job_id, None, (true, true));
                 self.beat_ms = None;
@@ -260,6 +269,7 @@ impl Service {
             run_name: text(start.run_name),
             instrument_name: text(start.instrument_name),
             spot: Some(heard.spot.clone()),
+            beside: true,
         };
         self.journals.begin(&order)?;
         let id = order.job_id.clone();
@@ -330,7 +340,7 @@ impl Service {
         let control = job.control_topic().to_owned();
         if command.is_some_and(|command| job.knows(command)) {
             self.count(WriteCounter::OrderAgain);
-            self.answer_stop(&control, stop, asked, Ok(()));
+            self.answer_stop(&control, stop, asked, Ok(None));
             return self.dealt_stop(stop, heard, true);
         }
         if stop.stop_time == 0 && asked < job.start_ms() && asked + leeway >= job.start_ms() {
@@ -343,14 +353,21 @@ impl Service {
             false => Err(Refusal::Field { field: "command_id", why: format!("above {ID} bytes") }),
         };
         let obeyed = outcome.is_ok();
-        let mut lost = None;
+        let (mut lost, mut behind, mut unread) = (None, None, None);
         if obeyed && let Some(job) = self.jobs.get_mut(job_id) {
             job.set_stop((asked < NO_STOP_MS).then_some(asked), command);
-            lost = job.flush(heard.now_ms, &self.journals).err();
+            match job.flush(heard.now_ms, &self.journals) {
+                Ok(()) => match job.stop_ms().map(|stop| job.behind(ns(stop))).transpose() {
+                    Ok(found) => behind = found,
+                    Err(error) => unread = Some(error.to_string()),
+                },
+                Err(error) => lost = Some(error),
+            }
             self.beat_ms = None;
         }
         self.count(outcome.as_ref().map_or_else(Refusal::counter, |()| WriteCounter::Stopped));
-        self.answer_stop(&control, stop, asked, outcome);
+        unread.into_iter().for_each(|words| self.note(words));
+        self.answer_stop(&control, stop, asked, outcome.map(|()| behind));
         self.dealt_stop(stop, heard, obeyed);
         if let Some(error) = lost {
             self.lose(job_id, error);
@@ -364,7 +381,7 @@ impl Service {
         let topic = &heard.spot.topic;
         if command.is_some_and(|command| self.dealt.stopped(job_id, command)) {
             self.count(WriteCounter::OrderAgain);
-            self.answer_stop(topic, stop, asked_ms, Ok(()));
+            self.answer_stop(topic, stop, asked_ms, Ok(None));
             return self.dealt_stop(stop, heard, true);
         }
         let named = stop.service_id.is_some_and(|id| id == self.options.service_id);

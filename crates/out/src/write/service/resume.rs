@@ -90,7 +90,10 @@ impl Service {
         now_ms: u64,
         topics: &dyn Topics,
     ) -> Result<Job, Refusal> {
-        let plan = self.plan(&order.structure)?;
+        let mut plan = self.plan(&order.structure)?;
+        if !order.beside {
+            plan.only_listed();
+        }
         let partitions = self.partitions_again(order, &plan, progress.as_ref(), topics);
         let own = own_texts(order, &plan);
         let about = self.about(order, &own);

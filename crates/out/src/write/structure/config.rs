@@ -92,6 +92,15 @@ impl<'a> Config<'a> {
         }
     }
 
+    /// A switch, if it is there.
+    pub(super) fn switch(&self, key: &'static str) -> Read<Option<bool>> {
+        match self.get(&[key]) {
+            None => Ok(None),
+            Some((_, Value::Bool(on))) => Ok(Some(*on)),
+            Some((_, other)) => fault(&self.at(key), kind(other, "true or false")),
+        }
+    }
+
     fn count(&self, key: &'static str, what: &'static str) -> Read<Option<u64>> {
         // Multi-dimensional chunks are given as lists; what counts here is how many messages.
         let value = match self.map.get(key) {

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use super::array::{Array, Dtype, Named, kind};
+use super::beside;
 use super::budget::{Budget, reading, within};
 use super::config::{Config, module};
 use super::error::{Fault, StructureError, fault};
@@ -66,6 +67,7 @@ pub fn parse(text: &str, limits: &Limits) -> Read<Plan> {
     let mut reader = Reader {
         plan: Plan::default(),
         taken: HashMap::new(),
+        beside: Vec::new(),
         links: Vec::new(),
         nodes: 0,
         limits,
@@ -82,6 +84,8 @@ struct Reader<'a> {
     plan: Plan,
     /// Absolute path of all that has one, and where in the JSON it is.
     taken: HashMap<String, String>,
+    /// Streams that are written beside others, unless their names are taken.
+    beside: Vec<StreamPlan>,
     /// Links to resolve.
     links: Vec<Link>,
     nodes: usize,
@@ -294,11 +298,14 @@ impl Reader<'_> {
             }
         }
         let module = made.module;
-        self.plan.streams.push(StreamPlan { group: path.to_owned(), topic, source, module });
+        let stream = StreamPlan { group: path.to_owned(), topic, source, module };
+        self.beside.extend(beside::of(&stream, config)?);
+        self.plan.streams.push(stream);
         Ok(())
     }
 
     fn finish(mut self) -> Read<Plan> {
+        self.beside()?;
         self.entries()?;
         let links = std::mem::take(&mut self.links);
         let mut numbers = Vec::new();
@@ -312,6 +319,21 @@ impl Reader<'_> {
         self.plan.warnings = self.warned.take();
         self.plan.bytes = self.budget.used();
         Ok(self.plan)
+    }
+
+    /// Adds what is written beside streams where nothing of the structure has its names.
+    fn beside(&mut self) -> Read<()> {
+        self.plan.listed = self.plan.streams.len();
+        for stream in std::mem::take(&mut self.beside) {
+            let path = |name: &String| format!("{}/{name}", stream.group);
+            let paths: Vec<String> = stream.module.names().iter().map(path).collect();
+            if paths.iter().any(|path| self.taken.contains_key(path)) {
+                continue;
+            }
+            paths.iter().try_for_each(|path| self.take(path, ""))?;
+            self.plan.streams.push(stream);
+        }
+        Ok(())
     }
 
     /// What every entry has: its dates, and events where Mantid looks for them. And where our own group goes.
