@@ -21,6 +21,12 @@ fn views(data: &[u8], message: Option<&Message<'_>>) {
         assert!(events.check().is_err());
     }
     let _ = EventView::ev42(data);
+    if let (Ok(view), Some(Message::Ev43(events))) = (EventView::ev43(data), message) {
+        let times: Vec<u32> = view.time_of_flight.iter().map(|t| u32::from_le_bytes(*t)).collect();
+        assert_eq!(times, events.time_of_flight.as_deref().unwrap_or_default());
+        assert_eq!(Some(view.pulses.len()), events.pulse_time.as_ref().map(|times| times.len()));
+        assert!(view.pulses.iter().all(|(_, first)| *first <= times.len()));
+    }
 }
 
 fuzz_target!(|data: &[u8]| {

@@ -1,5 +1,6 @@
 //! Messages of an event stream as FlatBuffers: ev42, ev44, hs00, hs01, da00, ar51, f142, f144, al00, json, x5f2,
-//! pl72, 6s4t, answ, wrdn, mo01, ep01, se00, tdct and ad00, one message a buffer.
+//! pl72, 6s4t, answ, wrdn, mo01, ep01, se00, tdct and ad00, one message a buffer; and those that only old topics hold:
+//! ev43, ns10, ep00, senv and ADAr.
 //!
 //! [`decode`] runs the verifier before it touches a field and refuses what is too short, of another schema, damaged, or
 //! expands to more than it is. [`Message::encode`] is its inverse. Events have a way of their own, without an object
@@ -10,6 +11,7 @@
 //! [`generated`] from them. Serialised (`serde`), a message reads as in `vectors/flatbuffers/expected.json`.
 
 mod array;
+mod cache;
 mod connection;
 mod event;
 mod event_writer;
@@ -40,11 +42,14 @@ mod message_tests;
 mod stream_tests;
 
 pub use array::{DataArray, DataType, Variable};
-pub use connection::{Connection, ConnectionState};
-pub use event::{AdcPulseDebug, EventFault, Events42, Events44, FacilityData, IsisData, RunState};
+pub use cache::CacheEntry;
+pub use connection::{Connection, ConnectionEvent, ConnectionState, OldConnection};
+pub use event::{
+    AdcPulseDebug, EventFault, Events42, Events43, Events44, FacilityData, IsisData, RunState,
+};
 pub use event_writer::{EventWriter, TooLarge};
 pub use histogram::{Dimension00, Dimension01, Histogram00, Histogram01, Values00, Values01};
-pub use image::{Image, ImageAttribute, PixelType};
+pub use image::{Image, ImageAttribute, OldImage, PixelType};
 pub use log::{Alarm, AlarmSeverity, AlarmStatus, LogEntry142, LogEntry144, LogValue, Severity};
 pub use message::{Message, Schema, decode};
 pub use monitor::{Histograms, Hits, Monitor, MonitorData, Point, Track};
@@ -53,7 +58,9 @@ pub use refused::{FlatCounter, Refused};
 pub use run::{
     Action, ActionResponse, FinishedWriting, Outcome, RunStart, RunStop, SpectraDetectorMapping,
 };
-pub use samples::{ChopperTimes, SampleLocation, SampleValues, Samples};
+pub use samples::{
+    ChopperTimes, OldSampleValues, OldSamples, SampleLocation, SampleValues, Samples,
+};
 pub use status::{JsonText, Status};
 pub use stream::{
     Cut, EventSchema, EventStream, Left, Ready, Said, Standing, StreamOptionError, StreamOptions,

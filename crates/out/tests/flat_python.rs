@@ -125,3 +125,30 @@ fn we_decode_what_the_package_encodes() {
     }
     assert_eq!(decoded, 31);
 }
+
+#[test]
+fn we_decode_what_only_old_topics_hold() {
+    let Some(python) = python() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut make = Command::new(python);
+    make.arg(root().join("tests/python/old_messages.py")).arg(folder.path());
+    assert_eq!(succeed(make.output().unwrap()), "15");
+    let mut schemas = std::collections::BTreeSet::new();
+    for (name, fields) in expected(folder.path()) {
+        let buffer = fs::read(folder.path().join(&name)).unwrap();
+        let message = decode(&buffer).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(serde_json::to_value(&message).unwrap(), fields, "{name}");
+        assert_eq!(decode(&message.encode()).unwrap(), message, "{name}: what we write of it");
+        schemas.insert(message.schema().identifier());
+        // Cut anywhere it is refused, or still whole: padding at the end may go.
+        let mut refused = 0;
+        for end in 0..buffer.len() {
+            match decode(&buffer[..end]) {
+                Ok(cut) => assert_eq!(cut, message, "{name} cut to {end}"),
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > buffer.len() / 2, "{name}: {refused} of {}", buffer.len());
+    }
+    assert_eq!(schemas.into_iter().collect::<Vec<_>>(), ["ADAr", "ep00", "ev43", "ns10", "senv"]);
+}

@@ -92,11 +92,13 @@ fn structures() -> Vec<Seed> {
             whole(r#"{"module":"mdat","config":{"items":["start_time","end_time"]}}"#),
         ),
     ];
-    for module in ["ev44", "ev42", "f142", "al00", "ep01", "se00", "tdct"] {
+    for module in
+        ["ev44", "ev43", "ev42", "f142", "ns10", "al00", "ep01", "ep00", "se00", "senv", "tdct"]
+    {
         all.push((module.to_owned(), stream(module, "")));
     }
     all.push(("f144".to_owned(), stream("f144", r#","dtype":"double","value_units":"mm""#)));
-    for module in ["da00", "hs01", "ad00"] {
+    for module in ["da00", "hs01", "hs00", "ad00", "ADAr"] {
         all.push((module.to_owned(), stream(module, r#","type":"int32","shape":[4,3]"#)));
     }
     all

@@ -357,6 +357,71 @@ fn channels() -> BoxedStrategy<Message<'static>> {
     prop_oneof![connection, samples, chopper, image].boxed()
 }
 
+/// What only old topics hold.
+fn predecessors() -> BoxedStrategy<Message<'static>> {
+    let columns = (of(column()), of(column()), of(column()), of(column()));
+    let events = (of(text()), any::<u64>(), columns).prop_map(|(source_name, message_id, all)| {
+        let (pulse_time, pulse_index, time_of_flight, detector_id) = all;
+        Message::Ev43(Events43 {
+            source_name,
+            message_id,
+            pulse_time,
+            pulse_index,
+            time_of_flight,
+            detector_id,
+        })
+    });
+    let entry = (of(text()), -1e12..1e12, -1e12..1e12, any::<bool>(), of(text())).prop_map(
+        |(key, time, ttl, expired, value)| {
+            Message::Ns10(CacheEntry { key, time, ttl, expired, value })
+        },
+    );
+    let connection = (any::<u64>(), one_of(ConnectionEvent::ALL), of(text()), of(text())).prop_map(
+        |(timestamp, type_, source_name, service_id)| {
+            Message::Ep00(OldConnection { timestamp, type_, source_name, service_id })
+        },
+    );
+    let values = prop_oneof![
+        column().prop_map(OldSampleValues::UInt8Array),
+        column().prop_map(OldSampleValues::Int16Array),
+        column().prop_map(OldSampleValues::UInt32Array),
+        column().prop_map(OldSampleValues::UInt64Array),
+    ];
+    let numbers = (any::<i32>(), any::<u64>(), -1e12..1e12, any::<u64>());
+    let samples = (text(), numbers, one_of(SampleLocation::ALL), values, of(column())).prop_map(
+        |(name, numbers, timestamp_location, values, timestamps)| {
+            let (channel, packet_timestamp, time_delta, message_counter) = numbers;
+            Message::Senv(OldSamples {
+                name,
+                channel,
+                packet_timestamp,
+                time_delta,
+                timestamp_location,
+                values,
+                timestamps,
+                message_counter,
+            })
+        },
+    );
+    let attribute = (text(), of(text()), of(text()), one_of(PixelType::ALL), bytes()).prop_map(
+        |(name, description, source, data_type, data)| ImageAttribute {
+            name,
+            description,
+            source,
+            data_type,
+            data,
+        },
+    );
+    let image = (text(), any::<i32>(), any::<u64>(), column(), one_of(PixelType::ALL), bytes());
+    let image = (image, of(vec(attribute, 0..4))).prop_map(|(image, attributes)| {
+        let (source_name, id, timestamp, dimensions, data_type, data) = image;
+        let image =
+            OldImage { source_name, id, timestamp, dimensions, data_type, data, attributes };
+        Message::Adar(image)
+    });
+    prop_oneof![events, entry, connection, samples, image].boxed()
+}
+
 /// Any message; floating-point numbers are finite, so that equal means equal.
 pub fn message() -> impl Strategy<Value = Message<'static>> {
     prop_oneof![
@@ -369,6 +434,7 @@ pub fn message() -> impl Strategy<Value = Message<'static>> {
         services(),
         runs(),
         monitors(),
-        channels()
+        channels(),
+        predecessors()
     ]
 }

@@ -1,4 +1,4 @@
-//! ep01: whether a control-system channel is there.
+//! ep01, and its predecessor ep00: whether a control-system channel is there.
 //!
 //! Refuses states that the schema does not name. Source: `docs/formats/flatbuffers.md` section 4.2.
 
@@ -42,6 +42,44 @@ table! {
         pub status: ConnectionState,
         /// Channel.
         pub source_name: &'a str,
+        /// Who saw it.
+        pub service_id: Option<&'a str>,
+    }
+}
+
+enumeration! {
+    /// State of the connection to a channel, as the predecessor names it.
+    pub enum ConnectionEvent: ep00 EventType Ep00 "type" {
+        /// Nothing known.
+        Unknown = UNKNOWN "UNKNOWN",
+        /// Never seen.
+        NeverConnected = NEVER_CONNECTED "NEVER_CONNECTED",
+        /// There.
+        Connected = CONNECTED "CONNECTED",
+        /// Gone.
+        Disconnected = DISCONNECTED "DISCONNECTED",
+        /// Given up.
+        Destroyed = DESTROYED "DESTROYED",
+    }
+}
+
+impl ConnectionEvent {
+    /// The number that the schema gives it: that of the same [`ConnectionState`].
+    pub fn number(self) -> i16 {
+        self as i16
+    }
+}
+
+table! {
+    /// The connection to a channel changed (ep00).
+    pub struct OldConnection<'a>: ep00 EpicsConnectionInfo EpicsConnectionInfoArgs {
+        /// ns since 1970 UTC.
+        pub timestamp: u64,
+        /// How it is now.
+        #[serde(rename = "type")]
+        pub type_: ConnectionEvent,
+        /// Channel.
+        pub source_name: Option<&'a str>,
         /// Who saw it.
         pub service_id: Option<&'a str>,
     }

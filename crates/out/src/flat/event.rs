@@ -1,7 +1,7 @@
-//! ev42 and ev44: events as others send them.
+//! ev42, ev43 and ev44: events as others send them.
 //!
 //! The verifier knows nothing of index rules or equal lengths: [`Events44::check`] and [`Events42::check`] do, and refuse
-//! what contradicts itself. Source: `docs/formats/flatbuffers.md` sections 2.1 and 2.3.
+//! what contradicts itself. Source: `docs/formats/flatbuffers.md` sections 2.1 to 2.3.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -150,6 +150,24 @@ table! {
     }
 }
 
+table! {
+    /// Events of one pulse or several, without signs (ev43).
+    pub struct Events43<'a>: ev43 Event43Message Event43MessageArgs {
+        /// Who made them.
+        pub source_name: Option<&'a str>,
+        /// Running number of this producer.
+        pub message_id: u64,
+        /// Each pulse, ns since 1970 UTC.
+        pub pulse_time: Option<Cow<'a, [u64]>>,
+        /// Position of each pulse's first event.
+        pub pulse_index: Option<Cow<'a, [u32]>>,
+        /// ns since the pulse, of each event.
+        pub time_of_flight: Option<Cow<'a, [u32]>>,
+        /// Pixel of each event.
+        pub detector_id: Option<Cow<'a, [u32]>>,
+    }
+}
+
 /// A verified event message that contradicts itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EventFault {
@@ -166,14 +184,14 @@ pub enum EventFault {
     },
     /// The first pulse does not start at the first event.
     #[error("the first index is {0}: it must be 0")]
-    IndexStart(i32),
+    IndexStart(i64),
     /// A pulse starts before the one in front of it.
     #[error("index {index} of pulse {pulse} is smaller than the one before it")]
     IndexOrder {
         /// Which pulse.
         pulse: usize,
         /// Its index.
-        index: i32,
+        index: i64,
     },
     /// A pulse starts behind the last event.
     #[error("index {index} of pulse {pulse} is above the number of events, {events}")]
@@ -181,7 +199,7 @@ pub enum EventFault {
         /// Which pulse.
         pulse: usize,
         /// Its index.
-        index: i32,
+        index: i64,
         /// How many events there are.
         events: usize,
     },
@@ -219,13 +237,13 @@ impl Events44<'_> {
         let mut last = 0;
         for (pulse, &index) in self.reference_time_index.iter().enumerate() {
             if pulse == 0 && index != 0 {
-                return Err(EventFault::IndexStart(index));
+                return Err(EventFault::IndexStart(index.into()));
             }
             if index < last {
-                return Err(EventFault::IndexOrder { pulse, index });
+                return Err(EventFault::IndexOrder { pulse, index: index.into() });
             }
             if usize::try_from(index).is_ok_and(|index| index > events) {
-                return Err(EventFault::IndexRange { pulse, index, events });
+                return Err(EventFault::IndexRange { pulse, index: index.into(), events });
             }
             last = index;
         }

@@ -141,3 +141,62 @@ fn what_contradicts_itself_is_told_by_name() {
     let ranges = events44(&[5, 6, 7], &[0, 2, 2], 3, 3).pulses().unwrap().collect::<Vec<_>>();
     assert_eq!(ranges, [(5, 0..2), (6, 2..2), (7, 2..3)]);
 }
+
+#[test]
+fn ev43_is_seen_as_it_lies_there_and_contradictions_are_told() {
+    use super::{EventRefused, EventView, Events43};
+    let seen = |zero: &[u64], first: &[u32], tof: &[u32], pixel: &[u32]| {
+        let message = Message::Ev43(Events43 {
+            source_name: Some("bank"),
+            message_id: 7,
+            pulse_time: Some(zero.to_vec().into()),
+            pulse_index: Some(first.to_vec().into()),
+            time_of_flight: Some(tof.to_vec().into()),
+            detector_id: Some(pixel.to_vec().into()),
+        });
+        let buffer = message.encode();
+        EventView::ev43(&buffer).map(|view| {
+            assert_eq!((view.source_name, view.message_id, view.unsigned), ("bank", 7, true));
+            let bytes = |all: &[u32]| all.iter().map(|n| n.to_le_bytes()).collect::<Vec<_>>();
+            assert_eq!(
+                (view.time_of_flight, view.pixel),
+                (&bytes(tof)[..], Some(&bytes(pixel)[..]))
+            );
+            view.pulses
+        })
+    };
+    assert_eq!(seen(&[5, 6], &[0, 1], &[1, 2], &[3, u32::MAX]), Ok(vec![(5, 0), (6, 1)]));
+    assert_eq!(seen(&[5], &[0], &[], &[]), Ok(vec![(5, 0)]));
+    let fault = |zero: &[u64], first: &[u32], pixels: usize| match seen(
+        zero,
+        first,
+        &[1, 2],
+        &vec![1; pixels],
+    ) {
+        Err(EventRefused::Fault(fault)) => fault,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(fault(&[], &[], 2), EventFault::NoPulse);
+    assert_eq!(fault(&[5], &[0], 1), EventFault::Lengths { times: 2, pixels: 1 });
+    assert_eq!(fault(&[5], &[0], 0), EventFault::Lengths { times: 2, pixels: 0 });
+    assert_eq!(fault(&[5, 6], &[0], 2), EventFault::IndexCount { pulses: 2, indices: 1 });
+    assert_eq!(fault(&[5], &[1], 2), EventFault::IndexStart(1));
+    assert_eq!(fault(&[5, 6, 7], &[0, 2, 1], 2), EventFault::IndexOrder { pulse: 2, index: 1 });
+    let index = i64::from(u32::MAX);
+    let range = EventFault::IndexRange { pulse: 1, index, events: 2 };
+    assert_eq!(fault(&[5, 6], &[0, u32::MAX], 2), range);
+    assert_eq!(fault(&[u64::MAX], &[0], 2), EventFault::PulseTime(u64::MAX));
+    // Nothing at all said: no pulse.
+    let empty = Message::Ev43(Events43 {
+        source_name: None,
+        message_id: 0,
+        pulse_time: None,
+        pulse_index: None,
+        time_of_flight: None,
+        detector_id: None,
+    });
+    assert!(matches!(
+        EventView::ev43(&empty.encode()),
+        Err(EventRefused::Fault(EventFault::NoPulse))
+    ));
+}

@@ -11,6 +11,8 @@ pub mod s6s4t;
 #[rustfmt::skip]
 pub mod ad00;
 #[rustfmt::skip]
+pub mod adar;
+#[rustfmt::skip]
 pub mod al00;
 #[rustfmt::skip]
 pub mod answ;
@@ -19,9 +21,13 @@ pub mod ar51;
 #[rustfmt::skip]
 pub mod da00;
 #[rustfmt::skip]
+pub mod ep00;
+#[rustfmt::skip]
 pub mod ep01;
 #[rustfmt::skip]
 pub mod ev42;
+#[rustfmt::skip]
+pub mod ev43;
 #[rustfmt::skip]
 pub mod ev44;
 #[rustfmt::skip]
@@ -37,9 +43,13 @@ pub mod json;
 #[rustfmt::skip]
 pub mod mo01;
 #[rustfmt::skip]
+pub mod ns10;
+#[rustfmt::skip]
 pub mod pl72;
 #[rustfmt::skip]
 pub mod se00;
+#[rustfmt::skip]
+pub mod senv;
 #[rustfmt::skip]
 pub mod tdct;
 #[rustfmt::skip]

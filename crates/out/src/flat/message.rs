@@ -9,18 +9,19 @@ use std::fmt;
 use flatbuffers::{FlatBufferBuilder, Follow, Verifiable, VerifierOptions};
 
 use super::array::DataArray;
-use super::connection::Connection;
-use super::event::{Events42, Events44};
+use super::cache::CacheEntry;
+use super::connection::{Connection, OldConnection};
+use super::event::{Events42, Events43, Events44};
 use super::field::{PutTable, Take};
 use super::generated;
 use super::histogram::{Histogram00, Histogram01};
-use super::image::Image;
+use super::image::{Image, OldImage};
 use super::log::{Alarm, LogEntry142, LogEntry144};
 use super::monitor::Monitor;
 use super::raw::RawReadout;
 use super::refused::Refused;
 use super::run::{ActionResponse, FinishedWriting, RunStart, RunStop};
-use super::samples::{ChopperTimes, Samples};
+use super::samples::{ChopperTimes, OldSamples, Samples};
 use super::status::{JsonText, Status};
 
 /// The deepest of these schemas has 3 levels (histogram, dimension, boundaries).
@@ -100,6 +101,11 @@ schemas! {
     Se00 "se00" Samples<'a> se00 se00_SampleEnvironmentData "Fast samples.";
     Tdct "tdct" ChopperTimes<'a> tdct timestamp "Time stamps of a chopper.";
     Ad00 "ad00" Image<'a> ad00 ad00_ADArray "Image of an area detector.";
+    Ev43 "ev43" Events43<'a> ev43 Event43Message "Events of one pulse or several, without signs.";
+    Ns10 "ns10" CacheEntry<'a> ns10 CacheEntry "Value of the cache of a control system.";
+    Ep00 "ep00" OldConnection<'a> ep00 EpicsConnectionInfo "Connection to a channel, of the predecessor.";
+    Senv "senv" OldSamples<'a> senv SampleEnvironmentData "Fast samples, of the predecessor.";
+    Adar "ADAr" OldImage<'a> adar ADArray "Image of an area detector, of the predecessor.";
 }
 
 impl Schema {

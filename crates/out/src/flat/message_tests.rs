@@ -60,7 +60,8 @@ fn identifiers_are_those_of_the_format_and_lead_back() {
     let all: Vec<_> = Schema::ALL.iter().map(|schema| schema.identifier()).collect();
     assert_eq!(
         all.join(" "),
-        "ev42 ev44 hs00 hs01 da00 ar51 f142 f144 al00 json x5f2 pl72 6s4t answ wrdn mo01 ep01 se00 tdct ad00"
+        "ev42 ev44 hs00 hs01 da00 ar51 f142 f144 al00 json x5f2 pl72 6s4t answ wrdn mo01 ep01 se00 tdct ad00 \
+         ev43 ns10 ep00 senv ADAr"
     );
     for &schema in Schema::ALL {
         let identifier = schema.identifier().as_bytes().try_into().unwrap();

@@ -1,4 +1,4 @@
-//! se00: fast samples of a channel; tdct: time stamps of a chopper.
+//! se00, and its predecessor senv: fast samples of a channel; tdct: time stamps of a chopper.
 //!
 //! Refuses members and places that the schema does not name. Source: `docs/formats/flatbuffers.md` section 4.3.
 
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 
 use super::field::{Put, PutTable, Take, enumeration, table};
-use super::generated::se00;
+use super::generated::{se00, senv};
 use super::message::Schema;
 use super::refused::Refused;
 
@@ -26,18 +26,19 @@ enumeration! {
 }
 
 macro_rules! samples {
-    ($($name:ident $scalar:ty, $get:ident $args:ident;)+) => {
-        /// Values of samples, one after the other.
+    ($enum:ident $schema:ident $id:ident $root:ident $take:ident $put:ident:
+     $($name:ident $scalar:ty, $get:ident $args:ident;)+) => {
+        #[doc = concat!("Values of samples of ", stringify!($schema), ", one after the other.")]
         #[derive(Debug, Clone, PartialEq, serde::Serialize)]
         #[serde(tag = "type", content = "value")]
-        pub enum SampleValues<'a> {
+        pub enum $enum<'a> {
             $(#[doc = concat!("As `", stringify!($scalar), "`.")] $name(Cow<'a, [$scalar]>),)+
         }
 
-        impl SampleValues<'_> {
+        impl $enum<'_> {
             /// How many there are.
             pub fn len(&self) -> usize {
-                match self { $(SampleValues::$name(values) => values.len(),)+ }
+                match self { $($enum::$name(values) => values.len(),)+ }
             }
 
             /// True without any.
@@ -46,29 +47,27 @@ macro_rules! samples {
             }
         }
 
-        fn take<'a>(
-            table: &se00::se00_SampleEnvironmentData<'a>,
-        ) -> Result<SampleValues<'a>, Refused> {
+        fn $take<'a>(table: &$schema::$root<'a>) -> Result<$enum<'a>, Refused> {
             let tag = table.values_type();
             let found = match tag {
-                $(se00::ValueUnion::$name => match table.$get() {
-                    Some(it) => Some(SampleValues::$name(Take::read(it.value())?)),
+                $($schema::ValueUnion::$name => match table.$get() {
+                    Some(it) => Some($enum::$name(Take::read(it.value())?)),
                     None => None,
                 },)+
                 _ => None,
             };
-            found.ok_or(Refused::UnknownMember { schema: Schema::Se00, field: "values", tag: tag.0 })
+            found.ok_or(Refused::UnknownMember { schema: Schema::$id, field: "values", tag: tag.0 })
         }
 
-        fn put(
-            values: &SampleValues<'_>,
+        fn $put(
+            values: &$enum<'_>,
             builder: &mut FlatBufferBuilder<'_>,
-        ) -> (se00::ValueUnion, WIPOffset<UnionWIPOffset>) {
+        ) -> ($schema::ValueUnion, WIPOffset<UnionWIPOffset>) {
             match values {
-                $(SampleValues::$name(values) => {
-                    let args = se00::$args { value: values.put(builder) };
-                    let table = se00::$name::create(builder, &args);
-                    (se00::ValueUnion::$name, table.as_union_value())
+                $($enum::$name(values) => {
+                    let args = $schema::$args { value: values.put(builder) };
+                    let table = $schema::$name::create(builder, &args);
+                    ($schema::ValueUnion::$name, table.as_union_value())
                 })+
             }
         }
@@ -76,6 +75,7 @@ macro_rules! samples {
 }
 
 samples! {
+    SampleValues se00 Se00 se00_SampleEnvironmentData take put:
     Int8Array i8, values_as_int_8_array Int8ArrayArgs;
     UInt8Array u8, values_as_uint_8_array UInt8ArrayArgs;
     Int16Array i16, values_as_int_16_array Int16ArrayArgs;
@@ -86,6 +86,18 @@ samples! {
     UInt64Array u64, values_as_uint_64_array UInt64ArrayArgs;
     DoubleArray f64, values_as_double_array DoubleArrayArgs;
     FloatArray f32, values_as_float_array FloatArrayArgs;
+}
+
+samples! {
+    OldSampleValues senv Senv SampleEnvironmentData take_old put_old:
+    Int8Array i8, values_as_int_8_array Int8ArrayArgs;
+    UInt8Array u8, values_as_uint_8_array UInt8ArrayArgs;
+    Int16Array i16, values_as_int_16_array Int16ArrayArgs;
+    UInt16Array u16, values_as_uint_16_array UInt16ArrayArgs;
+    Int32Array i32, values_as_int_32_array Int32ArrayArgs;
+    UInt32Array u32, values_as_uint_32_array UInt32ArrayArgs;
+    Int64Array i64, values_as_int_64_array Int64ArrayArgs;
+    UInt64Array u64, values_as_uint_64_array UInt64ArrayArgs;
 }
 
 /// Samples of a channel (se00).
@@ -140,6 +152,68 @@ impl PutTable for Samples<'_> {
             message_counter: self.message_counter,
         };
         se00::se00_SampleEnvironmentData::create(builder, &args)
+    }
+}
+
+/// Samples of a channel (senv).
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct OldSamples<'a> {
+    /// Channel.
+    pub name: &'a str,
+    /// Number of an ADC's input.
+    pub channel: i32,
+    /// Of the first sample, ns since 1970 UTC.
+    pub packet_timestamp: u64,
+    /// ns between samples; 0 or less: see `timestamps`.
+    pub time_delta: f64,
+    /// Which moment of a sample is meant.
+    pub timestamp_location: SampleLocation,
+    /// The samples.
+    pub values: OldSampleValues<'a>,
+    /// Of each sample, ns since 1970 UTC, if they are not evenly spaced.
+    pub timestamps: Option<Cow<'a, [u64]>>,
+    /// Running number.
+    pub message_counter: u64,
+}
+
+impl<'a> Take<senv::SampleEnvironmentData<'a>> for OldSamples<'a> {
+    fn read(table: senv::SampleEnvironmentData<'a>) -> Result<Self, Refused> {
+        let location = table.timestamp_location();
+        let known = SampleLocation::ALL.iter().find(|known| **known as i8 == location.0);
+        let strange = Refused::UnknownValue {
+            schema: Schema::Senv,
+            field: "timestamp_location",
+            value: location.0.into(),
+        };
+        Ok(Self {
+            name: table.name(),
+            channel: table.channel(),
+            packet_timestamp: table.packet_timestamp(),
+            time_delta: table.time_delta(),
+            timestamp_location: *known.ok_or(strange)?,
+            values: take_old(&table)?,
+            timestamps: Take::read(table.timestamps())?,
+            message_counter: table.message_counter(),
+        })
+    }
+}
+
+impl PutTable for OldSamples<'_> {
+    type Table<'b> = senv::SampleEnvironmentData<'b>;
+    fn put_table<'b>(&self, builder: &mut FlatBufferBuilder<'b>) -> WIPOffset<Self::Table<'b>> {
+        let (values_type, values) = put_old(&self.values, builder);
+        let args = senv::SampleEnvironmentDataArgs {
+            name: self.name.put(builder),
+            channel: self.channel,
+            packet_timestamp: self.packet_timestamp,
+            time_delta: self.time_delta,
+            timestamp_location: senv::Location(self.timestamp_location as i8),
+            values_type,
+            values: Some(values),
+            timestamps: self.timestamps.put(builder),
+            message_counter: self.message_counter,
+        };
+        senv::SampleEnvironmentData::create(builder, &args)
     }
 }
 

@@ -1,10 +1,10 @@
 //! The columns of an event message as they lie in its buffer, for whoever copies them on: no event is looked at.
 //!
 //! Refuses what [`decode`](super::decode) refuses, and what contradicts itself ([`EventFault`]). Bytes, because the
-//! alignment is that of the message, not of memory. Source: `docs/formats/flatbuffers.md` sections 2.1 and 2.3.
+//! alignment is that of the message, not of memory. Source: `docs/formats/flatbuffers.md` sections 2.1 to 2.3.
 
 use super::event::EventFault;
-use super::generated::{ev42, ev44};
+use super::generated::{ev42, ev43, ev44};
 use super::message::{Schema, root};
 use super::refused::Refused;
 
@@ -21,7 +21,7 @@ pub struct EventView<'a> {
     pub time_of_flight: &'a [[u8; 4]],
     /// Pixel of each event, little-endian; `None` where there is only one pixel.
     pub pixel: Option<&'a [[u8; 4]]>,
-    /// True for ev42, whose numbers have no sign.
+    /// True for ev42 and ev43, whose numbers have no sign.
     pub unsigned: bool,
 }
 
@@ -51,27 +51,8 @@ impl<'a> EventView<'a> {
         if pixel.len() != events && !pixel.is_empty() {
             return Err(EventFault::Lengths { times: events, pixels: pixel.len() }.into());
         }
-        if times.is_empty() {
-            return Err(EventFault::NoPulse.into());
-        }
-        if times.len() != index.len() {
-            return Err(EventFault::IndexCount { pulses: times.len(), indices: index.len() }.into());
-        }
-        let mut pulses = Vec::with_capacity(times.len());
-        let mut last = 0;
-        for (pulse, (time, index)) in times.iter().zip(index.iter()).enumerate() {
-            if pulse == 0 && index != 0 {
-                return Err(EventFault::IndexStart(index).into());
-            }
-            if index < last {
-                return Err(EventFault::IndexOrder { pulse, index }.into());
-            }
-            last = index;
-            match usize::try_from(index) {
-                Ok(first) if first <= events => pulses.push((time, first)),
-                _ => return Err(EventFault::IndexRange { pulse, index, events }.into()),
-            }
-        }
+        let (times, index) = (times.iter().map(Ok), index.iter().map(i64::from));
+        let pulses = pulses(times, index, events)?;
         Ok(EventView {
             source_name: table.source_name(),
             message_id: table.message_id(),
@@ -106,6 +87,32 @@ impl<'a> EventView<'a> {
         })
     }
 
+    /// The events of an ev43 message. A pulse time that no `i64` holds is refused.
+    ///
+    /// # Errors
+    /// The verifier's, or the first contradiction.
+    pub fn ev43(buffer: &'a [u8]) -> Result<EventView<'a>, EventRefused> {
+        let table = root::<ev43::Event43Message<'_>>(Schema::Ev43, buffer)?;
+        let time_of_flight = table.time_of_flight().map_or(&[][..], |v| v.bytes()).as_chunks().0;
+        let pixel = table.detector_id().map_or(&[][..], |v| v.bytes()).as_chunks().0;
+        let (times, pixels) = (time_of_flight.len(), pixel.len());
+        if times != pixels {
+            return Err(EventFault::Lengths { times, pixels }.into());
+        }
+        let (Some(zero), Some(index)) = (table.pulse_time(), table.pulse_index()) else {
+            return Err(EventFault::NoPulse.into());
+        };
+        let zero = zero.iter().map(|t| i64::try_from(t).map_err(|_| EventFault::PulseTime(t)));
+        Ok(EventView {
+            source_name: table.source_name().unwrap_or(""),
+            message_id: i64::try_from(table.message_id()).unwrap_or(i64::MAX),
+            pulses: pulses(zero, index.iter().map(i64::from), times)?,
+            time_of_flight,
+            pixel: Some(pixel),
+            unsigned: true,
+        })
+    }
+
     /// How many events there are.
     pub fn events(&self) -> usize {
         self.time_of_flight.len()
@@ -115,4 +122,34 @@ impl<'a> EventView<'a> {
     pub fn time(&self) -> i64 {
         self.pulses[0].0
     }
+}
+
+/// Each pulse with the position of its first event, of a message of so many events.
+fn pulses(
+    times: impl ExactSizeIterator<Item = Result<i64, EventFault>>,
+    index: impl ExactSizeIterator<Item = i64>,
+    events: usize,
+) -> Result<Vec<(i64, usize)>, EventFault> {
+    if times.len() == 0 {
+        return Err(EventFault::NoPulse);
+    }
+    if times.len() != index.len() {
+        return Err(EventFault::IndexCount { pulses: times.len(), indices: index.len() });
+    }
+    let mut pulses = Vec::with_capacity(times.len());
+    let mut last = 0;
+    for (pulse, (time, index)) in times.zip(index).enumerate() {
+        if pulse == 0 && index != 0 {
+            return Err(EventFault::IndexStart(index));
+        }
+        if index < last {
+            return Err(EventFault::IndexOrder { pulse, index });
+        }
+        last = index;
+        match usize::try_from(index) {
+            Ok(first) if first <= events => pulses.push((time?, first)),
+            _ => return Err(EventFault::IndexRange { pulse, index, events }),
+        }
+    }
+    Ok(pulses)
 }

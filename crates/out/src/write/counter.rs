@@ -10,15 +10,21 @@ fullcount_core::counters! {
         In "write.in" Messages Sum "write" In "messages read from the topics of jobs" "";
         Ev44 "write.ev44" Messages Sum "write" Accepted "ev44 messages in files" "";
         Ev42 "write.ev42" Messages Sum "write" Accepted "ev42 messages in files" "";
+        Ev43 "write.ev43" Messages Sum "write" Accepted "ev43 messages in files" "";
         F144 "write.f144" Messages Sum "write" Accepted "f144 messages in files" "";
         F142 "write.f142" Messages Sum "write" Accepted "f142 messages in files" "";
+        Ns10 "write.ns10" Messages Sum "write" Accepted "ns10 messages in files" "";
         Da00 "write.da00" Messages Sum "write" Accepted "da00 messages in files" "";
         Hs01 "write.hs01" Messages Sum "write" Accepted "hs01 messages in files" "";
+        Hs00 "write.hs00" Messages Sum "write" Accepted "hs00 messages in files" "";
         Al00 "write.al00" Messages Sum "write" Accepted "al00 messages in files" "";
         Ep01 "write.ep01" Messages Sum "write" Accepted "ep01 messages in files" "";
+        Ep00 "write.ep00" Messages Sum "write" Accepted "ep00 messages in files" "";
         Se00 "write.se00" Messages Sum "write" Accepted "se00 messages in files" "";
+        Senv "write.senv" Messages Sum "write" Accepted "senv messages in files" "";
         Tdct "write.tdct" Messages Sum "write" Accepted "tdct messages in files" "";
         Ad00 "write.ad00" Messages Sum "write" Accepted "ad00 messages in files" "";
+        Adar "write.adar" Messages Sum "write" Accepted "ADAr messages in files" "";
         NotAsked "write.not_asked" Messages Sum "write" Rejected
             "messages of a source or a schema that the structure of the file does not name"
             "nothing if others share the topic; else compare source names in the structure with those of the producer";
@@ -136,18 +142,23 @@ impl WriteCounter {
         match schema {
             Schema::Ev44 => WriteCounter::Ev44,
             Schema::Ev42 => WriteCounter::Ev42,
+            Schema::Ev43 => WriteCounter::Ev43,
             Schema::F144 => WriteCounter::F144,
             Schema::F142 => WriteCounter::F142,
+            Schema::Ns10 => WriteCounter::Ns10,
             Schema::Da00 => WriteCounter::Da00,
             Schema::Hs01 => WriteCounter::Hs01,
+            Schema::Hs00 => WriteCounter::Hs00,
             Schema::Al00 => WriteCounter::Al00,
             Schema::Ep01 => WriteCounter::Ep01,
+            Schema::Ep00 => WriteCounter::Ep00,
             Schema::Se00 => WriteCounter::Se00,
+            Schema::Senv => WriteCounter::Senv,
             Schema::Tdct => WriteCounter::Tdct,
             Schema::Ad00 => WriteCounter::Ad00,
+            Schema::Adar => WriteCounter::Adar,
             // No module reads these.
-            Schema::Hs00
-            | Schema::Ar51
+            Schema::Ar51
             | Schema::Json
             | Schema::X5f2
             | Schema::Pl72

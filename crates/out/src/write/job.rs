@@ -283,7 +283,7 @@ fn is_once(module: &Module) -> bool {
         module,
         Module::Log { .. }
             | Module::Alarms
-            | Module::Connections
+            | Module::Connections { .. }
             | Module::Samples { .. }
             | Module::Chopper { .. }
     )
@@ -295,7 +295,7 @@ fn carried_bytes(module: &Module) -> Option<usize> {
     const NAMES: usize = 64 << 10;
     match module {
         Module::Log { array, .. } => Some(NAMES + 8 * array.unwrap_or(1)),
-        Module::Alarms | Module::Connections => Some(NAMES),
+        Module::Alarms | Module::Connections { .. } => Some(NAMES),
         _ => None,
     }
 }

@@ -180,7 +180,7 @@ pub(super) fn specs(module: &Module, style: Style) -> Vec<Spec> {
             }
             all
         }
-        Module::Histogram { dtype, errors, shape, chunk } => {
+        Module::Histogram { dtype, errors, shape, chunk, .. } => {
             let counts = |name: &str, dtype: Dtype| {
                 let rows = chunk_rows(dtype, shape, *chunk);
                 Spec::new(name, dtype, rows).rows(shape).with("units", "counts")
@@ -199,11 +199,11 @@ pub(super) fn specs(module: &Module, style: Style) -> Vec<Spec> {
                 Spec::new("alarm_time", Dtype::I64, CHUNK_STATES).times("start"),
             ]
         }
-        Module::Connections => vec![
+        Module::Connections { .. } => vec![
             Spec::new("connection_status", Dtype::I16, CHUNK_STATES),
             Spec::new("connection_status_time", Dtype::I64, CHUNK_STATES).times("start"),
         ],
-        Module::Samples { dtype, units, chunk } => {
+        Module::Samples { dtype, units, chunk, .. } => {
             let mut all = vec![with_units(Spec::new("value", *dtype, *chunk), units), time(*chunk)];
             all.extend(cues());
             all
@@ -213,7 +213,7 @@ pub(super) fn specs(module: &Module, style: Style) -> Vec<Spec> {
             all.extend(cues());
             all
         }
-        Module::Images { dtype, shape, chunk, cue_interval } => {
+        Module::Images { dtype, shape, chunk, cue_interval, .. } => {
             let rows = chunk_rows(*dtype, shape, *chunk);
             let mut all = vec![Spec::new("value", *dtype, rows).rows(shape), time(CHUNK_CUES)];
             if cue_interval.is_some() {
@@ -275,7 +275,7 @@ pub(super) fn open(
             Box::new(histogram::Histogram::open(group, *dtype, *errors, shape)?)
         }
         Module::Alarms => Box::new(channel::Alarms::open(group)?),
-        Module::Connections => Box::new(channel::Connections::open(group)?),
+        Module::Connections { .. } => Box::new(channel::Connections::open(group)?),
         Module::Samples { dtype, .. } => Box::new(samples::Samples::open(group, *dtype)?),
         Module::Chopper { .. } => Box::new(samples::Chopper::open(group)?),
         Module::Images { dtype, shape, cue_interval, .. } => {

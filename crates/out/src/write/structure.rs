@@ -182,6 +182,8 @@ impl LatePlan {
 pub enum EventKind {
     /// ev42.
     Ev42,
+    /// ev43.
+    Ev43,
     /// ev44.
     Ev44,
 }
@@ -193,12 +195,14 @@ pub enum LogKind {
     F142,
     /// f144.
     F144,
+    /// ns10, whose values are text.
+    Ns10,
 }
 
 /// What a stream's messages become.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Module {
-    /// ev44, ev42: NXevent_data.
+    /// ev44, ev43, ev42: NXevent_data.
     Events {
         /// Schema.
         kind: EventKind,
@@ -209,7 +213,7 @@ pub enum Module {
         /// Path of the dataset `detector_number` that its events must be in.
         pixels: Option<String>,
     },
-    /// f144, f142: NXlog.
+    /// f144, f142, ns10: NXlog.
     Log {
         /// Schema.
         kind: LogKind,
@@ -235,8 +239,10 @@ pub enum Module {
         /// Messages between two cues, if there are to be any.
         cue_interval: Option<u64>,
     },
-    /// hs01: histograms over time.
+    /// hs01, hs00: histograms over time.
     Histogram {
+        /// True for hs00.
+        old: bool,
         /// Type of the counts.
         dtype: Dtype,
         /// Type of the errors, if they are written.
@@ -248,10 +254,15 @@ pub enum Module {
     },
     /// al00: alarms.
     Alarms,
-    /// ep01: connection states.
-    Connections,
-    /// se00: fast samples.
+    /// ep01, ep00: connection states.
+    Connections {
+        /// True for ep00.
+        old: bool,
+    },
+    /// se00, senv: fast samples.
     Samples {
+        /// True for senv.
+        old: bool,
         /// Type of the values.
         dtype: Dtype,
         /// Unit of the values.
@@ -264,8 +275,10 @@ pub enum Module {
         /// Times in a chunk.
         chunk: usize,
     },
-    /// ad00: images over time.
+    /// ad00, ADAr: images over time.
     Images {
+        /// True for ADAr.
+        old: bool,
         /// Type of the pixels.
         dtype: Dtype,
         /// Shape of one image.
@@ -283,15 +296,21 @@ impl Module {
         use crate::flat::Schema;
         match self {
             Module::Events { kind: EventKind::Ev42, .. } => Schema::Ev42,
+            Module::Events { kind: EventKind::Ev43, .. } => Schema::Ev43,
             Module::Events { kind: EventKind::Ev44, .. } => Schema::Ev44,
             Module::Log { kind: LogKind::F142, .. } => Schema::F142,
             Module::Log { kind: LogKind::F144, .. } => Schema::F144,
+            Module::Log { kind: LogKind::Ns10, .. } => Schema::Ns10,
             Module::Arrays { .. } => Schema::Da00,
+            Module::Histogram { old: true, .. } => Schema::Hs00,
             Module::Histogram { .. } => Schema::Hs01,
             Module::Alarms => Schema::Al00,
-            Module::Connections => Schema::Ep01,
+            Module::Connections { old: true } => Schema::Ep00,
+            Module::Connections { .. } => Schema::Ep01,
+            Module::Samples { old: true, .. } => Schema::Senv,
             Module::Samples { .. } => Schema::Se00,
             Module::Chopper { .. } => Schema::Tdct,
+            Module::Images { old: true, .. } => Schema::Adar,
             Module::Images { .. } => Schema::Ad00,
         }
     }
@@ -328,7 +347,7 @@ impl Module {
                 },
                 match kind {
                     LogKind::F142 => &["alarm_status", "alarm_severity", "alarm_time"],
-                    LogKind::F144 => &[],
+                    LogKind::F144 | LogKind::Ns10 => &[],
                 },
                 cues(cue_interval.is_some()),
             ],
@@ -337,7 +356,7 @@ impl Module {
                 vec![&["signal", "time"], if errors.is_some() { &["signal_errors"] } else { &[] }]
             }
             Module::Alarms => vec![&["alarm_severity", "alarm_time", "alarm_message"]],
-            Module::Connections => vec![&["connection_status", "connection_status_time"]],
+            Module::Connections { .. } => vec![&["connection_status", "connection_status_time"]],
             Module::Samples { .. } => vec![&["value", "time"], cues(true)],
             Module::Chopper { .. } => vec![&["time"], cues(true)],
             Module::Images { cue_interval, .. } => {

@@ -160,6 +160,7 @@ fn schema_of(value: &[u8]) -> Result<Schema, Refused> {
 fn read(schema: Schema, value: &[u8]) -> Result<Seen<'_>, WriteCounter> {
     let events = match schema {
         Schema::Ev44 => EventView::ev44(value),
+        Schema::Ev43 => EventView::ev43(value),
         Schema::Ev42 => EventView::ev42(value),
         _ => {
             let message = decode(value).map_err(|refused| WriteCounter::refused(&refused))?;
@@ -187,6 +188,11 @@ fn source<'a>(seen: &'a Seen<'_>) -> &'a str {
             Message::Se00(m) => m.name,
             Message::Tdct(m) => m.name,
             Message::Ad00(m) => m.source_name,
+            Message::Ns10(m) => m.key.unwrap_or(""),
+            Message::Hs00(m) => m.source.unwrap_or(""),
+            Message::Ep00(m) => m.source_name.unwrap_or(""),
+            Message::Senv(m) => m.name,
+            Message::Adar(m) => m.source_name,
             _ => "",
         },
     }
@@ -197,7 +203,7 @@ fn latest_ns(seen: &Seen<'_>) -> i64 {
     match seen {
         Seen::Events(view) => view.pulses.iter().map(|p| p.0).max().unwrap_or(i64::MAX),
         // Samples are later than the first of them.
-        Seen::Other(Message::Se00(_) | Message::Tdct(_)) => i64::MAX,
+        Seen::Other(Message::Se00(_) | Message::Senv(_) | Message::Tdct(_)) => i64::MAX,
         Seen::Other(_) => time_ns(seen),
     }
 }
@@ -217,6 +223,12 @@ fn time_ns(seen: &Seen<'_>) -> i64 {
             Message::Se00(m) => m.packet_timestamp,
             Message::Tdct(m) => m.timestamps.first().map_or(0, |&first| unsigned(first)),
             Message::Ad00(m) => m.timestamp,
+            // As a double: exact to some 0.2 µs.
+            Message::Ns10(m) => (m.time * 1e9).round() as i64,
+            Message::Hs00(m) => unsigned(m.timestamp),
+            Message::Ep00(m) => unsigned(m.timestamp),
+            Message::Senv(m) => unsigned(m.packet_timestamp),
+            Message::Adar(m) => unsigned(m.timestamp),
             _ => 0,
         },
     }

@@ -1,4 +1,4 @@
-//! al00 and ep01: alarms of a channel and whether it is connected, beside the values of the same group.
+//! al00, ep01 and ep00: alarms of a channel and whether it is connected, beside the values of the same group.
 //!
 //! Refuses nothing. Words of an alarm beyond 200 bytes are cut: text that grows while others read has a fixed length.
 //! Source: `docs/formats/nexus.md` sections 2 and 7.
@@ -61,9 +61,16 @@ impl Connections {
 
 impl Writer for Connections {
     fn write(&mut self, message: &Seen<'_>) -> std::result::Result<(), Stopped> {
-        let Seen::Other(Message::Ep01(state)) = message else { return Err(Unfit::Shape.into()) };
-        self.status.push(state.status.number())?;
-        Ok(self.time.push(state.timestamp)?)
+        let (status, time) = match message {
+            Seen::Other(Message::Ep01(state)) => (state.status.number(), state.timestamp),
+            Seen::Other(Message::Ep00(state)) => {
+                let time = i64::try_from(state.timestamp).map_err(|_| Unfit::Range)?;
+                (state.type_.number(), time)
+            }
+            _ => return Err(Unfit::Shape.into()),
+        };
+        self.status.push(status)?;
+        Ok(self.time.push(time)?)
     }
 
     fn behind(&self, at: i64) -> Result<Behind> {

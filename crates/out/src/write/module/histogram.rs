@@ -1,4 +1,4 @@
-//! hs01: NXdata with `signal`, its errors and `time`, one row a message.
+//! hs01 and hs00: NXdata with `signal`, its errors and `time`, one row a message.
 //!
 //! Refuses slices of a histogram (an `offset` that is not 0), other shapes than the structure says, counts that its
 //! type cannot hold. Source: `docs/formats/flatbuffers.md` section 3.3, `docs/formats/nexus.md` section 3.
@@ -9,7 +9,7 @@ use super::super::behind::Behind;
 use super::super::column::{AnyColumn, Column, Number, Phase, Stored};
 use super::super::structure::Dtype;
 use super::{Seen, Stopped, Unfit, Writer};
-use crate::flat::{Message, Values01};
+use crate::flat::{Histogram00, Histogram01, Message, Values00, Values01};
 
 #[derive(Debug)]
 pub(super) struct Histogram {
@@ -39,55 +39,107 @@ impl Histogram {
     }
 }
 
-fn numbers<'a>(values: &'a Values01<'_>) -> Box<dyn Iterator<Item = Number> + 'a> {
-    match values {
-        Values01::ArrayInt(all) => Box::new(all.iter().map(|&n| Number::Whole(n.into()))),
-        Values01::ArrayLong(all) => Box::new(all.iter().map(|&n| Number::Whole(n.into()))),
-        Values01::ArrayDouble(all) => Box::new(all.iter().map(|&n| Number::Real(n))),
-        Values01::ArrayFloat(all) => Box::new(all.iter().map(|&n| Number::Real(n.into()))),
+/// Counts or errors, of either schema.
+#[derive(Debug, Clone, Copy)]
+enum Numbers<'a> {
+    New(&'a Values01<'a>),
+    Old(&'a Values00<'a>),
+}
+
+impl<'a> Numbers<'a> {
+    fn len(self) -> usize {
+        match self {
+            Numbers::New(all) => all.len(),
+            Numbers::Old(all) => all.len(),
+        }
+    }
+
+    fn each(self) -> Box<dyn Iterator<Item = Number> + 'a> {
+        match self {
+            Numbers::New(Values01::ArrayInt(all)) => whole(all),
+            Numbers::New(Values01::ArrayLong(all)) => whole(all),
+            Numbers::New(Values01::ArrayDouble(all)) => real(all),
+            Numbers::New(Values01::ArrayFloat(all)) => real(all),
+            Numbers::Old(Values00::ArrayUInt(all)) => whole(all),
+            Numbers::Old(Values00::ArrayULong(all)) => whole(all),
+            Numbers::Old(Values00::ArrayDouble(all)) => real(all),
+            Numbers::Old(Values00::ArrayFloat(all)) => real(all),
+        }
     }
 }
 
-fn count(values: Option<&Values01<'_>>) -> usize {
-    match values {
-        None => 0,
-        Some(Values01::ArrayInt(all)) => all.len(),
-        Some(Values01::ArrayLong(all)) => all.len(),
-        Some(Values01::ArrayDouble(all)) => all.len(),
-        Some(Values01::ArrayFloat(all)) => all.len(),
+fn whole<T: Copy + Into<i128>>(all: &[T]) -> Box<dyn Iterator<Item = Number> + '_> {
+    Box::new(all.iter().map(|&n| Number::Whole(n.into())))
+}
+
+fn real<T: Copy + Into<f64>>(all: &[T]) -> Box<dyn Iterator<Item = Number> + '_> {
+    Box::new(all.iter().map(|&x| Number::Real(x.into())))
+}
+
+/// A message of either schema.
+#[derive(Debug)]
+struct Given<'a> {
+    /// `None` beyond 63 bits.
+    time: Option<i64>,
+    /// Its shape is that of the structure, and it is no slice.
+    same: bool,
+    data: Option<Numbers<'a>>,
+    errors: Option<Numbers<'a>>,
+}
+
+impl<'a> Given<'a> {
+    fn new(message: &'a Histogram01<'_>, shape: &[usize]) -> Given<'a> {
+        let whole = message.offset.as_deref().is_none_or(|offset| offset.iter().all(|&o| o == 0));
+        let is = message.current_shape.iter().map(|&length| i64::from(length));
+        Given {
+            time: Some(message.timestamp),
+            same: whole && is.eq(shape.iter().map(|&length| length as i64)),
+            data: message.data.as_ref().map(Numbers::New),
+            errors: message.errors.as_ref().map(Numbers::New),
+        }
+    }
+
+    fn old(message: &'a Histogram00<'_>, shape: &[usize]) -> Given<'a> {
+        let whole = message.offset.as_deref().is_none_or(|offset| offset.iter().all(|&o| o == 0));
+        let is = message.current_shape.iter().map(|&length| u64::from(length));
+        Given {
+            time: i64::try_from(message.timestamp).ok(),
+            same: whole && is.eq(shape.iter().map(|&length| length as u64)),
+            data: message.data.as_ref().map(Numbers::Old),
+            errors: message.errors.as_ref().map(Numbers::Old),
+        }
     }
 }
 
 impl Writer for Histogram {
     fn write(&mut self, message: &Seen<'_>) -> std::result::Result<(), Stopped> {
-        let Seen::Other(Message::Hs01(message)) = message else { return Err(Unfit::Shape.into()) };
-        let whole = message.offset.as_deref().is_none_or(|offset| offset.iter().all(|&o| o == 0));
-        let shape = &message.current_shape;
-        let same = shape.len() == self.shape.len()
-            && shape.iter().zip(&self.shape).all(|(&is, &should)| i64::from(is) == should as i64);
-        let (data, errors) = (message.data.as_ref(), message.errors.as_ref());
-        // Counted first: what does not fit costs no memory.
-        let fits = |column: &AnyColumn, values| count(values) == column.each();
-        let errors_fit = self.errors.as_ref().is_none_or(|column| fits(column, errors));
-        let Some(data) =
-            data.filter(|data| whole && same && errors_fit && fits(&self.signal, Some(*data)))
-        else {
-            return Err(Unfit::Shape.into());
+        let message = match message {
+            Seen::Other(Message::Hs01(message)) => Given::new(message, &self.shape),
+            Seen::Other(Message::Hs00(message)) => Given::old(message, &self.shape),
+            _ => return Err(Unfit::Shape.into()),
         };
+        // Counted first: what does not fit costs no memory.
+        let fits = |column: &AnyColumn, values: Option<Numbers<'_>>| {
+            values.map_or(0, Numbers::len) == column.each()
+        };
+        let errors_fit = self.errors.as_ref().is_none_or(|column| fits(column, message.errors));
+        let fit = message.same && errors_fit && fits(&self.signal, message.data);
+        let Some(data) = message.data.filter(|_| fit) else { return Err(Unfit::Shape.into()) };
+        let time = message.time.ok_or(Unfit::Range)?;
         // First all of it, then the file: a row is whole or not there.
-        let errors = self.errors.as_mut().zip(errors);
+        let errors = self.errors.as_mut().zip(message.errors);
         if let Some((column, errors)) = &errors
-            && !column.holds(numbers(errors))
+            && !column.holds(errors.each())
         {
             return Err(Unfit::Range.into());
         }
-        if !self.signal.extend_numbers(numbers(data))? {
+        if !self.signal.extend_numbers(data.each())? {
             return Err(Unfit::Range.into());
         }
         if let Some((column, errors)) = errors {
-            column.extend_numbers(numbers(errors))?;
+            column.extend_numbers(errors.each())?;
         }
-        Ok(self.time.push(message.timestamp)?)
+        Ok(self.time.push(time)?)
     }
 
     fn behind(&self, at: i64) -> Result<Behind> {

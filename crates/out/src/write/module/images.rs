@@ -1,4 +1,4 @@
-//! ad00: `value` with one image a row, and `time`.
+//! ad00 and ADAr: `value` with one image a row, and `time`.
 //!
 //! Refuses images of another shape or type than the structure says. Source: `docs/formats/flatbuffers.md` section 3.5.
 
@@ -52,18 +52,29 @@ fn is_type(is: PixelType, dtype: Dtype) -> bool {
 
 impl Writer for Images {
     fn write(&mut self, message: &Seen<'_>) -> std::result::Result<(), Stopped> {
-        let Seen::Other(Message::Ad00(image)) = message else { return Err(Unfit::Shape.into()) };
-        let dimensions = &image.dimensions;
-        let same = dimensions.len() == self.shape.len()
-            && dimensions.iter().zip(&self.shape).all(|(&is, &should)| is == should as i64);
+        let shape = &self.shape;
+        let (same, data_type, data, time) = match message {
+            Seen::Other(Message::Ad00(image)) => {
+                let lengths = shape.iter().map(|&length| length as i64);
+                let same = image.dimensions.iter().copied().eq(lengths);
+                (same, image.data_type, image.data, image.timestamp)
+            }
+            Seen::Other(Message::Adar(image)) => {
+                let lengths = shape.iter().map(|&length| length as u64);
+                let same = image.dimensions.iter().copied().eq(lengths);
+                let time = i64::try_from(image.timestamp).map_err(|_| Unfit::Range)?;
+                (same, image.data_type, image.data, time)
+            }
+            _ => return Err(Unfit::Shape.into()),
+        };
         let bytes = self.value.each() * self.value.dtype().bytes();
-        if !same || !is_type(image.data_type, self.value.dtype()) || image.data.len() != bytes {
+        if !same || !is_type(data_type, self.value.dtype()) || data.len() != bytes {
             return Err(Unfit::Shape.into());
         }
-        self.value.extend_bytes(image.data)?;
-        self.time.push(image.timestamp)?;
+        self.value.extend_bytes(data)?;
+        self.time.push(time)?;
         if let Some(cues) = &mut self.cues {
-            cues.row(self.value.rows() - 1, image.timestamp)?;
+            cues.row(self.value.rows() - 1, time)?;
         }
         Ok(())
     }

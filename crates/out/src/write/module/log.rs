@@ -1,7 +1,7 @@
-//! f144 and f142: NXlog with `value` and `time`, extremes and mean, and the alarm of f142.
+//! f144, f142 and ns10: NXlog with `value` and `time`, extremes and mean, and the alarm of f142.
 //!
 //! Numbers are converted to the type that the structure gives, never cut: what does not fit is refused. The alarm of
-//! an f142 message gets a row when it says something (not NO_CHANGE). Source: `docs/formats/nexus.md` sections 3 and 7.
+//! an f142 message gets a row when it says something (not NO_CHANGE). The text of an ns10 message is one number, or refused. Source: `docs/formats/nexus.md` sections 3 and 7.
 
 use hdf5_metno::{Dataset, Group, Result};
 
@@ -59,7 +59,7 @@ impl Log {
             }
         };
         let alarm = match kind {
-            LogKind::F144 => None,
+            LogKind::F144 | LogKind::Ns10 => None,
             LogKind::F142 => Some(Alarm {
                 severity: Column::open(group, "alarm_severity", Phase::Bulk)?,
                 status: Column::open(group, "alarm_status", Phase::Bulk)?,
@@ -76,8 +76,17 @@ impl Log {
     }
 
     fn put(&mut self, value: &LogValue<'_>, time: i64) -> std::result::Result<(), Stopped> {
-        // The structure says whether a message is one value or several.
         let (count, numbers) = numbers(value);
+        self.put_numbers(count, numbers, time)
+    }
+
+    fn put_numbers(
+        &mut self,
+        count: usize,
+        numbers: impl Iterator<Item = Number>,
+        time: i64,
+    ) -> std::result::Result<(), Stopped> {
+        // The structure says whether a message is one value or several.
         if count != self.value.each() {
             return Err(Unfit::Shape.into());
         }
@@ -131,6 +140,19 @@ fn numbers<'a>(value: &'a LogValue<'_>) -> (usize, Box<dyn Iterator<Item = Numbe
     }
 }
 
+/// ns since 1970 of seconds since 1970, if 64 bits hold them.
+fn nanoseconds(seconds: f64) -> Option<i64> {
+    let ns = (seconds * 1e9).round();
+    (ns.abs() < 9.2e18).then_some(ns as i64)
+}
+
+/// The number that a text is: a whole one keeps all of its digits.
+fn number_of(text: &str) -> Option<Number> {
+    let text = text.trim();
+    let whole = text.parse().ok().map(Number::Whole);
+    whole.or_else(|| text.parse().ok().map(Number::Real))
+}
+
 impl Writer for Log {
     fn write(&mut self, message: &Seen<'_>) -> std::result::Result<(), Stopped> {
         match message {
@@ -152,6 +174,11 @@ impl Writer for Log {
                     alarm.time.push(time)?;
                 }
                 Ok(())
+            }
+            Seen::Other(Message::Ns10(entry)) => {
+                let time = nanoseconds(entry.time).ok_or(Unfit::Range)?;
+                let number = entry.value.and_then(number_of).ok_or(Unfit::Shape)?;
+                self.put_numbers(1, std::iter::once(number), time)
             }
             _ => Err(Unfit::Shape.into()),
         }

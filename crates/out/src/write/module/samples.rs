@@ -1,4 +1,4 @@
-//! se00 and tdct: fast samples with the time of each, and time stamps of a chopper. A cue marks each message.
+//! se00, senv and tdct: fast samples with the time of each, and time stamps of a chopper. A cue marks each message.
 //!
 //! Refuses times that are not as many as the samples, evenly spaced samples without a spacing, times beyond 64 bits, and
 //! more than 8,388,608 samples in a message.
@@ -12,7 +12,7 @@ use super::super::behind::Behind;
 use super::super::column::{AnyColumn, Column, Number, Phase, Stored};
 use super::super::structure::Dtype;
 use super::{Cues, Seen, Stopped, Unfit, Writer};
-use crate::flat::{Message, SampleValues, Samples as Sampled};
+use crate::flat::{Message, OldSampleValues, OldSamples, SampleValues, Samples as Sampled};
 
 /// Samples of a message: 64 MiB of times. One byte a sample in the message is 16 in the file.
 const MOST: usize = 8 << 20;
@@ -80,9 +80,46 @@ fn times<'a>(
     }
 }
 
+/// A message of the predecessor as one of today; `None` if a time is beyond 63 bits.
+fn as_se00<'a>(old: &'a OldSamples<'_>) -> Option<Sampled<'a>> {
+    macro_rules! same {
+        ($($member:ident)+) => {
+            match &old.values { $(
+                OldSampleValues::$member(all) => SampleValues::$member(Cow::Borrowed(all)),
+            )+ }
+        };
+    }
+    let times = old.timestamps.as_deref();
+    let times = times.map(|all| all.iter().map(|&t| i64::try_from(t).ok()).collect::<Option<_>>());
+    let timestamps: Option<Vec<i64>> = match times {
+        None => None,
+        Some(times) => Some(times?),
+    };
+    Some(Sampled {
+        name: old.name,
+        channel: old.channel,
+        packet_timestamp: i64::try_from(old.packet_timestamp).ok()?,
+        time_delta: old.time_delta,
+        timestamp_location: old.timestamp_location,
+        values: same! {
+            Int8Array UInt8Array Int16Array UInt16Array Int32Array UInt32Array Int64Array UInt64Array
+        },
+        timestamps: timestamps.map(Cow::Owned),
+        message_counter: 0,
+    })
+}
+
 impl Writer for Samples {
     fn write(&mut self, message: &Seen<'_>) -> std::result::Result<(), Stopped> {
-        let Seen::Other(Message::Se00(message)) = message else { return Err(Unfit::Shape.into()) };
+        let newer;
+        let message = match message {
+            Seen::Other(Message::Se00(message)) => message,
+            Seen::Other(Message::Senv(message)) => {
+                newer = as_se00(message).ok_or(Unfit::Range)?;
+                &newer
+            }
+            _ => return Err(Unfit::Shape.into()),
+        };
         if message.values.is_empty() {
             return Ok(());
         }

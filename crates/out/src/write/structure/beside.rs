@@ -14,17 +14,20 @@ pub(super) fn of(
     stream: &StreamPlan,
     config: &Config<'_>,
 ) -> Result<Vec<StreamPlan>, StructureError> {
-    let has = match stream.module {
-        Module::Log { kind: LogKind::F144, .. } | Module::Chopper { .. } => true,
-        Module::Samples { .. } => true,
-        _ => false,
-    };
+    let has = matches!(
+        stream.module,
+        Module::Log { kind: LogKind::F144, .. }
+            | Module::Samples { old: false, .. }
+            | Module::Chopper { .. }
+    );
     if !has {
         return Ok(Vec::new());
     }
     let mut all = Vec::new();
-    let both =
-        [("enable_alarm_info", Module::Alarms), ("enable_epics_con_info", Module::Connections)];
+    let both = [
+        ("enable_alarm_info", Module::Alarms),
+        ("enable_epics_con_info", Module::Connections { old: false }),
+    ];
     for (switch, module) in both {
         if config.switch(switch)?.unwrap_or(true) {
             all.push(StreamPlan { module, ..stream.clone() });

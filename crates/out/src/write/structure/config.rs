@@ -220,24 +220,33 @@ pub(super) fn module(name: &str, config: &Config<'_>) -> Read<Option<Made>> {
     // Beside the values every stream but one of events has times of 8 bytes.
     let time = Dtype::I64.bytes();
     Ok(Some(match name {
-        "ev44" | "ev42" => plain(Module::Events {
-            kind: if name == "ev44" { EventKind::Ev44 } else { EventKind::Ev42 },
+        "ev44" | "ev43" | "ev42" => plain(Module::Events {
+            kind: match name {
+                "ev44" => EventKind::Ev44,
+                "ev43" => EventKind::Ev43,
+                _ => EventKind::Ev42,
+            },
             chunk: config.chunk(Dtype::I32.bytes())?.unwrap_or(CHUNK_EVENTS),
             cue_interval: config.cues()?.unwrap_or(CUE_EVENTS),
             pixels: None,
         }),
-        "f144" | "f142" => {
+        "f144" | "f142" | "ns10" => {
             let dtype = config.number(types, Some(Dtype::F64))?;
             let array = match config.count("array_size", "a whole number, at least 1")? {
                 Some(n) => {
                     let n = usize::try_from(n).unwrap_or(usize::MAX);
                     config.bounded(&[n], dtype, &config.at("array_size"))?;
-                    Some(n).filter(|&n| n > 1)
+                    // An entry of the cache is one number.
+                    Some(n).filter(|&n| n > 1 && name != "ns10")
                 }
                 None => None,
             };
             plain(Module::Log {
-                kind: if name == "f144" { LogKind::F144 } else { LogKind::F142 },
+                kind: match name {
+                    "f144" => LogKind::F144,
+                    "ns10" => LogKind::Ns10,
+                    _ => LogKind::F142,
+                },
                 dtype,
                 array,
                 units: units()?,
@@ -246,19 +255,21 @@ pub(super) fn module(name: &str, config: &Config<'_>) -> Read<Option<Made>> {
             })
         }
         "da00" => arrays(config)?,
-        "hs01" => histogram(config)?,
+        "hs01" | "hs00" => histogram(config, name == "hs00")?,
         "al00" => plain(Module::Alarms),
-        "ep01" => plain(Module::Connections),
-        "se00" => plain(Module::Samples {
+        "ep01" | "ep00" => plain(Module::Connections { old: name == "ep00" }),
+        "se00" | "senv" => plain(Module::Samples {
+            old: name == "senv",
             dtype: config.number(types, Some(Dtype::I64))?,
             units: units()?,
             chunk: config.chunk(time)?.unwrap_or(CHUNK_LOG),
         }),
         "tdct" => plain(Module::Chopper { chunk: config.chunk(time)?.unwrap_or(CHUNK_LOG) }),
-        "ad00" => {
+        "ad00" | "ADAr" => {
             let dtype = config.number(types, Some(Dtype::F64))?;
             let what = "the shape of an image, [rows, columns]";
             plain(Module::Images {
+                old: name == "ADAr",
                 dtype,
                 shape: config.shape(&["array_size", "shape"], dtype, what)?,
                 chunk: config.chunk(1)?,
@@ -285,7 +296,7 @@ pub(super) fn described(config: &Config<'_>) -> Read<Vec<Attribute>> {
     Ok(attributes)
 }
 
-fn histogram(config: &Config<'_>) -> Read<Made> {
+fn histogram(config: &Config<'_>, old: bool) -> Read<Made> {
     let dtype = config.number(&["data_type", "dtype", "type"], Some(Dtype::F64))?;
     let errors = match config.get(&["error_type"]) {
         Some(_) => Some(config.number(&["error_type"], None)?),
@@ -326,6 +337,6 @@ fn histogram(config: &Config<'_>) -> Read<Made> {
     let widest = errors.map_or(dtype, |e| if e.bytes() > dtype.bytes() { e } else { dtype });
     config.bounded(&shape, widest, &config.at("shape"))?;
     let attributes = vec![text_attribute("signal", "signal"), names_attribute("axes", axes)];
-    let module = Module::Histogram { dtype, errors, shape, chunk: config.chunk(1)? };
+    let module = Module::Histogram { old, dtype, errors, shape, chunk: config.chunk(1)? };
     Ok(Made { module, constants, attributes })
 }

@@ -47,7 +47,7 @@ pub enum Fault {
     },
     /// A module that nobody here knows.
     #[error(
-        "unknown module \"{0}\"; known are ev44, ev42, f144, f142, da00, hs01, al00, ep01, se00, tdct, ad00, mdat, dataset and link"
+        "unknown module \"{0}\"; known are ev44, ev43, ev42, f144, f142, ns10, da00, hs01, hs00, al00, ep01, ep00, se00, senv, tdct, ad00, ADAr, mdat, dataset and link"
     )]
     Module(String),
     /// A name that HDF5 or NeXus cannot hold.
