@@ -251,6 +251,20 @@ fn a_control_system_in_python_can_read_every_answer() {
     own.answer("loki", 201, "stop time set");
     own.wait("wrdn", |m| m["job_id"] == "loki" && m["error_encountered"] == false);
     assert!(facility.data().join("ess/x/loki.nxs").exists());
+    // A run with a control topic of its own: who follows it there sees its start, once.
+    let order = begin(RunStart { control_topic: Some("own"), ..start("own", "own.nxs", &good) });
+    facility.send("pool", &order);
+    own.wait("pl72", |m| m["job_id"] == "own");
+    assert_eq!(own.heard.last(), Some(&order), "the same bytes");
+    own.answer("own", 201, "job started");
+    facility.send("own", &stop("own", 0, Some("now")));
+    own.answer("own", 201, "stop time set");
+    let done = own.wait("wrdn", |m| m["job_id"] == "own");
+    assert_eq!(
+        (&done["file_name"], &done["error_encountered"]),
+        (&"own.nxs".into(), &false.into())
+    );
+    assert_eq!(own.heard.iter().filter(|m| **m == order).count(), 1);
     // A run that the writer itself ends.
     facility.send("pool", &begin(start("cut", "cut.nxs", &good)));
     ear.answer("cut", 201, "job started");
