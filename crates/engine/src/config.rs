@@ -10,10 +10,12 @@ use fullcount_detect::detector::Registry;
 use fullcount_detect::parallel::MOST_THREADS;
 use serde::{Deserialize, Serialize};
 
+mod about;
 mod outputs;
 mod plain;
 mod web;
 
+pub use about::{SampleConfig, UserConfig};
 pub use outputs::{CaptureConfig, KafkaConfig, NexusConfig, OutputConfig, RawConfig, TableConfig};
 use outputs::{lay_flat, without_secrets};
 pub use web::WebConfig;
@@ -420,7 +422,13 @@ fn not_yet(table: &toml::Table) -> Result<(), ConfigError> {
 fn names_its_file(table: &toml::Table) -> Result<(), ConfigError> {
     /// Section, key of the file with its path, the flag that names it, and keys that have flags of their own.
     const FILES: [(&str, &str, &str, &str, &[&str]); 4] = [
-        ("nexus", "path", "output.nexus.path", "--nexus FILE", &["overwrite", "compression"]),
+        (
+            "nexus",
+            "path",
+            "output.nexus.path",
+            "--nexus FILE",
+            &["overwrite", "compression", "title", "run_number", "proposal", "users", "sample"],
+        ),
         ("hits", "file", "output.hits.file", "--hits FILE", &["overwrite"]),
         ("clusters", "file", "output.clusters.file", "--clusters FILE", &["overwrite"]),
         (
@@ -454,7 +462,7 @@ fn names_its_file(table: &toml::Table) -> Result<(), ConfigError> {
 }
 
 /// Keys whose value is text even where it reads as a number.
-const TEXT: [&str; 49] = [
+const TEXT: [&str; 54] = [
     "source.receive_buffer",
     "source.engine",
     "source.steer",
@@ -474,6 +482,11 @@ const TEXT: [&str; 49] = [
     "output.nexus.flush",
     "output.nexus.epoch_attribute",
     "output.nexus.event_id",
+    "output.nexus.proposal",
+    "output.nexus.sample.name",
+    "output.nexus.sample.chemical_formula",
+    "output.nexus.sample.description",
+    "output.nexus.sample.type",
     "output.hits.file",
     "output.hits.compression",
     "output.clusters.file",

@@ -410,6 +410,7 @@ fn nexus_options(
     o.existing = if nexus.overwrite { Existing::Replace } else { Existing::Refuse };
     o.title = nexus.title.clone();
     o.instrument = nexus.instrument.clone();
+    o.about = about(nexus);
     (o.tick, o.tick_assumed) = detector.tick();
     let time = crate::timebase::read(&config.time)?;
     o.epoch = time.epoch;
@@ -437,6 +438,33 @@ fn nexus_options(
     let shown = nexus.path.display();
     o.validate().map_err(|e| refuse("output.nexus", shown, e.to_string()))?;
     Ok(o)
+}
+
+/// What the run is about.
+#[cfg(feature = "nexus")]
+fn about(nexus: &crate::config::NexusConfig) -> fullcount_out::nexus::About {
+    use fullcount_out::nexus::{About, Sample, User};
+    let user = |user: &crate::config::UserConfig| User {
+        name: user.name.clone(),
+        affiliation: user.affiliation.clone(),
+        email: user.email.clone(),
+        facility_user_id: user.facility_user_id.clone(),
+        role: user.role.clone(),
+    };
+    let sample = &nexus.sample;
+    About {
+        run_number: nexus.run_number,
+        proposal: nexus.proposal.clone(),
+        users: nexus.users.iter().map(user).collect(),
+        sample: Sample {
+            name: sample.name.clone(),
+            chemical_formula: sample.chemical_formula.clone(),
+            description: sample.description.clone(),
+            kind: sample.kind.clone(),
+            temperature_k: sample.temperature_k,
+            mass_g: sample.mass_g,
+        },
+    }
 }
 
 #[cfg(feature = "nexus")]

@@ -56,6 +56,21 @@ pub struct Flags {
     /// Compression of the NeXus file: none, gzip or gzip:1 to gzip:9 [default: none]
     #[arg(long, value_name = "HOW", help_heading = "Outputs")]
     compression: Option<String>,
+    /// Title of the NeXus file [default: Fullcount run]
+    #[arg(long, value_name = "TEXT", help_heading = "Outputs")]
+    title: Option<String>,
+    /// Number of the run, for the NeXus file
+    #[arg(long, value_name = "N", help_heading = "Outputs")]
+    run_number: Option<u32>,
+    /// Proposal that the run belongs to, for the NeXus file
+    #[arg(long, value_name = "ID", help_heading = "Outputs")]
+    proposal: Option<String>,
+    /// Name of a user, for the NeXus file; may be repeated
+    #[arg(long, value_name = "NAME", help_heading = "Outputs")]
+    user: Vec<String>,
+    /// Name of the sample, for the NeXus file
+    #[arg(long, value_name = "NAME", help_heading = "Outputs")]
+    sample: Option<String>,
     /// Capture all packets received into this pcapng file, with kernel times
     #[arg(long, value_name = "FILE", help_heading = "Outputs")]
     capture: Option<PathBuf>,
@@ -130,6 +145,11 @@ impl Flags {
             .put("output.nexus.path", self.nexus.as_ref().map(path))
             .put("output.nexus.overwrite", replaces(self.nexus.is_some() || !tables))
             .put("output.nexus.compression", self.compression.clone())
+            .put("output.nexus.title", self.title.clone())
+            .put("output.nexus.run_number", self.run_number.map(i64::from))
+            .put("output.nexus.proposal", self.proposal.clone())
+            .put("output.nexus.users", users(&self.user))
+            .put("output.nexus.sample.name", self.sample.clone())
             .put("output.hits.file", self.hits.as_ref().map(path))
             .put("output.hits.overwrite", replaces(self.hits.is_some()))
             .put("output.clusters.file", self.clusters.as_ref().map(path))
@@ -148,6 +168,12 @@ impl Flags {
         o.set(&self.set)?;
         Ok(o)
     }
+}
+
+/// Users of whom only the names are known; `None` if none was given.
+fn users(names: &[String]) -> Option<toml::Value> {
+    let user = |name: &String| toml::Table::from_iter([("name".to_owned(), name.clone().into())]);
+    (!names.is_empty()).then(|| names.iter().map(user).collect::<Vec<_>>().into())
 }
 
 /// Runs until the source ends, a limit is reached or Ctrl-C.

@@ -19,6 +19,7 @@
 //! Refuses: detectors without pixels, names that do not fit into an HDF5 path, existing files (unless
 //! told to replace them), files that another process is writing.
 
+mod about;
 pub(crate) mod block;
 pub(crate) mod cells;
 mod check;
@@ -43,6 +44,7 @@ mod check_tests;
 #[cfg(test)]
 mod sink_tests;
 
+pub use about::{About, Sample, User};
 pub use check::{Violation, check};
 pub use error::NexusError;
 pub use options::{Compression, DiskWay, EventIdType, Existing, NexusOptions, StartAttribute};

@@ -60,7 +60,6 @@ fn every_reader_loads_every_variant_with_positions_and_dates() {
     variant("gaps.nxs", 5000, |o| {
         o.pixels.columns = 20;
         o.source_distance_m = None;
-        o.definition = None;
     });
     variant("one-pulse.nxs", 10, |_| ());
     variant("empty.nxs", 0, |_| ());
@@ -115,11 +114,22 @@ fn recovered_files_open_without_swmr() {
 
 #[test]
 fn a_reader_beside_the_writer_sees_consistent_columns_at_every_moment() {
+    read_along(Compression::None);
+}
+
+/// A chunk that is begun comes again at each flush, compressed anew.
+#[test]
+fn a_reader_beside_threads_that_compress_sees_consistent_columns_at_every_moment() {
+    read_along(Compression::Gzip(1));
+}
+
+fn read_along(compression: Compression) {
     let Some(python) = python() else { return };
     let dir = tempfile::tempdir().unwrap();
     let mut o = options(&dir.path().join("run.nxs"));
     o.chunk_events = 8192;
     o.chunk_pulses = 64;
+    o.compression = compression;
     o.cue_interval = 20_000;
     let mut sink = NexusSink::create(&o).unwrap();
     let mut n = 0;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::about::{SampleConfig, UserConfig};
 use super::{ConfigError, plain, refuse};
 
 /// `[output]`
@@ -343,6 +344,18 @@ pub struct NexusConfig {
     /// From the source to the sample, metres.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_distance_m: Option<f64>,
+    /// Number of the run, 0 to 2147483647.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_number: Option<u32>,
+    /// Proposal.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "plain::some")]
+    pub proposal: Option<String>,
+    /// Sample.
+    #[serde(default, skip_serializing_if = "SampleConfig::is_empty")]
+    pub sample: SampleConfig,
+    /// Users.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<UserConfig>,
 }
 
 fn default_title() -> String {

@@ -2,6 +2,7 @@
 //!
 //! Source: `docs/architecture.md`, "Errors".
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,7 @@ pub enum NexusError {
     #[error("output.nexus.{key}: {value} is not allowed: {allowed}")]
     Option {
         /// Key below `output.nexus`.
-        key: &'static str,
+        key: Cow<'static, str>,
         /// As given.
         value: String,
         /// What would be accepted.

@@ -58,9 +58,6 @@ fn fill(file: &File, options: &NexusOptions, start_ns: i64) -> Result<()> {
 
     let entry = group(file, "entry", "NXentry")?;
     text(&entry, "title", &options.title)?;
-    if let Some(definition) = &options.definition {
-        text(&entry, "definition", definition)?;
-    }
     entry.new_dataset::<DateText>().create("start_time")?.write_scalar(&date(start_ns))?;
     // Empty until the run ends: tells a finished run from a killed one.
     let empty = DateText::from_str("").expect("fits");
@@ -75,6 +72,7 @@ fn fill(file: &File, options: &NexusOptions, start_ns: i64) -> Result<()> {
     }
     let sample = group(&entry, "sample", "NXsample")?;
     text(&sample, "depends_on", ".")?;
+    options.about.write(&entry, &sample)?;
 
     detector(&instrument, options)?;
     let panel = &options.panel;

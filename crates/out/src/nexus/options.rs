@@ -8,6 +8,7 @@ use std::time::Duration;
 use fullcount_core::time::{Nanos, TickLength};
 use fullcount_core::view::PixelMap;
 
+use super::about::{About, line};
 use super::error::NexusError;
 
 /// Name of the one attribute of `event_time_zero` that carries the epoch.
@@ -83,8 +84,8 @@ pub struct NexusOptions {
     pub existing: Existing,
     /// `/entry/title`.
     pub title: String,
-    /// `/entry/definition`; `None` leaves it out.
-    pub definition: Option<String>,
+    /// Run number, proposal, users, sample.
+    pub about: About,
     /// `/entry/instrument/name`.
     pub instrument: String,
     /// Name of the NXdetector: letters, digits, `_`, `-`; default is the pixel map's name.
@@ -138,7 +139,7 @@ impl NexusOptions {
             path: path.into(),
             existing: Existing::default(),
             title: "Fullcount run".into(),
-            definition: Some("NXsnsevent".into()),
+            about: About::default(),
             instrument: pixels.name.clone(),
             panel: pixels.name.clone(),
             geometry: pixels.source_text.clone(),
@@ -175,14 +176,17 @@ impl NexusOptions {
         let panel_ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         if self.panel.is_empty() || self.panel.len() > 64 || !self.panel.chars().all(panel_ok) {
             return Err(NexusError::Option {
-                key: "panel",
+                key: "panel".into(),
                 value: format!("{:?}", self.panel),
                 allowed: "1 to 64 of a-z A-Z 0-9 _ -",
             });
         }
         self.validate_map()?;
-        let range = |ok: bool, key, value: String, allowed| {
-            if ok { Ok(()) } else { Err(NexusError::Option { key, value, allowed }) }
+        line("title", &self.title)?;
+        line("instrument", &self.instrument)?;
+        self.about.validate()?;
+        let range = |ok: bool, key: &'static str, value: String, allowed| {
+            if ok { Ok(()) } else { Err(NexusError::Option { key: key.into(), value, allowed }) }
         };
         let (events, pulses) = (self.chunk_events, self.chunk_pulses);
         range(
@@ -287,6 +291,9 @@ mod tests {
         assert!(refused(|o| o.flush_interval = Duration::ZERO).contains("output.nexus.flush:"));
         assert!(refused(|o| o.compression = Compression::Gzip(0)).contains("compression"));
         assert!(refused(|o| o.source_distance_m = Some(-1.0)).contains("source_distance"));
+        assert!(refused(|o| o.title = "a\tb".into()).contains("title: \"a\\tb\" is"));
+        assert!(refused(|o| o.instrument = "x".repeat(257)).contains("instrument: \"xxx"));
+        assert!(refused(|o| o.about.proposal = Some(String::new())).contains("proposal"));
         assert!(refused(|o| o.pixels.x_m.clear()).contains("equally many"));
         let nan = refused(|o| o.pixels.y_m[0] = f64::NAN);
         assert!(nan.contains("\"p\": y of pixel 1 is NaN; positions are finite"), "{nan}");

@@ -1,0 +1,178 @@
+//! What a run is about gets into its NeXus file, from flags and from the configuration; what readers could not print is
+//! refused; and the field's validators find no error in a file of any detector.
+#![cfg(target_os = "linux")]
+
+mod python;
+mod service;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hdf5_metno::types::VarLenUnicode;
+use service::{say, vector};
+
+/// A run of a recorded detector into `file`.
+fn recorded(detector: &str, file: &Path, more: &[&str]) -> service::Said {
+    let (capture, geometry) = match detector {
+        "sonde" => ("sonde/sonde.pcap", None),
+        "multigrid" => ("multigrid/multigrid.pcap", Some("multigrid-three-modules.toml")),
+        "multiblade" => ("multiblade/multiblade.pcap", Some("multiblade-mb18-freia.toml")),
+        "gdgem" => ("gdgem/example.pcapng", Some("gdgem.toml")),
+        other => panic!("no recording of {other}"),
+    };
+    let source = format!("pcap:{}?flat-out", vector(capture));
+    let file = file.display().to_string();
+    let geometry =
+        geometry.map(|name| format!("{}/../../docs/examples/{name}", env!("CARGO_MANIFEST_DIR")));
+    let mut all = vec!["run", "--source", &source, "--detector", detector, "--web", "off"];
+    all.extend(["--nexus", &file]);
+    all.extend(geometry.iter().flat_map(|path| ["--geometry", path.as_str()]));
+    all.extend(more);
+    say(&all)
+}
+
+const FLAGS: [&str; 12] = [
+    "--title",
+    "Vanadium, 3 Å",
+    "--run-number",
+    "4711",
+    "--proposal",
+    "20260042",
+    "--sample",
+    "V rod",
+    "--user",
+    "Ada Lovelace",
+    "--user",
+    "Émilie du Châtelet",
+];
+
+fn text(file: &hdf5_metno::File, path: &str) -> String {
+    let dataset = file.dataset(path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    dataset.read_scalar::<VarLenUnicode>().expect("text").to_string()
+}
+
+#[test]
+fn flags_say_what_a_run_is_about() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.nxs");
+    let said = recorded("sonde", &path, &FLAGS);
+    assert!(path.exists(), "{}", said.err);
+    let file = hdf5_metno::File::open(&path).expect("complete");
+    assert_eq!(text(&file, "/entry/title"), "Vanadium, 3 Å");
+    assert_eq!(text(&file, "/entry/entry_identifier"), "4711");
+    let number = file.dataset("/entry/run_number").and_then(|d| d.read_scalar::<i32>());
+    assert_eq!(number.ok(), Some(4711));
+    assert_eq!(text(&file, "/entry/experiment_identifier"), "20260042");
+    assert_eq!(text(&file, "/entry/user_1/name"), "Ada Lovelace");
+    assert_eq!(text(&file, "/entry/user_2/name"), "Émilie du Châtelet");
+    assert!(!file.link_exists("/entry/user_3"));
+    assert_eq!(text(&file, "/entry/sample/name"), "V rod");
+    let class = file.group("/entry/user_1").and_then(|g| g.attr("NX_class")?.read_scalar());
+    assert_eq!(class.map(|c: VarLenUnicode| c.to_string()).ok().as_deref(), Some("NXuser"));
+    assert!(!file.link_exists("/entry/definition"), "nothing is claimed that is not kept");
+}
+
+#[test]
+fn the_configuration_says_more_and_flags_win() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (config, path) = (folder.path().join("run.toml"), folder.path().join("run.nxs"));
+    let written = "[output.nexus]\npath = 'run.nxs'\nproposal = 20260042\nrun_number = 7\n\
+                   [output.nexus.sample]\nname = 'V'\nchemical_formula = 'V'\ntype = 'sample+can'\n\
+                   temperature_k = 293.5\nmass_g = 12\n\
+                   [[output.nexus.users]]\nname = 'A'\naffiliation = 'B'\nemail = 'a@b'\n\
+                   facility_user_id = 12\nrole = 'local_contact'\n";
+    std::fs::write(&config, written).expect("written");
+    let source = format!("pcap:{}?flat-out", vector("sonde/sonde.pcap"));
+    let config = config.display().to_string();
+    let run = ["run", &config, "--source", &source, "--web", "off", "--run-number", "8"];
+    let said = say(&run);
+    assert!(path.exists(), "{}", said.err);
+    let file = hdf5_metno::File::open(&path).expect("complete");
+    assert_eq!(text(&file, "/entry/entry_identifier"), "8");
+    assert_eq!(text(&file, "/entry/experiment_identifier"), "20260042", "a number is text here");
+    for (name, value) in [
+        ("user_1/affiliation", "B"),
+        ("user_1/email", "a@b"),
+        ("user_1/facility_user_id", "12"),
+        ("user_1/role", "local_contact"),
+        ("sample/chemical_formula", "V"),
+        ("sample/type", "sample+can"),
+    ] {
+        assert_eq!(text(&file, &format!("/entry/{name}")), value);
+    }
+    for (name, value, unit) in [("temperature", 293.5, "K"), ("mass", 12.0, "g")] {
+        let dataset = file.dataset(&format!("/entry/sample/{name}")).expect("there");
+        let found: VarLenUnicode =
+            dataset.attr("units").and_then(|a| a.read_scalar()).expect("a unit");
+        assert_eq!((dataset.read_scalar::<f64>().ok(), found.as_str()), (Some(value), unit));
+    }
+    // What is printed is taken again.
+    let printed = say(&["run", &config, "--print-config"]);
+    assert_eq!(printed.code, 0, "{}", printed.err);
+    let again = folder.path().join("again.toml");
+    std::fs::write(&again, &printed.out).expect("written");
+    let twice = say(&["run", &again.display().to_string(), "--print-config"]);
+    assert_eq!((twice.code, twice.out), (0, printed.out));
+}
+
+#[test]
+fn what_no_reader_could_print_is_refused_before_anything_is_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.nxs");
+    let long = "x".repeat(257);
+    for (more, words) in [
+        (
+            &["--title", "a\u{1b}[2J"][..],
+            &["output.nexus.title", "\\u{1b}", "control characters"][..],
+        ),
+        (&["--title", ""], &["title", "\"\"", "1 to 256 bytes"]),
+        (&["--proposal", "a\nb"], &["output.nexus.proposal", "a\\nb"]),
+        (&["--sample", &long], &["sample.name", "(257 bytes)", "1 to 256"]),
+        (&["--user", "A", "--user", "B\t"], &["output.nexus.users, number 2, name", "B\\t"]),
+        (&["--run-number", "2147483648"], &["run_number", "2147483648", "0 to 2147483647"]),
+        (&["--set", "output.nexus.sample.type=soup"], &["sample.type", "soup", "sample+can"]),
+        (&["--set", "output.nexus.users=[{email=\"a\"}]"], &["name"]),
+        (&["--set", "output.nexus.sample.mass_g=-1"], &["mass_g", "-1", "0 or more"]),
+    ] {
+        let said = recorded("sonde", &path, more);
+        assert_eq!(said.code, 2, "{more:?}: {}", said.err);
+        for word in words {
+            assert!(said.err.contains(word), "{more:?} must say {word}: {}", said.err);
+        }
+        assert!(!path.exists(), "{more:?}");
+    }
+    let alone = say(&["run", "--title", "x"]);
+    assert_eq!(alone.code, 2, "{}", alone.err);
+    assert!(alone.err.contains("title alone names no file"), "{}", alone.err);
+}
+
+/// Files of all detectors, compressed as well.
+#[test]
+fn validators_of_the_field_find_no_error_in_a_file_of_any_detector() {
+    let Some(python) = python::interpreter() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut files: Vec<PathBuf> = Vec::new();
+    for detector in ["sonde", "multigrid", "multiblade", "gdgem"] {
+        for (name, more) in [("plain", &[][..]), ("gzip", &["--compression", "gzip:1"])] {
+            let path = folder.path().join(format!("{detector}-{name}.nxs"));
+            let said = recorded(detector, &path, &[&FLAGS[..], more].concat());
+            assert!(path.exists(), "{}", said.err);
+            files.push(path);
+        }
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python/check_valid.py");
+    let output = Command::new(&python)
+        // punx keeps settings there.
+        .env("XDG_CONFIG_HOME", folder.path())
+        .arg(script)
+        .args(&files)
+        .output()
+        .expect("starts");
+    let (text, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    println!("{text}");
+    assert!(output.status.success(), "{text}\n{errors}");
+    if std::env::var("CI").as_deref() == Ok("true") {
+        assert!(!text.contains("skipped"), "tests/python/requirements.txt names all three: {text}");
+    }
+}
