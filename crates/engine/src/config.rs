@@ -443,8 +443,12 @@ fn names_its_file(table: &toml::Table) -> Result<(), ConfigError> {
     for (section, name, key, flag, others) in FILES {
         let found = output.and_then(|o| o.get(section)).and_then(toml::Value::as_table);
         let Some(keys) = found.filter(|keys| !keys.contains_key(name)) else { continue };
-        // A key that nobody knows is told by the parser.
-        if keys.is_empty() || !keys.keys().all(|key| others.contains(&key.as_str())) {
+        // A key that nobody knows is told by the parser; of what is a table, flags give the name.
+        let of_flags = |(key, value): (&String, &toml::Value)| {
+            let inner = value.as_table().is_none_or(|inner| inner.keys().all(|key| key == "name"));
+            inner && others.contains(&key.as_str())
+        };
+        if keys.is_empty() || !keys.iter().all(of_flags) {
             continue;
         }
         let given = keys.keys().cloned().collect::<Vec<_>>().join(", ");
@@ -462,7 +466,7 @@ fn names_its_file(table: &toml::Table) -> Result<(), ConfigError> {
 }
 
 /// Keys whose value is text even where it reads as a number.
-const TEXT: [&str; 54] = [
+const TEXT: [&str; 55] = [
     "source.receive_buffer",
     "source.engine",
     "source.steer",
@@ -482,6 +486,7 @@ const TEXT: [&str; 54] = [
     "output.nexus.flush",
     "output.nexus.epoch_attribute",
     "output.nexus.event_id",
+    "output.nexus.compress",
     "output.nexus.proposal",
     "output.nexus.sample.name",
     "output.nexus.sample.chemical_formula",

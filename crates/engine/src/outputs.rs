@@ -405,7 +405,7 @@ fn nexus_options(
     detector: &dyn Detector,
     pixels: &PixelMap,
 ) -> Result<fullcount_out::nexus::NexusOptions, ConfigError> {
-    use fullcount_out::nexus::{EventIdType, Existing, NexusOptions, StartAttribute};
+    use fullcount_out::nexus::{EventIdType, Existing, NexusOptions, Packing, StartAttribute};
     let mut o = NexusOptions::new(&nexus.path, pixels.clone());
     o.existing = if nexus.overwrite { Existing::Replace } else { Existing::Refuse };
     o.title = nexus.title.clone();
@@ -435,6 +435,16 @@ fn nexus_options(
     };
     o.chunk_events = usize::try_from(nexus.chunk).unwrap_or(usize::MAX);
     o.source_distance_m = nexus.source_distance_m;
+    o.packing = match (nexus.compress.as_str(), nexus.compress_threads) {
+        ("direct", None) => o.packing,
+        ("direct", Some(threads)) => Packing::Direct { threads },
+        ("hdf5", None) => Packing::Hdf5,
+        ("hdf5", Some(threads)) => {
+            let why = "only with output.nexus.compress = \"direct\": the library compresses on one thread";
+            return Err(refuse("output.nexus.compress_threads", threads, why));
+        }
+        (other, _) => return Err(refuse("output.nexus.compress", other, "direct or hdf5")),
+    };
     let shown = nexus.path.display();
     o.validate().map_err(|e| refuse("output.nexus", shown, e.to_string()))?;
     Ok(o)

@@ -133,6 +133,11 @@ fn what_no_reader_could_print_is_refused_before_anything_is_made() {
         (&["--set", "output.nexus.sample.type=soup"], &["sample.type", "soup", "sample+can"]),
         (&["--set", "output.nexus.users=[{email=\"a\"}]"], &["name"]),
         (&["--set", "output.nexus.sample.mass_g=-1"], &["mass_g", "-1", "0 or more"]),
+        (
+            &["--set", "output.nexus.compress=fast"],
+            &["output.nexus.compress", "fast", "direct or hdf5"],
+        ),
+        (&["--set", "output.nexus.compress_threads=17"], &["compress_threads", "17", "1 to 16"]),
     ] {
         let said = recorded("sonde", &path, more);
         assert_eq!(said.code, 2, "{more:?}: {}", said.err);
@@ -146,7 +151,7 @@ fn what_no_reader_could_print_is_refused_before_anything_is_made() {
     assert!(alone.err.contains("title alone names no file"), "{}", alone.err);
 }
 
-/// Files of all detectors, compressed as well.
+/// Files of all detectors, compressed by threads as well.
 #[test]
 fn validators_of_the_field_find_no_error_in_a_file_of_any_detector() {
     let Some(python) = python::interpreter() else { return };

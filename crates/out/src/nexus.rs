@@ -23,12 +23,16 @@ mod about;
 pub(crate) mod block;
 pub(crate) mod cells;
 mod check;
+mod column;
+mod deflate;
 pub(crate) mod disk;
 pub(crate) mod error;
 pub(crate) mod layout;
 pub(crate) mod lock;
 mod options;
+mod packers;
 pub(crate) mod place;
+mod prefix;
 mod recover;
 pub(crate) mod shape;
 mod sink;
@@ -47,7 +51,9 @@ mod sink_tests;
 pub use about::{About, Sample, User};
 pub use check::{Violation, check};
 pub use error::NexusError;
-pub use options::{Compression, DiskWay, EventIdType, Existing, NexusOptions, StartAttribute};
+pub use options::{
+    Compression, DiskWay, EventIdType, Existing, NexusOptions, Packing, StartAttribute,
+};
 pub use place::PathFault;
 pub use recover::{Recovered, recover};
 pub use sink::{NexusCounter, NexusSink, PreparedFile};

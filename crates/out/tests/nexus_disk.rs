@@ -11,16 +11,27 @@ use fullcount_core::ledger::Ledger;
 use fullcount_out::nexus::{Compression, NexusError, NexusSink, check, recover};
 use fullcount_out::sink::{Sink, SinkError};
 use nexus_made::{events, options};
-use small_disk::{Disk, failures};
+use small_disk::{Disk, Failure, failures};
 
 /// Events of a push; some chunks of them.
 const STEP: u64 = 10_000;
 
 fn sink(path: &Path) -> NexusSink {
+    sink_as(path, Compression::None)
+}
+
+fn sink_as(path: &Path, compression: Compression) -> NexusSink {
     let mut o = options(path);
+    o.compression = compression;
     o.chunk_events = 4096;
     o.chunk_pulses = 64;
     NexusSink::create(&o).unwrap()
+}
+
+/// Every way in which a disk fails, under a file that HDF5 writes and under one whose chunks are compressed by threads.
+fn cases() -> impl Iterator<Item = (Failure, Compression)> {
+    let both = [Compression::None, Compression::Gzip(1)];
+    failures().into_iter().flat_map(move |how| both.map(|compression| (how, compression)))
 }
 
 /// Pushes and flushes; as a run does.
@@ -42,12 +53,12 @@ fn until_it_fails(sink: &mut NexusSink, from: u64) -> (u64, String) {
 
 #[test]
 fn a_disk_that_fails_costs_what_was_not_flushed_and_no_other_file() {
-    for how in failures() {
+    for (how, compression) in cases() {
         let dir = tempfile::tempdir().unwrap();
         let Some(disk) = Disk::of_ext4(&dir.path().join("disk")) else { return };
         let path = disk.0.join("run.nxs");
         let other_path = dir.path().join("other.nxs");
-        let (mut failing, mut other) = (sink(&path), sink(&other_path));
+        let (mut failing, mut other) = (sink_as(&path, compression), sink(&other_path));
         let ledger = Ledger::default();
         ledger.register(failing.sheet());
         put(&mut failing, 0).unwrap();
@@ -83,10 +94,10 @@ fn a_disk_that_fails_costs_what_was_not_flushed_and_no_other_file() {
 
 #[test]
 fn a_disk_that_fails_when_the_run_ends_is_said_and_costs_no_other_file() {
-    for how in failures() {
+    for (how, compression) in cases() {
         let dir = tempfile::tempdir().unwrap();
         let Some(disk) = Disk::of_ext4(&dir.path().join("disk")) else { return };
-        let mut failing = sink(&disk.0.join("run.nxs"));
+        let mut failing = sink_as(&disk.0.join("run.nxs"), compression);
         let ledger = Ledger::default();
         ledger.register(failing.sheet());
         put(&mut failing, 0).unwrap();

@@ -1,7 +1,7 @@
 //! A writer that is killed with SIGKILL at random moments loses nothing that it had flushed.
 //!
 //! The test starts itself as the writer, reads on a pipe how much was flushed, kills it, recovers the file and
-//! compares every event; with an even seed, packets come in no order. `FULLCOUNT_KILL_ROUNDS` (5) and
+//! compares every event; with an even seed, packets come in no order. `FULLCOUNT_KILL_ROUNDS` (6) and
 //! `FULLCOUNT_KILL_SEED` (1) make it longer or another.
 #![cfg(feature = "nexus")]
 
@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use fullcount_out::nexus::{Compression, NexusSink, check, recover};
+use fullcount_out::nexus::{Compression, NexusSink, Packing, check, recover};
 use fullcount_out::sink::Sink;
 use hdf5_metno::File;
 use nexus_made::{Dice, events, mixed, number_of, options, pixel};
@@ -31,6 +31,10 @@ fn write_until_killed(path: &Path, seed: u64) -> ! {
     o.cue_interval = 50_000;
     if seed.is_multiple_of(3) {
         o.compression = Compression::Gzip(1);
+        o.packing = match seed.is_multiple_of(2) {
+            true => Packing::Hdf5,
+            false => Packing::Direct { threads: 2 },
+        };
     }
     let mut sink = NexusSink::create(&o).expect("a fresh path");
     let mut n = 0;
@@ -77,7 +81,7 @@ fn nothing_flushed_is_missing_after_a_kill() {
         write_until_killed(Path::new(&path), number("FULLCOUNT_KILL_SEED", 1));
     }
     let seed = number("FULLCOUNT_KILL_SEED", 1);
-    for round in 0..number("FULLCOUNT_KILL_ROUNDS", 5) {
+    for round in 0..number("FULLCOUNT_KILL_ROUNDS", 6) {
         let mut dice = Dice(seed.wrapping_add(round * 1000));
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run.nxs");

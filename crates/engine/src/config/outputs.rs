@@ -344,6 +344,12 @@ pub struct NexusConfig {
     /// From the source to the sample, metres.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_distance_m: Option<f64>,
+    /// Who compresses: `direct` (own threads) or `hdf5` (the library).
+    #[serde(default = "default_compress")]
+    pub compress: String,
+    /// Threads that compress with `direct`, 1 to 16; without it half of the host's cores, at most 4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compress_threads: Option<usize>,
     /// Number of the run, 0 to 2147483647.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_number: Option<u32>,
@@ -356,6 +362,10 @@ pub struct NexusConfig {
     /// Users.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<UserConfig>,
+}
+
+fn default_compress() -> String {
+    "direct".into()
 }
 
 fn default_title() -> String {

@@ -11,6 +11,9 @@ use fullcount_core::view::PixelMap;
 use super::about::{About, line};
 use super::error::NexusError;
 
+/// Most threads that compress.
+const MOST_PACKERS: usize = 16;
+
 /// Name of the one attribute of `event_time_zero` that carries the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StartAttribute {
@@ -51,6 +54,27 @@ pub enum Compression {
     /// slower to write. Under SWMR a chunk that is flushed before it is full leaves its old copy behind
     /// in the file, so rare flushes make smaller files.
     Gzip(u8),
+}
+
+/// Who compresses the columns of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// Threads of the output; finished chunks go past HDF5's filters into the file. Same filters in the file, and
+    /// the same readers.
+    Direct {
+        /// Threads, 1 to 16. Each takes up to twice the bytes of a chunk, and so does each chunk that waits.
+        threads: usize,
+    },
+    /// HDF5, on the thread that writes.
+    Hdf5,
+}
+
+impl Default for Packing {
+    /// Half of the cores compress: the others receive and decode. More than 4 no disk keeps up with.
+    fn default() -> Packing {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Packing::Direct { threads: (cores / 2).clamp(1, 4) }
+    }
 }
 
 /// How large rows get to the disk.
@@ -117,6 +141,8 @@ pub struct NexusOptions {
     pub event_id: EventIdType,
     /// Filters.
     pub compression: Compression,
+    /// Who compresses, if anybody does.
+    pub packing: Packing,
     /// Entries per chunk of the event datasets, 1 Ki to 64 Mi.
     pub chunk_events: usize,
     /// Entries per chunk of the pulse datasets, 64 to 1 Mi.
@@ -155,6 +181,7 @@ impl NexusOptions {
             start_attribute: StartAttribute::default(),
             event_id: EventIdType::default(),
             compression: Compression::default(),
+            packing: Packing::default(),
             chunk_events: 1 << 20,
             chunk_pulses: 16_384,
             flush_interval: Duration::from_secs(2),
@@ -207,6 +234,10 @@ impl NexusOptions {
         range(flush_ok, "flush", format!("{flush:?}"), "10ms to 1h")?;
         if let Compression::Gzip(level) = self.compression {
             range((1..=9).contains(&level), "compression", level.to_string(), "gzip level 1 to 9")?;
+        }
+        if let Packing::Direct { threads } = self.packing {
+            let ok = (1..=MOST_PACKERS).contains(&threads);
+            range(ok, "compress_threads", threads.to_string(), "1 to 16")?;
         }
         if let Some(d) = self.source_distance_m {
             let ok = d.is_finite() && d > 0.0;
@@ -291,6 +322,10 @@ mod tests {
         assert!(refused(|o| o.flush_interval = Duration::ZERO).contains("output.nexus.flush:"));
         assert!(refused(|o| o.compression = Compression::Gzip(0)).contains("compression"));
         assert!(refused(|o| o.source_distance_m = Some(-1.0)).contains("source_distance"));
+        assert!(
+            refused(|o| o.packing = Packing::Direct { threads: 17 })
+                .contains("compress_threads: 17")
+        );
         assert!(refused(|o| o.title = "a\tb".into()).contains("title: \"a\\tb\" is"));
         assert!(refused(|o| o.instrument = "x".repeat(257)).contains("instrument: \"xxx"));
         assert!(refused(|o| o.about.proposal = Some(String::new())).contains("proposal"));

@@ -1,6 +1,6 @@
 //! The calls of the HDF5 library that its Rust interface does not have: opening without HDF5's own file
-//! lock, start of SWMR writing, flush of one dataset, rows of any number of dimensions out of a slice, and large rows
-//! whose bytes the caller brings to the file itself ([`lay_rows`]).
+//! lock, start of SWMR writing, flush of one dataset, rows of any number of dimensions out of a slice, chunks that are
+//! compressed already, and large rows whose bytes the caller brings to the file itself ([`lay_rows`]).
 //!
 //! HDF5's lock sits on a descriptor that every child process inherits, so a child started at the wrong
 //! moment keeps a file locked for its whole life (seen). This module opens without it; the writer and
@@ -24,7 +24,7 @@ use std::path::Path;
 
 use hdf5_metno::plist::file_access::FileAccess;
 use hdf5_metno::{Dataset, Datatype, Error, File, H5Type, Result};
-use hdf5_metno_sys::h5d::{H5Dflush, H5Dget_space, H5Dwrite};
+use hdf5_metno_sys::h5d::{H5Dflush, H5Dget_space, H5Dwrite, H5Dwrite_chunk};
 use hdf5_metno_sys::h5f::{
     H5F_ACC_RDONLY, H5F_ACC_RDWR, H5F_ACC_TRUNC, H5Fcreate, H5Fopen, H5Fstart_swmr_write,
 };
@@ -141,6 +141,28 @@ pub(crate) fn start_swmr_write(file: &File) -> Result<()> {
 pub(crate) fn flush(dataset: &Dataset) -> Result<()> {
     // SAFETY: the id belongs to an open dataset for as long as `dataset` is borrowed; the lock is held.
     hdf5_metno::sync::sync(|| status(unsafe { H5Dflush(dataset.id()) }))
+}
+
+/// Writes the chunk of a one-dimensional `dataset` that begins at row `first`, as its filters would have made it: HDF5 looks at
+/// none of it. The dataset is long enough already.
+///
+/// # Errors
+/// The library's words: a row at which no chunk begins, a full disk.
+pub(crate) fn write_chunk(dataset: &Dataset, first: usize, filtered: &[u8]) -> Result<()> {
+    let first = first as u64;
+    // One place for one dimension: the library reads as many as the dataset has.
+    if dataset.ndim() != 1 || filtered.is_empty() {
+        return Err("no chunk of a dataset of one dimension".into());
+    }
+    let (length, bytes) = (filtered.len(), filtered.as_ptr().cast());
+    hdf5_metno::sync::sync(|| {
+        // SAFETY: the dataset is open and has one dimension, for which `first` is one place; `bytes` are `length` bytes
+        // that outlive the call; the lock is held. 0: none of the filters is left out.
+        let code = unsafe {
+            H5Dwrite_chunk(dataset.id(), H5P_DEFAULT, 0, &raw const first, length, bytes)
+        };
+        status(code)
+    })
 }
 
 /// Writes `values`, whole rows of the shape `row`, at row `first` of `dataset`, which is long enough already.

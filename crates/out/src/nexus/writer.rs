@@ -1,61 +1,33 @@
 //! The open file: buffers events, writes blocks, flushes in the order that readers need.
 //!
 //! Events go to the file in whole chunks, each a [`Block`] in the order of its pulses; between flushes a reader sees none of it, because the datasets'
-//! lengths stay in memory until they are flushed. Pulse rows wait in memory until the events that they point
+//! lengths stay in memory until they are flushed. Chunks may be compressed on the way, by [`Packers`]: they are in the
+//! file before the flush that they belong to. Pulse rows wait in memory until the events that they point
 //! to are flushed (`docs/formats/nexus.md` section 4). Refuses nothing: its events were checked before.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hdf5_metno::{Dataset, File, Group, H5Type, Result};
+use hdf5_metno::{Dataset, File, Group, Result};
 
 use super::block::{Block, Rows};
+use super::column::Column;
 use super::error::{NexusError, hdf5_error};
 use super::layout::{OWN_GROUP, date, events_path};
-use super::options::{Compression, NexusOptions};
+use super::options::{Compression, NexusOptions, Packing};
+use super::packers::{Done, Packers};
 use super::place::Place;
 use super::sys::{self, Access};
 
 /// Pulse rows that may wait for a flush: 1 Mi × 16 B.
 const MAX_WAITING_ROWS: usize = 1 << 20;
 
-/// A one-dimensional dataset that only grows.
-#[derive(Debug)]
-struct Column {
-    dataset: Dataset,
-    len: usize,
-}
-
-impl Column {
-    fn open(group: &Group, name: &str) -> Result<Column> {
-        let dataset = group.dataset(name)?;
-        let len = dataset.size();
-        Ok(Column { dataset, len })
-    }
-
-    fn append<T: H5Type>(&mut self, values: &[T]) -> Result<()> {
-        if values.is_empty() {
-            return Ok(());
-        }
-        let end = self.len + values.len();
-        self.dataset.resize(end)?;
-        self.dataset.write_slice(values, self.len..end)?;
-        self.len = end;
-        Ok(())
-    }
-
-    fn flush(&self) -> Result<()> {
-        sys::flush(&self.dataset)
-    }
-}
-
 /// What one file holds and what still waits for it.
 #[derive(Debug)]
 pub(super) struct Writer {
     path: PathBuf,
     // Declared in closing order: datasets before the file, the file before its place.
-    id: Column,
-    offset: Column,
+    events: [Column; 2],
     index: Column,
     zero: Column,
     cue_index: Column,
@@ -67,6 +39,11 @@ pub(super) struct Writer {
     file: File,
     place: Place,
 
+    packers: Option<Packers>,
+    /// Events taken, those of the block excluded.
+    taken: usize,
+    /// Values of the chunk that is begun, if they were flushed and [`Packers`] make it: it comes again with more.
+    begun: [Vec<i32>; 2],
     chunk: usize,
     cue_interval: u64,
     /// Not yet in the file.
@@ -97,8 +74,7 @@ impl Writer {
         let own = file.group(OWN_GROUP)?;
         Ok(Writer {
             path: path.to_owned(),
-            id: Column::open(&group, "event_id")?,
-            offset: Column::open(&group, "event_time_offset")?,
+            events: [Column::open(&group, "event_id")?, Column::open(&group, "event_time_offset")?],
             index: Column::open(&group, "event_index")?,
             zero: Column::open(&group, "event_time_zero")?,
             cue_index: Column::open(&group, "cue_index")?,
@@ -109,6 +85,9 @@ impl Writer {
             entry: file.group("/entry")?,
             file,
             place,
+            packers: packers(options)?,
+            taken: 0,
+            begun: [const { Vec::new() }; 2],
             chunk: options.chunk_events,
             cue_interval: options.cue_interval,
             block: Block::with_capacity(options.chunk_events),
@@ -142,12 +121,12 @@ impl Writer {
 
     /// Events taken so far.
     pub(super) fn events(&self) -> u64 {
-        (self.id.len + self.block.len()) as u64
+        (self.taken + self.block.len()) as u64
     }
 
     /// Pulse rows so far; those of the last block come when it is written.
     pub(super) fn rows(&self) -> u64 {
-        (self.index.len + self.waiting.index.len()) as u64
+        (self.index.len() + self.waiting.index.len()) as u64
     }
 
     /// Events up to the last completed flush: what a kill cannot take away.
@@ -174,7 +153,7 @@ impl Writer {
     ) -> std::result::Result<(), NexusError> {
         while !pixel.is_empty() {
             // Blocks end where chunks end, so that a chunk is written once.
-            let room = self.chunk - (self.id.len + self.block.len()) % self.chunk;
+            let room = self.chunk - (self.taken + self.block.len()) % self.chunk;
             let n = room.min(pixel.len());
             self.block.append(&pixel[..n], &offset_ns[..n]);
             (pixel, offset_ns) = (&pixel[n..], &offset_ns[n..]);
@@ -186,10 +165,30 @@ impl Writer {
     }
 
     fn write_block(&mut self) -> Result<()> {
-        self.block.settle(self.id.len, &mut self.waiting);
+        self.block.settle(self.taken, &mut self.waiting);
         let (ids, offsets) = self.block.columns();
-        self.id.append(ids)?;
-        self.offset.append(offsets)?;
+        let n = ids.len();
+        match &mut self.packers {
+            Some(packers) if n > 0 => {
+                let first = self.taken - self.taken % self.chunk;
+                let whole = self.taken + n == first + self.chunk;
+                for (i, values) in [ids, offsets].into_iter().enumerate() {
+                    let begun = &mut self.begun[i];
+                    packers.put(i, first, begun, values)?;
+                    match whole {
+                        true => begun.clear(),
+                        false => begun.extend_from_slice(values),
+                    }
+                    place_ready(packers, &mut self.events, false)?;
+                }
+            }
+            Some(_) => {}
+            None => {
+                self.events[0].append(ids)?;
+                self.events[1].append(offsets)?;
+            }
+        }
+        self.taken += n;
         self.block.clear(0);
         Ok(())
     }
@@ -208,8 +207,10 @@ impl Writer {
 
     fn commit_in_order(&mut self) -> Result<()> {
         self.write_block()?;
-        self.id.flush()?;
-        self.offset.flush()?;
+        if let Some(packers) = &mut self.packers {
+            place_ready(packers, &mut self.events, true)?;
+        }
+        self.events.iter().try_for_each(Column::flush)?;
         self.index.append(&self.waiting.index)?;
         self.index.flush()?;
         self.zero.append(&self.waiting.zero)?;
@@ -243,7 +244,7 @@ impl Writer {
         self.write_block().map_err(hdf5_error(&self.path, "write events"))?;
         while self.rows() < 2 {
             let zero = self.waiting.last.unwrap_or(fallback);
-            self.waiting.push(self.id.len, zero);
+            self.waiting.push(self.taken, zero);
         }
         Ok(())
     }
@@ -287,8 +288,8 @@ impl Writer {
     }
 
     fn close_in_order(self) -> Result<()> {
-        let Writer { id, offset, index, zero, cue_index, cue_time, .. } = self;
-        drop([id, offset, index, zero, cue_index, cue_time]);
+        let Writer { events, index, zero, cue_index, cue_time, .. } = self;
+        drop((events, [index, zero, cue_index, cue_time]));
         drop((self.total, self.committed, self.own, self.entry));
         self.file.close()
         // Its place, and with it the lock, ends after the file.
@@ -297,19 +298,41 @@ impl Writer {
     /// Closes the file without another write to its disk, which has failed: it is as after a kill, and is recovered in
     /// the same way. Gives false if HDF5 cannot let go of it before the process ends.
     pub(super) fn let_go(self) -> bool {
-        let Writer { id, offset, index, zero, cue_index, cue_time, .. } = self;
-        let columns = [id, offset, index, zero, cue_index, cue_time];
+        let Writer { events, index, zero, cue_index, cue_time, .. } = self;
+        let columns = (events, [index, zero, cue_index, cue_time]);
         let rest = (self.total, self.committed, self.own, self.entry, self.place);
         sys::let_go(self.file, (columns, rest))
     }
 }
 
+/// The threads that compress, if HDF5 does not.
+fn packers(options: &NexusOptions) -> Result<Option<Packers>> {
+    match (options.compression, options.packing) {
+        (Compression::Gzip(level), Packing::Direct { threads }) => {
+            Packers::start(threads, options.chunk_events, level).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Brings finished chunks to the file, in their order; with `all` every chunk that is on its way.
+fn place_ready(packers: &mut Packers, columns: &mut [Column; 2], all: bool) -> Result<()> {
+    while let Some(mut done) = packers.take(all)? {
+        let Done { column, first, end, .. } = done;
+        columns[column].place(first, end, done.packed())?;
+        packers.give_back(done);
+    }
+    Ok(())
+}
+
 /// Cache of each dataset: a few pulse chunks, so that event chunks (4 MiB) are written past it; with
-/// a filter a chunk must stay in the cache until it is full.
+/// a filter of HDF5's a chunk must stay in the cache until it is full.
 fn chunk_cache_bytes(options: &NexusOptions) -> usize {
     let pulses = 3 * options.chunk_pulses * size_of::<u64>();
-    match options.compression {
-        Compression::None => pulses,
-        Compression::Gzip(_) => pulses.max(3 * options.chunk_events * size_of::<i32>()),
+    match (options.compression, options.packing) {
+        (Compression::None, _) | (_, Packing::Direct { .. }) => pulses,
+        (Compression::Gzip(_), Packing::Hdf5) => {
+            pulses.max(3 * options.chunk_events * size_of::<i32>())
+        }
     }
 }
