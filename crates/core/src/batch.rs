@@ -157,6 +157,8 @@ pub struct Batch {
     to: Vec<Origin>,
     /// Trains that the kernel dropped, and behind how many trains of this batch.
     dropped: Vec<Dropped>,
+    /// Streams in it may be from quite different times.
+    apart: bool,
 }
 
 /// Trains that the kernel dropped between two that were received.
@@ -172,7 +174,8 @@ impl Batch {
     /// A batch with `slots` × `slot_bytes` of its own memory. 64 KiB slots hold any GRO train.
     pub fn with_slots(slots: usize, slot_bytes: usize) -> Batch {
         let memory = Memory::Slots(vec![0; slots * slot_bytes].into_boxed_slice());
-        Batch { memory, trains: Vec::with_capacity(slots), to: Vec::new(), dropped: Vec::new() }
+        let (trains, to, dropped) = (Vec::with_capacity(slots), Vec::new(), Vec::new());
+        Batch { memory, trains, to, dropped, apart: false }
     }
 
     /// A batch that copies what is appended to it; for tests and slow sources.
@@ -189,6 +192,7 @@ impl Batch {
         self.trains.clear();
         self.to.clear();
         self.dropped.clear();
+        self.apart = false;
     }
 
     /// Own memory for a receiver to fill. Empty if the batch looks at shared memory.
@@ -246,6 +250,17 @@ impl Batch {
     #[inline]
     pub fn dropped(&self) -> &[Dropped] {
         &self.dropped
+    }
+
+    /// Recorded streams are read one after the other (the partitions of a topic): the order of the trains says nothing about
+    /// which of two senders' packets came first.
+    pub fn read_apart(&mut self, apart: bool) {
+        self.apart = apart;
+    }
+
+    /// See [`Batch::read_apart`].
+    pub fn is_apart(&self) -> bool {
+        self.apart
     }
 
     /// Copies one chunk behind the last train, growing the memory if need be.

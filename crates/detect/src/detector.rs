@@ -143,6 +143,15 @@ pub enum CommandError {
     Arguments(String),
 }
 
+/// A clock that begins anew so often that its turns are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurningClock {
+    /// Length of a turn, ns.
+    pub turn_ns: u64,
+    /// Receive times tell the turn of each stream by itself; else all packets must come in the order in which they were sent.
+    pub by_times: bool,
+}
+
 /// Decodes chunks on one worker: chunk → readouts → hits (for SoNDe at once events).
 pub trait Reader: Send {
     /// Decodes a batch and appends to `products`; never clears it.
@@ -154,6 +163,12 @@ pub trait Reader: Send {
     /// Between here and what comes next, somebody else may have had packets (a partition of a topic that moved): open
     /// gaps become losses, and each stream begins with whatever number comes next. Clocks go on where numbers say that nobody else had packets.
     fn begin_anew(&mut self) {}
+
+    /// Why what was read since the last call of [`Reader::read`] may have wrong times, if nothing tells: the run ends before it
+    /// is handed on.
+    fn unsettled(&self) -> Option<&str> {
+        None
+    }
 
     /// This reader's counters.
     fn sheet(&self) -> Arc<Sheet>;
@@ -257,6 +272,19 @@ pub trait Detector: Send + Sync {
     /// to be received with their times ([`fullcount_core::sequence::turns`]). `None`: a turn takes hours, or there are no numbers.
     fn short_numbers(&self) -> Option<u32> {
         None
+    }
+
+    /// The clock in the packets, if a stream's place in time follows from what else was read: its turns are counted. `None`: a
+    /// time says by itself when it is, or a step back is a new beginning.
+    fn turning_clock(&self) -> Option<TurningClock> {
+        None
+    }
+
+    /// The packet that came first of a recording whose streams are read apart, and when (ns since 1970): from here on the turns
+    /// of the clock follow from receive times. False if it is none of ours.
+    fn begins_with(&self, packet: &[u8], time_ns: i64) -> bool {
+        let _ = (packet, time_ns);
+        false
     }
 
     /// Pixels with positions; empty for detectors without any.

@@ -35,6 +35,7 @@ use serde::Deserialize;
 
 use crate::detector::{
     Builder, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter, TimeBase,
+    TurningClock,
 };
 use crate::geometry::text;
 use crate::listed::Listed;
@@ -175,6 +176,12 @@ impl Detector for MultigridDetector {
     fn short_numbers(&self) -> Option<u32> {
         // Replay records carry no numbers.
         matches!(self.config.format, file::Format::Mesytec).then_some(numbers::BITS)
+    }
+
+    fn turning_clock(&self) -> Option<TurningClock> {
+        // 2^30 ticks of 62.5 ns. Without it 46 bits are sent, which last 51 days, and a step back is a new beginning.
+        let turn_ns = (1 << 30) * 125 / 2;
+        self.config.spoof_high_time.then_some(TurningClock { turn_ns, by_times: false })
     }
 
     fn pixels(&self) -> PixelMap {

@@ -4,6 +4,7 @@
 //! reason), readouts without a pixel, and configurations with unknown keys. Entry: [`Sonde`], the
 //! [`Kind`]. Source: `docs/formats/sonde.md`; for users: `docs/sonde.md`.
 
+mod arrival;
 mod clock;
 mod counters;
 mod entries;
@@ -25,7 +26,7 @@ use fullcount_core::view::{PixelMap, Plot};
 use serde::Deserialize;
 
 use crate::detector::{
-    Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter, TimeBase,
+    Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter, TimeBase, TurningClock,
 };
 use crate::geometry::text;
 use layout::Layout;
@@ -140,6 +141,23 @@ impl Detector for SondeDetector {
 
     fn short_numbers(&self) -> Option<u32> {
         Some(14)
+    }
+
+    fn turning_clock(&self) -> Option<TurningClock> {
+        let (num, den) = self.tick().0.fraction();
+        let turn_ns = (u64::from(num) << 32) / u64::from(den);
+        Some(TurningClock { turn_ns, by_times: true })
+    }
+
+    fn begins_with(&self, packet: &[u8], time_ns: i64) -> bool {
+        let header = packet::header(packet).ok();
+        let good = |header: &packet::Header| {
+            let mode = packet::mode(header, packet);
+            mode.and_then(|mode| packet::body(mode, packet)).is_ok()
+        };
+        let Some(header) = header.filter(good) else { return false };
+        self.shared.begins_with(header.timestamp, time_ns);
+        true
     }
 
     fn pixels(&self) -> PixelMap {

@@ -52,6 +52,11 @@ impl Clock {
         Clock { tick, epoch: time.epoch.0, grid: time.grid, start: 0, next: 0 }
     }
 
+    /// Length of a tick.
+    pub fn tick(&self) -> TickLength {
+        self.tick
+    }
+
     /// Nanoseconds since 1970 (or the configured epoch's own origin); saturates.
     #[inline]
     pub fn absolute(&self, ticks: Ticks) -> i64 {

@@ -11,6 +11,7 @@ use fullcount_core::sequence::turns::{Arrivals, Turned};
 use fullcount_core::sequence::{Seen, Totals, Tracker};
 use fullcount_core::slots::Found;
 
+use super::arrival;
 use super::clock::{Clock, HeaderTime};
 use super::counters::{Count, LINES};
 use super::entries;
@@ -51,8 +52,13 @@ pub(super) struct SondeReader {
     clock: Clock,
     /// Newest header time of this reader: a new stream is read as the nearest time to it.
     newest: Option<HeaderTime>,
+    /// Place of the stream that it is of.
+    newest_stream: usize,
     shared: Arc<Shared>,
     arrivals: Arrivals,
+    /// Receive times, for the turns of the clock.
+    times: arrival::Arrivals,
+    unsettled: Option<String>,
 }
 
 /// What the header of a packet led to.
@@ -64,8 +70,20 @@ struct Sender {
 impl SondeReader {
     pub fn new(streams: Streams, layout: Arc<Layout>, clock: Clock, shared: Arc<Shared>) -> Self {
         let (sheet, tally) = (Sheet::new(Count::catalogue()), Tally([0; LINES]));
-        let arrivals = Arrivals::default();
-        SondeReader { sheet, tally, streams, layout, clock, newest: None, shared, arrivals }
+        let (arrivals, times) = (Arrivals::default(), arrival::Arrivals::new(clock.tick()));
+        SondeReader {
+            sheet,
+            tally,
+            streams,
+            layout,
+            clock,
+            newest: None,
+            newest_stream: 0,
+            shared,
+            arrivals,
+            times,
+            unsettled: None,
+        }
     }
 
     #[inline]
@@ -157,18 +175,47 @@ impl SondeReader {
 
     #[inline]
     fn header_time(&mut self, sender: &Sender, count: u16, raw: u32) -> HeaderTime {
-        let stream = &mut self.streams.streams[sender.stream];
-        let time = match stream.time.or_else(|| stream.resume(count)) {
-            Some(last) => HeaderTime::after(Some(last), raw),
-            None => HeaderTime::after(self.newest.or_else(|| self.shared.newest()), raw),
+        let stream = &self.streams.streams[sender.stream];
+        let time = match stream.time {
+            Some(last) if self.times.is_near(&stream.pace) => HeaderTime::after(Some(last), raw),
+            _ => self.place(sender.stream, count, raw),
         };
+        let stream = &mut self.streams.streams[sender.stream];
         stream.time = Some(time);
         // A stranger's one packet must not say what time it is for others.
         let heard = self.streams.is_followed(sender.stream) || self.newest.is_none();
+        let stream = &mut self.streams.streams[sender.stream];
+        self.times.placed(&mut stream.pace, time, heard);
         if heard && self.newest.is_none_or(|newest| time.ticks > newest.ticks) {
             self.newest = Some(time);
+            self.newest_stream = sender.stream;
         }
         time
+    }
+
+    /// The time of a packet whose turn the stream's last packet does not tell.
+    #[cold]
+    fn place(&mut self, at: usize, count: u16, raw: u32) -> HeaderTime {
+        let stream = &mut self.streams.streams[at];
+        if self.times.places() {
+            stream.before = None;
+            arrival::Arrivals::jumped(&mut stream.pace);
+            return self.times.place(raw);
+        }
+        if let Some(last) = stream.time {
+            let time = self.times.behind_silence(&stream.pace, last, raw);
+            arrival::Arrivals::jumped(&mut stream.pace);
+            return time;
+        }
+        arrival::Arrivals::jumped(&mut stream.pace);
+        if let Some(last) = stream.resume(count) {
+            return HeaderTime::after(Some(last), raw);
+        }
+        let heard = &self.streams.streams[self.newest_stream];
+        match self.newest {
+            Some(newest) => self.times.behind_silence(&heard.pace, newest, raw),
+            None => HeaderTime::after(self.shared.newest(), raw),
+        }
     }
 
     #[inline]
@@ -317,8 +364,10 @@ impl Reader for SondeReader {
     fn read(&mut self, batch: &Batch, products: &mut Products) {
         let mut packets = 0;
         self.arrivals.begin();
+        self.times.begin(batch.is_apart(), self.shared.first());
         for (at, train) in batch.trains().enumerate() {
             self.arrivals.train(batch, at, &train);
+            self.times.at(train.time_ns);
             for packet in train.chunks() {
                 packets += 1;
                 self.packet(packet, train.origin, products);
@@ -329,6 +378,13 @@ impl Reader for SondeReader {
         if let Some(newest) = self.newest {
             self.shared.publish(newest.ticks);
         }
+        if self.unsettled.is_none() {
+            self.unsettled = self.times.unsettled(self.newest, self.streams.streams.len());
+        }
+    }
+
+    fn unsettled(&self) -> Option<&str> {
+        self.unsettled.as_deref()
     }
 
     fn finish(&mut self, _: &mut Products) {

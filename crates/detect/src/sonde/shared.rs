@@ -1,14 +1,16 @@
-//! What the readers of one detector share: the newest header time, and who draws on which module.
+//! What the readers of one detector share: the newest header time, the first packet of a recording, and who draws on
+//! which module.
 //!
 //! Refuses nothing. The time is published once per batch; the lock is taken once per new stream, never
 //! per packet. Source: `docs/sonde.md`, "Time" and "Geometry".
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 
 use fullcount_core::batch::Origin;
 
+use super::arrival::Point;
 use super::clock::HeaderTime;
 
 /// Senders that are told apart over all modules, 1 MiB and a half: invented addresses must not fill the memory.
@@ -22,6 +24,8 @@ type Senders = HashSet<([u8; 16], u8)>;
 pub(super) struct Shared {
     /// Newest header time that any reader has seen, for streams that begin on another one.
     newest: AtomicI64,
+    /// First packet of a recording whose streams are read apart.
+    first: OnceLock<Point>,
     /// Address and system number of all that send for a module, by the module's pixel offset; and how many they are.
     senders: Mutex<(HashMap<u32, Senders>, usize)>,
 }
@@ -29,7 +33,11 @@ pub(super) struct Shared {
 impl Shared {
     pub fn new() -> Shared {
         // Below every header time: the first published one replaces it.
-        Shared { newest: AtomicI64::new(i64::MIN), senders: Mutex::default() }
+        Shared {
+            newest: AtomicI64::new(i64::MIN),
+            first: OnceLock::new(),
+            senders: Mutex::default(),
+        }
     }
 
     pub fn publish(&self, ticks: i64) {
@@ -39,6 +47,16 @@ impl Shared {
     pub fn newest(&self) -> Option<HeaderTime> {
         let ticks = self.newest.load(Relaxed);
         (ticks != i64::MIN).then_some(HeaderTime { raw: ticks as u32, ticks })
+    }
+
+    /// A recording whose streams are read apart begins with this packet.
+    pub fn begins_with(&self, raw: u32, time_ns: i64) {
+        // The first one stays: all readers must place streams by the same.
+        let _ = self.first.set(Point { time_ns, ticks: raw.into() });
+    }
+
+    pub fn first(&self) -> Option<Point> {
+        self.first.get().copied()
     }
 
     /// True if this new sender's pixels are those of another sender as well. A module that goes on from

@@ -12,6 +12,7 @@ use fullcount_core::sequence::turns::Turns;
 use fullcount_core::sequence::{Start, Tracker};
 use fullcount_core::slots::{Found, Slots};
 
+use super::arrival::Pace;
 use super::clock::HeaderTime;
 
 /// Packet counts that a missing one is waited for. A stream is one device on one way through the network,
@@ -87,6 +88,8 @@ pub(super) struct Stream {
     pub time: Option<HeaderTime>,
     /// The same from before somebody else may have had packets, and the packet count that would have come next.
     pub before: Option<(HeaderTime, u16)>,
+    /// What its receive times have shown.
+    pub pace: Pace,
     /// What is added to the module's pixels; `None` if the geometry does not list it.
     pub offset: Option<u32>,
 }
@@ -151,7 +154,7 @@ impl Streams {
     /// A new stream at a place, with what is added to its module's pixels.
     pub fn begin(&mut self, at: usize, offset: Option<u32>) {
         let sequence = if self.one_sequence { 0 } else { at };
-        let stream = Stream { sequence, time: None, before: None, offset };
+        let stream = Stream { sequence, time: None, before: None, pace: Pace::default(), offset };
         match self.streams.get_mut(at) {
             Some(old) => *old = stream,
             None => self.streams.push(stream),
