@@ -613,8 +613,9 @@ fn open_kafka(
     use fullcount_out::kafka::Beginning;
     use std::io::Write as _;
     let mut o = options.clone();
-    let (wish, hurry) = (stop.clone(), stop.clone());
+    let (wish, over, hurry) = (stop.clone(), stop.clone(), stop.clone());
     o.stop = std::sync::Arc::new(move || wish.requested());
+    o.over = std::sync::Arc::new(move || over.is_over());
     o.hurry = std::sync::Arc::new(move || hurry.hurried());
     o.news = |text| drop(writeln!(std::io::stderr(), "fullcount: {text}"));
     o.replay = replay;

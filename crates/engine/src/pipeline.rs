@@ -48,6 +48,8 @@ const HAND_OVER_EVERY: Duration = Duration::from_millis(20);
 const HOLD: u32 = 30;
 /// Time between two looks whether a mark has passed: all that waits may have to be looked at for it.
 const MARKS_EVERY: Duration = Duration::from_millis(100);
+/// A worker that does not see for so long that nothing comes waits for an output.
+const STUCK_AFTER: Duration = Duration::from_secs(1);
 /// Wait of one receive call; bounds the reaction to Ctrl-C.
 const RECEIVE_WAIT: Duration = Duration::from_millis(20);
 /// A busy thread looks at the clock once per this many batches (≈ 1 ms at 10 Gb/s).
@@ -110,6 +112,10 @@ pub struct Progress {
     streams: AtomicUsize,
     /// The run is over for all, as all streams are complete or the packets have come.
     over: AtomicBool,
+    /// Workers that still receive.
+    receiving: AtomicUsize,
+    /// Nobody took what was read for as long as the run waits for data.
+    stuck: AtomicBool,
     /// Workers that still run.
     running: AtomicUsize,
 }
@@ -132,6 +138,8 @@ impl Progress {
             complete: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
             over: AtomicBool::new(false),
+            receiving: AtomicUsize::new(workers),
+            stuck: AtomicBool::new(false),
             running: AtomicUsize::new(workers),
         }
     }
@@ -145,6 +153,38 @@ impl Progress {
     /// True once all workers have ended.
     pub fn done(&self) -> bool {
         self.running.load(Relaxed) == 0
+    }
+
+    /// One worker receives nothing more. With the last one the run is over, whatever made it end: the outputs' time begins.
+    fn received_all(&self, stop: &Stop) {
+        if self.receiving.fetch_sub(1, Relaxed) == 1 {
+            stop.end();
+        }
+    }
+
+    /// Looks at the clock for workers that cannot, as they wait for an output that takes nothing: begins the end of the run
+    /// if a limit is reached, so that outputs wait no longer than they may. `waits`: the source waits for them.
+    pub fn look(&self, limits: &Limits, waits: bool, stop: &Stop, now: Instant) {
+        if stop.is_over() || self.receiving.load(Relaxed) == 0 {
+            return;
+        }
+        let long = limits.duration.is_some_and(|d| now.saturating_duration_since(self.start) >= d);
+        // A worker that is free sees the silence itself, and sooner.
+        let silence = limits.idle.zip(self.silence(now)).filter(|_| waits);
+        let stuck = silence.is_some_and(|(limit, silence)| silence >= limit + STUCK_AFTER);
+        if stuck {
+            self.stuck.store(true, Relaxed);
+        }
+        if long || stuck || self.over.load(Relaxed) {
+            stop.end();
+        }
+    }
+
+    fn not_stuck(&self, limits: &Limits) -> Result<(), PipelineError> {
+        match limits.idle.filter(|_| self.stuck.load(Relaxed)) {
+            Some(idle) => Err(PipelineError::Stuck(idle)),
+            None => Ok(()),
+        }
     }
 
     fn ns(&self, now: Instant) -> u64 {
@@ -177,6 +217,14 @@ pub enum PipelineError {
     /// A thread could not be started or died.
     #[error("processing thread: {0}")]
     Thread(String),
+    /// What was read can have wrong times; it was not handed on.
+    #[error("{0}")]
+    Unsettled(String),
+    /// An output took nothing for as long as the run waits for data.
+    #[error(
+        "the outputs took nothing for {0:?} (engine.idle_exit), so the run ends, and what the source still has is not read"
+    )]
+    Stuck(Duration),
 }
 
 /// Decoding and handing over: the same for one thread and for two.
@@ -260,7 +308,7 @@ impl Processing {
     }
 
     /// All that was received has been decoded: settles what waits, if the source asks for that.
-    fn settle(&mut self, attend: &mut dyn FnMut()) -> Result<(), RequiredSinkFailed> {
+    fn settle(&mut self, attend: &mut dyn FnMut()) -> Result<(), PipelineError> {
         let Some(settling) = &mut self.settling else { return Ok(()) };
         let Some(number) = settling.settle.question() else { return Ok(()) };
         // The system refuses a thread: asked for again at the next idle moment. The source does not wait for ever.
@@ -319,7 +367,7 @@ impl Processing {
         &mut self,
         batch: &Batch,
         attend: &mut dyn FnMut(),
-    ) -> Result<Option<Instant>, RequiredSinkFailed> {
+    ) -> Result<Option<Instant>, PipelineError> {
         let products = self.fanout.products();
         self.reader.read(batch, products);
         self.builder.build(products, self.now);
@@ -355,11 +403,8 @@ impl Processing {
     }
 
     /// Gives away what is finished, also what has waited long enough.
-    fn hand_over(
-        &mut self,
-        now: Instant,
-        attend: &mut dyn FnMut(),
-    ) -> Result<(), RequiredSinkFailed> {
+    fn hand_over(&mut self, now: Instant, attend: &mut dyn FnMut()) -> Result<(), PipelineError> {
+        self.settled()?;
         self.handed = now;
         self.clock_is(now);
         if self.now.is_some() {
@@ -373,8 +418,20 @@ impl Processing {
         Ok(())
     }
 
+    /// Nothing is handed on whose times may be wrong.
+    fn settled(&mut self) -> Result<(), PipelineError> {
+        let Some(why) = self.reader.unsettled() else { return Ok(()) };
+        let why = PipelineError::Unsettled(why.to_owned());
+        self.fanout.products().clear();
+        Err(why)
+    }
+
     /// Settles what was pending and gives the rest away. `cut_short`: the source would have gone on.
-    fn finish(&mut self, cut_short: bool) -> Result<(), RequiredSinkFailed> {
+    fn finish(&mut self, cut_short: bool) -> Result<(), PipelineError> {
+        if self.reader.unsettled().is_some() {
+            // Nothing more is made of it. A replay goes on from what was handed over.
+            return self.settled();
+        }
         let replay = self.now.is_none();
         if replay && cut_short {
             self.fanout.hand_over(self.lossless)?;
@@ -386,7 +443,7 @@ impl Processing {
         if replay && !cut_short {
             products.phase = Phase::Complete;
         }
-        self.fanout.hand_over(self.lossless)
+        Ok(self.fanout.hand_over(self.lossless)?)
     }
 }
 
@@ -406,6 +463,7 @@ impl Ending<'_> {
         let p = self.progress;
         let idle = self.limits.idle.zip(p.silence(now));
         self.stop.requested()
+            || self.stop.is_over()
             || p.over.load(Relaxed)
             || self.limits.duration.is_some_and(|d| now.saturating_duration_since(p.start) >= d)
             || idle.is_some_and(|(limit, silence)| silence >= limit)
@@ -449,9 +507,9 @@ trait Next {
     /// Memory for the next batch of `source`; `None`: nobody processes any more.
     fn batch(&mut self, source: &mut dyn Source) -> Option<&mut Batch>;
     /// The batch holds data of `source`. Returns the time if the clock was read.
-    fn data(&mut self, source: &mut dyn Source) -> Result<Option<Instant>, RequiredSinkFailed>;
+    fn data(&mut self, source: &mut dyn Source) -> Result<Option<Instant>, PipelineError>;
     /// Nothing came of `source` for a while.
-    fn idle(&mut self, now: Instant, source: &mut dyn Source) -> Result<(), RequiredSinkFailed>;
+    fn idle(&mut self, now: Instant, source: &mut dyn Source) -> Result<(), PipelineError>;
     /// Streams that said that they are complete, if all have; else 0.
     fn ended_streams(&self) -> usize;
 }
@@ -467,10 +525,10 @@ impl Next for Here<'_> {
         Some(&mut self.batch)
     }
     #[inline]
-    fn data(&mut self, source: &mut dyn Source) -> Result<Option<Instant>, RequiredSinkFailed> {
+    fn data(&mut self, source: &mut dyn Source) -> Result<Option<Instant>, PipelineError> {
         self.work.decode(&self.batch, &mut || source.attend())
     }
-    fn idle(&mut self, now: Instant, source: &mut dyn Source) -> Result<(), RequiredSinkFailed> {
+    fn idle(&mut self, now: Instant, source: &mut dyn Source) -> Result<(), PipelineError> {
         self.work.hand_over(now, &mut || source.attend())?;
         self.work.settle(&mut || source.attend())
     }
@@ -526,7 +584,7 @@ impl Next for Over<'_> {
         self.held.as_mut()
     }
 
-    fn data(&mut self, _: &mut dyn Source) -> Result<Option<Instant>, RequiredSinkFailed> {
+    fn data(&mut self, _: &mut dyn Source) -> Result<Option<Instant>, PipelineError> {
         let batch = self.held.as_ref().unwrap_or(&self.spare);
         let (packets, small) = (batch.count(), batch.trains().len() < 4);
         self.sheet.add(Ring::In as usize, packets);
@@ -543,7 +601,7 @@ impl Next for Over<'_> {
         Ok(Some(Instant::now()))
     }
 
-    fn idle(&mut self, _: Instant, _: &mut dyn Source) -> Result<(), RequiredSinkFailed> {
+    fn idle(&mut self, _: Instant, _: &mut dyn Source) -> Result<(), PipelineError> {
         Ok(())
     }
     fn ended_streams(&self) -> usize {
@@ -620,13 +678,16 @@ fn receive(
                 }
                 // Repeated end marks come up to 75 ms after the data and must not stretch their time.
                 let over = next.ended_streams() > 0 && !limits.past_end_mark;
+                if last {
+                    // Before it may wait for an output.
+                    progress.over.store(true, Relaxed);
+                }
                 let read = next.data(source)?;
                 let now = if first || last { Some(Instant::now()) } else { read };
                 if let Some(now) = now.filter(|_| !over) {
                     progress.note_data(now);
                 }
                 if last {
-                    progress.over.store(true, Relaxed);
                     return Ok(());
                 }
                 now
@@ -660,9 +721,11 @@ pub fn run_one_thread(
 ) -> Result<(), PipelineError> {
     let batch = source.batch();
     let outcome = receive(source, &mut Here { batch, work }, limits, stop, progress);
+    progress.received_all(stop);
+    let outcome = outcome.and_then(|()| progress.not_stuck(limits));
     let settled = work.finish(outcome.is_err() || stop.requested());
     progress.running.fetch_sub(1, Relaxed);
-    outcome.and(settled.map_err(Into::into))
+    outcome.and(settled)
 }
 
 /// As [`run_one_thread`], receiving on this thread and processing on a second one, which calls `pin`
@@ -716,12 +779,14 @@ pub fn run_two_threads(
                 batches,
             };
             let outcome = receive(source, &mut over, limits, stop, progress);
+            progress.received_all(stop);
+            let outcome = outcome.and_then(|()| progress.not_stuck(limits));
             cut_short.store(outcome.is_err() || stop.requested(), SeqCst);
             outcome
             // `over` goes here: the other thread sees that nothing more comes.
         };
         let settled = worker.join().map_err(|_| PipelineError::Thread("panicked".into()))?;
-        outcome.and(settled.map_err(Into::into))
+        outcome.and(settled)
     });
     progress.running.fetch_sub(1, Relaxed);
     outcome
@@ -734,7 +799,7 @@ fn serve(
     work: &mut Processing,
     sheet: &Sheet,
     ended: &AtomicUsize,
-) -> Result<(), RequiredSinkFailed> {
+) -> Result<(), PipelineError> {
     let mut empty = 0u32;
     loop {
         match batches.pop() {

@@ -482,3 +482,139 @@ fn what_a_socket_held_is_read_however_slowly_and_a_flood_ends_soon() {
         assert!(!flood.is_over(after(199)) && flood.is_over(after(200)));
     }
 }
+
+/// Takes nothing until the run is over, as an output does whose spool is full.
+struct Full(Stop);
+
+impl Sink for Full {
+    fn name(&self) -> &'static str {
+        "full"
+    }
+    fn required(&self) -> bool {
+        true
+    }
+    fn push(&mut self, _: &Arc<Products>) -> Result<(), SinkError> {
+        while !self.0.is_over() {
+            thread::yield_now();
+        }
+        Ok(())
+    }
+    fn tick(&mut self, _: Duration) -> Result<(), SinkError> {
+        Ok(())
+    }
+    fn finish(&mut self) -> Result<Report, SinkError> {
+        assert!(self.0.is_over(), "its time at the end has begun");
+        Ok(Report::default())
+    }
+    fn sheet(&self) -> Arc<Sheet> {
+        Sheet::new(vec![])
+    }
+}
+
+/// One datagram after the other, each long enough behind the last that it is handed over.
+struct Steady(u32);
+
+impl Source for Steady {
+    fn recv(&mut self, batch: &mut Batch, _: Duration) -> Result<Received, SourceError> {
+        thread::sleep(HAND_OVER_EVERY);
+        batch.clear();
+        batch.append(&self.0.to_le_bytes(), Origin::NONE, 0, Edge::Datagram);
+        self.0 += 1;
+        Ok(Received::Data)
+    }
+    fn batch(&self) -> Batch {
+        Batch::with_slots(0, 0)
+    }
+    fn lossless(&self) -> bool {
+        true
+    }
+    fn sheet(&self) -> Arc<Sheet> {
+        Sheet::new(vec![])
+    }
+    fn describe(&self) -> Vec<String> {
+        vec![]
+    }
+}
+
+#[test]
+fn every_limit_ends_a_run_whose_output_takes_nothing() {
+    let short = Duration::from_millis(300);
+    let limits = [
+        Limits { duration: Some(short), ..Limits::default() },
+        Limits { packets: Some(40), ..Limits::default() },
+        Limits { idle: Some(short), ..Limits::default() },
+    ];
+    for (limits, threads) in limits.into_iter().flat_map(|l| [(l.clone(), 1), (l, 2)]) {
+        let (stop, progress) = (Stop::default(), Arc::new(Progress::default()));
+        // With one place in the queue the third batch waits; the 40 packets are through before.
+        let place = if limits.packets.is_some() { 64 } else { 1 };
+        let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Full(stop.clone()))];
+        let (mut ways, drains) =
+            Fanout::start(sinks, (1, place), &Ledger::default(), |_| {}).unwrap();
+        let reader = Box::new(Numbers { seen: 0, end_at: u64::MAX });
+        let mut work = Processing::new(reader, Box::new(PassThrough), ways.remove(0), true, true);
+        let (tell, ended) = std::sync::mpsc::channel();
+        let (own, seen, told) = (limits.clone(), progress.clone(), stop.clone());
+        thread::spawn(move || {
+            let sheets = [Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue())];
+            let outcome = match threads {
+                1 => run_one_thread(&mut Steady(0), &mut work, &own, &told, &seen),
+                _ => {
+                    let sheets = (&*sheets[0], &*sheets[1]);
+                    run_two_threads(&mut Steady(0), &mut work, &own, &told, &seen, sheets, || {})
+                }
+            };
+            drains.finish(vec![work.fanout]);
+            tell.send(outcome)
+        });
+        let outcome = loop {
+            progress.look(&limits, true, &stop, Instant::now());
+            match ended.recv_timeout(Duration::from_millis(20)) {
+                Ok(outcome) => break outcome,
+                Err(_) => assert!(progress.start.elapsed().as_secs() < 60, "{limits:?}: hangs"),
+            }
+        };
+        let stuck = matches!(outcome, Err(PipelineError::Stuck(time)) if time == short);
+        assert!(stuck == limits.idle.is_some() && stuck == outcome.is_err(), "{limits:?}");
+    }
+}
+
+/// Has wrong times from the third datagram on.
+struct Doubting(Numbers);
+
+impl Reader for Doubting {
+    fn read(&mut self, batch: &Batch, products: &mut Products) {
+        self.0.read(batch, products);
+    }
+    fn finish(&mut self, _: &mut Products) {}
+    fn unsettled(&self) -> Option<&str> {
+        (self.0.seen > 2).then_some("nothing tells")
+    }
+    fn sheet(&self) -> Arc<Sheet> {
+        Sheet::new(vec![])
+    }
+}
+
+#[test]
+fn nothing_is_handed_on_whose_times_may_be_wrong() {
+    for threads in [1, 2] {
+        let collect = Collect::default();
+        let sinks: Vec<Box<dyn Sink>> = vec![Box::new(collect.clone())];
+        let (mut ways, drains) = Fanout::start(sinks, (1, 4), &Ledger::default(), |_| {}).unwrap();
+        let reader = Box::new(Doubting(Numbers { seen: 0, end_at: u64::MAX }));
+        let mut work = Processing::new(reader, Box::new(PassThrough), ways.remove(0), true, true);
+        let (limits, stop, progress) = (Limits::default(), Stop::default(), Progress::default());
+        let sheets = [Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue())];
+        let outcome = match threads {
+            1 => run_one_thread(&mut Steady(0), &mut work, &limits, &stop, &progress),
+            _ => {
+                let sheets = (&*sheets[0], &*sheets[1]);
+                run_two_threads(&mut Steady(0), &mut work, &limits, &stop, &progress, sheets, || {})
+            }
+        };
+        drains.finish(vec![work.fanout]);
+        assert_eq!(outcome.unwrap_err().to_string(), "nothing tells", "{threads}");
+        let handed = collect.0.lock().unwrap().clone();
+        assert!(handed.len() <= 2 && handed.iter().zip(1..).all(|(&a, b)| a == b), "{handed:?}");
+    }
+}

@@ -89,8 +89,9 @@ impl RawPlan {
     /// The spool cannot be used.
     pub fn open(&self, workers: usize, stop: &Stop) -> Result<Raw, SinkError> {
         let mut options = self.options.clone();
-        let (wish, hurry) = (stop.clone(), stop.clone());
+        let (wish, over, hurry) = (stop.clone(), stop.clone(), stop.clone());
         options.stop = std::sync::Arc::new(move || wish.requested());
+        options.over = std::sync::Arc::new(move || over.is_over());
         options.hurry = std::sync::Arc::new(move || hurry.hurried());
         let place = format!("kafka://{}/{}", options.brokers, options.topic);
         let sink = RawSink::open(options, self.key, self.epoch_ns)?;

@@ -567,6 +567,7 @@ impl Running {
             let thread = std::thread::Builder::new().name(name).spawn(body);
             workers.push(thread.map_err(RunError::Thread)?);
         }
+        watch_limits(limits, lossless, &stop, &progress).map_err(RunError::Thread)?;
         let ended = Mutex::new(ended);
         Ok(Running {
             verb: plan.verb,
@@ -648,8 +649,9 @@ impl Running {
         if let Some(places) = &mut self.places {
             places.end();
         }
-        // The taps go with the sources: the capture's writer sees that nothing more comes.
-        drop(sources);
+        // The taps go with the sources: the capture's writer sees that nothing more comes. So do the sinks, all at once: what
+        // waits for a broker at the end waits at the same time.
+        drop((sources, ways));
         #[cfg(feature = "kafka")]
         let raw = self.raw.map(|thread| match thread.join() {
             Ok(outcome) => outcome.map_err(|e| e.to_string()),
@@ -658,7 +660,7 @@ impl Running {
         #[cfg(not(feature = "kafka"))]
         let raw = None;
         let captured = self.capture.map(|c| c.finish().map_err(|e| e.to_string()));
-        let ends = self.drains.finish(ways);
+        let ends = self.drains.finish(Vec::new());
         #[cfg(feature = "kafka")]
         if let Some(group) = self.group {
             let served = ends.iter().all(|end| !end.required || end.outcome.is_ok());
@@ -697,6 +699,35 @@ impl Running {
         drop(self.page);
         (summary, outcome.map_err(Into::into))
     }
+}
+
+/// Between two looks at the limits.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Looks at the limits beside the workers, which cannot while they wait for an output.
+fn watch_limits(
+    limits: Limits,
+    lossless: bool,
+    stop: &Stop,
+    progress: &Arc<Progress>,
+) -> std::io::Result<()> {
+    if limits.duration.is_none() && limits.idle.is_none() && limits.packets.is_none() {
+        return Ok(());
+    }
+    let (stop, progress) = (stop.clone(), Arc::downgrade(progress));
+    let look = move || {
+        let mut looked = Instant::now();
+        while let Some(progress) = progress.upgrade().filter(|p| !p.done()) {
+            let now = Instant::now();
+            // A process that stood still has not waited for anybody.
+            let awake = now.saturating_duration_since(looked) < 10 * LOOK;
+            progress.look(&limits, lossless && awake, &stop, now);
+            looked = now;
+            drop(progress);
+            std::thread::sleep(LOOK);
+        }
+    };
+    std::thread::Builder::new().name("limits".into()).spawn(look).map(drop)
 }
 
 /// An output that fails is said at once, not only in the ledger at the end of the night.

@@ -16,6 +16,12 @@ use crate::refused::{MostlyRefused, Refusals};
 #[cfg(feature = "web")]
 use crate::summary::grouped;
 
+/// From here on a spool is nearly full, percent of its bound.
+#[cfg(feature = "kafka")]
+const NEARLY_FULL: u64 = fullcount_out::kafka::NEARLY_FULL;
+#[cfg(not(feature = "kafka"))]
+const NEARLY_FULL: u64 = 100;
+
 /// One moment of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Status {
@@ -71,6 +77,8 @@ pub struct SpoolStatus {
     pub messages: u64,
     /// Bytes of the spool's files.
     pub bytes: u64,
+    /// Most bytes of them.
+    pub limit: u64,
     /// Age of the oldest message.
     pub age: Duration,
 }
@@ -84,10 +92,21 @@ impl SpoolStatus {
                 output,
                 messages: get("messages")?,
                 bytes: get("bytes")?,
+                limit: get("limit")?,
                 age: Duration::from_millis(get("age_ms")?),
             })
         };
         ["kafka", "raw"].into_iter().filter_map(one).collect()
+    }
+
+    /// How full it is, percent of its bound.
+    pub fn percent(&self) -> u64 {
+        self.bytes.saturating_mul(100).checked_div(self.limit).unwrap_or(0)
+    }
+
+    /// True while it is time to do something about it.
+    pub fn is_nearly_full(&self) -> bool {
+        self.percent() >= NEARLY_FULL
     }
 }
 
@@ -97,7 +116,11 @@ impl std::fmt::Display for SpoolStatus {
         let whose = if self.output == "kafka" { "" } else { self.output };
         let space = if whose.is_empty() { "" } else { " " };
         let (messages, seconds) = (crate::summary::grouped(self.messages), self.age.as_secs_f64());
-        write!(f, "{whose}{space}spool {messages} messages, {seconds:.1} s")
+        write!(f, "{whose}{space}spool {messages} messages, {seconds:.1} s")?;
+        if self.is_nearly_full() {
+            write!(f, ", {} % full", self.percent())?;
+        }
+        Ok(())
     }
 }
 
@@ -322,6 +345,14 @@ impl fullcount_out::live::StatusSource for Watch {
             running: self.running(),
             states: states.collect(),
             refused: refused.map(|r| r.message),
+            spools: {
+                let one = |s: SpoolStatus| fullcount_out::live::SpoolFacts {
+                    output: s.output,
+                    percent: s.percent(),
+                    nearly_full: s.is_nearly_full(),
+                };
+                SpoolStatus::all(&self.read()).into_iter().map(one).collect()
+            },
         }
     }
 }
@@ -354,5 +385,14 @@ mod tests {
         assert_eq!(said(), ["raw spool 1,234 messages, 5.2 s"]);
         ledger.register(sheet("kafka", KafkaCounter::catalogue(), 7, 0));
         assert_eq!(said(), ["spool 7 messages, 0.0 s", "raw spool 1,234 messages, 5.2 s"]);
+    }
+
+    #[test]
+    fn a_spool_says_from_80_percent_on_how_full_it_is() {
+        let spool =
+            |bytes| SpoolStatus { output: "raw", bytes, limit: 1000, ..SpoolStatus::default() };
+        assert_eq!(spool(799).to_string(), "raw spool 0 messages, 0.0 s");
+        assert_eq!(spool(800).to_string(), "raw spool 0 messages, 0.0 s, 80 % full");
+        assert_eq!(SpoolStatus::default().percent(), 0, "without a bound");
     }
 }

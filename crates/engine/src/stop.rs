@@ -19,6 +19,7 @@ const ONE_WISH: Duration = Duration::from_secs(1);
 pub struct Stop {
     wish: Arc<AtomicBool>,
     hurry: Arc<AtomicBool>,
+    over: Arc<AtomicBool>,
 }
 
 /// What a signal asks for.
@@ -114,6 +115,18 @@ impl Stop {
     #[inline]
     pub fn requested(&self) -> bool {
         self.wish.load(Relaxed)
+    }
+
+    /// The run ends by itself (its time is over, its packets have come, its source has no more): whoever waits for somebody at the
+    /// end begins to count the time, as if the end had been asked for.
+    pub fn end(&self) {
+        self.over.store(true, Relaxed);
+    }
+
+    /// True once the run ends by itself.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
     }
 
     /// True once the end was asked for again: nothing is waited for any more.

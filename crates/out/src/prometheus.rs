@@ -133,6 +133,11 @@ pub fn render(entries: &Entries, facts: &Facts) -> String {
         let n = u8::from(s.failure.is_some());
         let _ = writeln!(out, "{name}{{output=\"{}\"}} {n}", label(&s.name));
     }
+    let name = "fullcount_spool_nearly_full";
+    family(&mut out, name, "gauge", "1 while an output's spool is 80 % full or more");
+    for s in &facts.spools {
+        let _ = writeln!(out, "{name}{{output=\"{}\"}} {}", s.output, u8::from(s.nearly_full));
+    }
     let name = "fullcount_mostly_refused";
     family(&mut out, name, "gauge", "1 while more packets are refused than engine.max_refused");
     let _ = writeln!(out, "{name} {}", u8::from(facts.refused.is_some()));

@@ -73,6 +73,17 @@ fn an_output_that_has_failed_is_1_and_one_that_works_0() {
 }
 
 #[test]
+fn a_spool_that_is_nearly_full_is_1() {
+    let spool =
+        |output, percent| crate::live::SpoolFacts { output, percent, nearly_full: percent >= 80 };
+    let spools = vec![spool("kafka", 80), spool("raw", 79)];
+    let text = render(&Ledger::default().read(), &Facts { spools, ..Facts::default() });
+    let all = read(&text);
+    assert_eq!(all["fullcount_spool_nearly_full{output=\"kafka\"}"], 1.0);
+    assert_eq!(all["fullcount_spool_nearly_full{output=\"raw\"}"], 0.0);
+}
+
+#[test]
 fn every_counter_is_there_before_anything_happens() {
     let samples = read(&rendered(&[]));
     for info in T::catalogue() {

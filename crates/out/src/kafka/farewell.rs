@@ -1,13 +1,16 @@
 //! The end of a run with messages that no broker has confirmed: how long they are waited for, and that this is said.
 //!
 //! Nothing is lost by not waiting: what is not confirmed stays in the spool, and the next start sends it. So somebody who
-//! wants to go is told what is waited for and how to end it. Refuses nothing.
+//! wants to go is told what is waited for and how to end it. A run that ends by itself waits for as long as a broker goes on
+//! taking messages, and `drain` longer; one that was asked to end waits for `drain` in all. Refuses nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::link::Link;
 use super::options::KafkaOptions;
+use super::sender::Tally;
 use crate::spool::Spool;
 
 /// A broker that is there confirms within this; a longer wait is said. One that is known to be away is not given it.
@@ -21,20 +24,40 @@ pub(super) struct Farewell {
     begun: Instant,
     /// The end was asked for before; else the run has ended by itself, and the first wish ends the wait.
     asked: bool,
+    /// Messages that were confirmed when it began.
+    confirmed: u64,
+    tally: Arc<Tally>,
     said: bool,
 }
 
 impl Farewell {
     /// Begins to wait.
-    pub fn begin(options: &Arc<KafkaOptions>) -> Farewell {
+    pub fn begin(options: &Arc<KafkaOptions>, tally: &Arc<Tally>) -> Farewell {
         let (begun, asked) = (Instant::now(), (options.stop)());
-        Farewell { options: options.clone(), begun, asked, said: false }
+        let (confirmed, tally) = (tally.messages.load(Relaxed), tally.clone());
+        Farewell { options: options.clone(), begun, asked, confirmed, tally, said: false }
+    }
+
+    /// True once the run is asked to end, or ends by itself.
+    pub fn is_due(options: &KafkaOptions) -> bool {
+        (options.stop)() || (options.over)()
     }
 
     /// True once nobody wants to wait any more, or it took too long.
-    pub fn is_over(&self) -> bool {
+    pub fn is_over(&mut self) -> bool {
         let o = &self.options;
-        self.begun.elapsed() >= o.drain || (o.hurry)() || (!self.asked && (o.stop)())
+        if (o.hurry)() || (!self.asked && (o.stop)()) {
+            return true;
+        }
+        if self.begun.elapsed() < o.drain {
+            return false;
+        }
+        let confirmed = self.tally.messages.load(Relaxed);
+        let goes_on = !self.asked && confirmed > self.confirmed;
+        if goes_on {
+            (self.begun, self.confirmed) = (Instant::now(), confirmed);
+        }
+        !goes_on
     }
 
     /// Says what is waited for, once, if it is worth a word.

@@ -75,6 +75,8 @@ pub struct KafkaOptions {
     pub news: News,
     /// True once the run is asked to end: then a full spool is waited for no longer than `drain`.
     pub stop: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// True once the run ends by itself: a full spool is waited for no longer then, either.
+    pub over: Arc<dyn Fn() -> bool + Send + Sync>,
     /// True once the run is to end without waiting for anybody.
     pub hurry: Arc<dyn Fn() -> bool + Send + Sync>,
 }
@@ -136,6 +138,7 @@ impl KafkaOptions {
             replay: None,
             news: |_| {},
             stop: Arc::new(|| false),
+            over: Arc::new(|| false),
             hurry: Arc::new(|| false),
         }
     }

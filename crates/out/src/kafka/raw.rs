@@ -14,6 +14,7 @@ use fullcount_core::batch::Origin;
 use fullcount_core::ledger::Sheet;
 
 use super::farewell::Farewell;
+use super::level::Level;
 use super::link::Link;
 use super::options::{KafkaOptions, MessageId};
 use super::sender::{Sender, Tally};
@@ -44,6 +45,8 @@ fullcount_core::counters! {
         Already "sink.raw.already" Messages Sum "sink.raw" Note "messages of an earlier run that were found on the topic, and not sent again" "";
         SpoolMessages "raw.spool.messages" Messages Sum "sink.raw" Note "messages in the spool that the broker has not confirmed" "if it grows: the broker is away or too slow";
         SpoolBytes "raw.spool.bytes" Bytes Sum "sink.raw" Note "size of the spool's files" "";
+        SpoolLimit "raw.spool.limit" Bytes Sum "sink.raw" Note "most bytes of the spool's files: output.raw.spool_size" "";
+        SpoolNearlyFull "raw.spool.nearly_full" Times Sum "sink.raw" Note "times that the spool came to be 80 % full" "the broker is away or too slow: start it, or make output.raw.spool_size larger";
         SpoolAge "raw.spool.age_ms" Times Max "sink.raw" Note "age of the oldest message in the spool, ms" "if it grows: the broker is away or too slow";
         SpoolFull "raw.spool.full" Times Sum "sink.raw" Note "times that a message had to wait because the spool or its disk was full" "the broker is away or too slow: make output.raw.spool_size larger, or output.raw.every";
         SpoolDamaged "raw.spool.damaged" Messages Sum "sink.raw" Missing(Queue) "messages of the spool that were damaged or missing on the disk, and that the topic does not have" "check the disk";
@@ -77,6 +80,8 @@ pub struct RawSink {
     next_id: u64,
     /// Since the run was found to be asked to end while the spool was full.
     farewell: Option<Farewell>,
+    /// How full the spool is.
+    level: Level,
     failed: Option<AppendError>,
 }
 
@@ -128,6 +133,7 @@ impl RawSink {
             epoch,
             next_id,
             farewell,
+            level: Level::default(),
             failed,
         })
     }
@@ -191,8 +197,8 @@ impl RawSink {
                 waited = true;
                 self.add(RawCounter::SpoolFull, 1);
             }
-            if (self.options.stop)() {
-                let begin = || Farewell::begin(&self.options);
+            if Farewell::is_due(&self.options) {
+                let begin = || Farewell::begin(&self.options, &self.tally);
                 let farewell = self.farewell.get_or_insert_with(begin);
                 farewell.say(&self.link, &self.spool);
                 if farewell.is_over() {
@@ -212,6 +218,9 @@ impl RawSink {
     pub fn refresh(&self) {
         use RawCounter as C;
         let (tally, depth) = (&self.tally, self.spool.depth());
+        if let Some(said) = self.level.look(&depth, &self.options, "output.raw") {
+            self.link.tell(&said);
+        }
         for (counter, value) in [
             (C::Sent, tally.events.load(Relaxed)),
             (C::Bytes, tally.bytes.load(Relaxed)),
@@ -223,6 +232,8 @@ impl RawSink {
             (C::Errors, self.link.errors.load(Relaxed)),
             (C::SpoolMessages, depth.messages),
             (C::SpoolBytes, depth.bytes),
+            (C::SpoolLimit, depth.limit),
+            (C::SpoolNearlyFull, self.level.times()),
             (C::SpoolAge, depth.age_ms),
             (C::Waiting, depth.events),
         ] {
@@ -246,7 +257,10 @@ impl RawSink {
     /// # Errors
     /// The spool failed.
     pub fn finish(mut self) -> Result<Report, SinkError> {
-        Farewell::begin(&self.options).wait(&self.link, &self.spool);
+        // The time that a full spool has taken is not given again.
+        let begun = self.farewell.take();
+        let farewell = begun.unwrap_or_else(|| Farewell::begin(&self.options, &self.tally));
+        farewell.wait(&self.link, &self.spool);
         self.end_sender();
         let finished = self.spool.finish();
         self.refresh();

@@ -1,8 +1,8 @@
 //! The sink: events into messages, messages into the spool; the rest is the sender's.
 //!
 //! A full spool makes [`KafkaSink::push`] wait: the engine's queue in front of it then fills, and the rules for required
-//! sinks hold (a lossless source stops reading, a lossy one loses events, counted). Once the run is asked to end it
-//! waits no longer than `drain`, and what does not fit is dropped and counted.
+//! sinks hold (a lossless source stops reading, a lossy one loses events, counted). Once the run is asked to end, or ends by
+//! itself, it waits no longer than `drain`, and what does not fit is dropped and counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -14,6 +14,7 @@ use fullcount_core::products::Products;
 
 use super::counters::KafkaCounter;
 use super::farewell::Farewell;
+use super::level::Level;
 use super::link::Link;
 use super::options::{KafkaOptions, MessageId};
 use super::replay::{Beginning, Follower};
@@ -51,6 +52,8 @@ struct Way {
     options: Arc<KafkaOptions>,
     /// Since the run was found to be asked to end while the spool was full.
     farewell: Option<Farewell>,
+    /// How full the spool is.
+    level: Level,
     /// What is not appended any more is made again by the next process.
     replay: bool,
     given_up: bool,
@@ -98,6 +101,7 @@ impl KafkaSink {
             end: end.clone(),
             options: Arc::new(options.clone()),
             farewell: None,
+            level: Level::default(),
             replay: follower.is_some(),
             given_up: false,
             dropped: false,
@@ -198,6 +202,10 @@ impl Way {
     fn refresh(&self, filling: u64) {
         use KafkaCounter as C;
         let (tally, depth) = (&self.tally, self.spool.depth());
+        if let Some(said) = self.level.look(&depth, &self.options, "output.kafka") {
+            self.link.tell(&said);
+        }
+        let nearly = self.level.times();
         let set = |counter: KafkaCounter, value: u64| self.sheet.set(counter as usize, value);
         set(C::Events, tally.events.load(Relaxed));
         set(C::Messages, tally.messages.load(Relaxed));
@@ -210,6 +218,8 @@ impl Way {
         set(C::Errors, self.link.errors.load(Relaxed));
         set(C::SpoolMessages, depth.messages);
         set(C::SpoolBytes, depth.bytes);
+        set(C::SpoolLimit, depth.limit);
+        set(C::SpoolNearlyFull, nearly);
         set(C::SpoolAge, depth.age_ms);
         set(C::Waiting, depth.events + filling);
     }
@@ -269,8 +279,8 @@ impl Way {
                 waited = true;
                 self.add(C::SpoolFull, 1);
             }
-            if (self.options.stop)() {
-                let begin = || Farewell::begin(&self.options);
+            if Farewell::is_due(&self.options) {
+                let begin = || Farewell::begin(&self.options, &self.tally);
                 let farewell = self.farewell.get_or_insert_with(begin);
                 farewell.say(&self.link, &self.spool);
                 let over = farewell.is_over();
@@ -330,7 +340,10 @@ impl Sink for KafkaSink {
 
     fn finish(&mut self) -> Result<Report, SinkError> {
         self.turn(|stream, say| stream.finish(say));
-        Farewell::begin(&self.way.options).wait(&self.way.link, &self.way.spool);
+        // The time that a full spool has taken is not given again.
+        let begun = self.way.farewell.take();
+        let farewell = begun.unwrap_or_else(|| Farewell::begin(&self.way.options, &self.way.tally));
+        farewell.wait(&self.way.link, &self.way.spool);
         self.end_sender();
         let finished = self.way.spool.finish();
         self.refresh();

@@ -23,4 +23,4 @@ pub mod status;
 pub use accumulate::{Accumulator, PlotError};
 pub use sink::{LiveCounter, LiveOptions, LiveSink, live};
 pub use snapshot::LiveView;
-pub use status::{Facts, NumberedFacts, OutputState, SinkFacts, StatusSource};
+pub use status::{Facts, NumberedFacts, OutputState, SinkFacts, SpoolFacts, StatusSource};

@@ -77,6 +77,11 @@ fn sinks(facts: &Facts) -> Vec<Value> {
     facts.sinks.iter().map(one).collect()
 }
 
+fn spools(facts: &Facts) -> Vec<Value> {
+    let one = |s: &super::status::SpoolFacts| json!({"output": s.output, "percent": s.percent, "nearly_full": s.nearly_full});
+    facts.spools.iter().map(one).collect()
+}
+
 /// Outputs that take nothing any more, with their reasons.
 fn failed(facts: &Facts) -> Vec<Value> {
     let one = |s: &super::status::OutputState| {
@@ -149,6 +154,7 @@ pub(super) fn state(
         "ledger": entries.iter().map(|e| line(e, any_lost)).collect::<Vec<_>>(),
         "sinks": sinks(facts),
         "outputs_failed": failed(facts),
+        "spools": spools(facts),
         "mostly_refused": facts.refused,
         "window_s": pictures.map(|(s, _)| s.window.as_secs_f64()),
         "plots": plots,

@@ -59,6 +59,19 @@ pub struct Facts {
     pub refused: Option<String>,
     /// The same as `lost` for what is numbered instead of packets, where somebody watches the places.
     pub lost_numbered: Vec<NumberedFacts>,
+    /// What waits on disk for a broker, by output.
+    pub spools: Vec<SpoolFacts>,
+}
+
+/// How full an output's spool is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SpoolFacts {
+    /// Name of the output.
+    pub output: &'static str,
+    /// Bytes of its files, percent of their bound.
+    pub percent: u64,
+    /// True while it is time to do something about it.
+    pub nearly_full: bool,
 }
 
 /// Losses of what senders number instead of packets; amounts in that unit.

@@ -82,3 +82,10 @@ pub struct Depth {
     /// Time since the oldest of them was appended, ms; 0 if none waits. Known to 100 ms.
     pub age_ms: u64,
 }
+
+impl Depth {
+    /// How full it is, percent of its bound; 0 without one.
+    pub fn percent(&self) -> u64 {
+        (self.bytes.saturating_mul(100)).checked_div(self.limit).unwrap_or(0)
+    }
+}

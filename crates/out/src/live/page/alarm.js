@@ -1,4 +1,5 @@
-// What makes a run worthless although it goes on: outputs that have failed, packets of which most are refused.
+// What makes a run worthless although it goes on: outputs that have failed, packets of which most are refused. And what will
+// soon: a spool that fills.
 
 import { h } from "./words.js";
 
@@ -20,4 +21,18 @@ export function showAlarms(state, banner, pill) {
   if (banner.dataset.key === key) return;
   banner.dataset.key = key;
   banner.replaceChildren(...all.map((text) => h("span", { class: "alarm" }, text)));
+}
+
+/** Sentences about spools that are nearly full; none while there is room. */
+export function filling(state) {
+  const sentence = ({ output, percent }) =>
+    `The spool of output ${output} is ${percent} % full: the broker is away or too slow. Once it is full, a source that can wait waits, and any other loses events.`;
+  return (state.spools ?? []).filter((spool) => spool.nearly_full).map(sentence);
+}
+
+/** Shows them below the alarms. */
+export function showFilling(state, banner) {
+  const text = filling(state).join(" ");
+  banner.hidden = text === "";
+  if (banner.textContent !== text) banner.textContent = text;
 }

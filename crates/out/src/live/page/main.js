@@ -1,6 +1,6 @@
 // Starts the page: polls the status, makes the cards, shows the numbers that are always visible.
 
-import { showAlarms } from "./alarm.js";
+import { showAlarms, showFilling } from "./alarm.js";
 import { theme } from "./axis.js";
 import { closeMenus } from "./keys.js";
 import { Account, lossOf } from "./ledger.js";
@@ -219,6 +219,7 @@ async function show(state) {
   showRun(state);
   showNotices(state);
   showAlarms(state, byId("alarm"), byId("state"));
+  showFilling(state, byId("filling"));
   if (!paused) {
     showPlots(state.plots);
     showNumbers(state);
