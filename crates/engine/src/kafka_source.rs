@@ -6,6 +6,10 @@
 //! to another. A partition that moves in good order goes once all that was read of it is safe ([`Leaving`]). Without a
 //! group, all partitions or those named are read from their beginning, and nothing is committed.
 //!
+//! Partitions are read one after the other, seconds apart, so where the detector's clock turns ([`crate::topic_begin`]) it is
+//! told which packet of the topic came first, and each batch says that it is [read apart](Batch::read_apart) until all
+//! partitions were read to their end once.
+//!
 //! Refuses: what [`crate::topic_url`] does; packets without a sender, or of another epoch, where the detector needs them
 //! (exit code 2); messages that are no ar51 are counted and left out.
 
@@ -16,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
 use fullcount_core::ledger::Sheet;
+use fullcount_detect::detector::TurningClock;
 use fullcount_io::source::{Received, Source, SourceError};
 use fullcount_out::flat::{Message, decode};
 use fullcount_out::kafka::{
@@ -27,6 +32,7 @@ use crate::group_place::{Broker, GroupPlace, Offsets, Parting, again_later};
 use crate::open::OpenError;
 use crate::parting::Leaving;
 use crate::partition_order::{PartitionOrder, Step};
+use crate::topic_begin::Beginning;
 use crate::topic_url::LOOK;
 pub use crate::topic_url::{Reading, TopicUrl};
 
@@ -81,36 +87,21 @@ const ATTEND_AFTER: Duration = Duration::from_secs(1);
 const ATTEND_EVERY: Duration = Duration::from_millis(20);
 
 impl TopicUrl {
-    /// Looks at the first message of each partition, so that packets that cannot be right are refused before a
-    /// file is made.
-    fn look(&self, needs: &Needs) -> Result<Vec<i32>, OpenError> {
-        let consumer = self.consumer(None)?;
-        let topic = self.address.topic.as_str();
-        let all = self.all()?;
-        let begin: Vec<_> = all.iter().map(|p| (topic, *p, Begin::Oldest)).collect();
-        let mut seen = BTreeSet::new();
-        consumer.assign(&begin).map_err(self.error("cannot open"))?;
-        let end = Instant::now() + LOOK;
-        while seen.len() < all.len() && Instant::now() < end {
-            match consumer.poll(Duration::from_millis(200)).map_err(self.error("reading"))? {
-                Polled::End { partition } => drop(seen.insert(partition)),
-                Polled::Nothing => {}
-                Polled::Message(m) => {
-                    if seen.insert(m.partition()) {
-                        needs.check(self, &m)?;
-                    }
-                }
-            }
-        }
-        Ok(all)
-    }
-
     /// Begins to read.
     ///
     /// # Errors
     /// No broker answers, no such topic; packets that the detector cannot use.
     pub fn open(&self, needs: Needs) -> Result<TopicSource, OpenError> {
-        let partitions = self.look(&needs)?;
+        let Beginning { partitions, filled, firsts } = self.look(&needs)?;
+        // Live, neighbours say what time it is; alone on its partition, the order does.
+        let anchored = (filled > 1 || self.group.is_some()) && !self.newest;
+        let firsts = if anchored { firsts } else { Vec::new() };
+        let apart = anchored && filled > 1 && (self.group.is_some() || partitions.len() > 1);
+        let behind = match self.group {
+            // They come one by one.
+            Some(_) => BTreeSet::new(),
+            None => partitions.iter().copied().collect(),
+        };
         let consumer = Arc::new(self.consumer(self.group.clone())?);
         let topic = self.address.topic.as_str();
         let begun = if self.group.is_some() {
@@ -144,6 +135,9 @@ impl TopicUrl {
             leaving: None,
             stuck: None,
             again: Again::Unread,
+            behind,
+            apart,
+            firsts,
         })
     }
 }
@@ -161,10 +155,12 @@ pub struct Needs {
     pub origin: bool,
     /// Time of its tick 0, ns since 1970.
     pub epoch_ns: i64,
+    /// The clock in the packets, if it turns.
+    pub clock: Option<TurningClock>,
 }
 
 impl Needs {
-    fn check(
+    pub(crate) fn check(
         &self,
         url: &TopicUrl,
         message: &fullcount_out::kafka::Message<'_>,
@@ -203,6 +199,12 @@ pub struct TopicSource {
     /// While nobody takes what was read.
     stuck: Option<Stuck>,
     again: Again,
+    /// Partitions that were not yet read to their end; of a group those that came to it.
+    behind: BTreeSet<i32>,
+    /// Partitions have no order among each other until none is behind.
+    apart: bool,
+    /// The first packets of the topic, the earliest first, with their receive times.
+    firsts: Vec<(i64, Vec<u8>)>,
 }
 
 /// Nobody takes what was read.
@@ -250,6 +252,11 @@ impl TopicSource {
     /// Its place in the group, if it is a member of one.
     pub(crate) fn place(&self) -> Option<Arc<GroupPlace>> {
         self.place.clone()
+    }
+
+    /// The first packet of each partition, with its receive time, the earliest first; empty where their order does not matter.
+    pub(crate) fn firsts(&self) -> &[(i64, Vec<u8>)] {
+        &self.firsts
     }
 
     fn failed(&self, cause: impl Into<String>) -> SourceError {
@@ -347,6 +354,7 @@ impl TopicSource {
                 Polled::Nothing => break,
                 Polled::End { partition } => {
                     self.ended.insert(partition);
+                    self.behind.remove(&partition);
                     if self.at_end()? {
                         self.over = true;
                         break;
@@ -372,6 +380,7 @@ impl TopicSource {
             };
             if let (true, Some(place)) = (first, &self.place) {
                 place.begins(partition, offset);
+                self.behind.insert(partition);
             }
         }
         if let Again::Over(order) = &mut self.again {
@@ -494,6 +503,7 @@ impl TopicSource {
         let parted = place.part(&self.handed, gone, how);
         self.handed.retain(|p, _| !gone.contains(p));
         self.ended.retain(|p| !gone.contains(p));
+        self.behind.retain(|p| !gone.contains(p));
         self.sheet.add(FromTopic::Moved as usize, gone.len() as u64);
         self.sheet.set(FromTopic::Cut as usize, place.settle().cut());
         if parted.again > 0 {
@@ -538,7 +548,8 @@ fn take(
             return Err("a packet whose message does not say who sent it (header fc.src)");
         }
     }
-    let at = message.header(TIME_HEADER).and_then(time);
+    // A sender that did not know it wrote 0.
+    let at = message.header(TIME_HEADER).and_then(time).filter(|&at| at > 0);
     filling.no_time += u64::from(at.is_none());
     let (from, at) = (from.unwrap_or(Origin::NONE), at.unwrap_or(0));
     if !put(batch, &mut filling.bytes, payload, from, at) {
@@ -590,6 +601,7 @@ impl Source for TopicSource {
             Some(filling) => filling,
             None => self.read_on(batch, wait)?,
         };
+        batch.read_apart(self.apart && !self.behind.is_empty());
         let s = &*self.sheet;
         s.add(FromTopic::Packets as usize, filling.packets);
         s.add(FromTopic::Other as usize, filling.other);

@@ -38,4 +38,6 @@ pub mod stop;
 pub mod summary;
 pub mod timebase;
 #[cfg(feature = "kafka")]
+mod topic_begin;
+#[cfg(feature = "kafka")]
 pub mod topic_url;

@@ -266,8 +266,16 @@ impl SourcePlan {
                 #[cfg(feature = "kafka")]
                 Where::Topic(url) => {
                     let origin = detector.is_some_and(|d| d.sharding() == Sharding::ByKey);
-                    let needs = crate::kafka_source::Needs { origin, epoch_ns: self.epoch_ns };
-                    let source = url.open(needs)?;
+                    let clock = detector.and_then(Detector::turning_clock);
+                    let epoch_ns = self.epoch_ns;
+                    let source =
+                        url.open(crate::kafka_source::Needs { origin, epoch_ns, clock })?;
+                    if let Some(detector) = detector {
+                        // The first one that is a packet of this detector.
+                        let begins =
+                            |(at, packet): &(i64, Vec<u8>)| detector.begins_with(packet, *at);
+                        source.firsts().iter().any(begins);
+                    }
                     let group = source.place();
                     let one = Opened::new(Box::new(source), place.url.clone(), None);
                     opened.push(Opened { live: false, group, ..one });

@@ -137,6 +137,11 @@ impl TopicUrl {
 
     /// The partitions that are read.
     pub(crate) fn all(&self) -> Result<Vec<i32>, OpenError> {
+        self.of_topic().map(|(read, _)| read)
+    }
+
+    /// The partitions that are read, and how many the topic has.
+    pub(crate) fn of_topic(&self) -> Result<(Vec<i32>, i32), OpenError> {
         let options = ConsumerOptions { answer: ASK, ..self.options(None) };
         let consumer = Consumer::new(&options).map_err(self.error("cannot open"))?;
         let topic = self.address.topic.as_str();
@@ -162,7 +167,7 @@ impl TopicUrl {
             let why = format!("topic {topic} has no partition {none}: 0 to {}", count - 1);
             return Err(refuse("source.url", &self.url, why).into());
         }
-        Ok(all)
+        Ok((all, count))
     }
 
     fn cannot_open(&self, cause: String) -> SourceError {

@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use fullcount_out::flat::{Message, RawReadout};
 use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
+use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer as _};
+use rdkafka::{Offset, TopicPartitionList};
 use service::{Said, Service, get, say, vector};
 
 const PARTITIONS: i32 = 4;
@@ -184,6 +187,129 @@ fn packets_without_a_sender_or_of_another_epoch_are_refused_where_that_matters()
     let got = said(&arguments(0, &dated, &path("e.nxs"), &[]));
     assert_eq!(got.code, 2, "{}", got.err);
     assert!(got.err.contains("time.epoch") && got.err.contains("17698608"), "{}", got.err);
+}
+
+/// Senders of the topic below, one a partition.
+const SENDERS: u64 = 4;
+/// Packets of each, half a second apart: 15 s are three and a half turns of SoNDe's clock.
+const EACH: u64 = 30;
+
+/// Time of a sender's n-th event, ns. The last sender begins 7 s later.
+fn time_of(sender: u64, n: u64) -> i64 {
+    let late = if sender == SENDERS - 1 { 7_000_000_000 } else { 0 };
+    (1_000_000 + late + n * 500_000_000 + sender * 1_000) as i64
+}
+
+/// A topic of several senders' packets, each on its partition, all there before it is read. `timed`: with `fc.time_ns`.
+fn of_several_senders(brokers: &str, topic: &str, timed: bool) {
+    let mut config = ClientConfig::new();
+    let producer: BaseProducer =
+        config.set("bootstrap.servers", brokers).create().expect("a producer");
+    for (sender, n) in (0..SENDERS).flat_map(|s| (0..EACH).map(move |n| (s, n))) {
+        let at = time_of(sender, n);
+        let raw = (at as u32).to_be_bytes();
+        // SoNDe, 0xD6: system 0, number, time, length 6, one entry of time and pixel code.
+        let mut packet = vec![0, 0xd6, 0, n as u8];
+        packet.extend([&raw[..], &[0, 6, 1], &raw[..], &[64]].concat());
+        let id = (sender * EACH + n) as i64;
+        let payload = RawReadout { source_name: "x", message_id: id, raw_data: Some(&packet) };
+        let payload = Message::Ar51(payload).encode();
+        let from = format!("10.0.0.{}:50011", sender + 1);
+        let came = (1_767_225_600_000_000_000 + at + 30_000).to_string();
+        let header = |key, value| Header { key, value: Some(value) };
+        let mut headers = OwnedHeaders::new().insert(header("fc.src", from.as_str()));
+        if timed {
+            headers = headers.insert(header("fc.time_ns", came.as_str()));
+        }
+        let record = BaseRecord::<(), [u8]>::to(topic).payload(&payload);
+        let record = record.partition(sender as i32).headers(headers);
+        producer.send(record).map_err(|e| e.0).expect("queued");
+    }
+    producer.flush(Duration::from_secs(30)).expect("sent");
+}
+
+/// Times of all events of these senders.
+fn times(senders: impl Iterator<Item = u64>) -> Vec<(i64, i32)> {
+    let mut all: Vec<_> =
+        senders.flat_map(|s| (0..EACH).map(move |n| (time_of(s, n), 1))).collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn partitions_that_are_read_one_after_the_other_keep_the_turns_of_a_clock() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let cluster = cluster(&["timed", "bare"]);
+    let brokers = cluster.bootstrap_servers();
+    of_several_senders(&brokers, "timed", true);
+    of_several_senders(&brokers, "bare", false);
+
+    let all = times(0..SENDERS);
+    let topic = format!("kafka://{brokers}/timed");
+    let got = said(&arguments(0, &format!("{topic}?until=end"), &path("all.nxs"), &[]));
+    assert_eq!(got.code, 0, "{}", got.err);
+    assert_eq!(events(&path("all.nxs"), "sonde"), all);
+    // Each of several processes that share the partitions counts from the topic's first packet.
+    for sender in 0..SENDERS {
+        let source = format!("{topic}?until=end&partitions={sender}");
+        let file = path(&format!("{sender}.nxs"));
+        let got = said(&arguments(0, &source, &file, &[]));
+        assert_eq!(got.code, 0, "{}", got.err);
+        assert_eq!(events(&file, "sonde"), times(sender..sender + 1), "{sender}");
+    }
+    // A member of a group that comes when others have read 20 packets of each partition, 10 s and more.
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", &brokers).set("group.id", "again");
+    let others: BaseConsumer = config.create().expect("a consumer");
+    let mut stand = TopicPartitionList::new();
+    for partition in 0..PARTITIONS {
+        stand.add_partition_offset("timed", partition, Offset::Offset(20)).expect("an offset");
+    }
+    others.commit(&stand, CommitMode::Sync).expect("committed");
+    let hasty = ["--set", "source.options.session.timeout.ms=6000"].map(str::to_owned);
+    let source = format!("{topic}?group=again&until=end");
+    let got = said(&arguments(0, &source, &path("late.nxs"), &hasty));
+    assert_eq!(got.code, 0, "{}", got.err);
+    let late = (0..SENDERS).flat_map(|s| (20..EACH).map(move |n| (time_of(s, n), 1)));
+    let mut late: Vec<_> = late.collect();
+    late.sort_unstable();
+    assert_eq!(events(&path("late.nxs"), "sonde"), late);
+
+    // Nothing tells: refused, with what to do, and what is in the file is of the sender that was read first. One partition
+    // has an order.
+    let bare = format!("kafka://{brokers}/bare?until=end");
+    let got = said(&arguments(0, &bare, &path("bare.nxs"), &[]));
+    assert_eq!(got.code, 1, "{}", got.err);
+    for words in ["fc.time_ns", "partitions=", "output.raw", "4.29 s"] {
+        assert!(got.err.contains(words), "{words}: {}", got.err);
+    }
+    assert!(events(&path("bare.nxs"), "sonde").len() as u64 <= EACH, "{}", got.err);
+    let one = format!("{bare}&partitions=1");
+    let got = said(&arguments(0, &one, &path("one.nxs"), &[]));
+    assert_eq!(got.code, 0, "{}", got.err);
+    assert_eq!(events(&path("one.nxs"), "sonde"), times(1..2));
+}
+
+#[test]
+fn a_clock_that_only_the_order_of_packets_tells_is_read_from_one_partition() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let cluster = cluster(&["spoofed"]);
+    let brokers = cluster.bootstrap_servers();
+    of_several_senders(&brokers, "spoofed", true);
+    let text = std::fs::read_to_string(vector("multigrid/config/three_modules_mg24.json"));
+    let text = text.expect("a geometry");
+    let spoofed = text.replace("\"spoof_high_time\": false", "\"spoof_high_time\": true");
+    std::fs::write(path("spoofed.json"), &spoofed).expect("written");
+    let source = format!("kafka://{brokers}/spoofed?until=end");
+    let mut all = arguments(1, &source, &path("a.nxs"), &[]);
+    let at = all.iter().position(|a| a == "--geometry").expect("given") + 1;
+    all[at] = path("spoofed.json");
+    let got = said(&all);
+    let spoofs = spoofed != text;
+    assert_eq!(got.code == 2 && got.err.contains("67.1 s"), spoofs, "{}", got.err);
+    assert!(spoofs, "the vector says so: {text}");
 }
 
 #[test]
