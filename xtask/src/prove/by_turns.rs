@@ -29,6 +29,8 @@ const ROUNDS: u32 = 9;
 const SIZES: [u32; 3] = [64, 1472, 8972];
 /// Runs flat out of each binary, size and round; the best counts.
 const RUNS: usize = 3;
+/// Length of one such run.
+const SECONDS: u64 = 1;
 /// The least geometric mean of all rows, and the least row, as parts of the older binary's rate.
 const LEAST_MEAN: f64 = 0.97;
 const LEAST_ROW: f64 = 0.93;
@@ -60,7 +62,7 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
         let mut rates = [decoders(both[0].1)?, decoders(both[1].1)?];
         for (size, _) in SIZES.iter().flat_map(|size| (0..RUNS).map(move |run| (size, run))) {
             for ((_, binary), rates) in both.iter().zip(&mut rates) {
-                let run = flat_out::run_ours(binary, *size, cores)?;
+                let run = flat_out::run_ours(binary, *size, SECONDS, cores)?;
                 let gbps = run["gbps"].as_f64().ok_or("flat out: nothing received")?;
                 let best = rates.entry(format!("flat out {size} B")).or_insert(gbps);
                 *best = best.max(gbps);

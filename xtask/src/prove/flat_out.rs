@@ -56,7 +56,7 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
         let pairs = campaign.units(&format!("pair of runs at {size} B"), REPEATS, |_| {
             let load = load_average();
             let c = run_c(&flood, size, cores)?;
-            let ours = run_ours(&binary, size, cores)?;
+            let ours = run_ours(&binary, size, SECONDS, cores)?;
             println!("{size} B: C {} Gb/s, ours {} Gb/s", c["gbps"], ours["gbps"]);
             Ok(json!({"load_before": load, "c": c, "ours": ours}))
         })?;
@@ -100,7 +100,12 @@ fn run_c(flood: &PathBuf, size: u32, cores: Cores) -> Result<Value, String> {
 }
 
 /// One run of ours, the same way; the ledger counts the losses.
-pub(super) fn run_ours(binary: &PathBuf, size: u32, cores: Cores) -> Result<Value, String> {
+pub(super) fn run_ours(
+    binary: &PathBuf,
+    size: u32,
+    seconds: u64,
+    cores: Cores,
+) -> Result<Value, String> {
     let port = service::free_port()?;
     let url = format!("udp://127.0.0.1:{port}");
     let core = cores.receiver.to_string();
@@ -108,7 +113,7 @@ pub(super) fn run_ours(binary: &PathBuf, size: u32, cores: Cores) -> Result<Valu
         Service::start(binary, &["receive", &url, "--core", &core, "--web", "off", "--json"])?;
     receiver.until_bound(port, LIMIT)?;
     let (core, size) = (cores.sender.to_string(), size.to_string());
-    let duration = format!("{SECONDS}s");
+    let duration = format!("{seconds}s");
     let mut words = vec!["send", "--to", &url, "--source", "sequence", "--size", &size];
     words.extend(["--duration", &duration, "--core", &core, "--json"]);
     let sent = Service::start(binary, &words)?.finish(LIMIT)?;

@@ -248,7 +248,7 @@ mod tests {
         let pixels: Vec<i32> = (0..n).map(|_| dice.below(4096) as i32).collect();
         let mut times: Vec<i32> = (0..n).map(|_| dice.below(71_000_000) as i32).collect();
         times.sort_unstable();
-        let counting: Vec<i32> = (0..n).map(|i| (i % 25_600) as i32).collect();
+        let counting: Vec<i32> = (0..n).map(|i| i % 25_600).collect();
         // Least part of the plain bytes that theory leaves, and the most that is taken.
         for (name, values, least, most) in [
             ("noise", noise, 0.95, 1.001),

@@ -80,7 +80,9 @@ impl Service {
         let done = outcome.map(|_| done.unwrap_or_else(|| "stop time set".to_owned()));
         let (result, status_code, words) = said(done);
         match (result, late) {
-            (Outcome::Failure, _) => self.note(format!("stop of job \"{job_id}\" refused: {words}")),
+            (Outcome::Failure, _) => {
+                self.note(format!("stop of job \"{job_id}\" refused: {words}"))
+            }
             (_, Some(behind)) => self.note(format!("stop of job \"{job_id}\": {behind}")),
             (_, None) => {}
         }
