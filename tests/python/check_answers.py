@@ -41,8 +41,10 @@ def main():
                 text = getattr(message, field)
                 assert isinstance(text, str), f"{field} is {text!r}"
                 assert text or field not in FILLED.get(schema, ()), f"{field} is empty"
-            if schema in JSON:
-                json.loads(getattr(message, JSON[schema]))
+            text = getattr(message, JSON[schema]) if schema in JSON else ""
+            # A start that takes its structure from a template has none, and is echoed as it came.
+            if schema in JSON and (text or schema != "pl72"):
+                json.loads(text)
         except Exception as error:
             raise SystemExit(f"{path.name} ({schema}): {error!r}")
         counts[schema] = counts.get(schema, 0) + 1

@@ -299,7 +299,7 @@ mod tests {
         assert!(text.lines().any(|l| l.trim() == "[1,2]"), "{text}");
         let plan = parse(&text, &Limits::default()).unwrap();
         assert_eq!(plan.topics(), ["logs", "loki_detector", "loki_monitor"]);
-        assert_eq!(plan.streams.len(), 4 * 2 + 4);
+        assert_eq!(plan.listed, 4 * 2 + 4);
         assert_eq!(readable(&json!([[], {}, "a\"b"])), "[\n  [],\n  {},\n  \"a\\\"b\"\n]");
         let run =
             Run { job_id: "j".into(), file: "f".into(), structure: text.clone(), control: None };
