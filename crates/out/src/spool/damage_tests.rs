@@ -180,6 +180,28 @@ fn a_mark_beyond_the_last_record_is_reported_and_removes_no_segment() {
 }
 
 #[test]
+fn damage_in_front_of_a_whole_record_is_told_under_a_mark_that_is_not_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    {
+        let (spool, _) = open(folder.path());
+        (1..=6).for_each(|id| _ = append(&spool, id));
+        (1..=6).for_each(|n| _ = spool.settle(n, n as u32, None));
+        spool.finish().unwrap();
+    }
+    // 4, 5 and 6; the last one's damage makes the mark say more than the file holds.
+    let last = segments(folder.path()).pop().unwrap();
+    let all = records(&fs::read(&last).unwrap());
+    assert_eq!(all.iter().map(|one| one.1).collect::<Vec<_>>(), [4, 5, 6]);
+    change(&last, |bytes| {
+        bytes[all[1].0 - 1] ^= 1;
+        *bytes.last_mut().unwrap() ^= 1;
+    });
+    let (spool, start) = open(folder.path());
+    assert_eq!((start.mark.clone(), start.messages, start.damaged), (None, 1, 1));
+    assert_eq!(work_off(&spool), (vec![5], 1, 4));
+}
+
+#[test]
 fn lost_segments_and_swapped_and_doubled_ones_are_told_and_nothing_comes_twice() {
     let folder = tempfile::tempdir().unwrap();
     thirty(folder.path(), true);

@@ -79,6 +79,8 @@ impl Inventory {
             ));
             look = Look::new(start, key, 0);
             look.doubted = Some(mark.below);
+            // Known from the first look: a damaged message in front of the last record that is here is still lost.
+            look.end = end;
             look.all(&opened, false)?;
         }
         look.finish(folder, opened, mark)
