@@ -18,3 +18,4 @@ pub mod slots;
 pub mod tables;
 pub mod time;
 pub mod view;
+pub mod wall;

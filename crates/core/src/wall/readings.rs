@@ -1,0 +1,97 @@
+//! What the packets of one batch show of the detector's clock: pairs of a time in a packet and the time of its arrival.
+//!
+//! A decoder notes one reading for each train: the latest time in a packet is nearest to the moment at which it was sent.
+//! Refuses: nothing. Source: `docs/time.md`.
+
+/// One moment of a detector's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Time in the packet, ns of the detector's clock; its tick 0 is 0.
+    pub detector_ns: i64,
+    /// When the packet came, ns since 1970; 0: unknown.
+    pub received_ns: i64,
+}
+
+/// Readings of one batch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Readings {
+    first: Option<Reading>,
+    newest: Option<Reading>,
+    least: Option<Reading>,
+    most: Option<Reading>,
+    last: Option<Reading>,
+    anew: Option<Reading>,
+}
+
+impl Readings {
+    /// A batch begins.
+    #[inline]
+    pub fn begin(&mut self) {
+        *self = Readings::default();
+    }
+
+    /// A packet with `detector_ns` as its latest time came at `received_ns`.
+    #[inline]
+    pub fn note(&mut self, detector_ns: i64, received_ns: i64) {
+        let reading = Reading { detector_ns, received_ns };
+        let delay = |r: Reading| r.received_ns.wrapping_sub(r.detector_ns);
+        if self.first.is_none() {
+            self.first = Some(reading);
+        }
+        if self.newest.is_none_or(|newest| newest.detector_ns <= detector_ns) {
+            self.newest = Some(reading);
+        }
+        if self.least.is_none_or(|least| delay(reading) < delay(least)) {
+            self.least = Some(reading);
+        }
+        if self.most.is_none_or(|most| delay(reading) > delay(most)) {
+            self.most = Some(reading);
+        }
+        self.last = Some(reading);
+    }
+
+    /// The stream of the last reading is new, or began anew: its clock may have.
+    #[cold]
+    pub fn began_anew(&mut self) {
+        self.anew = self.last;
+    }
+
+    /// True if no packet showed a time.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Gives readings of unknown arrival this one.
+    pub fn arrived(&mut self, now_ns: i64) {
+        let Readings { first, newest, least, most, last, anew } = self;
+        let all = [first, newest, least, most, last, anew];
+        for reading in all.into_iter().flatten().filter(|r| r.received_ns == 0) {
+            reading.received_ns = now_ns;
+        }
+    }
+
+    /// The first of the batch.
+    pub fn first(&self) -> Option<Reading> {
+        self.first
+    }
+
+    /// That with the latest time of the detector.
+    pub fn newest(&self) -> Option<Reading> {
+        self.newest
+    }
+
+    /// That which came soonest after its time.
+    pub fn least(&self) -> Option<Reading> {
+        self.least
+    }
+
+    /// That which came longest after its time.
+    pub fn most(&self) -> Option<Reading> {
+        self.most
+    }
+
+    /// The last one of a stream that is new or began anew.
+    pub fn anew(&self) -> Option<Reading> {
+        self.anew
+    }
+}

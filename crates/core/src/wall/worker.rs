@@ -1,0 +1,299 @@
+//! One worker's view of both clocks: what its packets show, and the host's time for what it has made of them.
+//!
+//! Which era an event is of follows from its time: the last one that has come so far. Refuses: nothing.
+//! Source: `docs/time.md`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use super::line::{Era, Line};
+use super::readings::{Reading, Readings};
+use super::{ACQUIRE_NS, ANEW_NS, BETTER_NS, CORRECT_NS, Odd, STEP_NS, WallClock};
+use crate::products::{EventBatch, HitBatch, Products};
+
+/// Packets, and time in ns, after which a delay that stays the same is a clock of its own.
+const OWN_CLOCK: (u32, i64) = (8, 1_000_000_000);
+/// Events further ahead of all packets are odd, ns: a builder's pulse is at most 2.1 s long.
+const FAR_NS: i64 = 1 << 32;
+/// Largest offset of an event behind its pulse, ns: a column of 31 bits.
+const MOST_OFFSET: i64 = i32::MAX as i64;
+
+/// An era as this worker knows it.
+#[derive(Debug, Clone)]
+struct Known {
+    era: Era,
+    /// Latest time that this worker's packets showed.
+    newest: i64,
+    /// A packet that came with it or later has been read.
+    begun: bool,
+}
+
+impl Known {
+    /// True if a packet came when this era says that its time was; at most so much earlier.
+    fn fits(&self, reading: Reading, allowed: i64) -> bool {
+        let fits = |wall: i64| {
+            let difference = reading.received_ns.saturating_sub(wall);
+            difference <= STEP_NS && difference >= -STEP_NS.saturating_add(allowed)
+        };
+        fits(self.era.at(reading.detector_ns)) || fits(self.era.last().at(reading.detector_ns))
+    }
+}
+
+/// The host's time for one worker's events.
+#[derive(Debug)]
+pub struct WorkerClock {
+    shared: Arc<WallClock>,
+    version: u64,
+    eras: Vec<Known>,
+    /// Least difference since `since` (host's time), and the reading that showed it last.
+    least: Option<i64>,
+    since: i64,
+    /// Packets that came long after their time: the last delay, since when it has been the same, and how many.
+    late: (i64, i64, u32),
+    /// When the last batch came.
+    latest: i64,
+    scratch: EventBatch,
+}
+
+impl WorkerClock {
+    /// Of a run's clock.
+    pub fn new(shared: Arc<WallClock>) -> WorkerClock {
+        let (eras, scratch) = (Vec::new(), EventBatch::default());
+        let mut worker = WorkerClock {
+            shared,
+            version: 0,
+            eras,
+            least: None,
+            since: 0,
+            late: (0, 0, 0),
+            latest: i64::MIN,
+            scratch,
+        };
+        worker.refresh();
+        worker
+    }
+
+    /// Takes over what others have found.
+    fn refresh(&mut self) {
+        let version = self.shared.version.load(Acquire);
+        if version == self.version {
+            return;
+        }
+        let state = self.shared.state();
+        self.version = self.shared.version.load(Relaxed);
+        let same = |a: &Era, b: &Era| a.received == b.received && a.anchor == b.anchor;
+        let known = std::mem::take(&mut self.eras);
+        for era in &state.eras {
+            let old = known.iter().find(|known| same(&known.era, era));
+            let newest = old.map_or(i64::MIN, |known| known.newest);
+            let begun = old.is_some_and(|known| known.begun);
+            self.eras.push(Known { era: era.clone(), newest, begun });
+        }
+    }
+
+    /// Looks at the readings of a batch.
+    #[inline]
+    pub fn observe(&mut self, readings: &Readings) {
+        let (Some(first), Some(newest), Some(least)) =
+            (readings.first(), readings.newest(), readings.least())
+        else {
+            return;
+        };
+        self.refresh();
+        if self.eras.is_empty() && self.shared.live {
+            self.shared.anchor(first);
+            self.refresh();
+            self.since = first.received_ns;
+        }
+        let back = least.received_ns < self.latest;
+        self.latest = first.received_ns.max(newest.received_ns);
+        if self.shared.live {
+            // A packet cannot come before its time, and a stream that is new says what its clock is at once. One that is late
+            // may have been held up.
+            let early = Some(least).filter(|least| self.difference(*least) < -STEP_NS);
+            let anew = readings.anew().filter(|anew| self.difference(*anew) > ANEW_NS);
+            let late = readings.most().filter(|most| self.is_own_clock(*most));
+            let beginning =
+                |known: &Known| least.received_ns.saturating_sub(known.era.received) < ACQUIRE_NS;
+            let soon = !back && self.eras.last().is_some_and(beginning);
+            let soon = soon && self.shared.allowed.load(Relaxed) == 0;
+            if soon && (-ACQUIRE_NS..-BETTER_NS).contains(&self.difference(least)) {
+                self.shared.acquire(least, self.version);
+                self.refresh();
+            }
+            let early = early.filter(|early| self.difference(*early) < -STEP_NS);
+            let early = early.map(|early| (early, Odd::Early { back }));
+            let other = anew.or(late).map(|other| (other, Odd::Other));
+            if let Some((at, odd)) = early.or(other).filter(|(at, _)| !self.fits(*at)) {
+                self.shared.step(at, odd, self.version);
+                self.refresh();
+            }
+            self.follow(newest, least);
+            self.refresh();
+        }
+        for known in &mut self.eras {
+            known.begun |= known.era.received <= self.latest;
+        }
+        for reading in [Some(first), Some(newest), readings.anew()].into_iter().flatten() {
+            // Times that are ahead of the host's clock fit none.
+            let goes_on = |known: &&mut Known| {
+                let ahead = known.newest.saturating_add(FAR_NS);
+                known.begun && (known.newest..ahead).contains(&reading.detector_ns)
+            };
+            let found = self.eras.iter().rposition(|known| known.begun && known.fits(reading, 0));
+            let known = match found {
+                Some(at) => self.eras.get_mut(at),
+                None => self.eras.iter_mut().rev().find(goes_on),
+            };
+            if let Some(known) = known {
+                known.newest = known.newest.max(reading.detector_ns);
+            }
+        }
+    }
+
+    /// True once a delay has stayed the same for so long that it is no matter of packets that were held up.
+    fn is_own_clock(&mut self, most: Reading) -> bool {
+        if self.difference(most) <= STEP_NS || self.fits(most) {
+            return false;
+        }
+        let delay = most.received_ns.saturating_sub(most.detector_ns);
+        let (last, since, packets) = &mut self.late;
+        if delay.saturating_sub(*last).saturating_abs() > STEP_NS {
+            (*since, *packets) = (most.received_ns, 0);
+        }
+        (*last, *packets) = (delay, packets.saturating_add(1));
+        let long = most.received_ns.saturating_sub(*since) >= OWN_CLOCK.1;
+        long && *packets >= OWN_CLOCK.0
+    }
+
+    /// Host less the last line, which may begin a little later: what is under way is no difference any more.
+    fn difference(&self, reading: Reading) -> i64 {
+        let line = |known: &Known| known.era.last().at(reading.detector_ns);
+        let at = |known: &Known| reading.received_ns.saturating_sub(line(known));
+        self.eras.last().map_or(0, at)
+    }
+
+    fn fits(&self, reading: Reading) -> bool {
+        let allowed = self.shared.allowed.load(Relaxed);
+        let last = self.eras.len().saturating_sub(1);
+        let fits = |(at, known): (usize, &Known)| {
+            known.fits(reading, if at == last { allowed } else { 0 })
+        };
+        self.eras.iter().enumerate().any(fits)
+    }
+
+    /// Least differences go to the loop that corrects the rate, one in a second.
+    fn follow(&mut self, newest: Reading, least: Reading) {
+        let difference = self.difference(least);
+        let Some(last) = self.eras.last() else { return };
+        let allowed = self.shared.allowed.load(Relaxed);
+        if last.fits(newest, allowed) {
+            self.shared.newest.fetch_max(newest.detector_ns, Relaxed);
+        }
+        if !last.fits(least, allowed) && self.fits(least) {
+            // Another clock's, which goes on.
+            return;
+        }
+        self.least = Some(self.least.map_or(difference, |known| known.min(difference)));
+        if newest.received_ns.saturating_sub(self.since) >= CORRECT_NS {
+            self.since = newest.received_ns;
+            if let Some(difference) = self.least.take() {
+                self.shared.saw(difference, least, self.version);
+            }
+        }
+    }
+
+    /// Makes the detector's times those of the host.
+    pub fn place(&mut self, products: &mut Products) {
+        if products.events.pulse_ns.is_empty() && products.hits.time_ns.is_empty() {
+            return;
+        }
+        self.refresh();
+        if self.eras.is_empty() {
+            return;
+        }
+        self.events(&mut products.events);
+        self.hits(&mut products.hits);
+    }
+
+    /// The lines up to this time are used now: nobody may change them.
+    #[inline]
+    fn settle(&mut self, detector_ns: i64) {
+        if detector_ns >= self.shared.settled.load(Acquire) {
+            self.settle_behind(detector_ns);
+        }
+    }
+
+    #[cold]
+    fn settle_behind(&mut self, detector_ns: i64) {
+        // A time that is far from all packets settles nothing, else no line would come behind it.
+        let most = self.eras.last().map_or(i64::MIN, |known| known.newest.saturating_add(FAR_NS));
+        if detector_ns <= most {
+            self.shared.settle(detector_ns);
+            // Lines that were added before.
+            self.refresh();
+        }
+    }
+
+    /// Number of the era of a time: the last one that it lies in, else the nearest.
+    fn era(&self, detector_ns: i64) -> usize {
+        let away = |known: &Known| {
+            let from = known.era.anchor.from;
+            let upto = known.newest.max(from);
+            from.saturating_sub(detector_ns).max(detector_ns.saturating_sub(upto)).max(0)
+        };
+        let begun = self.eras.iter().enumerate().filter(|(_, known)| known.begun);
+        begun.min_by_key(|(at, known)| (away(known), usize::MAX - at)).map_or(0, |(at, _)| at)
+    }
+
+    fn events(&mut self, events: &mut EventBatch) {
+        let mut placed = std::mem::take(&mut self.scratch);
+        placed.clear();
+        for row in 0..events.pulse_ns.len() {
+            let from = events.pulse_first[row] as usize;
+            let upto = events.pulse_first.get(row + 1).map_or(events.len(), |&next| next as usize);
+            let (pulse, offsets) = (events.pulse_ns[row], &mut events.offset_ns[from..upto]);
+            let longest = offsets.iter().copied().max().unwrap_or(0);
+            let last = pulse.saturating_add(longest.into());
+            self.settle(last);
+            let era = &self.eras[self.era(last)].era;
+            let at = era.line(pulse);
+            let line = &era.lines[at];
+            placed.pulse_ns.push(line.at(pulse));
+            placed.pulse_first.push(from as u32);
+            if era.line(last) != at {
+                over_a_border(era, pulse, offsets);
+            } else if line.rate != 0 {
+                stretch(line, pulse, offsets);
+            }
+        }
+        std::mem::swap(&mut events.pulse_ns, &mut placed.pulse_ns);
+        self.scratch = placed;
+    }
+
+    fn hits(&mut self, hits: &mut HitBatch) {
+        for time in &mut hits.time_ns {
+            self.settle(*time);
+            *time = self.eras[self.era(*time)].era.at(*time);
+        }
+    }
+}
+
+/// Offsets on one line: each is the host's time of the event less that of its pulse.
+fn stretch(line: &Line, pulse: i64, offsets: &mut [u32]) {
+    let (cut, rate) = (line.cut(pulse), i64::from(line.rate));
+    for offset in offsets {
+        let ns = i64::from(*offset);
+        *offset = (ns + ((cut + ns * rate) >> 32)).clamp(0, MOST_OFFSET) as u32;
+    }
+}
+
+/// Offsets on several lines.
+#[cold]
+fn over_a_border(era: &Era, pulse: i64, offsets: &mut [u32]) {
+    let start = era.at(pulse);
+    for offset in offsets {
+        let at = era.at(pulse.saturating_add((*offset).into()));
+        *offset = at.saturating_sub(start).clamp(0, MOST_OFFSET) as u32;
+    }
+}
