@@ -14,6 +14,7 @@ use fullcount_core::products::{Products, Want};
 use fullcount_core::tables::Table;
 use fullcount_core::time::{Nanos, PulseGrid, TickLength};
 use fullcount_core::view::{PixelMap, Plot};
+use fullcount_core::wall::Readings;
 
 use crate::parallel::Threads;
 
@@ -29,13 +30,16 @@ pub struct TimeBase {
     pub pulses_in_data: bool,
     /// Tick length from the configuration, for detectors whose format does not state one.
     pub tick: Option<TickLength>,
+    /// True for `[time] epoch = "now"`: times are those of the host. Where the format is [`Clock::Local`] the reader takes the
+    /// packets' arrival; else others join both clocks, and tick 0 is 0 here.
+    pub now: bool,
 }
 
 impl Default for TimeBase {
     fn default() -> Self {
         let epoch = Nanos(0);
         let grid = PulseGrid::reference_blocks(epoch);
-        TimeBase { epoch, grid, pulses_in_data: false, tick: None }
+        TimeBase { epoch, grid, pulses_in_data: false, tick: None, now: false }
     }
 }
 
@@ -123,6 +127,17 @@ pub enum Sharding {
     Exact(usize),
 }
 
+/// What the times in a format's packets say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// When it was; or the format has no times.
+    Absolute,
+    /// Ticks since some moment: a reader tells [`Reader::readings`], so that they can be joined to the host's clock.
+    Counting,
+    /// Ticks since a moment that comes again and again: a packet's arrival is the only time it has.
+    Local,
+}
+
 /// A run-time command that a detector offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandInfo {
@@ -167,6 +182,11 @@ pub trait Reader: Send {
     /// Why what was read since the last call of [`Reader::read`] may have wrong times, if nothing tells: the run ends before it
     /// is handed on.
     fn unsettled(&self) -> Option<&str> {
+        None
+    }
+
+    /// What the packets of the last [`Reader::read`] showed of the detector's clock; of formats that are [`Clock::Counting`].
+    fn readings(&mut self) -> Option<&mut Readings> {
         None
     }
 
@@ -368,6 +388,9 @@ pub trait Kind: Send + Sync {
     /// Key, value and what is allowed, before anything is opened.
     fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError>;
 
+    /// What the times in its packets say.
+    fn clock(&self) -> Clock;
+
     /// True if the readouts carry pulses: then `time.pulse` is `data` unless something else is chosen.
     fn carries_pulses(&self) -> bool {
         false
@@ -404,6 +427,11 @@ impl Registry {
     /// True if the readouts of the kind called `name` carry pulses; false for an unknown one.
     pub fn carries_pulses(&self, name: &str) -> bool {
         self.kinds.iter().any(|kind| kind.name() == name && kind.carries_pulses())
+    }
+
+    /// What the times in the packets of the kind called `name` say.
+    pub fn clock(&self, name: &str) -> Option<Clock> {
+        self.kinds.iter().find(|kind| kind.name() == name).map(|kind| kind.clock())
     }
 
     /// Adds a kind; a later one of the same name wins.

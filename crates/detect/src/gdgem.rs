@@ -39,7 +39,8 @@ use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
 
 use crate::detector::{
-    Builder, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter, TimeBase,
+    Builder, Clock, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter,
+    TimeBase,
 };
 use crate::parallel::{MOST_THREADS, Threads};
 use layout::Layout;
@@ -69,6 +70,10 @@ impl Kind for GdGem {
 
     fn looks_right(&self, chunk: &[u8]) -> bool {
         packet::looks_right(chunk)
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::Counting
     }
 
     fn about(&self) -> &'static str {

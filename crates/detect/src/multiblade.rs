@@ -5,6 +5,7 @@
 //! configurations with unknown keys. Entry: [`MultiBlade`], the [`Kind`]. Source:
 //! `docs/formats/multiblade.md`; for users: `docs/multiblade.md`.
 
+mod arrival;
 mod boxes;
 mod builder;
 mod counters;
@@ -29,7 +30,8 @@ use fullcount_core::view::{PixelMap, Plot};
 use serde::Deserialize;
 
 use crate::detector::{
-    Builder, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter, TimeBase,
+    Builder, Clock, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter,
+    TimeBase,
 };
 use crate::geometry::text;
 use crate::listed::Listed;
@@ -227,6 +229,10 @@ impl Kind for MultiBlade {
         packet::looks_right(chunk)
     }
 
+    fn clock(&self) -> Clock {
+        Clock::Local
+    }
+
     fn about(&self) -> &'static str {
         "Multi-Blade cassettes (CAEN digitisers over UDP), wires and strips in coincidence"
     }
@@ -265,7 +271,7 @@ impl Detector for MultiBladeDetector {
     fn reader(&self) -> Box<dyn Reader> {
         let streams = self.options.streams();
         let monitor = self.options.monitor_pixel();
-        Box::new(reader::BladeReader::new(streams, self.layout.clone(), monitor))
+        Box::new(reader::BladeReader::new(streams, self.layout.clone(), monitor, self.time.now))
     }
 
     fn builder(&self) -> Box<dyn Builder> {

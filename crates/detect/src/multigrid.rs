@@ -34,8 +34,8 @@ use fullcount_core::view::{PixelMap, Plot};
 use serde::Deserialize;
 
 use crate::detector::{
-    Builder, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter, TimeBase,
-    TurningClock,
+    Builder, Clock, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter,
+    TimeBase, TurningClock,
 };
 use crate::geometry::text;
 use crate::listed::Listed;
@@ -96,6 +96,10 @@ impl Kind for Multigrid {
 
     fn looks_right(&self, chunk: &[u8]) -> bool {
         container::looks_right(chunk)
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::Counting
     }
 
     fn about(&self) -> &'static str {

@@ -17,7 +17,9 @@ use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
 use serde::Deserialize;
 
-use crate::detector::{Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter};
+use crate::detector::{
+    Clock, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter,
+};
 use crate::geometry::text;
 
 pub use counters::Count;
@@ -61,6 +63,10 @@ impl Kind for Sequence {
 
     fn looks_right(&self, chunk: &[u8]) -> bool {
         packet::looks_right(chunk)
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::Absolute
     }
 
     fn about(&self) -> &'static str {

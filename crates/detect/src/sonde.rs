@@ -26,7 +26,8 @@ use fullcount_core::view::{PixelMap, Plot};
 use serde::Deserialize;
 
 use crate::detector::{
-    Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter, TimeBase, TurningClock,
+    Clock, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter, TimeBase,
+    TurningClock,
 };
 use crate::geometry::text;
 use layout::Layout;
@@ -84,6 +85,10 @@ impl Kind for Sonde {
 
     fn looks_right(&self, chunk: &[u8]) -> bool {
         packet::looks_right(chunk)
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::Counting
     }
 
     fn about(&self) -> &'static str {

@@ -75,6 +75,9 @@ pub(super) struct Progress {
     horizon: f64,
     /// How far before a marker a hit can lie, ns.
     margin: f64,
+    /// Last marker that was believed, ns, until somebody asked; and whether time began anew since.
+    latest: Option<f64>,
+    anew: bool,
 }
 
 impl Progress {
@@ -112,6 +115,8 @@ impl Progress {
             border: f64::NEG_INFINITY,
             horizon,
             margin,
+            latest: None,
+            anew: false,
         }
     }
 
@@ -138,7 +143,15 @@ impl Progress {
         }
         self.gone = self.gone.max(promise - origin);
         self.inputs[place] = Input { promise, origin, spoke: self.gone };
+        self.latest = Some(ns);
+        self.anew |= restart;
         restart
+    }
+
+    /// The last marker since this was asked for, ns, and whether time began anew.
+    pub fn latest(&mut self) -> Option<(i64, bool)> {
+        let ns = self.latest.take()?;
+        Some((ns as i64, std::mem::take(&mut self.anew)))
     }
 
     #[cold]

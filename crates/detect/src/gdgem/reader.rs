@@ -14,6 +14,7 @@ use fullcount_core::products::{FineHit, Products};
 use fullcount_core::sequence::turns::{Arrivals, Turned};
 use fullcount_core::sequence::{Seen, Totals, Tracker};
 use fullcount_core::tables::StripHits;
+use fullcount_core::wall::Readings;
 
 use super::clock::{Calibration, Clock, Offsets, Rules};
 use super::counters::{Count, LINES, Tally};
@@ -82,6 +83,8 @@ pub(super) struct GemReader {
     /// Hits that may still be read.
     left: Option<u64>,
     arrivals: Arrivals,
+    /// What the clock was when trains came, by the last marker of their first frame.
+    readings: Readings,
 }
 
 impl GemReader {
@@ -121,6 +124,7 @@ impl GemReader {
             progress,
             left: options.most_hits(),
             arrivals: Arrivals::default(),
+            readings: Readings::default(),
         }
     }
 
@@ -491,9 +495,10 @@ impl Reader for GemReader {
     fn read(&mut self, batch: &Batch, products: &mut Products) {
         let decode = if products.want.strip_hits { listed } else { self.facts.decode };
         self.arrivals.begin();
+        self.readings.begin();
         for (at, train) in batch.trains().enumerate() {
             self.arrivals.train(batch, at, &train);
-            for bytes in train.chunks() {
+            for (at, bytes) in train.chunks().enumerate() {
                 self.tally.add(Count::Packets, 1);
                 match self.frame(bytes, decode, products) {
                     Ok(()) => self.tally.add(Count::Accepted, 1),
@@ -501,6 +506,14 @@ impl Reader for GemReader {
                         self.tally.add(Count::of(refusal), 1);
                         self.tally.add(Count::BadFrames, 1);
                         self.tally.add(Count::ErrorBytes, bytes.len() as u64);
+                    }
+                }
+                if at == 0
+                    && let Some((ns, anew)) = self.progress.latest()
+                {
+                    self.readings.note(ns, train.time_ns);
+                    if anew {
+                        self.readings.began_anew();
                     }
                 }
             }
@@ -526,6 +539,10 @@ impl Reader for GemReader {
             settle(&frames.tracker, before, pending, &mut self.tally);
         }
         self.tally.flush(&self.sheet);
+    }
+
+    fn readings(&mut self) -> Option<&mut Readings> {
+        Some(&mut self.readings)
     }
 
     fn sheet(&self) -> Arc<Sheet> {

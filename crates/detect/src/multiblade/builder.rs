@@ -145,6 +145,7 @@ impl Builder for BladeBuilder {
                 n += 1;
             }
             let (segment, behind) = rest.split_at_mut(n);
+            self.work.judge.begins(behind.first().map_or(0, |border| border.time));
             self.segment(segment, mixed, &mut products.events);
             rest = behind.get_mut(1..).unwrap_or_default();
         }

@@ -57,6 +57,8 @@ impl Side {
 #[derive(Debug, Clone)]
 struct Window {
     start: u32,
+    /// Time of local time 0 when it was opened, ns after the epoch.
+    begun: i64,
     /// It was open at the last mark.
     marked: bool,
     planes: [Side; 2],
@@ -89,7 +91,8 @@ impl WindowBuilder {
         }
     }
 
-    fn hit(&mut self, hit: &PlaneHit, events: &mut EventBatch) {
+    /// `begun`: when the clock of its time began, ns after the epoch.
+    fn hit(&mut self, hit: &PlaneHit, begun: i64, events: &mut EventBatch) {
         self.judge.tally.add(Built::Hits, 1);
         if hit.weight < self.threshold {
             self.judge.tally.add(Built::BelowThreshold, 1);
@@ -104,6 +107,7 @@ impl WindowBuilder {
         let planes = || [Side::EMPTY, Side::EMPTY];
         let window = self.windows[at].get_or_insert_with(|| Window {
             start: tick,
+            begun,
             marked: false,
             planes: planes(),
         });
@@ -153,6 +157,7 @@ impl WindowBuilder {
             }
         };
         let pixel = pixel.ok_or(Built::GeometryErrors)?;
+        self.judge.begins(window.begun);
         self.judge.send(at, pixel, events);
         self.judge.tally.add(Built::TwoD, 1);
         Ok(())
@@ -162,15 +167,19 @@ impl WindowBuilder {
 impl Builder for WindowBuilder {
     fn build(&mut self, products: &mut Products, _: Option<Nanos>) {
         let mut hits = std::mem::take(&mut products.plane_hits);
+        // The border behind a hit says when its clock began.
+        let mut borders = hits.iter().filter(|hit| hit.plane == PlaneHit::BORDER);
+        let mut begun = borders.next().map_or(0, |border| border.time);
         for hit in &hits {
             match hit.plane {
-                PlaneHit::BORDER => {}
+                PlaneHit::BORDER => begun = borders.next().map_or(0, |border| border.time),
                 MONITOR => {
+                    self.judge.begins(begun);
                     let (at, pixel) = (self.judge.nanos(hit.time), self.judge.monitor_pixel());
                     self.judge.send(at, pixel, &mut products.events);
                     self.judge.tally.add(Built::MonitorEvents, 1);
                 }
-                _ => self.hit(hit, &mut products.events),
+                _ => self.hit(hit, begun, &mut products.events),
             }
         }
         hits.clear();

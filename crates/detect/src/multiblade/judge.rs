@@ -46,6 +46,8 @@ pub(super) struct Judge {
     parts: u32,
     drop_late: bool,
     epoch: i64,
+    /// Time of local time 0 for the hits at hand, ns since 1970.
+    zero: i64,
     pulses: Pulses,
     pub tally: Tally,
 }
@@ -63,9 +65,16 @@ impl Judge {
             parts: options.subpixels,
             drop_late: options.drop_late,
             epoch: time.epoch.0,
+            zero: time.epoch.0,
             pulses: Pulses::new(time),
             tally: Tally([0; BUILT_LINES]),
         }
+    }
+
+    /// The hits to come have local times since this moment, as their border says: ns after the epoch.
+    #[inline]
+    pub fn begins(&mut self, begun: i64) {
+        self.zero = self.epoch.saturating_add(begun);
     }
 
     /// Takes candidates and writes to `events`.
@@ -169,7 +178,7 @@ impl Judge {
     /// Writes an event at `at` ns after the digitiser's restart.
     #[inline]
     pub fn send(&mut self, at: i64, pixel: u32, events: &mut EventBatch) {
-        self.pulses.event(Nanos(self.epoch.saturating_add(at)), pixel, events);
+        self.pulses.event(Nanos(self.zero.saturating_add(at)), pixel, events);
     }
 }
 

@@ -14,6 +14,7 @@ use fullcount_core::sequence::turns::{Arrivals, Turned};
 use fullcount_core::sequence::{Seen, Totals, Tracker};
 use fullcount_core::slots::Found;
 
+use super::arrival::Restarts;
 use super::counters::{Count, LINES};
 use super::layout::{Channel, Layout, Mode, Use};
 use super::packet::{self, ELEMENT_BYTES, Readout, Refusal};
@@ -23,7 +24,7 @@ use crate::detector::Reader;
 /// Plane of a monitor readout on its way to the builder.
 pub(super) const MONITOR: u8 = 2;
 
-/// Row that ends a segment.
+/// Row that ends a segment; its time is that of the clock's beginning, ns, added to those of the segment's events.
 const BORDER: PlaneHit =
     PlaneHit { time: 0, coordinate: 0, weight: 0, module: 0, plane: PlaneHit::BORDER };
 
@@ -57,13 +58,15 @@ pub(super) struct BladeReader {
     /// Monitor readouts go to the builder.
     monitor_hits: bool,
     arrivals: Arrivals,
+    /// Where the packets' arrival is their time.
+    restarts: Option<Restarts>,
 }
 
 impl BladeReader {
-    pub fn new(streams: Streams, layout: Arc<Layout>, monitor_hits: bool) -> Self {
+    pub fn new(streams: Streams, layout: Arc<Layout>, monitor_hits: bool, now: bool) -> Self {
         let (sheet, tally) = (Sheet::new(Count::catalogue()), Tally([0; LINES]));
-        let arrivals = Arrivals::default();
-        BladeReader { sheet, tally, streams, layout, monitor_hits, arrivals }
+        let (arrivals, restarts) = (Arrivals::default(), now.then(Restarts::default));
+        BladeReader { sheet, tally, streams, layout, monitor_hits, arrivals, restarts }
     }
 
     #[inline]
@@ -99,7 +102,11 @@ impl BladeReader {
         self.tally.add(Count::Readouts, elements.len() as u64);
         match self.layout.boards.get(header.digitizer) {
             Some(board) => {
+                let start = hits.len();
                 readouts(elements, board, &self.layout, self.monitor_hits, &mut self.tally, hits);
+                if let Some(restarts) = &mut self.restarts {
+                    restarts.place(header.digitizer, &mut hits[start..], &self.layout);
+                }
             }
             None => {
                 self.tally.add(Count::BadDigitizer, 1);
@@ -265,6 +272,9 @@ impl Reader for BladeReader {
         self.arrivals.begin();
         for (at, train) in batch.trains().enumerate() {
             self.arrivals.train(batch, at, &train);
+            if let Some(restarts) = &mut self.restarts {
+                restarts.at(train.time_ns);
+            }
             for packet in train.chunks() {
                 packets += 1;
                 self.packet(packet, train.origin, &mut products.plane_hits);

@@ -27,7 +27,7 @@ pub(super) fn tick() -> TickLength {
 }
 
 /// Ticks to ns since 1970.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Clock {
     epoch: i64,
 }

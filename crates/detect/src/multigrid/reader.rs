@@ -11,7 +11,9 @@ use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::{PlaneHit, Products};
 use fullcount_core::sequence::turns::Arrivals;
+use fullcount_core::wall::Readings;
 
+use super::builder::Clock;
 use super::channels::{Channels, Place};
 use super::container::{self, Word};
 use super::counters::{Count, LINES};
@@ -24,6 +26,9 @@ use crate::detector::Reader;
 
 /// Entries of one sub-buffer at most: its length has 16 bits.
 const ROOM: usize = 1 << 16;
+
+/// A time that is so far before another was not held up on its way, ticks: 1 s.
+const SET_BACK: i64 = 16_000_000;
 
 /// Entries of the sub-buffer that is being decoded, as raw words.
 struct Entries {
@@ -55,6 +60,12 @@ pub(super) struct MultigridReader {
     high: HighTime,
     senders: EventSenders,
     arrivals: Arrivals,
+    /// What the clock was when trains came, by the time of their first packet's last trigger.
+    readings: Readings,
+    /// Time of the last trigger, ticks; `None` since the train began.
+    time: Option<i64>,
+    /// Latest time that was noted.
+    newest: i64,
     /// Sender of the train being read.
     origin: Origin,
     /// Work on one datagram, chosen once: by format, and by whether anything is filtered.
@@ -76,6 +87,9 @@ impl MultigridReader {
             high: HighTime::new(config.spoof_high_time),
             senders: EventSenders::default(),
             arrivals: Arrivals::default(),
+            readings: Readings::default(),
+            time: None,
+            newest: i64::MIN,
             origin: Origin::NONE,
             work,
             channels,
@@ -160,6 +174,7 @@ impl MultigridReader {
                 None => filtered += 1,
             }
         }
+        self.time = Some(good.time);
         self.count(Count::Decoded, 1);
         self.count(Count::Readouts, readouts);
         if good.fell || unmapped + filtered > 0 {
@@ -176,6 +191,7 @@ impl MultigridReader {
         self.entries.n = 0;
         match self.high.decode(data, &mut self.entries) {
             Ok(good) => {
+                self.time = Some(good.time);
                 self.count(Count::Decoded, 1);
                 self.count(Count::HighFell, good.fell.into());
                 self.hits::<FILTERED>(good.time, products);
@@ -225,6 +241,7 @@ impl MultigridReader {
                 self.count(Count::PulseReadouts, 1);
                 continue;
             }
+            self.time = Some(record.time);
             let Some(place) = self.channels.of(record.bus, record.channel) else {
                 self.count(Count::Unmapped, 1);
                 continue;
@@ -234,6 +251,19 @@ impl MultigridReader {
                 None => self.count(Count::Filtered, 1),
             }
         }
+    }
+
+    /// The first packet of a train has been read, which came at `received_ns`.
+    #[inline]
+    fn show(&mut self, received_ns: i64) {
+        let Some(time) = self.time.take() else { return };
+        self.readings.note(Clock::default().absolute(time).0, received_ns);
+        // One clock for all: so far back it was set.
+        if time < self.newest.saturating_sub(SET_BACK) {
+            self.readings.began_anew();
+            self.newest = time;
+        }
+        self.newest = self.newest.max(time);
     }
 
     fn flush(&mut self) {
@@ -276,13 +306,18 @@ impl Reader for MultigridReader {
         let (mut packets, mut bytes) = (0, 0);
         let before = products.plane_hits.len();
         self.arrivals.begin();
+        self.readings.begin();
         for (at, train) in batch.trains().enumerate() {
             self.arrivals.train(batch, at, &train);
             self.origin = train.origin;
-            for packet in train.chunks() {
+            self.time = None;
+            for (at, packet) in train.chunks().enumerate() {
                 packets += 1;
                 bytes += packet.len() as u64;
                 (self.work)(self, packet, products);
+                if at == 0 {
+                    self.show(train.time_ns);
+                }
             }
         }
         self.count(Count::Packets, packets);
@@ -299,6 +334,10 @@ impl Reader for MultigridReader {
     fn begin_anew(&mut self) {
         self.senders.begin_anew(&mut self.tally);
         self.flush();
+    }
+
+    fn readings(&mut self) -> Option<&mut Readings> {
+        Some(&mut self.readings)
     }
 
     fn sheet(&self) -> Arc<Sheet> {

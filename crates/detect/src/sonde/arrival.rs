@@ -113,6 +113,11 @@ impl Arrivals {
         self.now = time_ns.max(0);
     }
 
+    /// Receive time of the packets at hand, ns since 1970; 0: unknown.
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
     /// True if the packet before this one tells its turn.
     #[inline]
     pub fn is_near(&self, pace: &Pace) -> bool {

@@ -10,6 +10,7 @@ use fullcount_core::products::Products;
 use fullcount_core::sequence::turns::{Arrivals, Turned};
 use fullcount_core::sequence::{Seen, Totals, Tracker};
 use fullcount_core::slots::Found;
+use fullcount_core::wall::Readings;
 
 use super::arrival;
 use super::clock::{Clock, HeaderTime};
@@ -59,6 +60,11 @@ pub(super) struct SondeReader {
     /// Receive times, for the turns of the clock.
     times: arrival::Arrivals,
     unsettled: Option<String>,
+    /// What the clock was when packets came, by their latest time: a packet is sent with its last readout.
+    readings: Readings,
+    /// The next packet shows it: one of each train, and those of new streams.
+    wanted: bool,
+    fresh: bool,
 }
 
 /// What the header of a packet led to.
@@ -83,6 +89,9 @@ impl SondeReader {
             arrivals,
             times,
             unsettled: None,
+            readings: Readings::default(),
+            wanted: true,
+            fresh: false,
         }
     }
 
@@ -112,6 +121,9 @@ impl SondeReader {
 
         // Only an accepted packet moves the clock: a damaged one must not shift the times behind it.
         let time = self.header_time(&sender, header.count, header.timestamp);
+        if self.wanted {
+            self.show(&body, time);
+        }
         if sender.offset.is_none() {
             self.tally.add(Count::UnknownModule, 1);
         }
@@ -128,6 +140,27 @@ impl SondeReader {
             }
         }
         Ok(())
+    }
+
+    /// Notes the latest time of a packet.
+    #[cold]
+    fn show(&mut self, body: &Body<'_>, time: HeaderTime) {
+        let last = match body {
+            Body::TriggerTime { entries } => {
+                entries.chunks_exact(ENTRY_BYTES).next_back().and_then(|e| e.first_chunk::<4>())
+            }
+            Body::SingleEvent { .. } => None,
+            Body::MultiEvent { per_event, data, .. } => {
+                let events = data.chunks_exact(packet::event_bytes(*per_event));
+                { events }.next_back().and_then(|event| event.first_chunk::<4>())
+            }
+        };
+        let at = time.event(last.map_or(time.raw, |raw| u32::from_be_bytes(*raw)));
+        self.readings.note(self.clock.absolute(at), self.times.now());
+        if self.fresh {
+            self.readings.began_anew();
+        }
+        (self.wanted, self.fresh) = (false, false);
     }
 
     /// Check 3: finds the stream and follows its packet count.
@@ -159,6 +192,7 @@ impl SondeReader {
     #[cold]
     fn new_stream(&mut self, found: Found, origin: Origin, system: u8) {
         let at = found.place();
+        (self.wanted, self.fresh) = (true, true);
         self.tally.add(Count::Streams, 1);
         if matches!(found, Found::Reused(_)) {
             self.tally.add(Count::StreamsReused, 1);
@@ -364,16 +398,21 @@ impl Reader for SondeReader {
     fn read(&mut self, batch: &Batch, products: &mut Products) {
         let mut packets = 0;
         self.arrivals.begin();
+        self.readings.begin();
         self.times.begin(batch.is_apart(), self.shared.first());
         for (at, train) in batch.trains().enumerate() {
             self.arrivals.train(batch, at, &train);
             self.times.at(train.time_ns);
+            self.wanted = true;
             for packet in train.chunks() {
                 packets += 1;
                 self.packet(packet, train.origin, products);
             }
         }
         self.tally.add(Count::Packets, packets);
+        if self.tally.0[Count::Restarts as usize] > 0 {
+            self.readings.began_anew();
+        }
         self.tally.flush(&self.sheet);
         if let Some(newest) = self.newest {
             self.shared.publish(newest.ticks);
@@ -381,6 +420,10 @@ impl Reader for SondeReader {
         if self.unsettled.is_none() {
             self.unsettled = self.times.unsettled(self.newest, self.streams.streams.len());
         }
+    }
+
+    fn readings(&mut self) -> Option<&mut Readings> {
+        Some(&mut self.readings)
     }
 
     fn unsettled(&self) -> Option<&str> {

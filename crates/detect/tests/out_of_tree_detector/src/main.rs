@@ -38,6 +38,11 @@ impl Kind for Monitor {
         "monitor"
     }
 
+    // Its readouts have no time at all.
+    fn clock(&self) -> Clock {
+        Clock::Absolute
+    }
+
     fn about(&self) -> &'static str {
         "pretend beam monitor: one byte per readout"
     }
