@@ -1,6 +1,7 @@
 //! Every counter that this program can have, by part: for `docs/counters.md` and `/metrics`.
 
 use fullcount_core::ledger::{Info, Unit};
+use fullcount_core::wall::WallCount;
 use fullcount_detect::detector::{Registry, Setup};
 use fullcount_io::capture::{Captured, Written};
 use fullcount_io::fault::Faults;
@@ -20,6 +21,7 @@ pub fn lines() -> Vec<(&'static str, Info)> {
         ("receiving: pcap", Replayed::catalogue()),
         ("receiving: faults on purpose (source.fault)", Faults::catalogue()),
         ("ring between two threads", Ring::catalogue()),
+        ("times of the host's clock", WallCount::catalogue()),
         ("places of losses on this host", crate::places::Witness::catalogue()),
     ];
     for kind in Registry::builtin().kinds() {

@@ -191,7 +191,8 @@ impl Default for SourceConfig {
 pub struct TimeConfig {
     /// `none`, `data` (the default where readouts carry pulses), `grid(PERIOD)` or `grid(PERIOD, PHASE)`; PERIOD `14Hz` or `71428571ns`.
     pub pulse: String,
-    /// Time of tick 0: RFC 3339, or ns since 1970.
+    /// Time of tick 0: RFC 3339, ns since 1970, or `now`: the host's clock, joined to the detector's by the first packet. `auto` is
+    /// `now` for a live source whose format has no absolute time, the clock that a capture carries for its replay, else 1970.
     #[serde(deserialize_with = "plain::text")]
     pub epoch: String,
     /// Tick length for formats that do not state one: `1ns`, `125/2ns`.
@@ -201,7 +202,7 @@ pub struct TimeConfig {
 
 impl Default for TimeConfig {
     fn default() -> Self {
-        TimeConfig { pulse: "none".into(), epoch: "1970-01-01T00:00:00Z".into(), tick: None }
+        TimeConfig { pulse: "none".into(), epoch: crate::timebase::AUTO.into(), tick: None }
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::sim::{Fault, Spec};
+use fullcount_core::wall::WallClock;
 #[cfg(feature = "kafka")]
 use fullcount_detect::detector::Sharding;
 use fullcount_detect::detector::{Detector, Shifter};
@@ -216,6 +217,37 @@ impl SourcePlan {
         for place in &mut self.places {
             if let Where::Endpoint(Endpoint::Pcap(url)) = &mut place.endpoint {
                 url.exact_times = true;
+            }
+        }
+    }
+
+    /// True if packets come in now.
+    pub fn is_live(&self) -> bool {
+        let live = |p: &Place| matches!(&p.endpoint, Where::Endpoint(e) if !matches!(e, Endpoint::Pcap(_)));
+        self.places.iter().any(live)
+    }
+
+    /// Times are those of the host's clock: packets are received with theirs.
+    pub fn for_wall(&mut self) {
+        self.for_capture();
+    }
+
+    /// What a recording says of the detector's clock and the host's when it was made; `None` if nothing.
+    ///
+    /// # Errors
+    /// What it says is damaged.
+    pub fn recorded_clock(&self) -> Result<Option<WallClock>, ConfigError> {
+        let [place] = &self.places[..] else { return Ok(None) };
+        let Where::Endpoint(Endpoint::Pcap(url)) = &place.endpoint else { return Ok(None) };
+        match fullcount_io::pcap::clock::records(&url.path) {
+            Ok(records) => Ok(records.and_then(|records| WallClock::recorded(&records))),
+            // What cannot be opened is said where it is opened.
+            Err(e) if e.kind() != std::io::ErrorKind::InvalidData => Ok(None),
+            Err(e) => {
+                let why = format!(
+                    "a capture whose clock can be read ({e}); time.epoch = \"1970-01-01T00:00:00Z\" reads it without"
+                );
+                Err(refuse("source.url", &place.url, why))
             }
         }
     }

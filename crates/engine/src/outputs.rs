@@ -181,6 +181,17 @@ impl OutputPlan {
         Ok(())
     }
 
+    /// Both clocks of the run: what is written carries what joins them.
+    pub fn wall_is(&mut self, wall: Option<std::sync::Arc<fullcount_core::wall::WallClock>>) {
+        #[cfg(feature = "nexus")]
+        self.nexus.iter_mut().for_each(|o| o.wall.clone_from(&wall));
+        #[cfg(feature = "tables")]
+        self.tables.iter_mut().for_each(|o| o.wall.clone_from(&wall));
+        #[cfg(feature = "kafka")]
+        self.kafka.iter_mut().for_each(|o| o.wall.clone_from(&wall));
+        self.capture.iter_mut().for_each(|o| o.wall.clone_from(&wall));
+    }
+
     /// True if what is received goes elsewhere as well, packet by packet.
     pub fn captures(&self) -> bool {
         #[cfg(feature = "kafka")]
@@ -528,6 +539,7 @@ fn tables(
             compression: compression(compression_key, &table.compression)?,
             tables,
             epoch: crate::timebase::read(&config.time)?.epoch,
+            wall: None,
             detector: detector.name().to_owned(),
             configuration: config.to_toml(),
         });

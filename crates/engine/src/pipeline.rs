@@ -14,6 +14,7 @@ use fullcount_core::batch::Batch;
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::Phase;
 use fullcount_core::time::Nanos;
+use fullcount_core::wall::WorkerClock;
 use fullcount_detect::detector::{Builder, Reader};
 use fullcount_io::source::{Received, Source, SourceError};
 
@@ -247,6 +248,8 @@ pub struct Processing {
     marks: Marks,
     /// Of a run that is told what its refused packets look like.
     sampler: Option<Sampler>,
+    /// Of a run whose times are those of the host's clock.
+    clock: Option<WorkerClock>,
 }
 
 /// The mark that the builder was given, of a source that asks for marks ([`crate::settle`]).
@@ -287,7 +290,34 @@ impl Processing {
             settling,
             marks,
             sampler: None,
+            clock: None,
         }
+    }
+
+    /// Gives events the host's time.
+    pub fn clocked(mut self, clock: Option<WorkerClock>) -> Processing {
+        self.clock = clock;
+        self
+    }
+
+    /// Looks at what the packets that were just read show of the detector's clock.
+    #[inline]
+    fn look_at_clock(&mut self) {
+        let Some(clock) = &mut self.clock else { return };
+        let Some(readings) = self.reader.readings() else { return };
+        if readings.first().is_some_and(|first| first.received_ns == 0) && self.now.is_some() {
+            // This host does not say when packets come: read just now is the next best.
+            readings.arrived(unix_ns());
+        }
+        clock.observe(readings);
+    }
+
+    /// Gives what was made to the outputs, with its final times.
+    fn give(&mut self, attend: &mut dyn FnMut()) -> Result<(), PipelineError> {
+        if let Some(clock) = &mut self.clock {
+            clock.place(self.fanout.products());
+        }
+        Ok(self.fanout.hand_over_with(self.lossless, attend)?)
     }
 
     /// Keeps some of the packets that are refused ([`crate::refused`]).
@@ -320,7 +350,8 @@ impl Processing {
         self.builder.finish(products);
         let cut = (products.events.len() - before) as u64;
         self.builder = fresh;
-        self.fanout.hand_over_with(self.lossless, attend)?;
+        self.give(attend)?;
+        let Some(settling) = &self.settling else { return Ok(()) };
         settling.settle.answer(number, cut);
         settling.settle.pass(mark);
         self.marks = Marks { passed: mark, ..Marks::default() };
@@ -370,6 +401,8 @@ impl Processing {
     ) -> Result<Option<Instant>, PipelineError> {
         let products = self.fanout.products();
         self.reader.read(batch, products);
+        self.look_at_clock();
+        let products = self.fanout.products();
         self.builder.build(products, self.now);
         let full =
             products.events.len() >= HAND_OVER_EVENTS || products.table_bytes() >= HAND_OVER_BYTES;
@@ -411,7 +444,7 @@ impl Processing {
             self.builder.build(self.fanout.products(), self.now);
         }
         let passed = self.look_at_marks(now);
-        self.fanout.hand_over_with(self.lossless, attend)?;
+        self.give(attend)?;
         if let (Some(mark), Some(settling)) = (passed, &self.settling) {
             settling.settle.pass(mark);
         }
@@ -434,7 +467,7 @@ impl Processing {
         }
         let replay = self.now.is_none();
         if replay && cut_short {
-            self.fanout.hand_over(self.lossless)?;
+            self.give(&mut || ())?;
             self.fanout.products().phase = Phase::CutShort;
         }
         let products = self.fanout.products();
@@ -443,8 +476,14 @@ impl Processing {
         if replay && !cut_short {
             products.phase = Phase::Complete;
         }
-        Ok(self.fanout.hand_over(self.lossless)?)
+        self.give(&mut || ())
     }
+}
+
+/// The host's clock, ns since 1970.
+fn unix_ns() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// One worker's part in the decision that it is over; asked only when the clock was read anyway.

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fullcount_core::ledger::{Ledger, Sheet};
 use fullcount_core::products::Want;
 use fullcount_core::view::PixelMap;
-use fullcount_detect::detector::{Builder, Detector, Reader, Registry, Setup, Sharding};
+use fullcount_core::wall::{WallClock, WorkerClock};
+use fullcount_detect::detector::{Builder, Clock, Detector, Reader, Registry, Setup, Sharding};
 use fullcount_detect::parallel::Threads;
 use fullcount_io::host::Host;
 use fullcount_io::host::probe::Reading;
@@ -91,6 +92,8 @@ pub struct Plan {
     probes: Option<Duration>,
     /// Of `run`: percent of the packets that may be refused.
     max_refused: Option<f64>,
+    /// Both clocks, where times are those of the host's.
+    wall: Option<Arc<WallClock>>,
 }
 
 impl Plan {
@@ -112,6 +115,22 @@ impl Plan {
             // One link may lag behind the other by what a switch or socket holds.
             options.entry("window").or_insert(REDUNDANT_WINDOW.into());
         }
+        let live = source.is_live();
+        let auto = config.time.epoch == timebase::AUTO;
+        let mut time = timebase::choose(&config.time, &config.detector.kind, live)?;
+        let mut wall = None;
+        if auto && !live {
+            wall = source.recorded_clock()?;
+        } else if time.epoch == timebase::NOW {
+            let local = Registry::builtin().clock(&config.detector.kind) == Some(Clock::Local);
+            wall = Some(if local { WallClock::of_arrivals(true) } else { WallClock::live() });
+        }
+        if wall.is_some() {
+            source.for_wall();
+            time.epoch = timebase::NOW.into();
+        }
+        let wall = wall.map(Arc::new);
+        config.to_mut().time = time;
         let config = &*config;
         let detector: Arc<dyn Detector> = configure(config)?.into();
         source.for_detector(&*detector);
@@ -137,7 +156,8 @@ impl Plan {
         let build_cores = build_core.map_or(Vec::new(), |c| c.as_slice().to_vec());
         check_cores("engine.build_core", &build_cores, build_cores.len())?;
         let pixels = detector.pixels();
-        let outputs = OutputPlan::new(config, &*detector, &pixels)?;
+        let mut outputs = OutputPlan::new(config, &*detector, &pixels)?;
+        outputs.wall_is(wall.clone());
         #[cfg(feature = "kafka")]
         let replay = match outputs.spool() {
             Some(spool) => crate::replay::ReplayPlan::new(config, spool)?,
@@ -184,6 +204,7 @@ impl Plan {
             replay,
             probes,
             max_refused,
+            wall,
         })
     }
 
@@ -400,7 +421,9 @@ impl Running {
         let live = opened.iter().any(|o| o.live);
         let mut facts: Vec<String> = opened.iter().flat_map(|o| o.source.describe()).collect();
         facts.extend(plan.source.why_times());
+        facts.extend(plan.wall.as_deref().map(clock_fact));
         let source_facts = facts.clone();
+        plan.wall.iter().for_each(|wall| ledger.register(wall.sheet()));
         let mut outputs = plan.outputs.open(
             &*plan.detector,
             &plan.pixels,
@@ -530,6 +553,7 @@ impl Running {
             source: source_facts,
             detector,
             outputs: outputs.facts,
+            wall: plan.wall.clone(),
         });
         #[cfg(feature = "web")]
         let page = crate::outputs::Page::serve(outputs.listener, outputs.view, watch.clone())?;
@@ -543,7 +567,8 @@ impl Running {
             let (lossless, replay) = (from.source.lossless(), from.source.replay());
             let sampler = refusals.clone().map(|r| Sampler::new(r, made.reader.sheet()));
             let work = Processing::new(made.reader, made.builder, fanout, lossless, replay)
-                .sampling(sampler);
+                .sampling(sampler)
+                .clocked(plan.wall.clone().filter(|w| !w.is_received()).map(WorkerClock::new));
             #[cfg(feature = "kafka")]
             let work = match &from.group {
                 Some(group) => work.settling(plan.settling(&watch.ledger, want, group.settle())),
@@ -694,11 +719,22 @@ impl Running {
             lossless: self.lossless,
             refused,
             spools: self.spools,
+            clock: self.watch.wall.as_ref().map(|wall| wall.status()),
         };
         #[cfg(feature = "web")]
         drop(self.page);
         (summary, outcome.map_err(Into::into))
     }
+}
+
+/// For people: where times come from.
+fn clock_fact(wall: &WallClock) -> String {
+    let how = match (wall.is_live(), wall.is_received()) {
+        (_, true) => "each packet's arrival is the time of its last readout",
+        (true, _) => "the first packet joins the detector's clock to it, and drift is corrected",
+        (false, _) => "as it was joined when this was captured",
+    };
+    format!("times are the host's: {how} (time.epoch)")
 }
 
 /// Between two looks at the limits.

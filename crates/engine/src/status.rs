@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fullcount_core::ledger::{Entries, Ledger};
+use fullcount_core::wall::{WallClock, WallStatus};
 
 use crate::account::{Account, NumberedLoss};
 use crate::failed::Failures;
@@ -53,6 +54,31 @@ pub struct Status {
     pub spools: Vec<SpoolStatus>,
     /// What to say while most packets are refused.
     pub refused: Option<MostlyRefused>,
+    /// The detector's clock beside the host's, where times are the host's.
+    pub clock: Option<ClockStatus>,
+}
+
+/// The detector's clock beside the host's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClockStatus(pub WallStatus);
+
+impl std::fmt::Display for ClockStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let s = &self.0;
+        let (drift, off) = (s.drift_ppb as f64 / 1e3, s.error_ns as f64 / 1e3);
+        if s.ahead {
+            return write!(
+                f,
+                "times {:.3} s ahead of this host's clock, which was set back",
+                -off / 1e6
+            );
+        }
+        write!(f, "clock {drift:+.1} ppm, {off:+.0} µs")?;
+        match s.steps {
+            0 => Ok(()),
+            n => write!(f, ", {n} steps, the last by {:+.3} s", s.last_step_ns as f64 / 1e9),
+        }
+    }
 }
 
 /// What a sender numbers instead of its packets; amounts in `unit`.
@@ -209,6 +235,8 @@ pub struct Watch {
     pub detector: String,
     /// Where events go.
     pub outputs: Vec<String>,
+    /// Both clocks, where times are those of the host's.
+    pub wall: Option<Arc<WallClock>>,
 }
 
 impl Watch {
@@ -247,7 +275,14 @@ impl Watch {
             queues: self.lanes.iter().map(queue).collect(),
             spools: SpoolStatus::all(&entries),
             refused: self.refusals.as_ref().and_then(|r| r.at(Instant::now(), &entries)),
+            clock: self.clock(),
         }
+    }
+
+    /// Both clocks, once they are joined by this run.
+    fn clock(&self) -> Option<ClockStatus> {
+        let wall = self.wall.as_ref().filter(|wall| wall.is_live() && !wall.is_received());
+        wall.map(|wall| ClockStatus(wall.status())).filter(|clock| clock.0.anchor.is_some())
     }
 
     /// All counters. What waits in a queue is what was offered and not yet taken: the pipeline writes
@@ -326,7 +361,10 @@ impl fullcount_out::live::StatusSource for Watch {
                 };
                 self.source.iter().cloned().chain(self.parts.iter().map(line)).collect()
             },
-            detector: self.detector.clone(),
+            detector: match self.clock() {
+                Some(clock) => format!("{} · {clock}", self.detector),
+                None => self.detector.clone(),
+            },
             outputs: {
                 let failed = self.lanes.iter().filter(|l| l.failed());
                 let entries = self.ledger.read();

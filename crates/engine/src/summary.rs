@@ -3,6 +3,7 @@
 //! Keys are stable (`fullcount/summary/1`); absent means "does not apply".
 //! Source: `docs/architecture.md`, contract "Summary".
 
+mod clock;
 mod numbered;
 
 use std::fmt::Write;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fullcount_core::ledger::{Entries, Entry, Place, Role, Unit};
+use fullcount_core::wall::WallStatus;
 use serde_json::{Map, Value, json};
 
 use crate::account::{Account, Parts};
@@ -66,6 +68,8 @@ pub struct Summary {
     pub refused: Option<MostlyRefused>,
     /// Outputs with a spool, and its folder.
     pub spools: Vec<(&'static str, PathBuf)>,
+    /// The detector's clock and the host's, where times are the host's.
+    pub clock: Option<WallStatus>,
 }
 
 /// What became of one sink.
@@ -324,6 +328,9 @@ impl Summary {
             let each = a.lost_numbered.iter().map(|s| (s.unit.key().to_owned(), numbered::json(s)));
             object["lost_numbered"] = each.collect();
         }
+        if let Some(clock) = &self.clock {
+            object["clock"] = clock::value(clock);
+        }
         if !self.parts.is_empty() {
             object["workers"] = self.parts.iter().map(part).collect();
         }
@@ -503,6 +510,9 @@ impl Summary {
                     folder.display()
                 );
             }
+        }
+        if let Some(clock) = self.clock.filter(|clock| clock.anchor.is_some()) {
+            let _ = writeln!(t, "  {}", clock::line(&clock));
         }
         if let Some(refused) = &self.refused {
             let _ = writeln!(t, "  ! {}", refused.message);

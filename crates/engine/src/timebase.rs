@@ -4,7 +4,7 @@
 //! no pulses (they say so themselves). Source: `docs/architecture.md`, contract "Time".
 
 use fullcount_core::time::{Nanos, PulseGrid, TickLength};
-use fullcount_detect::detector::TimeBase;
+use fullcount_detect::detector::{Clock, Registry, TimeBase};
 
 use crate::config::{ConfigError, TimeConfig, refuse};
 
@@ -23,8 +23,42 @@ pub fn read(config: &TimeConfig) -> Result<TimeBase, ConfigError> {
         "none" | "data" => PulseGrid::reference_blocks(epoch),
         text => grid(text, epoch).ok_or_else(|| refuse("time.pulse", text, PULSE))?,
     };
-    Ok(TimeBase { epoch, grid, pulses_in_data, tick })
+    Ok(TimeBase { epoch, grid, pulses_in_data, tick, now: config.epoch == NOW })
 }
+
+/// `time.epoch` of a run whose times are those of the host's clock.
+pub const NOW: &str = "now";
+/// `time.epoch` where nothing is chosen.
+pub const AUTO: &str = "auto";
+
+/// What `time.epoch = "auto"` is: the host's clock for a live source whose format has no absolute time, else 1970; `live`: packets
+/// come in now.
+///
+/// # Errors
+/// `now` for a recording, or for a format whose times are absolute.
+pub fn choose(config: &TimeConfig, kind: &str, live: bool) -> Result<TimeConfig, ConfigError> {
+    let clock = Registry::builtin().clock(kind).unwrap_or(Clock::Absolute);
+    let mut chosen = config.clone();
+    match (&config.epoch[..], live, clock) {
+        (AUTO, true, Clock::Counting | Clock::Local) => chosen.epoch = NOW.into(),
+        (AUTO, ..) => chosen.epoch = BEGINNING.into(),
+        (NOW, false, _) => {
+            let why = "for live sources only: a recording has the clock that was captured with it, or 1970, or a time such as \
+                       2026-01-31T12:00:00Z; to play one as if it came now, send it to a live run (fullcount send --source pcap:FILE)";
+            return Err(refuse("time.epoch", NOW, why));
+        }
+        (NOW, true, Clock::Absolute) => {
+            let why =
+                format!("a time, or auto: what detector.kind = {kind} sends needs no other clock");
+            return Err(refuse("time.epoch", NOW, why));
+        }
+        _ => {}
+    }
+    Ok(chosen)
+}
+
+/// Where times begin that nothing else is known of.
+const BEGINNING: &str = "1970-01-01T00:00:00Z";
 
 fn grid(text: &str, epoch: Nanos) -> Option<PulseGrid> {
     let inner = text.strip_prefix("grid(")?.strip_suffix(')')?;
@@ -65,10 +99,14 @@ fn tick(text: &str) -> Result<TickLength, ConfigError> {
 }
 
 fn epoch(text: &str) -> Result<Nanos, ConfigError> {
+    if [NOW, AUTO].contains(&text) {
+        // The detector's own clock; the host's is joined to it later.
+        return Ok(Nanos(0));
+    }
     if let Ok(ns) = text.parse::<i64>() {
         return Ok(Nanos(ns));
     }
-    let why = "a time such as 2026-01-31T12:00:00Z (years 1677 to 2262), or ns since 1970";
+    let why = "a time such as 2026-01-31T12:00:00Z (years 1677 to 2262), ns since 1970, now (the host's clock), or auto";
     let refused = || refuse("time.epoch", text, why);
     let stamp: jiff::Timestamp = text.parse().map_err(|_| refused())?;
     i64::try_from(stamp.as_nanosecond()).map(Nanos).map_err(|_| refused())
@@ -90,6 +128,26 @@ mod tests {
         let (first, next) = t.grid.around(Nanos(1_005_000_000));
         assert_eq!((first, next), (PulseTime(1_005_000_000), PulseTime(1_076_428_571)));
         assert_eq!(with("none", "12", None).unwrap().epoch, Nanos(12));
+    }
+
+    #[test]
+    fn live_formats_without_absolute_times_get_the_hosts() {
+        let chosen = |epoch: &str, kind: &str, live| {
+            let config = TimeConfig { epoch: epoch.into(), ..TimeConfig::default() };
+            choose(&config, kind, live).map(|time| time.epoch).map_err(|e| e.to_string())
+        };
+        for kind in ["sonde", "multigrid", "multiblade", "gdgem"] {
+            assert_eq!(chosen("auto", kind, true).unwrap(), "now", "{kind}");
+            assert_eq!(chosen("auto", kind, false).unwrap(), BEGINNING, "{kind}");
+            assert_eq!(chosen("5", kind, true).unwrap(), "5", "{kind}");
+        }
+        assert_eq!(chosen("auto", "sequence", true).unwrap(), BEGINNING);
+        for (kind, live) in [("sonde", false), ("sequence", true)] {
+            let said = chosen("now", kind, live).unwrap_err();
+            assert!(said.starts_with("time.epoch: now"), "{said}");
+        }
+        let time = with("grid(14Hz)", "now", None).unwrap();
+        assert!(time.now && time.epoch == Nanos(0));
     }
 
     #[test]

@@ -73,6 +73,9 @@ impl StatusLine {
         for spool in now.spools.iter().filter(|s| s.age >= LINGERS) {
             text += &format!("  {spool}");
         }
+        if let Some(clock) = &now.clock {
+            text += &format!("  {clock}");
+        }
         let mut err = std::io::stderr().lock();
         if self.terminal {
             let _ = write!(err, "\r\x1b[2K{text}");

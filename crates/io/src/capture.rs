@@ -23,7 +23,10 @@ mod taps;
 mod writer;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use fullcount_core::wall::WallClock;
 
 pub use files::is_of_series;
 pub use tap::{Captured, Tap};
@@ -56,6 +59,8 @@ pub struct CaptureOptions {
     pub buffer: u64,
     /// What is not captured is a loss of the run, and a source that can wait is made to.
     pub required: bool,
+    /// Both clocks of a run whose times are the host's: the capture carries what joins them.
+    pub wall: Option<Arc<WallClock>>,
 }
 
 impl CaptureOptions {
@@ -69,6 +74,7 @@ impl CaptureOptions {
             overwrite: false,
             buffer: 512 << 20,
             required: true,
+            wall: None,
         }
     }
 

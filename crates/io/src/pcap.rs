@@ -5,6 +5,7 @@
 //! [`mod@write`] makes captures. What a file holds besides UDP datagrams is counted, never an error;
 //! only a file that is no capture is.
 
+pub mod clock;
 pub mod datagrams;
 pub mod play;
 pub mod read;

@@ -23,6 +23,7 @@ mod about;
 pub(crate) mod block;
 pub(crate) mod cells;
 mod check;
+mod clock;
 mod column;
 mod deflate;
 pub(crate) mod disk;

@@ -34,6 +34,7 @@ fn write_until_it_fails(path: &Path) {
         compression: Compression::None,
         tables: vec![Table::StripHits],
         epoch: Nanos(0),
+        wall: None,
         detector: "gdgem".to_owned(),
         configuration: String::new(),
     })

@@ -47,6 +47,7 @@ fn sink(path: &Path, output: Output, tables: &[Table], compression: Compression)
         compression,
         tables: tables.to_vec(),
         epoch: Nanos(1_700_000_000_000_000_000),
+        wall: None,
         detector: "gdgem".to_owned(),
         configuration: "[detector]\nkind = \"gdgem\" # µ\n".to_owned(),
     })

@@ -158,6 +158,17 @@ impl Frames {
         self.block(5, &body);
     }
 
+    /// A comment on the first interface, of at most 65,535 bytes.
+    pub(super) fn comment(&mut self, time_ns: i64, text: &str) {
+        let ns = u64::try_from(time_ns).unwrap_or(0);
+        let mut body = vec![0; 4];
+        body.extend_from_slice(&((ns >> 32) as u32).to_le_bytes());
+        body.extend_from_slice(&(ns as u32).to_le_bytes());
+        option(&mut body, 1, text.as_bytes());
+        option(&mut body, 0, &[]);
+        self.block(5, &body);
+    }
+
     fn block(&mut self, kind: u32, body: &[u8]) {
         let len = (12 + body.len()) as u32;
         self.out.extend_from_slice(&kind.to_le_bytes());

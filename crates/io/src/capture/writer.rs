@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fullcount_core::ledger::Sheet;
+use fullcount_core::wall::{Record, WallClock};
 
 use super::block::{BLOCK_BYTES, Block};
 use super::disk::Disk;
@@ -20,6 +21,7 @@ use super::frames::Frames;
 use super::tap::{Captured, Tap};
 use super::taps::{LineEnd, TapOptions, Taps, Turn, lines};
 use super::{CaptureError, CaptureOptions};
+use crate::pcap::clock::{self, Place};
 use crate::source::{Source, SourceError};
 
 fullcount_core::counters! {
@@ -157,7 +159,10 @@ fn serve(
         });
         match turn {
             Turn::Data => continue,
-            Turn::Idle if outcome.is_ok() => outcome = output.settle(),
+            Turn::Idle if outcome.is_ok() => {
+                output.clocks();
+                outcome = output.settle();
+            }
             Turn::Idle => {}
             Turn::Over => break,
         }
@@ -197,6 +202,17 @@ struct Output {
     report: Report,
     sheet: Arc<Sheet>,
     broken: bool,
+    clock: Option<ClockNotes>,
+}
+
+/// What is written down of the run's clocks.
+struct ClockNotes {
+    wall: Arc<WallClock>,
+    version: u64,
+    /// Records of the run that are in this file or an earlier one.
+    known: usize,
+    /// Those of this file.
+    here: Vec<Record>,
 }
 
 impl Output {
@@ -225,6 +241,12 @@ impl Output {
             path,
             sheet,
             broken: false,
+            clock: options.wall.clone().map(|wall| ClockNotes {
+                wall,
+                version: 0,
+                known: 0,
+                here: Vec::new(),
+            }),
         };
         output.sheet.add(Written::Files as usize, 1);
         Ok(output)
@@ -253,14 +275,40 @@ impl Output {
     /// Writes the head, so that a file without packets can be read as well.
     fn begin(&mut self) -> Result<(), CaptureError> {
         self.frames.head(&self.interfaces);
+        if let Some(notes) = &mut self.clock {
+            notes.here = if notes.known == 0 { Vec::new() } else { notes.wall.current() };
+            for text in clock::comments(Place::Head, &notes.here) {
+                self.frames.comment(self.last_ns, &text);
+            }
+        }
         self.size = self.frames.bytes().len() as u64;
         self.first_ns = None;
         self.settle()
     }
 
+    /// Writes down what has become known of the clocks.
+    fn clocks(&mut self) {
+        let Some(notes) = &mut self.clock else { return };
+        let version = notes.wall.version();
+        if version == notes.version {
+            return;
+        }
+        notes.version = version;
+        let records = notes.wall.records_from(notes.known);
+        if records.is_empty() {
+            return;
+        }
+        notes.known += records.len();
+        for text in clock::comments(Place::More, &records) {
+            self.frames.comment(self.last_ns, &text);
+        }
+        notes.here.extend(records);
+    }
+
     /// Makes frames of a block and writes out what is enough.
     fn block(&mut self, interface: u32, block: &Block) -> Result<(), CaptureError> {
         self.left = block.packets();
+        self.clocks();
         let mut lost = block.dropped;
         for (train, to) in block.trains() {
             if self.rotates(train.bytes.len(), train.stride, train.time_ns) {
@@ -293,7 +341,17 @@ impl Output {
         })
     }
 
+    /// All of the file's records once more, where they are found without reading it.
+    fn all_clocks(&mut self) {
+        self.clocks();
+        let Some(notes) = &self.clock else { return };
+        for text in clock::comments(Place::All, &notes.here) {
+            self.frames.comment(self.last_ns, &text);
+        }
+    }
+
     fn next_file(&mut self) -> Result<(), CaptureError> {
+        self.all_clocks();
         self.settle()?;
         self.disk.finish().map_err(Output::broke(&self.path))?;
         let made = self.files.next()?;
@@ -360,6 +418,7 @@ impl Output {
             let got = get(Captured::Packets).saturating_sub(lost);
             self.frames.statistics(at as u32, self.last_ns, (got, lost));
         }
+        self.all_clocks();
         self.settle()?;
         self.disk.finish().map_err(Output::broke(&self.path))
     }

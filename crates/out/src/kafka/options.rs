@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fullcount_core::wall::WallClock;
+
 use super::address::{AddressError, check_brokers, check_topic};
 use super::link::News;
 use super::replay::Replay;
@@ -71,6 +73,8 @@ pub struct KafkaOptions {
     pub settings: Settings,
     /// For a source that can be replayed: every event once, through a kill.
     pub replay: Option<Replay>,
+    /// The detector's clock and the host's, where times are the host's: each message says how they are joined.
+    pub wall: Option<Arc<WallClock>>,
     /// Takes sentences for people.
     pub news: News,
     /// True once the run is asked to end: then a full spool is waited for no longer than `drain`.
@@ -136,6 +140,7 @@ impl KafkaOptions {
             drain: Duration::from_secs(10),
             settings: Settings::default(),
             replay: None,
+            wall: None,
             news: |_| {},
             stop: Arc::new(|| false),
             over: Arc::new(|| false),

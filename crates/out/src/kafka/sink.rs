@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::Products;
+use fullcount_core::wall::WallClock;
 
 use super::counters::KafkaCounter;
 use super::farewell::Farewell;
@@ -60,6 +61,26 @@ struct Way {
     /// Events were dropped.
     dropped: bool,
     failed: Option<AppendError>,
+    clock: ClockText,
+}
+
+/// Name of the header that says how the detector's clock and the host's are joined: records as in `docs/time.md`, a line each.
+pub const CLOCK_HEADER: &str = "fc.clock";
+
+/// Value of that header, made anew when it changes.
+#[derive(Debug, Default)]
+struct ClockText {
+    version: u64,
+    text: Vec<u8>,
+}
+
+impl ClockText {
+    fn look(&mut self, wall: Option<&WallClock>) {
+        let Some(wall) = wall.filter(|wall| wall.version() != self.version) else { return };
+        self.version = wall.version();
+        let lines: Vec<String> = wall.current().iter().map(ToString::to_string).collect();
+        self.text = lines.join("\n").into_bytes();
+    }
 }
 
 impl KafkaSink {
@@ -106,6 +127,7 @@ impl KafkaSink {
             given_up: false,
             dropped: false,
             failed: None,
+            clock: ClockText::default(),
         };
         let sender = Sender { options, spool, start: start.clone(), tally, link, stop: end };
         let thread = std::thread::Builder::new()
@@ -244,10 +266,13 @@ impl Way {
             Cut::End => C::CutEnd,
         };
         self.add(cut, 1);
-        let headers = note.map(|note| (NOTE, note));
+        self.clock.look(self.options.wall.as_deref());
+        let headers = [(CLOCK_HEADER, &self.clock.text[..]), (NOTE, note.unwrap_or_default())];
+        let from = usize::from(self.clock.text.is_empty());
+        let upto = 1 + usize::from(note.is_some());
         let message = Outgoing {
             key: None,
-            headers: headers.as_slice(),
+            headers: &headers[from..upto.max(from)],
             payload: ready.bytes,
             message_id: ready.id,
             events: ready.events as u32,

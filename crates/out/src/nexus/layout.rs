@@ -166,6 +166,9 @@ fn own(entry: &Group, options: &NexusOptions) -> Result<()> {
     let epoch = own.new_dataset::<i64>().create("epoch")?;
     epoch.write_scalar(&options.epoch.0)?;
     text_attribute(&epoch, "units", "ns")?;
+    if options.wall.is_some() {
+        super::clock::make(&own)?;
+    }
     let committed = own.new_dataset::<u64>().shape(2).create("committed")?;
     committed.write(&[0_u64, 0])?;
     scalar(&own, "events_rejected", &0_u64)

@@ -3,10 +3,12 @@
 //! Defaults follow `docs/formats/nexus.md` section 3, each with its reason there.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fullcount_core::time::{Nanos, TickLength};
 use fullcount_core::view::PixelMap;
+use fullcount_core::wall::WallClock;
 
 use super::about::{About, line};
 use super::error::NexusError;
@@ -137,6 +139,8 @@ pub struct NexusOptions {
     pub calibration: String,
     /// Version of the writing software.
     pub version: String,
+    /// The detector's clock and the host's, where times are the host's: the file says how they are joined.
+    pub wall: Option<Arc<WallClock>>,
     /// Name of the epoch's attribute.
     pub start_attribute: StartAttribute,
     /// Stored type of `event_id`.
@@ -176,6 +180,7 @@ impl NexusOptions {
             tick: TickLength::NANOSECOND,
             tick_assumed: true,
             epoch: Nanos(0),
+            wall: None,
             pulse_mode: "none".into(),
             configuration: String::new(),
             calibration: String::new(),

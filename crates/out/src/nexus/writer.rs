@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use hdf5_metno::{Dataset, File, Group, Result};
 
 use super::block::{Block, Rows};
+use super::clock::ClockValues;
 use super::column::Column;
 use super::error::{NexusError, hdf5_error};
 use super::layout::{OWN_GROUP, date, events_path};
@@ -34,6 +35,7 @@ pub(super) struct Writer {
     cue_time: Column,
     total: Dataset,
     committed: Dataset,
+    clock: Option<ClockValues>,
     own: Group,
     entry: Group,
     file: File,
@@ -81,6 +83,10 @@ impl Writer {
             cue_time: Column::open(&group, "cue_timestamp_zero")?,
             total: group.dataset("total_counts")?,
             committed: own.dataset("committed")?,
+            clock: {
+                let open = |wall| ClockValues::open(&own, wall);
+                options.wall.as_ref().map(open).transpose()?
+            },
             own,
             entry: file.group("/entry")?,
             file,
@@ -229,6 +235,9 @@ impl Writer {
         }
         self.total.write_scalar(&events)?;
         sys::flush(&self.total)?;
+        if let Some(clock) = &mut self.clock {
+            clock.write()?;
+        }
         // The file's end address, or the space of chunks written since would be given away by recovery.
         self.file.flush()?;
         self.committed.write(&[events, self.rows()])?;
@@ -290,7 +299,7 @@ impl Writer {
     fn close_in_order(self) -> Result<()> {
         let Writer { events, index, zero, cue_index, cue_time, .. } = self;
         drop((events, [index, zero, cue_index, cue_time]));
-        drop((self.total, self.committed, self.own, self.entry));
+        drop((self.total, self.committed, self.clock, self.own, self.entry));
         self.file.close()
         // Its place, and with it the lock, ends after the file.
     }
@@ -300,7 +309,7 @@ impl Writer {
     pub(super) fn let_go(self) -> bool {
         let Writer { events, index, zero, cue_index, cue_time, .. } = self;
         let columns = (events, [index, zero, cue_index, cue_time]);
-        let rest = (self.total, self.committed, self.own, self.entry, self.place);
+        let rest = (self.total, self.committed, self.clock, self.own, self.entry, self.place);
         sys::let_go(self.file, (columns, rest))
     }
 }

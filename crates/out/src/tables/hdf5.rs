@@ -5,13 +5,15 @@
 
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use fullcount_core::tables::{ColumnType, Table, Values};
+use fullcount_core::wall::WallClock;
 use hdf5_metno::types::VarLenUnicode;
 use hdf5_metno::{Dataset, Extent, File, Group, H5Type, Location, Result};
 
 use super::block::Block;
-use super::options::TableOptions;
+use super::options::{TableOptions, joined};
 use crate::nexus::Compression;
 use crate::nexus::sys::{self, Access};
 
@@ -35,6 +37,7 @@ pub(super) struct Hdf5 {
     tables: Vec<Columns>,
     /// `None` once it is closed.
     file: Option<File>,
+    wall: Option<Arc<WallClock>>,
 }
 
 impl Drop for Hdf5 {
@@ -62,7 +65,7 @@ impl Hdf5 {
                 Ok(Columns { columns: columns.collect::<Result<_>>()?, rows: 0 })
             };
             let tables = tables.iter().map(open).collect::<Result<_>>()?;
-            Ok(Hdf5 { tables, file: Some(file) })
+            Ok(Hdf5 { tables, file: Some(file), wall: options.wall.clone() })
         })
     }
 
@@ -102,6 +105,9 @@ impl Hdf5 {
     pub fn close(mut self) -> Result<()> {
         self.flush()?;
         let Some(file) = self.file.take() else { return Ok(()) };
+        if let Some(zero) = joined(self.wall.as_deref()) {
+            file.attr("epoch_ns")?.write_scalar(&zero)?;
+        }
         sys::close(file, std::mem::take(&mut self.tables))
     }
 }

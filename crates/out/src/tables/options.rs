@@ -1,9 +1,11 @@
 //! What tables are written with, and the refusals that need no file.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fullcount_core::tables::Table;
 use fullcount_core::time::Nanos;
+use fullcount_core::wall::WallClock;
 
 use crate::nexus::Compression;
 
@@ -91,10 +93,18 @@ pub struct TableOptions {
     pub tables: Vec<Table>,
     /// Where time 0 of the tables lies.
     pub epoch: Nanos,
+    /// The detector's clock and the host's, where times are the host's: then time 0 lies where they say at the end.
+    pub wall: Option<Arc<WallClock>>,
     /// Name of the detector.
     pub detector: String,
     /// The configuration as TOML.
     pub configuration: String,
+}
+
+/// Where time 0 of a detector's clock lies that was joined to the host's, ns since 1970; `None`: it was not.
+pub(super) fn joined(wall: Option<&WallClock>) -> Option<i64> {
+    let (detector, host) = wall?.status().anchor?;
+    Some(host.saturating_sub(detector))
 }
 
 impl TableOptions {

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use fullcount_core::tables::{Column, ColumnType, Table, Values};
+use fullcount_core::wall::WallClock;
 use parquet::basic::Type as Physical;
 use parquet::basic::{Compression as Codec, Encoding, GzipLevel, LogicalType, Repetition};
 use parquet::data_type::{DoubleType, Int32Type, Int64Type};
@@ -16,7 +17,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
 use super::block::Block;
-use super::options::TableOptions;
+use super::options::{TableOptions, joined};
 use crate::nexus::Compression;
 
 /// Rows of a group: those of the widest table are 36 MiB.
@@ -25,6 +26,7 @@ pub(super) const GROUP_ROWS: usize = 1 << 17;
 /// An open file.
 pub(super) struct ParquetFile {
     writer: SerializedFileWriter<File>,
+    wall: Option<Arc<WallClock>>,
     /// Memory for columns whose type is stored as a wider one.
     narrow: Vec<i32>,
     wide: Vec<i64>,
@@ -46,7 +48,10 @@ impl ParquetFile {
             Compression::Gzip(level) => Codec::GZIP(GzipLevel::try_new(level.into())?),
         };
         let mut facts = super::sink::facts(options);
-        facts.push(("epoch_ns", options.epoch.0.to_string()));
+        // Where the host's clock says it, it is known at the end.
+        if options.wall.is_none() {
+            facts.push(("epoch_ns", options.epoch.0.to_string()));
+        }
         facts.push(("columns", columns(table)));
         let facts = facts.into_iter().map(|(name, text)| KeyValue::new(name.to_owned(), text));
         let mut properties = WriterProperties::builder()
@@ -64,12 +69,12 @@ impl ParquetFile {
         }
         let writer =
             SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties.build()))?;
-        Ok(ParquetFile { writer, narrow: Vec::new(), wide: Vec::new() })
+        Ok(ParquetFile { wall: options.wall.clone(), writer, narrow: Vec::new(), wide: Vec::new() })
     }
 
     /// Writes a group of rows.
     pub fn append(&mut self, block: &Block) -> Result<()> {
-        let ParquetFile { writer, narrow, wide } = self;
+        let ParquetFile { writer, narrow, wide, .. } = self;
         let mut group = writer.next_row_group()?;
         let mut all = block.values();
         while let (Some(values), Some(mut column)) = (all.next(), group.next_column()?) {
@@ -96,7 +101,12 @@ impl ParquetFile {
     }
 
     /// Writes the closing entries; rows in the file.
-    pub fn close(self) -> Result<u64> {
+    pub fn close(mut self) -> Result<u64> {
+        if let Some(wall) = &self.wall {
+            let zero = joined(Some(wall)).unwrap_or(0);
+            let fact = KeyValue::new("epoch_ns".to_owned(), zero.to_string());
+            self.writer.append_key_value_metadata(fact);
+        }
         let metadata = self.writer.close()?;
         Ok(metadata.file_metadata().num_rows() as u64)
     }

@@ -33,6 +33,7 @@ fn options(output: Output, path: &Path) -> TableOptions {
         compression: Compression::Gzip(1),
         tables,
         epoch: Nanos(1_700_000_000_000_000_000),
+        wall: None,
         detector: "gdgem".to_owned(),
         configuration: "[detector]\nkind = \"gdgem\"\n".to_owned(),
     }
