@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fullcount_out::flat::{ConnectionState, LogValue, Message, RunStart};
 use fullcount_out::write::{Options, Reply, Service, WriteCounter};
-use hdf5_metno::types::FixedUnicode;
+use hdf5_metno::types::{FixedUnicode, VarLenUnicode};
 use hdf5_metno::{File, H5Type};
 use serde_json::{Value, json};
 use write_made::*;
@@ -302,6 +302,94 @@ fn what_a_forwarder_repeats_with_the_same_time_is_written_once_also_after_a_rest
     assert_eq!(column::<i64>(&file, "/entry/fast/value"), [1, 2]);
     assert_eq!(column::<u64>(&file, "/entry/chopper/time").len(), 2);
     assert_eq!(column::<i32>(&file, "/entry/bank/event_id"), [1, 1], "messages of one pulse");
+}
+
+#[test]
+fn the_first_value_after_the_stop_is_written_also_after_a_restart_and_events_are_not() {
+    let (dir, mut broker) = (tempfile::tempdir().unwrap(), broker());
+    let mut writer = service(dir.path(), &broker, |_| ());
+    let structure = in_entry(json!([
+        bare("x", json!([log("f144", "x", json!({}))])),
+        bare("quiet", json!([log("f144", "quiet", json!({}))])),
+        bare("bank", json!([stream("ev44", json!({"topic": "logs", "source": "bank"}))])),
+    ]));
+    let value = |source: &'static str, s: i64| f144(source, s * S, LogValue::Double(s as f64));
+    // Before the start, in the run, and three behind its stop at 3 s; of `quiet` nothing in between.
+    for s in [-1, 1, 2, 4, 5] {
+        broker.send("logs", 1000, &value("x", s));
+        broker.send("logs", 1000, &al00("x", s * S, "warm"));
+        broker.send("logs", 1000, &ev44("bank", s, s * S, &[1], &[1]));
+    }
+    broker.send("logs", 1000, &value("quiet", 0));
+    broker.send("logs", 1000, &value("quiet", 9));
+    let order = RunStart { stop_time: 3000, ..start("a", "a.nxs", &structure) };
+    writer.order(&pool(0, &Message::Pl72(order).encode()), NOW, &broker);
+    broker.feed(&mut writer, 5000, usize::MAX);
+    let counts = [WriteCounter::CarriedIn, WriteCounter::CarriedOut, WriteCounter::AfterStop];
+    assert_eq!(counts.map(|c| count(&writer, c)), [3, 3, 7]);
+    writer.end(5000, true);
+    drop(writer);
+    // It knows what it has written.
+    let mut writer = service(dir.path(), &broker, |_| ());
+    broker.send("logs", 1000, &value("x", 6));
+    broker.feed(&mut writer, NOW, usize::MAX);
+    writer.tick(NOW);
+    assert_eq!(counts.map(|c| count(&writer, c)), [0, 0, 1]);
+    assert_balanced(&writer);
+    let done = said(&mut writer, "wrdn").remove(0);
+    assert_eq!(done["error_encountered"], false, "{done}");
+    let file = File::open(dir.path().join("a.nxs")).unwrap();
+    assert_eq!(column::<f64>(&file, "/entry/x/value"), [-1.0, 1.0, 2.0, 4.0]);
+    assert_eq!(column::<i64>(&file, "/entry/x/alarm_time"), [-S, S, 2 * S, 4 * S]);
+    assert_eq!(column::<f64>(&file, "/entry/quiet/value"), [0.0, 9.0]);
+    assert_eq!(column::<i32>(&file, "/entry/bank/event_id").len(), 2);
+}
+
+#[test]
+fn a_stop_in_the_past_that_has_values_behind_it_gets_no_further_one() {
+    let (dir, mut broker) = (tempfile::tempdir().unwrap(), broker());
+    let mut writer = service(dir.path(), &broker, |_| ());
+    let structure = in_entry(json!([bare("x", json!([log("f144", "x", json!({}))]))]));
+    let now = NOW as i64 * 1_000_000;
+    let value = |ago_s: i64| f144("x", now - ago_s * S, LogValue::Double(ago_s as f64));
+    broker.send("logs", NOW, &value(8));
+    broker.send("logs", NOW, &value(2));
+    writer.order(&pool(0, &Message::Pl72(start("a", "a.nxs", &structure)).encode()), NOW, &broker);
+    broker.feed(&mut writer, NOW, usize::MAX);
+    let halt = Message::S6s4t(stop("a", NOW - 5_000, "c")).encode();
+    writer.order(&pool(1, &halt), NOW, &broker);
+    broker.send("logs", NOW, &value(0));
+    broker.feed(&mut writer, NOW + 10_001, usize::MAX);
+    writer.tick(NOW + 10_001);
+    assert_eq!(count(&writer, WriteCounter::CarriedOut), 0);
+    let file = File::open(dir.path().join("a.nxs")).unwrap();
+    assert_eq!(column::<f64>(&file, "/entry/x/value"), [8.0, 2.0]);
+}
+
+#[test]
+fn values_without_units_have_empty_ones() {
+    let (dir, broker) = (tempfile::tempdir().unwrap(), broker());
+    let mut writer = service(dir.path(), &broker, |_| ());
+    let image = json!({"array_size": [2, 2]});
+    let structure = in_entry(json!([
+        bare("x", json!([log("f144", "x", json!({}))])),
+        bare("camera", json!([log("ad00", "camera", image)])),
+        bare("counts", json!([log("ad00", "counts", json!({"array_size": [2], "units": "K"}))])),
+    ]));
+    let done = run(&mut writer, &broker, start("a", "a.nxs", &structure));
+    assert_eq!(done["error_encountered"], false, "{done}");
+    let file = File::open(dir.path().join("a.nxs")).unwrap();
+    for (path, wanted) in [
+        ("x/value", ""),
+        ("x/minimum_value", ""),
+        ("x/average_value", ""),
+        ("camera/value", ""),
+        ("counts/value", "K"),
+    ] {
+        let units = file.dataset(&format!("/entry/{path}")).unwrap().attr("units").unwrap();
+        let units = units.read_scalar::<VarLenUnicode>().unwrap();
+        assert_eq!(units.as_str(), wanted, "{path}");
+    }
 }
 
 #[test]

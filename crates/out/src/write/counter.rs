@@ -62,6 +62,8 @@ fullcount_core::counters! {
             "raise retention.ms or retention.bytes of the topic; do not leave a writer with unfinished files stopped";
         CarriedIn "write.carried_in" Messages Sum "write" Note
             "last values from before the start that were written because they still held" "";
+        CarriedOut "write.carried_out" Messages Sum "write" Note
+            "first values from after the stop that were written because the last ones of the run held until then" "";
         EventsIn "write.events.in" Events Sum "write.events" In "events of messages in files" "";
         Events "write.events" Events Sum "write.events" Accepted
             "events in files up to their last flush" "";

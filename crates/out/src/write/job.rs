@@ -2,8 +2,8 @@
 //!
 //! A job reads every partition of its topics from the start of the run, less a leeway of Kafka time, and goes on until
 //! each has passed the stop, plus the leeway: messages are found by Kafka's time and filtered by their own. The last
-//! value of a slow channel from before the start still holds, so it is written too. Refuses what the counters of
-//! [`WriteCounter`] list. Source: `docs/formats/nexus.md` section 7, `docs/formats/flatbuffers.md` section 8.
+//! value of a slow channel from before the start still holds, so it is written too, and so is the first one from after
+//! the stop, until which the last one of the run held. Refuses what the counters of [`WriteCounter`] list. Source: `docs/formats/nexus.md` section 7, `docs/formats/flatbuffers.md` section 8.
 
 mod behind;
 mod commit;

@@ -118,11 +118,9 @@ fn cues() -> [Spec; 2] {
     ]
 }
 
+/// Units of a value; an empty text where the structure says none, as the existing writer has it.
 fn with_units(spec: Spec, units: &Option<String>) -> Spec {
-    match units {
-        Some(units) => spec.with("units", units.clone()),
-        None => spec,
-    }
+    spec.with("units", units.clone().unwrap_or_default())
 }
 
 fn time(chunk: usize) -> Spec {
@@ -213,9 +211,10 @@ pub(super) fn specs(module: &Module, style: Style) -> Vec<Spec> {
             all.extend(cues());
             all
         }
-        Module::Images { dtype, shape, chunk, cue_interval, .. } => {
+        Module::Images { dtype, shape, units, chunk, cue_interval, .. } => {
             let rows = chunk_rows(*dtype, shape, *chunk);
-            let mut all = vec![Spec::new("value", *dtype, rows).rows(shape), time(CHUNK_CUES)];
+            let value = with_units(Spec::new("value", *dtype, rows).rows(shape), units);
+            let mut all = vec![value, time(CHUNK_CUES)];
             if cue_interval.is_some() {
                 all.extend(cues());
             }
@@ -246,9 +245,8 @@ pub(super) fn make_totals(group: &Group, module: &Module) -> Result<()> {
             for name in ["minimum_value", "maximum_value", "average_value"] {
                 let dataset = group.new_dataset::<f64>().create(name)?;
                 dataset.write_scalar(&f64::NAN)?;
-                if let Some(units) = units {
-                    crate::nexus::layout::text_attribute(&dataset, "units", units)?;
-                }
+                let units = units.as_deref().unwrap_or_default();
+                crate::nexus::layout::text_attribute(&dataset, "units", units)?;
             }
             Ok(())
         }

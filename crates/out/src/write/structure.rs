@@ -283,6 +283,8 @@ pub enum Module {
         dtype: Dtype,
         /// Shape of one image.
         shape: Vec<usize>,
+        /// Units of the values.
+        units: Option<String>,
         /// Images in a chunk, if it is said.
         chunk: Option<usize>,
         /// Images between two cues, if there are to be any.

@@ -79,12 +79,9 @@ impl Job {
             self.count(WriteCounter::BeforeStart);
             return Ok(());
         }
-        if self.stop_ms.is_some_and(|stop| time > ns(stop)) {
-            for &i in &streams {
-                self.streams[i].ended = true;
-            }
+        if let Some(stop) = self.stop_ms.map(ns).filter(|&stop| time > stop) {
             self.count(WriteCounter::AfterStop);
-            return Ok(());
+            return self.put_after(&streams, &seen, time, stop);
         }
         streams.retain(|&i| !(self.streams[i].once && self.streams[i].last == Some(time)));
         if streams.is_empty() {
@@ -100,6 +97,36 @@ impl Job {
                 // Taken, as those before it that are not flushed either.
                 self.count(WriteCounter::of(schema));
                 return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The first value of a slow channel from after the stop is written too: it says until when the last one of the
+    /// run held. What came after that, and events, are not.
+    fn put_after(
+        &mut self,
+        streams: &[usize],
+        seen: &Seen<'_>,
+        time: i64,
+        stop: i64,
+    ) -> Result<(), NexusError> {
+        for &i in streams {
+            let stream = &mut self.streams[i];
+            let first = !std::mem::replace(&mut stream.ended, true);
+            // A stop that came late has values behind it already.
+            let has = stream.last.is_some_and(|last| last > stop);
+            if !first || has || stream.carries.is_none() {
+                continue;
+            }
+            self.carry_in(i)?;
+            self.streams[i].begun = true;
+            if matches!(self.put(i, seen)?, Fate::Written) {
+                self.unflushed += 1;
+                self.count(WriteCounter::CarriedOut);
+                let stream = &mut self.streams[i];
+                stream.last = stream.once.then_some(time);
+                stream.latest = stream.latest.max(Some(time));
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! A constant has its values in the structure, or they come with the data: then its dataset is there from the beginning and is
 //! empty until the first message that has it. Refuses variables without type and shape, and such constants of several
-//! dimensions without a shape, since no dataset can be made while others read the file. Warns of constants without values.
+//! dimensions without a shape, since no dataset can be made while others read the file. Warns of constants without values, and of no variables.
 //! Source: `docs/formats/flatbuffers.md` section 3.4, `docs/formats/nexus.md` section 7.
 
 use serde_json::Value;
@@ -68,7 +68,9 @@ pub(super) fn arrays(config: &Config<'_>) -> Read<Made> {
     let variables: Vec<VariablePlan> =
         config.objects("variables", what)?.iter().map(Config::variable).collect::<Read<_>>()?;
     if variables.is_empty() {
-        return fault(&config.at("variables"), Fault::Missing(what));
+        // As the existing writer: the times say that there was something.
+        let said = "names none: of each message only its time is written";
+        config.warned.say(&config.at("variables"), said);
     }
     let (mut constants, mut late) = (Vec::new(), Vec::new());
     if let Some(title) = config.optional_text(&["title"])? {
@@ -109,7 +111,8 @@ pub(super) fn arrays(config: &Config<'_>) -> Read<Made> {
 /// Names the signal, if the structure does not, and gives it time as its first dimension: one row a message.
 fn signal_and_axes(attributes: &mut Vec<Attribute>, variables: &[VariablePlan]) {
     let named = attributes.iter().find(|a| a.name == "signal").and_then(|a| a.value.text());
-    let signal = named.unwrap_or(&variables[0].name).to_owned();
+    let first = variables.first().map(|variable| &variable.name[..]);
+    let Some(signal) = named.or(first).map(str::to_owned) else { return };
     if named.is_none() {
         attributes.push(text_attribute("signal", &signal));
     }

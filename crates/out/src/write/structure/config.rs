@@ -272,6 +272,7 @@ pub(super) fn module(name: &str, config: &Config<'_>) -> Read<Option<Made>> {
                 old: name == "ADAr",
                 dtype,
                 shape: config.shape(&["array_size", "shape"], dtype, what)?,
+                units: units()?,
                 chunk: config.chunk(1)?,
                 cue_interval: config.cues()?,
             })

@@ -97,7 +97,6 @@ fn each_mistake_is_named_with_its_place() {
             ".config.array_size",
             "above the limit of 67108864 bytes",
         ),
-        (module("da00", stream(json!({}))), ".config.variables", "no dataset can be added"),
         (
             module("da00", stream(json!({"variables": ["signal"]}))),
             ".config.variables[0]",

@@ -117,6 +117,7 @@ fn empty_units_are_no_units() {
     for (module, config, place) in [
         ("f144", stream(json!({"value_units": ""})), ".config.value_units"),
         ("se00", stream(json!({"units": ""})), ".config.units"),
+        ("ad00", stream(json!({"units": "", "array_size": [2]})), ".config.units"),
         (
             "da00",
             stream(
@@ -128,6 +129,17 @@ fn empty_units_are_no_units() {
         let (_, said) = odd(json!([{"module": module, "config": config}]));
         assert!(said.starts_with(&format!("{place}: units are empty")), "{said}");
     }
+}
+
+#[test]
+fn arrays_without_variables_have_their_times_alone() {
+    let empty = json!({"topic": "t", "source": "s", "dtype": "int32"});
+    let (plan, said) = odd(json!([{"module": "da00", "config": empty}]));
+    assert_eq!(said, ".config.variables: names none: of each message only its time is written");
+    let Module::Arrays { variables, .. } = &plan.streams[0].module else { panic!("da00") };
+    assert!(variables.is_empty());
+    // Nothing names a signal that is not there.
+    assert_eq!(attribute(&plan.groups[1].attributes, "signal"), None);
 }
 
 #[test]
