@@ -19,6 +19,7 @@
 //! | rejects bad JSON, values of another type than their dtype, an invalid job id, a folder or topic that is not there | `wrong_starts_are_refused_with_the_reason` |
 //! | a file that exists is not overwritten | `a_file_that_is_there_is_not_written_again` |
 //! | a new stop time replaces the one before | `a_stop_time_may_be_set_again` |
+//! | what NICOS does with its writers: starts, checks, extends, stops and aborts | `ten_runs_two_at_once_are_checked_extended_stopped_and_aborted` |
 //! | a stop immediately after the start, on a control topic of its own | `a_stop_right_behind_the_start_holds` |
 //! | static data reach the file; it is closed and read-only | `static_data_reach_the_file` |
 //! | links, relative and absolute, to datasets and groups | `links_lead_where_they_should` |
@@ -80,7 +81,7 @@ impl Writer {
     fn start(brokers: &str, folder: &Path, id: &str, more: &[&str]) -> Writer {
         let (data, log) = (folder.join("data").display().to_string(), folder.join(id));
         let mut all = vec!["write", "--brokers", brokers, "--folder", &data, "--service-id", id];
-        all.extend(["--pool", "pool", "--control", "idle", "--leeway", "1s"]);
+        all.extend(["--pool", "pool", "--control", "idle"]);
         all.extend(["--heartbeat", "300ms", "--flush", "100ms"]);
         all.extend(["--kafka-set", "session.timeout.ms=3000"]);
         all.extend(["--kafka-set", "heartbeat.interval.ms=300"]);
@@ -116,6 +117,7 @@ fn run(script: &str, arguments: &[&str]) -> Result<String, String> {
     let done = Command::new(python).arg("-B").arg(folder.join(script)).args(arguments).output();
     let done = done.map_err(|error| format!("{script}: {error}"))?;
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    println!("{script}:\n{err}");
     if done.status.success() { Ok(out.into()) } else { Err(format!("{script}: {out}\n{err}")) }
 }
 
@@ -142,14 +144,15 @@ fn both(cluster: &Cluster, folder: &tempfile::TempDir) -> Result<Faults, String>
     let data = data.display().to_string();
     run("facility.py", &[&brokers])?;
     let begun = Instant::now();
-    let writers = ["w1", "w2"].map(|id| Writer::start(&brokers, folder, id, &["--jobs", "1"]));
+    let one = ["--jobs", "1", "--leeway", "400ms"];
+    let writers = ["w1", "w2"].map(|id| Writer::start(&brokers, folder, id, &one));
     let mut said = run("control.py", &[&brokers, &data])?;
     let between = begun.elapsed();
     for writer in writers {
         said += &format!("\n{}", writer.end()?);
     }
     let templates = templates.display().to_string();
-    let more = ["--jobs", "64", "--read-only", "--templates", &templates];
+    let more = ["--jobs", "64", "--leeway", "1s", "--read-only", "--templates", &templates];
     let writer = Writer::start(&brokers, folder, "w3", &more);
     let files = run("files.py", &[&brokers, &data])?;
     println!("control: {between:.1?}, with files: {:.1?}", begun.elapsed());
@@ -202,6 +205,7 @@ scenarios! {
     wrong_starts_are_refused_with_the_reason
     a_file_that_is_there_is_not_written_again
     a_stop_time_may_be_set_again
+    ten_runs_two_at_once_are_checked_extended_stopped_and_aborted
     a_stop_right_behind_the_start_holds
     static_data_reach_the_file
     links_lead_where_they_should

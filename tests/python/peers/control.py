@@ -172,6 +172,24 @@ def main():
         assert facility.answer(facility.stop(run)).said.status_code == 201
         facility.done(run)
 
+    def ten_runs_two_at_once_are_checked_extended_stopped_and_aborted():
+        for n in range(5):
+            runs = [Run(facility, f"ten_{2 * n + i}", TITLE, stop_ms=int(time.time() * 1000) + HOUR_MS, control=topic) for i, topic in enumerate(CONTROLS)]
+            for run in runs:
+                facility.start(run)
+            writers = {facility.started(run).said.service_id for run in runs}
+            assert writers == set(WRITERS), "two at once"
+            for run in runs:
+                later = run.stop_ms + HOUR_MS
+                assert facility.answer(facility.stop(run, later)).said.status_code == 201
+                facility.wait("the later stop", is_schema("x5f2"), on(run.control), of(run), lambda m, at=later: m.status["stop_time"] == at)
+            # One is stopped at a time, as a run that is over; the other is told to end, as one that is given up.
+            for run, at_ms in zip(runs, (int(time.time() * 1000), 0)):
+                assert facility.answer(facility.stop(run, at_ms)).said.status_code == 201
+            for run in runs:
+                facility.done(run)
+                assert os.path.exists(run.path)
+
     def a_stop_right_behind_the_start_holds():
         run = Run(facility, "at_once", entry(dataset("start_time", "2016-04-12T02:58:52", "string")), control=CONTROLS[1])
         facility.start(run)
@@ -193,6 +211,7 @@ def main():
             wrong_starts_are_refused_with_the_reason,
             a_file_that_is_there_is_not_written_again,
             a_stop_time_may_be_set_again,
+            ten_runs_two_at_once_are_checked_extended_stopped_and_aborted,
             a_stop_right_behind_the_start_holds,
         ],
         lambda faults, all_of_them: list(map(faults, all_of_them)),

@@ -229,8 +229,10 @@ def text(dataset):
 def report(scenarios, how):
     """Runs each of them; prints what went wrong, as JSON by name (null: nothing)."""
     def faults(scenario):
+        begun = time.monotonic()
         try:
             scenario()
+            print(f"{scenario.__name__}: {time.monotonic() - begun:.1f} s", file=sys.stderr)
             return None
         except BaseException as error:
             where = error.__traceback__

@@ -26,6 +26,7 @@ pub fn kafka(host: &Host) -> Tally {
     }
     let names = [
         "kafka",
+        "kafka_answers",
         "kafka_exact",
         "kafka_faults",
         "kafka_group",
@@ -33,6 +34,7 @@ pub fn kafka(host: &Host) -> Tally {
         "kafka_secured",
         "kafka_write",
         "write_group",
+        "write_peers",
     ];
     named(host, "fullcount", &names)
 }
