@@ -122,7 +122,8 @@ fn run(script: &str, arguments: &[&str]) -> Result<String, String> {
 }
 
 fn template() -> Value {
-    let stream = json!({"module": "f144", "config": {"topic": "local_choppers", "source": "local:choppers:delay"}});
+    let stream =
+        json!({"module": "f144", "config": {"topic": "old_choppers", "source": "chop:delay"}});
     let log = json!({"type": "group", "name": "delay", "children": [stream]});
     json!({"children": [{"type": "group", "name": "entry", "attributes": {"NX_class": "NXentry"}, "children": [log]}]})
 }

@@ -107,9 +107,9 @@ def main():
         run = Run(facility, "other_ids", TITLE)
         facility.start(run)
         writer = facility.started(run).said.service_id
-        ignored = [facility.stop(run, service_id="incorrect service id"), facility.stop(run, job_id="wrong job id")]
+        ignored = [facility.stop(run, service_id="another service"), facility.stop(run, job_id="another job")]
         # To this writer, but of no job of its own: refused.
-        named = facility.stop(run, service_id=writer, job_id="wrong job id")
+        named = facility.stop(run, service_id=writer, job_id="another job")
         assert facility.answer(named).said.status_code == 400
         heard = facility.answer(named).at_ms
         going_on = (is_schema("x5f2"), of(run), lambda m: m.at_ms > heard and m.status["stop_time"] > 10**12)
@@ -122,7 +122,7 @@ def main():
 
     def a_start_for_another_service_is_no_start():
         other, own = Run(facility, "not_ours", TITLE), Run(facility, "ours", TITLE)
-        facility.start(other, service_id="incorrect service id")
+        facility.start(other, service_id="another service")
         # What comes behind it on the same partition was read later.
         facility.start(own)
         facility.started(own)
@@ -140,7 +140,7 @@ def main():
             ("no_topic", entry(group("x", "NXlog", module("f144", topic="missing_topic", source="s"))), ["missing_topic"], {}),
             ("no_folder", TITLE, ["folder"], {"filename": "not/there.nxs"}),
             ("no_name", TITLE, ["filename"], {"filename": ""}),
-            ("odd_id", TITLE, ["job_id"], {"job_id": "invalid id"}),
+            ("odd_id", TITLE, ["job_id"], {"job_id": "no uuid"}),
         ):
             run = Run(facility, name, structure)
             run.job = more.get("job_id", run.job)
@@ -191,13 +191,13 @@ def main():
                 assert os.path.exists(run.path)
 
     def a_stop_right_behind_the_start_holds():
-        run = Run(facility, "at_once", entry(dataset("start_time", "2016-04-12T02:58:52", "string")), control=CONTROLS[1])
+        run = Run(facility, "at_once", entry(dataset("start_time", "2020-02-29T01:02:03", "string")), control=CONTROLS[1])
         facility.start(run)
         command = facility.stop(run)
         assert facility.answer(command).said.status_code == 201
         facility.done(run)
         with h5py.File(run.path) as file:
-            assert text(file["entry/start_time"]) == "2016-04-12T02:58:52"
+            assert text(file["entry/start_time"]) == "2020-02-29T01:02:03"
 
     report(
         [

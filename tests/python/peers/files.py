@@ -25,11 +25,11 @@ from streaming_data_types.fbschemas.logdata_f142.AlarmStatus import AlarmStatus
 from facility import Facility, Run, dataset, entry, group, is_schema, module, of, report, same, text
 
 MS = 1_000_000
-# Runs of the past begin here; 2019-06-12T11:01:35Z.
-PAST_MS = 1_560_337_295_000
+# Runs of the past begin here; 2020-02-29T18:13:20Z.
+PAST_MS = 1_583_000_000_000
 # Between two messages of the past: less than the writer's leeway.
 STEP_MS = 300
-FEATURES = 10138143369737381149
+FEATURES = 2**63 + 12_345_678_901
 
 
 def f144_of(topic, source, **config):
@@ -56,13 +56,13 @@ def main():
         )
         monitor = group(
             "monitor1", "NXmonitor", dataset("detector_id", 11, "int64"),
-            group("transformations", "NXtransformations", dataset("location", 12.064, "double", *location)),
+            group("transformations", "NXtransformations", dataset("location", 9.5, "double", *location)),
         )
         return [
-            dataset("duration", [1817.0], "float"), dataset("end_time", "2016-04-12T03:29:11", "string"),
-            dataset("start_time", "2016-04-12T02:58:52", "string"), dataset("vector1", [1, 2, 3], "int32"),
+            dataset("duration", [61.5], "float"), dataset("end_time", "2020-02-29T01:03:04", "string"),
+            dataset("start_time", "2020-02-29T01:02:03", "string"), dataset("vector1", [1, 2, 3], "int32"),
             dataset("vector2", [[1, 2, 3], [-1, -2, -3]], "int32"), dataset("features", [FEATURES], "uint64"),
-            group("instrument", "NXinstrument", monitor), group("user_1", "NXuser", dataset("affiliation", "ISIS, STFC", "string")),
+            group("instrument", "NXinstrument", monitor), group("user_1", "NXuser", dataset("affiliation", "a university", "string")),
         ]
 
     def static_data_reach_the_file():
@@ -70,12 +70,12 @@ def main():
         facility.historical(run)
         with h5py.File(run.path) as file:
             assert not file.swmr_mode
-            assert text(file["entry/start_time"]) == "2016-04-12T02:58:52"
-            assert text(file["entry/end_time"]) == "2016-04-12T03:29:11"
-            assert text(file["entry/user_1/affiliation"]) == "ISIS, STFC"
+            assert text(file["entry/start_time"]) == "2020-02-29T01:02:03"
+            assert text(file["entry/end_time"]) == "2020-02-29T01:03:04"
+            assert text(file["entry/user_1/affiliation"]) == "a university"
             same(file["entry/vector1"], [1, 2, 3], "vector1")
             same(file["entry/vector2"], [[1, 2, 3], [-1, -2, -3]], "vector2")
-            same(file["entry/duration"], [1817.0], "duration")
+            same(file["entry/duration"], [61.5], "duration")
             assert file["entry/features"][0] == FEATURES
             attributes = file["entry/instrument/monitor1/transformations/location"].attrs
             same(attributes["vector"], [0, 0, -1], "vector")
@@ -127,13 +127,13 @@ def main():
             facility.started(run)
             facility.done(run)
             with h5py.File(run.path) as file:
-                assert text(file["entry/start_time"]) == "2016-04-12T02:58:52"
+                assert text(file["entry/start_time"]) == "2020-02-29T01:02:03"
 
     def start_and_end_are_dates():
         inner = group("inner", "NXcollection", module("mdat", items=["start_time", "end_time"]))
         run = Run(facility, "dates", entry(module("mdat", items=["start_time", "end_time"]), inner), PAST_MS, PAST_MS + 10_000)
         facility.historical(run)
-        begin = datetime(2019, 6, 12, 11, 1, 35, tzinfo=timezone.utc)
+        begin = datetime(2020, 2, 29, 18, 13, 20, tzinfo=timezone.utc)
         with h5py.File(run.path) as file:
             for place in ("entry", "entry/inner"):
                 for name, wanted in (("start_time", begin), ("end_time", begin + timedelta(seconds=10))):
@@ -143,8 +143,8 @@ def main():
     def events_of_live_data_are_all_there():
         events, motion = facility.topic("live_events", 3), facility.topic("live_motion")
         structure = entry(
-            dataset("title", "This is my title", "string"),
-            group("detector", "NXdata", module("ev44", topic=events, source="grace")),
+            module("dataset", name="title", value="A title of live data", type="string"),
+            group("detector", "NXdata", module("ev44", topic=events, source="bank", cue_interval="3")),
             log("motion", f144_of(motion, "axis", dtype="double")),
         )
         run = Run(facility, "live", structure, int(time.time()) * 1000)
@@ -154,7 +154,7 @@ def main():
         for n in range(30):
             times.append(time.time_ns())
             offsets, pixels = [10 * i + 50 * n for i in range(5)], [i + 5 * n for i in range(5)]
-            facility.send(events, sdt.serialise_ev44("grace", n, [times[-1]], [0], offsets, pixels), key="a")
+            facility.send(events, sdt.serialise_ev44("bank", n, [times[-1]], [0], offsets, pixels), key="a")
             facility.send(motion, sdt.serialise_f144("axis", n, times[-1]), key="b")
             facility.flush()
             time.sleep(0.01)
@@ -162,6 +162,10 @@ def main():
         facility.done(run)
         with h5py.File(run.path) as file:
             detector, axis = file["entry/detector"], file["entry/motion"]
+            assert text(file["entry/title"]) == "A title of live data"
+            # At most one a flush: how many there are is a matter of time.
+            cues = detector["cue_index"][:]
+            assert len(cues) >= 1 and cues[-1] == 149, f"cues of a text that is a number: {list(cues)}"
             same(detector["event_time_zero"], times, "event_time_zero")
             same(detector["event_index"], [5 * n for n in range(30)], "event_index")
             same(detector["event_id"], range(150), "event_id")
@@ -219,7 +223,7 @@ def main():
     def a_log_has_extremes_alarms_and_connections():
         topic = facility.topic("full_log")
         at = [(PAST_MS + n * STEP_MS) * MS for n in (1, 2, 3)]
-        said = "Some alarm message you might find informative."
+        said = "The temperature is 3 K above its limit."
         facility.send(topic, sdt.serialise_al00("source", at[0], Severity.MAJOR, said), at[0])
         facility.send(topic, sdt.serialise_al00("source", at[2], Severity.OK, "fine"), at[2])
         facility.send(topic, sdt.serialise_ep01(at[0], ConnectionInfo.REMOTE_ERROR, "source"), at[0])
@@ -247,12 +251,12 @@ def main():
         begin, end = PAST_MS * MS, (PAST_MS + 5000) * MS
         states = ((begin, "NEVER_CONNECTED"), (begin + 10 * MS, "CONNECTED"), (end + STEP_MS * MS, "DISCONNECTED"))
         for at, state in states:
-            facility.send(topic, sdt.serialise_ep01(at, ConnectionInfo[state], "SIMPLE:DOUBLE"), at)
-        status = group("EpicsConnectionStatus", None, f144_of(topic, "SIMPLE:DOUBLE"))
+            facility.send(topic, sdt.serialise_ep01(at, ConnectionInfo[state], "forwarder:pv"), at)
+        status = group("states", None, f144_of(topic, "forwarder:pv"))
         run = Run(facility, "connections", {"children": [status, group("entry", None)]}, PAST_MS, PAST_MS + 5000)
         facility.historical(run)
         with h5py.File(run.path) as file:
-            found = file["EpicsConnectionStatus"]
+            found = file["states"]
             same(found["connection_status"], [ConnectionInfo[state].value for _, state in states], "connection_status")
             same(found["connection_status_time"], [at for at, _ in states], "connection_status_time")
 
@@ -304,7 +308,7 @@ def main():
     def every_module_writes_what_it_should():
         choppers, detectors = facility.topic("choppers"), facility.topic("detectors")
         at = [(PAST_MS + n) * MS for n in range(0, 800, 100)]
-        speed = "local:choppers:rotation_speed"
+        speed = "chop:speed"
         for n, (value, severity, said) in enumerate(((10, Severity.MINOR, "too slow"), (15, Severity.OK, "perfect"))):
             facility.send(choppers, sdt.serialise_f144(speed, value, at[n]), at[n])
             facility.send(choppers, sdt.serialise_ep01(at[n] + 1, ConnectionInfo.CONNECTED, speed), at[n])
@@ -324,7 +328,7 @@ def main():
             group(
                 "instrument", "NXinstrument",
                 group("chopper", "NXdisk_chopper", log("rotation_speed", f144_of(choppers, speed, value_units="Hz", dtype="double")),
-                      dataset("slit_edges", [31.97, 326.71], "double", ("units", "deg", "string")),
+                      dataset("slit_edges", [30.0, 330.0], "double", ("units", "deg", "string")),
                       group("top_dead_center", "NXlog", module("tdct", topic=choppers, source="tdct")), depends_on),
                 group("event_detector", "NXdetector", dataset("detector_number", [[1, 2, 3, 4]], "int32"),
                       group("events", "NXevent_data", module("ev44", topic=detectors, source="events")), depends_on),
@@ -361,8 +365,8 @@ def main():
         assert loaded["instrument"]["event_detector"] is not None, "scippnexus reads it"
 
     def a_template_is_taken_by_the_name_of_the_instrument():
-        topic = facility.topic("local_choppers")
-        values(topic, "local:choppers:delay", [(PAST_MS + n * STEP_MS, float(n)) for n in range(4)])
+        topic = facility.topic("old_choppers")
+        values(topic, "chop:delay", [(PAST_MS + n * STEP_MS, float(n)) for n in range(4)])
         run = Run(facility, "template", "", PAST_MS, PAST_MS + 10_000)
         facility.historical(run, instrument_name="chopper_test")
         with h5py.File(run.path) as file:

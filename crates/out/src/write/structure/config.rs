@@ -108,6 +108,12 @@ impl<'a> Config<'a> {
             Some(Value::Array(list)) if !list.is_empty() => &list[0],
             Some(value) => value,
         };
+        // Control systems send some of them as text.
+        let spelt = value.as_str().and_then(|text| text.parse().ok()).filter(|&n| n > 0);
+        if let Some(n) = spelt {
+            self.warned.say(&self.at(key), &format!("is text: the number {n} is taken"));
+            return Ok(Some(n));
+        }
         match value.as_u64() {
             Some(n @ 1..) => Ok(Some(n)),
             _ => fault(&self.at(key), kind(value, what)),

@@ -32,6 +32,14 @@ pub(super) fn name_of<'v>(map: &'v Map<String, Value>, at: &str) -> Read<&'v str
     }
 }
 
+/// The values of a dataset or an attribute, and the key that they stand under.
+pub(super) fn values_of(map: &Map<String, Value>) -> (&'static str, Option<&Value>) {
+    match (map.get("values"), map.get("value")) {
+        (None, Some(value)) => ("value", Some(value)),
+        (values, _) => ("values", values),
+    }
+}
+
 /// True for units that are no units: they are left out, with a warning. Those that are an empty text are written so, with one.
 fn is_without_units(name: &str, value: Option<&Value>, warned: &Warned, at: &str) -> bool {
     let nothing = match value {
@@ -109,8 +117,8 @@ pub(super) fn attributes(
                     return fault(&at, kind(one, "an object with name, values and dtype"));
                 };
                 let name = name_of(one, &at)?;
-                let here = format!("{at}.values");
-                let value = one.get("values");
+                let (key, value) = values_of(one);
+                let here = format!("{at}.{key}");
                 if is_without_units(name, value, warned, &here) {
                     continue;
                 }

@@ -14,7 +14,7 @@ use super::budget::{Budget, reading, within};
 use super::config::{Config, module};
 use super::error::{Fault, StructureError, fault};
 use super::links::{Link, resolved};
-use super::names::{attributes, is_name, name_of};
+use super::names::{attributes, is_name, name_of, values_of};
 use super::warnings::Warned;
 use super::{
     Attribute, DatasetPlan, Date, DatePlan, GroupPlan, Limits, LinkPlan, Module, Plan, StreamPlan,
@@ -204,11 +204,10 @@ impl Reader<'_> {
         at: &str,
     ) -> Read<()> {
         let path = format!("{path}/{}", name_of(config.map, &config.at)?);
-        let Some(values) = config.map.get("values") else {
-            return fault(&format!("{}.values", config.at), Fault::Missing("the values"));
-        };
+        let (key, values) = values_of(config.map);
+        let here = format!("{}.{key}", config.at);
+        let Some(values) = values else { return fault(&here, Fault::Missing("the values")) };
         let dtype = config.dtype(&["dtype", "type"])?;
-        let here = format!("{}.values", config.at);
         let value = if path.ends_with(NUMBERS) {
             pixel_numbers(values, dtype, &self.budget, &here)?
         } else {

@@ -362,6 +362,8 @@ fn values_and_attributes_are_read_in_both_forms() {
         {"module": "dataset", "config": {"name": "c", "values": ["p", "q"]},
          "attributes": [{"name": "v", "dtype": "float", "values": [0, 0, 1]}, {"name": "w", "values": "t"}]},
         module("dataset", json!({"name": "empty", "dtype": "uint8", "values": []})),
+        {"module": "dataset", "config": {"name": "one", "type": "string", "value": "t"},
+         "attributes": [{"name": "units", "value": "m"}]},
     ]}))
     .unwrap();
     let Values::F64(a) = &plan.datasets[0].value.values else { panic!("doubles") };
@@ -377,6 +379,8 @@ fn values_and_attributes_are_read_in_both_forms() {
     assert_eq!(of(2, "v"), &Values::F32(vec![0.0, 0.0, 1.0]));
     assert_eq!(plan.datasets[2].value.values, Values::Text(vec!["p".into(), "q".into()]));
     assert_eq!(plan.datasets[3].value, Array { shape: vec![0], values: Values::U8(vec![]) });
+    assert_eq!(plan.datasets[4].value.text(), Some("t"));
+    assert_eq!(of(4, "units"), &Values::Text(vec!["m".into()]));
 }
 
 fn any_json() -> impl Strategy<Value = Value> {

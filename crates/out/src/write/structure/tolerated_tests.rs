@@ -132,6 +132,26 @@ fn empty_units_are_no_units() {
 }
 
 #[test]
+fn a_whole_number_may_be_text() {
+    let events = |key: &str, text: &str| {
+        let mut config = json!({"topic": "t", "source": "s"});
+        config[key] = text.into();
+        json!([{"module": "ev44", "config": config}])
+    };
+    let (plan, said) = odd(events("cue_interval", "3"));
+    assert_eq!(said, ".config.cue_interval: is text: the number 3 is taken");
+    let Module::Events { cue_interval, .. } = &plan.streams[0].module else { panic!("ev44") };
+    assert_eq!(*cue_interval, 3);
+    let (plan, _) = odd(events("chunk_size", "1024"));
+    assert!(matches!(plan.streams[0].module, Module::Events { chunk: 1024, .. }));
+    for wrong in ["0", "-1", "x", "", "1e3", "99999999999999999999"] {
+        let entry = json!({"children": [{"type": "group", "name": "entry", "children": events("cue_interval", wrong)}]});
+        let refused = parse(&entry.to_string(), &Limits::default()).unwrap_err().to_string();
+        assert!(refused.contains(".config.cue_interval: is"), "{refused}");
+    }
+}
+
+#[test]
 fn arrays_without_variables_have_their_times_alone() {
     let empty = json!({"topic": "t", "source": "s", "dtype": "int32"});
     let (plan, said) = odd(json!([{"module": "da00", "config": empty}]));
