@@ -3,8 +3,8 @@
 //! The facts are those of `ess-dmsc/kafka-to-nexus` (`integration-tests`, `domain-tests`, and `system-tests` of earlier
 //! versions); the scenarios are written anew. A control system in Python (`tests/python/peers`) that knows
 //! `streaming_data_types`, a Kafka client and h5py alone orders the runs, sends their data and reads the files. One broker
-//! serves all: first two writers of one file each share a pool (`control.py`, one scenario after the other), then one
-//! writer has a run for each scenario at once (`files.py`). Each scenario is a test here, which fails with its own words.
+//! serves all: two writers of one file each share a pool (`control.py`, one scenario after the other), and a third has a
+//! run for each scenario at once (`files.py`). Each scenario is a test here, which fails with its own words.
 //! Where ours differs on purpose is in `docs/write.md`, "Differences from the existing file writer".
 //!
 //! | what theirs check | scenario |
@@ -81,10 +81,10 @@ impl Writer {
     fn start(brokers: &str, folder: &Path, id: &str, more: &[&str]) -> Writer {
         let (data, log) = (folder.join("data").display().to_string(), folder.join(id));
         let mut all = vec!["write", "--brokers", brokers, "--folder", &data, "--service-id", id];
-        all.extend(["--pool", "pool", "--control", "idle"]);
+        all.extend(["--control", "idle"]);
         all.extend(["--heartbeat", "300ms", "--flush", "100ms"]);
         all.extend(["--kafka-set", "session.timeout.ms=3000"]);
-        all.extend(["--kafka-set", "heartbeat.interval.ms=300"]);
+        all.extend(["--kafka-set", "heartbeat.interval.ms=100"]);
         all.extend(more);
         let said = File::create(&log).unwrap();
         let child = fullcount(&all).stdout(Stdio::null()).stderr(said).spawn().unwrap();
@@ -111,8 +111,7 @@ impl Writer {
 }
 
 /// A script of the scenarios; what it printed.
-fn run(script: &str, arguments: &[&str]) -> Result<String, String> {
-    let python = python::interpreter().expect("asked before");
+fn run(python: &Path, script: &str, arguments: &[&str]) -> Result<String, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python/peers");
     let done = Command::new(python).arg("-B").arg(folder.join(script)).args(arguments).output();
     let done = done.map_err(|error| format!("{script}: {error}"))?;
@@ -128,57 +127,50 @@ fn template() -> Value {
     json!({"children": [{"type": "group", "name": "entry", "attributes": {"NX_class": "NXentry"}, "children": [log]}]})
 }
 
-/// Runs all scenarios; `None` where something is not there to run them with.
-fn all() -> Option<Result<Faults, String>> {
-    let (jars, _) = (jars()?, python::interpreter()?);
+/// Runs all scenarios.
+fn all(jars: &Path, python: &Path) -> Result<Faults, String> {
     let folder = tempfile::tempdir().expect("a folder");
-    Some(Cluster::start(&jars, folder.path(), 1, None).and_then(|cluster| both(&cluster, &folder)))
+    let cluster = Cluster::start(jars, folder.path(), 1, None)?;
+    both(&cluster.bootstrap(), folder.path(), python)
 }
 
-fn both(cluster: &Cluster, folder: &tempfile::TempDir) -> Result<Faults, String> {
-    let (brokers, folder) = (cluster.bootstrap(), folder.path());
+fn both(brokers: &str, folder: &Path, python: &Path) -> Result<Faults, String> {
     let (data, templates) = (folder.join("data"), folder.join("templates"));
     for made in [&data, &templates] {
         std::fs::create_dir(made).unwrap();
     }
     std::fs::write(templates.join("chopper_test.json"), template().to_string()).unwrap();
     let data = data.display().to_string();
-    run("facility.py", &[&brokers])?;
-    let begun = Instant::now();
-    let one = ["--jobs", "1", "--leeway", "400ms"];
-    let writers = ["w1", "w2"].map(|id| Writer::start(&brokers, folder, id, &one));
-    let mut said = run("control.py", &[&brokers, &data])?;
-    let between = begun.elapsed();
-    for writer in writers {
-        said += &format!("\n{}", writer.end()?);
-    }
+    run(python, "facility.py", &[brokers])?;
+    let one = ["--jobs", "1", "--leeway", "400ms", "--pool", "pool"];
+    let mut writers: Vec<Writer> =
+        ["w1", "w2"].into_iter().map(|id| Writer::start(brokers, folder, id, &one)).collect();
     let templates = templates.display().to_string();
-    let more = ["--jobs", "64", "--leeway", "1s", "--read-only", "--templates", &templates];
-    let writer = Writer::start(&brokers, folder, "w3", &more);
-    let files = run("files.py", &[&brokers, &data])?;
-    println!("control: {between:.1?}, with files: {:.1?}", begun.elapsed());
-    println!("{said}\n{}", writer.end()?);
+    let many = ["--jobs", "64", "--leeway", "1s", "--pool", "pool2", "--read-only"];
+    let many = [&many[..], &["--templates", &templates]].concat();
+    writers.push(Writer::start(brokers, folder, "w3", &many));
+    let arguments = [brokers, &data];
+    let (control, files) = std::thread::scope(|scope| {
+        let files = scope.spawn(|| run(python, "files.py", &arguments));
+        (run(python, "control.py", &arguments), files.join().expect("does not panic"))
+    });
+    for writer in writers {
+        println!("{}", writer.end()?);
+    }
     let mut faults = Faults::new();
-    for printed in [&said, &files] {
-        let first = printed.lines().next().unwrap_or_default();
-        let read: Faults = serde_json::from_str(first).map_err(|e| format!("{e}: {printed}"))?;
+    for printed in [control?, files?] {
+        let read: Faults = serde_json::from_str(&printed).map_err(|e| format!("{e}: {printed}"))?;
         faults.extend(read);
     }
     Ok(faults)
 }
 
-/// The scenarios are run once, by the test that asks first.
+/// The scenarios are run once, by the test that asks first. `None` where something is not there to run them with.
 fn faults() -> Option<&'static Faults> {
-    static FAULTS: OnceLock<Option<Result<Faults, String>>> = OnceLock::new();
-    match FAULTS.get_or_init(all) {
-        None => {
-            // Says again why, for this test.
-            assert!(jars().is_none() || python::interpreter().is_none());
-            None
-        }
-        Some(Ok(faults)) => Some(faults),
-        Some(Err(error)) => panic!("{error}"),
-    }
+    static FAULTS: OnceLock<Result<Faults, String>> = OnceLock::new();
+    let (jars, python) = (jars()?, python::interpreter()?);
+    let faults = FAULTS.get_or_init(|| all(&jars, &python));
+    Some(faults.as_ref().unwrap_or_else(|error| panic!("{error}")))
 }
 
 macro_rules! scenarios {

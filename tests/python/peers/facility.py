@@ -2,7 +2,7 @@
 
     facility.py BROKERS
 
-makes the topics pool, idle, inst1 and inst2; a start in the pool may have 20 MB.
+makes the topics pool, pool2, idle, inst1 and inst2; a start in a pool may have 20 MB.
 
 Knows `streaming_data_types` and a Kafka client, nothing of Fullcount. What is on the control topics is read from their
 beginning by one thread, decoded by the package, and kept.
@@ -26,7 +26,7 @@ from streaming_data_types.action_response_answ import ActionOutcome
 from streaming_data_types.utils import get_schema
 
 PATIENCE_S = 60
-POOL, IDLE = "pool", "idle"
+POOLS, IDLE = ("pool", "pool2"), "idle"
 CONTROLS = ("inst1", "inst2")
 # As many bytes as the largest start of a scenario has.
 LARGEST = 20_000_000
@@ -46,8 +46,8 @@ class Heard:
 
 
 class Facility:
-    def __init__(self, brokers, data):
-        self.brokers, self.data = brokers, data
+    def __init__(self, brokers, data, pool):
+        self.brokers, self.data, self.pool = brokers, data, pool
         self.admin = AdminClient({"bootstrap.servers": brokers})
         self.producer = Producer({"bootstrap.servers": brokers, "linger.ms": 5, "message.max.bytes": LARGEST})
         self.consumer = Consumer({"bootstrap.servers": brokers, "group.id": str(uuid.uuid4()), "fetch.wait.max.ms": 50})
@@ -112,7 +112,7 @@ class Facility:
     def flush(self):
         assert self.producer.flush(PATIENCE_S) == 0, "the broker does not take messages"
 
-    def start(self, run, pool=POOL, **more):
+    def start(self, run, **more):
         """Sends the start of a run; gives its bytes."""
         order = {
             "job_id": run.job, "filename": run.file, "start_time": run.start_ms, "stop_time": run.stop_ms,
@@ -120,7 +120,7 @@ class Facility:
             "metadata": "{}", "control_topic": run.control,
         }
         order = sdt.serialise_pl72(**{**order, **more})
-        self.send(pool, order)
+        self.send(self.pool, order)
         self.flush()
         return order
 
@@ -232,7 +232,7 @@ def report(scenarios, how):
         begun = time.monotonic()
         try:
             scenario()
-            print(f"{scenario.__name__}: {time.monotonic() - begun:.1f} s", file=sys.stderr)
+            sys.stderr.write(f"{scenario.__name__}: {time.monotonic() - begun:.1f} s\n")
             return None
         except BaseException as error:
             where = error.__traceback__
@@ -247,7 +247,8 @@ def report(scenarios, how):
 def make_topics(brokers):
     admin = AdminClient({"bootstrap.servers": brokers})
     large = {"max.message.bytes": str(LARGEST)}
-    topics = [NewTopic(POOL, 1, 1, config=large), *(NewTopic(topic, 1, 1) for topic in (IDLE, *CONTROLS))]
+    topics = [NewTopic(pool, 1, 1, config=large) for pool in POOLS]
+    topics += [NewTopic(topic, 1, 1) for topic in (IDLE, *CONTROLS)]
     for made in admin.create_topics(topics).values():
         made.result()
 

@@ -3,7 +3,7 @@
 
     files.py BROKERS FOLDER
 
-Topics pool, idle and inst1, and one or more for each scenario's data. Each run but one is in the past: its messages have
+Topics pool2, idle and inst1, and one or more for each scenario's data. Each run but one is in the past: its messages have
 their own times as Kafka times. Prints what went wrong in each, as JSON. What the scenarios stand for is in
 crates/fullcount/tests/write_peers.rs.
 """
@@ -22,7 +22,7 @@ from streaming_data_types.epics_connection_ep01 import ConnectionInfo
 from streaming_data_types.fbschemas.logdata_f142.AlarmSeverity import AlarmSeverity
 from streaming_data_types.fbschemas.logdata_f142.AlarmStatus import AlarmStatus
 
-from facility import Facility, Run, dataset, entry, group, is_schema, module, of, report, same, text
+from facility import POOLS, Facility, Run, dataset, entry, group, is_schema, module, of, report, same, text
 
 MS = 1_000_000
 # Runs of the past begin here; 2020-02-29T18:13:20Z.
@@ -41,7 +41,7 @@ def log(name, *modules):
 
 
 def main():
-    facility = Facility(*sys.argv[1:3])
+    facility = Facility(*sys.argv[1:3], POOLS[1])
 
     def values(topic, source, pairs):
         """f144 messages of (ms, value); their Kafka times are their own."""
