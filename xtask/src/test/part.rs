@@ -33,6 +33,7 @@ pub fn kafka(host: &Host) -> Tally {
         "kafka_scale",
         "kafka_secured",
         "kafka_write",
+        "write_control",
         "write_group",
         "write_peers",
     ];
