@@ -15,6 +15,7 @@ mod config;
 mod error;
 mod links;
 mod names;
+mod odd;
 #[cfg(feature = "nexus")]
 pub mod panel;
 mod parse;

@@ -1,7 +1,7 @@
 //! Names, and the attributes that have them.
 //!
 //! Refuses names that HDF5 or a log cannot hold, more attributes than there may be, and an `NX_class` that is no text.
-//! Warns of two of one name, of which the last holds, and of units that say nothing. Source: `docs/formats/nexus.md` section 7.
+//! Warns of two of one name, of which the last holds, of units that say nothing, and of vectors that are called text. Source: `docs/formats/nexus.md` section 7.
 
 use serde_json::{Map, Value};
 
@@ -10,6 +10,7 @@ use super::array::{Array, Dtype, kind, named};
 use super::budget::Budget;
 use super::config::unknown_dtype;
 use super::error::{Fault, StructureError, fault};
+use super::odd;
 use super::warnings::Warned;
 use super::{Attribute, Limits};
 
@@ -133,7 +134,11 @@ pub(super) fn attributes(
                     },
                     Some(other) => return fault(&format!("{at}.dtype"), kind(other, "a type")),
                 };
-                let value = Array::read(value, dtype, Dtype::I64, budget, &here)?;
+                let numbers = odd::computed(name, value, dtype);
+                if numbers.is_some() {
+                    warned.say(&here, "numbers that are called text are written as numbers");
+                }
+                let value = Array::read(value, numbers.or(dtype), Dtype::I64, budget, &here)?;
                 budget.attribute(name, &at)?;
                 put(&mut all, Attribute { name: name.to_owned(), value }, warned, &at);
             }

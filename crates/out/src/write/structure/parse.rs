@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::array::{Array, Dtype, Named, kind};
 use super::beside;
 use super::budget::{Budget, reading, within};
-use super::config::{Config, module};
+use super::config::{Config, module, text_attribute};
 use super::error::{Fault, StructureError, fault};
 use super::links::{Link, resolved};
 use super::names::{attributes, is_name, name_of, values_of};
@@ -24,6 +24,9 @@ type Read<T> = Result<T, StructureError>;
 
 /// Name of the writer's own group.
 const OWN: &str = "fullcount";
+
+/// Bytes of a topic or a source name that is an attribute of its group.
+const LONGEST_ORIGIN: usize = 4096;
 
 /// End of the path of the numbers that pixels have.
 const NUMBERS: &str = "/detector_number";
@@ -67,6 +70,7 @@ pub fn parse(text: &str, limits: &Limits) -> Read<Plan> {
     let mut reader = Reader {
         plan: Plan::default(),
         taken: HashMap::new(),
+        twice: 0,
         beside: Vec::new(),
         links: Vec::new(),
         nodes: 0,
@@ -80,10 +84,12 @@ pub fn parse(text: &str, limits: &Limits) -> Read<Plan> {
     reader.finish()
 }
 
-struct Reader<'a> {
-    plan: Plan,
+pub(super) struct Reader<'a> {
+    pub(super) plan: Plan,
     /// Absolute path of all that has one, and where in the JSON it is.
-    taken: HashMap<String, String>,
+    pub(super) taken: HashMap<String, String>,
+    /// How many things were there twice.
+    pub(super) twice: usize,
     /// Streams that are written beside others, unless their names are taken.
     beside: Vec<StreamPlan>,
     /// Links to resolve.
@@ -91,7 +97,7 @@ struct Reader<'a> {
     nodes: usize,
     limits: &'a Limits,
     budget: Rc<Budget>,
-    warned: Rc<Warned>,
+    pub(super) warned: Rc<Warned>,
 }
 
 impl Reader<'_> {
@@ -126,6 +132,9 @@ impl Reader<'_> {
                 let what = "groups, datasets, links and streams".to_owned();
                 return fault(&at, Fault::Limit { what, limit: self.limits.nodes });
             }
+            if self.is_stray(child, &at) {
+                continue;
+            }
             let Value::Object(map) = child else {
                 return fault(&at, kind(child, "an object with `type` or `module`"));
             };
@@ -137,6 +146,9 @@ impl Reader<'_> {
                 (Some(Value::String(kind)), None) if kind == "group" => {
                     let name = name_of(map, &at)?;
                     let path = format!("{path}/{name}");
+                    if self.is_repeated(child, &children[..i], &path, &at) {
+                        continue;
+                    }
                     self.take(&path, &at)?;
                     self.group(map, &path, &at, depth + 1)?;
                 }
@@ -185,6 +197,12 @@ impl Reader<'_> {
             "link" => {
                 let name = name_of(config.map, &config.at)?;
                 let path = format!("{path}/{name}");
+                let nothing = |source: &Value| source.is_null() || source.as_str() == Some("");
+                if config.map.get("source").is_some_and(nothing) {
+                    let at = format!("{}.source", config.at);
+                    self.warned.say(&at, "is empty: the link is left out");
+                    return Ok(());
+                }
                 let source = config.text("source", "the path of what is linked")?;
                 self.take(&path, at)?;
                 let at = format!("{}.source", config.at);
@@ -208,6 +226,14 @@ impl Reader<'_> {
         let here = format!("{}.{key}", config.at);
         let Some(values) = values else { return fault(&here, Fault::Missing("the values")) };
         let dtype = config.dtype(&["dtype", "type"])?;
+        let empty = Value::String(String::new());
+        let values = match (values, dtype) {
+            (Value::Null, Some(Named::Text)) => {
+                self.warned.say(&here, "is null: an empty text is written");
+                &empty
+            }
+            _ => values,
+        };
         let value = if path.ends_with(NUMBERS) {
             pixel_numbers(values, dtype, &self.budget, &here)?
         } else {
@@ -219,8 +245,11 @@ impl Reader<'_> {
                 all.push(attribute);
             }
         }
-        self.take(&path, at)?;
-        self.plan.datasets.push(DatasetPlan { path, value, attributes: all });
+        let dataset = DatasetPlan { path, value, attributes: all };
+        if let Some(dataset) = self.replace(dataset, at) {
+            self.take(&dataset.path, at)?;
+            self.plan.datasets.push(dataset);
+        }
         Ok(())
     }
 
@@ -241,6 +270,9 @@ impl Reader<'_> {
                 _ => return fault(&format!("{here}[{i}]"), kind(item, "start_time or end_time")),
             };
             let path = format!("{path}/{}", date.name());
+            if self.is_repeated_date(&path, &format!("{here}[{i}]")) {
+                continue;
+            }
             self.take(&path, at)?;
             self.plan.dates.push(DatePlan { path, date });
         }
@@ -290,8 +322,12 @@ impl Reader<'_> {
         let own = &mut self.plan.groups[group].attributes;
         let class =
             Attribute { name: "NX_class".into(), value: Array::of_text(made.module.class()) };
+        // Where the values come from, as in files of the existing writer: live programs find their streams by it.
+        let origin = [("topic", &topic), ("source", &source)].into_iter();
+        let origin = origin.filter(|(_, text)| text.len() <= LONGEST_ORIGIN);
+        let origin = origin.map(|(name, text)| text_attribute(name, text));
         // What the structure itself says is kept.
-        for attribute in made.attributes.into_iter().chain([class]) {
+        for attribute in made.attributes.into_iter().chain([class]).chain(origin) {
             if !own.iter().any(|a| a.name == attribute.name) {
                 own.push(attribute);
             }

@@ -197,3 +197,105 @@ fn constants_without_values_are_made_for_those_of_the_data() {
     let twice = parse(&text, &Limits::default()).unwrap_err().to_string();
     assert!(twice.contains("\"/g/x\" is there already"), "{twice}");
 }
+
+#[test]
+fn what_a_template_and_its_filler_both_have_is_written_once() {
+    let text = |name: &str, values: &str| json!({"module": "dataset", "config": {"name": name, "values": values, "type": "string"}});
+    let plan = read(json!([
+        text("title", "$TITLE$"),
+        {"module": "mdat", "config": {"items": ["start_time", "end_time"]}},
+        {"type": "group", "name": "user_A", "attributes": {"NX_class": "NXuser"}, "children": [text("name", "A")]},
+        "$USERS$",
+        text("title", "vanadium"),
+        {"module": "mdat", "config": {"items": ["start_time", "end_time"]}},
+        {"type": "group", "name": "user_A", "attributes": {"NX_class": "NXuser"}, "children": [text("name", "A")]},
+    ]));
+    let here = "nexus_structure.children[0].children";
+    assert_eq!(
+        plan.warnings.lines(),
+        [
+            format!("{here}[3]: \"$USERS$\" is neither a group nor a module: it is left out"),
+            format!("{here}[4]: the dataset is there twice: this one is written"),
+            format!("{here}[5].config.items[0]: is there twice: it is written once"),
+            format!("{here}[5].config.items[1]: is there twice: it is written once"),
+            format!("{here}[6]: the same group is there twice: it is written once"),
+        ]
+    );
+    let datasets: Vec<_> = plan.datasets.iter().map(|d| (&d.path[..], d.value.text())).collect();
+    assert_eq!(datasets, [("/entry/title", Some("vanadium")), ("/entry/user_A/name", Some("A"))]);
+    assert_eq!(plan.dates.len(), 2);
+    assert_eq!(plan.groups.iter().filter(|g| g.path == "/entry/user_A").count(), 1);
+}
+
+#[test]
+fn two_that_differ_and_too_many_of_one_name_are_refused() {
+    let refused = |children: Value| {
+        let text = json!({"children": children}).to_string();
+        parse(&text, &Limits::default()).unwrap_err().to_string()
+    };
+    let group = |n: i32| json!({"type": "group", "name": "g", "children": [{"module": "dataset", "config": {"name": "x", "values": n}}]});
+    let said = refused(json!([group(1), group(2)]));
+    assert!(said.contains("children[1]") && said.contains("/g"), "{said}");
+    let data = json!({"module": "dataset", "config": {"name": "value", "values": 1}});
+    let log = json!({"module": "f144", "config": {"topic": "t", "source": "s"}});
+    for children in [json!([log, data]), json!([data, log])] {
+        refused(children);
+    }
+    let many = |n: usize| vec![data.clone(); n];
+    let plan = parse(&json!({"children": many(65)}).to_string(), &Limits::default()).unwrap();
+    assert_eq!((plan.datasets.len(), plan.warnings.count()), (1, 64));
+    let said = refused(json!(many(66)));
+    assert!(said.contains("children[65]"), "{said}");
+}
+
+#[test]
+fn a_link_and_a_text_without_a_value_are_no_reason_to_refuse() {
+    for source in [Value::Null, json!("")] {
+        let link = json!({"module": "link", "config": {"name": "temperature", "type": "NXlink", "source": source}});
+        let (plan, said) = odd(json!([link]));
+        assert_eq!(
+            (said.as_str(), plan.links.len()),
+            (".config.source: is empty: the link is left out", 0)
+        );
+    }
+    let (plan, said) = odd(
+        json!([{"module": "dataset", "config": {"name": "email", "values": null, "dtype": "string"}}]),
+    );
+    assert_eq!(said, ".config.values: is null: an empty text is written");
+    assert_eq!(plan.datasets[0].value.text(), Some(""));
+}
+
+#[test]
+fn a_vector_that_is_called_text_is_numbers() {
+    let vector = json!([
+        {"name": "vector", "dtype": "string", "values": [0.0, 1, 0.0]},
+        {"name": "units", "dtype": "string", "value": "m"},
+    ]);
+    let (plan, said) = odd(
+        json!([{"module": "dataset", "config": {"name": "x", "value": 1.5}, "attributes": vector}]),
+    );
+    assert_eq!(said, ".attributes[0].values: numbers that are called text are written as numbers");
+    let attributes = &plan.datasets[0].attributes;
+    assert_eq!(attribute(attributes, "vector").unwrap().values, Values::F64(vec![0.0, 1.0, 0.0]));
+    assert_eq!(attribute(attributes, "units").and_then(Array::text), Some("m"));
+    assert_eq!(plan.datasets[0].value.values, Values::F64(vec![1.5]));
+}
+
+#[test]
+fn a_group_says_which_topic_and_source_it_is_written_from() {
+    let log = json!({"module": "f144", "config": {"topic": "motion", "source": "m1.RBV"}});
+    let alarms = json!({"module": "al00", "config": {"topic": "motion", "source": "other"}});
+    let own = json!({"source": "mine"});
+    let plan = read(json!([
+        {"type": "group", "name": "a", "children": [log, alarms]},
+        {"type": "group", "name": "b", "attributes": own, "children": [log]},
+    ]));
+    let of = |path: &str, name: &str| {
+        let group = plan.groups.iter().find(|g| g.path == path).unwrap();
+        attribute(&group.attributes, name).and_then(Array::text).map(str::to_owned)
+    };
+    assert_eq!(of("/entry/a", "topic").as_deref(), Some("motion"));
+    assert_eq!(of("/entry/a", "source").as_deref(), Some("m1.RBV"));
+    assert_eq!(of("/entry/b", "source").as_deref(), Some("mine"));
+    assert_eq!(plan.warnings.count(), 0);
+}
