@@ -8,7 +8,7 @@ use crate::tally::Tally;
 
 /// What a run and the file writer write and say, read back with h5py, scippnexus, scippneutron, pandas and ess-streaming-data-types.
 pub fn python(host: &Host) -> Tally {
-    let names = ["nexus_python", "tables_python", "flat_python", "write_python"];
+    let names = ["nexus_python", "tables_python", "flat_python", "write_nicos", "write_python"];
     named(host, "fullcount-out", &names)
 }
 

@@ -222,6 +222,25 @@ fn a_source_that_is_not_upstream_is_named() {
     }
     says(|f| turned(f, 180.0), "not upstream");
     assert!(with(|f| turned(f, 360.0)).is_empty());
+    // A step may be the log of a motor, whose attributes stand at its group.
+    fn logged(f: &File, millimetres: f64) {
+        let steps = f.group(&format!("{SOURCE}/transformations")).unwrap();
+        let text = |at: &hdf5_metno::Location, name: &str, value: &str| {
+            let _ = at.delete_attr(name);
+            let made = at.new_attr::<VarLenUnicode>().create(name).unwrap();
+            made.write_scalar(&VarLenUnicode::from_str(value).unwrap()).unwrap();
+        };
+        let log = steps.create_group("motor").unwrap();
+        let values = log.new_dataset::<f64>().shape(2).create("value").unwrap();
+        values.write(&[millimetres, 0.0]).unwrap();
+        text(&values, "units", "mm");
+        text(&log, "transformation_type", "translation");
+        text(&log, "depends_on", ".");
+        log.new_attr::<f64>().shape(3).create("vector").unwrap().write(&[0.0, 0.0, 1.0]).unwrap();
+        text(&steps.dataset("distance").unwrap(), "depends_on", "motor");
+    }
+    assert!(with(|f| logged(f, 1000.0)).is_empty());
+    says(|f| logged(f, 26_000.0), "not upstream");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Where a component is: its chain of transformations, step by step to the end.
 //!
+//! A step is a dataset, or a log (NXlog) of a movement, of which the first value counts here.
 //! Notes a chain that is broken or runs in a circle, and steps without what a reader needs to follow them.
 //! Source: `docs/formats/nexus.md` sections 2, 5 and 6.
 
-use hdf5_metno::{Dataset, File, Group, Result};
+use hdf5_metno::{Dataset, File, Group, Location, Result};
 
 use super::{Found, text, text_attribute};
 
@@ -13,6 +14,37 @@ pub(super) struct Place {
     pub(super) steps: usize,
     /// Where the component's own origin is, seen from the sample.
     pub(super) metres: [f64; 3],
+}
+
+/// One transformation.
+struct Step {
+    /// What has its attributes: a dataset, or the group of a log.
+    at: Location,
+    values: Dataset,
+    is_log: bool,
+}
+
+impl Step {
+    fn find(file: &File, path: &str) -> Option<Step> {
+        if let Ok(values) = file.dataset(path) {
+            let at: &Location = &values;
+            return Some(Step { at: at.clone(), values, is_log: false });
+        }
+        let log = file.group(path).ok()?;
+        let values = log.dataset("value").ok()?;
+        let at: &Location = &log;
+        Some(Step { at: at.clone(), values, is_log: true })
+    }
+
+    /// Units that its values may have. Logs have those of their motors.
+    fn allowed(&self, rotation: bool) -> &'static [&'static str] {
+        match (rotation, self.is_log) {
+            (false, false) => &["m"],
+            (false, true) => &["m", "mm"],
+            (true, false) => &["deg"],
+            (true, true) => &["deg", "degrees"],
+        }
+    }
 }
 
 impl Found {
@@ -31,7 +63,7 @@ impl Found {
             }
             let path =
                 if target.starts_with('/') { target.clone() } else { format!("{base}/{target}") };
-            let Ok(step) = file.dataset(&path) else {
+            let Some(step) = Step::find(file, &path) else {
                 self.note(&place, format!("depends_on target {path} does not exist"));
                 return Ok(None);
             };
@@ -41,7 +73,7 @@ impl Found {
             }
             let Some(moved) = self.step(&path, &step, metres)? else { return Ok(None) };
             metres = moved;
-            match text_attribute(&step, "depends_on") {
+            match text_attribute(&step.at, "depends_on") {
                 Some(next) => target = next,
                 None => {
                     self.note(&path, "depends_on is missing");
@@ -54,18 +86,19 @@ impl Found {
     }
 
     /// Where a point is after one transformation. `None` if it does not say.
-    fn step(&mut self, path: &str, step: &Dataset, from: [f64; 3]) -> Result<Option<[f64; 3]>> {
-        let kind = text_attribute(step, "transformation_type");
-        match kind.as_deref() {
-            Some("translation") => self.units(step, &["m"]),
-            Some("rotation") => self.units(step, &["deg"]),
+    fn step(&mut self, path: &str, step: &Step, from: [f64; 3]) -> Result<Option<[f64; 3]>> {
+        let kind = text_attribute(&step.at, "transformation_type");
+        let rotation = match kind.as_deref() {
+            Some("translation") => false,
+            Some("rotation") => true,
             _ => {
                 self.note(path, "transformation_type is missing");
                 return Ok(None);
             }
-        }
+        };
+        self.units(&step.values, step.allowed(rotation));
         let vector = |name: &str| -> Option<[f64; 3]> {
-            step.attr(name).ok()?.read_raw::<f64>().ok()?.try_into().ok()
+            step.at.attr(name).ok()?.read_raw::<f64>().ok()?.try_into().ok()
         };
         let Some(axis) = vector("vector") else {
             self.note(path, "vector with 3 numbers is missing");
@@ -76,14 +109,16 @@ impl Found {
             self.note(path, "vector has no direction");
             return Ok(None);
         }
-        let Some(value) = step.read_raw::<f64>()?.first().copied() else {
+        let Some(value) = step.values.read_raw::<f64>()?.first().copied() else {
             self.note(path, "has no value");
             return Ok(None);
         };
+        let in_mm = text_attribute(&step.values, "units").as_deref() == Some("mm");
+        let value = if in_mm { value / 1000.0 } else { value };
         let axis = axis.map(|x| x / length);
-        let moved = match kind.as_deref() {
-            Some("translation") => [0, 1, 2].map(|i| from[i] + value * axis[i]),
-            _ => rotated(from, axis, value.to_radians()),
+        let moved = match rotation {
+            false => [0, 1, 2].map(|i| from[i] + value * axis[i]),
+            true => rotated(from, axis, value.to_radians()),
         };
         let offset = vector("offset").unwrap_or_default();
         Ok(Some([0, 1, 2].map(|i| moved[i] + offset[i])))
