@@ -322,14 +322,18 @@ impl Reader<'_> {
         let own = &mut self.plan.groups[group].attributes;
         let class =
             Attribute { name: "NX_class".into(), value: Array::of_text(made.module.class()) };
-        // Where the values come from, as in files of the existing writer: live programs find their streams by it.
-        let origin = [("topic", &topic), ("source", &source)].into_iter();
-        let origin = origin.filter(|(_, text)| text.len() <= LONGEST_ORIGIN);
-        let origin = origin.map(|(name, text)| text_attribute(name, text));
         // What the structure itself says is kept.
-        for attribute in made.attributes.into_iter().chain([class]).chain(origin) {
+        for attribute in made.attributes.into_iter().chain([class]) {
             if !own.iter().any(|a| a.name == attribute.name) {
                 own.push(attribute);
+            }
+        }
+        // Where the values come from, as in files of the existing writer: live programs find their streams by it.
+        for (name, text) in [("topic", &topic), ("source", &source)] {
+            if text.len() <= LONGEST_ORIGIN && !own.iter().any(|a| a.name == name) {
+                self.budget.attribute(name, &config.at)?;
+                self.budget.take(text.len() as u64, &config.at)?;
+                own.push(text_attribute(name, text));
             }
         }
         let module = made.module;
