@@ -190,7 +190,7 @@ class Run:
         self.job_id = str(uuid.uuid1())
         self.file_name = f"/ess/raw/999999_{number:0>8}.hdf" if number % 2 else f"ess/raw/999999_{number:0>8}.hdf"
         self.metadata = {"run": number, "sample": {"name": "vanadium"}}
-        self.service_id, self.stop, self.kept, self.commands = "", None, 0, 0
+        self.service_id, self.stop, self.commands = "", None, 0
         self.behind = (0, 0)
         self.start_sent = None
 
