@@ -64,8 +64,16 @@ pub struct PulseGrid {
 
 /// Reference blocks for detectors without pulses: 2³⁰ ns ≈ 1.07 s, so no offset leaves 31 bits.
 pub const REFERENCE_BLOCK_NS: u64 = 1 << 30;
+/// The same where times are those of the host's clock: 67 ms.
+const LIVE_BLOCK_NS: u64 = 1 << 26;
 
 impl PulseGrid {
+    /// Blocks of 2²⁶ ns (67 ms) counted from `epoch`, for times of the host's clock: a file writer takes messages by their pulse, so that a
+    /// run's file begins and ends to within a block of what it was told.
+    pub fn live_blocks(epoch: Nanos) -> PulseGrid {
+        PulseGrid { num: LIVE_BLOCK_NS, den: 1, phase_ns: epoch.0 }
+    }
+
     /// Blocks of 2³⁰ ns counted from `epoch` (`[time] pulse = "none"`).
     pub fn reference_blocks(epoch: Nanos) -> PulseGrid {
         PulseGrid { num: REFERENCE_BLOCK_NS, den: 1, phase_ns: epoch.0 }

@@ -164,6 +164,7 @@ impl WallClock {
             }
         }
         state.eras.iter_mut().for_each(|era| era.lines.sort_by_key(|line| line.from));
+        state.records = records.to_vec();
         (!state.eras.is_empty()).then(|| WallClock::new(false, state))
     }
 
@@ -265,7 +266,12 @@ impl WallClock {
         let (was, newest) = (era.last().at(at.detector_ns), self.newest.load(Relaxed));
         let top = era.at(newest);
         // The detector's clock goes on as it did: lines do, whoever has used them already.
-        let goes_on = (era.anchor.from..=newest.saturating_add(STEP_NS)).contains(&at.detector_ns);
+        let (least, most) = (newest.saturating_sub(STEP_NS), newest.saturating_add(STEP_NS));
+        let goes_on = match odd {
+            // The newest that was not late may be some time ago.
+            Odd::Late => at.detector_ns >= least,
+            _ => (era.anchor.from..=most).contains(&at.detector_ns),
+        };
         let step = at.received_ns.saturating_sub(was);
         state.last_step_ns = step;
         state.steps += 1;

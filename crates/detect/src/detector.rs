@@ -44,6 +44,12 @@ impl Default for TimeBase {
 }
 
 impl TimeBase {
+    /// True if no pulses are configured: blocks of a fixed length own the events.
+    pub fn has_no_pulses(&self) -> bool {
+        let blocks = [PulseGrid::reference_blocks(self.epoch), PulseGrid::live_blocks(self.epoch)];
+        blocks.contains(&self.grid)
+    }
+
     /// Refuses `pulse = "data"` for a detector whose format carries no pulses.
     ///
     /// # Errors

@@ -679,6 +679,7 @@ mod tests {
             lossless: false,
             refused: None,
             spools: Vec::new(),
+            clock: None,
             recorded: false,
             simulator: None,
         };

@@ -20,6 +20,7 @@ pub fn read(config: &TimeConfig) -> Result<TimeBase, ConfigError> {
     let tick = config.tick.as_deref().map(tick).transpose()?;
     let pulses_in_data = config.pulse.trim() == "data";
     let grid = match config.pulse.trim() {
+        "none" | "data" if config.epoch == NOW => PulseGrid::live_blocks(epoch),
         "none" | "data" => PulseGrid::reference_blocks(epoch),
         text => grid(text, epoch).ok_or_else(|| refuse("time.pulse", text, PULSE))?,
     };

@@ -21,6 +21,9 @@ pub struct Readings {
     most: Option<Reading>,
     last: Option<Reading>,
     anew: Option<Reading>,
+    /// That with the latest time since `anew`.
+    since: Option<Reading>,
+    latest: i64,
 }
 
 impl Readings {
@@ -48,12 +51,17 @@ impl Readings {
             self.most = Some(reading);
         }
         self.last = Some(reading);
+        if self.since.is_some_and(|since| since.detector_ns < detector_ns) {
+            self.since = Some(reading);
+        }
+        self.latest = self.latest.max(received_ns);
     }
 
     /// The stream of the last reading is new, or began anew: its clock may have.
     #[cold]
     pub fn began_anew(&mut self) {
         self.anew = self.last;
+        self.since = self.last;
     }
 
     /// True if no packet showed a time.
@@ -63,11 +71,22 @@ impl Readings {
 
     /// Gives readings of unknown arrival this one.
     pub fn arrived(&mut self, now_ns: i64) {
-        let Readings { first, newest, least, most, last, anew } = self;
-        let all = [first, newest, least, most, last, anew];
+        self.latest = self.latest.max(now_ns);
+        let Readings { first, newest, least, most, last, anew, since, .. } = self;
+        let all = [first, newest, least, most, last, anew, since];
         for reading in all.into_iter().flatten().filter(|r| r.received_ns == 0) {
             reading.received_ns = now_ns;
         }
+    }
+
+    /// That with the latest time behind [`Readings::anew`].
+    pub fn since_anew(&self) -> Option<Reading> {
+        self.since
+    }
+
+    /// When the last packet came, ns since 1970.
+    pub fn latest(&self) -> i64 {
+        self.latest
     }
 
     /// The first of the batch.

@@ -37,19 +37,24 @@ impl Worker {
     }
 
     fn take(&mut self, packet: &Packet) {
-        let mut readings = Readings::default();
-        let newest = packet.times.iter().copied().max().unwrap();
-        readings.note(newest, packet.received);
-        if packet.anew {
-            readings.began_anew();
+        self.take_all(std::slice::from_ref(packet));
+    }
+
+    /// Packets of one batch.
+    fn take_all(&mut self, packets: &[Packet]) {
+        let (mut readings, mut products) = (Readings::default(), Products::default());
+        for packet in packets {
+            readings.note(packet.times.iter().copied().max().unwrap(), packet.received);
+            if packet.anew {
+                readings.began_anew();
+            }
+            for &time in &packet.times {
+                let block = time.div_euclid(1 << 30) << 30;
+                products.events.open_pulse(PulseTime(block));
+                products.events.push((time - block) as u32, 1);
+            }
         }
         self.clock.observe(&readings);
-        let mut products = Products::default();
-        for &time in &packet.times {
-            let block = time.div_euclid(1 << 30) << 30;
-            products.events.open_pulse(PulseTime(block));
-            products.events.push((time - block) as u32, 1);
-        }
         self.clock.place(&mut products);
         self.at.extend(products.events.absolute().map(|(at, _)| at));
     }
@@ -67,6 +72,10 @@ fn replay(packets: &[Packet], records: &[Record]) -> Vec<i64> {
     let shared = Arc::new(WallClock::recorded(records).expect("there are some"));
     let mut worker = Worker::of(&shared);
     packets.iter().for_each(|packet| worker.take(packet));
+    // All at once, as flat out.
+    let mut large = Worker::of(&Arc::new(WallClock::recorded(records).expect("there are some")));
+    packets.chunks(3000).for_each(|packets| large.take_all(packets));
+    same(&large.at, &worker.at);
     worker.at
 }
 
@@ -291,6 +300,9 @@ proptest! {
         prop_assert_eq!(at.len(), 2 * packets.len());
         let records = shared.records_from(0);
         let written: Vec<Record> = records.iter().map(|r| r.to_string().parse().unwrap()).collect();
-        prop_assert_eq!(replay(&packets, &written).len(), at.len());
+        let shared = Arc::new(WallClock::recorded(&written).unwrap());
+        let mut worker = Worker::of(&shared);
+        packets.iter().for_each(|packet| worker.take(packet));
+        prop_assert_eq!(worker.at.len(), at.len());
     }
 }

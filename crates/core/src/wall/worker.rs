@@ -13,6 +13,10 @@ use crate::products::{EventBatch, HitBatch, Products};
 
 /// Packets, and time in ns, after which a delay that stays the same is a clock of its own.
 const OWN_CLOCK: (u32, i64) = (8, 1_000_000_000);
+/// Then others came in their time so recently, ns.
+const OTHERS_NS: i64 = 500_000_000;
+/// An era's first packet may hold events that are so much earlier than the latest one in it, ns.
+const BEFORE_NS: i64 = 5_000_000;
 /// Events further ahead of all packets are odd, ns: a builder's pulse is at most 2.1 s long.
 const FAR_NS: i64 = 1 << 32;
 /// Largest offset of an event behind its pulse, ns: a column of 31 bits.
@@ -26,6 +30,9 @@ struct Known {
     newest: i64,
     /// A packet that came with it or later has been read.
     begun: bool,
+    /// Events of it have been placed, up to this time.
+    entered: bool,
+    placed: i64,
 }
 
 impl Known {
@@ -50,8 +57,12 @@ pub struct WorkerClock {
     since: i64,
     /// Packets that came long after their time: the last delay, since when it has been the same, and how many.
     late: (i64, i64, u32),
+    /// When a packet last came in its time.
+    fitted: i64,
     /// When the last batch came.
     latest: i64,
+    /// Era of the last row.
+    current: usize,
     scratch: EventBatch,
 }
 
@@ -66,7 +77,9 @@ impl WorkerClock {
             least: None,
             since: 0,
             late: (0, 0, 0),
+            fitted: i64::MIN,
             latest: i64::MIN,
+            current: 0,
             scratch,
         };
         worker.refresh();
@@ -85,10 +98,18 @@ impl WorkerClock {
         let known = std::mem::take(&mut self.eras);
         for era in &state.eras {
             let old = known.iter().find(|known| same(&known.era, era));
-            let newest = old.map_or(i64::MIN, |known| known.newest);
-            let begun = old.is_some_and(|known| known.begun);
-            self.eras.push(Known { era: era.clone(), newest, begun });
+            let fresh = Known {
+                era: era.clone(),
+                newest: i64::MIN,
+                begun: false,
+                entered: false,
+                placed: i64::MIN,
+            };
+            self.eras.push(Known { era: era.clone(), ..old.cloned().unwrap_or(fresh) });
         }
+        let current = known.get(self.current).map(|known| known.era.anchor);
+        let found = self.eras.iter().position(|known| Some(known.era.anchor) == current);
+        self.current = found.unwrap_or(0);
     }
 
     /// Looks at the readings of a batch.
@@ -106,7 +127,7 @@ impl WorkerClock {
             self.since = first.received_ns;
         }
         let back = least.received_ns < self.latest;
-        self.latest = first.received_ns.max(newest.received_ns);
+        self.latest = readings.latest();
         if self.shared.live {
             // A packet cannot come before its time, and a stream that is new says what its clock is at once. One that is late
             // may have been held up.
@@ -134,7 +155,10 @@ impl WorkerClock {
         for known in &mut self.eras {
             known.begun |= known.era.received <= self.latest;
         }
-        for reading in [Some(first), Some(newest), readings.anew()].into_iter().flatten() {
+        for reading in [Some(first), Some(newest), readings.anew(), readings.since_anew()]
+            .into_iter()
+            .flatten()
+        {
             // Times that are ahead of the host's clock fit none.
             let goes_on = |known: &&mut Known| {
                 let ahead = known.newest.saturating_add(FAR_NS);
@@ -154,6 +178,11 @@ impl WorkerClock {
     /// True once a delay has stayed the same for so long that it is no matter of packets that were held up.
     fn is_own_clock(&mut self, most: Reading) -> bool {
         if self.difference(most) <= STEP_NS || self.fits(most) {
+            self.fitted = most.received_ns;
+            return false;
+        }
+        // Where all are late, the host's clock was set.
+        if most.received_ns.saturating_sub(self.fitted) > OTHERS_NS {
             return false;
         }
         let delay = most.received_ns.saturating_sub(most.detector_ns);
@@ -235,18 +264,74 @@ impl WorkerClock {
         }
     }
 
-    /// Number of the era of a time: the last one that it lies in, else the nearest.
+    /// The era that begins with this event: events come in the order of their packets, so that the next era is entered by the first
+    /// one that is nearer to its anchor than to those before.
+    fn entered_by(&self, detector_ns: i64, before: i64) -> Option<usize> {
+        let away = |from: i64| detector_ns.saturating_sub(from).saturating_abs();
+        let newest = self.eras.get(self.current).map_or(i64::MIN, |known| known.newest);
+        self.eras.iter().position(|known| {
+            let anchor = known.era.anchor.from;
+            known.begun
+                && !known.entered
+                && detector_ns >= anchor.saturating_sub(BEFORE_NS)
+                && (before == i64::MIN || away(anchor) < away(before))
+                // A clock that was there already: then time falls.
+                && (anchor > newest || detector_ns < before.saturating_sub(STEP_NS))
+        })
+    }
+
+    /// Number of the era that a row of events is of, by the times of its first and its latest event.
+    fn enter(&mut self, first: i64, last: i64) -> usize {
+        let before = self.eras.get(self.current).map_or(i64::MIN, |known| known.placed);
+        let new = self.entered_by(first, before);
+        let at = new.unwrap_or_else(|| self.era(last));
+        self.current = at;
+        if let Some(known) = self.eras.get_mut(at) {
+            known.placed = if new.is_some() { last } else { known.placed.max(last) };
+            known.entered = true;
+        }
+        at
+    }
+
+    /// Cuts a row into two where an era begins within it.
+    #[cold]
+    fn cut_rows(&self, events: &mut EventBatch) {
+        let mut before = self.eras.get(self.current).map_or(i64::MIN, |known| known.placed);
+        let mut row = 0;
+        while row < events.pulse_ns.len() {
+            let from = events.pulse_first[row] as usize;
+            let upto = events.pulse_first.get(row + 1).map_or(events.len(), |&next| next as usize);
+            let pulse = events.pulse_ns[row];
+            for at in from..upto {
+                let time = pulse.saturating_add(events.offset_ns[at].into());
+                if self.entered_by(time, before).is_some() {
+                    if at > from {
+                        events.pulse_ns.insert(row + 1, pulse);
+                        events.pulse_first.insert(row + 1, at as u32);
+                    }
+                    return;
+                }
+                before = before.max(time);
+            }
+            row += 1;
+        }
+    }
+
+    /// Number of the era of a time, of those that were entered: the last one that it lies in, else the nearest.
     fn era(&self, detector_ns: i64) -> usize {
         let away = |known: &Known| {
-            let from = known.era.anchor.from;
-            let upto = known.newest.max(from);
+            let from = known.era.anchor.from.min(known.placed.saturating_sub(STEP_NS));
+            let upto = known.newest.max(known.placed).saturating_add(STEP_NS);
             from.saturating_sub(detector_ns).max(detector_ns.saturating_sub(upto)).max(0)
         };
-        let begun = self.eras.iter().enumerate().filter(|(_, known)| known.begun);
-        begun.min_by_key(|(at, known)| (away(known), usize::MAX - at)).map_or(0, |(at, _)| at)
+        let entered = self.eras.iter().enumerate().filter(|(_, known)| known.entered);
+        entered.min_by_key(|(at, known)| (away(known), usize::MAX - at)).map_or(0, |(at, _)| at)
     }
 
     fn events(&mut self, events: &mut EventBatch) {
+        if self.eras.iter().any(|known| known.begun && !known.entered) {
+            self.cut_rows(events);
+        }
         let mut placed = std::mem::take(&mut self.scratch);
         placed.clear();
         for row in 0..events.pulse_ns.len() {
@@ -256,7 +341,9 @@ impl WorkerClock {
             let longest = offsets.iter().copied().max().unwrap_or(0);
             let last = pulse.saturating_add(longest.into());
             self.settle(last);
-            let era = &self.eras[self.era(last)].era;
+            let first = offsets.first().copied().unwrap_or(0);
+            let era = self.enter(pulse.saturating_add(first.into()), last);
+            let era = &self.eras[era].era;
             let at = era.line(pulse);
             let line = &era.lines[at];
             placed.pulse_ns.push(line.at(pulse));

@@ -3,7 +3,7 @@
 //! Refuses nothing. Ranges: pulses are shown over one period; without pulses over 20 ms, after which the
 //! readout restarts the digitisers' clocks.
 
-use fullcount_core::time::{Nanos, PulseGrid};
+use fullcount_core::time::Nanos;
 use fullcount_core::view::{Axis, Column, PixelMap, Plot, PlotKind, Projection, Tiles};
 
 use super::layout::{Layout, Mode};
@@ -16,11 +16,12 @@ const RESTART_NS: u64 = 20_000_000;
 pub(super) fn plots(time: &TimeBase, layout: &Layout) -> Vec<Plot> {
     let (start, next) = time.grid.around(Nanos(0));
     let period = (next.0 - start.0).unsigned_abs();
-    let free = time.grid == PulseGrid::reference_blocks(time.epoch);
-    let (title, label, last) = if free {
-        ("Time", "time after the digitiser's restart", RESTART_NS)
-    } else {
-        ("Time of flight", "time after pulse", period)
+    let (title, label, last) = match (time.has_no_pulses(), time.now) {
+        (true, false) => ("Time", "time after the digitiser's restart", RESTART_NS),
+        (true, true) => {
+            ("Time in reference block", "time after reference (no pulses configured)", period)
+        }
+        (false, _) => ("Time of flight", "time after pulse", period),
     };
     let tof = Axis {
         column: Column::OffsetNs,

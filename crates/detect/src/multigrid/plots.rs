@@ -3,7 +3,7 @@
 //! Refuses nothing. Ranges: pulses are shown over one period; without a grid of pulses over one reference
 //! block (2³⁰ ns); amplitudes have 16 bits behind rescaling, 12 before.
 
-use fullcount_core::time::{Nanos, PulseGrid};
+use fullcount_core::time::Nanos;
 use fullcount_core::view::{Axis, Column, Plot, PlotKind, Projection, Tiles};
 
 use crate::detector::TimeBase;
@@ -13,7 +13,7 @@ use crate::geometry::logical::Logical;
 pub(super) fn plots(time: &TimeBase, logical: Logical) -> Vec<Plot> {
     let (start, next) = time.grid.around(Nanos(0));
     let period = (next.0 - start.0).unsigned_abs();
-    let (title, label) = match time.grid == PulseGrid::reference_blocks(time.epoch) {
+    let (title, label) = match time.has_no_pulses() {
         true if time.pulses_in_data => ("Time of flight", "time after external trigger"),
         true => ("Time in reference block", "time after reference (no pulses configured)"),
         false => ("Time of flight", "time after pulse"),

@@ -3,7 +3,7 @@
 //! Refuses nothing. Ranges: pulses are shown over one period, runs without pulses over one reference
 //! block (2³⁰ ns), which is no time of flight and is not called so; ADC values have 16 bits.
 
-use fullcount_core::time::{Nanos, PulseGrid};
+use fullcount_core::time::Nanos;
 use fullcount_core::view::{Axis, Column, Plot, PlotKind};
 
 use crate::detector::TimeBase;
@@ -22,7 +22,7 @@ pub(super) fn plots(time: &TimeBase, pixels: u32) -> Vec<Plot> {
         last,
         bins,
     };
-    let (title, label) = if time.grid == PulseGrid::reference_blocks(time.epoch) {
+    let (title, label) = if time.has_no_pulses() {
         ("Time in reference block", "time after reference (no pulses configured)")
     } else {
         ("Time of flight", "time after pulse")
