@@ -109,7 +109,8 @@ Examples:
   fullcount write --brokers localhost --control filewriter --templates /etc/nexus-structures
   fullcount write --brokers localhost --pool filewriter_pool --files 1 --json
 
-Exit codes: 0 all files complete; 1 failed; 2 wrong option; 3 a file was given up or events lost.";
+Exit codes: 0 all files complete; 1 failed; 2 wrong option; 3 a file was given up, events
+lost, or all of a stream was before the start or after the stop of its run.";
 
 fn wrong(flag: &str, value: &str, allowed: &str) -> Failure {
     Failure::Wrong(format!("--{flag} {value}: {allowed}"))

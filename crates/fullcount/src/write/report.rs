@@ -33,7 +33,8 @@ impl Summary {
             })
             .collect();
         let of = |counter: WriteCounter| sheet.get(counter as usize);
-        let failed = of(WriteCounter::Failed) + of(WriteCounter::TopicGone);
+        let failed =
+            of(WriteCounter::Failed) + of(WriteCounter::TopicGone) + of(WriteCounter::Outside);
         Summary { elapsed, files: service.files().to_vec(), counters, difference, failed }
     }
 
@@ -42,7 +43,7 @@ impl Summary {
         self.counters.iter().any(|(_, n, role, ..)| *n > 0 && lost(role))
     }
 
-    /// 3 if a file was given up, events were lost or the sum is not 0.
+    /// 3 if a file was given up, events were lost, a stream lay outside its run or the sum is not 0.
     pub fn exit_code(&self) -> u8 {
         if self.failed > 0 || self.lost() || self.difference > 0 { 3 } else { 0 }
     }
@@ -71,6 +72,18 @@ impl Summary {
                     let groups = file["events"].as_object().into_iter().flatten();
                     let events: u64 = groups.filter_map(|(_, n)| n.as_u64()).sum();
                     let _ = writeln!(t, "complete  {path}  {} events", grouped(events));
+                    for (side, words) in
+                        [("before_start", "before the start"), ("after_stop", "after the stop")]
+                    {
+                        for (group, of) in file[side].as_object().into_iter().flatten() {
+                            let (n, unit) = match of["events"].as_u64() {
+                                Some(events) => (events, "events"),
+                                None => (of["messages"].as_u64().unwrap_or(0), "messages"),
+                            };
+                            let n = grouped(n);
+                            let _ = writeln!(t, "  {group}: all {n} {unit} are {words} of the run");
+                        }
+                    }
                 }
             }
         }

@@ -132,6 +132,9 @@ fullcount_core::counters! {
         TopicGone "write.topics_gone" Times Sum "write.files" Note
             "topics that were deleted while a file was to be written from them, also those that were made anew"
             "do not delete topics during runs; wrdn says which file is not whole";
+        Outside "write.streams_outside" Times Sum "write.files" Note
+            "streams of which all that came during a run was before its start or after its stop"
+            "read wrdn; give the detector wall-clock times ([time] epoch = \"now\"), or begin the run where its times are (--start)";
         Resumed "write.files_resumed" Times Sum "write.files" Note
             "files gone on with after a restart" "";
         Flushes "write.flushes" Times Sum "write.files" Note "flushes of files" "";

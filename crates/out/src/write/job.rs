@@ -5,6 +5,7 @@
 //! value of a slow channel from before the start still holds, so it is written too, and so is the first one from after
 //! the stop, until which the last one of the run held. Refuses what the counters of [`WriteCounter`] list. Source: `docs/formats/nexus.md` section 7, `docs/formats/flatbuffers.md` section 8.
 
+mod astray;
 mod behind;
 mod commit;
 mod end;
@@ -27,6 +28,7 @@ use super::structure::{Module, Plan, Warnings};
 use crate::flat::Schema;
 use crate::nexus::NexusError;
 
+pub(super) use astray::{Astray, facts as outside_facts};
 pub(super) use lost::Lost;
 use reading::Position;
 use topics::Away;
@@ -86,6 +88,8 @@ struct Stream {
     begun: bool,
     ended: bool,
     carried: Option<Vec<u8>>,
+    /// What came during the run and is not in it, as long as nothing is.
+    astray: Astray,
 }
 
 /// The streams of a topic: by schema, then by source name.
@@ -133,6 +137,8 @@ pub struct Job {
     flushed_ms: u64,
     /// Where reading is, but not yet written down.
     moved: bool,
+    /// Times that it was looked at and had a stream with nothing in the run.
+    astray_looks: u32,
 }
 
 /// What a job is made of.
@@ -165,6 +171,7 @@ impl Job {
                 begun: progress.begun.contains(&i),
                 ended: progress.ended.contains(&i),
                 carried: progress.carried.get(&i).and_then(|text| from_hex(text)),
+                astray: progress.astray.get(&i).copied().unwrap_or_default(),
             });
         }
         let mut positions: BTreeMap<String, BTreeMap<i32, Position>> = BTreeMap::new();
@@ -206,6 +213,7 @@ impl Job {
             unflushed: 0,
             flushed_ms: now_ms,
             moved: true,
+            astray_looks: 0,
             warnings: plan.warnings.clone(),
             order,
         }

@@ -17,6 +17,7 @@ use fullcount_io::newfile;
 use serde::{Deserialize, Serialize};
 
 use super::file::RowCounts;
+use super::job::Astray;
 use super::name::OWN_FOLDER;
 
 /// A journal that cannot be kept or read.
@@ -120,6 +121,9 @@ pub(super) struct Progress {
     /// Time of the last message of streams whose repeats are left out, ns since 1970.
     #[serde(default)]
     pub(super) last: BTreeMap<usize, i64>,
+    /// What came during the run of streams that have nothing in it, by stream.
+    #[serde(default)]
+    pub(super) astray: BTreeMap<usize, Astray>,
     /// Messages refused so far.
     pub(super) refused: u64,
     /// Messages that the broker had deleted before they were read.

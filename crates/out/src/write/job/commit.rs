@@ -2,7 +2,7 @@
 //!
 //! Source: `docs/decisions`, write journal. Refuses nothing.
 
-use super::{FlushError, Job, Stream};
+use super::{Astray, FlushError, Job, Stream};
 use crate::nexus::NexusError;
 use crate::write::WriteCounter;
 use crate::write::journal::{Journals, Progress, to_hex};
@@ -66,6 +66,7 @@ impl Job {
     }
 
     fn progress(&self, now_ms: u64) -> Progress {
+        let astray = |s: &Stream| !s.begun && s.astray != Astray::default();
         let numbers = |keep: fn(&Stream) -> bool| {
             self.streams.iter().enumerate().filter(|(_, s)| keep(s)).map(|(i, _)| i).collect()
         };
@@ -89,6 +90,13 @@ impl Job {
             ended: numbers(|s| s.ended),
             carried: carried.collect(),
             last: self.streams.iter().enumerate().filter_map(|(i, s)| Some((i, s.last?))).collect(),
+            astray: self
+                .streams
+                .iter()
+                .enumerate()
+                .filter(|(_, s)| astray(s))
+                .map(|(i, s)| (i, s.astray))
+                .collect(),
             refused: self.refused,
             gone: self.gone,
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::{FlushError, Job, Lost, ns};
+use super::{FlushError, Job, Lost, ns, outside_facts};
 use crate::write::WriteCounter;
 use crate::write::journal::Order;
 
@@ -21,7 +21,7 @@ impl Job {
             return Err(self.give_up(error.into()));
         }
         self.account();
-        let facts = json!({
+        let mut facts = json!({
             "path": self.order.path.display().to_string(),
             "start_time": self.order.start_ms,
             "stop_time": end_ms,
@@ -35,6 +35,9 @@ impl Job {
             "messages_refused": self.refused,
             "messages_gone": self.gone,
         });
+        for (key, value) in outside_facts(&self.outside()) {
+            facts[key] = value;
+        }
         let Job { mut file, refused, gone, order, rows, held, .. } = self;
         // Everything is committed: what can still fail are the closing rows.
         match file.close(ns(end_ms), refused, gone) {

@@ -75,13 +75,17 @@ impl Job {
                 if !stream.begun && record.value.len() <= most {
                     stream.carried = Some(record.value.to_vec());
                 }
+                self.came_before(i, record.timestamp_ms, &seen, time);
             }
             self.count(WriteCounter::BeforeStart);
             return Ok(());
         }
-        if let Some(stop) = self.stop_ms.map(ns).filter(|&stop| time > stop) {
+        if let Some(stop_ms) = self.stop_ms.filter(|&stop| time > ns(stop)) {
+            for &i in &streams {
+                self.came_after(i, (record.timestamp_ms, stop_ms), &seen, time);
+            }
             self.count(WriteCounter::AfterStop);
-            return self.put_after(&streams, &seen, time, stop);
+            return self.put_after(&streams, &seen, time, ns(stop_ms));
         }
         streams.retain(|&i| !(self.streams[i].once && self.streams[i].last == Some(time)));
         if streams.is_empty() {

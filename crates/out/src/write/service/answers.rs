@@ -8,12 +8,17 @@ use serde_json::{Value, json};
 use super::super::behind::Behind;
 use super::super::journal::{Order, Spot};
 use super::super::refusal::Refusal;
+use super::ends::first_few;
 use super::facts::with_metadata;
 use super::{ID, NO_STOP_MS, Reply, Service, WORDS};
 use crate::flat::{Action, ActionResponse, FinishedWriting, Message, Outcome, RunStop, Status};
+use crate::write::job::outside_facts;
 use crate::write::name::one_line;
 use crate::write::salvage::salvage;
 use crate::write::structure::Warnings;
+
+/// Heartbeats from which on it is said that a stream has nothing in the run.
+const LOOKS: u32 = 2;
 
 /// Words of the answer to a start that is obeyed, with what was tolerated.
 pub(super) fn started(warnings: &Warnings) -> String {
@@ -189,17 +194,31 @@ impl Service {
         }
     }
 
+    /// Says once of each job that streams have nothing in its run: at the second look, since the first messages of a run
+    /// may be ones from before it.
+    fn note_outside(&mut self) {
+        let mut said = Vec::new();
+        for job in self.jobs.values_mut() {
+            if job.look_outside() == LOOKS {
+                let words = first_few(job.outside_words()).join("; ");
+                said.push(format!("{}: so far {words}", job.path().display()));
+            }
+        }
+        said.into_iter().for_each(|words| self.note(words));
+    }
+
     pub(super) fn beat(&mut self, now_ms: u64) {
         let interval = self.options.heartbeat.as_millis() as u64;
         if self.beat_ms.is_some_and(|last| now_ms.saturating_sub(last) < interval) {
             return;
         }
         self.beat_ms = Some(now_ms);
+        self.note_outside();
         let mut all: Vec<(String, Value)> = self
             .jobs
             .values()
             .map(|job| {
-                let status = json!({
+                let mut status = json!({
                     "state": "writing",
                     "file_being_written": job.path().display().to_string(),
                     "job_id": job.id(),
@@ -208,7 +227,11 @@ impl Service {
                     "messages_gone": job.gone(),
                     "topics_missing": job.missing_topics(),
                     "warnings": job.warnings().lines(),
+                    "outside_run": first_few(job.outside_words()),
                 });
+                for (key, value) in outside_facts(&job.outside()) {
+                    status[key] = value;
+                }
                 (job.control_topic().to_owned(), status)
             })
             .collect();

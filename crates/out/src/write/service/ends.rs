@@ -15,6 +15,9 @@ use crate::write::file::{self, Left};
 use crate::write::job::{FlushError, Lost};
 use crate::write::journal::Order;
 
+/// Streams that are named with what is wrong with them; metadata have all.
+const NAMED: usize = 4;
+
 impl Service {
     /// The writer ends. With `keep`, jobs stay unfinished, and the next writer goes on with them; else their files are
     /// completed with what is there, and the end says so.
@@ -68,8 +71,9 @@ impl Service {
             format!("topic \"{topic}\" was deleted and made anew during the run: what it held in between may be missing")
         });
         let early = early.map(str::to_owned).into_iter();
-        let words: Vec<String> = early.chain(missing).chain(deleted).chain(anew).collect();
-        let words = words.join("; ");
+        let (outside, about_outside) = (job.outside().len() as u64, first_few(job.outside_words()));
+        let words = early.chain(missing).chain(deleted).chain(anew).chain(about_outside);
+        let words = words.collect::<Vec<String>>().join("; ");
         self.remember(job.order(), false);
         match job.finish(end_ms) {
             Err(lost) => self.report_lost(*lost),
@@ -86,6 +90,7 @@ impl Service {
                     self.note(format!("{}: cannot be made read-only: {error}", path.display()));
                 }
                 self.count(WriteCounter::Finished);
+                self.sheet.add(WriteCounter::Outside as usize, outside);
                 self.note(format!("{}: {}", path.display(), fault.unwrap_or("complete")));
                 self.files.push(facts);
             }
@@ -125,6 +130,15 @@ impl Service {
         }
         self.files.push(facts);
     }
+}
+
+/// As many of them as a line has room for, and how many more there are.
+pub(super) fn first_few(mut words: Vec<String>) -> Vec<String> {
+    if let more @ 1.. = words.len().saturating_sub(NAMED) {
+        words.truncate(NAMED);
+        words.push(format!("{more} more streams are outside the run too"));
+    }
+    words
 }
 
 fn take_write_permission(path: &Path) -> std::io::Result<()> {
