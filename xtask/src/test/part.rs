@@ -34,6 +34,7 @@ pub fn kafka(host: &Host) -> Tally {
         "kafka_secured",
         "kafka_write",
         "write_control",
+        "write_clock",
         "write_group",
         "write_peers",
     ];
