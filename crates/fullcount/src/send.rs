@@ -66,7 +66,8 @@ pub struct SendFlags {
     /// Payload bytes of a sequence packet, 24 to 65507; several: 64,128,1472
     #[arg(long, value_name = "BYTES", default_value = "1472")]
     size: String,
-    /// Payload bits (10Gbps), packets (14.88Mpps) or events (1Mev/s) per second, to each destination
+    /// Payload bits (10Gbps), packets (14.88Mpps) or events (1Mev/s) per second, to each destination; with
+    /// events a simulated detector's clock goes as fast as real time
     /// [default: flat out; sonde 1Mev/s; multigrid and multiblade 10kev/s a module; gdgem 100kev/s; a capture as recorded]
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
@@ -254,7 +255,9 @@ impl SendFlags {
             }
         };
         let core = self.core;
-        Ok(Job { to, payload, packets_per_s, duration, count, core, source_ports })
+        // A rate in events is one of the detector; one in bits or packets is one of the link, which sets its pace.
+        let real_time = !matches!(rate, Some(SendRate::Link(_)));
+        Ok(Job { to, payload, packets_per_s, real_time, duration, count, core, source_ports })
     }
 
     fn sequence(
@@ -302,7 +305,10 @@ impl SendFlags {
         let (seed, count) = (self.seed, None);
         let setup = SondeSetup { panel, mode, entries, events_per_s, seed, count };
         let traffic = Sonde::new(&setup).map_err(wrong)?;
-        let pps = events_per_s / events as f64;
+        let pps = match rate {
+            Some(SendRate::Link(_)) => events_per_s / events as f64,
+            _ => traffic.packets_per_s(),
+        };
         let ports = match panel.lanes() {
             1 => vec![],
             n => (0..n).map(|lane| panel.source_port(lane)).collect(),

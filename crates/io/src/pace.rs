@@ -35,6 +35,7 @@ pub struct Pace {
     train: u32,
     credit: Fine,
     debt: Fine,
+    most_debt: Fine,
     given_up: Fine,
     now_ns: u64,
 }
@@ -60,7 +61,15 @@ impl Pace {
         let train = by_time.min(by_bytes).clamp(1, 1 << 20) as u32;
         let interval = (interval_ns * ONE_NS as f64).round() as Fine;
         let credit = interval * Fine::from(train);
-        Ok(Pace { interval, train, credit, debt: 0, given_up: 0, now_ns })
+        let most_debt = DEBT;
+        Ok(Pace { interval, train, credit, debt: 0, most_debt, given_up: 0, now_ns })
+    }
+
+    /// Gives nothing up: however long a stall is, it is paid back, so that the mean is the rate. For what has a clock of its
+    /// own that shall not fall behind.
+    pub fn keep_all(mut self) -> Pace {
+        self.most_debt = Fine::MAX / 4;
+        self
     }
 
     /// Packets in a train.
@@ -82,9 +91,9 @@ impl Pace {
         if over > 0 {
             self.credit -= over;
             self.debt += over;
-            let lost = self.debt - DEBT;
+            let lost = self.debt - self.most_debt;
             if lost > 0 {
-                self.debt = DEBT;
+                self.debt = self.most_debt;
                 self.given_up += lost;
             }
         }
@@ -135,6 +144,12 @@ impl Pacer {
     pub fn new(packets_per_second: f64, payload: usize) -> Result<Pacer, PaceError> {
         let pace = Pace::new(packets_per_second, payload, 0)?;
         Ok(Pacer { train: pace.train(), pace: Some(pace), began: None })
+    }
+
+    /// The same, but a stall is paid back whole: see [`Pace::keep_all`].
+    pub fn keep_all(mut self) -> Pacer {
+        self.pace = self.pace.map(Pace::keep_all);
+        self
     }
 
     /// Never waits: trains of 64 KiB at once, without reading a clock.

@@ -14,9 +14,10 @@ use fullcount_io::source::{Received, Source, SourceError};
 use fullcount_io::sys::{CpuTime, thread_cpu_time};
 use fullcount_io::udp::{SendError, UdpError};
 
-use crate::traffic::Traffic;
+use crate::traffic::{Totals, Traffic};
 
 mod destination;
+mod own_clock;
 
 use destination::Way;
 pub use destination::{Destination, Reached};
@@ -62,6 +63,8 @@ pub struct Job {
     pub payload: Payload,
     /// Packets per second to each destination; `None`: flat out (a capture: as its source gives them).
     pub packets_per_s: Option<f64>,
+    /// Keep the time of the detector: its clock goes as fast as real time, also over a stall of the sender.
+    pub real_time: bool,
     /// End after this time.
     pub duration: Option<Duration>,
     /// End after this many packets.
@@ -102,6 +105,8 @@ pub struct Sent {
     pub active: Duration,
     /// Link time of these packets in bits at the first destination, as `Wire::usual` counts it.
     pub wire_bits: u64,
+    /// Of a detector that keeps its own clock: how far its packets were behind it at the end.
+    pub behind: Option<Duration>,
     /// Rate that was asked for.
     pub asked_packets_per_s: Option<f64>,
     /// For people: address, engine, buffers.
@@ -197,8 +202,15 @@ impl Job {
         let limits = Limits { end: self.duration, left: self.count.unwrap_or(u64::MAX) };
         let facts = out.facts();
         let mut sent = match self.payload {
-            Payload::Traffic(traffic) => {
-                run_traffic(traffic, &mut out, self.packets_per_s, limits, stop, progress)?
+            Payload::Traffic(mut traffic) => {
+                if self.real_time && traffic.ready(0, 1).is_some() {
+                    own_clock::run(&mut *traffic, &mut out, limits, stop, progress)?
+                } else {
+                    let pacer = self.packets_per_s.map(|r| Pacer::new(r, traffic.largest_packet()));
+                    let pacer = pacer.transpose()?;
+                    let pacer = if self.real_time { pacer.map(Pacer::keep_all) } else { pacer };
+                    run_traffic(traffic, &mut out, pacer, limits, stop, progress)?
+                }
             }
             Payload::Capture(source) => {
                 run_capture(source, &mut out, self.packets_per_s, limits, stop, progress)?
@@ -233,14 +245,13 @@ const FLAT_OUT: usize = 2048;
 fn run_traffic(
     mut traffic: Box<dyn Traffic>,
     out: &mut Sender,
-    rate: Option<f64>,
+    mut pacer: Option<Pacer>,
     mut limits: Limits,
     stop: &dyn Fn() -> bool,
     progress: &SendProgress,
 ) -> Result<Sent, JobError> {
     let begun = Instant::now();
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut pacer = rate.map(|r| Pacer::new(r, traffic.largest_packet())).transpose()?;
     while limits.left > 0 && !stop() {
         let want = match &mut pacer {
             Some(pacer) => pacer.wait(STOP_LATENCY) as usize,
@@ -251,26 +262,43 @@ fn run_traffic(
             break;
         }
         let want = want.min(usize::try_from(limits.left).unwrap_or(usize::MAX));
-        let mut given = 0;
-        while given < want {
-            let clock = (unix + now).as_nanos() as u64;
-            let Some(train) = traffic.next_train(want - given, clock) else {
-                limits.left = 0;
-                break;
-            };
-            given += train.packets;
-            out.send(train.lane, train.bytes, train.stride)?;
-        }
-        limits.left = limits.left.saturating_sub(given as u64);
-        let totals = traffic.totals();
-        progress.packets.store(totals.packets, Relaxed);
-        progress.bytes.store(totals.bytes, Relaxed);
+        let clock = (unix + now).as_nanos() as u64;
+        hand_out(&mut *traffic, out, want, clock, &mut limits, progress)?;
     }
+    finish(&mut *traffic, out, begun)
+}
+
+/// Sends the next `want` packets; nothing is left after the traffic's last.
+fn hand_out(
+    traffic: &mut dyn Traffic,
+    out: &mut Sender,
+    want: usize,
+    clock: u64,
+    limits: &mut Limits,
+    progress: &SendProgress,
+) -> Result<(), JobError> {
+    let mut given = 0;
+    while given < want {
+        let Some(train) = traffic.next_train(want - given, clock) else {
+            limits.left = 0;
+            break;
+        };
+        given += train.packets;
+        out.send(train.lane, train.bytes, train.stride)?;
+    }
+    limits.left = limits.left.saturating_sub(given as u64);
+    let totals = traffic.totals();
+    progress.packets.store(totals.packets, Relaxed);
+    progress.bytes.store(totals.bytes, Relaxed);
+    Ok(())
+}
+
+/// What the faults held back, then the end marks.
+fn finish(traffic: &mut dyn Traffic, out: &mut Sender, begun: Instant) -> Result<Sent, JobError> {
     out.finish()?;
     let active = begun.elapsed();
     out.marks(&traffic.end())?;
-    let t = traffic.totals();
-    let (packets, bytes, events) = (t.packets, t.bytes, t.events);
+    let Totals { packets, bytes, events } = traffic.totals();
     Ok(Sent { packets, bytes, events, active, ..Sent::default() })
 }
 

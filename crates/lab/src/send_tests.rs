@@ -45,6 +45,7 @@ fn sent(how: &Sending) -> (Vec<Vec<u8>>, Sent) {
         to: vec![Destination { url: to, fault }],
         payload: Payload::Capture(Box::new(source)),
         packets_per_s: how.packets_per_s,
+        real_time: false,
         duration: None,
         count: how.count,
         core: None,
@@ -84,4 +85,70 @@ fn a_fault_still_sees_every_packet() {
     assert_eq!((got.len(), sent.packets, sent.datagrams), (30, 40, 30));
     let mut rest = all.iter();
     assert!(got.iter().all(|g| rest.any(|a| a == g)), "in order, none changed");
+}
+
+/// A sender that stalls does not stop the detector's clock: what was withheld leaves behind the stall.
+#[test]
+fn a_stall_of_the_sender_does_not_stop_the_detectors_clock() {
+    use crate::traffic::multiblade::{MultiBlade, MultiBladeSetup};
+    use std::sync::atomic::AtomicBool;
+
+    const LENGTH: Duration = Duration::from_millis(800);
+    const STALL: Duration = Duration::from_millis(200);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let Ok(Endpoint::Udp(to)) = format!("udp://{}", socket.local_addr().unwrap()).parse() else {
+        panic!("an endpoint");
+    };
+    let over = AtomicBool::new(false);
+    let (newest, sent) = std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| {
+            socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+            let (mut slot, mut first, mut newest) = ([0; 9000], None, 0);
+            loop {
+                match socket.recv(&mut slot) {
+                    Ok(n) => {
+                        // ms of the computer at the restart's end; ticks of 16 ns within it.
+                        let ms = u64::from_le_bytes(slot[8..16].try_into().unwrap());
+                        let began = *first.get_or_insert(ms - 20);
+                        let local = |r: &[u8]| u32::from_le_bytes(r[..4].try_into().unwrap());
+                        let ticks = slot[32..n].chunks_exact(8).map(local).max().unwrap();
+                        newest = newest.max((ms - 20 - began) * 1_000_000 + u64::from(ticks) * 16);
+                    }
+                    Err(_) if over.load(Relaxed) => return Duration::from_nanos(newest),
+                    Err(_) => {}
+                }
+            }
+        });
+        let setup = MultiBladeSetup { neutrons_per_s: 100e3, ..MultiBladeSetup::default() };
+        let traffic = MultiBlade::new(&setup).unwrap();
+        let job = Job {
+            to: vec![Destination { url: to, fault: None }],
+            packets_per_s: Some(traffic.packets_per_s()),
+            payload: Payload::Traffic(Box::new(traffic)),
+            real_time: true,
+            duration: Some(LENGTH),
+            count: None,
+            core: None,
+            source_ports: vec![],
+        };
+        let stalled = AtomicBool::new(false);
+        let begun = Instant::now();
+        let stop = || {
+            if begun.elapsed() > LENGTH / 2 && !stalled.swap(true, Relaxed) {
+                std::thread::sleep(STALL);
+            }
+            false
+        };
+        let sent = job.run(&stop, &SendProgress::default()).unwrap();
+        over.store(true, Relaxed);
+        (receiver.join().unwrap(), sent)
+    });
+    let behind = sent.behind.expect("keeps its own clock");
+    // The newest packet is complete up to a few ms before.
+    let wanted = sent.active.saturating_sub(behind + Duration::from_millis(5));
+    assert!(
+        newest >= wanted && newest <= sent.active,
+        "{newest:?} of {:?}, {behind:?} behind",
+        sent.active
+    );
 }

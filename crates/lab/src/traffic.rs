@@ -13,6 +13,8 @@ pub mod multigrid;
 pub mod noise;
 pub mod panel;
 pub(crate) mod random;
+#[cfg(test)]
+mod real_time_tests;
 pub mod scattering;
 pub mod sequence;
 pub mod sonde;
@@ -52,6 +54,16 @@ pub struct Totals {
     pub events: u64,
 }
 
+/// What a detector that keeps its own clock has ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ready {
+    /// Complete packets.
+    pub packets: usize,
+    /// When the next one may be complete, ns on the same clock: a good time to ask again. Not later than what was asked for
+    /// if there are more by then.
+    pub next_ns: u64,
+}
+
 /// A readout system's stand-in.
 pub trait Traffic: Send {
     /// Name as in `send --source`.
@@ -73,6 +85,14 @@ pub trait Traffic: Send {
     /// and split what it gets at any multiple of the stride. `now_ns` is the sender's clock, ns
     /// since 1970 UTC, for formats that carry it.
     fn next_train(&mut self, packets: usize, now_ns: u64) -> Option<Prepared<'_>>;
+
+    /// Of a detector whose clock goes as fast as real time: how many packets, at most `most`, are complete `at_ns`
+    /// after it began, that is, their last readout has been made. `None`: its packets are spaced by a rate alone, and
+    /// its clock goes as fast as they do.
+    fn ready(&mut self, at_ns: u64, most: usize) -> Option<Ready> {
+        let _ = (at_ns, most);
+        None
+    }
 
     /// Packets that tell the receiver the total, to be sent on lane 0 after the last train; not
     /// part of [`Traffic::totals`]. Empty for formats without such a mark.

@@ -17,7 +17,7 @@ use fullcount_engine::config::refuse;
 use fullcount_engine::summary::grouped;
 use fullcount_io::quantity;
 use fullcount_lab::record::{Record, files};
-use fullcount_lab::traffic::multiblade::REAL_TIME_HZ;
+use fullcount_lab::traffic::multiblade::PLAYED_HZ;
 use fullcount_lab::traffic::noise::{Noise, Pileup};
 use serde_json::{Value, json};
 
@@ -151,7 +151,7 @@ impl Flags {
 
 fn rate(text: &str) -> Result<f64, Failure> {
     let number = text.trim().strip_suffix("Hz").and_then(|n| quantity::number(n).ok());
-    let inside = number.filter(|hz| (1.0..=REAL_TIME_HZ).contains(hz));
+    let inside = number.filter(|hz| (1.0..=PLAYED_HZ).contains(hz));
     inside.ok_or_else(|| refuse("rates", text, "1Hz to 100kHz, for example 10kHz").into())
 }
 

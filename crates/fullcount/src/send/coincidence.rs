@@ -16,6 +16,7 @@ use fullcount_lab::truth_file::{TruthError, TruthFile};
 use super::SendFlags;
 use super::rate::SendRate;
 use crate::exit::Failure;
+use crate::note;
 
 /// Neutrons per second and module unless set.
 const USUAL_HZ: f64 = 10e3;
@@ -117,6 +118,17 @@ impl SendFlags {
         }
     }
 
+    /// Says that a detector is played faster than real time though its own rate was given.
+    fn say_if_played(&self, made: &mut dyn Traffic, link: Option<quantity::Rate>) {
+        if link.is_none() && made.ready(0, 1).is_none() {
+            let rate = self.rate.as_deref().unwrap_or_default();
+            note!(
+                "fullcount: --rate {rate} is more than this detector gives in real time: its clock goes faster than \
+                 the host's. A detector with more --modules gives more"
+            );
+        }
+    }
+
     pub(super) fn multigrid(&self, rate: Option<SendRate>, ipv6: bool) -> Result<Made, Failure> {
         let modules = self.grid_modules()?;
         let (neutrons_per_s, link) = self.neutrons(rate, modules, multigrid::REAL_TIME_HZ);
@@ -130,7 +142,8 @@ impl SendFlags {
         let (noise, seed) = (self.noise()?, self.seed);
         let base = MultiGridSetup::default();
         let setup = MultiGridSetup { modules, neutrons_per_s, noise, pulse_hz, seed, ..base };
-        let made = MultiGrid::new(&setup).map_err(|e| Failure::Wrong(self.in_flags(&e)))?;
+        let mut made = MultiGrid::new(&setup).map_err(|e| Failure::Wrong(self.in_flags(&e)))?;
+        self.say_if_played(&mut made, link);
         let pps = match link {
             Some(rate) => self.pps(rate, made.mean_packet(), ipv6),
             None => made.packets_per_s(),
@@ -144,7 +157,8 @@ impl SendFlags {
         let (noise, seed, readouts) = (self.noise()?, self.seed, self.entries);
         let base = MultiBladeSetup::default();
         let setup = MultiBladeSetup { cassettes, neutrons_per_s, readouts, noise, seed, ..base };
-        let made = MultiBlade::new(&setup).map_err(|e| Failure::Wrong(self.in_flags(&e)))?;
+        let mut made = MultiBlade::new(&setup).map_err(|e| Failure::Wrong(self.in_flags(&e)))?;
+        self.say_if_played(&mut made, link);
         let pps = match link {
             Some(rate) => self.pps(rate, made.mean_packet(), ipv6),
             None => made.packets_per_s(),
@@ -161,7 +175,8 @@ impl SendFlags {
         };
         let (noise, seed, hits, words) = (self.noise()?, self.seed, self.hits, self.entries);
         let setup = GdGemSetup { neutrons_per_s, hits, words, noise, seed, ..base };
-        let made = GdGem::new(&setup).map_err(|e| Failure::Wrong(self.in_flags(&e)))?;
+        let mut made = GdGem::new(&setup).map_err(|e| Failure::Wrong(self.in_flags(&e)))?;
+        self.say_if_played(&mut made, link);
         let pps = match link {
             Some(rate) => self.pps(rate, made.mean_packet(), ipv6),
             None => made.packets_per_s(),

@@ -39,6 +39,17 @@ pub fn watch(progress: &SendProgress, finished: impl Fn() -> bool) {
 
 /// A sender that is more than 1 % slower than it was asked to be says so.
 pub fn shortfall(sent: &Sent) -> Option<String> {
+    if let Some(behind) = sent.behind {
+        let share = behind.as_secs_f64() / sent.active.as_secs_f64().max(1e-9);
+        return (behind >= Duration::from_millis(100) && share > 0.01).then(|| {
+            format!(
+                "the packets were {:.1} s behind the detector's clock at the end ({:.1} % of the time): this host's \
+                 sender is too slow for the rate",
+                behind.as_secs_f64(),
+                100.0 * share
+            )
+        });
+    }
     let asked = sent.asked_packets_per_s?;
     let reached = sent.packets as f64 / sent.active.as_secs_f64().max(1e-9);
     // A second or a thousand packets decide nothing.

@@ -16,7 +16,7 @@ use super::made::Witness;
 use super::multigrid::FAST_BYTES;
 use super::noise::{Noise, Pileup};
 use super::tape::Tape;
-use super::{Prepared, Totals, Traffic, TrafficError};
+use super::{Prepared, Ready, Totals, Traffic, TrafficError};
 use frames::{HEADER, Packed, WORD};
 use items::Wanted;
 use wiring::{FECS, VMMS};
@@ -128,9 +128,15 @@ impl GdGem {
         let scene = items::scene(&wanted, setup.seed);
         let mut packed = frames::pack(&scene, periods, words, setup.noise.packet, setup.seed);
         let (bytes, rows) = (std::mem::take(&mut packed.bytes), std::mem::take(&mut packed.rows));
-        let tape = Tape::new(bytes, HEADER + WORD * words, rows, setup.count);
-        // What a turn holds decides the speed: at low rates it is one neutron at least.
-        let speed = rate / (neutrons as f64 / (turn_ns * 1e-9));
+        let mut tape = Tape::new(bytes, HEADER + WORD * words, rows, setup.count);
+        let speed = match rate <= top {
+            true => {
+                tape.keep_time(packed.stamps.iter().map(|s| (s.clocks as f64 * CLOCK_NS) as u64));
+                1.0
+            }
+            // What a turn holds decides the speed.
+            false => rate / (neutrons as f64 / (turn_ns * 1e-9)),
+        };
         Ok(GdGem { periods, speed, tape, packed })
     }
 
@@ -194,6 +200,11 @@ impl Traffic for GdGem {
         self.tape.tell(&piece, (before as f64 * PERIOD_NS) as i64);
         let bytes = &self.tape.bytes[start * stride..end * stride];
         Some(Prepared { bytes, stride, packets: end - start, lane: 0 })
+    }
+
+    fn ready(&mut self, at_ns: u64, most: usize) -> Option<Ready> {
+        let turn_ns = self.periods * (PERIOD_NS as u64);
+        self.tape.ready(at_ns, most, |turn| turn * turn_ns)
     }
 
     fn end(&mut self) -> Vec<Vec<u8>> {

@@ -2,8 +2,8 @@
 //!
 //! One stream for all modules, up to 16 of them with 80 wires and 40 grids. One turn of whole pulses is
 //! laid out ahead and handed out round and round with its numbers and times moved on in place. Up to
-//! 100 kHz per module simulated time goes as fast as the clock; a higher rate plays the same detector
-//! faster. What a module has in one trigger window of 1 µs has one time.
+//! [`REAL_TIME_HZ`] per module simulated time goes as fast as the clock; a higher rate plays a detector of
+//! [`PLAYED_HZ`] faster. What a module has in one trigger window of 1 µs has one time.
 //! Refuses: rates, module numbers and pulse rates outside their ranges.
 //! Source: `docs/formats/multigrid.md`.
 
@@ -16,7 +16,7 @@ use std::ops::Range;
 use super::made::Witness;
 use super::noise::Noise;
 use super::tape::Tape;
-use super::{Prepared, Totals, Traffic, TrafficError};
+use super::{Prepared, Ready, Totals, Traffic, TrafficError};
 use packet::Stamp;
 use triggers::{Plan, Turn};
 
@@ -26,8 +26,11 @@ pub use triggers::WINDOW;
 pub const MOST_MODULES: usize = 16;
 /// Ticks per second: 62.5 ns each.
 pub const TICKS_PER_S: u64 = 16_000_000;
-/// Neutrons per second and module up to which time goes as fast as the clock.
-pub const REAL_TIME_HZ: f64 = 100e3;
+/// Neutrons per second and module up to which time goes as fast as the clock: where they are densest, a window of 1 µs
+/// has 0.7 of them.
+pub const REAL_TIME_HZ: f64 = 400e3;
+/// Neutrons per second and module of a detector that is played faster than the clock.
+pub const PLAYED_HZ: f64 = 100e3;
 /// Time of the first pulse, ticks: 1 s.
 const START: i64 = TICKS_PER_S as i64;
 /// Bytes that a neutron takes with the empty triggers around it, for sizing a turn.
@@ -77,6 +80,11 @@ fn pulse_tick(k: u64, millihertz: u64) -> i64 {
     (u128::from(k) * u128::from(TICKS_PER_S) * 1000 / u128::from(millihertz)) as i64
 }
 
+/// ns of ticks, rounded up.
+fn tick_ns(ticks: i64) -> u64 {
+    (ticks.unsigned_abs() * 125).div_ceil(2)
+}
+
 /// The simulated detector.
 #[derive(Debug)]
 pub struct MultiGrid {
@@ -110,11 +118,12 @@ impl MultiGrid {
             return Err(TrafficError::NoMonitor);
         }
         let millihertz = (pulse_hz * 1000.0).round() as u64;
-        let simulated = rate.min(REAL_TIME_HZ * modules as f64);
+        let real_time = rate <= REAL_TIME_HZ * modules as f64;
+        let simulated = if real_time { rate } else { PLAYED_HZ * modules as f64 };
         let per_pulse = simulated / pulse_hz;
-        let prepared = match rate > simulated {
-            true => setup.prepared_bytes.min(FAST_BYTES),
-            false => setup.prepared_bytes,
+        let prepared = match real_time {
+            true => setup.prepared_bytes,
+            false => setup.prepared_bytes.min(FAST_BYTES),
         };
         let fit = prepared as f64 / (per_pulse * BYTES_PER_NEUTRON).max(1.0);
         let pulses = fit.clamp(1.0, (LONGEST_S * pulse_hz).ceil()) as u64;
@@ -127,7 +136,13 @@ impl MultiGrid {
         let turn = Turn::new(&plan, setup.seed);
         let packed = packet::pack(&plan, &turn, setup.seed);
         drop(turn);
-        let tape = Tape::new(packed.bytes, packet::BYTES, packed.rows, setup.count);
+        let mut tape = Tape::new(packed.bytes, packet::BYTES, packed.rows, setup.count);
+        if real_time {
+            tape.keep_time(packed.first.windows(2).map(|own| {
+                let stamps = &packed.stamps[own[0] as usize..own[1] as usize];
+                stamps.last().map_or(0, |stamp| tick_ns(stamp.time()))
+            }));
+        }
         let (stamps, first, number) = (packed.stamps, packed.first, 0);
         let speed = rate / simulated;
         Ok(MultiGrid { modules, millihertz, pulses, speed, tape, stamps, first, number })
@@ -188,6 +203,11 @@ impl Traffic for MultiGrid {
         let stride = self.tape.stride;
         let bytes = &self.tape.bytes[start * stride..end * stride];
         Some(Prepared { bytes, stride, packets: end - start, lane: 0 })
+    }
+
+    fn ready(&mut self, at_ns: u64, most: usize) -> Option<Ready> {
+        let (pulses, millihertz) = (self.pulses, self.millihertz);
+        self.tape.ready(at_ns, most, |turn| tick_ns(pulse_tick(turn * pulses, millihertz)))
     }
 
     fn end(&mut self) -> Vec<Vec<u8>> {

@@ -16,7 +16,7 @@ mod packet;
 
 use super::panel::{MODULE_PIXELS, Panel};
 use super::scattering::Scattering;
-use super::{Prepared, Totals, Traffic, TrafficError};
+use super::{Prepared, Ready, Totals, Traffic, TrafficError};
 use cycle::Cycle;
 use fresh::Fresh;
 use packet::Shape;
@@ -106,6 +106,15 @@ impl Sonde {
         self.shape.bytes()
     }
 
+    /// Packets per simulated second: a prepared pulse has a whole number of them, so that above [`FRESH_LIMIT`] this is
+    /// the rate that was asked for to 1 in 10⁴.
+    pub fn packets_per_s(&self) -> f64 {
+        match &self.engine {
+            Engine::Fresh(fresh) => fresh.packets_per_s(),
+            Engine::Cycle(cycle) => cycle.packets_per_s(),
+        }
+    }
+
     /// Events in every packet.
     pub fn events_per_packet(&self) -> usize {
         self.shape.events()
@@ -191,6 +200,16 @@ impl Traffic for Sonde {
         self.left -= train.packets as u64;
         self.packets += train.packets as u64;
         Some(train)
+    }
+
+    fn ready(&mut self, at_ns: u64, most: usize) -> Option<Ready> {
+        let Engine::Fresh(fresh) = &mut self.engine else { return None };
+        if self.left == 0 {
+            // Asked for, they are not there: that is how the stream ends.
+            return Some(Ready { packets: 1, next_ns: at_ns });
+        }
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(most);
+        Some(fresh.ready(at_ns, most))
     }
 
     fn end(&mut self) -> Vec<Vec<u8>> {

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use super::Totals;
 use super::made::{Made, Witness};
+use super::{Ready, Totals};
 
 /// One turn of packets.
 pub(super) struct Tape {
@@ -19,6 +19,8 @@ pub(super) struct Tape {
     /// Events to be expected before each packet, and in all.
     expected: Vec<u64>,
     sent: Vec<u64>,
+    /// When each packet is complete, ns from the turn's start, ascending; empty: paced by a rate.
+    ready: Vec<u64>,
     next: usize,
     turn: u64,
     left: u64,
@@ -57,9 +59,56 @@ impl Tape {
             expected.push(events);
         }
         let left = count.unwrap_or(u64::MAX);
-        let (sent, totals) = (vec![0; packets], Totals::default());
-        let witness = None;
-        Tape { bytes, stride, rows, first, expected, sent, next: 0, turn: 0, left, totals, witness }
+        let (sent, ready, totals) = (vec![0; packets], Vec::new(), Totals::default());
+        let (next, turn, witness) = (0, 0, None);
+        Tape {
+            bytes,
+            stride,
+            rows,
+            first,
+            expected,
+            sent,
+            ready,
+            next,
+            turn,
+            left,
+            totals,
+            witness,
+        }
+    }
+
+    /// Packets are handed out by the detector's own clock: when each is complete, ns from the turn's start. One that
+    /// is complete before its forerunner waits for it.
+    pub fn keep_time(&mut self, complete_ns: impl Iterator<Item = u64>) {
+        let mut latest = 0;
+        let later = complete_ns.map(|ns| {
+            latest = ns.max(latest);
+            latest
+        });
+        self.ready = later.collect();
+    }
+
+    /// Packets of this turn that are complete at `at_ns`; `start_ns` says when a turn starts. `None` without a clock.
+    pub fn ready(&self, at_ns: u64, most: usize, start_ns: impl Fn(u64) -> u64) -> Option<Ready> {
+        let first = *self.ready.first()?;
+        if self.left == 0 {
+            // Asked for, they are not there: that is how the stream ends.
+            return Some(Ready { packets: 1, next_ns: at_ns });
+        }
+        let (next, turn) = match self.next == self.packets() {
+            true => (0, self.turn + 1),
+            false => (self.next, self.turn),
+        };
+        let start = start_ns(turn);
+        let within = at_ns.checked_sub(start);
+        let end = within.map_or(next, |at| self.ready.partition_point(|&ready| ready <= at));
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(most);
+        let packets = end.saturating_sub(next).min(most);
+        let next_ns = match self.ready.get(next + packets) {
+            Some(ready) => start + ready,
+            None => start_ns(turn + 1) + first,
+        };
+        Some(Ready { packets, next_ns })
     }
 
     pub fn packets(&self) -> usize {

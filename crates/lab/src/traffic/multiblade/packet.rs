@@ -64,6 +64,8 @@ pub(super) struct Packed {
     pub rows: Vec<Made>,
     /// Restart of each packet, from 0.
     pub restart: Vec<u32>,
+    /// Its last readout, ticks since that restart; 0 for a broken packet.
+    pub last: Vec<u32>,
 }
 
 /// Gives the items of one restart their times, ascending. `box_start` is the time of the cassette's last item
@@ -174,6 +176,7 @@ fn broken(way: usize, plan: &Plan, out: &mut Packed, restart: u32) {
     let (kind, overlap) = (Kind::Packet, Overlap::None);
     out.rows.push(Made { packet, module: 0, time: 0, pixel: 0, kind, overlap, spot: None });
     out.restart.push(restart);
+    out.last.push(0);
 }
 
 /// Lays out one turn.
@@ -211,8 +214,10 @@ pub(super) fn pack(plan: &Plan, seed: u64) -> Packed {
                 let start = out.bytes.len();
                 out.bytes.resize(start + HEADER, 0);
                 header(&mut out.bytes[start..], plan.wiring.digitiser(cassette), plan.readouts);
+                let mut last = 0;
                 let from = placed.partition_point(|p| p.packet < packet);
                 for p in placed[from..].iter().take_while(|p| p.packet == packet) {
+                    last = last.max(p.time + p.item.spread());
                     for r in p.item.readouts() {
                         out.bytes.extend_from_slice(&(p.time + u32::from(r.later)).to_le_bytes());
                         out.bytes.extend_from_slice(&r.channel.to_le_bytes());
@@ -229,6 +234,7 @@ pub(super) fn pack(plan: &Plan, seed: u64) -> Packed {
                     });
                 }
                 out.restart.push(restart as u32);
+                out.last.push(last);
             }
         }
     }

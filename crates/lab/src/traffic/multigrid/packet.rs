@@ -235,6 +235,11 @@ pub(super) fn pack(plan: &Plan, turn: &Turn, seed: u64) -> Packed {
 }
 
 impl Stamp {
+    /// Ticks from the turn's start.
+    pub(super) fn time(&self) -> i64 {
+        self.time
+    }
+
     /// Writes number and time; `start` is added to the time.
     #[inline]
     pub(super) fn put(&self, packet: &mut [u8], number: u32, start: i64) {

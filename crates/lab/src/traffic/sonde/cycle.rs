@@ -190,6 +190,12 @@ impl Cycle {
         Place { lane, first, end, next: first, repeat: 0 }
     }
 
+    /// Packets per simulated second.
+    pub(super) fn packets_per_s(&self) -> f64 {
+        let pulse: usize = self.lanes.iter().map(|lane| lane.slots.len()).sum();
+        pulse as f64 * f64::from(self.repeats) * PULSES_PER_S as f64
+    }
+
     /// 1 to `packets` packets.
     #[inline]
     pub(super) fn next_train(&mut self, packets: usize) -> Prepared<'_> {

@@ -9,13 +9,22 @@ use crate::traffic::panel::{MODULE_PIXELS, Panel};
 use crate::traffic::scattering::{
     BINS, BINS_PER_SLICE, PULSES_PER_S, Scattering, bin_ns, pulse_ns,
 };
-use crate::traffic::{Prepared, Random};
+use crate::traffic::{Prepared, Random, Ready};
 
 /// Longest train handed out: five kernel trains of 51 packets of 250 entries, and one more.
 const LONGEST: usize = 256;
 
 /// Entries of the table of exponential gaps; its index is the generator's upper 12 bits.
 const GAPS: usize = 1 << 12;
+
+/// A hit that has its time, and is in no packet yet.
+#[derive(Debug, Clone, Copy)]
+struct Drawn {
+    /// ns since the stream's start.
+    at_ns: u64,
+    module: usize,
+    hit: Hit,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Alias {
@@ -73,7 +82,11 @@ pub(super) struct Fresh {
     at: f64,
     bin: usize,
     pulse: u64,
-    pulse_start: u32,
+    /// ns since the stream's start.
+    pulse_start: u64,
+    /// The next hit, if its time is known already.
+    drawn: Option<Drawn>,
+    hits_per_s: f64,
     open: Vec<u8>,
     filled: Vec<u16>,
     next_count: Vec<u16>,
@@ -128,6 +141,8 @@ impl Fresh {
             bin: 0,
             pulse: 0,
             pulse_start: 0,
+            drawn: None,
+            hits_per_s,
             open,
             filled: vec![0; modules],
             next_count: vec![0; modules],
@@ -138,9 +153,9 @@ impl Fresh {
         }
     }
 
-    /// Makes one hit and puts it into its module's packet.
+    /// The next hit.
     #[inline]
-    fn step(&mut self) {
+    fn draw(&mut self) -> Drawn {
         let r = self.random.bits();
         self.at += self.gaps[(r >> 52) as usize];
         while self.at >= self.cumulated[self.bin + 1] {
@@ -149,7 +164,7 @@ impl Fresh {
                 self.at -= self.cumulated[BINS];
                 self.bin = 0;
                 self.pulse += 1;
-                self.pulse_start = pulse_ns(self.pulse) as u32;
+                self.pulse_start = pulse_ns(self.pulse);
             }
         }
         let inside = (self.at - self.cumulated[self.bin]) * self.ns_per_hit[self.bin];
@@ -161,11 +176,20 @@ impl Fresh {
         let entry = table[index];
         let index = if fraction < entry.cut { index } else { entry.other as usize };
         let (module, pixel) = (index / MODULE_PIXELS, (index % MODULE_PIXELS) as u8);
+        let at_ns = self.pulse_start + u64::from(tof);
+        Drawn { at_ns, module, hit: Hit { time: at_ns as u32, pixel } }
+    }
 
+    /// Makes one hit and puts it into its module's packet.
+    #[inline]
+    fn step(&mut self) {
+        let Drawn { module, hit, .. } = match self.drawn.take() {
+            Some(drawn) => drawn,
+            None => self.draw(),
+        };
         let size = self.shape.bytes();
         let packet = &mut self.open[module * size..(module + 1) * size];
         let i = usize::from(self.filled[module]);
-        let hit = Hit { time: self.pulse_start.wrapping_add(tof), pixel };
         self.shape.put(packet, i, hit, &self.bytes, &mut self.random);
         if i + 1 < self.shape.hits() {
             self.filled[module] += 1;
@@ -182,6 +206,28 @@ impl Fresh {
         lane.bytes[lane.tail * size..(lane.tail + 1) * size].copy_from_slice(packet);
         lane.tail += 1;
         self.waiting += 1;
+    }
+
+    /// Packets per simulated second, on average.
+    pub(super) fn packets_per_s(&self) -> f64 {
+        self.hits_per_s / self.shape.hits() as f64
+    }
+
+    /// Makes the hits up to `at_ns`, ns since the stream's start; at most as many packets as lanes hold.
+    pub(super) fn ready(&mut self, at_ns: u64, most: usize) -> Ready {
+        let most = most.min(LONGEST);
+        while self.waiting < most {
+            let drawn = match self.drawn {
+                Some(drawn) => drawn,
+                None => self.draw(),
+            };
+            self.drawn = Some(drawn);
+            if drawn.at_ns > at_ns {
+                return Ready { packets: self.waiting, next_ns: drawn.at_ns };
+            }
+            self.step();
+        }
+        Ready { packets: most, next_ns: at_ns }
     }
 
     /// 1 to `packets` packets of the lane in which most wait.
