@@ -163,7 +163,7 @@ fn expected(rows: &[Made]) -> Found {
 
 #[test]
 fn every_neutron_is_decoded_in_its_pixel_and_nothing_else() {
-    for (cassettes, rate) in [(6, 1e3), (6, 100e3), (50, 1e3), (50, 10e3)] {
+    for (cassettes, rate) in [(6, 1e3), (6, 100e3), (6, REAL_TIME_HZ), (50, 1e3), (50, 10e3)] {
         let (packets, rows, t) = turn(&small(cassettes, rate, "none"), 20, 50);
         let found = decode(&packets, cassettes);
         assert_eq!(found, expected(&rows), "{cassettes} cassettes at {rate}");

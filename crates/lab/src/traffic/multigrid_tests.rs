@@ -183,7 +183,7 @@ fn expected(rows: &[Made]) -> Vec<(u64, u32)> {
 
 #[test]
 fn every_neutron_is_decoded_in_its_pixel_and_nothing_else() {
-    for (modules, rate) in [(1, 1e3), (3, 10e3), (16, 100e3)] {
+    for (modules, rate) in [(1, 1e3), (3, 10e3), (16, 100e3), (3, REAL_TIME_HZ)] {
         let setup = small(modules, rate, "none");
         let (decoder, rows, t) = turn(&setup, 50, 50);
         let (mut events, _) = decoder.events(modules);
