@@ -37,6 +37,7 @@ pub fn kafka(host: &Host) -> Tally {
         "write_clock",
         "write_group",
         "write_peers",
+        "write_live",
     ];
     named(host, "fullcount", &names)
 }
