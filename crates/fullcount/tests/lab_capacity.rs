@@ -48,9 +48,14 @@ fn the_list_says_what_is_known_and_from_where() {
         said.out
     );
     assert!(said.out.contains("| cms | ") && said.out.contains(" 600 × 10 GbE "), "{}", said.out);
-    for name in ["freia", "nmx"] {
-        let line = said.out.lines().find(|l| l.starts_with(&format!("| {name} |"))).expect(name);
-        assert!(line.contains("not found"), "{line}");
+    let line = |name: &str| {
+        let begins = format!("| {name} |");
+        said.out.lines().find(|l| l.starts_with(&begins)).unwrap_or_else(|| panic!("{name}"))
+    };
+    assert!(line("estia").contains("| 500 M | 8.0 | – | "), "{}", line("estia"));
+    assert!(line("nmx").contains("| 5 M | 60.0 | – | "), "{}", line("nmx"));
+    for name in ["loki-band-gem", "loki-bcs"] {
+        assert!(line(name).contains("the cost of an event is assumed"), "{}", line(name));
     }
 }
 
@@ -121,6 +126,7 @@ fn rates_by_option_and_own_instruments_by_file() {
         ("[[instrument]]\nname = 'a'\ndetector = 'sonde'\nrate = -1\n", &["rate: -1", "1 to"]),
         ("[[instrument]]\nname = 'a'\ndetector = 'camera'\n", &["camera", "lab detectors"]),
         ("[[instrument]]\nname = 'a'\n", &["packet_bytes"]),
+        ("[[instrument]]\nname = 'a'\ndetector = 'sonde'\npeak = 1e6\n", &["peak", "--rate"]),
     ] {
         fs::write(file, text).unwrap();
         let said = run(dir.path(), &["--instrument", file]);
@@ -134,10 +140,10 @@ fn rates_by_option_and_own_instruments_by_file() {
 #[test]
 fn wrong_options_are_refused_before_anything_is_written() {
     for (words, parts) in [
-        (&["--instrument", "loki"][..], &["instrument", "loki", "c-spec", "ska1-mid", "cms"][..]),
+        (&["--instrument", "dream"][..], &["instrument", "dream", "c-spec", "ska1-mid", "cms"][..]),
         (&["--instrument", "nofile.toml"], &["instrument", "nofile.toml"]),
         (&["--rate", "1Mev/s"], &["rate", "one --instrument"]),
-        (&["--instrument", "freia", "--peak", "1Mev/s"], &["peak", "--rate"]),
+        (&["--instrument", "freia", "--peak", "1Mev/s"], &["peak", "average"]),
         (&["--instrument", "skadi", "--rate", "many"], &["rate", "many"]),
         (&["--instrument", "skadi", "--rate", "1M"], &["rate", "1M", "1Mev/s"]),
         (&["--instrument", "skadi", "--peak", "1Mev/s"], &["peak", "average"]),
@@ -193,10 +199,11 @@ fn the_committed_results_do_for_every_instrument() {
     let said = say(&words);
     assert_eq!(said.code, 0, "{}", said.err);
     let rows = said.summary()["rows"].as_array().unwrap().clone();
-    assert_eq!(rows.len(), 9);
+    assert_eq!(rows.len(), 11);
     for row in &rows {
-        let known = !["freia", "nmx"].contains(&row["instrument"].as_str().unwrap());
-        assert_eq!(row["rate_known"], known, "{row}");
+        assert_eq!(row["rate_known"], true, "{row}");
+        let assumed = row["instrument"].as_str().unwrap().starts_with("loki");
+        assert_eq!(row["assumed"].is_string(), assumed, "{row}");
         assert!(row["average"]["cores"].as_u64().unwrap() > 0, "{row}");
         assert!(row["measured"]["receive"]["value"].as_f64().unwrap() > 0.0, "{row}");
         assert_eq!(row["detector"].is_null(), row["output"].is_null(), "{row}");

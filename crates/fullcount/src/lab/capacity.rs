@@ -16,7 +16,7 @@ use fullcount_io::input_file;
 use fullcount_io::quantity::{self, QuantityError, Rate};
 use fullcount_lab::capacity::CapacityError;
 use fullcount_lab::capacity::advice::run;
-use fullcount_lab::capacity::instrument::{File, Instrument, Kind, UNKNOWN, named, table};
+use fullcount_lab::capacity::instrument::{File, Instrument, Kind, named, table};
 use fullcount_lab::capacity::measured::{Facts, Measure};
 use fullcount_lab::capacity::plan::{EVENT_BYTES, Wishes, bound, plan};
 use fullcount_lab::capacity::queues::{Setup, Sizes};
@@ -140,14 +140,14 @@ struct QueueFlags {
 
 const EXAMPLES: &str = "\
 Each number comes with the measured one that it is from. The costs are those of the committed
-results in docs/results, unless --measured gives others. A rate that no source gave is not made
-up: that instrument is computed for each 1 M events/s until --rate is given. docs/capacity.md
-says how to read the tables.
+results in docs/results, unless --measured gives others. An instrument of a file without a rate
+is computed for each 1 M events/s until --rate is given. For a detector without a decoder here
+(LoKI's) the cost of an event is assumed, and said. docs/capacity.md explains the tables.
 
 Examples:
   fullcount lab capacity --list
   fullcount lab capacity --instrument skadi
-  fullcount lab capacity --instrument nmx --rate 5Mev/s --peak 50Mev/s
+  fullcount lab capacity --instrument nmx --peak 50Mev/s
   fullcount lab capacity --instrument mine.toml --host-cores 32 --port 100Gbps
   fullcount lab capacity --measure all --kafka kafka://broker/capacity-test --instrument skadi";
 
@@ -217,13 +217,12 @@ impl Flags {
         for i in &mut all {
             if let Some(text) = &s.rate {
                 i.rate = Some(per_second("rate", text, &i.kind)?);
-                let known = i.source.trim_end_matches(UNKNOWN);
-                i.source = format!("{known}; rate as given by --rate");
+                i.source += "; rate as given by --rate";
             }
             if let Some(text) = &s.peak {
                 i.peak = Some(per_second("peak", text, &i.kind)?);
             }
-            if matches!(i.kind, Kind::Detector(_)) {
+            if i.kind != Kind::Packets {
                 i.bytes_per_event = s.bytes_per_event.or(i.bytes_per_event);
             }
             i.compress_factor = s.compress_factor.unwrap_or(i.compress_factor);
@@ -385,18 +384,13 @@ fn list() {
         "| instrument | what | events/s | bytes an event | links | source |\n|:--|:--|--:|--:|:--|:--|\n"
     );
     for i in table() {
-        let number = |v: Option<f64>| v.map_or("not found".to_owned(), |v| format!("{v:.1}"));
-        let rate = match (&i.kind, i.rate) {
-            (Kind::Packets, _) => "–".to_owned(),
-            (_, Some(rate)) => format!("{} M", rate / 1e6),
-            (_, None) => "not found".to_owned(),
-        };
+        let of_events = |v: Option<String>| v.filter(|_| i.kind != Kind::Packets);
+        let shown = |v: Option<String>| of_events(v).unwrap_or("–".to_owned());
+        let rate = shown(i.rate.map(|rate| format!("{} M", rate / 1e6)));
         let links =
             i.links.map_or("–".to_owned(), |l| format!("{} × {} GbE", l.count, l.speed / 1e9));
-        let each = match i.kind {
-            Kind::Packets => "–".to_owned(),
-            Kind::Detector(_) => number(i.bytes_per_event),
-        };
-        say!("| {} | {} | {rate} | {each} | {links} | {} |", i.name, i.about, i.source);
+        let each = shown(i.bytes_per_event.map(|bytes| format!("{bytes:.1}")));
+        let assumed = i.kind.assumption().map_or(String::new(), |what| format!("; {what}"));
+        say!("| {} | {} | {rate} | {each} | {links} | {}{assumed} |", i.name, i.about, i.source);
     }
 }

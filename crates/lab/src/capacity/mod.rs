@@ -4,8 +4,8 @@
 //! [`plan`] is the arithmetic, [`arrivals`] and [`queues`] are a small simulation of one worker's queues and its spool
 //! through pulses and an outage of the brokers, [`advice`] says what to change, and [`report`] writes all of it down.
 //!
-//! No figure is made up here. A rate that no source gave is [`None`], and what follows from it is given for each
-//! million events a second; a cost that no file has is named as missing. Refuses: see [`CapacityError`]. Source:
+//! No figure is made up here. An instrument without a rate is computed for each million events a second; a cost that no
+//! file has is named as missing, and one that is assumed is named as that. Refuses: see [`CapacityError`]. Source:
 //! `docs/capacity.md`.
 
 pub mod advice;

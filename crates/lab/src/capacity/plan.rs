@@ -217,26 +217,25 @@ pub fn plan(
     instrument.check()?;
     wishes.check()?;
     let factor = factor(instrument, wishes)?;
-    let decoder = match &instrument.kind {
-        Kind::Detector(name) => Some(facts.of(name)?),
-        Kind::Packets => None,
-    };
-    let mut missing = vec![];
+    let decoder = instrument.kind.costs().map(|name| facts.of(name)).transpose()?;
+    let mut missing: Vec<String> = instrument.kind.assumption().into_iter().collect();
     let unit = instrument.rate.is_none();
     if unit {
-        missing.push(format!("rate: {}", super::instrument::NOT_FOUND));
+        missing.push(format!("rate: {}", super::instrument::NOT_GIVEN));
     }
     let rate = instrument.rate.unwrap_or(UNIT_RATE);
     // The instrument's own packet size, else that of the measured ones.
     let measured = decoder.map_or(0.0, |d| d.packet_bytes);
     let packet_bytes = instrument.packet_bytes.unwrap_or(measured);
-    let format = decoder.map(|d| d.packet_bytes / d.events_per_packet);
+    // What another detector's format takes says nothing about this one's.
+    let own = decoder.filter(|_| !matches!(instrument.kind, Kind::Assumed { .. }));
+    let format = own.map(|d| d.packet_bytes / d.events_per_packet);
     let event_bytes = [instrument.bytes_per_event, format];
     let each = event_bytes.into_iter().flatten().fold(0.0, f64::max);
     let events_per_packet = packet_bytes / each;
     let receiver = facts.receive_of(packet_bytes);
     let worker = decoder
-        .and(instrument.kind.detector())
+        .and(instrument.kind.costs())
         .and_then(|name| facts.workers.get(&(name.to_owned(), wishes.threads)).cloned());
     if receiver.is_none() {
         missing.push("receive cores: no measured rate without loss ('lab lossless')".to_owned());

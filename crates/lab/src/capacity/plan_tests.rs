@@ -111,7 +111,21 @@ fn an_unknown_rate_is_given_for_each_million_and_said() {
     let i = Instrument { rate: None, ..instrument() };
     let p = plan(&i, &example::facts(), &wishes()).unwrap();
     assert!(p.unit && p.average.events == 1e6);
-    assert!(p.missing[0].contains("not found"), "{:?}", p.missing);
+    assert!(p.missing[0].contains("no rate is given"), "{:?}", p.missing);
+}
+
+#[test]
+fn a_detector_without_a_decoder_is_planned_by_its_bytes_and_an_assumed_cost() {
+    let kind = Kind::Assumed { technology: "BAND-GEM".into(), cost_of: "sonde".into() };
+    let i = Instrument { kind, bytes_per_event: Some(8.0), ..instrument() };
+    let p = plan(&i, &example::facts(), &wishes()).unwrap();
+    // 8 B an event, not the 5 or more of the other detector's format; its packets of 1250 B.
+    assert_eq!(p.event_bytes, [Some(8.0), None]);
+    assert_eq!((p.average.bytes, p.average.packets), (800e6, 640e3));
+    // 2 M packets/s of a core, 80 % of it: 156 events a packet are fewer than the 250 that were measured.
+    assert!((p.average.process - 0.4).abs() < 1e-9, "{}", p.average.process);
+    assert!(p.missing[0].contains("assumed") && p.missing[0].contains("sonde"), "{:?}", p.missing);
+    assert!(p.output.is_some());
 }
 
 #[test]

@@ -93,7 +93,7 @@ pub fn overview(reports: &[Report]) -> String {
         };
         let events = match (p.instrument.kind.detector(), p.unit) {
             (None, _) => "–".to_owned(),
-            (_, true) => "not found: for each 1".to_owned(),
+            (_, true) => "not given: for each 1".to_owned(),
             _ => both(&|l| plain(l.events / 1e6)),
         };
         let links = p.instrument.links.map_or_else(
@@ -147,7 +147,7 @@ pub fn section(r: &Report, facts: &Facts) -> String {
         p.instrument.name, p.instrument.about, p.instrument.source
     );
     if p.unit {
-        text += "\n**Its rate is not known: all numbers are for each 1 M events/s.**\n";
+        text += "\n**No rate is given: all numbers are for each 1 M events/s.**\n";
     }
     text += &loads(p, facts);
     if let Some(o) = &p.output {
@@ -240,7 +240,7 @@ fn loads(p: &Plan, facts: &Facts) -> String {
     let from = receiver
         .map_or("–".to_owned(), |m| format!("{} {} a core ({})", short(m.value), m.unit, m.from));
     row("cores to receive", &|l| maybe(l.receive), from);
-    if let Some(Ok(d)) = p.instrument.kind.detector().map(|name| facts.of(name)) {
+    if let Some(Ok(d)) = p.instrument.kind.costs().map(|name| facts.of(name)) {
         let from = format!(
             "{} events/s, {} packets/s a core ({})",
             short(d.events.value),
@@ -357,7 +357,7 @@ pub fn row(r: &Report, facts: &Facts) -> Value {
     let (p, s, o) = (&r.plan, &r.run.setup, &r.run.outcome);
     let from =
         |m: &super::measured::Measure| json!({"value": m.value, "unit": m.unit, "from": m.from});
-    let decoder = p.instrument.kind.detector().and_then(|name| facts.of(name).ok());
+    let decoder = p.instrument.kind.costs().and_then(|name| facts.of(name).ok());
     let queues: Vec<Value> = PLACES
         .iter()
         .enumerate()
@@ -373,6 +373,7 @@ pub fn row(r: &Report, facts: &Facts) -> Value {
     json!({
         "instrument": p.instrument.name, "source": p.instrument.source,
         "detector": p.instrument.kind.detector(),
+        "assumed": p.instrument.kind.assumption(),
         "rate_known": !p.unit, "peak_factor": p.factor, "packet_bytes": p.packet_bytes,
         "bytes_per_event": {"planned": p.event_bytes[0], "format": p.event_bytes[1]},
         "average": load_json(&p.average), "peak": load_json(&p.peak), "instances": p.workers,
