@@ -12,12 +12,14 @@ use serde::{Deserialize, Serialize};
 
 mod about;
 mod outputs;
+mod overlay;
 mod plain;
 mod web;
 
 pub use about::{SampleConfig, UserConfig};
 pub use outputs::{CaptureConfig, KafkaConfig, NexusConfig, OutputConfig, RawConfig, TableConfig};
 use outputs::{lay_flat, without_secrets};
+pub use overlay::Overlay;
 pub use web::WebConfig;
 
 /// A configuration that cannot be used; exit code 2.
@@ -50,6 +52,12 @@ pub enum ConfigError {
         path: String,
         /// The system's words.
         cause: String,
+    },
+    /// A `--set` that is no key path with a value.
+    #[error("--set {setting}: expected KEY=VALUE with a key path, e.g. output.nexus.title=run42")]
+    Setting {
+        /// As given.
+        setting: String,
     },
     /// The detector refused its part.
     #[error(transparent)]

@@ -4,6 +4,7 @@ use crate::note;
 use std::process::ExitCode;
 
 use fullcount_engine::config::ConfigError;
+use fullcount_lab::error::LabError;
 
 /// Why a verb did not do its work.
 #[derive(Debug)]
@@ -23,6 +24,15 @@ impl From<ConfigError> for Failure {
 impl From<anyhow::Error> for Failure {
     fn from(e: anyhow::Error) -> Failure {
         Failure::Failed(e)
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(e: LabError) -> Failure {
+        match e {
+            LabError::Refused(sentence) => Failure::Wrong(sentence),
+            LabError::Failed(e) => Failure::Failed(e),
+        }
     }
 }
 

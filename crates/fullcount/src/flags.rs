@@ -1,12 +1,9 @@
 //! Flags that are key paths of the configuration, shared by the verbs that run the engine.
 //!
-//! A flag only lays its value over the file's; [`Config::read`] checks both alike.
-
-use std::path::PathBuf;
+//! A flag only lays its value over the file's, in an [`Overlay`].
 
 use clap::Args;
-use fullcount_engine::config::{Config, ConfigError, is_text};
-use fullcount_io::input_file;
+pub use fullcount_engine::config::Overlay;
 use toml::Value;
 
 use crate::exit::Failure;
@@ -107,19 +104,18 @@ pub fn endpoints(given: &[String]) -> Option<Value> {
     }
 }
 
-/// Key paths and values in the order of the flags.
-#[derive(Debug, Default)]
-pub struct Overlay(Vec<(String, Value)>);
-
-impl Overlay {
-    /// Adds a value if the flag was given.
-    pub fn put<T: Into<Value>>(&mut self, key: &str, value: Option<T>) -> &mut Self {
-        self.0.extend(value.map(|v| (key.to_owned(), v.into())));
-        self
-    }
-
+/// Lays groups of flags over a configuration.
+pub trait LayFlags {
     /// Adds the flags of a source.
-    pub fn source(&mut self, f: &SourceFlags) -> &mut Self {
+    fn source(&mut self, f: &SourceFlags) -> &mut Self;
+    /// Adds the flags of the engine.
+    fn engine(&mut self, f: &EngineFlags) -> &mut Self;
+    /// Adds brokers and topic, if it has one, of a `kafka://` address.
+    fn kafka(&mut self, url: Option<&str>) -> Result<&mut Self, Failure>;
+}
+
+impl LayFlags for Overlay {
+    fn source(&mut self, f: &SourceFlags) -> &mut Self {
         self.put("source.receive_buffer", f.receive_buffer.clone())
             .put("source.engine", f.engine.clone())
             .put("source.core", cores(&f.core))
@@ -132,8 +128,7 @@ impl Overlay {
             .put("source.fault", f.fault.clone())
     }
 
-    /// Adds the flags of the engine.
-    pub fn engine(&mut self, f: &EngineFlags) -> &mut Self {
+    fn engine(&mut self, f: &EngineFlags) -> &mut Self {
         self.put("engine.threads", f.threads.map(i64::from))
             .put("engine.process_core", cores(&f.process_core))
             .put("engine.build_threads", f.build_threads.map(i64::from))
@@ -145,8 +140,7 @@ impl Overlay {
             .put("engine.senders", f.senders.map(i64::from))
     }
 
-    /// Adds brokers and topic, if it has one, of a `kafka://` address.
-    pub fn kafka(&mut self, url: Option<&str>) -> Result<&mut Self, Failure> {
+    fn kafka(&mut self, url: Option<&str>) -> Result<&mut Self, Failure> {
         let Some(url) = url else { return Ok(self) };
         let wrong = |why: String| Failure::Wrong(format!("--kafka {why}"));
         // Without a topic: that of the file, or the one that follows from the names.
@@ -164,69 +158,5 @@ impl Overlay {
         Ok(self
             .put("output.kafka.brokers", Some(address.brokers))
             .put("output.kafka.topic", Some(address.topic)))
-    }
-
-    /// Reads `file`, if any, with the flags laid over it.
-    pub fn read(&self, file: Option<&PathBuf>) -> Result<Config, ConfigError> {
-        let Some(path) = file else { return Config::read(None, &self.0) };
-        let name = path.display().to_string();
-        let text = input_file::text(path, input_file::LARGEST_INPUT).map_err(|e| {
-            ConfigError::File { key: "CONFIG", path: name.clone(), cause: e.to_string() }
-        })?;
-        Config::read(Some((&name, &text)), &self.0)
-    }
-}
-
-impl Overlay {
-    /// Adds `--set KEY=VALUE` flags: any key path of the configuration. Where the key does not want text, a
-    /// value that TOML reads (a number, true, a list in brackets) is that, anything else is text.
-    pub fn set(&mut self, settings: &[String]) -> Result<(), Failure> {
-        for setting in settings {
-            let wrong = || {
-                let form = "expected KEY=VALUE with a key path, e.g. output.nexus.title=run42";
-                Failure::Wrong(format!("--set {setting}: {form}"))
-            };
-            let (key, value) = setting.split_once('=').ok_or_else(wrong)?;
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-            if key.split('.').any(|part| part.is_empty() || !part.chars().all(plain)) {
-                return Err(wrong());
-            }
-            let value = match (is_text(key), as_toml(value)) {
-                (false, Some(value)) => value,
-                _ => Value::from(value),
-            };
-            self.0.push((key.to_owned(), value));
-        }
-        Ok(())
-    }
-}
-
-/// The value as TOML reads it, `None` if it is no TOML value.
-fn as_toml(text: &str) -> Option<Value> {
-    let table: toml::Table = toml::from_str(&format!("value = {text}")).ok()?;
-    // One key: text with a line break could smuggle in more.
-    if table.len() == 1 { table.get("value").cloned() } else { None }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn set_reads_numbers_lists_and_text_by_what_the_key_wants() {
-        let read = |setting: &str| {
-            let mut o = Overlay::default();
-            o.set(&[setting.to_owned()]).map(|()| o.0.remove(0).1).ok()
-        };
-        assert_eq!(read("engine.threads=2"), Some(2.into()));
-        assert_eq!(read("web.listen=off"), Some("off".into()));
-        assert_eq!(read("output.nexus.title=42"), Some("42".into()));
-        assert_eq!(read("time.epoch=17"), Some("17".into()));
-        assert_eq!(read("source.core=[1, 2]"), Some(vec![1, 2].into()));
-        assert_eq!(read("detector.verify=true"), Some(true.into()));
-        assert_eq!(read("detector.word=two words"), Some("two words".into()));
-        assert_eq!(read("detector.word=1\nx = 2"), Some("1\nx = 2".into()));
-        assert_eq!(read("detector.-dt=[100, 200]"), Some(vec![100, 200].into()), "as vmm-sdat");
-        assert_eq!(read("no value"), None);
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::exit::Failure;
-use crate::flags::{EngineFlags, Overlay, SourceFlags, endpoints};
+use crate::flags::{EngineFlags, LayFlags as _, Overlay, SourceFlags, endpoints};
 
 /// The bare receiver of numbered packets (`send --source sequence`): rate, loss, duplicates, reordering,
 /// CPU. Other packets are counted and refused; detectors are for `run`.

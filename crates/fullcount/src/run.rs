@@ -9,7 +9,7 @@ use fullcount_engine::run::{Plan, Running};
 use fullcount_engine::stop::Stop;
 
 use crate::exit::Failure;
-use crate::flags::{EngineFlags, Overlay, SourceFlags, WebFlags, endpoints};
+use crate::flags::{EngineFlags, LayFlags as _, Overlay, SourceFlags, WebFlags, endpoints};
 use crate::status_line::StatusLine;
 use crate::{note, say, tell};
 

@@ -18,6 +18,11 @@ pub fn write_error(text: Arguments<'_>) {
     let _ = err.flush();
 }
 
+/// Writes a line to standard error: what campaigns tell on their way.
+pub fn line(text: &str) {
+    write_error(format_args!("{text}\n"));
+}
+
 /// As `eprintln!`.
 #[macro_export]
 macro_rules! note {

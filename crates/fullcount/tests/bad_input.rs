@@ -18,7 +18,7 @@ fn wrong_options_exit_2_with_the_key_and_what_is_allowed() {
         (&["run", "--detector", "plugin:x.so"], &["plugin:x.so", "not supported"]),
         (&["run", "--threads", "3"], &["engine.threads", "3", "1"]),
         (&["run", "--probes", "1ms"], &["engine.probes", "1ms", "100ms", "off"]),
-        (&["lab", "probes", "--readings", "0"], &["readings", "0", "1000000"]),
+        (&["lab", "bench", "probes", "--readings", "0"], &["readings", "0", "1000000"]),
         (&["run", "--receive-buffer", "lots"], &["source.receive_buffer", "lots", "64KiB"]),
         (&["receive", "udp://127.0.0.1:0", "--engine", "dpdk"], &["source.engine", "gro or uring"]),
         (&["send", "--to", "udp://127.0.0.1:9?engine=uring"], &["engine=uring", "engine=gro"]),

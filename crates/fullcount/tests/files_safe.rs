@@ -178,10 +178,11 @@ fn results_truth_and_demonstration_replace_nothing_unasked() {
         ("udp-offered.md", &["lab", "udp"][..]),
         ("udp-offered-speed.svg", &["lab", "udp"]),
         ("udp-offered.state.jsonl", &["lab", "udp"]),
-        ("decode-sonde.json", &["lab", "decode"]),
+        ("detectors-memory.json", &["lab", "detectors"]),
+        ("detectors-pipelines.svg", &["lab", "detectors", "--pipelines", "1"]),
         ("truth-multigrid.json", &["lab", "truth", "--detector", "multigrid"]),
         ("truth-gdgem.md", &["lab", "truth", "--detector", "gdgem"]),
-        ("probes.json", &["lab", "probes", "--readings", "1000000"]),
+        ("probes.json", &["lab", "bench", "probes", "--readings", "1000000"]),
         ("lossless-loopback.md", &["lab", "lossless"]),
         ("capacity.json", &["lab", "capacity"]),
     ] {

@@ -1,4 +1,4 @@
-//! `fullcount lab kafka` and `fullcount lab write` as a person runs them: wrong options, no jars, no Java, no broker, and a
+//! `fullcount lab bench kafka` and `fullcount lab bench write` as a person runs them: wrong options, no jars, no Java, no broker, and a
 //! short comparison of each with a real broker. Rates are not judged here: tests share the host with others.
 
 mod broker;
@@ -27,7 +27,7 @@ fn wrong_options_are_refused() {
         (&["write", "--repeats", "0"], &["--repeats"]),
         (&["write", "--broker", "h", "--folder", "/nonexistent"], &["/nonexistent", "folder"]),
     ] {
-        let said = say(&[&["lab"], words].concat());
+        let said = say(&[&["lab", "bench"], words].concat());
         assert_eq!((said.code, said.out.as_str()), (2, ""), "{words:?}: {}", said.err);
         for part in parts {
             assert!(said.err.contains(part), "{words:?} must say {part}: {}", said.err);
@@ -35,7 +35,7 @@ fn wrong_options_are_refused() {
     }
     let Some(jars) = jars() else { return };
     let jars = jars.display().to_string();
-    let said = say(&["lab", "kafka", "--jars", &jars, "--repeats", "0"]);
+    let said = say(&["lab", "bench", "kafka", "--jars", &jars, "--repeats", "0"]);
     assert!(said.code == 2 && said.err.contains("repeats"), "{}", said.err);
 }
 
@@ -46,7 +46,7 @@ fn a_missing_java_and_a_missing_broker_are_told_with_what_to_do() {
     for jar in ["kafka-clients-9.jar", "kafka-tools-9.jar", "kafka_2.13-9.jar"] {
         std::fs::write(folder.path().join(jar), "").unwrap();
     }
-    let mut without = fullcount(&["lab", "kafka", "--jars", &path, "--folder", &path]);
+    let mut without = fullcount(&["lab", "bench", "kafka", "--jars", &path, "--folder", &path]);
     let said = without.env("PATH", &path).output().unwrap();
     let words = String::from_utf8_lossy(&said.stderr);
     assert_eq!(said.status.code(), Some(1), "{words}");
@@ -54,8 +54,9 @@ fn a_missing_java_and_a_missing_broker_are_told_with_what_to_do() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let broker = format!("127.0.0.1:{port}");
-    let ours = ["lab", "kafka", "--contenders", "sink", "--broker", &broker, "--folder", &path];
-    let write = ["lab", "write", "--broker", &broker, "--folder", &path];
+    let ours =
+        ["lab", "bench", "kafka", "--contenders", "sink", "--broker", &broker, "--folder", &path];
+    let write = ["lab", "bench", "write", "--broker", &broker, "--folder", &path];
     for words in [&ours[..], &write[..]] {
         let said = say(words);
         assert_eq!(said.code, 1, "{}", said.err);
@@ -76,7 +77,7 @@ fn short_comparisons_with_a_real_broker() {
     let place = ["--broker", &broker, "--folder", &data, "--out", &out, "--json"];
     let short = ["--volume", "2MB", "--repeats", "1"];
     let said = say(&[
-        &["lab", "kafka", "--jars", &jars, "--sizes", "20kB", "--compressions", "lz4"][..],
+        &["lab", "bench", "kafka", "--jars", &jars, "--sizes", "20kB", "--compressions", "lz4"][..],
         &["--contenders", "ProducerPerformance,sink,sink-no-commit,publisher"],
         &place,
         &short,
@@ -95,7 +96,7 @@ fn short_comparisons_with_a_real_broker() {
     let table = std::fs::read_to_string(folder.path().join("kafka.md")).unwrap();
     assert!(table.contains("| sink-no-commit |"), "{table}");
 
-    let write = ["lab", "write", "--size", "20kB", "--compressions", "none,gzip:1"];
+    let write = ["lab", "bench", "write", "--size", "20kB", "--compressions", "none,gzip:1"];
     let said = say(&[&write[..], &place, &short].concat());
     assert_eq!(said.code, 0, "{}", said.err);
     let record = said.summary();
@@ -108,4 +109,27 @@ fn short_comparisons_with_a_real_broker() {
         assert_eq!(row["trials"][0]["events"], events);
     }
     assert_eq!(std::fs::read_dir(&data).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn old_names_say_what_is_called_instead() {
+    for (words, instead) in [
+        (&["probes"][..], "fullcount lab bench probes"),
+        (&["kafka", "--sizes", "10kB", "--json"], "fullcount lab bench kafka --sizes 10kB --json"),
+        (&["write", "--help"], "fullcount lab bench write --help"),
+        (&["decode"], "fullcount lab detectors --input simulated --detector sonde"),
+        (
+            &["decode", "--detector", "gdgem", "--core", "1"],
+            "fullcount lab detectors --input simulated --detector gdgem --cores 1",
+        ),
+        (&["decode", "--core=3"], "--detector sonde --cores=3"),
+    ] {
+        let said = say(&[&["lab"], words].concat());
+        assert_eq!((said.code, said.out.as_str()), (2, ""), "{words:?}: {}", said.err);
+        assert!(said.err.trim_end().ends_with(instead), "{words:?}: {}", said.err);
+    }
+    let help = say(&["lab", "--help"]).out;
+    assert!(help.contains("\n  bench ") && !help.contains("\n  decode "), "{help}");
+    let help = say(&["lab", "bench", "--help"]).out;
+    assert!(help.contains("Examples:\n  fullcount lab bench probes"), "{help}");
 }

@@ -1,4 +1,4 @@
-//! `fullcount lab probes` as a person runs it: the table, and the record that it leaves.
+//! `fullcount lab bench probes` as a person runs it: the table, and the record that it leaves.
 
 mod service;
 
@@ -8,7 +8,7 @@ use service::say;
 fn the_cost_of_each_probe_is_printed_and_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
-    let said = say(&["lab", "probes", "--readings", "5", "--out", out, "--json"]);
+    let said = say(&["lab", "bench", "probes", "--readings", "5", "--out", out, "--json"]);
     assert_eq!(said.code, 0, "{}", said.err);
     let record = said.summary();
     assert_eq!(
@@ -30,6 +30,6 @@ fn the_cost_of_each_probe_is_printed_and_recorded() {
         table.contains("| /proc/net/snmp |") && table.contains("One reading together"),
         "{table}"
     );
-    let said = say(&["lab", "probes", "--readings", "5", "--name", "../x"]);
+    let said = say(&["lab", "bench", "probes", "--readings", "5", "--name", "../x"]);
     assert_eq!((said.code, said.out.as_str()), (2, ""), "{}", said.err);
 }

@@ -7,6 +7,7 @@
 
 pub mod files;
 pub mod host;
+pub mod results;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

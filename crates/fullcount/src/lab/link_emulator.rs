@@ -18,7 +18,8 @@ use fullcount_lab::lossless::pair::Pair;
 use fullcount_lab::lossless::{Campaign, Settings, time};
 use serde_json::json;
 
-use super::lossless::{ResultFlags, SearchFlags, check_engine, check_fit, check_sizes};
+use super::lossless::{SearchFlags, check_engine, check_fit, check_sizes};
+use super::results::ResultFlags;
 use crate::exit::Failure;
 use crate::{note, say};
 

@@ -2,8 +2,6 @@
 //!
 //! Refuses wrong options before anything is made; namespaces without root are an error at run time.
 
-use std::path::PathBuf;
-
 use anyhow::Context;
 use clap::Args;
 use fullcount_engine::config::{ConfigError, refuse};
@@ -14,10 +12,11 @@ use fullcount_lab::agent::engine::{Engine, Method, NAMES};
 use fullcount_lab::lossless::pair::Pair;
 use fullcount_lab::lossless::place::{Place, Where};
 use fullcount_lab::lossless::{Campaign, Ceiling, OnNearCores, Settings, time};
-use fullcount_lab::record::{Record, files};
+use fullcount_lab::record::Record;
 
+use super::results::ResultFlags;
 use crate::exit::Failure;
-use crate::{note, say, tell};
+use crate::note;
 
 /// The highest rate without loss of each size and engine (RFC 2544: trials, bisection, confirmation).
 #[derive(Debug, Args)]
@@ -198,95 +197,6 @@ fn share(key: &'static str, text: &str) -> Result<f64, Failure> {
     let value = number.trim().parse::<f64>().ok().map(|v| v / scale);
     let ok = value.filter(|v| (0.0..=1.0).contains(v));
     Ok(ok.ok_or_else(|| refuse(key, text, "a share such as 1% or 0.01"))?)
-}
-
-/// Where the results go.
-#[derive(Debug, Args)]
-pub struct ResultFlags {
-    /// Folder for the results [default: docs/results if there is one here, else this folder]
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Name of the results files
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
-    /// Replace results files that exist
-    #[arg(long)]
-    overwrite: bool,
-    /// Print one JSON object instead of the table
-    #[arg(long)]
-    json: bool,
-}
-
-impl ResultFlags {
-    /// True if JSON is wanted on standard output.
-    pub fn json(&self) -> bool {
-        self.json
-    }
-
-    /// Name of the results files.
-    pub fn name<'a>(&'a self, usual: &'a str) -> &'a str {
-        self.name.as_deref().unwrap_or(usual)
-    }
-
-    /// Folder of the results.
-    pub fn folder(&self) -> PathBuf {
-        super::folder(self.out.clone())
-    }
-
-    /// True if results files may be replaced.
-    pub fn overwrite(&self) -> bool {
-        self.overwrite
-    }
-
-    /// Begins the results file, before anything is measured; a name that cannot be one is refused here, and so are files
-    /// that are there.
-    pub fn begin(&self, usual: &str) -> Result<Record, Failure> {
-        let name = self.name(usual);
-        super::begin(name, &self.folder(), &["json", "md"], self.overwrite)
-    }
-
-    /// Writes JSON and Markdown, and prints one of them.
-    pub fn finish(&self, record: &Record, title: &str, table: &str) -> Result<(), Failure> {
-        self.finish_as("Measured", record, title, table)
-    }
-
-    /// The same for what was not measured now.
-    pub fn finish_as(
-        &self,
-        done: &str,
-        record: &Record,
-        title: &str,
-        table: &str,
-    ) -> Result<(), Failure> {
-        // Shown first: what cannot be written is not lost.
-        if self.json {
-            say!("{}", record.json());
-        } else {
-            tell!("{table}");
-        }
-        let (folder, overwrite) = (self.folder(), self.overwrite);
-        let path = record.write(&folder, overwrite).map_err(anyhow::Error::from)?;
-        let text = markdown(done, record, title, table);
-        let file = format!("{}.md", record.name());
-        let beside = files::put(&folder, &file, text.as_bytes(), overwrite);
-        let beside = beside.map_err(anyhow::Error::from)?;
-        note!("written to {} and {}", path.display(), beside.display());
-        Ok(())
-    }
-}
-
-fn markdown(done: &str, record: &Record, title: &str, table: &str) -> String {
-    let json = record.json();
-    let text =
-        |key: &str| json.pointer(key).and_then(|v| v.as_str()).unwrap_or("unknown").to_owned();
-    let head = format!(
-        "# {title}\n\n{done} {} at revision {} on {} with Linux {}.\n\n",
-        text("/date"),
-        text("/revision"),
-        text("/host/cpu"),
-        text("/host/kernel"),
-    );
-    head + table
 }
 
 const EXAMPLES: &str = "\

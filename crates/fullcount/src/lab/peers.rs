@@ -16,7 +16,8 @@ use fullcount_lab::namespace;
 use fullcount_lab::peers::iperf3::{self, Iperf3, Iperf3Error};
 use fullcount_lab::peers::{Campaign, Contest, IPERF3};
 
-use super::lossless::{PlaceFlags, ResultFlags, SearchFlags, check_engine, check_fit, check_sizes};
+use super::lossless::{PlaceFlags, SearchFlags, check_engine, check_fit, check_sizes};
+use super::results::ResultFlags;
 use crate::exit::Failure;
 use crate::note;
 

@@ -20,7 +20,7 @@ use fullcount_lab::campaign::state::{State, StateError};
 use fullcount_lab::campaign::{
     Campaign, CampaignError, Ground, Load, Plan, SIZES, THREE_SIZES, Volume, table,
 };
-use fullcount_lab::record;
+use fullcount_lab::record::{self, results::Results};
 
 use super::lossless::check_engine;
 use crate::exit::Failure;
@@ -398,14 +398,15 @@ pub fn udp(flags: Flags) -> Result<u8, Failure> {
         }
         fullcount_lab::profile::available().map_err(anyhow::Error::from)?;
     }
-    let folder = super::folder(flags.out.clone());
-    let ready = || super::ready(&folder, &report::names(&plan, !flags.no_figures), flags.overwrite);
+    let results = Results::new(flags.out.clone(), flags.name.clone(), flags.overwrite);
+    let ready = || results.ready(&report::names(&plan, !flags.no_figures));
+    let folder = &results.folder;
     if !flags.resume {
         ready()?;
     }
     let place = flags.open()?;
     let program = std::env::current_exe().context("finding this program")?;
-    let path = State::path_of(&folder, &plan.name);
+    let path = State::path_of(folder, &plan.name);
     let mut state = state(&flags, &path, &plan)?;
     if flags.resume {
         // Only now is it known that there is something to go on with.
@@ -438,7 +439,7 @@ pub fn udp(flags: Flags) -> Result<u8, Failure> {
     let about = Circumstances { date: record::now(), revision, found: field.found() };
     // Links and settings are put back before anything else can fail.
     drop(field);
-    let written = report::write(&campaign, &about, &folder, !flags.no_figures, flags.overwrite);
+    let written = report::write(&campaign, &about, folder, !flags.no_figures, flags.overwrite);
     for path in written.map_err(anyhow::Error::from)? {
         note!("written: {}", path.display());
     }

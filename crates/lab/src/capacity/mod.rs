@@ -2,7 +2,8 @@
 //!
 //! [`instrument`] is the table of instruments and reads others' files, [`measured`] takes costs out of results files,
 //! [`plan`] is the arithmetic, [`arrivals`] and [`queues`] are a small simulation of one worker's queues and its spool
-//! through pulses and an outage of the brokers, [`advice`] says what to change, and [`report`] writes all of it down.
+//! through pulses and an outage of the brokers, [`advice`] says what to change, [`report`] writes all of it down, and
+//! [`compute`] goes through all of it.
 //!
 //! No figure is made up here. An instrument without a rate is computed for each million events a second; a cost that no
 //! file has is named as missing, and one that is assumed is named as that. Refuses: see [`CapacityError`]. Source:
@@ -10,6 +11,7 @@
 
 pub mod advice;
 pub mod arrivals;
+pub mod compute;
 pub mod instrument;
 pub mod measured;
 pub mod plan;

@@ -3,17 +3,29 @@
 //!
 //! [`amounts`] reads them off a detector's counters, [`service`] measures one as the paper did, [`limits`] says what
 //! its cores do meanwhile, [`scaling`] holds several pipelines at once, [`speedup`] several builder threads of one, [`copy`] the machine's copy test, [`recorded`] makes packets of recorded
-//! readouts, and this file the table. What is measured from
-//! memory is driven by the verb, as this crate knows no detector. Refuses: nothing. Source: [`paper`].
+//! readouts, and this file the table. [`campaign`] runs all of it over the detectors and inputs that a [`job::Choice`]
+//! names: [`image`] puts packets into memory, [`chain`] drives reader and builder over them, [`udp`] plays them into the
+//! service. Source: [`paper`].
 
 pub mod amounts;
+pub mod at_once;
+pub mod campaign;
+pub mod chain;
 pub mod copy;
+pub mod image;
+pub mod input;
+pub mod job;
 pub mod limits;
 pub mod paper;
+pub mod pipelines;
+mod progress;
 pub mod recorded;
 pub mod scaling;
+pub mod scratch;
 pub mod service;
+mod simulated;
 pub mod speedup;
+pub mod udp;
 
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 //! Events and neutrons meet only within one group: a trigger of a module (Multi-Grid), a packet of a
 //! cassette (Multi-Blade). Refuses: nothing.
 
-use fullcount_lab::traffic::made::{Kind, Made, Overlap};
+use crate::traffic::made::{Kind, Made, Overlap};
 
 /// An event or a row of truth, as far as they can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use fullcount_lab::traffic::gdgem::PITCH_MM;
-use fullcount_lab::traffic::made::{Kind, Made, Overlap};
+use crate::traffic::gdgem::PITCH_MM;
+use crate::traffic::made::{Kind, Made, Overlap};
 
 use super::compare::Class;
 
@@ -256,7 +256,7 @@ fn merged<'a>(lists: impl Iterator<Item = (&'a u32, &'a Distances)>) -> Distance
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fullcount_lab::traffic::made::Spot;
+    use crate::traffic::made::Spot;
 
     fn row(module: u16, time: i64, at: [f64; 4], kind: Kind, overlap: Overlap) -> Made {
         Made {

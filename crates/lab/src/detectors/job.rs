@@ -1,44 +1,35 @@
-//! Which detectors are measured with which inputs, from the flags; each configured as `run` would.
+//! Which detectors are measured with which inputs; each configured as `run` would.
 //!
 //! Refuses: unknown detectors and inputs, a flag for a detector that is not measured, and what the detector itself
 //! refuses.
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use fullcount_detect::detector::{Detector, Registry};
 use fullcount_engine::config::refuse;
 use fullcount_engine::run::configure;
 
 use super::input::{self, CAPTURE, CAPTURES, Input, NAMES, SIMULATED};
 use super::scratch::Scratch;
-use crate::exit::Failure;
-use crate::flags::Overlay;
-use crate::note;
+use crate::Tell;
+use crate::error::LabError;
+use fullcount_engine::config::Overlay;
 
-/// What is measured.
-#[derive(Debug, Default, Args)]
-pub struct JobFlags {
-    /// Detectors, with commas [default: all that have an input]
-    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
-    detector: Vec<String>,
-    /// Inputs, with commas: recorded, recorded-calibrated, recorded-xyu and vectors (of the repository, see
-    /// --vectors), simulated, noisy, dense; captures: recorded, where there is none vectors [default: all from memory; over UDP captures; for
-    /// pipelines simulated]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    input: Vec<String>,
-    /// Capture that is repeated instead: KIND=FILE, or KIND=FILE?port=N; may be repeated
-    #[arg(long, value_name = "KIND=FILE")]
-    capture: Vec<String>,
-    /// Geometry file of a detector; may be repeated
-    #[arg(long, value_name = "KIND=FILE")]
-    geometry: Vec<String>,
-    /// Key of a detector's configuration, e.g. sonde.max_streams=64; may be repeated
-    #[arg(long, value_name = "KIND.KEY=VALUE")]
-    set: Vec<String>,
-    /// Folder of the recorded packets
-    #[arg(long, value_name = "DIR", default_value = "vectors")]
-    vectors: PathBuf,
+/// What is measured, as the flags have it.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    /// Detectors; empty: all that have an input.
+    pub detectors: Vec<String>,
+    /// Inputs by name; empty: those that the way of measuring prefers.
+    pub inputs: Vec<String>,
+    /// Captures that are repeated instead: `KIND=FILE`, or `KIND=FILE?port=N`.
+    pub captures: Vec<String>,
+    /// Geometry files: `KIND=FILE`.
+    pub geometries: Vec<String>,
+    /// Keys of detectors' configurations: `KIND.KEY=VALUE`.
+    pub settings: Vec<String>,
+    /// Folder of the recorded packets.
+    pub vectors: PathBuf,
 }
 
 /// A detector, configured for an input.
@@ -54,23 +45,23 @@ pub struct Job {
 }
 
 /// `KIND=REST` of a flag.
-fn split<'a>(flag: &'static str, text: &'a str) -> Result<(&'a str, &'a str), Failure> {
+fn split<'a>(flag: &'static str, text: &'a str) -> Result<(&'a str, &'a str), LabError> {
     let parts = text.split_once('=').filter(|(kind, rest)| !kind.is_empty() && !rest.is_empty());
     parts.ok_or_else(|| refuse(flag, text, "KIND=FILE, e.g. sonde=run42.pcapng").into())
 }
 
-impl JobFlags {
+impl Choice {
     /// What is simulated for one detector.
-    pub fn simulated(kind: &str) -> JobFlags {
-        let (detector, input) = (vec![kind.to_owned()], vec![SIMULATED.to_owned()]);
-        JobFlags { detector, input, ..JobFlags::default() }
+    pub fn simulated(kind: &str) -> Choice {
+        let (detectors, inputs) = (vec![kind.to_owned()], vec![SIMULATED.to_owned()]);
+        Choice { detectors, inputs, ..Choice::default() }
     }
 
     /// All jobs, each detector's together.
     ///
     /// # Errors
     /// What is refused.
-    pub fn jobs(&self, scratch: &Scratch) -> Result<Vec<Job>, Failure> {
+    pub fn jobs(&self, scratch: &Scratch, tell: Tell) -> Result<Vec<Job>, LabError> {
         let kinds = self.kinds()?;
         let captures = self.captures()?;
         let mut jobs = vec![];
@@ -82,8 +73,10 @@ impl JobFlags {
                 match self.job(input, scratch) {
                     Ok(job) => jobs.push(job),
                     // One that nobody asked for and that needs a geometry which nobody gave.
-                    Err(Failure::Wrong(why)) if self.detector.is_empty() && !self.names(kind) => {
-                        note!("{kind} is left out: {why}");
+                    Err(LabError::Refused(why))
+                        if self.detectors.is_empty() && !self.names(kind) =>
+                    {
+                        tell(&format!("{kind} is left out: {why}"));
                     }
                     Err(e) => return Err(e),
                 }
@@ -101,27 +94,27 @@ impl JobFlags {
             let rest = text.strip_prefix(kind);
             rest.is_some_and(|r| r.starts_with(['=', '.']))
         };
-        [&self.capture, &self.geometry, &self.set].into_iter().flatten().any(about)
+        [&self.captures, &self.geometries, &self.settings].into_iter().flatten().any(about)
     }
 
     /// Detectors in the order of measuring.
-    fn kinds(&self) -> Result<Vec<String>, Failure> {
+    fn kinds(&self) -> Result<Vec<String>, LabError> {
         let registry = Registry::builtin();
         let known: Vec<&str> = registry.kinds().map(|k| k.name()).collect();
         let list = known.join(", ");
-        if let Some(other) = self.detector.iter().find(|k| !known.contains(&k.as_str())) {
+        if let Some(other) = self.detectors.iter().find(|k| !known.contains(&k.as_str())) {
             return Err(refuse("detector", other, format!("known are {list}")).into());
         }
-        let mut kinds = self.detector.clone();
+        let mut kinds = self.detectors.clone();
         if kinds.is_empty() {
             let captures: Vec<&str> =
-                self.capture.iter().filter_map(|c| Some(c.split_once('=')?.0)).collect();
+                self.captures.iter().filter_map(|c| Some(c.split_once('=')?.0)).collect();
             let has = |kind: &&str| {
                 captures.contains(kind) || !input::known(kind, &self.vectors).is_empty()
             };
             kinds = known.iter().filter(|k| has(k)).map(|k| (*k).to_owned()).collect();
         }
-        for (flag, given) in [("capture", &self.capture), ("geometry", &self.geometry)] {
+        for (flag, given) in [("capture", &self.captures), ("geometry", &self.geometries)] {
             for text in given {
                 let (kind, _) = split(flag, text)?;
                 if !kinds.iter().any(|k| k == kind) {
@@ -130,7 +123,7 @@ impl JobFlags {
                 }
             }
         }
-        for text in &self.set {
+        for text in &self.settings {
             let kind = text.split_once('.').map(|(kind, _)| kind);
             let form = text.split_once('=').is_some_and(|(key, _)| key.contains('.'));
             if !form || !kinds.iter().any(|k| Some(k.as_str()) == kind) {
@@ -142,9 +135,9 @@ impl JobFlags {
         Ok(kinds)
     }
 
-    fn captures(&self) -> Result<Vec<Input>, Failure> {
+    fn captures(&self) -> Result<Vec<Input>, LabError> {
         let mut named: Vec<(&str, &str)> = vec![];
-        for text in &self.capture {
+        for text in &self.captures {
             let (kind, file) = split("capture", text)?;
             if named.iter().any(|(other, _)| *other == kind) {
                 return Err(refuse("capture", text, "one capture a detector").into());
@@ -155,7 +148,7 @@ impl JobFlags {
     }
 
     /// What there is for a detector without a capture.
-    fn inputs(&self, kind: &str) -> Result<Vec<Input>, Failure> {
+    fn inputs(&self, kind: &str) -> Result<Vec<Input>, LabError> {
         let all = input::known(kind, &self.vectors);
         if all.is_empty() {
             let why = format!("there are no packets for it here: give --capture {kind}=FILE");
@@ -163,21 +156,21 @@ impl JobFlags {
         }
         let names: Vec<&str> = all.iter().map(|i| i.name).collect();
         let known = |n: &str| n == CAPTURES || NAMES.contains(&n);
-        if let Some(other) = self.input.iter().find(|n| !known(n.as_str())) {
+        if let Some(other) = self.inputs.iter().find(|n| !known(n.as_str())) {
             return Err(refuse("input", other, format!("{}, {CAPTURES}", NAMES.join(", "))).into());
         }
         let asked = |i: &Input, n: &str| n == i.name || n == CAPTURES && i.is_played();
-        let wanted = |i: &Input| self.input.is_empty() || self.input.iter().any(|n| asked(i, n));
+        let wanted = |i: &Input| self.inputs.is_empty() || self.inputs.iter().any(|n| asked(i, n));
         let some: Vec<Input> = all.iter().filter(|i| wanted(i)).cloned().collect();
         if some.is_empty() {
             let why = format!("{kind} has here: {}", names.join(", "));
-            return Err(refuse("input", self.input.join(","), why).into());
+            return Err(refuse("input", self.inputs.join(","), why).into());
         }
         Ok(some)
     }
 
-    fn job(&self, input: Input, scratch: &Scratch) -> Result<Job, Failure> {
-        let own = self.geometry.iter().filter_map(|g| g.split_once('='));
+    fn job(&self, input: Input, scratch: &Scratch) -> Result<Job, LabError> {
+        let own = self.geometries.iter().filter_map(|g| g.split_once('='));
         let own = own.filter(|(kind, _)| *kind == input.detector).map(|(_, file)| file).next_back();
         let geometry = match (own, input.geometry.as_str()) {
             (Some(file), _) => Some(PathBuf::from(file)),
@@ -189,7 +182,7 @@ impl JobFlags {
         };
         let mut settings = input.settings.clone();
         let mine = format!("{}.", input.detector);
-        let given = self.set.iter().filter_map(|s| s.strip_prefix(&mine));
+        let given = self.settings.iter().filter_map(|s| s.strip_prefix(&mine));
         settings.extend(given.map(|s| format!("detector.{s}")));
         let detector = set_up(&input.detector, geometry.as_deref(), &settings)?;
         Ok(Job { input, detector, geometry, settings })
@@ -201,7 +194,7 @@ fn set_up(
     kind: &str,
     geometry: Option<&Path>,
     settings: &[String],
-) -> Result<Box<dyn Detector>, Failure> {
+) -> Result<Box<dyn Detector>, LabError> {
     let mut o = Overlay::default();
     o.put("detector.kind", Some(kind))
         .put("detector.geometry", geometry.map(|g| g.display().to_string()))
@@ -212,8 +205,8 @@ fn set_up(
 impl Job {
     /// One a detector, for what takes long: the one that `first` prefers, else what is simulated, else its last
     /// input. All, if inputs were named.
-    fn one<'a>(jobs: &'a [Job], flags: &JobFlags, first: impl Fn(&Input) -> bool) -> Vec<&'a Job> {
-        if !flags.input.is_empty() {
+    fn one<'a>(jobs: &'a [Job], choice: &Choice, first: impl Fn(&Input) -> bool) -> Vec<&'a Job> {
+        if !choice.inputs.is_empty() {
             return jobs.iter().collect();
         }
         let rank = |job: &Job| match &job.input {
@@ -232,12 +225,12 @@ impl Job {
     }
 
     /// For pipelines: the user's capture, else what is simulated.
-    pub fn piped<'a>(jobs: &'a [Job], flags: &JobFlags) -> Vec<&'a Job> {
-        Job::one(jobs, flags, |input| input.name == CAPTURE)
+    pub fn piped<'a>(jobs: &'a [Job], choice: &Choice) -> Vec<&'a Job> {
+        Job::one(jobs, choice, |input| input.name == CAPTURE)
     }
 
     /// Over UDP, as the paper did it: a capture, else what is simulated.
-    pub fn played<'a>(jobs: &'a [Job], flags: &JobFlags) -> Vec<&'a Job> {
-        Job::one(jobs, flags, Input::is_played)
+    pub fn played<'a>(jobs: &'a [Job], choice: &Choice) -> Vec<&'a Job> {
+        Job::one(jobs, choice, Input::is_played)
     }
 }

@@ -4,19 +4,19 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::traffic::Traffic;
+use crate::traffic::made::Made;
+use crate::traffic::multiblade::{MultiBlade, MultiBladeSetup, TICK_NS};
+use crate::traffic::multigrid::{MultiGrid, MultiGridSetup};
+use crate::traffic::noise::Noise;
 use anyhow::Context;
 use fullcount_core::batch::{Batch, Edge, Origin};
 use fullcount_core::ledger::{Role, Sheet};
 use fullcount_core::products::Products;
 use fullcount_detect::detector::{Detector, Registry, Setup};
-use fullcount_lab::traffic::Traffic;
-use fullcount_lab::traffic::made::Made;
-use fullcount_lab::traffic::multiblade::{MultiBlade, MultiBladeSetup, TICK_NS};
-use fullcount_lab::traffic::multigrid::{MultiGrid, MultiGridSetup};
-use fullcount_lab::traffic::noise::Noise;
 
 use super::compare::{Mark, Verdict, compare};
-use crate::exit::Failure;
+use crate::error::LabError;
 
 /// Bytes that a neutron takes in a turn, about.
 const BYTES_PER_NEUTRON: usize = 80;
@@ -76,11 +76,11 @@ impl Simulated {
     ///
     /// # Errors
     /// A number of cassettes of which no set-up is known.
-    pub fn geometry(self) -> Result<String, Failure> {
+    pub fn geometry(self) -> Result<String, LabError> {
         match self {
             Simulated::MultiGrid(modules) => Ok(MultiGrid::configuration(modules)),
             Simulated::MultiBlade(cassettes) => {
-                MultiBlade::configuration(cassettes).map_err(|e| Failure::Wrong(e.to_string()))
+                MultiBlade::configuration(cassettes).map_err(|e| LabError::Refused(e.to_string()))
             }
         }
     }
@@ -96,11 +96,11 @@ impl Simulated {
         module as u16
     }
 
-    fn traffic(self, point: &Point) -> Result<(Box<dyn Traffic>, u64, f64), Failure> {
+    fn traffic(self, point: &Point) -> Result<(Box<dyn Traffic>, u64, f64), LabError> {
         let prepared_bytes = point.neutrons * BYTES_PER_NEUTRON;
         let Point { noise, seed, .. } = *point;
         let neutrons_per_s = point.rate_hz * self.modules() as f64;
-        let wrong = |e: fullcount_lab::traffic::TrafficError| Failure::Wrong(e.to_string());
+        let wrong = |e: crate::traffic::TrafficError| LabError::Refused(e.to_string());
         Ok(match self {
             Simulated::MultiGrid(modules) => {
                 let base = MultiGridSetup::default();
@@ -149,19 +149,19 @@ impl Simulated {
     ///
     /// # Errors
     /// Options that it refuses.
-    pub fn detector(self, options: String) -> Result<Box<dyn Detector>, Failure> {
+    pub fn detector(self, options: String) -> Result<Box<dyn Detector>, LabError> {
         let geometry = self.geometry()?;
         let geometry_path = "the simulator's geometry".to_owned();
         let setup = Setup { geometry, geometry_path, options, ..Setup::default() };
         let made = Registry::builtin().configure(self.name(), &setup);
-        made.map_err(|e| Failure::Wrong(e.to_string()))
+        made.map_err(|e| LabError::Refused(e.to_string()))
     }
 
     /// Simulates, decodes and compares one turn.
     ///
     /// # Errors
     /// What the simulator refuses.
-    pub fn run(self, detector: &dyn Detector, point: &Point) -> Result<Outcome, Failure> {
+    pub fn run(self, detector: &dyn Detector, point: &Point) -> Result<Outcome, LabError> {
         let (mut traffic, packets, seconds) = self.traffic(point)?;
         let rows = Arc::new(Mutex::new(Vec::new()));
         let into = rows.clone();

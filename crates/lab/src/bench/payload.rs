@@ -8,10 +8,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::streaming::performance;
 use anyhow::Context;
 use fullcount_core::products::{EventBatch, Products};
 use fullcount_core::time::PulseTime;
-use fullcount_lab::streaming::performance;
 use fullcount_out::flat::EventWriter;
 
 /// Name of the producer in each message.

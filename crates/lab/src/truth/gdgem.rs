@@ -5,18 +5,18 @@
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
+use crate::traffic::Traffic;
+use crate::traffic::gdgem::{GdGem, GdGemSetup, PITCH_MM};
+use crate::traffic::noise::Noise;
 use anyhow::Context;
 use fullcount_core::batch::{Batch, Edge, Origin};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::Products;
 use fullcount_detect::detector::{Builder, Detector, Reader, Setup};
 use fullcount_detect::gdgem::{GdGemDetector, PlaneCluster, Watch};
-use fullcount_engine::config::refuse;
+use fullcount_engine::config::{Overlay, refuse};
 use fullcount_engine::summary::grouped;
 use fullcount_io::quantity;
-use fullcount_lab::traffic::Traffic;
-use fullcount_lab::traffic::gdgem::{GdGem, GdGemSetup, PITCH_MM};
-use fullcount_lab::traffic::noise::Noise;
 use serde_json::{Value, json};
 
 use super::compare::Class;
@@ -24,13 +24,15 @@ use super::simulate::rejected;
 use super::tracks::{
     EXTENTS, Event, FAR, Group, NEAR, NEARLY_ALL, STRIPS, Spread, UPRIGHT, Verdict, WAYS, compare,
 };
-use super::{Flags, Point, begin, percent, write};
-use crate::exit::Failure;
-use crate::flags::Overlay;
-use crate::note;
+use super::{Asked, Found, Point, found, percent};
+use crate::Tell;
+use crate::error::LabError;
+use crate::record::results::Results;
 
 /// Neutrons per second over the detector that are simulated unless said otherwise.
 const USUAL: [&str; 3] = ["100kHz", "1MHz", "5MHz"];
+/// Usual name of the results.
+const NAME: &str = "truth-gdgem";
 /// Highest rate.
 const MOST_HZ: f64 = 20e6;
 /// `algo` of the late end, which is ours.
@@ -66,61 +68,59 @@ struct Outcome {
     rejected: Vec<(String, u64)>,
 }
 
-/// Runs the campaign; gives the least share of clean neutrons found, and the table.
+/// Runs the campaign.
 ///
 /// # Errors
-/// Wrong options, and results that cannot be written.
-pub fn truth(flags: &Flags) -> Result<u8, Failure> {
-    if let Some(n) = flags.modules {
+/// Options that are refused, and results files that are there.
+pub fn truth(asked: &Asked, results: &Results, tell: Tell) -> Result<Found, LabError> {
+    if let Some(n) = asked.modules {
         return Err(refuse("modules", n, "none: the Gd-GEM has its four sectors").into());
     }
     let usual = USUAL.map(str::to_owned);
-    let texts = if flags.rates.is_empty() { &usual[..] } else { &flags.rates };
+    let texts = if asked.rates.is_empty() { &usual[..] } else { &asked.rates };
     let rates = texts.iter().map(|text| rate(text)).collect::<Result<Vec<f64>, _>>()?;
-    let noises = flags.noises()?;
-    let neutrons = flags.number()?;
-    let require = flags.require.as_deref().map(percent).transpose()?;
-    let mut late = flags.set.clone();
+    let noises = asked.noises()?;
+    let neutrons = asked.number()?;
+    let require = asked.require.as_deref().map(percent).transpose()?;
+    let mut late = asked.set.clone();
     late.push(format!("detector.algo={LATE_END}"));
-    let detectors = [decoder(&flags.set)?, decoder(&late)?];
-    let name = flags.name.clone().unwrap_or_else(|| "truth-gdgem".to_owned());
-    let mut record = begin(flags, &name)?;
+    let detectors = [decoder(&asked.set)?, decoder(&late)?];
+    let mut record = results.begin(NAME)?;
     record
         .parameter("detector", "gdgem")
         .parameter("neutrons", neutrons)
-        .parameter("seed", flags.seed)
+        .parameter("seed", asked.seed)
         .parameter("near_strips", NEAR)
         .parameter("pitch_mm", PITCH_MM)
-        .parameter("set", flags.set.clone());
-    let (mut found, mut places, mut by_strips) = (String::new(), String::new(), String::new());
+        .parameter("set", asked.set.clone());
+    let (mut by_rate, mut places, mut by_strips) = (String::new(), String::new(), String::new());
     let mut least = 100.0f64;
     for noise in &noises {
         for &rate_hz in &rates {
-            let point = Point { rate_hz, noise: *noise, neutrons, seed: flags.seed };
+            let point = Point { rate_hz, noise: *noise, neutrons, seed: asked.seed };
             let outcome = run(&detectors, &point)?;
             let v = &outcome.verdict;
             least = least.min(v.clean.percent());
             record.row(row(&point, &outcome));
-            found += &line(&point, v);
+            by_rate += &line(&point, v);
             places += &by_extent(&point, v);
             by_strips += &by_number(&point, v);
-            note!(
+            tell(&format!(
                 "{}, noise {noise}: {} neutrons, {:.3} % of the clean ones found, {:.3} % of all, {:.2e} ghosts each",
                 hz(rate_hz),
                 grouped(v.all().made),
                 v.clean.percent(),
                 v.all().percent(),
                 ghosts(v)
-            );
+            ));
         }
     }
-    let table = document(&name, &flags.set, [&found, &places, &by_strips]);
-    write(flags, &name, &record, &table)?;
-    Ok(super::verdict(require, least))
+    let table = document(results.name(NAME), &asked.set, [&by_rate, &places, &by_strips]);
+    Ok(found(record, &table, require, least, tell))
 }
 
 /// The decoder with the usual parameters, in the simulator's geometry; `--set` comes last.
-fn decoder(set: &[String]) -> Result<GdGemDetector, Failure> {
+fn decoder(set: &[String]) -> Result<GdGemDetector, LabError> {
     let mut o = Overlay::default();
     o.put("detector.kind", Some("gdgem"))
         .put("detector.one_picture", Some(true))
@@ -130,10 +130,10 @@ fn decoder(set: &[String]) -> Result<GdGemDetector, Failure> {
     let geometry_path = "the simulator's geometry".to_owned();
     let setup =
         Setup { geometry: GdGem::configuration(), geometry_path, options, ..Setup::default() };
-    GdGemDetector::new(&setup).map_err(|e| Failure::Wrong(e.to_string()))
+    GdGemDetector::new(&setup).map_err(|e| LabError::Refused(e.to_string()))
 }
 
-fn rate(text: &str) -> Result<f64, Failure> {
+fn rate(text: &str) -> Result<f64, LabError> {
     let number = text.trim().strip_suffix("Hz").and_then(|n| quantity::number(n).ok());
     let inside = number.filter(|hz| (1.0..=MOST_HZ).contains(hz));
     inside.ok_or_else(|| refuse("rates", text, "1Hz to 20MHz over the detector, e.g. 5MHz").into())
@@ -141,7 +141,7 @@ fn rate(text: &str) -> Result<f64, Failure> {
 
 /// Simulates, decodes and compares one turn. The second decoder differs in `algo` alone: the same events in the same order, with one more
 /// place.
-fn run(detectors: &[GdGemDetector; 2], point: &Point) -> Result<Outcome, Failure> {
+fn run(detectors: &[GdGemDetector; 2], point: &Point) -> Result<Outcome, LabError> {
     let setup = GdGemSetup {
         neutrons_per_s: point.rate_hz,
         noise: point.noise,
@@ -149,7 +149,7 @@ fn run(detectors: &[GdGemDetector; 2], point: &Point) -> Result<Outcome, Failure
         prepared_bytes: point.neutrons * BYTES_PER_NEUTRON,
         ..GdGemSetup::default()
     };
-    let mut traffic = GdGem::new(&setup).map_err(|e| Failure::Wrong(e.to_string()))?;
+    let mut traffic = GdGem::new(&setup).map_err(|e| LabError::Refused(e.to_string()))?;
     let rows = Arc::new(Mutex::new(Vec::new()));
     let into = rows.clone();
     traffic.watch(Box::new(move |made| {

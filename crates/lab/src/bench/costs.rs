@@ -1,104 +1,57 @@
-//! `lab capacity --measure`: short measurements of what the other campaigns do not have: messages, spool, disk, brokers;
-//! and on request the decoders.
+//! The costs that `lab capacity --measure` asks for: short measurements of messages, spool, disk and brokers, and on
+//! request of the decoders.
 //!
-//! Writes `capacity-measured.json` beside the other results. Refuses: unknown parts, times out of range, and brokers
-//! without an address. What is written for it in the folder of the results is removed again.
+//! Writes `capacity-measured.json` beside the other results. What is written for it in the folder of the results is
+//! removed again.
 
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use crate::capacity::measured::{DISK, ENCODE, PRODUCE, SPOOL};
+use crate::detectors::campaign::from_memory_now;
+use crate::record::Figure;
+use crate::record::results::Results;
 use anyhow::Context;
-use clap::Args;
 use fullcount_core::products::EventBatch;
 use fullcount_core::time::PulseTime;
-use fullcount_engine::config::refuse;
 use fullcount_engine::stop::Stop;
 use fullcount_io::newfile::Scratch;
-use fullcount_io::quantity;
-use fullcount_lab::capacity::measured::{DISK, ENCODE, PRODUCE, SPOOL};
-use fullcount_lab::record::Figure;
 use fullcount_out::flat::EventWriter;
 use fullcount_out::kafka::{Address, Publisher, Settings};
 use fullcount_out::spool::{AppendError, Outgoing, Spool, SpoolOptions};
 use serde_json::Value;
 
-use super::super::detectors::from_memory_now;
-use crate::exit::Failure;
-use crate::note;
+use super::now_ms;
+use crate::Tell;
+use crate::error::LabError;
 
-/// What is measured here.
-#[derive(Debug, Args)]
-pub struct MeasureFlags {
-    /// Measure here first, with commas: detectors, messages, spool, disk, brokers, or all; written to
-    /// capacity-measured.json beside the results
-    #[arg(long, value_name = "PARTS", value_delimiter = ',', help_heading = "Costs")]
-    measure: Vec<String>,
-    /// Topic for --measure brokers: kafka://HOST[:PORT]/TOPIC, with one partition
-    #[arg(long, value_name = "URL", requires = "measure", help_heading = "Costs")]
-    kafka: Option<String>,
-    /// Length of a trial of --measure
-    #[arg(long, value_name = "TIME", default_value = "2s", help_heading = "Costs")]
-    trial: String,
-}
-
-/// Checked.
+/// What is measured.
+#[derive(Debug, Clone)]
 pub struct Parts {
-    detectors: bool,
-    messages: bool,
-    spool: bool,
-    disk: bool,
-    brokers: Option<Address>,
-    trial: Duration,
+    /// Every decoder from memory.
+    pub detectors: bool,
+    /// Events into messages.
+    pub messages: bool,
+    /// Messages into a spool.
+    pub spool: bool,
+    /// Bytes onto the disk.
+    pub disk: bool,
+    /// Messages to this topic.
+    pub brokers: Option<Address>,
+    /// Length of a trial.
+    pub trial: Duration,
 }
 
-const KNOWN: [&str; 5] = ["detectors", "messages", "spool", "disk", "brokers"];
+/// Names of the parts.
+pub const KNOWN: [&str; 5] = ["detectors", "messages", "spool", "disk", "brokers"];
 /// Events of a message: 99 kB.
 const EVENTS: u32 = 12_400;
 const TRIALS: usize = 3;
 /// Most bytes that a trial writes to a disk.
 const MOST: u64 = 2 << 30;
 const RESULT: &str = "capacity-measured";
-
-impl MeasureFlags {
-    /// What is asked for; `None`: nothing.
-    pub fn parts(&self) -> Result<Option<Parts>, Failure> {
-        let trial = quantity::duration(&self.trial)
-            .map_err(|e| refuse("trial", &self.trial, e.to_string()))?;
-        if !(Duration::from_millis(10)..=Duration::from_secs(600)).contains(&trial) {
-            return Err(refuse("trial", &self.trial, "10ms to 10min").into());
-        }
-        if self.measure.is_empty() {
-            return Ok(None);
-        }
-        let other = |p: &&String| *p != "all" && !KNOWN.contains(&p.as_str());
-        if let Some(other) = self.measure.iter().find(other) {
-            let known = format!("all, or of {} with commas", KNOWN.join(", "));
-            return Err(refuse("measure", other, known).into());
-        }
-        let all = self.measure.iter().any(|p| p == "all");
-        let has = |part: &str| all || self.measure.iter().any(|p| p == part);
-        let brokers = match &self.kafka {
-            Some(url) => {
-                Some(Address::parse(url).map_err(|e| refuse("kafka", url, e.to_string()))?)
-            }
-            None if has("brokers") && !all => {
-                let why = "only with --kafka kafka://HOST/TOPIC";
-                return Err(refuse("measure", "brokers", why).into());
-            }
-            None => None,
-        };
-        Ok(Some(Parts {
-            detectors: has("detectors"),
-            messages: has("messages"),
-            spool: has("spool"),
-            disk: has("disk"),
-            brokers: brokers.filter(|_| has("brokers")),
-            trial,
-        }))
-    }
-}
 
 /// Events of one pulse.
 pub fn batch(events: u32, number: u32) -> EventBatch {
@@ -109,13 +62,18 @@ pub fn batch(events: u32, number: u32) -> EventBatch {
 }
 
 /// Measures, writes the results and gives them.
+///
+/// # Errors
+/// Results files that are there, and measurements that failed or were interrupted.
 pub fn measure(
     parts: &Parts,
     folder: &Path,
     overwrite: bool,
     stop: &Stop,
-) -> Result<Value, Failure> {
-    let mut record = crate::lab::begin(RESULT, folder, &["json"], overwrite)?;
+    tell: Tell,
+) -> Result<Value, LabError> {
+    let results = Results { folder: folder.to_owned(), name: None, overwrite };
+    let mut record = results.begin_with(RESULT, &["json"])?;
     record
         .parameter("trial_s", parts.trial.as_secs_f64())
         .parameter("trials", TRIALS)
@@ -131,7 +89,7 @@ pub fn measure(
             }
         }
         let figure = Figure::of(&values, unit).context("no trial")?;
-        note!("{name}: {:.3e} {unit}", figure.value);
+        tell(&format!("{name}: {:.3e} {unit}", figure.value));
         record.figure(name, &figure);
         Ok(())
     };
@@ -145,15 +103,15 @@ pub fn measure(
         trials(DISK, &mut || disk(parts.trial, folder))?;
     }
     if let Some(address) = &parts.brokers {
-        trials(PRODUCE, &mut || produce(parts.trial, address))?;
+        trials(PRODUCE, &mut || produce(parts.trial, address, tell))?;
     }
     if parts.detectors {
-        for row in from_memory_now(parts.trial, TRIALS, stop)? {
+        for row in from_memory_now(parts.trial, TRIALS, stop, tell)? {
             row.note(&mut record);
         }
     }
-    let path = record.write(folder, overwrite).map_err(anyhow::Error::from)?;
-    note!("written to {}", path.display());
+    let path = results.write(&record)?;
+    tell(&format!("written to {}", path.display()));
     Ok(record.json())
 }
 
@@ -221,11 +179,11 @@ fn disk(time: Duration, folder: &Path) -> anyhow::Result<f64> {
 }
 
 /// Bytes a second of messages that brokers confirm.
-fn produce(time: Duration, address: &Address) -> anyhow::Result<f64> {
-    let publisher = Publisher::new(&address.brokers, &Settings::new([]), |said| note!("{said}"))?;
+fn produce(time: Duration, address: &Address, tell: Tell) -> anyhow::Result<f64> {
+    let publisher = Publisher::new(&address.brokers, &Settings::new([]), tell)?;
     let mut writer = EventWriter::new();
     let payload = writer.ev44("capacity", 1, &batch(EVENTS, 0))?;
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64);
+    let now = || now_ms() as i64;
     let patience = Duration::from_secs(30);
     // The first message finds the brokers and makes the topic.
     publisher.publish(&address.topic, payload, now(), patience)?;

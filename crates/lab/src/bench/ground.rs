@@ -6,35 +6,27 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::record::Record;
+use crate::streaming::broker::Broker;
+use crate::streaming::performance::{check_jars, versions};
 use anyhow::{Context, ensure};
-use clap::Args;
-use fullcount_engine::config::refuse;
 use fullcount_io::newfile::Scratch;
-use fullcount_io::quantity;
-use fullcount_lab::record::Record;
-use fullcount_lab::streaming::broker::Broker;
-use fullcount_lab::streaming::performance::{check_jars, versions};
 use fullcount_out::kafka::{Admin, Consumer, ConsumerOptions, Settings, check_brokers};
 
-use crate::exit::Failure;
-use crate::note;
+use crate::Tell;
+use crate::error::LabError;
 
-/// Where to measure.
-#[derive(Debug, Args)]
-pub struct BrokerFlags {
-    /// Kafka broker to measure with: HOST[:PORT] [default: one is started here and ended again]
-    #[arg(long, value_name = "HOST", help_heading = "Place")]
-    broker: Option<String>,
-    /// Folder with Apache Kafka's jars [default: what `cargo xtask kafka` has fetched]
-    #[arg(long, value_name = "DIR", help_heading = "Place")]
-    jars: Option<PathBuf>,
-    /// Folder for everything that is written, on the disk to measure; emptied at the end
-    /// [default: the system's temporary folder]
-    #[arg(long, value_name = "DIR", help_heading = "Place")]
-    folder: Option<PathBuf>,
-    /// librdkafka's own setting for our side, e.g. linger.ms=5; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", help_heading = "Place")]
-    kafka_set: Vec<String>,
+/// Where to measure, as the options have it.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Broker: `HOST[:PORT]`; `None`: one is started here and ended again.
+    pub broker: Option<String>,
+    /// Folder with Apache Kafka's jars; `None`: what `cargo xtask kafka` has fetched.
+    pub jars: Option<PathBuf>,
+    /// Folder for everything that is written, on the disk to measure; `None`: the system's temporary folder.
+    pub folder: Option<PathBuf>,
+    /// librdkafka's own settings for our side, `NAME=VALUE`.
+    pub kafka_set: Vec<String>,
 }
 
 /// Checked, nothing opened.
@@ -55,6 +47,8 @@ pub struct Ground {
     jars: Option<PathBuf>,
     /// librdkafka's own settings.
     pub settings: Settings,
+    /// Gets lines of progress.
+    pub tell: Tell,
 }
 
 /// Longest wait for a topic that was made.
@@ -63,31 +57,37 @@ const SEEN: Duration = Duration::from_secs(15);
 const TOPIC: [(&str, &str); 2] =
     [("file.delete.delay.ms", "1000"), ("max.message.bytes", "10485760")];
 
-impl BrokerFlags {
+impl Wanted {
     /// Checks the options. `theirs`: Kafka's own program is needed.
-    pub fn check(&self, theirs: bool) -> Result<Checked, Failure> {
+    ///
+    /// # Errors
+    /// The first that cannot be.
+    pub fn check(&self, theirs: bool) -> Result<Checked, LabError> {
         let broker = match &self.broker {
             None => None,
             Some(text) => {
-                Some(check_brokers(text).map_err(|e| Failure::Wrong(format!("--broker {e}")))?)
+                Some(check_brokers(text).map_err(|e| LabError::Refused(format!("--broker {e}")))?)
             }
         };
         let pair = |text: &String| {
             let pair = text.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()));
-            pair.ok_or_else(|| Failure::Wrong(format!("--kafka-set {text}: expected NAME=VALUE")))
+            pair.ok_or_else(|| {
+                LabError::Refused(format!("--kafka-set {text}: expected NAME=VALUE"))
+            })
         };
         let settings = self.kafka_set.iter().map(pair).collect::<Result<Vec<_>, _>>()?;
         let settings = Settings::read(settings);
-        let settings = settings.map_err(|e| Failure::Wrong(format!("--kafka-set {e}")))?;
-        settings.check().map_err(|e| Failure::Wrong(format!("--kafka-set {e}")))?;
+        let settings = settings.map_err(|e| LabError::Refused(format!("--kafka-set {e}")))?;
+        settings.check().map_err(|e| LabError::Refused(format!("--kafka-set {e}")))?;
         let jars = match (theirs || broker.is_none(), self.jars.clone().or_else(usual_jars)) {
             (false, _) => None,
             (true, Some(jars)) => {
-                check_jars(&jars, broker.is_none()).map_err(|e| Failure::Wrong(e.to_string()))?;
+                check_jars(&jars, broker.is_none())
+                    .map_err(|e| LabError::Refused(e.to_string()))?;
                 Some(jars)
             }
             (true, None) => {
-                return Err(Failure::Wrong(
+                return Err(LabError::Refused(
                     "--jars: no jars of Apache Kafka were found: `cargo xtask kafka` fetches them, \
                      or name the folder libs of an installed Kafka"
                         .into(),
@@ -97,7 +97,7 @@ impl BrokerFlags {
         let folder = self.folder.clone().unwrap_or_else(std::env::temp_dir);
         if !folder.is_dir() {
             let what = format!("--folder {}: is not a folder", folder.display());
-            return Err(Failure::Wrong(what));
+            return Err(LabError::Refused(what));
         }
         Ok(Checked { broker, jars, folder, settings })
     }
@@ -119,7 +119,10 @@ fn usual_jars() -> Option<PathBuf> {
 
 impl Checked {
     /// Starts a broker if none is given, and makes the folder. Java has to be there if jars are needed.
-    pub fn open(self, record: &mut Record) -> anyhow::Result<Ground> {
+    ///
+    /// # Errors
+    /// No Java, no answer of the broker, and a folder that takes nothing.
+    pub fn open(self, record: &mut Record, tell: Tell) -> anyhow::Result<Ground> {
         let Checked { broker, jars, folder, settings } = self;
         if let Some(jars) = &jars {
             let (kafka, java) = versions(jars, Path::new("java"))?;
@@ -133,7 +136,7 @@ impl Checked {
         let own = broker.is_none();
         let broker = match (broker, &jars) {
             (None, Some(jars)) => {
-                note!("starting a broker");
+                tell("starting a broker");
                 Broker::start(jars, &folder.path().join("kafka"))?
             }
             (given, _) => Broker::given(given.as_deref().unwrap_or_default()),
@@ -142,7 +145,7 @@ impl Checked {
             .parameter("broker", if own { "started for this, one, on this host" } else { "given" })
             .parameter("broker_partitions", 1)
             .parameter("our_settings", format!("{settings:?}"));
-        Ok(Ground { broker, folder, jars, settings })
+        Ok(Ground { broker, folder, jars, settings, tell })
     }
 }
 
@@ -178,11 +181,14 @@ impl Ground {
     }
 
     /// Makes a topic of one partition, which goes with what is returned.
+    ///
+    /// # Errors
+    /// What the broker says.
     pub fn topic(&self, name: &str) -> anyhow::Result<Topic> {
         let admin = Admin::new(self.brokers(), &self.settings)?;
         let name = format!("fullcount-lab-{}-{name}", std::process::id());
         admin.create(&name, 1, &TOPIC)?;
-        let topic = Topic { admin, name };
+        let topic = Topic { admin, name, tell: self.tell };
         // The broker that made it may not know it yet.
         let asking = Consumer::new(&ConsumerOptions::new(self.brokers()))?;
         let begun = Instant::now();
@@ -198,6 +204,7 @@ impl Ground {
 #[derive(Debug)]
 pub struct Topic {
     admin: Admin,
+    tell: Tell,
     /// Name.
     pub name: String,
 }
@@ -205,17 +212,7 @@ pub struct Topic {
 impl Drop for Topic {
     fn drop(&mut self) {
         if let Err(e) = self.admin.remove(&self.name) {
-            note!("fullcount: {e}");
+            (self.tell)(&format!("fullcount: {e}"));
         }
     }
-}
-
-/// A number of bytes within a range.
-pub fn bytes(flag: &'static str, text: &str, least: u64, most: u64) -> Result<u64, Failure> {
-    let found = quantity::size(text).map_err(|e| refuse(flag, text, e.to_string()))?;
-    if (least..=most).contains(&found) {
-        return Ok(found);
-    }
-    let (least, most) = (quantity::size_text(least), quantity::size_text(most));
-    Err(refuse(flag, text, format!("{least} to {most}")).into())
 }

@@ -2,16 +2,16 @@
 //!
 //! Refuses: a setting that its simulator refuses, which would be a mistake here.
 
-use fullcount_lab::traffic::Traffic;
-use fullcount_lab::traffic::gdgem::{GdGem, GdGemSetup};
-use fullcount_lab::traffic::multiblade::{MultiBlade, MultiBladeSetup};
-use fullcount_lab::traffic::multigrid::{MultiGrid, MultiGridSetup};
-use fullcount_lab::traffic::noise::{Noise, Pileup};
-use fullcount_lab::traffic::panel::Panel;
-use fullcount_lab::traffic::sonde::{Mode, Sonde, SondeSetup};
+use crate::traffic::Traffic;
+use crate::traffic::gdgem::{GdGem, GdGemSetup};
+use crate::traffic::multiblade::{MultiBlade, MultiBladeSetup};
+use crate::traffic::multigrid::{MultiGrid, MultiGridSetup};
+use crate::traffic::noise::{Noise, Pileup};
+use crate::traffic::panel::Panel;
+use crate::traffic::sonde::{Mode, Sonde, SondeSetup};
 
 use super::input::{Input, PORT, SIMULATED, Stock};
-use crate::exit::Failure;
+use crate::error::LabError;
 
 /// Simulated packets and the ports by lane that they come from.
 pub type Simulated = (Box<dyn Traffic>, Vec<u16>);
@@ -122,7 +122,7 @@ const NOISY: Noise = Noise {
     pileup: Pileup::Random,
 };
 
-fn multigrid(noise: Noise) -> Result<Simulated, Failure> {
+fn multigrid(noise: Noise) -> Result<Simulated, LabError> {
     let neutrons_per_s = NEUTRONS_HZ * GRID_MODULES as f64;
     let setup = MultiGridSetup {
         modules: GRID_MODULES,
@@ -134,7 +134,7 @@ fn multigrid(noise: Noise) -> Result<Simulated, Failure> {
     Ok((Box::new(traffic), vec![PORT]))
 }
 
-fn multiblade(noise: Noise, readouts: Option<usize>) -> Result<Simulated, Failure> {
+fn multiblade(noise: Noise, readouts: Option<usize>) -> Result<Simulated, LabError> {
     let neutrons_per_s = NEUTRONS_HZ * CASSETTES as f64;
     let setup = MultiBladeSetup {
         cassettes: CASSETTES,
@@ -147,13 +147,13 @@ fn multiblade(noise: Noise, readouts: Option<usize>) -> Result<Simulated, Failur
     Ok((Box::new(traffic), vec![PORT]))
 }
 
-fn gdgem(noise: Noise, hits: Option<usize>) -> Result<Simulated, Failure> {
+fn gdgem(noise: Noise, hits: Option<usize>) -> Result<Simulated, LabError> {
     let setup = GdGemSetup { neutrons_per_s: GEM_HZ, hits, noise, ..GdGemSetup::default() };
     let traffic = GdGem::new(&setup).map_err(anyhow::Error::from)?;
     Ok((Box::new(traffic), vec![PORT]))
 }
 
-fn sonde() -> Result<Simulated, Failure> {
+fn sonde() -> Result<Simulated, LabError> {
     let panel = Panel::demo();
     let setup = SondeSetup {
         panel,

@@ -1,60 +1,40 @@
-//! `fullcount lab write`: a topic full of events into a file by `fullcount write`, beside `dd` of the same bytes.
+//! A topic full of events into a file by `fullcount write`, beside `dd` of the same bytes.
 //!
 //! The topic is filled first. A trial is a run in the past: ordered by pl72, complete when wrdn is published, which comes
-//! after the file's bytes are on the disk. Refuses (exit 2) wrong options and missing jars, (exit 1) a broker that does
-//! not answer, and a file that does not have every event.
+//! after the file's bytes are on the disk. Refuses other compressions, a broker that does not answer, and a file that does
+//! not have every event.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use clap::Args;
 use fullcount_engine::stop::Stop;
-use fullcount_lab::lossless::child::{Running, TrialError};
-use fullcount_lab::streaming::{Campaign, Point, Trial, Ways, cpu_seconds, dd};
 use fullcount_out::flat::{EventWriter, Message, RunStart, decode};
 use fullcount_out::kafka::{Begin, ConsumeError, Consumer, ConsumerOptions, Polled, Publisher};
 use serde_json::{Value, json};
 
-use super::brokered::{BrokerFlags, Ground, Topic, bytes};
-use super::kafka::payload::{Payload, SOURCE};
-use super::lossless::ResultFlags;
-use crate::exit::Failure;
-use crate::note;
-use crate::write::now_ms;
+use super::ground::{Checked, Ground, Topic};
+use super::now_ms;
+use super::payload::{Payload, SOURCE};
+use crate::Tell;
+use crate::error::LabError;
+use crate::lossless::child::{Running, TrialError};
+use crate::record::Record;
+use crate::streaming::{Campaign, Point, Trial, Ways, cpu_seconds, dd};
 
-/// A topic into a NeXus file, beside dd conv=fdatasync of the same bytes on the same disk, in turn
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub struct Flags {
-    /// Compressions of the file: none, gzip, gzip:1 to gzip:9, with commas
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "none,gzip:1,gzip")]
-    compressions: Vec<String>,
-    /// Size of a message, 1 kB to 8 MB
-    #[arg(long, value_name = "BYTES", default_value = "100kB")]
-    size: String,
-    /// Bytes of messages on the topic: three times as much on the disk
-    #[arg(long, value_name = "BYTES", default_value = "1GB")]
-    volume: String,
-    /// Rounds A B A B; medians are reported
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    repeats: usize,
-    #[command(flatten)]
-    place: BrokerFlags,
-    #[command(flatten)]
-    result: ResultFlags,
+/// What is compared with `dd`.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// Compressions of the file.
+    pub compressions: Vec<String>,
+    /// Size of a message, bytes.
+    pub size: usize,
+    /// Bytes of messages on the topic.
+    pub volume: u64,
+    /// Rounds.
+    pub repeats: usize,
 }
-
-const EXAMPLES: &str = "\
-A trial of write lasts from the order to the moment at which the complete file is reported: reading
-the topic, checking every message, writing, and waiting for the disk. MB/s are of event bytes, 8 an
-event. dd copies the file of a first, discarded trial out of the page cache.
-
-Examples:
-  fullcount lab write
-  fullcount lab write --folder /data --volume 4GB --compressions none
-  fullcount lab write --broker kafka1:9092 --folder /data --repeats 5";
 
 /// Name of the contender that is not ours.
 const DD: &str = "dd";
@@ -252,66 +232,78 @@ fn fill(
     Ok(Filled { data, control, begin_ms, end_ms, messages, events })
 }
 
-fn check_compression(name: &str) -> Result<(), Failure> {
+fn check_compression(name: &str) -> Result<(), LabError> {
     let level = name.strip_prefix("gzip:").and_then(|n| n.parse::<u8>().ok());
     if matches!(name, "none" | "gzip") || level.is_some_and(|n| (1..=9).contains(&n)) {
         return Ok(());
     }
     let what = format!("--compressions {name}: expected none, gzip or gzip:1 to gzip:9");
-    Err(Failure::Wrong(what))
+    Err(LabError::Refused(what))
 }
 
-/// Runs the comparison.
-pub fn write(flags: Flags) -> Result<u8, Failure> {
-    flags.compressions.iter().try_for_each(|name| check_compression(name))?;
-    let size = bytes("size", &flags.size, 1000, 8_000_000)? as usize;
-    let volume = bytes("volume", &flags.volume, 1_000_000, 1 << 40)?;
-    let ways = flags.compressions.iter().map(|name| format!("write {name}"));
-    let contenders = [DD.to_owned()].into_iter().chain(ways).collect();
-    let campaign = |size| Campaign {
-        contenders,
-        points: vec![Point { size, compression: "none".into() }],
-        repeats: flags.repeats,
-    };
-    if flags.compressions.is_empty() || flags.repeats == 0 {
-        let what = "--compressions, --repeats: at least one of each is needed";
-        return Err(Failure::Wrong(what.into()));
+impl Comparison {
+    /// Checks names and lists.
+    ///
+    /// # Errors
+    /// The first that cannot be.
+    pub fn check(&self) -> Result<(), LabError> {
+        self.compressions.iter().try_for_each(|name| check_compression(name))?;
+        if self.compressions.is_empty() || self.repeats == 0 {
+            let what = "--compressions, --repeats: at least one of each is needed";
+            return Err(LabError::Refused(what.into()));
+        }
+        Ok(())
     }
-    let checked = flags.place.check(false)?;
-    let mut record = flags.result.begin("write")?;
-    let stop = Stop::on_signals().context("installing the signal handlers")?;
-    let ground = checked.open(&mut record)?;
-    let payload = Payload::make(size, ground.path("payload"))?;
-    // Orders leave at once.
-    let settings = ground.settings.with("linger.ms", "0");
-    let publisher = Publisher::new(ground.brokers(), &settings, |text| note!("{text}"))
-        .map_err(anyhow::Error::from)?;
-    note!("filling a topic");
-    let filled = fill(&ground, &publisher, &payload, volume, &stop)?;
-    record
-        .parameter("volume_bytes", volume)
-        .parameter("messages", filled.messages)
-        .parameter("events", filled.events)
-        .parameter("message_bytes", payload.size);
-    let program = std::env::current_exe().context("finding this program")?;
-    let mut contest = Contest {
-        ground: &ground,
-        filled: &filled,
-        publisher,
-        program,
-        file: PathBuf::new(),
-        stop: &stop,
-        trials: 0,
-    };
-    note!("a first file, for dd");
-    let (_, file) = contest.write("none").map_err(anyhow::Error::from)?;
-    record.parameter("file_bytes", length(&file)?);
-    contest.file = file;
-    let results = campaign(payload.size).run(&mut contest, &mut |line| note!("{line}"));
-    let results = results.map_err(anyhow::Error::from)?;
-    results.note(&mut record);
-    flags.result.finish(&record, "A topic into a file", &results.markdown())?;
-    Ok(0)
+
+    /// Runs it with `program` as the writer; gives the table.
+    ///
+    /// # Errors
+    /// A broker that cannot be used, and trials that failed.
+    pub fn run(
+        &self,
+        program: PathBuf,
+        place: Checked,
+        record: &mut Record,
+        stop: &Stop,
+        tell: Tell,
+    ) -> Result<String, LabError> {
+        let ground = place.open(record, tell)?;
+        let payload = Payload::make(self.size, ground.path("payload"))?;
+        // Orders leave at once.
+        let settings = ground.settings.with("linger.ms", "0");
+        let publisher =
+            Publisher::new(ground.brokers(), &settings, tell).map_err(anyhow::Error::from)?;
+        tell("filling a topic");
+        let filled = fill(&ground, &publisher, &payload, self.volume, stop)?;
+        record
+            .parameter("volume_bytes", self.volume)
+            .parameter("messages", filled.messages)
+            .parameter("events", filled.events)
+            .parameter("message_bytes", payload.size);
+        let mut contest = Contest {
+            ground: &ground,
+            filled: &filled,
+            publisher,
+            program,
+            file: PathBuf::new(),
+            stop,
+            trials: 0,
+        };
+        tell("a first file, for dd");
+        let (_, file) = contest.write("none").map_err(anyhow::Error::from)?;
+        record.parameter("file_bytes", length(&file)?);
+        contest.file = file;
+        let ways = self.compressions.iter().map(|name| format!("write {name}"));
+        let campaign = Campaign {
+            contenders: [DD.to_owned()].into_iter().chain(ways).collect(),
+            points: vec![Point { size: payload.size, compression: "none".into() }],
+            repeats: self.repeats,
+        };
+        let results = campaign.run(&mut contest, &mut |line| tell(line));
+        let results = results.map_err(anyhow::Error::from)?;
+        results.note(record);
+        Ok(results.markdown())
+    }
 }
 
 fn length(file: &Path) -> anyhow::Result<u64> {

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::lossless::child::TrialError;
+use crate::streaming::{Trial, cpu_seconds};
 use fullcount_engine::stop::Stop;
-use fullcount_lab::lossless::child::TrialError;
-use fullcount_lab::streaming::{Trial, cpu_seconds};
 use fullcount_out::flat::EventWriter;
 use fullcount_out::kafka::{Compression, KafkaOptions, KafkaSink, Publisher};
 use fullcount_out::sink::Sink as _;
 
+use super::ground::Ground;
+use super::now_ms;
 use super::payload::{Payload, SOURCE};
-use crate::lab::brokered::Ground;
-use crate::note;
 
 /// Longest wait for the broker.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -109,7 +109,7 @@ impl Ours<'_> {
         options.compression = job.compression;
         options.settings = self.ground.settings.clone();
         options.drain = PATIENCE;
-        options.news = news;
+        options.news = self.ground.tell;
         let stop = self.stop.clone();
         options.stop = Arc::new(move || stop.requested());
         options.validate().map_err(|e| e.to_string())?;
@@ -128,7 +128,7 @@ impl Ours<'_> {
             Compression::None => self.ground.settings.clone(),
             other => self.ground.settings.with("compression.codec", other.name()),
         };
-        let publisher = Publisher::new(self.ground.brokers(), &settings, news);
+        let publisher = Publisher::new(self.ground.brokers(), &settings, self.ground.tell);
         let publisher = publisher.map_err(|e| e.to_string())?;
         let mut writer = EventWriter::new();
         let batches = job.payload.batches.iter().cycle().take(job.messages as usize);
@@ -137,20 +137,12 @@ impl Ours<'_> {
                 return Ok(0);
             }
             let message = writer.ev44(SOURCE, id, &products.events).map_err(|e| e.to_string())?;
-            let sent = publisher.publish(job.topic, message, now_ms(), PATIENCE);
+            let sent = publisher.publish(job.topic, message, now_ms() as i64, PATIENCE);
             sent.map_err(|e| e.to_string())?;
         }
         publisher.flush(PATIENCE).map_err(|e| e.to_string())?;
         Ok(publisher.confirmed() * job.payload.events as u64)
     }
-}
-
-fn now_ms() -> i64 {
-    i64::try_from(crate::write::now_ms()).unwrap_or(i64::MAX)
-}
-
-fn news(text: &str) {
-    note!("{text}");
 }
 
 /// A spool that goes with its trial.

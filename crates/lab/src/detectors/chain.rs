@@ -9,13 +9,13 @@
 
 use std::time::{Duration, Instant};
 
+use super::amounts::Amounts;
 use anyhow::bail;
 use fullcount_core::ledger::{Entries, Ledger};
 use fullcount_core::products::{Products, Want};
 use fullcount_detect::detector::Detector;
 use fullcount_detect::parallel::Threads;
 use fullcount_io::host::Host;
-use fullcount_lab::detectors::amounts::Amounts;
 
 use super::image::Image;
 

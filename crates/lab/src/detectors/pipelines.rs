@@ -3,18 +3,18 @@
 //! One of each alone is always measured, as everything is told in units of it. Pipelines are pinned one a core as far as
 //! there are cores; the rest run where the system puts them, and that is said.
 
+use super::scaling::{Member, Point, Scaling};
+use super::{copy, short};
 use fullcount_detect::parallel::Threads;
 use fullcount_engine::stop::Stop;
-use fullcount_lab::detectors::scaling::{Member, Point, Scaling};
-use fullcount_lab::detectors::{copy, short};
 
 use super::at_once::{Pipeline, at_once};
+use super::campaign::{Plan, stopped};
 use super::chain::{Outcome, Part};
 use super::image::Image;
 use super::job::Job;
-use super::{Plan, Progress, stopped};
-use crate::exit::Failure;
-use crate::note;
+use super::progress::Progress;
+use crate::error::LabError;
 
 /// Ascending, with 1 if there are any.
 pub fn numbers(asked: &[usize]) -> Vec<usize> {
@@ -59,11 +59,11 @@ pub fn run(
     plan: &Plan,
     stop: &Stop,
     progress: &mut Progress,
-) -> Result<Scaling, Failure> {
+) -> Result<Scaling, LabError> {
     let (mut scaling, alone) = (Scaling::default(), Threads::of(1));
     for (name, set) in sets(jobs) {
         let most = points(&set, numbers).last().unwrap_or(0);
-        note!("{name}: preparing packets for {most} pipelines");
+        (plan.tell)(&format!("{name}: preparing packets for {most} pipelines"));
         let turn = |at: usize| set[at % set.len()];
         let images: Vec<Image> = (0..most)
             .map(|at| turn(at).input.image(&*turn(at).detector, plan.memory))
@@ -80,7 +80,7 @@ pub fn run(
             let pipelines: Vec<Pipeline<'_>> = (0..n).map(pipeline).collect();
             let mut trials = vec![];
             for _ in 0..plan.repeats {
-                let outcomes = at_once(&pipelines, plan.time, &|| stop.requested())?;
+                let outcomes = at_once(&pipelines, plan.time, &|| stop.requested(), plan.tell)?;
                 stopped(stop)?;
                 if let Some(Err(why)) = outcomes.first().map(|o| &o.misses) {
                     scaling.no_misses = Some(why.clone());

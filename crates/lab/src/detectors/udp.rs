@@ -5,20 +5,20 @@ use std::io::BufWriter;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::limits::CoreProfile;
+use super::service::{Cores, Sample, Service};
+use super::{How, Row, Run, short};
+use crate::lossless::{self, Bench, Ceiling, OnNearCores, Settings, time};
 use anyhow::Context;
 use fullcount_core::frame::emit::Route;
 use fullcount_io::pcap::{Format, Writer};
-use fullcount_lab::detectors::limits::CoreProfile;
-use fullcount_lab::detectors::service::{Cores, Sample, Service};
-use fullcount_lab::detectors::{How, Row, Run, short};
-use fullcount_lab::lossless::{self, Bench, Ceiling, OnNearCores, Settings, time};
 
+use super::campaign::Plan;
 use super::image::Image;
 use super::job::Job;
+use super::progress::Progress;
 use super::scratch::Scratch;
-use super::{Plan, Progress};
-use crate::exit::Failure;
-use crate::note;
+use crate::error::LabError;
 
 /// Packets of the capture that is replayed: more than any cache holds; the sender moves each repetition on.
 const CAPTURE: usize = 64 << 20;
@@ -26,7 +26,7 @@ const CAPTURE: usize = 64 << 20;
 const APART_NS: i64 = 1_000;
 
 /// How it is measured.
-pub struct Campaign<'a> {
+pub struct OverUdp<'a> {
     /// Times and cores.
     pub plan: &'a Plan,
     /// Threads of the service, one after the other.
@@ -43,7 +43,7 @@ pub struct Campaign<'a> {
     pub stop: &'a dyn Fn() -> bool,
 }
 
-impl Campaign<'_> {
+impl OverUdp<'_> {
     /// Usual time of a detector with one number of threads.
     pub fn usual(&self) -> Duration {
         let trial = self.plan.time + Duration::from_secs(1);
@@ -58,9 +58,9 @@ impl Campaign<'_> {
         job: &Job,
         scratch: &Scratch,
         progress: &mut Progress,
-    ) -> Result<Vec<Row>, Failure> {
+    ) -> Result<Vec<Row>, LabError> {
         let title = job.input.title();
-        note!("{title}: writing a capture for the sender");
+        (self.plan.tell)(&format!("{title}: writing a capture for the sender"));
         let image = job.input.image(&*job.detector, CAPTURE.min(self.plan.memory))?;
         let capture = scratch.path(&format!("{}-{}.pcap", job.input.detector, job.input.name))?;
         write(&image, &capture)?;
@@ -96,7 +96,10 @@ impl Campaign<'_> {
     fn cores(&self, threads: u32) -> Cores {
         let needed = threads as usize + 1;
         if self.plan.cores.len() < needed {
-            note!("{} cores for {needed} threads: measured without pinning", self.plan.cores.len());
+            (self.plan.tell)(&format!(
+                "{} cores for {needed} threads: measured without pinning",
+                self.plan.cores.len()
+            ));
             return Cores::default();
         }
         let process = (threads == 2).then(|| self.plan.core(1)).flatten();
@@ -114,7 +117,7 @@ impl Campaign<'_> {
         job: &Job,
         service: &mut Service<'_>,
         packets_per_s: Option<f64>,
-    ) -> Result<Vec<CoreProfile>, Failure> {
+    ) -> Result<Vec<CoreProfile>, LabError> {
         service.watched = true;
         let trial = self.bench(service).trial("", 0, packets_per_s, self.plan.time);
         trial.map_err(|e| anyhow::anyhow!("{}: {e}", job.input.title()))?;
@@ -129,7 +132,7 @@ impl Campaign<'_> {
         image: &Image,
         service: &mut Service<'_>,
         progress: &Progress,
-    ) -> Result<Vec<Row>, Failure> {
+    ) -> Result<Vec<Row>, LabError> {
         let (threads, size) = (service.threads, image.packet_bytes().round() as usize);
         let what = format!("{} {}, threads {threads}", progress.place(), job.input.title());
         let row = |how, samples: &[Sample]| Row {
@@ -151,13 +154,13 @@ impl Campaign<'_> {
             // A trial whose cores were moved was made again: the last one counts.
             flat_out.extend(service.samples.pop());
             service.samples.clear();
-            note!(
+            (self.plan.tell)(&format!(
                 "{what}: flat out {trial} of {}: {} packets/s sent, {:.2} % lost, {} left",
                 self.plan.repeats,
                 short(shown.sent_per_s),
                 100.0 * shown.lost() as f64 / shown.sent.max(1) as f64,
                 time(progress.left().saturating_sub(self.plan.time * trial as u32))
-            );
+            ));
         }
         let mut rows = vec![row(How::FlatOut(threads), &flat_out)];
         if rows[0].runs.is_empty() {
@@ -166,7 +169,7 @@ impl Campaign<'_> {
         }
         if self.profile {
             rows[0].profile = self.watched(job, service, None)?;
-            note!("{what}: what its cores do flat out is known");
+            (self.plan.tell)(&format!("{what}: what its cores do flat out is known"));
         }
         let lossless = flat_out.iter().all(|s| s.trial.lost() == 0);
         let Some(search) = self.search.filter(|_| !lossless) else { return Ok(rows) };
@@ -174,7 +177,7 @@ impl Campaign<'_> {
         let ceiling = search.ceiling.or(Some(Ceiling::Packets(fastest)));
         let settings = Settings { ceiling, ..search };
         let mut tell = |step: &str, left: Duration| {
-            note!("{what}: {step}, {} left", time(progress.after() + left));
+            (self.plan.tell)(&format!("{what}: {step}, {} left", time(progress.after() + left)));
         };
         let contender = format!("{} with {threads} threads", job.input.detector);
         let mut bench = self.bench(service);
@@ -191,7 +194,7 @@ impl Campaign<'_> {
         if self.profile && asked.is_some() {
             service.samples.clear();
             found.profile = self.watched(job, service, asked)?;
-            note!("{what}: what its cores do without loss is known");
+            (self.plan.tell)(&format!("{what}: what its cores do without loss is known"));
         }
         rows.push(found);
         Ok(rows)

@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
+use crate::traffic::Traffic;
 use anyhow::bail;
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
 use fullcount_detect::detector::Shifter;
-use fullcount_lab::traffic::Traffic;
 
 /// Packets in a train at most (UDP_GRO_CNT_MAX), and its bytes.
 const MOST_PACKETS: usize = 64;

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::recorded;
 use anyhow::Context;
 use fullcount_core::batch::Origin;
 use fullcount_detect::detector::Detector;
@@ -13,11 +14,10 @@ use fullcount_io::endpoint::{Endpoint, PcapSpeed, PcapUrl};
 use fullcount_io::input_file;
 use fullcount_io::pcap::PcapSource;
 use fullcount_io::source::{Received, Source};
-use fullcount_lab::detectors::recorded;
 
 use super::image::{Image, Packet};
 use super::simulated::{Simulated, simulated};
-use crate::exit::Failure;
+use crate::error::LabError;
 
 /// Name of a capture that the user gave.
 pub const CAPTURE: &str = "capture";
@@ -70,12 +70,12 @@ pub(super) enum Stock {
     /// A table of recorded Multi-Blade readouts.
     MultiBlade(PathBuf),
     /// Simulated packets: makes them from the start.
-    Traffic(fn() -> Result<Simulated, Failure>),
+    Traffic(fn() -> Result<Simulated, LabError>),
 }
 
 impl Input {
     /// Fills at least `bytes` of memory.
-    pub fn image(&self, detector: &dyn Detector, bytes: usize) -> Result<Image, Failure> {
+    pub fn image(&self, detector: &dyn Detector, bytes: usize) -> Result<Image, LabError> {
         let packets = match &self.stock {
             Stock::Traffic(make) => {
                 let (mut traffic, ports) = make()?;
@@ -102,7 +102,7 @@ impl Input {
     }
 }
 
-fn payloads(paths: &[PathBuf]) -> Result<Vec<Packet>, Failure> {
+fn payloads(paths: &[PathBuf]) -> Result<Vec<Packet>, LabError> {
     paths.iter().map(|p| Ok((read(p)?, sender()))).collect()
 }
 
@@ -116,7 +116,7 @@ fn sender() -> Origin {
     Origin::from(std::net::SocketAddr::from(([127, 0, 0, 1], PORT)))
 }
 
-fn table(path: &Path) -> Result<Vec<Packet>, Failure> {
+fn table(path: &Path) -> Result<Vec<Packet>, LabError> {
     let text = String::from_utf8_lossy(&read(path)?).into_owned();
     let packets = recorded::multiblade(&text);
     let packets = packets.with_context(|| format!("reading {}", path.display()))?;
@@ -128,7 +128,7 @@ fn flat_out(url: PcapUrl) -> PcapUrl {
     PcapUrl { speed: PcapSpeed::FlatOut, ..url }
 }
 
-fn capture(url: &PcapUrl) -> Result<Vec<Packet>, Failure> {
+fn capture(url: &PcapUrl) -> Result<Vec<Packet>, LabError> {
     let mut source = PcapSource::open(url, None).map_err(anyhow::Error::from)?;
     let mut batch = source.batch();
     let mut packets = vec![];
@@ -143,8 +143,8 @@ fn capture(url: &PcapUrl) -> Result<Vec<Packet>, Failure> {
 }
 
 /// A capture of the user's: `FILE` or `FILE?port=N`.
-pub fn given(detector: &str, file: &str) -> Result<Input, Failure> {
-    let wrong = |why: String| Failure::from(refuse("capture", format!("{detector}={file}"), why));
+pub fn given(detector: &str, file: &str) -> Result<Input, LabError> {
+    let wrong = |why: String| LabError::from(refuse("capture", format!("{detector}={file}"), why));
     let url = match format!("pcap:{file}").parse() {
         Ok(Endpoint::Pcap(url)) => url,
         Ok(_) => return Err(wrong("KIND=FILE with a pcap or pcapng file".to_owned())),

@@ -8,7 +8,7 @@ use fullcount_detect::parallel::Threads;
 
 use super::chain::{Outcome, Part, drive};
 use super::image::Image;
-use crate::note;
+use crate::Tell;
 
 /// One pipeline.
 #[derive(Clone, Copy)]
@@ -33,13 +33,14 @@ pub fn at_once(
     pipelines: &[Pipeline<'_>],
     time: Duration,
     stop: &(dyn Fn() -> bool + Sync),
+    tell: Tell,
 ) -> anyhow::Result<Vec<Outcome>> {
     let together = &Barrier::new(pipelines.len());
     let run = |p: Pipeline<'_>| -> anyhow::Result<Outcome> {
         if let Some(core) = p.core
             && let Err(e) = fullcount_io::sys::pin_thread(core)
         {
-            note!("cannot pin to CPU {core}: {e}; measured without");
+            tell(&format!("cannot pin to CPU {core}: {e}; measured without"));
         }
         together.wait();
         drive((p.detector, p.threads), p.part, p.image, time, stop)

@@ -1,0 +1,26 @@
+//! Why a measurement gave no result, told apart by whether the person asked for something that cannot be.
+
+use fullcount_engine::config::ConfigError;
+
+/// What `fullcount lab` ends with instead of a result.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A wrong option or an input file that is not there, found before anything was opened: exit code 2.
+    #[error("{0}")]
+    Refused(String),
+    /// Failed at run time: exit code 1.
+    #[error("{0:#}")]
+    Failed(anyhow::Error),
+}
+
+impl From<ConfigError> for LabError {
+    fn from(e: ConfigError) -> LabError {
+        LabError::Refused(e.to_string())
+    }
+}
+
+impl From<anyhow::Error> for LabError {
+    fn from(e: anyhow::Error) -> LabError {
+        LabError::Failed(e)
+    }
+}
