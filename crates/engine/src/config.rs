@@ -280,7 +280,7 @@ impl Default for EngineConfig {
             build_threads: 1,
             build_core: None,
             queue: 64,
-            // One reading costs well below 1 ms (`fullcount lab probes`): below 0.1 % of a core.
+            // One reading costs well below 1 ms (`fullcount lab bench probes`): below 0.1 % of a core.
             probes: "1s".into(),
             duration: None,
             idle_exit: None,

@@ -48,7 +48,7 @@ fn times(dice: &mut Dice) -> Vec<u32> {
     times
 }
 
-/// Seven bits to a byte, as `fullcount lab write` makes its events.
+/// Seven bits to a byte, as `fullcount lab bench write` makes its events.
 fn spread(value: u64) -> u32 {
     (0..4).map(|byte| ((value >> (7 * byte) & 0x7f) << (8 * byte)) as u32).sum()
 }

@@ -1,7 +1,8 @@
 //! `by-turns`: an older binary and this one, in turn on the same cores: no rate falls.
 //!
 //! Each round runs `fullcount lab detectors --over memory` and `send` into `receive` flat out at three sizes, with the
-//! older binary and with this one; which is first changes with the round, so that what else the host does meets both alike.
+//! older binary and with this one; where there are Java and Kafka's jars, also `lab bench kafka` and `lab bench write` with one
+//! broker for both. Binaries before `lab bench` know these two as `lab kafka` and `lab write`. Which is first changes with the round, so that what else the host does meets both alike.
 //! Flat out each binary runs three times a round, by turns, and the best counts: loopback between two virtual cores has a fast
 //! and a slow state (110 and 75 Gb/s at 1472 B), which neither binary chooses. Rows are compared by their medians over all rounds. Holds if the geometric mean of new/old is at least 0.97 and
 //! no row is below 0.93. Rows that only one of the two has are named and not compared.
@@ -11,7 +12,7 @@
 //! Source: docs/testing.md, "Long proofs".
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use serde_json::{Value, json};
@@ -20,8 +21,9 @@ use super::Finding;
 use super::campaign::Campaign;
 use super::flat_out::{self, median};
 use super::service;
-use crate::command::Job;
-use crate::place;
+use crate::command::{Job, Show};
+use crate::kafka::{self, cluster::Cluster};
+use crate::{place, setup};
 
 /// Rounds: the median of nine stands four disturbed ones.
 const ROUNDS: u32 = 9;
@@ -34,6 +36,17 @@ const SECONDS: u64 = 1;
 /// The least geometric mean of all rows, and the least row, as parts of the older binary's rate.
 const LEAST_MEAN: f64 = 0.97;
 const LEAST_ROW: f64 = 0.93;
+
+/// Bytes of a trial with a broker.
+const VOLUME: &str = "400MB";
+/// What is measured with it, by the name of its results, and the options.
+const BROKERED: [(&str, &[&str]); 2] = [
+    (
+        "kafka",
+        &["--contenders", "sink,publisher", "--sizes", "10kB,100kB", "--compressions", "none,lz4"],
+    ),
+    ("write", &["--compressions", "none,gzip:1"]),
+];
 
 const OLD: &str = "FULLCOUNT_OLD_BINARY";
 
@@ -53,6 +66,10 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
     let old = env::var_os(OLD).map(PathBuf::from).ok_or("no older binary")?;
     let new = service::build()?;
     let cores = flat_out::cores()?;
+    let broker = broker();
+    if let Err(why) = &broker {
+        println!("no broker: {why}; the benches that need one are left out");
+    }
     let rounds = campaign.units("round", ROUNDS, |round| {
         let mut both = [("old", &old), ("new", &new)];
         if round % 2 == 1 {
@@ -68,6 +85,11 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
                 *best = best.max(gbps);
             }
         }
+        if let Ok(broker) = &broker {
+            for ((_, binary), rates) in both.iter().zip(&mut rates) {
+                rates.extend(brokered(binary, &broker.bootstrap())?);
+            }
+        }
         let [first, second] = rates;
         Ok(json!({"load_before": load, (both[0].0): first, (both[1].0): second}))
     })?;
@@ -80,38 +102,89 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
         "old": version(&old), "new": version(&new),
         "rounds": ROUNDS, "geometric_mean": mean, "least_row": least,
         "least_mean_allowed": LEAST_MEAN, "least_row_allowed": LEAST_ROW,
-        "only_in_one": only_in_one(&rounds), "rows": rows,
+        "only_in_one": only_in_one(&rounds), "no_broker": broker.err(), "rows": rows,
     });
     Ok(Finding { held: mean >= LEAST_MEAN && least >= LEAST_ROW, figures })
 }
 
-/// Packets a second of every detector and input, from memory on one core.
-fn decoders(binary: &PathBuf) -> Result<Rates, String> {
+/// A broker for both binaries, which ends with the proof.
+fn broker() -> Result<Cluster, String> {
+    setup::ensure(&[setup::JAVA, setup::MAVEN]).map_err(|missing| missing.to_string())?;
+    let folder = place::target().join("prove/by-turns-broker");
+    let _ = fs::remove_dir_all(&folder);
+    Cluster::start(&kafka::jars()?, &folder, 1, None)
+}
+
+/// An empty folder for results: the older binary may know no `--overwrite`, and the new one replaces nothing unasked.
+fn results() -> Result<PathBuf, String> {
     let folder = place::target().join("prove/by-turns");
-    // The older binary may know no `--overwrite`, and the new one replaces nothing unasked.
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+/// MB a second of events to the broker and from it into a file.
+fn brokered(binary: &PathBuf, broker: &str) -> Result<Rates, String> {
+    // The older binary may have these verbs under their older names.
+    let has_bench = Job::new(binary).args(["lab", "bench", "--help"]).run_reading(|_| Show::No).ok;
+    let verbs: &[&str] = if has_bench { &["lab", "bench"] } else { &["lab"] };
+    let folder = results()?;
+    let mut rates = Rates::new();
+    for (verb, options) in BROKERED {
+        let end = Job::new(binary)
+            .args(verbs)
+            .args([verb, "--broker", broker, "--volume", VOLUME, "--repeats", "1"])
+            .args(options)
+            .args(["--name", verb, "--out"])
+            .args([&folder])
+            .run();
+        let record = read(&folder.join(format!("{verb}.json")), &end.phrase)?;
+        rates.extend(ours(&record));
+    }
+    Ok(rates)
+}
+
+/// The figures of a record that are our own rates.
+fn ours(record: &Value) -> Rates {
+    let figures = record["figures"].as_object().into_iter().flatten();
+    let rate = |(name, figure): (&String, &Value)| {
+        let name = name.strip_prefix("rate_").filter(|name| !name.starts_with("dd_"))?;
+        Some((name.replace('_', " "), figure["value"].as_f64()?))
+    };
+    figures.filter_map(rate).collect()
+}
+
+/// A results file; `phrase` says how the program ended that should have written it.
+fn read(file: &Path, phrase: &str) -> Result<Value, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{phrase}; no record: {error}"))?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// Packets a second of every detector and input, from memory on one core.
+fn decoders(binary: &PathBuf) -> Result<Rates, String> {
+    let folder = results()?;
     let end = Job::new(binary)
         .args(["lab", "detectors", "--over", "memory", "--duration", "1s", "--repeats", "1"])
         .args(["--name", "rates", "--out"])
         .args([&folder])
         .run();
     let file = folder.join("rates.json");
-    let text =
-        fs::read_to_string(&file).map_err(|error| format!("{}; no record: {error}", end.phrase))?;
-    let record: Value =
-        serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let record = read(&file, &end.phrase)?;
+    by_row(&record)
+        .ok_or_else(|| format!("{}: a row without detector, input or rate", file.display()))
+}
+
+/// Packets a second of each row; where reading alone is measured too, it has a row of its own.
+fn by_row(record: &Value) -> Option<Rates> {
     let row = |row: &Value| {
-        let name = format!("{} {}", row["detector"].as_str()?, row["input"].as_str()?);
+        let how = match row["how"].as_str() {
+            None | Some("memory") => String::new(),
+            Some(how) => format!(", {how}"),
+        };
+        let name = format!("{} {}{how}", row["detector"].as_str()?, row["input"].as_str()?);
         Some((name, row.pointer("/packets/value")?.as_f64()?))
     };
-    record["rows"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(row)
-        .collect::<Option<Rates>>()
-        .ok_or_else(|| format!("{}: a row without detector, input or rate", file.display()))
+    record["rows"].as_array().into_iter().flatten().map(row).collect()
 }
 
 /// Rates of one row of one binary over all rounds; empty if it has no such row.
@@ -177,6 +250,20 @@ mod tests {
         );
         assert!((mean - 1.0).abs() < 1e-12, "{mean}");
         assert_eq!((rows.len(), only_in_one(&rounds)), (2, vec!["c".to_owned()]));
+    }
+
+    #[test]
+    fn rows_of_records_are_told_apart_and_what_is_not_ours_is_left_out() {
+        let row = |how: &str, rate: f64| json!({"detector": "gem", "input": "recorded", "how": how, "packets": {"value": rate}});
+        let record = json!({"rows": [row("memory-reading", 3.0), row("memory", 1.0)]});
+        let rates = by_row(&record).unwrap();
+        assert_eq!((rates["gem recorded"], rates["gem recorded, memory-reading"]), (1.0, 3.0));
+        let figure = |value: f64| json!({"value": value});
+        let record = json!({"figures": {
+            "rate_write none_97224_none": figure(9.0), "ratio_write none_97224_none": figure(1.5),
+            "rate_dd_97224_none": figure(6.0), "rate_sink_9304_lz4": figure(4.0)}});
+        let names: Vec<String> = ours(&record).into_keys().collect();
+        assert_eq!(names, ["sink 9304 lz4", "write none 97224 none"]);
     }
 
     #[test]

@@ -103,7 +103,7 @@ const PROOFS: [Proof; 11] = [
     },
     Proof {
         name: "by-turns",
-        about: "every decoder and flat-out UDP in turn with FULLCOUNT_OLD_BINARY: no rate falls",
+        about: "decoders, flat-out UDP, Kafka, files in turn with FULLCOUNT_OLD_BINARY: no rate falls",
         lacking: by_turns::lacking,
         run: by_turns::run,
     },

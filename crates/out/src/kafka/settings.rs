@@ -57,7 +57,7 @@ const PRODUCER: [(&str, &str); 10] = [
 ];
 
 /// Bytes of a batch with zstd. Up to 256 KiB it takes tables that stay in the cache; with librdkafka's 1 MB,
-/// `lab kafka --compressions zstd --kafka-set batch.size=1000000` has 0.4 of the MB/s for messages of 97 kB (111, not 279,
+/// `lab bench kafka --compressions zstd --kafka-set batch.size=1000000` has 0.4 of the MB/s for messages of 97 kB (111, not 279,
 /// and twice the CPU time), 0.84 for 9 kB. Smaller ones cost more a message: 97 kB, two to a batch of 190 kB, 0.7.
 const ZSTD_BATCH: &str = "250000";
 /// The names of one setting.
@@ -67,7 +67,7 @@ pub(super) const COMPRESSIONS: [&str; 2] = ["compression.codec", "compression.ty
 const CONSUMER: [(&str, &str); 5] = [
     ("fetch.message.max.bytes", "10000000"),
     // librdkafka reads ahead 64 MiB, then asks for nothing for a second: 106 MB/s at most, whatever the broker can
-    // (`lab write` has 2.5 to 8 times that with 10 ms).
+    // (`lab bench write` has 2.5 to 8 times that with 10 ms).
     ("fetch.queue.backoff.ms", "10"),
     ("reconnect.backoff.max.ms", "2000"),
     ("auto.offset.reset", "earliest"),

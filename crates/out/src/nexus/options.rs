@@ -59,7 +59,7 @@ pub enum Compression {
 }
 
 /// Who compresses the columns of events. By turns at level 1 on one of two cores (`cargo bench -p fullcount-out --bench gzip`), by HDF5 and
-/// directly: events as `lab write` makes them 87 and 719 MB/s, any pixels 92 and 961, a spot 99 and 826, packets of modules 111
+/// directly: events as `lab bench write` makes them 87 and 719 MB/s, any pixels 92 and 961, a spot 99 and 826, packets of modules 111
 /// and 343; with two threads on two cores 1.45 to 1.71 times that. Files are 0.99 to 1.02 times as long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
