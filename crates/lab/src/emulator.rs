@@ -8,6 +8,7 @@
 
 pub mod direction;
 pub mod network;
+pub mod watch;
 
 use std::path::Path;
 use std::sync::Arc;

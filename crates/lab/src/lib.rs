@@ -1,5 +1,5 @@
 //! Fullcount's measuring testbed: simulated detectors ([`traffic`]), measuring campaigns that run
-//! the binary as child processes ([`campaign`]) here, in namespaces of their own ([`namespace`]) or on another host
+//! the binary as child processes ([`child`], [`campaign`]) here, in namespaces of their own ([`namespace`]) or on another host
 //! ([`agent`]), the rate without loss ([`lossless`]), detectors beside the published figures ([`detectors`]), peers
 //! ([`peers`]), an emulated link ([`emulator`]), how near two
 //! cores are ([`cores`]), what one spends its time on ([`profile`]), figures ([`plot`]), the files that keep results
@@ -17,6 +17,7 @@ pub mod agent;
 pub mod bench;
 pub mod campaign;
 pub mod capacity;
+pub mod child;
 pub mod cores;
 pub mod detectors;
 pub mod emulator;

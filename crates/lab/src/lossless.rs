@@ -6,7 +6,6 @@
 //! the sizes, so that a slow minute of the host does not hit one size alone. Refuses: see
 //! [`LosslessError`]. Source: RFC 2544 section 26.1.
 
-pub mod child;
 pub mod pair;
 pub mod place;
 pub mod search;
@@ -16,9 +15,9 @@ use std::time::Duration;
 use fullcount_core::link::Wire;
 use serde_json::{Value, json};
 
+use crate::child::TrialError;
 use crate::cores::{Near, on_near_cores};
 use crate::record::{Figure, Record};
-use child::TrialError;
 use search::{Found, Next, Phase, Plan, PlanError, Search, Verdict};
 
 /// Why there is no result.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::lossless::child::TrialError;
+use crate::child::TrialError;
 use crate::lossless::pair::Pair;
 use crate::lossless::{Bench, LosslessError, OnCores, Outcome, Row, Settings, Trial, find, time};
 use crate::record::{Figure, Record};

@@ -3,14 +3,14 @@
 //! Sampling is by the timer where a virtual machine has no hardware counters. The kernel's symbols need root.
 //! Refuses: a host without `perf`. Source: `perf-record(1)`, `perf-report(1)`.
 
-use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fullcount_io::newfile;
 use serde::{Deserialize, Serialize};
+
+use crate::child::{Running, TrialError};
 
 /// Samples per second: prime to the timer's 100, 250 and 1000, so that no tick is always or never seen.
 const PER_SECOND: &str = "1999";
@@ -23,8 +23,8 @@ pub(crate) const OTHERS: &str = "all others";
 const AGAIN: Duration = Duration::from_secs(3);
 /// Time after which perf is killed, and the longest wait for its beginning.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked whether perf has ended.
-const LOOK: Duration = Duration::from_millis(20);
+/// What is said once samples are taken.
+const BEGUN: &str = "fullcount-perf-samples";
 
 /// No profile.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +64,7 @@ pub fn available() -> Result<(), ProfileError> {
 /// A recording under way; ends with its file when it is dropped.
 #[derive(Debug)]
 pub struct Recording {
-    child: Child,
+    child: Running,
     file: PathBuf,
     /// Holds the file.
     _scratch: newfile::Scratch,
@@ -85,15 +85,15 @@ impl Recording {
         command.args(["record", "-q", "-F", PER_SECOND, "-C", &core.to_string(), "-o"]).arg(&file);
         // perf starts the command once its counters run, so a line from it is the sign of that. Its own end is in
         // case nobody ends it.
-        command.args(["--", "sh", "-c", "echo; exec sleep 3600 >/dev/null"]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(ProfileError::Missing)?;
-        let (begun, wait) = mpsc::channel();
-        if let Some(mut line) = child.stdout.take() {
-            // Without a line, perf has ended: `end` tells why.
-            std::thread::spawn(move || begun.send(line.read(&mut [0])));
-        }
-        drop(wait.recv_timeout(PATIENCE));
+        let told = format!("echo {BEGUN} >&2; exec sleep 3600 >/dev/null 2>&1");
+        command.args(["--", "sh", "-c", &told]);
+        let mut child = Running::start("perf", command).map_err(|e| match e {
+            TrialError::Start { cause, .. } => ProfileError::Missing(cause),
+            other => ProfileError::Failed { what: "record", said: other.to_string() },
+        })?;
+        // Without the line perf has ended: `end` tells why.
+        let began = |line: &str| (line == BEGUN).then_some(());
+        drop(child.wait_for_line(PATIENCE, &|| false, began));
         Ok(Recording { child, file, _scratch: scratch })
     }
 
@@ -129,16 +129,12 @@ impl Recording {
         // perf writes its file's end upon SIGINT; `end` finds a file without one. A SIGINT that comes while perf is
         // still setting itself up is forgotten by it, so it gets another one until it has ended.
         let begun = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) {
-            let signal = if begun.elapsed() < PATIENCE { "-INT" } else { "-KILL" };
-            let pid = self.child.id().to_string();
-            drop(Command::new("kill").args([signal, &pid]).status());
-            let again = Instant::now() + AGAIN;
-            while Instant::now() < again && matches!(self.child.try_wait(), Ok(None)) {
-                std::thread::sleep(LOOK);
+        while begun.elapsed() < PATIENCE {
+            self.child.interrupt();
+            if self.child.ended(AGAIN).unwrap_or(true) {
+                break;
             }
         }
-        drop(self.child.wait());
     }
 }
 

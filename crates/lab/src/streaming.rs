@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::lossless::child::TrialError;
+use crate::child::TrialError;
 use crate::record::{Figure, Record};
 
 /// A comparison without a result.

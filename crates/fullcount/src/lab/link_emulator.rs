@@ -3,7 +3,7 @@
 //! Refuses wrong options before anything is opened; interfaces that are missing, down or busy, and a missing
 //! right, are errors at run time with what to do.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -12,13 +12,15 @@ use fullcount_engine::config::refuse;
 use fullcount_engine::open::check_core;
 use fullcount_engine::stop::Stop;
 use fullcount_io::quantity::{self, Rate};
+use fullcount_lab::agent::engine::{check_engine, check_fit, check_sizes};
 use fullcount_lab::emulator::network::{self, ADDRESSES};
-use fullcount_lab::emulator::{Emulator, Plan, Report, Unmerged, mtu};
+use fullcount_lab::emulator::watch::watch;
+use fullcount_lab::emulator::{Emulator, Plan, Unmerged, mtu};
 use fullcount_lab::lossless::pair::Pair;
 use fullcount_lab::lossless::{Campaign, Settings, time};
 use serde_json::json;
 
-use super::lossless::{SearchFlags, check_engine, check_fit, check_sizes};
+use super::lossless::SearchFlags;
 use super::results::ResultFlags;
 use crate::exit::Failure;
 use crate::{note, say};
@@ -212,32 +214,14 @@ fn plan(flags: &Flags) -> Result<Plan, Failure> {
     Ok(Plan { interfaces, setups: [there, back], cores, busy_poll: flags.busy_poll })
 }
 
-/// Between two lines of progress.
-const PROGRESS: Duration = Duration::from_secs(10);
-
 fn run(
     emulator: Emulator,
     stop: &Stop,
     duration: Option<Duration>,
     as_json: bool,
 ) -> Result<u8, Failure> {
-    let begun = Instant::now();
-    let (mut told, mut before) = (Duration::ZERO, emulator.report());
-    note!("the link is up");
-    while !stop.requested() && emulator.running() {
-        let now = begun.elapsed();
-        if duration.is_some_and(|d| now >= d) {
-            break;
-        }
-        if now - told >= PROGRESS {
-            let report = emulator.report();
-            note!("{}", progress(&before, &report, now - told, duration.map(|d| d - now)));
-            (told, before) = (now, report);
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let seconds = begun.elapsed().as_secs_f64();
-    let report = emulator.end().map_err(anyhow::Error::from)?;
+    let (seconds, report) =
+        watch(emulator, &|| stop.requested(), duration, say::line).map_err(anyhow::Error::from)?;
     note!("{}", report.lines().trim_end());
     if as_json {
         let mut object = report.json();
@@ -248,22 +232,6 @@ fn run(
         say!("{object}");
     }
     Ok(if report.faithful() { 0 } else { 3 })
-}
-
-fn progress(before: &Report, now: &Report, over: Duration, left: Option<Duration>) -> String {
-    let seconds = over.as_secs_f64().max(1e-9);
-    let mut text = String::new();
-    for (n, way) in ["A>B", "B>A"].into_iter().enumerate() {
-        let (then, c) = (&before.counts[n], &now.counts[n]);
-        let rate = |new: u64, old: u64| (new - old) as f64 / seconds;
-        text += &format!(
-            "{way} {:.3} Gbit/s  {:.0} frames/s  gone {}  ",
-            rate(c.channel.delivered_bytes, then.channel.delivered_bytes) * 8.0 / 1e9,
-            rate(c.channel.delivered, then.channel.delivered),
-            c.gone(),
-        );
-    }
-    left.map_or(text.clone(), |left| format!("{text}{} left", time(left)))
 }
 
 /// A search that says where the limit is in about 20 s a size: what an experiment must stay below wants no

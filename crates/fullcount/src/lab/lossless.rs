@@ -4,11 +4,11 @@
 
 use anyhow::Context;
 use clap::Args;
-use fullcount_engine::config::{ConfigError, refuse};
+use fullcount_engine::config::refuse;
 use fullcount_engine::open::check_core;
 use fullcount_engine::stop::Stop;
 use fullcount_io::quantity::{self, Rate};
-use fullcount_lab::agent::engine::{Engine, Method, NAMES};
+use fullcount_lab::agent::engine::{check_engine, check_fit, check_sizes};
 use fullcount_lab::lossless::pair::Pair;
 use fullcount_lab::lossless::place::{Place, Where};
 use fullcount_lab::lossless::{Campaign, Ceiling, OnNearCores, Settings, time};
@@ -210,43 +210,6 @@ Examples:
   fullcount lab lossless --where veth-cut --confirm 60s --confirmations 1
   fullcount lab lossless --where veth-cut --engine both,packet,xdp --sizes 64
   fullcount lab lossless --max 10Gbps --resolution 0.5% --out /var/tmp";
-
-/// Sizes that a numbered packet can have.
-pub fn check_sizes(sizes: &[usize]) -> Result<(), Failure> {
-    match sizes.iter().find(|s| !(24..=65_507).contains(*s)) {
-        Some(size) => Err(refuse("sizes", size, "24 to 65507 bytes").into()),
-        None => Ok(()),
-    }
-}
-
-/// Engines are known, and can receive at the place: on loopback there is no driver to take frames from.
-pub fn check_engine(engine: &str, loopback: bool) -> Result<Method, ConfigError> {
-    match Method::named(engine) {
-        None => Err(refuse("engine", engine, NAMES)),
-        Some(method) if loopback && method.receive == Engine::Xdp => {
-            let why = "AF_XDP needs an interface with a driver, which loopback has not: give another \
-                       --where, or engine packet";
-            Err(refuse("engine", engine, why))
-        }
-        Some(method) => Ok(method),
-    }
-}
-
-/// A veth has an MTU, and what takes frames puts no fragments together.
-pub fn check_fit(method: Method, sizes: &[usize], mtu: usize) -> Result<(), ConfigError> {
-    // Headers of IPv4 and UDP.
-    match sizes.iter().find(|size| method.receive.takes_interface() && **size + 28 > mtu) {
-        None => Ok(()),
-        Some(size) => {
-            let why = format!(
-                "at most {} B with engine {}, which puts no fragments together",
-                mtu.saturating_sub(28),
-                method.name
-            );
-            Err(refuse("sizes", size, why))
-        }
-    }
-}
 
 /// Runs the campaign.
 pub fn lossless(flags: Flags) -> Result<u8, Failure> {

@@ -10,13 +10,14 @@ use clap::Args;
 use fullcount_engine::config::refuse;
 use fullcount_engine::stop::Stop;
 use fullcount_io::quantity;
+use fullcount_lab::agent::engine::{check_engine, check_fit, check_sizes};
 use fullcount_lab::lossless::place::Where;
 use fullcount_lab::lossless::{OnNearCores, Settings, time};
 use fullcount_lab::namespace;
 use fullcount_lab::peers::iperf3::{self, Iperf3, Iperf3Error};
 use fullcount_lab::peers::{Campaign, Contest, IPERF3};
 
-use super::lossless::{PlaceFlags, SearchFlags, check_engine, check_fit, check_sizes};
+use super::lossless::{PlaceFlags, SearchFlags};
 use super::results::ResultFlags;
 use crate::exit::Failure;
 use crate::note;

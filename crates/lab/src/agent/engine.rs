@@ -5,8 +5,10 @@
 
 use std::net::{IpAddr, UdpSocket};
 
+use fullcount_engine::config::{ConfigError, refuse};
 use serde::{Deserialize, Serialize};
 
+use super::order::SIZES;
 use crate::namespace::Network;
 
 /// How one end receives or sends datagrams.
@@ -114,6 +116,52 @@ pub fn free_port(inside: Option<(&Network, usize)>, address: IpAddr) -> std::io:
     match inside {
         None => free(),
         Some((network, host)) => network.inside(host, free)?,
+    }
+}
+
+/// Sizes that a numbered packet can have.
+///
+/// # Errors
+/// The first that it cannot.
+pub fn check_sizes(sizes: &[usize]) -> Result<(), ConfigError> {
+    match sizes.iter().find(|s| !SIZES.contains(*s)) {
+        Some(size) => Err(refuse("sizes", size, "24 to 65507 bytes")),
+        None => Ok(()),
+    }
+}
+
+/// Engines are known, and can receive at the place: on loopback there is no driver to take frames from.
+///
+/// # Errors
+/// One that is not known, or cannot receive there.
+pub fn check_engine(engine: &str, loopback: bool) -> Result<Method, ConfigError> {
+    match Method::named(engine) {
+        None => Err(refuse("engine", engine, NAMES)),
+        Some(method) if loopback && method.receive == Engine::Xdp => {
+            let why = "AF_XDP needs an interface with a driver, which loopback has not: give another \
+                       --where, or engine packet";
+            Err(refuse("engine", engine, why))
+        }
+        Some(method) => Ok(method),
+    }
+}
+
+/// A veth has an MTU, and what takes frames puts no fragments together.
+///
+/// # Errors
+/// The first size that does not fit.
+pub fn check_fit(method: Method, sizes: &[usize], mtu: usize) -> Result<(), ConfigError> {
+    // Headers of IPv4 and UDP.
+    match sizes.iter().find(|size| method.receive.takes_interface() && **size + 28 > mtu) {
+        None => Ok(()),
+        Some(size) => {
+            let why = format!(
+                "at most {} B with engine {}, which puts no fragments together",
+                mtu.saturating_sub(28),
+                method.name
+            );
+            Err(refuse("sizes", size, why))
+        }
     }
 }
 

@@ -13,6 +13,7 @@ pub mod post;
 pub mod sample;
 pub mod server;
 pub mod strangers;
+pub mod trial;
 
 use std::net::IpAddr;
 

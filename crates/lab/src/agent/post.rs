@@ -5,14 +5,13 @@
 //! time by their own options and killed when their [`Work`] is dropped. Refuses: children that fail, say
 //! nothing or print no summary.
 
-use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fullcount_io::host::Host;
 use serde_json::Value;
@@ -20,15 +19,12 @@ use serde_json::Value;
 use super::engine::free_port;
 use super::order::{Order, Receive};
 use super::sample::{self, Interval, Sampling};
-use super::{LEASH, Post, PostError, Report, Work};
+use super::{Post, PostError, Report, Work};
+use crate::child::{Ended, Running, TrialError};
 use crate::namespace::Network;
 
 /// How long the receiver may take to open its port: some ms, seconds on a host with more to do than cores.
 const READY: Duration = Duration::from_secs(30);
-/// Between two looks at a child that is to become ready.
-const LOOK: Duration = Duration::from_millis(20);
-/// Lines of standard error that are kept for a failure's sentence.
-const LINES: usize = 5;
 /// What lines begin with that say how a socket was opened.
 const FACTS: [&str; 8] = [
     "listening on",
@@ -69,41 +65,9 @@ impl LocalPost {
             None => Command::new(&self.program),
             Some((network, host)) => network.command(*host, &self.program),
         };
-        command.args(&options).env(LEASH, "stdin").stdin(Stdio::piped());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|cause| PostError::Start {
-            program: self.program.display().to_string(),
-            cause,
-        })?;
-        // Taken out, as waiting for a child closes its standard input.
-        let leash = child.stdin.take();
-        let output = child.stdout.take().map(collect);
-        let (tell, lines) = mpsc::channel();
-        if let Some(errors) = child.stderr.take() {
-            std::thread::spawn(move || {
-                for line in BufReader::new(errors).lines().map_while(Result::ok) {
-                    if tell.send(line).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        let mut work = LocalWork {
-            verb: order.verb(),
-            core: order.core(),
-            child,
-            _leash: leash,
-            output,
-            lines,
-            said: Vec::new(),
-            facts: Vec::new(),
-            port: None,
-            sampler: None,
-        };
-        if let Order::Receive(_) = order {
-            work.await_port()?;
-        }
-        Ok(work)
+        command.args(&options);
+        let receives = matches!(order, Order::Receive(_)).then_some(READY);
+        LocalWork::start(order.verb(), order.core(), command, receives)
     }
 }
 
@@ -166,16 +130,6 @@ pub fn buffers() -> (Option<u64>, Option<u64>) {
     (read("rmem_default"), read("wmem_default"))
 }
 
-/// Reads a pipe to its end beside the measurement, so that a child never waits for us.
-fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // A pipe that breaks ends early; what came until then is judged by the caller.
-        let _ = pipe.read_to_end(&mut bytes);
-        bytes
-    })
-}
-
 #[derive(Debug)]
 struct Sampler {
     end: Option<Sender<()>>,
@@ -187,101 +141,54 @@ struct Sampler {
 pub struct LocalWork {
     verb: &'static str,
     core: Option<usize>,
-    child: Child,
-    /// The child ends when this is closed, also if this process is killed.
-    _leash: Option<std::process::ChildStdin>,
-    output: Option<JoinHandle<Vec<u8>>>,
-    lines: Receiver<String>,
-    /// The last lines of standard error.
-    said: Vec<String>,
-    facts: Vec<String>,
+    child: Running,
     port: Option<u16>,
     sampler: Option<Sampler>,
 }
 
 impl LocalWork {
-    fn hear(&mut self, line: String) {
-        if FACTS.iter().any(|begin| line.starts_with(begin)) {
-            self.facts.push(line.clone());
-        }
-        self.said.push(line);
-        if self.said.len() > LINES {
-            self.said.remove(0);
-        }
+    /// Starts `command`, which runs a verb of the binary. With `receives` it has to open its port within that time.
+    ///
+    /// # Errors
+    /// [`PostError`].
+    pub fn start(
+        verb: &'static str,
+        core: Option<usize>,
+        command: Command,
+        receives: Option<Duration>,
+    ) -> Result<LocalWork, PostError> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let told = |e| failed(verb, e);
+        let mut child = Running::start(&program, command).map_err(told)?;
+        let port = receives.map(|limit| child.wait_for_line(limit, &|| false, port_of));
+        let port = port.transpose().map_err(told)?;
+        Ok(LocalWork { verb, core, child, port, sampler: None })
     }
 
-    fn hear_all(&mut self) {
-        while let Ok(line) = self.lines.try_recv() {
-            self.hear(line);
+    fn report(&mut self, ended: Ended) -> Result<Report, PostError> {
+        if !matches!(ended.status.code(), Some(0 | 3)) {
+            return Err(failed(self.verb, ended.failed()));
         }
-    }
-
-    fn await_port(&mut self) -> Result<(), PostError> {
-        let begun = Instant::now();
-        loop {
-            match self.lines.recv_timeout(LOOK) {
-                Ok(line) => {
-                    self.port = port_of(&line);
-                    self.hear(line);
-                    if self.port.is_some() {
-                        return Ok(());
-                    }
-                }
-                // It has closed its standard error: it is ending.
-                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            if let Some(status) = self.status()? {
-                return Err(self.failed(&status.to_string()));
-            }
-            if begun.elapsed() >= READY {
-                self.kill();
-                self.hear_all();
-                let said = self.said.join("; ");
-                return Err(PostError::NotReady { seconds: READY.as_secs(), said });
-            }
-        }
-    }
-
-    fn status(&mut self) -> Result<Option<ExitStatus>, PostError> {
-        let status = self.child.try_wait();
-        status.map_err(|cause| self.failed(&cause.to_string()))
-    }
-
-    fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-
-    fn failed(&mut self, status: &str) -> PostError {
-        // The reader of its standard error ends with it; what it still has comes first.
-        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(1)) {
-            self.hear(line);
-        }
-        PostError::Failed {
-            verb: self.verb,
-            whose: String::new(),
-            status: status.to_owned(),
-            said: self.said.join("; "),
-        }
-    }
-
-    fn report(&mut self, status: ExitStatus) -> Result<Report, PostError> {
-        if !matches!(status.code(), Some(0 | 3)) {
-            return Err(self.failed(&status.to_string()));
-        }
-        let bytes = self.output.take().and_then(|t| t.join().ok()).unwrap_or_default();
-        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(1)) {
-            self.hear(line);
-        }
-        let summary = last_summary(&String::from_utf8_lossy(&bytes))
+        let summary = last_summary(&ended.output)
             .map_err(|reason| PostError::Summary { verb: self.verb, reason })?;
         let intervals = self.sampler.take().map(|mut s| {
             drop(s.end.take());
             s.thread.join().unwrap_or_default()
         });
-        let facts = std::mem::take(&mut self.facts);
+        let is_fact = |line: &String| FACTS.iter().any(|begin| line.starts_with(begin));
+        let facts = ended.lines.into_iter().filter(is_fact).collect();
         Ok(Report { summary, facts, intervals: intervals.unwrap_or_default() })
+    }
+}
+
+/// What became of a child, in the words of its verb.
+fn failed(verb: &'static str, e: TrialError) -> PostError {
+    let whose = String::new();
+    match e {
+        TrialError::Start { program, cause } => PostError::Start { program, cause },
+        TrialError::NotReady { seconds, said, .. } => PostError::NotReady { seconds, said },
+        TrialError::Failed { status, said, .. } => PostError::Failed { verb, whose, status, said },
+        other => PostError::Failed { verb, whose, status: other.to_string(), said: String::new() },
     }
 }
 
@@ -291,11 +198,8 @@ impl Work for LocalWork {
     }
 
     fn poll(&mut self) -> Result<Option<Report>, PostError> {
-        self.hear_all();
-        match self.status()? {
-            None => Ok(None),
-            Some(status) => self.report(status).map(Some),
-        }
+        let ended = self.child.poll().map_err(|e| failed(self.verb, e))?;
+        ended.map(|ended| self.report(ended)).transpose()
     }
 
     fn sample(&mut self, sampling: Sampling) -> Result<(), PostError> {
@@ -308,14 +212,8 @@ impl Work for LocalWork {
 
     /// SIGINT, as from a terminal; a failure shows as a child that does not end.
     fn interrupt(&mut self) -> Result<(), PostError> {
-        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        self.child.interrupt();
         Ok(())
-    }
-}
-
-impl Drop for LocalWork {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 
@@ -329,7 +227,7 @@ pub fn port_of(line: &str) -> Option<u16> {
 }
 
 /// The summary: one JSON object, alone on the last line.
-fn last_summary(output: &str) -> Result<Value, String> {
+pub(crate) fn last_summary(output: &str) -> Result<Value, String> {
     let line = output.trim_end().lines().last().ok_or("standard output is empty")?;
     let summary: Value =
         serde_json::from_str(line).map_err(|e| format!("the last line is no JSON ({e})"))?;

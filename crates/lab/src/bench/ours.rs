@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::lossless::child::TrialError;
+use crate::child::TrialError;
 use crate::streaming::{Trial, cpu_seconds};
 use fullcount_engine::stop::Stop;
 use fullcount_out::flat::EventWriter;

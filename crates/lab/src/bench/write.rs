@@ -18,8 +18,8 @@ use super::ground::{Checked, Ground, Topic};
 use super::now_ms;
 use super::payload::{Payload, SOURCE};
 use crate::Tell;
+use crate::child::{Running, TrialError};
 use crate::error::LabError;
-use crate::lossless::child::{Running, TrialError};
 use crate::record::Record;
 use crate::streaming::{Campaign, Point, Trial, Ways, cpu_seconds, dd};
 

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -19,11 +19,12 @@ use super::outcome::Outcome;
 use super::parameters::Parameters;
 use super::sysctl::Sysctls;
 use super::{CampaignError, Ground, Load, Volume};
+use crate::agent::Post;
 use crate::agent::client::FarPost;
 use crate::agent::order::{Extent, Order, Receive, Send};
 use crate::agent::post::LocalPost;
 use crate::agent::sample::Sampling;
-use crate::agent::{Post, Report, Work};
+use crate::agent::trial::Waiting;
 use crate::cores::{Near, on_near_cores};
 use crate::namespace::{Layout, Link, Network};
 use crate::profile::{ProfileError, Recording};
@@ -246,74 +247,15 @@ impl<'a> Field<'a> {
         }
         let recordings =
             [receive_core, send_core].map(|core| core.map(Recording::begin).transpose());
-        let mut received = None;
-        let begun = Instant::now();
-        let sent = loop {
-            if let Some(report) = sender.poll()? {
-                break report;
-            }
-            // A receiver that fails in mid-run is the reason to tell, not what follows from it.
-            if received.is_none() {
-                received = receiver.poll()?;
-            }
-            self.go_on((begun, limit), "send", look)?;
-        };
+        let stop = self.watch.stop;
+        let waiting = Waiting { stop, look, sender: limit, marks: GRACE, grace: GRACE };
+        let (sent, received) = waiting.sent(receiver.as_mut(), sender.as_mut())?;
         let [profile, sender_profile] = recordings.map(|recording| {
             Ok::<_, ProfileError>(recording?.map(Recording::end).transpose()?.unwrap_or_default())
         });
         let (profile, sender_profile) = (profile?, sender_profile?);
-        let by_mark = match received {
-            Some(_) => true,
-            None => {
-                received = self.wait(receiver.as_mut(), GRACE, look)?;
-                received.is_some()
-            }
-        };
-        let received = match received {
-            Some(report) => report,
-            None => {
-                receiver.interrupt()?;
-                let report = self.wait(receiver.as_mut(), GRACE, look)?;
-                let seconds = 2 * GRACE.as_secs();
-                report.ok_or(CampaignError::Stuck { verb: "receive", seconds })?
-            }
-        };
+        let (received, by_mark) = waiting.received(receiver.as_mut(), received)?;
         Ok(Outcome { profile, sender_profile, ..Outcome::read(received, sent, by_mark)? })
-    }
-
-    fn wait(
-        &self,
-        work: &mut dyn Work,
-        limit: Duration,
-        look: Duration,
-    ) -> Result<Option<Report>, CampaignError> {
-        let begun = Instant::now();
-        loop {
-            if let Some(report) = work.poll()? {
-                return Ok(Some(report));
-            }
-            if begun.elapsed() >= limit {
-                return Ok(None);
-            }
-            self.go_on((begun, limit + GRACE), "receive", look)?;
-        }
-    }
-
-    /// A pause, unless the time is over or the person has had enough.
-    fn go_on(
-        &self,
-        (begun, limit): (Instant, Duration),
-        verb: &'static str,
-        look: Duration,
-    ) -> Result<(), CampaignError> {
-        if (self.watch.stop)() {
-            return Err(CampaignError::Interrupted);
-        }
-        if begun.elapsed() >= limit {
-            return Err(CampaignError::Stuck { verb, seconds: limit.as_secs() });
-        }
-        std::thread::sleep(look);
-        Ok(())
     }
 }
 

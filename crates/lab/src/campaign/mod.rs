@@ -6,6 +6,7 @@
 //! another host. [`table`] and [`report`] tell the results, [`crate::plot`] draws them. Refuses: see
 //! [`CampaignError`].
 
+pub mod asked;
 pub mod field;
 pub mod outcome;
 pub mod parameters;
@@ -22,6 +23,7 @@ use serde_json::Value;
 
 use crate::agent::PostError;
 use crate::agent::order::{Extent, SIZES as ALLOWED};
+use crate::agent::trial::PairError;
 use crate::namespace::NamespaceError;
 use crate::record::RecordError;
 use outcome::Outcome;
@@ -99,6 +101,16 @@ pub enum CampaignError {
     /// Ctrl-C.
     #[error("interrupted; what is measured is kept: go on with the same options and --resume")]
     Interrupted,
+}
+
+impl From<PairError> for CampaignError {
+    fn from(e: PairError) -> CampaignError {
+        match e {
+            PairError::Post(e) => CampaignError::Post(e),
+            PairError::Stuck { verb, seconds } => CampaignError::Stuck { verb, seconds },
+            PairError::Interrupted => CampaignError::Interrupted,
+        }
+    }
 }
 
 /// How much is offered.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::amounts::{Amounts, Rates};
 use super::limits::{CoreProfile, Watched};
-use crate::lossless::child::{Asked, Running, TrialError};
+use crate::child::{Asked, Running, TrialError};
 use crate::lossless::pair::{READY, cores, number, summary};
 use crate::lossless::{Bench, OnCores, Trial};
 

@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::child::{Asked, Ended, Running, TrialError};
 use super::place::{End, Place};
 use super::{Bench, OnCores, Trial};
 use crate::agent::engine::{Engine, Method, NAMES, free_port};
-use crate::agent::post::{interface_with, port_of};
+use crate::agent::post::{LocalWork, interface_with, last_summary};
+use crate::agent::trial::{PairError, Waiting};
+use crate::agent::{PostError, Work as _};
+use crate::child::{Asked, Ended, TrialError};
 
 /// How long a receiver may take to open its port.
 pub(crate) const READY: Duration = Duration::from_secs(10);
@@ -23,6 +25,8 @@ pub(crate) const READY: Duration = Duration::from_secs(10);
 const MARKS: Duration = Duration::from_secs(5);
 /// How long a child may take to end after the sending time, or once it is told to: a busy host may keep a core from it.
 const GRACE: Duration = Duration::from_secs(30);
+/// Between two looks at a child.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// How the two programs are started.
 pub struct Pair<'a> {
@@ -105,10 +109,14 @@ impl<'a> Pair<'a> {
         options
     }
 
-    fn start(&self, end: End, options: &[String]) -> Result<Running, TrialError> {
+    fn start(&self, end: End, options: &[String]) -> Result<LocalWork, TrialError> {
         let mut command = self.place.command(end, &self.program);
         command.args(options);
-        Running::start(&format!("fullcount {}", options[0]), command)
+        let (verb, receives) = match end {
+            End::Sender => ("send", None),
+            End::Receiver => ("receive", Some(READY)),
+        };
+        Ok(LocalWork::start(verb, None, command, receives).map_err(PairError::from)?)
     }
 }
 
@@ -126,20 +134,14 @@ impl Bench for Pair<'_> {
         })?;
         let at = self.url(method.receive)?;
         let mut receive = self.start(End::Receiver, &self.receive(method.receive, &at, length))?;
-        let port = receive.wait_for_line(READY, self.stop, port_of)?;
+        let port = receive.port().unwrap_or_default();
         let options = self.send(method.send, port, size, packets_per_s, length);
         let mut send = self.start(End::Sender, &options)?;
-        let sent = send.end(length + GRACE, self.stop)?;
-        let sent = summary(sent.ok_or_else(|| send.stuck(GRACE))?)?;
-        let received = match receive.end(MARKS, self.stop)? {
-            Some(ended) => ended,
-            None => {
-                receive.interrupt();
-                let ended = receive.end(GRACE, self.stop)?;
-                ended.ok_or_else(|| receive.stuck(MARKS + GRACE))?
-            }
-        };
-        read(size, &sent, &summary(received)?)
+        let (stop, sender) = (self.stop, length + GRACE);
+        let waiting = Waiting { stop, look: LOOK, sender, marks: MARKS, grace: GRACE };
+        let (sent, early) = waiting.sent(&mut receive, &mut send)?;
+        let (received, _) = waiting.received(&mut receive, early)?;
+        read(size, &sent.summary, &received.summary)
     }
 }
 
@@ -149,20 +151,40 @@ impl OnCores for Pair<'_> {
     }
 }
 
+impl From<PairError> for TrialError {
+    fn from(e: PairError) -> TrialError {
+        let named = |verb: &str| format!("fullcount {verb}");
+        match e {
+            PairError::Interrupted => TrialError::Interrupted,
+            PairError::Stuck { verb, seconds } => {
+                TrialError::Stuck { program: named(verb), seconds }
+            }
+            PairError::Post(PostError::Start { program, cause }) => {
+                TrialError::Start { program, cause }
+            }
+            PairError::Post(PostError::NotReady { seconds, said }) => {
+                TrialError::NotReady { program: named("receive"), seconds, said }
+            }
+            PairError::Post(PostError::Failed { verb, status, said, .. }) => {
+                TrialError::Failed { program: named(verb), status, said }
+            }
+            PairError::Post(PostError::Summary { verb, reason }) => {
+                TrialError::Result { program: named(verb), reason }
+            }
+            PairError::Post(other) => {
+                TrialError::Result { program: "fullcount".to_owned(), reason: other.to_string() }
+            }
+        }
+    }
+}
+
 /// The summary: one JSON object, alone on the last line of standard output.
 pub(crate) fn summary(ended: Ended) -> Result<Value, TrialError> {
     if !matches!(ended.status.code(), Some(0 | 3)) {
         return Err(ended.failed());
     }
-    let wrong = |reason: String| TrialError::Result { program: ended.program.clone(), reason };
-    let line = ended.output.trim_end().lines().last();
-    let line = line.ok_or_else(|| wrong("standard output is empty".into()))?;
-    let summary: Value =
-        serde_json::from_str(line).map_err(|e| wrong(format!("the last line is no JSON ({e})")))?;
-    match summary.pointer("/schema").and_then(Value::as_str) {
-        Some("fullcount/summary/1") => Ok(summary),
-        other => Err(wrong(format!("schema {other:?} is not fullcount/summary/1"))),
-    }
+    let program = ended.program;
+    last_summary(&ended.output).map_err(|reason| TrialError::Result { program, reason })
 }
 
 /// A number of a summary.

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::child::{Asked, Ended, Running, TrialError};
 use crate::lossless::Trial;
-use crate::lossless::child::{Asked, Ended, Running, TrialError};
 use crate::lossless::place::{End, Place};
 
 /// How long the server may take to open its port.
@@ -253,7 +253,13 @@ mod tests {
 
     fn ended(output: &str, code: i32) -> Ended {
         let status = std::process::ExitStatus::from_raw(code << 8);
-        Ended { program: "iperf3".into(), status, output: output.into(), said: String::new() }
+        Ended {
+            program: "iperf3".into(),
+            status,
+            output: output.into(),
+            said: String::new(),
+            lines: vec![],
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::Trial;
-use crate::lossless::child::{Asked, Running, TrialError};
+use crate::child::{Asked, Running, TrialError};
 
 /// Longest copy.
 const LIMIT: Duration = Duration::from_secs(1800);

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::lossless::child::{Ended, TrialError};
+use crate::child::{Ended, TrialError};
 
 /// Name of the contender: every setting that is not asked for as it comes.
 pub const AS_IT_COMES: &str = "ProducerPerformance";
@@ -177,7 +177,13 @@ mod tests {
 
     fn ended(output: &str, code: i32) -> Ended {
         let status = std::process::ExitStatus::from_raw(code << 8);
-        Ended { program: "java".into(), status, output: output.into(), said: "last words".into() }
+        Ended {
+            program: "java".into(),
+            status,
+            output: output.into(),
+            said: "last words".into(),
+            lines: vec![],
+        }
     }
 
     /// As Kafka 3.9.1 writes them.

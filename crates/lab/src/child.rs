@@ -1,5 +1,5 @@
 //! A program under measurement: started, awaited by what it prints, interrupted or killed, and read to its
-//! end beside the measurement, so that it never waits for us.
+//! end beside the measurement, so that it never waits for us. Every campaign's children run under this supervisor.
 //!
 //! Refuses: programs that cannot be started, hang, or fail. A child is killed when dropped.
 
@@ -13,6 +13,10 @@ use crate::agent::LEASH;
 
 /// Between two looks at a child.
 const LOOK: Duration = Duration::from_millis(5);
+/// Lines of standard error that are kept: the first ones, which say how a socket was opened, and the last ones.
+const KEPT: usize = 128;
+/// The reader of standard error ends with the pipe; a grandchild may keep that open for so long.
+const REST: Duration = Duration::from_secs(1);
 
 /// Why a trial gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -98,6 +102,8 @@ pub struct Ended {
     pub output: String,
     /// Last lines of standard error.
     pub said: String,
+    /// First and last lines of standard error, in order.
+    pub lines: Vec<String>,
 }
 
 impl Ended {
@@ -177,7 +183,7 @@ impl Running {
             match self.errors.recv_timeout(10 * LOOK) {
                 Ok(line) => {
                     let found = find(&line);
-                    self.said.push(line);
+                    self.hear(line);
                     if let Some(found) = found {
                         return Ok(found);
                     }
@@ -220,7 +226,7 @@ impl Running {
 
     fn not_ready(&mut self, limit: Duration) -> TrialError {
         let (program, seconds) = (self.program.clone(), limit.as_secs());
-        self.said.extend(self.errors.try_iter());
+        self.hear_all(Duration::ZERO);
         TrialError::NotReady { program, seconds, said: last(&self.said) }
     }
 
@@ -263,11 +269,7 @@ impl Running {
         let begun = Instant::now();
         while begun.elapsed() < limit {
             if let Some(status) = self.status(LOOK)? {
-                let output = self.output.take().and_then(|t| t.join().ok()).unwrap_or_default();
-                // The line reader ends with the pipe, which the child has closed.
-                self.said.extend(self.errors.iter());
-                let (program, said) = (self.program.clone(), last(&self.said));
-                return Ok(Some(Ended { program, status, output, said }));
+                return Ok(Some(self.result(status)));
             }
             if stop() {
                 self.kill();
@@ -275,6 +277,42 @@ impl Running {
             }
         }
         Ok(None)
+    }
+
+    /// Its result, if it has ended.
+    ///
+    /// # Errors
+    /// The system does not know the child.
+    pub fn poll(&mut self) -> Result<Option<Ended>, TrialError> {
+        // So that a long run's lines do not pile up.
+        self.hear_all(Duration::ZERO);
+        Ok(self.status(Duration::ZERO)?.map(|status| self.result(status)))
+    }
+
+    fn result(&mut self, status: ExitStatus) -> Ended {
+        let output = self.output.take().and_then(|t| t.join().ok()).unwrap_or_default();
+        self.hear_all(REST);
+        let lines = std::mem::take(&mut self.said);
+        Ended { program: self.program.clone(), status, output, said: last(&lines), lines }
+    }
+
+    fn hear(&mut self, line: String) {
+        if self.said.len() >= KEPT {
+            self.said.remove(KEPT / 2);
+        }
+        self.said.push(line);
+    }
+
+    /// Everything that it has said, until it says nothing for `pause`.
+    fn hear_all(&mut self, pause: Duration) {
+        while let Ok(line) = self.errors.recv_timeout(pause) {
+            self.hear(line);
+        }
+    }
+
+    /// Its number in the system.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// SIGINT, as from a terminal; a failure shows as a child that does not end.
@@ -321,6 +359,23 @@ mod tests {
         let ended = child.end(LIMIT, &|| false).unwrap().unwrap();
         assert_eq!((ended.status.code(), ended.output.as_str()), (Some(3), "result\n"));
         assert!(ended.failed().to_string().contains("one; port 42"));
+    }
+
+    #[test]
+    fn first_and_last_lines_are_kept_of_a_child_that_says_much() {
+        let mut child = shell("i=0; while [ $i -lt 1000 ]; do echo line $i >&2; i=$((i+1)); done");
+        let ended = loop {
+            match child.poll().unwrap() {
+                Some(ended) => break ended,
+                None => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(ended.lines.len(), KEPT);
+        assert_eq!(
+            (ended.lines[0].as_str(), ended.lines[KEPT - 1].as_str()),
+            ("line 0", "line 999")
+        );
+        assert!(ended.said.ends_with("line 998; line 999"), "{}", ended.said);
     }
 
     #[test]
