@@ -10,6 +10,7 @@ mod link_emulator;
 mod lossless;
 mod moved;
 mod peers;
+mod read;
 mod results;
 mod truth;
 mod udp;

@@ -11,6 +11,7 @@ use fullcount_engine::config::refuse;
 use fullcount_io::quantity;
 use fullcount_lab::bench::ground::{Checked, Wanted};
 
+use super::read;
 use crate::exit::Failure;
 
 /// Benches of our own parts, for those who change them; each prints a table and writes its results.
@@ -77,7 +78,7 @@ impl BrokerFlags {
 
 /// A number of bytes within a range.
 fn bytes(flag: &'static str, text: &str, least: u64, most: u64) -> Result<u64, Failure> {
-    let found = quantity::size(text).map_err(|e| refuse(flag, text, e.to_string()))?;
+    let found = read::size(flag, text)?;
     if (least..=most).contains(&found) {
         return Ok(found);
     }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use fullcount_engine::config::{ConfigError, refuse};
 use fullcount_engine::stop::Stop;
 use fullcount_io::input_file;
-use fullcount_io::quantity::{self, QuantityError, Rate};
+use fullcount_io::quantity::{self, Rate};
 use fullcount_lab::bench::costs;
 use fullcount_lab::capacity::instrument::{Instrument, Kind};
 use fullcount_lab::capacity::measured::Facts;
@@ -19,6 +19,7 @@ use fullcount_lab::capacity::queues::Sizes;
 use fullcount_lab::capacity::{CapacityError, compute};
 
 pub use self::flags::Flags;
+use super::read::{bits, rate, read};
 use crate::exit::Failure;
 use crate::{say, tell};
 
@@ -29,27 +30,12 @@ fn wrong(e: CapacityError) -> Failure {
     Failure::Wrong(e.to_string())
 }
 
-fn read<T>(
-    key: &'static str,
-    text: &str,
-    by: impl Fn(&str) -> Result<T, QuantityError>,
-) -> Result<T, ConfigError> {
-    by(text).map_err(|e| refuse(key, text, e.to_string()))
-}
-
-fn bits(key: &'static str, text: &str) -> Result<f64, ConfigError> {
-    match read(key, text, |t| t.parse::<Rate>())? {
-        Rate::Bits(bits) => Ok(bits),
-        Rate::Packets(_) => Err(refuse(key, text, "bits a second such as 25Gbps")),
-    }
-}
-
 /// What the instrument sends a second: events of its detector, or bare packets.
 fn per_second(key: &'static str, text: &str, kind: &Kind) -> Result<f64, ConfigError> {
     if kind.detector().is_some() {
         return read(key, text, quantity::events_per_second);
     }
-    match read(key, text, |t| t.parse::<Rate>())? {
+    match rate(key, text)? {
         Rate::Packets(packets) => Ok(packets),
         Rate::Bits(_) => Err(refuse(key, text, "packets a second such as 5Mpps")),
     }

@@ -10,10 +10,10 @@ use anyhow::Context;
 use clap::Args;
 use fullcount_engine::config::refuse;
 use fullcount_engine::stop::Stop;
-use fullcount_io::quantity;
 use fullcount_lab::cores::{NEAR_NS, Near, allowed, pairs};
 use serde_json::json;
 
+use super::read;
 use crate::exit::Failure;
 use crate::{note, say, tell};
 
@@ -47,13 +47,8 @@ fn measure(cores: &[usize]) -> Result<Vec<Near>, Failure> {
 
 /// Measures and prints.
 pub fn cores(flags: &Flags) -> Result<u8, Failure> {
-    let watch = match &flags.watch {
-        None => None,
-        Some(t) => {
-            let time = quantity::duration(t).map_err(|e| refuse("watch", t, e.to_string()))?;
-            Some(time).filter(|t| !t.is_zero())
-        }
-    };
+    let watch = flags.watch.as_ref().map(|t| read::duration("watch", t)).transpose()?;
+    let watch = watch.filter(|time| !time.is_zero());
     if flags.watch.is_some() && watch.is_none() {
         return Err(refuse("watch", "0s", "more than 0s, e.g. 30s").into());
     }

@@ -19,6 +19,7 @@ use fullcount_lab::detectors::job::Choice;
 use fullcount_lab::lossless::Settings;
 
 use super::lossless::SearchFlags;
+use super::read;
 use super::results::ResultFlags;
 use crate::exit::Failure;
 use crate::say;
@@ -163,10 +164,8 @@ impl Flags {
     }
 
     fn plan(&self) -> Result<Plan, Failure> {
-        let memory = quantity::size(&self.memory)
-            .map_err(|e| refuse("memory", &self.memory, e.to_string()))?;
-        let time = quantity::duration(&self.duration)
-            .map_err(|e| refuse("duration", &self.duration, e.to_string()))?;
+        let memory = read::size("memory", &self.memory)?;
+        let time = read::duration("duration", &self.duration)?;
         if time.is_zero() {
             return Err(refuse("duration", &self.duration, "more than 0 s").into());
         }
@@ -188,8 +187,7 @@ impl Flags {
         if let Some(n) = self.threads.iter().find(|n| !(1..=2).contains(*n)) {
             return Err(refuse("threads", n, "1 or 2").into());
         }
-        quantity::size(&self.receive_buffer)
-            .map_err(|e| refuse("receive-buffer", &self.receive_buffer, e.to_string()))?;
+        read::size("receive-buffer", &self.receive_buffer)?;
         for (at, &core) in self.cores.iter().enumerate() {
             check_core("cores", Some(core))?;
             if self.cores[..at].contains(&core) {

@@ -5,10 +5,10 @@
 use clap::Args;
 use fullcount_core::link::cost::UDP;
 use fullcount_core::link::{Cost, Link, LinkError};
-use fullcount_engine::config::refuse;
 use fullcount_io::quantity::Rate;
 use serde_json::{Value, json};
 
+use super::read;
 use crate::exit::Failure;
 use crate::{say, tell};
 
@@ -66,20 +66,8 @@ struct Row {
 
 /// Prints the table.
 pub fn link(flags: Flags) -> Result<u8, Failure> {
-    let speed = match flags.speed.parse::<Rate>() {
-        Ok(Rate::Bits(bits)) if bits.fract() == 0.0 => bits as u64,
-        Ok(Rate::Bits(_)) => {
-            return Err(refuse("speed", &flags.speed, "whole bits a second").into());
-        }
-        Ok(Rate::Packets(_)) => {
-            return Err(refuse("speed", &flags.speed, "bits a second such as 10Gbps").into());
-        }
-        Err(e) => return Err(refuse("speed", &flags.speed, e.to_string()).into()),
-    };
-    let rate = match &flags.rate {
-        Some(r) => Some(r.parse::<Rate>().map_err(|e| refuse("rate", r, e.to_string()))?),
-        None => None,
-    };
+    let speed = read::whole_bits("speed", &flags.speed)?;
+    let rate = flags.rate.as_ref().map(|r| read::rate("rate", r)).transpose()?;
     let headers = UDP as usize + if flags.ipv6 { 40 } else { 20 };
     let mut rows = Vec::with_capacity(flags.sizes.len());
     for &payload in &flags.sizes {

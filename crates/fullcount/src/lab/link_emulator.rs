@@ -11,7 +11,6 @@ use fullcount_core::sim::{Channel, Setup, Spec};
 use fullcount_engine::config::refuse;
 use fullcount_engine::open::check_core;
 use fullcount_engine::stop::Stop;
-use fullcount_io::quantity::{self, Rate};
 use fullcount_lab::agent::engine::{check_engine, check_fit, check_sizes};
 use fullcount_lab::emulator::network::{self, ADDRESSES};
 use fullcount_lab::emulator::watch::watch;
@@ -21,6 +20,7 @@ use fullcount_lab::lossless::{Campaign, Settings, time};
 use serde_json::json;
 
 use super::lossless::SearchFlags;
+use super::read;
 use super::results::ResultFlags;
 use crate::exit::Failure;
 use crate::{note, say};
@@ -116,10 +116,7 @@ pub fn link_emulator(flags: Flags) -> Result<u8, Failure> {
     if flags.thorough && !flags.measure {
         return Err(refuse("thorough", true, "only with --measure").into());
     }
-    let duration = match &flags.duration {
-        Some(t) => Some(quantity::duration(t).map_err(|e| refuse("duration", t, e.to_string()))?),
-        None => None,
-    };
+    let duration = flags.duration.as_ref().map(|t| read::duration("duration", t)).transpose()?;
     if !(68..=65_535).contains(&flags.mtu) {
         return Err(refuse("mtu", flags.mtu, "68 to 65535 bytes").into());
     }
@@ -154,24 +151,10 @@ pub fn link_emulator(flags: Flags) -> Result<u8, Failure> {
 
 fn plan(flags: &Flags) -> Result<Plan, Failure> {
     let delay = |key: &'static str, text: &str| {
-        let ns = quantity::duration(text).map_err(|e| refuse(key, text, e.to_string()))?;
+        let ns = read::duration(key, text)?;
         Ok::<u64, Failure>(u64::try_from(ns.as_nanos()).unwrap_or(u64::MAX))
     };
-    let size = |key: &'static str, text: &str| {
-        quantity::size(text).map_err(|e| refuse(key, text, e.to_string()))
-    };
-    let rate_bps = match &flags.rate {
-        None => None,
-        Some(text) => match text
-            .parse()
-            .map_err(|e: quantity::QuantityError| refuse("rate", text, e.to_string()))?
-        {
-            Rate::Bits(bits) if bits.fract() == 0.0 => Some(bits as u64),
-            Rate::Bits(_) | Rate::Packets(_) => {
-                return Err(refuse("rate", text, "whole bits a second such as 10Gbps").into());
-            }
-        },
-    };
+    let rate_bps = flags.rate.as_ref().map(|r| read::whole_bits("rate", r)).transpose()?;
     let fault = match &flags.fault {
         Some(text) => text.parse::<Spec>().map_err(|e| refuse("fault", text, e.to_string()))?,
         None => Spec::default(),
@@ -182,8 +165,8 @@ fn plan(flags: &Flags) -> Result<Plan, Failure> {
         jitter_ns: delay("jitter", &flags.jitter)?,
         jitter_reorders: flags.jitter_reorders,
         queue_packets: flags.queue_packets,
-        queue_bytes: flags.queue.as_ref().map_or(Ok(u64::MAX), |q| size("queue", q))?,
-        memory_bytes: size("memory", &flags.memory)?,
+        queue_bytes: flags.queue.as_ref().map_or(Ok(u64::MAX), |q| read::size("queue", q))?,
+        memory_bytes: read::size("memory", &flags.memory)?,
         fault,
     };
     let back = match flags.back.as_str() {

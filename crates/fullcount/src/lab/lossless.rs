@@ -7,13 +7,14 @@ use clap::Args;
 use fullcount_engine::config::refuse;
 use fullcount_engine::open::check_core;
 use fullcount_engine::stop::Stop;
-use fullcount_io::quantity::{self, Rate};
+use fullcount_io::quantity::Rate;
 use fullcount_lab::agent::engine::{check_engine, check_fit, check_sizes};
 use fullcount_lab::lossless::pair::Pair;
 use fullcount_lab::lossless::place::{Place, Where};
 use fullcount_lab::lossless::{Campaign, Ceiling, OnNearCores, Settings, time};
 use fullcount_lab::record::Record;
 
+use super::read;
 use super::results::ResultFlags;
 use crate::exit::Failure;
 use crate::note;
@@ -71,8 +72,7 @@ impl PlaceFlags {
         if !(68..=65_535).contains(&self.mtu) {
             return Err(refuse("mtu", self.mtu, "68 to 65535 bytes").into());
         }
-        quantity::size(&self.receive_buffer)
-            .map_err(|e| refuse("receive-buffer", &self.receive_buffer, e.to_string()))?;
+        read::size("receive-buffer", &self.receive_buffer)?;
         check_core("send-core", self.send_core)?;
         check_core("receive-core", self.receive_core)?;
         Ok(kind)
@@ -162,14 +162,11 @@ impl SearchFlags {
     pub fn settings(&self, usual: Settings) -> Result<Settings, Failure> {
         let time = |key: &'static str, text: &Option<String>, usual| match text {
             None => Ok(usual),
-            Some(text) => quantity::duration(text).map_err(|e| refuse(key, text, e.to_string())),
+            Some(text) => read::duration(key, text),
         };
         let ceiling = match &self.max {
             None => usual.ceiling,
-            Some(text) => match text
-                .parse()
-                .map_err(|e: quantity::QuantityError| refuse("max", text, e.to_string()))?
-            {
+            Some(text) => match read::rate("max", text)? {
                 Rate::Bits(bits) => Some(Ceiling::Bits(bits)),
                 Rate::Packets(n) => Some(Ceiling::Packets(n)),
             },

@@ -7,9 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use fullcount_engine::config::refuse;
 use fullcount_engine::stop::Stop;
-use fullcount_io::quantity;
 use fullcount_lab::agent::engine::{check_engine, check_fit, check_sizes};
 use fullcount_lab::lossless::place::Where;
 use fullcount_lab::lossless::{OnNearCores, Settings, time};
@@ -18,6 +16,7 @@ use fullcount_lab::peers::iperf3::{self, Iperf3, Iperf3Error};
 use fullcount_lab::peers::{Campaign, Contest, IPERF3};
 
 use super::lossless::{PlaceFlags, SearchFlags};
+use super::read;
 use super::results::ResultFlags;
 use crate::exit::Failure;
 use crate::note;
@@ -67,8 +66,7 @@ Examples:
 pub fn peers(flags: Flags) -> Result<u8, Failure> {
     check_sizes(&flags.sizes)?;
     let theirs = flags.contenders.iter().any(|c| c == IPERF3);
-    let flat_out = quantity::duration(&flags.duration)
-        .map_err(|e| refuse("duration", &flags.duration, e.to_string()))?;
+    let flat_out = read::duration("duration", &flags.duration)?;
     let settings = flags.search.settings(Settings::default())?;
     let kind = flags.place.kind()?;
     for name in flags.contenders.iter().filter(|c| *c != IPERF3) {

@@ -5,7 +5,6 @@ mod flags;
 use anyhow::Context;
 use fullcount_engine::config::refuse;
 use fullcount_engine::stop::Stop;
-use fullcount_io::quantity::{self, Rate};
 use fullcount_lab::campaign::asked::{self, Ends};
 use fullcount_lab::campaign::field::{Field, Place, Settings, Watch};
 use fullcount_lab::campaign::parameters::Parameters;
@@ -17,29 +16,19 @@ use fullcount_lab::campaign::{
 use fullcount_lab::record::{self, results::Results};
 
 pub use self::flags::Flags;
+use super::read;
 use crate::exit::Failure;
 use crate::{note, say, tell};
 
 impl Flags {
     fn plan(&self) -> Result<Plan, Failure> {
-        let bits = |key: &'static str, text: &str| match text.parse::<Rate>() {
-            Ok(Rate::Bits(bits)) => Ok(bits),
-            Ok(Rate::Packets(_)) => Err(refuse(key, text, "bits per second such as 10Gbps")),
-            Err(e) => Err(refuse(key, text, e.to_string())),
-        };
-        let ms = |key: &'static str, text: &str| match quantity::duration(text) {
-            Ok(d) => Ok(d.as_millis() as u64),
-            Err(e) => Err(refuse(key, text, e.to_string())),
-        };
+        let ms = |key, text: &str| read::duration(key, text).map(|d| d.as_millis() as u64);
         let load = match self.flat_out {
             true => Load::FlatOut,
-            false => Load::Offered(bits("rate", &self.rate)?),
+            false => Load::Offered(read::bits("rate", &self.rate)?),
         };
         let volume = match &self.volume {
-            Some(text) => {
-                let bytes = quantity::size(text);
-                Volume::Bytes(bytes.map_err(|e| refuse("volume", text, e.to_string()))?)
-            }
+            Some(text) => Volume::Bytes(read::size("volume", text)?),
             None => Volume::Milliseconds(ms("duration", &self.duration)?),
         };
         let sizes = match (self.sizes.as_slice(), self.ablate) {
@@ -72,7 +61,7 @@ impl Flags {
             cpu_interval_ms,
             cores,
             near,
-            link_bits_per_s: bits("link-speed", &self.link_speed)?,
+            link_bits_per_s: read::bits("link-speed", &self.link_speed)?,
             fragments: !self.no_fragments,
         };
         // Of an ablation, what cannot be measured at these sizes is left out; its base must be.

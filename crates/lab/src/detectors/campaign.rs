@@ -163,18 +163,8 @@ impl Campaign {
             profile: self.profile,
             stop: &|| stop.requested(),
         };
-        let trial = plan.time + Duration::from_millis(500);
-        let mut progress = Progress::new(tell);
-        if parts.memory {
-            // Ways with several threads are two trials each.
-            let ways = jobs.iter().flat_map(|job| ways(job, plan));
-            let trials: usize = ways.map(|(.., count)| 1 + usize::from(count > 1)).sum();
-            progress.expect(trials * plan.repeats, trial);
-        }
-        if parts.udp {
-            progress.expect(played.len() * self.threads.len(), udp.usual());
-        }
-        progress.expect(pipelines::trials(&own, &numbers) * plan.repeats, trial);
+        let others = pipelines::trials(&own, &numbers);
+        let mut progress = self.progress(&jobs, played.len(), udp.usual(), others);
         tell(&format!("about {}", time(progress.left())));
         self.note(&numbers, &mut record);
         let (mut rows, mut speedups): (Vec<Row>, Vec<Speedup>) = (vec![], vec![]);
@@ -229,6 +219,24 @@ impl Campaign {
         }
         table.push('\n');
         Ok(Finished { record, table, complete })
+    }
+
+    /// What is to come: from memory, over UDP, and so many trials of several pipelines.
+    fn progress(&self, jobs: &[Job], played: usize, udp: Duration, others: usize) -> Progress {
+        let plan = &self.plan;
+        let trial = plan.time + Duration::from_millis(500);
+        let mut progress = Progress::new(plan.tell);
+        if self.parts.memory {
+            // Ways with several threads are two trials each.
+            let ways = jobs.iter().flat_map(|job| ways(job, plan));
+            let trials: usize = ways.map(|(.., count)| 1 + usize::from(count > 1)).sum();
+            progress.expect(trials * plan.repeats, trial);
+        }
+        if self.parts.udp {
+            progress.expect(played * self.threads.len(), udp);
+        }
+        progress.expect(others * plan.repeats, trial);
+        progress
     }
 
     /// Notes how it is measured.

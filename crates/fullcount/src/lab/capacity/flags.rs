@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use clap::Args;
 use fullcount_engine::config::refuse;
-use fullcount_io::quantity;
 use fullcount_lab::bench::costs::{KNOWN, Parts};
 use fullcount_out::kafka::Address;
 
 use crate::exit::Failure;
+use crate::lab::read;
 use crate::lab::results::ResultFlags;
 
 /// Links, cores, hosts, partitions and disk of an instrument from measured costs, and its queues simulated.
@@ -156,8 +156,7 @@ pub(super) struct MeasureFlags {
 impl MeasureFlags {
     /// What is asked for; `None`: nothing.
     pub fn parts(&self) -> Result<Option<Parts>, Failure> {
-        let trial = quantity::duration(&self.trial)
-            .map_err(|e| refuse("trial", &self.trial, e.to_string()))?;
+        let trial = read::duration("trial", &self.trial)?;
         if !(Duration::from_millis(10)..=Duration::from_secs(600)).contains(&trial) {
             return Err(refuse("trial", &self.trial, "10ms to 10min").into());
         }
