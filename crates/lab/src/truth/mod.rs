@@ -19,7 +19,7 @@ use crate::Tell;
 use crate::error::LabError;
 use crate::record::Record;
 use crate::record::results::Results;
-use crate::traffic::multiblade::REAL_TIME_HZ;
+use crate::traffic::multiblade::PLAYED_HZ;
 use crate::traffic::noise::{Noise, Pileup};
 use compare::Class;
 use simulate::{Outcome, Point, Simulated};
@@ -124,7 +124,7 @@ impl Asked {
 
 fn rate(text: &str) -> Result<f64, LabError> {
     let number = text.trim().strip_suffix("Hz").and_then(|n| quantity::number(n).ok());
-    let inside = number.filter(|hz| (1.0..=REAL_TIME_HZ).contains(hz));
+    let inside = number.filter(|hz| (1.0..=PLAYED_HZ).contains(hz));
     inside.ok_or_else(|| refuse("rates", text, "1Hz to 100kHz, for example 10kHz").into())
 }
 
