@@ -2,7 +2,7 @@
 //!
 //! [`check`] takes a kind, its configuration and packets that it should understand, and says in one
 //! sentence what is wrong: a result that depends on how packets are batched or on the number of threads, a panic (by
-//! panicking), a hop
+//! panicking), one that depends on the instructions of the processor, a hop
 //! that does not balance, a loss of packets that somebody else has had, an inspector of another opinion than the
 //! reader, a counter without meaning, columns that break their invariants. Deterministic: randomness comes from the given seed.
 
@@ -14,6 +14,7 @@ use fullcount_core::products::{Products, Want};
 use fullcount_core::tables::Table;
 
 use crate::detector::{Detector, Kind, Setup, Sharding};
+use crate::instructions::available;
 use crate::parallel::Threads;
 
 /// A detector that breaks the contract.
@@ -66,6 +67,7 @@ pub fn check(
         ensure!(same_tables(&products, &reference), "{split:?}: other tables than in one batch");
         ensure!(again == entries, "{split:?}: other counters than in one batch");
     }
+    other_instructions(kind, setup, packets, "the packets given")?;
     let threads: &[usize] = match configure(kind, setup)?.sharding() {
         Sharding::Exact(most) => &[2, 3][..most.clamp(1, 3) - 1],
         Sharding::Serial | Sharding::ByKey => &[],
@@ -86,6 +88,7 @@ pub fn check(
     ensure!(rows(&one) == rows(&many), "damaged packets: events depend on the batches");
     ensure!(same_tables(&one, &many), "damaged packets: tables depend on the batches");
     ensure!(one_entries == many_entries, "damaged packets: counters depend on the batches");
+    other_instructions(kind, setup, &hostile, "damaged packets")?;
     for &threads in threads {
         let (products, again) = run(kind, setup, &hostile, Split::Singles(3), threads)?;
         let same = products.events.absolute().eq(one.events.absolute());
@@ -146,6 +149,24 @@ fn run(
     let packets_in: u64 = packets_in.map(|e| e.value).sum();
     ensure!(packets_in == packets.len() as u64, "hop decode saw {packets_in} of {}", packets.len());
     Ok((products, entries))
+}
+
+/// Whatever instructions are used, the result is that of those in `setup`.
+fn other_instructions(
+    kind: &dyn Kind,
+    setup: &Setup,
+    packets: &[Packet],
+    which: &str,
+) -> Result<(), Failure> {
+    let whole = Split::Singles(usize::MAX);
+    let (reference, entries) = run(kind, setup, packets, whole, 1)?;
+    for instructions in available().filter(|&set| set != setup.instructions) {
+        let setup = Setup { instructions, ..setup.clone() };
+        let (products, again) = run(kind, &setup, packets, whole, 1)?;
+        let same = products.events == reference.events && same_tables(&products, &reference);
+        ensure!(same && again == entries, "{which}: another result with {instructions}");
+    }
+    Ok(())
 }
 
 /// Somebody else has the middle third of the packets: that is no loss of the one that has the others.

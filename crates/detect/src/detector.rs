@@ -15,6 +15,7 @@ use fullcount_core::tables::Table;
 use fullcount_core::time::{Nanos, PulseGrid, TickLength};
 use fullcount_core::view::{PixelMap, Plot};
 use fullcount_core::wall::Readings;
+use fullcount_instructions::Instructions;
 
 use crate::parallel::Threads;
 
@@ -81,6 +82,8 @@ pub struct Setup {
     pub options: String,
     /// `[time]`.
     pub time: TimeBase,
+    /// `engine.instructions`: what loops of a decoder use that are compiled for several sets. Never changes a result.
+    pub instructions: Instructions,
 }
 
 /// A configuration that cannot be used: names key, value and what is allowed.

@@ -37,6 +37,7 @@ use fullcount_core::products::Want;
 use fullcount_core::tables::Table;
 use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
+use fullcount_instructions::Instructions;
 
 use crate::detector::{
     Builder, Clock, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter,
@@ -95,6 +96,7 @@ pub struct GdGemDetector {
     options: Options,
     layout: Arc<Layout>,
     time: TimeBase,
+    instructions: Instructions,
 }
 
 impl GdGemDetector {
@@ -115,7 +117,8 @@ impl GdGemDetector {
                 allowed: "1/1 ns: the clock is detector.bc, or bc_clock in the geometry".to_owned(),
             });
         }
-        Ok(GdGemDetector { options, layout: Arc::new(layout), time: setup.time })
+        let (time, instructions) = (setup.time, setup.instructions);
+        Ok(GdGemDetector { options, layout: Arc::new(layout), time, instructions })
     }
 
     /// The builder, with somebody who sees clusters on their way to events.
@@ -147,7 +150,8 @@ impl Detector for GdGemDetector {
     }
 
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(reader::GemReader::new(self.layout.clone(), &self.options))
+        let reader = reader::GemReader::new(self.layout.clone(), &self.options);
+        Box::new(reader.with(self.instructions))
     }
 
     fn builder(&self) -> Box<dyn Builder> {

@@ -8,6 +8,9 @@
 //! Source: `docs/architecture.md`.
 #![forbid(unsafe_code)]
 
+/// What decoders of this crate are compiled for, and the choice among it.
+pub use fullcount_instructions as instructions;
+
 pub mod cluster;
 pub mod conformance;
 pub mod detector;

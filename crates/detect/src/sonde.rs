@@ -23,6 +23,7 @@ use std::sync::Arc;
 use fullcount_core::tables::Table;
 use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
+use fullcount_instructions::Instructions;
 use serde::Deserialize;
 
 use crate::detector::{
@@ -107,7 +108,8 @@ impl Kind for Sonde {
         }
         let layout = Arc::new(Layout::read(&setup.geometry, &setup.geometry_path)?);
         let shared = Arc::new(shared::Shared::new());
-        Ok(Box::new(SondeDetector { options, layout, time: setup.time, shared }))
+        let (time, instructions) = (setup.time, setup.instructions);
+        Ok(Box::new(SondeDetector { options, layout, time, shared, instructions }))
     }
 }
 
@@ -117,6 +119,7 @@ struct SondeDetector {
     layout: Arc<Layout>,
     time: TimeBase,
     shared: Arc<shared::Shared>,
+    instructions: Instructions,
 }
 
 impl Detector for SondeDetector {
@@ -128,7 +131,8 @@ impl Detector for SondeDetector {
         let streams = self.options.streams();
         let clock = clock::Clock::new(&self.time, self.tick().0);
         let (layout, shared) = (self.layout.clone(), self.shared.clone());
-        Box::new(reader::SondeReader::new(streams, layout, clock, shared))
+        let reader = reader::SondeReader::new(streams, layout, clock, shared);
+        Box::new(reader.with(self.instructions))
     }
 
     fn sharding(&self) -> Sharding {

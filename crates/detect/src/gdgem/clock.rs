@@ -76,7 +76,7 @@ impl Calibration {
     }
 
     /// Corrected amplitude, online chain.
-    #[inline]
+    #[inline(always)]
     pub fn adc_online(&self, adc: u16) -> u16 {
         ((f32::from(adc) - self.adc_offset) * self.adc_slope) as u16
     }
@@ -129,14 +129,14 @@ impl Clock {
     }
 
     /// Offline: ns after marker and offset.
-    #[inline]
+    #[inline(always)]
     pub fn chip(&self, bcid: u16, tdc: u8, time_offset: f32, time_slope: f32) -> f64 {
         f64::from(bcid) * self.period
             + (self.tdc[usize::from(tdc)] - f64::from(time_offset)) * f64::from(time_slope)
     }
 
     /// Online: chip time as it is stored, ns.
-    #[inline]
+    #[inline(always)]
     pub fn chip_online(&self, bcid: u16, tdc: u8, time_offset: f32, time_slope: f32) -> f32 {
         self.chip(bcid, tdc, time_offset, time_slope) as f32
     }

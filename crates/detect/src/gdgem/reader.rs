@@ -5,6 +5,7 @@
 //! amplitude; each is a counter. Source: `docs/formats/gdgem.md` sections 2 to 7, 13 and 14.2.
 
 mod offline;
+mod online;
 
 use std::sync::Arc;
 
@@ -15,10 +16,11 @@ use fullcount_core::sequence::turns::{Arrivals, Turned};
 use fullcount_core::sequence::{Seen, Totals, Tracker};
 use fullcount_core::tables::StripHits;
 use fullcount_core::wall::Readings;
+use fullcount_instructions::Instructions;
 
-use super::clock::{Calibration, Clock, Offsets, Rules};
+use super::clock::{Clock, Offsets, Rules};
 use super::counters::{Count, LINES, Tally};
-use super::layout::{FECS, Fec, Layout, Place, VMMS};
+use super::layout::{FECS, Fec, Layout, VMMS};
 use super::options::Options;
 use super::packet::{self, Refusal, Word, Words};
 use super::progress::{Progress, RESTART};
@@ -59,6 +61,7 @@ pub(super) struct Facts {
     nowhere: Box<Fec>,
     /// What decodes the words of a frame.
     decode: Decode,
+    instructions: Instructions,
 }
 
 type Decode = fn(&Facts, Words<'_>, usize, &mut State, &mut Output<'_>);
@@ -100,8 +103,8 @@ impl GemReader {
             _ if triggers => triggered,
             (Rules::Offline, false) => offline::offline::<false>,
             (Rules::Offline, true) => offline::offline::<true>,
-            (Rules::Online, false) => online::<false>,
-            (Rules::Online, true) => online::<true>,
+            (Rules::Online, false) => online::online::<false>,
+            (Rules::Online, true) => online::online::<true>,
         };
         let signed = if convention == Offsets::Signed { period } else { 0.0 };
         let relative = if triggers { 4096.0 * layout.clock.period } else { 0.0 };
@@ -118,6 +121,7 @@ impl GemReader {
                 convention,
                 nowhere: Fec::new(),
                 decode,
+                instructions: Instructions::default(),
             },
             fecs: Default::default(),
             zeros: Zeros::new(options.zeros().unwrap_or_default(), triggers),
@@ -126,6 +130,12 @@ impl GemReader {
             arrivals: Arrivals::default(),
             readings: Readings::default(),
         }
+    }
+
+    /// Uses these instructions.
+    pub fn with(mut self, instructions: Instructions) -> GemReader {
+        self.facts.instructions = instructions;
+        self
     }
 
     /// Reads a frame with `decode`.
@@ -304,63 +314,6 @@ fn listed(
         // 4 bits.
         let from = (word, number as u8);
         output.rows.push(tables::strip_hit(hit, from, lane, detector, trigger));
-    }
-}
-
-/// Words of a frame as the online chain takes them.
-fn online<const CHECK: bool>(
-    facts: &Facts,
-    words: Words<'_>,
-    number: usize,
-    state: &mut State,
-    output: &mut Output<'_>,
-) {
-    if CHECK {
-        facts.check(words, state, output.tally);
-    }
-    let fec = facts.fec(number);
-    let clock: &Clock = &facts.layout.clock;
-    let calibrations = fec.calibrations.as_deref();
-    let Output { tally, progress, hits, .. } = output;
-    hits.reserve(words.len() + 1);
-    for word in words {
-        if !word.is_hit() {
-            if facts.marker(word, number, state, tally, progress) {
-                hits.push(RESTART);
-            }
-            continue;
-        }
-        let over = word.over_threshold();
-        tally.add(Count::Data, 1);
-        tally.add(Count::OverThreshold, u64::from(over));
-        let srs = srs(state, &facts.offsets, word.vmm(), word);
-        if srs == f64::NEG_INFINITY {
-            tally.add(facts.untimed(word), 1);
-            continue;
-        }
-        let channel = word.vmm_and_channel();
-        let place = fec.places[channel];
-        let c = calibrations.map_or(&Calibration::NONE, |all| &all[channel]);
-        let adc = if calibrations.is_some() { c.adc_online(word.adc()) } else { word.adc() };
-        let chip = clock.chip_online(word.bcid(), word.tdc(), c.time_offset, c.time_slope);
-        let count = match place.lane {
-            Place::UNMAPPED => Count::BadPlane,
-            Place::NO_STRIP => Count::BadGeometry,
-            _ if adc == 0 || (!over && adc < place.threshold) => Count::BadAdc,
-            Place::OUTSIDE => Count::OutsideRegion,
-            lane => {
-                hits.push(FineHit {
-                    time: FineHit::key(srs.trunc() + f64::from(chip).trunc()),
-                    coordinate: place.coordinate,
-                    second: 0,
-                    weight: adc,
-                    lane,
-                    flags: u8::from(over),
-                });
-                Count::Good
-            }
-        };
-        tally.add(count, 1);
     }
 }
 

@@ -11,6 +11,7 @@ use fullcount_core::sequence::turns::{Arrivals, Turned};
 use fullcount_core::sequence::{Seen, Totals, Tracker};
 use fullcount_core::slots::Found;
 use fullcount_core::wall::Readings;
+use fullcount_instructions::{Instructions, Set, Work};
 
 use super::arrival;
 use super::clock::{Clock, HeaderTime};
@@ -65,6 +66,23 @@ pub(super) struct SondeReader {
     /// The next packet shows it: one of each train, and those of new streams.
     wanted: bool,
     fresh: bool,
+    instructions: Instructions,
+}
+
+/// A batch to be read, with whatever instructions.
+struct Read<'a> {
+    reader: &'a mut SondeReader,
+    batch: &'a Batch,
+    products: &'a mut Products,
+}
+
+impl Work for Read<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Set>(self, set: S) {
+        self.reader.batch(set, self.batch, self.products);
+    }
 }
 
 /// What the header of a packet led to.
@@ -92,12 +110,35 @@ impl SondeReader {
             readings: Readings::default(),
             wanted: true,
             fresh: false,
+            instructions: Instructions::default(),
         }
     }
 
-    #[inline]
-    fn packet(&mut self, packet: &[u8], origin: Origin, products: &mut Products) {
-        match self.try_packet(packet, origin, products) {
+    /// Uses these instructions.
+    pub fn with(self, instructions: Instructions) -> Self {
+        SondeReader { instructions, ..self }
+    }
+
+    #[inline(always)]
+    fn batch<S: Set>(&mut self, set: S, batch: &Batch, products: &mut Products) {
+        let mut packets = 0;
+        self.arrivals.begin();
+        self.times.begin(batch.is_apart(), self.shared.first());
+        for (at, train) in batch.trains().enumerate() {
+            self.arrivals.train(batch, at, &train);
+            self.times.at(train.time_ns);
+            self.wanted = true;
+            for packet in train.chunks() {
+                packets += 1;
+                self.packet(set, packet, train.origin, products);
+            }
+        }
+        self.tally.add(Count::Packets, packets);
+    }
+
+    #[inline(always)]
+    fn packet<S: Set>(&mut self, set: S, packet: &[u8], origin: Origin, products: &mut Products) {
+        match self.try_packet(set, packet, origin, products) {
             Ok(()) => self.tally.add(Count::Accepted, 1),
             Err(refusal) => {
                 self.tally.add(Count::of(refusal), 1);
@@ -106,9 +147,10 @@ impl SondeReader {
         }
     }
 
-    #[inline]
-    fn try_packet(
+    #[inline(always)]
+    fn try_packet<S: Set>(
         &mut self,
+        set: S,
         packet: &[u8],
         origin: Origin,
         products: &mut Products,
@@ -129,7 +171,7 @@ impl SondeReader {
         }
         match body {
             Body::TriggerTime { entries } => {
-                self.trigger_times(entries, time, sender.offset, products);
+                self.trigger_times(set, entries, time, sender.offset, products);
             }
             Body::SingleEvent { samples, .. } => {
                 self.single_event(samples, time, sender.offset, products);
@@ -252,9 +294,10 @@ impl SondeReader {
         }
     }
 
-    #[inline]
-    fn trigger_times(
+    #[inline(always)]
+    fn trigger_times<S: Set>(
         &mut self,
+        set: S,
         entries: &[u8],
         time: HeaderTime,
         offset: Option<u32>,
@@ -267,7 +310,7 @@ impl SondeReader {
             return;
         };
         if let Some(window) = self.clock.window(time, u32::from_be_bytes(*first))
-            && entries::append(entries, window, offset, &mut products.events)
+            && entries::append(set, entries, window, offset, &mut products.events)
         {
             self.tally.add(Count::Events, n);
         } else {
@@ -396,20 +439,9 @@ fn settle(tracker: &Tracker, before: Totals, pending: u64, tally: &mut Tally) {
 
 impl Reader for SondeReader {
     fn read(&mut self, batch: &Batch, products: &mut Products) {
-        let mut packets = 0;
-        self.arrivals.begin();
         self.readings.begin();
-        self.times.begin(batch.is_apart(), self.shared.first());
-        for (at, train) in batch.trains().enumerate() {
-            self.arrivals.train(batch, at, &train);
-            self.times.at(train.time_ns);
-            self.wanted = true;
-            for packet in train.chunks() {
-                packets += 1;
-                self.packet(packet, train.origin, products);
-            }
-        }
-        self.tally.add(Count::Packets, packets);
+        let instructions = self.instructions;
+        instructions.run(Read { reader: &mut *self, batch, products });
         if self.tally.0[Count::Restarts as usize] > 0 {
             self.readings.began_anew();
         }

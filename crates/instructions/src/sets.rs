@@ -1,0 +1,90 @@
+//! The sets, each a value that exists only where the processor has it, and the one `unsafe` call.
+//!
+//! Two sets beside the portable one. `x86-64-v3` (AVX2, BMI: Haswell, Zen and later). `x86-64-v4-vbmi` (AVX-512 with byte shuffles
+//! over whole registers: Ice Lake, Zen 4 and later). AVX-512 without VBMI is no set of its own: what gains here gains
+//! by those shuffles, and such processors take `x86-64-v3`. Refuses nothing: what is not there gives `None`.
+#![allow(unsafe_code)]
+
+use crate::Work;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A set of instructions. Whoever holds a value of it is on a processor that has them.
+pub trait Set: Copy + sealed::Sealed {
+    /// Bytes can be shuffled over a whole register in one instruction (AVX-512 VBMI).
+    const SHUFFLES_BYTES: bool;
+
+    /// Does `work` in a function of its own, compiled for this set, and never inlined into the caller.
+    fn call<W: Work>(self, work: W) -> W::Output;
+}
+
+/// What the binary was compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Portable;
+
+impl sealed::Sealed for Portable {}
+
+impl Set for Portable {
+    const SHUFFLES_BYTES: bool = cfg!(target_feature = "avx512vbmi");
+
+    #[inline(never)]
+    fn call<W: Work>(self, work: W) -> W::Output {
+        work.run(self)
+    }
+}
+
+/// Makes a set of its doc, its name, whether it has byte shuffles, and the processor's features, each written once: what is asked for
+/// is what is used.
+#[cfg(target_arch = "x86_64")]
+macro_rules! set {
+    ($(#[$doc:meta])* $name:ident, $shuffles:expr, $($feature:tt),+) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct $name(());
+
+        impl $name {
+            /// The proof that this processor and its system have it.
+            pub fn new() -> Option<$name> {
+                ($(std::arch::is_x86_feature_detected!($feature))&&+).then_some($name(()))
+            }
+        }
+
+        impl sealed::Sealed for $name {}
+
+        impl Set for $name {
+            const SHUFFLES_BYTES: bool = $shuffles;
+
+            #[inline]
+            fn call<W: Work>(self, work: W) -> W::Output {
+                #[inline(never)]
+                $(#[target_feature(enable = $feature)])+
+                fn compiled_for_it<W: Work>(set: $name, work: W) -> W::Output {
+                    work.run(set)
+                }
+                // SAFETY: a function with target features is safe to call where the processor has all of them. `self`
+                // is made by `new` only (its field is private to this module), and only if each was detected.
+                unsafe { compiled_for_it(self, work) }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+set!(
+    /// x86-64-v3.
+    V3,
+    cfg!(target_feature = "avx512vbmi"),
+    "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cmpxchg16b", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma",
+    "lzcnt", "movbe"
+);
+
+#[cfg(target_arch = "x86_64")]
+set!(
+    /// x86-64-v4 and AVX-512 VBMI.
+    V4,
+    true,
+    "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cmpxchg16b", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma",
+    "lzcnt", "movbe", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vbmi"
+);
