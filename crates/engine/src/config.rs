@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use fullcount_detect::detector::Registry;
+use fullcount_detect::instructions::Instructions;
 use fullcount_detect::parallel::MOST_THREADS;
 use serde::{Deserialize, Serialize};
 
@@ -270,6 +271,8 @@ pub struct EngineConfig {
     pub senders: usize,
     /// Part of the packets received that may be refused, `0%` to `100%`; a run with more ends with exit code 3.
     pub max_refused: String,
+    /// What decoders use whose loops are compiled for several sets: `auto`, `portable`, `x86-64-v3`, `x86-64-v4-vbmi`.
+    pub instructions: String,
 }
 
 impl Default for EngineConfig {
@@ -287,6 +290,7 @@ impl Default for EngineConfig {
             packets: None,
             senders: 1,
             max_refused: "50%".into(),
+            instructions: "auto".into(),
         }
     }
 }
@@ -354,6 +358,15 @@ impl Config {
         number.filter(|n| (0.0..=100.0).contains(n)).ok_or_else(wrong)
     }
 
+    /// `engine.instructions`, as this processor has them.
+    ///
+    /// # Errors
+    /// It has no such set.
+    pub fn instructions(&self) -> Result<Instructions, ConfigError> {
+        let name = &self.engine.instructions;
+        Instructions::named(name).map_err(|e| refuse("engine.instructions", name, e.to_string()))
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         if !(1..=64).contains(&self.source.workers) {
             return Err(refuse("source.workers", self.source.workers, "1 to 64"));
@@ -388,6 +401,7 @@ impl Config {
             return Err(refuse("engine.senders", self.engine.senders, "1 to 65536"));
         }
         self.max_refused()?;
+        self.instructions()?;
         if let Some(sink) = self.output.sink.as_deref().filter(|s| *s != "null") {
             return Err(refuse("output.sink", sink, "null, or leave it out and name outputs"));
         }

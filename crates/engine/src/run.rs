@@ -16,6 +16,7 @@ use fullcount_core::products::Want;
 use fullcount_core::view::PixelMap;
 use fullcount_core::wall::{WallClock, WorkerClock};
 use fullcount_detect::detector::{Builder, Clock, Detector, Reader, Registry, Setup, Sharding};
+use fullcount_detect::instructions::Instructions;
 use fullcount_detect::parallel::Threads;
 use fullcount_io::host::Host;
 use fullcount_io::host::probe::Reading;
@@ -94,6 +95,8 @@ pub struct Plan {
     max_refused: Option<f64>,
     /// Both clocks, where times are those of the host's.
     wall: Option<Arc<WallClock>>,
+    /// What decoders use.
+    instructions: Instructions,
 }
 
 impl Plan {
@@ -205,6 +208,7 @@ impl Plan {
             probes,
             max_refused,
             wall,
+            instructions: config.instructions()?,
         })
     }
 
@@ -311,7 +315,15 @@ pub fn configure(config: &Config) -> Result<Box<dyn Detector>, ConfigError> {
         detector_file("detector.calibration", detector.calibration.as_deref())?;
     let options = toml::to_string(&detector.options).unwrap_or_default();
     let time = timebase::read(&config.time)?;
-    let setup = Setup { geometry, geometry_path, calibration, calibration_path, options, time };
+    let setup = Setup {
+        geometry,
+        geometry_path,
+        calibration,
+        calibration_path,
+        options,
+        time,
+        instructions: config.instructions()?,
+    };
     Registry::builtin()
         .configure(&detector.kind, &setup)
         .map_err(|e| crate::other_geometry::named(e, &detector.kind, setup))
@@ -530,6 +542,7 @@ impl Running {
             if assumed { " (assumed)" } else { "" }
         );
         facts.push(format!("detector {detector}"));
+        facts.push(format!("instructions {}", plan.instructions));
         facts.extend(plan.detector.warnings().into_iter().map(|w| format!("warning: {w}")));
         let refusals = plan.max_refused.map(|limit| Refusals::new(plan.detector.name(), limit));
         let refusals = refusals.map(Arc::new);

@@ -21,6 +21,7 @@ mod say;
 mod send;
 mod shifted;
 mod status_line;
+mod version;
 mod write;
 
 use std::process::ExitCode;
@@ -32,6 +33,9 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {
+    /// With --version: also what this binary was compiled for and which instructions its decoders use here
+    #[arg(long, requires = "version")]
+    verbose: bool,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -64,6 +68,10 @@ fn main() -> ExitCode {
     // Before anything may start a thread.
     fullcount_out::nexus::ignore_environment();
     leash::hold();
+    if version::is_asked_for(std::env::args_os().skip(1)) {
+        tell!("{}", version::text());
+        return ExitCode::SUCCESS;
+    }
     let outcome = match Cli::parse().verb {
         Verb::Demo(f) => demo::demo(f),
         Verb::Run(f) => run::run(&f),

@@ -1,5 +1,5 @@
 //! The coincidence detectors make the same events of the same packets, whatever the way: from a capture or over
-//! UDP, on one thread or two, and Multi-Blade on one worker or several.
+//! UDP, on one thread or two, and Multi-Blade on one worker or several; and SoNDe with whatever instructions.
 //!
 //! The packets are simulated, with noise and pile-up; the batches are what each way makes of them. Batch sizes one
 //! by one are tried by `fullcount_detect::conformance`.
@@ -14,7 +14,7 @@ use fullcount_lab::traffic::gdgem::{GdGem, GdGemSetup};
 use fullcount_lab::traffic::multiblade::{MultiBlade, MultiBladeSetup};
 use fullcount_lab::traffic::multigrid::{MultiGrid, MultiGridSetup};
 use serde_json::Value;
-use service::{Said, Service, capture, say};
+use service::{Said, Service, capture, say, vector};
 
 /// Everything that a simulator can add.
 const NOISE: &str = "dark=10%,bad=5%,coincidence=2%,packet=3%,pileup=random";
@@ -234,4 +234,56 @@ fn multiblade_on_several_workers_is_multiblade_on_one() {
         assert_eq!(first.1, way.1, "{workers} workers, {threads} threads");
         assert!(first.0 == way.0, "{workers} workers, {threads} threads: other events");
     }
+}
+
+/// The sets that this processor has, as the program says.
+fn instructions() -> Vec<String> {
+    let told = say(&["--version", "--verbose"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let line = told.out.lines().find_map(|l| l.strip_prefix("instructions: ")).expect("a line");
+    let (used, list) = line.split_once(" (this processor has ").expect("what there is");
+    let all: Vec<String> = list.split(';').next().unwrap().split(", ").map(str::to_owned).collect();
+    assert_eq!(all.last().map(String::as_str), Some(used), "the largest: {line}");
+    assert_eq!(all[0], "portable", "{line}");
+    all
+}
+
+#[test]
+fn sonde_makes_the_same_events_with_whatever_instructions() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = format!("pcap:{}?flat-out", vector("sonde/sonde.pcap"));
+    let run = |name: &str| {
+        let file = dir.path().join(format!("{name}.nxs")).display().to_string();
+        let set = format!("engine.instructions={name}");
+        let flags = ["--detector", "sonde", "--nexus", &file, "--web", "off", "--json"];
+        let said = say(&[&["run", "--source", &source, "--set", &set][..], &flags].concat());
+        assert_eq!(said.code, 0, "{name}: {}", said.err);
+        (events("sonde", &file), counted("sonde", &said), said.err)
+    };
+    let names = instructions();
+    let largest = names.last().expect("portable at least");
+    let (reference, counters, told) = run("auto");
+    assert!(!reference.is_empty());
+    let says = |told: &str, name: &str| told.lines().any(|l| l == format!("instructions {name}"));
+    assert!(says(&told, largest), "{told}");
+    for name in &names {
+        let (events, counted, told) = run(name);
+        assert!(events == reference && counted == counters, "{name}");
+        assert!(says(&told, name), "{told}");
+    }
+}
+
+#[test]
+fn instructions_that_are_not_there_are_refused_with_those_that_are() {
+    let there = instructions().join(", ");
+    for wrong in ["x86-64-v9", "AVX2", "native"] {
+        let set = format!("engine.instructions={wrong}");
+        let said = say(&["run", "--print-config", "--set", &set]);
+        let sentence =
+            format!("engine.instructions = {wrong}: auto, or one that this processor has: {there}");
+        assert!(said.code == 2 && said.err.contains(&sentence), "{}", said.err);
+    }
+    let said = say(&["lab", "detectors", "--instructions", "x86-64-v9"]);
+    assert!(said.code == 2 && said.err.contains("instructions = x86-64-v9"), "{}", said.err);
+    assert_eq!(say(&["--verbose"]).code, 2, "only with --version");
 }

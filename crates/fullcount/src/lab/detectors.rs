@@ -44,6 +44,9 @@ struct ChoiceFlags {
     /// Key of a detector's configuration, e.g. sonde.max_streams=64; may be repeated
     #[arg(long, value_name = "KIND.KEY=VALUE")]
     set: Vec<String>,
+    /// What decoders use: auto, portable, x86-64-v3 or x86-64-v4-vbmi [default: auto, the largest that this processor has]
+    #[arg(long, value_name = "SET")]
+    instructions: Option<String>,
     /// Folder of the recorded packets
     #[arg(long, value_name = "DIR", default_value = "vectors")]
     vectors: PathBuf,
@@ -57,6 +60,7 @@ impl ChoiceFlags {
             captures: self.capture.clone(),
             geometries: self.geometry.clone(),
             settings: self.set.clone(),
+            instructions: self.instructions.clone(),
             vectors: self.vectors.clone(),
         }
     }
@@ -129,6 +133,7 @@ Examples:
   fullcount lab detectors --over memory,udp --pipelines 1,2,3,4
   fullcount lab detectors --detector sonde --capture sonde=run42.pcapng --geometry sonde=all.toml
   fullcount lab detectors --detector gdgem --build-threads 2 --repeats 5
+  fullcount lab detectors --detector sonde --instructions portable --name sonde-portable
   fullcount lab detectors --over udp --flat-out-only --profile
   fullcount lab detectors --over udp --input captures,simulated --duration 3s --profile
   fullcount lab detectors --over udp --threads 2 --confirm 60s --confirmations 1";

@@ -206,9 +206,10 @@ impl Campaign {
         rows.iter().for_each(|r| r.note(&mut record));
         speedups.iter().for_each(|s| s.note(&mut record));
         table.push_str(&format!(
-            "\nThis machine copies {:.1} GB/s on one core (memcpy of 256 MiB blocks). Build: {}.\n",
+            "\nThis machine copies {:.1} GB/s on one core (memcpy of 256 MiB blocks). Build: {}; instructions: {}.\n",
             copied.value,
-            features()
+            features(),
+            self.choice.instructions()?
         ));
         let is_there = |job: &&Job| {
             let among = |some: &[&Job]| some.iter().any(|&other| std::ptr::eq(other, *job));
@@ -251,6 +252,10 @@ impl Campaign {
             .parameter("cores", plan.cores.clone())
             .parameter("near_cores", self.near)
             .parameter("target_features", features());
+        // Refused before, if it is not there.
+        if let Ok(instructions) = self.choice.instructions() {
+            record.parameter("instructions", instructions.name());
+        }
         if let Some(search) = self.search.filter(|_| self.parts.udp) {
             search.note(record);
         }

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use fullcount_detect::detector::{Detector, Registry};
+use fullcount_detect::instructions::Instructions;
 use fullcount_engine::config::refuse;
 use fullcount_engine::run::configure;
 
@@ -30,6 +31,8 @@ pub struct Choice {
     pub settings: Vec<String>,
     /// Folder of the recorded packets.
     pub vectors: PathBuf,
+    /// What decoders use of the processor; `None`: the largest that it has.
+    pub instructions: Option<String>,
 }
 
 /// A detector, configured for an input.
@@ -40,7 +43,7 @@ pub struct Job {
     pub detector: Box<dyn Detector>,
     /// Its geometry file.
     pub geometry: Option<PathBuf>,
-    /// Its settings: `detector.KEY=VALUE`.
+    /// Its settings: `detector.KEY=VALUE`, and the instructions if they were named.
     pub settings: Vec<String>,
 }
 
@@ -63,6 +66,7 @@ impl Choice {
     /// What is refused.
     pub fn jobs(&self, scratch: &Scratch, tell: Tell) -> Result<Vec<Job>, LabError> {
         let kinds = self.kinds()?;
+        self.instructions()?;
         let captures = self.captures()?;
         let mut jobs = vec![];
         for kind in &kinds {
@@ -86,6 +90,16 @@ impl Choice {
             return Err(refuse("detector", "none", "one that can be configured here").into());
         }
         Ok(jobs)
+    }
+
+    /// What decoders use.
+    ///
+    /// # Errors
+    /// This processor does not have it.
+    pub fn instructions(&self) -> Result<Instructions, LabError> {
+        let name = self.instructions.as_deref().unwrap_or("auto");
+        let found = Instructions::named(name);
+        Ok(found.map_err(|e| refuse("instructions", name, e.to_string()))?)
     }
 
     /// True if a flag is about this detector.
@@ -184,6 +198,7 @@ impl Choice {
         let mine = format!("{}.", input.detector);
         let given = self.settings.iter().filter_map(|s| s.strip_prefix(&mine));
         settings.extend(given.map(|s| format!("detector.{s}")));
+        settings.extend(self.instructions.iter().map(|name| format!("engine.instructions={name}")));
         let detector = set_up(&input.detector, geometry.as_deref(), &settings)?;
         Ok(Job { input, detector, geometry, settings })
     }
