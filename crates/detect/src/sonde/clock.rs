@@ -58,7 +58,7 @@ impl Clock {
     }
 
     /// Nanoseconds since 1970 (or the configured epoch's own origin); saturates.
-    #[inline]
+    #[inline(always)]
     pub fn absolute(&self, ticks: Ticks) -> i64 {
         // Whole nanoseconds need no 128-bit division: 0.29 G instead of 0.20 G events/s.
         let whole = match self.tick.fraction() {
@@ -69,7 +69,7 @@ impl Clock {
     }
 
     /// Makes `at` lie in the remembered pulse.
-    #[inline]
+    #[inline(always)]
     fn seek(&mut self, at: i64) {
         if at < self.start || at >= self.next {
             let (start, next) = self.grid.around(Nanos(at));
@@ -78,7 +78,7 @@ impl Clock {
     }
 
     /// Adds an event at `at` (absolute ns) to its pulse.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, at: i64, pixel: u32, out: &mut EventBatch) {
         self.seek(at);
         out.open_pulse(PulseTime(self.start));

@@ -85,6 +85,25 @@ impl Work for Read<'_> {
     }
 }
 
+/// Entries to be read one by one, in a function of its own: most packets do without.
+struct Exactly<'a> {
+    reader: &'a mut SondeReader,
+    entries: &'a [u8],
+    time: HeaderTime,
+    offset: u32,
+    products: &'a mut Products,
+}
+
+impl Work for Exactly<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Set>(self, _: S) {
+        let Exactly { reader, entries, time, offset, products } = self;
+        reader.trigger_times_exactly(entries, time, offset, products);
+    }
+}
+
 /// What the header of a packet led to.
 struct Sender {
     stream: usize,
@@ -314,12 +333,12 @@ impl SondeReader {
         {
             self.tally.add(Count::Events, n);
         } else {
-            self.trigger_times_exactly(entries, time, offset, products);
+            set.call(Exactly { reader: self, entries, time, offset, products });
         }
     }
 
     /// Entries one by one: several pulses, entries without a pixel, ticks other than 1 ns.
-    #[cold]
+    #[inline(always)]
     fn trigger_times_exactly(
         &mut self,
         entries: &[u8],
