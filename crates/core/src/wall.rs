@@ -13,9 +13,8 @@ mod line;
 mod readings;
 mod worker;
 
-use std::sync::atomic::AtomicI64;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use arrival::ArrivalClock;
@@ -112,6 +111,8 @@ pub struct WallClock {
     newest: AtomicI64,
     /// How far its packets may come before their time, ns, as times are ahead of the host's clock.
     allowed: AtomicI64,
+    /// Nothing has got its time from the last era yet: its anchor may still move.
+    unused: AtomicBool,
     live: bool,
     /// The time of a readout is that of its packet's arrival.
     received: bool,
@@ -136,6 +137,8 @@ struct State {
     steps: u64,
     last_step_ns: i64,
     ahead: bool,
+    /// Last time of the era before the last one.
+    floor: i64,
 }
 
 impl WallClock {
@@ -172,8 +175,8 @@ impl WallClock {
         let settled = AtomicI64::new(if live { i64::MIN } else { i64::MAX });
         let (version, newest) = (AtomicU64::new(1), AtomicI64::new(i64::MIN));
         let (state, sheet) = (Mutex::new(state), Sheet::new(WallCount::catalogue()));
-        let allowed = AtomicI64::new(0);
-        WallClock { state, version, settled, newest, allowed, live, received: false, sheet }
+        let (allowed, unused) = (AtomicI64::new(0), AtomicBool::new(false));
+        WallClock { state, version, settled, newest, allowed, unused, live, received: false, sheet }
     }
 
     /// True if readouts have the time of their packets' arrival, as the decoder sees to.
@@ -233,17 +236,19 @@ impl WallClock {
     fn anchor(&self, first: Reading) {
         let mut state = self.state();
         if state.eras.is_empty() {
-            self.begin(&mut state, first, first.received_ns);
+            self.begin(&mut state, first, first.received_ns, i64::MIN);
         }
     }
 
-    fn begin(&self, state: &mut State, at: Reading, wall: i64) {
+    /// `floor`: the era's times are not before it.
+    fn begin(&self, state: &mut State, at: Reading, wall: i64, floor: i64) {
         let anchor = Line { from: at.detector_ns, wall, rate: rate(state.discipline.drift_ppb) };
         if state.eras.len() >= MOST_ERAS {
             state.eras.remove(0);
         }
         state.eras.push(Era::new(at.received_ns, anchor));
-        state.write_down(Record::Era { received: at.received_ns, anchor });
+        state.floor = floor;
+        self.unused.store(true, Relaxed);
         (state.corrected, state.least) = (at.received_ns, None);
         // It may begin ahead of the host's clock, where that was the only way not to go back.
         self.allowed.store(wall.saturating_sub(at.received_ns).max(0), Relaxed);
@@ -285,7 +290,7 @@ impl WallClock {
                 self.version.fetch_add(1, Release);
             }
             // Not before what was said already.
-            _ => self.begin(&mut state, at, at.received_ns.max(top)),
+            _ => self.begin(&mut state, at, at.received_ns.max(top), top),
         }
     }
 
@@ -305,6 +310,16 @@ impl WallClock {
         }
         let Some(last) = state.eras.last().map(Era::last) else { return };
         let ahead = last.at(at.detector_ns).saturating_sub(at.received_ns);
+        if self.unused.load(Relaxed) {
+            let floor = state.floor;
+            let Some(era) = state.eras.last_mut().filter(|era| era.lines.len() == 1) else {
+                return;
+            };
+            era.anchor.wall = era.anchor.wall.saturating_sub(ahead).max(floor);
+            era.lines[0] = era.anchor;
+            self.version.fetch_add(1, Release);
+            return;
+        }
         let from = self.settled.load(Relaxed).max(last.from + 1);
         let slow = Line { from, wall: last.at(from), rate: HALF };
         let upto = from.saturating_add(ahead.saturating_mul(2));
@@ -361,6 +376,10 @@ impl WallClock {
 
     /// One line more of the last era.
     fn push(&self, state: &mut State, line: Line) {
+        if self.unused.load(Relaxed) {
+            // What has no use yet needs no correction.
+            return;
+        }
         let Some(era) = state.eras.last_mut() else { return };
         if era.lines.len() >= MOST_LINES {
             era.lines.drain(..MOST_LINES / 2);
@@ -373,7 +392,14 @@ impl WallClock {
 
     /// Nobody changes what is before `detector_ns` in the last era any more, and a little behind.
     fn settle(&self, detector_ns: i64) {
-        let _state = self.state();
+        let mut state = self.state();
+        if self.unused.swap(false, Relaxed)
+            && let Some(era) = state.eras.last()
+        {
+            let record = Record::Era { received: era.received, anchor: era.anchor };
+            state.write_down(record);
+            self.version.fetch_add(1, Release);
+        }
         self.settled.fetch_max(detector_ns.saturating_add(AHEAD_NS), Release);
     }
 }

@@ -309,7 +309,12 @@ impl Processing {
             // This host does not say when packets come: read just now is the next best.
             readings.arrived(unix_ns());
         }
+        let before = clock.is_joined();
         clock.observe(readings);
+        if !before && clock.is_joined() {
+            // The first packet may have been late: what the next ones show is waited for before its events get their time.
+            self.handed = Instant::now();
+        }
     }
 
     /// Gives what was made to the outputs, with its final times.

@@ -174,6 +174,6 @@ fn an_epoch_that_is_set_is_kept_and_now_is_for_live_sources() {
             "off",
         ]);
         assert_eq!(said.code, 2, "{}", said.err);
-        assert!(said.err.contains("time.epoch: now"), "{}", said.err);
+        assert!(said.err.contains("time.epoch = now: "), "{}", said.err);
     }
 }

@@ -94,7 +94,7 @@ impl WorkerClock {
         }
         let state = self.shared.state();
         self.version = self.shared.version.load(Relaxed);
-        let same = |a: &Era, b: &Era| a.received == b.received && a.anchor == b.anchor;
+        let same = |a: &Era, b: &Era| a.received == b.received && a.anchor.from == b.anchor.from;
         let known = std::mem::take(&mut self.eras);
         for era in &state.eras {
             let old = known.iter().find(|known| same(&known.era, era));
@@ -107,9 +107,15 @@ impl WorkerClock {
             };
             self.eras.push(Known { era: era.clone(), ..old.cloned().unwrap_or(fresh) });
         }
-        let current = known.get(self.current).map(|known| known.era.anchor);
-        let found = self.eras.iter().position(|known| Some(known.era.anchor) == current);
+        let current = known.get(self.current).map(|known| known.era.clone());
+        let found =
+            current.and_then(|era| self.eras.iter().position(|known| same(&known.era, &era)));
         self.current = found.unwrap_or(0);
+    }
+
+    /// True once both clocks are joined.
+    pub fn is_joined(&self) -> bool {
+        !self.eras.is_empty()
     }
 
     /// Looks at the readings of a batch.
@@ -138,7 +144,8 @@ impl WorkerClock {
                 |known: &Known| least.received_ns.saturating_sub(known.era.received) < ACQUIRE_NS;
             let soon = !back && self.eras.last().is_some_and(beginning);
             let soon = soon && self.shared.allowed.load(Relaxed) == 0;
-            if soon && (-ACQUIRE_NS..-BETTER_NS).contains(&self.difference(least)) {
+            let better = if self.shared.unused.load(Relaxed) { 1 } else { BETTER_NS };
+            if soon && (-ACQUIRE_NS..=-better).contains(&self.difference(least)) {
                 self.shared.acquire(least, self.version);
                 self.refresh();
             }
