@@ -42,7 +42,7 @@ fn end(service: &mut Service, broker: &Broker) -> Value {
     service.tick(NOW + 20_002);
     assert_balanced(service);
     let all = replies(service).into_iter().map(|(_, message)| message);
-    all.filter(|message| message["schema"] == "wrdn").last().expect("a wrdn")
+    all.rev().find(|message| message["schema"] == "wrdn").expect("a wrdn")
 }
 
 fn metadata(wrdn: &Value) -> Value {
@@ -53,7 +53,7 @@ fn metadata(wrdn: &Value) -> Value {
 fn status(service: &mut Service, now_ms: u64) -> Value {
     service.tick(now_ms);
     let all = replies(service).into_iter().map(|(_, message)| message);
-    let x5f2 = all.filter(|message| message["schema"] == "x5f2").last().expect("a heartbeat");
+    let x5f2 = all.rev().find(|message| message["schema"] == "x5f2").expect("a heartbeat");
     serde_json::from_str(x5f2["status_json"].as_str().unwrap()).unwrap()
 }
 

@@ -40,7 +40,7 @@ mod tests {
         let mut clock = ArrivalClock::default();
         assert_eq!([5, 7, 7].map(|at| clock.at(at)), [5, 7, 7]);
         // Set back by an hour.
-        let hour = 3600_000_000_000;
+        let hour = 3_600_000_000_000;
         clock.at(2 * hour);
         let first = clock.at(hour);
         assert_eq!(first, 2 * hour);

@@ -93,14 +93,14 @@ impl Series<'_> {
     }
 }
 
+/// CPUs of receiver and sender; `None`: wherever the system puts them.
+type Cores = (Option<usize>, Option<usize>);
+
 /// Cores of receiver and sender, and whether they are to be near each other instead.
 ///
 /// # Errors
 /// What are no two cores, and near ones on two hosts.
-pub fn cores(
-    asked: Option<&str>,
-    place: &str,
-) -> Result<((Option<usize>, Option<usize>), bool), LabError> {
+pub fn cores(asked: Option<&str>, place: &str) -> Result<(Cores, bool), LabError> {
     let here = std::thread::available_parallelism().map_or(1, |n| n.get());
     let text = match asked {
         None => return Ok((if here > 2 { (Some(1), Some(2)) } else { (None, None) }, false)),
