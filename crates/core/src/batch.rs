@@ -299,6 +299,13 @@ impl Batch {
         })
     }
 
+    /// Trains of unknown arrival came now, ns since 1970.
+    pub fn stamp(&mut self, now_ns: i64) {
+        for train in self.trains.iter_mut().filter(|train| train.time_ns == 0) {
+            train.time_ns = now_ns;
+        }
+    }
+
     /// True if nothing was received.
     pub fn is_empty(&self) -> bool {
         self.trains.is_empty()

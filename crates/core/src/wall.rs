@@ -63,10 +63,12 @@ const CORRECT_NS: i64 = 1_000_000_000;
 const KEEP_PPB: i64 = 500;
 /// Eras that are remembered: senders of so many different clocks. More are a sender that does not know what time it is.
 const MOST_ERAS: usize = 64;
-/// Lines of one era that are remembered: 18 hours of one each second. What waits in a builder is seconds old.
-const MOST_LINES: usize = 1 << 16;
-/// Records that are kept for the end of a capture: 24 MiB; a run of 12 days.
-const MOST_RECORDS: usize = 1 << 20;
+/// Lines of one era that are remembered: an hour of one each second. What waits in a builder is seconds old.
+const MOST_LINES: usize = 1 << 12;
+/// Records that are kept for those who write them down, which takes them a second at most.
+const MOST_RECORDS: usize = 1 << 16;
+/// Anchors that a recording may have: a run that was joined anew once a second for an hour.
+const MOST_ANCHORS: usize = 1 << 12;
 
 /// What is known of both clocks now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -129,7 +131,9 @@ impl PartialEq for WallClock {
 #[derive(Debug, Default)]
 struct State {
     eras: Vec<Era>,
+    /// What was written down, the first `forgotten` left out.
     records: Vec<Record>,
+    forgotten: usize,
     discipline: Discipline,
     /// Host's time of the last correction, and the least difference that any worker saw since.
     corrected: i64,
@@ -153,18 +157,19 @@ impl WallClock {
         WallClock { received: true, ..WallClock::new(live, State { records, ..State::default() }) }
     }
 
-    /// Of a recording, with what was written down when it was made; `None` if nothing was.
+    /// Of a recording, with what was written down when it was made; `None` if nothing was, if a line has no anchor before it, or if there
+    /// are more than 4096 anchors.
     pub fn recorded(records: &[Record]) -> Option<WallClock> {
         let mut state = State::default();
         for record in records {
             match *record {
                 Record::Received => return Some(WallClock::of_arrivals(false)),
                 Record::Era { received, anchor } => state.eras.push(Era::new(received, anchor)),
-                Record::Line(line) => {
-                    let era = state.eras.last_mut()?;
-                    era.lines.push(line);
-                }
+                Record::Line(line) => state.eras.last_mut()?.lines.push(line),
             }
+        }
+        if state.eras.len() > MOST_ANCHORS {
+            return None;
         }
         state.eras.iter_mut().for_each(|era| era.lines.sort_by_key(|line| line.from));
         state.records = records.to_vec();
@@ -198,19 +203,38 @@ impl WallClock {
         self.state.lock().expect("no holder panics")
     }
 
-    /// What has been written down since there were `known` records.
-    pub fn records_from(&self, known: usize) -> Vec<Record> {
-        self.state().records.get(known..).unwrap_or_default().to_vec()
+    /// What has been written down since there were `known` records, and how many there are now. Only the last 65,536 are kept.
+    pub fn records_from(&self, known: usize) -> (Vec<Record>, usize) {
+        let state = self.state();
+        let from = known.saturating_sub(state.forgotten);
+        let records = state.records.get(from..).unwrap_or_default().to_vec();
+        (records, state.forgotten + state.records.len())
     }
 
     /// The last anchor, with the lines that count now: enough for what is received now.
     pub fn current(&self) -> Vec<Record> {
+        self.now(1)
+    }
+
+    /// The same of all clocks of the run, as far as anything got its time from them.
+    pub fn all_current(&self) -> Vec<Record> {
+        self.now(MOST_ERAS)
+    }
+
+    fn now(&self, eras: usize) -> Vec<Record> {
         let state = self.state();
-        let Some(era) = state.eras.last() else { return state.records.clone() };
-        let anchor = Record::Era { received: era.received, anchor: era.anchor };
-        let lines = &era.lines[era.lines.len().saturating_sub(2)..];
-        let later = lines.iter().filter(|line| **line != era.anchor);
-        std::iter::once(anchor).chain(later.map(|line| Record::Line(*line))).collect()
+        if self.received {
+            return vec![Record::Received];
+        }
+        let used = state.eras.len() - usize::from(self.unused.load(Relaxed)).min(state.eras.len());
+        let mut all = Vec::new();
+        for era in &state.eras[used.saturating_sub(eras)..used] {
+            all.push(Record::Era { received: era.received, anchor: era.anchor });
+            let lines = &era.lines[era.lines.len().saturating_sub(2)..];
+            let later = lines.iter().filter(|line| **line != era.anchor);
+            all.extend(later.map(|line| Record::Line(*line)));
+        }
+        all
     }
 
     /// A number that changes with what [`WallClock::current`] and [`WallClock::records_from`] say.
@@ -254,7 +278,8 @@ impl WallClock {
         self.allowed.store(wall.saturating_sub(at.received_ns).max(0), Relaxed);
         state.ahead = wall.saturating_sub(at.received_ns) > STEP_NS;
         self.newest.store(at.detector_ns, Relaxed);
-        self.settled.store(at.detector_ns, Release);
+        // Whoever uses it first says so.
+        self.settled.store(i64::MIN, Release);
         self.version.fetch_add(1, Release);
         self.sheet.add(WallCount::Anchors as usize, 1);
         self.sheet.set(WallCount::Ahead as usize, state.ahead.into());
@@ -270,6 +295,10 @@ impl WallClock {
         let Some(era) = state.eras.last() else { return };
         let (was, newest) = (era.last().at(at.detector_ns), self.newest.load(Relaxed));
         let top = era.at(newest);
+        if self.unused.load(Relaxed) && matches!(odd, Odd::Late | Odd::Early { .. }) {
+            let difference = at.received_ns.saturating_sub(era.at(at.detector_ns));
+            return self.move_anchor(&mut state, difference);
+        }
         // The detector's clock goes on as it did: lines do, whoever has used them already.
         let (least, most) = (newest.saturating_sub(STEP_NS), newest.saturating_add(STEP_NS));
         let goes_on = match odd {
@@ -311,20 +340,47 @@ impl WallClock {
         let Some(last) = state.eras.last().map(Era::last) else { return };
         let ahead = last.at(at.detector_ns).saturating_sub(at.received_ns);
         if self.unused.load(Relaxed) {
-            let floor = state.floor;
-            let Some(era) = state.eras.last_mut().filter(|era| era.lines.len() == 1) else {
-                return;
-            };
-            era.anchor.wall = era.anchor.wall.saturating_sub(ahead).max(floor);
-            era.lines[0] = era.anchor;
-            self.version.fetch_add(1, Release);
-            return;
+            return self.move_anchor(&mut state, ahead.saturating_neg());
         }
         let from = self.settled.load(Relaxed).max(last.from + 1);
         let slow = Line { from, wall: last.at(from), rate: HALF };
         let upto = from.saturating_add(ahead.saturating_mul(2));
         self.push(&mut state, slow);
         self.push(&mut state, Line { from: upto, wall: slow.at(upto), rate: last.rate });
+    }
+
+    /// Nothing has got its time from the last era yet: it may as well be right.
+    fn move_anchor(&self, state: &mut State, by: i64) {
+        let floor = state.floor;
+        let Some(era) = state.eras.last_mut() else { return };
+        era.anchor.wall = era.anchor.wall.saturating_add(by).max(floor);
+        era.lines = vec![era.anchor];
+        self.version.fetch_add(1, Release);
+    }
+
+    /// The last era's clock is not heard any more, and another one's is: it goes on as the last one, so that it is corrected.
+    fn resume(&self, at: Reading, number: usize, known: u64) {
+        let mut state = self.state();
+        if self.version.load(Relaxed) != known {
+            return;
+        }
+        let Some(era) = state.eras.get(number) else { return };
+        let (wall, rate) = (era.at(at.detector_ns), era.last().rate);
+        let (corrected, least) = (state.corrected, state.least);
+        self.begin(&mut state, at, wall, wall);
+        (state.corrected, state.least) = (corrected, least);
+        if let Some(era) = state.eras.last_mut() {
+            era.anchor.rate = rate;
+            era.lines = vec![era.anchor];
+        }
+        self.allowed.store(0, Relaxed);
+        // Its times are in use.
+        self.unused.store(false, Relaxed);
+        self.settled.store(at.detector_ns, Release);
+        if let Some(era) = state.eras.last() {
+            let record = Record::Era { received: era.received, anchor: era.anchor };
+            state.write_down(record);
+        }
     }
 
     /// A worker saw this least difference, host less line, in the last second; `now` is its newest reading.
@@ -341,6 +397,9 @@ impl WallClock {
             return;
         }
         (state.least, state.corrected) = (None, now.received_ns);
+        if self.unused.load(Relaxed) {
+            return self.move_anchor(&mut state, least);
+        }
         if least > STEP_NS {
             drop(state);
             self.step(now, Odd::Late, known);
@@ -376,10 +435,6 @@ impl WallClock {
 
     /// One line more of the last era.
     fn push(&self, state: &mut State, line: Line) {
-        if self.unused.load(Relaxed) {
-            // What has no use yet needs no correction.
-            return;
-        }
         let Some(era) = state.eras.last_mut() else { return };
         if era.lines.len() >= MOST_LINES {
             era.lines.drain(..MOST_LINES / 2);
@@ -406,9 +461,11 @@ impl WallClock {
 
 impl State {
     fn write_down(&mut self, record: Record) {
-        if self.records.len() < MOST_RECORDS {
-            self.records.push(record);
+        if self.records.len() >= MOST_RECORDS {
+            self.records.drain(..MOST_RECORDS / 2);
+            self.forgotten += MOST_RECORDS / 2;
         }
+        self.records.push(record);
     }
 }
 

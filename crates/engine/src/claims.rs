@@ -25,6 +25,10 @@ enum Use {
     Read,
     Written,
     /// A folder with files that the run makes and removes.
+    #[cfg_attr(
+        not(all(feature = "nexus", feature = "tables", feature = "kafka")),
+        allow(dead_code, reason = "for outputs that are left out")
+    )]
     Folder,
     /// A capture's `run-00001.pcapng`, `run-00002.pcapng`, …
     Series,
@@ -172,6 +176,10 @@ impl Claims {
     ///
     /// # Errors
     /// Another output or an input has one of them.
+    #[cfg_attr(
+        not(all(feature = "nexus", feature = "tables", feature = "kafka")),
+        allow(dead_code, reason = "for outputs that are left out")
+    )]
     pub(crate) fn written_beside(
         &mut self,
         key: &'static str,
@@ -188,6 +196,10 @@ impl Claims {
     ///
     /// # Errors
     /// Another output has it, or an output or input lies in it.
+    #[cfg_attr(
+        not(all(feature = "nexus", feature = "tables", feature = "kafka")),
+        allow(dead_code, reason = "for outputs that are left out")
+    )]
     pub(crate) fn folder(&mut self, key: &'static str, path: &Path) -> Result<(), ConfigError> {
         self.add(key, path, Use::Folder)
     }

@@ -3,6 +3,7 @@
 //! A capture is no sink of events: it is fed where packets are received ([`fullcount_io::capture`]).
 //! Refuses a NeXus file for a detector without pixels and values out of range before anything is opened.
 
+#[cfg(feature = "web")]
 use std::net::SocketAddr;
 
 use fullcount_core::view::PixelMap;

@@ -92,6 +92,8 @@ pub struct Limits {
     pub senders: usize,
     /// Not when the stream says that it is complete: a repeated capture says so in each pass.
     pub past_end_mark: bool,
+    /// Packets whose arrival the source does not know came when they were read.
+    pub stamp: bool,
 }
 
 /// What the workers of a run know of each other, and the watchers of them. Touched where the clock was
@@ -708,6 +710,9 @@ fn receive(
                 Some(now)
             }
             Received::Data => {
+                if limits.stamp {
+                    batch.stamp(unix_ns());
+                }
                 let mut last = false;
                 if let Some(draining) = &mut draining {
                     draining.read(batch);

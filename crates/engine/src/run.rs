@@ -129,7 +129,6 @@ impl Plan {
             wall = Some(if local { WallClock::of_arrivals(true) } else { WallClock::live() });
         }
         if wall.is_some() {
-            source.for_wall();
             time.epoch = timebase::NOW.into();
         }
         let wall = wall.map(Arc::new);
@@ -137,6 +136,9 @@ impl Plan {
         let config = &*config;
         let detector: Arc<dyn Detector> = configure(config)?.into();
         source.for_detector(&*detector);
+        if wall.is_some() {
+            source.for_wall();
+        }
         let workers = source.workers();
         let sharding = detector.sharding();
         if workers > 1 && sharding != Sharding::ByKey {
@@ -185,6 +187,7 @@ impl Plan {
             packets: config.engine.packets,
             senders: config.engine.senders,
             past_end_mark: false,
+            stamp: live && wall.is_some(),
         };
         let (threads, queue) = (config.engine.threads, config.engine.queue);
         let probes = probe_interval(&config.engine.probes)?;

@@ -120,8 +120,17 @@ fn the_capture_gives_the_same_events_from_the_file_and_over_udp() {
             seen.push(file_events(&file));
         }
         let file = dir.path().join(format!("{mode}-udp.nxs")).display().to_string();
-        let live =
-            ["run", "--source", "udp://127.0.0.1:0", "--nexus", &file, "--web", "127.0.0.1:0"];
+        let live = [
+            "run",
+            "--source",
+            "udp://127.0.0.1:0",
+            "--nexus",
+            &file,
+            "--web",
+            "127.0.0.1:0",
+            "--epoch",
+            "0",
+        ];
         let mut run = Service::start(&[&live[..], &options[..], &["--packets", "103"]].concat());
         let (port, page) = (run.udp_port(), run.page());
         assert!(get(&page, "/metrics").contains("events_no_coincidence"));

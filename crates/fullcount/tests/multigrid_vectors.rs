@@ -109,6 +109,8 @@ fn the_capture_over_udp_gives_the_same() {
         "run",
         "--source",
         "udp://127.0.0.1:0",
+        "--epoch",
+        "0",
         "--detector",
         "multigrid",
         "--geometry",

@@ -92,7 +92,8 @@ fn made(folder: &Path, detector: &str, options: &[&str], feed: Option<Feed<'_>>)
     let _ = std::fs::remove_file(&file);
     let geometry = folder.join(format!("{detector}.json")).display().to_string();
     let head = ["run", "--detector", detector, "--geometry", &geometry, "--nexus", &file];
-    let words = [&head[..], &["--web", "off", "--json"], options].concat();
+    // The detector's own times, live as well.
+    let words = [&head[..], &["--epoch", "0", "--web", "off", "--json"], options].concat();
     let said = match feed {
         None => say(&words),
         Some(feed) => {

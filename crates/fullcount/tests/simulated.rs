@@ -214,8 +214,11 @@ fn the_demonstration_of_each_detector_ends_with_four_equal_numbers() {
         assert!(four["events_made"].as_u64() > Some(1000), "{detector}: {four}");
         assert_eq!((s["balance"].as_u64(), s["per"].as_f64()), (Some(0), Some(0.0)));
         // Simulating is no cost of the service.
-        let simulator = s["cpu"]["simulator"]["user"].as_f64().expect("a time");
-        let service = s["cpu"]["user"].as_f64().expect("a time");
+        let of = |cpu: &Value| {
+            let time = |what: &str| cpu[what].as_f64().expect("a time");
+            time("user") + time("system")
+        };
+        let (simulator, service) = (of(&s["cpu"]["simulator"]), of(&s["cpu"]));
         assert!(simulator > 0.0 && service > 0.0, "{detector}: {}", s["cpu"]);
         assert!(said.err.contains("CPU of the simulated detector"), "{}", said.err);
         // What it wrote serves for the next time.

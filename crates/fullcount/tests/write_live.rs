@@ -35,7 +35,7 @@ const NEAR_NS: i64 = 1_000_000;
 /// A host that shares its CPUs sends late now and then; within this time it has sent at once, ns.
 const WINDOW_NS: i64 = 250_000_000;
 /// Where no pulses are known, events belong to blocks of 2³⁰ ns.
-const BLOCK_NS: i64 = 1 << 30;
+const BLOCK_NS: i64 = 1 << 26;
 /// Tries of a detector: a host that is too busy to receive everything has shown nothing about times.
 const TRIES: usize = 3;
 

@@ -12,19 +12,30 @@ const SLOWER_PPM: i64 = 200;
 pub struct ArrivalClock {
     last: i64,
     ahead: i64,
+    /// Time that has gone by and is too short to make good anything yet, ns.
+    rest: i64,
 }
 
 impl ArrivalClock {
     /// The time of a packet that came at `received_ns`, ns since 1970.
     #[inline]
     pub fn at(&mut self, received_ns: i64) -> i64 {
+        if received_ns <= 0 {
+            // Of unknown arrival.
+            return self.last;
+        }
         let now = received_ns.saturating_add(self.ahead);
         if now < self.last {
             self.ahead = self.last.saturating_sub(received_ns);
             return self.last;
         }
-        let less = (now.saturating_sub(self.last) / 1_000_000).saturating_mul(SLOWER_PPM);
-        let less = less.clamp(0, self.ahead);
+        if self.ahead == 0 {
+            self.last = now;
+            return now;
+        }
+        let gone = now.saturating_sub(self.last).saturating_add(self.rest);
+        let less = (gone / (1_000_000 / SLOWER_PPM)).min(self.ahead);
+        self.rest = gone % (1_000_000 / SLOWER_PPM);
         self.ahead -= less;
         self.last = now - less;
         self.last
@@ -52,6 +63,12 @@ mod tests {
         }
         // 200 ppm of 1000 s.
         assert_eq!(last, 2 * hour + 1000 * 1_000_000_000 - 200_000_000);
+        // However soon packets follow each other: 500 s more, a packet each 0.1 ms.
+        for tenth in 1..=5_000_000 {
+            last = clock.at(hour + 1000 * 1_000_000_000 + tenth * 100_000);
+        }
+        assert_eq!(last, 2 * hour + 1500 * 1_000_000_000 - 300_000_000);
+        assert_eq!(clock.at(0), last, "of unknown arrival");
     }
 
     #[test]

@@ -40,6 +40,13 @@ impl Worker {
         self.take_all(std::slice::from_ref(packet));
     }
 
+    /// A packet without events.
+    fn observe_alone(&mut self, packet: &Packet) {
+        let mut readings = Readings::default();
+        readings.note(packet.times.iter().copied().max().unwrap(), packet.received);
+        self.clock.observe(&readings);
+    }
+
     /// Packets of one batch.
     fn take_all(&mut self, packets: &[Packet]) {
         let (mut readings, mut products) = (Readings::default(), Products::default());
@@ -66,6 +73,11 @@ fn live(packets: &[Packet]) -> (Vec<i64>, Arc<WallClock>) {
     let mut worker = Worker::of(&shared);
     packets.iter().for_each(|packet| worker.take(packet));
     (worker.at, shared)
+}
+
+/// All records.
+fn written(shared: &WallClock) -> Vec<Record> {
+    shared.records_from(0).0
 }
 
 fn replay(packets: &[Packet], records: &[Record]) -> Vec<i64> {
@@ -108,7 +120,7 @@ fn the_first_packet_joins_both_clocks() {
     let (at, shared) = live(&[packet(HOST, 77 * S), packet(HOST + S / 2, 77 * S + S / 2)]);
     assert_eq!(at, [HOST - 300_000, HOST, HOST + S / 2 - 300_000, HOST + S / 2]);
     assert_eq!(shared.status().anchor, Some((77 * S, HOST)));
-    assert_eq!(shared.records_from(0), shared.current());
+    assert_eq!(written(&shared), shared.current());
 }
 
 #[test]
@@ -122,7 +134,7 @@ fn a_drift_is_followed() {
         let status = shared.status();
         assert!((status.drift_ppb - drift).abs() < 3000, "{drift}: {status:?}");
         assert_eq!((status.steps, status.ahead), (0, false));
-        same(&replay(&packets, &shared.records_from(0)), &at);
+        same(&replay(&packets, &written(&shared)), &at);
     }
 }
 
@@ -138,7 +150,7 @@ fn workers_share_one_clock_and_a_recording_of_both_is_the_same() {
     assert!(workers.iter().all(|worker| worker.at.is_sorted()));
     let mut both = [workers[0].at.clone(), workers[1].at.clone()].concat();
     both.sort_unstable();
-    same(&replay(&packets, &shared.records_from(0)), &both);
+    same(&replay(&packets, &written(&shared)), &both);
     assert_eq!(shared.status().steps, 0);
 }
 
@@ -166,7 +178,7 @@ fn a_clock_that_began_anew_goes_on_behind_what_was_said() {
             farthest(&packets, &at, 0)
         );
         assert_eq!(shared.status().steps, 1, "{pause} {zero}");
-        same(&replay(&packets, &shared.records_from(0)), &at);
+        same(&replay(&packets, &written(&shared)), &at);
     }
 }
 
@@ -181,7 +193,7 @@ fn a_host_clock_that_was_set_forward_is_followed_and_reported() {
     let status = shared.status();
     assert_eq!((status.steps, status.ahead), (1, false));
     assert!((status.last_step_ns - 500 * MS).abs() < 200_000, "{status:?}");
-    same(&replay(&packets, &shared.records_from(0)), &at);
+    same(&replay(&packets, &written(&shared)), &at);
 }
 
 #[test]
@@ -196,7 +208,7 @@ fn a_host_clock_that_was_set_back_turns_no_time_back() {
     let ahead = at.last().unwrap() - packets.last().unwrap().received;
     assert!((498 * MS..500 * MS - 800_000).contains(&ahead), "{ahead}");
     assert_eq!(status.drift_ppb.abs() / 1000, 0, "that is no drift");
-    same(&replay(&packets, &shared.records_from(0)), &at);
+    same(&replay(&packets, &written(&shared)), &at);
 }
 
 #[test]
@@ -224,7 +236,7 @@ fn two_clocks_that_differ_go_on_side_by_side() {
     let (at, shared) = live(&packets);
     assert!(farthest(&packets, &at, 0) < 300_000, "{}", farthest(&packets, &at, 0));
     assert_eq!(shared.status().steps, 1);
-    same(&replay(&packets, &shared.records_from(0)), &at);
+    same(&replay(&packets, &written(&shared)), &at);
 }
 
 #[test]
@@ -237,7 +249,66 @@ fn a_first_packet_that_was_late_is_made_good_in_a_second() {
     assert!(at.is_sorted());
     assert!(farthest(&packets, &at, 1500) < 300_000, "{}", farthest(&packets, &at, 1500));
     assert_eq!((shared.status().steps, shared.status().ahead), (0, false));
-    same(&replay(&packets, &shared.records_from(0)), &at);
+    same(&replay(&packets, &written(&shared)), &at);
+}
+
+#[test]
+fn clocks_that_show_the_same_times_one_after_the_other_stay_apart() {
+    // The second is 2 s ahead of the first for ever.
+    let (first, second) = (steady(12, 3 * S, 0), steady(12, 5 * S, 0));
+    let mut packets: Vec<Packet> = Vec::new();
+    for (n, (a, b)) in first.into_iter().zip(second).enumerate() {
+        packets.push(a);
+        if n >= 1000 {
+            packets.push(b);
+        }
+    }
+    let (at, shared) = live(&packets);
+    assert!(farthest(&packets, &at, 0) < 300_000, "{}", farthest(&packets, &at, 0));
+    assert_eq!(shared.status().steps, 1);
+    let records = written(&shared);
+    let again = Arc::new(WallClock::recorded(&records).unwrap());
+    let mut worker = Worker::of(&again);
+    packets.iter().for_each(|packet| worker.take(packet));
+    same(&worker.at, &at);
+}
+
+#[test]
+fn a_strangers_packet_costs_its_own_events_alone() {
+    for stray in [400 * MS, 2 * S, 60 * S, -2 * S] {
+        let mut packets = steady(20, 100 * S, 30_000);
+        let mut odd = packets[5000].clone();
+        odd.times.iter_mut().for_each(|time| *time += stray);
+        packets.insert(5001, Packet { anew: true, ..odd });
+        let (mut at, shared) = live(&packets);
+        same(&replay_one_by_one(&packets, &written(&shared)), &at);
+        at.drain(2 * 5001..2 * 5002);
+        packets.remove(5001);
+        assert!(at.is_sorted(), "{stray}");
+        assert!(farthest(&packets, &at, 0) < 400_000, "{stray}: {}", farthest(&packets, &at, 0));
+        let drift = shared.status().drift_ppb;
+        assert!((drift - 30_000).abs() < 10_000, "{stray}: {drift}");
+    }
+}
+
+fn replay_one_by_one(packets: &[Packet], records: &[Record]) -> Vec<i64> {
+    let mut worker = Worker::of(&Arc::new(WallClock::recorded(records).unwrap()));
+    packets.iter().for_each(|packet| worker.take(packet));
+    worker.at
+}
+
+#[test]
+fn a_clock_without_events_is_right_when_they_come() {
+    let packets = steady(600, 5 * S, -30_000);
+    let shared = Arc::new(WallClock::live());
+    let mut worker = Worker::of(&shared);
+    for packet in &packets[..packets.len() - 1000] {
+        worker.observe_alone(packet);
+    }
+    let late = &packets[packets.len() - 1000..];
+    late.iter().for_each(|packet| worker.take(packet));
+    assert!(farthest(late, &worker.at, 0) < 300_000, "{}", farthest(late, &worker.at, 0));
+    assert_eq!(shared.status().steps, 0);
 }
 
 #[test]
@@ -298,7 +369,7 @@ proptest! {
         }
         let (at, shared) = live(&packets);
         prop_assert_eq!(at.len(), 2 * packets.len());
-        let records = shared.records_from(0);
+        let records = written(&shared);
         let written: Vec<Record> = records.iter().map(|r| r.to_string().parse().unwrap()).collect();
         let shared = Arc::new(WallClock::recorded(&written).unwrap());
         let mut worker = Worker::of(&shared);

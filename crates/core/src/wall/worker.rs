@@ -15,6 +15,10 @@ use crate::products::{EventBatch, HitBatch, Products};
 const OWN_CLOCK: (u32, i64) = (8, 1_000_000_000);
 /// Then others came in their time so recently, ns.
 const OTHERS_NS: i64 = 500_000_000;
+/// After such a silence of the last era's clock, ns, an earlier one that is heard goes on as the last.
+const RESUME_NS: i64 = 1_000_000_000;
+/// An era that begins so near to where another one is goes on with it, ns.
+const CONTINUES_NS: i64 = 1_000_000;
 /// An era's first packet may hold events that are so much earlier than the latest one in it, ns.
 const BEFORE_NS: i64 = 5_000_000;
 /// Events further ahead of all packets are odd, ns: a builder's pulse is at most 2.1 s long.
@@ -28,6 +32,8 @@ struct Known {
     era: Era,
     /// Latest time that this worker's packets showed.
     newest: i64,
+    /// When the packet came that showed it, ns since 1970.
+    heard: i64,
     /// A packet that came with it or later has been read.
     begun: bool,
     /// Events of it have been placed, up to this time.
@@ -63,6 +69,8 @@ pub struct WorkerClock {
     latest: i64,
     /// Era of the last row.
     current: usize,
+    /// How far the last era was settled when it was taken over.
+    settled: i64,
     scratch: EventBatch,
 }
 
@@ -80,6 +88,7 @@ impl WorkerClock {
             fitted: i64::MIN,
             latest: i64::MIN,
             current: 0,
+            settled: i64::MIN,
             scratch,
         };
         worker.refresh();
@@ -94,6 +103,7 @@ impl WorkerClock {
         }
         let state = self.shared.state();
         self.version = self.shared.version.load(Relaxed);
+        self.settled = self.shared.settled.load(Relaxed);
         let same = |a: &Era, b: &Era| a.received == b.received && a.anchor.from == b.anchor.from;
         let known = std::mem::take(&mut self.eras);
         for era in &state.eras {
@@ -101,6 +111,7 @@ impl WorkerClock {
             let fresh = Known {
                 era: era.clone(),
                 newest: i64::MIN,
+                heard: era.received,
                 begun: false,
                 entered: false,
                 placed: i64::MIN,
@@ -143,7 +154,7 @@ impl WorkerClock {
             let beginning =
                 |known: &Known| least.received_ns.saturating_sub(known.era.received) < ACQUIRE_NS;
             let soon = !back && self.eras.last().is_some_and(beginning);
-            let soon = soon && self.shared.allowed.load(Relaxed) == 0;
+            let soon = soon && self.shared.allowed.load(Relaxed) == 0 && self.goes_on(least);
             let better = if self.shared.unused.load(Relaxed) { 1 } else { BETTER_NS };
             if soon && (-ACQUIRE_NS..=-better).contains(&self.difference(least)) {
                 self.shared.acquire(least, self.version);
@@ -159,9 +170,7 @@ impl WorkerClock {
             self.follow(newest, least);
             self.refresh();
         }
-        for known in &mut self.eras {
-            known.begun |= known.era.received <= self.latest;
-        }
+        self.begin();
         for reading in [Some(first), Some(newest), readings.anew(), readings.since_anew()]
             .into_iter()
             .flatten()
@@ -176,10 +185,43 @@ impl WorkerClock {
                 Some(at) => self.eras.get_mut(at),
                 None => self.eras.iter_mut().rev().find(goes_on),
             };
-            if let Some(known) = known {
-                known.newest = known.newest.max(reading.detector_ns);
+            if let Some(known) = known.filter(|known| reading.detector_ns >= known.newest) {
+                (known.newest, known.heard) = (reading.detector_ns, reading.received_ns);
             }
         }
+        if self.shared.live {
+            self.resume(newest);
+        }
+    }
+
+    /// Goes on with an earlier clock where the last one has fallen silent.
+    fn resume(&mut self, newest: Reading) {
+        let silent = |known: &Known| newest.received_ns.saturating_sub(known.heard) > RESUME_NS;
+        if !self.eras.last().is_some_and(silent) {
+            return;
+        }
+        let heard = |known: &Known| known.heard == newest.received_ns && known.fits(newest, 0);
+        if let Some(at) = self.eras.iter().rposition(heard) {
+            self.shared.resume(newest, at, self.version);
+            self.refresh();
+            self.begin();
+        }
+    }
+
+    /// What has come so far begins the eras up to here.
+    fn begin(&mut self) {
+        for known in &mut self.eras {
+            known.begun |= known.era.received <= self.latest;
+        }
+    }
+
+    /// True if the last era's clock has not leapt ahead for this packet.
+    fn goes_on(&self, reading: Reading) -> bool {
+        let Some(last) = self.eras.last().filter(|last| last.newest != i64::MIN) else {
+            return true;
+        };
+        let gone = reading.received_ns.saturating_sub(last.heard).max(0);
+        reading.detector_ns.saturating_sub(last.newest) <= gone.saturating_add(STEP_NS)
     }
 
     /// True once a delay has stayed the same for so long that it is no matter of packets that were held up.
@@ -252,10 +294,10 @@ impl WorkerClock {
         self.hits(&mut products.hits);
     }
 
-    /// The lines up to this time are used now: nobody may change them.
+    /// The lines of the last era up to this time are used now: nobody may change them.
     #[inline]
     fn settle(&mut self, detector_ns: i64) {
-        if detector_ns >= self.shared.settled.load(Acquire) {
+        if detector_ns >= self.settled {
             self.settle_behind(detector_ns);
         }
     }
@@ -264,9 +306,11 @@ impl WorkerClock {
     fn settle_behind(&mut self, detector_ns: i64) {
         // A time that is far from all packets settles nothing, else no line would come behind it.
         let most = self.eras.last().map_or(i64::MIN, |known| known.newest.saturating_add(FAR_NS));
-        if detector_ns <= most {
-            self.shared.settle(detector_ns);
-            // Lines that were added before.
+        let first = self.settled == i64::MIN;
+        if detector_ns <= most || first {
+            self.shared.settle(detector_ns.min(most));
+            // Lines that were added before, and how far they are settled now.
+            self.version = 0;
             self.refresh();
         }
     }
@@ -275,15 +319,22 @@ impl WorkerClock {
     /// one that is nearer to its anchor than to those before.
     fn entered_by(&self, detector_ns: i64, before: i64) -> Option<usize> {
         let away = |from: i64| detector_ns.saturating_sub(from).saturating_abs();
-        let newest = self.eras.get(self.current).map_or(i64::MIN, |known| known.newest);
+        let current = self.eras.get(self.current);
+        let newest = current.map_or(i64::MIN, |known| known.newest);
         self.eras.iter().position(|known| {
-            let anchor = known.era.anchor.from;
-            known.begun
-                && !known.entered
-                && detector_ns >= anchor.saturating_sub(BEFORE_NS)
-                && (before == i64::MIN || away(anchor) < away(before))
+            let anchor = known.era.anchor;
+            if !known.begun || known.entered {
+                return false;
+            }
+            let apart = |current: &Known| current.era.at(anchor.from).saturating_sub(anchor.wall);
+            if current.is_some_and(|c| c.entered && apart(c).saturating_abs() <= CONTINUES_NS) {
+                // The same clock, which goes on in another era.
+                return (0..FAR_NS).contains(&detector_ns.saturating_sub(anchor.from));
+            }
+            detector_ns >= anchor.from.saturating_sub(BEFORE_NS)
+                && (before == i64::MIN || away(anchor.from) < away(before))
                 // A clock that was there already: then time falls.
-                && (anchor > newest || detector_ns < before.saturating_sub(STEP_NS))
+                && (anchor.from > newest || detector_ns < before.saturating_sub(STEP_NS))
         })
     }
 
@@ -324,12 +375,16 @@ impl WorkerClock {
         }
     }
 
-    /// Number of the era of a time, of those that were entered: the last one that it lies in, else the nearest.
+    /// Number of the era of a time, of those that were entered: that whose clock shows the nearest time now. Clocks that
+    /// differ never meet so, whatever times they have shown.
     fn era(&self, detector_ns: i64) -> usize {
         let away = |known: &Known| {
-            let from = known.era.anchor.from.min(known.placed.saturating_sub(STEP_NS));
-            let upto = known.newest.max(known.placed).saturating_add(STEP_NS);
-            from.saturating_sub(detector_ns).max(detector_ns.saturating_sub(upto)).max(0)
+            let (newest, heard) = match known.newest {
+                i64::MIN => (known.era.anchor.from, known.era.received),
+                newest => (newest, known.heard),
+            };
+            let now = newest.saturating_add(self.latest.saturating_sub(heard));
+            detector_ns.saturating_sub(now).saturating_abs()
         };
         let entered = self.eras.iter().enumerate().filter(|(_, known)| known.entered);
         entered.min_by_key(|(at, known)| (away(known), usize::MAX - at)).map_or(0, |(at, _)| at)
@@ -346,17 +401,27 @@ impl WorkerClock {
             let upto = events.pulse_first.get(row + 1).map_or(events.len(), |&next| next as usize);
             let (pulse, offsets) = (events.pulse_ns[row], &mut events.offset_ns[from..upto]);
             let longest = offsets.iter().copied().max().unwrap_or(0);
-            let last = pulse.saturating_add(longest.into());
-            self.settle(last);
             let first = offsets.first().copied().unwrap_or(0);
-            let era = self.enter(pulse.saturating_add(first.into()), last);
-            let era = &self.eras[era].era;
+            let last = pulse.saturating_add(longest.into());
+            let mut number = self.enter(pulse.saturating_add(first.into()), last);
+            if number + 1 == self.eras.len() {
+                self.settle(last);
+                number = self.current;
+            }
+            let era = &self.eras[number].era;
             let at = era.line(pulse);
             let line = &era.lines[at];
-            placed.pulse_ns.push(line.at(pulse));
             placed.pulse_first.push(from as u32);
+            if pulse < era.anchor.from && !offsets.is_empty() {
+                // Before an anchor was another time.
+                let least = offsets.iter().copied().min().unwrap_or(0);
+                let begun = pulse.saturating_add(least.into()).min(era.anchor.from);
+                placed.pulse_ns.push(over_a_border(era, (pulse, begun), offsets));
+                continue;
+            }
+            placed.pulse_ns.push(line.at(pulse));
             if era.line(last) != at {
-                over_a_border(era, pulse, offsets);
+                over_a_border(era, (pulse, pulse), offsets);
             } else if line.rate != 0 {
                 stretch(line, pulse, offsets);
             }
@@ -367,7 +432,10 @@ impl WorkerClock {
 
     fn hits(&mut self, hits: &mut HitBatch) {
         for time in &mut hits.time_ns {
-            self.settle(*time);
+            let number = self.era(*time);
+            if number + 1 == self.eras.len() {
+                self.settle(*time);
+            }
             *time = self.eras[self.era(*time)].era.at(*time);
         }
     }
@@ -382,12 +450,13 @@ fn stretch(line: &Line, pulse: i64, offsets: &mut [u32]) {
     }
 }
 
-/// Offsets on several lines.
+/// Offsets on several lines, of events whose pulse is put at `begun`: the host's time of that.
 #[cold]
-fn over_a_border(era: &Era, pulse: i64, offsets: &mut [u32]) {
-    let start = era.at(pulse);
+fn over_a_border(era: &Era, (pulse, begun): (i64, i64), offsets: &mut [u32]) -> i64 {
+    let start = era.at(begun);
     for offset in offsets {
         let at = era.at(pulse.saturating_add((*offset).into()));
         *offset = at.saturating_sub(start).clamp(0, MOST_OFFSET) as u32;
     }
+    start
 }

@@ -182,7 +182,8 @@ impl SondeReader {
 
         // Only an accepted packet moves the clock: a damaged one must not shift the times behind it.
         let time = self.header_time(&sender, header.count, header.timestamp);
-        if self.wanted {
+        // A module that is not of the geometry tells nobody the time.
+        if self.wanted && sender.offset.is_some() {
             self.show(&body, time);
         }
         if sender.offset.is_none() {

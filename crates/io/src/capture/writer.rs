@@ -276,7 +276,7 @@ impl Output {
     fn begin(&mut self) -> Result<(), CaptureError> {
         self.frames.head(&self.interfaces);
         if let Some(notes) = &mut self.clock {
-            notes.here = if notes.known == 0 { Vec::new() } else { notes.wall.current() };
+            notes.here = if notes.known == 0 { Vec::new() } else { notes.wall.all_current() };
             for text in clock::comments(Place::Head, &notes.here) {
                 self.frames.comment(self.last_ns, &text);
             }
@@ -294,11 +294,11 @@ impl Output {
             return;
         }
         notes.version = version;
-        let records = notes.wall.records_from(notes.known);
+        let (records, known) = notes.wall.records_from(notes.known);
         if records.is_empty() {
             return;
         }
-        notes.known += records.len();
+        notes.known = known;
         for text in clock::comments(Place::More, &records) {
             self.frames.comment(self.last_ns, &text);
         }

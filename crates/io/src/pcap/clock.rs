@@ -183,6 +183,9 @@ impl Blocks {
             self.file.seek(SeekFrom::Start(at - len))?;
             let Some((STATISTICS, body)) = self.next()? else { break };
             let Some(Ok((Place::All, records))) = statistics(&body) else { break };
+            if records.is_empty() {
+                break;
+            }
             held += records.len();
             parts.push(records);
             at -= len;
