@@ -84,6 +84,21 @@ impl Job {
         self
     }
 
+    /// Takes what the processors have left over: for what runs beside something else.
+    pub fn last(mut self) -> Self {
+        let mut command = Command::new("nice");
+        command.args(["-n", "19"]).arg(self.command.get_program()).args(self.command.get_args());
+        for (key, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(key, value),
+                None => command.env_remove(key),
+            };
+        }
+        command.current_dir(place::root()).stdin(Stdio::null());
+        self.command = command;
+        self
+    }
+
     /// Sets the longest time the child may take.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
@@ -98,8 +113,13 @@ impl Job {
     /// Runs to the end; `read` sees every line of both outputs in the order written and says
     /// whether it is shown.
     pub fn run_reading(self, mut read: impl FnMut(&str) -> Show) -> End {
+        println!("$ {}", shown(&self.command));
+        self.run_silently(&mut read)
+    }
+
+    /// The same, and not even the command is shown.
+    pub fn run_silently(self, mut read: impl FnMut(&str) -> Show) -> End {
         let Self { mut command, limit } = self;
-        println!("$ {}", shown(&command));
         let pipe = std::io::pipe().and_then(|(reader, writer)| {
             command.stdout(writer.try_clone()?).stderr(writer);
             Ok(reader)

@@ -13,6 +13,7 @@ mod rust;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::thread;
 
 use crate::command::{Job, spoken, timed};
 use crate::place;
@@ -253,9 +254,17 @@ pub fn run(arguments: &[String]) -> ExitCode {
         }
         // Quick uses what is there; it does not go and fetch a browser.
         let host = set_up(&chosen, !quick);
+        let has = |name: &str| chosen.iter().any(|step| step.name == name);
+        // Tests wait for brokers and browsers half of the time, and Miri needs one processor for minutes: it takes what they leave.
+        let mut beside = (has("test") && has("miri")).then(|| thread::spawn(nightly::miri_beside));
         let run = |step: &&Step| {
             heading(&format!("{}: {}", step.name, step.about));
-            let (tally, took) = timed(|| run_step(step, &host).judged(place::in_ci()));
+            let other = if step.name == "miri" { beside.take() } else { None };
+            let work = || match other {
+                Some(beside) => shown(beside),
+                None => run_step(step, &host),
+            };
+            let (tally, took) = timed(|| work().judged(place::in_ci()));
             println!("-- {}: {} ({})", step.name, tally.line(), spoken(took));
             // What failed may have left what shows why: fuzzing's inputs lie there.
             if tally.failed.is_empty() {
@@ -341,6 +350,18 @@ fn run_step(step: &Step, host: &Host) -> Tally {
         return Tally::missing(format!("step {} needs {}: {missing}", step.name, need.name));
     }
     (step.run)(host)
+}
+
+/// What ran beside other steps: its lines come now.
+fn shown(beside: thread::JoinHandle<(Tally, Vec<String>)>) -> Tally {
+    match beside.join() {
+        Ok((tally, lines)) => {
+            println!("(ran beside the other steps)");
+            lines.iter().for_each(|line| println!("{line}"));
+            tally
+        }
+        Err(_) => Tally::fail("the step beside the others panicked"),
+    }
 }
 
 fn heading(text: &str) {

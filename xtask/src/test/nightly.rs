@@ -19,12 +19,13 @@ const SHORT_RUNS: u64 = 20_000;
 /// Tests that walk tables and long streams in safe code (core forbids any other): 20 s to hours under Miri, and
 /// nothing in them that their neighbours do not reach. The emulated channel and the costs of a link took half of the
 /// step's 13 min 37 s on two cores.
-const MIRI_SKIPS: [&str; 9] = [
+const MIRI_SKIPS: [&str; 10] = [
     "a_million_packets_with_a_hundred_of_each_are_reported_exactly",
     "shares_come_out_as_asked",
     "the_sizes_of_table_1_follow_from_its_rates_and_overheads",
     "sequence::turns::tests::",
     "sim::channel::tests::",
+    "wall::",
     "link::cost::tests::",
     "what_is_emitted_is_parsed_back",
     "what_cannot_be_a_datagram_is_refused",
@@ -32,9 +33,26 @@ const MIRI_SKIPS: [&str; 9] = [
 ];
 
 pub fn miri(_: &Host) -> Tally {
+    match miri_job() {
+        Ok(job) => rust::libtest(MIRI, job),
+        Err(tally) => tally,
+    }
+}
+
+/// The same beside another step, with the lines that it would have shown.
+pub fn miri_beside() -> (Tally, Vec<String>) {
+    match miri_job() {
+        Ok(job) => rust::libtest_beside(MIRI, job),
+        Err(tally) => (tally, Vec::new()),
+    }
+}
+
+const MIRI: &str = "cargo miri test";
+
+fn miri_job() -> Result<Job, Tally> {
     for component in ["miri", "rust-src"] {
         if let Err(reason) = setup::rust_component(component, true) {
-            return Tally::unavailable(format!("{component} is not to be had: {reason}"));
+            return Err(Tally::unavailable(format!("{component} is not to be had: {reason}")));
         }
     }
     // Miri is some hundred times slower than the machine: properties get 4 cases, not 256, and
@@ -44,8 +62,8 @@ pub fn miri(_: &Host) -> Tally {
         .args(MIRI_SKIPS.iter().flat_map(|name| ["--skip", name]))
         .env("MIRIFLAGS", "-Zmiri-disable-isolation")
         .env("PROPTEST_CASES", "4")
-        .limit(Duration::from_secs(15 * 60));
-    rust::libtest("cargo miri test", job)
+        .limit(Duration::from_secs(45 * 60));
+    Ok(job)
 }
 
 pub fn asan(host: &Host) -> Tally {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::Host;
-use crate::command::{End, Job};
+use crate::command::{End, Job, Show};
 use crate::place;
 use crate::tally::{Libtest, Tally};
 
@@ -20,6 +20,18 @@ pub fn libtest(what: &str, job: Job) -> Tally {
     let mut reader = Libtest::default();
     let end = job.run_reading(|line| reader.read(line));
     reader.finish(&end, what)
+}
+
+/// The same beside another step: the lines are given back, to be shown later.
+pub fn libtest_beside(what: &str, job: Job) -> (Tally, Vec<String>) {
+    let (mut reader, mut lines) = (Libtest::default(), Vec::new());
+    let end = job.last().run_silently(|line| {
+        if reader.read(line) == Show::Yes {
+            lines.push(line.to_owned());
+        }
+        Show::No
+    });
+    (reader.finish(&end, what), lines)
 }
 
 pub fn format(_: &Host) -> Tally {
