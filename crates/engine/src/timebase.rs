@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(chosen("auto", "sequence", true).unwrap(), BEGINNING);
         for (kind, live) in [("sonde", false), ("sequence", true)] {
             let said = chosen("now", kind, live).unwrap_err();
-            assert!(said.starts_with("time.epoch: now"), "{said}");
+            assert!(said.starts_with("time.epoch = now: "), "{said}");
         }
         let time = with("grid(14Hz)", "now", None).unwrap();
         assert!(time.now && time.epoch == Nanos(0));

@@ -13,8 +13,8 @@ use fullcount_core::time::{Nanos, PulseGrid, TickLength};
 use fullcount_core::view::{PixelMap, Plot, PlotKind};
 use fullcount_detect::conformance;
 use fullcount_detect::detector::{
-    CommandError, CommandInfo, Detector, Inspected, Inspector, Kind, Reader, Registry, Setup, SetupError,
-    Sharding,
+    Clock, CommandError, CommandInfo, Detector, Inspected, Inspector, Kind, Reader, Registry,
+    Setup, SetupError, Sharding,
 };
 
 const PIXELS: u8 = 64;
