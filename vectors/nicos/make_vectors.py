@@ -382,7 +382,7 @@ def magic():
     ]
     template[1]["children"][1]["children"][0]["config"]["array_size"] = 3
     warnings = [
-        f"{AT}[0].children[8].children[0].attributes[0].values: units without a text are left out",
+        f"{AT}[0].children[8].children[0].attributes[0].value: units without a text are left out",
         f"{AT}[2].config.items: names neither start_time nor end_time: nothing is written",
     ]
     chains = {"/entry/instrument/magic_detector_pa": 2, "/entry/instrument/magic_detector_fr": 2, "/entry/instrument/monitor_1": 1}
