@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use arrival::ArrivalClock;
 pub use line::{Era, Line, MOST_PPB, NoRecord, Record, rate};
-pub use readings::{Reading, Readings};
+pub use readings::{EACH, Reading, Readings};
 pub use worker::WorkerClock;
 
 use discipline::Discipline;

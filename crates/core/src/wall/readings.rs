@@ -1,7 +1,10 @@
 //! What the packets of one batch show of the detector's clock: pairs of a time in a packet and the time of its arrival.
 //!
-//! A decoder notes one reading for each train: the latest time in a packet is nearest to the moment at which it was sent.
+//! A decoder notes a reading for the first packet of some trains: the latest time in a packet is nearest to the moment at which it was sent.
 //! Refuses: nothing. Source: `docs/time.md`.
+
+/// A decoder notes one train in so many, and the first of each batch: where packets come alone, it would look at each of them.
+pub const EACH: usize = 16;
 
 /// One moment of a detector's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use fullcount_core::products::{FineHit, Products};
 use fullcount_core::sequence::turns::{Arrivals, Turned};
 use fullcount_core::sequence::{Seen, Totals, Tracker};
 use fullcount_core::tables::StripHits;
-use fullcount_core::wall::Readings;
+use fullcount_core::wall::{EACH, Readings};
 use fullcount_instructions::Instructions;
 
 use super::clock::{Clock, Offsets, Rules};
@@ -451,7 +451,8 @@ impl Reader for GemReader {
         self.readings.begin();
         for (at, train) in batch.trains().enumerate() {
             self.arrivals.train(batch, at, &train);
-            for (at, bytes) in train.chunks().enumerate() {
+            let mut shows = at % EACH == 0;
+            for bytes in train.chunks() {
                 self.tally.add(Count::Packets, 1);
                 match self.frame(bytes, decode, products) {
                     Ok(()) => self.tally.add(Count::Accepted, 1),
@@ -461,7 +462,7 @@ impl Reader for GemReader {
                         self.tally.add(Count::ErrorBytes, bytes.len() as u64);
                     }
                 }
-                if at == 0
+                if std::mem::take(&mut shows)
                     && let Some((ns, anew)) = self.progress.latest()
                 {
                     self.readings.note(ns, train.time_ns);

@@ -11,7 +11,7 @@ use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::products::{PlaneHit, Products};
 use fullcount_core::sequence::turns::Arrivals;
-use fullcount_core::wall::Readings;
+use fullcount_core::wall::{EACH, Readings};
 
 use super::builder::Clock;
 use super::channels::{Channels, Place};
@@ -311,11 +311,12 @@ impl Reader for MultigridReader {
             self.arrivals.train(batch, at, &train);
             self.origin = train.origin;
             self.time = None;
-            for (at, packet) in train.chunks().enumerate() {
+            let mut shows = at % EACH == 0;
+            for packet in train.chunks() {
                 packets += 1;
                 bytes += packet.len() as u64;
                 (self.work)(self, packet, products);
-                if at == 0 {
+                if std::mem::take(&mut shows) {
                     self.show(train.time_ns);
                 }
             }
