@@ -1,14 +1,17 @@
 //! What a source hands to a detector: a batch of trains of chunks.
 //!
-//! The kernel (UDP GRO) delivers equal datagrams of one sender glued together as one *train* with a
-//! *stride*; the last may be shorter. A [`Batch`] keeps trains as they came, so that nothing is
-//! copied or split before the decoder walks over the chunks. The bytes live either in the batch's
-//! own slots (sockets) or in shared memory (a preloaded capture).
+//! The kernel (UDP GRO) joins datagrams of one sender and of equal length into one *train* with a *stride*;
+//! the last may be shorter. A [`Batch`] keeps trains as they came, so that nothing is copied or split before
+//! the decoder walks over the chunks. The bytes live either in the batch's own slots (sockets) or in shared
+//! memory (a preloaded capture).
 //!
-//! Refuses: nothing; lengths are checked by slicing.
+//! Lengths are checked by slicing.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+
+use crate::progress::{BatchNumber, Flush};
+use crate::source::StreamCredit;
 
 /// What the end of a chunk means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,7 +68,7 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// Where one train lies in its batch, and what the kernel said about it.
+/// Position of one train in its batch, and what the kernel reported about it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TrainMeta {
     /// First byte in the batch's memory.
@@ -155,10 +158,14 @@ pub struct Batch {
     trains: Vec<TrainMeta>,
     /// Receivers of the trains: one each, or none at all.
     to: Vec<Origin>,
-    /// Trains that the kernel dropped, and behind how many trains of this batch.
+    /// Trains that the kernel dropped, and after how many trains of this batch.
     dropped: Vec<Dropped>,
     /// Streams in it may be from quite different times.
     apart: bool,
+    number: BatchNumber,
+    flush: Option<Flush>,
+    /// The stream that all its trains are of.
+    stream: Option<Arc<StreamCredit>>,
 }
 
 /// Trains that the kernel dropped between two that were received.
@@ -166,7 +173,7 @@ pub struct Batch {
 pub struct Dropped {
     /// Place of the next train in the batch.
     pub before: usize,
-    /// Trains, above 0; each is 1 to 128 packets, of whatever sender.
+    /// Trains, above 0; each is 1 to 128 packets, of any sender.
     pub trains: u32,
 }
 
@@ -175,7 +182,8 @@ impl Batch {
     pub fn with_slots(slots: usize, slot_bytes: usize) -> Batch {
         let memory = Memory::Slots(vec![0; slots * slot_bytes].into_boxed_slice());
         let (trains, to, dropped) = (Vec::with_capacity(slots), Vec::new(), Vec::new());
-        Batch { memory, trains, to, dropped, apart: false }
+        let number = BatchNumber::default();
+        Batch { memory, trains, to, dropped, apart: false, number, flush: None, stream: None }
     }
 
     /// A batch that copies what is appended to it; for tests and slow sources.
@@ -187,12 +195,48 @@ impl Batch {
         batch
     }
 
-    /// Forgets the trains, keeps the memory.
+    /// Forgets the trains, keeps the memory and the number.
     pub fn clear(&mut self) {
         self.trains.clear();
         self.to.clear();
         self.dropped.clear();
         self.apart = false;
+        self.flush = None;
+        self.stream = None;
+    }
+
+    /// All its trains are of this stream.
+    pub fn set_stream(&mut self, stream: Arc<StreamCredit>) {
+        self.stream = Some(stream);
+    }
+
+    /// The stream that all its trains are of; `None`: the source has no streams, or they are mixed.
+    #[inline]
+    pub fn stream(&self) -> Option<&Arc<StreamCredit>> {
+        self.stream.as_ref()
+    }
+
+    /// Gives it the number that it has if its source fills it: the pipeline's business. It stays when the batch is cleared.
+    #[inline]
+    pub fn set_number(&mut self, number: BatchNumber) {
+        self.number = number;
+    }
+
+    /// Its number.
+    #[inline]
+    pub fn number(&self) -> BatchNumber {
+        self.number
+    }
+
+    /// Makes it a flush instead of trains: the decoder processes what waits in it.
+    pub fn set_flush(&mut self, reason: Flush) {
+        self.flush = Some(reason);
+    }
+
+    /// See [`Batch::set_flush`].
+    #[inline]
+    pub fn flush(&self) -> Option<Flush> {
+        self.flush
     }
 
     /// Own memory for a receiver to fill. Empty if the batch looks at shared memory.
@@ -203,11 +247,20 @@ impl Batch {
         }
     }
 
-    /// Lets the batch look at shared memory (a preloaded capture); forgets its trains.
+    /// Makes the batch refer to shared memory (a preloaded capture); removes its trains.
     pub fn share(&mut self, memory: &Arc<[u8]>) {
         self.clear();
         if !matches!(&self.memory, Memory::Shared(m) if Arc::ptr_eq(m, memory)) {
             self.memory = Memory::Shared(memory.clone());
+        }
+    }
+
+    /// The shared memory that its trains lie in, for those who keep some of the bytes; `None`: they lie in its own.
+    #[inline]
+    pub fn shared(&self) -> Option<&Arc<[u8]>> {
+        match &self.memory {
+            Memory::Slots(_) => None,
+            Memory::Shared(memory) => Some(memory),
         }
     }
 
@@ -238,8 +291,8 @@ impl Batch {
         &self.to
     }
 
-    /// The kernel dropped so many trains before it queued the one that is pushed next: said by sources to which it tells
-    /// that train by train, so that it proves a loss at this place of the stream.
+    /// The kernel dropped this many trains before it queued the one that is pushed next. Only sources that
+    /// learn this train by train call it, so it proves a loss at this place of the stream.
     pub fn note_dropped(&mut self, trains: u32) {
         if trains > 0 {
             self.dropped.push(Dropped { before: self.trains.len(), trains });
@@ -263,7 +316,7 @@ impl Batch {
         self.apart
     }
 
-    /// Copies one chunk behind the last train, growing the memory if need be.
+    /// Copies one chunk after the last train, growing the memory if needed.
     pub fn append(&mut self, bytes: &[u8], origin: Origin, time_ns: i64, edge: Edge) {
         let start = self.trains.last().map_or(0, |t| t.start + t.len);
         let end = start + bytes.len();

@@ -1,7 +1,7 @@
 //! Checked reading of big- and little-endian fields from a borrowed slice.
 //!
-//! A [`Bytes`] walks forward over the slice; a read past the end is `None` and moves nothing, so a
-//! parser says what was missing in its own words. No field needs alignment.
+//! A [`Bytes`] walks forward over the slice; a read past the end is `None` and moves nothing, so a parser
+//! reports what was missing. No field needs alignment.
 
 /// Forward reader over borrowed bytes.
 #[derive(Debug, Clone, Copy)]

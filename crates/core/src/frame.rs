@@ -1,10 +1,10 @@
 //! Checked views of frames: Ethernet, Linux cooked, loopback and raw IP; IPv4 and IPv6; UDP.
 //!
-//! A frame goes through [`Link::ip`] to a [`Packet`], if need be through the
-//! [`Reassembler`](reassembly::Reassembler), and through [`Packet::udp`] to a [`Udp`] view. Nothing
-//! is copied on that way and nothing panics; each reason to refuse a frame is a [`Refusal`].
-//! [`emit`] goes the other way. Used by captures now, by `xdp` and `raw` later.
-//! Sources: RFC 791, 768, 8200, 6946, IEEE 802.1Q, and the link types of tcpdump.org.
+//! A frame goes through [`LinkLayer::ip`] to a [`IpPacket`], if need be through the
+//! [`Reassembler`](reassembly::Reassembler), and through [`IpPacket::udp`] to a [`Udp`] view. Nothing is copied
+//! and nothing panics; each reason to refuse a frame is a [`FrameRefusal`]. [`emit`] goes the other way. Used by
+//! captures now, by `xdp` and `raw` later. Sources: RFC 791, 768, 8200, 6946, IEEE 802.1Q, and the link types
+//! of tcpdump.org.
 
 pub mod emit;
 pub mod ip;
@@ -12,13 +12,13 @@ pub mod link;
 pub mod reassembly;
 pub mod udp;
 
-pub use ip::{Fragment, Ipv4, Ipv6, Packet};
-pub use link::{Ethernet, Link};
+pub use ip::{Fragment, IpPacket, Ipv4, Ipv6};
+pub use link::{Ethernet, LinkLayer};
 pub use udp::{Checksum, Udp};
 
 /// Why a frame is no UDP datagram for us. One variant, one counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Refusal {
+pub enum FrameRefusal {
     /// The frame ends before what its headers announce.
     #[error("the frame ends before its packet does")]
     Cut,
@@ -32,7 +32,7 @@ pub enum Refusal {
     /// oversized offloaded packets and jumbograms, which carry no UDP length to check against).
     #[error("IP header or total length out of range")]
     IpLength,
-    /// An IPv6 extension header reaches over the end of the packet or stands in a wrong place.
+    /// An IPv6 extension header exceeds the end of the packet or is in a wrong place.
     #[error("IPv6 extension header out of range")]
     Extension,
     /// Another protocol than UDP.

@@ -6,7 +6,7 @@
 //! `in − accepted − rejected − queued = 0`.
 //! *Amounts of lost packets come from sequence gaps or the sender's count, never from kernel counters*
 //! (with GRO those count trains: 62,848 missing packets showed as 982); kernel counters name the place.
-//! Source: `docs/architecture.md`, contract "Ledger".
+//! Source: `docs/contracts.md`, "Ledger".
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -24,6 +24,8 @@ pub enum Unit {
     Bytes,
     /// Events of a container that a packet carries several of, each with a number of its own.
     ContainerEvents,
+    /// Fragments of events: what one source has of one.
+    Fragments,
     /// Readouts.
     Readouts,
     /// Hits.
@@ -39,8 +41,8 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// What senders number instead of their packets: losses of these stand beside those of packets.
-    pub const NUMBERED: [Unit; 1] = [Unit::ContainerEvents];
+    /// What senders number instead of their packets; their losses are listed in addition to those of packets.
+    pub const NUMBERED: [Unit; 2] = [Unit::ContainerEvents, Unit::Fragments];
 
     /// Key of the unit in the summary.
     pub fn key(self) -> &'static str {
@@ -56,6 +58,7 @@ impl Unit {
             Unit::Packets => "packets",
             Unit::Bytes => "bytes",
             Unit::ContainerEvents => "container events",
+            Unit::Fragments => "fragments",
             Unit::Readouts => "readouts",
             Unit::Hits => "hits",
             Unit::Events => "events",
@@ -146,7 +149,7 @@ pub enum Role {
     Reordered,
     /// Arrived after it was given up.
     Late,
-    /// The sender began anew.
+    /// The sender restarted.
     Restarts,
     /// Information only.
     Note,
@@ -161,7 +164,7 @@ pub struct Info {
     pub unit: Unit,
     /// Merge of several threads.
     pub merge: Merge,
-    /// Hop in whose balance it stands: `receive`, `decode`, `geometry`, `events`, `sink.nexus`, …
+    /// Hop to whose balance it belongs: `receive`, `decode`, `geometry`, `events`, `sink.nexus`, …
     pub hop: Text,
     /// Part in that balance.
     pub role: Role,
@@ -169,6 +172,13 @@ pub struct Info {
     pub meaning: Text,
     /// What a value above 0 asks the user to do; empty: nothing.
     pub todo: Text,
+}
+
+impl Info {
+    /// True for values that can fall: a queue's length, an extreme.
+    pub fn can_fall(&self) -> bool {
+        self.role == Role::Queued || self.merge == Merge::Max
+    }
 }
 
 /// Declares a component's counters: an enum whose variants index a [`Sheet`], with the catalogue lines.
@@ -189,18 +199,29 @@ pub struct Info {
 #[macro_export]
 macro_rules! counters {
     ($(#[$doc:meta])* $vis:vis enum $name:ident {
-        $($variant:ident $text:literal $unit:ident $merge:ident $hop:literal
+        $($variant:ident $($text:literal)+ $unit:ident $merge:ident $hop:literal
           $role:ident $(($place:ident))? $meaning:literal $todo:literal;)+
     }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         $vis enum $name { $(#[doc = $meaning] $variant),+ }
 
+        impl From<$name> for usize {
+            #[inline]
+            fn from(line: $name) -> usize {
+                line as usize
+            }
+        }
+
         impl $name {
+            /// Number of lines.
+            #[allow(dead_code, reason = "some sheets are written without a tally")]
+            pub const LINES: usize = [$($name::$variant),+].len();
+
             /// Catalogue lines, in the order of the variants.
             pub fn catalogue() -> Vec<$crate::ledger::Info> {
                 vec![$($crate::ledger::Info {
-                    name: $text.into(),
+                    name: concat!($($text),+).into(),
                     unit: $crate::ledger::Unit::$unit,
                     merge: $crate::ledger::Merge::$merge,
                     hop: $hop.into(),
@@ -248,6 +269,45 @@ impl Sheet {
     /// Catalogue lines.
     pub fn lines(&self) -> &[Info] {
         &self.lines
+    }
+}
+
+/// Counts of one batch, written to a [`Sheet`] at its end: on the hot path a count is one plain addition.
+#[derive(Debug, Clone)]
+pub struct Tally<const N: usize>([u64; N]);
+
+impl<const N: usize> Default for Tally<N> {
+    fn default() -> Self {
+        Tally([0; N])
+    }
+}
+
+impl<const N: usize> Tally<N> {
+    /// Adds `n`; wraps where something is taken back.
+    #[inline]
+    pub fn add(&mut self, line: impl Into<usize>, n: u64) {
+        let cell = &mut self.0[line.into()];
+        *cell = cell.wrapping_add(n);
+    }
+
+    /// What was counted since the last [`Tally::flush`].
+    #[inline]
+    pub fn get(&self, line: impl Into<usize>) -> u64 {
+        self.0[line.into()]
+    }
+
+    /// Adds what another has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(line, n)| *line = line.wrapping_add(*n));
+    }
+
+    /// Adds all to the first lines of `sheet` and begins at 0.
+    pub fn flush(&mut self, sheet: &Sheet) {
+        for (line, n) in self.0.iter_mut().enumerate() {
+            if *n != 0 {
+                sheet.add(line, std::mem::take(n));
+            }
+        }
     }
 }
 
@@ -320,6 +380,11 @@ impl HopBalance {
         let parts = [self.accepted, self.rejected, self.dropped, self.queued];
         self.arrived.abs_diff(parts.into_iter().fold(0, u64::saturating_add))
     }
+}
+
+/// A value as programs of the field read it: signed, and at most 2⁶³ − 1.
+pub fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 /// All counters at one moment.

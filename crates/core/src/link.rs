@@ -1,15 +1,14 @@
 //! What a UDP payload costs on an Ethernet link, in bits and frames.
 //!
-//! A frame is preamble and start (8 B), Ethernet header (14 B), IP packet, padding up to 60 B, check
-//! sequence (4 B) and the gap (12 B). A datagram longer than the MTU goes as IP fragments, whose
-//! parts are multiples of 8 B except the last. [`Wire`] answers for a payload what is counted most, bits
-//! and frames; [`cost`] has every byte, VLAN tags, speeds and times. Refuses nothing: an MTU below the
-//! least that IP allows counts as that least. Sources: IEEE 802.3, RFC 791 (fragments), RFC 8200
-//! section 4.5.
+//! A frame is preamble and start (8 B), Ethernet header (14 B), IP packet, padding up to 60 B, check sequence
+//! (4 B) and the gap (12 B). A datagram longer than the MTU goes as IP fragments, whose parts are multiples
+//! of 8 B except the last. [`Wire`] has bits and frames of a payload; [`cost`] has every byte, VLAN tags,
+//! speeds and times. An MTU below the minimum of IP counts as that minimum. Sources:
+//! IEEE 802.3, RFC 791 (fragments), RFC 8200 section 4.5.
 
 pub mod cost;
 
-pub use cost::{Cost, Fragment, Link, LinkError};
+pub use cost::{Cost, Link, LinkError, LinkFragment};
 
 /// The link that a rate is counted on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,8 +20,8 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// The usual Ethernet link for packets of `payload` bytes: MTU 1500 B where they fit, else jumbo
-    /// frames of 9000 B (above 8972 B they go as fragments of these).
+    /// The usual Ethernet link for packets of `payload` bytes: MTU 1500 B if they fit, otherwise jumbo frames
+    /// of 9000 B (above 8972 B they go as fragments of these).
     pub fn usual(ipv6: bool, payload: usize) -> Wire {
         let headers = if ipv6 { 48 } else { 28 };
         Wire { ipv6, mtu: if payload + headers <= 1500 { 1500 } else { 9000 } }
@@ -94,7 +93,7 @@ mod tests {
         // 9000 B on 1500: 9008/1480 = 6 full ones and 128 B.
         assert_eq!(Wire { ipv6: false, mtu: 1500 }.frames(9000), 7);
         assert_eq!(wire_bits(9000, false, 1500), (6 * 1538 + 20 + 128 + 18 + 20) * 8);
-        // IPv6: parts of 1448 B behind 48 B of headers.
+        // IPv6: parts of 1448 B after 48 B of headers.
         assert_eq!(wire_bits(1453, true, 1500), (48 + 1448 + 38 + 48 + 13 + 38) * 8);
     }
 

@@ -3,6 +3,11 @@
 //! An [`EventBatch`] has exactly the columns that ev44 and NXevent_data have, so that outputs hand the
 //! slices on. All columns beside the events are filled only where somebody asked for them ([`Want`]).
 
+use std::sync::Arc;
+
+use crate::heaps::HeapProduct;
+use crate::progress::{BatchNumber, Flush};
+use crate::records::EventRecords;
 use crate::tables::{DetectorClusters, ModuleHits, PlaneClusters, StripHits, Table};
 use crate::time::PulseTime;
 
@@ -76,7 +81,7 @@ impl EventBatch {
     }
 }
 
-/// Hits with an amplitude (SoNDe pulse-height modes, wires, channels of a VMM): equally long columns.
+/// Hits with an amplitude (pulse-height modes, wires, channels of a chip): equally long columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HitBatch {
     /// Time, ns since the epoch.
@@ -198,70 +203,6 @@ impl TrackBatch {
     }
 }
 
-/// A hit on a plane of a module, on its way from a reader to the builder behind it: 16 bytes, so that the
-/// hits of a batch of 64 KiB trains stay in the second-level cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PlaneHit {
-    /// Time, unwrapped ticks of the detector.
-    pub time: i64,
-    /// Wire, grid or strip, counted as the format counts it.
-    pub coordinate: u16,
-    /// Amplitude after rescaling, ADC counts.
-    pub weight: u16,
-    /// Module or cassette.
-    pub module: u16,
-    /// Plane within the module, or [`PlaneHit::PULSE`], or [`PlaneHit::BORDER`].
-    pub plane: u8,
-}
-
-impl PlaneHit {
-    /// Plane of a row that is no hit but an external trigger: a pulse.
-    pub const PULSE: u8 = 254;
-    /// Plane of a row that is no hit but a border: what came before it does not meet what comes after it.
-    pub const BORDER: u8 = 255;
-}
-
-/// A hit with a time finer than a nanosecond, on its way from a reader to the builder behind it: 16 bytes.
-///
-/// The time is a double of ns, kept as an integer that sorts like it, because formats that state their times as
-/// doubles (Gd-GEM) compare them unrounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FineHit {
-    /// [`FineHit::key`] of the time.
-    pub time: i64,
-    /// Strip, or the column of a pad.
-    pub coordinate: u16,
-    /// Row of a pad; 0 for strips.
-    pub second: u16,
-    /// Amplitude after calibration, ADC counts.
-    pub weight: u16,
-    /// Plane of a detector, in the order of the geometry, or [`FineHit::BORDER`], or [`FineHit::RESTART`].
-    pub lane: u8,
-    /// Bits that the detector defines.
-    pub flags: u8,
-}
-
-impl FineHit {
-    /// Lane of a row that is no hit: all hits that come later are at or after its time.
-    pub const BORDER: u8 = 254;
-    /// Lane of a row that is no hit: what came before it does not meet what comes after it.
-    pub const RESTART: u8 = 255;
-
-    /// Integer that sorts as `ns` does; `ns` is no NaN.
-    #[inline]
-    pub fn key(ns: f64) -> i64 {
-        // −0 becomes 0, so that equal times have equal keys.
-        let bits = (ns + 0.0).to_bits() as i64;
-        bits ^ (((bits >> 63) as u64) >> 1) as i64
-    }
-
-    /// Time, ns.
-    #[inline]
-    pub fn ns(&self) -> f64 {
-        f64::from_bits((self.time ^ (((self.time >> 63) as u64) >> 1) as i64) as u64)
-    }
-}
-
 /// Which columns somebody subscribed to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Want {
@@ -277,6 +218,10 @@ pub struct Want {
     pub cluster_sizes: bool,
     /// Fill [`Products::tracks`].
     pub tracks: bool,
+    /// Fill [`Products::records`].
+    pub records: bool,
+    /// Fill [`Products::heaps`].
+    pub heaps: bool,
 }
 
 impl Want {
@@ -288,6 +233,8 @@ impl Want {
         clusters: true,
         cluster_sizes: true,
         tracks: true,
+        records: true,
+        heaps: true,
     };
 
     /// What either of the two wants.
@@ -299,6 +246,8 @@ impl Want {
             clusters: self.clusters || other.clusters,
             cluster_sizes: self.cluster_sizes || other.cluster_sizes,
             tracks: self.tracks || other.tracks,
+            records: self.records || other.records,
+            heaps: self.heaps || other.heaps,
         }
     }
 }
@@ -322,14 +271,20 @@ pub struct Products {
     pub cluster_sizes: ClusterBatch,
     /// A sample of single events with their hits, if wanted.
     pub tracks: TrackBatch,
-    /// What the builder behind the reader has still to work on; it leaves this empty.
-    pub plane_hits: Vec<PlaneHit>,
-    /// The same for detectors whose times are finer than a nanosecond.
-    pub fine_hits: Vec<FineHit>,
+    /// Events merged of fragments, if wanted.
+    pub records: EventRecords,
+    /// Heaps with their arrays, if wanted.
+    pub heaps: Vec<Arc<HeapProduct>>,
     /// What to fill.
     pub want: Want,
     /// Which part of a replay these are.
     pub phase: Phase,
+    /// The newest batch that the decoder was given.
+    pub batch: BatchNumber,
+    /// With these products all is there that comes of the batches up to this one; for outputs.
+    pub complete: BatchNumber,
+    /// What waited was decided for this reason, in the midst of a run; for outputs.
+    pub flush: Option<Flush>,
 }
 
 /// Where in a replay products were made: outputs that go on with an interrupted one must know. Sources that
@@ -357,9 +312,10 @@ impl Products {
         self.detector_clusters.clear();
         self.cluster_sizes.clear();
         self.tracks.clear();
-        self.plane_hits.clear();
-        self.fine_hits.clear();
+        self.records.clear();
+        self.heaps.clear();
         self.phase = Phase::Underway;
+        self.flush = None;
     }
 
     /// True if there is nothing to hand on.
@@ -369,6 +325,8 @@ impl Products {
             && self.rows() == 0
             && self.cluster_sizes.plane.is_empty()
             && self.tracks.first.is_empty()
+            && self.records.is_empty()
+            && self.heaps.is_empty()
     }
 
     /// Rows of the groups beside the events.
@@ -377,26 +335,18 @@ impl Products {
         Table::ALL.iter().map(|table| table.rows(self)).sum()
     }
 
-    /// Bytes of these rows.
+    /// Bytes of these rows, of the records and of arrays of heaps.
     #[inline]
     pub fn table_bytes(&self) -> usize {
-        Table::ALL.iter().map(|table| table.rows(self) * table.row_bytes()).sum()
+        let rows = Table::ALL.iter().map(|table| table.rows(self) * table.row_bytes());
+        let heaps: usize = self.heaps.iter().map(|heap| heap.bytes()).sum();
+        rows.sum::<usize>() + heaps + self.records.bytes()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_of_times_sort_as_the_times_do() {
-        let times = [-1e300, -2.5, -0.0, 0.0, 1e-300, 0.5, 2_861_631_499_401.533, 1e300];
-        let keys = times.map(FineHit::key);
-        assert!(keys.is_sorted() && keys[2] == keys[3]);
-        for ns in times {
-            assert_eq!(FineHit { time: FineHit::key(ns), ..FineHit::default() }.ns(), ns);
-        }
-    }
 
     #[test]
     fn tracks_know_where_each_event_ends() {

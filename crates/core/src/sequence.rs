@@ -6,11 +6,15 @@
 //! `late` and stay lost. A jump out of reach is believed only when the next number follows it.
 //!
 //! A count of few bits wraps within a stall; [`turns`] says how often, where the kernel's drops and receive times prove it.
+//! A decoder states in a [`numbering::Numbering`] what its format numbers; [`streams`] follows each of its streams with it and
+//! writes the lines of the ledger.
 //!
 //! Refuses: widths outside 1..=64 and windows above a quarter of the number range. Numbers come from
 //! the network and may be anything: amounts saturate at 2⁶⁴−1, nothing overflows.
 
+pub mod numbering;
 mod runs;
+pub mod streams;
 pub mod turns;
 
 /// How the first number of a stream is read.
@@ -57,7 +61,7 @@ pub struct Totals {
     pub wrapped: u64,
 }
 
-/// Default window: 4,096 numbers ≈ 64 GRO trains; a quarter of SoNDe's 14-bit range.
+/// Default window: 4,096 numbers ≈ 64 GRO trains; a quarter of a 14-bit range.
 pub const DEFAULT_WINDOW: u32 = 4096;
 
 /// Follows one stream of n-bit numbers.
@@ -113,15 +117,25 @@ impl Tracker {
     /// Takes the next number in order of arrival; higher bits than the width are ignored.
     #[inline]
     pub fn observe(&mut self, number: u64) -> Seen {
-        // The common case: the next number, no gap open. 1 compare, 2 additions.
-        if self.holes == 0 && number == self.next & self.mask && self.started && number != 0 {
+        match self.takes(number) {
+            true => Seen::New,
+            false => self.observe_slowly(number & self.mask),
+        }
+    }
+
+    /// Takes `number` if it is the next one and no gap is open: the common case, of 1 compare and 2 additions, after which
+    /// no other amount has changed. Else false, and nothing is done.
+    #[inline]
+    pub fn takes(&mut self, number: u64) -> bool {
+        let usual =
+            self.holes == 0 && number == self.next & self.mask && self.started && number != 0;
+        if usual {
             self.next = self.next.wrapping_add(1);
             self.reach = (self.reach + 1).min(self.window);
             self.totals.received += 1;
             self.candidate = None;
-            return Seen::New;
         }
-        self.observe_slowly(number & self.mask)
+        usual
     }
 
     #[cold]

@@ -8,6 +8,6 @@ pub mod channel;
 pub mod fault;
 pub mod spec;
 
-pub use channel::{Channel, ChannelError, Setup};
-pub use fault::{Action, Fault, FaultError, Line};
+pub use channel::{Channel, ChannelError, ChannelSetup};
+pub use fault::{Fault, FaultError, FaultyLine, PacketFate};
 pub use spec::{Amount, Spec, SpecError};

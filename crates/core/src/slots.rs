@@ -1,10 +1,12 @@
 //! Places for a bounded number of streams: when all are taken, the one that was silent longest is used again.
 //!
-//! Anybody can send from invented addresses. So a stream that has come once only goes before one that has come again: strangers
-//! who come once each use up each other's places, and a stream that is followed keeps its own. An eighth of the places is
-//! enough for newcomers; beyond it they go first, below it the followed stream that was silent longest goes. Every step costs
-//! the same, however many places there are: two lists in order of silence, and a table from key to place. The table's hash is
-//! seeded, so that nobody can choose keys that meet in it. Refuses: nothing. Source: `docs/losses.md`, "Many senders".
+//! Packets can come from forged addresses. So a stream with one packet is replaced before one with more (a
+//! followed stream): forged senders with one packet each replace each other, and a followed stream keeps its
+//! place. An eighth of the places is enough for streams with one packet. If they hold more, the longest
+//! silent of them is replaced; otherwise the longest silent followed stream. Every step costs the same for
+//! any number of places: two lists in order of silence, and a table from key to place. The table's hash is
+//! seeded, so that no sender can choose keys that collide. Source: `docs/losses.md`, "Many
+//! senders".
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,9 +19,9 @@ const NONE: u32 = u32::MAX;
 pub enum Found {
     /// It has this place.
     Known(usize),
-    /// It got a place that nobody had.
+    /// It got a free place.
     New(usize),
-    /// It got the place of another, who has none any more.
+    /// It replaced another stream.
     Reused(usize),
 }
 
@@ -77,21 +79,27 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         self.slots.is_empty()
     }
 
-    /// Who has this place.
+    /// The stream at this place.
     ///
     /// # Panics
-    /// If nobody has.
+    /// If it is free.
     pub fn key(&self, place: usize) -> K {
         self.slots[place].key
     }
 
-    /// True once the stream of this place has come again: a stranger's first packet says nothing about anybody else.
+    /// True once the stream of this place has come again: a single packet, perhaps forged, must not affect other
+    /// streams.
     ///
     /// # Panics
-    /// If nobody has the place.
+    /// If the place is free.
     #[inline]
     pub fn is_followed(&self, place: usize) -> bool {
         self.slots[place].followed
+    }
+
+    /// The place of `key`, if it has one; nothing changes.
+    pub fn place_of(&self, key: K) -> Option<usize> {
+        self.places.get(&key).map(|&at| at as usize)
     }
 
     /// The place of `key`, which is now the one that was silent shortest.
@@ -118,7 +126,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
         if reused { Found::Reused(at as usize) } else { Found::New(at as usize) }
     }
 
-    /// The place of `key` where nobody is to lose his: `None` if it has none and all are taken.
+    /// The place of `key` without replacing another stream: `None` if it has none and all are taken.
     pub fn join(&mut self, key: K) -> Option<usize> {
         let full = self.slots.len() >= self.limit && !self.places.contains_key(&key);
         (!full).then(|| self.find(key).place())

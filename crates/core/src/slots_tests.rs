@@ -1,4 +1,4 @@
-//! Places against a slow and simple account of who was silent longest.
+//! Places compared with a slow and simple model of the longest silence.
 
 use super::*;
 use proptest::prelude::*;
@@ -30,13 +30,13 @@ fn strangers_who_come_once_each_leave_all_others_their_places() {
     for &k in &real {
         assert_eq!(s.find(k), Found::Known(k as usize));
     }
-    // Newcomers have places as well, although strangers go on: they are followed from their second packet on.
+    // New senders get places as well, although forged ones continue: they are followed from their second packet on.
     for k in 10_000..10_100u64 {
         assert!(matches!(s.find(k), Found::Reused(_)));
         (0..500).for_each(|n| _ = s.find(1 << 40 | k << 16 | n));
         assert!(matches!(s.find(k), Found::Known(_)), "{k}");
     }
-    // All places followed: strangers take an eighth of them, never more.
+    // All places followed: streams with one packet take an eighth of them, never more.
     (100_000..104_096u64).for_each(|k| _ = (s.find(k), s.find(k)));
     (1 << 50..(1 << 50) + 100_000u64).for_each(|k| _ = s.find(k));
     let kept = (100_000..104_096u64).filter(|k| s.places.contains_key(k)).count();

@@ -1,30 +1,15 @@
-//! Hits and clusters as rows: columns beside the events, filled only where somebody asked for them.
+//! Hits and clusters as rows: columns in addition to the events, filled only on request.
 //!
-//! Each group is a struct of columns, and says for each of them name, unit and meaning, so that outputs write any of them
-//! without knowing it. Refuses nothing.
+//! Each group is a struct of columns, and declares name, unit and meaning of each, so that outputs write any
+//! group without knowing it.
 //!
-//! Times are integers of picoseconds after `[time] epoch`: a double of nanoseconds keeps 0.5 ps at an hour only, and dates
-//! would leave 256 ns of it; 2⁶³ ps are 106 days, times beyond stand at the end of the range. Positions are doubles: a centre of
-//! mass is a quotient of whole numbers, and the published programs give it as that double, to be compared bit by bit.
+//! Times are integers of picoseconds after `[time] epoch`: a double of nanoseconds keeps 0.5 ps at an hour
+//! only, and dates would leave 256 ns of it; 2⁶³ ps are 106 days, later times are limited to the end of the
+//! range. Positions are doubles: a centre of mass is a quotient of whole numbers, and the published programs
+//! give it as that double, to be compared bit by bit.
 
+use crate::number::NumberType;
 use crate::products::{HitBatch, Products};
-
-/// Type of a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ColumnType {
-    /// Unsigned, 8 bits.
-    U8,
-    /// Unsigned, 16 bits.
-    U16,
-    /// Unsigned, 32 bits.
-    U32,
-    /// Unsigned, 64 bits.
-    U64,
-    /// Signed, 64 bits.
-    I64,
-    /// Double.
-    F64,
-}
 
 /// Values of a column.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,20 +31,20 @@ pub enum Values<'a> {
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// Name, with the unit at its end where there are several in use.
+    /// Name, with the unit at its end if several units are in use.
     pub name: &'static str,
     /// Unit; empty for plain numbers.
     pub unit: &'static str,
     /// One sentence.
     pub meaning: &'static str,
     /// Type.
-    pub kind: ColumnType,
+    pub kind: NumberType,
 }
 
-/// What can stand in a column.
+/// Types of columns.
 pub trait Value: Copy {
     /// Its type.
-    const KIND: ColumnType;
+    const KIND: NumberType;
     /// A slice of them as [`Values`].
     fn values(of: &[Self]) -> Values<'_>;
 }
@@ -67,7 +52,7 @@ pub trait Value: Copy {
 macro_rules! value {
     ($($type:ty: $kind:ident),+) => { $(
         impl Value for $type {
-            const KIND: ColumnType = ColumnType::$kind;
+            const KIND: NumberType = NumberType::$kind;
             fn values(of: &[Self]) -> Values<'_> {
                 Values::$kind(of)
             }
@@ -120,7 +105,7 @@ macro_rules! group {
                 $(self.$name.clear();)+
             }
 
-            /// Moves the rows of `other` behind those here.
+            /// Appends the rows of `other`, which becomes empty.
             pub fn append(&mut self, other: &mut $group) {
                 $(self.$name.append(&mut other.$name);)+
             }
@@ -236,7 +221,7 @@ group! {
     }
 }
 
-/// A group of columns that a detector can fill beside the events.
+/// A group of columns that a detector can fill in addition to the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Table {
     /// [`Products::hits`].
@@ -257,10 +242,10 @@ const AMPLITUDES: &[Column] = &[
         name: "time_ns",
         unit: "ns",
         meaning: "time since 1970, the epoch added",
-        kind: ColumnType::I64,
+        kind: NumberType::I64,
     },
-    Column { name: "pixel", unit: "", meaning: "pixel number", kind: ColumnType::U32 },
-    Column { name: "adc", unit: "count", meaning: "amplitude", kind: ColumnType::U16 },
+    Column { name: "pixel", unit: "", meaning: "pixel number", kind: NumberType::U32 },
+    Column { name: "adc", unit: "count", meaning: "amplitude", kind: NumberType::U16 },
 ];
 
 impl Table {
@@ -374,22 +359,17 @@ mod tests {
             assert_eq!(columns.len(), values.len());
             for (column, values) in columns.iter().zip(&values) {
                 let kind = match values {
-                    Values::U8(_) => ColumnType::U8,
-                    Values::U16(_) => ColumnType::U16,
-                    Values::U32(_) => ColumnType::U32,
-                    Values::U64(_) => ColumnType::U64,
-                    Values::I64(_) => ColumnType::I64,
-                    Values::F64(_) => ColumnType::F64,
+                    Values::U8(_) => NumberType::U8,
+                    Values::U16(_) => NumberType::U16,
+                    Values::U32(_) => NumberType::U32,
+                    Values::U64(_) => NumberType::U64,
+                    Values::I64(_) => NumberType::I64,
+                    Values::F64(_) => NumberType::F64,
                 };
                 assert_eq!((column.kind, values.len()), (kind, 1), "{}", column.name);
             }
             assert_eq!(table.rows(&products), 1);
-            let bytes = columns.iter().map(|column| match column.kind {
-                ColumnType::U8 => 1,
-                ColumnType::U16 => 2,
-                ColumnType::U32 => 4,
-                ColumnType::U64 | ColumnType::I64 | ColumnType::F64 => 8,
-            });
+            let bytes = columns.iter().map(|column| column.kind.bytes());
             assert_eq!(bytes.sum::<usize>(), table.row_bytes());
             let names: std::collections::HashSet<_> = columns.iter().map(|c| c.name).collect();
             assert_eq!(names.len(), columns.len(), "{}", table.name());

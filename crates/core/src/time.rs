@@ -16,7 +16,7 @@ pub struct Nanos(pub i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PulseTime(pub i64);
 
-/// Length of a tick: `num`/`den` nanoseconds, both 1..=2³¹−1 (Multi-Grid 125/2).
+/// Length of a tick: `num`/`den` nanoseconds, both 1..=2³¹−1 (62.5 ns: 125/2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TickLength {
     num: u32,
@@ -68,8 +68,8 @@ pub const REFERENCE_BLOCK_NS: u64 = 1 << 30;
 const LIVE_BLOCK_NS: u64 = 1 << 26;
 
 impl PulseGrid {
-    /// Blocks of 2²⁶ ns (67 ms) counted from `epoch`, for times of the host's clock: a file writer takes messages by their pulse, so that a
-    /// run's file begins and ends to within a block of what it was told.
+    /// Blocks of 2²⁶ ns (67 ms) counted from `epoch`, for times of the host's clock: a file writer selects
+    /// messages by their pulse, so a run's file begins and ends within one block of the ordered times.
     pub fn live_blocks(epoch: Nanos) -> PulseGrid {
         PulseGrid { num: LIVE_BLOCK_NS, den: 1, phase_ns: epoch.0 }
     }

@@ -1,13 +1,13 @@
-//! What a detector tells the outputs about itself: where its pixels are, and which plots suit it.
+//! What a detector declares to the outputs: the positions of its pixels, and its plots.
 //!
-//! `out` never meets `detect`; both know these plain descriptions. One configuration makes the pixel
+//! Outputs do not depend on `detect`; both use these plain descriptions. One configuration makes the pixel
 //! numbers, the NeXus positions and the picture on the page, so the three cannot disagree
 //! (docs: `nexus.md` section 8).
 
 /// Pixels of one detector: numbers 1..=n, each with a position and a cell of the picture.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PixelMap {
-    /// Name of the panel in files and on the page, for example `sonde`.
+    /// Name of the panel in files and on the page, for example `panel`.
     pub name: String,
     /// Columns and rows of the picture.
     pub columns: u32,
@@ -19,7 +19,7 @@ pub struct PixelMap {
     pub x_m: Vec<f64>,
     /// Centre of pixel `i + 1`, metres: y up.
     pub y_m: Vec<f64>,
-    /// Depth of the centre of pixel `i + 1` behind the panel's origin, metres along the beam; empty for a
+    /// Depth of the centre of pixel `i + 1` from the panel's origin, metres along the beam; empty for a
     /// flat panel.
     pub z_m: Vec<f64>,
     /// Distance of the panel's origin from the sample along the beam, metres.
@@ -42,7 +42,7 @@ impl PixelMap {
 
 /// A column that a plot can count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Column {
+pub enum PlotColumn {
     /// Pixel number of each event; plotted as the picture or as a spectrum over pixels.
     Pixel,
     /// Time after the pulse of each event, ns.
@@ -59,13 +59,23 @@ pub enum Column {
     ClusterSpanNs,
     /// Sum of the amplitudes of each cluster, ADC counts.
     ClusterAdc,
+    /// Size of each merged event as a record, bytes.
+    RecordBytes,
+    /// Parts of each merged event that did not come.
+    RecordMissing,
+    /// Source of each part of merged events, missing ones as well.
+    PartSource,
+    /// 1 for a part that did not come, else 0.
+    PartMissing,
+    /// 1 for a part with a wrong checksum or contradictions, else 0.
+    PartDamaged,
 }
 
 /// How one axis is binned: `bins` equal bins over `first..last`, outside is counted, not shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     /// Counted column.
-    pub column: Column,
+    pub column: PlotColumn,
     /// Label without unit.
     pub label: String,
     /// Unit for people: `µs`, `ADC counts`, or empty.
@@ -83,8 +93,8 @@ pub struct Axis {
 /// Only rows with `min <= column <= max` are counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// Tested column; must be of the same kind (event, hit or cluster) as the axes.
-    pub column: Column,
+    /// Tested column; must be of the same kind (event, hit, cluster, record or part) as the axes.
+    pub column: PlotColumn,
     /// Smallest value that passes.
     pub min: u64,
     /// Largest value that passes.
@@ -121,6 +131,19 @@ pub enum PlotKind {
     Histogram2(Axis, Axis),
     /// Single events hit by hit, the last ones: strip against time, a part of the picture for each plane.
     Tracks(Tracks),
+    /// One array of the newest heaps, a line for each.
+    Waterfall(Waterfall),
+}
+
+/// One array of the newest heaps: values along it, a line for each heap, the newest on top.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Waterfall {
+    /// Name of the array; `None`: the first one with numbers.
+    pub item: Option<String>,
+    /// Cells of a line, 16 to 4096; of a longer array neighbours are averaged.
+    pub bins: u32,
+    /// Lines, 16 to 1024.
+    pub lines: u32,
 }
 
 /// How single events are shown.
@@ -132,8 +155,9 @@ pub struct Tracks {
     pub events: u32,
 }
 
-/// A picture made of equal tiles: cassettes side by side, or the layers of a deep detector. Tiles are numbered from
-/// 0 at the top left, to the right, then down; what is left over at the right or below belongs to none.
+/// A picture made of equal tiles: cassettes side by side, or the layers of a deep detector. Tiles are
+/// numbered from 0 at the top left, to the right, then down; the remainder at the right or below belongs to
+/// none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tiles {
     /// What one is, for people: `cassette`, `layer`.

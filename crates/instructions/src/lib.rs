@@ -1,13 +1,13 @@
 //! Instruction sets: which ones this processor has, and [`Work`] that is compiled for each of them.
 //!
 //! One portable binary holds a loop several times, for the instructions that every processor of its target has and for
-//! two larger sets. Which one runs is chosen once, when a run begins ([`Instructions`]); a call then costs one
-//! comparison. Results are the same to the last bit: the compiler neither reorders sums of floating-point numbers nor
-//! joins a product and a sum unless the source says so, whatever the set.
+//! two larger sets. The set is chosen once, when a run begins ([`Instructions`]); a call then costs one comparison.
+//! Results are the same to the last bit: the compiler neither reorders sums of floating-point numbers nor joins a
+//! product and a sum unless the source says so, with any set.
 //!
-//! Refuses the name of a set that this processor does not have. `unsafe` stands in [`sets`] only. Not the crate `multiversion`,
-//! which chooses by itself at the first call: there the choice can neither be switched off nor tested one by one, and its
-//! macro writes `unsafe` into the caller. Source: x86-64 psABI, "Micro-Architecture Levels";
+//! Refuses the name of a set that this processor does not have. `unsafe` is used in [`sets`] only. The crate
+//! `multiversion` is not used: it chooses at the first call, so its choice can neither be switched off nor tested set
+//! by set, and its macro writes `unsafe` into the caller. Source: x86-64 psABI, "Micro-Architecture Levels";
 //! `docs/decisions/0016-instruction-sets.md`.
 #![deny(unsafe_code)]
 
@@ -17,7 +17,7 @@ pub use sets::{Portable, Set};
 
 use std::fmt;
 
-/// Something to do that gains from a larger set of instructions.
+/// A computation that gains from a larger set of instructions.
 ///
 /// `run` and what it calls in its inner loop must be `#[inline(always)]`: a function that is called, and not
 /// inlined, is compiled for the smallest set.

@@ -1,8 +1,8 @@
-//! The sets, each a value that exists only where the processor has it, and the one `unsafe` call.
+//! The sets, each a value that exists only if the processor has it, and the one `unsafe` call.
 //!
-//! Two sets beside the portable one. `x86-64-v3` (AVX2, BMI: Haswell, Zen and later). `x86-64-v4-vbmi` (AVX-512 with byte shuffles
-//! over whole registers: Ice Lake, Zen 4 and later). AVX-512 without VBMI is no set of its own: what gains here gains
-//! by those shuffles, and such processors take `x86-64-v3`. Refuses nothing: what is not there gives `None`.
+//! There are two sets besides the portable one. `x86-64-v3` (AVX2, BMI: Haswell, Zen and later). `x86-64-v4-vbmi`
+//! (AVX-512 with byte shuffles over whole registers: Ice Lake, Zen 4 and later). AVX-512 without VBMI is not a set: the
+//! gain here comes from those shuffles, and such processors use `x86-64-v3`. A missing set gives `None`.
 #![allow(unsafe_code)]
 
 use crate::Work;
@@ -11,12 +11,12 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A set of instructions. Whoever holds a value of it is on a processor that has them.
+/// A set of instructions. A value of it exists only on a processor that has them.
 pub trait Set: Copy + sealed::Sealed {
     /// Bytes can be shuffled over a whole register in one instruction (AVX-512 VBMI).
     const SHUFFLES_BYTES: bool;
 
-    /// Does `work` in a function of its own, compiled for this set, and never inlined into the caller.
+    /// Runs `work` in a separate function, compiled for this set and never inlined into the caller.
     fn call<W: Work>(self, work: W) -> W::Output;
 }
 
@@ -35,8 +35,8 @@ impl Set for Portable {
     }
 }
 
-/// Makes a set of its doc, its name, whether it has byte shuffles, and the processor's features, each written once: what is asked for
-/// is what is used.
+/// Defines a set by its doc, its name, whether it has byte shuffles, and the processor's features. Each is written
+/// once, so the detected features are those that are used.
 #[cfg(target_arch = "x86_64")]
 macro_rules! set {
     ($(#[$doc:meta])* $name:ident, $shuffles:expr, $($feature:tt),+) => {

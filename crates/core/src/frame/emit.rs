@@ -1,10 +1,10 @@
-//! UDP datagrams as Ethernet frames, with right lengths and checksums, split into fragments where
-//! they are longer than the MTU.
+//! UDP datagrams as Ethernet frames, with right lengths and checksums, split into fragments if they are
+//! longer than the MTU.
 //!
-//! Frames carry made-up hardware addresses (multicast and broadcast ones where the destination is
-//! such) and are not padded to 60 bytes, as frames captured on their sender are not.
-//! Refuses: addresses of two IP versions, payloads above 65,507 B (IPv4) or 65,527 B (IPv6), an MTU
-//! below 68 (IPv4) or 1280 (IPv6). Sources: RFC 791, 768, 8200, 1112, 2464.
+//! Frames have synthetic hardware addresses (multicast and broadcast ones if the destination is one) and are
+//! not padded to 60 bytes, as frames captured on their sender are not. Refuses: addresses of two IP versions,
+//! payloads above 65,507 B (IPv4) or 65,527 B (IPv6), an MTU below 68 (IPv4) or 1280 (IPv6). Sources: RFC
+//! 791, 768, 8200, 1112, 2464.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,31 +12,17 @@ use super::udp::{PROTOCOL, fold, pseudo_header, sum};
 
 /// Why a datagram cannot be sent as frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum EmitError {
     /// IPv4 and IPv6 do not mix.
     #[error("source {source_ip} and destination {destination} are of two IP versions")]
-    Families {
-        /// Sender.
-        source_ip: IpAddr,
-        /// Receiver.
-        destination: IpAddr,
-    },
+    Families { source_ip: IpAddr, destination: IpAddr },
     /// Longer than a UDP datagram can be.
     #[error("payload of {bytes} B is above the {limit} B of a UDP datagram")]
-    TooLong {
-        /// Length wanted.
-        bytes: usize,
-        /// Length possible.
-        limit: usize,
-    },
+    TooLong { bytes: usize, limit: usize },
     /// No room for data beside the headers.
     #[error("MTU of {mtu} B is below the {limit} B that every link must carry")]
-    Mtu {
-        /// MTU wanted.
-        mtu: usize,
-        /// Smallest one allowed.
-        limit: usize,
-    },
+    Mtu { mtu: usize, limit: usize },
 }
 
 /// From where to where.
@@ -67,9 +53,6 @@ impl Emitter {
     }
 
     /// The frames of one datagram, in order.
-    ///
-    /// # Errors
-    /// See [`EmitError`].
     pub fn udp(
         &mut self,
         route: &Route,

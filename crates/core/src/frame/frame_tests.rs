@@ -1,7 +1,7 @@
-//! Frames by hand, byte for byte, and whatever a fuzzer makes of them.
+//! Frames composed byte by byte, and random changes of them.
 
 use super::emit::{EmitError, Emitter, Route};
-use super::reassembly::{Limits, Outcome, Reassembler};
+use super::reassembly::{FragmentOutcome, Reassembler, ReassemblyLimits};
 use super::*;
 use proptest::prelude::*;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ fn ethernet(kind: [u8; 2], packet: &[u8]) -> Vec<u8> {
     framed(&[&[0xaa; 6][..], &[0xbb; 6], &kind].concat(), packet)
 }
 
-fn payload(link: Link, frame: &[u8]) -> Result<Vec<u8>, Refusal> {
+fn payload(link: LinkLayer, frame: &[u8]) -> Result<Vec<u8>, FrameRefusal> {
     link.ip(frame)?.udp().map(|u| u.payload.to_vec())
 }
 
@@ -43,30 +43,34 @@ fn every_link_layer_leads_to_the_same_payload() {
     let vlan = framed(&[0, 5, 8, 0], &UDP4);
     let qinq = framed(&[0, 7, 0x81, 0, 0, 5, 8, 0], &UDP4);
     let cases = [
-        (Link::Ethernet, ethernet([8, 0], &UDP4)),
-        (Link::Ethernet, ethernet([0x81, 0], &vlan)),
-        (Link::Ethernet, ethernet([0x88, 0xa8], &qinq)),
-        (Link::Cooked, framed(&sll, &UDP4)),
-        (Link::Cooked2, framed(&sll2, &UDP4)),
-        (Link::RawIp, UDP4.to_vec()),
-        (Link::Loopback, framed(&[2, 0, 0, 0], &UDP4)),
-        (Link::Loopback, framed(&[0, 0, 0, 2], &UDP4)),
+        (LinkLayer::Ethernet, ethernet([8, 0], &UDP4)),
+        (LinkLayer::Ethernet, ethernet([0x81, 0], &vlan)),
+        (LinkLayer::Ethernet, ethernet([0x88, 0xa8], &qinq)),
+        (LinkLayer::Cooked, framed(&sll, &UDP4)),
+        (LinkLayer::Cooked2, framed(&sll2, &UDP4)),
+        (LinkLayer::RawIp, UDP4.to_vec()),
+        (LinkLayer::Loopback, framed(&[2, 0, 0, 0], &UDP4)),
+        (LinkLayer::Loopback, framed(&[0, 0, 0, 2], &UDP4)),
     ];
     for (link, frame) in cases {
         assert_eq!(payload(link, &frame), Ok(b"hi".to_vec()), "{link:?}");
         let padded = framed(&frame, &[0; 18]);
         assert_eq!(payload(link, &padded), Ok(b"hi".to_vec()), "{link:?} with padding");
         for cut in 0..frame.len() {
-            assert_eq!(payload(link, &frame[..cut]), Err(Refusal::Cut), "{link:?} cut at {cut}");
+            assert_eq!(
+                payload(link, &frame[..cut]),
+                Err(FrameRefusal::Cut),
+                "{link:?} cut at {cut}"
+            );
         }
     }
     let six = udp6(17, &[]);
     for family in [10u8, 24, 28, 30] {
         let frame = framed(&[family, 0, 0, 0], &six);
-        assert_eq!(payload(Link::Loopback, &frame), Ok(b"x".to_vec()));
+        assert_eq!(payload(LinkLayer::Loopback, &frame), Ok(b"x".to_vec()));
     }
-    assert_eq!(payload(Link::RawIp, &six), Ok(b"x".to_vec()));
-    assert_eq!(payload(Link::Ethernet, &ethernet([0x86, 0xdd], &six)), Ok(b"x".to_vec()));
+    assert_eq!(payload(LinkLayer::RawIp, &six), Ok(b"x".to_vec()));
+    assert_eq!(payload(LinkLayer::Ethernet, &ethernet([0x86, 0xdd], &six)), Ok(b"x".to_vec()));
 }
 
 #[test]
@@ -95,28 +99,34 @@ fn each_refusal_has_its_reason() {
     let change = |at: usize, to: u8| {
         let mut p = UDP4;
         p[at] = to;
-        payload(Link::RawIp, &p)
+        payload(LinkLayer::RawIp, &p)
     };
-    assert_eq!(change(0, 0x55), Err(Refusal::Version));
-    assert_eq!(change(0, 0x44), Err(Refusal::IpLength), "header of 16 bytes");
-    assert_eq!(change(3, 19), Err(Refusal::IpLength), "total length below the header");
-    assert_eq!(change(3, 31), Err(Refusal::Cut), "total length above the frame");
-    assert_eq!(change(9, 6), Err(Refusal::NotUdp));
-    assert_eq!(change(6, 0x20), Err(Refusal::Fragment));
-    assert_eq!(change(7, 1), Err(Refusal::Fragment));
+    assert_eq!(change(0, 0x55), Err(FrameRefusal::Version));
+    assert_eq!(change(0, 0x44), Err(FrameRefusal::IpLength), "header of 16 bytes");
+    assert_eq!(change(3, 19), Err(FrameRefusal::IpLength), "total length below the header");
+    assert_eq!(change(3, 31), Err(FrameRefusal::Cut), "total length above the frame");
+    assert_eq!(change(9, 6), Err(FrameRefusal::NotUdp));
+    assert_eq!(change(6, 0x20), Err(FrameRefusal::Fragment));
+    assert_eq!(change(7, 1), Err(FrameRefusal::Fragment));
     assert_eq!(change(6, 0x40), Ok(b"hi".to_vec()), "don't fragment is no fragment");
-    assert_eq!(change(25, 7), Err(Refusal::UdpLength));
-    assert_eq!(change(25, 11), Err(Refusal::UdpLength));
+    assert_eq!(change(25, 7), Err(FrameRefusal::UdpLength));
+    assert_eq!(change(25, 11), Err(FrameRefusal::UdpLength));
     assert_eq!(change(25, 9), Ok(b"h".to_vec()), "the UDP length bounds the payload");
-    assert_eq!(change(3, 27), Err(Refusal::UdpLength), "7 bytes of UDP header");
-    assert_eq!(payload(Link::Ethernet, &ethernet([8, 6], &UDP4)), Err(Refusal::NotIp));
-    assert_eq!(payload(Link::Ethernet, &ethernet([0x86, 0xdd], &UDP4)), Err(Refusal::Version));
-    assert_eq!(payload(Link::Loopback, &framed(&[7, 0, 0, 0], &UDP4)), Err(Refusal::NotIp));
+    assert_eq!(change(3, 27), Err(FrameRefusal::UdpLength), "7 bytes of UDP header");
+    assert_eq!(payload(LinkLayer::Ethernet, &ethernet([8, 6], &UDP4)), Err(FrameRefusal::NotIp));
+    assert_eq!(
+        payload(LinkLayer::Ethernet, &ethernet([0x86, 0xdd], &UDP4)),
+        Err(FrameRefusal::Version)
+    );
+    assert_eq!(
+        payload(LinkLayer::Loopback, &framed(&[7, 0, 0, 0], &UDP4)),
+        Err(FrameRefusal::NotIp)
+    );
     let netlink = [0, 0, 0x03, 0x38, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0];
-    assert_eq!(payload(Link::Cooked, &framed(&netlink, &UDP4)), Err(Refusal::NotIp));
+    assert_eq!(payload(LinkLayer::Cooked, &framed(&netlink, &UDP4)), Err(FrameRefusal::NotIp));
     let mut jumbo = udp6(17, &[]);
     jumbo[5] = 0;
-    assert_eq!(payload(Link::RawIp, &jumbo), Err(Refusal::IpLength));
+    assert_eq!(payload(LinkLayer::RawIp, &jumbo), Err(FrameRefusal::IpLength));
 }
 
 #[test]
@@ -125,25 +135,29 @@ fn ipv4_options_are_skipped() {
     p[0] = 0x46;
     p[3] = 34;
     p.splice(20..20, [1, 1, 1, 0]);
-    assert_eq!(payload(Link::RawIp, &p), Ok(b"hi".to_vec()));
+    assert_eq!(payload(LinkLayer::RawIp, &p), Ok(b"hi".to_vec()));
 }
 
 #[test]
 fn ipv6_extension_headers_are_walked_and_bounded() {
     let hop = [17, 0, 1, 4, 0, 0, 0, 0];
-    assert_eq!(payload(Link::RawIp, &udp6(0, &hop)), Ok(b"x".to_vec()));
+    assert_eq!(payload(LinkLayer::RawIp, &udp6(0, &hop)), Ok(b"x".to_vec()));
     let chain = [[60, 0, 1, 4, 0, 0, 0, 0], [51, 0, 0, 0, 0, 0, 0, 0], [17, 0, 0, 0, 0, 0, 0, 0]];
-    assert_eq!(payload(Link::RawIp, &udp6(0, &chain.concat())), Ok(b"x".to_vec()));
+    assert_eq!(payload(LinkLayer::RawIp, &udp6(0, &chain.concat())), Ok(b"x".to_vec()));
     let atomic = [17, 0, 0, 0, 0, 0, 0, 9];
-    assert_eq!(payload(Link::RawIp, &udp6(44, &atomic)), Ok(b"x".to_vec()), "RFC 6946");
+    assert_eq!(payload(LinkLayer::RawIp, &udp6(44, &atomic)), Ok(b"x".to_vec()), "RFC 6946");
     let part = [17, 0, 0, 1, 0, 0, 0, 9];
-    assert_eq!(payload(Link::RawIp, &udp6(44, &part)), Err(Refusal::Fragment));
+    assert_eq!(payload(LinkLayer::RawIp, &udp6(44, &part)), Err(FrameRefusal::Fragment));
     let packet = udp6(44, &part);
-    let f = Link::RawIp.ip(&packet).unwrap().fragment;
+    let f = LinkLayer::RawIp.ip(&packet).unwrap().fragment;
     assert_eq!(f, Some(Fragment { ident: 9, offset: 0, more: true }));
     let too_long = [17, 9, 0, 0, 0, 0, 0, 0];
-    assert_eq!(payload(Link::RawIp, &udp6(0, &too_long)), Err(Refusal::Extension));
-    assert_eq!(payload(Link::RawIp, &udp6(59, &[])), Err(Refusal::NotUdp), "no next header");
+    assert_eq!(payload(LinkLayer::RawIp, &udp6(0, &too_long)), Err(FrameRefusal::Extension));
+    assert_eq!(
+        payload(LinkLayer::RawIp, &udp6(59, &[])),
+        Err(FrameRefusal::NotUdp),
+        "no next header"
+    );
 }
 
 #[test]
@@ -154,7 +168,7 @@ fn checksums_tell_good_absent_offloaded_and_wrong_apart() {
         vlan: None,
     };
     let verify = |frame: &[u8]| {
-        let p = Link::Ethernet.ip(frame).unwrap();
+        let p = LinkLayer::Ethernet.ip(frame).unwrap();
         p.udp().unwrap().verify(p.source, p.destination)
     };
     let mut e = Emitter::new(None);
@@ -230,12 +244,12 @@ proptest! {
         if backwards {
             frames.reverse();
         }
-        let mut r = Reassembler::new(Limits::default());
+        let mut r = Reassembler::new(ReassemblyLimits::default());
         let mut got = None;
         for frame in &frames {
             prop_assert!(mtu.is_none_or(|m| frame.len() <= m + 14 + 4));
             prop_assert_eq!(Ethernet::parse(frame).unwrap().vlan, route.vlan);
-            let p = Link::Ethernet.ip(frame).unwrap();
+            let p = LinkLayer::Ethernet.ip(frame).unwrap();
             prop_assert_eq!((p.source, p.destination), (route.source.ip(), route.destination.ip()));
             let check = |u: Udp<'_>| (
                 u.source_port, u.destination_port, u.payload.to_vec(), u.verify(p.source, p.destination),
@@ -243,7 +257,7 @@ proptest! {
             match p.fragment {
                 None => got = Some(check(p.udp().unwrap())),
                 Some(f) => {
-                    if let Outcome::Complete(w) = r.accept(&p, f, 0) {
+                    if let FragmentOutcome::Complete(w) = r.accept(&p, f, 0) {
                         got = Some(check(w.udp().unwrap()));
                     }
                 }
@@ -257,7 +271,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_a_view_panic(data in proptest::collection::vec(any::<u8>(), 0..200), n in 0u16..300) {
-        if let Some(link) = Link::from_number(n)
+        if let Some(link) = LinkLayer::from_number(n)
             && let Ok(p) = link.ip(&data)
         {
             let _ = p.udp().map(|u| u.verify(p.source, p.destination));
@@ -270,7 +284,7 @@ proptest! {
         let at = at % frame.len();
         frame[at] = to;
         frame.truncate(frame.len().saturating_sub(cut));
-        if let Ok(payload) = payload(Link::Ethernet, &frame) {
+        if let Ok(payload) = payload(LinkLayer::Ethernet, &frame) {
             prop_assert!(payload.len() <= frame.len());
         }
     }
@@ -278,8 +292,14 @@ proptest! {
 
 #[test]
 fn link_numbers_come_back() {
-    for link in [Link::Ethernet, Link::Cooked, Link::Cooked2, Link::RawIp, Link::Loopback] {
-        assert_eq!(Link::from_number(link.number()), Some(link));
+    for link in [
+        LinkLayer::Ethernet,
+        LinkLayer::Cooked,
+        LinkLayer::Cooked2,
+        LinkLayer::RawIp,
+        LinkLayer::Loopback,
+    ] {
+        assert_eq!(LinkLayer::from_number(link.number()), Some(link));
     }
-    assert_eq!(Link::from_number(105), None, "802.11");
+    assert_eq!(LinkLayer::from_number(105), None, "802.11");
 }

@@ -8,7 +8,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::udp::{Udp, fold, sum};
-use super::{Refusal, udp};
+use super::{FrameRefusal, udp};
 use crate::bytes::Bytes;
 
 /// Place of a fragment in its datagram.
@@ -24,12 +24,12 @@ pub struct Fragment {
 
 /// What both versions of IP say about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet<'a> {
+pub struct IpPacket<'a> {
     /// Sender.
     pub source: IpAddr,
     /// Receiver.
     pub destination: IpAddr,
-    /// Protocol behind all headers; for an IPv6 fragment, the next header of the whole.
+    /// Protocol after all headers; for an IPv6 fragment, the next header of the whole.
     pub protocol: u8,
     /// Set if the payload is only a part of a datagram.
     pub fragment: Option<Fragment>,
@@ -37,17 +37,17 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
 }
 
-impl<'a> Packet<'a> {
+impl<'a> IpPacket<'a> {
     /// The UDP datagram in a packet that is no fragment.
     ///
     /// # Errors
-    /// [`Refusal::Fragment`], [`Refusal::NotUdp`] or [`Refusal::UdpLength`].
-    pub fn udp(&self) -> Result<Udp<'a>, Refusal> {
+    /// [`FrameRefusal::Fragment`], [`FrameRefusal::NotUdp`] or [`FrameRefusal::UdpLength`].
+    pub fn udp(&self) -> Result<Udp<'a>, FrameRefusal> {
         if self.protocol != udp::PROTOCOL && !(self.fragment.is_some() && self.source.is_ipv6()) {
-            return Err(Refusal::NotUdp);
+            return Err(FrameRefusal::NotUdp);
         }
         if self.fragment.is_some() {
-            return Err(Refusal::Fragment);
+            return Err(FrameRefusal::Fragment);
         }
         Udp::parse(self.payload)
     }
@@ -79,24 +79,24 @@ pub struct Ipv4<'a> {
 }
 
 impl<'a> Ipv4<'a> {
-    /// Reads a header; bytes behind the total length (padding) are left away.
+    /// Reads a header; bytes after the total length (padding) are ignored.
     ///
     /// # Errors
-    /// [`Refusal::Version`], [`Refusal::IpLength`] or [`Refusal::Cut`].
-    pub fn parse(bytes: &'a [u8]) -> Result<Ipv4<'a>, Refusal> {
-        let first = *bytes.first().ok_or(Refusal::Cut)?;
+    /// [`FrameRefusal::Version`], [`FrameRefusal::IpLength`] or [`FrameRefusal::Cut`].
+    pub fn parse(bytes: &'a [u8]) -> Result<Ipv4<'a>, FrameRefusal> {
+        let first = *bytes.first().ok_or(FrameRefusal::Cut)?;
         if first >> 4 != 4 {
-            return Err(Refusal::Version);
+            return Err(FrameRefusal::Version);
         }
         let header_len = usize::from(first & 0xf) * 4;
         if header_len < 20 {
-            return Err(Refusal::IpLength);
+            return Err(FrameRefusal::IpLength);
         }
-        let (header, rest) = bytes.split_at_checked(header_len).ok_or(Refusal::Cut)?;
+        let (header, rest) = bytes.split_at_checked(header_len).ok_or(FrameRefusal::Cut)?;
         let be16 = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
         let total = usize::from(be16(2));
-        let payload_len = total.checked_sub(header_len).ok_or(Refusal::IpLength)?;
-        let payload = rest.get(..payload_len).ok_or(Refusal::Cut)?;
+        let payload_len = total.checked_sub(header_len).ok_or(FrameRefusal::IpLength)?;
+        let payload = rest.get(..payload_len).ok_or(FrameRefusal::Cut)?;
         let flags = be16(6);
         Ok(Ipv4 {
             source: Ipv4Addr::new(header[12], header[13], header[14], header[15]),
@@ -118,9 +118,9 @@ impl<'a> Ipv4<'a> {
     }
 
     /// The part that both versions share.
-    pub fn packet(&self) -> Packet<'a> {
+    pub fn packet(&self) -> IpPacket<'a> {
         let part = self.more_fragments || self.offset != 0;
-        Packet {
+        IpPacket {
             source: self.source.into(),
             destination: self.destination.into(),
             protocol: self.protocol,
@@ -150,23 +150,23 @@ pub struct Ipv6<'a> {
 }
 
 impl<'a> Ipv6<'a> {
-    /// Reads the fixed header; bytes behind the payload length (padding) are left away.
+    /// Reads the fixed header; bytes after the payload length (padding) are ignored.
     ///
     /// # Errors
-    /// [`Refusal::Version`], [`Refusal::IpLength`] (a jumbogram) or [`Refusal::Cut`].
-    pub fn parse(bytes: &'a [u8]) -> Result<Ipv6<'a>, Refusal> {
+    /// [`FrameRefusal::Version`], [`FrameRefusal::IpLength`] (a jumbogram) or [`FrameRefusal::Cut`].
+    pub fn parse(bytes: &'a [u8]) -> Result<Ipv6<'a>, FrameRefusal> {
         let mut b = Bytes::new(bytes);
-        if bytes.first().ok_or(Refusal::Cut)? >> 4 != 6 {
-            return Err(Refusal::Version);
+        if bytes.first().ok_or(FrameRefusal::Cut)? >> 4 != 6 {
+            return Err(FrameRefusal::Version);
         }
-        let fixed: [u8; 8] = b.array().ok_or(Refusal::Cut)?;
-        let source: [u8; 16] = b.array().ok_or(Refusal::Cut)?;
-        let destination: [u8; 16] = b.array().ok_or(Refusal::Cut)?;
+        let fixed: [u8; 8] = b.array().ok_or(FrameRefusal::Cut)?;
+        let source: [u8; 16] = b.array().ok_or(FrameRefusal::Cut)?;
+        let destination: [u8; 16] = b.array().ok_or(FrameRefusal::Cut)?;
         let length = usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
         if length == 0 {
-            return Err(Refusal::IpLength);
+            return Err(FrameRefusal::IpLength);
         }
-        let payload = b.take(length).ok_or(Refusal::Cut)?;
+        let payload = b.take(length).ok_or(FrameRefusal::Cut)?;
         Ok(Ipv6 {
             source: source.into(),
             destination: destination.into(),
@@ -179,10 +179,10 @@ impl<'a> Ipv6<'a> {
     /// Walks over the extension headers.
     ///
     /// # Errors
-    /// [`Refusal::Extension`].
-    pub fn packet(&self) -> Result<Packet<'a>, Refusal> {
+    /// [`FrameRefusal::Extension`].
+    pub fn packet(&self) -> Result<IpPacket<'a>, FrameRefusal> {
         let (protocol, fragment, payload) = upper(self.next_header, self.payload)?;
-        Ok(Packet {
+        Ok(IpPacket {
             source: self.source.into(),
             destination: self.destination.into(),
             protocol,
@@ -197,19 +197,19 @@ impl<'a> Ipv6<'a> {
 pub(super) fn upper(
     mut next: u8,
     mut rest: &[u8],
-) -> Result<(u8, Option<Fragment>, &[u8]), Refusal> {
+) -> Result<(u8, Option<Fragment>, &[u8]), FrameRefusal> {
     loop {
         let len = match next {
             // Hop-by-hop, routing, destination options, mobility, HIP, Shim6: units of 8 bytes.
             0 | 43 | 60 | 135 | 139 | 140 => {
-                8 * (1 + usize::from(*rest.get(1).ok_or(Refusal::Extension)?))
+                8 * (1 + usize::from(*rest.get(1).ok_or(FrameRefusal::Extension)?))
             }
             // Authentication: units of 4 bytes, counted from 2.
-            51 => 4 * (2 + usize::from(*rest.get(1).ok_or(Refusal::Extension)?)),
+            51 => 4 * (2 + usize::from(*rest.get(1).ok_or(FrameRefusal::Extension)?)),
             44 => 8,
             _ => return Ok((next, None, rest)),
         };
-        let (header, behind) = rest.split_at_checked(len).ok_or(Refusal::Extension)?;
+        let (header, behind) = rest.split_at_checked(len).ok_or(FrameRefusal::Extension)?;
         if next == 44 {
             let place = u16::from_be_bytes([header[2], header[3]]);
             let ident = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);

@@ -1,43 +1,42 @@
 //! Puts IP fragments together: no clock, no socket, bounded in memory and number.
 //!
-//! * At most [`Limits::datagrams`] are open; the oldest goes when another comes. Each takes at most
+//! * At most [`ReassemblyLimits::datagrams`] are open; the oldest is dropped when another comes. Each takes at most
 //!   64 KiB of data and 64 KiB of range list, so the default of 256 is bounded by 32 MiB.
-//! * An open datagram expires [`Limits::expiry_ns`] after its first fragment (30 s, as in Linux);
+//! * An open datagram expires [`ReassemblyLimits::expiry_ns`] after its first fragment (30 s, as in Linux);
 //!   a clock that jumps back by as much expires it too.
-//! * A fragment that lies inside what is there already and says the same is a duplicate and is
-//!   ignored. Any other overlap refuses the whole datagram, fragments still to come included, for
-//!   both versions of IP (RFC 5722; Linux does the same since 2018): which bytes win was never
-//!   agreed upon, so no choice is right.
+//! * A fragment with data that is already there is a duplicate and is ignored. Any other overlap refuses the
+//!   whole datagram, fragments still to come included, for both versions of IP (RFC 5722; Linux does the same
+//!   since 2018): no standard says which bytes are valid, so no choice is right.
 //!
 //! Sources: RFC 791, RFC 8200 (4.5), RFC 5722.
 
 use std::net::IpAddr;
 
-use super::ip::{Fragment, Packet, upper};
+use super::ip::{Fragment, IpPacket, upper};
 use super::udp::Udp;
-use super::{Refusal, udp};
+use super::{FrameRefusal, udp};
 
 /// Longest datagram that fragments can make up, bytes.
 pub const LONGEST: u32 = 65_535;
 
 /// Bounds of a [`Reassembler`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ReassemblyLimits {
     /// Datagrams open at a time, at least 1.
     pub datagrams: usize,
     /// Life of an open datagram, ns.
     pub expiry_ns: i64,
 }
 
-impl Default for Limits {
+impl Default for ReassemblyLimits {
     fn default() -> Self {
-        Limits { datagrams: 256, expiry_ns: 30_000_000_000 }
+        ReassemblyLimits { datagrams: 256, expiry_ns: 30_000_000_000 }
     }
 }
 
 /// Why a fragment was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum FragmentFault {
     /// It has no data.
     Empty,
     /// Not the last one, but no multiple of 8 bytes.
@@ -50,14 +49,14 @@ pub enum Fault {
 
 /// Where fragments went; `fragments = used + duplicate + refused + expired + evicted + waiting`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Totals {
+pub struct FragmentTotals {
     /// Fragments taken in.
     pub fragments: u64,
     /// Fragments that became part of a whole datagram.
     pub used: u64,
     /// Repeated fragments.
     pub duplicate: u64,
-    /// Fragments refused for a [`Fault`], with those that waited in the same datagram.
+    /// Fragments refused for a [`FragmentFault`], with those that waited in the same datagram.
     pub refused: u64,
     /// Fragments of datagrams that were not completed in time.
     pub expired: u64,
@@ -73,13 +72,13 @@ pub struct Totals {
 
 /// What became of a fragment.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum FragmentOutcome {
     /// Kept; others are missing.
     Waiting,
     /// Known already.
     Duplicate,
     /// Refused.
-    Refused(Fault),
+    Refused(FragmentFault),
     /// The last missing one.
     Complete(Assembled),
 }
@@ -93,7 +92,7 @@ pub struct Assembled {
     pub destination: IpAddr,
     /// Protocol of its first header.
     pub protocol: u8,
-    /// All bytes behind the IP header.
+    /// All bytes after the IP header.
     pub bytes: Vec<u8>,
 }
 
@@ -101,18 +100,18 @@ impl Assembled {
     /// The UDP datagram in it.
     ///
     /// # Errors
-    /// As [`Packet::udp`]; a fragment header inside is [`Refusal::Extension`].
-    pub fn udp(&self) -> Result<Udp<'_>, Refusal> {
+    /// As [`IpPacket::udp`]; a fragment header inside is [`FrameRefusal::Extension`].
+    pub fn udp(&self) -> Result<Udp<'_>, FrameRefusal> {
         let (protocol, bytes) = if self.source.is_ipv6() {
             match upper(self.protocol, &self.bytes)? {
-                (_, Some(_), _) => return Err(Refusal::Extension),
+                (_, Some(_), _) => return Err(FrameRefusal::Extension),
                 (protocol, None, bytes) => (protocol, bytes),
             }
         } else {
             (self.protocol, &self.bytes[..])
         };
         if protocol != udp::PROTOCOL {
-            return Err(Refusal::NotUdp);
+            return Err(FrameRefusal::NotUdp);
         }
         Udp::parse(bytes)
     }
@@ -143,39 +142,49 @@ struct Open {
 /// Keeps fragments until their datagram is whole.
 #[derive(Debug)]
 pub struct Reassembler {
-    limits: Limits,
+    limits: ReassemblyLimits,
     /// In order of their first fragment.
     open: Vec<Open>,
     /// Memory to use again.
     spare: Vec<Vec<u8>>,
-    totals: Totals,
+    totals: FragmentTotals,
 }
 
 impl Reassembler {
     /// Empty, with these bounds (`datagrams` 0 is read as 1).
-    pub fn new(limits: Limits) -> Reassembler {
-        let limits = Limits { datagrams: limits.datagrams.max(1), ..limits };
-        Reassembler { limits, open: Vec::new(), spare: Vec::new(), totals: Totals::default() }
+    pub fn new(limits: ReassemblyLimits) -> Reassembler {
+        let limits = ReassemblyLimits { datagrams: limits.datagrams.max(1), ..limits };
+        Reassembler {
+            limits,
+            open: Vec::new(),
+            spare: Vec::new(),
+            totals: FragmentTotals::default(),
+        }
     }
 
     /// Takes a packet that is `fragment` of its datagram; `now_ns` is the time it came at.
-    pub fn accept(&mut self, packet: &Packet<'_>, fragment: Fragment, now_ns: i64) -> Outcome {
+    pub fn accept(
+        &mut self,
+        packet: &IpPacket<'_>,
+        fragment: Fragment,
+        now_ns: i64,
+    ) -> FragmentOutcome {
         self.expire(now_ns);
         self.totals.fragments += 1;
         let Fragment { ident, offset, more } = fragment;
         let end = offset + u32::try_from(packet.payload.len()).unwrap_or(LONGEST + 1);
         let fault = if packet.payload.is_empty() {
-            Some(Fault::Empty)
+            Some(FragmentFault::Empty)
         } else if more && !packet.payload.len().is_multiple_of(8) {
-            Some(Fault::Ragged)
+            Some(FragmentFault::Ragged)
         } else if end > LONGEST {
-            Some(Fault::TooLong)
+            Some(FragmentFault::TooLong)
         } else {
             None
         };
         if let Some(fault) = fault {
             self.totals.refused += 1;
-            return Outcome::Refused(fault);
+            return FragmentOutcome::Refused(fault);
         }
         let protocol = if packet.source.is_ipv4() { packet.protocol } else { 0 };
         let (source, destination) = (packet.source, packet.destination);
@@ -188,12 +197,12 @@ impl Reassembler {
         let open = &mut self.open[at];
         if open.refused {
             self.totals.refused += 1;
-            return Outcome::Refused(Fault::Overlap);
+            return FragmentOutcome::Refused(FragmentFault::Overlap);
         }
         match open.place(offset, end, more, packet.payload) {
             Placed::Same => {
                 self.totals.duplicate += 1;
-                return Outcome::Duplicate;
+                return FragmentOutcome::Duplicate;
             }
             Placed::Contradicts => {
                 self.totals.refused += 1 + open.fragments;
@@ -203,7 +212,7 @@ impl Reassembler {
                 let bytes = std::mem::take(&mut open.bytes);
                 open.have = Vec::new();
                 self.give_back(bytes);
-                return Outcome::Refused(Fault::Overlap);
+                return FragmentOutcome::Refused(FragmentFault::Overlap);
             }
             Placed::New => {}
         }
@@ -214,14 +223,14 @@ impl Reassembler {
         }
         let whole = open.end.is_some_and(|end| open.have == [(0, end)]);
         if !whole {
-            return Outcome::Waiting;
+            return FragmentOutcome::Waiting;
         }
         let open = self.open.remove(at);
         self.totals.waiting -= open.fragments;
         self.totals.used += open.fragments;
         self.totals.datagrams += 1;
         let (protocol, bytes) = (open.protocol, open.bytes);
-        Outcome::Complete(Assembled { source, destination, protocol, bytes })
+        FragmentOutcome::Complete(Assembled { source, destination, protocol, bytes })
     }
 
     fn begin(&mut self, key: Key, now_ns: i64) -> usize {
@@ -250,7 +259,7 @@ impl Reassembler {
         self.give_back(old.bytes);
     }
 
-    /// Gives up what is older than the limit.
+    /// Drops datagrams that are older than the limit.
     pub fn expire(&mut self, now_ns: i64) {
         let limit = u64::try_from(self.limits.expiry_ns).unwrap_or(0);
         let mut at = 0;
@@ -266,7 +275,7 @@ impl Reassembler {
     }
 
     /// Nothing more will come: gives up all.
-    pub fn finish(&mut self) -> Totals {
+    pub fn finish(&mut self) -> FragmentTotals {
         for old in std::mem::take(&mut self.open) {
             self.totals.expired += old.fragments;
             self.forget(old);
@@ -283,7 +292,7 @@ impl Reassembler {
     }
 
     /// Totals so far.
-    pub fn totals(&self) -> Totals {
+    pub fn totals(&self) -> FragmentTotals {
         self.totals
     }
 }
@@ -301,7 +310,7 @@ impl Open {
         if beyond || (!more && highest > to) {
             return Placed::Contradicts;
         }
-        // First range that ends at or behind `from`: the only one that can touch it from the left.
+        // First range that ends at or after `from`: the only one that can touch it from the left.
         let at = self.have.partition_point(|r| r.1 < from);
         let range = from as usize..to as usize;
         match self.have.get(at) {

@@ -1,11 +1,11 @@
 //! UDP header and the Internet checksum.
 //!
-//! The UDP length field bounds the payload, as in the kernel: bytes behind it are left away.
+//! The UDP length field bounds the payload, as in the kernel: bytes after it are ignored.
 //! Refuses: a length below 8 or above the IP payload. Sources: RFC 768, RFC 1071, RFC 8200 (8.1).
 
 use std::net::IpAddr;
 
-use super::Refusal;
+use super::FrameRefusal;
 
 /// Protocol number.
 pub const PROTOCOL: u8 = 17;
@@ -41,15 +41,15 @@ impl<'a> Udp<'a> {
     /// Reads header and payload out of an IP payload.
     ///
     /// # Errors
-    /// [`Refusal::UdpLength`].
-    pub fn parse(bytes: &'a [u8]) -> Result<Udp<'a>, Refusal> {
-        let header: &[u8; 8] = bytes.first_chunk().ok_or(Refusal::UdpLength)?;
+    /// [`FrameRefusal::UdpLength`].
+    pub fn parse(bytes: &'a [u8]) -> Result<Udp<'a>, FrameRefusal> {
+        let header: &[u8; 8] = bytes.first_chunk().ok_or(FrameRefusal::UdpLength)?;
         let be16 = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
         let length = usize::from(be16(4));
         if length < 8 {
-            return Err(Refusal::UdpLength);
+            return Err(FrameRefusal::UdpLength);
         }
-        let whole = bytes.get(..length).ok_or(Refusal::UdpLength)?;
+        let whole = bytes.get(..length).ok_or(FrameRefusal::UdpLength)?;
         Ok(Udp {
             source_port: be16(0),
             destination_port: be16(2),
@@ -88,8 +88,8 @@ pub fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// Sum of the address part for UDP; `length` of header and data, bytes. Addresses of different
-/// versions are summed as they are: no packet has such a pair.
+/// Sum of the address part for UDP; `length` of header and data, bytes. Addresses of different versions are
+/// simply summed: no packet has such a pair.
 pub fn pseudo_header(source: IpAddr, destination: IpAddr, length: usize) -> u64 {
     let add = |acc: u64, ip: IpAddr| match ip {
         IpAddr::V4(a) => sum(acc, &a.octets()),

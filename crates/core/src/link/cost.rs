@@ -1,10 +1,10 @@
 //! What one UDP datagram costs on a link of known speed, byte by byte and in time.
 //!
-//! All amounts are integers; only shares and rates, which are no integers, are given as `f64` beside
-//! the two integers they come from. A fragment's part of the datagram is a multiple of 8 B except the
-//! last one. With VLAN tags a frame grows by 4 B each and is still padded to 64 B (a bridge may pad a
-//! tagged frame to 68 B; that is not counted). Refuses: see [`LinkError`].
-//! Sources: IEEE 802.3 clauses 3 and 4, IEEE 802.1Q annex G, RFC 791, RFC 8200 section 4.5.
+//! All amounts are integers; only shares and rates are `f64`, in addition to the two integers from which they
+//! are computed. A fragment's part of the datagram is a multiple of 8 B except the last one. With VLAN tags a
+//! frame grows by 4 B each and is still padded to 64 B (a bridge may pad a tagged frame to 68 B; that is not
+//! counted). Refuses: see [`LinkError`]. Sources: IEEE 802.3 clauses 3 and 4, IEEE 802.1Q annex G, RFC 791,
+//! RFC 8200 section 4.5.
 
 /// Preamble and start of frame, bytes.
 pub const PREAMBLE: u64 = 8;
@@ -23,33 +23,20 @@ pub const UDP: u64 = 8;
 
 /// Why a link or a datagram cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum LinkError {
     /// No such speed.
     #[error("speed of {0} bit/s is outside 1 bit/s to 1000000 Gbit/s")]
     Speed(u64),
     /// Below what IP must be able to carry, or above what its length field can say.
     #[error("MTU of {mtu} B is outside {least} to 65535 B ({family})")]
-    Mtu {
-        /// As asked.
-        mtu: usize,
-        /// Smallest allowed.
-        least: usize,
-        /// `IPv4` or `IPv6`.
-        family: &'static str,
-    },
+    Mtu { mtu: usize, least: usize, family: &'static str },
     /// More tags than Ethernet has use for.
     #[error("{0} VLAN tags: 0, 1 (802.1Q) or 2 (802.1ad) are possible")]
     Tags(u8),
     /// Longer than a UDP datagram can be.
     #[error("user data of {payload} B is above the {most} B of a UDP datagram ({family})")]
-    Payload {
-        /// As asked.
-        payload: usize,
-        /// Largest possible.
-        most: usize,
-        /// `IPv4` or `IPv6`.
-        family: &'static str,
-    },
+    Payload { payload: usize, most: usize, family: &'static str },
 }
 
 /// IP of a link, as far as lengths go.
@@ -57,7 +44,7 @@ pub enum LinkError {
 struct Ip {
     name: &'static str,
     header: u64,
-    /// Header that each fragment carries besides.
+    /// Additional header of each fragment.
     fragment: u64,
     least_mtu: usize,
     most_payload: usize,
@@ -177,7 +164,7 @@ impl Cost {
 
 /// A place of a datagram that goes as one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fragment {
+pub struct LinkFragment {
     /// First byte, counted from the UDP header; a multiple of 8.
     pub offset: u64,
     /// Bytes of the datagram in it, UDP header included in the first.
@@ -238,7 +225,7 @@ impl Link {
     }
 
     /// The parts in which a datagram of `payload` bytes goes; one that is the whole if it fits.
-    pub fn fragments(self, payload: usize) -> impl Iterator<Item = Fragment> {
+    pub fn fragments(self, payload: usize) -> impl Iterator<Item = LinkFragment> {
         let ip = ip(self.ipv6);
         let data = payload as u64 + UDP;
         let mtu = self.mtu as u64;
@@ -246,7 +233,7 @@ impl Link {
         let step = if fits { data } else { (mtu - ip.header - ip.fragment) & !7 };
         (0..data.div_ceil(step)).map(move |i| {
             let offset = i * step;
-            Fragment { offset, bytes: step.min(data - offset), more: offset + step < data }
+            LinkFragment { offset, bytes: step.min(data - offset), more: offset + step < data }
         })
     }
 

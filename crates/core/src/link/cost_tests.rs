@@ -149,7 +149,7 @@ proptest! {
     #[test]
     fn fragments_are_the_datagram_and_nothing_twice(link in links(), payload in 0usize..=65_507) {
         let cost = link.cost(payload).unwrap();
-        let parts: Vec<Fragment> = link.fragments(payload).collect();
+        let parts: Vec<LinkFragment> = link.fragments(payload).collect();
         prop_assert_eq!(parts.len() as u64, cost.frames);
         prop_assert_eq!(parts.iter().map(|f| f.bytes).sum::<u64>(), payload as u64 + UDP);
         let mut next = 0;

@@ -3,7 +3,7 @@
 //! A packet's numbers follow each other by themselves, so they are one witness and not many: a packet from
 //! out of reach is held for a late one until the next packet goes on where it ended. What a refused packet
 //! held is neither received nor missing ([`Tracker::excuse`]), and never opens a gap further than it is told.
-//! Refuses nothing; numbers may be anything, as in [`Tracker`].
+//! Numbers may be anything, as in [`Tracker`].
 
 use super::Tracker;
 
@@ -11,22 +11,28 @@ impl Tracker {
     /// Takes `count` numbers that follow each other from `number` on, in one packet.
     #[inline]
     pub fn observe_run(&mut self, number: u64, count: u32) {
-        let count = u64::from(count);
-        let number = number & self.mask;
-        // The usual case: the next ones, no gap open, no overflow of the counter.
-        if self.holes == 0
+        if !self.takes_run(number, count) {
+            self.observe_run_slowly(number & self.mask, count.into());
+        }
+    }
+
+    /// Takes the numbers if they are the next ones, no gap is open and the counter does not overflow: the usual case, after
+    /// which no other amount has changed. Else false, and nothing is done.
+    #[inline]
+    pub fn takes_run(&mut self, number: u64, count: u32) -> bool {
+        let (number, count) = (number & self.mask, u64::from(count));
+        let usual = self.holes == 0
             && number == self.next & self.mask
             && self.started
             && number != 0
-            && count <= self.mask - number
-        {
+            && count <= self.mask - number;
+        if usual {
             self.next = self.next.wrapping_add(count);
             self.reach = self.reach.saturating_add(count).min(self.window);
             self.totals.received += count;
             self.candidate = None;
-            return;
         }
-        self.observe_run_slowly(number, count);
+        usual
     }
 
     #[cold]

@@ -1,6 +1,6 @@
 //! Whole turns of a short number that were missed in a stall: how many, where it can be known.
 //!
-//! A count of n bits tells what is missing modulo 2ⁿ: SoNDe's 14 bits wrap every 205 ms at 80,000 packets/s, so a receiver
+//! A count of n bits tells what is missing modulo 2ⁿ: 14 bits wrap every 205 ms at 80,000 packets/s, so a receiver
 //! that stood still for 5 s sees a gap of 2,496 where 297,408 packets are missing. Three things are put together:
 //!
 //! - *Proof*: the kernel's drop count of the socket, told train by train. Without it nothing is ever added: a sender that
@@ -11,8 +11,8 @@
 //!   lie where nobody's packets came, for else this sender was silent by itself.
 //!
 //! Where several numbers of turns remain, the smallest is counted; where none can be told, only the gap is. Both are
-//! [`Turned::AtLeast`]. All in integers. Off the hot path: one comparison of drops and one of times per packet. Refuses:
-//! nothing. Source: `docs/losses.md`, "Short numbers".
+//! [`Turned::AtLeast`]. All in integers. Off the hot path: one comparison of drops and one of times per packet. Source:
+//! `docs/losses.md`, "Short numbers".
 
 use super::Tracker;
 use crate::batch::{Batch, Train};
@@ -134,7 +134,7 @@ impl Turned {
 
 /// Watches one stream's short number for whole turns.
 #[derive(Debug, Clone)]
-pub struct Turns {
+pub struct NumberTurns {
     /// Numbers in a turn.
     turn: u64,
     /// Receive time of the stream's last packet, ns.
@@ -176,15 +176,15 @@ impl Pace {
     }
 }
 
-impl Turns {
+impl NumberTurns {
     /// For numbers of `bits` bits.
     ///
     /// # Panics
     /// `bits` outside 2..=63.
-    pub fn new(bits: u32) -> Turns {
+    pub fn new(bits: u32) -> NumberTurns {
         assert!((2..=63).contains(&bits), "turns of {bits}-bit numbers");
         let points = Vec::new();
-        Turns { turn: 1 << bits, last: 0, drops: 0, due: i64::MIN, short: 0, each: 1, points }
+        NumberTurns { turn: 1 << bits, last: 0, drops: 0, due: i64::MIN, short: 0, each: 1, points }
     }
 
     /// To be called before [`Tracker::observe`] with the same number: if whole turns were missed, the tracker then counts them as
@@ -194,7 +194,7 @@ impl Turns {
         if self.is_usual(now) { Turned::Nothing } else { self.look(tracker, number, now) }
     }
 
-    /// True, and all is done, if [`Turns::before`] would find nothing whatever the number.
+    /// True, and all is done, if [`NumberTurns::before`] would find nothing whatever the number.
     #[inline]
     pub fn is_usual(&mut self, now: &Arrivals) -> bool {
         let usual = now.drops == self.drops && now.time < self.due;
@@ -228,20 +228,21 @@ impl Turns {
         }
         (self.drops, self.last) = (now.drops, now.time);
         if now.time >= self.due {
-            self.note(tracker, now.time);
+            self.note(tracker, number, now.time);
         }
         turned
     }
 
-    /// One point more of the stream's history.
-    fn note(&mut self, tracker: &Tracker, time: i64) {
+    /// One point more of the stream's history: where the packet with this number stands, behind the gap before it.
+    fn note(&mut self, tracker: &Tracker, number: u64, time: i64) {
         if self.due == i64::MIN || time <= 0 {
             // The first packet, of which the tracker knows nothing yet; or no times at all.
             self.due = 1.max(time.saturating_add(1));
             return;
         }
         self.due = time.saturating_add(STEP_NS);
-        let next = tracker.next();
+        let gap = tracker.ahead(number);
+        let next = tracker.next().wrapping_add(if gap < self.turn / 2 { gap } else { 0 });
         if let (Some(&(first, _)), Some(&(at, number))) = (self.points.first(), self.points.last())
         {
             // After a silence, or a restart of the sender, its pace is another one.

@@ -12,7 +12,7 @@ const BEGIN: i64 = 1_700_000_000 * SECOND;
 /// One sender, its tracker, and a receiver that may stand still.
 struct Line {
     tracker: Tracker,
-    turns: Turns,
+    turns: NumberTurns,
     arrivals: Arrivals,
     mask: u64,
     time: i64,
@@ -27,7 +27,7 @@ impl Line {
     fn new(bits: u32, first: u64) -> Line {
         Line {
             tracker: Tracker::new(bits, 64, Start::AtFirst),
-            turns: Turns::new(bits),
+            turns: NumberTurns::new(bits),
             arrivals: Arrivals::default(),
             mask: (1 << bits) - 1,
             time: BEGIN,
@@ -215,6 +215,20 @@ fn a_sender_that_began_anew_in_the_stall_is_not_given_turns_that_do_not_fit() {
 }
 
 #[test]
+fn a_short_stall_does_not_blur_the_pace_before_a_long_one() {
+    let mut line = Line::new(16, 0);
+    let (packets, every) = (6, 129_133);
+    for (trains, quarters) in [(1335u64, 6), (47_045, 4)] {
+        line.flow(SECOND / 4 * quarters, every, packets);
+        line.stall(trains, every, packets);
+        line.arrive(packets, trains as u32, true);
+        line.time += every;
+    }
+    assert_eq!((line.by, line.at_least), (4 * 65_536, 0));
+    assert_eq!(line.lost().lost, (1335 + 47_045) * packets);
+}
+
+#[test]
 fn what_is_forgotten_begins_anew() {
     let mut line = Line::new(14, 0);
     line.flow(2 * SECOND, EVERY, 8);
@@ -227,7 +241,7 @@ fn what_is_forgotten_begins_anew() {
 
 #[test]
 fn packets_of_many_numbers_raise_what_a_drop_can_mean() {
-    let mut turns = Turns::new(24);
+    let mut turns = NumberTurns::new(24);
     turns.carries(30);
     turns.carries(3);
     assert_eq!(turns.each, 30);

@@ -1,9 +1,9 @@
 //! One direction of an emulated link: a queue of finite size, a rate, faults, and a delay, as a state
 //! machine over packets of any type. Time comes in with every call, in ns from any origin.
 //!
-//! A packet first takes its place in the **queue**, or is dropped at its tail; leaves it at the **rate**;
-//! may then meet a **fault** (lost, doubled, held back until later ones have gone); and arrives after the
-//! **delay** and a random share of the jitter. What is held back and never overtaken goes on after
+//! A packet first takes its place in the **queue**, or is dropped at its tail; leaves it at the **rate**; may
+//! then meet a **fault** (lost, doubled, held back until later ones have gone); and arrives after the
+//! **delay** and a random share of the jitter. A packet that is held back and never overtaken continues after
 //! [`HOLD_NS`]. Order is kept, as on a cable, unless jitter may reorder. Each packet is in exactly one place:
 //! `taken + doubled = delivered + dropped + lost + inside` ([`Channel::balance`]), at any time.
 //!
@@ -11,10 +11,11 @@
 
 use std::collections::VecDeque;
 
-use super::fault::{Action, Fault, FaultError, Line, chance};
+use super::fault::{Fault, FaultError, FaultyLine, PacketFate, chance};
 use super::spec::Spec;
 
-/// Time after the last packet at which held ones go on, ns: 10 ms, long beside any packet's own time.
+/// Time after the last packet at which held ones continue, ns: 10 ms, long compared with the time of a
+/// packet.
 pub const HOLD_NS: u64 = 10_000_000;
 /// Longest delay and jitter, ns: a minute; the way to Mars takes longer, but not through this memory.
 pub const LONGEST_NS: u64 = 60_000_000_000;
@@ -25,18 +26,14 @@ const ONE_NS: Fine = 1 << 32;
 
 /// Why a channel cannot be.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum ChannelError {
     /// No such rate.
     #[error("rate of {0} bit/s is outside 1 bit/s to 1000000 Gbit/s")]
     Rate(u64),
     /// Longer than is kept.
     #[error("{what} of {ns} ns is above 60 s")]
-    Delay {
-        /// `delay` or `jitter`.
-        what: &'static str,
-        /// As asked.
-        ns: u64,
-    },
+    Delay { what: &'static str, ns: u64 },
     /// Nothing would pass.
     #[error("a queue of 0 passes nothing: give at least 1 packet, and bytes for the longest frame")]
     Queue,
@@ -47,8 +44,8 @@ pub enum ChannelError {
 
 /// What a channel does to packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Setup {
-    /// Link time passes at so many bit/s; `None`: none passes.
+pub struct ChannelSetup {
+    /// Rate of the link, bit/s; `None`: unlimited.
     pub rate_bps: Option<u64>,
     /// Time from the end of the queue to the other side, ns.
     pub delay_ns: u64,
@@ -62,14 +59,14 @@ pub struct Setup {
     pub queue_bytes: u64,
     /// Bytes that may be inside altogether: guards the host's memory.
     pub memory_bytes: u64,
-    /// Faults, met behind the queue.
+    /// Faults, applied after the queue.
     pub fault: Spec,
 }
 
-impl Default for Setup {
+impl Default for ChannelSetup {
     /// A cable without length or limits.
-    fn default() -> Setup {
-        Setup {
+    fn default() -> ChannelSetup {
+        ChannelSetup {
             rate_bps: None,
             delay_ns: 0,
             jitter_ns: 0,
@@ -84,14 +81,14 @@ impl Default for Setup {
 
 /// What happened so far, in packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Totals {
+pub struct ChannelTotals {
     /// Given to the channel.
     pub taken: u64,
     /// Bytes of these.
     pub taken_bytes: u64,
     /// Second copies made by a fault.
     pub doubled: u64,
-    /// Held back or swapped by a fault; they arrive all the same.
+    /// Held back or swapped by a fault; they still arrive.
     pub moved: u64,
     /// Arrived, copies included.
     pub delivered: u64,
@@ -130,10 +127,10 @@ struct Due<T> {
     held: Held<T>,
 }
 
-/// The part behind the queue: delay and jitter.
+/// The part after the queue: delay and jitter.
 #[derive(Debug)]
 struct Flight<T> {
-    setup: Setup,
+    setup: ChannelSetup,
     /// On their way, soonest first.
     flying: VecDeque<Due<T>>,
     /// Arrival of the last packet, where order is kept.
@@ -142,7 +139,7 @@ struct Flight<T> {
 }
 
 impl<T> Flight<T> {
-    /// A packet that leaves the rate at `gone` is on its way.
+    /// A packet that leaves the rate at `gone` is in flight.
     fn fly(&mut self, gone_ns: u64, held: Held<T>) {
         let jitter = match self.setup.jitter_ns {
             0 => 0,
@@ -168,9 +165,9 @@ impl<T> Flight<T> {
 /// One direction.
 #[derive(Debug)]
 pub struct Channel<T> {
-    setup: Setup,
+    setup: ChannelSetup,
     fault: Fault,
-    line: Line<Held<T>>,
+    line: FaultyLine<Held<T>>,
     /// When the rate is free again.
     free: Fine,
     /// Packets waiting for the rate: when each has gone, and its bytes.
@@ -180,16 +177,13 @@ pub struct Channel<T> {
     inside_bytes: u64,
     /// When the last packet came in.
     last_in_ns: u64,
-    totals: Totals,
+    totals: ChannelTotals,
     now_ns: u64,
 }
 
 impl<T> Channel<T> {
     /// An empty channel.
-    ///
-    /// # Errors
-    /// See [`ChannelError`].
-    pub fn new(setup: Setup) -> Result<Channel<T>, ChannelError> {
+    pub fn new(setup: ChannelSetup) -> Result<Channel<T>, ChannelError> {
         if let Some(bps) = setup.rate_bps.filter(|r| !(1..=1_000_000_000_000_000).contains(r)) {
             return Err(ChannelError::Rate(bps));
         }
@@ -204,29 +198,29 @@ impl<T> Channel<T> {
         Ok(Channel {
             fault: Fault::new(setup.fault)?,
             setup,
-            line: Line::default(),
+            line: FaultyLine::default(),
             free: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             flight: Flight { setup, flying: VecDeque::new(), last_ns: 0, draws: 0 },
             inside_bytes: 0,
             last_in_ns: 0,
-            totals: Totals::default(),
+            totals: ChannelTotals::default(),
             now_ns: 0,
         })
     }
 
     /// What it was asked to do.
-    pub fn setup(&self) -> &Setup {
+    pub fn setup(&self) -> &ChannelSetup {
         &self.setup
     }
 
     /// What happened so far.
-    pub fn totals(&self) -> Totals {
+    pub fn totals(&self) -> ChannelTotals {
         self.totals
     }
 
-    /// Packets inside: in the queue, held back, or on their way.
+    /// Packets inside: in the queue, held back, or in flight.
     pub fn inside(&self) -> u64 {
         (self.flight.flying.len() + self.line.held()) as u64
     }
@@ -295,13 +289,13 @@ impl<T> Channel<T> {
         let flight = &mut self.flight;
         let action = self.line.push(&self.fault, held, twin, |held| flight.fly(gone, held));
         match action {
-            Action::Deliver => {}
-            Action::Duplicate => {
+            PacketFate::Deliver => {}
+            PacketFate::Duplicate => {
                 self.totals.doubled += 1;
                 self.inside_bytes += u64::from(bytes);
             }
-            Action::Hold(_) => self.totals.moved += 1,
-            Action::Drop => {
+            PacketFate::Hold(_) => self.totals.moved += 1,
+            PacketFate::Drop => {
                 self.totals.lost += 1;
                 self.inside_bytes -= u64::from(bytes);
                 return Fate::Lost;
@@ -310,7 +304,7 @@ impl<T> Channel<T> {
         Fate::Taken
     }
 
-    /// What was held back and is not overtaken any more goes on.
+    /// Releases packets that were held back and can no longer be overtaken.
     fn release_late(&mut self, now_ns: u64) {
         if self.line.held() > 0 && now_ns >= self.last_in_ns.saturating_add(HOLD_NS) {
             let gone = self.last_in_ns + HOLD_NS;
@@ -318,7 +312,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Everything that is held back goes on, as if the last packet had passed at `now_ns`.
+    /// Releases all held packets, as if the last packet had passed at `now_ns`.
     pub fn finish(&mut self, now_ns: u64) {
         let flight = &mut self.flight;
         self.line.finish(|held| flight.fly(now_ns, held));

@@ -1,11 +1,11 @@
-//! The channel by hand, and under anything that calls can do to it.
+//! The channel in examples, and with random calls.
 
 use proptest::prelude::*;
 
 use super::super::spec::Amount;
 use super::*;
 
-fn channel(setup: Setup) -> Channel<u32> {
+fn channel(setup: ChannelSetup) -> Channel<u32> {
     Channel::new(setup).unwrap()
 }
 
@@ -19,7 +19,7 @@ fn take(c: &mut Channel<u32>, now: u64) -> Vec<u32> {
 
 #[test]
 fn a_cable_without_limits_hands_on_at_once() {
-    let mut c = channel(Setup::default());
+    let mut c = channel(ChannelSetup::default());
     assert_eq!((give(&mut c, 5, 1, 100), give(&mut c, 5, 2, 100)), (Fate::Taken, Fate::Taken));
     assert_eq!(c.next_ns(), Some(5));
     assert_eq!((take(&mut c, 4), take(&mut c, 5)), (vec![1, 2], vec![]), "time does not go back");
@@ -29,11 +29,11 @@ fn a_cable_without_limits_hands_on_at_once() {
 #[test]
 fn the_rate_spaces_packets_and_the_queue_has_an_end() {
     // 8 Gbit/s: 100 B take 100 ns.
-    let setup = Setup {
+    let setup = ChannelSetup {
         rate_bps: Some(8_000_000_000),
         queue_packets: 3,
         delay_ns: 1000,
-        ..Setup::default()
+        ..ChannelSetup::default()
     };
     let mut c = channel(setup);
     for packet in 0..3 {
@@ -46,7 +46,7 @@ fn the_rate_spaces_packets_and_the_queue_has_an_end() {
     assert_eq!((c.waiting(1100), c.inside()), (0, 2), "they have left the queue, not the cable");
     assert_eq!(take(&mut c, 1300), [1, 2]);
     // In bytes: two packets of 100 B fit 250 B, one being sent.
-    let mut c = channel(Setup { queue_packets: usize::MAX, queue_bytes: 250, ..setup });
+    let mut c = channel(ChannelSetup { queue_packets: usize::MAX, queue_bytes: 250, ..setup });
     let fates = [0, 1, 2].map(|p| give(&mut c, 0, p, 100));
     assert_eq!(fates, [Fate::Taken, Fate::Taken, Fate::Dropped]);
     assert_eq!(give(&mut c, 100, 3, 100), Fate::Taken, "one has gone");
@@ -56,7 +56,7 @@ fn the_rate_spaces_packets_and_the_queue_has_an_end() {
 #[test]
 fn a_rate_is_kept_exactly_over_many_packets() {
     // 3 bits a ns do not divide a packet: 84 B at 3 Gbit/s are 224 ns; 85 B are 226.67 ns.
-    let setup = Setup { rate_bps: Some(3_000_000_000), ..Setup::default() };
+    let setup = ChannelSetup { rate_bps: Some(3_000_000_000), ..ChannelSetup::default() };
     let mut c = channel(setup);
     // Miri takes minutes for the long row, and a second for the short one.
     let packets: u32 = if cfg!(miri) { 300 } else { 30_000 };
@@ -74,8 +74,8 @@ fn a_rate_is_kept_exactly_over_many_packets() {
 #[test]
 fn the_round_trip_of_the_memo() {
     // SKA1 correlator to science data processor: 8.77 ms there and back.
-    let mut there = channel(Setup { delay_ns: 4_385_000, ..Setup::default() });
-    let mut back = channel(Setup { delay_ns: 4_385_000, ..Setup::default() });
+    let mut there = channel(ChannelSetup { delay_ns: 4_385_000, ..ChannelSetup::default() });
+    let mut back = channel(ChannelSetup { delay_ns: 4_385_000, ..ChannelSetup::default() });
     give(&mut there, 0, 7, 64);
     let at = there.next_ns().unwrap();
     let packet = there.pop(at).unwrap();
@@ -86,7 +86,7 @@ fn the_round_trip_of_the_memo() {
 #[test]
 fn faults_are_met_and_counted() {
     let fault: Spec = "drop=10,duplicate=20,swap=30,of=1000,seed=3".parse().unwrap();
-    let mut c = channel(Setup { fault, ..Setup::default() });
+    let mut c = channel(ChannelSetup { fault, ..ChannelSetup::default() });
     let mut out = Vec::new();
     for packet in 0..1000 {
         give(&mut c, u64::from(packet), packet, 100);
@@ -102,7 +102,7 @@ fn faults_are_met_and_counted() {
 #[test]
 fn what_is_held_back_and_never_overtaken_goes_on_after_a_while() {
     let fault = Spec { delay: Amount::Share(1.0), by: 100, ..Spec::default() };
-    let mut c = channel(Setup { fault, delay_ns: 50, ..Setup::default() });
+    let mut c = channel(ChannelSetup { fault, delay_ns: 50, ..ChannelSetup::default() });
     // The first packet of a sequence is left alone.
     give(&mut c, 0, 0, 100);
     give(&mut c, 10, 1, 100);
@@ -120,11 +120,11 @@ fn what_is_held_back_and_never_overtaken_goes_on_after_a_while() {
 #[test]
 fn jitter_keeps_order_unless_it_may_reorder() {
     for reorders in [false, true] {
-        let mut c = channel(Setup {
+        let mut c = channel(ChannelSetup {
             delay_ns: 1000,
             jitter_ns: 500,
             jitter_reorders: reorders,
-            ..Setup::default()
+            ..ChannelSetup::default()
         });
         for packet in 0..1000 {
             give(&mut c, u64::from(packet), packet, 100);
@@ -142,7 +142,8 @@ fn jitter_keeps_order_unless_it_may_reorder() {
 
 #[test]
 fn memory_has_an_end_of_its_own() {
-    let mut c = channel(Setup { delay_ns: 1000, memory_bytes: 350, ..Setup::default() });
+    let mut c =
+        channel(ChannelSetup { delay_ns: 1000, memory_bytes: 350, ..ChannelSetup::default() });
     let fates = [0, 1, 2].map(|p| give(&mut c, 0, p, 100));
     assert_eq!(fates, [Fate::Taken, Fate::Taken, Fate::NoMemory], "room for a copy is kept");
     assert_eq!(take(&mut c, 1000), [0, 1]);
@@ -151,26 +152,26 @@ fn memory_has_an_end_of_its_own() {
 
 #[test]
 fn channels_that_cannot_be_are_refused() {
-    let ok = Setup::default();
+    let ok = ChannelSetup::default();
     for (bad, word) in [
-        (Setup { rate_bps: Some(0), ..ok }, "rate of 0"),
-        (Setup { delay_ns: LONGEST_NS + 1, ..ok }, "delay of"),
-        (Setup { jitter_ns: u64::MAX, ..ok }, "jitter of"),
-        (Setup { queue_packets: 0, ..ok }, "queue of 0"),
-        (Setup { queue_bytes: 0, ..ok }, "queue of 0"),
-        (Setup { fault: "drop=5".parse().unwrap(), ..ok }, "of=N"),
+        (ChannelSetup { rate_bps: Some(0), ..ok }, "rate of 0"),
+        (ChannelSetup { delay_ns: LONGEST_NS + 1, ..ok }, "delay of"),
+        (ChannelSetup { jitter_ns: u64::MAX, ..ok }, "jitter of"),
+        (ChannelSetup { queue_packets: 0, ..ok }, "queue of 0"),
+        (ChannelSetup { queue_bytes: 0, ..ok }, "queue of 0"),
+        (ChannelSetup { fault: "drop=5".parse().unwrap(), ..ok }, "of=N"),
     ] {
         let e = Channel::<u32>::new(bad).unwrap_err().to_string();
         assert!(e.contains(word), "{e}");
     }
 }
 
-fn setups() -> impl Strategy<Value = Setup> {
+fn setups() -> impl Strategy<Value = ChannelSetup> {
     let rate = prop_oneof![Just(None), (1u64..100_000_000_000).prop_map(Some)];
     let times = (0u64..100_000, 0u64..100_000, any::<bool>());
     let queue = (1usize..50, 1u64..20_000, 1u64..50_000);
     let fault = (0.0f64..0.25, 0.0f64..0.25, 0.0f64..0.12, 0.0f64..0.25, 1u32..20, any::<u64>());
-    (rate, times, queue, fault).prop_map(|(rate_bps, times, queue, f)| Setup {
+    (rate, times, queue, fault).prop_map(|(rate_bps, times, queue, f)| ChannelSetup {
         rate_bps,
         delay_ns: times.0,
         jitter_ns: times.1,
@@ -191,8 +192,8 @@ fn setups() -> impl Strategy<Value = Setup> {
 }
 
 proptest! {
-    /// Whatever is called in whatever order: the ledger is balanced at every step, nothing arrives early,
-    /// and what is promised for a time is there at that time.
+    /// For random calls in any order: the ledger is balanced at every step, nothing arrives early, and what
+    /// is announced for a time is there at that time.
     #[test]
     fn every_packet_is_in_one_place(
         setup in setups(),
@@ -235,13 +236,13 @@ proptest! {
         prop_assert!(!faultless || setup.jitter_reorders || out.is_sorted());
     }
 
-    /// A rate is never exceeded, whatever comes in: over the whole run, bits out need their time.
+    /// A rate is never exceeded, for any input: over the whole run, bits out need their time.
     #[test]
     fn no_more_than_the_rate_leaves(
         rate in 1_000_000u64..10_000_000_000,
         steps in prop::collection::vec((0u64..5_000, 64u32..1500), 2..200),
     ) {
-        let mut c = channel(Setup { rate_bps: Some(rate), ..Setup::default() });
+        let mut c = channel(ChannelSetup { rate_bps: Some(rate), ..ChannelSetup::default() });
         let mut now = 0;
         let mut sizes = Vec::new();
         for (pause, bytes) in &steps {

@@ -1,11 +1,10 @@
 //! Seeded faults on a packet sequence: which packets are dropped, doubled, swapped or held back.
 //!
-//! [`Fault::plan`] is a pure function of specification and position: the same seed meets the same
-//! packets, in whatever pieces and however often it is asked. [`Line`] carries it out on real
-//! packets. What is planned is what a tracker finds: the sets are disjoint, a swapped pair shares no
-//! packet with another fault, and the first and last packet of a sequence of known length are left
-//! alone (a lost first packet shows only to a receiver that knows where to begin, a lost last one
-//! only to one that knows the end).
+//! [`Fault::plan`] is a pure function of specification and position: the same seed affects the same packets,
+//! for any division into calls and any number of them. [`FaultyLine`] applies it to real packets. A tracker finds
+//! exactly the planned faults: the sets are disjoint, a swapped pair shares no packet with another fault, and
+//! the first and last packet of a sequence of known length are left alone (a lost first packet shows only to
+//! a receiver that knows where to begin, a lost last one only to one that knows the end).
 //!
 //! Counts: the places are drawn without repetition, each set of places equally likely.
 //! Shares: a swap decides per block of two packets, the others per packet, so that the expected
@@ -18,7 +17,7 @@ use super::spec::{Amount, Spec};
 
 /// What happens to one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum PacketFate {
     /// Sent in its turn.
     Deliver,
     /// Left out.
@@ -31,6 +30,7 @@ pub enum Action {
 
 /// Why a specification cannot be carried out.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum FaultError {
     /// A count of what?
     #[error("fault: counts need of=N, the number of packets; write 0.01 or 1% for a share")]
@@ -43,24 +43,13 @@ pub enum FaultError {
         "fault: {wanted} packets to meet do not fit into of={of} (a swap takes two; the first and \
          the last packet are left alone)"
     )]
-    TooMany {
-        /// Packets that the faults take.
-        wanted: u128,
-        /// Length of the sequence.
-        of: u64,
-    },
+    TooMany { wanted: u128, of: u64 },
     /// More than the plan may take of memory.
     #[error("fault: {wanted} faults are above the limit of 16777216; use a share instead")]
-    TooLarge {
-        /// Number of faults.
-        wanted: u128,
-    },
+    TooLarge { wanted: u128 },
     /// Shares add up to more than all packets.
     #[error("fault: drop + duplicate + delay + 2 x swap = {sum} is above 1.0")]
-    Shares {
-        /// Their sum.
-        sum: f64,
-    },
+    Shares { sum: f64 },
 }
 
 /// Most faults that a plan by count keeps: 16 Mi × 16 B = 256 MiB.
@@ -69,7 +58,7 @@ const MOST: u128 = 1 << 24;
 #[derive(Debug, Clone)]
 enum Plan {
     /// Places met, ascending.
-    Places(Box<[(u64, Action)]>),
+    Places(Box<[(u64, PacketFate)]>),
     /// Thresholds of a 64-bit draw.
     Draw { swap_block: u64, drop: u64, duplicate: u64, delay: u64, odd: bool },
 }
@@ -83,9 +72,6 @@ pub struct Fault {
 
 impl Fault {
     /// Plans `spec`.
-    ///
-    /// # Errors
-    /// See [`FaultError`].
     pub fn new(spec: Spec) -> Result<Fault, FaultError> {
         let all = [spec.drop, spec.duplicate, spec.swap, spec.delay];
         let some = || all.iter().filter(|a| !a.is_none());
@@ -110,14 +96,14 @@ impl Fault {
     }
 
     /// What happens to packet `index`, counted from 0.
-    pub fn plan(&self, index: u64) -> Action {
+    pub fn plan(&self, index: u64) -> PacketFate {
         match &self.plan {
             Plan::Places(places) => places
                 .binary_search_by_key(&index, |p| p.0)
-                .map_or(Action::Deliver, |at| places[at].1),
+                .map_or(PacketFate::Deliver, |at| places[at].1),
             &Plan::Draw { swap_block, drop, duplicate, delay, odd } => {
                 if index == 0 || self.spec.of.is_some_and(|of| index >= of.saturating_sub(1)) {
-                    return Action::Deliver;
+                    return PacketFate::Deliver;
                 }
                 let shifted = index - u64::from(odd);
                 let block = shifted / 2;
@@ -125,20 +111,20 @@ impl Fault {
                     && self.whole_block(2 * block + u64::from(odd))
                 {
                     return if shifted.is_multiple_of(2) {
-                        Action::Hold(1)
+                        PacketFate::Hold(1)
                     } else {
-                        Action::Deliver
+                        PacketFate::Deliver
                     };
                 }
                 let x = draw(self.spec.seed, Stream::Packet, index);
                 if x < drop {
-                    Action::Drop
+                    PacketFate::Drop
                 } else if x - drop < duplicate {
-                    Action::Duplicate
+                    PacketFate::Duplicate
                 } else if x - drop - duplicate < delay {
-                    Action::Hold(self.spec.by)
+                    PacketFate::Hold(self.spec.by)
                 } else {
-                    Action::Deliver
+                    PacketFate::Deliver
                 }
             }
         }
@@ -157,7 +143,7 @@ impl Fault {
         Applied {
             fault: self,
             items: items.into_iter(),
-            line: Line::default(),
+            line: FaultyLine::default(),
             ready: Default::default(),
         }
     }
@@ -191,7 +177,7 @@ fn below(draw: u64, below: u64) -> u64 {
     ((u128::from(draw) * u128::from(below)) >> 64) as u64
 }
 
-/// Draw number `n` of a sequence of its own, evenly in 0..`limit`: for jitter.
+/// Draw number `n` of a separate sequence, uniform in 0..`limit`: for jitter.
 pub(super) fn chance(seed: u64, n: u64, limit: u64) -> u64 {
     below(draw(seed, Stream::Chance, n), limit)
 }
@@ -226,12 +212,12 @@ fn by_count(spec: &Spec) -> Result<Plan, FaultError> {
         }
     }
     let mut kinds = Vec::with_capacity(faults as usize);
-    kinds.resize(drop as usize, Action::Drop);
-    kinds.resize(kinds.len() + duplicate as usize, Action::Duplicate);
-    kinds.resize(kinds.len() + swap as usize, Action::Hold(1));
+    kinds.resize(drop as usize, PacketFate::Drop);
+    kinds.resize(kinds.len() + duplicate as usize, PacketFate::Duplicate);
+    kinds.resize(kinds.len() + swap as usize, PacketFate::Hold(1));
     // Swaps are known by their place in this list: a delay by one packet takes one place only.
     let swaps = (drop + duplicate) as usize..(drop + duplicate) as usize + swap as usize;
-    kinds.resize(faults as usize, Action::Hold(spec.by));
+    kinds.resize(faults as usize, PacketFate::Hold(spec.by));
     let mut order: Vec<u32> = (0..faults as u32).collect();
     for n in (1..order.len()).rev() {
         let other = below(draw(spec.seed, Stream::Kind, n as u64), n as u64 + 1) as usize;
@@ -258,7 +244,7 @@ fn by_share(spec: &Spec) -> Result<Plan, FaultError> {
     if sum > 1.0 + 1e-9 {
         return Err(FaultError::Shares { sum });
     }
-    // Packets of swapped blocks meet nothing else, so the others meet the rest more often.
+    // Packets of swapped blocks have no other fault, so the others have the rest more often.
     let free = 1.0 - 2.0 * swap;
     let threshold = |p: f64| (p * 18_446_744_073_709_551_616.0) as u64; // × 2⁶⁴, saturating
     let other = |p: f64| if free > 0.0 { threshold((p / free).min(1.0)) } else { 0 };
@@ -273,19 +259,19 @@ fn by_share(spec: &Spec) -> Result<Plan, FaultError> {
 
 /// Carries a plan out: packets go in one by one, and leave in the faulty order.
 #[derive(Debug)]
-pub struct Line<T> {
+pub struct FaultyLine<T> {
     next: u64,
     /// Held packets with the index after whose turn they leave, in order of leaving.
     held: Vec<(u64, T)>,
 }
 
-impl<T> Default for Line<T> {
+impl<T> Default for FaultyLine<T> {
     fn default() -> Self {
-        Line { next: 0, held: Vec::new() }
+        FaultyLine { next: 0, held: Vec::new() }
     }
 }
 
-impl<T> Line<T> {
+impl<T> FaultyLine<T> {
     /// The packet that comes next has this number.
     pub fn next(&self) -> u64 {
         self.next
@@ -304,19 +290,19 @@ impl<T> Line<T> {
         packet: T,
         copy: impl FnOnce(&T) -> T,
         mut out: impl FnMut(T),
-    ) -> Action {
+    ) -> PacketFate {
         let index = self.next;
         self.next += 1;
         let action = fault.plan(index);
         match action {
-            Action::Deliver => out(packet),
-            Action::Drop => {}
-            Action::Duplicate => {
+            PacketFate::Deliver => out(packet),
+            PacketFate::Drop => {}
+            PacketFate::Duplicate => {
                 let second = copy(&packet);
                 out(packet);
                 out(second);
             }
-            Action::Hold(by) => {
+            PacketFate::Hold(by) => {
                 let due = index.saturating_add(u64::from(by));
                 let at = self.held.partition_point(|h| h.0 <= due);
                 self.held.insert(at, (due, packet));
@@ -338,7 +324,7 @@ impl<T> Line<T> {
 pub struct Applied<'a, I: Iterator> {
     fault: &'a Fault,
     items: I,
-    line: Line<I::Item>,
+    line: FaultyLine<I::Item>,
     ready: std::collections::VecDeque<I::Item>,
 }
 

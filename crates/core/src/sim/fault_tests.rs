@@ -1,4 +1,4 @@
-//! What is planned is what a tracker finds, whatever the seed.
+//! A tracker finds exactly the planned faults, for any seed.
 
 use super::*;
 use crate::sequence::{Start, Totals, Tracker};
@@ -38,7 +38,7 @@ fn a_million_packets_with_a_hundred_of_each_are_reported_exactly() {
 fn another_seed_meets_other_packets_and_the_same_seed_the_same() {
     let met = |seed: u64| -> Vec<u64> {
         let f = fault(&format!("drop=50,of=10000,seed={seed}"));
-        (0..10_000).filter(|&n| f.plan(n) == Action::Drop).collect()
+        (0..10_000).filter(|&n| f.plan(n) == PacketFate::Drop).collect()
     };
     assert_eq!(met(1), met(1));
     assert_ne!(met(1), met(2));
@@ -52,7 +52,7 @@ fn every_inner_packet_can_be_met_and_the_first_and_last_never() {
     assert_eq!(kept, [0, 9]);
     let f = fault("swap=4,of=10");
     assert_eq!(f.apply(0..10).collect::<Vec<u64>>(), [0, 2, 1, 4, 3, 6, 5, 8, 7, 9]);
-    assert_eq!(f.plan(u64::MAX), Action::Deliver);
+    assert_eq!(f.plan(u64::MAX), PacketFate::Deliver);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn nothing_asked_for_changes_nothing() {
 fn a_delayed_packet_is_overtaken_by_so_many() {
     let f = fault("delay=1,by=3,of=20,seed=5");
     let order: Vec<u64> = f.apply(0..20).collect();
-    let (late, _) = (0..20).map(|n| (n, f.plan(n))).find(|p| p.1 == Action::Hold(3)).unwrap();
+    let (late, _) = (0..20).map(|n| (n, f.plan(n))).find(|p| p.1 == PacketFate::Hold(3)).unwrap();
     let at = order.iter().position(|&n| n == late).unwrap();
     assert_eq!(at as u64, late + 3);
     let mut sorted = order.clone();
@@ -95,11 +95,11 @@ fn shares_come_out_as_asked() {
     let mut counts = [0u64; 5];
     for n in 0..1_000_000 {
         counts[match f.plan(n) {
-            Action::Deliver => 0,
-            Action::Drop => 1,
-            Action::Duplicate => 2,
-            Action::Hold(1) => 3,
-            Action::Hold(_) => 4,
+            PacketFate::Deliver => 0,
+            PacketFate::Drop => 1,
+            PacketFate::Duplicate => 2,
+            PacketFate::Hold(1) => 3,
+            PacketFate::Hold(_) => 4,
         }] += 1;
     }
     for (got, wanted) in counts[1..].iter().zip([10_000u64, 20_000, 30_000, 5_000]) {
@@ -113,7 +113,7 @@ fn all_packets_can_be_dropped_but_the_first() {
     assert!(fault("loss=1.0").apply(0..100u64).eq(0..1));
     assert!(fault("loss=100%,of=100").apply(0..100u64).eq([0, 99]));
     let all = fault("swap=50%");
-    let held = (1..101).filter(|&n| all.plan(n) == Action::Hold(1)).count();
+    let held = (1..101).filter(|&n| all.plan(n) == PacketFate::Hold(1)).count();
     assert!((49..=50).contains(&held), "{held}");
 }
 
@@ -145,7 +145,7 @@ proptest! {
         let f = Fault::new(spec).unwrap();
         let mut expected = Vec::new();
         for k in 0..n {
-            let copies = match f.plan(k) { Action::Drop => 0, Action::Duplicate => 2, _ => 1 };
+            let copies = match f.plan(k) { PacketFate::Drop => 0, PacketFate::Duplicate => 2, _ => 1 };
             expected.extend(std::iter::repeat_n(k, copies));
         }
         let mut got: Vec<u64> = f.apply(0..n).collect();
@@ -159,11 +159,11 @@ proptest! {
         let spec = Spec { drop: share, swap: share, seed, of: Some(400), ..Spec::default() };
         let f = Fault::new(spec).unwrap();
         for k in 0..400 {
-            if f.plan(k) == Action::Hold(1) {
-                prop_assert_eq!(f.plan(k + 1), Action::Deliver);
+            if f.plan(k) == PacketFate::Hold(1) {
+                prop_assert_eq!(f.plan(k + 1), PacketFate::Deliver);
             }
         }
-        prop_assert_eq!((f.plan(0), f.plan(399)), (Action::Deliver, Action::Deliver));
+        prop_assert_eq!((f.plan(0), f.plan(399)), (PacketFate::Deliver, PacketFate::Deliver));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::str::FromStr;
 /// How many packets a fault meets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Amount {
-    /// Exactly so many of `of`.
+    /// Exactly this many of `of`.
     Count(u64),
     /// Each packet with this probability, 0..=1.
     Share(f64),
@@ -71,32 +71,20 @@ impl Default for Spec {
 
 /// What is wrong with the text of a fault.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum SpecError {
     /// No such key, or no `=`.
     #[error(
         "fault: '{part}' is not one of drop=, duplicate=, swap=, delay=, by=, of=, seed= (loss= and \
          reorder= are other words for drop= and swap=)"
     )]
-    Key {
-        /// Part between two commas.
-        part: String,
-    },
+    Key { part: String },
     /// The same key twice.
     #[error("fault: '{key}' is given twice")]
-    Twice {
-        /// Key.
-        key: &'static str,
-    },
+    Twice { key: &'static str },
     /// Not a number of the wanted kind and range.
     #[error("fault: {key}={value} is not {wanted}")]
-    Value {
-        /// Key.
-        key: &'static str,
-        /// Text behind `=`.
-        value: String,
-        /// What it should have been.
-        wanted: &'static str,
-    },
+    Value { key: &'static str, value: String, wanted: &'static str },
 }
 
 const AMOUNT: &str = "a count (100, which needs of=) or a share from 0.0 to 1.0 (0.01, 1e-4, 1%)";

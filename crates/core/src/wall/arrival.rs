@@ -1,8 +1,8 @@
 //! The host's time of arrivals, as a clock that never goes back.
 //!
-//! For formats whose own times begin anew all the time, so that a packet's arrival is the only time it has. Where the host's clock
-//! was set back, it goes on from where it was, 200 ppm slower, until the host has come up to it. It follows from the arrivals alone: a
-//! recording gives the same. Refuses: nothing. Source: `docs/time.md`.
+//! For formats whose own times restart all the time, so that a packet's arrival is its only time. If the
+//! host's clock was set back, it continues from where it was, 200 ppm slower, until the host has caught up.
+//! It depends on the arrivals alone: a recording gives the same. Source: `docs/time.md`.
 
 /// Parts of 10⁶ by which it is slower while it is ahead.
 const SLOWER_PPM: i64 = 200;

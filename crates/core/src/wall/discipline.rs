@@ -1,12 +1,13 @@
-//! How fast the host's clock goes beside the detector's: from how late packets come, second by second.
+//! How fast the host's clock runs relative to the detector's, from the delays of packets, second by second.
 //!
-//! A packet comes when its time is over and never sooner, so the least delay of a second is the one to look at. What is left
-//! between line and host is taken away in some seconds, and what goes on is drift: a loop of second order, as those that
-//! discipline a computer's clock by another's. It begins quickly. Refuses: nothing. Source: `docs/time.md`.
+//! A packet never comes before its time, so the smallest delay of a second is the best measure. A
+//! second-order control loop removes the difference between line and host within some seconds and follows the
+//! drift, like those that discipline a computer's clock by another. It begins with a short time constant.
+//! Source: `docs/time.md`.
 
 use super::line::MOST_PPB;
 
-/// Time in which a difference is taken away, s: noise of 10 µs moves the rate by 1.2 ppm then.
+/// Time in which a difference is removed, s: noise of 10 µs then changes the rate by 1.2 ppm.
 const SETTLE_S: i64 = 16;
 /// The same in the beginning, when the drift is not known: 150 ppm lead to 0.22 ms, not to 0.9.
 const SETTLE_FIRST_S: i64 = 4;
@@ -43,7 +44,8 @@ impl Discipline {
 mod tests {
     use super::*;
 
-    /// Follows a clock of this drift for so many seconds; largest difference of the last ten, and what it takes for the drift.
+    /// Follows a clock of this drift for this many seconds; returns the largest difference of the last ten, and the
+    /// estimated drift.
     fn follow(drift_ppb: i64, first_ns: i64, seconds: usize) -> (i64, i64) {
         let (mut loop_, mut error, mut rate) = (Discipline::default(), first_ns, 0);
         let mut largest = 0;

@@ -1,4 +1,4 @@
-//! From the detector's clock to the host's: straight lines, one behind the other, and what is written down of them.
+//! From the detector's clock to the host's: consecutive straight lines, and their records.
 //!
 //! All in integers, so that the same lines give the same times on every machine. Refuses, where records are read: words, numbers
 //! and orders that no run writes. Source: `docs/time.md`.
@@ -14,7 +14,7 @@ const PPB: (i64, i64) = (1 << 32, 1_000_000_000);
 
 /// Detector times from `from` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line {
+pub struct ClockLine {
     /// ns of the detector's clock.
     pub from: i64,
     /// Time of the host at `from`, ns since 1970.
@@ -23,7 +23,7 @@ pub struct Line {
     pub rate: i32,
 }
 
-impl Line {
+impl ClockLine {
     /// The host's time at a detector's time; rounded down, saturates.
     #[inline]
     pub fn at(&self, detector_ns: i64) -> i64 {
@@ -40,7 +40,7 @@ impl Line {
     }
 }
 
-/// A rate of a line for so many ppb; within ±[`MOST_PPB`].
+/// The rate of a line for this many ppb; within ±[`MOST_PPB`].
 pub fn rate(ppb: i64) -> i32 {
     (ppb.clamp(-MOST_PPB, MOST_PPB) * PPB.0 / PPB.1) as i32
 }
@@ -51,14 +51,14 @@ pub struct Era {
     /// When the packet came with which it began, ns since 1970.
     pub received: i64,
     /// The point at which both clocks were joined.
-    pub anchor: Line,
+    pub anchor: ClockLine,
     /// At least one. The first is the anchor's, or the oldest that is still known.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ClockLine>,
 }
 
 impl Era {
     /// Begins at a line.
-    pub fn new(received: i64, anchor: Line) -> Era {
+    pub fn new(received: i64, anchor: ClockLine) -> Era {
         Era { received, anchor, lines: vec![anchor] }
     }
 
@@ -68,20 +68,27 @@ impl Era {
         self.lines.partition_point(|line| line.from <= detector_ns).saturating_sub(1)
     }
 
+    /// True if that line holds at a detector's time.
+    #[inline]
+    pub(super) fn is_on(&self, line: usize, detector_ns: i64) -> bool {
+        let begun = line == 0 || self.lines[line].from <= detector_ns;
+        begun && self.lines.get(line + 1).is_none_or(|next| detector_ns < next.from)
+    }
+
     /// The host's time at a detector's time.
     pub fn at(&self, detector_ns: i64) -> i64 {
         self.lines[self.line(detector_ns)].at(detector_ns)
     }
 
     /// The last line.
-    pub fn last(&self) -> Line {
+    pub fn last(&self) -> ClockLine {
         self.lines[self.lines.len() - 1]
     }
 }
 
 /// What is written down of a run's clock, one text line each; all in order give the same times again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Record {
+pub enum ClockRecord {
     /// The packets' own arrival is the time of their readouts; there is nothing to join.
     Received,
     /// Both clocks were joined by a packet that came at `received`.
@@ -89,19 +96,21 @@ pub enum Record {
         /// ns since 1970.
         received: i64,
         /// Where.
-        anchor: Line,
+        anchor: ClockLine,
     },
-    /// The last era goes on with another rate.
-    Line(Line),
+    /// The last era continues with another rate.
+    Line(ClockLine),
 }
 
-impl fmt::Display for Record {
+impl fmt::Display for ClockRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = |l: &Line| format!("{} {} {}", l.from, l.wall, l.rate);
+        let line = |l: &ClockLine| format!("{} {} {}", l.from, l.wall, l.rate);
         match self {
-            Record::Received => write!(f, "received"),
-            Record::Era { received, anchor } => write!(f, "anchor {received} {}", line(anchor)),
-            Record::Line(l) => write!(f, "line {}", line(l)),
+            ClockRecord::Received => write!(f, "received"),
+            ClockRecord::Era { received, anchor } => {
+                write!(f, "anchor {received} {}", line(anchor))
+            }
+            ClockRecord::Line(l) => write!(f, "line {}", line(l)),
         }
     }
 }
@@ -113,24 +122,24 @@ impl fmt::Display for Record {
 )]
 pub struct NoRecord(pub String);
 
-impl FromStr for Record {
+impl FromStr for ClockRecord {
     type Err = NoRecord;
 
-    fn from_str(text: &str) -> Result<Record, NoRecord> {
+    fn from_str(text: &str) -> Result<ClockRecord, NoRecord> {
         let read = || {
             let mut words = text.split(' ');
             let kind = words.next()?;
             let numbers: Vec<i64> = words.map(str::parse).collect::<Result<_, _>>().ok()?;
             let line = |from, wall, rate: i64| {
                 let rate = i32::try_from(rate).ok().filter(|r| *r <= 1 << 20)?;
-                Some(Line { from, wall, rate })
+                Some(ClockLine { from, wall, rate })
             };
             match (kind, numbers[..].as_ref()) {
-                ("received", []) => Some(Record::Received),
+                ("received", []) => Some(ClockRecord::Received),
                 ("anchor", &[received, from, wall, rate]) => {
-                    Some(Record::Era { received, anchor: line(from, wall, rate)? })
+                    Some(ClockRecord::Era { received, anchor: line(from, wall, rate)? })
                 }
-                ("line", &[from, wall, rate]) => Some(Record::Line(line(from, wall, rate)?)),
+                ("line", &[from, wall, rate]) => Some(ClockRecord::Line(line(from, wall, rate)?)),
                 _ => None,
             }
         };
@@ -147,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_line_goes_at_its_rate_and_rounds_down() {
-        let line = Line { from: 1000, wall: 5_000_000, rate: rate(100_000) };
+        let line = ClockLine { from: 1000, wall: 5_000_000, rate: rate(100_000) };
         assert_eq!(line.at(1000), 5_000_000);
         // 100 ppm of a second, less what the rate is rounded by.
         assert_eq!(line.at(1_000_001_000), 5_000_000 + 1_000_000_000 + 99_999);
@@ -158,9 +167,9 @@ mod tests {
 
     #[test]
     fn an_era_has_one_line_for_each_time() {
-        let anchor = Line { from: 10, wall: 100, rate: 0 };
+        let anchor = ClockLine { from: 10, wall: 100, rate: 0 };
         let mut era = Era::new(100, anchor);
-        era.lines.push(Line { from: 20, wall: 110, rate: 0 });
+        era.lines.push(ClockLine { from: 20, wall: 110, rate: 0 });
         assert_eq!([0, 10, 19, 20, 30].map(|t| era.at(t)), [90, 100, 109, 110, 120]);
         assert_eq!(era.last().from, 20);
     }
@@ -168,21 +177,21 @@ mod tests {
     proptest! {
         #[test]
         fn records_read_what_they_write(received: i64, from: i64, wall: i64, rate in -858_993i32..=858_993) {
-            let line = Line { from, wall, rate };
-            for record in [Record::Received, Record::Line(line), Record::Era { received, anchor: line }] {
-                prop_assert_eq!(record.to_string().parse::<Record>(), Ok(record));
+            let line = ClockLine { from, wall, rate };
+            for record in [ClockRecord::Received, ClockRecord::Line(line), ClockRecord::Era { received, anchor: line }] {
+                prop_assert_eq!(record.to_string().parse::<ClockRecord>(), Ok(record));
             }
         }
 
         #[test]
         fn no_text_panics(text in ".{0,120}") {
-            _ = text.parse::<Record>();
-            _ = format!("anchor {text}").parse::<Record>();
+            _ = text.parse::<ClockRecord>();
+            _ = format!("anchor {text}").parse::<ClockRecord>();
         }
 
         #[test]
         fn a_line_never_goes_back(from in -1i64 << 60..1 << 60, wall in -1i64 << 60..1 << 60, ppb in -300_000i64..300_000, at in 0i64..1 << 50, step in 0i64..1 << 40) {
-            let line = Line { from, wall, rate: rate(ppb) };
+            let line = ClockLine { from, wall, rate: rate(ppb) };
             prop_assert!(line.at(from + at + step) >= line.at(from + at));
         }
     }

@@ -1,14 +1,15 @@
 //! What the packets of one batch show of the detector's clock: pairs of a time in a packet and the time of its arrival.
 //!
-//! A decoder notes a reading for the first packet of some trains: the latest time in a packet is nearest to the moment at which it was sent.
-//! Refuses: nothing. Source: `docs/time.md`.
+//! A decoder notes a reading for the first packet of some trains: the latest time in a packet is nearest to
+//! the moment at which it was sent. Source: `docs/time.md`.
 
-/// A decoder notes one train in so many, and the first of each batch: where packets come alone, it would look at each of them.
+/// A decoder notes one train in this many, and the first of each batch: if packets come singly, it would
+/// otherwise look at each.
 pub const EACH: usize = 16;
 
 /// One moment of a detector's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct ClockReading {
     /// Time in the packet, ns of the detector's clock; its tick 0 is 0.
     pub detector_ns: i64,
     /// When the packet came, ns since 1970; 0: unknown.
@@ -18,14 +19,14 @@ pub struct Reading {
 /// Readings of one batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Readings {
-    first: Option<Reading>,
-    newest: Option<Reading>,
-    least: Option<Reading>,
-    most: Option<Reading>,
-    last: Option<Reading>,
-    anew: Option<Reading>,
+    first: Option<ClockReading>,
+    newest: Option<ClockReading>,
+    least: Option<ClockReading>,
+    most: Option<ClockReading>,
+    last: Option<ClockReading>,
+    anew: Option<ClockReading>,
     /// That with the latest time since `anew`.
-    since: Option<Reading>,
+    since: Option<ClockReading>,
     latest: i64,
 }
 
@@ -39,8 +40,8 @@ impl Readings {
     /// A packet with `detector_ns` as its latest time came at `received_ns`.
     #[inline]
     pub fn note(&mut self, detector_ns: i64, received_ns: i64) {
-        let reading = Reading { detector_ns, received_ns };
-        let delay = |r: Reading| r.received_ns.wrapping_sub(r.detector_ns);
+        let reading = ClockReading { detector_ns, received_ns };
+        let delay = |r: ClockReading| r.received_ns.wrapping_sub(r.detector_ns);
         if self.first.is_none() {
             self.first = Some(reading);
         }
@@ -60,7 +61,7 @@ impl Readings {
         self.latest = self.latest.max(received_ns);
     }
 
-    /// The stream of the last reading is new, or began anew: its clock may have.
+    /// The stream of the last reading is new or restarted: its clock may have restarted, too.
     #[cold]
     pub fn began_anew(&mut self) {
         self.anew = self.last;
@@ -82,8 +83,8 @@ impl Readings {
         }
     }
 
-    /// That with the latest time behind [`Readings::anew`].
-    pub fn since_anew(&self) -> Option<Reading> {
+    /// The one with the latest time after [`Readings::anew`].
+    pub fn since_anew(&self) -> Option<ClockReading> {
         self.since
     }
 
@@ -93,27 +94,27 @@ impl Readings {
     }
 
     /// The first of the batch.
-    pub fn first(&self) -> Option<Reading> {
+    pub fn first(&self) -> Option<ClockReading> {
         self.first
     }
 
     /// That with the latest time of the detector.
-    pub fn newest(&self) -> Option<Reading> {
+    pub fn newest(&self) -> Option<ClockReading> {
         self.newest
     }
 
     /// That which came soonest after its time.
-    pub fn least(&self) -> Option<Reading> {
+    pub fn least(&self) -> Option<ClockReading> {
         self.least
     }
 
     /// That which came longest after its time.
-    pub fn most(&self) -> Option<Reading> {
+    pub fn most(&self) -> Option<ClockReading> {
         self.most
     }
 
-    /// The last one of a stream that is new or began anew.
-    pub fn anew(&self) -> Option<Reading> {
+    /// The last one of a stream that is new or restarted.
+    pub fn anew(&self) -> Option<ClockReading> {
         self.anew
     }
 }

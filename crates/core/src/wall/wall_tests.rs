@@ -1,4 +1,4 @@
-//! Both clocks by hand: what a run sees of them, and that a recording gives the same.
+//! Both clocks in examples: what a run sees of them, and that a recording gives the same.
 
 use std::sync::Arc;
 
@@ -76,11 +76,11 @@ fn live(packets: &[Packet]) -> (Vec<i64>, Arc<WallClock>) {
 }
 
 /// All records.
-fn written(shared: &WallClock) -> Vec<Record> {
+fn written(shared: &WallClock) -> Vec<ClockRecord> {
     shared.records_from(0).0
 }
 
-fn replay(packets: &[Packet], records: &[Record]) -> Vec<i64> {
+fn replay(packets: &[Packet], records: &[ClockRecord]) -> Vec<i64> {
     let shared = Arc::new(WallClock::recorded(records).expect("there are some"));
     let mut worker = Worker::of(&shared);
     packets.iter().for_each(|packet| worker.take(packet));
@@ -91,7 +91,7 @@ fn replay(packets: &[Packet], records: &[Record]) -> Vec<i64> {
     worker.at
 }
 
-/// A packet each ms for so many s, by a clock of this drift that began at `zero`.
+/// A packet each ms for this many s, by a clock of this drift that began at `zero`.
 fn steady(seconds: i64, zero: i64, drift_ppb: i64) -> Vec<Packet> {
     let each = (0..seconds * 1000).map(|ms| {
         let host = ms * MS;
@@ -136,6 +136,52 @@ fn a_drift_is_followed() {
         assert_eq!((status.steps, status.ahead), (0, false));
         same(&replay(&packets, &written(&shared)), &at);
     }
+}
+
+#[test]
+fn what_drifts_by_more_than_can_be_corrected_is_a_step_before_it_is_far_off() {
+    for drift in [-400_000, 400_000, 1_000_000] {
+        let packets = steady(60, 5 * S, drift);
+        let (at, shared) = live(&packets);
+        let status = shared.status();
+        assert!(at.is_sorted(), "{drift}");
+        assert!(status.steps > 0 && status.last_step_ns.abs() < 10 * MS, "{drift}: {status:?}");
+        if drift > 0 {
+            // Set to the host's clock each time: 0.8 ms more in each of the seconds until then.
+            assert!(farthest(&packets, &at, 0) < 9 * MS, "{drift}: {}", farthest(&packets, &at, 0));
+        } else {
+            assert_eq!(status.steps, 1, "times do not go back, and it is said once");
+        }
+        same(&replay(&packets, &written(&shared)), &at);
+    }
+}
+
+#[test]
+fn a_run_whose_host_was_set_back_goes_on_behind_the_run_before() {
+    let (before, shared) = live(&steady(3, 5 * S, 0));
+    let given = shared.given().unwrap();
+    let last = *before.last().unwrap();
+    assert!((last..last + 100 * MS).contains(&given), "{given} {last}");
+    // Ten seconds back, and half a second later.
+    let mut again = steady(3, 9 * S, 0);
+    again.iter_mut().for_each(|packet| packet.received -= 10 * S - 3 * S - S / 2);
+    let shared = Arc::new(WallClock::live());
+    assert_eq!(shared.given(), None);
+    shared.not_before(given);
+    let mut worker = Worker::of(&shared);
+    again.iter().for_each(|packet| worker.take(packet));
+    assert!(worker.at.is_sorted());
+    assert!(worker.at[0] >= given - MS && shared.status().ahead, "{} {given}", worker.at[0]);
+    let (last, again) = (*worker.at.last().unwrap(), shared.given().unwrap());
+    assert!((last..last + 100 * MS).contains(&again), "{again} {last}");
+    // A host whose clock is right is not held up by what an earlier run gave.
+    let shared = Arc::new(WallClock::live());
+    shared.not_before(given);
+    let mut worker = Worker::of(&shared);
+    let mut right = steady(3, 9 * S, 0);
+    right.iter_mut().for_each(|packet| packet.received += 4 * S);
+    right.iter().for_each(|packet| worker.take(packet));
+    assert!(farthest(&right, &worker.at, 0) < 200_000 && !shared.status().ahead);
 }
 
 #[test]
@@ -242,7 +288,7 @@ fn two_clocks_that_differ_go_on_side_by_side() {
 #[test]
 fn a_first_packet_that_was_late_is_made_good_in_a_second() {
     let mut packets = steady(8, 5 * S, 0);
-    // The sender stood still for 200 ms behind its first packets.
+    // The sender paused for 200 ms after its first packets.
     let together = packets[200].received;
     packets[..200].iter_mut().for_each(|packet| packet.received = together);
     let (at, shared) = live(&packets);
@@ -291,7 +337,7 @@ fn a_strangers_packet_costs_its_own_events_alone() {
     }
 }
 
-fn replay_one_by_one(packets: &[Packet], records: &[Record]) -> Vec<i64> {
+fn replay_one_by_one(packets: &[Packet], records: &[ClockRecord]) -> Vec<i64> {
     let mut worker = Worker::of(&Arc::new(WallClock::recorded(records).unwrap()));
     packets.iter().for_each(|packet| worker.take(packet));
     worker.at
@@ -341,9 +387,9 @@ fn hits_have_the_time_of_their_events_and_offsets_stay_in_their_column() {
 #[test]
 fn records_without_an_anchor_are_none() {
     assert!(WallClock::recorded(&[]).is_none());
-    let line = Line { from: 0, wall: 0, rate: 0 };
-    assert!(WallClock::recorded(&[Record::Line(line)]).is_none());
-    assert!(WallClock::recorded(&[Record::Received]).unwrap().is_received());
+    let line = ClockLine { from: 0, wall: 0, rate: 0 };
+    assert!(WallClock::recorded(&[ClockRecord::Line(line)]).is_none());
+    assert!(WallClock::recorded(&[ClockRecord::Received]).unwrap().is_received());
 }
 
 proptest! {
@@ -370,7 +416,7 @@ proptest! {
         let (at, shared) = live(&packets);
         prop_assert_eq!(at.len(), 2 * packets.len());
         let records = written(&shared);
-        let written: Vec<Record> = records.iter().map(|r| r.to_string().parse().unwrap()).collect();
+        let written: Vec<ClockRecord> = records.iter().map(|r| r.to_string().parse().unwrap()).collect();
         let shared = Arc::new(WallClock::recorded(&written).unwrap());
         let mut worker = Worker::of(&shared);
         packets.iter().for_each(|packet| worker.take(packet));

@@ -1,31 +1,31 @@
-//! One worker's view of both clocks: what its packets show, and the host's time for what it has made of them.
+//! One worker's view of both clocks: what its packets show, and the host's time for its events.
 //!
-//! Which era an event is of follows from its time: the last one that has come so far. Refuses: nothing.
+//! The era of an event follows from its time: the last one so far.
 //! Source: `docs/time.md`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::line::{Era, Line};
-use super::readings::{Reading, Readings};
+use fullcount_instructions::Instructions;
+
+use super::line::{ClockLine, Era};
+use super::readings::{ClockReading, Readings};
+use super::rows::{Extent, Stretch, over_a_border};
 use super::{ACQUIRE_NS, ANEW_NS, BETTER_NS, CORRECT_NS, Odd, STEP_NS, WallClock};
 use crate::products::{EventBatch, HitBatch, Products};
 
-/// Packets, and time in ns, after which a delay that stays the same is a clock of its own.
+/// Packets, and time in ns, after which a constant delay means a separate clock.
 const OWN_CLOCK: (u32, i64) = (8, 1_000_000_000);
 /// Then others came in their time so recently, ns.
 const OTHERS_NS: i64 = 500_000_000;
-/// After such a silence of the last era's clock, ns, an earlier one that is heard goes on as the last.
+/// After such a silence of the last era's clock, ns, an earlier one that is active becomes the last.
 const RESUME_NS: i64 = 1_000_000_000;
-/// An era that begins so near to where another one is goes on with it, ns.
+/// An era that begins this close to another one continues it, ns.
 const CONTINUES_NS: i64 = 1_000_000;
 /// An era's first packet may hold events that are so much earlier than the latest one in it, ns.
 const BEFORE_NS: i64 = 5_000_000;
 /// Events further ahead of all packets are odd, ns: a builder's pulse is at most 2.1 s long.
 const FAR_NS: i64 = 1 << 32;
-/// Largest offset of an event behind its pulse, ns: a column of 31 bits.
-const MOST_OFFSET: i64 = i32::MAX as i64;
-
 /// An era as this worker knows it.
 #[derive(Debug, Clone)]
 struct Known {
@@ -42,8 +42,13 @@ struct Known {
 }
 
 impl Known {
+    /// How far it began ahead of the host's clock, where that was the only way not to go back.
+    fn lead(&self) -> i64 {
+        self.era.anchor.wall.saturating_sub(self.era.received).max(0)
+    }
+
     /// True if a packet came when this era says that its time was; at most so much earlier.
-    fn fits(&self, reading: Reading, allowed: i64) -> bool {
+    fn fits(&self, reading: ClockReading, allowed: i64) -> bool {
         let fits = |wall: i64| {
             let difference = reading.received_ns.saturating_sub(wall);
             difference <= STEP_NS && difference >= -STEP_NS.saturating_add(allowed)
@@ -72,6 +77,7 @@ pub struct WorkerClock {
     /// How far the last era was settled when it was taken over.
     settled: i64,
     scratch: EventBatch,
+    instructions: Instructions,
 }
 
 impl WorkerClock {
@@ -90,9 +96,16 @@ impl WorkerClock {
             current: 0,
             settled: i64::MIN,
             scratch,
+            instructions: Instructions::default(),
         };
         worker.refresh();
         worker
+    }
+
+    /// With this set of instructions.
+    pub fn with(mut self, instructions: Instructions) -> WorkerClock {
+        self.instructions = instructions;
+        self
     }
 
     /// Takes over what others have found.
@@ -180,7 +193,8 @@ impl WorkerClock {
                 let ahead = known.newest.saturating_add(FAR_NS);
                 known.begun && (known.newest..ahead).contains(&reading.detector_ns)
             };
-            let found = self.eras.iter().rposition(|known| known.begun && known.fits(reading, 0));
+            let found = |known: &Known| known.begun && known.fits(reading, known.lead());
+            let found = self.eras.iter().rposition(found);
             let known = match found {
                 Some(at) => self.eras.get_mut(at),
                 None => self.eras.iter_mut().rev().find(goes_on),
@@ -195,7 +209,7 @@ impl WorkerClock {
     }
 
     /// Goes on with an earlier clock where the last one has fallen silent.
-    fn resume(&mut self, newest: Reading) {
+    fn resume(&mut self, newest: ClockReading) {
         let silent = |known: &Known| newest.received_ns.saturating_sub(known.heard) > RESUME_NS;
         if !self.eras.last().is_some_and(silent) {
             return;
@@ -216,7 +230,7 @@ impl WorkerClock {
     }
 
     /// True if the last era's clock has not leapt ahead for this packet.
-    fn goes_on(&self, reading: Reading) -> bool {
+    fn goes_on(&self, reading: ClockReading) -> bool {
         let Some(last) = self.eras.last().filter(|last| last.newest != i64::MIN) else {
             return true;
         };
@@ -225,7 +239,7 @@ impl WorkerClock {
     }
 
     /// True once a delay has stayed the same for so long that it is no matter of packets that were held up.
-    fn is_own_clock(&mut self, most: Reading) -> bool {
+    fn is_own_clock(&mut self, most: ClockReading) -> bool {
         if self.difference(most) <= STEP_NS || self.fits(most) {
             self.fitted = most.received_ns;
             return false;
@@ -244,14 +258,15 @@ impl WorkerClock {
         long && *packets >= OWN_CLOCK.0
     }
 
-    /// Host less the last line, which may begin a little later: what is under way is no difference any more.
-    fn difference(&self, reading: Reading) -> i64 {
+    /// Host less the last line, which may begin a little later: a correction in progress is not counted
+    /// again.
+    fn difference(&self, reading: ClockReading) -> i64 {
         let line = |known: &Known| known.era.last().at(reading.detector_ns);
         let at = |known: &Known| reading.received_ns.saturating_sub(line(known));
         self.eras.last().map_or(0, at)
     }
 
-    fn fits(&self, reading: Reading) -> bool {
+    fn fits(&self, reading: ClockReading) -> bool {
         let allowed = self.shared.allowed.load(Relaxed);
         let last = self.eras.len().saturating_sub(1);
         let fits = |(at, known): (usize, &Known)| {
@@ -261,7 +276,7 @@ impl WorkerClock {
     }
 
     /// Least differences go to the loop that corrects the rate, one in a second.
-    fn follow(&mut self, newest: Reading, least: Reading) {
+    fn follow(&mut self, newest: ClockReading, least: ClockReading) {
         let difference = self.difference(least);
         let Some(last) = self.eras.last() else { return };
         let allowed = self.shared.allowed.load(Relaxed);
@@ -269,7 +284,7 @@ impl WorkerClock {
             self.shared.newest.fetch_max(newest.detector_ns, Relaxed);
         }
         if !last.fits(least, allowed) && self.fits(least) {
-            // Another clock's, which goes on.
+            // Another clock's, which continues.
             return;
         }
         self.least = Some(self.least.map_or(difference, |known| known.min(difference)));
@@ -294,7 +309,7 @@ impl WorkerClock {
         self.hits(&mut products.hits);
     }
 
-    /// The lines of the last era up to this time are used now: nobody may change them.
+    /// The lines of the last era up to this time are in use: they must not change.
     #[inline]
     fn settle(&mut self, detector_ns: i64) {
         if detector_ns >= self.settled {
@@ -304,7 +319,7 @@ impl WorkerClock {
 
     #[cold]
     fn settle_behind(&mut self, detector_ns: i64) {
-        // A time that is far from all packets settles nothing, else no line would come behind it.
+        // A time that is far from all packets fixes nothing, because no line could come after it.
         let most = self.eras.last().map_or(i64::MIN, |known| known.newest.saturating_add(FAR_NS));
         let first = self.settled == i64::MIN;
         if detector_ns <= most || first {
@@ -319,22 +334,52 @@ impl WorkerClock {
     /// one that is nearer to its anchor than to those before.
     fn entered_by(&self, detector_ns: i64, before: i64) -> Option<usize> {
         let away = |from: i64| detector_ns.saturating_sub(from).saturating_abs();
-        let current = self.eras.get(self.current);
-        let newest = current.map_or(i64::MIN, |known| known.newest);
+        let newest = self.eras.get(self.current).map_or(i64::MIN, |known| known.newest);
         self.eras.iter().position(|known| {
             let anchor = known.era.anchor;
             if !known.begun || known.entered {
                 return false;
             }
-            let apart = |current: &Known| current.era.at(anchor.from).saturating_sub(anchor.wall);
-            if current.is_some_and(|c| c.entered && apart(c).saturating_abs() <= CONTINUES_NS) {
-                // The same clock, which goes on in another era.
+            if self.continues_in(anchor) {
                 return (0..FAR_NS).contains(&detector_ns.saturating_sub(anchor.from));
             }
             detector_ns >= anchor.from.saturating_sub(BEFORE_NS)
                 && (before == i64::MIN || away(anchor.from) < away(before))
                 // A clock that was there already: then time falls.
                 && (anchor.from > newest || detector_ns < before.saturating_sub(STEP_NS))
+        })
+    }
+
+    /// True if the clock of the last row is the same as that of an era with this anchor, which continues it.
+    fn continues_in(&self, anchor: ClockLine) -> bool {
+        let apart = |current: &Known| current.era.at(anchor.from).saturating_sub(anchor.wall);
+        let current = self.eras.get(self.current);
+        current.is_some_and(|c| c.entered && apart(c).saturating_abs() <= CONTINUES_NS)
+    }
+
+    /// False if no event of a row with times from `first` to `last` can begin an era, as [`WorkerClock::entered_by`] sees it. An era
+    /// that packets began and no event ever enters, as after a loss, would else be asked for with every event: 12 times
+    /// what decoding takes.
+    fn may_be_entered(&self, (first, last): (i64, i64), before: i64) -> bool {
+        let newest = self.eras.get(self.current).map_or(i64::MIN, |known| known.newest);
+        let apart = |a: i64, b: i64| a.saturating_sub(b).saturating_abs();
+        let latest = before.max(last);
+        self.eras.iter().any(|known| {
+            let anchor = known.era.anchor;
+            if !known.begun || known.entered {
+                return false;
+            }
+            if self.continues_in(anchor) {
+                return last >= anchor.from && first < anchor.from.saturating_add(FAR_NS);
+            }
+            let within = (first..=last).contains(&anchor.from);
+            let nearest = apart(first, anchor.from).min(apart(last, anchor.from));
+            let nearest = if within { 0 } else { nearest };
+            let ends = [(first, before), (last, before), (first, latest)];
+            let farthest = ends.into_iter().map(|(a, b)| apart(a, b)).max().unwrap_or(0);
+            last >= anchor.from.saturating_sub(BEFORE_NS)
+                && (before == i64::MIN || nearest < farthest)
+                && (anchor.from > newest || first < latest.saturating_sub(STEP_NS))
         })
     }
 
@@ -360,6 +405,14 @@ impl WorkerClock {
             let from = events.pulse_first[row] as usize;
             let upto = events.pulse_first.get(row + 1).map_or(events.len(), |&next| next as usize);
             let pulse = events.pulse_ns[row];
+            let offsets = &events.offset_ns[from..upto];
+            let (least, most) = self.instructions.run(Extent(offsets));
+            let times = [least, most].map(|offset| pulse.saturating_add(offset.into()));
+            if !self.may_be_entered(times.into(), before) {
+                before = if upto > from { before.max(times[1]) } else { before };
+                row += 1;
+                continue;
+            }
             for at in from..upto {
                 let time = pulse.saturating_add(events.offset_ns[at].into());
                 if self.entered_by(time, before).is_some() {
@@ -375,8 +428,8 @@ impl WorkerClock {
         }
     }
 
-    /// Number of the era of a time, of those that were entered: that whose clock shows the nearest time now. Clocks that
-    /// differ never meet so, whatever times they have shown.
+    /// Number of the era of a time, among those that were entered: the one whose clock shows the nearest time now. So
+    /// different clocks are never mixed, for any times that they have shown.
     fn era(&self, detector_ns: i64) -> usize {
         let away = |known: &Known| {
             let (newest, heard) = match known.newest {
@@ -400,7 +453,7 @@ impl WorkerClock {
             let from = events.pulse_first[row] as usize;
             let upto = events.pulse_first.get(row + 1).map_or(events.len(), |&next| next as usize);
             let (pulse, offsets) = (events.pulse_ns[row], &mut events.offset_ns[from..upto]);
-            let longest = offsets.iter().copied().max().unwrap_or(0);
+            let (least, longest) = self.instructions.run(Extent(offsets));
             let first = offsets.first().copied().unwrap_or(0);
             let last = pulse.saturating_add(longest.into());
             let mut number = self.enter(pulse.saturating_add(first.into()), last);
@@ -414,16 +467,22 @@ impl WorkerClock {
             placed.pulse_first.push(from as u32);
             if pulse < era.anchor.from && !offsets.is_empty() {
                 // Before an anchor was another time.
-                let least = offsets.iter().copied().min().unwrap_or(0);
                 let begun = pulse.saturating_add(least.into()).min(era.anchor.from);
-                placed.pulse_ns.push(over_a_border(era, (pulse, begun), offsets));
+                placed.pulse_ns.push(over_a_border(
+                    self.instructions,
+                    era,
+                    (pulse, begun),
+                    (least, longest),
+                    offsets,
+                ));
                 continue;
             }
             placed.pulse_ns.push(line.at(pulse));
             if era.line(last) != at {
-                over_a_border(era, (pulse, pulse), offsets);
+                let ends = (least, longest);
+                over_a_border(self.instructions, era, (pulse, pulse), ends, offsets);
             } else if line.rate != 0 {
-                stretch(line, pulse, offsets);
+                self.instructions.run(Stretch { line, pulse, shift: 0, offsets });
             }
         }
         std::mem::swap(&mut events.pulse_ns, &mut placed.pulse_ns);
@@ -441,22 +500,6 @@ impl WorkerClock {
     }
 }
 
-/// Offsets on one line: each is the host's time of the event less that of its pulse.
-fn stretch(line: &Line, pulse: i64, offsets: &mut [u32]) {
-    let (cut, rate) = (line.cut(pulse), i64::from(line.rate));
-    for offset in offsets {
-        let ns = i64::from(*offset);
-        *offset = (ns + ((cut + ns * rate) >> 32)).clamp(0, MOST_OFFSET) as u32;
-    }
-}
-
-/// Offsets on several lines, of events whose pulse is put at `begun`: the host's time of that.
-#[cold]
-fn over_a_border(era: &Era, (pulse, begun): (i64, i64), offsets: &mut [u32]) -> i64 {
-    let start = era.at(begun);
-    for offset in offsets {
-        let at = era.at(pulse.saturating_add((*offset).into()));
-        *offset = at.saturating_sub(start).clamp(0, MOST_OFFSET) as u32;
-    }
-    start
-}
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

@@ -1,0 +1,83 @@
+//! The seam between a sender and what takes its packets away: `send --to URL`.
+//!
+//! Simulated packets and captures end in [`Destination::send`]; what is in front cannot tell sockets, byte streams and files apart except by
+//! [`Destination::lossless`]. How one comes to be opened, from its URL on, is said by its [`kind`]; all of a process stand in
+//! [`registry`]. It is the counterpart of [`crate::source`]. Source: `docs/architecture.md`, "Seams".
+
+pub mod kind;
+pub mod registry;
+
+use std::sync::Arc;
+
+use crate::batch::Batch;
+use crate::ledger::Sheet;
+use crate::link::Wire;
+
+pub use kind::{DestinationEndpoint, DestinationKind, DestinationOpening};
+pub use registry::Destinations;
+
+/// A destination that could not be opened or that failed for good; the sentence names the endpoint and the system's words.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct DestinationError(#[from] Box<dyn std::error::Error + Send + Sync>);
+
+impl DestinationError {
+    /// Of an error that names its endpoint.
+    pub fn of(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> DestinationError {
+        DestinationError(cause.into())
+    }
+}
+
+/// What has left to a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Departed {
+    /// Datagrams, frames or messages that left: what the destination's protocol counts.
+    pub datagrams: u64,
+    /// Packets that were given and did not leave because the system refused them for good.
+    pub failed: u64,
+    /// System calls that were answered with something taken.
+    pub calls: u64,
+}
+
+/// Takes packets away. Opened by [`DestinationEndpoint::open`].
+pub trait Destination: Send {
+    /// Sends `bytes` as packets of `stride` bytes, the last may be shorter; with `stride` 0 as one packet. Returns when the bytes may
+    /// be reused; waits while the other side or the system takes nothing, for as long as the endpoint allows.
+    ///
+    /// # Errors
+    /// Some packets were not sent and are in [`Departed::failed`]. It may be tried again with the next ones.
+    fn send(&mut self, bytes: &[u8], stride: usize) -> Result<(), DestinationError>;
+
+    /// Sends all trains of a batch, packet by packet as they are.
+    ///
+    /// # Errors
+    /// As [`Destination::send`].
+    fn send_batch(&mut self, batch: &Batch) -> Result<(), DestinationError> {
+        batch.trains().try_for_each(|train| self.send(train.bytes, train.stride))
+    }
+
+    /// Nothing more comes: what waits leaves, and the other side is told where the protocol has a word for it. Called once.
+    ///
+    /// # Errors
+    /// What waited did not leave.
+    fn finish(&mut self) -> Result<(), DestinationError> {
+        Ok(())
+    }
+
+    /// What has left so far.
+    fn departed(&self) -> Departed;
+
+    /// True if what was sent arrives, or sending fails.
+    fn lossless(&self) -> bool;
+
+    /// Bits of link time of one packet of `payload` bytes.
+    fn wire_bits(&self, payload: usize) -> u64 {
+        Wire::usual(false, payload).bits(payload)
+    }
+
+    /// This destination's counters.
+    fn sheet(&self) -> Arc<Sheet>;
+
+    /// For people, one fact a line: address, buffers, engine.
+    fn describe(&self) -> Vec<String>;
+}
