@@ -1,0 +1,267 @@
+//! Several streams that fill one sequence of chunks, each on a thread of its own.
+//!
+//! A group chunk is whole when every member has left it; its parts are merged: a member fills only its own heaps, and a flag
+//! says which. No lock is held while payload is copied: members fill chunks of their own, and whoever hands one over merges it
+//! with what is there before the lock is taken again; the part with fewer heaps is copied into the other. So a payload is copied into its
+//! chunk once, and at most half of a chunk's heaps a second time for each further member. Source: `docs/formats/spead.md`, section 12.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::window::{Chunk, ChunkMemory};
+
+/// What happens when one member is behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GroupEviction {
+    /// The group moves on without it.
+    #[default]
+    Lossy,
+    /// The group waits for all members.
+    Lossless,
+}
+
+#[derive(Debug)]
+struct Shared {
+    eviction: GroupEviction,
+    max_chunks: u64,
+    /// Below this everything has left.
+    head: u64,
+    /// Largest id that any member has begun, and one.
+    tail: u64,
+    parts: BTreeMap<u64, Chunk>,
+    /// Chunks that a member merges at the moment: they, and all later ones, stay.
+    merging: Vec<u64>,
+    /// Below this a member has left everything; `None`: it has stopped.
+    members: Vec<Option<u64>>,
+    ready: Vec<Chunk>,
+    too_old: u64,
+}
+
+impl Shared {
+    /// Chunks that nobody fills any more leave, in the order of their ids.
+    fn settle(&mut self) {
+        let slowest = self.members.iter().flatten().min().copied().unwrap_or(u64::MAX);
+        let floor = match self.eviction {
+            GroupEviction::Lossless => slowest,
+            GroupEviction::Lossy => slowest.max(self.tail.saturating_sub(self.max_chunks)),
+        };
+        let floor = self.merging.iter().fold(floor, |floor, id| floor.min(*id));
+        if floor > self.head {
+            let later = self.parts.split_off(&floor);
+            self.ready.extend(std::mem::replace(&mut self.parts, later).into_values());
+            self.head = floor.min(self.tail.max(self.head));
+        }
+    }
+
+    /// Takes a part over, or gives back the chunk that it belongs to: then both are to be merged outside of the lock.
+    fn merge(&mut self, chunk: Chunk) -> Option<(Chunk, Chunk)> {
+        if chunk.id < self.head {
+            self.too_old += 1;
+            return None;
+        }
+        self.tail = self.tail.max(chunk.id + 1);
+        match self.parts.remove(&chunk.id) {
+            None => {
+                self.parts.insert(chunk.id, chunk);
+                None
+            }
+            Some(whole) => {
+                self.merging.push(chunk.id);
+                Some((whole, chunk))
+            }
+        }
+    }
+
+    /// One that was merged comes back.
+    fn merged(&mut self, id: u64) {
+        if let Some(at) = self.merging.iter().position(|merging| *merging == id) {
+            self.merging.swap_remove(at);
+        }
+    }
+}
+
+/// The part with fewer heaps goes into the other.
+fn joined((a, b): (Chunk, Chunk)) -> Chunk {
+    let heaps = |chunk: &Chunk| chunk.present.iter().filter(|flag| **flag != 0).count();
+    let (mut whole, part) = if heaps(&a) >= heaps(&b) { (a, b) } else { (b, a) };
+    join(&mut whole, &part);
+    whole
+}
+
+/// Takes over the heaps whose flag is set in `part`; all flags of a chunk stand for equal shares of its data.
+fn join(whole: &mut Chunk, part: &Chunk) {
+    let flags = whole.present.len().min(part.present.len());
+    let shares = |len: usize| len.checked_div(flags).unwrap_or(0);
+    let (data, extra) = (
+        shares(whole.data.len().min(part.data.len())),
+        shares(whole.extra.len().min(part.extra.len())),
+    );
+    for n in (0..flags).filter(|n| part.present[*n] != 0) {
+        whole.present[n] = part.present[n];
+        whole.data[n * data..][..data].copy_from_slice(&part.data[n * data..][..data]);
+        whole.extra[n * extra..][..extra].copy_from_slice(&part.extra[n * extra..][..extra]);
+    }
+}
+
+/// The group.
+#[derive(Debug, Clone)]
+pub struct ChunkGroup {
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl ChunkGroup {
+    /// A group whose window has `max_chunks` chunks; windows of members must not be larger.
+    pub fn new(max_chunks: usize, eviction: GroupEviction) -> ChunkGroup {
+        let shared = Shared {
+            eviction,
+            max_chunks: max_chunks.max(1) as u64,
+            head: 0,
+            tail: 0,
+            parts: BTreeMap::new(),
+            merging: vec![],
+            members: vec![],
+            ready: vec![],
+            too_old: 0,
+        };
+        ChunkGroup { shared: Arc::new(Mutex::new(shared)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A member, whose chunks look like `like`; `spare` are kept for reuse.
+    pub fn member(&self, like: Chunk, spare: usize) -> ChunkGroupMember {
+        let mut shared = self.lock();
+        shared.members.push(Some(0));
+        let number = shared.members.len() - 1;
+        drop(shared);
+        ChunkGroupMember { group: self.clone(), number, like, spare: vec![], most_spare: spare }
+    }
+
+    /// Chunks that are finished, in the order of their ids.
+    pub fn take_ready(&self) -> Vec<Chunk> {
+        std::mem::take(&mut self.lock().ready)
+    }
+
+    /// Parts of chunks that had left already.
+    pub fn too_old(&self) -> u64 {
+        self.lock().too_old
+    }
+
+    /// All members have stopped and everything was taken.
+    pub fn is_stopped(&self) -> bool {
+        let shared = self.lock();
+        shared.members.iter().all(Option::is_none) && shared.ready.is_empty()
+    }
+}
+
+/// The memory of a member's chunk receiver.
+#[derive(Debug)]
+pub struct ChunkGroupMember {
+    group: ChunkGroup,
+    number: usize,
+    like: Chunk,
+    spare: Vec<Chunk>,
+    most_spare: usize,
+}
+
+impl ChunkGroupMember {
+    /// Gives a chunk back for reuse.
+    pub fn give_back(&mut self, chunk: Chunk) {
+        if self.spare.len() < self.most_spare {
+            self.spare.push(chunk);
+        }
+    }
+}
+
+impl ChunkMemory for ChunkGroupMember {
+    fn take(&mut self, id: u64, stream: u64) -> Option<Chunk> {
+        {
+            let mut shared = self.group.lock();
+            shared.tail = shared.tail.max(id + 1);
+            shared.settle();
+        }
+        let mut chunk = self.spare.pop().unwrap_or_else(|| self.like.clone());
+        chunk.present.fill(0);
+        Some(Chunk { id, stream, ..chunk })
+    }
+
+    fn ready(&mut self, chunk: Chunk) {
+        let left = chunk.id + 1;
+        let mut shared = self.group.lock();
+        let mut both = shared.merge(chunk);
+        while let Some(pair) = both {
+            drop(shared);
+            let whole = joined(pair);
+            shared = self.group.lock();
+            shared.merged(whole.id);
+            // Another member may have handed its part over meanwhile.
+            both = shared.merge(whole);
+        }
+        let own = &mut shared.members[self.number];
+        *own = own.map(|before| before.max(left));
+        shared.settle();
+    }
+
+    fn stop(&mut self) {
+        let mut shared = self.group.lock();
+        shared.members[self.number] = None;
+        shared.settle();
+    }
+
+    fn is_full(&self) -> bool {
+        let shared = self.group.lock();
+        // Whoever is ahead of a member that must be waited for takes no more packets.
+        let own = shared.members[self.number].unwrap_or(0);
+        shared.eviction == GroupEviction::Lossless && own >= shared.head + shared.max_chunks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(member: &mut ChunkGroupMember, id: u64, heap: usize) {
+        let mut chunk = member.take(id, 0).unwrap();
+        chunk.present[heap] = 1;
+        chunk.data[heap] = 10 * id as u8 + heap as u8;
+        member.ready(chunk);
+    }
+
+    fn show(group: &ChunkGroup) -> Vec<(u64, Vec<u8>)> {
+        group.take_ready().into_iter().map(|c| (c.id, c.data)).collect()
+    }
+
+    #[test]
+    fn parts_of_all_members_are_one_chunk() {
+        let group = ChunkGroup::new(2, GroupEviction::Lossless);
+        let [mut a, mut b] = [0, 1].map(|_| group.member(Chunk::new(2, 2, 0), 4));
+        chunk(&mut a, 0, 0);
+        chunk(&mut a, 1, 0);
+        assert!(show(&group).is_empty() && a.is_full() && !b.is_full(), "waits for b");
+        chunk(&mut b, 0, 1);
+        assert_eq!(show(&group), [(0, vec![0, 1])]);
+        chunk(&mut b, 1, 1);
+        a.stop();
+        b.stop();
+        assert_eq!(show(&group), [(1, vec![10, 11])]);
+        assert!(group.is_stopped());
+    }
+
+    #[test]
+    fn lossy_moves_on_and_counts_what_comes_late() {
+        let group = ChunkGroup::new(2, GroupEviction::Lossy);
+        let [mut a, mut b] = [0, 1].map(|_| group.member(Chunk::new(2, 2, 0), 4));
+        (0..4).for_each(|id| chunk(&mut a, id, 0));
+        assert_eq!(show(&group), [(0, vec![0, 0]), (1, vec![10, 0])]);
+        chunk(&mut b, 1, 1);
+        chunk(&mut b, 2, 1);
+        assert_eq!(group.too_old(), 1);
+        assert_eq!(show(&group), [(2, vec![20, 21])]);
+        drop(b.take(9, 0));
+        a.stop();
+        b.stop();
+        assert_eq!(show(&group), [(3, vec![30, 0])]);
+    }
+}

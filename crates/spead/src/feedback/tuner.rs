@@ -1,0 +1,432 @@
+//! Finds and holds the highest rate that loses no more than the target, from a receiver's reports.
+//!
+//! Each rate is a trial: wait until packets of the rate before are gone, then compare what was sent with what came. It is bad if
+//! more than the target is missing, or if less came than was sent, which shows a queue that fills before it drops. A bad trial
+//! says how fast the link is: what came. From there two or three trials narrow it down; then the rate is held, and now and
+//! then a little more is tried, in steps that double as long as they are good. Without reports the rate is halved. Every decision is
+//! logged with its reason. Time is an argument, ns from any origin; rates are SPEAD bytes per second.
+
+use std::collections::VecDeque;
+
+use fullcount_core::refusal::{Refusal, refuse};
+
+use super::message::ReceiverReport;
+
+/// Settings.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TunerConfig {
+    /// Never below, B/s.
+    pub min_rate: f64,
+    /// Never above, B/s.
+    pub max_rate: f64,
+    /// First rate, B/s.
+    pub start_rate: f64,
+    /// Share of payload that may be missing, 0 to 0.5.
+    pub loss_target: f64,
+    /// Time from a new rate until its packets are what reports speak of: round trip and one report, ns.
+    pub settle_ns: u64,
+    /// Length of a trial, ns.
+    pub trial_ns: u64,
+    /// How long a rate is held before more is tried, ns.
+    pub hold_ns: u64,
+    /// Without a report for so long, the rate is halved, ns.
+    pub silence_ns: u64,
+    /// First step beyond a rate that is held.
+    pub step: f64,
+    /// Longest burst, B; slow senders get shorter ones, of 1 ms.
+    pub max_burst: u64,
+    /// Largest packet, B.
+    pub packet_bytes: u64,
+}
+
+impl Default for TunerConfig {
+    fn default() -> TunerConfig {
+        TunerConfig {
+            min_rate: 1e6,
+            max_rate: 12.5e9,
+            start_rate: 12.5e6,
+            loss_target: 0.0,
+            settle_ns: 120_000_000,
+            trial_ns: 200_000_000,
+            hold_ns: 3_000_000_000,
+            silence_ns: 2_000_000_000,
+            step: 0.03,
+            max_burst: 65_536,
+            packet_bytes: 9000,
+        }
+    }
+}
+
+impl TunerConfig {
+    fn check(&self) -> Result<(), Refusal> {
+        if !(self.min_rate > 0.0 && self.min_rate <= self.max_rate && self.max_rate <= 1e13) {
+            let allowed = format!(
+                "above 0, at most max_rate ({} B/s), which is at most 1e13 B/s",
+                self.max_rate
+            );
+            return Err(refuse("min_rate", self.min_rate, allowed));
+        }
+        if !(self.min_rate..=self.max_rate).contains(&self.start_rate) {
+            let allowed = format!("{} to {} B/s", self.min_rate, self.max_rate);
+            return Err(refuse("start_rate", self.start_rate, allowed));
+        }
+        if !(0.0..=0.5).contains(&self.loss_target) {
+            return Err(refuse("loss_target", self.loss_target, "0 to 0.5"));
+        }
+        if !(0.005..=1.0).contains(&self.step) {
+            return Err(refuse("step", self.step, "0.005 to 1"));
+        }
+        match self.trial_ns {
+            0 => Err(refuse("trial_ns", 0, "above 0")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the tuner does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum TunerState {
+    /// Doubles the rate until it is bad.
+    Ramp,
+    /// Between a good and a bad rate.
+    Narrow {
+        /// Good.
+        low: f64,
+        /// Bad.
+        high: f64,
+    },
+    /// Stays, since then.
+    Hold {
+        /// Of the first trial, ns.
+        since_ns: u64,
+        /// Next step.
+        step: f64,
+    },
+    /// Tries more than this.
+    Probe {
+        /// To which it goes back.
+        base: f64,
+        /// How much more.
+        step: f64,
+    },
+}
+
+/// Why a rate was chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateReason {
+    /// No loss: more.
+    Good,
+    /// More than the target is missing.
+    Loss,
+    /// Less came than was sent.
+    Lagging,
+    /// Good and bad rate are close: held.
+    Found,
+    /// Held long enough: more is tried.
+    Probing,
+    /// What was tried was too much.
+    ProbeFailed,
+    /// No reports.
+    Silence,
+}
+
+/// A line of the log.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TunerDecision {
+    /// When, ns.
+    pub time_ns: u64,
+    /// From this rate, B/s.
+    pub from: f64,
+    /// To this one, B/s.
+    pub to: f64,
+    /// Why.
+    pub why: RateReason,
+    /// Share that was missing in the trial.
+    pub loss: f64,
+    /// What came in the trial, B/s.
+    pub delivered: f64,
+}
+
+/// Lines that the log keeps.
+const MOST_DECISIONS: usize = 1024;
+/// Share of a rate known to be too fast that is tried next.
+const BELOW: f64 = 0.985;
+/// Less than this share of what was sent is lagging.
+const LAG: f64 = 0.99;
+/// A good rate this close to a bad one is the answer.
+const CLOSE: f64 = 0.97;
+
+#[derive(Debug, Clone, Copy)]
+struct Base {
+    report: ReceiverReport,
+    sent_bytes: u64,
+    at_ns: u64,
+}
+
+/// What a trial showed.
+#[derive(Debug, Clone, Copy)]
+struct Shown {
+    loss: f64,
+    delivered: f64,
+    sent: f64,
+    seconds: f64,
+}
+
+/// The tuner.
+#[derive(Debug)]
+pub struct RateTuner {
+    config: TunerConfig,
+    rate: f64,
+    state: TunerState,
+    since_ns: u64,
+    base: Option<Base>,
+    last_report: Option<ReceiverReport>,
+    heard_ns: u64,
+    decisions: VecDeque<TunerDecision>,
+}
+
+impl RateTuner {
+    /// Begins at `start_rate`.
+    ///
+    /// # Errors
+    /// If a setting is outside its range.
+    pub fn new(config: TunerConfig, now_ns: u64) -> Result<RateTuner, Refusal> {
+        config.check()?;
+        Ok(RateTuner {
+            config,
+            rate: config.start_rate,
+            state: TunerState::Ramp,
+            since_ns: now_ns,
+            base: None,
+            last_report: None,
+            heard_ns: now_ns,
+            decisions: VecDeque::new(),
+        })
+    }
+
+    /// What the sender should send at, B/s.
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// What the sender should send without a pause, B: at most 1 ms.
+    pub fn burst_size(&self) -> u64 {
+        ((self.rate / 1000.0) as u64).clamp(1, self.config.max_burst)
+    }
+
+    /// What may be on its way at one end of a trial and not at the other, B.
+    fn slack(&self) -> f64 {
+        2.0 * self.burst_size().max(self.config.packet_bytes) as f64
+    }
+
+    /// What it does.
+    pub fn state(&self) -> TunerState {
+        self.state
+    }
+
+    /// The next line of the log.
+    pub fn pop_decision(&mut self) -> Option<TunerDecision> {
+        self.decisions.pop_front()
+    }
+
+    fn go(
+        &mut self,
+        now_ns: u64,
+        to: f64,
+        state: TunerState,
+        why: RateReason,
+        shown: Option<Shown>,
+    ) {
+        let to = to.clamp(self.config.min_rate, self.config.max_rate);
+        if self.decisions.len() == MOST_DECISIONS {
+            self.decisions.pop_front();
+        }
+        let (loss, delivered) = shown.map_or((0.0, 0.0), |s| (s.loss, s.delivered));
+        self.decisions.push_back(TunerDecision {
+            time_ns: now_ns,
+            from: self.rate,
+            to,
+            why,
+            loss,
+            delivered,
+        });
+        // Behind a rate that was too high a queue has to drain, and heaps that lost packets are still to be given up.
+        let drain = if to < self.rate { 2 * self.config.settle_ns } else { 0 };
+        (self.rate, self.state) = (to, state);
+        (self.since_ns, self.base) = (now_ns.saturating_add(drain), None);
+    }
+
+    /// Time passes; to be called now and then, also without reports.
+    pub fn tick(&mut self, now_ns: u64) {
+        if now_ns.saturating_sub(self.heard_ns) >= self.config.silence_ns {
+            self.heard_ns = now_ns;
+            if self.rate > self.config.min_rate {
+                self.go(now_ns, self.rate / 2.0, TunerState::Ramp, RateReason::Silence, None);
+            }
+        }
+    }
+
+    /// A report came; `sent_bytes` are the SPEAD bytes that were sent so far. Old and repeated reports are passed over.
+    pub fn report(&mut self, now_ns: u64, report: ReceiverReport, sent_bytes: u64) {
+        let restarted =
+            self.last_report.is_some_and(|last| report.packet_bytes < last.packet_bytes);
+        let old = self.last_report.is_some_and(|last| report.number <= last.number);
+        match (old, restarted && report.number < 4) {
+            (_, true) => self.base = None,
+            (true, false) => return,
+            (false, false) => {}
+        }
+        self.last_report = Some(report);
+        self.heard_ns = now_ns;
+        if now_ns < self.since_ns.saturating_add(self.config.settle_ns) {
+            return;
+        }
+        let Some(base) = self.base else {
+            self.base = Some(Base { report, sent_bytes, at_ns: now_ns });
+            return;
+        };
+        let receiver_ns = report.time_ns.saturating_sub(base.report.time_ns);
+        let sender_ns = now_ns.saturating_sub(base.at_ns);
+        if receiver_ns == 0 || sender_ns == 0 {
+            return;
+        }
+        let per_second = |bytes: u64, ns: u64| bytes as f64 * 1e9 / ns as f64;
+        let came = report.packet_bytes.saturating_sub(base.report.packet_bytes);
+        let shown = Shown {
+            loss: loss(&base.report, &report),
+            delivered: per_second(came, receiver_ns),
+            sent: per_second(sent_bytes.saturating_sub(base.sent_bytes), sender_ns),
+            seconds: receiver_ns as f64 / 1e9,
+        };
+        let over = receiver_ns >= self.config.trial_ns;
+        // Loss is loss at once, but how fast the link is takes a moment to see.
+        let lost = shown.loss > self.config.loss_target && receiver_ns >= self.config.trial_ns / 2;
+        if over || lost {
+            self.judge(now_ns, shown);
+        }
+    }
+
+    fn judge(&mut self, now_ns: u64, shown: Shown) {
+        let lossy = shown.loss > self.config.loss_target;
+        let behind = (shown.sent - shown.delivered) * shown.seconds;
+        let lagging = shown.delivered < LAG * shown.sent && behind > self.slack();
+        // Loss up to the target is meant: what it takes away is no lag.
+        let allowed = self.config.loss_target > 0.0
+            && shown.delivered >= (LAG - 2.0 * self.config.loss_target) * shown.sent;
+        match (lossy, lagging && !allowed) {
+            (true, _) => self.bad(now_ns, shown, RateReason::Loss),
+            (false, true) => self.bad(now_ns, shown, RateReason::Lagging),
+            // Whoever does not send at the rate learns nothing of it.
+            (false, false) if shown.sent < 0.9 * self.rate => self.base = None,
+            (false, false) => self.good(now_ns, shown),
+        }
+    }
+
+    fn good(&mut self, now_ns: u64, shown: Shown) {
+        let rate = self.rate;
+        let (first, top) = (self.config.step, rate >= self.config.max_rate);
+        let hold = |step| TunerState::Hold { since_ns: now_ns, step };
+        match self.state {
+            TunerState::Ramp if top => {
+                self.go(now_ns, rate, hold(first), RateReason::Found, Some(shown))
+            }
+            TunerState::Ramp => {
+                self.go(now_ns, 2.0 * rate, TunerState::Ramp, RateReason::Good, Some(shown))
+            }
+            TunerState::Narrow { high, .. } if rate >= CLOSE * high => {
+                self.go(now_ns, rate, hold(first), RateReason::Found, Some(shown));
+            }
+            TunerState::Narrow { high, .. } => {
+                let next = (rate + high) / 2.0;
+                self.go(
+                    now_ns,
+                    next,
+                    TunerState::Narrow { low: rate, high },
+                    RateReason::Good,
+                    Some(shown),
+                );
+            }
+            TunerState::Hold { since_ns, step } => {
+                if !top && now_ns.saturating_sub(since_ns) >= self.config.hold_ns {
+                    let state = TunerState::Probe { base: rate, step };
+                    self.go(now_ns, rate * (1.0 + step), state, RateReason::Probing, Some(shown));
+                } else {
+                    self.base = None;
+                }
+            }
+            TunerState::Probe { .. } if top => {
+                self.go(now_ns, rate, hold(first), RateReason::Found, Some(shown))
+            }
+            TunerState::Probe { step, .. } => {
+                let step = (2.0 * step).min(1.0);
+                let state = TunerState::Probe { base: rate, step };
+                self.go(now_ns, rate * (1.0 + step), state, RateReason::Good, Some(shown));
+            }
+        }
+    }
+
+    fn bad(&mut self, now_ns: u64, shown: Shown, why: RateReason) {
+        let rate = self.rate;
+        let first = self.config.step;
+        let came = BELOW * shown.delivered.min(rate);
+        match self.state {
+            TunerState::Ramp => {
+                let low = (rate / 2.0).max(self.config.min_rate);
+                self.narrow(now_ns, came, low, rate, why, shown);
+            }
+            TunerState::Narrow { low, high } if rate <= 1.001 * low || low >= CLOSE * high => {
+                // What was good is so no more.
+                self.narrow(now_ns, came.min(0.9 * rate), self.config.min_rate, rate, why, shown);
+            }
+            TunerState::Narrow { low, .. } => self.narrow(now_ns, came, low, rate, why, shown),
+            TunerState::Hold { .. } => {
+                self.narrow(now_ns, came.min(0.95 * rate), self.config.min_rate, rate, why, shown);
+            }
+            TunerState::Probe { base, step } if step <= first => {
+                let state = TunerState::Hold { since_ns: now_ns, step: first };
+                self.go(now_ns, base, state, RateReason::ProbeFailed, Some(shown));
+            }
+            TunerState::Probe { base, .. } => {
+                self.narrow(now_ns, came.max(base), base, rate, why, shown)
+            }
+        }
+    }
+
+    /// Goes on between `low` and `high`, at `next` if that is between them.
+    fn narrow(
+        &mut self,
+        now_ns: u64,
+        next: f64,
+        low: f64,
+        high: f64,
+        why: RateReason,
+        shown: Shown,
+    ) {
+        if low >= CLOSE * high {
+            let state = TunerState::Hold { since_ns: now_ns, step: self.config.step };
+            return self.go(now_ns, low, state, RateReason::Found, Some(shown));
+        }
+        // What came may be far less than the link can: the receiver may have broken down under it.
+        let next = if next > low { next } else { (low + high) / 2.0 };
+        self.go(now_ns, next.min(BELOW * high), TunerState::Narrow { low, high }, why, Some(shown));
+    }
+}
+
+/// Share of payload that is missing between two reports, lost heaps at the mean length of the others.
+fn loss(from: &ReceiverReport, to: &ReceiverReport) -> f64 {
+    let less = |to: u64, from: u64| to.saturating_sub(from) as f64;
+    let lost = to.lost_heaps.unwrap_or(0).saturating_sub(from.lost_heaps.unwrap_or(0)) as f64;
+    let (heaps, expected) =
+        (less(to.ended_heaps, from.ended_heaps), less(to.expected_bytes, from.expected_bytes));
+    let mean =
+        if to.ended_heaps > 0 { to.expected_bytes as f64 / to.ended_heaps as f64 } else { 1.0 };
+    let missing = less(to.missing_bytes, from.missing_bytes) + lost * mean;
+    match heaps + lost > 0.0 {
+        true => missing / (expected + lost * mean).max(1.0),
+        false => 0.0,
+    }
+}
+
+#[cfg(test)]
+#[path = "tuner_tests.rs"]
+mod tests;

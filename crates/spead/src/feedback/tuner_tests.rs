@@ -1,0 +1,219 @@
+//! A real sender and a real receiver over a simulated link of unknown rate.
+
+use fullcount_core::link::Wire;
+use fullcount_core::sim::{Channel, ChannelSetup};
+
+use super::*;
+use crate::receive::{HeapReceiver, NumberSequence, ReceiverConfig};
+use crate::send::{
+    CutRules, HeapSender, NextPacket, OutHeap, PaceSettings, PayloadSize, SendHow, SenderConfig,
+};
+
+const SECOND: u64 = 1_000_000_000;
+const PACKET: usize = 8968;
+const REPORT_NS: u64 = 50_000_000;
+const DELAY_NS: u64 = 4_000_000;
+
+struct Bench {
+    now: u64,
+    sender: HeapSender,
+    receiver: HeapReceiver,
+    link: Channel<Vec<u8>>,
+    tuner: RateTuner,
+    reports: VecDeque<(u64, ReceiverReport)>,
+    next_report: u64,
+    data: std::sync::Arc<[u8]>,
+}
+
+/// Link time of a packet: frame, preamble, gap.
+fn wire_bits(bytes: usize) -> u64 {
+    Wire { ipv6: false, mtu: 9000 }.bits(bytes)
+}
+
+/// SPEAD bytes per second that fit a link.
+fn best(rate_bps: u64) -> f64 {
+    rate_bps as f64 * PACKET as f64 / wire_bits(PACKET) as f64
+}
+
+fn link(rate_bps: u64) -> Channel<Vec<u8>> {
+    let setup = ChannelSetup {
+        rate_bps: Some(rate_bps),
+        delay_ns: DELAY_NS,
+        queue_bytes: 500_000,
+        ..ChannelSetup::default()
+    };
+    Channel::new(setup).unwrap()
+}
+
+impl Bench {
+    fn new(rate_bps: u64, config: TunerConfig) -> Bench {
+        let tuner = RateTuner::new(config, 0).unwrap();
+        let pace = PaceSettings { rate: tuner.rate(), ..Default::default() };
+        let cut = CutRules { max_packet_size: PACKET, payload: PayloadSize::Fill };
+        let sender = HeapSender::new(SenderConfig { pace, cut, ..Default::default() }).unwrap();
+        let sequence = Some(NumberSequence { first: 1, step: 1 });
+        let config =
+            ReceiverConfig { sequence, heap_timeout_ns: SECOND / 10, ..ReceiverConfig::default() };
+        let receiver = HeapReceiver::new(config).unwrap();
+        let data = vec![5; 60 * 8920].into();
+        let reports = VecDeque::new();
+        Bench {
+            now: 0,
+            sender,
+            receiver,
+            link: link(rate_bps),
+            tuner,
+            reports,
+            next_report: REPORT_NS,
+            data,
+        }
+    }
+
+    fn run(&mut self, until: u64) {
+        let mut packet = vec![];
+        while self.now < until {
+            while self.sender.space() > 0 {
+                let mut heap = OutHeap::default();
+                heap.add_item(0x1000, self.data.clone(), false);
+                self.sender.send(heap, SendHow::default()).unwrap();
+            }
+            packet.clear();
+            let mut next = self.next_report;
+            match self.sender.next_packet(self.now, &mut packet) {
+                NextPacket::Packet { bytes, .. } => {
+                    let bits = wire_bits(bytes);
+                    self.link.push(
+                        self.now,
+                        std::mem::take(&mut packet),
+                        bytes as u32,
+                        bits,
+                        Vec::clone,
+                    );
+                    next = self.now;
+                }
+                NextPacket::Wait(due) => next = next.min(due),
+                NextPacket::Idle => {}
+            }
+            while self.sender.pop_completion().is_some() {}
+            while let Some(packet) = self.link.pop(self.now) {
+                self.receiver.push(self.now, &packet);
+                while self.receiver.pop().is_some() {}
+            }
+            if self.now >= self.next_report {
+                self.receiver.expire(self.now);
+                self.reports.push_back((self.now + DELAY_NS, self.receiver.report(self.now)));
+                self.next_report += REPORT_NS;
+            }
+            while self.reports.front().is_some_and(|r| r.0 <= self.now) {
+                let (_, report) = self.reports.pop_front().unwrap();
+                self.tuner.report(self.now, report, self.sender.counts().packet_bytes);
+                self.sender.set_pace(self.tuner.rate(), self.tuner.burst_size());
+            }
+            self.tuner.tick(self.now);
+            self.now = next.max(self.now);
+        }
+    }
+
+    fn share(&self, rate_bps: u64) -> f64 {
+        self.tuner.rate() / best(rate_bps)
+    }
+}
+
+fn log(bench: &mut Bench) -> String {
+    let lines = std::iter::from_fn(|| bench.tuner.pop_decision());
+    lines
+        .map(|d| {
+            format!(
+                "{:.2} s {:.0} -> {:.0} MB/s {:?} loss {:.4} came {:.0}\n",
+                d.time_ns as f64 / 1e9,
+                d.from / 1e6,
+                d.to / 1e6,
+                d.why,
+                d.loss,
+                d.delivered / 1e6
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_link_of_unknown_rate_is_found_within_10_s_and_held_without_loss() {
+    for mbps in [40, 333, 900] {
+        let rate = mbps * 1_000_000;
+        let mut bench =
+            Bench::new(rate, TunerConfig { start_rate: 2e6, max_rate: 1e9, ..Default::default() });
+        bench.run(10 * SECOND);
+        let share = bench.share(rate);
+        assert!((0.95..=1.005).contains(&share), "{mbps} Mb/s: {share}\n{}", log(&mut bench));
+        // While it holds, nothing is lost but by probes, and these are few.
+        let before = bench.receiver.losses();
+        let sent = bench.sender.counts().packet_bytes;
+        let mut lowest = f64::MAX;
+        for second in 11..20 {
+            bench.run(second * SECOND);
+            lowest = lowest.min(bench.share(rate));
+        }
+        let lost = bench.receiver.losses().bytes - before.bytes;
+        let sent = bench.sender.counts().packet_bytes - sent;
+        assert!(lowest > 0.95, "{mbps} Mb/s: {lowest}\n{}", log(&mut bench));
+        assert!((lost as f64) < 0.005 * sent as f64, "{lost} of {sent}\n{}", log(&mut bench));
+    }
+}
+
+#[test]
+fn a_step_of_the_link_is_followed_within_10_s() {
+    for (before, after) in [(800, 200), (200, 400), (300, 250), (400, 480)] {
+        let mut bench =
+            Bench::new(before * 1_000_000, TunerConfig { max_rate: 1e9, ..Default::default() });
+        bench.run(11 * SECOND);
+        let share = bench.share(before * 1_000_000);
+        assert!((0.95..=1.04).contains(&share), "{share}\n{}", log(&mut bench));
+        bench.link = link(after * 1_000_000);
+        bench.run(21 * SECOND);
+        let share = bench.share(after * 1_000_000);
+        assert!(
+            (0.95..=1.04).contains(&share),
+            "{before} -> {after}: {share}\n{}",
+            log(&mut bench)
+        );
+    }
+}
+
+#[test]
+fn without_reports_the_rate_goes_down_to_its_floor() {
+    let config = TunerConfig { start_rate: 1e9, min_rate: 1e8, ..Default::default() };
+    let mut tuner = RateTuner::new(config, 0).unwrap();
+    for second in 1..30 {
+        tuner.tick(second * SECOND);
+    }
+    assert_eq!(tuner.rate(), 1e8);
+    let why: Vec<RateReason> = std::iter::from_fn(|| tuner.pop_decision()).map(|d| d.why).collect();
+    assert_eq!(why, [RateReason::Silence; 4]);
+}
+
+#[test]
+fn a_sender_with_nothing_to_send_is_not_sped_up() {
+    let mut tuner = RateTuner::new(TunerConfig::default(), 0).unwrap();
+    let rate = tuner.rate();
+    for n in 1..200u64 {
+        // A tenth of what it may.
+        let bytes = n * (rate / 200.0) as u64;
+        let report = ReceiverReport {
+            number: n,
+            time_ns: n * REPORT_NS,
+            packet_bytes: bytes,
+            ..Default::default()
+        };
+        tuner.report(n * REPORT_NS, report, bytes);
+    }
+    assert_eq!(tuner.rate(), rate);
+    assert!(tuner.pop_decision().is_none());
+}
+
+#[test]
+fn settings_outside_their_range_are_refused() {
+    let of = |config| RateTuner::new(config, 0).unwrap_err().to_string();
+    let bad = of(TunerConfig { start_rate: 1.0, ..Default::default() });
+    assert_eq!(bad, "start_rate = 1: 1000000 to 12500000000 B/s");
+    assert!(of(TunerConfig { loss_target: 0.6, ..Default::default() }).contains("0 to 0.5"));
+}

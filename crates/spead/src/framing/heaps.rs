@@ -1,0 +1,283 @@
+//! Whole heaps on a byte stream: each is one SPEAD packet of any length, and its payload is read into the heap's memory.
+//!
+//! Nothing is cut, nothing is copied but by the kernel. The form is SPEAD's own: a packet says its size, so a spead2 receiver
+//! whose largest packet is set high enough takes the same bytes. A heap has at most 65,531 items that way. The driver asks [`HeapStream::want`] for memory, fills some of it and says how much.
+//!
+//! A damaged stream is found again as spead2 finds packets: 8 bytes on, try again. Refuses heaps above the limit: they are
+//! skipped. Source: `docs/formats/spead.md`, sections 3, 9.2 and 18 (5, 6).
+
+use crate::receive::{Arrival, Heap, HeapBytes, HeapEnd, HeapMemory, PlainMemory, PresenceMap};
+use crate::wire::{HEADER_BYTES, SpeadPacket, control, id, prefix_of};
+
+/// What was read so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HeapStreamCounts {
+    /// Heaps that came whole.
+    pub heaps: u64,
+    /// Payload of these.
+    pub payload_bytes: u64,
+    /// Bytes of the stream that were used.
+    pub stream_bytes: u64,
+    /// Bytes that belonged to no heap.
+    pub junk_bytes: u64,
+    /// Heaps above the limit, or for which there was no memory.
+    pub too_large: u64,
+    /// Bytes of these that were skipped.
+    pub skipped_bytes: u64,
+    /// Packets that were no whole heap.
+    pub not_whole: u64,
+    /// Heaps that the connection's end cut.
+    pub cut: u64,
+}
+
+#[derive(Debug)]
+enum Reading {
+    /// Header and pointers: so many bytes are wanted.
+    Prefix(usize),
+    /// Payload, into the heap's memory.
+    Payload { memory: HeapBytes, have: usize },
+    /// Bytes that nobody wants.
+    Skip(u64),
+}
+
+/// Takes whole heaps from a byte stream.
+#[derive(Debug)]
+pub struct HeapStream {
+    max_heap: u64,
+    memory: Box<dyn HeapMemory>,
+    /// Header and pointers as far as they came, and room for the rest.
+    prefix: Vec<u8>,
+    have: usize,
+    reading: Reading,
+    began_ns: u64,
+    last_ns: u64,
+    counts: HeapStreamCounts,
+    stopped: bool,
+    stop_on_stop_item: bool,
+}
+
+/// Bytes that are skipped at a time.
+const SKIP_AT_A_TIME: usize = 1 << 16;
+
+impl HeapStream {
+    /// Heaps up to `max_heap` bytes, in memory from there.
+    pub fn new(max_heap: u64, memory: impl HeapMemory + 'static) -> HeapStream {
+        HeapStream {
+            max_heap,
+            memory: Box::new(memory),
+            prefix: vec![0; HEADER_BYTES],
+            have: 0,
+            reading: Reading::Prefix(HEADER_BYTES),
+            began_ns: 0,
+            last_ns: 0,
+            counts: HeapStreamCounts::default(),
+            stopped: false,
+            stop_on_stop_item: true,
+        }
+    }
+
+    /// In plain memory.
+    pub fn plain(max_heap: u64) -> HeapStream {
+        HeapStream::new(max_heap, PlainMemory)
+    }
+
+    /// Stop heaps are handed on like any other.
+    pub fn without_stop(self) -> HeapStream {
+        HeapStream { stop_on_stop_item: false, ..self }
+    }
+
+    /// What was read so far.
+    pub fn counts(&self) -> HeapStreamCounts {
+        self.counts
+    }
+
+    /// In the middle of a heap, since its last byte came, ns: a driver may give the connection up that stays silent.
+    pub fn waits_since_ns(&self) -> Option<u64> {
+        let middle = self.have > 0 || !matches!(self.reading, Reading::Prefix(_));
+        middle.then_some(self.last_ns)
+    }
+
+    /// A stop heap came.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Memory for the next bytes of the stream; never empty.
+    pub fn want(&mut self) -> &mut [u8] {
+        match &mut self.reading {
+            Reading::Prefix(wanted) => &mut self.prefix[self.have..*wanted],
+            Reading::Payload { memory, have } => &mut memory.as_mut_slice()[*have..],
+            Reading::Skip(left) => {
+                let many = (*left).min(SKIP_AT_A_TIME as u64) as usize;
+                if self.prefix.len() < many {
+                    self.prefix.resize(many, 0);
+                }
+                &mut self.prefix[..many]
+            }
+        }
+    }
+
+    /// The first `bytes` of what [`HeapStream::want`] gave are there now. Returns a heap if one is whole.
+    pub fn filled(&mut self, bytes: usize, now_ns: u64) -> Option<Heap> {
+        self.counts.stream_bytes += bytes as u64;
+        self.last_ns = now_ns;
+        match &mut self.reading {
+            Reading::Prefix(wanted) => {
+                if self.have == 0 {
+                    self.began_ns = now_ns;
+                }
+                self.have += bytes;
+                match self.have == *wanted {
+                    true => self.prefix_is_there(now_ns),
+                    false => None,
+                }
+            }
+            Reading::Payload { memory, have } => {
+                *have += bytes;
+                match *have == memory.as_slice().len() {
+                    true => self.whole(now_ns),
+                    false => None,
+                }
+            }
+            Reading::Skip(left) => {
+                self.counts.skipped_bytes += bytes as u64;
+                *left -= bytes as u64;
+                if *left == 0 {
+                    self.begin();
+                }
+                None
+            }
+        }
+    }
+
+    /// For bytes that are in memory already: uses all of them.
+    pub fn push(&mut self, mut bytes: &[u8], now_ns: u64, mut heap: impl FnMut(Heap)) {
+        while !bytes.is_empty() && !self.stopped {
+            let room = self.want();
+            let many = room.len().min(bytes.len());
+            room[..many].copy_from_slice(&bytes[..many]);
+            bytes = &bytes[many..];
+            if let Some(whole) = self.filled(many, now_ns) {
+                heap(whole);
+            }
+        }
+    }
+
+    /// The connection has ended. True: in the middle of a heap.
+    pub fn finish(&mut self) -> bool {
+        let cut = self.have > 0 || !matches!(self.reading, Reading::Prefix(_));
+        self.counts.cut += u64::from(cut);
+        self.begin();
+        cut
+    }
+
+    fn begin(&mut self) {
+        self.have = 0;
+        self.reading = Reading::Prefix(HEADER_BYTES);
+    }
+
+    /// 8 bytes are junk; what stands behind them is looked at again.
+    fn junk(&mut self) {
+        self.counts.junk_bytes += 8;
+        self.prefix.copy_within(8..self.have, 0);
+        self.have -= 8;
+    }
+
+    fn prefix_is_there(&mut self, now_ns: u64) -> Option<Heap> {
+        loop {
+            let wanted = match prefix_of(&self.prefix[..self.have]) {
+                Ok(Some(wanted)) => wanted,
+                Ok(None) => HEADER_BYTES,
+                Err(_) => {
+                    self.junk();
+                    continue;
+                }
+            };
+            if self.have < wanted {
+                if self.prefix.len() < wanted {
+                    self.prefix.resize(wanted, 0);
+                }
+                self.reading = Reading::Prefix(wanted);
+                return None;
+            }
+            // Junk before it may have brought bytes from behind this prefix.
+            let extra = self.have - wanted;
+            match SpeadPacket::parse_head(&self.prefix[..wanted]) {
+                Ok((head, length)) => {
+                    let whole =
+                        head.offset == 0 && head.heap_length.is_none_or(|heap| heap == length);
+                    if whole && extra as u64 <= length {
+                        return self.payload(wanted, length, now_ns);
+                    }
+                    self.counts.not_whole += 1;
+                    self.junk();
+                }
+                Err(_) => self.junk(),
+            }
+        }
+    }
+
+    fn payload(&mut self, prefix: usize, length: u64, now_ns: u64) -> Option<Heap> {
+        let extra = self.have - prefix;
+        let head = SpeadPacket::parse_head(&self.prefix[..prefix]).ok();
+        let memory = match (usize::try_from(length), head) {
+            (Ok(bytes), Some((hint, _))) if length <= self.max_heap => {
+                self.memory.take(bytes, &hint)
+            }
+            _ => None,
+        };
+        let stretched =
+            memory.and_then(|mut memory| memory.stretch(length as usize).then_some(memory));
+        let Some(mut memory) = stretched else {
+            self.counts.too_large += 1;
+            self.counts.skipped_bytes += extra as u64;
+            match length - extra as u64 {
+                0 => self.begin(),
+                left => self.reading = Reading::Skip(left),
+            }
+            return None;
+        };
+        memory.as_mut_slice()[..extra].copy_from_slice(&self.prefix[prefix..prefix + extra]);
+        self.have = prefix;
+        self.reading = Reading::Payload { memory, have: extra };
+        match extra as u64 == length {
+            true => self.whole(now_ns),
+            false => None,
+        }
+    }
+
+    fn whole(&mut self, now_ns: u64) -> Option<Heap> {
+        let reading = std::mem::replace(&mut self.reading, Reading::Prefix(HEADER_BYTES));
+        let Reading::Payload { memory, .. } = reading else { return None };
+        let have = std::mem::take(&mut self.have);
+        let (packet, _) = SpeadPacket::parse_head(&self.prefix[..have]).ok()?;
+        let length = memory.as_slice().len() as u64;
+        let mut present = PresenceMap::default();
+        present.add(0..length, 1);
+        let end = HeapEnd {
+            cnt: packet.heap_cnt,
+            flavour: packet.flavour,
+            length: Some(length),
+            received: length,
+            present,
+            pointers: packet.items().collect(),
+            arrival: Arrival::Complete,
+            contiguous: true,
+            packets: 1,
+            first_ns: self.began_ns,
+            last_ns: now_ns,
+        };
+        self.counts.heaps += 1;
+        self.counts.payload_bytes += length;
+        let stop = packet.flavour.immediate(id::STREAM_CTRL, control::STOP);
+        if self.stop_on_stop_item && packet.items().any(|p| p == stop) {
+            self.stopped = true;
+            return None;
+        }
+        Some(Heap::new(end, memory))
+    }
+}
+
+#[cfg(test)]
+#[path = "heaps_tests.rs"]
+mod tests;

@@ -1,0 +1,112 @@
+//! Whole heaps in whatever pieces they come, behind junk, above the limit, cut.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::receive::MemoryPool;
+use crate::send::{OutHeap, Packetiser};
+use crate::testing::{Raw, adr, pattern, stop};
+
+fn raw(cnt: u64, bytes: usize) -> Vec<u8> {
+    let items = vec![adr(0x1000, 0)];
+    Raw { items, ..Raw::new(cnt, bytes as u64, 0, &pattern(bytes, cnt)) }.bytes()
+}
+
+fn read(stream: &mut HeapStream, bytes: &[u8], piece: usize) -> Vec<(u64, usize)> {
+    let mut heaps = vec![];
+    for part in bytes.chunks(piece) {
+        stream.push(part, 5, |heap| {
+            let data = pattern(heap.payload().len(), heap.cnt);
+            assert_eq!(heap.item(0x1000).and_then(|i| i.bytes()).unwrap_or(&[]), data);
+            heaps.push((heap.cnt, data.len()));
+        });
+    }
+    heaps
+}
+
+#[test]
+fn payload_goes_into_the_heaps_own_memory() {
+    let pool = MemoryPool::new(1, 10_000, 2, 1).unwrap();
+    let mut stream = HeapStream::new(1 << 20, pool.clone());
+    let bytes = raw(7, 5000);
+    let room = stream.want();
+    room.copy_from_slice(&bytes[..8]);
+    assert!(stream.filled(8, 1).is_none());
+    let rest = stream.want().len();
+    stream.want().copy_from_slice(&bytes[8..8 + rest]);
+    assert!(stream.filled(rest, 1).is_none());
+    // One read of the payload is enough, and goes where the heap stays.
+    let room = stream.want();
+    assert_eq!(room.len(), 5000);
+    room.copy_from_slice(&bytes[48..]);
+    let place = room.as_ptr();
+    let heap = stream.filled(5000, 9).unwrap();
+    assert_eq!((heap.payload().as_ptr(), heap.first_ns, heap.last_ns), (place, 1, 9));
+    assert_eq!(pool.free_blocks(), 0);
+    drop(heap);
+    assert_eq!(pool.free_blocks(), 1);
+}
+
+#[test]
+fn heaps_above_the_limit_and_junk_are_skipped_and_a_cut_is_said() {
+    let junk = [[0x53, 4, 3, 5, 0, 0, 0, 0], [0xff; 8]].concat();
+    let all = [raw(1, 50), raw(2, 5000), junk, raw(3, 900), stop(4), raw(5, 10)].concat();
+    for piece in [1, 3, 64, 1 << 20] {
+        let mut stream = HeapStream::plain(1000);
+        assert_eq!(read(&mut stream, &all, piece), [(1, 50), (3, 900)]);
+        let counts = stream.counts();
+        assert_eq!((counts.too_large, counts.skipped_bytes, counts.junk_bytes), (1, 5000, 16));
+        assert!(stream.is_stopped() && !stream.finish());
+    }
+    let mut stream = HeapStream::plain(1000);
+    assert_eq!(read(&mut stream, &raw(1, 50)[..70], 7), []);
+    assert!(stream.finish() && stream.counts().cut == 1);
+    let mut packets = HeapStream::plain(1000);
+    read(&mut packets, &crate::testing::heap(1, &[1; 100], 40).concat(), 9);
+    assert_eq!(packets.counts().heaps, 0, "packets of a heap are no heaps");
+    assert!(packets.counts().not_whole > 0);
+}
+
+#[test]
+fn what_a_sender_writes_whole_is_read() {
+    let mut heap = OutHeap::default();
+    heap.add_item(0x1000, pattern(70_000, 3), false);
+    (0..40).for_each(|n| heap.add_inline(0x1100 + n, n));
+    let mut packetiser = Packetiser::whole(&heap, 3).unwrap();
+    let mut bytes = vec![];
+    packetiser.next_packet(&heap, &mut bytes).unwrap();
+    assert!(packetiser.is_done());
+    let empty = OutHeap::default();
+    Packetiser::whole(&empty, 4).unwrap().next_packet(&empty, &mut bytes).unwrap();
+    let mut stream = HeapStream::plain(1 << 20);
+    let mut seen = vec![];
+    stream
+        .push(&bytes, 0, |heap| seen.push((heap.cnt, heap.items().count(), heap.payload().len())));
+    assert_eq!(seen, [(3, 41, 70_000), (4, 0, 1)]);
+    (0..65_600).for_each(|n| heap.add_inline(0x1100 + n, n));
+    assert!(Packetiser::whole(&heap, 3).is_err());
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_do_no_harm(
+        parts in proptest::collection::vec((any::<bool>(), proptest::collection::vec(any::<u8>(), 0..60), 0usize..300), 0..8),
+        piece in 1usize..100,
+    ) {
+        let mut bytes = vec![];
+        for (good, junk, size) in &parts {
+            if *good { bytes.extend(raw(1, *size)) } else { bytes.extend(junk) }
+        }
+        let mut stream = HeapStream::plain(250);
+        let mut heaps = 0;
+        for part in bytes.chunks(piece) {
+            stream.push(part, 0, |_| heaps += 1);
+        }
+        prop_assert_eq!(stream.counts().heaps, heaps);
+        let good = parts.iter().filter(|p| p.0 && p.2 <= 250).count() as u64;
+        if parts.iter().all(|p| p.0) {
+            prop_assert_eq!(heaps, good);
+        }
+        stream.finish();
+    }
+}

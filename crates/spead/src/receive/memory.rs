@@ -1,0 +1,299 @@
+//! Memory of heaps: where a payload is copied to, once.
+//!
+//! Nothing is cleared beforehand: packets in order extend the memory, and what a packet skips is cleared only then. A pool
+//! keeps blocks whose pages are there. Bytes of an earlier heap in a block are never shown: only what a packet brought is.
+//! A length that cannot be had is `None`, never the end of the process. Source: `docs/formats/spead.md`, section 11.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::wire::SpeadPacket;
+
+/// Gaps up to so many bytes are cleared as they come, longer ones get fresh zero pages.
+const SMALL_GAP: usize = 1 << 20;
+
+/// Gives memory for heaps. `hint` is the packet that needs it, so that its contents may choose.
+pub trait HeapMemory: fmt::Debug + Send {
+    /// A vector of at least this capacity, with any contents; `None`: there is none.
+    fn take(&mut self, bytes: usize, hint: &SpeadPacket<'_>) -> Option<HeapBytes>;
+}
+
+/// Memory of the process, for each heap anew.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PlainMemory;
+
+impl HeapMemory for PlainMemory {
+    fn take(&mut self, bytes: usize, _: &SpeadPacket<'_>) -> Option<HeapBytes> {
+        HeapBytes::fresh(bytes)
+    }
+}
+
+/// The payload memory of one heap. Dropped, it goes back to its pool.
+pub struct HeapBytes {
+    /// Initialised as far as it is long, which in a pooled block is further than this heap wrote.
+    bytes: Vec<u8>,
+    /// Bytes of this heap.
+    length: usize,
+    home: Option<Arc<Mutex<Free>>>,
+}
+
+impl fmt::Debug for HeapBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HeapBytes({} B)", self.length)
+    }
+}
+
+impl HeapBytes {
+    /// Fresh memory for `bytes` bytes, which holds none yet.
+    pub fn fresh(bytes: usize) -> Option<HeapBytes> {
+        let mut fresh = Vec::new();
+        fresh.try_reserve_exact(bytes).ok()?;
+        Some(HeapBytes { bytes: fresh, length: 0, home: None })
+    }
+
+    /// The bytes of `vector` as a heap's.
+    pub fn of(vector: Vec<u8>) -> HeapBytes {
+        HeapBytes { length: vector.len(), bytes: vector, home: None }
+    }
+
+    /// Bytes as far as one was written.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Copies `data` to `offset`; `whole` is the length that the heap will have, if that is known.
+    /// False: there is no memory.
+    #[inline]
+    pub fn write(&mut self, offset: usize, data: &[u8], whole: Option<usize>) -> bool {
+        let Some(end) = offset.checked_add(data.len()) else { return false };
+        if end <= self.bytes.len() {
+            self.bytes[offset..end].copy_from_slice(data);
+        } else {
+            if !self.grow(offset, end, whole) {
+                return false;
+            }
+            if offset == self.bytes.len() {
+                self.bytes.extend_from_slice(data);
+            } else {
+                // A block that a pool gave may end in the middle of the packet.
+                let known = self.bytes.len().min(end);
+                let (there, new) = data.split_at(known - offset);
+                self.bytes[offset..known].copy_from_slice(there);
+                self.bytes.extend_from_slice(new);
+            }
+        }
+        self.length = self.length.max(end);
+        true
+    }
+
+    /// Room up to `end`, initialised up to `offset`.
+    #[cold]
+    fn reserve(&mut self, end: usize, whole: Option<usize>) -> bool {
+        let wanted = whole.unwrap_or(0).max(end);
+        let more = wanted - self.bytes.len();
+        match whole {
+            Some(_) => self.bytes.try_reserve_exact(more).is_ok(),
+            None => self.bytes.try_reserve(more).is_ok(),
+        }
+    }
+
+    #[inline]
+    fn grow(&mut self, offset: usize, end: usize, whole: Option<usize>) -> bool {
+        if end > self.bytes.capacity() && !self.reserve(end, whole) {
+            return false;
+        }
+        if offset <= self.bytes.len() {
+            return true;
+        }
+        self.skip(offset, whole.unwrap_or(end).max(end))
+    }
+
+    /// Makes what lies before `offset` zeros.
+    #[cold]
+    fn skip(&mut self, offset: usize, whole: usize) -> bool {
+        if offset - self.bytes.len() <= SMALL_GAP || self.home.is_some() {
+            self.bytes.resize(offset, 0);
+            return true;
+        }
+        // Zero pages come from the system as they are touched. That they can be had is asked first: this call would end the process.
+        if Vec::<u8>::new().try_reserve_exact(whole).is_err() {
+            return false;
+        }
+        let mut zeros = vec![0; whole];
+        zeros[..self.bytes.len()].copy_from_slice(&self.bytes);
+        self.bytes = zeros;
+        true
+    }
+
+    /// Lets `[0, length)` be the heap's bytes: for memory that a transport fills itself. False: there is no memory.
+    pub fn stretch(&mut self, length: usize) -> bool {
+        if length > self.bytes.len() && !self.grow(length, length, Some(length)) {
+            return false;
+        }
+        self.length = length;
+        true
+    }
+
+    /// The heap's bytes, to be filled.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.length]
+    }
+}
+
+impl Drop for HeapBytes {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            let mut free = home.lock().unwrap_or_else(PoisonError::into_inner);
+            if free.blocks.len() < free.most {
+                free.blocks.push(std::mem::take(&mut self.bytes));
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Free {
+    blocks: Vec<Vec<u8>>,
+    most: usize,
+    empty: u64,
+}
+
+/// Blocks of one size that come back when the last user drops a heap; may be shared by streams.
+#[derive(Debug, Clone)]
+pub struct MemoryPool {
+    lower: usize,
+    upper: usize,
+    low_water: usize,
+    free: Arc<Mutex<Free>>,
+}
+
+impl MemoryPool {
+    /// A pool for heaps of `lower` to `upper` bytes, which keeps up to `most_free` blocks and makes `first` at once.
+    /// Good sizes: `first` is window + ring + heaps held by the consumer + 4. `None`: no memory, or `lower` above `upper`.
+    pub fn new(lower: usize, upper: usize, most_free: usize, first: usize) -> Option<MemoryPool> {
+        if lower > upper || upper == 0 {
+            return None;
+        }
+        let free = Free { blocks: Vec::new(), most: most_free.max(first), empty: 0 };
+        let pool = MemoryPool { lower, upper, low_water: 0, free: Arc::new(Mutex::new(free)) };
+        pool.refill(first).then_some(pool)
+    }
+
+    /// Below so many free blocks, [`MemoryPool::is_low`].
+    pub fn with_low_water(self, low_water: usize) -> MemoryPool {
+        MemoryPool { low_water, ..self }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A thread of the caller's should [`MemoryPool::refill`].
+    pub fn is_low(&self) -> bool {
+        self.lock().blocks.len() < self.low_water
+    }
+
+    /// Makes blocks until `wanted` are free; each page is touched here, not when a packet comes. False: no memory.
+    pub fn refill(&self, wanted: usize) -> bool {
+        while self.free_blocks() < wanted {
+            let mut block = Vec::new();
+            if block.try_reserve_exact(self.upper).is_err() {
+                return false;
+            }
+            block.resize(self.upper, 0);
+            self.lock().blocks.push(block);
+        }
+        true
+    }
+
+    /// Blocks that nobody uses.
+    pub fn free_blocks(&self) -> usize {
+        self.lock().blocks.len()
+    }
+
+    /// How often there was none.
+    pub fn times_empty(&self) -> u64 {
+        self.lock().empty
+    }
+}
+
+impl HeapMemory for MemoryPool {
+    fn take(&mut self, bytes: usize, _: &SpeadPacket<'_>) -> Option<HeapBytes> {
+        if !(self.lower..=self.upper).contains(&bytes) {
+            return HeapBytes::fresh(bytes);
+        }
+        let kept = {
+            let mut free = self.lock();
+            let kept = free.blocks.pop();
+            free.empty += u64::from(kept.is_none());
+            kept
+        };
+        let home = Some(Arc::clone(&self.free));
+        if let Some(block) = kept {
+            return Some(HeapBytes { bytes: block, length: 0, home });
+        }
+        let mut fresh = HeapBytes::fresh(self.upper)?;
+        fresh.home = home;
+        Some(fresh)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Raw;
+
+    #[test]
+    fn packets_in_any_order_make_the_same_bytes() {
+        let data: Vec<u8> = (0..200u8).collect();
+        for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
+            let mut heap = HeapBytes::fresh(200).unwrap();
+            for n in order {
+                assert!(heap.write(n * 50, &data[n * 50..][..50], Some(200)));
+            }
+            assert_eq!(heap.as_slice(), data);
+        }
+        let mut far = HeapBytes::fresh(0).unwrap();
+        assert!(far.write(0, &[7], Some(1 << 31)) && far.write((1 << 31) - 1, &[9], Some(1 << 31)));
+        assert_eq!(
+            (far.as_slice()[0], far.as_slice()[1 << 30], far.as_slice().len()),
+            (7, 0, 1 << 31)
+        );
+    }
+
+    #[test]
+    fn blocks_come_back_and_others_do_not() {
+        let raw = Raw::new(1, 8, 0, &[1; 8]).bytes();
+        let hint = SpeadPacket::parse(&raw).unwrap();
+        let mut pool = MemoryPool::new(16, 64, 2, 1).unwrap().with_low_water(1);
+        let mut a = pool.take(20, &hint).unwrap();
+        assert!(pool.is_low() && a.write(0, &[1; 20], Some(20)));
+        let b = pool.take(64, &hint).unwrap();
+        let c = pool.take(64, &hint).unwrap();
+        assert_eq!(pool.times_empty(), 2);
+        let outside = pool.take(65, &hint).unwrap();
+        drop((a, b, c, outside));
+        assert_eq!(pool.free_blocks(), 2);
+        let again = pool.take(20, &hint).unwrap();
+        assert!(again.as_slice().is_empty(), "bytes of another heap are not shown");
+        assert!(MemoryPool::new(9, 8, 1, 1).is_none());
+    }
+
+    #[test]
+    fn a_block_that_ends_inside_a_packet() {
+        let raw = Raw::new(1, 8, 0, &[1; 8]).bytes();
+        let hint = SpeadPacket::parse(&raw).unwrap();
+        let mut pool = MemoryPool::new(1, 64, 4, 0).unwrap();
+        let mut a = pool.take(30, &hint).unwrap();
+        assert!(a.write(0, &[1; 30], Some(30)));
+        drop(a);
+        let mut b = pool.take(60, &hint).unwrap();
+        assert!(b.write(0, &[2; 20], Some(60)) && b.write(20, &[3; 40], Some(60)));
+        assert_eq!(b.as_slice(), [vec![2; 20], vec![3; 40]].concat());
+    }
+}

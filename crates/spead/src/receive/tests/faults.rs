@@ -1,0 +1,161 @@
+//! A million packets with seeded loss, copies and disorder: every heap is whole, incomplete with the right map, or lost.
+
+use std::collections::BTreeMap;
+
+use fullcount_core::sim::{Amount, Fault, Spec};
+
+use super::*;
+use crate::testing::{Raw, adr, pattern};
+
+const PACKETS: u64 = 16;
+const EACH: u64 = 24;
+const LENGTH: u64 = PACKETS * EACH;
+
+fn packet(number: u64) -> Vec<u8> {
+    let (cnt, n) = (number / PACKETS + 1, number % PACKETS);
+    let data = pattern(LENGTH as usize, cnt);
+    let mut raw = Raw::new(cnt, LENGTH, n * EACH, &data[(n * EACH) as usize..][..EACH as usize]);
+    if n == 0 {
+        raw.items.push(adr(0x1000, 0));
+    }
+    raw.bytes()
+}
+
+fn through(
+    packets: u64,
+    spec: Spec,
+    config: ReceiverConfig,
+) -> (HeapReceiver, BTreeMap<u64, Vec<bool>>) {
+    let fault = Fault::new(spec).unwrap();
+    let mut stream = HeapReceiver::new(config).unwrap();
+    // What came of each heap, and what came in time.
+    let mut came: BTreeMap<u64, Vec<bool>> = BTreeMap::new();
+    let mut finished = BTreeMap::new();
+    let window = stream.config().max_heaps as u64;
+    for (time, number) in fault.apply(0..packets).enumerate() {
+        let outcome = stream.push(time as u64 * 1000, &packet(number));
+        let flags =
+            came.entry(number / PACKETS + 1).or_insert_with(|| vec![false; PACKETS as usize]);
+        let flag = &mut flags[(number % PACKETS) as usize];
+        match outcome {
+            Outcome::Accepted => {
+                assert!(!*flag);
+                *flag = true;
+            }
+            Outcome::Refused(Refused::Duplicate | Refused::DuplicateHeap) => assert!(*flag),
+            Outcome::Refused(Refused::Late) => {}
+            other => panic!("{other:?}"),
+        }
+        assert!(stream.live_heaps() <= window && stream.live_bytes() <= window * LENGTH);
+        for delivery in drain(&mut stream) {
+            assert!(finished.insert(delivery.cnt(), ()).is_none(), "each heap once");
+            check(delivery, &came);
+        }
+    }
+    stream.stop(0);
+    for delivery in drain(&mut stream) {
+        assert!(finished.insert(delivery.cnt(), ()).is_none(), "each heap once");
+        check(delivery, &came);
+    }
+    assert_eq!(finished.len(), came.len());
+    (stream, came)
+}
+
+fn check(delivery: Delivery, came: &BTreeMap<u64, Vec<bool>>) {
+    let flags = &came[&delivery.cnt()];
+    let data = pattern(LENGTH as usize, delivery.cnt());
+    match delivery {
+        Delivery::Heap(heap) => {
+            assert_eq!(heap.payload(), data);
+            assert!(flags.iter().all(|f| *f));
+            assert_eq!(heap.item(0x1000).unwrap().bytes().unwrap(), data);
+        }
+        Delivery::Incomplete(heap) => {
+            let mut map = vec![false; PACKETS as usize];
+            for (at, piece) in heap.pieces() {
+                assert_eq!(piece, &data[at as usize..][..piece.len()]);
+                let first = (at / EACH) as usize;
+                map[first..first + piece.len() / EACH as usize].fill(true);
+            }
+            assert_eq!(&map, flags);
+            assert!(map.iter().any(|f| !f));
+        }
+    }
+}
+
+#[test]
+fn a_million_packets_with_loss_copies_and_disorder() {
+    let packets = 1_000_000;
+    let share = |p| Amount::Share(p);
+    let spec = Spec {
+        drop: share(0.02),
+        duplicate: share(0.01),
+        swap: share(0.01),
+        delay: share(0.005),
+        by: 200,
+        seed: 7,
+        of: Some(packets),
+    };
+    let config = ReceiverConfig {
+        max_heaps: 8,
+        sequence: Some(NumberSequence { first: 1, step: 1 }),
+        packet_payload: Some(EACH),
+        ..ours()
+    };
+    let (mut stream, came) = through(packets, spec, config);
+    let entries = ledger(&mut stream);
+    assert_eq!(entries.balance(), 0, "{:?}", entries.hops());
+    let missing: u64 = came.values().map(|f| f.iter().filter(|f| !**f).count() as u64).sum();
+    let losses = stream.losses();
+    let whole_heaps = packets / PACKETS - came.len() as u64;
+    assert_eq!(losses.heaps, Some(whole_heaps));
+    assert_eq!(
+        (losses.bytes, losses.packets, losses.off_sequence),
+        (missing * EACH, Some(missing), 0)
+    );
+    assert!((15_000..30_000).contains(&missing), "{missing}");
+    assert!(
+        count(&mut stream, SpeadCounter::Late) > 0
+            && count(&mut stream, SpeadCounter::Reordered) > 1000
+    );
+}
+
+#[test]
+fn heaps_that_did_not_come_at_all_are_lost_by_number_or_by_the_senders_count_else_unknown() {
+    let mut stream = HeapReceiver::new(ours()).unwrap();
+    let sequence = Some(NumberSequence { first: 5, step: 3 });
+    let mut numbered = HeapReceiver::new(ReceiverConfig { sequence, ..ours() }).unwrap();
+    for cnt in [5, 8, 17, 14, 6] {
+        for stream in [&mut stream, &mut numbered] {
+            stream.push(0, &Raw::new(cnt, 8, 0, &[0; 8]).bytes());
+        }
+    }
+    assert_eq!(stream.losses().heaps, None);
+    stream.sender_said(SenderTotals { heaps: 7, packets: 7, payload_bytes: 56 });
+    assert_eq!(stream.losses().heaps, Some(2));
+    let losses = numbered.losses();
+    assert_eq!((losses.heaps, losses.off_sequence), (Some(1), 1));
+}
+
+mod any {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+        #[test]
+        fn any_fault_in_any_window(
+            (drop, duplicate, swap, delay) in (0u32..20, 0u32..20, 0u32..20, 0u32..20),
+            (by, seed, heaps) in (1u32..200, any::<u64>(), 1usize..10),
+        ) {
+            let share = |percent: u32| Amount::Share(f64::from(percent) / 100.0);
+            let spec = Spec {
+                drop: share(drop), duplicate: share(duplicate), swap: share(swap), delay: share(delay),
+                by, seed, of: Some(2000),
+            };
+            let (mut stream, _) = through(2000, spec, ReceiverConfig { max_heaps: heaps, ..ours() });
+            prop_assert_eq!(ledger(&mut stream).balance(), 0);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Whoever may send packets can cost packets, not memory and not time.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{Raw, Wanted, adr, imm};
+
+#[test]
+fn heap_numbers_without_end_cost_the_window_only() {
+    let config = ReceiverConfig { max_heaps: 16, substreams: 4, ..ReceiverConfig::default() };
+    let mut stream = HeapReceiver::new(config).unwrap();
+    let mut cnt = 1u64;
+    for _ in 0..200_000 {
+        cnt = cnt.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        stream.push(0, &Raw::new(cnt >> 24, 1 << 16, 0, &[1; 8]).bytes());
+        assert!(stream.live_heaps() <= 64 && stream.live_bytes() <= 64 << 16);
+    }
+    assert_eq!(
+        stream.statistics().incomplete_heaps_evicted + stream.live_heaps(),
+        stream.tally().get(SpeadCounter::Heaps)
+    );
+    assert_eq!(ledger(&mut stream).balance(), 0);
+}
+
+#[test]
+fn items_and_pieces_of_a_heap_are_bounded() {
+    let config = ReceiverConfig { max_items: 100, max_ranges: 10, ..ours() };
+    let mut stream = HeapReceiver::new(config).unwrap();
+    for n in 0..50u64 {
+        let items: Vec<Wanted> = (0..10).map(|i| imm(0x1000 + 10 * n + i, n)).collect();
+        stream.push(0, &Raw { items, ..Raw::new(1, 100_000, n * 8, &[0; 8]) }.bytes());
+    }
+    assert_eq!(count(&mut stream, SpeadCounter::TooManyItems), 40);
+    for n in 0..50u64 {
+        stream.push(0, &Raw::new(2, 100_000, n * 16, &[0; 8]).bytes());
+    }
+    assert_eq!(count(&mut stream, SpeadCounter::TooManyRanges), 40);
+    // Repeated pointers cost nothing.
+    let items: Vec<Wanted> = (0..60).map(|i| adr(0x1000 + i, 0)).collect();
+    for n in 0..10u64 {
+        stream.push(0, &Raw { items: items.clone(), ..Raw::new(3, 80, n * 8, &[0; 8]) }.bytes());
+    }
+    assert_eq!(drain(&mut stream).len(), 1);
+    assert_eq!(ledger(&mut stream).balance(), 0);
+}
+
+#[test]
+fn every_setting_says_what_it_takes() {
+    let bad = |config: ReceiverConfig| HeapReceiver::new(config).unwrap_err().to_string();
+    let d = ReceiverConfig::default;
+    assert_eq!(bad(ReceiverConfig { max_heaps: 0, ..d() }), "max_heaps = 0: 1 to 4096");
+    assert_eq!(bad(ReceiverConfig { substreams: 5000, ..d() }), "substreams = 5000: 1 to 4096");
+    let small = bad(ReceiverConfig { max_live_bytes: 5, ..d() });
+    assert_eq!(small, "max_live_bytes = 5: at least max_heap_bytes, 1073741824 B");
+}
+
+fn wanted() -> impl Strategy<Value = Wanted> {
+    (any::<bool>(), 0u64..9, 0u64..40).prop_map(|(immediate, id, value)| match immediate {
+        true => imm(id, value),
+        false => adr(id, value),
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_packets_in_any_order_balance(
+        packets in proptest::collection::vec(
+            (
+                (0u64..6, proptest::option::of(0u64..40), 0u64..40, 0usize..20, 1u32..8),
+                proptest::collection::vec(wanted(), 0..4),
+                (0u64..1000, 0usize..100),
+            ),
+            0..60,
+        ),
+        (heaps, substreams, out_of_order, compat) in (1usize..4, 1usize..3, any::<bool>(), any::<bool>()),
+        merge: bool,
+    ) {
+        let config = if compat { ReceiverConfig::spead2() } else { ours() };
+        let config = ReceiverConfig {
+            max_heaps: heaps, substreams, allow_out_of_order: out_of_order, incomplete: OnIncomplete::Give,
+            heap_timeout_ns: 300, stall_timeout_ns: 500, max_live_bytes: 60, max_heap_bytes: 35,
+            max_items: 5, max_ranges: 3, ring_heaps: 1 << 20, ..config
+        };
+        let mut stream = HeapReceiver::new(config).unwrap();
+        let (mut time, mut previous) = (0, vec![]);
+        for ((cnt, heap_length, offset, payload, width), items, (wait, cut)) in packets {
+            let bits = if width == 1 { 48 } else { 40 };
+            let raw = Raw { bits, heap_length, items, ..Raw::new(cnt, 0, offset, &vec![7; payload]) };
+            let mut bytes = raw.bytes();
+            if cut < 5 {
+                bytes.truncate(bytes.len() * cut / 5);
+            }
+            if merge {
+                bytes = [std::mem::take(&mut previous), bytes].concat();
+                previous = raw.bytes();
+            }
+            time += wait;
+            stream.expire(time);
+            stream.push(time, &bytes);
+            prop_assert!(stream.live_bytes() <= 60 && stream.live_heaps() <= (heaps * substreams) as u64);
+            prop_assert_eq!(ledger(&mut stream).balance(), 0);
+        }
+        stream.stop(time);
+        prop_assert_eq!((stream.live_heaps(), stream.live_bytes()), (0, 0));
+        prop_assert_eq!(ledger(&mut stream).balance(), 0);
+        for delivery in drain(&mut stream) {
+            match delivery {
+                Delivery::Heap(heap) => {
+                    let all: usize = heap.all_items().filter_map(|i| i.bytes()).map(<[u8]>::len).sum();
+                    prop_assert!(all <= heap.payload().len());
+                }
+                Delivery::Incomplete(heap) => {
+                    let pieces: usize = heap.pieces().map(|(_, p)| p.len()).sum();
+                    prop_assert_eq!(pieces as u64, heap.received_length);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_as_datagrams_and_as_a_buffer(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let mut stream = HeapReceiver::new(ours()).unwrap();
+        stream.push(0, &bytes);
+        stream.push_buffer(0, &bytes);
+        prop_assert_eq!(ledger(&mut stream).balance(), 0);
+    }
+}
