@@ -1,0 +1,34 @@
+// Heaps in the place of events, where a run has heaps: their rate, how many are whole, how many are not.
+
+import { scaled, short, whole } from "./words.js";
+
+/** Rates are means over so many seconds at least. */
+const SPAN_S = 2;
+
+export class Heaps {
+  constructor() {
+    this.seen = [];
+  }
+
+  /** What the tiles show; null: this run has no heaps. */
+  of(state, nowMs) {
+    const value = (name) => state.ledger.find((line) => line.name === name)?.value ?? 0;
+    if (!state.ledger.some((line) => line.name === "heaps.count")) return null;
+    const complete = value("heaps.complete") + value("heaps.unsized");
+    const incomplete = value("heaps.incomplete");
+    const heaps = complete + incomplete;
+    if (this.seen.length > 0 && heaps < this.seen[0].heaps) this.seen = [];
+    this.seen.push({ at: nowMs / 1000, heaps });
+    while (this.seen.length > 2 && this.seen[1].at < nowMs / 1000 - SPAN_S) this.seen.shift();
+    const [first, last] = [this.seen[0], this.seen.at(-1)];
+    const rate = last.at > first.at ? (last.heaps - first.heaps) / (last.at - first.at) : null;
+    const [text, prefix] = rate == null ? ["–", ""] : scaled(rate);
+    const lost = value("heaps.lost");
+    const note = incomplete > 0 ? `${whole(incomplete)} incomplete` : "all complete";
+    return {
+      rate: text, unit: `${prefix ? `${prefix} ` : ""}heaps/s`, complete: whole(complete),
+      note: lost > 0 ? `${note}, ${short(lost)} never came` : note,
+      kind: incomplete + lost > 0 ? "bad" : "good", waiting: value("heaps.live"),
+    };
+  }
+}
