@@ -1,9 +1,8 @@
 //! Receive engines side by side on one host: the same traffic to each in turn, medians of several rounds.
 //!
-//! `engines [--engines gro,mmsg,uring,gro+100us] [--sizes 64,1472,8972] [--sends gro|mmsg|plain] [--rate 200kpps]
-//! [--seconds S] [--repeats N] [--cores RX,TX] [--spin]`. Without `--rate` flat out. `--sends mmsg` gives
-//! the receiver one datagram a train, as a network without segmentation offload does. The command behind
-//! `docs/decisions/0006-io-uring.md`. Refuses: options it does not know.
+//! `engines [--engines gro,mmsg,uring,gro+100us] [--sizes 64,1472,8972] [--sends gro|mmsg|plain] [--rate 200kpps] [--seconds S] [--repeats N] [--cores RX,TX] [--spin]`.
+//! Without `--rate` flat out. `--sends mmsg` gives the receiver one datagram a train, as a network without segmentation
+//! offload does. The command behind `docs/decisions/0007-io-uring.md`.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -62,6 +62,35 @@ fn plan() -> Result<Plan, Failure> {
     Ok(plan)
 }
 
+/// Receives until the sender has ended and nothing more comes; gives its processor time and the trains.
+fn receive(
+    plan: &Plan,
+    source: &mut UdpSource,
+    stop: &AtomicBool,
+    sum: &AtomicU64,
+) -> Result<(sys::CpuTime, u64), Failure> {
+    if let Some((core, _)) = plan.cores {
+        sys::pin_thread(core)?;
+    }
+    let mut batch = source.batch();
+    let mut trains = 0u64;
+    loop {
+        match source.recv(&mut batch, Duration::from_millis(100))? {
+            Received::Data => {
+                trains += batch.trains().len() as u64;
+                if plan.touch {
+                    let firsts = batch.trains().flat_map(|t| t.chunks());
+                    let n: u64 = firsts.map(|c| u64::from(*c.first().unwrap_or(&0))).sum();
+                    sum.fetch_add(n, SeqCst);
+                }
+            }
+            _ if stop.load(SeqCst) => break,
+            _ => {}
+        }
+    }
+    Ok((sys::thread_cpu_time()?, trains))
+}
+
 fn main() -> Result<(), Failure> {
     let plan = plan()?;
     let mut source = UdpSource::open(&plan.url, &plan.options)?;
@@ -76,28 +105,7 @@ fn main() -> Result<(), Failure> {
     let sum = AtomicU64::new(0);
     let began = Instant::now();
     let (rx, tx) = std::thread::scope(|scope| {
-        let rx = scope.spawn(|| -> Result<_, Failure> {
-            if let Some((core, _)) = plan.cores {
-                sys::pin_thread(core)?;
-            }
-            let mut batch = source.batch();
-            let mut trains = 0u64;
-            loop {
-                match source.recv(&mut batch, Duration::from_millis(100))? {
-                    Received::Data => {
-                        trains += batch.trains().len() as u64;
-                        if plan.touch {
-                            let firsts = batch.trains().flat_map(|t| t.chunks());
-                            let n: u64 = firsts.map(|c| u64::from(*c.first().unwrap_or(&0))).sum();
-                            sum.fetch_add(n, SeqCst);
-                        }
-                    }
-                    _ if stop.load(SeqCst) => break,
-                    _ => {}
-                }
-            }
-            Ok((sys::thread_cpu_time()?, trains))
-        });
+        let rx = scope.spawn(|| receive(&plan, &mut source, &stop, &sum));
         let tx = scope.spawn(|| -> Result<_, Failure> {
             if let Some((_, core)) = plan.cores {
                 sys::pin_thread(core)?;

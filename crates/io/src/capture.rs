@@ -1,22 +1,22 @@
-//! Captures all that a run receives, beside its events: pcapng with kernel times, rotating.
+//! Captures all packets that a run receives, in addition to its events: pcapng with kernel times, rotating.
 //!
-//! `tap` is a source around a source: it copies whole trains into preallocated blocks and hands full
-//! ones over a ring, so the receiving thread takes no lock and allocates nothing. A thread of its own
-//! makes frames of them (`frames`); another one appends them to files (`files`, `disk`) in large pieces.
-//! `taps` is the taking side, for any output that wants packets as they were received.
-//! Where it cannot follow, packets of a source that does not wait are not captured and counted as
-//! `sink.capture.dropped`, in the ledger and in the file; a source that waits is made to wait.
+//! `tap` is a source around a source: it copies whole trains into preallocated blocks and passes full ones through a
+//! ring, so the receiving thread takes no lock and allocates nothing. A separate thread makes frames of them
+//! (`frames`); another one appends them to files (`files`, `disk`) in large pieces. `taps` is the consuming side, for
+//! any output of packets as they were received. If it cannot keep up, packets of a source that does not wait are not
+//! captured and counted as `sink.capture.dropped`, in the ledger and in the file; a source that can wait waits.
 //!
-//! Sockets hand over payloads, so Ethernet, IP and UDP headers are made up around them: addresses and
-//! ports are those of the datagram, hardware addresses and time to live are not. A datagram stands
-//! in one frame, however many fragments it came in.
-//! Refuses: an existing file unless it may be replaced, rotation below 1 MiB or 1 s, `keep` without
-//! rotation, the name of a classic pcap. Source: draft-ietf-opsawg-pcapng; `docs/architecture.md`.
+//! Sockets deliver payloads, so Ethernet, IP and UDP headers are synthetic: addresses and ports are those of the
+//! datagram, hardware addresses and time to live are not. A datagram is one frame, even if it came in fragments.
+//! Refuses: an existing file unless it may be replaced, rotation below 1 MiB or 1 s, `keep` without rotation, the name
+//! of a classic pcap. Source: draft-ietf-opsawg-pcapng; `docs/architecture.md`.
 
 mod block;
+mod change;
 mod disk;
 mod files;
 mod frames;
+mod kind;
 mod room;
 mod tap;
 mod taps;
@@ -29,9 +29,10 @@ use std::time::Duration;
 use fullcount_core::wall::WallClock;
 
 pub use files::is_of_series;
+pub use kind::PacketFile;
 pub use tap::{Captured, Tap};
 pub use taps::{TapOptions, Taps, Turn, lines};
-pub use writer::{Capture, Report, Running, Written};
+pub use writer::{Capture, CaptureReport, RunningCapture, Written};
 
 /// Smallest and largest buffer between receiver and writer.
 pub const BUFFER_MIN: u64 = 8 << 20;
@@ -45,7 +46,7 @@ pub const ROTATE_TIME_MIN: Duration = Duration::from_secs(1);
 /// What is captured where.
 #[derive(Debug, Clone)]
 pub struct CaptureOptions {
-    /// File; with rotation `run.pcapng` stands for `run-00001.pcapng`, `run-00002.pcapng`, …
+    /// File; with rotation `run.pcapng` means `run-00001.pcapng`, `run-00002.pcapng`, …
     pub file: PathBuf,
     /// The next file begins before this one would be larger, bytes.
     pub rotate_size: Option<u64>,
@@ -53,7 +54,7 @@ pub struct CaptureOptions {
     pub rotate_time: Option<Duration>,
     /// Files that stay of a series, the oldest goes first; `None`: all.
     pub keep: Option<u32>,
-    /// Replace an existing file. A series never replaces any: it goes on behind its highest number.
+    /// Replace an existing file. A series never replaces any: it continues after its highest number.
     pub overwrite: bool,
     /// Memory between receiver and writer, bytes, all workers together.
     pub buffer: u64,
@@ -86,39 +87,26 @@ impl CaptureOptions {
 
 /// Why nothing, or nothing more, is captured.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum CaptureError {
-    /// A file of that name is there.
     #[error(
         "capture {path} exists: choose another name, set output.capture.overwrite, or rotate \
          (output.capture.rotate_size), which goes on behind the files that are there"
     )]
-    Exists {
-        /// Its path.
-        path: String,
-    },
-    /// Another process writes it.
+    Exists { path: String },
     #[error(
         "capture {path}: another process is writing it; wait for it to end or choose another path"
     )]
-    InUse {
-        /// Its path.
-        path: String,
-    },
-    /// The system's answer.
+    InUse { path: String },
     #[error("capture {path}: {what}: {cause}")]
-    System {
-        /// Path of the file or folder.
-        path: String,
-        /// What was being done.
-        what: &'static str,
-        /// The system's words.
-        cause: std::io::Error,
-    },
-    /// The writing thread died.
+    System { path: String, what: &'static str, cause: std::io::Error },
     #[error("capture: its thread panicked")]
     Panicked,
 }
 
+#[cfg(test)]
+#[path = "capture/change_tests.rs"]
+mod change_tests;
 #[cfg(test)]
 #[path = "capture/capture_tests.rs"]
 mod tests;

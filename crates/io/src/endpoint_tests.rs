@@ -1,8 +1,13 @@
-//! Tests of the endpoint parser: the documented examples, and what each wrong one is told.
+//! Tests of the endpoint parser: the documented examples, and the error of each wrong one.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use proptest::prelude::*;
 
 use super::*;
-use proptest::prelude::*;
-use std::time::Duration;
 
 fn udp_of(url: &str) -> UdpUrl {
     match url.parse() {
@@ -28,7 +33,7 @@ fn unicast_multicast_broadcast_and_ipv6() {
     assert_eq!(u, UdpUrl::new("0.0.0.0:9000".parse().unwrap()));
     assert_eq!(u.to_string(), "udp://0.0.0.0:9000");
     let u = udp_of("udp://239.1.2.3:9000?interface=10.0.0.1&ttl=1&loop=1");
-    assert_eq!(u.interface, Some(Interface::V4(Ipv4Addr::new(10, 0, 0, 1))));
+    assert_eq!(u.interface, Some(InterfaceChoice::V4(Ipv4Addr::new(10, 0, 0, 1))));
     assert_eq!((u.ttl, u.loop_, u.broadcast), (Some(1), Some(true), None));
     let u = udp_of("udp://[::]:9000");
     assert_eq!(u.resolve().unwrap(), "[::]:9000".parse().unwrap());
@@ -36,9 +41,9 @@ fn unicast_multicast_broadcast_and_ipv6() {
     let u = udp_of("udp://255.255.255.255:9000?broadcast=1");
     assert_eq!(u.broadcast, Some(true));
     let u = udp_of("udp://[ff02::1]:9?interface=lo");
-    assert_eq!(u.interface, Some(Interface::Name("lo".into())));
-    assert_eq!(udp_of("udp://1.2.3.4:1?interface=3").interface, Some(Interface::Index(3)));
-    assert_eq!(udp_of("UDP://localhost:9000/").host, Host::Name("localhost".into()));
+    assert_eq!(u.interface, Some(InterfaceChoice::Name("lo".into())));
+    assert_eq!(udp_of("udp://1.2.3.4:1?interface=3").interface, Some(InterfaceChoice::Index(3)));
+    assert_eq!(udp_of("UDP://localhost:9000/").host, UdpHost::Name("localhost".into()));
 }
 
 #[test]
@@ -70,7 +75,7 @@ fn captures() {
 fn schemes_are_known_unknown_or_later() {
     let told = refusal("upd://1.2.3.4:5");
     assert!(told.contains("'upd'") && told.contains("udp, pcap, xdp, packet"), "{told}");
-    for later in LATER_SCHEMES {
+    for later in fullcount_core::source::registry::DESIGNED {
         let told = refusal(&format!("{later}://eth0:9000"));
         assert!(told.contains("not yet supported by this version"), "{told}");
     }
@@ -138,6 +143,23 @@ fn each_wrong_key_or_value_is_named_with_what_is_allowed() {
         let told = refusal(url);
         assert!(parts.iter().all(|p| told.contains(p)), "{told}");
     }
+}
+
+#[test]
+fn a_range_of_ports_is_one_url_per_port_and_anything_else_itself() {
+    for url in
+        ["udp://[::1]:9000", "pcap:a-b:1-2", "udp://host-1:9000?spin", "udp://a-b", "nonsense"]
+    {
+        assert_eq!(each_port(url).unwrap(), [url]);
+    }
+    let all = each_port("udp://[::1]:9000-9002?spin=1").unwrap();
+    let want = [9000, 9001, 9002].map(|p| format!("udp://[::1]:{p}?spin=1"));
+    assert_eq!(all, want);
+    for ports in ["9-8", "0-3", "1-65", "1-70000", "-3", "3-"] {
+        let e = each_port(&format!("udp://0.0.0.0:{ports}")).unwrap_err();
+        assert!(e.contains("FIRST-LAST"), "{ports}: {e}");
+    }
+    assert_eq!(each_port("udp://0.0.0.0:1-64").unwrap().len(), 64);
 }
 
 proptest! {

@@ -1,10 +1,9 @@
-//! A source with seeded faults: drops, doubles and reorders the chunks of any source.
+//! A source with seeded faults: drops, duplicates and reorders the chunks of any source.
 //!
-//! Faults are those of [`fullcount_core::sim::Fault`], counted by chunk in order of arrival. Chunks
-//! are copied, so this is for tests and rehearsals, not for taking data. Equal neighbours are put
-//! into trains again. Held chunks leave when enough later ones have come, or at the end.
-//! Only for datagrams: a piece of a byte stream cannot be lost, so [`Edge::Stream`] passes untouched.
-//! Refuses: nothing; a fault is checked when it is made.
+//! Faults are those of [`fullcount_core::sim::Fault`], counted by chunk in order of arrival. Chunks are copied, so this
+//! is for tests, not for measurements. Equal neighbours are joined into trains again. Held chunks are released when
+//! enough later ones have come, or at the end. Only for datagrams: a piece of a byte stream cannot be lost, so
+//! [`Edge::Stream`] passes untouched. A fault is checked when it is made.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +11,8 @@ use std::time::Duration;
 
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
 use fullcount_core::ledger::Sheet;
-use fullcount_core::sim::{Action, Fault, Line};
+use fullcount_core::progress::Flush;
+use fullcount_core::sim::{Fault, FaultyLine, PacketFate};
 
 use crate::pcap::trains::{Trains, single};
 use crate::source::{Received, Source, SourceError};
@@ -39,7 +39,7 @@ fullcount_core::counters! {
 struct Held {
     bytes: Vec<u8>,
     origin: Origin,
-    /// Where it was sent to, if the source says it.
+    /// Its destination, if the source has it.
     to: Option<Origin>,
     time_ns: i64,
     edge: Edge,
@@ -58,11 +58,13 @@ impl Held {
 pub struct FaultSource {
     inner: Box<dyn Source>,
     fault: Fault,
-    line: Line<Held>,
+    line: FaultyLine<Held>,
     received: Batch,
     /// Came out of the fault and waits for room in a batch.
     ready: VecDeque<Held>,
     ended: bool,
+    /// Reported after the held chunks are released.
+    flush: Option<Flush>,
     sheet: Arc<Sheet>,
 }
 
@@ -71,8 +73,8 @@ impl FaultSource {
     pub fn new(inner: Box<dyn Source>, fault: Fault) -> FaultSource {
         let received = inner.batch();
         let sheet = Sheet::new(Faults::catalogue());
-        let (line, ready) = (Line::default(), VecDeque::new());
-        FaultSource { inner, fault, line, received, ready, ended: false, sheet }
+        let (line, ready) = (FaultyLine::default(), VecDeque::new());
+        FaultSource { inner, fault, line, received, ready, ended: false, flush: None, sheet }
     }
 
     /// Counters of the fault alone; [`Source::sheet`] gives those of the wrapped source.
@@ -80,7 +82,7 @@ impl FaultSource {
         self.sheet.clone()
     }
 
-    /// Passes what was received through the fault.
+    /// Applies the fault to received chunks.
     fn meet(&mut self) {
         let (mut packets, mut duplicated, mut dropped, mut reordered) = (0, 0, 0, 0);
         let ready = &mut self.ready;
@@ -103,13 +105,13 @@ impl FaultSource {
                 }
                 let action = self.line.push(&self.fault, held, Held::again, |h| ready.push_back(h));
                 match action {
-                    Action::Deliver => {}
-                    Action::Duplicate => duplicated += 1,
-                    Action::Drop => dropped += 1,
-                    Action::Hold(_) => reordered += 1,
+                    PacketFate::Deliver => {}
+                    PacketFate::Duplicate => duplicated += 1,
+                    PacketFate::Drop => dropped += 1,
+                    PacketFate::Hold(_) => reordered += 1,
                 }
                 // Said by the next one if this one goes no further.
-                before = if action == Action::Drop { before } else { 0 };
+                before = if action == PacketFate::Drop { before } else { 0 };
             }
         }
         self.sheet.add(Faults::Packets as usize, packets);
@@ -118,7 +120,7 @@ impl FaultSource {
         self.sheet.add(Faults::Reordered as usize, reordered);
     }
 
-    /// Moves what is ready into the batch, as far as there is room.
+    /// Moves ready chunks into the batch, as far as there is space.
     fn fill(&mut self, batch: &mut Batch) {
         let mut trains = Trains::new(u64::MAX);
         let mut open: Option<TrainMeta> = None;
@@ -165,13 +167,22 @@ fn push(batch: &mut Batch, train: TrainMeta, to: Option<Origin>) {
 impl Source for FaultSource {
     fn recv(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError> {
         if batch.memory_mut().len() < BATCH_BYTES {
+            let number = batch.number();
             *batch = self.batch();
+            batch.set_number(number);
         }
         batch.clear();
-        if self.ready.is_empty() && !self.ended {
+        if self.ready.is_empty() && !self.ended && self.flush.is_none() {
+            // Held chunks come with a later batch: a group's offset may be ahead of them by that much.
+            self.received.set_number(batch.number());
             match self.inner.recv(&mut self.received, wait)? {
                 Received::Data => self.meet(),
                 Received::Idle => return Ok(Received::Idle),
+                Received::Flush(reason) => {
+                    self.flush = Some(reason);
+                    let ready = &mut self.ready;
+                    self.line.finish(|h| ready.push_back(h));
+                }
                 Received::End => {
                     self.ended = true;
                     let ready = &mut self.ready;
@@ -180,6 +191,11 @@ impl Source for FaultSource {
             }
         }
         self.fill(batch);
+        if batch.is_empty()
+            && let Some(reason) = self.flush.take()
+        {
+            return Ok(Received::Flush(reason));
+        }
         Ok(match (batch.is_empty(), self.ended) {
             (false, _) => Received::Data,
             (true, true) => Received::End,
@@ -188,33 +204,11 @@ impl Source for FaultSource {
         })
     }
 
-    fn attend(&mut self) {
-        self.inner.attend();
-    }
-
     fn batch(&self) -> Batch {
         Batch::with_slots(BATCH_BYTES / SLOT_BYTES, SLOT_BYTES)
     }
 
-    fn lossless(&self) -> bool {
-        self.inner.lossless()
-    }
-
-    fn replay(&self) -> bool {
-        self.inner.replay()
-    }
-
-    fn for_capture(&mut self) -> Result<(), SourceError> {
-        self.inner.for_capture()
-    }
-
-    fn buffer_percent(&self) -> Option<u32> {
-        self.inner.buffer_percent()
-    }
-
-    fn sheet(&self) -> Arc<Sheet> {
-        self.inner.sheet()
-    }
+    fullcount_core::as_inner_source!(inner: lossless replay for_capture buffer_percent sheet);
 
     fn describe(&self) -> Vec<String> {
         let mut lines = self.inner.describe();

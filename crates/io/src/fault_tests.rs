@@ -1,4 +1,4 @@
-//! A faulty source shows a tracker exactly what was asked for, whatever the batches.
+//! A tracker finds exactly the requested faults of a source, for any batches.
 
 use super::*;
 use fullcount_core::ledger::Ledger;

@@ -1,10 +1,9 @@
-//! Whole Ethernet frames in and out of an interface, many a call: what the link emulator stands on.
+//! Whole Ethernet frames in and out of an interface, many a call: used by the link emulator.
 //!
-//! In front of each frame stands the kernel's note ([`NOTE`] bytes): a checksum that is still to be
-//! completed, or that the frame is a train of segments. Handed on with the frame, it is carried out by the
-//! sending interface, so nothing is computed here and no checksum is wrong. VLAN tags that the kernel took
-//! out are put back. Needs Linux and `CAP_NET_RAW`. Refuses: see [`FramesError`].
-//! Sources: `packet(7)`, `linux/virtio_net.h`.
+//! Before each frame is the kernel's note ([`NOTE`] bytes): a checksum that is still to be completed, or that the frame
+//! is a train of segments. It is passed on with the frame, and the sending interface acts on it, so nothing is computed
+//! here and no checksum is wrong. VLAN tags that the kernel removed are restored. Needs Linux and `CAP_NET_RAW`.
+//! Refuses: see [`FramesError`]. Sources: `packet(7)`, `linux/virtio_net.h`.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,7 +11,8 @@ use std::time::Duration;
 
 use socket2::Socket;
 
-use crate::sys::{self, ReceiveRing, SendRing};
+pub use crate::sys::PARTS;
+use crate::sys::{self, GatherRing, ReceiveRing, SendRing};
 
 /// Bytes in front of each frame (`struct virtio_net_hdr`).
 pub const NOTE: usize = 10;
@@ -20,43 +20,32 @@ pub const NOTE: usize = 10;
 pub const LONGEST: usize = 65_536 + 64;
 /// Frames a call.
 pub const BATCH: usize = 64;
+/// Kernel buffer of what goes out.
+const SEND_BUFFER: usize = 16 << 20;
 /// Room for one frame, its note, and a tag that is put back.
 const SLOT: usize = NOTE + LONGEST;
 
 /// Why an interface cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum FramesError {
-    /// No such interface.
     #[error("there is no interface {interface}; 'ip -br link' lists them")]
-    Absent {
-        /// Its name.
-        interface: String,
-    },
-    /// Not root.
+    Absent { interface: String },
     #[error("{interface}: reading and writing frames needs root (CAP_NET_RAW): run it with sudo")]
-    NotAllowed {
-        /// Its name.
-        interface: String,
-    },
-    /// The interface is not up.
+    NotAllowed { interface: String },
+    /// A TAP device of somebody else, or none may be made.
+    #[error(
+        "{interface}: this user may not open the TAP device: 'ip tuntap add dev {interface} mode tap user NAME' \
+         by root gives it one, and /dev/net/tun must be readable and writable"
+    )]
+    TapNotAllowed { interface: String },
     #[error("{interface} is down: 'ip link set {interface} up'")]
-    Down {
-        /// Its name.
-        interface: String,
-    },
-    /// Any other answer.
+    Down { interface: String },
     #[error("{interface}: {what}: {cause}")]
-    System {
-        /// Its name.
-        interface: String,
-        /// What was done.
-        what: &'static str,
-        /// The system's words.
-        cause: io::Error,
-    },
+    System { interface: String, what: &'static str, cause: io::Error },
 }
 
-fn wrong(interface: &str, what: &'static str, cause: io::Error) -> FramesError {
+pub(crate) fn wrong(interface: &str, what: &'static str, cause: io::Error) -> FramesError {
     let interface = interface.to_owned();
     match (cause.kind(), cause.raw_os_error()) {
         (io::ErrorKind::PermissionDenied, _) => FramesError::NotAllowed { interface },
@@ -68,23 +57,23 @@ fn wrong(interface: &str, what: &'static str, cause: io::Error) -> FramesError {
 
 /// What the kernel says about a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Train {
+pub struct FrameCuts {
     /// Headers that each segment gets, bytes.
     pub header: usize,
     /// Bytes of data in each segment.
     pub segment: usize,
 }
 
-/// Reads the note in front of a frame: `None` for a frame by itself.
-pub fn train(noted: &[u8]) -> Option<Train> {
+/// Reads the note before a frame: `None` for a plain frame.
+pub fn train(noted: &[u8]) -> Option<FrameCuts> {
     // virtio_net_hdr: flags, gso_type, hdr_len, gso_size, csum_start, csum_offset; the host's order.
     let word =
         |at: usize| Some(usize::from(u16::from_ne_bytes([*noted.get(at)?, *noted.get(at + 1)?])));
     let (header, segment) = (word(2)?, word(4)?);
-    (*noted.get(1)? != 0 && segment > 0).then_some(Train { header, segment })
+    (*noted.get(1)? != 0 && segment > 0).then_some(FrameCuts { header, segment })
 }
 
-/// Puts a tag back behind the addresses, and moves what the note says of places behind it.
+/// Restores a tag after the addresses, and shifts the offsets in the note.
 fn put_tag(noted: &mut Vec<u8>, (kind, content): (u16, u16)) {
     const BEHIND: usize = NOTE + 12;
     if noted.len() < BEHIND {
@@ -113,12 +102,9 @@ pub struct FrameReceiver {
 
 impl FrameReceiver {
     /// Opens it with a buffer of about `buffer` bytes.
-    ///
-    /// # Errors
-    /// See [`FramesError`].
     pub fn open(interface: &str, buffer: usize) -> Result<FrameReceiver, FramesError> {
         let socket = sys::frame_receiver(interface).map_err(|e| wrong(interface, "open", e))?;
-        // Past the host's limit where that is allowed; what the system gives otherwise is used.
+        // Above the host's limit if allowed; otherwise as much as the system grants.
         if sys::force_receive_buffer(socket.as_fd(), buffer).is_err() {
             let _ = socket.set_recv_buffer_size(buffer);
         }
@@ -131,8 +117,7 @@ impl FrameReceiver {
         })
     }
 
-    /// Takes what is there, without waiting: number of frames, up to [`BATCH`]. A frame that was cut is not
-    /// given out.
+    /// Takes available frames without waiting: their number, up to [`BATCH`]. A truncated frame is not returned.
     ///
     /// # Errors
     /// The interface went down or away.
@@ -163,9 +148,6 @@ impl FrameReceiver {
     }
 
     /// Waits until something comes, at most `limit`.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn wait(&self, limit: Duration) -> Result<bool, FramesError> {
         sys::wait_readable(self.socket.as_fd(), limit)
             .map_err(|e| wrong(&self.interface, "wait", e))
@@ -180,13 +162,66 @@ impl FrameReceiver {
 
 /// Why the system did not take a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum FrameNotSent {
     /// Longer than the interface's MTU allows.
     TooLong,
     /// No memory or no room in the card's queue.
     NoBuffer,
     /// Shorter than a header, or a note that makes no sense to the kernel.
     Malformed,
+}
+
+/// What the system's answer to a frame means; an error that is about the interface is one.
+fn why(interface: &str, e: io::Error) -> Result<FrameNotSent, FramesError> {
+    match (e.kind(), e.raw_os_error()) {
+        (io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory, _) | (_, Some(libc::ENOBUFS)) => {
+            Ok(FrameNotSent::NoBuffer)
+        }
+        (_, Some(libc::EMSGSIZE)) => Ok(FrameNotSent::TooLong),
+        (_, Some(libc::EINVAL)) => Ok(FrameNotSent::Malformed),
+        _ => Err(wrong(interface, "send", e)),
+    }
+}
+
+/// Frames in parts that go out at an interface, through its queueing discipline: notes and headers from one place,
+/// payload from another.
+#[derive(Debug)]
+pub struct PartsSender {
+    interface: String,
+    socket: Socket,
+    ring: GatherRing,
+}
+
+impl PartsSender {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// See [`FramesError`].
+    pub fn open(interface: &str) -> Result<PartsSender, FramesError> {
+        let socket =
+            sys::frame_sender(interface, false).map_err(|e| wrong(interface, "open", e))?;
+        let _ = sys::force_send_buffer(socket.as_fd(), SEND_BUFFER);
+        let ring = GatherRing::new(BATCH);
+        Ok(PartsSender { interface: interface.to_owned(), socket, ring })
+    }
+
+    /// Sends frames, from the front, without waiting: see [`FrameSender::send_some`].
+    ///
+    /// # Errors
+    /// The interface went down or away.
+    pub fn send_some<'a>(
+        &mut self,
+        frames: impl Iterator<Item = [&'a [u8]; PARTS]>,
+    ) -> Result<Result<usize, FrameNotSent>, FramesError> {
+        match self.ring.send(self.socket.as_fd(), frames) {
+            Ok(n) => Ok(Ok(n)),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(Ok(0)),
+            Err(e) => match why(&self.interface, e)? {
+                FrameNotSent::NoBuffer => Ok(Ok(0)),
+                other => Ok(Err(other)),
+            },
+        }
+    }
 }
 
 /// Frames that go out at an interface.
@@ -199,14 +234,39 @@ pub struct FrameSender {
 
 impl FrameSender {
     /// Opens it.
-    ///
-    /// # Errors
-    /// See [`FramesError`].
     pub fn open(interface: &str) -> Result<FrameSender, FramesError> {
-        let socket = sys::frame_sender(interface).map_err(|e| wrong(interface, "open", e))?;
-        let _ = sys::force_send_buffer(socket.as_fd(), 16 << 20);
+        let socket = sys::frame_sender(interface, true).map_err(|e| wrong(interface, "open", e))?;
+        let _ = sys::force_send_buffer(socket.as_fd(), SEND_BUFFER);
         let ring = SendRing::new(BATCH);
         Ok(FrameSender { interface: interface.to_owned(), socket, ring })
+    }
+
+    /// Sends frames with their notes, from the front; how many the system took: 0 if it has no room now, and they
+    /// are to be kept. Inside: the first frame is one that it will never take.
+    ///
+    /// # Errors
+    /// The interface went down or away.
+    pub fn send_some(
+        &mut self,
+        frames: &[Vec<u8>],
+    ) -> Result<Result<usize, FrameNotSent>, FramesError> {
+        loop {
+            let rest = frames.iter().map(|f| (f.as_slice(), None));
+            match self.ring.send(self.socket.as_fd(), rest) {
+                Ok(n) => return Ok(Ok(n)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    return match self.why(e)? {
+                        FrameNotSent::NoBuffer => Ok(Ok(0)),
+                        other => Ok(Err(other)),
+                    };
+                }
+            }
+        }
+    }
+
+    fn why(&self, e: io::Error) -> Result<FrameNotSent, FramesError> {
+        why(&self.interface, e)
     }
 
     /// Sends frames with their notes, all of them; `refused` is told of each that the system did not take.
@@ -216,22 +276,16 @@ impl FrameSender {
     pub fn send(
         &mut self,
         frames: &[Vec<u8>],
-        mut refused: impl FnMut(Refused),
+        mut refused: impl FnMut(FrameNotSent),
     ) -> Result<(), FramesError> {
         let mut at = 0;
         while at < frames.len() {
             let rest = frames[at..].iter().map(|f| (f.as_slice(), None));
             match self.ring.send(self.socket.as_fd(), rest) {
                 Ok(n) => at += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => {
-                    let why = match (e.kind(), e.raw_os_error()) {
-                        (io::ErrorKind::Interrupted, _) => continue,
-                        (io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory, _)
-                        | (_, Some(libc::ENOBUFS)) => Refused::NoBuffer,
-                        (_, Some(libc::EMSGSIZE)) => Refused::TooLong,
-                        (_, Some(libc::EINVAL)) => Refused::Malformed,
-                        _ => return Err(wrong(&self.interface, "send", e)),
-                    };
+                    let why = self.why(e)?;
                     refused(why);
                     at += 1;
                 }
@@ -253,7 +307,7 @@ mod tests {
     #[test]
     fn notes_tell_trains_from_frames() {
         assert_eq!(train(&note(0, 0, 0, 34)), None);
-        assert_eq!(train(&note(5, 42, 1472, 34)), Some(Train { header: 42, segment: 1472 }));
+        assert_eq!(train(&note(5, 42, 1472, 34)), Some(FrameCuts { header: 42, segment: 1472 }));
         assert_eq!(train(&note(5, 42, 0, 34)), None);
         assert_eq!(train(&[]), None);
     }

@@ -1,15 +1,15 @@
-//! What the host says about itself, read-only: where datagrams were dropped, what its cores do, what
-//! it is.
+//! Read-only information about the host: where datagrams were dropped, what its cores do, its hardware.
 //!
-//! Text files of `/proc` and `/sys` are read below a root directory, so that a saved tree of another
-//! host reads as well; of the running host, cards and queues are asked over netlink, which sees the
-//! right network namespace where `/sys` may not. Absent files are `None`, never 0. Kernel counters name
-//! the *place* of a loss only: with GRO they count trains (see the ledger). Refuses: nothing; a line that
-//! does not parse is skipped. Sources: `proc(5)`, kernel `net/core/net-procfs.c`.
+//! Text files of `/proc` and `/sys` are read below a root directory, so that a saved tree of another host can be read
+//! as well; on the running host, cards and queues are read over netlink, which sees the right network namespace where
+//! `/sys` may not. Absent files are `None`, never 0. Kernel counters name the *place* of a loss only: with GRO they
+//! count trains (see the ledger). A line that does not parse is skipped. Sources: `proc(5)`, kernel
+//! `net/core/net-procfs.c`.
 
 pub mod bounds;
 pub mod card;
 pub mod cpu;
+pub mod disks;
 pub mod driver;
 pub mod firewall;
 pub mod interface;
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 pub use snmp::UdpCounters;
 pub use sockets::PortState;
-pub use softnet::Backlog;
+pub use softnet::SoftnetBacklog;
 
 /// A host, or a saved tree of one.
 #[derive(Debug, Clone)]
@@ -56,9 +56,9 @@ pub struct CoreTime {
     pub steal_ms: u64,
 }
 
-/// What a results file says about where it was made.
+/// Description of the host in a results file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Snapshot {
+pub struct HostSnapshot {
     /// Processor, as it calls itself.
     pub cpu: Option<String>,
     /// Cores that are on.
@@ -127,7 +127,7 @@ impl Host {
     }
 
     /// What the host is.
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> HostSnapshot {
         let cpuinfo = self.read("proc/cpuinfo").unwrap_or_default();
         let field = |text: &str, name: &str| -> Option<String> {
             let value = |l: &str| {
@@ -139,7 +139,7 @@ impl Host {
         let cores = cpuinfo.lines().filter(|l| l.starts_with("processor")).count();
         let memory = self.read("proc/meminfo").and_then(|t| field(&t, "MemTotal"));
         let kib = memory.and_then(|m| m.split_whitespace().next()?.parse::<u64>().ok());
-        Snapshot {
+        HostSnapshot {
             // aarch64 has no model name; the implementer's number is better than nothing.
             cpu: field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "CPU implementer")),
             cores: u32::try_from(cores).ok().filter(|c| *c > 0),

@@ -1,4 +1,4 @@
-//! The probes on a saved tree, so that every number has a known answer.
+//! The probes on a saved tree, so that every number is known.
 
 use super::*;
 
@@ -67,7 +67,7 @@ fn cores_and_backlog() {
     assert_eq!(cores[0].softirq_ms, 70 * ms);
     assert_eq!((cores[0].user_ms, cores[0].idle_ms), (11 * ms, 305 * ms));
     assert_eq!((cores[1].core, cores[1].user_ms, cores[1].steal_ms), (12, ms, 0));
-    assert_eq!(host.backlog(), Some(Backlog { processed: 26, dropped: 2, squeezed: 1 }));
+    assert_eq!(host.backlog(), Some(SoftnetBacklog { processed: 26, dropped: 2, squeezed: 1 }));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn an_empty_or_broken_tree_says_nothing_and_never_zero() {
     let (_dir, host) = tree(&[]);
     assert_eq!((host.udp(), host.port(9000), host.backlog()), (None, None, None));
     assert!(host.cores().is_empty());
-    assert_eq!(host.snapshot(), Snapshot::default());
+    assert_eq!(host.snapshot(), HostSnapshot::default());
     let (_dir, host) = tree(&[("proc/net/snmp", "Udp\nx"), ("proc/net/udp", "head\n1: x\n:::")]);
     assert_eq!(host.udp(), Some(UdpCounters::default()));
     assert_eq!(host.port(9000), Some(PortState::default()));
@@ -102,7 +102,7 @@ fn an_empty_or_broken_tree_says_nothing_and_never_zero() {
 fn each_core_has_its_own_backlog_and_tells_its_number() {
     let new = "0000000a 00000002 00000001 0 0 0 0 0 0 0 0 0 00000007 0 0\n";
     let (_dir, host) = tree(&[("proc/net/softnet_stat", new)]);
-    let ten = Backlog { processed: 10, dropped: 2, squeezed: 1 };
+    let ten = SoftnetBacklog { processed: 10, dropped: 2, squeezed: 1 };
     assert_eq!(host.backlogs(), Some(vec![(7, ten)]));
 }
 

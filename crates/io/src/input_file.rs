@@ -1,9 +1,9 @@
-//! Files that are read whole: configuration, geometry, calibration, tokens, templates.
+//! Files that are read completely: configuration, geometry, calibration, tokens, templates.
 //!
-//! Each is read up to a limit, whatever its path leads to: a device that never ends (`/dev/zero` once took 22 GB) or a
-//! capture named by mistake costs no more. Pipes are read as well, so that `--geometry <(make-geometry)` and `/dev/stdin`
-//! work, but one that stays silent is given up: a named pipe that nobody writes to would hold a service for ever at its
-//! start. Refuses what is larger, directories, sockets, silence, and text that is not UTF-8.
+//! Each is read up to a limit, even an endless device (`/dev/zero` once took 22 GB) or a capture named by mistake.
+//! Pipes are read as well, so that `--geometry <(make-geometry)` and `/dev/stdin` work, but a silent one is given up: a
+//! named pipe without a writer would block a service for ever at its start. Refuses larger files, directories, sockets,
+//! silence, and text that is not UTF-8.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -17,40 +17,27 @@ pub const LARGEST_INPUT: u64 = 64 << 20;
 /// Largest file with a token or a password, bytes.
 pub const LARGEST_SECRET: u64 = 64 << 10;
 
-/// Longest wait for somebody to open the other end of a named pipe: `mkfifo p; make > p & fullcount …` takes milliseconds.
+/// Longest wait for a writer of a named pipe: `mkfifo p; make > p & fullcount …` takes milliseconds.
 const ALONE: Duration = Duration::from_secs(5);
 /// Longest wait for the next byte of a pipe with a writer, or of a device: a geometry may come over ssh.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Between two looks at a pipe that has nothing.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A file that cannot be read whole. Who reads it says which one it is.
+/// A file that cannot be read. The caller names it.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum InputError {
-    /// The system's words.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// It is larger than allowed, and its size is known.
     #[error("it has {bytes} bytes, and at most {limit} ({limit_mib}) are read", limit_mib = crate::quantity::size_text(*limit))]
-    TooLarge {
-        /// Its size.
-        bytes: u64,
-        /// Allowed.
-        limit: u64,
-    },
-    /// It has not ended within what is allowed.
+    TooLarge { bytes: u64, limit: u64 },
     #[error("it goes on behind {limit} bytes ({limit_mib}), which is the most that is read", limit_mib = crate::quantity::size_text(*limit))]
-    Endless {
-        /// Allowed.
-        limit: u64,
-    },
-    /// Neither a file nor a pipe nor a device.
+    Endless { limit: u64 },
     #[error("it is a {0}, and a file or a pipe is needed")]
     NoFile(&'static str),
-    /// A pipe or a device without data: so long, seconds.
     #[error("it is a pipe or a device that gave nothing for {0:?}")]
     Silent(Duration),
-    /// Not text.
     #[error("it is no text: byte {0} is not UTF-8")]
     NoText(usize),
 }
@@ -72,18 +59,12 @@ impl From<InputError> for io::Error {
 }
 
 /// The text of the file at `path`, of at most `limit` bytes.
-///
-/// # Errors
-/// See [`InputError`].
 pub fn text(path: &Path, limit: u64) -> Result<String, InputError> {
     let bytes = bytes(path, limit)?;
     String::from_utf8(bytes).map_err(|e| InputError::NoText(e.utf8_error().valid_up_to()))
 }
 
 /// The file at `path`, of at most `limit` bytes.
-///
-/// # Errors
-/// See [`InputError`].
 pub fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, InputError> {
     let file = open(path)?;
     let about = file.metadata()?;
@@ -144,7 +125,7 @@ fn patiently(
     let mut heard = Instant::now();
     loop {
         let patience = match file.read(&mut part) {
-            // Nobody has written yet: the other end may still come.
+            // Nothing was written yet: the writer may still come.
             Ok(0) if all.is_empty() && pipe => alone,
             Ok(0) => return Ok(all),
             Ok(n) => {

@@ -1,4 +1,4 @@
-//! Files, pipes, devices and what is none of them.
+//! Files, pipes, devices and other inputs.
 
 use super::*;
 use std::io::Write;
@@ -55,7 +55,7 @@ fn a_named_pipe_without_a_writer_is_given_up_and_one_whose_writer_comes_late_is_
     let file = open(&path).unwrap();
     let short = Duration::from_millis(20);
     assert!(matches!(patiently(&file, 100, (short, SILENCE)), Err(InputError::Silent(_))));
-    // Somebody holds the other end, and says nothing.
+    // The other end is open and silent.
     let held = OpenOptions::new().write(true).open(&path).unwrap();
     assert!(matches!(patiently(&file, 100, (ALONE, short)), Err(InputError::Silent(_))));
     drop((file, held));

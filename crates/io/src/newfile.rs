@@ -1,14 +1,14 @@
-//! Files that are made new: never through a link that is there, never over a file that is there.
+//! New files: never created through an existing link, never over an existing file.
 //!
-//! The one way to build a file and give it its name in one step ([`replace`]), to hold room without a name
-//! ([`unnamed`]), to have a folder of one's own ([`Scratch`]), and to open a file of one's own that stays between runs
-//! ([`open_own`], [`read_own`]). Whoever can write to a folder can plant a link at every name that can be guessed: a plain `create`
-//! would then write where the link points. So names are drawn at random and made with `O_EXCL`, which refuses whatever
-//! stands there, and what is opened again is opened with `O_NOFOLLOW`.
+//! The only way to build a file and rename it atomically ([`replace`]), to reserve space without a name ([`unnamed`]),
+//! to have a private folder ([`Scratch`]), and to open our own file that stays between runs ([`open_own`],
+//! [`read_own`]). A user who can write to a folder can plant a link at every predictable name: a plain `create` would
+//! then write to the target of the link. So names are random and created with `O_EXCL`, which refuses anything that
+//! exists, and files are opened again with `O_NOFOLLOW`.
 //!
-//! A process that is killed leaves its file behind. It is in nobody's way, since the next name is another one, and a
-//! [`replace`] in that folder a minute later removes it: it is known by its name, its age, its owner, and by its lock,
-//! which ended with the process. Refuses links, and anything but regular files. Source: `docs/architecture.md`, contract "Files".
+//! A killed process leaves its file. It blocks nothing, since the next name is a different one, and a [`replace`] in
+//! that folder a minute later removes it: it is recognised by its name, its age, its owner, and its lock, which ended
+//! with the process. Refuses links, and anything but regular files. Source: `docs/contracts.md`, "Files".
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -20,15 +20,15 @@ use std::time::Duration;
 /// Names of files that are being built: this, 16 hexadecimal digits, [`END`].
 const BEGIN: &str = ".fullcount-";
 const END: &str = ".new";
-/// Names are drawn anew so often. Two that meet are one case in 2⁶⁴; a file system that says so each time lies.
+/// Attempts with new names. A collision has a chance of 2⁻⁶⁴; a file system that reports one each time is wrong.
 const TRIES: usize = 8;
 /// Files that were changed more recently are not swept: their maker may be between making and locking them. Four
 /// threads that swept each other's files there used up all [`TRIES`] once in some hundred test runs.
 const SWEPT_AFTER: Duration = Duration::from_secs(60);
 
-/// Builds a file beside `path` and moves it there in one step: a reader finds the old file or the new one, whole. What
-/// stands at `path` is replaced, a link there is replaced itself and not followed. `write` has to bring the file to the
-/// disk if it has to outlive a loss of power. The file stays open for reading and writing, behind what was written.
+/// Builds a file next to `path` and moves it there atomically: a reader finds the complete old or new file. An existing
+/// file at `path` is replaced; a link there is itself replaced and not followed. `write` has to sync the file if it
+/// must survive a power failure. The file stays open for reading and writing, at the end of the data.
 ///
 /// # Errors
 /// The system's words, or those of `write`; nothing has changed then.
@@ -67,10 +67,67 @@ pub fn replace_for_good(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(folder(path))?.sync_all()
 }
 
-/// A file without a name in this folder, for reading and writing: gone with its last handle, however the process ends.
+/// Moves a file in one step, if nothing is at its new path.
 ///
 /// # Errors
-/// The system's words.
+/// The system's words, [`ErrorKind::AlreadyExists`] if something is there; then nothing has changed.
+pub fn move_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => {}
+        Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied) => {
+            // A file system without hard links (FAT, some network ones): looked at, then moved.
+            return match fs::symlink_metadata(to) {
+                Ok(_) => Err(ErrorKind::AlreadyExists.into()),
+                Err(_) => fs::rename(from, to),
+            };
+        }
+        Err(e) => return Err(e),
+    }
+    // Under its old name it blocks nothing, and the next start removes it.
+    let _ = fs::remove_file(from);
+    Ok(())
+}
+
+/// Names that are tried instead of a taken one.
+const MOST_BESIDE: u32 = 10_000;
+
+/// Moves a file to `path` atomically; if something exists there, to the next free number (`a.1.json`). Returns its
+/// path.
+///
+/// # Errors
+/// The system's words; nothing has changed then.
+pub fn move_beside(from: &Path, path: &Path) -> io::Result<PathBuf> {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let end = path.extension().map(|e| format!(".{}", e.to_string_lossy())).unwrap_or_default();
+    let beside = (1..MOST_BESIDE).map(|n| path.with_file_name(format!("{stem}.{n}{end}")));
+    for path in std::iter::once(path.to_owned()).chain(beside) {
+        match move_to_free(from, &path) {
+            Ok(()) => return Ok(path),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+/// Builds a file with these bytes and moves it to `path` atomically; if something exists there, to the next free number
+/// ([`move_beside`]). Returns its path.
+///
+/// # Errors
+/// The system's words; nothing has changed then.
+pub fn put_beside(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+    let folder = folder(path);
+    let (mut file, new) = build(folder)?;
+    sweep(folder, &file);
+    let placed = io::Write::write_all(&mut file, bytes).and_then(|()| move_beside(&new, path));
+    if placed.is_err() {
+        // The next one removes it if this cannot.
+        let _ = fs::remove_file(&new);
+    }
+    placed
+}
+
+/// A file without a name in this folder, for reading and writing: gone with its last handle, however the process ends.
 pub fn unnamed(folder: &Path) -> io::Result<File> {
     #[cfg(target_os = "linux")]
     {
@@ -123,23 +180,20 @@ pub fn read_own(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Makes a file where nothing is, for reading and writing.
+/// Creates a file where nothing exists, for reading and writing.
 ///
 /// # Errors
-/// [`ErrorKind::AlreadyExists`] whatever stands there, a link to nothing included, or the system's words.
+/// [`ErrorKind::AlreadyExists`] if anything exists, even a dangling link, or the system's error.
 pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).open(path)
 }
 
-/// A folder of one's own with a name that nobody can guess, open to nobody else; removed with all in it when dropped.
+/// A private folder with an unpredictable name and no access for others; removed with its content when dropped.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
 impl Scratch {
     /// Makes it in `parent`; its name begins with `stem`.
-    ///
-    /// # Errors
-    /// The system's words.
     pub fn make(parent: &Path, stem: &str) -> io::Result<Scratch> {
         let mut how = fs::DirBuilder::new();
         how.mode(0o700);
@@ -157,22 +211,22 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed stays; nobody is left to be told.
+        // What cannot be removed stays; the error cannot be reported any more.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 /// The folder of `path`; `.` for a bare name.
-fn folder(path: &Path) -> &Path {
+pub(crate) fn folder(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A number that nobody can guess: a hash whose key the system drew.
+/// An unpredictable number: a hash with a key from the system.
 fn number() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Tries with one number after the other until nothing is in the way.
+/// Tries one number after the other until one is free.
 fn anew<T>(mut make: impl FnMut(u64) -> io::Result<T>) -> io::Result<T> {
     let mut last = ErrorKind::AlreadyExists.into();
     for _ in 0..TRIES {
@@ -199,7 +253,7 @@ fn build(folder: &Path) -> io::Result<(File, PathBuf)> {
     })
 }
 
-/// Removes what killed processes left in this folder. What cannot be removed is in nobody's way.
+/// Removes leftovers of killed processes in this folder. Those that cannot be removed block nothing.
 fn sweep(folder: &Path, ours: &File) {
     let (Ok(entries), Ok(ours)) = (fs::read_dir(folder), ours.metadata()) else { return };
     for entry in entries.flatten() {

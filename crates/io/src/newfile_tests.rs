@@ -55,7 +55,7 @@ fn age(path: &Path) {
 fn what_a_killed_process_left_is_removed_and_what_another_builds_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    // Left by a kill; being built by another process; a link that somebody planted; names that are not ours.
+    // Left by a kill; being built by another process; a planted link; foreign names.
     fs::write(at(".fullcount-0000000000000001.new"), "half").unwrap();
     fs::write(at(".fullcount-0000000000000002.new"), "building").unwrap();
     age(&at(".fullcount-0000000000000001.new"));

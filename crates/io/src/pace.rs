@@ -1,13 +1,11 @@
-//! When the next train may go: a pure clockwork ([`Pace`]) and its drive by the real clock
-//! ([`Pacer`]).
+//! When the next train may be sent: a pure state machine ([`Pace`]) and its driver with the real clock ([`Pacer`]).
 //!
-//! A train spans at most 100 µs of the set rate, holds at most 64 KiB, and is one packet below
-//! 10,000 packets/s. Time earns credit, trains spend it. Two bounds keep every second within 1 %:
-//! credit for immediate use is at most one train and 100 µs; what a stall withholds beyond that is
-//! kept as a debt of at most 9 ms and paid back over 11 times its length, so that a stall is no
-//! burst. Hence in any second at most 0.92 % too much and one train; a stall above 9 ms is given up
-//! and counted. No clock is read per packet: once per train, and while waiting. Refuses: a rate that
-//! is not finite and positive.
+//! A train spans at most 100 µs of the set rate, holds at most 64 KiB, and is one packet below 10,000 packets/s. Time
+//! earns credit, trains spend it. Two bounds keep every second within 1 %: credit for immediate use is at most one
+//! train and 100 µs; further delay by a stall is kept as a debt of at most 9 ms and paid back over 11 times its length,
+//! so that a stall causes no burst. Hence in any second at most 0.92 % too much and one train; a stall above 9 ms is
+//! given up and counted. No clock is read per packet: once per train, and while waiting. Refuses: a rate that is not
+//! finite and positive.
 
 use std::time::{Duration, Instant};
 
@@ -21,9 +19,9 @@ pub const TRAIN_NS: f64 = 100_000.0;
 pub const TRAIN_BYTES: usize = 65_536;
 /// Credit for immediate use beyond one train: a wake-up this late costs nothing.
 const SLACK: Fine = 100_000 * ONE_NS;
-/// Most that is owed after a stall. 9 ms + 100 µs + one train of 100 µs is 0.92 % of a second.
+/// Largest debt after a stall. 9 ms + 100 µs + one train of 100 µs is 0.92 % of a second.
 const DEBT: Fine = 9_000_000 * ONE_NS;
-/// One part in so many of the elapsed time is paid back: 1.1 times the rate at most.
+/// One part in this many of the elapsed time is paid back: 1.1 times the rate at most.
 const PAYBACK: Fine = 10;
 
 /// The clockwork: given the time, how many packets may go. Knows no clock.
@@ -65,8 +63,8 @@ impl Pace {
         Ok(Pace { interval, train, credit, debt: 0, most_debt, given_up: 0, now_ns })
     }
 
-    /// Gives nothing up: however long a stall is, it is paid back, so that the mean is the rate. For what has a clock of its
-    /// own that shall not fall behind.
+    /// Gives nothing up: a stall of any length is paid back, so that the mean is the rate. For senders with their own
+    /// clock, which must not fall behind.
     pub fn keep_all(mut self) -> Pace {
         self.most_debt = Fine::MAX / 4;
         self

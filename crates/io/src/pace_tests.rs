@@ -1,4 +1,4 @@
-//! The clockwork against its promises, with time made by hand: shape of trains, ±1 % over any
+//! The pacer against its guarantees, with simulated time: shape of trains, ±1 % over any
 //! second under jitter and stalls, no burst after a stall.
 
 use super::*;
@@ -34,7 +34,7 @@ fn extremes(sent: &[(u64, u32)], span: u64) -> (u64, u64) {
         }
         if t + SECOND <= span {
             most = most.max(inside);
-            // The emptiest windows begin right behind a train: (t, t + 1 s].
+            // The emptiest windows begin right after a train: (t, t + 1 s].
             let behind = sent.get(end).is_some_and(|e| e.0 == t + SECOND);
             least =
                 least.min(inside - u64::from(*n) + if behind { u64::from(sent[end].1) } else { 0 });
@@ -104,7 +104,7 @@ fn a_stall_is_paid_back_slowly_and_a_long_one_is_given_up() {
     }
     assert!(burst.abs_diff(66_000) <= 300, "everything owed came: {burst}");
     assert_eq!(pace.given_up(), 0);
-    // 29 ms: 9 ms are owed and 0.2 ms in hand, the rest is given up.
+    // 29 ms: 9 ms are paid back and 0.2 ms are available, the rest is given up.
     now += 29_000_000;
     pace.take(now);
     assert!(pace.given_up().abs_diff(19_800) <= 200, "{}", pace.given_up());
@@ -153,7 +153,7 @@ proptest! {
             x % (jitter + 1)
         });
         let (least, most) = extremes(&sent, span);
-        // A wake-up that is later than a train is long costs rate for good; that is no promise.
+        // A wake-up that is late by more than a train loses rate permanently; this is not guaranteed against.
         let slack = interval * 0.1 + 100_000.0;
         prop_assert!(most as f64 <= pps * 1.0093 + train + 1.0, "most {most} of {pps}");
         if (jitter as f64) < slack {
@@ -177,7 +177,7 @@ proptest! {
                 if n == 0 { break }
                 sent += u64::from(n);
             }
-            // The first train is free; behind it the rate rules, paid-back time included.
+            // The first train is free; after it the rate applies, paid-back time included.
             let most = now as f64 * pps / 1e9 + train + 1.0;
             prop_assert!(sent as f64 <= most, "{sent} > {most}");
         }

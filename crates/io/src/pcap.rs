@@ -1,20 +1,25 @@
-//! Captures: read (pcap, pcapng), written, and played like a network.
+//! Captures: reads (pcap, pcapng), writes, and plays them like a network.
 //!
-//! [`read`] gives frames, [`datagrams`] the UDP payloads in them, [`play`] a
-//! [`Source`](crate::source::Source) of them at recorded speed, a factor of it or flat out, and
-//! [`mod@write`] makes captures. What a file holds besides UDP datagrams is counted, never an error;
-//! only a file that is no capture is.
+//! [`read`] gives frames, [`datagrams`] the UDP payloads in them, [`play`] a [`Source`](crate::source::Source) of them
+//! at recorded speed, a factor of it or flat out, and [`mod@write`] makes captures. Frames other than UDP datagrams are
+//! counted and are no error; only a file that is no capture is an error.
 
+mod blocks;
 pub mod clock;
 pub mod datagrams;
+mod kind;
 pub mod play;
 pub mod read;
+mod replayed;
 pub mod schedule;
 pub(crate) mod trains;
+pub(crate) mod url;
 pub mod write;
 
-pub use datagrams::{Datagram, Datagrams, Tally};
-pub use play::{PcapSource, Replayed, Shift};
-pub use read::{ReadError, Reader, Record, Tail};
-pub use schedule::{Clock, MonotonicClock, Schedule};
-pub use write::{Format, WriteError, Writer};
+pub use datagrams::{CaptureTally, CapturedDatagram, Datagrams};
+pub use kind::PcapKind;
+pub use play::{PcapSource, Shift};
+pub use read::{CaptureReader, CapturedFrame, ReadError, Tail};
+pub use replayed::Replayed;
+pub use schedule::{MonotonicClock, ReplayClock, Schedule};
+pub use write::{CaptureFormat, CaptureWriteError, Writer};

@@ -1,10 +1,9 @@
 //! Several sources read by one thread as if they were one.
 //!
-//! For two links that carry the same numbered packets: one reader sees both, so a number counts once
-//! and losing either link loses nothing. Sources are asked in turn, so none starves; while all are
-//! silent each is waited for in turn, 1 ms at most, in which a 64 MiB buffer fills to a fiftieth at
-//! 10 Gb/s. Ends when all have ended. Refuses: an empty list gives `End` at once.
-//! Source: `docs/architecture.md`, "Source".
+//! For two links that carry the same numbered packets: one reader sees both, so a number counts once and losing either
+//! link loses nothing. Sources are asked in turn, so none starves; while all are silent the thread waits for each in
+//! turn, 1 ms at most, in which a 64 MiB buffer fills to a fiftieth at 10 Gb/s. Ends when all have ended. An empty list
+//! gives `End` at once. Source: `docs/contracts.md`, "Source".
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,7 +30,7 @@ impl Several {
         Several { sources, ended, next: 0 }
     }
 
-    /// Asks each source once, beginning behind the one that was asked last.
+    /// Asks each source once, beginning after the one that was asked last.
     fn round(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError> {
         let n = self.sources.len();
         let mut outcome = Received::End;
@@ -42,7 +41,7 @@ impl Several {
                 continue;
             }
             match self.sources[at].recv(batch, wait)? {
-                Received::Data => return Ok(Received::Data),
+                given @ (Received::Data | Received::Flush(_)) => return Ok(given),
                 Received::Idle => outcome = Received::Idle,
                 Received::End => self.ended[at] = true,
             }
@@ -64,10 +63,6 @@ impl Source for Several {
                 return Ok(outcome);
             }
         }
-    }
-
-    fn attend(&mut self) {
-        self.sources.iter_mut().for_each(|s| s.attend());
     }
 
     fn batch(&self) -> Batch {

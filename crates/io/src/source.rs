@@ -1,79 +1,65 @@
-//! The seam between a source of chunks and everything behind it.
-//!
-//! Sockets, captures and memory all end in [`Source::recv`]; what is behind cannot tell them apart
-//! except by [`Source::lossless`]. Wrappers (`fault`, `tap`, `pace`) are sources around a source.
+//! The sources and destinations of this crate, and what their kinds read alike. The seam between a source of chunks and everything behind it stands in
+//! core. Source: `docs/architecture.md`, "Seams".
 
-use std::sync::Arc;
-use std::time::Duration;
+use fullcount_core::destination::Destinations;
+use fullcount_core::refusal::{Refusal, refuse};
+use fullcount_core::source::{SourceSetup, Sources};
 
-use fullcount_core::batch::Batch;
-use fullcount_core::ledger::Sheet;
+use crate::packet_ring::PacketKind;
+use crate::pcap::PcapKind;
+use crate::raw::StcpDestination;
+use crate::spead::{SpeadDestination, SpeadKind, SpeadTransport};
+use crate::tcp::{TcpDestination, TcpKind};
+use crate::udp::url::Engine;
+use crate::udp::{UdpDestination, UdpKind};
+use crate::xdp::XdpKind;
 
-/// Outcome of one receive call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Received {
-    /// The batch holds at least one train.
-    Data,
-    /// Nothing came within the wait.
-    Idle,
-    /// The source has ended and will give nothing more.
-    End,
+pub use fullcount_core::source::{Received, Source, SourceError};
+
+/// Registers the sources of this crate.
+pub fn register(sources: &mut Sources) {
+    register_plain(sources);
+    for transport in SpeadTransport::ALL {
+        sources.register(Box::new(SpeadKind(transport)));
+    }
 }
 
-/// A source that failed for good; the sentence names the endpoint and the system's words.
-#[derive(Debug, thiserror::Error)]
-#[error("{endpoint}: {what}: {cause}")]
-pub struct SourceError {
-    /// URL as configured.
-    pub endpoint: String,
-    /// What was being done.
-    pub what: String,
-    /// The system's or parser's answer.
-    pub cause: String,
+/// Those that are around no other.
+pub(crate) fn register_plain(sources: &mut Sources) {
+    sources.register(Box::new(UdpKind));
+    sources.register(Box::new(PcapKind));
+    sources.register(Box::new(XdpKind::NEW));
+    sources.register(Box::new(PacketKind::NEW));
+    sources.register(Box::new(TcpKind));
 }
 
-/// Yields batches of chunks.
-pub trait Source: Send {
-    /// Clears `batch` and fills it; waits at most about `wait` for the first chunk.
-    ///
-    /// # Errors
-    /// Only for failures after which no chunk can come; a bad packet is a counter.
-    fn recv(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError>;
-
-    /// Called again and again, instead of [`Source::recv`], while nobody takes what was received: whoever hears from this side
-    /// now and then (a consumer group) does not take it for dead. Gives nothing; what fails here, the next `recv` says.
-    fn attend(&mut self) {}
-
-    /// A batch with memory as this source wants it (slot count and size).
-    fn batch(&self) -> Batch;
-
-    /// True if reading later loses nothing (tcp, kafka, a capture flat out).
-    fn lossless(&self) -> bool;
-
-    /// True for recorded data, at whatever speed: only the data, never a clock, may decide about events.
-    fn replay(&self) -> bool {
-        false
+/// Registers the destinations of this crate.
+pub fn register_destinations(destinations: &mut Destinations) {
+    destinations.register(Box::new(UdpDestination));
+    for transport in [SpeadTransport::Udp, SpeadTransport::Tcp, SpeadTransport::Pcap] {
+        destinations.register(Box::new(SpeadDestination(transport)));
     }
+    destinations.register(Box::new(StcpDestination));
+    destinations.register(Box::new(TcpDestination));
+}
 
-    /// Called once, before the first [`Source::recv`], where all that is received is captured as well: from
-    /// now on trains carry their receive times and say where they were sent to, as far as this
-    /// source knows it.
-    ///
-    /// # Errors
-    /// The system refuses it.
-    fn for_capture(&mut self) -> Result<(), SourceError> {
-        Ok(())
+/// A refused URL.
+pub(crate) fn refused(url: &str, why: impl std::fmt::Display) -> Refusal {
+    refuse("source.url", url, why.to_string())
+}
+
+/// `source.engine`.
+pub(crate) fn engine(setup: &SourceSetup<'_>) -> Result<Engine, Refusal> {
+    let named = Engine::NAMES.iter().find(|(name, _)| *name == setup.engine);
+    let allowed = "auto, plain, mmsg, gro or uring";
+    named.map(|(_, engine)| *engine).ok_or_else(|| refuse("source.engine", setup.engine, allowed))
+}
+
+/// Refuses `source.engine` where the scheme says how packets are received.
+pub(crate) fn no_engine(setup: &SourceSetup<'_>) -> Result<(), Refusal> {
+    let why = "is for udp:// only: the scheme of this URL names its engine";
+    match engine(setup)? {
+        Engine::Auto => Ok(()),
+        _ => Err(refuse("source.engine", setup.engine, why)),
     }
-
-    /// Hundredths of the kernel's buffer that are in use, where that can be asked: how long packets can
-    /// still be left there.
-    fn buffer_percent(&self) -> Option<u32> {
-        None
-    }
-
-    /// This source's counters; registered once.
-    fn sheet(&self) -> Arc<Sheet>;
-
-    /// For people, one fact a line: local address, buffer asked and got, offloads, core.
-    fn describe(&self) -> Vec<String>;
 }

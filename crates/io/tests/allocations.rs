@@ -1,4 +1,4 @@
-//! Receiving and sending allocate nothing once they are warm, whatever the engine.
+//! Receiving and sending allocate nothing in steady state, with any engine.
 #![cfg(target_os = "linux")]
 
 use std::alloc::System;
@@ -13,7 +13,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Allocations of the whole process; this file holds one test, so nobody else makes any.
+/// Allocations of the whole process; this file holds one test, so nothing else makes any.
 fn allocations() -> usize {
     let s = ALLOCATOR.stats();
     s.allocations + s.reallocations
@@ -58,7 +58,7 @@ fn no_allocation_per_packet_in_either_direction() {
         };
         let mut packets = 0;
         round(&mut packets);
-        // The test harness's own thread allocates now and then, so a pass may see that; what is ours would be
+        // The test harness's own thread allocates now and then, so one pass may see that; our own allocations would be
         // in every pass.
         let mut pass = || {
             let before = allocations();

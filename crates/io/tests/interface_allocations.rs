@@ -1,9 +1,7 @@
-//! Receiving from an interface allocates nothing once it is warm, whichever engine does it.
+//! Receiving from an interface allocates nothing in steady state, with either engine.
 //!
 //! Needs root and iproute2, as `interfaces.rs`.
 #![cfg(target_os = "linux")]
-
-mod veth;
 
 use std::alloc::System;
 use std::time::Duration;
@@ -12,13 +10,13 @@ use fullcount_io::endpoint::{PacketUrl, XdpUrl};
 use fullcount_io::packet_ring::PacketSource;
 use fullcount_io::source::{Received, Source};
 use fullcount_io::xdp::XdpSource;
+use fullcount_testing::veth::{NAME, RECEIVER, Veth};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use veth::{NAME, RECEIVER, Veth};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Allocations of the whole process; this file holds one test, so nobody else makes any.
+/// Allocations of the whole process; this file holds one test, so nothing else makes any.
 fn allocations() -> usize {
     let s = ALLOCATOR.stats();
     s.allocations + s.reallocations

@@ -1,23 +1,21 @@
-//! The engines that take datagrams from an interface, over a veth pair between two namespaces: what
-//! plain UDP sockets send arrives as it was sent, everything else goes on to the kernel.
+//! The engines that take datagrams from an interface, over a veth pair between two namespaces: packets of plain UDP
+//! sockets arrive unchanged, everything else goes on to the kernel.
 //!
-//! Needs root and iproute2; where they are missing each test says `skipped:` and fails with CI=true.
-//! A veth hands every packet to the receiver before `send` returns or shortly after, in order, and
-//! the receivers' memory is far larger than what is under way, so nothing waits for the right moment.
+//! Needs root and iproute2; without them each test prints `skipped:` and fails with CI=true. A veth hands every packet
+//! to the receiver before `send` returns or shortly after, in order, and the receivers' memory is far larger than the
+//! packets in flight, so no test depends on timing.
 #![cfg(target_os = "linux")]
-
-mod veth;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use fullcount_core::ledger::Ledger;
-use fullcount_io::endpoint::{Endpoint, PacketUrl, XdpUrl};
-use fullcount_io::packet_ring::{PacketError, PacketSource};
+use fullcount_io::endpoint::{Endpoint, PacketUrl, XdpKeys, XdpUrl};
+use fullcount_io::packet_ring::{InterfaceError, PacketSource};
 use fullcount_io::source::{Received, Source};
 use fullcount_io::xdp::{XdpError, XdpSource};
-use veth::{NAME, RECEIVER, RECEIVER_V6, SENDER, Veth};
+use fullcount_testing::veth::{NAME, RECEIVER, RECEIVER_V6, SENDER, Veth};
 
 /// Long enough for any scheduler; only a failing test waits for it.
 const WAIT: Duration = Duration::from_secs(5);
@@ -129,7 +127,7 @@ fn a_hundred_thousand_numbered_packets_come_once_and_in_order() {
     for url in ENGINES {
         let mut source = open(&veth, url);
         let socket = veth.socket(RECEIVER, PORT);
-        // The receiver tells how far it is, and the sender stays within what its memory holds.
+        // The receiver reports its progress, and the sender stays within the receiver's memory.
         let seen = std::sync::atomic::AtomicU64::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -212,7 +210,7 @@ fn fragments_go_on_to_the_kernel_and_are_counted() {
 #[test]
 fn a_wrong_checksum_is_counted_and_not_delivered() {
     let Some(veth) = Veth::new(1500, 1) else { return };
-    // A raw socket sends what it is given: UDP header with a made-up checksum.
+    // A raw socket sends its data unchanged: UDP header with an arbitrary checksum.
     let raw = veth.sending(|| {
         let kind = socket2::Type::RAW;
         let udp = Some(socket2::Protocol::UDP);
@@ -287,7 +285,7 @@ fn several_queues_are_all_read_and_one_can_be_chosen() {
     for queue in 0..4 {
         let mut source = open(&veth, &format!("xdp://v0:9000?queue={queue}"));
         sockets.iter().for_each(|s| drop(s.send(b"flow")));
-        // Flows on other queues went on to the kernel, which answers that nobody listens there.
+        // Flows on other queues went on to the kernel, which answers that no socket listens there.
         let (mut batch, mut got) = (source.batch(), 0);
         while source.recv(&mut batch, Duration::from_millis(20)).unwrap() == Received::Data {
             got += batch.count();
@@ -297,7 +295,8 @@ fn several_queues_are_all_read_and_one_can_be_chosen() {
         assert!(count(&*source, "xdp.other_queue") <= 64 - got);
     }
     assert!(total > 0);
-    let url = XdpUrl { queue: Some(4), ..XdpUrl::new(NAME, PORT) };
+    let url =
+        XdpUrl { own: XdpKeys { queue: Some(4), ..XdpKeys::default() }, ..XdpUrl::new(NAME, PORT) };
     let told = veth.receiving(|| XdpSource::open(&url, BUFFER, false).unwrap_err()).to_string();
     assert!(told.contains("queue=4") && told.contains("0 to 3"), "{told}");
 }
@@ -339,7 +338,7 @@ fn frames_that_find_no_memory_are_counted() {
         assert_eq!(count(&*source, "receive.kernel_drops"), 200 - got, "{mode}: single datagrams");
         assert!(count(&*source, "xdp.fill_ring_empty") > 0, "{mode}");
         assert!(count(&*source, "xdp.waiting_peak") == 64, "{mode}");
-        // What was dropped is dropped; what comes now is received.
+        // Dropped packets stay dropped; new ones are received.
         socket.send(b"again").unwrap();
         assert_eq!(take(&mut *source, 1), [b"again"]);
     }
@@ -386,8 +385,16 @@ fn a_ring_keeps_the_kernel_from_answering_that_nobody_listens() {
     // Icmp: InMsgs InErrors InCsumErrors InDestUnreachs … OutMsgs: one answer in all.
     assert!(unreachable.split_whitespace().filter(|n| *n == "1").count() >= 1, "{unreachable}");
     drop(source);
-    // Where another program listens, both get every datagram.
-    let other = veth.receiving(|| UdpSocket::bind((RECEIVER, PORT)).unwrap());
+    // Where another program listens, both get every datagram. A child of another test that is between fork and exec
+    // holds the source's socket a moment longer than the source did.
+    let last = std::time::Instant::now() + WAIT;
+    let other = loop {
+        match veth.receiving(|| UdpSocket::bind((RECEIVER, PORT))) {
+            Ok(socket) => break socket,
+            Err(e) => assert!(std::time::Instant::now() < last, "{e}"),
+        }
+        std::thread::yield_now();
+    };
     other.set_read_timeout(Some(WAIT)).unwrap();
     let mut source = open(&veth, "packet://v0:9000");
     assert!(source.describe().join("\n").contains("another program has port 9000"));
@@ -437,13 +444,16 @@ fn wrong_interfaces_are_explained() {
     };
     assert!(xdp("nosuch0").contains("no interface 'nosuch0'"), "{}", xdp("nosuch0"));
     assert!(xdp("lo").contains("loopback"), "{}", xdp("lo"));
-    assert!(matches!(packet("nosuch0"), PacketError::NoInterface { .. }));
-    let url = XdpUrl { zero_copy: Some(true), ..XdpUrl::new(NAME, PORT) };
+    assert!(matches!(packet("nosuch0"), InterfaceError::NoInterface { .. }));
+    let url = XdpUrl {
+        own: XdpKeys { zero_copy: Some(true), ..XdpKeys::default() },
+        ..XdpUrl::new(NAME, PORT)
+    };
     let told = veth.receiving(move || XdpSource::open(&url, BUFFER, false).unwrap_err());
     assert!(matches!(told, XdpError::NoZeroCopy { .. }), "{told}");
     veth.ip(&format!("link set {NAME} down"));
     assert!(xdp(NAME).contains("ip link set v0 up"), "{}", xdp(NAME));
-    assert!(matches!(packet(NAME), PacketError::Down { .. }));
+    assert!(matches!(packet(NAME), InterfaceError::Down { .. }));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Sender and receiver on loopback: every engine gives the same chunks, over IPv4, IPv6, multicast
 //! and broadcast; odd sizes, cut trains, and the counters of each.
 //!
-//! Loopback is ordered and the receiver's buffer is far larger than what a test sends, so nothing
-//! here waits for the right moment: what was sent is in the socket when `send` returns.
+//! Loopback is ordered and the receiver's buffer is far larger than what a test sends, so no test depends on timing:
+//! sent packets are in the socket when `send` returns.
 #![cfg(target_os = "linux")]
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -152,7 +152,7 @@ fn a_train_that_does_not_fit_its_slot_is_counted_and_dropped_whole() {
     for engine in receiving() {
         let mut source = receiver("udp://127.0.0.1:0", engine, &options);
         let mut sender = sender_to(source.local_addr(), Engine::Gro);
-        // 11 datagrams of 100 B: with GRO one train of 1100 B, else each fits.
+        // 11 datagrams of 100 B: with GRO one train of 1100 B, otherwise each fits.
         sender.send(&data(1100), 100).unwrap();
         sender.send(&data(1000), 0).unwrap();
         sender.send(&data(1001), 0).unwrap();
@@ -450,7 +450,7 @@ fn more_trains_than_slots_come_over_several_calls_in_order() {
 
 #[test]
 fn batches_stay_as_they_are_while_others_are_filled() {
-    // What two threads need: 16 batches under way, none touched by a later call.
+    // For two threads: 16 batches in flight, none changed by a later call.
     for engine in receiving() {
         let options = ReceiveOptions { slots: Some(2), ..ReceiveOptions::default() };
         let mut source = receiver("udp://127.0.0.1:0", engine, &options);
@@ -465,7 +465,7 @@ fn batches_stay_as_they_are_while_others_are_filled() {
         }
         let chunks = kept.iter().flat_map(|b| b.trains()).flat_map(|t| t.chunks());
         assert_eq!(chunks.collect::<Vec<_>>(), want, "{engine:?}");
-        // A batch that goes away with its memory takes no packet with it.
+        // A batch that is dropped with its memory loses no packet.
         drop(kept);
         sender.send(b"after", 0).unwrap();
         let mut batch = source.batch();

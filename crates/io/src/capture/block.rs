@@ -1,7 +1,7 @@
-//! A block of trains on their way from the receiving thread to the writing one.
+//! A block of trains that the receiving thread passes to the writing one.
 //!
-//! Made once, of fixed size, with its memory touched: filling it neither allocates nor faults.
-//! Refuses: nothing; [`Block::put`] says how much it took.
+//! Allocated once, of fixed size, with its memory touched: filling it neither allocates nor faults. [`Block::put`]
+//! returns how much it took.
 
 use fullcount_core::batch::{Edge, Origin, Train};
 
@@ -56,7 +56,7 @@ impl Block {
         self.packets
     }
 
-    /// Copies the train, or as many of its datagrams as fit. Returns what is left over.
+    /// Copies the train, or as many of its datagrams as fit. Returns the rest.
     #[inline]
     pub(super) fn put<'a>(
         &mut self,
@@ -84,7 +84,7 @@ impl Block {
         if whole { None } else { Some(Train { bytes: later, ..train }) }
     }
 
-    /// The trains with where they were sent to.
+    /// The trains with their destinations.
     pub(super) fn trains(&self) -> impl Iterator<Item = (Train<'_>, Origin)> {
         self.cars.iter().map(|c| {
             let bytes = &self.bytes[c.start..c.start + c.len];

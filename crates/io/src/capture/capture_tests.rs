@@ -1,4 +1,4 @@
-//! What is captured is read back: payloads, addresses, times; rotation, loss and failure are counted.
+//! Captured packets are read back: payloads, addresses, times; rotation, loss and failure are counted.
 
 use super::block::BLOCK_BYTES;
 use super::*;
@@ -6,7 +6,7 @@ use crate::pcap::datagrams::Datagrams;
 use crate::source::{Received, Source, SourceError};
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
 use fullcount_core::frame::udp::Checksum;
-use fullcount_core::frame::{Link, Packet};
+use fullcount_core::frame::{IpPacket, LinkLayer};
 use fullcount_core::ledger::{Ledger, Sheet};
 use proptest::prelude::*;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// One train: bytes, stride, sender, receiver, time.
-type Made = (Vec<u8>, usize, SocketAddr, SocketAddr, i64);
+pub(crate) type Made = (Vec<u8>, usize, SocketAddr, SocketAddr, i64);
 
 /// Gives one train a batch, then ends.
 struct Trains {
@@ -22,7 +22,7 @@ struct Trains {
     lossless: bool,
 }
 
-fn trains(all: &[Made], lossless: bool) -> Box<dyn Source> {
+pub(crate) fn trains(all: &[Made], lossless: bool) -> Box<dyn Source> {
     let own: Vec<Made> = all.to_vec();
     Box::new(Trains { trains: own.into_iter(), lossless })
 }
@@ -59,12 +59,12 @@ fn drain(tap: &mut Tap) -> Result<(), SourceError> {
     Ok(())
 }
 
-fn small(file: &Path) -> CaptureOptions {
+pub(crate) fn small(file: &Path) -> CaptureOptions {
     CaptureOptions { buffer: BUFFER_MIN, ..CaptureOptions::new(file) }
 }
 
-/// Captures all of `made` and says what was counted.
-fn captured(options: &CaptureOptions, made: &[Made]) -> (Report, Ledger) {
+/// Captures all of `made` and returns the counters.
+fn captured(options: &CaptureOptions, made: &[Made]) -> (CaptureReport, Ledger) {
     let mut capture = Capture::open(options, 1).unwrap();
     let ledger = Ledger::default();
     ledger.register(capture.sheet());
@@ -76,20 +76,20 @@ fn captured(options: &CaptureOptions, made: &[Made]) -> (Report, Ledger) {
     (running.finish().unwrap(), ledger)
 }
 
-fn count(ledger: &Ledger, name: &str) -> u64 {
+pub(crate) fn count(ledger: &Ledger, name: &str) -> u64 {
     ledger.read().get(&format!("sink.capture.{name}")).unwrap()
 }
 
-type Read = (Vec<u8>, Origin, SocketAddr, Option<i64>);
+pub(crate) type Read = (Vec<u8>, Origin, SocketAddr, Option<i64>);
 
 /// Datagrams of a file; nothing in it may be cut or wrong.
-fn read(bytes: &[u8]) -> Vec<Read> {
+pub(crate) fn read(bytes: &[u8]) -> Vec<Read> {
     let (all, tally) = read_any(bytes);
     assert_eq!((tally.truncated, tally.damaged, tally.skipped()), (0, 0, 0));
     all
 }
 
-fn read_any(bytes: &[u8]) -> (Vec<Read>, crate::pcap::Tally) {
+fn read_any(bytes: &[u8]) -> (Vec<Read>, crate::pcap::CaptureTally) {
     let mut r = Datagrams::open(bytes, None).unwrap();
     let mut all = Vec::new();
     while let Some(d) = r.next().unwrap() {
@@ -154,7 +154,7 @@ proptest! {
         prop_assert_eq!(ledger.read().balance(), 0);
         prop_assert_eq!(count(&ledger, "stamped"), 0);
 
-        // Killed at any moment: what is there can be read, and is the beginning.
+        // After a kill at any moment: the file can be read, and holds the beginning.
         let (part, tally) = read_any(&bytes[..cut.index(bytes.len()).max(28)]);
         prop_assert_eq!(&part[..], &want[..part.len()]);
         prop_assert_eq!(tally.damaged, 0);
@@ -166,10 +166,10 @@ proptest! {
         let file = dir.path().join("c.pcapng");
         captured(&small(&file), &made);
         let bytes = std::fs::read(&file).unwrap();
-        let mut r = crate::pcap::Reader::new(&bytes[..]).unwrap();
+        let mut r = crate::pcap::CaptureReader::new(&bytes[..]).unwrap();
         while let Some(record) = r.next().unwrap() {
             let frame = record.frame.to_vec();
-            let packet: Packet<'_> = Link::Ethernet.ip(&frame).unwrap();
+            let packet: IpPacket<'_> = LinkLayer::Ethernet.ip(&frame).unwrap();
             let udp = packet.udp().unwrap();
             prop_assert_eq!(udp.verify(packet.source, packet.destination), Checksum::Good);
             if packet.source.is_ipv4() {
@@ -211,7 +211,7 @@ proptest! {
         let want = expected(&big);
         prop_assert_eq!(&all[..], &want[want.len() - all.len()..]);
         prop_assert!(keep.is_some() || all.len() == want.len());
-        // Files of a series one behind the other are a capture as well.
+        // Concatenated files of a series are a capture as well.
         prop_assert_eq!(read(&whole), all);
     }
 }
@@ -231,7 +231,7 @@ fn a_new_file_begins_when_its_first_packet_is_late_enough() {
     assert_eq!((lens, report.files), ([6, 4, 2], 3));
     assert!(report.place.ends_with("run-00003.pcapng"), "{}", report.place);
 
-    // Started again, it goes on behind them; names of others are left alone.
+    // After a restart it continues after them; foreign names are not touched.
     for other in ["run-1.pcapng", "run-00009.pcap", "run-x0009.pcapng", "walk-00009.pcapng"] {
         std::fs::write(dir.path().join(other), "").unwrap();
     }
@@ -279,7 +279,7 @@ fn what_the_writer_cannot_take_is_counted_in_the_ledger_and_in_the_file() {
         let mut capture = Capture::open(&options, 1).unwrap();
         let ledger = Ledger::default();
         ledger.register(capture.sheet());
-        // 12 MiB while nobody writes, into 8 blocks of 1 MiB; then one train more.
+        // 12 MiB without a writer, into 8 blocks of 1 MiB; then one more train.
         let all = [vec![thousands(60, 5); 200], vec![thousands(60, 6); 1]].concat();
         let mut tap = capture.tap(trains(&all, false), "test").unwrap();
         ledger.register(tap.capture_sheet());
@@ -351,7 +351,7 @@ fn a_source_that_waits_is_made_to_wait_and_nothing_is_missing() {
     let mut tap = capture.tap(trains(&all, true), "test").unwrap();
     ledger.register(tap.capture_sheet());
     let reader = std::thread::spawn(move || drain(&mut tap).unwrap());
-    // 24 MiB do not fit the 8 of the buffer: somebody waits before the writer begins.
+    // 24 MiB do not fit the 8 of the buffer: the source waits before the writer begins.
     while count(&ledger, "waits") == 0 {
         std::thread::yield_now();
     }
@@ -540,4 +540,39 @@ fn a_capture_that_never_starts_leaves_everything_as_it_was() {
         Err(CaptureError::Exists { .. })
     ));
     assert!(!at("new.pcapng").exists());
+}
+
+#[test]
+fn what_is_said_to_be_safe_is_written_and_nothing_behind_a_packet_that_is_missing() {
+    for lossless in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut capture = Capture::open(&small(&dir.path().join("c.pcapng")), 1).unwrap();
+        let ledger = Ledger::default();
+        ledger.register(capture.sheet());
+        // 18 MiB; without a writer there is room for 8 MiB.
+        let mut tap = capture.tap(trains(&vec![thousands(60, 5); 300], lossless), "test").unwrap();
+        ledger.register(tap.capture_sheet());
+        let safe = capture.safe(0).expect("it is required");
+        let is_safe = || safe.load(std::sync::atomic::Ordering::Acquire);
+        let start = |capture: Capture| capture.start(|e| panic!("{e}")).unwrap();
+        let (mut running, mut waiting) = (None, Some(capture));
+        if lossless {
+            running = waiting.take().map(start);
+        }
+        let mut batch = tap.batch();
+        for n in 1..=300 {
+            batch.set_number(fullcount_core::progress::BatchNumber { pipeline: 0, batch: n });
+            assert_eq!(tap.recv(&mut batch, Duration::ZERO).unwrap(), Received::Data);
+            let safe = is_safe();
+            assert!(safe <= n && 60 * safe <= count(&ledger, "written"), "{safe} of {n}");
+        }
+        // All that was dropped came last.
+        let whole = (18_000 - count(&ledger, "dropped")) / 60;
+        let running = running.or(waiting.map(start)).expect("one of the two");
+        assert_eq!(tap.recv(&mut batch, Duration::ZERO).unwrap(), Received::End);
+        drop(tap);
+        running.finish().unwrap();
+        assert_eq!(is_safe(), if lossless { 300 } else { whole });
+        assert!(lossless || whole < 200);
+    }
 }

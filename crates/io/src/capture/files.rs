@@ -1,19 +1,20 @@
-//! Names of a capture's files, and which of them stay.
+//! Names of a capture's files, and which of them are kept.
 //!
-//! Without rotation there is one, named as asked. With it `run.pcapng` stands for a series
-//! `run-00001.pcapng`, `run-00002.pcapng`, … that goes on behind what is there, so a service that is
-//! started again replaces nothing. Each file is locked (flock) while it is written, and that of a series until the next
-//! one is, so that a second process on a file or series meets the lock, by whatever name or link it comes; the lock
-//! vanishes with the process. A file system without locks keeps nobody apart.
-//! Refuses: an existing file, unless it may be replaced; a file or series that another process writes; what is no file.
+//! Without rotation there is one, with the given name. With it `run.pcapng` means a series `run-00001.pcapng`,
+//! `run-00002.pcapng`, … that continues after the existing files, so a restarted service replaces nothing. Each file is
+//! locked (flock) while it is written, and that of a series until the next one is, so that a second process on a file
+//! or series finds the lock, under any name or link; the lock ends with the process. A file system without locks gives
+//! no protection. Refuses an existing file, unless it may be replaced; a file or series that another process writes;
+//! everything but regular files.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use super::{CaptureError, CaptureOptions};
+use crate::lock;
 
 /// The files of a capture.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// The file, empty: what it held goes only now.
+    /// The empty file: its old content is removed only now.
     pub(super) fn begin(&self) -> std::io::Result<File> {
         if !self.new && self.file.metadata()?.is_file() {
             self.file.set_len(0)?;
@@ -51,7 +52,7 @@ impl Made {
     /// Nothing will be written: it goes if it was not there before.
     pub(super) fn give_up(self) {
         if self.new && leads_to(&self.path, &self.file) {
-            // Nobody is left to tell; the next start refuses it as existing.
+            // The error cannot be reported any more; the next start refuses the file as existing.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -108,7 +109,7 @@ fn take(file: &File, path: &Path) -> Result<(), CaptureError> {
     }
 }
 
-/// The error about a path; its text is made only where there is one.
+/// The error about a path; its text is made only on an error.
 pub(super) fn system<'a>(
     path: &'a Path,
     what: &'static str,
@@ -117,9 +118,10 @@ pub(super) fn system<'a>(
 }
 
 impl Files {
-    /// Looks at what is there.
+    /// Checks existing files.
     ///
     /// # Errors
+    ///
     /// The folder cannot be read, or another process writes the series.
     pub(super) fn new(options: &CaptureOptions) -> Result<Files, CaptureError> {
         let file = &options.file;
@@ -154,7 +156,7 @@ impl Files {
         }
         found.sort();
         for (_, path) in &found {
-            // Whoever writes the series has the lock of its last file alone.
+            // The writer of the series has the lock of its last file only.
             if path.is_file()
                 && let Ok(file) = File::open(path)
                 && let Err(TryLockError::WouldBlock) = file.try_lock_shared()
@@ -180,7 +182,7 @@ impl Files {
         if file.metadata().is_ok_and(|meta| meta.is_file()) {
             take(&file, &path)?;
             if !leads_to(&path, &file) {
-                // Somebody else took or removed it between its making and its lock.
+                // Another process took or removed it between its creation and its lock.
                 return Err(CaptureError::InUse { path: path.display().to_string() });
             }
         }
@@ -192,12 +194,12 @@ impl Files {
         Ok(Made { file, path, new })
     }
 
-    /// Removes the oldest of a series where there are more than stay; how many.
+    /// Removes the oldest files of a series beyond those that are kept; returns how many.
     pub(super) fn prune(&mut self) -> u64 {
         let mut removed = 0;
         while self.keep.is_some_and(|keep| self.there.len() > keep) {
             let Some(oldest) = self.there.pop_front() else { break };
-            // One that somebody else took away is gone all the same.
+            // One that another process removed counts as removed.
             removed += u64::from(fs::remove_file(oldest).is_ok());
         }
         removed
@@ -237,8 +239,5 @@ fn replaced(path: &Path) -> Result<(File, bool), CaptureError> {
 
 /// True if the path still leads to the file.
 pub(super) fn leads_to(path: &Path, file: &File) -> bool {
-    match (fs::metadata(path), file.metadata()) {
-        (Ok(there), Ok(ours)) => (there.dev(), there.ino()) == (ours.dev(), ours.ino()),
-        _ => false,
-    }
+    lock::is_at(file, path).unwrap_or(false)
 }

@@ -1,9 +1,8 @@
-//! Trains as pcapng blocks: one frame a datagram, headers made up around the payload.
+//! Trains as pcapng blocks: one frame a datagram, with synthetic headers.
 //!
-//! Works on a buffer that is written out in large pieces; headers of the last route are kept, since
-//! trains follow each other by sender. 9.5 million datagrams of 64 B a second leave 100 ns each.
-//! Refuses: nothing; what is too long for a datagram never gets here.
-//! Sources: draft-ietf-opsawg-pcapng (4.1 to 4.3, 4.6), RFC 791, 768, 8200.
+//! Works on a buffer that is written out in large pieces; headers of the last route are kept, since trains follow each
+//! other by sender. 9.5 million datagrams of 64 B a second leave 100 ns each. Data that is too long for a datagram
+//! never gets here. Sources: draft-ietf-opsawg-pcapng (4.1 to 4.3, 4.6), RFC 791, 768, 8200.
 
 use std::net::IpAddr;
 
@@ -122,7 +121,7 @@ impl Frames {
         (32 + 16 + 62 + payload + 3) as u64
     }
 
-    /// The head of a file: a section, and an interface for each worker, named by where it reads.
+    /// The head of a file: a section, and an interface for each worker, named after its endpoint.
     pub(super) fn head(&mut self, interfaces: &[String]) {
         let software = concat!("Fullcount ", env!("CARGO_PKG_VERSION"));
         let mut body = Vec::new();
@@ -191,7 +190,7 @@ impl Frames {
             self.headers = Headers::new(train.origin, to);
         }
         self.ident = self.ident.wrapping_add(1);
-        // Times before 1970 are none that a clock gave.
+        // Times before 1970 do not come from a clock.
         let ns = u64::try_from(train.time_ns).unwrap_or(0);
         let headers = self.headers.fill(payload, self.ident);
         let captured = headers.len() + payload.len();

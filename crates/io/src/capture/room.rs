@@ -1,9 +1,9 @@
-//! Blocks that are made only when they are needed, on a thread of their own.
+//! Blocks that are allocated only when needed, on a separate thread.
 //!
-//! A disk that stands for half a second wants a buffer that nobody wants to pay for all day. So a tap begins with
-//! [`FIRST`] bytes, and asks for more while it still has some: making a block (its memory is touched) costs a third of a
-//! millisecond, in which 10 Gb/s fill less than half of one. What was made stays until the end of the run. Refuses nothing; a
-//! system without memory for it ends the process, as it does for any program.
+//! A disk that stalls for half a second needs a buffer that would waste memory at other times. So a tap begins with
+//! [`FIRST`] bytes, and asks for more while it still has some: making a block (its memory is touched) costs a third of
+//! a millisecond, in which 10 Gb/s fill less than half of one. Blocks are kept until the end of the run. Without memory
+//! for them the system ends the process, as for any program.
 
 use std::collections::VecDeque;
 use std::io;
@@ -50,7 +50,7 @@ impl Maker {
     /// Room for a tap that has `first` blocks and may have `most`.
     pub(super) fn room(&mut self, first: usize, most: usize) -> Room {
         let (made, fresh) = rtrb::RingBuffer::new(most.saturating_sub(first).max(1));
-        // A thread that has gone makes nothing, and the tap stays as it is.
+        // After the thread has ended, no blocks are added.
         let _ = self.taps.send(made);
         self.count += 1;
         let wishes = Some((self.wishes.clone(), self.count - 1));
@@ -58,7 +58,7 @@ impl Maker {
     }
 }
 
-/// Until nobody can wish any more.
+/// Until no tap can request more.
 fn serve(wishes: &Receiver<Wish>, known: &Receiver<Made>) {
     let mut taps: Vec<Made> = Vec::new();
     let mut open = VecDeque::new();
@@ -100,7 +100,7 @@ impl Room {
         self.most
     }
 
-    /// Adds what was made to `free`, and asks for more if there are few.
+    /// Adds new blocks to `free`, and requests more if there are few.
     #[inline]
     pub(super) fn refill(&mut self, free: &mut Vec<Block>) {
         if self.coming == 0 && (free.len() > self.low || self.have == self.most) {
@@ -131,7 +131,7 @@ impl Room {
 mod tests {
     use super::*;
 
-    /// Takes blocks until there are no more, and waits for those that are on their way.
+    /// Takes all blocks, and waits for those in flight.
     fn drain(room: &mut Room, free: &mut Vec<Block>) -> usize {
         let mut taken = 0;
         loop {
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!((large.have(), large.most()), (80, 80));
         assert_eq!(drain(&mut small, &mut few), 6, "others get theirs");
         drop(maker);
-        // Nobody makes more than that.
+        // No more than that are made.
         large.refill(&mut many);
         assert!(many.is_empty());
     }

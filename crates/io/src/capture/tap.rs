@@ -1,12 +1,12 @@
-//! A source around a source that copies what it receives for a capture.
+//! A wrapper of a source that copies received packets for a capture.
 //!
-//! Per train one copy into a block, per block one pass over a ring: no lock, no allocation, no system
+//! Per train one copy into a block, per block one transfer through a ring: no lock, no allocation, no system
 //! call, a clock read only where a batch is small or 16 have come. Freed blocks are used again from the
 //! last one on, so that a writer that keeps up sees the same few blocks, which stay in the cache.
 //! Refuses: chunks too long for a datagram (pieces of a stream), counted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::Release};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fullcount_core::batch::{Batch, Origin, Train};
@@ -18,7 +18,7 @@ use super::room::Room;
 use crate::source::{Received, Source, SourceError};
 
 fullcount_core::counters! {
-    /// What a worker's tap counts. The hop balances with what the writer counts.
+    /// Counters of a worker's tap. The hop balances with the counters of the writer.
     pub enum Captured {
         Packets "sink.capture.packets" Packets Sum "sink.capture" In
             "packets offered to the capture" "";
@@ -32,7 +32,7 @@ fullcount_core::counters! {
             "the message of the capture says why: room on the disk, its permissions; \
              output.capture.keep bounds what a series takes";
         TooLong "sink.capture.too_long" Packets Sum "sink.capture" Rejected
-            "chunks longer than a datagram can be, not captured" "";
+            "chunks longer than a datagram can be, not captured" "the source cuts its bytes wrongly: look at its framing";
         Stamped "sink.capture.stamped" Packets Sum "sink.capture" Note
             "packets without a receive time of their own, captured with that of the receive call"
             "receive with an engine that gives times: any but plain";
@@ -55,6 +55,8 @@ pub(super) struct Line {
     pub(super) full: rtrb::Producer<Block>,
     pub(super) free: rtrb::Consumer<Block>,
     pub(super) sheet: Arc<Sheet>,
+    /// All batches up to this one are in blocks that were handed over.
+    pub(super) given: Arc<AtomicU64>,
     /// Set by the writer once it has failed for good.
     pub(super) failed: Arc<AtomicBool>,
     /// Name of the output.
@@ -74,6 +76,10 @@ pub struct Tap {
     current: Option<Block>,
     /// Freed blocks; the last is used first.
     stack: Vec<Block>,
+    /// The last batch up to which all packets were copied.
+    newest: u64,
+    /// Some packet was not captured.
+    gap: bool,
     /// Packets not captured since the last block that was begun.
     missed: u64,
     /// Packets that pass before the next one that is taken.
@@ -89,7 +95,8 @@ impl Tap {
         let wait = line.required && inner.lossless();
         let stack = Vec::with_capacity(line.room.most());
         let (current, missed, skip, batches, handed) = (None, 0, 0, 0, Instant::now());
-        Tap { inner, line, current, stack, missed, skip, wait, batches, handed }
+        let (newest, gap) = (0, false);
+        Tap { inner, line, current, stack, newest, gap, missed, skip, wait, batches, handed }
     }
 
     /// Counters of the capture; [`Source::sheet`] gives those of the wrapped source.
@@ -144,6 +151,7 @@ impl Tap {
             // There are as many places as blocks.
             drop(self.line.full.push(block));
         }
+        self.line.given.store(self.newest, Release);
     }
 
     fn put(&mut self, train: Train<'_>, to: Origin, time_ns: i64) {
@@ -158,6 +166,7 @@ impl Tap {
             if let Err(why) = self.begin() {
                 let n = train.count() as u64;
                 self.missed += n;
+                self.gap = true;
                 self.count(why, n);
                 return;
             }
@@ -186,7 +195,7 @@ impl Tap {
         }
     }
 
-    /// Copies what came.
+    /// Copies received packets.
     fn take(&mut self, batch: &Batch) {
         let destinations = batch.destinations();
         let (mut packets, mut stamped, mut now_ns) = (0, 0, 0);
@@ -212,6 +221,9 @@ impl Tap {
             } else {
                 self.pick(train, to, time_ns);
             }
+        }
+        if !self.gap {
+            self.newest = batch.number().batch;
         }
         self.count(Captured::Packets, packets);
         self.count(Captured::Stamped, stamped);
@@ -242,7 +254,7 @@ impl Source for Tap {
         let outcome = self.inner.recv(batch, wait)?;
         match outcome {
             Received::Data => self.take(batch),
-            Received::Idle | Received::End => self.hand_over(),
+            Received::Flush(_) | Received::Idle | Received::End => self.hand_over(),
         }
         if self.wait && self.line.failed.load(Relaxed) {
             let endpoint = self.line.place.clone();
@@ -254,37 +266,7 @@ impl Source for Tap {
         Ok(outcome)
     }
 
-    fn attend(&mut self) {
-        self.inner.attend();
-    }
-
-    fn batch(&self) -> Batch {
-        self.inner.batch()
-    }
-
-    fn lossless(&self) -> bool {
-        self.inner.lossless()
-    }
-
-    fn replay(&self) -> bool {
-        self.inner.replay()
-    }
-
-    fn for_capture(&mut self) -> Result<(), SourceError> {
-        self.inner.for_capture()
-    }
-
-    fn buffer_percent(&self) -> Option<u32> {
-        self.inner.buffer_percent()
-    }
-
-    fn sheet(&self) -> Arc<Sheet> {
-        self.inner.sheet()
-    }
-
-    fn describe(&self) -> Vec<String> {
-        self.inner.describe()
-    }
+    fullcount_core::as_inner_source!(inner: batch lossless replay for_capture buffer_percent streams sheet describe);
 }
 
 impl Drop for Tap {

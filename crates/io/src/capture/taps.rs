@@ -1,10 +1,12 @@
-//! The taps of all workers, seen from the thread that takes what they give.
+//! The taps of all workers, as seen by the consuming thread.
 //!
 //! A round takes at most one block of each worker, so none starves; blocks go back when they have been
-//! read. Refuses: nothing; where no free block is left, the taps count.
+//! read. If no free block is left, the taps count.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 use fullcount_core::batch::{Origin, Train};
 use fullcount_core::ledger::{Info, Role, Sheet};
@@ -14,7 +16,7 @@ use super::room::{FIRST, Maker, Room};
 use super::tap::{Captured, Line, Tap};
 use crate::source::{Source, SourceError};
 
-/// Least blocks a worker: one being filled, one being read, two on their way.
+/// Fewest blocks a worker: one being filled, one being read, two in between.
 const LEAST_BLOCKS: usize = 4;
 
 /// What an output of packets wants of its taps.
@@ -55,6 +57,12 @@ pub(super) struct LineEnd {
     full: rtrb::Consumer<Block>,
     free: rtrb::Producer<Block>,
     pub(super) sheet: Arc<Sheet>,
+    /// All batches up to this one are in blocks that were handed over.
+    given: Arc<AtomicU64>,
+    /// One of these numbers, and how many of the blocks in front of it are still to be taken.
+    next: Option<(u64, usize)>,
+    /// All batches up to this one are safe.
+    safe: Arc<AtomicU64>,
 }
 
 /// What a round brought.
@@ -112,11 +120,49 @@ impl Taps {
         }
         let sheet = Sheet::new(lines(Captured::catalogue(), self.output, self.required));
         let name = name.to_owned();
-        self.lines.push(LineEnd { name, full: blocks, free, sheet: sheet.clone() });
+        let (given, safe) = (Arc::<AtomicU64>::default(), Arc::default());
+        let end_given = given.clone();
+        let (end_sheet, next) = (sheet.clone(), None);
+        self.lines.push(LineEnd {
+            name,
+            full: blocks,
+            free,
+            sheet: end_sheet,
+            given: end_given,
+            next,
+            safe,
+        });
         let (place, failed) = (self.place.clone(), self.failed.clone());
         let (required, every, output) = (self.required, self.every, self.output);
-        let line = Line { full, free: freed, sheet, failed, output, place, required, room, every };
+        let line =
+            Line { full, free: freed, sheet, given, failed, output, place, required, room, every };
         Ok(Tap::new(source, line))
+    }
+
+    /// Up to which batch of a worker all is safe in this output; `None` if its losses do not count for the run.
+    pub fn safe(&self, worker: usize) -> Option<Arc<AtomicU64>> {
+        self.lines.get(worker).filter(|_| self.required).map(|line| line.safe.clone())
+    }
+
+    /// True if the answer is needed.
+    pub fn are_followed(&self) -> bool {
+        self.lines.iter().any(|line| Arc::strong_count(&line.safe) > 1)
+    }
+
+    /// All that was taken is safe. Told only while nothing was lost.
+    pub fn safe_now(&mut self) {
+        for line in &mut self.lines {
+            if let Some((batch, _)) = line.next.take_if(|(_, blocks)| *blocks == 0) {
+                line.safe.fetch_max(batch, Release);
+            }
+        }
+    }
+
+    /// All taps have gone, all that they gave was taken and is safe.
+    pub fn all_safe(&mut self) {
+        self.lines.iter().for_each(|line| {
+            line.safe.fetch_max(line.given.load(Acquire), Release);
+        });
     }
 
     /// From now on nothing is taken: taps count all as failed, and a source that can wait ends.
@@ -134,7 +180,13 @@ impl Taps {
         let over = self.lines.iter().all(|l| l.full.is_abandoned());
         let mut turn = if over { Turn::Over } else { Turn::Idle };
         for (at, line) in self.lines.iter_mut().enumerate() {
+            // The number first: the blocks in front of it are in the ring then.
+            let next = line.next.get_or_insert_with(|| {
+                let given = line.given.load(Acquire);
+                (given, line.full.slots())
+            });
             let Ok(mut block) = line.full.pop() else { continue };
+            next.1 = next.1.saturating_sub(1);
             turn = Turn::Data;
             take(at, &block);
             block.clear();
@@ -143,7 +195,7 @@ impl Taps {
         turn
     }
 
-    /// One round of trains, with where they were sent to.
+    /// One round of trains, with their destinations.
     pub fn trains(&mut self, mut take: impl FnMut(Train<'_>, Origin)) -> Turn {
         self.blocks(|_, block| block.trains().for_each(|(train, to)| take(train, to)))
     }

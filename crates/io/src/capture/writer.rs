@@ -1,27 +1,29 @@
 //! The capture's writing side: a thread that empties the rings of all workers into files.
 //!
-//! [`Capture::open`] makes the first file, [`Capture::tap`] a ring for each worker, [`Capture::start`]
-//! the thread. Before that nothing that is there changes: a capture that never starts leaves no file and replaces none. It ends when all taps have gone, and [`Running::finish`] says what it wrote. The first
-//! failure of a file is the last: it is said at once, and what comes afterwards is counted.
-//! Packets of different workers stand in the file by block, so that its times may step back by
-//! 50 ms; those of one sender are in order.
+//! [`Capture::open`] makes the first file, [`Capture::tap`] a ring for each worker, [`Capture::start`] the thread.
+//! Before that no existing file changes: a capture that never starts leaves no file and replaces none. It ends when all
+//! taps are closed, and [`RunningCapture::finish`] returns what it wrote. The first failure of a file ends the capture: it is
+//! reported at once, and later packets are counted. Packets of different workers are in the file by block, so that
+//! its times may step back by 50 ms; those of one sender are in order.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fullcount_core::ledger::Sheet;
-use fullcount_core::wall::{Record, WallClock};
+use fullcount_core::wall::{ClockRecord, WallClock};
 
 use super::block::{BLOCK_BYTES, Block};
+use super::change::{CaptureChange, CaptureOrders};
 use super::disk::Disk;
 use super::files::{Files, Made, system};
 use super::frames::Frames;
 use super::tap::{Captured, Tap};
 use super::taps::{LineEnd, TapOptions, Taps, Turn, lines};
 use super::{CaptureError, CaptureOptions};
-use crate::pcap::clock::{self, Place};
+use crate::pcap::clock::{self, CommentPlace};
 use crate::source::{Source, SourceError};
 
 fullcount_core::counters! {
@@ -39,16 +41,20 @@ fullcount_core::counters! {
             "bytes written to the capture, with made-up headers and framing" "";
         Files "sink.capture.files" Times Sum "sink.capture" Note
             "files begun" "";
+        Stopped "sink.capture.not_written" Packets Sum "sink.capture" Rejected
+            "packets that came between CAPTURE_STOP and CAPTURE_START: they were not to be captured" "nothing: it was asked for";
         Removed "sink.capture.removed" Times Sum "sink.capture" Note
             "files removed, as output.capture.keep wants" "";
     }
 }
 
-/// Frames are copied to the disk's piece when there are so many bytes of them: they are in the second-level
+/// Frames are copied to the disk's piece when they have this many bytes: they are in the second-level
 /// cache then.
 const WRITE_BYTES: usize = 128 << 10;
 /// Pause of a writer with nothing to do: 1 ms of 10 Gb/s is one block and a quarter.
 const NAP: Duration = Duration::from_millis(1);
+/// If progress is needed, a writer that is never idle syncs this often.
+const SETTLE_EVERY: Duration = Duration::from_secs(1);
 
 /// A capture whose first file is there and locked.
 pub struct Capture {
@@ -59,7 +65,7 @@ pub struct Capture {
 
 /// What a capture wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Report {
+pub struct CaptureReport {
     /// Its file, or the first and the last of a series.
     pub place: String,
     /// Packets.
@@ -70,9 +76,9 @@ pub struct Report {
     pub files: u64,
 }
 
-/// A capture under way.
-pub struct Running {
-    thread: JoinHandle<Result<Report, CaptureError>>,
+/// A running capture.
+pub struct RunningCapture {
+    thread: JoinHandle<Result<CaptureReport, CaptureError>>,
 }
 
 impl Capture {
@@ -94,6 +100,11 @@ impl Capture {
         Ok(Capture { output, taps, sheet })
     }
 
+    /// Where commands leave what is to happen to the files.
+    pub(super) fn orders(&self) -> Arc<CaptureOrders> {
+        self.output.orders.clone()
+    }
+
     /// Counters of the writer.
     pub fn sheet(&self) -> Arc<Sheet> {
         self.sheet.clone()
@@ -107,6 +118,11 @@ impl Capture {
         self.taps.tap(source, name)
     }
 
+    /// Up to which batch of a worker all is written; `None` if its losses do not count for the run.
+    pub fn safe(&self, worker: usize) -> Option<Arc<AtomicU64>> {
+        self.taps.safe(worker)
+    }
+
     /// Starts to write. `on_failure` is called at once, on the writing thread, if that fails.
     ///
     /// # Errors
@@ -114,20 +130,20 @@ impl Capture {
     pub fn start(
         self,
         on_failure: impl Fn(&CaptureError) + Send + 'static,
-    ) -> std::io::Result<Running> {
+    ) -> std::io::Result<RunningCapture> {
         let thread = thread::Builder::new()
             .name("capture".into())
             .spawn(move || serve(self.output, self.taps, &self.sheet, on_failure))?;
-        Ok(Running { thread })
+        Ok(RunningCapture { thread })
     }
 }
 
-impl Running {
+impl RunningCapture {
     /// Waits for the end, which comes when all taps have gone; the file is on the disk then.
     ///
     /// # Errors
     /// Why not all was written.
-    pub fn finish(self) -> Result<Report, CaptureError> {
+    pub fn finish(self) -> Result<CaptureReport, CaptureError> {
         self.thread.join().unwrap_or(Err(CaptureError::Panicked))
     }
 }
@@ -138,8 +154,8 @@ fn serve(
     mut taps: Taps,
     sheet: &Sheet,
     on_failure: impl Fn(&CaptureError),
-) -> Result<Report, CaptureError> {
-    let mut failure = None;
+) -> Result<CaptureReport, CaptureError> {
+    let (mut failure, mut settled) = (None, Instant::now());
     output.interfaces = taps.workers().iter().map(|l| l.name.clone()).collect();
     let mut outcome = output.first();
     loop {
@@ -149,29 +165,40 @@ fn serve(
             output.give_up();
             failure.get_or_insert(e);
         }
-        outcome = Ok(());
+        outcome = output.changes();
         let turn = taps.blocks(|at, block| {
             if output.broken || outcome.is_err() {
                 sheet.add(Written::Failed as usize, block.packets());
+            } else if output.stopped {
+                sheet.add(Written::Stopped as usize, block.packets());
             } else {
                 outcome = output.block(at as u32, block);
             }
         });
+        let due = turn == Turn::Data && taps.are_followed() && settled.elapsed() >= SETTLE_EVERY;
         match turn {
-            Turn::Data => continue,
-            Turn::Idle if outcome.is_ok() => {
+            Turn::Data if !due => continue,
+            Turn::Data | Turn::Idle if outcome.is_ok() => {
                 output.clocks();
                 outcome = output.settle();
+                settled = Instant::now();
+                if outcome.is_ok() && !output.broken {
+                    taps.safe_now();
+                }
             }
-            Turn::Idle => {}
+            Turn::Data | Turn::Idle => {}
             Turn::Over => break,
         }
         thread::sleep(NAP);
     }
-    if let Err(e) = output.end(taps.workers()) {
-        on_failure(&e);
-        output.give_up();
-        failure.get_or_insert(e);
+    match output.end(taps.workers()) {
+        Ok(()) if !output.broken => taps.all_safe(),
+        Ok(()) => {}
+        Err(e) => {
+            on_failure(&e);
+            output.give_up();
+            failure.get_or_insert(e);
+        }
     }
     failure.map_or(Ok(std::mem::take(&mut output.report)), Err)
 }
@@ -199,9 +226,12 @@ struct Output {
     under_way: u64,
     first_place: String,
     path: std::path::PathBuf,
-    report: Report,
+    report: CaptureReport,
     sheet: Arc<Sheet>,
     broken: bool,
+    /// Somebody asked for it: what comes is not written.
+    stopped: bool,
+    orders: Arc<CaptureOrders>,
     clock: Option<ClockNotes>,
 }
 
@@ -212,7 +242,7 @@ struct ClockNotes {
     /// Records of the run that are in this file or an earlier one.
     known: usize,
     /// Those of this file.
-    here: Vec<Record>,
+    here: Vec<ClockRecord>,
 }
 
 impl Output {
@@ -236,11 +266,17 @@ impl Output {
             pending: 0,
             left: 0,
             under_way: 0,
-            report: Report { place: first_place.clone(), files: 1, ..Report::default() },
+            report: CaptureReport {
+                place: first_place.clone(),
+                files: 1,
+                ..CaptureReport::default()
+            },
             first_place,
             path,
             sheet,
             broken: false,
+            stopped: false,
+            orders: Arc::default(),
             clock: options.wall.clone().map(|wall| ClockNotes {
                 wall,
                 version: 0,
@@ -249,6 +285,7 @@ impl Output {
             }),
         };
         output.sheet.add(Written::Files as usize, 1);
+        output.orders.asked().path = Some(options.file.clone());
         Ok(output)
     }
 
@@ -261,7 +298,7 @@ impl Output {
         self.begin()
     }
 
-    /// Goes over to a file, whose path is known; what a series has too many goes.
+    /// Changes to a file, whose path is known; removes surplus files of a series.
     fn to(&mut self, file: std::fs::File) -> Result<(), CaptureError> {
         self.disk.begin(file, &self.path).map_err(Output::broke(&self.path))?;
         self.sheet.add(Written::Removed as usize, self.files.prune());
@@ -277,7 +314,7 @@ impl Output {
         self.frames.head(&self.interfaces);
         if let Some(notes) = &mut self.clock {
             notes.here = if notes.known == 0 { Vec::new() } else { notes.wall.all_current() };
-            for text in clock::comments(Place::Head, &notes.here) {
+            for text in clock::comments(CommentPlace::Head, &notes.here) {
                 self.frames.comment(self.last_ns, &text);
             }
         }
@@ -286,7 +323,7 @@ impl Output {
         self.settle()
     }
 
-    /// Writes down what has become known of the clocks.
+    /// Writes new records of the clocks.
     fn clocks(&mut self) {
         let Some(notes) = &mut self.clock else { return };
         let version = notes.wall.version();
@@ -299,13 +336,13 @@ impl Output {
             return;
         }
         notes.known = known;
-        for text in clock::comments(Place::More, &records) {
+        for text in clock::comments(CommentPlace::More, &records) {
             self.frames.comment(self.last_ns, &text);
         }
         notes.here.extend(records);
     }
 
-    /// Makes frames of a block and writes out what is enough.
+    /// Makes frames of a block and writes them when there are enough.
     fn block(&mut self, interface: u32, block: &Block) -> Result<(), CaptureError> {
         self.left = block.packets();
         self.clocks();
@@ -341,20 +378,50 @@ impl Output {
         })
     }
 
-    /// All of the file's records once more, where they are found without reading it.
+    /// Repeats all of the file's records at its end, where they are found without reading the file.
     fn all_clocks(&mut self) {
         self.clocks();
         let Some(notes) = &self.clock else { return };
-        for text in clock::comments(Place::All, &notes.here) {
+        for text in clock::comments(CommentPlace::All, &notes.here) {
             self.frames.comment(self.last_ns, &text);
         }
     }
 
     fn next_file(&mut self) -> Result<(), CaptureError> {
+        self.close()?;
+        let made = self.files.next()?;
+        self.go_on(made)
+    }
+
+    /// Completes the file that is written.
+    fn close(&mut self) -> Result<(), CaptureError> {
         self.all_clocks();
         self.settle()?;
-        self.disk.finish().map_err(Output::broke(&self.path))?;
-        let made = self.files.next()?;
+        self.disk.finish().map_err(Output::broke(&self.path))
+    }
+
+    /// What commands ask for.
+    fn changes(&mut self) -> Result<(), CaptureError> {
+        if self.broken || self.orders.changes.is_empty() {
+            return Ok(());
+        }
+        let Some(change) = self.orders.changes.take() else { return Ok(()) };
+        if !self.stopped {
+            self.close()?;
+        }
+        self.stopped = matches!(change, CaptureChange::Stop);
+        match change {
+            CaptureChange::Stop => Ok(()),
+            CaptureChange::To(begun) => {
+                let (files, made) = begun.begin();
+                self.files = files;
+                self.go_on(made)
+            }
+        }
+    }
+
+    /// Writes to this file from here on.
+    fn go_on(&mut self, made: Made) -> Result<(), CaptureError> {
         self.path = made.path;
         self.to(made.file)?;
         self.report.files += 1;
@@ -374,7 +441,7 @@ impl Output {
         Ok(())
     }
 
-    /// Counts what the disk says that it has written.
+    /// Counts what the disk has written.
     fn count(&mut self) {
         let (bytes, packets) = self.disk.done();
         self.under_way = self.under_way.saturating_sub(packets);
@@ -386,7 +453,7 @@ impl Output {
 
     /// As [`Output::write`], and makes sure that a reader of the file sees all of it.
     fn settle(&mut self) -> Result<(), CaptureError> {
-        if self.broken {
+        if self.broken || self.stopped {
             return Ok(());
         }
         if !self.frames.bytes().is_empty() {
@@ -397,9 +464,10 @@ impl Output {
         seen.map_err(Output::broke(&self.path))
     }
 
-    /// Writing has failed: what was on its way is lost.
+    /// Writing has failed: data in flight is lost.
     fn give_up(&mut self) {
         self.broken = true;
+        self.orders.asked().failed = Some("writing the capture has failed".into());
         self.frames.clear();
         self.count();
         let open = [&mut self.pending, &mut self.left, &mut self.under_way];
@@ -409,7 +477,12 @@ impl Output {
 
     /// Closes the last file with what became of each worker's packets.
     fn end(&mut self, lines: &[LineEnd]) -> Result<(), CaptureError> {
-        if self.broken {
+        while !self.broken && !self.orders.changes.is_empty() {
+            // What was asked for last has its file, although nothing comes for it.
+            self.changes()?;
+        }
+        self.orders.asked().failed = Some("the run has ended".into());
+        if self.broken || self.stopped {
             return Ok(());
         }
         for (at, line) in lines.iter().enumerate() {
@@ -418,9 +491,7 @@ impl Output {
             let got = get(Captured::Packets).saturating_sub(lost);
             self.frames.statistics(at as u32, self.last_ns, (got, lost));
         }
-        self.all_clocks();
-        self.settle()?;
-        self.disk.finish().map_err(Output::broke(&self.path))
+        self.close()
     }
 }
 

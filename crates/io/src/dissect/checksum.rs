@@ -1,8 +1,7 @@
 //! The Internet checksum over large buffers: 64-bit lanes instead of 16-bit words.
 //!
 //! The sum of 16-bit words does not depend on the byte order it is made in, except that the result is
-//! swapped (RFC 1071, part 2 B), so native words are added and the end is turned round. Refuses:
-//! nothing.
+//! swapped (RFC 1071, part 2 B), so native words are added and the result is swapped at the end.
 
 /// Ones' complement sum of `bytes` as big-endian 16-bit words, folded to 16 bits; an odd last byte
 /// counts as the high half of a word. 0 only if all bytes are 0.

@@ -1,9 +1,9 @@
-//! The UDP datagram in a received frame: where its payload lies, who sent it, whether it is whole.
+//! The UDP datagram in a received frame: where its payload is, who sent it, whether it is complete.
 //!
-//! Looks at the frame's first piece only, since the kernel puts all headers there, and at the whole
-//! frame's length. VLAN tags are skipped, IPv4 options too; IPv6 extension headers are not walked
-//! over (the filters in the kernel do not hand such frames on). Bytes behind the packet are padding.
-//! Refuses: see [`Refusal`]. Sources: RFC 791, 768, 8200 (8.1), IEEE 802.1Q.
+//! Looks at the frame's first piece only, since the kernel puts all headers there, and at the whole frame's length.
+//! VLAN tags are skipped, IPv4 options too; IPv6 extension headers are not skipped (the filters in the kernel do not
+//! pass such frames). Bytes after the packet are padding. Refuses: see [`DatagramRefusal`]. Sources: RFC 791, 768, 8200 (8.1),
+//! IEEE 802.1Q.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::checksum::{fold, sum};
 
 /// Why a frame that the filter let through is not delivered. One variant, one counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Refusal {
+pub enum DatagramRefusal {
     /// The frame ends before what its headers announce.
     #[error("the frame ends before its datagram does")]
     Cut,
@@ -31,10 +31,15 @@ pub enum Refusal {
     Checksum,
 }
 
-impl Refusal {
+impl DatagramRefusal {
     /// All of them, in their order.
-    pub const ALL: [Refusal; 5] =
-        [Refusal::Cut, Refusal::Length, Refusal::NotOurs, Refusal::Fragment, Refusal::Checksum];
+    pub const ALL: [DatagramRefusal; 5] = [
+        DatagramRefusal::Cut,
+        DatagramRefusal::Length,
+        DatagramRefusal::NotOurs,
+        DatagramRefusal::Fragment,
+        DatagramRefusal::Checksum,
+    ];
 }
 
 /// What the checksum says.
@@ -69,14 +74,14 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// Where the payload lies in the frame.
+    /// Where the payload is in the frame.
     pub fn range(&self) -> Range<usize> {
         self.start..self.start + self.len
     }
 
-    /// Checks the checksum against the payload. A right checksum that happens to be the part of the
-    /// addresses (1 in 65,536) is called partial: what is accepted is the same in either order, and
-    /// the bytes of a partial one need not be summed.
+    /// Checks the checksum against the payload. A right checksum that happens to be the part of the addresses (1 in
+    /// 65,536) is called partial: the same datagrams are accepted in either order, and the bytes of a partial one need
+    /// not be summed.
     #[inline]
     pub fn judge(&self, payload: &[u8]) -> Judgement {
         if self.field == 0 {
@@ -96,62 +101,59 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// Finds the datagram for `port` in an Ethernet frame of `total` bytes that begins with `first`.
-///
-/// # Errors
-/// See [`Refusal`].
 #[inline]
-pub fn find(first: &[u8], total: usize, port: u16) -> Result<Datagram, Refusal> {
+pub fn find(first: &[u8], total: usize, port: u16) -> Result<Datagram, DatagramRefusal> {
     let mut at = 12;
-    let mut kind = be16(first, at).ok_or(Refusal::Cut)?;
+    let mut kind = be16(first, at).ok_or(DatagramRefusal::Cut)?;
     while matches!(kind, 0x8100 | 0x88a8 | 0x9100) {
         at += 4;
-        kind = be16(first, at).ok_or(Refusal::Cut)?;
+        kind = be16(first, at).ok_or(DatagramRefusal::Cut)?;
     }
     at += 2;
     let packet = &first[at..];
     let room = total.saturating_sub(at);
     match kind {
         0x0800 => {
-            let h: &[u8; 20] = packet.first_chunk().ok_or(Refusal::Cut)?;
+            let h: &[u8; 20] = packet.first_chunk().ok_or(DatagramRefusal::Cut)?;
             let header = usize::from(h[0] & 15) * 4;
             let length = usize::from(u16::from_be_bytes([h[2], h[3]]));
             if h[0] >> 4 != 4 || h[9] != 17 {
-                return Err(Refusal::NotOurs);
+                return Err(DatagramRefusal::NotOurs);
             }
             if header < 20 || length < header {
-                return Err(Refusal::Length);
+                return Err(DatagramRefusal::Length);
             }
             if u16::from_be_bytes([h[6], h[7]]) & 0x3fff != 0 {
-                return Err(Refusal::Fragment);
+                return Err(DatagramRefusal::Fragment);
             }
             if length > room {
-                return Err(Refusal::Cut);
+                return Err(DatagramRefusal::Cut);
             }
             let mut ip = [0; 16];
             ip[10..12].fill(0xff);
             ip[12..].copy_from_slice(&h[12..16]);
             let addresses = u64::from(sum(&h[12..20]));
-            let body = packet.get(header..).ok_or(Refusal::Cut)?;
+            let body = packet.get(header..).ok_or(DatagramRefusal::Cut)?;
             udp(body, at + header, length - header, ip, addresses, port, false)
         }
         0x86dd => {
-            let h: &[u8; 40] = packet.first_chunk().ok_or(Refusal::Cut)?;
+            let h: &[u8; 40] = packet.first_chunk().ok_or(DatagramRefusal::Cut)?;
             let length = usize::from(u16::from_be_bytes([h[4], h[5]]));
             match h[6] {
-                _ if h[0] >> 4 != 6 => return Err(Refusal::NotOurs),
+                _ if h[0] >> 4 != 6 => return Err(DatagramRefusal::NotOurs),
                 17 => {}
-                44 => return Err(Refusal::Fragment),
-                _ => return Err(Refusal::NotOurs),
+                44 => return Err(DatagramRefusal::Fragment),
+                _ => return Err(DatagramRefusal::NotOurs),
             }
             if length + 40 > room {
-                return Err(Refusal::Cut);
+                return Err(DatagramRefusal::Cut);
             }
             let mut ip = [0; 16];
             ip.copy_from_slice(&h[8..24]);
             let addresses = u64::from(sum(&h[8..40]));
             udp(&packet[40..], at + 40, length, ip, addresses, port, true)
         }
-        _ => Err(Refusal::NotOurs),
+        _ => Err(DatagramRefusal::NotOurs),
     }
 }
 
@@ -184,19 +186,19 @@ fn udp(
     addresses: u64,
     port: u16,
     v6: bool,
-) -> Result<Datagram, Refusal> {
+) -> Result<Datagram, DatagramRefusal> {
     if length < 8 {
-        return Err(Refusal::Length);
+        return Err(DatagramRefusal::Length);
     }
-    let h: &[u8; 8] = body.first_chunk().ok_or(Refusal::Cut)?;
+    let h: &[u8; 8] = body.first_chunk().ok_or(DatagramRefusal::Cut)?;
     let word = |i: usize| u16::from_be_bytes([h[i], h[i + 1]]);
     if word(2) != port {
-        return Err(Refusal::NotOurs);
+        return Err(DatagramRefusal::NotOurs);
     }
     let udp_length = usize::from(word(4));
     // As the kernel: a UDP length below that of IP cuts the payload, above it is an error.
     if udp_length < 8 || udp_length > length {
-        return Err(Refusal::Length);
+        return Err(DatagramRefusal::Length);
     }
     Ok(Datagram {
         start: at + 8,

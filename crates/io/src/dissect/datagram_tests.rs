@@ -1,12 +1,12 @@
-//! The finder against frames written by hand, against the parser of `core::frame` on random ones,
+//! The finder with frames written by hand, against the parser of `core::frame` on random ones,
 //! and on random bytes.
 
-use super::super::made::{Made, Sum, v4, v6};
+use super::super::made::{ChecksumField, MadeDatagram, v4, v6};
 use super::*;
-use fullcount_core::frame::{self, Link};
+use fullcount_core::frame::{self, LinkLayer};
 use proptest::prelude::*;
 
-fn found(frame: &[u8]) -> Result<(Datagram, Judgement), Refusal> {
+fn found(frame: &[u8]) -> Result<(Datagram, Judgement), DatagramRefusal> {
     let d = find(frame, frame.len(), 9000)?;
     Ok((d, d.judge(&frame[d.range()])))
 }
@@ -17,7 +17,7 @@ fn payload_sender_and_checksum_of_every_shape() {
     for made in [v4(&payload), v6(&payload)] {
         for tags in [vec![], vec![(0x8100, 5)], vec![(0x88a8, 1), (0x8100, 2)]] {
             for padding in [0, 9] {
-                let frame = Made { tags: tags.clone(), padding, ..made.clone() }.frame();
+                let frame = MadeDatagram { tags: tags.clone(), padding, ..made.clone() }.frame();
                 let (d, judgement) = found(&frame).unwrap();
                 assert_eq!(&frame[d.range()], payload, "{tags:?}");
                 assert_eq!(judgement, Judgement::Good);
@@ -27,7 +27,7 @@ fn payload_sender_and_checksum_of_every_shape() {
             }
         }
     }
-    let frame = Made { options: vec![1; 40], ..v4(&payload) }.frame();
+    let frame = MadeDatagram { options: vec![1; 40], ..v4(&payload) }.frame();
     let (d, judgement) = found(&frame).unwrap();
     assert_eq!((&frame[d.range()], judgement), (&payload[..], Judgement::Good));
     let (d, judgement) = found(&v4(b"").frame()).unwrap();
@@ -37,12 +37,13 @@ fn payload_sender_and_checksum_of_every_shape() {
 #[test]
 fn checksums_are_good_absent_partial_or_wrong() {
     for (sum, v4_is, v6_is) in [
-        (Sum::Right, Judgement::Good, Judgement::Good),
-        (Sum::None, Judgement::Absent, Judgement::Wrong),
-        (Sum::Partial, Judgement::Partial, Judgement::Partial),
-        (Sum::Wrong, Judgement::Wrong, Judgement::Wrong),
+        (ChecksumField::Right, Judgement::Good, Judgement::Good),
+        (ChecksumField::None, Judgement::Absent, Judgement::Wrong),
+        (ChecksumField::Partial, Judgement::Partial, Judgement::Partial),
+        (ChecksumField::Wrong, Judgement::Wrong, Judgement::Wrong),
     ] {
-        let of = |made: Made| found(&Made { checksum: sum, ..made }.frame()).unwrap().1;
+        let of =
+            |made: MadeDatagram| found(&MadeDatagram { checksum: sum, ..made }.frame()).unwrap().1;
         assert_eq!((of(v4(b"abc")), of(v6(b"abc"))), (v4_is, v6_is), "{sum:?}");
     }
 }
@@ -54,25 +55,25 @@ fn each_contradiction_has_its_refusal() {
         f[at..at + bytes.len()].copy_from_slice(bytes);
         find(&f, f.len(), 9000).unwrap_err()
     };
-    assert_eq!(change(14, &[0x44]), Refusal::Length, "IP header below 20");
-    assert_eq!(change(16, &[0, 19]), Refusal::Length, "IP length below the header");
-    assert_eq!(change(16, &[0, 27]), Refusal::Length, "no room for UDP");
-    assert_eq!(change(16, &[0, 39]), Refusal::Cut, "IP longer than the frame");
-    assert_eq!(change(38, &[0, 7]), Refusal::Length, "UDP below its header");
-    assert_eq!(change(38, &[0, 19]), Refusal::Length, "UDP longer than IP");
-    assert_eq!(change(20, &[0x20]), Refusal::Fragment);
-    assert_eq!(change(23, &[6]), Refusal::NotOurs, "TCP");
-    assert_eq!(change(36, &[0, 1]), Refusal::NotOurs, "port");
-    assert_eq!(change(12, &[0x08, 0x06]), Refusal::NotOurs, "ARP");
-    assert_eq!(change(14, &[0x65]), Refusal::NotOurs, "version");
+    assert_eq!(change(14, &[0x44]), DatagramRefusal::Length, "IP header below 20");
+    assert_eq!(change(16, &[0, 19]), DatagramRefusal::Length, "IP length below the header");
+    assert_eq!(change(16, &[0, 27]), DatagramRefusal::Length, "no room for UDP");
+    assert_eq!(change(16, &[0, 39]), DatagramRefusal::Cut, "IP longer than the frame");
+    assert_eq!(change(38, &[0, 7]), DatagramRefusal::Length, "UDP below its header");
+    assert_eq!(change(38, &[0, 19]), DatagramRefusal::Length, "UDP longer than IP");
+    assert_eq!(change(20, &[0x20]), DatagramRefusal::Fragment);
+    assert_eq!(change(23, &[6]), DatagramRefusal::NotOurs, "TCP");
+    assert_eq!(change(36, &[0, 1]), DatagramRefusal::NotOurs, "port");
+    assert_eq!(change(12, &[0x08, 0x06]), DatagramRefusal::NotOurs, "ARP");
+    assert_eq!(change(14, &[0x65]), DatagramRefusal::NotOurs, "version");
     let mut f = v6(b"0123456789").frame();
     f[20] = 44;
-    assert_eq!(find(&f, f.len(), 9000), Err(Refusal::Fragment));
+    assert_eq!(find(&f, f.len(), 9000), Err(DatagramRefusal::Fragment));
     f[20] = 0;
-    assert_eq!(find(&f, f.len(), 9000), Err(Refusal::NotOurs), "extension header");
+    assert_eq!(find(&f, f.len(), 9000), Err(DatagramRefusal::NotOurs), "extension header");
     f[20] = 17;
     f[18..20].copy_from_slice(&[0, 19]);
-    assert_eq!(find(&f, f.len(), 9000), Err(Refusal::Cut));
+    assert_eq!(find(&f, f.len(), 9000), Err(DatagramRefusal::Cut));
 }
 
 #[test]
@@ -80,7 +81,7 @@ fn headers_in_the_first_piece_are_enough() {
     let frame = v4(&[7; 5000]).frame();
     let d = find(&frame[..64], frame.len(), 9000).unwrap();
     assert_eq!(d, find(&frame, frame.len(), 9000).unwrap());
-    assert_eq!(find(&frame[..64], 64, 9000), Err(Refusal::Cut));
+    assert_eq!(find(&frame[..64], 64, 9000), Err(DatagramRefusal::Cut));
 }
 
 proptest! {
@@ -104,19 +105,19 @@ proptest! {
     fn both_parsers_see_the_same_datagram(
         payload in prop::collection::vec(any::<u8>(), 0..100),
         six in any::<bool>(), tagged in any::<bool>(), padding in 0usize..20, options in 0usize..11,
-        sum in prop::sample::select(vec![Sum::Right, Sum::None, Sum::Partial, Sum::Wrong]),
+        sum in prop::sample::select(vec![ChecksumField::Right, ChecksumField::None, ChecksumField::Partial, ChecksumField::Wrong]),
         flip in prop::option::of((14usize..60, any::<u8>())),
     ) {
         let made = if six { v6(&payload) } else { v4(&payload) };
         let tags = if tagged { vec![(0x8100, 7)] } else { Vec::new() };
         let options = if six { Vec::new() } else { vec![1; options * 4] };
-        let mut frame = Made { tags, padding, options, checksum: sum, ..made }.frame();
+        let mut frame = MadeDatagram { tags, padding, options, checksum: sum, ..made }.frame();
         if let Some((at, bits)) = flip
             && let Some(byte) = frame.get_mut(at)
         {
             *byte ^= bits;
         }
-        let other = Link::Ethernet.ip(&frame).and_then(|p| Ok((p, p.udp()?)));
+        let other = LinkLayer::Ethernet.ip(&frame).and_then(|p| Ok((p, p.udp()?)));
         match (find(&frame, frame.len(), 9000), other) {
             (Ok(d), Ok((packet, udp))) => {
                 prop_assert_eq!(&frame[d.range()], udp.payload);
@@ -133,7 +134,7 @@ proptest! {
                 prop_assert!(ours == theirs || lucky, "{:?}, {:?}", ours, theirs);
             }
             // Ours wants one port and walks over no extension headers.
-            (Err(Refusal::NotOurs | Refusal::Fragment), _) => {}
+            (Err(DatagramRefusal::NotOurs | DatagramRefusal::Fragment), _) => {}
             (Err(_), Err(_)) => {}
             (ours, theirs) => prop_assert!(false, "{:?} but {:?}", ours, theirs),
         }

@@ -1,17 +1,17 @@
-//! What one receive call found in frames, counted once at its end: shared by `xdp://` and `packet://`.
+//! Results of one receive call on frames, counted once at its end: shared by `xdp://` and `packet://`.
 //!
-//! A frame that is refused is none of the packets received. The kernel's sockets do not show a damaged
-//! datagram either, and its number is missing already, at the place that the counter names: counted as
-//! rejected as well it would be there twice. Refuses: nothing. Source: `docs/losses.md`.
+//! A refused frame does not count as received. The kernel's sockets do not show a damaged datagram either, and its
+//! number is already missing, at the place that the counter names: as rejected it would be counted twice. Source:
+//! `docs/losses.md`.
 
 use fullcount_core::ledger::Sheet;
 
-use super::datagram::{Judgement, Refusal};
+use super::datagram::{DatagramRefusal, Judgement};
 
 /// Counts of one call.
 #[derive(Debug, Default)]
 pub struct Judged {
-    refused: [u64; Refusal::ALL.len()],
+    refused: [u64; DatagramRefusal::ALL.len()],
     partial: u64,
     absent: u64,
 }
@@ -27,18 +27,18 @@ pub struct Lines {
     pub accepted: usize,
     /// `receive.bytes`.
     pub bytes: usize,
-    /// Checksums that nobody completed.
+    /// Checksums that were never completed.
     pub partial: usize,
     /// Datagrams without a checksum.
     pub absent: usize,
-    /// One line for each reason to refuse, in the order of [`Refusal::ALL`].
-    pub refused: [usize; Refusal::ALL.len()],
+    /// One line for each reason to refuse, in the order of [`DatagramRefusal::ALL`].
+    pub refused: [usize; DatagramRefusal::ALL.len()],
 }
 
 impl Judged {
     /// One frame is not delivered.
     #[inline]
-    pub fn refuse(&mut self, why: Refusal) {
+    pub fn refuse(&mut self, why: DatagramRefusal) {
         self.refused[why as usize] += 1;
     }
 
@@ -49,7 +49,7 @@ impl Judged {
             Judgement::Good => {}
             Judgement::Partial => self.partial += count,
             Judgement::Absent => self.absent += count,
-            Judgement::Wrong => self.refused[Refusal::Checksum as usize] += count,
+            Judgement::Wrong => self.refused[DatagramRefusal::Checksum as usize] += count,
         }
         judgement != Judgement::Wrong
     }
@@ -62,7 +62,7 @@ impl Judged {
         sheet.add(lines.bytes, bytes);
         sheet.add(lines.partial, self.partial);
         sheet.add(lines.absent, self.absent);
-        if self.refused != [0; Refusal::ALL.len()] {
+        if self.refused != [0; DatagramRefusal::ALL.len()] {
             for (line, n) in lines.refused.iter().zip(self.refused) {
                 sheet.add(*line, n);
             }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 /// A UDP datagram to be framed.
 #[derive(Debug, Clone)]
-pub struct Made {
+pub struct MadeDatagram {
     pub source: IpAddr,
     pub destination: IpAddr,
     pub source_port: u16,
@@ -17,14 +17,14 @@ pub struct Made {
     pub place: u16,
     pub protocol: u8,
     pub payload: Vec<u8>,
-    pub checksum: Sum,
-    /// Bytes behind the packet, as short frames have.
+    pub checksum: ChecksumField,
+    /// Bytes after the packet, as in short frames.
     pub padding: usize,
 }
 
-/// What stands in the checksum field.
+/// Content of the checksum field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sum {
+pub enum ChecksumField {
     Right,
     None,
     /// Only the address part, as a sender leaves it to its card.
@@ -32,8 +32,8 @@ pub enum Sum {
     Wrong,
 }
 
-pub fn v4(payload: &[u8]) -> Made {
-    Made {
+pub fn v4(payload: &[u8]) -> MadeDatagram {
+    MadeDatagram {
         source: "192.0.2.1".parse().unwrap(),
         destination: "192.0.2.2".parse().unwrap(),
         source_port: 4000,
@@ -43,13 +43,13 @@ pub fn v4(payload: &[u8]) -> Made {
         place: 0x4000,
         protocol: 17,
         payload: payload.to_vec(),
-        checksum: Sum::Right,
+        checksum: ChecksumField::Right,
         padding: 0,
     }
 }
 
-pub fn v6(payload: &[u8]) -> Made {
-    Made {
+pub fn v6(payload: &[u8]) -> MadeDatagram {
+    MadeDatagram {
         source: "2001:db8::1".parse().unwrap(),
         destination: "2001:db8::2".parse().unwrap(),
         ..v4(payload)
@@ -66,7 +66,7 @@ fn ones(bytes: &[u8]) -> u32 {
     sum
 }
 
-impl Made {
+impl MadeDatagram {
     /// Bytes from the destination's hardware address on, without the check sequence.
     pub fn frame(&self) -> Vec<u8> {
         let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
@@ -115,11 +115,11 @@ impl Made {
             sum => sum,
         };
         let field = match self.checksum {
-            Sum::Right => whole,
-            Sum::None => 0,
-            Sum::Partial => partial,
+            ChecksumField::Right => whole,
+            ChecksumField::None => 0,
+            ChecksumField::Partial => partial,
             // Neither 0 nor one of the two right ones.
-            Sum::Wrong => (1..).find(|n| *n != whole && *n != partial).unwrap(),
+            ChecksumField::Wrong => (1..).find(|n| *n != whole && *n != partial).unwrap(),
         };
         udp[6..8].copy_from_slice(&field.to_be_bytes());
         f.extend(udp);

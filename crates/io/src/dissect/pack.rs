@@ -1,8 +1,7 @@
-//! Lays payloads one behind the other in a batch's memory and joins equal ones of a sender to trains.
+//! Writes payloads contiguously to a batch's memory and joins equal ones of a sender into trains.
 //!
-//! What follows sees the same trains as from a socket with UDP GRO: one entry for many datagrams. A
-//! datagram with a receive time of its own stays alone. Refuses: nothing; [`Packer::fits`] says how
-//! much room is left.
+//! The next stage sees the same trains as from a socket with UDP GRO: one entry for many datagrams. A
+//! datagram with a receive time of its own stays alone. [`Packer::fits`] says how much space is left.
 
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
 
@@ -14,7 +13,7 @@ pub struct Packer<'a> {
     end: usize,
     room: usize,
     open: Option<TrainMeta>,
-    /// Where the next datagram was sent to, and where the open train was; `None` if nobody asks.
+    /// Destinations of the next datagram and of the open train; `None` if they are not needed.
     to: Option<Origin>,
     open_to: Option<Origin>,
     /// No other datagram joins the open train: its last was shorter, or it is empty.
@@ -54,7 +53,7 @@ impl<'a> Packer<'a> {
         self.to = Some(to);
     }
 
-    /// Keeps what was written to [`Packer::place`].
+    /// Accepts the data written to [`Packer::place`].
     #[inline]
     pub fn keep(&mut self, len: usize, origin: Origin, time_ns: i64) {
         self.packets += 1;

@@ -1,4 +1,4 @@
-//! What a process may use at most: processor time, cores, memory; by control groups and by rights.
+//! Limits of a process: processor time, cores, memory; by control groups and by rights.
 //!
 //! A limit of any group above the process holds as well, so the smallest counts. Both versions of
 //! control groups are read. Refuses: group paths that climb out of the tree. Sources: kernel
@@ -14,11 +14,11 @@ const NET_ADMIN: u32 = 12;
 /// Limits on this process.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Bounds {
-    /// Runs in a container, by what it leaves behind.
+    /// Runs in a container, by its traces.
     pub container: bool,
     /// Processor time allowed, cores.
     pub cpu_quota: Option<f64>,
-    /// Time after which the quota begins anew, µs.
+    /// Period of the quota, µs.
     pub cpu_period_us: Option<u64>,
     /// Times that the quota ran out.
     pub throttled: Option<u64>,

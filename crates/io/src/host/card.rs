@@ -1,7 +1,7 @@
-//! Network interfaces and what they lost, and which of them a receiver's packets come in on.
+//! Network interfaces, their losses, and which of them receive a receiver's packets.
 //!
 //! Of the running host all interfaces of the calling thread's namespace come in one netlink answer; of a
-//! saved tree (or where netlink is closed) from `/sys/class/net/*/statistics`. Refuses: nothing; absent
+//! saved tree (or where netlink is closed) from `/sys/class/net/*/statistics`. Absent
 //! files are 0. Sources: kernel `Documentation/networking/statistics.rst`,
 //! `include/uapi/linux/if_link.h` (`rtnl_link_stats64`), `net/core/dev.c`.
 
@@ -40,8 +40,8 @@ pub struct Card {
 pub struct CardCounters {
     /// Frames received.
     pub packets: u64,
-    /// Dropped by driver or kernel for want of room, and frames of protocols that nobody wanted. Drops of
-    /// the backlog are in it as well.
+    /// Dropped by driver or kernel for lack of space, and frames of protocols without a receiver. Includes drops of the
+    /// backlog.
     pub dropped: u64,
     /// The card had no room in its ring or in its memory (`rx_missed`, `rx_fifo` and `rx_over` errors).
     pub missed: u64,
@@ -67,7 +67,7 @@ const IFA_LOCAL: u16 = 2;
 const ARPHRD_LOOPBACK: u16 = 772;
 
 impl Host {
-    /// All interfaces; `None` where the host does not tell.
+    /// All interfaces; `None` if unknown.
     pub fn cards(&self) -> Option<Vec<Card>> {
         if self.is_running()
             && let Ok(answers) = netlink::list(RTM_GETLINK, &[0; 16])
@@ -117,7 +117,7 @@ impl Host {
 
     /// Numbers of the interfaces that packets to `local` come in on: those that have the address, what
     /// lies below them (VLAN, bond, bridge), and loopback, which carries what this host sends to its own
-    /// addresses. `None`: any interface (a wildcard, a group, or the host does not tell).
+    /// addresses. `None`: any interface (a wildcard, a group, or unknown).
     pub fn receiving(&self, local: IpAddr, cards: &[Card]) -> Option<BTreeSet<u32>> {
         if local.is_unspecified() || local.is_multicast() || !self.is_running() {
             return None;
@@ -137,7 +137,7 @@ impl Host {
     }
 }
 
-/// Numbers of the interfaces of this host that have the address; `None`: the host does not tell.
+/// Numbers of the interfaces of this host that have the address; `None`: unknown.
 fn having(local: IpAddr) -> Option<BTreeSet<u32>> {
     let answers = netlink::list(RTM_GETADDR, &[0; 8]).ok()?;
     let bytes = match local {
@@ -156,7 +156,7 @@ fn having(local: IpAddr) -> Option<BTreeSet<u32>> {
     Some(answers.filter_map(|(_, body)| has(body)).collect())
 }
 
-/// Adds loopback and whatever lies below the interfaces in `chosen`.
+/// Adds loopback and the interfaces below those in `chosen`.
 pub fn with_lower(mut chosen: BTreeSet<u32>, cards: &[Card]) -> BTreeSet<u32> {
     chosen.extend(cards.iter().filter(|c| c.loopback).map(|c| c.index));
     loop {

@@ -1,6 +1,6 @@
-//! The cores: which there are, on which NUMA node, what they share, how fast they wake.
+//! The cores: their NUMA nodes, what they share, how fast they wake.
 //!
-//! Refuses: nothing; what does not parse is absent. Sources: kernel `Documentation/admin-guide/cputopology`,
+//! What does not parse is absent. Sources: kernel `Documentation/admin-guide/cputopology`,
 //! `.../admin-guide/pm/cpuidle`, `.../power/pm_qos_interface`.
 
 use std::collections::BTreeSet;

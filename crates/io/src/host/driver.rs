@@ -1,11 +1,10 @@
 //! What a driver counts under its own names (`ethtool -S`), as far as it means packets lost on receiving.
 //!
-//! Drivers of cards ask their firmware and hold the kernel's lock of all interfaces meanwhile (milliseconds),
-//! so this is read before a run and after it, never in between. Names are the driver's: those that say
-//! receiving and one of a few words for loss count. A saved tree has `sos_commands/networking/ethtool_-S_IF`.
-//! Refuses: nothing; a driver that says nothing has no losses. Source: `ethtool(8)`, drivers of the kernel
-//! (`mlx5`: `rx_out_of_buffer`, `i40e`: `port.rx_dropped`, `ixgbe`: `rx_no_dma_resources`, `veth`:
-//! `rx_queue_0_drops`).
+//! Drivers of cards ask their firmware and hold the kernel's lock of all interfaces meanwhile (milliseconds), so this
+//! is read before a run and after it, never in between. Names are the driver's: those that contain receiving and one of
+//! a few words for loss count. A saved tree has `sos_commands/networking/ethtool_-S_IF`. A driver without such counters
+//! has no losses. Source: `ethtool(8)`, drivers of the kernel (`mlx5`: `rx_out_of_buffer`, `i40e`: `port.rx_dropped`,
+//! `ixgbe`: `rx_no_dma_resources`, `veth`: `rx_queue_0_drops`).
 
 use super::Host;
 
@@ -25,7 +24,7 @@ const WORDS: [&str; 12] = [
     "alloc_err",
 ];
 
-/// True if a counter of that name means packets lost on receiving. What an XDP program drops is its own affair.
+/// True if a counter of that name means packets lost on receiving. Drops by an XDP program do not count.
 fn is_loss(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let receives = name.starts_with("rx") || name.contains(".rx") || name.contains("_rx");

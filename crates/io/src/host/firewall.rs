@@ -1,7 +1,7 @@
-//! What looks at packets before a socket gets them: connection tracking, packet filters, the check of
-//! the way back.
+//! Parts of the kernel that check packets before a socket gets them: connection tracking, packet filters, the
+//! reverse-path filter.
 //!
-//! Refuses: nothing. Sources: kernel `Documentation/networking/nf_conntrack-sysctl`, `.../ip-sysctl`
+//! Sources: kernel `Documentation/networking/nf_conntrack-sysctl`, `.../ip-sysctl`
 //! (`rp_filter`).
 
 use super::Host;
@@ -28,7 +28,7 @@ impl Host {
         let filter = "proc/sys/net/netfilter";
         let names = self.read("proc/net/ip_tables_names").unwrap_or_default();
         let check = |name: &str| self.number(&format!("proc/sys/net/ipv4/conf/{name}/rp_filter"));
-        // The stricter of the two holds, the greater number being what the kernel takes.
+        // The stricter of the two applies: the kernel uses the greater number.
         let own = interface.and_then(step).and_then(check);
         Firewall {
             tracked: self.number(&format!("{filter}/nf_conntrack_count")),

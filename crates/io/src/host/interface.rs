@@ -1,6 +1,6 @@
 //! A network interface: speed, MTU, queues, NUMA node, PCI Express, interrupts.
 //!
-//! Read from `/sys/class/net/NAME` and `/proc/interrupts`. Addresses are not read. Refuses: nothing; what
+//! Read from `/sys/class/net/NAME` and `/proc/interrupts`. Addresses are not read. What
 //! an interface does not have is absent. Sources: kernel `Documentation/ABI/testing/sysfs-class-net*`,
 //! `.../sysfs-bus-pci`, `Documentation/core-api/irq/irq-affinity`.
 
@@ -10,7 +10,7 @@ use super::{Host, offload};
 
 /// What an interface is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Kind {
+pub enum InterfaceKind {
     /// The loopback.
     Loopback,
     /// Made by the kernel: veth, bridge, tunnel. No card, no rings, a speed that means nothing.
@@ -45,7 +45,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// It tells of received packets, by its name: not of sent ones, of the link or of the firmware.
+    /// By its name it counts received packets: not sent ones, the link or the firmware.
     pub fn receives(&self) -> bool {
         let name = self.name.to_ascii_lowercase();
         let others =
@@ -60,7 +60,7 @@ pub struct Interface {
     /// Name.
     pub name: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: InterfaceKind,
     /// Driver.
     pub driver: Option<String>,
     /// Largest IP packet, bytes.
@@ -91,7 +91,7 @@ impl Host {
         self.names("sys/class/net").into_iter().filter(has_mtu).collect()
     }
 
-    /// The interface of the default route, else the only one that is not the loopback.
+    /// The interface of the default route, otherwise the only one that is not the loopback.
     pub fn default_interface(&self) -> Option<String> {
         let all = self.interfaces();
         let routes = self.read("proc/net/route").unwrap_or_default();
@@ -119,9 +119,9 @@ impl Host {
         let file = |name: &str| format!("{at}/{name}");
         let device = self.has(&file("device"));
         let kind = match (self.number(&file("type")), device) {
-            (Some(772), _) => Kind::Loopback,
-            (_, true) => Kind::Device,
-            (_, false) => Kind::Virtual,
+            (Some(772), _) => InterfaceKind::Loopback,
+            (_, true) => InterfaceKind::Device,
+            (_, false) => InterfaceKind::Virtual,
         };
         // A virtio device sits one step below the PCI device that has slot and interrupts.
         let slot = ["device", "device/.."].map(file);
@@ -138,7 +138,7 @@ impl Host {
             driver: self.driver(name),
             mtu: self.number(&file("mtu")),
             tx_queue_len: self.number(&file("tx_queue_len")),
-            // -1 (and, from older kernels, 2³²−1) stand for "unknown".
+            // -1 (and, from older kernels, 2³²−1) mean "unknown".
             speed_mbps: self.number(&file("speed")).filter(|s| *s > 0 && *s < 4_294_967_295),
             full_duplex: match self.line(&file("duplex")).as_deref() {
                 Some("full") => Some(true),
@@ -186,7 +186,7 @@ impl Host {
             line.split_whitespace().last().map(str::to_owned)
         };
         let interrupt = |number: u32| {
-            // Where it really goes; older kernels only say where it may go.
+            // Where it really goes; older kernels only report where it may go.
             let at = |name: &str| CoreSet::list(&self.line(&format!("proc/irq/{number}/{name}"))?);
             let cores = at("effective_affinity_list").filter(|c| !c.is_empty());
             Some(Interrupt {

@@ -1,6 +1,6 @@
 //! Whether this host lets a thread count its cache misses, and if not, why and what would help.
 //!
-//! Refuses: nothing. Sources: `perf_event_open(2)`, kernel `Documentation/admin-guide/sysctl/kernel.rst`.
+//! Sources: `perf_event_open(2)`, kernel `Documentation/admin-guide/sysctl/kernel.rst`.
 
 use std::io;
 
@@ -11,7 +11,7 @@ impl Host {
     /// A count of the calling thread's last-level cache misses, running from now on.
     ///
     /// # Errors
-    /// Why there is none, for people.
+    /// Why there is none, for users.
     pub fn cache_misses(&self) -> Result<CacheMisses, String> {
         CacheMisses::of_this_thread().map_err(|e| self.why_no_misses(&e))
     }

@@ -1,14 +1,13 @@
 //! Asking the kernel for lists over rtnetlink: one request, all answers.
 //!
-//! An answer is of the calling thread's network namespace, where files of `/sys` are of the namespace
-//! that mounted them. Refuses: answers that end early, and what does not come within a second. Sources:
-//! `netlink(7)`, `rtnetlink(7)`.
+//! An answer is for the calling thread's network namespace, while files of `/sys` are for the namespace that mounted
+//! them. Refuses answers that end early or do not come within a second. Sources: `netlink(7)`, `rtnetlink(7)`.
 
 use std::io;
 
 use fullcount_core::bytes::Bytes;
 
-/// One answer: its type and its bytes behind the message header.
+/// One answer: its type and its bytes after the message header.
 pub(super) type Answer = (u16, Vec<u8>);
 
 /// Asks for the list of `kind` (`RTM_GET…`); `body` is the fixed part of that request.

@@ -1,15 +1,15 @@
-//! Rings, hardware queues and offloads of an interface: asked of the kernel on this host, read from the
-//! saved output of `ethtool` in the tree of another.
+//! Rings, hardware queues and offloads of an interface: read from the kernel on this host, or from the saved output of
+//! `ethtool` in the tree of another.
 //!
 //! Saved files have the names that `sos report` gives them: `sos_commands/networking/ethtool_-g_eth0`,
-//! likewise `-k`, `-l` and `-i`. Refuses: nothing; a line that does not parse is skipped, and a file
+//! likewise `-k`, `-l` and `-i`. A line that does not parse is skipped, and a file
 //! that says nothing is absent. Source: `ethtool(8)`.
 
 use super::Host;
 use super::tree::step;
-pub use crate::sys::ethtool::{Channels, Feature, Rings};
+pub use crate::sys::ethtool::{CardQueues, Feature, Rings};
 
-/// Names that `ethtool -k` prints for what the kernel calls otherwise.
+/// Names that `ethtool -k` prints where the kernel has others.
 const NAMES: [(&str, &str); 7] = [
     ("rx-checksumming", "rx-checksum"),
     ("generic-segmentation-offload", "tx-generic-segmentation"),
@@ -48,12 +48,12 @@ fn parse_rings(text: &str) -> Option<Rings> {
     Some(Rings { rx, rx_max, tx, tx_max })
 }
 
-fn parse_channels(text: &str) -> Option<Channels> {
+fn parse_channels(text: &str) -> Option<CardQueues> {
     // `n/a` where a card has only one sort.
     let (own, combined) = (pair(text, "RX"), pair(text, "Combined"));
     let some = own.is_some() || combined.is_some();
     let ((a, b), (c, d)) = (own.unwrap_or_default(), combined.unwrap_or_default());
-    some.then(|| Channels { rx: b.saturating_add(d), rx_max: a.saturating_add(c) })
+    some.then(|| CardQueues { rx: b.saturating_add(d), rx_max: a.saturating_add(c) })
 }
 
 fn parse_features(text: &str) -> Vec<Feature> {
@@ -82,7 +82,7 @@ impl Host {
     }
 
     /// Receiving hardware queues; `None` if it has none or the tree does not say.
-    pub fn channels(&self, interface: &str) -> Option<Channels> {
+    pub fn channels(&self, interface: &str) -> Option<CardQueues> {
         match self.is_this_one() {
             true => crate::sys::ethtool::channels(interface).ok(),
             false => parse_channels(&saved(self, 'l', interface)?),
@@ -116,7 +116,7 @@ mod tests {
     fn what_ethtool_prints_is_read_back() {
         let rings = Rings { rx: 1024, rx_max: 8192, tx: 512, tx_max: 4096 };
         assert_eq!(parse_rings(G), Some(rings));
-        assert_eq!(parse_channels(L), Some(Channels { rx: 16, rx_max: 63 }));
+        assert_eq!(parse_channels(L), Some(CardQueues { rx: 16, rx_max: 63 }));
         let k = parse_features(K);
         let of = |name: &str| k.iter().find(|f| f.name == name).map(|f| (f.on, f.fixed));
         assert_eq!(of("rx-checksum"), Some((true, true)));

@@ -1,8 +1,8 @@
-//! Everything of a host that can name the place of a loss, read together at one moment.
+//! All counters of a host that can name the place of a loss, read together at one moment.
 //!
 //! The order is part of the contract: cards before softnet (a drop of the backlog counts in both, so the
 //! card's share is never too large), sockets' own counts before these (by the caller). A probe that the
-//! host does not have is `None`, never 0. Refuses: nothing. Source: `docs/losses.md`.
+//! host does not have is `None`, never 0. Source: `docs/losses.md`.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::Host;
 use super::card::Card;
 use super::qdisc::Qdisc;
 use super::snmp::UdpCounters;
-use super::softnet::Backlog;
+use super::softnet::SoftnetBacklog;
 
 /// One reading of the host's loss counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Reading {
     /// Queues of interfaces.
     pub qdiscs: Option<Vec<Qdisc>>,
     /// Backlog of each core.
-    pub softnet: Option<Vec<(u32, Backlog)>>,
+    pub softnet: Option<Vec<(u32, SoftnetBacklog)>>,
     /// IP and UDP, both families.
     pub udp: Option<UdpCounters>,
     /// IP packets of which fragments wait for the rest.
@@ -118,7 +118,7 @@ impl Reading {
 
 /// What one probe costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cost {
+pub struct ProbeCost {
     /// The probe.
     pub probe: Probe,
     /// False if this host does not have it.
@@ -132,7 +132,7 @@ pub struct Cost {
 }
 
 /// Reads `probe` `times` times (at least once) and gives its cost.
-pub fn cost(host: &Host, probe: Probe, times: usize) -> Cost {
+pub fn cost(host: &Host, probe: Probe, times: usize) -> ProbeCost {
     let mut reading = Reading { udp: Some(UdpCounters::default()), ..Reading::default() };
     let mut available = true;
     let mut one = || {
@@ -143,5 +143,5 @@ pub fn cost(host: &Host, probe: Probe, times: usize) -> Cost {
     let mut all: Vec<Duration> = (0..times.max(1)).map(|_| one()).collect();
     all.sort_unstable();
     let at = |i: usize| all.get(i).copied().unwrap_or_default();
-    Cost { probe, available, median: at(all.len() / 2), least: at(0), most: at(all.len() - 1) }
+    ProbeCost { probe, available, median: at(all.len() / 2), least: at(0), most: at(all.len() - 1) }
 }

@@ -1,8 +1,7 @@
-//! Queues that this host puts before or behind its interfaces (`tc -s qdisc`), and what they dropped.
+//! Queues of this host before or after its interfaces (`tc -s qdisc`), and their drops.
 //!
-//! Only the outermost queue of each interface is listed: what an inner one drops is counted there as
-//! well. Refuses: nothing. Sources: `tc(8)`, kernel `net/sched/sch_api.c`,
-//! `include/uapi/linux/gen_stats.h`.
+//! Only the outermost queue of each interface is listed: what an inner one drops is counted there as well. Sources:
+//! `tc(8)`, kernel `net/sched/sch_api.c`, `include/uapi/linux/gen_stats.h`.
 
 use fullcount_core::bytes::Bytes;
 
@@ -16,8 +15,7 @@ pub struct Qdisc {
     pub interface: u32,
     /// Sort: `tbf`, `fq_codel`, `clsact`, …
     pub kind: String,
-    /// True if it stands before the interface's receive path (`ingress`, `clsact`); false if it holds
-    /// what is sent.
+    /// True if it stands before the interface's receive path (`ingress`, `clsact`); false if it holds sent packets.
     pub ingress: bool,
     /// Packets dropped; wraps at 2³². A GSO packet counts once.
     pub drops: u32,
@@ -33,7 +31,7 @@ const TC_H_ROOT: u32 = 0xffff_ffff;
 const TC_H_INGRESS: u32 = 0xffff_fff1;
 
 impl Host {
-    /// Outermost queues of all interfaces; `None` where the host does not tell (a saved tree).
+    /// Outermost queues of all interfaces; `None` if unknown (a saved tree).
     pub fn qdiscs(&self) -> Option<Vec<Qdisc>> {
         if !self.is_running() {
             return None;

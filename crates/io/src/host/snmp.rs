@@ -1,7 +1,7 @@
-//! What the kernel's IP and UDP layers count: `/proc/net/snmp` and `/proc/net/snmp6`.
+//! Counters of the kernel's IP and UDP layers: `/proc/net/snmp` and `/proc/net/snmp6`.
 //!
 //! IPv4 and IPv6 are added up. The counters belong to the network namespace, so other programs' packets
-//! are in them. With GRO a count may be a train of up to 128 datagrams. Refuses: nothing; a line that
+//! are in them. With GRO a count may be a train of up to 128 datagrams. A line that
 //! does not parse is skipped. Sources: RFC 1213 (UDP group), RFC 4113, kernel `net/ipv4/proc.c`,
 //! `net/ipv6/proc.c`, `net/ipv4/udp.c`.
 
@@ -13,7 +13,7 @@ use super::Host;
 pub struct UdpCounters {
     /// Datagrams delivered.
     pub in_datagrams: u64,
-    /// Datagrams to a port where nobody listens.
+    /// Datagrams to a port without a socket.
     pub no_ports: u64,
     /// Datagrams dropped for any reason, full buffers included.
     pub in_errors: u64,
@@ -77,8 +77,8 @@ impl Host {
         true
     }
 
-    /// IP packets of which fragments wait for the rest, both families together; `None` where the host
-    /// does not tell (`/proc/net/sockstat`).
+    /// IP packets of which fragments wait for the rest, both families together; `None` if unknown
+    /// (`/proc/net/sockstat`).
     pub fn incomplete_packets(&self) -> Option<u64> {
         let find = |file: &str, word: &str| -> Option<u64> {
             let text = self.read(file)?;
@@ -90,7 +90,7 @@ impl Host {
         four.map(|n| n + six.unwrap_or(0)).or(six)
     }
 
-    /// Seconds that fragments wait for the rest (`net.ipv4.ipfrag_time`); `None` if it is not told.
+    /// Seconds that fragments wait for the rest (`net.ipv4.ipfrag_time`); `None` if unknown.
     pub fn fragment_time_s(&self) -> Option<u64> {
         self.number("proc/sys/net/ipv4/ipfrag_time")
     }

@@ -1,7 +1,7 @@
 //! The sockets of one UDP port: `/proc/net/udp` and `/proc/net/udp6`.
 //!
 //! The kernel walks its whole table of ports for each reading, so this is no probe for a busy receiver
-//! (`fullcount lab bench probes` gives its cost); the receiver's own `SO_RXQ_OVFL` is. Refuses: nothing; a line
+//! (`fullcount lab bench probes` gives its cost); the receiver's own `SO_RXQ_OVFL` is. A line
 //! that does not parse is skipped. Source: kernel `net/ipv4/udp.c` (`udp4_format_sock`).
 
 use super::Host;

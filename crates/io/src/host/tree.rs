@@ -1,6 +1,6 @@
-//! How the probes look into the host's tree: whole files, one number, names in a folder, links.
+//! How the probes read the host's tree: whole files, one number, names in a folder, links.
 //!
-//! Nothing that is absent, unreadable or not a number is ever 0: it is `None`. Refuses: paths that
+//! A value that is absent, unreadable or not a number is never 0 but `None`. Refuses paths that
 //! climb out of the tree (`..` in a name that a file of the tree gave).
 
 use std::fs;

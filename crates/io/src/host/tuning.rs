@@ -1,7 +1,7 @@
 //! The kernel's settings that bound a UDP stream.
 //!
 //! In a network namespace of its own (a container) the kernel shows only some of them: the others are
-//! `None`, and hold for the whole host. Refuses: nothing. Sources: kernel `Documentation/admin-guide/sysctl/net`,
+//! `None`, and hold for the whole host. Sources: kernel `Documentation/admin-guide/sysctl/net`,
 //! `Documentation/networking/ip-sysctl`.
 
 use super::Host;

@@ -1,7 +1,7 @@
 //! The classic packet filter of a packet socket: UDP to one port, over IPv4 with options and IPv6
-//! without extension headers, below up to one VLAN tag (the kernel has taken the outer one out).
+//! without extension headers, with up to one VLAN tag (the kernel has removed the outer one).
 //!
-//! Fragments are let through with their headers only, to be counted. Refuses: nothing, each frame
+//! Fragments are let through with their headers only, to be counted. Each frame
 //! gets a verdict. Sources: `linux/filter.h`, kernel `networking/filter.rst`.
 
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ const RETURN: u16 = 0x06;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum To {
     Next,
-    /// Over so many instructions.
+    /// Over this many instructions.
     Over(u8),
     Whole,
     Fragment,
@@ -39,7 +39,7 @@ enum To {
 
 type Line = (u16, To, To, u32);
 
-/// Parts in the order in which they stand.
+/// Parts in their order in the program.
 const V4: usize = 1;
 const V6: usize = 2;
 const TAGGED: usize = 3;

@@ -1,7 +1,7 @@
-//! The classic filter's verdicts, in an interpreter written here.
+//! The classic filter's verdicts, in an interpreter in this file.
 
 use super::*;
-use crate::dissect::made::{Made, v4, v6};
+use crate::dissect::made::{MadeDatagram, v4, v6};
 use proptest::prelude::*;
 
 /// Bytes of the frame that the program lets through; a load outside of the frame lets nothing
@@ -38,7 +38,7 @@ fn interpret(words: &[ClassicWord], frame: &[u8]) -> u32 {
 
 #[test]
 fn each_kind_of_frame_gets_its_verdict() {
-    let tagged = |m: Made| Made { tags: vec![(0x8100, 3)], ..m }.frame();
+    let tagged = |m: MadeDatagram| MadeDatagram { tags: vec![(0x8100, 3)], ..m }.frame();
     let mut fragment6 = v6(b"0123456789").frame();
     fragment6[20] = 44;
     fragment6[54] = 17;
@@ -46,17 +46,22 @@ fn each_kind_of_frame_gets_its_verdict() {
     let (ours6, other6) = ("2001:db8::2".parse().ok(), "2001:db8::9".parse().ok());
     for (what, address, frame, verdict) in [
         ("IPv4", any, v4(b"x").frame(), WHOLE),
-        ("IPv4, options", any, Made { options: vec![1; 40], ..v4(b"x") }.frame(), WHOLE),
+        ("IPv4, options", any, MadeDatagram { options: vec![1; 40], ..v4(b"x") }.frame(), WHOLE),
         ("IPv6", any, v6(b"x").frame(), WHOLE),
         ("tag", any, tagged(v4(b"x")), WHOLE),
         ("tag, IPv6", any, tagged(v6(b"x")), WHOLE),
-        ("two tags", any, Made { tags: vec![(0x88a8, 1), (0x8100, 2)], ..v4(b"x") }.frame(), 0),
-        ("other port", any, Made { port: 9001, ..v4(b"x") }.frame(), 0),
-        ("other port, IPv6", any, Made { port: 9001, ..v6(b"x") }.frame(), 0),
-        ("TCP", any, Made { protocol: 6, ..v4(b"x") }.frame(), 0),
-        ("TCP, IPv6", any, Made { protocol: 6, ..v6(b"x") }.frame(), 0),
-        ("first fragment", any, Made { place: 0x2000, ..v4(b"x") }.frame(), HEADERS),
-        ("last fragment", any, Made { place: 0x0010, ..v4(b"x") }.frame(), HEADERS),
+        (
+            "two tags",
+            any,
+            MadeDatagram { tags: vec![(0x88a8, 1), (0x8100, 2)], ..v4(b"x") }.frame(),
+            0,
+        ),
+        ("other port", any, MadeDatagram { port: 9001, ..v4(b"x") }.frame(), 0),
+        ("other port, IPv6", any, MadeDatagram { port: 9001, ..v6(b"x") }.frame(), 0),
+        ("TCP", any, MadeDatagram { protocol: 6, ..v4(b"x") }.frame(), 0),
+        ("TCP, IPv6", any, MadeDatagram { protocol: 6, ..v6(b"x") }.frame(), 0),
+        ("first fragment", any, MadeDatagram { place: 0x2000, ..v4(b"x") }.frame(), HEADERS),
+        ("last fragment", any, MadeDatagram { place: 0x0010, ..v4(b"x") }.frame(), HEADERS),
         ("IPv6 fragment", any, fragment6, HEADERS),
         ("our address", ours, v4(b"x").frame(), WHOLE),
         ("other address", other, v4(b"x").frame(), 0),

@@ -1,19 +1,20 @@
-//! What a capture of ours knows of the detector's clock and the host's: written as comments, found again before a replay.
+//! Records of the detector's clock and the host's in our captures: written as comments, read before a replay.
 //!
-//! A run whose times are those of the host's clock writes what it joins both clocks by ([`WallClock`](fullcount_core::wall::WallClock))
-//! into its capture: at the head of each file what holds there, then each change, and at the end all of the file once more, which is
-//! found from there without reading the packets. Each stands in an interface statistics block as a comment, which other programs show or
-//! pass over. Refuses: comments of ours that hold no records. Source: `docs/time.md`, draft-ietf-opsawg-pcapng 4.6.
+//! A run whose times are those of the host's clock writes the relation of both clocks
+//! ([`WallClock`](fullcount_core::wall::WallClock)) to its capture: at the head of each file the current records, then
+//! each change, and at the end all records of the file again, which are found from there without reading the packets.
+//! Each is a comment in an interface statistics block, which other programs show or ignore. Refuses our comments
+//! without valid records. Source: `docs/time.md`, draft-ietf-opsawg-pcapng 4.6.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use fullcount_core::wall::Record;
+use fullcount_core::wall::ClockRecord;
 
 /// Begins a comment of ours.
 const MARK: &str = "fullcount clock ";
-/// Where it stands: at the head, between packets, at the end.
+/// Its position: at the head, between packets, at the end.
 const HEAD: &str = "head";
 const MORE: &str = "more";
 const ALL: &str = "all";
@@ -21,16 +22,16 @@ const ALL: &str = "all";
 const IN_COMMENT: usize = 600;
 /// Statistics blocks, interfaces and sections that are read; longer ones are passed over.
 const LONGEST: usize = 1 << 17;
-/// Records that are believed: those of 12 days.
+/// Most accepted records: those of 12 days.
 const MOST_RECORDS: usize = 1 << 20;
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
 
-/// Where a comment stands.
+/// Position of a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum CommentPlace {
     /// Before the packets of a file.
     Head,
     /// Among them.
@@ -39,19 +40,19 @@ pub enum Place {
     All,
 }
 
-impl Place {
+impl CommentPlace {
     fn word(self) -> &'static str {
         match self {
-            Place::Head => HEAD,
-            Place::More => MORE,
-            Place::All => ALL,
+            CommentPlace::Head => HEAD,
+            CommentPlace::More => MORE,
+            CommentPlace::All => ALL,
         }
     }
 }
 
 /// Comments for these records; one at least, so that an empty head says that there may be more.
-pub fn comments(place: Place, records: &[Record]) -> Vec<String> {
-    let one = |records: &[Record]| {
+pub fn comments(place: CommentPlace, records: &[ClockRecord]) -> Vec<String> {
+    let one = |records: &[ClockRecord]| {
         let lines: String = records.iter().map(|record| format!("\n{record}")).collect();
         format!("{MARK}{}{lines}", place.word())
     };
@@ -62,13 +63,13 @@ pub fn comments(place: Place, records: &[Record]) -> Vec<String> {
 }
 
 /// Place and records of a comment; `None`: not of ours.
-fn comment(text: &str) -> Option<io::Result<(Place, Vec<Record>)>> {
+fn comment(text: &str) -> Option<io::Result<(CommentPlace, Vec<ClockRecord>)>> {
     let rest = text.strip_prefix(MARK)?;
     let mut lines = rest.split('\n');
     let place = match lines.next()? {
-        HEAD => Place::Head,
-        MORE => Place::More,
-        ALL => Place::All,
+        HEAD => CommentPlace::Head,
+        MORE => CommentPlace::More,
+        ALL => CommentPlace::All,
         _ => return None,
     };
     let odd = |e: fullcount_core::wall::NoRecord| {
@@ -82,13 +83,13 @@ fn comment(text: &str) -> Option<io::Result<(Place, Vec<Record>)>> {
 ///
 /// # Errors
 /// The file cannot be read, or what we wrote there is damaged.
-pub fn records(path: &Path) -> io::Result<Option<Vec<Record>>> {
+pub fn records(path: &Path) -> io::Result<Option<Vec<ClockRecord>>> {
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
         return Ok(None);
     }
     let mut blocks = Blocks { file: BufReader::with_capacity(1 << 20, file) };
-    let mut found: Option<Vec<Record>> = None;
+    let mut found: Option<Vec<ClockRecord>> = None;
     let mut packets = false;
     while let Some((kind, body)) = blocks.next()? {
         match kind {
@@ -118,7 +119,7 @@ pub fn records(path: &Path) -> io::Result<Option<Vec<Record>>> {
 }
 
 /// The comment of ours in a statistics block.
-fn statistics(body: &[u8]) -> Option<io::Result<(Place, Vec<Record>)>> {
+fn statistics(body: &[u8]) -> Option<io::Result<(CommentPlace, Vec<ClockRecord>)>> {
     let mut rest = body.get(12..)?;
     while let Some((head, behind)) = rest.split_first_chunk::<4>() {
         let (code, len) =
@@ -142,7 +143,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Type and body of the next block; the body of packets, and of what is long, is passed over.
+    /// Type and body of the next block; the body of packets, and of long blocks, is skipped.
     fn next(&mut self) -> io::Result<Option<(u32, Vec<u8>)>> {
         let mut head = [0; 8];
         if !fill(&mut self.file, &mut head)? {
@@ -166,11 +167,11 @@ impl Blocks {
         Ok(Some((kind, body)))
     }
 
-    /// What stands at the end of the file, if it was closed; the place in it stays.
-    fn end(&mut self) -> io::Result<Option<Vec<Record>>> {
+    /// The records at the end of the file, if it was closed; the file position is unchanged.
+    fn end(&mut self) -> io::Result<Option<Vec<ClockRecord>>> {
         let here = self.file.stream_position()?;
         let mut at = self.file.seek(SeekFrom::End(0))?;
-        let mut parts: Vec<Vec<Record>> = Vec::new();
+        let mut parts: Vec<Vec<ClockRecord>> = Vec::new();
         let mut held = 0;
         while at > here + 12 && held <= MOST_RECORDS {
             let mut len = [0; 4];
@@ -182,7 +183,7 @@ impl Blocks {
             }
             self.file.seek(SeekFrom::Start(at - len))?;
             let Some((STATISTICS, body)) = self.next()? else { break };
-            let Some(Ok((Place::All, records))) = statistics(&body) else { break };
+            let Some(Ok((CommentPlace::All, records))) = statistics(&body) else { break };
             if records.is_empty() {
                 break;
             }
@@ -191,7 +192,7 @@ impl Blocks {
             at -= len;
         }
         self.file.seek(SeekFrom::Start(here))?;
-        let all: Vec<Record> = parts.into_iter().rev().flatten().collect();
+        let all: Vec<ClockRecord> = parts.into_iter().rev().flatten().collect();
         Ok((!all.is_empty()).then_some(all))
     }
 }
@@ -208,22 +209,23 @@ fn fill(file: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fullcount_core::wall::Line;
+    use fullcount_core::wall::ClockLine;
     use proptest::prelude::*;
 
     #[test]
     fn comments_read_what_they_write() {
-        let line = Line { from: 1, wall: 2, rate: -3 };
-        let records: Vec<Record> = std::iter::once(Record::Era { received: 7, anchor: line })
-            .chain((0..1500).map(|_| Record::Line(line)))
-            .collect();
-        let texts = comments(Place::All, &records);
+        let line = ClockLine { from: 1, wall: 2, rate: -3 };
+        let records: Vec<ClockRecord> =
+            std::iter::once(ClockRecord::Era { received: 7, anchor: line })
+                .chain((0..1500).map(|_| ClockRecord::Line(line)))
+                .collect();
+        let texts = comments(CommentPlace::All, &records);
         assert_eq!(texts.len(), 3);
-        let back: Vec<Record> =
+        let back: Vec<ClockRecord> =
             texts.iter().flat_map(|text| comment(text).unwrap().unwrap().1).collect();
         assert_eq!(back, records);
-        let head = comment(&comments(Place::Head, &[])[0]).unwrap().unwrap();
-        assert_eq!(head, (Place::Head, vec![]));
+        let head = comment(&comments(CommentPlace::Head, &[])[0]).unwrap().unwrap();
+        assert_eq!(head, (CommentPlace::Head, vec![]));
         assert!(comment("fullcount clock all\nnonsense").unwrap().is_err());
         assert!(comment("a user's own words").is_none());
     }

@@ -1,71 +1,23 @@
-//! UDP datagrams of a capture, fragments put together; everything else counted by reason.
+//! UDP datagrams of a capture, with fragments reassembled; everything else is counted by reason.
 //!
-//! Checksums are not checked: a capture taken on the sending host holds those that the network card
-//! fills in later. One frame may hold a datagram longer than any packet on the wire (segmentation
-//! offload on the capturing host); it is delivered as it is.
-//! Refuses nothing after the file's header; see [`Tally`] for what is skipped.
+//! Checksums are not checked: a capture taken on the sending host holds those that the network card fills in later. One
+//! frame may hold a datagram longer than any packet on the wire (segmentation offload on the capturing host); it is
+//! delivered unchanged. After the file's header everything is read; [`CaptureTally`] counts what is skipped.
 
 use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::ops::Range;
 
 use fullcount_core::batch::Origin;
-use fullcount_core::frame::reassembly::{Assembled, Limits, Outcome, Reassembler};
-use fullcount_core::frame::{Link, Packet, Refusal};
+use fullcount_core::frame::reassembly::{
+    Assembled, FragmentOutcome, Reassembler, ReassemblyLimits,
+};
+use fullcount_core::frame::{FrameRefusal, IpPacket, LinkLayer};
 
-use super::read::{ReadError, Reader, Record, Tail};
+use super::read::{CaptureReader, CapturedFrame, ReadError, Tail};
+pub use super::replayed::CaptureTally;
 
-/// Where the frames of a capture went:
-/// `frames = datagrams + skipped() + fragments − reassembled`, see [`Tally::balance`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
-    /// Frames read.
-    pub frames: u64,
-    /// UDP datagrams delivered.
-    pub datagrams: u64,
-    /// Bytes in them.
-    pub bytes: u64,
-    /// Frames cut by the snap length of the capture.
-    pub snapped: u64,
-    /// Frames of interfaces whose link type is unknown here.
-    pub link_type: u64,
-    /// Frames that end before what their headers announce, though captured whole.
-    pub frame_short: u64,
-    /// Frames that are neither IPv4 nor IPv6.
-    pub not_ip: u64,
-    /// Packets whose IP version contradicts the link header.
-    pub ip_version: u64,
-    /// Packets with impossible IP lengths.
-    pub ip_length: u64,
-    /// Packets with impossible IPv6 extension headers.
-    pub ip_extension: u64,
-    /// Packets of other protocols than UDP.
-    pub not_udp: u64,
-    /// Datagrams with an impossible UDP length.
-    pub udp_length: u64,
-    /// Datagrams to another port than the one asked for.
-    pub other_port: u64,
-    /// Packets over IPv6 where only IPv4 is read.
-    pub other_ip: u64,
-    /// IP fragments.
-    pub fragments: u64,
-    /// IP fragments that became part of a whole datagram.
-    pub fragments_used: u64,
-    /// Datagrams put together from fragments, UDP or not.
-    pub reassembled: u64,
-    /// IP fragments that repeat, contradict or break the rules.
-    pub fragments_refused: u64,
-    /// Datagrams whose fragments were not all in the capture.
-    pub reassembly_incomplete: u64,
-    /// pcapng blocks passed over.
-    pub blocks_skipped: u64,
-    /// 1 if the file ends inside a record.
-    pub truncated: u64,
-    /// 1 if the file's lengths make no sense from some point on.
-    pub damaged: u64,
-}
-
-impl Tally {
+impl CaptureTally {
     /// Frames or datagrams that were not delivered, for every reason but fragments.
     pub fn skipped(&self) -> u64 {
         self.snapped
@@ -88,49 +40,18 @@ impl Tally {
         frames - fragments + i128::from(self.reassembled) - out
     }
 
-    /// Adds another pass over a file.
-    pub fn add(&mut self, o: &Tally) {
-        let pairs = [
-            (&mut self.frames, o.frames),
-            (&mut self.datagrams, o.datagrams),
-            (&mut self.bytes, o.bytes),
-            (&mut self.snapped, o.snapped),
-            (&mut self.link_type, o.link_type),
-            (&mut self.frame_short, o.frame_short),
-            (&mut self.not_ip, o.not_ip),
-            (&mut self.ip_version, o.ip_version),
-            (&mut self.ip_length, o.ip_length),
-            (&mut self.ip_extension, o.ip_extension),
-            (&mut self.not_udp, o.not_udp),
-            (&mut self.udp_length, o.udp_length),
-            (&mut self.other_port, o.other_port),
-            (&mut self.other_ip, o.other_ip),
-            (&mut self.fragments, o.fragments),
-            (&mut self.fragments_used, o.fragments_used),
-            (&mut self.reassembled, o.reassembled),
-            (&mut self.fragments_refused, o.fragments_refused),
-            (&mut self.reassembly_incomplete, o.reassembly_incomplete),
-            (&mut self.blocks_skipped, o.blocks_skipped),
-            (&mut self.truncated, o.truncated),
-            (&mut self.damaged, o.damaged),
-        ];
-        for (sum, more) in pairs {
-            *sum += more;
-        }
-    }
-
-    fn refuse(&mut self, refusal: Refusal, snapped: bool) {
+    fn refuse(&mut self, refusal: FrameRefusal, snapped: bool) {
         let line = match refusal {
-            Refusal::Cut if snapped => &mut self.snapped,
-            Refusal::Cut => &mut self.frame_short,
-            Refusal::NotIp => &mut self.not_ip,
-            Refusal::Version => &mut self.ip_version,
-            Refusal::IpLength => &mut self.ip_length,
-            Refusal::Extension => &mut self.ip_extension,
-            Refusal::NotUdp => &mut self.not_udp,
-            Refusal::UdpLength => &mut self.udp_length,
+            FrameRefusal::Cut if snapped => &mut self.snapped,
+            FrameRefusal::Cut => &mut self.frame_short,
+            FrameRefusal::NotIp => &mut self.not_ip,
+            FrameRefusal::Version => &mut self.ip_version,
+            FrameRefusal::IpLength => &mut self.ip_length,
+            FrameRefusal::Extension => &mut self.ip_extension,
+            FrameRefusal::NotUdp => &mut self.not_udp,
+            FrameRefusal::UdpLength => &mut self.udp_length,
             // Fragments go to the reassembler before anyone asks for UDP.
-            Refusal::Fragment => &mut self.fragments_refused,
+            FrameRefusal::Fragment => &mut self.fragments_refused,
         };
         *line += 1;
     }
@@ -138,7 +59,7 @@ impl Tally {
 
 /// One UDP datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Datagram<'a> {
+pub struct CapturedDatagram<'a> {
     /// Sender.
     pub origin: Origin,
     /// Receiver.
@@ -164,35 +85,32 @@ struct Found {
 /// Reads the UDP datagrams of a capture.
 #[derive(Debug)]
 pub struct Datagrams<R> {
-    reader: Reader<R>,
+    reader: CaptureReader<R>,
     port: Option<u16>,
     whole_ipv4: bool,
     reassembler: Reassembler,
     assembled: Vec<u8>,
     last_ns: i64,
-    tally: Tally,
+    tally: CaptureTally,
 }
 
 impl<R: Read> Datagrams<R> {
     /// All datagrams, or only those to the destination `port`.
-    pub fn new(reader: Reader<R>, port: Option<u16>) -> Datagrams<R> {
+    pub fn new(reader: CaptureReader<R>, port: Option<u16>) -> Datagrams<R> {
         Datagrams {
             reader,
             port,
             whole_ipv4: false,
-            reassembler: Reassembler::new(Limits::default()),
+            reassembler: Reassembler::new(ReassemblyLimits::default()),
             assembled: Vec::new(),
             last_ns: 0,
-            tally: Tally::default(),
+            tally: CaptureTally::default(),
         }
     }
 
     /// Opens a capture.
-    ///
-    /// # Errors
-    /// See [`ReadError`].
     pub fn open(inner: R, port: Option<u16>) -> Result<Datagrams<R>, ReadError> {
-        Reader::new(inner).map(|r| Datagrams::new(r, port))
+        CaptureReader::new(inner).map(|r| Datagrams::new(r, port))
     }
 
     /// With `true`, only those that came over IPv4 in one packet: IPv6 is left out, fragments are refused.
@@ -201,9 +119,9 @@ impl<R: Read> Datagrams<R> {
     }
 
     /// Counts so far; final once [`Datagrams::next`] has given `None`.
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> CaptureTally {
         let r = self.reassembler.totals();
-        Tally {
+        CaptureTally {
             fragments: r.fragments + self.tally.fragments,
             fragments_used: r.used,
             fragments_refused: r.refused + r.duplicate + self.tally.fragments_refused,
@@ -226,7 +144,7 @@ impl<R: Read> Datagrams<R> {
     /// # Errors
     /// Only what the system reports while reading.
     #[expect(clippy::should_implement_trait, reason = "a datagram borrows the buffer")]
-    pub fn next(&mut self) -> io::Result<Option<Datagram<'_>>> {
+    pub fn next(&mut self) -> io::Result<Option<CapturedDatagram<'_>>> {
         let found = loop {
             let Some(record) = self.reader.next()? else {
                 self.reassembler.finish();
@@ -251,19 +169,19 @@ impl<R: Read> Datagrams<R> {
         self.tally.datagrams += 1;
         self.tally.bytes += payload.len() as u64;
         let Found { origin, destination, time_ns, .. } = found;
-        Ok(Some(Datagram { origin, destination, time_ns, payload }))
+        Ok(Some(CapturedDatagram { origin, destination, time_ns, payload }))
     }
 }
 
 /// Finds the datagram that a frame is or completes; without a reassembler, only one that is whole and IPv4.
 fn look(
-    record: Record<'_>,
+    record: CapturedFrame<'_>,
     now_ns: i64,
     reassembler: Option<&mut Reassembler>,
     assembled: &mut Vec<u8>,
-    tally: &mut Tally,
+    tally: &mut CaptureTally,
 ) -> Option<Found> {
-    let Some(link) = Link::from_number(record.link) else {
+    let Some(link) = LinkLayer::from_number(record.link) else {
         tally.link_type += 1;
         return None;
     };
@@ -300,7 +218,7 @@ fn look(
         tally.fragments_refused += 1;
         return None;
     };
-    let Outcome::Complete(whole) = reassembler.accept(&packet, fragment, now_ns) else {
+    let FragmentOutcome::Complete(whole) = reassembler.accept(&packet, fragment, now_ns) else {
         return None; // counted by the reassembler
     };
     let found = match whole.udp() {
@@ -320,11 +238,11 @@ fn look(
     found
 }
 
-fn origin(packet: &Packet<'_>, port: u16) -> Origin {
+fn origin(packet: &IpPacket<'_>, port: u16) -> Origin {
     Origin::from(SocketAddr::new(packet.source, port))
 }
 
-/// Where `part`, a piece of `whole`, lies in it.
+/// Where `part`, a piece of `whole`, is in it.
 fn range_in(whole: &[u8], part: &[u8]) -> Range<usize> {
     let from = part.as_ptr() as usize - whole.as_ptr() as usize;
     from..from + part.len()

@@ -1,4 +1,4 @@
-//! Recorded captures give their payloads; every frame of anything is accounted for.
+//! Recorded captures give their payloads; every other frame is counted.
 
 use super::*;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ fn vector(name: &str) -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-type All = (Vec<(String, u16, Option<i64>, Vec<u8>)>, Tally);
+type All = (Vec<(String, u16, Option<i64>, Vec<u8>)>, CaptureTally);
 
 fn all(file: &[u8], port: Option<u16>) -> All {
     let mut r = Datagrams::open(file, port).unwrap();
@@ -61,7 +61,7 @@ fn the_sonde_capture_holds_the_sonde_payloads() {
         assert_eq!(d.3, vector(&format!("sonde/{name}.bin")), "{name}");
     }
     let bytes = got.iter().map(|d| d.3.len() as u64).sum();
-    assert_eq!(tally, Tally { frames: 21, datagrams: 21, bytes, ..Tally::default() });
+    assert_eq!(tally, CaptureTally { frames: 21, datagrams: 21, bytes, ..CaptureTally::default() });
 }
 
 #[test]
@@ -88,12 +88,12 @@ fn odd_frames_are_decoded_or_counted_by_reason() {
     let live = payloads(&vector("pcap/udp_capture.pcap"), None);
     let (got, tally) = all(&vector("pcap/pcap_odd_frames.pcap"), None);
     let first = &live[0];
-    // VLAN and IPv6 hold the first packet; then one from two fragments; TCP and the cut frame are
-    // skipped; padding is left away.
+    // VLAN and IPv6 hold the first packet; then one from two fragments; TCP and the truncated frame are skipped;
+    // padding is ignored.
     assert_eq!([&got[0].3, &got[1].3, &got[3].3], [first; 3]);
     assert!(got[1].0.starts_with('['), "IPv6");
     assert!(got[4..].iter().map(|d| &d.3).eq(live[1..].iter()));
-    let expected = Tally {
+    let expected = CaptureTally {
         frames: 20,
         datagrams: 17,
         bytes: tally.bytes,
@@ -102,7 +102,7 @@ fn odd_frames_are_decoded_or_counted_by_reason() {
         fragments: 2,
         fragments_used: 2,
         reassembled: 1,
-        ..Tally::default()
+        ..CaptureTally::default()
     };
     assert_eq!(tally, expected);
 }
@@ -140,7 +140,7 @@ fn an_unknown_link_type_and_missing_fragments_are_counted() {
     assert_eq!(all(&file, None).1.link_type, 21);
     let odd = vector("pcap/pcap_odd_frames.pcap");
     // The records up to the first fragment: VLAN, IPv6, fragment 1.
-    let mut r = Reader::new(&odd[..]).unwrap();
+    let mut r = CaptureReader::new(&odd[..]).unwrap();
     let end: usize =
         24 + (0..3).map(|_| 16 + r.next().unwrap().unwrap().frame.len()).sum::<usize>();
     let (got, tally) = all(&odd[..end], None);

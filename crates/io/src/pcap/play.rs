@@ -1,18 +1,15 @@
 //! A capture as a [`Source`]: recorded speed, a factor of it, or flat out; once, N times or for ever.
 //!
 //! * **Streaming** reads the file as it plays and copies payloads into the batch.
-//! * **Preload** reads all payloads into one piece of shared memory (as large as the file) and then
-//!   only points into it: a pass costs no copy. With a [`Shift`] each pass is copied into the
-//!   batch's own slots and moved on there.
+//! * **Preload** reads all payloads into one piece of shared memory (as large as the file) and then only refers to it:
+//!   a pass costs no copy. With a [`Shift`] each pass is copied into the batch's own slots and shifted there.
 //!
-//! Datagrams become trains as on a socket: those within 1 ms of recorded time flat out, within 50 µs
-//! of playing time otherwise (less than a sleep is exact to); a train carries the time of its first.
-//! Only flat out is lossless: a capture played by the clock is a network, which waits for nobody.
-//! With `shift`, times of later passes are moved on by the recorded time of the passes before.
-//!
-//! Refuses: files that cannot be opened or are no capture, `preload` of a pipe, `repeat` of a pipe,
-//! `shift` without a rule for the format. A capture without any UDP datagram ends at once, also when
-//! it shall be repeated for ever.
+//! Datagrams become trains as on a socket: those within 1 ms of recorded time flat out, within 50 µs of playing time
+//! otherwise (less than a sleep is exact to); a train carries the time of its first. Only flat out is lossless: a
+//! capture played by the clock does not wait, like a network. With `shift`, times of later passes are shifted by the
+//! recorded time of the passes before. Refuses files that cannot be opened or are no capture, `preload` of a pipe,
+//! `repeat` of a pipe, `shift` without a rule for the format. A capture without any UDP datagram ends at once, even if
+//! it is to be repeated for ever.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -23,9 +20,10 @@ use fullcount_core::batch::{Batch, Origin, TrainMeta};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::link::LinkTime;
 
-use super::datagrams::{Datagrams, Tally};
-use super::read::{ReadError, Reader};
-use super::schedule::{Clock, MonotonicClock, Schedule};
+use super::datagrams::{CaptureTally, Datagrams};
+use super::read::{CaptureReader, ReadError};
+use super::replayed::Replayed;
+use super::schedule::{MonotonicClock, ReplayClock, Schedule};
 use super::trains::{Trains, single};
 use crate::endpoint::{Ip, PcapSpeed, PcapUrl, Repeat};
 use crate::source::{Received, Source, SourceError};
@@ -41,50 +39,8 @@ const FLAT_OUT_SPAN_NS: u64 = 1_000_000;
 /// Trains by the clock: datagrams due within 50 µs, about what a sleep is exact to.
 const CLOCK_SPAN_NS: f64 = 50_000.0;
 
-fullcount_core::counters! {
-    /// What a replay counts.
-    pub enum Replayed {
-        Packets "receive.packets" Packets Sum "receive" In "datagrams received" "";
-        Accepted "receive.accepted" Packets Sum "receive" Accepted "datagrams handed to the decoder" "";
-        Bytes "receive.bytes" Bytes Sum "receive" Note "payload bytes received" "";
-        WireBytes "receive.wire_bytes" Bytes Sum "receive" Note
-            "link time of these datagrams in bytes: Ethernet frames with preamble and gap, MTU 1500, or 9000 for those that need more" "";
-        Trains "receive.trains" Times Sum "receive" Note "trains of equal datagrams received" "";
-        Passes "pcap.passes" Times Sum "pcap" Note "times the capture was played to its end" "";
-        Frames "pcap.frames" Packets Sum "pcap" Note "frames read from the capture" "";
-        Snapped "pcap.snapped" Packets Sum "pcap" Note "frames cut by the snap length of the capture"
-            "capture again with the whole frame (tcpdump -s 0)";
-        Truncated "pcap.truncated" Times Sum "pcap" Note "captures that end inside a record"
-            "the recording was killed or the file not copied whole: its last frame is missing";
-        Damaged "pcap.damaged" Times Sum "pcap" Note "captures whose lengths make no sense from some point on"
-            "nothing behind that point was read: take a good copy of the file";
-        LinkType "pcap.link_type" Packets Sum "pcap" Note "frames of interfaces with an unknown link type"
-            "capture on the Ethernet interface or on 'any'";
-        FrameShort "pcap.frame_short" Packets Sum "pcap" Note "frames that end before their packet does" "";
-        NotIp "pcap.not_ip" Packets Sum "pcap" Note "frames that are neither IPv4 nor IPv6" "";
-        IpVersion "pcap.ip_version" Packets Sum "pcap" Note "packets whose IP version contradicts the link header" "";
-        IpLength "pcap.ip_length" Packets Sum "pcap" Note "packets with impossible IP lengths"
-            "if the capture was taken on the sender, turn its offloads off (ethtool -K IF tso off gso off)";
-        IpExtension "pcap.ip_extension" Packets Sum "pcap" Note "packets with impossible IPv6 extension headers" "";
-        NotUdp "pcap.not_udp" Packets Sum "pcap" Note "packets of other protocols than UDP" "";
-        UdpLength "pcap.udp_length" Packets Sum "pcap" Note "datagrams with an impossible UDP length" "";
-        OtherPort "pcap.other_port" Packets Sum "pcap" Note "datagrams to another port than the one asked for" "";
-        OtherIp "pcap.other_ip" Packets Sum "pcap" Note "packets over IPv6 where the detector's format knows only IPv4"
-            "if they are readouts: replay with ?ip=any";
-        Fragments "pcap.fragments" Packets Sum "pcap" Note "IP fragments" "";
-        FragmentsUsed "pcap.fragments_used" Packets Sum "pcap" Note "IP fragments that became part of a datagram" "";
-        Reassembled "pcap.reassembled" Packets Sum "pcap" Note "datagrams put together from fragments" "";
-        FragmentsRefused "pcap.fragments_refused" Packets Sum "pcap" Note
-            "IP fragments that repeat, contradict or break the rules, and all where the detector's format knows none"
-            "if they are readouts: replay with ?ip=any";
-        Incomplete "pcap.reassembly_incomplete" Packets Sum "pcap" Note "datagrams with fragments missing"
-            "the capture lost frames: see what tcpdump printed about packets dropped by the kernel";
-        BlocksSkipped "pcap.blocks_skipped" Times Sum "pcap" Note "pcapng blocks that hold no frame" "";
-    }
-}
-
-/// Moves counters and times inside a payload on when a capture is repeated, so that a decoder sees
-/// one long run. Format-specific, so implemented beside the formats.
+/// Shifts counters and times inside a payload when a capture is repeated, so that a decoder sees one long run. It
+/// depends on the format, so it is implemented with the formats.
 pub trait Shift: Send {
     /// Changes `payload` in place for `repetition` 1, 2, …; pass 0 is played as recorded.
     fn shift(&mut self, payload: &mut [u8], origin: Origin, repetition: u64);
@@ -95,7 +51,7 @@ enum Store {
     Preloaded {
         memory: Arc<[u8]>,
         trains: Box<[TrainMeta]>,
-        /// Where they were sent to, in the same order.
+        /// Their destinations, in the same order.
         to: Box<[Origin]>,
         /// Next train to be played.
         at: usize,
@@ -119,7 +75,7 @@ struct Pending {
 }
 
 /// A capture that is played.
-pub struct PcapSource<C: Clock = MonotonicClock> {
+pub struct PcapSource<C: ReplayClock = MonotonicClock> {
     url: PcapUrl,
     file: File,
     store: Store,
@@ -136,7 +92,7 @@ pub struct PcapSource<C: Clock = MonotonicClock> {
     /// Batches say where trains were sent to.
     destinations: bool,
     /// Passes that are over.
-    past: Tally,
+    past: CaptureTally,
     sheet: Arc<Sheet>,
 }
 
@@ -144,18 +100,15 @@ impl PcapSource {
     /// Opens (and with `preload` reads) the capture that `url` names.
     ///
     /// # Errors
-    /// No such file, no permission, no capture, `preload` or `repeat` of what is no regular file,
-    /// or `shift` wanted where the format has no rule for it.
+    /// No such file, no permission, no capture, `preload` or `repeat` of anything but a regular file, or `shift` if the
+    /// format has no rule for it.
     pub fn open(url: &PcapUrl, shift: Option<Box<dyn Shift>>) -> Result<PcapSource, SourceError> {
         PcapSource::with_clock(url, shift, MonotonicClock::default())
     }
 }
 
-impl<C: Clock> PcapSource<C> {
+impl<C: ReplayClock> PcapSource<C> {
     /// As [`PcapSource::open`], with a clock of the caller's.
-    ///
-    /// # Errors
-    /// As [`PcapSource::open`].
     pub fn with_clock(
         url: &PcapUrl,
         shift: Option<Box<dyn Shift>>,
@@ -187,7 +140,7 @@ impl<C: Clock> PcapSource<C> {
             repetition: 0,
             ended: false,
             destinations: false,
-            past: Tally::default(),
+            past: CaptureTally::default(),
             sheet: Sheet::new(Replayed::catalogue()),
         };
         let datagrams = source.pass(None)?;
@@ -204,8 +157,8 @@ impl<C: Clock> PcapSource<C> {
     fn pass(&self, buffer: Option<Box<[u8]>>) -> Result<Datagrams<File>, SourceError> {
         let file = self.file.try_clone().map_err(|e| self.fail("cannot open", e))?;
         let reader = match buffer {
-            Some(buffer) => Reader::with_buffer(file, buffer),
-            None => Reader::new(file),
+            Some(buffer) => CaptureReader::with_buffer(file, buffer),
+            None => CaptureReader::new(file),
         };
         reader
             .map(|r| {
@@ -218,8 +171,8 @@ impl<C: Clock> PcapSource<C> {
         error(&self.url, what, cause.to_string())
     }
 
-    /// Reads all payloads behind each other. They are fewer bytes than the file, headers being left
-    /// away, so one piece of memory of its size is asked for once.
+    /// Reads all payloads contiguously. Without headers they are fewer bytes than the file, so memory of the file's
+    /// size is allocated once.
     fn preload(
         &mut self,
         mut datagrams: Datagrams<File>,
@@ -293,7 +246,7 @@ impl<C: Clock> PcapSource<C> {
             }
             Store::Streaming { datagrams, .. } => {
                 let over = datagrams.take();
-                let tally = over.as_ref().map_or_else(Tally::default, |d| d.tally());
+                let tally = over.as_ref().map_or_else(CaptureTally::default, |d| d.tally());
                 buffer = over.map(|d| d.into_buffer());
                 self.past.add(&tally);
                 tally.datagrams == 0
@@ -473,54 +426,7 @@ impl<C: Clock> PcapSource<C> {
         if let Store::Streaming { datagrams: Some(d), .. } = &self.store {
             tally.add(&d.tally());
         }
-        let Tally {
-            frames,
-            datagrams: _, // the replay counts what it hands on
-            bytes: _,
-            snapped,
-            link_type,
-            frame_short,
-            not_ip,
-            ip_version,
-            ip_length,
-            ip_extension,
-            not_udp,
-            udp_length,
-            other_port,
-            other_ip,
-            fragments,
-            fragments_used,
-            reassembled,
-            fragments_refused,
-            reassembly_incomplete,
-            blocks_skipped,
-            truncated,
-            damaged,
-        } = tally;
-        for (line, value) in [
-            (Replayed::Frames, frames),
-            (Replayed::Snapped, snapped),
-            (Replayed::Truncated, truncated),
-            (Replayed::Damaged, damaged),
-            (Replayed::LinkType, link_type),
-            (Replayed::FrameShort, frame_short),
-            (Replayed::NotIp, not_ip),
-            (Replayed::IpVersion, ip_version),
-            (Replayed::IpLength, ip_length),
-            (Replayed::IpExtension, ip_extension),
-            (Replayed::NotUdp, not_udp),
-            (Replayed::UdpLength, udp_length),
-            (Replayed::OtherPort, other_port),
-            (Replayed::OtherIp, other_ip),
-            (Replayed::Fragments, fragments),
-            (Replayed::FragmentsUsed, fragments_used),
-            (Replayed::Reassembled, reassembled),
-            (Replayed::FragmentsRefused, fragments_refused),
-            (Replayed::Incomplete, reassembly_incomplete),
-            (Replayed::BlocksSkipped, blocks_skipped),
-        ] {
-            s.set(line as usize, value);
-        }
+        tally.write(s);
     }
 }
 
@@ -531,7 +437,7 @@ fn push(batch: &mut Batch, train: TrainMeta, to: Option<Origin>) {
     }
 }
 
-/// Gives `batch` slots of its own unless it has enough.
+/// Allocates slots for `batch` unless it has enough.
 fn own_memory(batch: &mut Batch) {
     if batch.memory_mut().len() < BATCH_BYTES {
         *batch = Batch::with_slots(MOST_TRAINS, BATCH_BYTES / MOST_TRAINS);
@@ -542,7 +448,7 @@ fn error(url: &PcapUrl, what: &str, cause: String) -> SourceError {
     SourceError { endpoint: url.to_string(), what: what.into(), cause }
 }
 
-impl<C: Clock> Source for PcapSource<C> {
+impl<C: ReplayClock> Source for PcapSource<C> {
     fn recv(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError> {
         batch.clear();
         if self.ended {
@@ -620,7 +526,7 @@ impl<C: Clock> Source for PcapSource<C> {
     }
 }
 
-impl<C: Clock> std::fmt::Debug for PcapSource<C> {
+impl<C: ReplayClock> std::fmt::Debug for PcapSource<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PcapSource").field("url", &self.url).finish_non_exhaustive()
     }

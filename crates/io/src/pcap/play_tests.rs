@@ -1,7 +1,7 @@
-//! Replays under a clock turned by hand; the same datagrams come in every mode.
+//! Replays with a simulated clock; the same datagrams come in every mode.
 
 use super::*;
-use crate::pcap::write::{Format, Writer};
+use crate::pcap::write::{CaptureFormat, Writer};
 use fullcount_core::frame::emit::Route;
 use fullcount_core::ledger::Ledger;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[derive(Clone, Default)]
 struct Hand(Arc<AtomicU64>);
 
-impl Clock for Hand {
+impl ReplayClock for Hand {
     fn now_ns(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -37,7 +37,7 @@ fn route(port: u16) -> Route {
 /// A capture of (source port, time, payload).
 fn capture(packets: &[(u16, i64, &[u8])]) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
-    let mut w = Writer::new(Vec::new(), Format::PcapNg, None).unwrap();
+    let mut w = Writer::new(Vec::new(), CaptureFormat::PcapNg, None).unwrap();
     for &(port, time, payload) in packets {
         w.udp(time, &route(port), payload).unwrap();
     }
@@ -65,7 +65,9 @@ fn play(url: &PcapUrl, shift: Option<Box<dyn Shift>>) -> Vec<(u64, u16, i64, Vec
     loop {
         match source.recv(&mut batch, LONG).unwrap() {
             Received::Data => assert!(!batch.is_empty()),
-            Received::Idle => panic!("an hour was enough to sleep"),
+            other @ (Received::Idle | Received::Flush(_)) => {
+                panic!("an hour was enough: {other:?}")
+            }
             Received::End => break,
         }
         for train in batch.trains() {
@@ -201,7 +203,7 @@ fn equal_neighbours_become_trains_as_on_a_socket() {
     };
     let flat = vec![64, 37, 1, 1, 1, 1, 1];
     assert_eq!(counts(PcapSpeed::FlatOut), [flat.clone(), flat]);
-    // By the clock, a train holds what is due within 50 µs.
+    // By the clock, a train holds datagrams that are due within 50 µs.
     let fifty_us: Vec<usize> = counts_by_clock(&file);
     assert!(fifty_us.iter().all(|&n| n <= 51), "50 µs of 1 µs each: {fifty_us:?}");
 }

@@ -2,53 +2,38 @@
 //! SPB and the obsolete packet block; both byte orders, several interfaces and sections, other
 //! blocks skipped).
 //!
-//! A file that ends in the middle of a record gives every record before it, and [`Reader::tail`]
-//! says so; so does one whose lengths make no sense from some point on.
-//! Refuses: files that do not begin as a capture, pcapng above version 1.
+//! A file that ends in the middle of a record gives every record before it, and [`CaptureReader::tail`] reports it; so does
+//! one with invalid lengths from some point on. Refuses files that do not begin as a capture, pcapng above version 1.
 //! Sources: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 
 use std::io::{self, Read};
 
-/// Longest frame that is believed, bytes: 1 MiB, four times the largest snap length of tcpdump.
+use super::blocks::{Fields, Interface, NoFrame, Order, enhanced, interface, obsolete, simple};
+
+/// Longest accepted frame, bytes: 1 MiB, four times the largest snap length of tcpdump.
 pub const LONGEST_FRAME: usize = 1 << 20;
 /// Longest pcapng block that is read into memory: a frame, its header and its options. Longer ones
 /// of other types are skipped without being held.
 const LONGEST_BLOCK: usize = LONGEST_FRAME + (1 << 16);
-/// Most interfaces of a section that are believed: a tcpdump of everything has some tens.
+/// Most accepted interfaces of a section: a tcpdump of everything has some tens.
 const MOST_INTERFACES: usize = 65_536;
 
 const PCAPNG: u32 = 0x0a0d_0d0a;
 
 /// Why a file cannot be read at all.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum ReadError {
-    /// The system's answer.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// Nothing in it, not even a header.
     #[error("the file is empty; a capture has at least a header of 24 bytes")]
     Empty,
-    /// Too short for its header.
     #[error("the file ends inside its header")]
     HeaderCut,
-    /// Some other kind of file.
     #[error("not a capture: it begins with {begin}, neither pcap nor pcapng{hint}")]
-    NotACapture {
-        /// First bytes in hexadecimal.
-        begin: String,
-        /// What it may be and what to do, or empty.
-        hint: &'static str,
-    },
-    /// Newer than the formats known here.
+    NotACapture { begin: String, hint: &'static str },
     #[error("{format} version {major}.{minor} is not known; known are pcap 2.x and pcapng 1.x")]
-    Version {
-        /// `pcap` or `pcapng`.
-        format: &'static str,
-        /// Version in the file.
-        major: u16,
-        /// Version in the file.
-        minor: u16,
-    },
+    Version { format: &'static str, major: u16, minor: u16 },
 }
 
 /// How a file ended.
@@ -64,7 +49,7 @@ pub enum Tail {
 
 /// One captured frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct CapturedFrame<'a> {
     /// Link type number of its interface.
     pub link: u16,
     /// Interface in its section, 0 in classic files.
@@ -75,99 +60,6 @@ pub struct Record<'a> {
     pub frame: &'a [u8],
     /// Bytes on the wire; above `frame.len()` if the capture cut the frame.
     pub original: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Big,
-    Little,
-}
-
-impl Order {
-    fn u16(self, b: [u8; 2]) -> u16 {
-        match self {
-            Order::Big => u16::from_be_bytes(b),
-            Order::Little => u16::from_le_bytes(b),
-        }
-    }
-
-    fn u32(self, b: [u8; 4]) -> u32 {
-        match self {
-            Order::Big => u32::from_be_bytes(b),
-            Order::Little => u32::from_le_bytes(b),
-        }
-    }
-
-    fn u64(self, b: [u8; 8]) -> u64 {
-        match self {
-            Order::Big => u64::from_be_bytes(b),
-            Order::Little => u64::from_le_bytes(b),
-        }
-    }
-}
-
-/// Reads fields in the file's byte order out of a block.
-#[derive(Clone, Copy)]
-struct Fields<'a> {
-    rest: &'a [u8],
-    order: Order,
-}
-
-impl<'a> Fields<'a> {
-    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
-        let (head, tail) = self.rest.split_at_checked(n)?;
-        self.rest = tail;
-        Some(head)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.take(2)?.try_into().ok().map(|b| self.order.u16(b))
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.take(4)?.try_into().ok().map(|b| self.order.u32(b))
-    }
-}
-
-/// Unit of an interface's times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Resolution {
-    /// 10⁻ⁿ s.
-    Decimal(u8),
-    /// 2⁻ⁿ s.
-    Binary(u8),
-}
-
-impl Resolution {
-    /// Nanoseconds of `ticks`, rounded down.
-    fn to_nanos(self, ticks: u64) -> i128 {
-        let ns = u128::from(ticks) * 1_000_000_000;
-        let ns = match self {
-            // 10³⁸ still fits; beyond, 2⁶⁴ ticks are less than a nanosecond.
-            Resolution::Decimal(n) => 10u128.checked_pow(n.into()).map_or(0, |d| ns / d),
-            Resolution::Binary(n) => ns.checked_shr(n.into()).unwrap_or(0),
-        };
-        // At most 2⁶⁴ × 10⁹ < 2⁹⁴.
-        ns as i128
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Interface {
-    link: u16,
-    snap: u32,
-    resolution: Resolution,
-    offset_s: i64,
-}
-
-impl Interface {
-    fn time(&self, ticks: u64) -> i64 {
-        clamp(self.resolution.to_nanos(ticks) + i128::from(self.offset_s) * 1_000_000_000)
-    }
-}
-
-fn clamp(ns: i128) -> i64 {
-    ns.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
 #[derive(Debug)]
@@ -220,27 +112,27 @@ impl<R: Read> Input<R> {
 
 /// Reads a capture record by record.
 #[derive(Debug)]
-pub struct Reader<R> {
+pub struct CaptureReader<R> {
     input: Input<R>,
     order: Order,
     layout: Layout,
     tail: Tail,
     ended: bool,
     skipped_blocks: u64,
-    /// Where the last frame lies in the buffer.
+    /// Where the last frame is in the buffer.
     last: std::ops::Range<usize>,
 }
 
-/// Where a record lies in the buffer, before it is borrowed.
-struct Found {
-    link: u16,
-    interface: u32,
-    time_ns: Option<i64>,
-    from: usize,
-    len: usize,
-    original: u64,
+/// Where a record is in the buffer, before it is borrowed.
+pub(super) struct Found {
+    pub link: u16,
+    pub interface: u32,
+    pub time_ns: Option<i64>,
+    pub from: usize,
+    pub len: usize,
+    pub original: u64,
     /// Bytes of the whole record.
-    size: usize,
+    pub size: usize,
 }
 
 /// What a pcapng block turned out to be.
@@ -253,23 +145,17 @@ enum Block {
     End(Tail),
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> CaptureReader<R> {
     /// Reads the file's header.
-    ///
-    /// # Errors
-    /// See [`ReadError`].
-    pub fn new(inner: R) -> Result<Reader<R>, ReadError> {
+    pub fn new(inner: R) -> Result<CaptureReader<R>, ReadError> {
         // Twice the longest block, so that a fill moves each byte at most once on average.
-        Reader::with_buffer(inner, vec![0; 2 * LONGEST_BLOCK].into_boxed_slice())
+        CaptureReader::with_buffer(inner, vec![0; 2 * LONGEST_BLOCK].into_boxed_slice())
     }
 
-    /// As [`Reader::new`], with the memory that [`Reader::into_buffer`] of another reader gave.
-    ///
-    /// # Errors
-    /// See [`ReadError`].
-    pub fn with_buffer(inner: R, buffer: Box<[u8]>) -> Result<Reader<R>, ReadError> {
+    /// As [`CaptureReader::new`], with the memory that [`CaptureReader::into_buffer`] of another reader gave.
+    pub fn with_buffer(inner: R, buffer: Box<[u8]>) -> Result<CaptureReader<R>, ReadError> {
         if buffer.len() < 2 * LONGEST_BLOCK {
-            return Reader::new(inner);
+            return CaptureReader::new(inner);
         }
         let mut input = Input { inner, buffer, at: 0, end: 0 };
         let head = input.fill(24)?;
@@ -278,7 +164,7 @@ impl<R: Read> Reader<R> {
         };
         let (order, nanos) = match u32::from_be_bytes(*magic) {
             PCAPNG => {
-                let mut reader = Reader {
+                let mut reader = CaptureReader {
                     input,
                     order: Order::Little,
                     layout: Layout::Blocks { interfaces: Vec::new() },
@@ -306,7 +192,7 @@ impl<R: Read> Reader<R> {
         // The upper half says how long the frame check sequence is; the IP length cuts it off.
         let link = order.u32([head[20], head[21], head[22], head[23]]) as u16;
         input.at += 24;
-        Ok(Reader {
+        Ok(CaptureReader {
             input,
             order,
             layout: Layout::Classic { link, nanos },
@@ -340,12 +226,12 @@ impl<R: Read> Reader<R> {
         self.input.buffer
     }
 
-    /// The frame that [`Reader::next`] gave last, empty before the first one.
+    /// The frame that [`CaptureReader::next`] gave last, empty before the first one.
     pub fn last(&self) -> &[u8] {
         &self.input.buffer[self.last.clone()]
     }
 
-    /// How the file ended, once [`Reader::next`] has given `None`.
+    /// How the file ended, once [`CaptureReader::next`] has given `None`.
     pub fn tail(&self) -> Tail {
         self.tail
     }
@@ -360,7 +246,7 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// Only what the system reports while reading.
     #[expect(clippy::should_implement_trait, reason = "a record borrows the buffer")]
-    pub fn next(&mut self) -> io::Result<Option<Record<'_>>> {
+    pub fn next(&mut self) -> io::Result<Option<CapturedFrame<'_>>> {
         if self.ended {
             return Ok(None);
         }
@@ -380,7 +266,7 @@ impl<R: Read> Reader<R> {
         self.input.at += found.size;
         let from = start + found.from;
         self.last = from..from + found.len;
-        Ok(Some(Record {
+        Ok(Some(CapturedFrame {
             link: found.link,
             interface: found.interface,
             time_ns: found.time_ns,
@@ -509,86 +395,6 @@ impl<R: Read> Reader<R> {
             Err(NoFrame::Damaged) => Ok(Block::End(Tail::Damaged)),
         }
     }
-}
-
-enum NoFrame {
-    /// Its interface was not described: the link type is unknown.
-    Undeclared,
-    Damaged,
-}
-
-/// Interface description block.
-fn interface(mut f: Fields<'_>) -> Option<Interface> {
-    let link = f.u16()?;
-    f.u16()?;
-    let snap = f.u32()?;
-    let mut interface = Interface { link, snap, resolution: Resolution::Decimal(6), offset_s: 0 };
-    // Options that end early or reach over the block say nothing.
-    while let (Some(code), Some(len)) = (f.u16(), f.u16()) {
-        let Some(value) = f.take(usize::from(len)) else { break };
-        f.take((4 - usize::from(len) % 4) % 4);
-        match (code, value) {
-            (0, _) => break,
-            (9, &[n]) if n & 0x80 == 0 => interface.resolution = Resolution::Decimal(n),
-            (9, &[n]) => interface.resolution = Resolution::Binary(n & 0x7f),
-            (14, value) => {
-                if let Ok(b) = value.try_into() {
-                    interface.offset_s = f.order.u64(b) as i64;
-                }
-            }
-            _ => {}
-        }
-    }
-    Some(interface)
-}
-
-/// Time, lengths and data, common to the enhanced and the obsolete packet block. `from` counts
-/// from the start of the block.
-fn timed(mut f: Fields<'_>, interface: u32, interfaces: &[Interface]) -> Result<Found, NoFrame> {
-    let (Some(high), Some(low), Some(len), Some(original)) = (f.u32(), f.u32(), f.u32(), f.u32())
-    else {
-        return Err(NoFrame::Damaged);
-    };
-    let len = len as usize;
-    if len > f.rest.len() || len > LONGEST_FRAME {
-        return Err(NoFrame::Damaged);
-    }
-    let Some(i) = interfaces.get(interface as usize) else { return Err(NoFrame::Undeclared) };
-    let ticks = u64::from(high) << 32 | u64::from(low);
-    Ok(Found {
-        link: i.link,
-        interface,
-        time_ns: Some(i.time(ticks)),
-        from: 28,
-        len,
-        original: u64::from(original),
-        size: 0,
-    })
-}
-
-/// Enhanced packet block.
-fn enhanced(mut f: Fields<'_>, interfaces: &[Interface]) -> Result<Found, NoFrame> {
-    let interface = f.u32().ok_or(NoFrame::Damaged)?;
-    timed(f, interface, interfaces)
-}
-
-/// Obsolete packet block: 16 bits of interface, 16 bits of drop count.
-fn obsolete(mut f: Fields<'_>, interfaces: &[Interface]) -> Result<Found, NoFrame> {
-    let (Some(interface), Some(_drops)) = (f.u16(), f.u16()) else { return Err(NoFrame::Damaged) };
-    timed(f, interface.into(), interfaces)
-}
-
-/// Simple packet block: interface 0, no time, length cut by its snap length.
-fn simple(mut f: Fields<'_>, interfaces: &[Interface]) -> Result<Found, NoFrame> {
-    let original = f.u32().ok_or(NoFrame::Damaged)?;
-    let Some(i) = interfaces.first() else { return Err(NoFrame::Undeclared) };
-    let snap = if i.snap == 0 { u32::MAX } else { i.snap };
-    let len = original.min(snap) as usize;
-    if len > f.rest.len() || len > LONGEST_FRAME {
-        return Err(NoFrame::Damaged);
-    }
-    let original = u64::from(original);
-    Ok(Found { link: i.link, interface: 0, time_ns: None, from: 12, len, original, size: 0 })
 }
 
 fn not_a_capture(head: &[u8]) -> ReadError {

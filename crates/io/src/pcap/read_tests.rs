@@ -1,4 +1,4 @@
-//! Files by hand in all variants; cut and damaged anywhere.
+//! Files composed in all variants; truncated and damaged anywhere.
 
 use super::*;
 use proptest::prelude::*;
@@ -59,7 +59,7 @@ fn enhanced(big: bool, interface: u32, ticks: u64, bytes: &[u8], original: u32) 
 type All = (Vec<(u16, u32, Option<i64>, Vec<u8>, u64)>, Tail, u64);
 
 fn all(file: &[u8]) -> All {
-    let mut r = Reader::new(file).unwrap();
+    let mut r = CaptureReader::new(file).unwrap();
     let mut frames = Vec::new();
     while let Some(f) = r.next().unwrap() {
         frames.push((f.link, f.interface, f.time_ns, f.frame.to_vec(), f.original));
@@ -224,7 +224,7 @@ fn a_long_unknown_block_is_skipped_without_being_held() {
 
 #[test]
 fn files_that_are_no_capture_are_named() {
-    let no = |b: &[u8]| Reader::new(b).unwrap_err().to_string();
+    let no = |b: &[u8]| CaptureReader::new(b).unwrap_err().to_string();
     assert!(no(b"").contains("empty"));
     assert!(no(b"\x1f\x8b\x08\0").contains("gunzip"));
     assert!(no(b"hello world, no capture").contains("68656c6c"));
@@ -254,7 +254,7 @@ impl Read for Drops<'_> {
 #[test]
 fn pieces_of_any_size_give_the_same() {
     let file = classic(true, true, 1, &[(1, 2, b"abc", 3), (3, 4, b"defg", 4)]);
-    let mut r = Reader::new(Drops(&file)).unwrap();
+    let mut r = CaptureReader::new(Drops(&file)).unwrap();
     assert_eq!(r.next().unwrap().unwrap().frame, b"abc");
     assert_eq!(r.next().unwrap().unwrap().frame, b"defg");
     assert_eq!(r.last(), b"defg");
@@ -264,13 +264,13 @@ fn pieces_of_any_size_give_the_same() {
 #[test]
 fn memory_is_handed_on_and_too_little_of_it_replaced() {
     let file = classic(false, false, 1, &[(1, 2, &[9; 5_000], 5_000)]);
-    let first = Reader::new(&file[..]).unwrap().into_buffer();
+    let first = CaptureReader::new(&file[..]).unwrap().into_buffer();
     let place = first.as_ptr();
-    let mut second = Reader::with_buffer(&file[..], first).unwrap();
+    let mut second = CaptureReader::with_buffer(&file[..], first).unwrap();
     assert_eq!(second.next().unwrap().unwrap().frame, [9; 5_000]);
     let kept = second.into_buffer();
     assert_eq!(kept.as_ptr(), place);
-    let mut third = Reader::with_buffer(&file[..], vec![0; 30].into()).unwrap();
+    let mut third = CaptureReader::with_buffer(&file[..], vec![0; 30].into()).unwrap();
     assert_eq!(third.next().unwrap().unwrap().frame, [9; 5_000]);
 }
 
@@ -291,7 +291,7 @@ proptest! {
         let at = at % file.len();
         file[at] = to;
         file.truncate(file.len().saturating_sub(cut));
-        if let Ok(mut r) = Reader::new(&file[..]) {
+        if let Ok(mut r) = CaptureReader::new(&file[..]) {
             let mut frames = 0;
             while let Some(f) = r.next().unwrap() {
                 prop_assert!(f.frame.len() <= file.len());
@@ -307,7 +307,7 @@ proptest! {
     ) {
         let mut file = if ng { section(false) } else { classic(false, false, 1, &[]) };
         file.extend(bytes);
-        let mut r = Reader::new(&file[..]).unwrap();
+        let mut r = CaptureReader::new(&file[..]).unwrap();
         while r.next().unwrap().is_some() {}
     }
 }

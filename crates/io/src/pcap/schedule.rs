@@ -1,16 +1,15 @@
 //! When a recorded datagram is due: a pure function of recorded times, speed and repetition.
 //!
-//! The clock is a trait, so that tests turn it by hand. Datagrams whose recorded time lies before
-//! their predecessor's are due with it: a replay never changes the order. A replay that was held
-//! up gives what is overdue at once and is then on time again.
-//! Refuses: nothing; speeds are checked where the URL is parsed.
+//! The clock is a trait, so that tests control it. Datagrams whose recorded time is before their predecessor's are due
+//! with it: a replay never changes the order. A delayed replay gives overdue datagrams at once and is then on time
+//! again. Speeds are checked when the URL is parsed.
 
 use std::time::{Duration, Instant};
 
 use crate::endpoint::PcapSpeed;
 
 /// Time that only goes forward.
-pub trait Clock: Send {
+pub trait ReplayClock: Send {
     /// Nanoseconds since some moment.
     fn now_ns(&self) -> u64;
     /// Waits about so long.
@@ -29,7 +28,7 @@ impl Default for MonotonicClock {
     }
 }
 
-impl Clock for MonotonicClock {
+impl ReplayClock for MonotonicClock {
     fn now_ns(&self) -> u64 {
         self.zero.elapsed().as_nanos() as u64
     }
@@ -75,7 +74,7 @@ impl Schedule {
         }
     }
 
-    /// The file begins anew, one mean distance behind its last datagram.
+    /// The file starts again, one mean distance after its last datagram.
     pub fn again(&mut self) {
         let span = self.latest_ns - self.base_ns;
         let gap = span.checked_div(self.count.saturating_sub(1)).unwrap_or(0);

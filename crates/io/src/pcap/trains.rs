@@ -1,8 +1,8 @@
-//! Puts datagrams that follow each other into trains, as the kernel does for a socket (UDP GRO).
+//! Joins consecutive datagrams into trains, as the kernel does for a socket (UDP GRO).
 //!
-//! Datagrams join if they have the same sender and receiver, lie behind each other in memory, are as
-//! long as the first one (the last may be shorter) and came within a given time of it. At most 64
-//! and 65,535 bytes, the kernel's limits. The order never changes; an empty datagram stands alone.
+//! Datagrams are joined if they have the same sender and receiver, are contiguous in memory, are as long as the first
+//! one (the last may be shorter) and came within a given time of it. At most 64 and 65,535 bytes, the kernel's limits.
+//! The order never changes; an empty datagram stands alone.
 
 use std::net::SocketAddr;
 
@@ -32,7 +32,7 @@ impl Trains {
         self.open = None;
     }
 
-    /// Adds a datagram that lies at `start`: true if it joined `last`, the newest train.
+    /// Adds a datagram at `start`: true if it joined `last`, the newest train.
     pub(crate) fn join(
         &mut self,
         last: Option<&mut TrainMeta>,

@@ -14,54 +14,43 @@ pub const LONGEST_FRAME: usize = 262_144;
 
 /// File format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum CaptureFormat {
     /// Classic pcap, little-endian, nanoseconds.
     Pcap,
     /// pcapng, little-endian, one interface, nanoseconds.
     PcapNg,
 }
 
-impl Format {
-    /// By the end of a file name: pcapng for `.pcapng` and `.ntar`, else classic.
-    pub fn from_path(path: &std::path::Path) -> Format {
+impl CaptureFormat {
+    /// By the ending of a file name: pcapng for `.pcapng` and `.ntar`, otherwise classic.
+    pub fn from_path(path: &std::path::Path) -> CaptureFormat {
         let end = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
         match end.as_deref() {
-            Some("pcapng" | "ntar") => Format::PcapNg,
-            _ => Format::Pcap,
+            Some("pcapng" | "ntar") => CaptureFormat::PcapNg,
+            _ => CaptureFormat::Pcap,
         }
     }
 }
 
 /// Why a frame was not written.
 #[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The system's answer.
+#[expect(missing_docs, reason = "the message says what each field is")]
+pub enum CaptureWriteError {
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// Not possible as a UDP datagram.
     #[error("{0}")]
     Emit(#[from] EmitError),
-    /// Outside of what the format can say.
     #[error("time {time_ns} ns is before 1970 or above the {limit} of the format")]
-    Time {
-        /// Time wanted, ns since 1970.
-        time_ns: i64,
-        /// End of the range, for people.
-        limit: &'static str,
-    },
-    /// Too long to be read again.
+    Time { time_ns: i64, limit: &'static str },
     #[error("frame of {bytes} B is above the limit of {LONGEST_FRAME} B")]
-    TooLong {
-        /// Length wanted.
-        bytes: usize,
-    },
+    TooLong { bytes: usize },
 }
 
-/// Writes frames behind each other.
+/// Writes consecutive frames.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: W,
-    format: Format,
+    format: CaptureFormat,
     emitter: Emitter,
     scratch: Vec<u8>,
     frames: u64,
@@ -72,9 +61,13 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// The system's answer.
-    pub fn new(mut out: W, format: Format, mtu: Option<usize>) -> Result<Writer<W>, WriteError> {
+    pub fn new(
+        mut out: W,
+        format: CaptureFormat,
+        mtu: Option<usize>,
+    ) -> Result<Writer<W>, CaptureWriteError> {
         match format {
-            Format::Pcap => {
+            CaptureFormat::Pcap => {
                 let mut h = Vec::with_capacity(24);
                 h.extend_from_slice(&0xa1b2_3c4du32.to_le_bytes());
                 h.extend_from_slice(&[2, 0, 4, 0]);
@@ -83,7 +76,7 @@ impl<W: Write> Writer<W> {
                 h.extend_from_slice(&1u32.to_le_bytes());
                 out.write_all(&h)?;
             }
-            Format::PcapNg => {
+            CaptureFormat::PcapNg => {
                 let mut h = Vec::with_capacity(28 + 32);
                 h.extend_from_slice(&0x0a0d_0d0au32.to_le_bytes());
                 h.extend_from_slice(&28u32.to_le_bytes());
@@ -107,20 +100,19 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes one Ethernet frame captured at `time_ns` (ns since 1970 UTC).
-    ///
-    /// # Errors
-    /// See [`WriteError`].
-    pub fn frame(&mut self, time_ns: i64, frame: &[u8]) -> Result<(), WriteError> {
+    pub fn frame(&mut self, time_ns: i64, frame: &[u8]) -> Result<(), CaptureWriteError> {
         record(&mut self.out, self.format, &mut self.scratch, time_ns, frame)?;
         self.frames += 1;
         Ok(())
     }
 
     /// Wraps `payload` as a datagram of `route` and writes its frame or frames.
-    ///
-    /// # Errors
-    /// See [`WriteError`].
-    pub fn udp(&mut self, time_ns: i64, route: &Route, payload: &[u8]) -> Result<(), WriteError> {
+    pub fn udp(
+        &mut self,
+        time_ns: i64,
+        route: &Route,
+        payload: &[u8],
+    ) -> Result<(), CaptureWriteError> {
         for frame in self.emitter.udp(route, payload)? {
             record(&mut self.out, self.format, &mut self.scratch, time_ns, frame)?;
             self.frames += 1;
@@ -137,7 +129,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// The system's answer.
-    pub fn finish(mut self) -> Result<W, WriteError> {
+    pub fn finish(mut self) -> Result<W, CaptureWriteError> {
         self.out.flush()?;
         Ok(self.out)
     }
@@ -145,24 +137,24 @@ impl<W: Write> Writer<W> {
 
 fn record(
     out: &mut impl Write,
-    format: Format,
+    format: CaptureFormat,
     scratch: &mut Vec<u8>,
     time_ns: i64,
     frame: &[u8],
-) -> Result<(), WriteError> {
+) -> Result<(), CaptureWriteError> {
     if frame.len() > LONGEST_FRAME {
-        return Err(WriteError::TooLong { bytes: frame.len() });
+        return Err(CaptureWriteError::TooLong { bytes: frame.len() });
     }
     let limit = match format {
-        Format::Pcap => "year 2106",
-        Format::PcapNg => "year 2262",
+        CaptureFormat::Pcap => "year 2106",
+        CaptureFormat::PcapNg => "year 2262",
     };
-    let outside = || WriteError::Time { time_ns, limit };
+    let outside = || CaptureWriteError::Time { time_ns, limit };
     let ns = u64::try_from(time_ns).map_err(|_| outside())?;
     let len = frame.len() as u32;
     scratch.clear();
     match format {
-        Format::Pcap => {
+        CaptureFormat::Pcap => {
             let seconds = u32::try_from(ns / 1_000_000_000).map_err(|_| outside())?;
             scratch.extend_from_slice(&seconds.to_le_bytes());
             scratch.extend_from_slice(&((ns % 1_000_000_000) as u32).to_le_bytes());
@@ -170,7 +162,7 @@ fn record(
             scratch.extend_from_slice(&len.to_le_bytes());
             scratch.extend_from_slice(frame);
         }
-        Format::PcapNg => {
+        CaptureFormat::PcapNg => {
             let padded = frame.len().next_multiple_of(4);
             let size = (32 + padded) as u32;
             scratch.extend_from_slice(&6u32.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What is written is read back; the first bytes are those of the drafts.
+//! Written files are read back; the first bytes are those of the drafts.
 
 use super::*;
 use crate::pcap::datagrams::Datagrams;
@@ -17,7 +17,7 @@ fn route() -> Route {
 
 #[test]
 fn records_are_laid_out_as_in_the_drafts() {
-    let mut w = Writer::new(Vec::new(), Format::Pcap, None).unwrap();
+    let mut w = Writer::new(Vec::new(), CaptureFormat::Pcap, None).unwrap();
     w.frame(3_000_000_007, b"abcde").unwrap();
     let file = w.finish().unwrap();
     let expected: [u8; 45] = [
@@ -25,7 +25,7 @@ fn records_are_laid_out_as_in_the_drafts() {
         3, 0, 0, 0, 7, 0, 0, 0, 5, 0, 0, 0, 5, 0, 0, 0, b'a', b'b', b'c', b'd', b'e',
     ];
     assert_eq!(file, expected);
-    let mut w = Writer::new(Vec::new(), Format::PcapNg, None).unwrap();
+    let mut w = Writer::new(Vec::new(), CaptureFormat::PcapNg, None).unwrap();
     w.frame(0x1_0000_0002, b"abcde").unwrap();
     let file = w.finish().unwrap();
     let epb: [u8; 40] = [
@@ -39,26 +39,29 @@ fn records_are_laid_out_as_in_the_drafts() {
 
 #[test]
 fn what_the_format_cannot_say_is_refused() {
-    let mut w = Writer::new(Vec::new(), Format::Pcap, None).unwrap();
-    assert!(matches!(w.frame(-1, b""), Err(WriteError::Time { .. })));
-    assert!(matches!(w.frame(i64::MAX, b""), Err(WriteError::Time { .. })));
-    assert!(matches!(w.frame(0, &vec![0; LONGEST_FRAME + 1]), Err(WriteError::TooLong { .. })));
-    assert!(matches!(w.udp(0, &route(), &vec![0; 65_508]), Err(WriteError::Emit(_))));
+    let mut w = Writer::new(Vec::new(), CaptureFormat::Pcap, None).unwrap();
+    assert!(matches!(w.frame(-1, b""), Err(CaptureWriteError::Time { .. })));
+    assert!(matches!(w.frame(i64::MAX, b""), Err(CaptureWriteError::Time { .. })));
+    assert!(matches!(
+        w.frame(0, &vec![0; LONGEST_FRAME + 1]),
+        Err(CaptureWriteError::TooLong { .. })
+    ));
+    assert!(matches!(w.udp(0, &route(), &vec![0; 65_508]), Err(CaptureWriteError::Emit(_))));
     assert_eq!(w.frames(), 0);
-    let mut w = Writer::new(Vec::new(), Format::PcapNg, None).unwrap();
+    let mut w = Writer::new(Vec::new(), CaptureFormat::PcapNg, None).unwrap();
     w.frame(i64::MAX, b"").unwrap();
     w.frame(0, &vec![0; LONGEST_FRAME]).unwrap();
     let file = w.finish().unwrap();
-    let mut r = crate::pcap::Reader::new(&file[..]).unwrap();
+    let mut r = crate::pcap::CaptureReader::new(&file[..]).unwrap();
     assert_eq!(r.next().unwrap().unwrap().time_ns, Some(i64::MAX));
     assert_eq!(r.next().unwrap().unwrap().frame.len(), LONGEST_FRAME);
 }
 
 #[test]
 fn the_name_chooses_the_format() {
-    let f = |p: &str| Format::from_path(std::path::Path::new(p));
-    assert_eq!((f("a.pcapng"), f("a.PcapNG")), (Format::PcapNg, Format::PcapNg));
-    assert_eq!((f("a.pcap"), f("a")), (Format::Pcap, Format::Pcap));
+    let f = |p: &str| CaptureFormat::from_path(std::path::Path::new(p));
+    assert_eq!((f("a.pcapng"), f("a.PcapNG")), (CaptureFormat::PcapNg, CaptureFormat::PcapNg));
+    assert_eq!((f("a.pcap"), f("a")), (CaptureFormat::Pcap, CaptureFormat::Pcap));
 }
 
 fn address(six: bool) -> impl Strategy<Value = SocketAddr> {
@@ -82,7 +85,7 @@ proptest! {
             0..12,
         ),
     ) {
-        let format = if ng { Format::PcapNg } else { Format::Pcap };
+        let format = if ng { CaptureFormat::PcapNg } else { CaptureFormat::Pcap };
         let mut w = Writer::new(Vec::new(), format, mtu).unwrap();
         for ((source, destination), vlan, time, data) in &packets {
             let route = Route { source: *source, destination: *destination, vlan: *vlan };
@@ -102,6 +105,6 @@ proptest! {
         let t = r.tally();
         prop_assert_eq!((t.frames, t.skipped(), t.balance()), (frames, 0, 0));
         prop_assert_eq!((t.truncated, t.damaged, t.fragments - t.fragments_used), (0, 0, 0));
-        prop_assert_eq!(crate::pcap::Reader::new(&file[..]).unwrap().tail(), Tail::Complete);
+        prop_assert_eq!(crate::pcap::CaptureReader::new(&file[..]).unwrap().tail(), Tail::Complete);
     }
 }

@@ -1,7 +1,7 @@
-//! `bpf(2)`: maps, loading and attaching a packet program, running it on a made frame.
+//! `bpf(2)`: maps, loading and attaching a packet program, running it on a test frame.
 //!
-//! Refuses: nothing; the system's error is handed on, a program that the verifier refuses with its
-//! words. Sources: `bpf(2)`, `linux/bpf.h` (numbers and layouts, unchanged since they appeared).
+//! Returns the system's errors; for a program that the verifier refuses, with its message. Sources: `bpf(2)`,
+//! `linux/bpf.h` (numbers and layouts, unchanged since they appeared).
 
 use std::io;
 use std::mem::size_of;
@@ -27,26 +27,26 @@ const XDP_HAS_FRAGS: u32 = 1 << 5;
 
 /// Where in the kernel a packet program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum XdpMode {
-    /// In the driver, before the kernel makes a packet of its own out of the frame.
+pub enum XdpAttachMode {
+    /// In the driver, before the kernel allocates a packet for the frame.
     Native,
     /// In the network stack: every driver, slower.
     Generic,
 }
 
-impl XdpMode {
+impl XdpAttachMode {
     fn flags(self) -> u32 {
         match self {
-            XdpMode::Generic => 1 << 1,
-            XdpMode::Native => 1 << 2,
+            XdpAttachMode::Generic => 1 << 1,
+            XdpAttachMode::Native => 1 << 2,
         }
     }
 
     /// Name in URLs and messages.
     pub fn name(self) -> &'static str {
         match self {
-            XdpMode::Native => "native",
-            XdpMode::Generic => "generic",
+            XdpAttachMode::Native => "native",
+            XdpAttachMode::Generic => "generic",
         }
     }
 }
@@ -140,17 +140,11 @@ pub fn create_socket_map(queues: u32) -> io::Result<OwnedFd> {
 }
 
 /// A map whose one value is `count` 64-bit numbers, at most 16, all 0.
-///
-/// # Errors
-/// The system's error.
 pub fn create_tallies(count: usize) -> io::Result<OwnedFd> {
     create_map(MAP_TYPE_ARRAY, (count.min(ROOM) * 8) as u32, 1, "fullcount_count")
 }
 
 /// Puts a socket into the map.
-///
-/// # Errors
-/// The system's error.
 pub fn set_socket(map: &OwnedFd, queue: u32, socket: &impl AsFd) -> io::Result<()> {
     let value = socket.as_fd().as_raw_fd() as u32;
     let mut command = Command::new().fd(0, map).pointer(8, &queue).pointer(16, &value);
@@ -159,9 +153,6 @@ pub fn set_socket(map: &OwnedFd, queue: u32, socket: &impl AsFd) -> io::Result<(
 }
 
 /// Present counts of a map of [`create_tallies`] with the same number of counters.
-///
-/// # Errors
-/// The system's error.
 pub fn read_tallies<const N: usize>(map: &OwnedFd) -> io::Result<[u64; N]> {
     // The kernel writes as much as the map was made with: room for the largest that we make.
 
@@ -216,7 +207,7 @@ pub fn load_xdp(words: &[u64], frags: bool) -> Result<OwnedFd, LoadError> {
 ///
 /// # Errors
 /// The system's error; `ResourceBusy` or `AlreadyExists` if the interface has a program.
-pub fn attach_xdp(program: &OwnedFd, interface: u32, mode: XdpMode) -> io::Result<OwnedFd> {
+pub fn attach_xdp(program: &OwnedFd, interface: u32, mode: XdpAttachMode) -> io::Result<OwnedFd> {
     let command = Command::new().fd(0, program).u32(4, interface).u32(8, XDP);
     // SAFETY: the structure holds no address; LINK_CREATE answers with a new descriptor.
     unsafe { command.u32(12, mode.flags()).open(LINK_CREATE, 48) }
@@ -233,9 +224,6 @@ pub fn detach(link: &OwnedFd) -> io::Result<()> {
 }
 
 /// Runs a program on a frame of at least 14 bytes without a network; its verdict.
-///
-/// # Errors
-/// The system's error.
 pub fn run_xdp(program: &OwnedFd, frame: &[u8]) -> io::Result<u32> {
     // prog_fd, retval, data_size_in, data_size_out, data_in, data_out, repeat, …
     let mut command =

@@ -4,8 +4,8 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::{CpuTime, Message, SocketMemory};
-use crate::udp::shard::Instruction;
+use super::{CpuTime, ReceivedTrain, SocketMemory};
+use crate::udp::shard::ClassicInstruction;
 
 fn unsupported<T>() -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "only on Linux"))
@@ -36,7 +36,7 @@ impl ReceiveRing {
     }
 
     /// Nothing was received.
-    pub fn message(&self, _i: usize) -> Option<Message> {
+    pub fn message(&self, _i: usize) -> Option<ReceivedTrain> {
         None
     }
 }
@@ -98,8 +98,34 @@ impl UringRing {
     }
 
     /// Nothing was received.
-    pub fn message(&self, _i: usize) -> Option<(usize, Message)> {
+    pub fn message(&self, _i: usize) -> Option<(usize, ReceivedTrain)> {
         None
+    }
+}
+
+/// Parts of one message.
+pub const PARTS: usize = 3;
+
+/// Stands for the sender of messages in parts, which this system does not have.
+#[derive(Debug)]
+pub struct GatherRing {}
+
+impl GatherRing {
+    /// A ring that only answers "unsupported".
+    pub fn new(_slots: usize) -> GatherRing {
+        GatherRing {}
+    }
+
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always `Unsupported`.
+    pub fn send<'a>(
+        &mut self,
+        _socket: BorrowedFd<'_>,
+        _messages: impl Iterator<Item = [&'a [u8]; PARTS]>,
+    ) -> io::Result<usize> {
+        unsupported()
     }
 }
 
@@ -164,6 +190,8 @@ unsupported! {
     socket_memory(fd: BorrowedFd<'_>) -> SocketMemory;
     /// No pinning here.
     pin_thread(core: usize) -> ();
+    /// No niceness of one thread here.
+    be_nice() -> ();
     /// Not known here.
     thread_cpu_time() -> CpuTime;
     /// Not known here.
@@ -175,7 +203,11 @@ unsupported! {
     /// No frames here.
     frame_receiver(interface: &str) -> socket2::Socket;
     /// No frames here.
-    frame_sender(interface: &str) -> socket2::Socket;
+    frame_sender(interface: &str, bypass: bool) -> socket2::Socket;
+    /// No such devices here.
+    open_tap(name: &str) -> std::fs::File;
+    /// No frames here.
+    write_parts(device: BorrowedFd<'_>, message: [&[u8]; PARTS]) -> usize;
     /// No frames here.
     frames_missed(fd: BorrowedFd<'_>) -> u64;
     /// Not needed here.
@@ -222,6 +254,51 @@ pub fn prefer_large_pages(_memory: &mut [u8]) {}
 ///
 /// # Errors
 /// Always `Unsupported`.
-pub fn set_steering(_fd: BorrowedFd<'_>, _program: &[Instruction]) -> io::Result<()> {
+pub fn set_steering(_fd: BorrowedFd<'_>, _program: &[ClassicInstruction]) -> io::Result<()> {
     unsupported()
+}
+
+/// What came; never here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SocketNews {
+    /// Something can be read.
+    pub readable: bool,
+    /// It can be written to.
+    pub writable: bool,
+    /// The peer sends no more.
+    pub hung_up: bool,
+}
+
+/// Stands for a set of sockets, which this system does not have.
+#[derive(Debug)]
+pub struct SocketSet {}
+
+impl SocketSet {
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always `Unsupported`.
+    pub fn new(_most: usize) -> io::Result<SocketSet> {
+        unsupported()
+    }
+
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always `Unsupported`.
+    pub fn add(&self, _socket: BorrowedFd<'_>, _number: u64, _writing: bool) -> io::Result<()> {
+        unsupported()
+    }
+
+    /// Not here.
+    ///
+    /// # Errors
+    /// Always `Unsupported`.
+    pub fn wait(
+        &mut self,
+        _wait: std::time::Duration,
+        _tell: impl FnMut(u64, SocketNews),
+    ) -> io::Result<()> {
+        unsupported()
+    }
 }

@@ -41,7 +41,7 @@ pub struct Rings {
 
 /// Hardware queues of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Channels {
+pub struct CardQueues {
     /// Queues that receive: own ones and combined ones.
     pub rx: u32,
     /// Most of them.
@@ -59,7 +59,7 @@ pub struct Feature {
     pub fixed: bool,
 }
 
-/// Sends the words of one request and takes the answer.
+/// Sends the words of one request and reads the answer.
 ///
 /// The caller gives as many words as the command's structure has, its tail included: the kernel writes
 /// what the structure and the length fields in it say.
@@ -143,12 +143,12 @@ pub fn set_rings(interface: &str, rx: Option<u32>, tx: Option<u32>) -> io::Resul
 ///
 /// # Errors
 /// The system's: `Unsupported` where the interface has none.
-pub fn channels(interface: &str) -> io::Result<Channels> {
+pub fn channels(interface: &str) -> io::Result<CardQueues> {
     // struct ethtool_channels: command, 4 largest (rx, tx, other, combined), 4 present ones.
     let mut w = [0u32; 9];
     w[0] = GCHANNELS;
     call(interface, &mut w)?;
-    Ok(Channels { rx: w[5].saturating_add(w[8]), rx_max: w[1].saturating_add(w[4]) })
+    Ok(CardQueues { rx: w[5].saturating_add(w[8]), rx_max: w[1].saturating_add(w[4]) })
 }
 
 /// Names of all offloads that this kernel knows, in the order of their bits.
@@ -188,7 +188,7 @@ pub fn statistics(interface: &str) -> io::Result<Vec<(String, u64)>> {
         let [e, f, g, h] = w[1].to_ne_bytes();
         u64::from_ne_bytes([a, b, c, d, e, f, g, h])
     };
-    // Fewer or more by now: their order is that of the names all the same.
+    // Fewer or more by now: their order is still that of the names.
     let count = words[1] as usize;
     Ok(names.into_iter().zip(words[2..].chunks_exact(2).take(count).map(number)).collect())
 }
@@ -228,7 +228,7 @@ pub fn set_feature(interface: &str, feature: &str, on: bool) -> io::Result<()> {
     let block = 2 + 2 * (bit / 32);
     words[block] = 1 << (bit % 32);
     words[block + 1] = u32::from(on) << (bit % 32);
-    // The answer's bits say what was not taken: fixed (1), or wished for but impossible now (2).
+    // The answer's bits say what was not set: fixed (1), or requested but impossible now (2).
     match call(interface, &mut words)? & 3 {
         0 => Ok(()),
         _ => Err(io::Error::new(io::ErrorKind::Unsupported, "the interface did not take it")),

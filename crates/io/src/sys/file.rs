@@ -1,6 +1,6 @@
-//! Writing back a file by pieces, so that no large debt to the disk builds up.
+//! Writes back a file in pieces, so that no large amount of dirty data accumulates.
 //!
-//! Refuses: nothing; the system's error is handed on.
+//! Returns the system's errors.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -23,7 +23,7 @@ pub fn begin_writing(file: BorrowedFd<'_>, at: u64, len: u64) -> io::Result<()> 
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Waits until `len` bytes from `at` on are written back, and lets the cache forget them.
+/// Waits until `len` bytes from `at` on are written back, and drops them from the cache.
 ///
 /// # Errors
 /// What went wrong while they were written: a full or broken disk.

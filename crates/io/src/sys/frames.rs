@@ -1,5 +1,5 @@
-//! Sockets for whole Ethernet frames (`AF_PACKET`), with the kernel's note about checksums and trains in
-//! front of each (`PACKET_VNET_HDR`).
+//! Sockets for whole Ethernet frames (`AF_PACKET`), with the kernel's note about checksums and trains before each
+//! (`PACKET_VNET_HDR`).
 //!
 //! Refuses: interfaces that do not exist; needs `CAP_NET_RAW`. Sources: `packet(7)`, `linux/if_packet.h`,
 //! `linux/virtio_net.h`.
@@ -33,7 +33,7 @@ fn set<T>(fd: BorrowedFd<'_>, name: libc::c_int, value: &T) -> io::Result<()> {
 /// A socket tied to an interface of the calling thread's namespace; `protocol` 0 receives nothing.
 fn tied(interface: &str, protocol: u16) -> io::Result<(Socket, u32)> {
     let index = super::interface_index(interface)?;
-    // Without a protocol until it is tied: else frames of all interfaces would come first.
+    // Without a protocol until it is bound: otherwise frames of all interfaces would come first.
     let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(0)))?;
     set(socket.as_fd(), PACKET_VNET_HDR, &1i32)?;
     let mut storage = SockAddrStorage::zeroed();
@@ -46,7 +46,7 @@ fn tied(interface: &str, protocol: u16) -> io::Result<(Socket, u32)> {
     // SAFETY: the storage holds a sockaddr_ll of that size.
     let address = unsafe { SockAddr::new(storage, size) };
     if protocol != 0 {
-        // Before frames come: what this host sends itself, and frames for others.
+        // Before frames come: drop what this host sends itself, and accept frames for others.
         set(socket.as_fd(), PACKET_IGNORE_OUTGOING, &1i32)?;
         set(socket.as_fd(), libc::PACKET_AUXDATA, &1i32)?;
         // SAFETY: all-zero is a valid packet_mreq.
@@ -60,7 +60,7 @@ fn tied(interface: &str, protocol: u16) -> io::Result<(Socket, u32)> {
 }
 
 /// A socket that receives every frame that comes in at an interface, those for other hosts too, but not what
-/// this host sends there. In front of each frame stand 10 bytes of `virtio_net_hdr`.
+/// this host sends there. Before each frame are 10 bytes of `virtio_net_hdr`.
 ///
 /// # Errors
 /// No such interface, no `CAP_NET_RAW`, or the system's error.
@@ -68,21 +68,18 @@ pub fn frame_receiver(interface: &str) -> io::Result<Socket> {
     Ok(tied(interface, libc::ETH_P_ALL as u16)?.0)
 }
 
-/// A socket that sends frames at an interface past its queueing discipline; in front of each stand 10 bytes
-/// of `virtio_net_hdr`.
+/// A socket that sends frames at an interface; before each are 10 bytes of `virtio_net_hdr`. `bypass`: past its
+/// queueing discipline.
 ///
 /// # Errors
 /// No such interface, no `CAP_NET_RAW`, or the system's error.
-pub fn frame_sender(interface: &str) -> io::Result<Socket> {
+pub fn frame_sender(interface: &str, bypass: bool) -> io::Result<Socket> {
     let (socket, _) = tied(interface, 0)?;
-    set(socket.as_fd(), PACKET_QDISC_BYPASS, &1i32)?;
+    set(socket.as_fd(), PACKET_QDISC_BYPASS, &i32::from(bypass))?;
     Ok(socket)
 }
 
 /// Frames that a receiver missed since the last call, because its buffer was full.
-///
-/// # Errors
-/// The system's error.
 pub fn frames_missed(fd: BorrowedFd<'_>) -> io::Result<u64> {
     // struct tpacket_stats: packets, drops.
     let mut answer = [0u32; 2];
@@ -101,9 +98,6 @@ pub fn frames_missed(fd: BorrowedFd<'_>) -> io::Result<u64> {
 }
 
 /// Waits until a socket has something to read, at most `limit`, to the precision of the thread's timer slack.
-///
-/// # Errors
-/// The system's error.
 pub fn wait_readable(fd: BorrowedFd<'_>, limit: Duration) -> io::Result<bool> {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let limit = libc::timespec {

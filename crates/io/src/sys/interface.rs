@@ -1,11 +1,11 @@
-//! What the kernel says about one interface, asked in the caller's network namespace (`/sys` may
-//! show another one's).
+//! The kernel's information about one interface, in the caller's network namespace (`/sys` may show another one's).
 //!
 //! Refuses: names of 16 bytes and more, which no interface has. Sources: `netdevice(7)`,
 //! `linux/ethtool.h`, `linux/filter.h`, `poll(2)`.
 
 use std::io;
 use std::mem::{size_of, zeroed};
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 /// One interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Interface {
+pub struct SystemInterface {
     /// Its number.
     pub index: u32,
     /// Longest packet in bytes, IP header included.
@@ -25,9 +25,9 @@ pub struct Interface {
     pub up: bool,
     /// It is the host's own loopback.
     pub loopback: bool,
-    /// Receive queues in use, where the driver tells.
+    /// Receive queues in use, if the driver reports them.
     pub queues: Option<u32>,
-    /// Driver, where it tells.
+    /// Driver, if reported.
     pub driver: Option<String>,
 }
 
@@ -59,7 +59,7 @@ fn request<T>(
 ///
 /// # Errors
 /// The system's error; `ENODEV` if there is none.
-pub fn interface(name: &str) -> io::Result<Interface> {
+pub fn interface(name: &str) -> io::Result<SystemInterface> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     let none = None::<&mut u32>;
     let index = request(&socket, name, libc::SIOCGIFINDEX as _, none)?;
@@ -85,7 +85,7 @@ pub fn interface(name: &str) -> io::Result<Interface> {
         let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     });
-    Ok(Interface {
+    Ok(SystemInterface {
         index: index as u32,
         mtu: usize::try_from(mtu).unwrap_or(0),
         up: flags & libc::IFF_UP != 0,
@@ -93,6 +93,20 @@ pub fn interface(name: &str) -> io::Result<Interface> {
         queues,
         driver: driver.filter(|d| !d.is_empty()),
     })
+}
+
+/// The IPv4 address of the interface called `name`.
+///
+/// # Errors
+/// The system's error; it has none, or there is no such interface.
+pub fn ipv4_address(name: &str) -> io::Result<Ipv4Addr> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    let found = request(&socket, name, libc::SIOCGIFADDR as _, None::<&mut u32>)?;
+    // SAFETY: this request fills the address.
+    let address = unsafe { found.ifr_ifru.ifru_addr };
+    // Behind the port: an address of this family, as the socket is of it.
+    let [a, b, c, d] = [2, 3, 4, 5].map(|at| address.sa_data[at] as u8);
+    Ok(Ipv4Addr::new(a, b, c, d))
 }
 
 /// Whether the interface that a socket was bound to has gone: asked in the socket's own network
@@ -114,9 +128,6 @@ pub fn has_gone(socket: BorrowedFd<'_>, index: u32) -> bool {
 pub type ClassicWord = (u16, u8, u8, u32);
 
 /// Lets a socket take only what `program` says; at most 4096 instructions.
-///
-/// # Errors
-/// The system's error.
 pub fn attach_classic_filter(fd: BorrowedFd<'_>, program: &[ClassicWord]) -> io::Result<()> {
     let word = |&(code, jt, jf, k): &ClassicWord| libc::sock_filter { code, jt, jf, k };
     let mut words: Vec<libc::sock_filter> = program.iter().map(word).collect();
@@ -168,9 +179,6 @@ impl Waiter {
     }
 
     /// Waits at most `wait`, rounded up to milliseconds.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn wait(&mut self, wait: Duration) -> io::Result<Awake> {
         let ms = libc::c_int::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX);
         let count = self.polls.len() as libc::nfds_t;
@@ -197,9 +205,6 @@ impl Waiter {
 
 /// Lets a socket's reads drive the card's own work (`SO_PREFER_BUSY_POLL`, Linux 5.11), `micros` a
 /// time and `budget` packets at once.
-///
-/// # Errors
-/// The system's error.
 pub fn prefer_busy_poll(fd: BorrowedFd<'_>, micros: u32, budget: u32) -> io::Result<()> {
     const SO_PREFER_BUSY_POLL: libc::c_int = 69;
     const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
@@ -219,6 +224,8 @@ mod tests {
     fn loopback_is_known_and_what_is_not_there_is_said() {
         let lo = interface("lo").unwrap();
         assert!(lo.loopback && lo.index > 0 && lo.mtu > 0, "{lo:?}");
+        assert!(ipv4_address("lo").unwrap().is_loopback());
+        assert!(ipv4_address("nosuch0").is_err());
         for absent in ["", "nosuch0", "a name that is far too long"] {
             let told = interface(absent).unwrap_err();
             assert_eq!(told.raw_os_error(), Some(libc::ENODEV), "{absent}: {told}");

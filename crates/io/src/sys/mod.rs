@@ -1,11 +1,10 @@
 //! The system calls that no safe crate offers, each behind a safe function. The only `unsafe` of
 //! this crate.
 //!
-//! Linux has batches, offloads, drop counts and thread pinning; elsewhere the same functions answer
-//! "unsupported" and the portable calls (`receive_one`, `interface_index`) carry the load. Nothing
-//! here keeps a pointer to a caller's memory across calls into the kernel: every such pointer is
-//! written from a live borrow in the call that uses it. io_uring's rings are pages of their own.
-//! Sources: `recvmmsg(2)`, `sendmmsg(2)`, `cmsg(3)`, `udp(7)`, `socket(7)`.
+//! Linux has batches, offloads, drop counts and thread pinning; elsewhere the same functions answer "unsupported" and
+//! the portable calls (`receive_one`, `interface_index`) are used. Nothing here keeps a pointer to a caller's memory
+//! across calls into the kernel: every such pointer is written from a live borrow in the call that uses it. io_uring's
+//! rings are separate pages. Sources: `recvmmsg(2)`, `sendmmsg(2)`, `cmsg(3)`, `udp(7)`, `socket(7)`.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -16,11 +15,15 @@ use socket2::Socket;
 
 #[cfg(target_os = "linux")]
 pub mod bpf;
+#[cfg(target_os = "linux")]
+mod epoll;
 pub mod ethtool;
 #[cfg(target_os = "linux")]
 mod file;
 #[cfg(target_os = "linux")]
 mod frames;
+#[cfg(target_os = "linux")]
+mod gather;
 #[cfg(target_os = "linux")]
 pub mod interface;
 #[cfg(target_os = "linux")]
@@ -31,18 +34,26 @@ mod option;
 pub mod packet_ring;
 #[cfg(target_os = "linux")]
 mod perf;
+mod ready;
 #[cfg(target_os = "linux")]
 mod receive;
+#[cfg(target_os = "linux")]
+mod tap;
+#[cfg(target_os = "linux")]
+mod tcp_info;
 #[cfg(target_os = "linux")]
 mod thread;
 #[cfg(target_os = "linux")]
 mod transmit;
 #[cfg(target_os = "linux")]
 mod uring;
+pub use ready::wait_ready;
+#[cfg(target_os = "linux")]
+pub use tcp_info::{TcpCounts, tcp_counts};
 #[cfg(target_os = "linux")]
 pub use {
-    file::*, frames::*, network::*, option::*, perf::CacheMisses, receive::ReceiveRing, thread::*,
-    transmit::SendRing, uring::UringRing,
+    epoll::*, file::*, frames::*, gather::*, network::*, option::*, perf::CacheMisses,
+    receive::ReceiveRing, tap::*, thread::*, transmit::SendRing, uring::UringRing,
 };
 
 #[cfg(not(target_os = "linux"))]
@@ -52,7 +63,7 @@ pub use elsewhere::*;
 
 /// What the kernel said about one received train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Message {
+pub struct ReceivedTrain {
     /// Bytes of the train as sent, also where the slot was too small.
     pub len: usize,
     /// The slot was too small: the rest is gone.
@@ -95,8 +106,8 @@ pub struct CpuTime {
     pub preempted: u64,
 }
 
-/// Receives one datagram, on any system. A datagram longer than `buffer` is cut silently: give one
-/// byte more than is allowed and refuse what fills it.
+/// Receives one datagram, on any system. A datagram longer than `buffer` is truncated silently: pass one byte more than
+/// allowed and refuse a datagram that fills it.
 ///
 /// # Errors
 /// `WouldBlock` or `TimedOut` if nothing came, or the system's error.

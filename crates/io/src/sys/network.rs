@@ -1,5 +1,5 @@
-//! Network namespaces, offloads of an interface and the MTU of a path: what measuring on one's own
-//! links needs beside the programs `ip` and `tc`.
+//! Network namespaces, offloads of an interface and the MTU of a path: what measurements on emulated links need besides
+//! the programs `ip` and `tc`.
 //!
 //! Refuses: names longer than an interface may have, features that the interface does not know or
 //! does not let change. Sources: `setns(2)`, `netdevice(7)`, `linux/ethtool.h`, `ip(7)`.
@@ -23,7 +23,7 @@ const NAME: usize = 32;
 /// More features than any kernel has (71 in Linux 6.18): guards the allocation.
 const MOST_FEATURES: u32 = 1024;
 
-/// Runs `work` on a thread of its own inside the network namespace at `path`, such as
+/// Runs `work` on a separate thread inside the network namespace at `path`, such as
 /// `/run/netns/NAME`, and gives its result. Sockets opened there stay in that namespace.
 ///
 /// # Errors

@@ -1,13 +1,13 @@
 //! Socket options that no safe crate offers: offloads, timestamps, forced buffers, drop counts.
 //!
-//! Refuses: nothing; the system's error is handed on, and callers fall back.
+//! Returns the system's errors; callers fall back.
 
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::SocketMemory;
-use crate::udp::shard::Instruction;
+use crate::udp::shard::ClassicInstruction;
 
 /// `SO_MEMINFO` and the places in its answer (`linux/sock_diag.h`).
 const SO_MEMINFO: libc::c_int = 55;
@@ -52,8 +52,9 @@ pub fn set_gro(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
 ///
 /// # Errors
 /// The system's error: no such option (before 4.5), or a program that it refuses.
-pub fn set_steering(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
-    let filter = |i: &Instruction| libc::sock_filter { code: i.code, jt: i.yes, jf: i.no, k: i.k };
+pub fn set_steering(fd: BorrowedFd<'_>, program: &[ClassicInstruction]) -> io::Result<()> {
+    let filter =
+        |i: &ClassicInstruction| libc::sock_filter { code: i.code, jt: i.yes, jf: i.no, k: i.k };
     let mut filters: Vec<libc::sock_filter> = program.iter().map(filter).collect();
     let len = u16::try_from(filters.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     // The kernel copies the program during the call, in which `filters` is alive.
@@ -62,17 +63,11 @@ pub fn set_steering(fd: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<(
 }
 
 /// Asks for the kernel's receive time of each train.
-///
-/// # Errors
-/// The system's error.
 pub fn set_timestamps(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     switch(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, on)
 }
 
 /// Asks for the address that each train was sent to; an IPv6 socket says it of IPv4 as well, mapped.
-///
-/// # Errors
-/// The system's error.
 pub fn set_destinations(fd: BorrowedFd<'_>, ipv6: bool, on: bool) -> io::Result<()> {
     match ipv6 {
         true => switch(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, on),
@@ -81,18 +76,12 @@ pub fn set_destinations(fd: BorrowedFd<'_>, ipv6: bool, on: bool) -> io::Result<
 }
 
 /// Asks for the socket's drop count with each train (once it is above 0).
-///
-/// # Errors
-/// The system's error.
 pub fn set_drop_reports(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     switch(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, on)
 }
 
 /// Makes local drops behind the socket (a full queue of the card) an error of the send call instead
 /// of silence, along with what ICMP reports.
-///
-/// # Errors
-/// The system's error.
 pub fn set_error_reports(fd: BorrowedFd<'_>, ipv6: bool, on: bool) -> io::Result<()> {
     match ipv6 {
         true => switch(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, on),
@@ -101,9 +90,6 @@ pub fn set_error_reports(fd: BorrowedFd<'_>, ipv6: bool, on: bool) -> io::Result
 }
 
 /// Limits an IPv4 socket to the groups that it joined itself, not those of the whole host.
-///
-/// # Errors
-/// The system's error.
 pub fn set_only_own_groups(fd: BorrowedFd<'_>) -> io::Result<()> {
     switch(fd, libc::IPPROTO_IP, IP_MULTICAST_ALL, false)
 }

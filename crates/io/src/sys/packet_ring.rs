@@ -1,11 +1,10 @@
 //! AF_PACKET with a ring of blocks (TPACKET_V3): the kernel writes copies of frames into memory that
 //! we share, block by block.
 //!
-//! A block is the kernel's until it sets its user bit, then ours until [`PacketRing::advance`] has
-//! passed its last packet. Each packet comes with the kernel's word on segmentation
-//! (`PACKET_VNET_HDR`), so that trains come with their stride. Refuses: nothing; lengths that do not
-//! fit their block end it. Sources: `packet(7)`, kernel `packet_mmap.rst`, `linux/if_packet.h`,
-//! `linux/virtio_net.h`.
+//! A block is the kernel's until it sets its user bit, then ours until [`PacketRing::advance`] has passed its last
+//! packet. Each packet comes with the kernel's information on segmentation (`PACKET_VNET_HDR`), so that trains have
+//! their stride. Lengths that do not fit their block end it. Sources: `packet(7)`, kernel `packet_mmap.rst`,
+//! `linux/if_packet.h`, `linux/virtio_net.h`.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -52,7 +51,7 @@ struct Request {
 
 /// One received frame.
 #[derive(Debug, Clone, Copy)]
-pub struct Packet<'a> {
+pub struct RingFrame<'a> {
     /// From the Ethernet header on; the outer VLAN tag is taken out by the kernel.
     pub frame: &'a [u8],
     /// Bytes of the frame before it was cut by the filter.
@@ -181,7 +180,7 @@ impl PacketRing {
         }
     }
 
-    /// True if a packet waits; turns to the next block where it has come.
+    /// True if a packet waits; moves to the next block if it is ready.
     #[inline]
     pub fn look(&mut self) -> bool {
         while self.left == 0 {
@@ -202,7 +201,7 @@ impl PacketRing {
     /// The packet at the cursor; `None` if nothing waits (see [`PacketRing::look`]) or the block makes
     /// no sense.
     #[inline]
-    pub fn packet(&self) -> Option<Packet<'_>> {
+    pub fn packet(&self) -> Option<RingFrame<'_>> {
         if self.left == 0 {
             return None;
         }
@@ -215,7 +214,7 @@ impl PacketRing {
         let frame = block.get(start..start + snapped as usize)?;
         let vnet: &[u8; VNET] = block.get(start.checked_sub(VNET)?..)?.first_chunk()?;
         let size = usize::from(u16::from_le_bytes([vnet[4], vnet[5]]));
-        Some(Packet {
+        Some(RingFrame {
             frame,
             len: len as usize,
             time_ns: i64::from(seconds) * 1_000_000_000 + i64::from(nanos),
@@ -224,7 +223,7 @@ impl PacketRing {
         })
     }
 
-    /// Goes on to the next packet; the block goes back to the kernel behind its last one.
+    /// Moves to the next packet; after its last one the block is returned to the kernel.
     #[inline]
     pub fn advance(&mut self) {
         if self.left == 0 {
@@ -245,9 +244,6 @@ impl PacketRing {
     }
 
     /// What was dropped since the last call.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn statistics(&self) -> io::Result<RingStatistics> {
         // struct tpacket_stats_v3: packets, drops, freezes
         let mut answer = [0u32; 3];

@@ -1,6 +1,6 @@
 //! The processor's own count of last-level cache misses of the calling thread.
 //!
-//! Refuses: what the kernel refuses: no such counter (most virtual machines), or no permission
+//! Fails if the kernel refuses: no such counter (most virtual machines), or no permission
 //! (`kernel.perf_event_paranoid`). Source: `perf_event_open(2)`, `linux/perf_event.h`.
 
 use std::fs::File;
@@ -40,7 +40,7 @@ const _: () = assert!(size_of::<Attributes>() == 64);
 pub struct CacheMisses(File);
 
 impl CacheMisses {
-    /// Counts from now on what the calling thread misses, outside the kernel.
+    /// Counts the cache misses of the calling thread from now on, outside the kernel.
     ///
     /// # Errors
     /// `NotFound` or `Unsupported` where the processor shows no such counter, `PermissionDenied` where

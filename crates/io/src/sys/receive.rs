@@ -1,6 +1,6 @@
-//! `recvmmsg(2)` with control messages: many trains in one call, straight into a batch's slots.
+//! `recvmmsg(2)` with control messages: many trains in one call, directly into a batch's slots.
 //!
-//! Refuses: nothing; what the kernel says about each train is handed on as [`Message`].
+//! Returns the kernel's information about each train as [`ReceivedTrain`].
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use fullcount_core::batch::Origin;
 
-use super::Message;
+use super::ReceivedTrain;
 
 /// Space for the control messages of one train: timestamp 32 B, drop count 24 B, stride 24 B, address
 /// 40 B.
@@ -103,22 +103,22 @@ impl ReceiveRing {
             )
         };
         self.received = usize::try_from(n).unwrap_or(0);
-        // The kernel writes to the headers of what it received, and to one more where it failed.
+        // The kernel writes to the headers of received messages, and to one more if it failed.
         self.stale = (self.received + 1).min(self.headers.len());
         if n < 0 { Err(io::Error::last_os_error()) } else { Ok(self.received) }
     }
 
     /// What the kernel said about train `i` of the last call; `None` beyond the number it returned.
     #[inline]
-    pub fn message(&self, i: usize) -> Option<Message> {
+    pub fn message(&self, i: usize) -> Option<ReceivedTrain> {
         let header = self.headers[..self.received].get(i)?;
         let h = &header.msg_hdr;
-        let mut message = Message {
+        let mut message = ReceivedTrain {
             len: header.msg_len as usize,
             truncated: h.msg_flags & libc::MSG_TRUNC != 0,
             control_lost: h.msg_flags & libc::MSG_CTRUNC != 0,
             origin: origin(&self.names[i]),
-            ..Message::default()
+            ..ReceivedTrain::default()
         };
         if h.msg_controllen == 0 {
             return Some(message);

@@ -1,4 +1,4 @@
-//! What a thread asks of its core: pinning, CPU time, precise sleeping, large pages.
+//! Settings of a thread: pinning, CPU time, precise sleeping, large pages.
 //!
 //! Refuses: a core number above 1023, the size of the fixed CPU set.
 
@@ -25,18 +25,22 @@ pub fn pin_thread(core: usize) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// CPU time of the calling thread since it began.
+/// Lets the calling thread yield to all others: for what serves people beside a run.
 ///
 /// # Errors
 /// The system's error.
+pub fn be_nice() -> io::Result<()> {
+    // SAFETY: no pointer; on Linux "process 0" of setpriority is the calling thread.
+    let rc = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// CPU time of the calling thread since it began.
 pub fn thread_cpu_time() -> io::Result<CpuTime> {
     cpu_time(libc::RUSAGE_THREAD)
 }
 
 /// CPU time of all threads of this process since it began.
-///
-/// # Errors
-/// The system's error.
 pub fn process_cpu_time() -> io::Result<CpuTime> {
     cpu_time(libc::RUSAGE_SELF)
 }
@@ -57,9 +61,6 @@ fn cpu_time(whose: libc::c_int) -> io::Result<CpuTime> {
 }
 
 /// Lets the calling thread's sleeps end on time: slack 1 ns instead of the usual 50 µs.
-///
-/// # Errors
-/// The system's error.
 pub fn precise_sleep() -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes one number and no pointer.
     let rc = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) };
@@ -72,7 +73,7 @@ pub fn clock_ticks() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100).max(1)
 }
 
-/// Asks for large pages behind `memory`: a hint, ignored where there are none.
+/// Requests large pages for `memory`: a hint, ignored if there are none.
 pub fn prefer_large_pages(memory: &mut [u8]) {
     let page = 4096;
     let start = memory.as_ptr().align_offset(page);

@@ -1,7 +1,7 @@
 //! `sendmmsg(2)` with `UDP_SEGMENT`: many trains in one call, split into datagrams by the kernel or
 //! the network card.
 //!
-//! Refuses: nothing; the kernel's error for the first message that failed is handed on.
+//! Returns the kernel's error for the first message that failed.
 
 use std::io;
 use std::mem::zeroed;

@@ -1,12 +1,11 @@
-//! Multishot `recvmsg(2)` of io_uring, straight into a batch's slots.
+//! Multishot `recvmsg(2)` of io_uring, directly into a batch's slots.
 //!
-//! One request stays armed on the socket; each train that comes fills the next slot of the provided
-//! buffer ring. Slots belong to a batch only while a receive call runs: with deferred task work the
-//! kernel fills slots nowhere but inside this thread's `io_uring_enter`, so each call lends the
-//! batch's memory, enters, and takes back what was not filled. So nothing is copied, and no batch
-//! has to come back for its memory to be used again. Refuses: kernels before 6.1, which have no
-//! deferred task work. Sources: `io_uring_setup(2)`, `io_uring_enter(2)`,
-//! `io_uring_register_buf_ring(3)`, `io_uring_prep_recvmsg_multishot(3)`.
+//! One request stays armed on the socket; each train that comes fills the next slot of the provided buffer ring. Slots
+//! belong to a batch only while a receive call runs: with deferred task work the kernel fills slots only inside this
+//! thread's `io_uring_enter`, so each call lends the batch's memory, enters, and takes back slots that were not filled.
+//! So nothing is copied, and the ring does not depend on the return of a batch. Refuses: kernels before 6.1, which have
+//! no deferred task work. Sources: `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register_buf_ring(3)`,
+//! `io_uring_prep_recvmsg_multishot(3)`.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -18,7 +17,7 @@ use std::time::Duration;
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 
-use super::Message;
+use super::ReceivedTrain;
 use crate::udp::uring::{CONTROL, HEAD, NAME, message, refusal};
 
 /// `IORING_ENTER_GETEVENTS` (`linux/io_uring.h`): run deferred task work, and wait if told to.
@@ -28,8 +27,8 @@ const GROUP: u16 = 0;
 /// Mark of our only kind of request.
 const RECEIVE: u64 = 1;
 
-/// The provided buffer ring: pages shared with the kernel, which holds them as long as it needs
-/// them, whatever we unmap. We write entries and tail; the kernel reads both.
+/// The provided buffer ring: pages shared with the kernel, which holds them as long as it needs them, even after we
+/// unmap them. We write entries and tail; the kernel reads both.
 struct Lent {
     entries: NonNull<BufRingEntry>,
     count: usize,
@@ -82,7 +81,7 @@ impl Lent {
         self.tail().store(self.head.wrapping_add(slots as u16), Ordering::Release);
     }
 
-    /// Takes back what the kernel has not filled: the ring is empty, no slot can be chosen.
+    /// Takes back slots that the kernel has not filled: the ring is empty, no slot can be chosen.
     fn take_back(&mut self) {
         self.tail().store(self.head, Ordering::Release);
     }
@@ -107,7 +106,7 @@ pub struct UringRing {
     slots: usize,
     enabled: bool,
     armed: bool,
-    messages: Box<[(usize, Message)]>,
+    messages: Box<[(usize, ReceivedTrain)]>,
     received: usize,
     /// Error of a call that brought trains as well; 0 for none.
     later: i32,
@@ -179,7 +178,7 @@ impl UringRing {
             slots,
             enabled: false,
             armed: false,
-            messages: vec![(0, Message::default()); slots].into_boxed_slice(),
+            messages: vec![(0, ReceivedTrain::default()); slots].into_boxed_slice(),
             received: 0,
             later: 0,
             overflow: 0,
@@ -191,7 +190,7 @@ impl UringRing {
 
     /// Receives into `memory`, slot `i` at `i * pitch`: up to `slot` bytes of payload behind 192 B of
     /// head. Waits up to `wait` for the first train, never for others;
-    /// with zero it does not enter the kernel where the kernel has nothing. Returns the number of trains, at least 1.
+    /// with zero it does not enter the kernel if the kernel has nothing. Returns the number of trains, at least 1.
     ///
     /// # Errors
     /// `WouldBlock` if nothing came, `InvalidInput` if the memory holds no slot, or the system's.
@@ -216,7 +215,7 @@ impl UringRing {
         let entered = loop {
             let entered = self.enter(socket, memory, slots, (pitch, slot), wait);
             match &entered {
-                // Another thread than before: a ring of its own.
+                // Another thread than before: a new ring.
                 Err(e) if e.raw_os_error() == Some(libc::EEXIST) => self.rebuild()?,
                 _ => break entered,
             }
@@ -309,7 +308,7 @@ impl UringRing {
         self.lent.take_back();
         let overflow = self.ring.completion().overflow();
         if overflow != self.overflow {
-            // Slots were taken that nobody told us of: begin again with a fresh ring.
+            // Slots were used without a completion: start again with a new ring.
             self.completions_lost += u64::from(overflow.wrapping_sub(self.overflow));
             if let Err(e) = self.rebuild() {
                 self.later = e.raw_os_error().unwrap_or(libc::EIO);
@@ -326,8 +325,8 @@ impl UringRing {
         Ok(())
     }
 
-    /// Ends the request, so that the socket's port is free as soon as the socket is closed. On
-    /// another thread than the ring's the kernel does it by itself, a moment after the ring is gone.
+    /// Ends the request, so that the socket's port is free as soon as the socket is closed. On another thread than the
+    /// ring's the kernel does this, a moment after the ring is closed.
     fn disarm(&mut self) {
         if !self.armed {
             return;
@@ -343,10 +342,10 @@ impl UringRing {
         }
     }
 
-    /// Where train `i` of the last call begins in its memory, and what the kernel said about it;
-    /// `None` beyond the number it returned.
+    /// Where train `i` of the last call begins in its memory, and the kernel's information about it; `None` beyond the
+    /// returned number.
     #[inline]
-    pub fn message(&self, i: usize) -> Option<(usize, Message)> {
+    pub fn message(&self, i: usize) -> Option<(usize, ReceivedTrain)> {
         self.messages[..self.received].get(i).copied()
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel forbids, and what the slots' loan guarantees.
+//! What the kernel forbids, and what lending the slots guarantees.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -98,7 +98,7 @@ fn between_calls_nothing_is_written_to_memory_that_was_lent() {
             from.send(&[round; 64]).unwrap();
         }
         assert!(memory.iter().all(|b| *b == 0xEE), "round {round}");
-        // They come in the next call, to whatever memory that one lends; here only two slots of it.
+        // They come in the next call, to the memory that it lends; here only two slots.
         let mut other = vec![0; 2 * place.0];
         let mut got = 0;
         while got < 3 {

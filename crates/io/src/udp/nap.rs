@@ -1,9 +1,9 @@
-//! How long a receiver sleeps that has emptied its socket in the middle of a stream.
+//! How long a receiver sleeps after it has emptied its socket in the middle of a stream.
 //!
 //! A receiver that waits in the socket is woken by each arrival, which costs both sides; one that sleeps on a timer
 //! finds more at once. The sleep adapts: at moderate rates it is as long as the buffer allows, since each nap costs
-//! timer and system calls; flat out it is short, so that what waits stays in the caches. Refuses nothing.
-//! Source: `docs/decisions/0006-naps.md`.
+//! timer and system calls; flat out it is short, so that waiting data stays in the caches. Source:
+//! `docs/decisions/0006-naps.md`.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl Nap {
     }
 
     /// For an engine and a receive buffer of `buffer` bytes: with the timer's slack, an eighth of it fills at
-    /// 10 Gb/s at most; `None` where that is below 50 µs, and with `plain`, which is the paper's method of
+    /// 10 Gb/s at most; `None` if that is below 50 µs, and with `plain`, which is the paper's method of
     /// one blocking call a packet (with naps it would reach 18 instead of 14 Gb/s at 8972 B on loopback).
     pub fn usual(engine: Engine, buffer: u64) -> Option<Nap> {
         let most = Duration::from_nanos(buffer / 10).saturating_sub(SLACK).min(MOST);
@@ -62,7 +62,7 @@ impl Nap {
         self.found += bytes;
     }
 
-    /// The next nap, after what the last one found.
+    /// The next nap, by the result of the last one.
     #[inline]
     pub fn next(&mut self) -> Duration {
         let found = std::mem::take(&mut self.found);

@@ -1,6 +1,6 @@
 //! Opening sockets: address, interface, groups, buffers; the same for both directions.
 //!
-//! Buffers are asked for, read back and reported: Linux gives silently less than asked. Refuses: a
+//! Buffers are requested, read back and reported: Linux silently grants less than requested. Refuses: a
 //! port in use, an address of another host, an interface that does not exist or does not fit.
 
 use std::io;
@@ -9,128 +9,53 @@ use std::os::fd::AsFd;
 
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
-use crate::endpoint::{Interface, UdpUrl};
+use crate::endpoint::{InterfaceChoice, UdpUrl};
 use crate::quantity::size_text;
 use crate::sys;
 
 /// Why a socket could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum UdpError {
-    /// The name has no address.
     #[error("{endpoint}: the address of '{host}' was not found: {cause}")]
-    Resolve {
-        /// URL.
-        endpoint: String,
-        /// Name that was looked up.
-        host: String,
-        /// The resolver's answer.
-        cause: io::Error,
-    },
-    /// Another program has the port.
+    Resolve { endpoint: String, host: String, cause: io::Error },
     #[error(
         "{endpoint}: port {port} is in use; stop the other program (ss -ulpn 'sport = {port}' names it) or choose another port"
     )]
-    PortInUse {
-        /// URL.
-        endpoint: String,
-        /// The port.
-        port: u16,
-    },
-    /// The address is not of this host.
+    PortInUse { endpoint: String, port: u16 },
     #[error(
         "{endpoint}: {address} is no address of this host; listen on 0.0.0.0 or [::], or on an address that 'ip addr' shows"
     )]
-    NotHere {
-        /// URL.
-        endpoint: String,
-        /// The address.
-        address: IpAddr,
-    },
-    /// The port needs a privilege.
+    NotHere { endpoint: String, address: IpAddr },
     #[error(
         "{endpoint}: not allowed to open port {port}; ports below 1024 need root or CAP_NET_BIND_SERVICE"
     )]
-    NotAllowed {
-        /// URL.
-        endpoint: String,
-        /// The port.
-        port: u16,
-    },
-    /// Sending needs a port.
+    NotAllowed { endpoint: String, port: u16 },
     #[error("{endpoint}: port 0 cannot be sent to; give the receiver's port, 1 to 65535")]
-    NoPort {
-        /// URL.
-        endpoint: String,
-    },
-    /// The interface does not exist or does not fit the address.
+    NoPort { endpoint: String },
     #[error("{endpoint}: interface={interface}: {problem}")]
-    Interface {
-        /// URL.
-        endpoint: String,
-        /// As given.
-        interface: String,
-        /// What is wrong and what to give.
-        problem: String,
-    },
-    /// The group could not be joined.
+    Interface { endpoint: String, interface: String, problem: String },
     #[error(
         "{endpoint}: cannot join the group {group}: {cause}; give the interface, for example ?interface=eth0"
     )]
-    Join {
-        /// URL.
-        endpoint: String,
-        /// The group.
-        group: IpAddr,
-        /// The system's answer.
-        cause: io::Error,
-    },
-    /// Several workers cannot share this address.
+    Join { endpoint: String, group: IpAddr, cause: io::Error },
     #[error(
         "{endpoint}: several workers cannot share {address}: the kernel gives every socket of a group \
          or broadcast address a copy of each packet; use one worker, or a port or group for each"
     )]
-    Share {
-        /// URL.
-        endpoint: String,
-        /// The address.
-        address: IpAddr,
-    },
-    /// An engine was asked for that this system does not have.
+    Share { endpoint: String, address: IpAddr },
     #[error(
         "{endpoint}: engine={engine} is not available here: {cause}; leave it out to use the best there is"
     )]
-    Engine {
-        /// URL.
-        endpoint: String,
-        /// Engine asked for.
-        engine: &'static str,
-        /// The system's answer.
-        cause: io::Error,
-    },
-    /// The system has no way to the destination, or does not allow it.
+    Engine { endpoint: String, engine: &'static str, cause: io::Error },
     #[error("{endpoint}: cannot find a way to that address: {cause}; {advice}")]
-    NoWay {
-        /// URL.
-        endpoint: String,
-        /// The system's answer.
-        cause: io::Error,
-        /// What to do, which depends on the address.
-        advice: &'static str,
-    },
-    /// Any other answer of the system.
+    NoWay { endpoint: String, cause: io::Error, advice: &'static str },
     #[error("{endpoint}: cannot {what}: {cause}")]
-    System {
-        /// URL.
-        endpoint: String,
-        /// What was being done.
-        what: &'static str,
-        /// The system's answer.
-        cause: io::Error,
-    },
+    System { endpoint: String, what: &'static str, cause: io::Error },
 }
 
-/// A socket buffer: what was asked for and what the system gave, in payload-like bytes (Linux
-/// doubles the number for its overhead; that is taken out again).
+/// A socket buffer: requested and granted, in bytes without the kernel's overhead (Linux doubles the number; that is
+/// reversed here).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffer {
     /// Bytes asked for.
@@ -164,8 +89,8 @@ impl<'a> Opening<'a> {
         let addr = url.resolve().map_err(|cause| UdpError::Resolve {
             endpoint: url.to_string(),
             host: match &url.host {
-                crate::endpoint::Host::Name(name) => name.clone(),
-                crate::endpoint::Host::Addr(ip) => ip.to_string(),
+                crate::endpoint::UdpHost::Name(name) => name.clone(),
+                crate::endpoint::UdpHost::Addr(ip) => ip.to_string(),
             },
             cause,
         })?;
@@ -206,18 +131,19 @@ impl<'a> Opening<'a> {
     }
 
     fn bad_interface(&self, problem: impl Into<String>) -> UdpError {
-        let interface = self.url.interface.as_ref().map_or(String::new(), Interface::to_string);
+        let interface =
+            self.url.interface.as_ref().map_or(String::new(), InterfaceChoice::to_string);
         UdpError::Interface { endpoint: self.url.to_string(), interface, problem: problem.into() }
     }
 
     /// Number of the interface in the URL.
     fn index(&self) -> Result<u32, UdpError> {
         match &self.url.interface {
-            Some(Interface::Name(name)) => sys::interface_index(name).map_err(|_| {
+            Some(InterfaceChoice::Name(name)) => sys::interface_index(name).map_err(|_| {
                 self.bad_interface("there is no such interface; 'ip link' lists them")
             }),
-            Some(Interface::Index(index)) => Ok(*index),
-            Some(Interface::V4(_) | Interface::V6(_)) | None => Err(self
+            Some(InterfaceChoice::Index(index)) => Ok(*index),
+            Some(InterfaceChoice::V4(_) | InterfaceChoice::V6(_)) | None => Err(self
                 .bad_interface("IPv6 wants the interface's name or number, for example eth0 or 2")),
         }
     }
@@ -249,7 +175,7 @@ impl<'a> Opening<'a> {
         Ok(())
     }
 
-    /// Lets other senders of this process have the local port too: each is connected to a place of its own.
+    /// Lets other senders of this process use the local port too: each is connected to a different destination.
     pub(super) fn share_with_senders(&self, socket: &Socket) -> Result<(), UdpError> {
         socket.set_reuse_address(true).map_err(|e| self.system("share the local port", e))
     }
@@ -258,10 +184,10 @@ impl<'a> Opening<'a> {
     pub(super) fn tie(&self, socket: &Socket) -> Result<(), UdpError> {
         let name = match &self.url.interface {
             None => return Ok(()),
-            Some(Interface::Name(name)) => name,
+            Some(InterfaceChoice::Name(name)) => name,
             Some(other) => {
                 let problem = match other {
-                    Interface::V4(_) | Interface::V6(_) => {
+                    InterfaceChoice::V4(_) | InterfaceChoice::V6(_) => {
                         "an address fits only multicast; give the name, or listen on that address"
                     }
                     _ => "a number fits only multicast; give the name",
@@ -285,12 +211,12 @@ impl<'a> Opening<'a> {
         let joined = match self.addr.ip() {
             IpAddr::V4(group) => match &self.url.interface {
                 None => socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED),
-                Some(Interface::V4(own)) => socket.join_multicast_v4(&group, own),
-                Some(Interface::V6(_)) => {
+                Some(InterfaceChoice::V4(own)) => socket.join_multicast_v4(&group, own),
+                Some(InterfaceChoice::V6(_)) => {
                     return Err(self
                         .bad_interface("an IPv4 group wants a name, a number or an IPv4 address"));
                 }
-                Some(Interface::Name(_) | Interface::Index(_)) => {
+                Some(InterfaceChoice::Name(_) | InterfaceChoice::Index(_)) => {
                     let index = InterfaceIndexOrAddress::Index(self.index()?);
                     socket.join_multicast_v4_n(&group, &index)
                 }
@@ -345,8 +271,8 @@ impl<'a> Opening<'a> {
         }
         let set = match (ip, &url.interface) {
             (_, None) => Ok(()),
-            (IpAddr::V4(_), Some(Interface::V4(own))) => socket.set_multicast_if_v4(own),
-            (IpAddr::V4(_), Some(Interface::V6(_))) => {
+            (IpAddr::V4(_), Some(InterfaceChoice::V4(own))) => socket.set_multicast_if_v4(own),
+            (IpAddr::V4(_), Some(InterfaceChoice::V6(_))) => {
                 return Err(
                     self.bad_interface("an IPv4 group wants a name, a number or an IPv4 address")
                 );
@@ -378,8 +304,8 @@ fn way(to: IpAddr, interface: bool, cause: io::ErrorKind) -> &'static str {
 /// Linux keeps twice the number that it was asked for and answers with that.
 const OVERHEAD: usize = if cfg!(target_os = "linux") { 2 } else { 1 };
 
-/// Asks for a receive buffer: past the host's limit if that is allowed, else within it.
-pub(super) fn receive_buffer(socket: &Socket, asked: u64) -> io::Result<Buffer> {
+/// Requests a receive buffer: above the host's limit if allowed, otherwise within it.
+pub(crate) fn receive_buffer(socket: &Socket, asked: u64) -> io::Result<Buffer> {
     let bytes = usize::try_from(asked).unwrap_or(usize::MAX);
     if sys::force_receive_buffer(socket.as_fd(), bytes).is_err() {
         // A system that refuses instead of cutting (macOS) gets smaller and smaller wishes.
@@ -392,7 +318,7 @@ pub(super) fn receive_buffer(socket: &Socket, asked: u64) -> io::Result<Buffer> 
 }
 
 /// Asks for a send buffer, like [`receive_buffer`].
-pub(super) fn send_buffer(socket: &Socket, asked: u64) -> io::Result<Buffer> {
+pub(crate) fn send_buffer(socket: &Socket, asked: u64) -> io::Result<Buffer> {
     let bytes = usize::try_from(asked).unwrap_or(usize::MAX);
     if sys::force_send_buffer(socket.as_fd(), bytes).is_err() {
         let mut wish = bytes;

@@ -1,9 +1,9 @@
-//! The receiver: datagrams from a socket straight into a batch's slots, a whole GRO train each.
+//! The receiver: datagrams from a socket directly into a batch's slots, a whole GRO train each.
 //!
-//! A slot holds 64 KiB, so no train is cut; one that is all the same (smaller slots by option) is
-//! counted and dropped whole, and its packets are known from its true length and stride. Nothing is
-//! read from a clock, allocated or locked per packet; counters are written once per call. Refuses:
-//! trains that were cut, and trains whose stride the kernel could not hand over.
+//! A slot holds 64 KiB, so no train is truncated. With smaller slots (an option) a truncated one is counted and dropped
+//! completely, and its number of packets follows from its true length and stride. Nothing is read from a clock,
+//! allocated or locked per packet; counters are written once per call. Refuses truncated trains, and trains whose
+//! stride the kernel could not report.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,104 +11,23 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
+use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::link::LinkTime;
 use socket2::Socket;
 
 use super::nap::Nap;
 use super::open::{self, Buffer, Opening, UdpError};
-use super::shard::{self, Steer};
+use super::options::{ReceiveOptions, Way, choose};
+use super::shard;
+use super::tally::{Receive, Tally};
 use crate::endpoint::{Engine, UdpUrl};
 use crate::quantity::size_text;
 use crate::source::{Received, Source, SourceError};
-use crate::sys::{self, Message, ReceiveRing, UringRing};
-
-fullcount_core::counters! {
-    /// What a UDP receiver counts.
-    pub enum Receive {
-        Packets "receive.packets" Packets Sum "receive" In
-            "datagrams received" "";
-        Accepted "receive.accepted" Packets Sum "receive" Accepted
-            "datagrams handed on to the decoder" "";
-        Truncated "receive.truncated" Packets Sum "receive" Rejected
-            "datagrams in trains that did not fit their slot and were dropped"
-            "receive into slots of 64 KiB, the default";
-        UnknownStride "receive.unknown_stride" Packets Sum "receive" Rejected
-            "trains dropped because the kernel did not say where their datagrams end"
-            "receive with engine=mmsg and report the kernel's version";
-        Bytes "receive.bytes" Bytes Sum "receive" Note
-            "UDP payload bytes received" "";
-        WireBytes "receive.wire_bytes" Bytes Sum "receive" Note
-            "link time of these datagrams in bytes: Ethernet frames with preamble and gap, MTU 1500, or 9000 for those that need more" "";
-        KernelDrops "receive.kernel_drops" Times Sum "receive" Note
-            "times that the socket's buffer was full (a train of many datagrams counts once: the amount lost is in packets.lost)"
-            "raise receive_buffer and net.core.rmem_max, pin the receiver to a core of its own, or lower the rate";
-        Largest "receive.largest" Bytes Max "receive" Note
-            "payload of the largest datagram received" "";
-        BufferPeak "receive.buffer_peak" Bytes Max "receive" Note
-            "most bytes seen waiting in the socket, with the kernel's overhead (sampled)" "";
-        Idle "thread.input_idle" Times Sum "receive" Note
-            "receive calls that timed out" "";
-        Calls "receive.calls" Times Sum "receive" Note
-            "receive calls that brought at least one datagram" "";
-        SystemCalls "receive.system_calls" Times Sum "receive" Note
-            "receive system calls, those that brought nothing included" "";
-        Rearmed "receive.uring_rearmed" Times Sum "receive" Note
-            "times that a call of engine=uring filled all its slots, so that its request was made again" "";
-        CompletionsLost "receive.completions_lost" Times Sum "receive" Note
-            "trains that io_uring took from the socket and could not hand over"
-            "receive with engine=gro and report the kernel's version";
-        Errors "receive.errors" Times Sum "receive" Note
-            "receive calls that the system answered with a passing error"
-            "look at the interface: ip -s link, dmesg";
-    }
-}
-
-/// How to receive, where the URL does not say.
-#[derive(Debug, Clone)]
-pub struct ReceiveOptions {
-    /// Receive buffer in bytes, 4 KiB..=1 GiB. Default 64 MiB: 50 ms at 10 Gb/s.
-    pub receive_buffer: u64,
-    /// Ask for the kernel's receive time; costs the kernel a clock read per packet. Default off.
-    pub timestamps: bool,
-    /// Share the port among so many sockets of this process, and what keeps packets together on one of
-    /// them. Default: alone.
-    pub shared: Option<(u32, Steer)>,
-    /// Most trains a call, 1..=1024. Default by engine, see [`ReceiveOptions::slots_for`].
-    pub slots: Option<usize>,
-    /// Bytes a slot, 1..=65536. Default 65,536: the largest train is 65,535 B with its headers.
-    pub slot_bytes: usize,
-}
-
-impl Default for ReceiveOptions {
-    fn default() -> Self {
-        ReceiveOptions {
-            receive_buffer: 64 << 20,
-            timestamps: false,
-            shared: None,
-            slots: None,
-            slot_bytes: 65_536,
-        }
-    }
-}
-
-impl ReceiveOptions {
-    /// Most trains a call for an engine. Measured flat out on loopback at 64 B and 8972 B (Linux
-    /// 6.18, EPYC 9004 guest): with GRO 4, 16 and 64 slots are equal within 2 % (6.5 Gb/s on a busy
-    /// host), as a call brings 2 to 6 trains; 16 slots of 64 KiB are the core's level 2 cache. One
-    /// datagram a slot: 4, 16, 64 and 256 slots gave 227, 227, 235 and 244 thousand packets/s.
-    pub fn slots_for(&self, engine: Engine) -> usize {
-        let default = match engine {
-            Engine::Plain | Engine::Mmsg | Engine::Auto => 64,
-            Engine::Gro | Engine::Uring => 16,
-        };
-        self.slots.unwrap_or(default).clamp(1, 1024)
-    }
-}
+use crate::sys::{self, ReceivedTrain};
 
 /// Slots begin this many bytes further apart than they are long: 4 KiB + 64 B, so that the first
-/// lines of all slots lie in different cache sets, and room for the byte that tells a cut datagram.
+/// lines of all slots lie in different cache sets, and space for the byte that shows a truncated datagram.
 const STAGGER: usize = 4096 + 64;
 
 /// Receive calls between two looks at the socket's fill level (one `getsockopt`, 0.2 µs).
@@ -116,12 +35,6 @@ const SAMPLE_EVERY: u32 = 64;
 
 /// Polls between two clock reads while spinning.
 const POLLS_PER_CLOCK: u32 = 16;
-
-enum Way {
-    Ring(ReceiveRing),
-    Uring(Box<UringRing>),
-    OneByOne,
-}
 
 /// What a receiver does while nothing comes; chosen when it is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,78 +47,12 @@ enum Waiting {
     Block,
 }
 
-/// What one receive call brought.
-#[derive(Default)]
-struct Tally {
-    packets: u64,
-    bytes: u64,
-    wire: u64,
-    truncated: u64,
-    unknown: u64,
-    largest: usize,
-    drops: Option<u32>,
-    /// Drops before the newest train that was told of.
-    queued: u32,
-}
-
-impl Tally {
-    /// Counts a train, and adds it to the batch unless it must be refused.
-    #[inline]
-    fn take(
-        &mut self,
-        m: &Message,
-        start: usize,
-        link: &mut LinkTime,
-        to: Option<Origin>,
-        batch: &mut Batch,
-    ) {
-        // Full datagrams of one size, and one shorter at the end.
-        let ((full, each), rest) = match m.stride {
-            Some(s) if m.len > s => ((m.len / s, s), m.len % s),
-            _ => ((1, m.len), 0),
-        };
-        let count = full as u64 + u64::from(rest > 0);
-        self.packets += count;
-        self.bytes += m.len as u64;
-        self.wire += link.bytes(m.origin.is_ipv6(), (full, each), rest);
-        self.largest = self.largest.max(each);
-        self.drops = m.drops.or(self.drops);
-        if m.truncated {
-            self.truncated += count;
-        } else if m.control_lost && m.stride.is_none() {
-            self.unknown += count;
-        } else {
-            let meta = TrainMeta {
-                start,
-                len: m.len,
-                stride: m.stride.unwrap_or(0),
-                origin: m.origin,
-                time_ns: m.time_ns.unwrap_or(0),
-                edge: Edge::Datagram,
-            };
-            if let Some(drops) = m.drops.filter(|&d| d != self.queued) {
-                // Taken when the train was queued: what is more than before the last train was dropped between the
-                // two. Less it is only where two cores queued at once.
-                let more = drops.wrapping_sub(self.queued) as i32;
-                if more > 0 {
-                    self.queued = drops;
-                    batch.note_dropped(more as u32);
-                }
-            }
-            match to {
-                None => batch.push(meta),
-                Some(to) => batch.push_to(meta, Origin { ip: m.to.unwrap_or(to.ip), ..to }),
-            }
-        }
-    }
-}
-
 /// Receives datagrams of one endpoint.
 pub struct UdpSource {
     endpoint: String,
     socket: Socket,
     local: SocketAddr,
-    /// Where trains were sent to, unless the kernel says better; `None` if nobody asked.
+    /// Destination of trains, unless the kernel reports it; `None` if it is not needed.
     to: Option<Origin>,
     way: Way,
     engine: Engine,
@@ -221,7 +68,7 @@ pub struct UdpSource {
     /// Timeout that the socket has now; with io_uring, that of the last call.
     timeout: Option<Duration>,
     drops: u32,
-    /// As the newest train told of it, which lags behind what the socket tells on idle.
+    /// As reported by the newest train, which lags behind the socket's count on idle.
     queued_drops: u32,
     until_sample: u32,
     link: LinkTime,
@@ -248,7 +95,7 @@ impl UdpSource {
         let buffer = open::receive_buffer(&socket, asked)
             .map_err(|e| opening.system("set the receive buffer", e))?;
         if opening.addr.is_ipv6() && ip.is_unspecified() {
-            // [::] takes IPv4 too, whatever the host's default.
+            // [::] receives IPv4 too, independent of the host's default.
             socket.set_only_v6(false).map_err(|e| opening.system("listen on IPv4 and IPv6", e))?;
         }
         if url.broadcast == Some(true) {
@@ -374,8 +221,8 @@ impl UdpSource {
         self.engine
     }
 
-    /// Brings the kernel's drop count and the buffer's peak up to date, also where no packet
-    /// follows the last drop. Called on idle by itself.
+    /// Updates the kernel's drop count and the buffer's peak, even if no packet follows the last drop. On idle it is
+    /// called automatically.
     pub fn sample(&mut self) {
         self.until_sample = SAMPLE_EVERY;
         if let Ok(m) = sys::socket_memory(self.socket.as_fd()) {
@@ -401,7 +248,7 @@ impl UdpSource {
 
     /// One receive call; the number of trains that came, accepted or not.
     fn call(&mut self, batch: &mut Batch, block: bool) -> io::Result<usize> {
-        let mut tally = Tally { queued: self.queued_drops, ..Tally::default() };
+        let mut tally = Tally::behind(self.queued_drops);
         let (pitch, slot) = (self.pitch, self.slot);
         let (link, to) = (&mut self.link, self.to);
         let trains = match &mut self.way {
@@ -448,7 +295,12 @@ impl UdpSource {
                         }
                         Err(_) => break,
                     };
-                    let m = Message { len, origin, truncated: len > slot, ..Message::default() };
+                    let m = ReceivedTrain {
+                        len,
+                        origin,
+                        truncated: len > slot,
+                        ..ReceivedTrain::default()
+                    };
                     tally.take(&m, start, link, to, batch);
                 }
                 self.sheet.add(Receive::SystemCalls as usize, calls);
@@ -463,20 +315,7 @@ impl UdpSource {
         if let Waiting::Nap(nap) = &mut self.waiting {
             nap.found(tally.bytes);
         }
-        let s = &*self.sheet;
-        let (truncated, unknown) = (tally.truncated, tally.unknown);
-        s.add(Receive::Calls as usize, 1);
-        s.add(Receive::Packets as usize, tally.packets);
-        s.add(Receive::Accepted as usize, tally.packets - truncated - unknown);
-        s.add(Receive::Bytes as usize, tally.bytes);
-        if tally.largest as u64 > s.get(Receive::Largest as usize) {
-            s.set(Receive::Largest as usize, tally.largest as u64);
-        }
-        s.add(Receive::WireBytes as usize, tally.wire);
-        if truncated + unknown > 0 {
-            s.add(Receive::Truncated as usize, truncated);
-            s.add(Receive::UnknownStride as usize, unknown);
-        }
+        tally.write(&self.sheet);
         Ok(trains)
     }
 
@@ -535,54 +374,6 @@ impl UdpSource {
             }
             polls += 1;
             std::hint::spin_loop();
-        }
-    }
-}
-
-/// Finds the engine, before the socket is bound so that the probe cannot take a packet.
-fn choose(
-    opening: &Opening<'_>,
-    socket: &Socket,
-    url: &UdpUrl,
-    options: &ReceiveOptions,
-) -> Result<(Engine, Way, Option<String>), UdpError> {
-    let asked = url.engine;
-    if asked == Engine::Plain {
-        return Ok((Engine::Plain, Way::OneByOne, None));
-    }
-    if asked == Engine::Uring {
-        let ring = UringRing::new(options.slots_for(asked));
-        let ring = ring.map_err(|e| opening.engine("uring", e))?;
-        let gro = sys::set_gro(socket.as_fd(), true);
-        let note = gro.err().map(|cause| format!("UDP GRO is not available: {cause}"));
-        return Ok((Engine::Uring, Way::Uring(Box::new(ring)), note));
-    }
-    let mut probe = ReceiveRing::new(1);
-    let batches = match probe.receive(socket.as_fd(), &mut [0; 64], (64, 64), false) {
-        // Unbound: a system that has the call says that there is nothing.
-        Ok(_) => Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
-        Err(e) => Err(e),
-    };
-    if let Err(cause) = batches {
-        return match asked {
-            Engine::Auto => {
-                let note = format!("recvmmsg is not available: {cause}");
-                Ok((Engine::Plain, Way::OneByOne, Some(note)))
-            }
-            _ => Err(opening.engine(asked.name(), cause)),
-        };
-    }
-    let ring = |engine| Way::Ring(ReceiveRing::new(options.slots_for(engine)));
-    if asked == Engine::Mmsg {
-        return Ok((Engine::Mmsg, ring(Engine::Mmsg), None));
-    }
-    match sys::set_gro(socket.as_fd(), true) {
-        Ok(()) => Ok((Engine::Gro, ring(Engine::Gro), None)),
-        Err(cause) if asked == Engine::Gro => Err(opening.engine("gro", cause)),
-        Err(cause) => {
-            let note = format!("UDP GRO is not available: {cause}");
-            Ok((Engine::Mmsg, ring(Engine::Mmsg), Some(note)))
         }
     }
 }
@@ -650,7 +441,7 @@ impl Source for UdpSource {
         sys::set_timestamps(self.socket.as_fd(), true)
             .map_err(|e| self.failed("asking for receive times", &e))?;
         if self.local.ip().is_unspecified() {
-            // A group or an address of its own is the destination already.
+            // A group or a specific address is already the destination.
             sys::set_destinations(self.socket.as_fd(), self.local.is_ipv6(), true)
                 .map_err(|e| self.failed("asking for destination addresses", &e))?;
         }

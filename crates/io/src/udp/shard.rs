@@ -1,12 +1,11 @@
 //! Several sockets on one port (SO_REUSEPORT), each sender always on the same one.
 //!
-//! The kernel's own choice would do for one sender and socket, but a filter program of ours makes the
-//! choice known and even: (source address + source port) modulo the number of sockets, so that
-//! neighbouring senders go to different workers, and packets of one sender stay in order on one worker.
-//! With [`Steer::Address`] all ports of an address stay together, for senders that spread one
-//! numbering over several source ports. Refuses: nothing by itself; the receiver refuses groups and
-//! broadcast, where the kernel gives every socket a copy.
-//! Sources: `socket(7)` (SO_ATTACH_REUSEPORT_CBPF), kernel `net/core/sock_reuseport.c`.
+//! The kernel's own choice would also keep a sender on one socket, but our filter program makes the choice predictable
+//! and even: (source address + source port) modulo the number of sockets, so that neighbouring senders go to different
+//! workers, and packets of one sender stay in order on one worker. With [`Steer::Address`] all ports of an address stay
+//! together, for senders that spread one numbering over several source ports. The receiver refuses groups and
+//! broadcast, of which the kernel gives every socket a copy. Sources: `socket(7)` (SO_ATTACH_REUSEPORT_CBPF), kernel
+//! `net/core/sock_reuseport.c`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,7 +21,7 @@ pub enum Steer {
 
 /// One instruction of a classic BPF program: code, jumps if true and false, operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Instruction {
+pub struct ClassicInstruction {
     /// Operation.
     pub code: u16,
     /// Instructions to skip if the test holds.
@@ -53,9 +52,9 @@ const RETURN_A: u16 = 0x16;
 const IP: u32 = -0x10_0000_i32 as u32;
 
 /// Program that gives the number of the socket for a packet, 0..`workers`.
-pub fn program(workers: u32, steer: Steer) -> Vec<Instruction> {
-    let i = |code, k| Instruction { code, yes: 0, no: 0, k };
-    // Sender: keep the port in memory 0; else keep 0 there, with as many instructions.
+pub fn program(workers: u32, steer: Steer) -> Vec<ClassicInstruction> {
+    let i = |code, k| ClassicInstruction { code, yes: 0, no: 0, k };
+    // Sender: keep the port in memory 0; otherwise keep 0 there, with the same number of instructions.
     let port_v4 = match steer {
         Steer::Sender => [i(X_HEADER_LENGTH, IP), i(LOAD_HALF_AT_X, IP)],
         Steer::Address => [i(LOAD_CONSTANT, 0), i(LOAD_CONSTANT, 0)],
@@ -67,13 +66,13 @@ pub fn program(workers: u32, steer: Steer) -> Vec<Instruction> {
     vec![
         i(LOAD_BYTE, IP),
         i(SHIFT_RIGHT, 4),
-        Instruction { code: JUMP_IF_EQUAL, yes: 5, no: 0, k: 6 },
+        ClassicInstruction { code: JUMP_IF_EQUAL, yes: 5, no: 0, k: 6 },
         port_v4[0],
         port_v4[1],
         i(STORE, 0),
         i(LOAD_WORD, IP.wrapping_add(12)),
         i(JUMP, 3),
-        // IPv6: the port stands behind the fixed header, the address ends 24 bytes into it.
+        // IPv6: the port is after the fixed header, the address ends 24 bytes into it.
         port_v6,
         i(STORE, 0),
         i(LOAD_WORD, IP.wrapping_add(20)),
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     /// Classic BPF as the kernel runs it on a packet that begins with its IP header.
-    fn run(program: &[Instruction], packet: &[u8]) -> u32 {
+    fn run(program: &[ClassicInstruction], packet: &[u8]) -> u32 {
         let (mut a, mut x, mut memory, mut pc) = (0u32, 0u32, [0u32; 16], 0usize);
         let at = |k: u32, n: usize| {
             let from = k.wrapping_sub(IP) as usize;

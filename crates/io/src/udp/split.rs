@@ -1,12 +1,12 @@
-//! Cutting trains into messages that the kernel takes: pure arithmetic, no socket.
+//! Divides trains into messages that the kernel accepts: pure arithmetic, no socket.
 //!
-//! A train of any length becomes messages of whole datagrams, at most [`Limits::segments`] and
-//! [`Limits::bytes`] each; a train whose stride is above [`Limits::stride`] goes one datagram a
-//! message. Refuses nothing: a datagram too long for UDP is refused by the kernel.
+//! A train of any length becomes messages of whole datagrams, at most [`SplitLimits::segments`] and
+//! [`SplitLimits::bytes`] each; a train whose stride is above [`SplitLimits::stride`] goes one datagram a
+//! message. The kernel refuses a datagram that is too long for UDP.
 
 /// What one message may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct SplitLimits {
     /// Datagrams in a message: 128 on Linux 6.9 and later, 64 before, 1 without offload.
     pub segments: usize,
     /// Payload bytes in a message of several datagrams.
@@ -15,9 +15,9 @@ pub struct Limits {
     pub stride: usize,
 }
 
-impl Limits {
+impl SplitLimits {
     /// One datagram a message.
-    pub const PLAIN: Limits = Limits { segments: 1, bytes: 0, stride: 0 };
+    pub const PLAIN: SplitLimits = SplitLimits { segments: 1, bytes: 0, stride: 0 };
 
     /// Datagrams of `stride` bytes in a message, at least 1.
     #[inline]
@@ -33,22 +33,22 @@ impl Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece<'a> {
     pub bytes: &'a [u8],
-    /// Bytes per datagram, where there are several.
+    /// Bytes per datagram, if there are several.
     pub segment: Option<u16>,
     pub packets: usize,
 }
 
-/// Iterator over the messages of some trains; cheap to clone, so that what was not sent is tried
-/// again from the same place.
+/// Iterator over the messages of some trains; cheap to clone, so that unsent messages are tried again from the same
+/// place.
 #[derive(Debug, Clone)]
 pub(super) struct Pieces<'a, I> {
     trains: I,
     rest: Option<(&'a [u8], usize)>,
-    pub limits: Limits,
+    pub limits: SplitLimits,
 }
 
 impl<'a, I: Iterator<Item = (&'a [u8], usize)>> Pieces<'a, I> {
-    pub fn new(trains: I, limits: Limits) -> Self {
+    pub fn new(trains: I, limits: SplitLimits) -> Self {
         Pieces { trains, rest: None, limits }
     }
 }
@@ -81,9 +81,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const GSO: Limits = Limits { segments: 128, bytes: 65_507, stride: 65_507 };
+    const GSO: SplitLimits = SplitLimits { segments: 128, bytes: 65_507, stride: 65_507 };
 
-    fn shape(bytes: &[u8], stride: usize, limits: Limits) -> Vec<(usize, Option<u16>, usize)> {
+    fn shape(bytes: &[u8], stride: usize, limits: SplitLimits) -> Vec<(usize, Option<u16>, usize)> {
         let pieces = Pieces::new(std::iter::once((bytes, stride)), limits);
         pieces.map(|p| (p.bytes.len(), p.segment, p.packets)).collect()
     }
@@ -100,9 +100,12 @@ mod tests {
     fn single_empty_and_oversized_datagrams_go_alone() {
         assert_eq!(shape(&[], 64, GSO), [(0, None, 1)]);
         assert_eq!(shape(&[0; 65], 0, GSO), [(65, None, 1)]);
-        let above_mtu = Limits { stride: 1472, ..GSO };
+        let above_mtu = SplitLimits { stride: 1472, ..GSO };
         assert_eq!(shape(&[0; 3000], 1500, above_mtu), [(1500, None, 1), (1500, None, 1)]);
-        assert_eq!(shape(&[0; 5], 2, Limits::PLAIN), [(2, None, 1), (2, None, 1), (1, None, 1)]);
+        assert_eq!(
+            shape(&[0; 5], 2, SplitLimits::PLAIN),
+            [(2, None, 1), (2, None, 1), (1, None, 1)]
+        );
     }
 
     proptest! {
@@ -112,7 +115,7 @@ mod tests {
             segments in 1usize..200, bytes in 0usize..70_000, most in 0usize..70_000,
         ) {
             let data: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
-            let limits = Limits { segments, bytes, stride: most };
+            let limits = SplitLimits { segments, bytes, stride: most };
             let trains = std::iter::once((&data[..], stride));
             let (mut all, mut packets) = (Vec::new(), 0);
             for p in Pieces::new(trains, limits) {

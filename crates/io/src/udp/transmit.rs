@@ -1,10 +1,9 @@
-//! The sender: prepared trains of equal datagrams out of the socket as fast as the kernel takes them.
+//! The sender: sends prepared trains of equal datagrams as fast as the kernel accepts them.
 //!
-//! A call sends everything it was given or says why not; what the kernel could not take at once is
-//! tried again and counted. `IP_RECVERR` is on, so that a full queue of the network card is an error
-//! that we see and repeat instead of packets that vanish after they were counted. Offload limits are
-//! probed on loopback when opening and lowered when a path refuses them (datagrams above the MTU go
-//! as fragments, one a message). Refuses: datagrams longer than UDP allows.
+//! A call sends everything or returns an error; what the kernel could not accept at once is tried again and counted.
+//! `IP_RECVERR` is on, so that a full queue of the network card is an error that we see and retry, instead of packets
+//! that vanish after they were counted. Offload limits are probed on loopback when opening and lowered when a path
+//! refuses them (datagrams above the MTU go as fragments, one a message). Refuses: datagrams longer than UDP allows.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,7 +16,7 @@ use fullcount_core::ledger::Sheet;
 use socket2::{Domain, Socket, Type};
 
 use super::open::{self, Opening, UdpError};
-use super::split::{Limits, Piece, Pieces};
+use super::split::{Piece, Pieces, SplitLimits};
 use super::{MAX_PAYLOAD_V4, MAX_PAYLOAD_V6};
 use crate::endpoint::{Engine, UdpUrl};
 use crate::sys::{self, SendRing};
@@ -67,45 +66,16 @@ impl Default for SendOptions {
 
 /// Why something was not sent.
 #[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    /// Longer than UDP allows.
+#[expect(missing_docs, reason = "the message says what each field is")]
+pub enum TransmitError {
     #[error("{endpoint}: a datagram of {len} B cannot be sent; UDP takes 0 to {most} B")]
-    TooLong {
-        /// URL.
-        endpoint: String,
-        /// Its length.
-        len: usize,
-        /// Most that is allowed.
-        most: usize,
-    },
-    /// Broadcast without permission, or a firewall.
+    TooLong { endpoint: String, len: usize, most: usize },
     #[error("{endpoint}: not allowed: {cause}; {advice}")]
-    NotAllowed {
-        /// URL.
-        endpoint: String,
-        /// The system's answer.
-        cause: io::Error,
-        /// What to do, which depends on the address.
-        advice: &'static str,
-    },
-    /// The queue did not move.
+    NotAllowed { endpoint: String, cause: io::Error, advice: &'static str },
     #[error("{endpoint}: the kernel took nothing for {seconds} s: {cause}; is the interface up?")]
-    Stuck {
-        /// URL.
-        endpoint: String,
-        /// How long it was tried.
-        seconds: f64,
-        /// The system's answer.
-        cause: io::Error,
-    },
-    /// Any other answer of the system.
+    Stuck { endpoint: String, seconds: f64, cause: io::Error },
     #[error("{endpoint}: sending failed: {cause}")]
-    System {
-        /// URL.
-        endpoint: String,
-        /// The system's answer.
-        cause: io::Error,
-    },
+    System { endpoint: String, cause: io::Error },
 }
 
 /// Messages a call. At 64 B that is 16 x 128 datagrams, 131 kB.
@@ -125,10 +95,10 @@ pub struct UdpSender {
     current: usize,
     ring: Option<SendRing>,
     engine: Engine,
-    limits: Limits,
+    limits: SplitLimits,
     sheet: Arc<Sheet>,
     facts: Vec<String>,
-    /// Why the limits are lower than what was probed, the last time.
+    /// The last reason why the limits are lower than probed.
     lowered: Option<String>,
     patience: Duration,
 }
@@ -200,7 +170,7 @@ impl UdpSender {
             opening.prepare_to_send(&socket)?;
             let buffer = open::send_buffer(&socket, asked)
                 .map_err(|e| opening.system("set the send buffer", e))?;
-            // Where it is missing, local drops are silent, as they are for every other program.
+            // If it is missing, local drops are silent, as for every other program.
             let _ = sys::set_error_reports(socket.as_fd(), to.is_ipv6(), true);
             if options.share_port {
                 opening.share_with_senders(&socket)?;
@@ -249,27 +219,21 @@ impl UdpSender {
     /// datagram. Any length; returns when the kernel has all of it, so the buffer may be reused.
     ///
     /// # Errors
-    /// [`SendError`]; what was sent until then is counted, the rest is counted as failed.
-    pub fn send(&mut self, bytes: &[u8], stride: usize) -> Result<(), SendError> {
+    /// [`TransmitError`]; datagrams sent until then are counted, the others are counted as failed.
+    pub fn send(&mut self, bytes: &[u8], stride: usize) -> Result<(), TransmitError> {
         self.send_trains(std::iter::once((bytes, stride)))
     }
 
     /// Sends all trains of a batch (a capture being replayed), datagram by datagram as they are.
-    ///
-    /// # Errors
-    /// As [`UdpSender::send`].
-    pub fn send_batch(&mut self, batch: &Batch) -> Result<(), SendError> {
+    pub fn send_batch(&mut self, batch: &Batch) -> Result<(), TransmitError> {
         self.send_trains(batch.trains().map(|t| (t.bytes, t.stride)))
     }
 
     /// Sends some trains, each as bytes and stride.
-    ///
-    /// # Errors
-    /// As [`UdpSender::send`].
     pub fn send_trains<'a>(
         &mut self,
         trains: impl Iterator<Item = (&'a [u8], usize)> + Clone,
-    ) -> Result<(), SendError> {
+    ) -> Result<(), TransmitError> {
         let mut todo = Pieces::new(trains, self.limits);
         let mut reports = 0;
         let mut stuck: Option<Instant> = None;
@@ -305,18 +269,22 @@ impl UdpSender {
                     std::thread::yield_now();
                     let endpoint = self.endpoint.clone();
                     let seconds = self.patience.as_secs_f64();
-                    (since > self.patience).then_some(SendError::Stuck { endpoint, seconds, cause })
+                    (since > self.patience).then_some(TransmitError::Stuck {
+                        endpoint,
+                        seconds,
+                        cause,
+                    })
                 }
                 Answer::Report => {
                     let n = sys::drain_errors(self.sockets[self.current].as_fd()).max(1);
                     self.sheet.add(Transmit::Reported as usize, n);
                     reports += 1;
                     (reports > REPORTS)
-                        .then(|| SendError::System { endpoint: self.endpoint.clone(), cause })
+                        .then(|| TransmitError::System { endpoint: self.endpoint.clone(), cause })
                 }
                 Answer::TooLong => {
                     let (endpoint, len) = (self.endpoint.clone(), piece.bytes.len());
-                    Some(SendError::TooLong { endpoint, len, most })
+                    Some(TransmitError::TooLong { endpoint, len, most })
                 }
                 Answer::Forbidden => {
                     let (endpoint, ip) = (self.endpoint.clone(), self.to.ip());
@@ -326,9 +294,11 @@ impl UdpSender {
                             "a broadcast address needs ?broadcast=1, else a firewall forbids it"
                         }
                     };
-                    Some(SendError::NotAllowed { endpoint, cause, advice })
+                    Some(TransmitError::NotAllowed { endpoint, cause, advice })
                 }
-                Answer::Fatal => Some(SendError::System { endpoint: self.endpoint.clone(), cause }),
+                Answer::Fatal => {
+                    Some(TransmitError::System { endpoint: self.endpoint.clone(), cause })
+                }
             };
             if let Some(failure) = failure {
                 let unsent: u64 = todo.map(|p| p.packets as u64).sum();
@@ -353,15 +323,15 @@ impl UdpSender {
     }
 
     /// Lowers the offload's limits after the kernel refused `piece`.
-    fn lower(&mut self, cause: &io::Error, piece: &Piece<'_>) -> Limits {
+    fn lower(&mut self, cause: &io::Error, piece: &Piece<'_>) -> SplitLimits {
         let stride = piece.segment.map_or(0, usize::from);
         self.limits = match cause.raw_os_error() {
-            Some(libc::EINVAL) if piece.packets > 64 => Limits { segments: 64, ..self.limits },
+            Some(libc::EINVAL) if piece.packets > 64 => SplitLimits { segments: 64, ..self.limits },
             // EINVAL: kernels before 6.12 say so where the datagram is above the MTU.
             Some(libc::EMSGSIZE | libc::EINVAL) if stride > 1 => {
-                Limits { stride: stride - 1, ..self.limits }
+                SplitLimits { stride: stride - 1, ..self.limits }
             }
-            _ => Limits::PLAIN,
+            _ => SplitLimits::PLAIN,
         };
         self.lowered = Some(format!("UDP GSO lowered: refused for {stride} B: {cause}"));
         self.limits
@@ -418,13 +388,13 @@ impl UdpSender {
     }
 }
 
-/// What a probe on loopback told.
+/// Result of a probe on loopback.
 enum Probed {
     /// The kernel does it.
     Works,
     /// The kernel does not.
     Refused(io::Error),
-    /// There is no loopback to try it on (a fresh network namespace): the first real send tells.
+    /// There is no loopback for the probe (a new network namespace): the first real send decides.
     Untold,
 }
 
@@ -432,9 +402,9 @@ enum Probed {
 fn choose(
     opening: &Opening<'_>,
     asked: Engine,
-) -> Result<(Engine, Limits, Option<String>), UdpError> {
+) -> Result<(Engine, SplitLimits, Option<String>), UdpError> {
     if asked == Engine::Plain {
-        return Ok((Engine::Plain, Limits::PLAIN, None));
+        return Ok((Engine::Plain, SplitLimits::PLAIN, None));
     }
     if asked == Engine::Uring {
         let cause = "it only receives; send with engine=gro";
@@ -444,16 +414,16 @@ fn choose(
         return match asked {
             Engine::Auto => {
                 let note = format!("sendmmsg is not available: {cause}");
-                Ok((Engine::Plain, Limits::PLAIN, Some(note)))
+                Ok((Engine::Plain, SplitLimits::PLAIN, Some(note)))
             }
             _ => Err(opening.engine(asked.name(), cause)),
         };
     }
     if asked == Engine::Mmsg {
-        return Ok((Engine::Mmsg, Limits::PLAIN, None));
+        return Ok((Engine::Mmsg, SplitLimits::PLAIN, None));
     }
     // 65,507 B is what IPv4 takes in one packet; IPv6 takes 20 B more and does not need them.
-    let limits = |segments| Limits { segments, bytes: MAX_PAYLOAD_V4, stride: MAX_PAYLOAD_V4 };
+    let limits = |segments| SplitLimits { segments, bytes: MAX_PAYLOAD_V4, stride: MAX_PAYLOAD_V4 };
     let mut refused = io::Error::from(io::ErrorKind::Unsupported);
     for segments in [128, 64] {
         match probe(segments) {
@@ -467,7 +437,7 @@ fn choose(
         Engine::Gro => Err(opening.engine("gro", refused)),
         _ => {
             let note = format!("UDP GSO is not available: {refused}");
-            Ok((Engine::Mmsg, Limits::PLAIN, Some(note)))
+            Ok((Engine::Mmsg, SplitLimits::PLAIN, Some(note)))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What each answer of the kernel to a send call means for what is sent next.
+//! The effect of each answer of the kernel to a send call on the next one.
 
 use super::*;
 
@@ -41,12 +41,12 @@ fn a_refused_train_goes_without_offload_and_a_refused_datagram_is_too_long() {
 fn limits_go_down_to_what_the_path_takes() {
     let url = UdpUrl::new("127.0.0.1:9".parse().unwrap());
     let mut sender = UdpSender::open(&url, &SendOptions::default()).unwrap();
-    sender.limits = Limits { segments: 128, bytes: 65_507, stride: 65_507 };
+    sender.limits = SplitLimits { segments: 128, bytes: 65_507, stride: 65_507 };
     let err = io::Error::from_raw_os_error;
     let l = sender.lower(&err(libc::EINVAL), &piece(100 * 64, Some(64)));
     assert_eq!((l.segments, l.stride), (64, 65_507), "fewer segments first");
     let l = sender.lower(&err(libc::EMSGSIZE), &piece(3000, Some(1500)));
     assert_eq!((l.segments, l.stride), (64, 1499), "then what fits the MTU");
     let l = sender.lower(&err(libc::EIO), &piece(200, Some(100)));
-    assert_eq!(l, Limits::PLAIN, "no checksum offload: no trains");
+    assert_eq!(l, SplitLimits::PLAIN, "no checksum offload: no trains");
 }

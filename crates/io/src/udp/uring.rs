@@ -1,14 +1,14 @@
-//! What the `uring` engine finds in a slot, and what it says where it is not allowed.
+//! What the `uring` engine finds in a slot, and its error if it is not allowed.
 //!
 //! A multishot `recvmsg` of io_uring writes one block to each slot: a header of 16 B, room for the
 //! sender's address, room for the control messages, then the payload. All of it is read here from
-//! plain bytes. Refuses: a block that is shorter than its own head, or whose lengths do not fit it.
+//! plain bytes. Refuses a block that is shorter than its own head, or whose lengths do not fit it.
 //! Sources: `io_uring_prep_recvmsg_multishot(3)` (`struct io_uring_recvmsg_out`), `cmsg(3)`,
 //! `io_uring_setup(2)`.
 
 use fullcount_core::batch::Origin;
 
-use crate::sys::{Message, mapped};
+use crate::sys::{ReceivedTrain, mapped};
 
 /// Bytes of `struct io_uring_recvmsg_out`: lengths of name, control and payload, and flags.
 const HEADER: usize = 16;
@@ -20,7 +20,7 @@ pub(crate) const CONTROL: usize = 144;
 /// Where the payload begins in a slot, bytes.
 pub(crate) const HEAD: usize = HEADER + NAME + CONTROL;
 
-/// Bytes of `struct cmsghdr` before its data, and what it is padded to.
+/// Bytes of `struct cmsghdr` before its data, with its padding.
 const CMSG_HEADER: usize = size_of::<usize>() + 8;
 const CMSG_ALIGN: usize = size_of::<usize>();
 
@@ -41,15 +41,15 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 /// payload begins at [`HEAD`]; of a train that was cut, `len` is the true length. `None` if the block
 /// contradicts itself, which a kernel does not do.
 #[inline]
-pub(crate) fn message(block: &[u8]) -> Option<Message> {
+pub(crate) fn message(block: &[u8]) -> Option<ReceivedTrain> {
     let (_name, control) = (word(block, 0)?, word(block, 4)? as usize);
     let (payload, flags) = (word(block, 8)? as usize, word(block, 12)?);
-    let mut message = Message {
+    let mut message = ReceivedTrain {
         len: payload,
         truncated: flags & MSG_TRUNC != 0,
         control_lost: flags & MSG_CTRUNC != 0,
         origin: origin(block.get(HEADER..HEADER + NAME)?),
-        ..Message::default()
+        ..ReceivedTrain::default()
     };
     if !message.truncated && block.len() < HEAD + payload {
         return None;

@@ -1,8 +1,8 @@
 //! A small assembler for the kernel's packet programs (eBPF): instructions to 64-bit words.
 //!
-//! Knows the instructions that our filter uses and no others. Jumps go to labels, forward or back;
-//! the kernel's verifier judges everything else. Refuses: a label that is nowhere, twice, or further
-//! away than 16 bits reach. Source: RFC 9669 (BPF instruction set architecture).
+//! Knows the instructions that our filter uses and no others. Jumps go to labels, forward or back; the kernel's
+//! verifier checks everything else. Refuses a label that is missing, doubled, or more than 16 bits away. Source: RFC
+//! 9669 (BPF instruction set architecture).
 
 /// A register. `R0` is the result, `R1`..`R5` are arguments and are lost in a call, `R6`..`R9` stay,
 /// `R10` is the frame pointer.
@@ -100,7 +100,7 @@ pub enum Instruction {
     Place(Label),
 }
 
-/// A program that is none.
+/// An invalid program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AssembleError {
     /// A jump to nowhere.
@@ -130,9 +130,6 @@ impl Instruction {
 }
 
 /// The words of a program, in the byte order of this host.
-///
-/// # Errors
-/// See [`AssembleError`].
 pub fn assemble(program: &[Instruction]) -> Result<Vec<u64>, AssembleError> {
     let mut places: [Option<usize>; 256] = [None; 256];
     let mut at = 0;
@@ -202,7 +199,7 @@ fn condition(test: Test) -> u8 {
     }
 }
 
-/// Lays out one instruction as the kernel's `struct bpf_insn` lies in memory on this host.
+/// Encodes one instruction as the kernel's `struct bpf_insn` in this host's byte order.
 fn word(code: u8, destination: u8, source: u8, offset: i16, number: i32) -> u64 {
     let registers = match cfg!(target_endian = "big") {
         false => source << 4 | destination,

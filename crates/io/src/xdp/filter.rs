@@ -1,11 +1,10 @@
 //! The program that the kernel runs on each frame before it does anything else with it.
 //!
-//! UDP to our port goes to the socket of the receive queue; everything else goes on to the kernel as
-//! if we were not there. IPv4 with options and IPv6 without extension headers, below up to two VLAN
-//! tags. Fragments cannot be told apart by port (only the first holds one), so they go on to the
-//! kernel and are counted, as is what other queues than ours received.
-//! Refuses: nothing, each frame gets a verdict. Sources: RFC 791, 8200, 768, IEEE 802.1Q/ad,
-//! `linux/bpf.h` (`struct xdp_md`, `enum xdp_action`).
+//! UDP to our port goes to the socket of the receive queue; everything else goes on to the kernel unchanged. IPv4 with
+//! options and IPv6 without extension headers, with up to two VLAN tags. Fragments cannot be distinguished by port
+//! (only the first holds one), so they go on to the kernel and are counted, as is what other queues than ours received.
+//! Each frame gets a verdict. Sources: RFC 791, 8200, 768, IEEE 802.1Q/ad, `linux/bpf.h`
+//! (`struct xdp_md`, `enum xdp_action`).
 
 use std::net::IpAddr;
 
@@ -25,7 +24,7 @@ pub struct Filter {
 /// What the program counts: places in its map's one value, as 64-bit numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Tally {
+pub enum FilterTally {
     /// Frames that were not for us and went on to the kernel.
     Passed,
     /// IP fragments of UDP datagrams, gone on to the kernel.
@@ -107,11 +106,11 @@ pub fn program(filter: &Filter, sockets: i32, tallies: i32) -> Vec<Instruction> 
         Call(Helper::RedirectMap),
         JumpIf(Test::Equal, R0, REDIRECT as u32, END),
     ]);
-    count(&mut p, tallies, Tally::OtherQueue);
+    count(&mut p, tallies, FilterTally::OtherQueue);
     p.extend([Set(R0, PASS), Exit, Place(FRAGMENT)]);
-    count(&mut p, tallies, Tally::Fragments);
+    count(&mut p, tallies, FilterTally::Fragments);
     p.extend([Set(R0, PASS), Exit, Place(OTHER)]);
-    count(&mut p, tallies, Tally::Passed);
+    count(&mut p, tallies, FilterTally::Passed);
     p.extend([Set(R0, PASS), Place(END), Exit]);
     p
 }
@@ -121,7 +120,7 @@ fn need(p: &mut Vec<Instruction>, bytes: i32) {
     p.extend([Move(R1, R7), AddNumber(R1, bytes), JumpIfRegister(Test::Greater, R1, R8, OTHER)]);
 }
 
-fn count(p: &mut Vec<Instruction>, tallies: i32, what: Tally) {
+fn count(p: &mut Vec<Instruction>, tallies: i32, what: FilterTally) {
     // Receive queues are served on several cores, so the sum is made in one step.
     p.extend([LoadValue(R2, tallies, what as i32 * 8), Set(R1, 1), AtomicAdd(R2, 0, R1)]);
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::super::assemble::assemble;
 use super::*;
-use crate::dissect::made::{Made, v4, v6};
+use crate::dissect::made::{MadeDatagram, v4, v6};
 
 const PORT: u16 = 9000;
 const SOCKETS: i32 = 77;
@@ -101,8 +101,10 @@ fn only(address: &str) -> Filter {
 /// Every kind of frame that the filter tells apart, with the right verdict.
 fn cases() -> Vec<(&'static str, Filter, Vec<u8>, Verdict)> {
     use Verdict::*;
-    let tagged =
-        |m: Made, kinds: &[u16]| Made { tags: kinds.iter().map(|k| (*k, 42)).collect(), ..m };
+    let tagged = |m: MadeDatagram, kinds: &[u16]| MadeDatagram {
+        tags: kinds.iter().map(|k| (*k, 42)).collect(),
+        ..m
+    };
     let mut cut = v4(b"x").frame();
     cut.truncate(14 + 20 + 7);
     let mut short6 = v6(b"").frame();
@@ -122,15 +124,15 @@ fn cases() -> Vec<(&'static str, Filter, Vec<u8>, Verdict)> {
         f[54] = next;
         f
     };
-    let place = |place: u16| Made { place, ..v4(b"x") }.frame();
-    let tcp = Made { protocol: 6, ..v4(b"x") }.frame();
-    let tcp6 = Made { protocol: 6, ..v6(b"x") }.frame();
-    let options = |n: usize| Made { options: vec![1; n], ..v4(b"x") }.frame();
-    let port = |m: Made, port: u16| Made { port, ..m }.frame();
+    let place = |place: u16| MadeDatagram { place, ..v4(b"x") }.frame();
+    let tcp = MadeDatagram { protocol: 6, ..v4(b"x") }.frame();
+    let tcp6 = MadeDatagram { protocol: 6, ..v6(b"x") }.frame();
+    let options = |n: usize| MadeDatagram { options: vec![1; n], ..v4(b"x") }.frame();
+    let port = |m: MadeDatagram, port: u16| MadeDatagram { port, ..m }.frame();
     vec![
         ("IPv4", all(), v4(b"x").frame(), Ours),
         ("IPv4 without data", all(), v4(b"").frame(), Ours),
-        ("IPv4, padded", all(), Made { padding: 17, ..v4(b"x") }.frame(), Ours),
+        ("IPv4, padded", all(), MadeDatagram { padding: 17, ..v4(b"x") }.frame(), Ours),
         ("IPv4 with options", all(), options(4), Ours),
         ("IPv4 with all options", all(), options(40), Ours),
         ("IPv6", all(), v6(b"x").frame(), Ours),
@@ -143,7 +145,7 @@ fn cases() -> Vec<(&'static str, Filter, Vec<u8>, Verdict)> {
         (
             "our port as source",
             all(),
-            Made { source_port: PORT, port: 1, ..v4(b"x") }.frame(),
+            MadeDatagram { source_port: PORT, port: 1, ..v4(b"x") }.frame(),
             Passed,
         ),
         ("other port, IPv6", all(), port(v6(b"x"), 9001), Passed),
@@ -174,7 +176,7 @@ fn cases() -> Vec<(&'static str, Filter, Vec<u8>, Verdict)> {
         (
             "group",
             only("239.1.2.3"),
-            Made { destination: "239.1.2.3".parse().unwrap(), ..v4(b"x") }.frame(),
+            MadeDatagram { destination: "239.1.2.3".parse().unwrap(), ..v4(b"x") }.frame(),
             Ours,
         ),
     ]

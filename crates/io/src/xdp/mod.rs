@@ -1,10 +1,9 @@
-//! AF_XDP: datagrams taken from the driver, past the kernel's sockets, as a [`Source`] like any other.
+//! AF_XDP: datagrams from the driver, bypassing the kernel's sockets, as a [`Source`] like any other.
 //!
-//! [`filter`] is the program that picks our datagrams, made with [`assemble`]; `rings` holds the memory
-//! shared with the kernel; [`XdpSource`] opens, receives and cleans up. The program is tied to the
-//! interface by a link that the kernel removes when this process ends, however it ends. Refuses: with
-//! [`XdpError`], a sentence that names the endpoint and what to do.
-//! Sources: kernel `Documentation/networking/af_xdp.rst`, `bpf(2)`, `docs/engines.md`.
+//! [`filter`] is the program that selects our datagrams, made with [`assemble`]; `rings` holds the memory shared with
+//! the kernel; [`XdpSource`] opens, receives and cleans up. The program is tied to the interface by a link that the
+//! kernel removes when this process ends, however it ends. Fails with [`XdpError`], whose message names the endpoint
+//! and what to do. Sources: kernel `Documentation/networking/af_xdp.rst`, `bpf(2)`, `docs/engines.md`.
 //!
 //! [`Source`]: crate::source::Source
 
@@ -17,51 +16,81 @@ mod open;
 mod receive;
 #[cfg(target_os = "linux")]
 pub mod rings;
+pub(crate) mod url;
+
+use fullcount_core::ledger::Info;
+use fullcount_core::source::FrameCounters;
+
+use crate::interface::InterfaceSource;
+use crate::interface::counters::frame_counters;
+use crate::interface::kind::{InterfaceEngine, InterfaceScheme};
+use url::{XdpKeys, XdpUrl};
 
 #[cfg(not(target_os = "linux"))]
-mod elsewhere;
-
-#[cfg(not(target_os = "linux"))]
-pub use elsewhere::XdpSource;
+pub use elsewhere::Queues;
 pub use error::XdpError;
 #[cfg(target_os = "linux")]
-pub use receive::XdpSource;
+pub use receive::Queues;
 
-fullcount_core::counters! {
+/// Receives the datagrams of one port from an interface's driver.
+pub type XdpSource = InterfaceSource<Queues>;
+/// The source `xdp`.
+pub type XdpKind = InterfaceScheme<XdpKeys>;
+
+impl InterfaceEngine for XdpKeys {
+    const ABOUT: &'static str =
+        "datagrams of a port taken from an interface's driver, past the sockets (AF_XDP)";
+    const EXAMPLE: &'static str = "xdp://eth0:9000";
+    const HEADING: &'static str = "receiving: xdp";
+    const FRAMES: FrameCounters = FrameCounters {
+        damaged: &["xdp.checksum_errors", "xdp.truncated", "xdp.lengths"],
+        uncut: &["xdp.uncut_trains"],
+        fragments: &["xdp.fragments", "xdp.fragments_passed"],
+    };
+    type Rings = Queues;
+    type Error = XdpError;
+
+    fn catalogue() -> Vec<Info> {
+        Xdp::catalogue()
+    }
+
+    fn open(url: &XdpUrl, buffer: u64, timestamps: bool) -> Result<XdpSource, XdpError> {
+        XdpSource::open(url, buffer, timestamps)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    use super::{XdpError, XdpSource};
+    use crate::endpoint::XdpUrl;
+    use crate::interface::elsewhere::only_on_linux;
+
+    /// The sockets on an interface's receive queues.
+    #[derive(Debug)]
+    pub struct Queues;
+
+    impl XdpSource {
+        /// Not here.
+        ///
+        /// # Errors
+        /// Always [`XdpError::Unsupported`].
+        pub fn open(url: &XdpUrl, _: u64, _: bool) -> Result<XdpSource, XdpError> {
+            Err(XdpError::Unsupported { endpoint: url.to_string(), cause: only_on_linux() })
+        }
+    }
+}
+
+frame_counters! {
     /// What an AF_XDP receiver counts.
-    pub enum Xdp {
-        Packets "receive.packets" Packets Sum "receive" In
-            "datagrams received" "";
-        Accepted "receive.accepted" Packets Sum "receive" Accepted
-            "datagrams handed on to the decoder" "";
-        Truncated "xdp.truncated" Packets Sum "receive" Note
-            "frames that end before the datagram in them does"
-            "look at the sender's card and its offloads: ethtool -S, ethtool -k";
-        Lengths "xdp.lengths" Packets Sum "receive" Note
-            "frames whose IP and UDP lengths contradict each other"
-            "look at the sender: its packets are malformed";
-        NotOurs "xdp.not_ours" Packets Sum "receive" Note
-            "frames that the filter let through although they are not for this endpoint"
-            "report this: filter and receiver disagree";
-        Fragment "xdp.fragments" Packets Sum "receive" Note
-            "IP fragments that the filter let through"
-            "report this: filter and receiver disagree";
-        Checksum "xdp.checksum_errors" Packets Sum "receive" Note
-            "datagrams whose UDP checksum is wrong: their bytes are not those that were sent"
-            "look for damage on the link: ethtool -S (rx_crc_errors), cables, memory of the sender";
+    pub enum Xdp of "xdp"
+    fragments: "IP fragments that the filter let through" "report this: filter and receiver disagree",
+    partial: "datagrams from a sender on this host, whose checksum nobody completed (1 in 65,536 others looks the same)",
+    kernel_drops: "frames for us that the kernel dropped for want of packet memory (xdp.rx_dropped + xdp.rx_ring_full)",
+    system_calls: "system calls to wait for packets and to wake the driver",
+    own: {
         Uncut "xdp.uncut_trains" Packets Sum "receive" Note
             "trains of datagrams that came uncut, longer than the MTU (generic mode)"
             "on the sending side: ethtool -K PEER tx-udp-segmentation off; or receive with mode=native";
-        Partial "xdp.checksum_partial" Packets Sum "receive" Note
-            "datagrams from a sender on this host, whose checksum nobody completed (1 in 65,536 others looks the same)"
-            "";
-        Absent "xdp.checksum_absent" Packets Sum "receive" Note
-            "datagrams sent without a checksum (IPv4)" "";
-        Bytes "receive.bytes" Bytes Sum "receive" Note
-            "UDP payload bytes received" "";
-        KernelDrops "receive.kernel_drops" Times Sum "receive" Note
-            "frames for us that the kernel dropped for want of packet memory (xdp.rx_dropped + xdp.rx_ring_full)"
-            "raise receive_buffer, pin the receiver to a core of its own, or lower the rate";
         Dropped "xdp.rx_dropped" Packets Sum "receive" Note
             "frames dropped because no chunk of packet memory was free, or they were too long for one"
             "raise receive_buffer, pin the receiver to a core of its own, or lower the rate";
@@ -84,12 +113,6 @@ fullcount_core::counters! {
             "leave queue=N out, or steer the flow to that queue: ethtool -N IF flow-type udp4 dst-port PORT action N";
         WaitingPeak "xdp.waiting_peak" Packets Max "receive" Note
             "most pieces of frames seen waiting in one queue" "";
-        Idle "thread.input_idle" Times Sum "receive" Note
-            "receive calls that timed out" "";
-        Calls "receive.calls" Times Sum "receive" Note
-            "receive calls that brought at least one datagram" "";
-        SystemCalls "receive.system_calls" Times Sum "receive" Note
-            "system calls to wait for packets and to wake the driver" "";
     }
 }
 

@@ -1,11 +1,12 @@
 //! One AF_XDP socket: its packet memory (UMEM) and the rings shared with the kernel.
 //!
-//! A chunk of memory is always in exactly one hand: in the fill ring it is the kernel's, between the
-//! receive ring and [`Queue::release`] it is ours and can be looked at through [`Queue::piece`]. The
-//! receive and fill rings are as long as there are chunks, so neither can overflow, and the fill ring
-//! is full whenever nothing waits to be read. Refuses: nothing; the system's error is handed on.
-//! Sources: kernel `Documentation/networking/af_xdp.rst`, `linux/if_xdp.h`.
+//! A chunk of memory always has exactly one owner: in the fill ring it is the kernel's, between the receive ring and
+//! [`Queue::release`] it is ours and can be read through [`Queue::piece`]. The receive and fill rings are as long as
+//! there are chunks, so neither can overflow, and the fill ring is full whenever nothing waits to be read. Returns the
+//! system's errors. Sources: kernel `Documentation/networking/af_xdp.rst`, `linux/if_xdp.h`.
 #![allow(unsafe_code)]
+
+mod transmit;
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -13,6 +14,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+pub use transmit::SendQueue;
 
 /// Whether the card may write into our memory itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -69,8 +72,7 @@ struct Mapping {
 }
 
 impl Mapping {
-    /// Zeroed memory of our own, in large pages where there are some: every chunk is a page of its
-    /// own otherwise, and each frame a miss in the processor's page cache.
+    /// Zeroed memory, in large pages if available: otherwise every chunk is a separate page, and each frame a TLB miss.
     fn anonymous(len: usize) -> io::Result<Mapping> {
         let map = Mapping::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
         let start = map.start.as_ptr();
@@ -161,10 +163,10 @@ impl Ring {
 
 /// One piece of a frame: the whole of it, unless it is longer than a chunk.
 #[derive(Debug, Clone, Copy)]
-pub struct Piece<'a> {
+pub struct FramePiece<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// The frame goes on in the next piece.
+    /// The frame continues in the next piece.
     pub more: bool,
 }
 
@@ -247,6 +249,20 @@ fn get<T: Copy>(fd: BorrowedFd<'_>, name: libc::c_int) -> io::Result<T> {
     }
 }
 
+/// Binds a socket to a queue of an interface.
+fn bind(fd: BorrowedFd<'_>, (interface, queue): (u32, u32), flags: u16) -> io::Result<()> {
+    // SAFETY: all-zero is a valid sockaddr_xdp.
+    let mut address: libc::sockaddr_xdp = unsafe { zeroed() };
+    address.sxdp_family = libc::AF_XDP as u16;
+    address.sxdp_flags = flags;
+    address.sxdp_ifindex = interface;
+    address.sxdp_queue_id = queue;
+    let size = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
+    // SAFETY: pointer and length describe `address`, alive across the call.
+    let rc = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 impl Queue {
     /// Gives `socket` its memory and rings, fills the fill ring and binds it to the queue.
     ///
@@ -323,7 +339,7 @@ impl Queue {
     fn bind(&self, o: &QueueOptions) -> io::Result<()> {
         let mut flags = libc::XDP_USE_NEED_WAKEUP;
         match o.zero_copy {
-            // The kernel tries the driver first and copies where that cannot.
+            // The kernel tries the driver first and copies if the driver cannot.
             ZeroCopy::Auto => {}
             ZeroCopy::Always => flags |= libc::XDP_ZEROCOPY,
             ZeroCopy::Never => flags |= libc::XDP_COPY,
@@ -331,16 +347,7 @@ impl Queue {
         if o.segments != Segments::Never {
             flags |= libc::XDP_USE_SG;
         }
-        // SAFETY: all-zero is a valid sockaddr_xdp.
-        let mut address: libc::sockaddr_xdp = unsafe { zeroed() };
-        address.sxdp_family = libc::AF_XDP as u16;
-        address.sxdp_flags = flags;
-        address.sxdp_ifindex = o.interface;
-        address.sxdp_queue_id = o.queue;
-        let size = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
-        // SAFETY: pointer and length describe `address`, alive across the call.
-        let rc = unsafe { libc::bind(self.socket.as_raw_fd(), (&raw const address).cast(), size) };
-        if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        bind(self.socket.as_fd(), (o.interface, o.queue), flags)
     }
 
     /// True if the card writes into our memory itself.
@@ -369,7 +376,7 @@ impl Queue {
     /// # Panics
     /// If there are not so many.
     #[inline]
-    pub fn piece(&self, i: u32) -> Piece<'_> {
+    pub fn piece(&self, i: u32) -> FramePiece<'_> {
         let d = self.descriptor(i);
         let (start, len) = (d.addr as usize, d.len as usize);
         // A kernel that names memory outside of what we gave it would be broken: nothing is read.
@@ -380,7 +387,7 @@ impl Queue {
         // back to the kernel.
         let bytes =
             unsafe { std::slice::from_raw_parts(self.memory.start.as_ptr().add(start), len) };
-        Piece { bytes, more: d.options & libc::XDP_PKT_CONTD != 0 }
+        FramePiece { bytes, more: d.options & libc::XDP_PKT_CONTD != 0 }
     }
 
     /// Begins to fetch the first two cache lines of piece `i`, if there is one: all headers, written
@@ -460,9 +467,6 @@ impl Queue {
     }
 
     /// The kernel's counts since the socket was opened.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn statistics(&self) -> io::Result<Statistics> {
         let s: libc::xdp_statistics = get(self.socket.as_fd(), libc::XDP_STATISTICS)?;
         Ok(Statistics {

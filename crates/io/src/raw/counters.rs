@@ -1,0 +1,141 @@
+//! What a destination `stcp` counts: of the packets that it is given, of its link, and of its streams.
+
+use fullcount_core::ledger::{Info, Merge, Role, Sheet, Unit};
+use fullcount_stcp::StcpCounters;
+
+use super::RawLink;
+
+fullcount_core::counters! {
+    /// Of the packets, and of the link.
+    pub enum StcpSending {
+        Offered "stcp.offered" Packets Sum "stcp" In
+            "packets given to the sender" "";
+        Packets "stcp.packets" Packets Sum "stcp" Accepted
+            "packets that were taken into a stream" "";
+        Failed "stcp.failed" Packets Sum "stcp" Rejected
+            "packets that were not taken: the connection had ended, or the sender was stopped while it waited"
+            "see the error message of the sender; is the receiver there, and does it read?";
+        Unacknowledged "stcp.unacknowledged" Bytes Sum "stcp" Note
+            "bytes that were taken and not acknowledged when the sender ended or its connection did"
+            "the receiver may not have them: it stopped reading or went away";
+        Waited "stcp.waited" Times Sum "stcp" Note
+            "packets that had to wait because the stream's buffer was full"
+            "nothing is lost; the receiver or the link is slower than the source";
+        Connections "stcp.connections" Times Sum "stcp" Note
+            "connections that were made" "";
+        Ended "stcp.ended" Times Sum "stcp" Note
+            "connections that ended by the peer or by a time limit"
+            "see the error message of the sender";
+        Frames "stcp.frames_sent" Messages Sum "stcp" Note
+            "frames that the interface took; with offload of several segments each" "";
+        Calls "stcp.calls" Times Sum "stcp" Note
+            "send calls" "";
+        Blocked "stcp.no_buffer" Times Sum "stcp" Note
+            "send calls repeated because the interface's queue was full"
+            "nothing is lost; the link or its queueing discipline is slower than the source";
+        Refused "stcp.frames_refused" Messages Sum "stcp" Note
+            "frames that the interface will never take"
+            "mtu= must not be above the MTU of the interface (ip link)";
+        Received "stcp.frames_received" Messages Sum "stcp" Note
+            "frames that came in at the interface" "";
+        Others "stcp.frames_others" Messages Sum "stcp" Note
+            "frames for other addresses or of other protocols" "";
+        Strays "stcp.frames_strays" Messages Sum "stcp" Note
+            "segments for the own address that belong to no stream" "";
+        Malformed "stcp.frames_malformed" Messages Sum "stcp" Note
+            "frames that were not well formed, a wrong checksum included"
+            "look at the link's error counters (ip -s link)";
+        NotRecorded "stcp.frames_not_recorded" Messages Sum "stcp" Note
+            "frames that were not written to the file of frames because it was full"
+            "raise frames_limit";
+    }
+}
+
+fn unit(name: &str) -> Unit {
+    match name {
+        "fragments" => Unit::Packets,
+        "bytes" => Unit::Bytes,
+        "segments" | "frames" | "messages" => Unit::Messages,
+        _ => Unit::Times,
+    }
+}
+
+/// What a value above 0 asks the user to do.
+fn advice(name: &str) -> &'static str {
+    match name {
+        "rto_expired" | "again_rto" | "again_fast" | "again_partial" | "again_bytes" => {
+            "segments are lost or late: look for a full queue on the way; strategy=static with a window that fits it"
+        }
+        "zero_windows" | "zero_window_ns" | "probes" => "the receiver does not read fast enough",
+        "xoff" | "busy_ns" | "would_block" => "the receiver or the link is slower than the source",
+        "resets_in" => "the receiver closed: it ended, or refused what came",
+        "peer_data_bytes" | "peer_fins" => "the receiver must neither send nor close",
+        "half_open" => "a sender with this address and port ended without a word before",
+        "no_neighbour" | "slow" => "is the receiver's host up, and on this network?",
+        "small_mss" | "mss_lowered" => "raise the MTU on the way, or set mtu",
+        "simultaneous" | "syns_challenged" | "outside" | "acks_out_of_range" => {
+            "somebody sends segments that are not the receiver's"
+        }
+        _ => "",
+    }
+}
+
+/// `HeaderLength` becomes `header_length`.
+fn snake(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !out.is_empty() {
+            out.push('_');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}
+
+/// Lines of the catalogue: the link's, then those of the streams.
+pub(super) fn catalogue() -> Vec<Info> {
+    let mut all = StcpSending::catalogue();
+    StcpCounters::default().each(|name, own, text, _| {
+        let times = if own == "ns" { ", ns" } else { "" };
+        all.push(Info {
+            name: format!("stcp.stream.{}", snake(name)).into(),
+            unit: unit(own),
+            merge: Merge::Sum,
+            hop: "stcp".into(),
+            role: Role::Note,
+            meaning: format!("{own} of the streams: {text}{times}").into(),
+            todo: advice(name).into(),
+        });
+    });
+    all
+}
+
+/// Brings the link's and the streams' counts to the sheet.
+pub(super) fn publish(sheet: &Sheet, link: &RawLink) {
+    let c = link.counters();
+    for (line, value) in [
+        (StcpSending::Frames, c.sent),
+        (StcpSending::Calls, c.calls),
+        (StcpSending::Blocked, c.blocked),
+        (StcpSending::Refused, c.refused),
+        (StcpSending::Received, c.received),
+        (StcpSending::Others, c.others),
+        (StcpSending::Strays, c.strays),
+        (StcpSending::Malformed, c.malformed),
+        (StcpSending::NotRecorded, c.not_recorded),
+    ] {
+        sheet.set(line as usize, value);
+    }
+    let mut sums = [0u64; 128];
+    for stream in link.streams() {
+        let mut at = 0;
+        stream.sender().memory().counted().each(|_, _, _, value| {
+            sums[at] += value;
+            at += 1;
+        });
+    }
+    let lines = sheet.lines().len() - StcpSending::LINES;
+    for (i, value) in sums.iter().take(lines).enumerate() {
+        sheet.set(StcpSending::LINES + i, *value);
+    }
+}

@@ -1,0 +1,79 @@
+//! Frames of a link written to a file, up to a size: what left and what came for us, with complete checksums.
+//!
+//! With segmentation offload a frame is the unit before it is cut. Refuses a file that is there. Source: `pcap-savefile(5)`.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::frame::complete;
+use super::setup::RawError;
+use crate::frames::NOTE;
+use crate::newfile;
+use crate::pcap::write::{CaptureFormat, Writer};
+
+/// Of each record beside its frame, bytes: pcapng's, the larger of the two.
+const RECORD: u64 = 32;
+
+/// A file of frames.
+#[derive(Debug)]
+pub struct FrameFile {
+    writer: Writer<BufWriter<File>>,
+    path: PathBuf,
+    left: u64,
+    scratch: Vec<u8>,
+    failed: Option<String>,
+}
+
+impl FrameFile {
+    /// A new file for at most `limit` bytes; pcapng if its name ends so.
+    ///
+    /// # Errors
+    /// It is there, or cannot be made.
+    pub fn create(path: &Path, limit: u64) -> Result<FrameFile, RawError> {
+        let wrong = |cause: String| RawError::File { path: path.display().to_string(), cause };
+        let file = newfile::create(path).map_err(|e| wrong(e.to_string()))?;
+        let writer = Writer::new(BufWriter::new(file), CaptureFormat::from_path(path), None)
+            .map_err(|e| wrong(e.to_string()))?;
+        Ok(FrameFile { writer, path: path.to_owned(), left: limit, scratch: vec![], failed: None })
+    }
+
+    /// Writes a noted frame, given in parts; false: there is no room for it, and for none after it. A file that fails gets
+    /// no more and says so at its end: the streams go on.
+    pub(super) fn put(&mut self, parts: &[&[u8]]) -> bool {
+        let length: usize = parts.iter().map(|p| p.len()).sum();
+        let need = length as u64 + RECORD;
+        if need > self.left {
+            self.left = 0;
+            return false;
+        }
+        self.left -= need;
+        self.scratch.clear();
+        parts.iter().for_each(|part| self.scratch.extend_from_slice(part));
+        complete(&mut self.scratch);
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let frame = self.scratch.get(NOTE..).unwrap_or_default();
+        match self.writer.frame(time.as_nanos() as i64, frame) {
+            Ok(()) => true,
+            Err(e) => {
+                (self.left, self.failed) = (0, Some(e.to_string()));
+                false
+            }
+        }
+    }
+
+    /// Brings everything to the file; how many frames it has.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn finish(self) -> Result<u64, RawError> {
+        let frames = self.writer.frames();
+        let path = self.path.display().to_string();
+        let finished = self.writer.finish().map_err(|e| e.to_string());
+        match self.failed.map_or(finished.map(drop), Err) {
+            Ok(()) => Ok(frames),
+            Err(cause) => Err(RawError::File { path, cause }),
+        }
+    }
+}

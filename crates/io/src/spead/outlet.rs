@@ -1,0 +1,457 @@
+//! A send stream and its way out: packets that are due leave in trains, at the rate that is set or tuned.
+//!
+//! [`SpeadOutlet::pump`] sends what the queue of the [`HeapSender`] holds. Pacing is spead2's: bursts at full speed with a sleep
+//! after each; the last 100 µs of a sleep are spun, because a timer ends late. What could not be sent is said with its endpoint, and the
+//! heap's completion says it too. Source: `docs/formats/spead.md`, sections 7, 9 and 13.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use fullcount_core::link::Wire;
+use fullcount_core::refusal::Refusal;
+use fullcount_spead::feedback::TunerConfig;
+use fullcount_spead::send::{HeapSender, HeapTicket, NextPacket, PayloadPart, SenderConfig};
+
+use super::back::{SenderSide, SenderSideError};
+use super::url::{SpeadOutput, SpeadTransport, SpeadUrl};
+use super::way::{CaptureWay, TcpWay, Way};
+use crate::udp::url::UdpUrl;
+use crate::udp::{SendOptions, UdpError, UdpSender};
+
+/// Why heaps could not be sent.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
+pub enum OutletError {
+    /// A setting.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The socket could not be opened.
+    #[error(transparent)]
+    Open(#[from] UdpError),
+    /// The system refused a datagram for good.
+    #[error(transparent)]
+    Send(#[from] crate::udp::TransmitError),
+    /// A connection.
+    #[error("{endpoint}: {what}: {cause}")]
+    Tcp { endpoint: String, what: &'static str, cause: io::Error },
+    /// A capture.
+    #[error("{path}: writing the capture: {cause}")]
+    Capture { path: String, cause: String },
+    /// The back-channel.
+    #[error(transparent)]
+    Back(#[from] SenderSideError),
+    /// What the transport cannot do.
+    #[error("{0}")]
+    Unfit(String),
+}
+
+/// What the system took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TransportCount {
+    /// SPEAD bytes that the system took.
+    pub bytes: u64,
+    /// Datagrams, frames of a capture, or TCP segments as the kernel counts them.
+    pub packets: u64,
+    /// Send calls.
+    pub calls: u64,
+    /// TCP: payload of segments that left, by the kernel's count.
+    pub sent_bytes: Option<u64>,
+    /// TCP: of these, sent again.
+    pub again_bytes: Option<u64>,
+}
+
+/// What a pump did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pumped {
+    /// The queue is empty.
+    Idle,
+    /// There is more; the time was over.
+    More,
+}
+
+/// Bytes of a train: two kernel messages, which stay in the second-level cache.
+const TRAIN: usize = 128 << 10;
+/// Bytes that are gathered for one call on a connection.
+const GATHER: usize = 1 << 20;
+/// Packets of a gather: with their payloads they fill one call.
+const GATHERED: usize = 512;
+/// The last part of a wait is spun.
+const NEAR_NS: u64 = 100_000;
+/// Packets between two looks at clock and back-channel.
+const LOOK: u32 = 512;
+
+/// A send stream with its way out.
+pub struct SpeadOutlet {
+    sender: HeapSender,
+    way: Way,
+    began: Instant,
+    train: Vec<u8>,
+    tickets: Vec<HeapTicket>,
+    parts: Vec<PayloadPart>,
+    ends: Vec<(usize, usize)>,
+    back: Option<SenderSide>,
+    facts: Vec<String>,
+}
+
+impl std::fmt::Debug for SpeadOutlet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SpeadOutlet").field("sender", &self.sender).finish_non_exhaustive()
+    }
+}
+
+impl SpeadOutlet {
+    fn with(
+        config: SenderConfig,
+        way: Way,
+        facts: Vec<String>,
+    ) -> Result<SpeadOutlet, OutletError> {
+        // Only makes sleeps end earlier.
+        let _ = crate::sys::precise_sleep();
+        Ok(SpeadOutlet {
+            sender: HeapSender::new(config)?,
+            way,
+            began: Instant::now(),
+            train: Vec::with_capacity(TRAIN + (64 << 10)),
+            tickets: vec![],
+            parts: vec![],
+            ends: vec![],
+            back: None,
+            facts,
+        })
+    }
+
+    /// Opens endpoints: each is a substream; `rate` in SPEAD bytes/s, 0: no limit.
+    ///
+    /// # Errors
+    /// What could not be opened; several endpoints that are not all UDP.
+    pub fn open(urls: &[SpeadUrl<SpeadOutput>], rate: f64) -> Result<SpeadOutlet, OutletError> {
+        let Some(first) = urls.first() else {
+            return Err(OutletError::Unfit("no endpoint".into()));
+        };
+        let config = SenderConfig { substreams: urls.len(), ..first.sender_config(rate) };
+        let alone = |what: &str| match urls.len() {
+            1 => Ok(()),
+            _ => Err(OutletError::Unfit(format!(
+                "{what}: only spead+udp:// has several destinations"
+            ))),
+        };
+        let mut outlet = match (first.transport, &first.address, &first.file) {
+            (SpeadTransport::Udp, Some(_), _) => {
+                let addresses: Vec<&UdpUrl> = urls
+                    .iter()
+                    .filter(|url| url.transport == SpeadTransport::Udp)
+                    .filter_map(|url| url.address.as_ref())
+                    .collect();
+                if addresses.len() < urls.len() {
+                    let why = "several destinations of one stream are all spead+udp://";
+                    return Err(OutletError::Unfit(why.into()));
+                }
+                SpeadOutlet::udp(config, &addresses)?
+            }
+            (SpeadTransport::Tcp, Some(address), _) => {
+                alone("spead+tcp://")?;
+                SpeadOutlet::tcp(config, address)?
+            }
+            (SpeadTransport::Pcap, _, Some(path)) => {
+                alone("spead+pcap:")?;
+                let way = CaptureWay::create(path)?;
+                let facts = vec![format!("writing {}", path.display())];
+                SpeadOutlet::with(config, Way::Capture(Box::new(way)), facts)?
+            }
+            (other, ..) => {
+                let why = format!("{} only receives", other.scheme());
+                return Err(OutletError::Unfit(why));
+            }
+        };
+        if let Some(at) = first.told.feedback {
+            let most = if rate > 0.0 { rate } else { TunerConfig::default().max_rate };
+            let start = TunerConfig::default().start_rate.min(most);
+            let tune = first.told.tune.then(|| TunerConfig {
+                max_rate: most,
+                start_rate: start,
+                min_rate: TunerConfig::default().min_rate.min(start),
+                loss_target: first.told.loss_target,
+                max_burst: first.told.config.pace.burst_size,
+                packet_bytes: first.told.config.cut.max_packet_size as u64,
+                ..TunerConfig::default()
+            });
+            outlet.listen_to(SenderSide::listen(at, tune)?);
+        }
+        Ok(outlet)
+    }
+
+    /// Over UDP; an address for each substream.
+    ///
+    /// # Errors
+    /// What could not be opened.
+    pub fn udp(mut config: SenderConfig, to: &[&UdpUrl]) -> Result<SpeadOutlet, OutletError> {
+        // 4 MiB unless the URL says otherwise: with spead2's 512 KiB a sender waits for the kernel at every fourth train.
+        let options = SendOptions::default();
+        let senders = to.iter().map(|url| UdpSender::open(url, &options));
+        let senders = senders.collect::<Result<Vec<_>, _>>()?;
+        let facts = senders.iter().flat_map(UdpSender::describe).collect();
+        config.substreams = senders.len();
+        let ipv6 = senders.first().is_some_and(|s| s.to().is_ipv6());
+        config.wire = config.wire.or(Some(Wire::usual(ipv6, config.cut.max_packet_size)));
+        SpeadOutlet::with(config, Way::Udp(senders), facts)
+    }
+
+    /// Over a TCP connection.
+    ///
+    /// # Errors
+    /// Nobody answers.
+    pub fn tcp(config: SenderConfig, to: &UdpUrl) -> Result<SpeadOutlet, OutletError> {
+        let way = TcpWay::connect(to)?;
+        let facts = vec![way.describe()];
+        SpeadOutlet::with(config, Way::Tcp(way), facts)
+    }
+
+    /// Into memory: see [`SpeadOutlet::take_memory`].
+    ///
+    /// # Errors
+    /// A setting outside its range.
+    pub fn memory(config: SenderConfig) -> Result<SpeadOutlet, OutletError> {
+        SpeadOutlet::with(config, Way::Memory(vec![]), vec![])
+    }
+
+    /// Datagrams with their substreams that were sent into memory since the last call.
+    pub fn take_memory(&mut self) -> Vec<(usize, Vec<u8>)> {
+        match &mut self.way {
+            Way::Memory(all) => std::mem::take(all),
+            _ => vec![],
+        }
+    }
+
+    /// Reports come in there.
+    pub fn listen_to(&mut self, back: SenderSide) {
+        if let Ok(at) = back.local_addr() {
+            self.facts.push(format!("feedback at {at}"));
+        }
+        self.back = Some(back);
+    }
+
+    /// The queue: heaps are put in here.
+    pub fn sender(&mut self) -> &mut HeapSender {
+        &mut self.sender
+    }
+
+    /// The back-channel.
+    pub fn back(&self) -> Option<&SenderSide> {
+        self.back.as_ref()
+    }
+
+    /// ns since it was opened.
+    pub fn now_ns(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    /// What the system took.
+    pub fn transport(&self) -> TransportCount {
+        self.way.transport()
+    }
+
+    /// For people, one fact a line.
+    pub fn describe(&self) -> Vec<String> {
+        self.facts.clone()
+    }
+
+    /// Sends what is due for at most about `longest`; returns earlier once the queue is empty.
+    ///
+    /// # Errors
+    /// Sending failed for good; heaps of which packets are missing complete as not whole.
+    pub fn pump(&mut self, longest: Duration) -> Result<Pumped, OutletError> {
+        let end = self.now_ns().saturating_add(longest.as_nanos() as u64);
+        match self.way {
+            Way::Tcp(_) => self.pump_stream(end),
+            _ => self.pump_datagrams(end),
+        }
+    }
+
+    /// Sends packets of one substream that somebody else has made: datagrams of `stride` bytes, the last may be shorter.
+    ///
+    /// # Errors
+    /// Sending failed for good.
+    pub fn send_train(
+        &mut self,
+        substream: usize,
+        bytes: &[u8],
+        stride: usize,
+    ) -> Result<(), OutletError> {
+        self.way.train(substream, bytes, stride)
+    }
+
+    fn look(&mut self) -> u64 {
+        let now = self.now_ns();
+        if let Some(back) = &mut self.back {
+            back.poll(&mut self.sender, now);
+        }
+        now
+    }
+
+    fn pump_datagrams(&mut self, end: u64) -> Result<Pumped, OutletError> {
+        let (mut stride, mut current, mut since) = (0, 0, 0);
+        let mut now = self.look();
+        loop {
+            let at = self.train.len();
+            match self.sender.next_packet(now, &mut self.train) {
+                NextPacket::Packet { bytes, substream, ticket } => {
+                    if at > 0 && (substream != current || bytes > stride) {
+                        self.flush(current, at, stride)?;
+                    }
+                    if self.train.len() == bytes {
+                        (stride, current) = (bytes, substream);
+                    }
+                    if let Some(ticket) = ticket.filter(|t| self.tickets.last() != Some(t)) {
+                        self.tickets.push(ticket);
+                    }
+                    // A shorter one is the last of a train.
+                    if bytes < stride || self.train.len() + stride > TRAIN {
+                        self.flush(current, self.train.len(), stride)?;
+                        since = LOOK;
+                    }
+                    since += 1;
+                    if since >= LOOK {
+                        since = 0;
+                        now = self.look();
+                        if now >= end {
+                            self.flush(current, self.train.len(), stride)?;
+                            return Ok(Pumped::More);
+                        }
+                    }
+                }
+                NextPacket::Wait(until) => {
+                    self.flush(current, self.train.len(), stride)?;
+                    now = self.wait(until.min(end));
+                    if now >= end {
+                        return Ok(Pumped::More);
+                    }
+                }
+                NextPacket::Idle => {
+                    self.flush(current, self.train.len(), stride)?;
+                    return Ok(Pumped::Idle);
+                }
+            }
+        }
+    }
+
+    /// The first `many` bytes of the train leave.
+    fn flush(&mut self, substream: usize, many: usize, stride: usize) -> Result<(), OutletError> {
+        if many == 0 {
+            return Ok(());
+        }
+        let sent = self.way.train(substream, &self.train[..many], stride);
+        self.train.drain(..many);
+        if sent.is_err() {
+            for ticket in &self.tickets {
+                self.sender.packet_failed(*ticket);
+            }
+        }
+        self.tickets.clear();
+        sent
+    }
+
+    fn pump_stream(&mut self, end: u64) -> Result<Pumped, OutletError> {
+        let mut now = self.look();
+        loop {
+            let (mut bytes, mut wait) = (0, None);
+            while bytes < GATHER && self.ends.len() < GATHERED {
+                let before = self.parts.len();
+                match self.sender.next_parts(now, &mut self.train, &mut self.parts) {
+                    NextPacket::Packet { bytes: more, ticket, .. } => {
+                        bytes += more;
+                        self.ends.push((self.train.len(), self.parts.len() - before));
+                        if let Some(ticket) = ticket.filter(|t| self.tickets.last() != Some(t)) {
+                            self.tickets.push(ticket);
+                        }
+                    }
+                    NextPacket::Wait(until) => {
+                        wait = Some(until);
+                        break;
+                    }
+                    NextPacket::Idle => {
+                        wait = Some(0);
+                        break;
+                    }
+                }
+            }
+            if let Way::Tcp(tcp) = &mut self.way {
+                let sent = tcp.gather(&self.train, &self.ends, &self.parts);
+                if sent.is_err() {
+                    for ticket in &self.tickets {
+                        self.sender.packet_failed(*ticket);
+                    }
+                }
+                self.train.clear();
+                self.parts.clear();
+                self.ends.clear();
+                self.tickets.clear();
+                sent?;
+            }
+            now = match wait {
+                Some(0) => return Ok(Pumped::Idle),
+                Some(until) => self.wait(until.min(end)),
+                None => self.look(),
+            };
+            if now >= end {
+                return Ok(Pumped::More);
+            }
+        }
+    }
+
+    /// Waits until then, and listens to the back-channel meanwhile.
+    fn wait(&mut self, until: u64) -> u64 {
+        loop {
+            let now = self.look();
+            if now >= until {
+                return now;
+            }
+            match (until - now).checked_sub(NEAR_NS) {
+                // A new rate is worth a look every 2 ms.
+                Some(far) if far > 0 => {
+                    std::thread::sleep(Duration::from_nanos(far.min(2_000_000)))
+                }
+                _ => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// Everything that is queued leaves, then the receiver is told the totals, a connection is ended, a file closed.
+    ///
+    /// # Errors
+    /// Sending failed for good.
+    pub fn finish(&mut self) -> Result<(), OutletError> {
+        while self.pump(Duration::from_secs(1))? == Pumped::More {}
+        if let Some(back) = &self.back {
+            back.say_totals(&self.sender);
+        }
+        match &mut self.way {
+            Way::Tcp(tcp) => tcp.finish(),
+            Way::Capture(capture) => capture.finish()?,
+            Way::Udp(_) | Way::Memory(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Stays for re-requests: sends again what is asked for, for so long. On a connection, waits until the kernel has sent all.
+    ///
+    /// # Errors
+    /// Sending failed for good.
+    pub fn linger(&mut self, time: Duration) -> Result<(), OutletError> {
+        if let Way::Tcp(tcp) = &self.way {
+            tcp.settle();
+        }
+        let end = Instant::now() + time;
+        while let Some(left) =
+            end.checked_duration_since(Instant::now()).filter(|_| self.back.is_some())
+        {
+            if self.pump(left)? == Pumped::Idle {
+                std::thread::sleep(Duration::from_millis(2));
+                self.look();
+            }
+        }
+        if let Some(back) = &self.back {
+            back.say_totals(&self.sender);
+        }
+        Ok(())
+    }
+}

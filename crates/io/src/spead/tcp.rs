@@ -1,0 +1,346 @@
+//! Byte streams: the receiver listens, each connection brings packets back to back or whole heaps.
+//!
+//! Packets are handed on from the read buffer; the payload of a whole heap is read straight into its memory. A connection that ends,
+//! is reset or stays dead (keep-alive, 25 s) has ended, so nobody waits for it for ever. Connections that never sent a byte are no
+//! senders. At most as many connections are open as there are senders. Source: `docs/formats/spead.md`, section 9.2.
+
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use fullcount_core::batch::Origin;
+use fullcount_spead::framing::{HeapStream, PacketStream};
+use fullcount_spead::receive::{Heap, MemoryPool};
+use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
+
+use super::url::SpeadFraming;
+use crate::udp::url::UdpUrl;
+
+/// Bytes of a read: what the second-level cache holds beside the heap.
+const READ: usize = 512 << 10;
+/// Reads of one connection before the next one has its turn.
+const TURNS: usize = 8;
+/// Largest packet unless the options say: 64 MiB.
+const MAX_PACKET: usize = 64 << 20;
+
+/// How to listen.
+#[derive(Debug, Clone)]
+pub struct TcpIntakeOptions {
+    /// Senders: connections that are open at once, and that must end.
+    pub senders: u32,
+    /// Packets or heaps.
+    pub framing: SpeadFraming,
+    /// Largest packet; 0: 64 MiB.
+    pub max_packet: usize,
+    /// Longest heap.
+    pub max_heap: u64,
+    /// Where heaps lie.
+    pub memory: Option<MemoryPool>,
+    /// Stop heaps are heaps like any other.
+    pub ignore_stop: bool,
+}
+
+impl Default for TcpIntakeOptions {
+    fn default() -> TcpIntakeOptions {
+        TcpIntakeOptions {
+            senders: 1,
+            framing: SpeadFraming::Packets,
+            max_packet: 0,
+            max_heap: 1 << 30,
+            memory: None,
+            ignore_stop: false,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Framing {
+    Packets(PacketStream),
+    Heaps(Box<HeapStream>),
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    origin: Origin,
+    framing: Framing,
+    bytes: u64,
+}
+
+/// What a connection gave.
+#[derive(Debug)]
+pub(super) enum Piece<'a> {
+    /// A packet.
+    Packet(&'a [u8], Origin),
+    /// A heap, and the bytes that it took on the connection.
+    Heap(Heap, u64, Origin),
+    /// A stop heap, and its bytes.
+    Stop(u64),
+    /// A connection has ended, whole or not.
+    Ended,
+}
+
+/// What connections gave that was no packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamWaste {
+    /// Connections that were accepted.
+    pub connections: u64,
+    /// Of these, ended by a reset or without an answer.
+    pub resets: u64,
+    /// Bytes that belonged to no packet.
+    pub junk_bytes: u64,
+    /// Packets or heaps above the limit.
+    pub too_large: u64,
+    /// Connections that ended inside of a packet or heap.
+    pub cut: u64,
+    /// Read calls.
+    pub reads: u64,
+    /// Bytes of all connections.
+    pub bytes: u64,
+}
+
+/// Listens, and reads what comes.
+#[derive(Debug)]
+pub struct TcpIntake {
+    listener: TcpListener,
+    options: TcpIntakeOptions,
+    connections: Vec<Connection>,
+    buffer: Vec<u8>,
+    next: usize,
+    ended: u32,
+    waste: StreamWaste,
+}
+
+impl TcpIntake {
+    /// Listens at the address of `url`, with its receive buffer.
+    ///
+    /// # Errors
+    /// The system's answer, with the address.
+    pub fn listen(url: &UdpUrl, options: TcpIntakeOptions) -> io::Result<TcpIntake> {
+        let at = url.resolve()?;
+        let named = |what: &str, e: io::Error| {
+            io::Error::new(e.kind(), format!("spead+tcp://{at}: {what}: {e}"))
+        };
+        let socket = Socket::new(Domain::for_address(at), Type::STREAM, None)
+            .map_err(|e| named("opening a socket", e))?;
+        socket.set_reuse_address(true).map_err(|e| named("sharing the address", e))?;
+        if at.is_ipv6() && at.ip().is_unspecified() {
+            socket.set_only_v6(false).map_err(|e| named("listening on IPv4 and IPv6", e))?;
+        }
+        if let Some(bytes) = url.receive_buffer {
+            // Before listening: the window scale is told in the first answer.
+            crate::udp::receive_buffer(&socket, bytes)
+                .map_err(|e| named("setting the receive buffer", e))?;
+        }
+        socket.bind(&at.into()).map_err(|e| named("listening", e))?;
+        socket.listen(128).map_err(|e| named("listening", e))?;
+        socket.set_nonblocking(true).map_err(|e| named("listening", e))?;
+        Ok(TcpIntake {
+            listener: socket.into(),
+            buffer: vec![0; if options.framing == SpeadFraming::Packets { READ } else { 0 }],
+            options,
+            connections: vec![],
+            next: 0,
+            ended: 0,
+            waste: StreamWaste::default(),
+        })
+    }
+
+    /// Address, with the port that the system chose for port 0.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// What was no packet.
+    pub fn waste(&self) -> StreamWaste {
+        self.waste
+    }
+
+    /// All senders have ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.ended >= self.options.senders
+    }
+
+    /// In the middle of a whole heap of which nothing came since then, ns; the oldest.
+    pub(super) fn waits_since_ns(&self) -> Option<u64> {
+        let waits = |c: &Connection| match &c.framing {
+            Framing::Heaps(heaps) => heaps.waits_since_ns(),
+            Framing::Packets(_) => None,
+        };
+        self.connections.iter().filter_map(waits).min()
+    }
+
+    /// Ends connections that have been silent inside of a heap since `before_ns`.
+    pub(super) fn give_up(&mut self, before_ns: u64, mut give: impl FnMut(Piece<'_>)) {
+        let mut n = 0;
+        while n < self.connections.len() {
+            let silent = match &self.connections[n].framing {
+                Framing::Heaps(heaps) => heaps.waits_since_ns().is_some_and(|at| at <= before_ns),
+                Framing::Packets(_) => false,
+            };
+            match silent {
+                true => self.close(n, true, &mut give),
+                false => n += 1,
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        let room = self.options.senders.saturating_sub(self.ended) as usize;
+        while self.connections.len() < room {
+            let Ok((stream, from)) = self.listener.accept() else { return };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let alive = TcpKeepalive::new()
+                .with_time(Duration::from_secs(10))
+                .with_interval(Duration::from_secs(5))
+                .with_retries(3);
+            // Without it a dead peer is noticed by the stall timeout alone.
+            let _ = SockRef::from(&stream).set_tcp_keepalive(&alive);
+            let framing = match self.options.framing {
+                SpeadFraming::Packets => {
+                    let most = if self.options.max_packet == 0 {
+                        MAX_PACKET
+                    } else {
+                        self.options.max_packet
+                    };
+                    Framing::Packets(PacketStream::new(most))
+                }
+                SpeadFraming::Heap => {
+                    let heaps = match &self.options.memory {
+                        Some(pool) => HeapStream::new(self.options.max_heap, pool.clone()),
+                        None => HeapStream::plain(self.options.max_heap),
+                    };
+                    let heaps = if self.options.ignore_stop { heaps.without_stop() } else { heaps };
+                    Framing::Heaps(Box::new(heaps))
+                }
+            };
+            self.waste.connections += 1;
+            self.connections.push(Connection {
+                stream,
+                origin: Origin::from(from),
+                framing,
+                bytes: 0,
+            });
+        }
+    }
+
+    /// Reads what is there, waits at most `wait` if nothing is. False: nothing came.
+    pub(super) fn read(
+        &mut self,
+        now: impl Fn() -> u64,
+        wait: Duration,
+        mut give: impl FnMut(Piece<'_>),
+    ) -> bool {
+        if self.round(&now, &mut give) {
+            return true;
+        }
+        if wait.is_zero() {
+            return false;
+        }
+        let sockets = self.connections.iter().map(|c| c.stream.as_fd());
+        let all: Vec<BorrowedFd<'_>> = sockets.chain([self.listener.as_fd()]).collect();
+        crate::sys::wait_ready(&all, None, wait);
+        self.round(&now, &mut give)
+    }
+
+    fn round(&mut self, now: &impl Fn() -> u64, give: &mut impl FnMut(Piece<'_>)) -> bool {
+        self.accept();
+        let (mut came, mut left) = (false, self.connections.len());
+        while left > 0 && !self.connections.is_empty() {
+            left -= 1;
+            self.next = (self.next + 1) % self.connections.len();
+            let at = self.next;
+            let mut open = true;
+            for _ in 0..TURNS {
+                match self.one(at, now, give) {
+                    Ok(0) => {
+                        self.close(at, false, give);
+                        open = false;
+                    }
+                    Ok(_) => {
+                        came = true;
+                        continue;
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(_) => {
+                        self.close(at, true, give);
+                        open = false;
+                    }
+                }
+                break;
+            }
+            came |= !open;
+        }
+        came
+    }
+
+    /// One read; how many bytes came.
+    fn one(
+        &mut self,
+        at: usize,
+        now: &impl Fn() -> u64,
+        give: &mut impl FnMut(Piece<'_>),
+    ) -> io::Result<usize> {
+        let Connection { stream, origin, framing, bytes } = &mut self.connections[at];
+        self.waste.reads += 1;
+        let many = match framing {
+            Framing::Packets(packets) => {
+                let many = stream.read(&mut self.buffer)?;
+                packets.push(&self.buffer[..many], |packet| give(Piece::Packet(packet, *origin)));
+                many
+            }
+            Framing::Heaps(heaps) => {
+                let before = heaps.counts();
+                let many = stream.read(heaps.want())?;
+                let whole = heaps.filled(many, now());
+                let after = heaps.counts();
+                if after.heaps > before.heaps {
+                    let taken =
+                        after.stream_bytes - after.junk_bytes - after.skipped_bytes - *bytes;
+                    *bytes += taken;
+                    match whole {
+                        Some(heap) => give(Piece::Heap(heap, taken, *origin)),
+                        None => give(Piece::Stop(taken)),
+                    }
+                }
+                many
+            }
+        };
+        if let Framing::Packets(_) = framing {
+            *bytes += many as u64;
+        }
+        self.waste.bytes += many as u64;
+        Ok(many)
+    }
+
+    fn close(&mut self, at: usize, reset: bool, give: &mut impl FnMut(Piece<'_>)) {
+        let mut gone = self.connections.swap_remove(at);
+        let (junk, too_large, cut, any) = match &mut gone.framing {
+            Framing::Packets(packets) => {
+                let cut = packets.finish() > 0;
+                let counts = packets.counts();
+                (counts.junk_bytes, counts.too_large, cut, gone.bytes > 0)
+            }
+            Framing::Heaps(heaps) => {
+                let cut = heaps.finish();
+                let counts = heaps.counts();
+                (counts.junk_bytes, counts.too_large, cut, counts.stream_bytes > 0)
+            }
+        };
+        self.waste.junk_bytes += junk;
+        self.waste.too_large += too_large;
+        self.waste.cut += u64::from(cut);
+        self.waste.resets += u64::from(reset);
+        if any {
+            self.ended += 1;
+            give(Piece::Ended);
+        }
+    }
+}

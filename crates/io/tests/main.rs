@@ -1,0 +1,10 @@
+//! Receivers and senders on real sockets: each file is a module of this one binary.
+//!
+//! Tests that count the allocations of their process are separate binaries. A test that lacks
+//! something on this host prints `skipped: reason`, and fails with CI=true.
+#![cfg(target_os = "linux")]
+
+mod interfaces;
+mod loopback;
+mod raw;
+mod spead;

@@ -1,0 +1,359 @@
+//! Heaps over real sockets: every transport, both framings, several senders, resets, lost ends, the back-channel, carried packets.
+
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use fullcount_core::batch::Edge;
+use fullcount_core::destination::{DestinationOpening, Destinations};
+use fullcount_core::sim::{Amount, Fault, Spec};
+use fullcount_core::source::{Received, SourceOpening, SourceSetup, Sources};
+use fullcount_io::endpoint::UdpUrl;
+use fullcount_io::fault::FaultSource;
+use fullcount_io::spead::{
+    BackChannel, HeapsJob, HeapsSent, IntakeCounter, IntakeStep, SenderSide, SpeadFraming,
+    SpeadInput, SpeadIntake, SpeadOutlet, SpeadOutput, SpeadUrl, TcpIntake, TcpIntakeOptions,
+    TestValues, carrier,
+};
+use fullcount_io::udp::{ReceiveOptions, UdpSource};
+use fullcount_spead::feedback::TunerConfig;
+use fullcount_spead::receive::{Delivery, SpeadCounter, StreamEnd};
+use fullcount_spead::send::{HeapSender, OutHeap, SendHow, SenderConfig};
+use socket2::SockRef;
+
+fn any() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn output(text: &str) -> SpeadUrl<SpeadOutput> {
+    SpeadUrl::read(text).unwrap()
+}
+
+/// Sends a job from a thread of its own.
+fn send(url: String, job: HeapsJob, rate: f64) -> std::thread::JoinHandle<HeapsSent> {
+    std::thread::spawn(move || {
+        let mut outlet = SpeadOutlet::open(&[output(&url)], rate).unwrap();
+        job.run(&mut outlet, &|| false, &|_| {}).unwrap()
+    })
+}
+
+/// Reads until the stream has ended; how it ended, and what it delivered.
+fn receive(intake: &mut SpeadIntake) -> (StreamEnd, Vec<Delivery>) {
+    let (mut all, begun) = (vec![], Instant::now());
+    loop {
+        let step = intake.step(Duration::from_millis(20), &mut |heap, _| all.push(heap)).unwrap();
+        if let IntakeStep::Ended(why) = step {
+            return (why, all);
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "it hangs: {:?}",
+            intake.stream().statistics()
+        );
+    }
+}
+
+/// Every heap has the values of the job.
+fn good(all: Vec<Delivery>, job: &HeapsJob) -> usize {
+    let heaps = all.into_iter().filter_map(Delivery::heap);
+    heaps
+        .map(|heap| assert_eq!(TestValues::mismatch(&heap, job), None, "heap {}", heap.cnt))
+        .count()
+}
+
+fn balanced(intake: &SpeadIntake) {
+    let sheet = intake.sheet();
+    let get = |line: SpeadCounter| sheet.get(line as usize);
+    let refused: u64 =
+        (SpeadCounter::Short as usize..=SpeadCounter::Stopped as usize).map(|n| sheet.get(n)).sum();
+    assert_eq!(get(SpeadCounter::Packets), get(SpeadCounter::Accepted) + refused);
+    let ended = [
+        SpeadCounter::Complete,
+        SpeadCounter::Contiguous,
+        SpeadCounter::Control,
+        SpeadCounter::Incomplete,
+    ];
+    assert_eq!(get(SpeadCounter::Heaps), ended.map(get).iter().sum::<u64>());
+}
+
+fn udp(told: &SpeadInput) -> (SpeadIntake, SocketAddr) {
+    let source = UdpSource::open(&UdpUrl::new(any()), &ReceiveOptions::default()).unwrap();
+    let at = source.local_addr();
+    let mut intake = SpeadIntake::new(told).unwrap();
+    intake.add_source(Box::new(source));
+    (intake, at)
+}
+
+#[test]
+fn heaps_over_udp_have_their_values_whatever_the_packet_size() {
+    for (packet, items, heap_size) in
+        [(1472, 1, 400_000), (65_507, 3, 1 << 20), (56, 2, 4000), (8972, 1, 4)]
+    {
+        let job =
+            HeapsJob { heap_size, items, heaps: Some(6), verify: true, ..HeapsJob::default() };
+        let (mut intake, at) = udp(&SpeadInput::default());
+        let sender =
+            send(format!("spead+udp://{at}?packet={packet}&burst=16KiB"), job.clone(), 50e6);
+        let (why, all) = receive(&mut intake);
+        assert_eq!(why, StreamEnd::StopItem);
+        assert_eq!(good(all, &job), 6, "{packet} B");
+        let sent = sender.join().unwrap();
+        assert_eq!((sent.heaps, sent.counts.packet_bytes), (6, sent.transport.bytes));
+        // A stop heap of two packets ends the stream with its first.
+        assert!(sent.counts.packets - intake.stream().statistics().packets <= 1);
+        balanced(&intake);
+    }
+}
+
+fn tcp(options: TcpIntakeOptions, told: &SpeadInput) -> (SpeadIntake, SocketAddr) {
+    let mut told = told.clone();
+    (told.config.stops, told.config.readers) = (options.senders, options.senders);
+    let listening = TcpIntake::listen(&UdpUrl::new(any()), options).unwrap();
+    let at = listening.local_addr().unwrap();
+    let mut intake = SpeadIntake::new(&told).unwrap();
+    intake.add_tcp(listening);
+    (intake, at)
+}
+
+#[test]
+fn several_senders_fill_one_stream_over_tcp_in_both_framings() {
+    for (framing, word) in [(SpeadFraming::Packets, "packets"), (SpeadFraming::Heap, "heap")] {
+        let (mut intake, at) = tcp(
+            TcpIntakeOptions { senders: 2, framing, ..TcpIntakeOptions::default() },
+            &SpeadInput {
+                config: fullcount_spead::ReceiverConfig { max_heaps: 8, ..Default::default() },
+                ..SpeadInput::default()
+            },
+        );
+        let job = HeapsJob {
+            heap_size: 300_000,
+            items: 2,
+            heaps: Some(5),
+            verify: true,
+            ..HeapsJob::default()
+        };
+        let of = |first| HeapsJob { numbers: (first, 2), ..job.clone() };
+        let url = format!("spead+tcp://{at}?framing={word}&packet=9000");
+        let senders = [send(url.clone(), of(1), 0.0), send(url, of(2), 0.0)];
+        let (why, all) = receive(&mut intake);
+        assert!(matches!(why, StreamEnd::StopItem | StreamEnd::Readers));
+        assert_eq!(good(all, &job), 10, "{word}");
+        for sender in senders {
+            let sent = sender.join().unwrap();
+            assert_eq!(sent.counts.packet_bytes, sent.transport.bytes);
+            assert_eq!(
+                sent.transport.sent_bytes.map(|n| n - sent.transport.again_bytes.unwrap()),
+                Some(sent.transport.bytes)
+            );
+        }
+        balanced(&intake);
+        assert_eq!(intake.stream().losses().bytes, 0);
+    }
+}
+
+/// Packets of one heap and no stop.
+fn packets(heap_bytes: usize) -> Vec<u8> {
+    let mut sender = HeapSender::new(SenderConfig::default()).unwrap();
+    let mut heap = OutHeap::default();
+    heap.add_item(0x1000, vec![7; heap_bytes], false);
+    sender.send(heap, SendHow::default()).unwrap();
+    let mut bytes = vec![];
+    while let fullcount_spead::send::NextPacket::Packet { .. } = sender.next_packet(0, &mut bytes) {
+    }
+    bytes
+}
+
+#[test]
+fn a_reset_ends_the_stream_and_a_silent_visitor_does_not() {
+    for framing in [SpeadFraming::Packets, SpeadFraming::Heap] {
+        let (mut intake, at) = tcp(
+            TcpIntakeOptions { framing, ..TcpIntakeOptions::default() },
+            &SpeadInput::default(),
+        );
+        drop(TcpStream::connect(at).unwrap());
+        intake.step(Duration::from_millis(50), &mut |_, _| {}).unwrap();
+        intake.step(Duration::from_millis(50), &mut |_, _| {}).unwrap();
+        assert!(intake.stream().ended().is_none(), "somebody who sent nothing is no sender");
+        let mut sender = TcpStream::connect(at).unwrap();
+        let bytes = packets(100_000);
+        sender.write_all(&bytes[..50_000]).unwrap();
+        SockRef::from(&sender).set_linger(Some(Duration::ZERO)).unwrap();
+        while intake.step(Duration::from_millis(20), &mut |_, _| {}).unwrap() == IntakeStep::Data {}
+        drop(sender);
+        let (why, all) = receive(&mut intake);
+        assert_eq!((why, all.len()), (StreamEnd::Readers, 0));
+        let sheet = intake.sheet();
+        let line = |line: IntakeCounter| sheet.get(SpeadCounter::LINES + line as usize);
+        assert_eq!((line(IntakeCounter::Connections), line(IntakeCounter::Resets)), (2, 1));
+    }
+}
+
+#[test]
+fn a_lost_end_and_a_lost_stop_hang_nobody() {
+    let mut told = SpeadInput::default();
+    told.config.heap_timeout_ns = 50_000_000;
+    told.config.stall_timeout_ns = 200_000_000;
+    told.config.stall_ends = true;
+    let (mut intake, at) = udp(&told);
+    let socket = std::net::UdpSocket::bind(any()).unwrap();
+    let bytes = packets(100_000);
+    for packet in bytes.chunks(1472).take(10) {
+        socket.send_to(packet, at).unwrap();
+    }
+    let (why, _) = receive(&mut intake);
+    assert_eq!(why, StreamEnd::Stalled);
+    let statistics = intake.stream().statistics();
+    assert_eq!((statistics.packets, statistics.incomplete_heaps_timed_out), (10, 1));
+    balanced(&intake);
+}
+
+#[test]
+fn a_capture_is_written_and_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = HeapsJob { heap_size: 100_000, heaps: Some(4), verify: true, ..HeapsJob::default() };
+    for name in ["a.pcap", "b.pcapng"] {
+        let path = dir.path().join(name);
+        let url = format!("spead+pcap:{}", path.display());
+        let sent = send(url.clone(), job.clone(), 0.0).join().unwrap();
+        assert!(SpeadOutlet::open(&[output(&url)], 0.0).is_err(), "no file is written over");
+        let mut sources = Sources::default();
+        fullcount_io::source::register(&mut sources);
+        let setup = SourceSetup::plain(&sources);
+        let (url, inner) = carrier::plan(&format!("{url}?flat-out"), &setup).unwrap();
+        let mut intake = SpeadIntake::open(&[url], &[inner], &SourceOpening::PLAIN).unwrap();
+        let (_, all) = receive(&mut intake);
+        assert_eq!(good(all, &job), 4);
+        assert_eq!(intake.stream().statistics().packets, sent.transport.packets);
+        assert!(intake.lossless());
+    }
+}
+
+#[test]
+fn packets_are_carried_over_every_transport() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("carried.pcap").display().to_string();
+    // A port that was free a moment ago.
+    let port = TcpListener::bind(any()).unwrap().local_addr().unwrap().port();
+    let given: Vec<Vec<u8>> =
+        (0..300u32).map(|n| vec![n as u8; 10 + (n as usize * 37) % 3000]).collect();
+    let (mut sources, mut destinations) = (Sources::default(), Destinations::default());
+    fullcount_io::source::register(&mut sources);
+    fullcount_io::source::register_destinations(&mut destinations);
+    for (to, from) in [
+        (
+            format!("spead+pcap:{file}?item=readout"),
+            format!("spead+pcap:{file}?flat-out&item=readout"),
+        ),
+        (
+            format!("spead+tcp://127.0.0.1:{port}?item=0x2000"),
+            format!("spead+tcp://127.0.0.1:{port}?item=0x2000"),
+        ),
+        (
+            format!("spead+tcp://127.0.0.1:{port}?framing=heap"),
+            format!("spead+tcp://127.0.0.1:{port}?framing=heap"),
+        ),
+        (
+            format!("spead+udp://127.0.0.1:{port}?descriptors=50"),
+            format!("spead+udp://127.0.0.1:{port}?item=packet"),
+        ),
+    ] {
+        let endpoint =
+            sources.find(&from).unwrap().0.plan(&from, &SourceSetup::plain(&sources)).unwrap();
+        let open = || endpoint.open(&SourceOpening::PLAIN).unwrap().remove(0).source;
+        let early = (!from.starts_with("spead+pcap")).then(&open);
+        let packets = given.clone();
+        let url = destinations.plan(&to).unwrap();
+        let sender = std::thread::spawn(move || {
+            let mut way = url.open(&DestinationOpening::default()).unwrap().remove(0);
+            for packet in &packets {
+                way.send(packet, 0).unwrap();
+            }
+            way.finish().unwrap();
+            way.departed()
+        });
+        let departed = early.is_none().then(|| sender.join().unwrap());
+        let mut source = early.unwrap_or_else(open);
+        let (mut batch, mut got, begun) = (source.batch(), vec![], Instant::now());
+        loop {
+            match source.recv(&mut batch, Duration::from_millis(20)).unwrap() {
+                Received::End => break,
+                Received::Data => {
+                    assert!(batch.trains().all(|train| train.edge == Edge::Heap));
+                    got.extend(batch.trains().map(|train| train.bytes.to_vec()));
+                }
+                _ => assert!(begun.elapsed() < Duration::from_secs(20), "{from}"),
+            }
+        }
+        assert_eq!(got.len(), given.len(), "{from}");
+        assert!(got == given, "{from}");
+        assert_eq!(departed.map_or(0, |d| d.failed), 0);
+    }
+}
+
+#[test]
+fn lost_packets_are_sent_again_and_the_sender_says_what_it_sent() {
+    let back = SenderSide::listen(any(), None).unwrap();
+    let to = back.local_addr().unwrap();
+    let fault = Spec { drop: Amount::Share(0.02), seed: 5, ..Spec::default() };
+    let source = UdpSource::open(&UdpUrl::new(any()), &ReceiveOptions::default()).unwrap();
+    let at = source.local_addr();
+    let mut told = SpeadInput::default();
+    told.config.max_heaps = 64;
+    let mut intake = SpeadIntake::new(&told).unwrap();
+    intake.add_source(Box::new(FaultSource::new(Box::new(source), Fault::new(fault).unwrap())));
+    intake.report_to(BackChannel::to(to, true).unwrap());
+    let job = HeapsJob {
+        heap_size: 200_000,
+        heaps: Some(20),
+        verify: true,
+        stop: false,
+        linger: Duration::from_millis(700),
+        ..HeapsJob::default()
+    };
+    let sent = std::thread::spawn({
+        let job = job.clone();
+        move || {
+            let config = SpeadUrl::<SpeadOutput>::read("spead+udp://127.0.0.1:1?burst=8KiB")
+                .unwrap()
+                .sender_config(40e6);
+            let config = SenderConfig { keep_bytes: 64 << 20, ..config };
+            let mut outlet = SpeadOutlet::udp(config, &[&UdpUrl::new(at)]).unwrap();
+            outlet.listen_to(back);
+            job.run(&mut outlet, &|| false, &|_| {}).unwrap()
+        }
+    });
+    let (mut all, begun) = (vec![], Instant::now());
+    while all.len() < 20 || intake.stream().losses().heaps.is_none() {
+        intake.step(Duration::from_millis(5), &mut |heap, _| all.push(heap)).unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(20), "{} heaps", all.len());
+    }
+    assert_eq!(good(all, &job), 20);
+    assert_eq!(intake.stream().losses().heaps, Some(0));
+    assert!(sent.join().unwrap().counts.resent_packets > 20);
+}
+
+#[test]
+fn a_tuned_rate_rises_by_the_receivers_reports() {
+    let tune = TunerConfig { max_rate: 200e6, start_rate: 2e6, ..TunerConfig::default() };
+    let back = SenderSide::listen(any(), Some(tune)).unwrap();
+    let to = back.local_addr().unwrap();
+    let (mut intake, at) = udp(&SpeadInput::default());
+    intake.report_to(BackChannel::to(to, false).unwrap());
+    let sent = std::thread::spawn(move || {
+        let config =
+            SpeadUrl::<SpeadOutput>::read("spead+udp://127.0.0.1:1").unwrap().sender_config(0.0);
+        let mut outlet = SpeadOutlet::udp(config, &[&UdpUrl::new(at)]).unwrap();
+        outlet.listen_to(back);
+        let job = HeapsJob {
+            heap_size: 20_000,
+            duration: Some(Duration::from_secs(2)),
+            ..HeapsJob::default()
+        };
+        job.run(&mut outlet, &|| false, &|_| {}).unwrap();
+        let back = outlet.back().unwrap();
+        (back.rate().unwrap(), back.log().len())
+    });
+    receive(&mut intake);
+    let (rate, decisions) = sent.join().unwrap();
+    assert!(rate > 4e6 && decisions >= 1, "{rate} B/s after {decisions} decisions");
+}
