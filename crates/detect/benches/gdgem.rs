@@ -17,9 +17,8 @@ use std::time::Instant;
 
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
 use fullcount_core::products::{Products, Want};
-use fullcount_detect::detector::{Detector, Setup};
+use fullcount_detect::detector::{Detector, Setup, Threads};
 use fullcount_detect::gdgem::packet::{self, Word};
-use fullcount_detect::parallel::Threads;
 
 /// Frames per batch.
 const BATCH: usize = 16;
@@ -180,27 +179,26 @@ fn rate(
     let words = timed("words", &mut || chunks().for_each(|train| parse(train.bytes)));
     let mut products = Products::default();
     let reader = timed("reader", &mut || {
-        let mut reader = detector.reader();
+        let mut reader = detector.first_step().expect("it has two steps");
         for batch in &batches {
             products.clear();
-            reader.read(batch, &mut products);
+            reader.decode(Some(batch), None, &mut products);
             black_box(&products);
         }
     });
     let mut events = 0;
     let mut pass = |threads: usize| {
         events = 0;
-        let builder = detector.builder_on(Want::default(), &Threads::of(threads));
-        let (mut reader, mut builder) = (detector.reader(), builder.expect("threads"));
+        let decoder = detector.decoder(Want::default(), &Threads::of(threads));
+        let mut decoder = decoder.expect("threads");
         products.clear();
         for batch in &batches {
             products.events.clear();
-            reader.read(batch, &mut products);
-            builder.build(&mut products, None);
+            decoder.decode(Some(batch), None, &mut products);
             events += black_box(&products).events.len();
         }
         products.events.clear();
-        builder.finish(&mut products);
+        decoder.finish(&mut products);
         events += products.events.len();
     };
     // By turns, so that what else the machine does meets all alike.

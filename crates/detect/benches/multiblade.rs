@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
-use fullcount_core::products::Products;
-use fullcount_detect::detector::{Detector, Registry, Setup};
+use fullcount_core::products::{Products, Want};
+use fullcount_detect::detector::{Detector, Setup, Threads, builtin};
 
 /// Datagrams per batch: 64 receive slots of a few datagrams each.
 const BATCH: usize = 256;
@@ -85,23 +85,23 @@ fn detector(file: &str, options: &str) -> Box<dyn Detector> {
     let geometry =
         std::fs::read_to_string(format!("{folder}{file}")).expect("vectors are committed");
     let setup = Setup { geometry, options: options.to_owned(), ..Setup::default() };
-    Registry::builtin().configure("multiblade", &setup).expect("a published set-up")
+    builtin().configure("multiblade", &setup).expect("a published set-up")
 }
 
-/// Plays `packets` as often as `bytes` hold, with counters moved on, and measures reader and builder.
+/// Plays `packets` as often as `bytes` hold, with counters moved on, and measures the decoder.
 fn rate(detector: &dyn Detector, packets: &[Vec<u8>], bytes: usize) -> Rate {
     let (memory, ends) = repeated(detector, packets, bytes);
     let readouts = (memory.len() - 32 * ends.len()) / 8;
     let batches = batches(&memory, &ends);
-    let (mut reader, mut builder) = (detector.reader(), detector.builder());
+    let decoder = detector.decoder(Want::default(), &Threads::of(1));
+    let mut decoder = decoder.expect("one thread");
     let mut products = Products::default();
     let mut events = 0;
     let seconds = median(|| {
         events = 0;
         for batch in &batches {
             products.clear();
-            reader.read(batch, &mut products);
-            builder.build(&mut products, None);
+            decoder.decode(Some(batch), None, &mut products);
             events += black_box(&products).events.len();
         }
     });

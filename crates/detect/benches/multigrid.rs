@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
 use fullcount_core::ledger::Ledger;
-use fullcount_core::products::Products;
-use fullcount_detect::detector::{Detector, Registry, Setup};
+use fullcount_core::products::{Products, Want};
+use fullcount_detect::detector::{Detector, Setup, Threads, builtin};
 
 const REPEATS: usize = 5;
 /// What one receive call of the service takes: 8 trains of 48 packets.
@@ -67,7 +67,7 @@ fn configured() -> Box<dyn Detector> {
     let file = folder().join("config/three_modules_mg24.json");
     let geometry = std::fs::read_to_string(file).expect("vectors are committed");
     let setup = Setup { geometry, ..Setup::default() };
-    Registry::builtin().configure("multigrid", &setup).expect("a published configuration")
+    builtin().configure("multigrid", &setup).expect("a published configuration")
 }
 
 fn folder() -> PathBuf {
@@ -113,12 +113,12 @@ fn measure(packets: &[Vec<u8>], seconds: f64) -> Figures {
             batch
         })
         .collect();
-    let (mut reader, mut builder) = (detector.reader(), detector.builder());
+    let decoder = detector.decoder(Want::default(), &Threads::of(1));
+    let mut decoder = decoder.expect("one thread");
     let mut products = Products::default();
     let mut pass = || {
         for batch in &batches {
-            reader.read(batch, &mut products);
-            builder.build(&mut products, None);
+            decoder.decode(Some(batch), None, &mut products);
             if products.events.len() >= 1 << 16 {
                 black_box(&products);
                 products.clear();
@@ -137,10 +137,9 @@ fn measure(packets: &[Vec<u8>], seconds: f64) -> Figures {
         })
         .collect();
     rates.sort_by(f64::total_cmp);
-    builder.finish(&mut products);
+    decoder.finish(&mut products);
     let ledger = Ledger::default();
-    ledger.register(reader.sheet());
-    ledger.register(builder.sheet().expect("it counts"));
+    decoder.sheets().into_iter().for_each(|sheet| ledger.register(sheet));
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0);
     let count = |name: &str| entries.get(name).expect("a counter") as f64;

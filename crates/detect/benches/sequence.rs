@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
-use fullcount_core::products::Products;
-use fullcount_detect::detector::{Registry, Setup};
+use fullcount_core::products::{Products, Want};
+use fullcount_detect::detector::{Setup, Threads, builtin};
 
 const PACKET: usize = 64;
 const TRAIN: usize = 128;
@@ -43,11 +43,12 @@ fn main() {
     }
 }
 
-/// Packets per second of one pass with a fresh reader.
+/// Packets per second of one pass with a fresh decoder.
 fn once(memory: &Arc<[u8]>, options: &str) -> f64 {
     let setup = Setup { options: options.to_owned(), ..Setup::default() };
-    let detector = Registry::builtin().configure("sequence", &setup).expect("valid options");
-    let (mut reader, mut products) = (detector.reader(), Products::default());
+    let detector = builtin().configure("sequence", &setup).expect("valid options");
+    let decoder = detector.decoder(Want::default(), &Threads::of(1));
+    let (mut decoder, mut products) = (decoder.expect("one thread"), Products::default());
     let mut batch = Batch::with_slots(0, 0);
     let len = TRAIN * PACKET;
     let start = Instant::now();
@@ -57,10 +58,10 @@ fn once(memory: &Arc<[u8]>, options: &str) -> f64 {
             let (origin, edge) = (Origin::NONE, Edge::Datagram);
             batch.push(TrainMeta { start, len, stride: PACKET, origin, time_ns: 0, edge });
         }
-        reader.read(&batch, &mut products);
+        decoder.decode(Some(&batch), None, &mut products);
     }
     let seconds = start.elapsed().as_secs_f64();
-    let sheet = reader.sheet();
+    let sheet = decoder.sheets().swap_remove(0);
     let line = sheet.lines().iter().position(|l| l.name == "decode.accepted").expect("a line");
     assert_eq!(sheet.get(line), PACKETS as u64, "every packet is a first copy");
     PACKETS as f64 / seconds

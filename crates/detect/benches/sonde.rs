@@ -1,5 +1,5 @@
 //! How fast SoNDe decodes on one core: 250-entry 0xD6 packets in GRO-sized trains through the public
-//! `Reader`, all checks and counters on, at least 256 MB of input cycled, the output batch reused.
+//! `Decoder`, all checks and counters on, at least 256 MB of input cycled, the output batch reused.
 //!
 //! `cargo bench -p fullcount-detect --bench sonde [-- --json] [-- --megabytes N]`. Prints the median of the
 //! repeats and, beside it, how fast this machine copies the same memory. Own timing: one warm-up, five
@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
-use fullcount_core::products::Products;
+use fullcount_core::products::{Products, Want};
 use fullcount_core::time::{Nanos, PulseGrid, TickLength};
-use fullcount_detect::detector::{Registry, Setup, TimeBase};
+use fullcount_detect::detector::{Setup, Threads, TimeBase, builtin};
 
 const ENTRIES: usize = 250;
 const PACKET: usize = 11 + 5 * ENTRIES;
@@ -74,8 +74,9 @@ fn main() {
 /// Events per second, median.
 fn decode(memory: &Arc<[u8]>, time: TimeBase) -> f64 {
     let setup = Setup { time, ..Setup::default() };
-    let detector = Registry::builtin().configure("sonde", &setup).expect("default configuration");
-    let mut reader = detector.reader();
+    let detector = builtin().configure("sonde", &setup).expect("default configuration");
+    let decoder = detector.decoder(Want::default(), &Threads::of(1));
+    let mut decoder = decoder.expect("one thread");
     let mut products = Products::default();
     let mut batch = Batch::with_slots(0, 0);
     let step = TRAIN * PACKET;
@@ -94,7 +95,7 @@ fn decode(memory: &Arc<[u8]>, time: TimeBase) -> f64 {
                 });
             }
             products.clear();
-            reader.read(&batch, &mut products);
+            decoder.decode(Some(&batch), None, &mut products);
             events += black_box(&products).events.len();
         }
         assert_eq!(events, memory.len() / PACKET * ENTRIES, "every entry is an event");

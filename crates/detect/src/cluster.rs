@@ -1,8 +1,7 @@
 //! Hits that belong together: neighbours in coordinate, in time, and across planes.
 //!
 //! What coincidence detectors share is here once; what differs (when a group ends, which rules an event
-//! must meet) is data or a small type of the detector. Refuses nothing. Sources: `docs/formats/multigrid.md`
-//! section 6, `multiblade.md` section 5.
+//! must meet) is data or a small type of the detector. Sources: the sections on clustering of `docs/formats/*.md`.
 
 pub mod gap;
 pub mod matching;

@@ -12,6 +12,8 @@ mod correction;
 mod counters;
 mod cutter;
 mod inspect;
+mod judge;
+mod keys;
 mod lane;
 mod late_end;
 mod layout;
@@ -20,41 +22,51 @@ mod monitor;
 mod options;
 pub mod packet;
 mod pads;
+mod parameters;
 mod plane;
 mod plots;
 mod progress;
+mod published;
 mod reader;
+mod sample;
 mod shift;
 mod slices;
 mod state;
 mod tables;
+mod watch;
 mod zeros;
 
+use fullcount_core::refusal::{Refusal, setting};
 use std::io;
 use std::sync::Arc;
 
+use fullcount_core::key::KeyRow;
+use fullcount_core::naming::PublishedNames;
 use fullcount_core::products::Want;
+use fullcount_core::sequence::numbering::Numbering;
 use fullcount_core::tables::Table;
 use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
 use fullcount_instructions::Instructions;
 
 use crate::detector::{
-    Builder, Clock, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter,
-    TimeBase,
+    Clock, Decoder, Detector, Inspector, Kind, MOST_THREADS, ModuleNames, Setup, Sharding, Shifter,
+    Threads, TimeBase,
 };
-use crate::parallel::{MOST_THREADS, Threads};
+use crate::hits::FineHit;
+use crate::sample::DetectorSample;
+use crate::steps::{Builder, FirstStep, ReadThenBuild, Reader};
 use layout::Layout;
 use options::Options;
 use slices::SlicedBuilder;
 use tables::ClusterRows;
 
-pub use builder::{Unwatched, Watch};
 pub use chain::{OlderUtpc, OnlineEvent, PlaneView, older_utpc};
-pub use counters::{Built, Count};
+pub use counters::{GdGemBuilt, GdGemCount};
 pub use pads::PadCluster;
 pub use plane::PlaneCluster;
 pub use shift::shift;
+pub use watch::{ClusterWatch, Unwatched};
 
 /// The kind `gdgem`.
 #[derive(Debug, Default)]
@@ -81,7 +93,19 @@ impl Kind for GdGem {
         "Gd-GEM and other SRS/VMM3a detectors (UDP), strips or pads in coincidence"
     }
 
-    fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError> {
+    fn keys(&self) -> &'static [KeyRow] {
+        keys::KEYS
+    }
+
+    fn sample(&self) -> DetectorSample {
+        sample::SAMPLE
+    }
+
+    fn published(&self) -> Option<&'static PublishedNames> {
+        Some(&published::PUBLISHED)
+    }
+
+    fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, Refusal> {
         Ok(Box::new(GdGemDetector::new(setup)?))
     }
 
@@ -104,34 +128,55 @@ impl GdGemDetector {
     ///
     /// # Errors
     /// Key, value and what is allowed.
-    pub fn new(setup: &Setup) -> Result<GdGemDetector, SetupError> {
+    pub fn new(setup: &Setup) -> Result<GdGemDetector, Refusal> {
         let options = Options::read(&setup.options)?;
         setup.time.without_pulses("gdgem")?;
         let calibration = (&setup.calibration[..], &setup.calibration_path[..]);
         let layout = Layout::read(&setup.geometry, &setup.geometry_path, calibration, &options)?;
         if let Some(tick) = setup.time.tick.filter(|tick| !tick.is_nanosecond()) {
             let (num, den) = tick.fraction();
-            return Err(SetupError::Value {
-                key: "time.tick".to_owned(),
-                value: format!("{num}/{den} ns"),
-                allowed: "1/1 ns: the clock is detector.bc, or bc_clock in the geometry".to_owned(),
-            });
+            return Err(setting(
+                "time.tick",
+                format!("{num}/{den} ns"),
+                "1/1 ns: the clock is detector.bc, or bc_clock in the geometry",
+            ));
         }
         let (time, instructions) = (setup.time, setup.instructions);
         Ok(GdGemDetector { options, layout: Arc::new(layout), time, instructions })
     }
 
-    /// The builder, with somebody who sees clusters on their way to events.
-    pub fn watched(&self, watch: impl Watch) -> Box<dyn Builder> {
+    /// The first step.
+    pub fn reader(&self) -> impl Reader<Hit = FineHit> + use<> {
+        let reader = reader::GemReader::new(self.layout.clone(), &self.options);
+        reader.with(self.instructions)
+    }
+
+    /// The second step, with somebody who sees clusters on their way to events.
+    pub fn watched(&self, watch: impl ClusterWatch) -> Box<dyn Builder<Hit = FineHit>> {
         let layout = self.layout.clone();
         Box::new(builder::GemBuilder::new(layout, &self.options, &self.time, watch))
     }
 
-    fn builder_with<W: Watch>(
+    /// The second step on so many threads.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn builder(
+        &self,
+        want: Want,
+        threads: &Threads,
+    ) -> io::Result<Box<dyn Builder<Hit = FineHit>>> {
+        match want.clusters {
+            true => self.builder_with(threads, || ClusterRows::of(&self.layout)),
+            false => self.builder_with(threads, || Unwatched),
+        }
+    }
+
+    fn builder_with<W: ClusterWatch>(
         &self,
         threads: &Threads,
         watch: impl Fn() -> W,
-    ) -> io::Result<Box<dyn Builder>> {
+    ) -> io::Result<Box<dyn Builder<Hit = FineHit>>> {
         if threads.count < 2 {
             return Ok(self.watched(watch()));
         }
@@ -149,20 +194,12 @@ impl Detector for GdGemDetector {
         "gdgem"
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        let reader = reader::GemReader::new(self.layout.clone(), &self.options);
-        Box::new(reader.with(self.instructions))
+    fn decoder(&self, want: Want, threads: &Threads) -> io::Result<Box<dyn Decoder>> {
+        Ok(Box::new(ReadThenBuild::new(self.reader(), self.builder(want, threads)?)))
     }
 
-    fn builder(&self) -> Box<dyn Builder> {
-        self.watched(Unwatched)
-    }
-
-    fn builder_on(&self, want: Want, threads: &Threads) -> io::Result<Box<dyn Builder>> {
-        match want.clusters {
-            true => self.builder_with(threads, || ClusterRows::of(&self.layout)),
-            false => self.builder_with(threads, || Unwatched),
-        }
+    fn first_step(&self) -> Option<Box<dyn Decoder>> {
+        Some(Box::new(FirstStep::of(self.reader())))
     }
 
     /// Pads have no planes.
@@ -178,6 +215,14 @@ impl Detector for GdGemDetector {
     /// shares out the work itself.
     fn sharding(&self) -> Sharding {
         Sharding::Exact(MOST_THREADS)
+    }
+
+    fn module_names(&self) -> ModuleNames {
+        ModuleNames { called: Some("fec"), by_port: false }
+    }
+
+    fn numbering(&self) -> Option<Numbering> {
+        Some(state::NUMBERING)
     }
 
     fn tick(&self) -> (TickLength, bool) {

@@ -1,27 +1,30 @@
 //! The hits that a reader gives to its builder, written down as rows before the builder takes them.
 //!
-//! Stands before the builder only where somebody wants these rows, so that others pay nothing. Refuses nothing: pulses and
+//! Stands before the builder only where somebody wants these rows, so that others pay nothing. Pulses and
 //! borders are no hits and get no row.
 
 use std::sync::Arc;
 
 use fullcount_core::ledger::Sheet;
-use fullcount_core::products::{PlaneHit, Products};
+use fullcount_core::products::{Products, Want};
+use fullcount_core::progress::{BatchNumber, Flush};
 use fullcount_core::tables::ModuleHit;
 use fullcount_core::time::{Nanos, TickLength};
 
-use crate::detector::Builder;
+use crate::detector::{CommandError, CommandInfo, Decoder};
+use crate::hits::PlaneHit;
+use crate::steps::{Builder, ReadThenBuild, Reader};
 
 /// A builder whose hits are listed in [`Products::module_hits`].
-pub struct Listed {
-    builder: Box<dyn Builder>,
+pub struct Listed<B> {
+    builder: B,
     /// Picoseconds of a tick as a fraction.
     tick: (i128, i128),
 }
 
-impl Listed {
+impl<B> Listed<B> {
     /// Before `builder`; `tick`: of the hits' times.
-    pub fn new(builder: Box<dyn Builder>, tick: TickLength) -> Listed {
+    pub fn new(builder: B, tick: TickLength) -> Listed<B> {
         let (num, den) = tick.fraction();
         Listed { builder, tick: (1000 * i128::from(num), i128::from(den)) }
     }
@@ -33,8 +36,8 @@ impl Listed {
         ps.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
-    fn list(&self, products: &mut Products) {
-        for hit in products.plane_hits.iter().filter(|hit| hit.plane < PlaneHit::PULSE) {
+    fn list(&self, hits: &[PlaneHit], products: &mut Products) {
+        for hit in hits.iter().filter(|hit| hit.plane < PlaneHit::PULSE) {
             products.module_hits.push(ModuleHit {
                 time_ps: self.ps(hit.time),
                 module: hit.module,
@@ -46,53 +49,70 @@ impl Listed {
     }
 }
 
-impl Builder for Listed {
-    fn build(&mut self, products: &mut Products, now: Option<Nanos>) {
-        self.list(products);
-        self.builder.build(products, now);
+impl<B: Builder<Hit = PlaneHit>> Builder for Listed<B> {
+    type Hit = PlaneHit;
+
+    fn build(&mut self, hits: &mut Vec<PlaneHit>, products: &mut Products, now: Option<Nanos>) {
+        self.list(hits, products);
+        self.builder.build(hits, products, now);
     }
 
-    fn finish(&mut self, products: &mut Products) {
-        self.list(products);
-        self.builder.finish(products);
+    fn flush(&mut self, reason: Flush, hits: &mut Vec<PlaneHit>, products: &mut Products) {
+        self.list(hits, products);
+        self.builder.flush(reason, hits, products);
     }
 
-    fn mark(&mut self) {
-        self.builder.mark();
+    fn oldest(&mut self) -> Option<BatchNumber> {
+        self.builder.oldest()
     }
 
-    fn passed(&mut self) -> bool {
-        self.builder.passed()
+    fn commands(&self) -> Vec<CommandInfo> {
+        self.builder.commands()
     }
 
-    fn let_go(&mut self, products: &mut Products) {
-        self.builder.let_go(products);
+    fn command(&mut self, name: &str, arguments: &[&str]) -> Result<String, CommandError> {
+        self.builder.command(name, arguments)
     }
 
-    fn sheet(&self) -> Option<Arc<Sheet>> {
+    fn sheet(&self) -> Arc<Sheet> {
         self.builder.sheet()
+    }
+}
+
+/// Both steps of a decoder, with the rows between them where somebody wants these.
+pub(crate) fn joined<R, B>(
+    reader: R,
+    builder: B,
+    (want, tick): (Want, TickLength),
+) -> Box<dyn Decoder>
+where
+    R: Reader<Hit = PlaneHit> + 'static,
+    B: Builder<Hit = PlaneHit> + 'static,
+{
+    match want.module_hits {
+        true => Box::new(ReadThenBuild::new(reader, Listed::new(builder, tick))),
+        false => Box::new(ReadThenBuild::new(reader, builder)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detector::PassThrough;
 
     #[test]
     fn hits_become_rows_and_pulses_and_borders_do_not() {
         let tick = TickLength::new(125, 2).unwrap();
-        let mut listed = Listed::new(Box::new(PassThrough), tick);
+        let listed = Listed::new((), tick);
         let hit = |time, plane| PlaneHit { time, plane, coordinate: 7, weight: 9, module: 3 };
-        let plane_hits = vec![
+        let hits = [
             hit(3, 0),
             hit(4, PlaneHit::PULSE),
             hit(-1, 1),
             hit(5, PlaneHit::BORDER),
             hit(i64::MAX, 1),
         ];
-        let mut products = Products { plane_hits, ..Products::default() };
-        listed.build(&mut products, None);
+        let mut products = Products::default();
+        listed.list(&hits, &mut products);
         let rows = &products.module_hits;
         assert_eq!(rows.time_ps, [187_500, -62_500, i64::MAX]);
         assert_eq!((&rows.plane[..], &rows.module[..]), (&[0, 1, 1][..], &[3, 3, 3][..]));

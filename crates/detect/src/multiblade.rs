@@ -12,33 +12,42 @@ mod counters;
 mod fixed_window;
 mod inspect;
 mod judge;
+mod keys;
 mod layout;
 pub mod packet;
 mod place;
 mod plots;
+mod published;
 mod reader;
+mod sample;
 mod shift;
-mod streams;
 
+use fullcount_core::refusal::{Refusal, setting};
 use std::io;
 use std::sync::Arc;
 
+use fullcount_core::key::KeyRow;
+use fullcount_core::ledger::Unit;
+use fullcount_core::naming::PublishedNames;
 use fullcount_core::products::Want;
+use fullcount_core::sequence::numbering::{Limit, Numbering, Per};
 use fullcount_core::tables::Table;
 use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
 use serde::Deserialize;
 
 use crate::detector::{
-    Builder, Clock, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter,
+    Clock, Decoder, Detector, Inspector, Kind, ModuleNames, Setup, Sharding, Shifter, Threads,
     TimeBase,
 };
 use crate::geometry::text;
-use crate::listed::Listed;
-use crate::parallel::Threads;
+use crate::hits::PlaneHit;
+use crate::listed::joined;
+use crate::sample::DetectorSample;
+use crate::steps::{Builder, FirstStep};
 use layout::{Layout, Mode};
 
-pub use counters::{Built, Count};
+pub use counters::{MultiBladeBuilt, MultiBladeCount};
 pub use shift::shift;
 
 /// Senders whose numbering is followed unless configured: a readout computer serves many digitisers.
@@ -131,7 +140,7 @@ impl Default for Options {
 
 impl Options {
     /// Ranges, and what does not go together.
-    fn check(&self) -> Result<(), SetupError> {
+    fn check(&self) -> Result<(), Refusal> {
         range("max_streams", self.max_streams, 1, 1 << 20)?;
         range("subpixels", self.subpixels, 1, 16)?;
         range("window", self.window, 1, u32::MAX)?;
@@ -168,7 +177,7 @@ impl Options {
     }
 
     /// What depends on the geometry.
-    fn check_with(&self, layout: &Layout) -> Result<(), SetupError> {
+    fn check_with(&self, layout: &Layout) -> Result<(), Refusal> {
         if self.clustering != Clustering::FixedWindow {
             return Ok(());
         }
@@ -184,8 +193,18 @@ impl Options {
         Ok(())
     }
 
-    fn streams(&self) -> streams::Streams {
-        streams::Streams::new(self.max_streams as usize)
+    /// A sender counts its packets over all its digitisers. One turn of 32 bits takes 12 hours at 100,000 packets/s.
+    fn numbering(&self) -> Numbering {
+        Numbering {
+            bits: 32,
+            unit: Unit::Packets,
+            called: "sequence numbers",
+            per: Per::Sender,
+            // Packets overtake each other by a GRO train (64 packets) or two: four of them.
+            window: Limit::Fixed(256),
+            streams: Some(Limit::Set(self.max_streams)),
+            drops_copies: false,
+        }
     }
 
     fn per_cassette(&self) -> bool {
@@ -197,15 +216,11 @@ impl Options {
     }
 }
 
-fn refuse(key: &str, value: impl ToString, allowed: impl Into<String>) -> SetupError {
-    SetupError::Value {
-        key: format!("detector.{key}"),
-        value: value.to_string(),
-        allowed: allowed.into(),
-    }
+fn refuse(key: &str, value: impl ToString, allowed: impl Into<String>) -> Refusal {
+    setting(format!("detector.{key}"), value, allowed)
 }
 
-fn range(key: &str, value: u32, least: u32, most: u32) -> Result<(), SetupError> {
+fn range(key: &str, value: u32, least: u32, most: u32) -> Result<(), Refusal> {
     match (least..=most).contains(&value) {
         true => Ok(()),
         false => Err(refuse(key, value, format!("{least}..={most}"))),
@@ -237,7 +252,33 @@ impl Kind for MultiBlade {
         "Multi-Blade cassettes (CAEN digitisers over UDP), wires and strips in coincidence"
     }
 
-    fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError> {
+    fn keys(&self) -> &'static [KeyRow] {
+        keys::KEYS
+    }
+
+    fn sample(&self) -> DetectorSample {
+        sample::SAMPLE
+    }
+
+    fn published(&self) -> Option<&'static PublishedNames> {
+        Some(&published::PUBLISHED)
+    }
+
+    fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, Refusal> {
+        Ok(Box::new(MultiBladeDetector::new(setup)?))
+    }
+}
+
+/// A configured Multi-Blade detector.
+pub(crate) struct MultiBladeDetector {
+    options: Options,
+    layout: Arc<Layout>,
+    time: TimeBase,
+}
+
+impl MultiBladeDetector {
+    /// Reads the configuration.
+    pub(crate) fn new(setup: &Setup) -> Result<MultiBladeDetector, Refusal> {
         let options: Options = text::options(&setup.options)?;
         setup.time.without_pulses("multiblade")?;
         options.check()?;
@@ -246,35 +287,22 @@ impl Kind for MultiBlade {
         let own = TickLength::new(layout.tick_ns, 1).unwrap_or(TickLength::NANOSECOND);
         if let Some(tick) = setup.time.tick.filter(|tick| tick.fraction() != own.fraction()) {
             let (num, den) = tick.fraction();
-            return Err(SetupError::Value {
-                key: "time.tick".to_owned(),
-                value: format!("{num}/{den} ns"),
-                allowed: format!("{} ns: the geometry file's TimeTickNS says it", layout.tick_ns),
-            });
+            return Err(setting(
+                "time.tick",
+                format!("{num}/{den} ns"),
+                format!("{} ns: the geometry file's TimeTickNS says it", layout.tick_ns),
+            ));
         }
-        Ok(Box::new(MultiBladeDetector { options, layout: Arc::new(layout), time: setup.time }))
-    }
-}
-
-/// A configured Multi-Blade detector.
-struct MultiBladeDetector {
-    options: Options,
-    layout: Arc<Layout>,
-    time: TimeBase,
-}
-
-impl Detector for MultiBladeDetector {
-    fn name(&self) -> &str {
-        "multiblade"
+        Ok(MultiBladeDetector { options, layout: Arc::new(layout), time: setup.time })
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        let streams = self.options.streams();
+    fn reader(&self) -> reader::BladeReader {
+        let (numbering, layout) = (self.options.numbering(), self.layout.clone());
         let monitor = self.options.monitor_pixel();
-        Box::new(reader::BladeReader::new(streams, self.layout.clone(), monitor, self.time.now))
+        reader::BladeReader::new(numbering, layout, monitor, self.time.now)
     }
 
-    fn builder(&self) -> Box<dyn Builder> {
+    pub(crate) fn builder(&self) -> Box<dyn Builder<Hit = PlaneHit>> {
         let (layout, options, time) = (self.layout.clone(), &self.options, &self.time);
         match options.clustering {
             Clustering::Gap => Box::new(builder::BladeBuilder::new(layout, options, time)),
@@ -282,6 +310,20 @@ impl Detector for MultiBladeDetector {
                 Box::new(fixed_window::WindowBuilder::new(layout, options, time))
             }
         }
+    }
+}
+
+impl Detector for MultiBladeDetector {
+    fn name(&self) -> &str {
+        "multiblade"
+    }
+
+    fn decoder(&self, want: Want, _: &Threads) -> io::Result<Box<dyn Decoder>> {
+        Ok(joined(self.reader(), self.builder(), (want, self.tick().0)))
+    }
+
+    fn first_step(&self) -> Option<Box<dyn Decoder>> {
+        Some(Box::new(FirstStep::of(self.reader())))
     }
 
     /// Nothing is joined across packets, a packet is one digitiser's, and a digitiser sends from one address:
@@ -291,15 +333,16 @@ impl Detector for MultiBladeDetector {
         Sharding::ByKey
     }
 
-    fn builder_on(&self, want: Want, _: &Threads) -> io::Result<Box<dyn Builder>> {
-        if want.module_hits {
-            return Ok(Box::new(Listed::new(self.builder(), self.tick().0)));
-        }
-        Ok(self.builder())
-    }
-
     fn tables(&self) -> Vec<Table> {
         vec![Table::ModuleHits]
+    }
+
+    fn module_names(&self) -> ModuleNames {
+        ModuleNames { called: None, by_port: true }
+    }
+
+    fn numbering(&self) -> Option<Numbering> {
+        Some(self.options.numbering())
     }
 
     fn tick(&self) -> (TickLength, bool) {
@@ -315,7 +358,7 @@ impl Detector for MultiBladeDetector {
     }
 
     fn shifter(&self) -> Option<Box<dyn Shifter>> {
-        Some(Box::new(shift::Moving::new(self.options.streams())))
+        Some(Box::new(shift::Moving::new(self.options.numbering())))
     }
 
     fn inspector(&self) -> Box<dyn Inspector> {

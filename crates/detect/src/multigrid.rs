@@ -13,37 +13,46 @@ mod file;
 mod filter;
 mod group;
 mod inspect;
+mod keys;
 mod mapping;
 mod numbers;
 mod plots;
+mod published;
 mod reader;
 mod records;
+mod sample;
 mod senders;
 mod shift;
 mod volume;
 mod waiting;
 pub mod words;
 
+use fullcount_core::refusal::{Refusal, setting};
 use std::io;
 use std::sync::Arc;
 
+use fullcount_core::key::KeyRow;
+use fullcount_core::naming::PublishedNames;
 use fullcount_core::products::Want;
+use fullcount_core::sequence::numbering::Numbering;
 use fullcount_core::tables::Table;
 use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
 use serde::Deserialize;
 
 use crate::detector::{
-    Builder, Clock, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter,
+    Clock, Decoder, Detector, Inspector, Kind, ModuleNames, Setup, Sharding, Shifter, Threads,
     TimeBase, TurningClock,
 };
 use crate::geometry::text;
-use crate::listed::Listed;
-use crate::parallel::Threads;
+use crate::hits::PlaneHit;
+use crate::listed::joined;
+use crate::sample::DetectorSample;
+use crate::steps::{Builder, FirstStep, Reader};
 use channels::Channels;
-use file::Config;
+use file::MultiGridConfig;
 
-pub use counters::{Built, Count};
+pub use counters::{MultiGridBuilt, MultiGridCount};
 
 /// `[detector]` keys of Multi-Grid.
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -63,18 +72,14 @@ impl Default for Options {
 }
 
 impl Options {
-    fn check(&self) -> Result<(), SetupError> {
+    fn check(&self) -> Result<(), Refusal> {
         for (key, value, least, most) in [
             ("glitch_limit", self.glitch_limit, 1, 65_535),
             ("release_ms", self.release_ms, 1, 60_000),
             ("max_waiting", self.max_waiting, 256, 1 << 20),
         ] {
             if !(least..=most).contains(&value) {
-                return Err(SetupError::Value {
-                    key: format!("detector.{key}"),
-                    value: value.to_string(),
-                    allowed: format!("{least}..={most}"),
-                });
+                return Err(setting(format!("detector.{key}"), value, format!("{least}..={most}")));
             }
         }
         Ok(())
@@ -111,32 +116,67 @@ impl Kind for Multigrid {
         true
     }
 
-    fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError> {
-        let options: Options = text::options(&setup.options)?;
-        options.check()?;
-        if let Some(given) = setup.time.tick.filter(|&t| t != builder::tick()) {
-            let (num, den) = given.fraction();
-            return Err(SetupError::Value {
-                key: "time.tick".to_owned(),
-                value: format!("{num}/{den} ns"),
-                allowed: "125/2ns, which the format states; leave it out".to_owned(),
-            });
-        }
-        let config = Config::read(&setup.geometry, &setup.geometry_path)?;
-        let channels = Arc::new(Channels::new(&config));
-        let map = config.volume.map(&config.panel, &config.modules, &setup.geometry);
-        let config = Arc::new(config);
-        Ok(Box::new(MultigridDetector { options, config, channels, map, time: setup.time }))
+    fn keys(&self) -> &'static [KeyRow] {
+        keys::KEYS
+    }
+
+    fn sample(&self) -> DetectorSample {
+        sample::SAMPLE
+    }
+
+    fn published(&self) -> Option<&'static PublishedNames> {
+        Some(&published::PUBLISHED)
+    }
+
+    fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, Refusal> {
+        Ok(Box::new(MultigridDetector::new(setup)?))
     }
 }
 
 /// A configured Multi-Grid detector.
-struct MultigridDetector {
+pub struct MultigridDetector {
     options: Options,
-    config: Arc<Config>,
+    config: Arc<MultiGridConfig>,
     channels: Arc<Channels>,
     map: PixelMap,
     time: TimeBase,
+}
+
+impl MultigridDetector {
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    /// Key, value and what is allowed.
+    pub fn new(setup: &Setup) -> Result<MultigridDetector, Refusal> {
+        let options: Options = text::options(&setup.options)?;
+        options.check()?;
+        if let Some(given) = setup.time.tick.filter(|&t| t != builder::tick()) {
+            let (num, den) = given.fraction();
+            return Err(setting(
+                "time.tick",
+                format!("{num}/{den} ns"),
+                "125/2ns, which the format states; leave it out",
+            ));
+        }
+        let config = MultiGridConfig::read(&setup.geometry, &setup.geometry_path)?;
+        let channels = Arc::new(Channels::new(&config));
+        let map = config.volume.map(&config.panel, &config.modules, &setup.geometry);
+        let config = Arc::new(config);
+        Ok(MultigridDetector { options, config, channels, map, time: setup.time })
+    }
+
+    /// The first step.
+    pub fn reader(&self) -> impl Reader<Hit = PlaneHit> + use<> {
+        let limit = self.options.glitch_limit as usize;
+        reader::MultigridReader::new(self.config.clone(), self.channels.clone(), limit)
+    }
+
+    /// The second step.
+    pub fn builder(&self) -> impl Builder<Hit = PlaneHit> + use<> {
+        let release_ns = i64::from(self.options.release_ms) * 1_000_000;
+        let most = self.options.max_waiting as usize;
+        builder::MultigridBuilder::new(self.config.clone(), &self.time, release_ns, most)
+    }
 }
 
 impl Detector for MultigridDetector {
@@ -144,29 +184,18 @@ impl Detector for MultigridDetector {
         "multigrid"
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        let limit = self.options.glitch_limit as usize;
-        Box::new(reader::MultigridReader::new(self.config.clone(), self.channels.clone(), limit))
+    fn decoder(&self, want: Want, _: &Threads) -> io::Result<Box<dyn Decoder>> {
+        Ok(joined(self.reader(), self.builder(), (want, self.tick().0)))
     }
 
-    fn builder(&self) -> Box<dyn Builder> {
-        let release_ns = i64::from(self.options.release_ms) * 1_000_000;
-        let most = self.options.max_waiting as usize;
-        let (config, time) = (self.config.clone(), &self.time);
-        Box::new(builder::MultigridBuilder::new(config, time, release_ns, most))
+    fn first_step(&self) -> Option<Box<dyn Decoder>> {
+        Some(Box::new(FirstStep::of(self.reader())))
     }
 
     fn sharding(&self) -> Sharding {
         // The high part of the time is carried from packet to packet, and one module's group may go on in
         // the next packet.
         Sharding::Serial
-    }
-
-    fn builder_on(&self, want: Want, _: &Threads) -> io::Result<Box<dyn Builder>> {
-        if want.module_hits {
-            return Ok(Box::new(Listed::new(self.builder(), self.tick().0)));
-        }
-        Ok(self.builder())
     }
 
     fn tables(&self) -> Vec<Table> {
@@ -177,9 +206,12 @@ impl Detector for MultigridDetector {
         (builder::tick(), false)
     }
 
-    fn short_numbers(&self) -> Option<u32> {
-        // Replay records carry no numbers.
-        matches!(self.config.format, file::Format::Mesytec).then_some(numbers::BITS)
+    fn module_names(&self) -> ModuleNames {
+        ModuleNames { called: None, by_port: true }
+    }
+
+    fn numbering(&self) -> Option<Numbering> {
+        numbers::of(self.config.format)
     }
 
     fn turning_clock(&self) -> Option<TurningClock> {

@@ -2,20 +2,18 @@
 //!
 //! Each thread has a ring of jobs towards it and one back (single producer, single consumer, places made at the start), so there
 //! is no lock, and a job's memory is used again. A thread without a job parks: it costs nothing. The caller is a member as well: it
-//! works itself where all others have enough to do. A panic in a thread becomes one in the caller. Refuses nothing but
-//! what the system refuses: starting a thread. Source: `docs/gdgem-parallel.md`, `docs/architecture.md`.
+//! works itself where all others have enough to do. A panic in a thread becomes one in the caller. Fails only if the
+//! system cannot start a thread. Source: `docs/architecture.md`, "One packet, six hops".
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Most threads of a builder, the caller included: more than any detector's rate asks for.
-pub const MOST_THREADS: usize = 64;
+use crate::detector::{MOST_THREADS, Threads};
 
 /// Jobs that one thread may have: they keep it busy while the caller works on one itself, and while it reads a batch, which takes as long as two
-/// to three jobs (1 MiB of Gd-GEM frames). With three a thread ran dry: `lab detectors --build-threads 2` had 1.59 times one thread on simulated
+/// to three jobs (1 MiB of frames). With three a thread ran dry: `lab detectors --build-threads 2` had 1.59 times one thread on simulated
 /// frames and 1.44 with noise in a slow hour of the machine, with six 1.90 and 1.93 in a faster one; not by turns in one run.
 const DEPTH: usize = 6;
 
@@ -28,25 +26,6 @@ const LOOKS: usize = 64;
 
 /// Pause of the caller while it waits for a thread; the kernel makes ≈ 70 µs of it.
 const NAP: Duration = Duration::from_micros(20);
-
-/// What each further thread does first, with its number from 1: pinning, for instance.
-pub type Started = Arc<dyn Fn(usize) + Send + Sync>;
-
-/// How many threads a builder may use.
-#[derive(Clone)]
-pub struct Threads {
-    /// 1 to [`MOST_THREADS`], the calling one included.
-    pub count: usize,
-    /// Called first on each further thread.
-    pub started: Started,
-}
-
-impl Threads {
-    /// So many, which do nothing special at their start.
-    pub fn of(count: usize) -> Threads {
-        Threads { count, started: Arc::new(|_| {}) }
-    }
-}
 
 /// What a thread does with jobs.
 pub trait Hand<J>: Send + 'static {
@@ -229,9 +208,11 @@ impl<J, H> Drop for Crew<J, H> {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     use super::*;
+    use crate::detector::Started;
 
     /// Counts what it has seen; panics at 13.
     struct Counting(usize);

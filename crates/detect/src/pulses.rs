@@ -3,7 +3,7 @@
 //! Two modes: a regular grid (or reference blocks) owns the events, or the pulses in the data do. Then an
 //! event belongs to the latest pulse not after it; before the first pulse, and 2³⁰ ns behind the latest,
 //! the reference row begins anew, so that no offset leaves 31 bits. Pulses without events stay as
-//! rows. Refuses nothing. Source: `docs/architecture.md`, contract "Time".
+//! rows. Source: `docs/contracts.md`, "Time".
 
 use fullcount_core::products::EventBatch;
 use fullcount_core::time::{Nanos, PulseGrid, PulseTime, REFERENCE_BLOCK_NS};
@@ -26,6 +26,11 @@ impl Pulses {
     /// As configured.
     pub fn new(time: &TimeBase) -> Pulses {
         Pulses { grid: time.grid, in_data: time.pulses_in_data, latest: None, start: 0, end: 0 }
+    }
+
+    /// Pulses that were seen own no events any more.
+    pub fn forget(&mut self) {
+        (self.latest, self.start, self.end) = (None, 0, 0);
     }
 
     /// A pulse in the data: a row of its own if pulses own events here, else nothing.

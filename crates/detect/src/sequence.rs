@@ -2,27 +2,39 @@
 //!
 //! What `fullcount send` makes and `fullcount receive` counts: a full account of loss, duplication and order, without
 //! the cost of decoding. Refuses other datagrams and unknown keys. Entry: [`Sequence`], the [`Kind`].
-//! Source: `docs/architecture.md`, contract "`sequence` payload" (Christensen et al. 2018, "UDP instrument").
+//! Source: `docs/contracts.md`, "`sequence` payload" (Christensen et al. 2018, "UDP instrument").
 
 mod announced;
 mod counters;
 mod inspect;
 mod key;
+mod keys;
 pub mod packet;
+mod published;
 mod reader;
+mod sample;
 mod shift;
 
+use fullcount_core::refusal::{Refusal, setting};
+use std::io;
+
+use fullcount_core::key::KeyRow;
+use fullcount_core::ledger::Unit;
+use fullcount_core::naming::PublishedNames;
+use fullcount_core::products::Want;
 use fullcount_core::sequence::DEFAULT_WINDOW;
+use fullcount_core::sequence::numbering::{Limit, Numbering, Per};
 use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
 use serde::Deserialize;
 
 use crate::detector::{
-    Clock, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter,
+    Clock, Decoder, Detector, Inspector, Kind, ModuleNames, Setup, Sharding, Shifter, Threads,
 };
 use crate::geometry::text;
+use crate::sample::DetectorSample;
 
-pub use counters::Count;
+pub use counters::SequenceCount;
 use key::KeyBy;
 
 /// `[detector]` keys of `sequence`.
@@ -45,6 +57,23 @@ impl Default for Options {
     fn default() -> Self {
         let (window, key) = (DEFAULT_WINDOW, KeyBy::Origin);
         Options { window, verify: false, latency: false, max_streams: 4096, key }
+    }
+}
+
+impl Options {
+    fn numbering(&self) -> Numbering {
+        Numbering {
+            bits: 64,
+            unit: Unit::Packets,
+            called: "numbers",
+            per: match self.key {
+                KeyBy::Origin => Per::SenderAnd("stream id"),
+                KeyBy::Id => Per::Field("stream id"),
+            },
+            window: Limit::Set(self.window),
+            streams: Some(Limit::Set(self.max_streams)),
+            drops_copies: true,
+        }
     }
 }
 
@@ -73,12 +102,20 @@ impl Kind for Sequence {
         "numbered packets of `fullcount send`: loss, duplicates, order, latency"
     }
 
-    fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError> {
-        let value = |key: &str, value: String, allowed: &str| SetupError::Value {
-            key: key.to_owned(),
-            value,
-            allowed: allowed.to_owned(),
-        };
+    fn keys(&self) -> &'static [KeyRow] {
+        keys::KEYS
+    }
+
+    fn sample(&self) -> DetectorSample {
+        sample::SAMPLE
+    }
+
+    fn published(&self) -> Option<&'static PublishedNames> {
+        Some(&published::PUBLISHED)
+    }
+
+    fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, Refusal> {
+        let value = |key: &str, value: String, allowed: &str| setting(key, value, allowed);
         if !setup.geometry.trim().is_empty() {
             let path = setup.geometry_path.clone();
             return Err(value(
@@ -111,8 +148,8 @@ impl Detector for SequenceDetector {
         "sequence"
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        Box::new(reader::SequenceReader::new(self.options))
+    fn decoder(&self, _: Want, _: &Threads) -> io::Result<Box<dyn Decoder>> {
+        Ok(Box::new(reader::SequenceReader::new(self.options)))
     }
 
     fn sharding(&self) -> Sharding {
@@ -121,6 +158,14 @@ impl Detector for SequenceDetector {
             // One stream may come from several addresses.
             KeyBy::Id => Sharding::Serial,
         }
+    }
+
+    fn module_names(&self) -> ModuleNames {
+        ModuleNames { called: Some("stream"), by_port: true }
+    }
+
+    fn numbering(&self) -> Option<Numbering> {
+        Some(self.options.numbering())
     }
 
     fn tick(&self) -> (TickLength, bool) {

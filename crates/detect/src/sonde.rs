@@ -9,17 +9,26 @@ mod clock;
 mod counters;
 mod entries;
 mod inspect;
+mod keys;
 mod layout;
 pub mod packet;
 pub mod pixel;
 mod plots;
+mod published;
 mod reader;
+mod sample;
 mod shared;
 mod shift;
 mod streams;
 
+use fullcount_core::refusal::{Refusal, setting};
+use std::io;
 use std::sync::Arc;
 
+use fullcount_core::key::KeyRow;
+use fullcount_core::naming::PublishedNames;
+use fullcount_core::products::Want;
+use fullcount_core::sequence::numbering::{Numbering, Per};
 use fullcount_core::tables::Table;
 use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
@@ -27,13 +36,14 @@ use fullcount_instructions::Instructions;
 use serde::Deserialize;
 
 use crate::detector::{
-    Clock, Detector, Inspector, Kind, Reader, Setup, SetupError, Sharding, Shifter, TimeBase,
-    TurningClock,
+    Clock, Decoder, Detector, Inspector, Kind, ModuleNames, Setup, Sharding, Shifter, Threads,
+    TimeBase, TurningClock,
 };
 use crate::geometry::text;
+use crate::sample::DetectorSample;
 use layout::Layout;
 
-pub use counters::Count;
+pub use counters::SondeCount;
 pub use shift::shift;
 
 /// Ten times the 400 modules of the planned instrument; up to 450 bytes of state each.
@@ -54,10 +64,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// No streams yet, told apart and bounded as configured.
-    fn streams(&self) -> streams::Streams {
-        let one = self.sequence_state == SequenceState::One;
-        streams::Streams::new(self.max_streams as usize, one)
+    fn numbering(&self) -> Numbering {
+        let usual = streams::numbering(self.max_streams);
+        match self.sequence_state {
+            SequenceState::PerStream => usual,
+            SequenceState::One => Numbering { per: Per::Run, ..usual },
+        }
     }
 }
 
@@ -96,15 +108,23 @@ impl Kind for Sonde {
         "SoNDe modules (IDEAS/ROSMAP-MP over UDP), 8 x 8 pixels each"
     }
 
-    fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, SetupError> {
+    fn keys(&self) -> &'static [KeyRow] {
+        keys::KEYS
+    }
+
+    fn sample(&self) -> DetectorSample {
+        sample::SAMPLE
+    }
+
+    fn published(&self) -> Option<&'static PublishedNames> {
+        Some(&published::PUBLISHED)
+    }
+
+    fn configure(&self, setup: &Setup) -> Result<Box<dyn Detector>, Refusal> {
         let options: Options = text::options(&setup.options)?;
         setup.time.without_pulses("sonde")?;
         if !(1..=1 << 20).contains(&options.max_streams) {
-            return Err(SetupError::Value {
-                key: "detector.max_streams".to_owned(),
-                value: options.max_streams.to_string(),
-                allowed: "1..=1048576".to_owned(),
-            });
+            return Err(setting("detector.max_streams", options.max_streams, "1..=1048576"));
         }
         let layout = Arc::new(Layout::read(&setup.geometry, &setup.geometry_path)?);
         let shared = Arc::new(shared::Shared::new());
@@ -127,12 +147,11 @@ impl Detector for SondeDetector {
         "sonde"
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        let streams = self.options.streams();
+    fn decoder(&self, _: Want, _: &Threads) -> io::Result<Box<dyn Decoder>> {
         let clock = clock::Clock::new(&self.time, self.tick().0);
         let (layout, shared) = (self.layout.clone(), self.shared.clone());
-        let reader = reader::SondeReader::new(streams, layout, clock, shared);
-        Box::new(reader.with(self.instructions))
+        let reader = reader::SondeReader::new(self.options.numbering(), layout, clock, shared);
+        Ok(Box::new(reader.with(self.instructions)))
     }
 
     fn sharding(&self) -> Sharding {
@@ -148,8 +167,12 @@ impl Detector for SondeDetector {
         (self.time.tick.unwrap_or(TickLength::NANOSECOND), self.time.tick.is_none())
     }
 
-    fn short_numbers(&self) -> Option<u32> {
-        Some(14)
+    fn module_names(&self) -> ModuleNames {
+        ModuleNames { called: Some("module"), by_port: false }
+    }
+
+    fn numbering(&self) -> Option<Numbering> {
+        Some(self.options.numbering())
     }
 
     fn turning_clock(&self) -> Option<TurningClock> {
@@ -160,7 +183,7 @@ impl Detector for SondeDetector {
 
     fn begins_with(&self, packet: &[u8], time_ns: i64) -> bool {
         let header = packet::header(packet).ok();
-        let good = |header: &packet::Header| {
+        let good = |header: &packet::SondeHeader| {
             let mode = packet::mode(header, packet);
             mode.and_then(|mode| packet::body(mode, packet)).is_ok()
         };
@@ -178,7 +201,7 @@ impl Detector for SondeDetector {
     }
 
     fn shifter(&self) -> Option<Box<dyn Shifter>> {
-        Some(Box::new(shift::Moving::new(self.options.streams())))
+        Some(Box::new(shift::Moving::new(self.options.numbering())))
     }
 
     fn inspector(&self) -> Box<dyn Inspector> {

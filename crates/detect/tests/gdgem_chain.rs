@@ -1,20 +1,20 @@
 //! Gd-GEM end to end: no batch split changes anything, hostile frames do no harm, and bounds hold.
 
-mod gdgem_made;
-
+use crate::gdgem_made;
 use std::sync::{Arc, Mutex};
 
+use crate::gdgem_made::{build, capture, detector, frame, hit, marker, run, setup};
 use fullcount_core::batch::{Batch, Origin};
-use fullcount_core::products::{FineHit, Products, Want};
+use fullcount_core::products::{Products, Want};
 use fullcount_detect::conformance;
-use fullcount_detect::detector::{Detector, Setup};
-use fullcount_detect::gdgem::{GdGem, PlaneCluster, Unwatched, Watch};
-use gdgem_made::{build, capture, detector, frame, hit, marker, run, setup};
+use fullcount_detect::detector::{Detector, Setup, Threads};
+use fullcount_detect::gdgem::{ClusterWatch, GdGem, PlaneCluster, Unwatched};
+use fullcount_detect::hits::FineHit;
 use proptest::prelude::*;
 
 const EXAMPLE: &str = "bc = 44.444\nccs = 3\ndt = 100\nspc = 200\ncrl = 0.2\ncru = 10";
 
-fn frames(name: &str, n: usize) -> Vec<conformance::Packet> {
+fn frames(name: &str, n: usize) -> Vec<conformance::SamplePacket> {
     capture(name).into_iter().take(n).map(|bytes| (bytes, Origin::NONE)).collect()
 }
 
@@ -39,14 +39,16 @@ fn what_a_page_is_shown_changes_no_event() {
         let packets = capture(file);
         let shown = |want: Want| {
             let detector = detector(&setup);
-            let (mut reader, mut builder) = (detector.reader(), detector.builder());
+            let mut decoder = detector.decoder(Want::default(), &Threads::of(1)).unwrap();
             let mut products = Products { want, ..Products::default() };
             for packet in &packets {
-                reader.read(&Batch::from_datagrams([(&packet[..], Origin::NONE)]), &mut products);
-                builder.build(&mut products, None);
+                decoder.decode(
+                    Some(&Batch::from_datagrams([(&packet[..], Origin::NONE)])),
+                    None,
+                    &mut products,
+                );
             }
-            reader.finish(&mut products);
-            builder.finish(&mut products);
+            decoder.finish(&mut products);
             products
         };
         let (plain, all) = (shown(Want::default()), shown(Want::ALL));
@@ -214,7 +216,7 @@ fn an_endless_chain_is_cut_and_memory_stays_bounded() {
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<(PlaneCluster, PlaneCluster)>>>);
 
-impl Watch for Seen {
+impl ClusterWatch for Seen {
     fn matched(&mut self, _: u32, _: f64, planes: [Option<&PlaneCluster>; 3], _: bool) {
         if let [Some(x), Some(y), _] = planes {
             self.0.lock().unwrap().push((*x, *y));

@@ -1,14 +1,12 @@
 //! Bad input to Gd-GEM: mutated captures, wrong calibration, a missing FEC, time going backwards, lost markers. All is counted
 //! by reason; nothing panics, waits without bound, or gives an event above the newest accepted hit ([`run`] checks).
 
-mod gdgem_made;
-
+use crate::gdgem_made::{Ran, capture, detector, marker, payload, run, setup, text};
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Ledger;
-use fullcount_core::products::Products;
-use fullcount_detect::detector::{Detector, Setup};
+use fullcount_core::products::{Products, Want};
+use fullcount_detect::detector::{Detector, Setup, Threads};
 use fullcount_detect::gdgem::Unwatched;
-use gdgem_made::{Ran, capture, detector, marker, payload, run, setup, text};
 use proptest::prelude::*;
 
 const EXAMPLE: &str = "bc = 44.444\nccs = 3\ndt = 100\nspc = 200\ncrl = 0.2\ncru = 10";
@@ -308,19 +306,17 @@ fn one_damaged_marker_costs_none_of_the_others() {
 fn what_waits_stays_bounded_whatever_comes() {
     let options = format!("{EXAMPLE}\nmax_waiting = 2000");
     let detector = detector(&setup("vmm/example_geometry.json", &options));
-    let (mut reader, mut builder) = (detector.reader(), detector.builder());
+    let mut decoder = detector.decoder(Want::default(), &Threads::of(1)).unwrap();
     let ledger = Ledger::default();
-    ledger.register(reader.sheet());
-    ledger.register(builder.sheet().expect("it counts"));
+    decoder.sheets().into_iter().for_each(|sheet| ledger.register(sheet));
     let mut products = Products::default();
     for packet in capture("example.pcapng") {
         let batch = Batch::from_datagrams([(&packet[..], Origin::NONE)]);
-        reader.read(&batch, &mut products);
-        builder.build(&mut products, None);
+        decoder.decode(Some(&batch), None, &mut products);
         let waiting = ledger.read().get("cluster.waiting").expect("a counter");
         assert!(waiting < 2000, "{waiting} hits wait");
     }
-    builder.finish(&mut products);
+    decoder.finish(&mut products);
     let entries = ledger.read();
     assert!(entries.get("cluster.forced").is_some_and(|n| n > 10));
     assert_eq!((entries.balance(), entries.get("cluster.waiting")), (0, Some(0)));

@@ -1,17 +1,16 @@
 //! Golden vectors of Gd-GEM as vmm-sdat sees it: conversions of captures, calibrations and geometries of `expected.json`, and what the page
 //! says of the differences. Source: `vectors/gdgem`.
 
-mod gdgem_made;
-
+use crate::gdgem_made;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use fullcount_detect::detector::Setup;
-use fullcount_detect::gdgem::{PlaneCluster, Unwatched, Watch};
-use gdgem_made::answers::{close, relative};
-use gdgem_made::{
+use crate::gdgem_made::answers::{close, relative};
+use crate::gdgem_made::{
     capture, configure, conversion, count, detector, expected, run, setup, table, text,
 };
+use fullcount_detect::detector::Setup;
+use fullcount_detect::gdgem::{ClusterWatch, PlaneCluster, Unwatched};
 use serde_json::{Value, json};
 
 /// Clusters by detector and plane, and detector clusters.
@@ -24,7 +23,7 @@ struct Tables {
     detectors: BTreeMap<u32, Vec<[Option<PlaneCluster>; 3]>>,
 }
 
-impl Watch for Clusters {
+impl ClusterWatch for Clusters {
     fn plane(&mut self, detector: u32, plane: u8, cluster: &PlaneCluster) {
         self.0.lock().unwrap().planes.entry((detector, plane)).or_default().push(*cluster);
     }

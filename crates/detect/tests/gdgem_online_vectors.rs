@@ -1,15 +1,13 @@
 //! Golden vectors of Gd-GEM's online chain: what `expected.json` says of clusters, matching and positions. Source: `vectors/gdgem`.
 
-mod gdgem_made;
-
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use fullcount_core::products::FineHit;
+use crate::gdgem_made::answers::{close, gaps, online, relative};
+use crate::gdgem_made::{Ran, build, count, expected, table, text};
 use fullcount_detect::detector::Setup;
-use fullcount_detect::gdgem::{OnlineEvent, Watch, older_utpc};
-use gdgem_made::answers::{close, gaps, online, relative};
-use gdgem_made::{Ran, build, count, expected, table, text};
+use fullcount_detect::gdgem::{ClusterWatch, OnlineEvent, older_utpc};
+use fullcount_detect::hits::FineHit;
 use serde_json::{Value, json};
 
 /// Events of the online chain with their hits.
@@ -23,7 +21,7 @@ struct Seen {
 #[derive(Clone, Default)]
 struct Events(Arc<Mutex<Vec<Seen>>>);
 
-impl Watch for Events {
+impl ClusterWatch for Events {
     fn online(&mut self, e: &OnlineEvent<'_>) {
         let [x, y] = e.planes;
         let at = [x.coordinate, y.coordinate, x.time.min(y.time)];

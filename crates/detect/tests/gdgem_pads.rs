@@ -3,23 +3,21 @@
 //!
 //! Source: `docs/formats/gdgem.md` sections 13 and 14.6.
 
-mod gdgem_made;
-
 use std::sync::{Arc, Mutex};
 
+use crate::gdgem_made::{build, capture, detector, frame, hit, marker, payload, run, setup, text};
 use fullcount_core::batch::{Batch, Origin};
-use fullcount_core::products::{FineHit, Products, Want};
-use fullcount_detect::detector::{Detector, Setup};
-use fullcount_detect::gdgem::{PadCluster, PlaneCluster, Unwatched, Watch};
-use fullcount_detect::parallel::Threads;
-use gdgem_made::{build, capture, detector, frame, hit, marker, payload, run, setup, text};
+use fullcount_core::products::{Products, Want};
+use fullcount_detect::detector::{Detector, Setup, Threads};
+use fullcount_detect::gdgem::{ClusterWatch, PadCluster, PlaneCluster, Unwatched};
+use fullcount_detect::hits::FineHit;
 use proptest::prelude::*;
 use serde_json::Value;
 
 #[derive(Clone, Default)]
 struct Pads(Arc<Mutex<Vec<PadCluster>>>);
 
-impl Watch for Pads {
+impl ClusterWatch for Pads {
     fn pads(&mut self, _: u32, _: f64, cluster: &PadCluster) {
         self.0.lock().unwrap().push(*cluster);
     }
@@ -177,14 +175,16 @@ fn the_frame_of_pads_gives_every_cluster_once() {
 fn shown(setup: &Setup, packets: &[Vec<u8>], threads: usize) -> Products {
     let detector = detector(setup);
     let want = Want { hits: true, cluster_sizes: true, tracks: true, ..Want::default() };
-    let mut builder = detector.builder_on(want, &Threads::of(threads)).expect("threads");
-    let (mut reader, mut products) = (detector.reader(), Products { want, ..Products::default() });
+    let mut decoder = detector.decoder(want, &Threads::of(threads)).expect("threads");
+    let mut products = Products { want, ..Products::default() };
     for packet in packets {
-        reader.read(&Batch::from_datagrams([(&packet[..], Origin::NONE)]), &mut products);
-        builder.build(&mut products, None);
+        decoder.decode(
+            Some(&Batch::from_datagrams([(&packet[..], Origin::NONE)])),
+            None,
+            &mut products,
+        );
     }
-    reader.finish(&mut products);
-    builder.finish(&mut products);
+    decoder.finish(&mut products);
     products
 }
 
@@ -229,7 +229,7 @@ type Shape = (u16, u16, u32, u32);
 #[derive(Clone, Default)]
 struct Planes(Arc<Mutex<Vec<Shape>>>);
 
-impl Watch for Planes {
+impl ClusterWatch for Planes {
     fn plane(&mut self, _: u32, plane: u8, c: &PlaneCluster) {
         let span = (c.last - c.first) as u32;
         self.0.lock().unwrap().push((plane.into(), c.size as u16, span, c.adc as u32));

@@ -1,14 +1,15 @@
 //! The public captures on several threads: events and counters of one thread, whatever the batches.
 
-mod gdgem_made;
-
+use crate::gdgem_made;
+use crate::gdgem_made::{capture, detector, setup, table, text};
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::{Entries, Ledger};
-use fullcount_core::products::{EventBatch, FineHit, Products, Want};
+use fullcount_core::products::{EventBatch, Products, Want};
+use fullcount_core::progress::Flush;
 use fullcount_core::time::Nanos;
-use fullcount_detect::detector::{Detector, Setup, Sharding};
-use fullcount_detect::parallel::Threads;
-use gdgem_made::{capture, detector, setup, table, text};
+use fullcount_detect::detector::{Detector, Setup, Sharding, Threads};
+use fullcount_detect::hits::FineHit;
+use fullcount_detect::steps::Builder;
 use serde_json::{Value, json};
 
 /// The published online configuration with changes, for the FECs of a capture.
@@ -63,20 +64,16 @@ fn run(
     threads: usize,
     live: bool,
 ) -> (EventBatch, Entries) {
-    let (mut reader, mut builder) =
-        (d.reader(), d.builder_on(Want::default(), &Threads::of(threads)).expect("threads"));
+    let mut decoder = d.decoder(Want::default(), &Threads::of(threads)).expect("threads");
     let ledger = Ledger::default();
-    ledger.register(reader.sheet());
-    ledger.register(builder.sheet().expect("it counts"));
+    decoder.sheets().into_iter().for_each(|sheet| ledger.register(sheet));
     let mut products = Products::default();
     for (n, part) in packets.chunks(per_batch).enumerate() {
         let batch = Batch::from_datagrams(part.iter().map(|p| (&p[..], Origin::NONE)));
-        reader.read(&batch, &mut products);
-        builder.build(&mut products, live.then_some(Nanos(n as i64 * 1_000_000)));
+        decoder.decode(Some(&batch), live.then_some(Nanos(n as i64 * 1_000_000)), &mut products);
         assert_eq!(ledger.read().balance(), 0, "{:?}", ledger.read().hops());
     }
-    reader.finish(&mut products);
-    builder.finish(&mut products);
+    decoder.finish(&mut products);
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0, "{:?}", entries.hops());
     (products.events, entries)
@@ -89,16 +86,13 @@ fn the_page_is_shown_clusters_and_single_events_on_several_threads() {
     let want = Want { hits: true, cluster_sizes: true, tracks: true, ..Want::default() };
     let plain = run(&d, &packets, 16, 1, false).0;
     for threads in 1..=3 {
-        let mut builder = d.builder_on(want, &Threads::of(threads)).expect("threads");
+        let mut decoder = d.decoder(want, &Threads::of(threads)).expect("threads");
         let mut products = Products { want, ..Products::default() };
-        let mut reader = d.reader();
         for part in packets.chunks(16) {
             let batch = Batch::from_datagrams(part.iter().map(|p| (&p[..], Origin::NONE)));
-            reader.read(&batch, &mut products);
-            builder.build(&mut products, None);
+            decoder.decode(Some(&batch), None, &mut products);
         }
-        reader.finish(&mut products);
-        builder.finish(&mut products);
+        decoder.finish(&mut products);
         assert!(products.events == plain, "{threads} threads: other events");
         let sizes = &products.cluster_sizes;
         assert!(sizes.plane.len() > 1000 && !products.hits.pixel.is_empty(), "{threads}");
@@ -171,15 +165,15 @@ fn the_recorded_sets_give_the_events_of_one_thread() {
             let d = detector(&online(&[], matcher));
             let outcome = |threads: usize| {
                 let mut builder =
-                    d.builder_on(Want::default(), &Threads::of(threads)).expect("threads");
-                let mut products = Products::default();
+                    d.builder(Want::default(), &Threads::of(threads)).expect("threads");
+                let (mut products, mut hits) = (Products::default(), Vec::new());
                 for part in rows.chunks(1000) {
-                    products.fine_hits.extend_from_slice(part);
-                    builder.build(&mut products, None);
+                    hits.extend_from_slice(part);
+                    builder.build(&mut hits, &mut products, None);
                 }
-                builder.finish(&mut products);
+                builder.flush(Flush::End, &mut hits, &mut products);
                 let ledger = Ledger::default();
-                ledger.register(builder.sheet().expect("it counts"));
+                ledger.register(builder.sheet());
                 (products.events, ledger.read())
             };
             let wanted = outcome(1);
@@ -205,7 +199,7 @@ fn what_hits_wait_for_is_bounded() {
 #[test]
 fn a_builder_that_is_dropped_ends_its_threads() {
     let d = detector(&Setup::default());
-    let mut builder = d.builder_on(Want::default(), &Threads::of(4)).expect("threads");
-    builder.build(&mut Products::default(), None);
+    let mut builder = d.builder(Want::default(), &Threads::of(4)).expect("threads");
+    builder.build(&mut Vec::new(), &mut Products::default(), None);
     drop(builder);
 }

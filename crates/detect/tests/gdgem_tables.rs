@@ -1,15 +1,13 @@
 //! Gd-GEM as tables: hits and clusters of the captures are those of `vectors/gdgem`, whatever the batches.
 
-mod gdgem_made;
-
+use crate::gdgem_made;
 use std::collections::BTreeMap;
 
+use crate::gdgem_made::{capture, conversion, count, detector, expected, setup, table, text};
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::products::{Products, Want};
 use fullcount_core::tables::{StripHits, Table};
-use fullcount_detect::detector::{Detector, Setup};
-use fullcount_detect::parallel::Threads;
-use gdgem_made::{capture, conversion, count, detector, expected, setup, table, text};
+use fullcount_detect::detector::{Detector, Setup, Threads};
 use serde_json::Value;
 
 const EVERYTHING: Want = Want::ALL;
@@ -28,16 +26,13 @@ fn run_on(
     want: Want,
 ) -> Products {
     let detector = detector(setup);
-    let mut reader = detector.reader();
-    let mut builder = detector.builder_on(want, &Threads::of(threads)).unwrap();
+    let mut decoder = detector.decoder(want, &Threads::of(threads)).unwrap();
     let mut products = Products { want, ..Products::default() };
     for part in packets.chunks(per_batch.min(packets.len()).max(1)) {
         let batch = Batch::from_datagrams(part.iter().map(|p| (&p[..], Origin::NONE)));
-        reader.read(&batch, &mut products);
-        builder.build(&mut products, None);
+        decoder.decode(Some(&batch), None, &mut products);
     }
-    reader.finish(&mut products);
-    builder.finish(&mut products);
+    decoder.finish(&mut products);
     products
 }
 

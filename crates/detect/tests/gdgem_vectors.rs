@@ -1,15 +1,14 @@
 //! Golden vectors of Gd-GEM: what `expected.json` says of payloads, sequences of them, times and captures. Source: `vectors/gdgem`.
 
-mod gdgem_made;
-
+use crate::gdgem_made;
 use std::collections::BTreeMap;
 
+use crate::gdgem_made::answers::{FRAMES, PARSER, compare, online};
+use crate::gdgem_made::{capture, count, detector, expected, payload, run, setup};
 use fullcount_core::batch::Origin;
-use fullcount_core::products::FineHit;
 use fullcount_detect::detector::{Detector, Setup};
 use fullcount_detect::gdgem::Unwatched;
-use gdgem_made::answers::{FRAMES, PARSER, compare, online};
-use gdgem_made::{capture, count, detector, expected, payload, run, setup};
+use fullcount_detect::hits::FineHit;
 use serde_json::{Value, json};
 
 /// A hit of a list, with the column names of its entry.

@@ -1,16 +1,15 @@
 //! Golden vectors of Multi-Blade: every entry of `expected.json`, the recorded sets in every set-up, and the
 //! capture. Source: `vectors/multiblade`; packets are made as section 8 of the format says.
 
-mod multiblade_made;
-
+use crate::multiblade_made;
 use std::collections::BTreeMap;
 
+use crate::multiblade_made::{
+    Counters, config, count, detector, expected, packets, payload, read, rows, setup, table,
+};
 use fullcount_core::batch::Origin;
 use fullcount_detect::conformance;
 use fullcount_detect::detector::Setup;
-use multiblade_made::{
-    Counters, config, count, detector, expected, packets, payload, read, rows, setup, table,
-};
 use serde_json::Value;
 
 /// Published names and ours, where both decide on the same.
@@ -389,7 +388,7 @@ fn one_builder_for_all_cassettes_or_one_for_each_makes_no_difference() {
 
 #[test]
 fn the_suite_passes_in_every_set_up_and_with_every_option() {
-    let mut given: Vec<conformance::Packet> = Vec::new();
+    let mut given: Vec<conformance::SamplePacket> = Vec::new();
     let from = |i: usize| Origin { ip: [1; 16], port: 9000 + i as u16 % 2 };
     let recorded = packets(&rows("a00100"));
     let files = ["pkt145701.bin", "pkt13.bin", "all_zeroes_32.bin"].map(payload);

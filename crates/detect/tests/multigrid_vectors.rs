@@ -6,10 +6,14 @@ use std::path::PathBuf;
 
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::{Entries, Ledger};
-use fullcount_core::products::{PlaneHit, Products};
+use fullcount_core::products::Products;
+use fullcount_core::progress::Flush;
 use fullcount_core::time::{TickLength, Ticks};
 use fullcount_detect::conformance;
-use fullcount_detect::detector::{Detector, Registry, Setup, TimeBase};
+use fullcount_detect::detector::{Detector, Setup, TimeBase};
+use fullcount_detect::hits::PlaneHit;
+use fullcount_detect::multigrid::MultigridDetector;
+use fullcount_detect::steps::{Builder, Reader};
 use serde_json::{Value, json};
 
 fn folder() -> PathBuf {
@@ -30,8 +34,8 @@ fn setup(config: &str) -> Setup {
     Setup { geometry, geometry_path: config.to_owned(), time, ..Setup::default() }
 }
 
-fn detector(setup: &Setup) -> Box<dyn Detector> {
-    Registry::builtin().configure("multigrid", setup).unwrap()
+fn detector(setup: &Setup) -> MultigridDetector {
+    MultigridDetector::new(setup).unwrap()
 }
 
 fn ns(ticks: &Value) -> i64 {
@@ -48,18 +52,18 @@ struct Run {
 fn read(setup: &Setup, packets: &[Vec<u8>], split: usize) -> Run {
     let detector = detector(setup);
     let (mut reader, mut builder) = (detector.reader(), detector.builder());
-    let (mut products, mut hits) = (Products::default(), Vec::new());
+    let (mut products, mut hits, mut some) = (Products::default(), Vec::new(), Vec::new());
     for part in packets.chunks(split) {
         let batch = Batch::from_datagrams(part.iter().map(|p| (&p[..], Origin::NONE)));
-        reader.read(&batch, &mut products);
-        hits.extend_from_slice(&products.plane_hits);
-        builder.build(&mut products, None);
+        reader.read(&batch, &mut some, &mut products);
+        hits.extend_from_slice(&some);
+        builder.build(&mut some, &mut products, None);
     }
-    reader.finish(&mut products);
-    builder.finish(&mut products);
+    reader.flush(Flush::End);
+    builder.flush(Flush::End, &mut some, &mut products);
     let ledger = Ledger::default();
     ledger.register(reader.sheet());
-    ledger.register(builder.sheet().unwrap());
+    ledger.register(builder.sheet());
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0, "{:?}", entries.hops());
     Run { hits, products, entries }
@@ -238,7 +242,12 @@ fn the_capture_is_one_run_however_it_is_batched() {
     }
 }
 
-fn conform(options: &str, time: TimeBase, damaged: usize, seed: u64) -> conformance::Report {
+fn conform(
+    options: &str,
+    time: TimeBase,
+    damaged: usize,
+    seed: u64,
+) -> conformance::ConformanceReport {
     let expected = expected();
     let base = setup("three_modules_mg24.json");
     let setup = Setup { options: options.to_owned(), time, ..base };

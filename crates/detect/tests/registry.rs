@@ -1,10 +1,11 @@
 //! Detectors by name: what is known, what is not, and what is announced but not there yet.
 
-use fullcount_detect::detector::{Registry, Setup};
+use fullcount_core::products::Want;
+use fullcount_detect::detector::{Setup, Threads, builtin};
 
 #[test]
 fn all_builtin_detectors_configure_with_nothing_but_their_name() {
-    let registry = Registry::builtin();
+    let registry = builtin();
     for (kind, pixels) in [
         ("sonde", 64),
         ("multigrid", 3200),
@@ -23,11 +24,11 @@ fn all_builtin_detectors_configure_with_nothing_but_their_name() {
 
 #[test]
 fn unknown_names_list_the_known_ones_and_plugins_say_that_they_are_to_come() {
-    let registry = Registry::builtin();
+    let registry = builtin();
     let says = |kind| registry.configure(kind, &Setup::default()).err().unwrap().to_string();
     assert_eq!(
         says("sond"),
-        "detector.kind: unknown detector \"sond\"; known: sonde, multigrid, multiblade, gdgem, sequence"
+        "detector.kind: unknown detector \"sond\"; known: sonde, multigrid, multiblade, gdgem, sequence, fragments, heap"
     );
     assert!(says("plugin:./x.so").contains("shared-library detectors are not supported"));
 }
@@ -35,13 +36,13 @@ fn unknown_names_list_the_known_ones_and_plugins_say_that_they_are_to_come() {
 /// What a counter advises to set or mentions must be a key of that kind, or one that every kind has.
 #[test]
 fn counters_name_keys_that_exist() {
-    let registry = Registry::builtin();
+    let registry = builtin();
     let mut seen = 0;
     for kind in ["sonde", "multigrid", "multiblade", "gdgem", "sequence"] {
         let detector = registry.configure(kind, &Setup::default()).unwrap();
-        let mut lines = detector.reader().sheet().lines().to_vec();
-        lines.extend(detector.builder().sheet().iter().flat_map(|sheet| sheet.lines().to_vec()));
-        for line in lines {
+        let decoder = detector.decoder(Want::default(), &Threads::of(1)).unwrap();
+        let sheets = decoder.sheets();
+        for line in sheets.iter().flat_map(|sheet| sheet.lines()) {
             let text = format!("{} {}", line.meaning, line.todo);
             for after in text.split("detector.").skip(1) {
                 let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
@@ -64,7 +65,7 @@ fn counters_name_keys_that_exist() {
 /// Committed packets of each format pass the header test of their own kind and no other.
 #[test]
 fn header_tests_tell_the_formats_apart() {
-    let registry = Registry::builtin();
+    let registry = builtin();
     let vector = |path: &str| {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/");
         std::fs::read(format!("{folder}{path}")).expect("committed")

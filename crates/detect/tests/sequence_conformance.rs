@@ -1,11 +1,11 @@
 //! The `sequence` detector passes the suite of every detector, in order and with faults.
 
 use fullcount_core::batch::Origin;
-use fullcount_detect::conformance::{self, Packet};
+use fullcount_detect::conformance::{self, SamplePacket};
 use fullcount_detect::detector::Setup;
 use fullcount_detect::sequence::Sequence;
 
-fn packet(stream: u32, number: u64, time: u64, len: u64) -> Packet {
+fn packet(stream: u32, number: u64, time: u64, len: u64) -> SamplePacket {
     let mut p = vec![0x46, 0x43, 0x53, 0x51];
     p.extend(stream.to_le_bytes());
     p.extend(number.to_le_bytes());
@@ -16,7 +16,7 @@ fn packet(stream: u32, number: u64, time: u64, len: u64) -> Packet {
 
 #[test]
 fn conformance_of_faulty_streams() {
-    let mut packets: Vec<Packet> = Vec::new();
+    let mut packets: Vec<SamplePacket> = Vec::new();
     for n in (0..300u64).filter(|n| n % 41 != 7) {
         packets.push(packet(3, n ^ u64::from(n % 17 == 4), n, 24 + n % 5));
         packets.push(packet(4, n, n, 40));

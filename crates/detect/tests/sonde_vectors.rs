@@ -8,7 +8,7 @@ use fullcount_core::ledger::{Entries, Ledger};
 use fullcount_core::products::{Products, Want};
 use fullcount_core::time::{Nanos, PulseGrid, TickLength};
 use fullcount_detect::conformance;
-use fullcount_detect::detector::{Detector, Registry, Setup, TimeBase};
+use fullcount_detect::detector::{Detector, Setup, Threads, TimeBase, builtin};
 use serde_json::Value;
 
 fn folder() -> PathBuf {
@@ -24,19 +24,19 @@ fn expected() -> Value {
 }
 
 fn detector(setup: &Setup) -> Box<dyn Detector> {
-    Registry::builtin().configure("sonde", setup).unwrap()
+    builtin().configure("sonde", setup).unwrap()
 }
 
 /// A fresh decoder reads the packets in order.
 fn read(setup: &Setup, packets: &[Vec<u8>]) -> (Products, Entries) {
-    let mut reader = detector(setup).reader();
-    let mut products =
-        Products { want: Want { hits: true, ..Want::default() }, ..Products::default() };
+    let want = Want { hits: true, ..Want::default() };
+    let mut decoder = detector(setup).decoder(want, &Threads::of(1)).unwrap();
+    let mut products = Products { want, ..Products::default() };
     let batch = Batch::from_datagrams(packets.iter().map(|p| (&p[..], Origin::NONE)));
-    reader.read(&batch, &mut products);
-    reader.finish(&mut products);
+    decoder.decode(Some(&batch), None, &mut products);
+    decoder.finish(&mut products);
     let ledger = Ledger::default();
-    ledger.register(reader.sheet());
+    decoder.sheets().into_iter().for_each(|sheet| ledger.register(sheet));
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0);
     (products, entries)
@@ -198,7 +198,7 @@ fn the_sequence_rule_of_the_format_on_the_capture() {
     assert_eq!(entries.get("readouts.out_of_order"), Some(disorder));
 }
 
-fn all_packets() -> Vec<conformance::Packet> {
+fn all_packets() -> Vec<conformance::SamplePacket> {
     let expected = expected();
     let names = expected["files"].as_object().unwrap().keys();
     let from = |i: usize| Origin { ip: [1; 16], port: 50_011 + (i as u16 % 2) * 10 };

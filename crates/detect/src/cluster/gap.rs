@@ -2,10 +2,10 @@
 //!
 //! A hit belongs to the one before it in time if the distance is at most the time gap (not to the first one: a
 //! limit on the whole length is an option of its own); within such a run, sorted by coordinate, the step to
-//! the largest coordinate so far decides. Refuses nothing. The work is n log n for any input. Sources:
-//! `docs/formats/multiblade.md` section 5, `gdgem.md`.
+//! the largest coordinate so far decides. The work is n log n for any input. Sources:
+//! the sections on clustering of `docs/formats/*.md`.
 
-use fullcount_core::products::PlaneHit;
+use crate::hits::PlaneHit;
 
 use super::plane::PlaneSum;
 

@@ -2,8 +2,10 @@
 //!
 //! Sorted by their earliest hit (at equal times in order of planes), a cluster joins the event under way if
 //! the gap between the two intervals is at most the matching gap; intervals that overlap have the gap 0. An
-//! event may get several clusters per plane. Refuses nothing. Sources: `docs/formats/multiblade.md`
-//! section 5, `gdgem.md`.
+//! event may get several clusters per plane. Sources: the sections
+//! on clustering of `docs/formats/*.md`.
+
+use fullcount_core::trace;
 
 use super::plane::PlaneSum;
 
@@ -18,6 +20,7 @@ pub struct Cluster {
 
 /// Sorts `clusters` and calls `event` with those of each event, in order of time.
 pub fn by_time(clusters: &mut [Cluster], gap: i64, mut event: impl FnMut(&[Cluster])) {
+    trace!(Cluster, Debug, "{} clusters are matched", clusters.len());
     clusters.sort_unstable_by_key(|c| (c.sum.first, c.plane, c.sum.last));
     let (mut start, mut last) = (0, i64::MIN);
     for i in 0..clusters.len() {

@@ -1,10 +1,10 @@
 //! What a cluster says about one plane: hits, span, sums of weights, and the centre that follows from them.
 //!
-//! All sums are integers, so that the order of the hits cannot change a centre. Refuses nothing: 2¹⁶ hits of
-//! the largest weight and coordinate need 48 of the 64 bits. Sources: `docs/formats/multiblade.md`
-//! sections 5 and 6, `gdgem.md`.
+//! All sums are integers, so that the order of the hits cannot change a centre. 2¹⁶ hits of
+//! the largest weight and coordinate need 48 of the 64 bits. Sources: the sections
+//! on clustering of `docs/formats/*.md`.
 
-use fullcount_core::products::PlaneHit;
+use crate::hits::PlaneHit;
 
 /// Hits of one plane that belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

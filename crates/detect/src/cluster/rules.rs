@@ -1,7 +1,7 @@
 //! What an event of two planes must meet: hits per plane, length in time, ratio of the amplitudes.
 //!
 //! All rules are off by default. The first one that is broken is named, so that each has a counter. Refuses
-//! nothing itself. Sources: `docs/formats/multiblade.md` section 6.1, `multigrid.md` section 6, `gdgem.md`.
+//! nothing itself. Sources: the sections on clustering of `docs/formats/*.md`.
 
 use super::plane::PlaneSum;
 

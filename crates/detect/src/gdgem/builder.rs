@@ -7,76 +7,27 @@
 use std::sync::Arc;
 
 use fullcount_core::ledger::Sheet;
-use fullcount_core::products::{EventBatch, FineHit, Products};
+use fullcount_core::products::{EventBatch, Products};
+use fullcount_core::progress::{BatchNumber, Flush};
 use fullcount_core::time::Nanos;
 
 use super::chain::{Chain, OnlineEvent};
-use super::counters::{BUILT_LINES, Built, Tally};
+use super::counters::{BuiltCounts, GdGemBuilt};
+use super::judge::Judge;
 use super::lane::{LaneHits, Scratch, stretch};
-use super::layout::{Algorithm, Layout};
+use super::layout::Layout;
 use super::matching::{Matched, Partner, Partners, ROUNDING_NS};
 use super::monitor::{Monitor, Shown};
 use super::options::{Coin, Limits, Options, Position};
-use super::pads::{Growth, PadCluster};
-use super::plane::{self, PlaneCluster};
+use super::pads::Growth;
+use super::plane;
 use super::tables::Numbers;
-use crate::detector::{Builder, TimeBase};
+use super::watch::ClusterWatch;
+use crate::detector::TimeBase;
+use crate::hits::FineHit;
+use crate::oldest::OldestBatch;
 use crate::pulses::Pulses;
-
-/// Sees clusters on their way to events, for tables and tests. All methods do nothing unless given.
-pub trait Watch: Send + 'static {
-    /// True if all values of plane clusters are looked at; else those are 0 that events do not need.
-    const ALL_VALUES: bool = true;
-
-    /// A cluster of a plane, in the order of being closed.
-    fn plane(&mut self, detector: u32, plane: u8, cluster: &PlaneCluster) {
-        let _ = (detector, plane, cluster);
-    }
-    /// A detector cluster: its time in the order of events, ns, and its planes; `best` is false for further pairs of `-hm 1`.
-    fn matched(
-        &mut self,
-        detector: u32,
-        order: f64,
-        planes: [Option<&PlaneCluster>; 3],
-        best: bool,
-    ) {
-        let _ = (detector, order, planes, best);
-    }
-    /// A cluster of pads: its time in the order of events, ns.
-    fn pads(&mut self, detector: u32, order: f64, cluster: &PadCluster) {
-        let _ = (detector, order, cluster);
-    }
-    /// An event of the online chain, with both planes or one.
-    fn online(&mut self, event: &OnlineEvent<'_>) {
-        let _ = event;
-    }
-    /// All has come, ns: clusters of planes that hold a hit before the first, detector clusters of all detectors that stand before
-    /// the second in the order of events.
-    fn complete(&mut self, planes: f64, detectors: f64) {
-        let _ = (planes, detectors);
-    }
-    /// Times of what is held back until it is complete, ns.
-    fn times(&self) -> Box<dyn Iterator<Item = f64> + '_> {
-        Box::new(std::iter::empty())
-    }
-    /// The call that saw all this ends: rows go with the batch.
-    fn hand_over(&mut self, products: &mut Products) {
-        let _ = products;
-    }
-    /// How many clusters there were since the state was last empty, after the call; `empty`: nothing waits now.
-    fn numbers(&mut self, empty: bool) -> Numbers {
-        let _ = empty;
-        Numbers::default()
-    }
-}
-
-/// Sees nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Unwatched;
-
-impl Watch for Unwatched {
-    const ALL_VALUES: bool = false;
-}
+use crate::steps::Builder;
 
 /// How a detector's runs become events.
 enum Way {
@@ -103,21 +54,21 @@ pub(super) struct GemBuilder<W> {
     monitor: Monitor,
     /// Time of the latest call with rows.
     heard: Option<Nanos>,
-    marked: Option<Marked>,
+    leaving: OldestBatch<Moment>,
 }
 
 /// What came of a slice, beside its products.
 pub(super) struct Worked {
-    pub counts: Tally<BUILT_LINES>,
+    pub counts: BuiltCounts,
     /// Hits that were decided on.
     pub decided: u64,
     /// Clusters since the state was last empty.
     pub clusters: Numbers,
 }
 
-/// Where what waited at a mark is by now: hits in their lanes, clusters that wait for others, events that wait for their turn.
+/// Where what waited at a moment is by now: hits in their lanes, clusters that wait for others, events that wait for their turn.
 #[derive(Debug, Clone, Copy)]
-struct Marked {
+struct Moment {
     stage: Stage,
     /// Latest time of what waited there when the stage before had nothing of it any more, ns.
     upto: f64,
@@ -130,130 +81,7 @@ enum Stage {
     Events,
 }
 
-/// Writes events and counts.
-struct Judge {
-    layout: Arc<Layout>,
-    position: Position,
-    epoch: i64,
-    pulses: Pulses,
-    tally: Tally<BUILT_LINES>,
-    /// Hits that have been decided on.
-    decided: u64,
-    /// Events of several detectors on their way into one order.
-    found: Option<Vec<Found>>,
-}
-
-/// An event that waits for those of other detectors.
-struct Found {
-    order: f64,
-    panel: usize,
-    ns: Nanos,
-    pixel: u32,
-}
-
-impl Judge {
-    /// Decides on hits: none of them waits any more.
-    #[inline]
-    fn decide(&mut self, line: Built, hits: u64) {
-        self.tally.note(line, hits);
-        self.decided += hits;
-    }
-
-    /// An event at (x, y), or the reason why there is none. `order`: time for the order of events, and panel.
-    fn event(
-        &mut self,
-        (order, panel): (f64, usize),
-        at: (f64, f64),
-        time: f64,
-        hits: u64,
-        events: &mut EventBatch,
-    ) {
-        // Rounded down where they become whole numbers: without SSE4.1 `floor` is a call.
-        let [x, y] = [at.0, at.1].map(|c| c + 0.5);
-        if !(at.0.is_finite() && at.1.is_finite() && time.is_finite()) {
-            return self.tally.note(Built::Bad, 1);
-        }
-        if let Some(online) = &self.layout.online {
-            let [least, most] = online.region.map(f64::from);
-            if x < least || x >= most + 1.0 {
-                self.tally.note(Built::GeomErrors, 1);
-                return self.tally.note(Built::OutsideRegion, 1);
-            }
-        }
-        // Parts of one picture count its strips throughout.
-        let panel = if self.layout.one_picture { 0 } else { panel };
-        let inside = x >= 0.0 && y >= 0.0;
-        // A conversion from a float stays within the type.
-        let pixel =
-            inside.then(|| self.layout.grid.pixel(x as u32, y as u32, 0, panel as u32)).flatten();
-        let Some(pixel) = pixel else {
-            self.tally.note(Built::GeomErrors, 1);
-            return self.tally.note(Built::GeometryErrors, 1);
-        };
-        let ns = Nanos(self.epoch.saturating_add(whole_ns(time)));
-        match &mut self.found {
-            None => self.pulses.event(ns, pixel, events),
-            Some(found) => found.push(Found { order, panel, ns, pixel }),
-        }
-        self.tally.note(Built::Events, 1);
-        self.tally.note(Built::GoodHits, hits);
-    }
-
-    /// Hands on the events of several detectors up to a time, in one order that depends on the hits only.
-    fn emit(&mut self, before: f64, events: &mut EventBatch) {
-        let Some(found) = &mut self.found else { return };
-        // Stable: equal ones of a detector stay as they came.
-        found.sort_by(|a, b| a.order.total_cmp(&b.order).then(a.panel.cmp(&b.panel)));
-        let n = match before == f64::INFINITY {
-            true => found.len(),
-            false => found.partition_point(|event| event.order < before),
-        };
-        found.drain(..n).for_each(|event| self.pulses.event(event.ns, event.pixel, events));
-    }
-
-    /// An event of the online chain (section 11).
-    fn online(&mut self, event: &OnlineEvent<'_>, events: &mut EventBatch) {
-        self.tally.note(Built::Candidates, 1);
-        let [x, y] = &event.planes;
-        let hits = u64::from(x.hits) + u64::from(y.hits);
-        if x.hits == 0 || y.hits == 0 {
-            self.decide(Built::Unmatched, hits);
-            let line = if y.hits == 0 { Built::XOnly } else { Built::YOnly };
-            return self.tally.note(line, 1);
-        }
-        self.decide(Built::Used, hits);
-        self.tally.note(Built::Both, 1);
-        let mut time = x.time.min(y.time);
-        if let Some(online) = self.layout.online {
-            let filters = online.filters;
-            let few = |p: &super::chain::PlaneView| p.hits < filters.minimum_hits;
-            if filters.enforce_minimum_hits && (few(x) || few(y)) {
-                return self.tally.note(Built::FilterHits, 1);
-            }
-            let allowed = filters.plane_0_vs_1_ratio_min..=filters.plane_0_vs_1_ratio_max;
-            if filters.enforce_charge_ratio && !allowed.contains(&(x.weight / y.weight)) {
-                return self.tally.note(Built::FilterRatio, 1);
-            }
-            if let Algorithm::Older { .. } = online.algorithm {
-                let uncertain = x.lower.max(y.lower) >= filters.lower_uncertainty_limit;
-                if filters.enforce_lower_uncertainty_limit && uncertain {
-                    return self.tally.note(Built::FilterUncertainty, 1);
-                }
-                time = x.last.max(y.last);
-            }
-        }
-        self.event((time, 0), (x.coordinate, y.coordinate), time, hits, events);
-    }
-}
-
-/// Rounded down; times that no 64 bits hold become the nearest that they do.
-#[inline]
-fn whole_ns(time: f64) -> i64 {
-    let whole = time as i64;
-    whole.saturating_sub(i64::from(whole as f64 > time))
-}
-
-/// Receives what [`Partners`] decides for one detector.
+/// Receives what [`Partners`] and [`Chain`] decide for one detector.
 struct Session<'a, W> {
     judge: &'a mut Judge,
     watch: &'a mut W,
@@ -263,7 +91,22 @@ struct Session<'a, W> {
     id: u32,
 }
 
-impl<W: Watch> Session<'_, W> {
+impl<W: ClusterWatch> Session<'_, W> {
+    /// Events of the online chain, up to a time; `all`: nothing is left to wait.
+    fn chain(&mut self, chain: &mut Chain, upto: f64, all: bool) {
+        let mut event = |event: &OnlineEvent<'_>| {
+            self.watch.online(event);
+            self.monitor.online(event);
+            self.judge.online(event, self.events);
+        };
+        chain.release(upto, &mut event);
+        if all {
+            chain.finish(&mut event);
+        }
+        let cuts = std::mem::take(&mut chain.cuts);
+        self.judge.tally.add(GdGemBuilt::CutHits, cuts);
+    }
+
     /// Shows a detector cluster to who looks at all.
     fn show(&mut self, planes: [Option<Partner<'_>>; 3], best: bool) {
         let order = planes[0].map_or(f64::NEG_INFINITY, |c| c.coin);
@@ -274,7 +117,7 @@ impl<W: Watch> Session<'_, W> {
     }
 }
 
-impl<W: Watch> Matched for Session<'_, W> {
+impl<W: ClusterWatch> Matched for Session<'_, W> {
     #[inline]
     fn matched(&mut self, planes: [Option<Partner<'_>>; 3], best: bool) {
         if W::ALL_VALUES || self.monitor.looks_for_partners() {
@@ -282,10 +125,10 @@ impl<W: Watch> Matched for Session<'_, W> {
         }
         let position = self.judge.position;
         let tally = &mut self.judge.tally;
-        tally.note(Built::Candidates, 1);
+        tally.add(GdGemBuilt::Candidates, 1);
         let [x, y, u] = planes.map(|plane| plane.map(|c| c.at(position)));
-        tally.note(Built::Both, u64::from(y.is_some()));
-        let Some((at_x, time)) = x else { return tally.note(Built::Bad, 1) };
+        tally.add(GdGemBuilt::Both, u64::from(y.is_some()));
+        let Some((at_x, time)) = x else { return tally.add(GdGemBuilt::Bad, 1) };
         let times = [y, u].into_iter().flatten().map(|(_, t)| t);
         let time = times.fold(time, f64::min);
         let hits = planes.iter().flatten().map(|c| u64::from(c.centre.size)).sum();
@@ -296,20 +139,20 @@ impl<W: Watch> Matched for Session<'_, W> {
 
     #[inline]
     fn gone(&mut self, used: u64, unmatched: u64) {
-        self.judge.decide(Built::Used, used);
-        self.judge.decide(Built::Unmatched, unmatched);
+        self.judge.decide(GdGemBuilt::Used, used);
+        self.judge.decide(GdGemBuilt::Unmatched, unmatched);
     }
 
     fn cut(&mut self) {
-        self.judge.tally.note(Built::CutSearch, 1);
+        self.judge.tally.add(GdGemBuilt::CutSearch, 1);
     }
 
     fn left_out(&mut self, pairs: u64) {
-        self.judge.tally.note(Built::CutPairs, pairs);
+        self.judge.tally.add(GdGemBuilt::CutPairs, pairs);
     }
 }
 
-impl<W: Watch> GemBuilder<W> {
+impl<W: ClusterWatch> GemBuilder<W> {
     /// `options` have been checked.
     pub fn new(layout: Arc<Layout>, options: &Options, time: &TimeBase, watch: W) -> GemBuilder<W> {
         let way = |detector: &super::layout::Panel| match layout.online {
@@ -319,7 +162,7 @@ impl<W: Watch> GemBuilder<W> {
         };
         let ways = layout.detectors.iter().map(way).collect();
         GemBuilder {
-            sheet: Sheet::new(Built::catalogue()),
+            sheet: Sheet::new(GdGemBuilt::catalogue()),
             limits: options.limits().unwrap_or_default(),
             lanes: layout.lanes.iter().map(|lane| LaneHits::new(layout.time_gap(*lane))).collect(),
             scratch: Scratch::default(),
@@ -332,7 +175,7 @@ impl<W: Watch> GemBuilder<W> {
                 position: options.position().unwrap_or_default(),
                 epoch: time.epoch.0,
                 pulses: Pulses::new(time),
-                tally: Tally::new(),
+                tally: BuiltCounts::default(),
                 decided: 0,
                 found: (layout.detectors.len() > 1).then(Vec::new),
             },
@@ -340,37 +183,60 @@ impl<W: Watch> GemBuilder<W> {
             layout,
             watch,
             heard: None,
-            marked: None,
+            leaving: OldestBatch::default(),
         }
     }
 
-    /// Times of what waits, ns.
-    fn times(&self, stage: Stage) -> Box<dyn Iterator<Item = f64> + '_> {
+    /// Gives the times of what waits, ns; true once `found` says so of one.
+    fn any_time(&self, stage: Stage, mut found: impl FnMut(f64) -> bool) -> bool {
         match stage {
-            Stage::Hits => Box::new(self.lanes.iter().flat_map(LaneHits::times)),
-            Stage::Clusters => Box::new(self.ways.iter().flat_map(|way| {
-                let (mut chain, mut partners) = (None, None);
-                match way {
-                    Way::Online(online) => chain = Some(online.times()),
-                    Way::Strips(strips) => partners = Some(strips.times()),
-                    Way::Pads(..) => {}
-                }
-                chain.into_iter().flatten().chain(partners.into_iter().flatten())
-            })),
+            Stage::Hits => self.lanes.iter().flat_map(LaneHits::times).any(found),
+            Stage::Clusters => self.ways.iter().any(|way| match way {
+                Way::Online(chain) => chain.times().any(&mut found),
+                Way::Strips(partners) => partners.times().any(&mut found),
+                Way::Pads(..) => false,
+            }),
             Stage::Events => {
-                let found = self.judge.found.iter().flatten().map(|event| event.order);
-                Box::new(found.chain(self.watch.times()))
+                let mut events = self.judge.found.iter().flatten().map(|event| event.order);
+                events.any(&mut found) || self.watch.any_time(&mut found)
             }
         }
     }
 
     /// Hits, or what was made of them and waits for its place in the order.
     fn something_waits(&self) -> bool {
-        self.waiting > 0 || self.times(Stage::Events).next().is_some()
+        self.waiting > 0 || self.any_time(Stage::Events, |_| true)
     }
 
-    fn stage(&self, stage: Stage) -> Marked {
-        Marked { stage, upto: self.times(stage).fold(f64::NEG_INFINITY, f64::max) }
+    /// What waits at this stage now.
+    fn stage(&self, stage: Stage) -> Moment {
+        let mut upto = f64::NEG_INFINITY;
+        self.any_time(stage, |time| {
+            upto = upto.max(time);
+            false
+        });
+        Moment { stage, upto }
+    }
+
+    /// What waits now, if anything does.
+    fn moment(&self) -> Option<Moment> {
+        let any = |stage| self.any_time(stage, |_| true);
+        let waits = any(Stage::Hits) || any(Stage::Clusters) || any(Stage::Events);
+        waits.then(|| self.stage(Stage::Hits))
+    }
+
+    /// True while anything of that moment waits.
+    fn waits(&self, moment: &mut Moment) -> bool {
+        loop {
+            if self.any_time(moment.stage, |time| time <= moment.upto) {
+                return true;
+            }
+            *moment = match moment.stage {
+                Stage::Hits => self.stage(Stage::Clusters),
+                Stage::Clusters => self.stage(Stage::Events),
+                Stage::Events => return false,
+            };
+        }
     }
 
     /// All rows in their order.
@@ -383,8 +249,8 @@ impl<W: Watch> GemBuilder<W> {
             left = rest;
             self.part(part, events);
             if self.fresh() >= self.limits.waiting {
-                self.judge.tally.note(Built::Forced, 1);
-                self.flush(events);
+                self.judge.tally.add(GdGemBuilt::Forced, 1);
+                self.decide_all(events);
             }
         }
     }
@@ -419,7 +285,7 @@ impl<W: Watch> GemBuilder<W> {
                 FineHit::RESTART => {
                     others += 1;
                     self.waiting += std::mem::take(&mut pushed);
-                    self.flush(events);
+                    self.decide_all(events);
                     self.border = i64::MIN;
                 }
                 // Behind the border. A reader of this crate names lanes of its geometry only.
@@ -427,8 +293,8 @@ impl<W: Watch> GemBuilder<W> {
             }
         }
         self.waiting += pushed;
-        self.judge.tally.note(Built::Hits, rows.len() as u64 - others);
-        self.judge.tally.note(Built::Late, late);
+        self.judge.tally.add(GdGemBuilt::Hits, rows.len() as u64 - others);
+        self.judge.tally.add(GdGemBuilt::Late, late);
     }
 
     /// Hits that wait for the border.
@@ -437,9 +303,9 @@ impl<W: Watch> GemBuilder<W> {
     }
 
     /// Everything that waits is decided.
-    fn flush(&mut self, events: &mut EventBatch) {
+    fn decide_all(&mut self, events: &mut EventBatch) {
         self.release(i64::MAX, f64::INFINITY, events);
-        self.marked = None;
+        self.leaving.passed();
     }
 
     /// Works on the hits before `border` (as a key, and in ns).
@@ -496,36 +362,22 @@ impl<W: Watch> GemBuilder<W> {
                             watch.pads(id, order, &cluster);
                             monitor.pads(&cluster);
                             planes += 1;
-                            judge.tally.note(Built::Candidates, 1);
-                            let hits = u64::from(cluster.size2);
-                            judge.decide(Built::Used, hits);
-                            let time = cluster.time.min(cluster.last);
-                            let at = (cluster.pos0, cluster.pos1);
-                            judge.event((order, panel), at, time, hits, events);
+                            judge.grown((order, panel), &cluster, events);
                         });
                     }
                 });
-                judge.tally.note(Built::Planes, planes);
-                judge.decide(Built::Small, small);
-                judge.tally.note(Built::CutHits, cuts.hits);
-                judge.tally.note(Built::CutSpan, cuts.span);
+                judge.tally.add(GdGemBuilt::Planes, planes);
+                judge.decide(GdGemBuilt::Small, small);
+                judge.tally.add(GdGemBuilt::CutHits, cuts.hits);
+                judge.tally.add(GdGemBuilt::CutSpan, cuts.span);
                 // The time up to which all clusters of the plane have come.
                 known[place] = hits.open_since().unwrap_or(border) - ROUNDING_NS;
             }
             all_planes = known.into_iter().fold(all_planes, f64::min);
             match way {
                 Way::Online(chain) => {
-                    let mut event = |event: &OnlineEvent<'_>| {
-                        watch.online(event);
-                        monitor.online(event);
-                        judge.online(event, events);
-                    };
-                    chain.release(known[0].min(known[1]), &mut event);
-                    if border == f64::INFINITY {
-                        chain.finish(&mut event);
-                    }
-                    let cuts = std::mem::take(&mut chain.cuts);
-                    judge.tally.note(Built::CutHits, cuts);
+                    let session = &mut Session { judge, watch, monitor, events, panel, id };
+                    session.chain(chain, known[0].min(known[1]), border == f64::INFINITY);
                 }
                 Way::Strips(partners) => {
                     let session = &mut Session { judge, watch, monitor, events, panel, id };
@@ -561,7 +413,7 @@ impl<W: Watch> GemBuilder<W> {
         self.lanes.iter_mut().zip(hits).for_each(|(lane, hits)| lane.exchange(hits));
         self.watch.hand_over(products);
         Worked {
-            counts: std::mem::replace(&mut self.judge.tally, Tally::new()),
+            counts: std::mem::take(&mut self.judge.tally),
             decided: self.judge.decided - decided,
             clusters: self.watch.numbers(border.is_none()),
         }
@@ -569,64 +421,53 @@ impl<W: Watch> GemBuilder<W> {
 
     fn settle(&mut self) {
         self.judge.tally.flush(&self.sheet);
-        self.sheet.set(Built::Waiting as usize, self.waiting as u64);
+        self.sheet.set(GdGemBuilt::Waiting as usize, self.waiting as u64);
     }
 }
 
-impl<W: Watch> Builder for GemBuilder<W> {
-    fn build(&mut self, products: &mut Products, now: Option<Nanos>) {
-        let mut rows = std::mem::take(&mut products.fine_hits);
-        self.monitor.begin(products, &rows);
-        self.rows(&rows, &mut products.events);
+impl<W: ClusterWatch> Builder for GemBuilder<W> {
+    type Hit = FineHit;
+
+    fn build(&mut self, rows: &mut Vec<FineHit>, products: &mut Products, now: Option<Nanos>) {
+        self.leaving.came(products.batch);
+        self.monitor.begin(products, rows);
+        self.rows(rows, &mut products.events);
         if let Some(now) = now {
             let heard = *self.heard.get_or_insert(now);
             if !rows.is_empty() {
                 self.heard = Some(now);
             } else if now.0.saturating_sub(heard.0) >= self.limits.idle && self.something_waits() {
                 self.heard = Some(now);
-                self.judge.tally.note(Built::Idle, 1);
-                self.flush(&mut products.events);
+                self.judge.tally.add(GdGemBuilt::Idle, 1);
+                self.decide_all(&mut products.events);
             }
         }
         rows.clear();
         self.monitor.end(products);
-        products.fine_hits = rows;
         self.watch.hand_over(products);
         self.settle();
     }
 
-    fn finish(&mut self, products: &mut Products) {
-        self.build(products, None);
-        self.let_go(products);
-    }
-
-    fn mark(&mut self) {
-        self.marked = Some(self.stage(Stage::Hits));
-    }
-
-    fn passed(&mut self) -> bool {
-        while let Some(marked) = self.marked {
-            if self.times(marked.stage).any(|time| time <= marked.upto) {
-                return false;
-            }
-            self.marked = match marked.stage {
-                Stage::Hits => Some(self.stage(Stage::Clusters)),
-                Stage::Clusters => Some(self.stage(Stage::Events)),
-                Stage::Events => None,
-            };
-        }
-        true
-    }
-
-    fn let_go(&mut self, products: &mut Products) {
+    fn flush(&mut self, reason: Flush, rows: &mut Vec<FineHit>, products: &mut Products) {
+        self.build(rows, products, None);
         self.monitor.begin(products, &[]);
-        self.flush(&mut products.events);
+        self.decide_all(&mut products.events);
         self.monitor.end(products);
         self.watch.hand_over(products);
+        if reason == Flush::Taken {
+            self.border = i64::MIN;
+        }
         self.settle();
     }
 
-    fn sheet(&self) -> Option<Arc<Sheet>> {
-        Some(self.sheet.clone())
+    fn oldest(&mut self) -> Option<BatchNumber> {
+        let mut leaving = std::mem::take(&mut self.leaving);
+        let oldest = leaving.oldest(|moment| self.waits(moment), || self.moment());
+        self.leaving = leaving;
+        oldest
+    }
+
+    fn sheet(&self) -> Arc<Sheet> {
+        self.sheet.clone()
     }
 }

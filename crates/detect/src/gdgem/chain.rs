@@ -1,10 +1,10 @@
 //! Clusters, matching and positions of the online chain.
 //!
 //! Clusters of both planes wait in one list, sorted by the matcher's key, until no cluster can come any more that would stand before
-//! them; so the events are those of one pass over the whole run. Refuses nothing: events with one plane are given on as
+//! them; so the events are those of one pass over the whole run. Events with one plane are given on as
 //! well. Source: `docs/formats/gdgem.md` sections 8 to 10.
 
-use fullcount_core::products::FineHit;
+use crate::hits::FineHit;
 
 use super::layout::{Algorithm, Matcher, Online};
 use super::plane::latest;

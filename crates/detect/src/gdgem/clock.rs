@@ -1,23 +1,23 @@
 //! From marker, offset, BCID and TDC to nanoseconds, as the online chain and as vmm-sdat do it.
 //!
 //! Tables are made at start; the formulas are those of `docs/formats/gdgem.md` section 4, evaluated in doubles in
-//! the order in which they are written there. Refuses nothing.
+//! the order in which they are written there.
 
 /// Which of the two published chains is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rules {
+pub enum ClockRules {
     /// Event formation of the Gd-GEM detector: sections 5 to 12.
     Online,
     /// vmm-sdat: section 14.
     Offline,
 }
 
-impl Rules {
+impl ClockRules {
     /// Meaning of the offset where the configuration does not say it.
     pub fn usual_offsets(self) -> Offsets {
         match self {
-            Rules::Offline => Offsets::Signed,
-            Rules::Online => Offsets::Unsigned,
+            ClockRules::Offline => Offsets::Signed,
+            ClockRules::Online => Offsets::Unsigned,
         }
     }
 }
@@ -94,7 +94,7 @@ impl Calibration {
 
 /// Tables of a clock and a TAC slope.
 #[derive(Debug, Clone)]
-pub struct Clock {
+pub struct TimeTables {
     /// ns per bunch crossing.
     pub period: f64,
     /// ns per count of a marker.
@@ -105,9 +105,9 @@ pub struct Clock {
     pub tdc: [f64; 256],
 }
 
-impl Clock {
+impl TimeTables {
     /// vmm-sdat: `-bc` in MHz, `-tac` in ns (section 4.1).
-    pub fn offline(bc: f64, tac: f64) -> Clock {
+    pub fn offline(bc: f64, tac: f64) -> TimeTables {
         let (period, offset_period) = if (44.4..=44.5).contains(&bc) {
             (22.5, 4096.0 * 22.5)
         } else if (44.0..=44.1).contains(&bc) {
@@ -116,16 +116,16 @@ impl Clock {
             (1000.0 / bc, 4096.0 * 25.0)
         };
         let tdc = std::array::from_fn(|tdc| 1.5 * period - tdc as f64 * tac / 255.0);
-        Clock { period, marker: period, offset_period, tdc }
+        TimeTables { period, marker: period, offset_period, tdc }
     }
 
     /// Online chain: `bc_clock` in MHz, `tac_slope` in ns; `published` divides in integers and takes
     /// 25 ns per marker count whatever the clock is.
-    pub fn online(bc: f64, tac: f64, published: bool) -> Clock {
+    pub fn online(bc: f64, tac: f64, published: bool) -> TimeTables {
         let period = if published { (1000.0 / bc).trunc() } else { 1000.0 / bc };
         let marker = if published { 25.0 } else { period };
         let tdc = std::array::from_fn(|tdc| period - tdc as f64 * tac / 255.0);
-        Clock { period, marker, offset_period: 4096.0 * period, tdc }
+        TimeTables { period, marker, offset_period: 4096.0 * period, tdc }
     }
 
     /// Offline: ns after marker and offset.
@@ -156,11 +156,11 @@ mod tests {
 
     #[test]
     fn clocks_near_44_mhz_are_those_of_the_electronics() {
-        let period = |bc: f64| Clock::offline(bc, 60.0).period;
+        let period = |bc: f64| TimeTables::offline(bc, 60.0).period;
         assert_eq!([44.444, 44.02, 40.0, 20.0].map(period), [22.5, 22.713_721_9, 25.0, 50.0]);
-        assert_eq!(Clock::offline(20.0, 60.0).offset_period, 102_400.0);
-        assert_eq!(Clock::offline(44.444, 60.0).offset_period, 92_160.0);
-        assert_eq!(Clock::online(44.0, 60.0, true).period, 22.0);
+        assert_eq!(TimeTables::offline(20.0, 60.0).offset_period, 102_400.0);
+        assert_eq!(TimeTables::offline(44.444, 60.0).offset_period, 92_160.0);
+        assert_eq!(TimeTables::online(44.0, 60.0, true).period, 22.0);
     }
 
     #[test]

@@ -2,11 +2,11 @@
 //!
 //! A time walk is a power for each hit: with it a reader made 38 to 41 M hits/s where it makes 310 M without a calibration. A raw
 //! amplitude has 1,024 values, so each different correction becomes a table of corrected amplitude and time walk at start: 10 KiB. The
-//! results are those of [`Calibration`] bit for bit. Refuses nothing. Source: `docs/formats/gdgem.md` sections 5 and 14.2.
+//! results are those of [`Calibration`] bit for bit. Source: `docs/formats/gdgem.md` sections 5 and 14.2.
 
 use std::collections::HashMap;
 
-use super::clock::{Calibration, Clock};
+use super::clock::{Calibration, TimeTables};
 use super::layout::{CHANNELS, VMMS};
 use super::packet::Word;
 
@@ -27,7 +27,7 @@ struct Factors {
 }
 
 /// Corrections of all channels of one FEC.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Corrections {
     /// By [`Word::vmm_flag_and_channel`], so that a hit needs one index; VMMs above 15 have no time and are not used.
     factors: [Factors; 4 * VMMS * CHANNELS],
@@ -57,7 +57,7 @@ impl Corrections {
     /// Corrected amplitude, 0 to 1023, and time after `srs` (marker and offset), ns, of a hit; `channel` is its
     /// [`Word::vmm_flag_and_channel`].
     #[inline]
-    pub fn hit(&self, channel: usize, word: Word, clock: &Clock, srs: f64) -> (u16, f64) {
+    pub fn hit(&self, channel: usize, word: Word, clock: &TimeTables, srs: f64) -> (u16, f64) {
         let f = &self.factors[channel];
         let entry = &self.entries[f.table + usize::from(word.adc())];
         let [a, b, walk @ ..] = *entry;
@@ -91,7 +91,7 @@ mod tests {
     }
 
     /// As the formulas stand in the format document.
-    fn formula(c: &Calibration, word: Word, clock: &Clock, srs: f64) -> (u16, f64) {
+    fn formula(c: &Calibration, word: Word, clock: &TimeTables, srs: f64) -> (u16, f64) {
         let adc = (f64::from(word.adc()) - f64::from(c.adc_offset)) * f64::from(c.adc_slope);
         let adc = (adc as u16).min(1023);
         let chip = clock.chip(word.bcid(), word.tdc(), c.time_offset, c.time_slope);
@@ -99,7 +99,8 @@ mod tests {
     }
 
     fn same(calibrations: &[Calibration; VMMS * CHANNELS], channel: usize, tdc: u8, srs: f64) {
-        let (corrections, clock) = (Corrections::of(calibrations), Clock::offline(44.444, 60.0));
+        let (corrections, clock) =
+            (Corrections::of(calibrations), TimeTables::offline(44.444, 60.0));
         for adc in 0..1024 {
             let word = word(channel, adc, tdc);
             assert_eq!(word.vmm_and_channel(), channel);
@@ -113,7 +114,7 @@ mod tests {
     #[test]
     fn amplitudes_stay_within_their_range() {
         let c = Calibration { adc_offset: 100.0, adc_slope: 2.5, ..Calibration::NONE };
-        let (all, clock) = ([c; VMMS * CHANNELS], Clock::offline(44.444, 60.0));
+        let (all, clock) = ([c; VMMS * CHANNELS], TimeTables::offline(44.444, 60.0));
         let corrections = Corrections::of(&all);
         let corrected = |adc| corrections.hit(0, word(0, adc, 0), &clock, 0.0).0;
         assert_eq!([50, 101, 1000].map(corrected), [0, 2, 1023]);

@@ -2,15 +2,18 @@
 //!
 //! Four hops balance: `decode` in packets, `geometry` in readouts (words), `cluster` in hits, `match` in events. The
 //! published names of `docs/formats/gdgem.md` section 12.1 are kept in dotted form (`FrameSeqErrors` is
-//! `frames.seq_errors`, `HitsBadPlane` is `hits.bad_plane`).
+//! `frames.seq_errors`, `HitsBadPlane` is `hits.bad_plane`). Lines of numbered packets are those of every format
+//! ([`numbering`](fullcount_core::sequence::numbering)).
+
+use fullcount_core::ledger::Tally;
 
 use super::clock::Offsets;
 use super::layout::VMMS;
-use super::packet::{Refusal, Word};
+use super::packet::{GdGemRefusal, Word};
 
 fullcount_core::counters! {
     /// Lines of a reader's sheet.
-    pub enum Count {
+    pub enum GdGemCount {
         Packets "decode.packets" Packets Sum "decode" In "datagrams given to the decoder" "";
         Accepted "decode.accepted" Packets Sum "decode" Accepted "frames whose words were read (published as GoodFrames)" "";
         NoCounter "errors.bad_size.no_counter" Packets Sum "decode" Rejected
@@ -32,22 +35,6 @@ fullcount_core::counters! {
             "published FrameMissingErrors: sum of the steps forward, per FEC" "see packets.lost, which tells loss from disorder";
         CounterOverflows "frames.counter_overflows" Times Sum "decode" Note
             "published FramecounterOverflows: frame counters that began anew at 2^32" "";
-        Lost "packets.lost" Packets Sum "decode" Missing(Unknown)
-            "frame counters that never came" "the places beside it say where, and what to change";
-        LostByTime "packets.lost_by_time" Packets Sum "decode" Note
-            "of packets.lost: whole turns of the 32-bit counter, which the kernel's drops prove and its receive times count" "";
-        LostAtLeast "packets.lost_at_least" Times Sum "decode" Note
-            "gaps that may be longer by whole turns of the 32-bit counter: packets.lost is a lower bound"
-            "see host.socket.full: raise receive_buffer, or give the receiver a core of its own, so that it never stands still for a turn";
-        Missing "packets.missing" Packets Sum "decode" Note
-            "frame counters not seen yet that may still come; they become lost when the window has passed or the run ends" "";
-        Duplicate "packets.duplicate" Packets Sum "decode" Duplicate
-            "frame counters that came again; decoded again" "look for a mirrored port or a second path in the network";
-        Reordered "packets.reordered" Packets Sum "decode" Reordered
-            "frames that came after a later one" "look for several paths, or several receive queues, between FEC and receiver";
-        Late "packets.late" Packets Sum "decode" Late
-            "frames that came after they were counted as lost; decoded" "look for several paths between FEC and receiver";
-        Restarts "packets.restarts" Times Sum "decode" Restarts "FECs whose frame counter began anew" "";
         Readouts "readouts.count" Readouts Sum "geometry" In "words of good frames (published as Readouts)" "";
         Markers "readouts.markers" Readouts Sum "geometry" Accepted "markers of good frames with a valid VMM" "";
         TriggerMarkers "readouts.trigger_time_markers" Readouts Sum "geometry" Accepted
@@ -93,35 +80,35 @@ fullcount_core::counters! {
     }
 }
 
-/// Number of lines of a reader.
-pub(super) const LINES: usize = Count::ClockRestarts as usize + 1;
+/// What a reader counts of one batch.
+pub(super) type Counts = Tally<{ GdGemCount::LINES }>;
 
-impl Count {
+impl GdGemCount {
     /// The one counter of a reason.
-    pub fn of(refusal: Refusal) -> Count {
+    pub fn of(refusal: GdGemRefusal) -> GdGemCount {
         match refusal {
-            Refusal::NoCounter => Count::NoCounter,
-            Refusal::ShortFrame => Count::ShortFrame,
-            Refusal::DataId => Count::DataId,
-            Refusal::FecId => Count::FecId,
-            Refusal::Ragged => Count::Ragged,
+            GdGemRefusal::NoCounter => GdGemCount::NoCounter,
+            GdGemRefusal::ShortFrame => GdGemCount::ShortFrame,
+            GdGemRefusal::DataId => GdGemCount::DataId,
+            GdGemRefusal::FecId => GdGemCount::FecId,
+            GdGemRefusal::Ragged => GdGemCount::Ragged,
         }
     }
 
     /// Why a hit has no time, the first reason that there is.
-    pub(super) fn untimed(word: Word, convention: Offsets) -> Count {
+    pub(super) fn untimed(word: Word, convention: Offsets) -> GdGemCount {
         match convention.periods(word.offset()) {
-            _ if word.vmm() >= VMMS => Count::BadVmm,
-            Some(_) => Count::NoMarker,
-            None if word.offset() == 16 => Count::Latency,
-            None => Count::BadOffset,
+            _ if word.vmm() >= VMMS => GdGemCount::BadVmm,
+            Some(_) => GdGemCount::NoMarker,
+            None if word.offset() == 16 => GdGemCount::Latency,
+            None => GdGemCount::BadOffset,
         }
     }
 }
 
 fullcount_core::counters! {
     /// Lines of a builder's sheet.
-    pub enum Built {
+    pub enum GdGemBuilt {
         Hits "cluster.hits" Hits Sum "cluster" In "hits from the readers" "";
         Used "cluster.used" Hits Sum "cluster" Accepted "hits of event candidates" "";
         Late "cluster.late" Hits Sum "cluster" Rejected
@@ -169,44 +156,5 @@ fullcount_core::counters! {
     }
 }
 
-/// Number of lines of a builder.
-pub(super) const BUILT_LINES: usize = Built::GoodHits as usize + 1;
-
-/// Counts of one call, written to the sheet at its end.
-#[derive(Debug)]
-pub(super) struct Tally<const N: usize>(pub [u64; N]);
-
-impl<const N: usize> Tally<N> {
-    pub fn new() -> Self {
-        Tally([0; N])
-    }
-
-    /// Adds what another has counted.
-    pub fn merge(&mut self, other: &Self) {
-        self.0.iter_mut().zip(&other.0).for_each(|(line, n)| *line = line.wrapping_add(*n));
-    }
-
-    pub fn flush(&mut self, sheet: &fullcount_core::ledger::Sheet) {
-        for (line, n) in self.0.iter_mut().enumerate() {
-            if *n != 0 {
-                sheet.add(line, *n);
-                *n = 0;
-            }
-        }
-    }
-}
-
-impl Tally<LINES> {
-    #[inline]
-    pub fn add(&mut self, line: Count, n: u64) {
-        // Wraps where a tracker takes back a `late` that proved to be a restart, and where fewer are missing.
-        self.0[line as usize] = self.0[line as usize].wrapping_add(n);
-    }
-}
-
-impl Tally<BUILT_LINES> {
-    #[inline]
-    pub fn note(&mut self, line: Built, n: u64) {
-        self.0[line as usize] = self.0[line as usize].wrapping_add(n);
-    }
-}
+/// What a builder counts of one call.
+pub(super) type BuiltCounts = Tally<{ GdGemBuilt::LINES }>;

@@ -2,10 +2,10 @@
 //!
 //! Nothing meets over a silence in all planes that is longer than the time gap of clustering and the time gap of matching, the
 //! latter with what rounding may add to a cluster's time. Hits need not be in order to see one: those before the border mark
-//! bins of a quarter of that length, and four empty bins in a row are it. Proof: `docs/gdgem-parallel.md`. Refuses nothing:
-//! without a silence there is no cut.
+//! bins of a quarter of that length, and four empty bins in a row are it. Proof: `docs/gdgem-parallel.md`. Without a
+//! silence there is no cut.
 
-use fullcount_core::products::FineHit;
+use crate::hits::FineHit;
 
 use super::layout::Layout;
 use super::options::Limits;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use fullcount_core::batch::Origin;
 
-use super::clock::{Offsets, Rules};
-use super::counters::Count;
+use super::clock::{ClockRules, Offsets};
+use super::counters::GdGemCount;
 use super::layout::{CHANNELS, FECS, Layout, VMMS};
 use super::options::Options;
-use super::packet::{self, Refusal, Word};
+use super::packet::{self, GdGemRefusal, Word};
 use crate::detector::{Inspected, Inspector};
 
 /// Names of the columns of a row.
@@ -46,7 +46,7 @@ struct Said {
 }
 
 /// A row, and why the word is refused.
-type Shown = (Vec<i64>, Option<Count>);
+type Shown = (Vec<i64>, Option<GdGemCount>);
 
 /// Shows frames with the places of a geometry.
 pub(super) struct GemInspector {
@@ -70,7 +70,7 @@ impl GemInspector {
         }
     }
 
-    fn fill(&mut self, shown: &mut Inspected, chunk: &[u8]) -> Result<(), Refusal> {
+    fn fill(&mut self, shown: &mut Inspected, chunk: &[u8]) -> Result<(), GdGemRefusal> {
         let (header, words) = packet::frame(chunk)?;
         shown.header.extend([
             ("counter", header.counter.to_string()),
@@ -88,7 +88,7 @@ impl GemInspector {
             shown.header.push(("remark", remark));
         }
         let fec = usize::from(header.fec);
-        let names = Count::catalogue();
+        let names = GdGemCount::catalogue();
         for raw in words {
             let (row, refused) = self.row(fec, Word::read(raw));
             if let Some(count) = refused {
@@ -113,7 +113,7 @@ impl GemInspector {
             false => vmm >= VMMS,
         };
         if bad {
-            return (row, Some(Count::BadMarker));
+            return (row, Some(GdGemCount::BadMarker));
         }
         if vmm < VMMS {
             said.marker = Some(time);
@@ -160,7 +160,7 @@ impl GemInspector {
             row,
         ];
         let timed = self.has_time(said) && self.convention.periods(word.offset()).is_some();
-        (row, (!timed).then(|| Count::untimed(word, self.convention)))
+        (row, (!timed).then(|| GdGemCount::untimed(word, self.convention)))
     }
 
     /// Detector, plane, strip or column, and row of a pad.
@@ -178,7 +178,7 @@ impl GemInspector {
     /// True if the hits of a VMM that has said this have a time, whatever their offset.
     fn has_time(&self, said: Said) -> bool {
         // The online chain takes a marker of 0 for none.
-        let zero = !self.triggered && self.layout.rules == Rules::Online;
+        let zero = !self.triggered && self.layout.rules == ClockRules::Online;
         let marker = said.marker.is_some_and(|time| time != 0 || !zero);
         marker && (said.absolute.is_some() || !self.triggered)
     }

@@ -7,12 +7,12 @@
 //! time that are narrower than the gap, which is two passes with hardly a branch on the data. An exact order costs more than all the rest of
 //! clustering. A run is cut at a number of hits and at a span, which physics never reaches: then its order counts and is
 //! made. With the sums of a run in one pass (`plane`) blocks take the whole chain to 1.5 times its rate on simulated tracks and to 1.3 times on the
-//! public captures, compared with buckets and a walk for all. What came in which call does not matter: only the rows do. Refuses nothing.
-//! Sources: `docs/formats/gdgem.md` sections 8 and 14.3.
+//! public captures, compared with buckets and a walk for all. What came in which call does not matter: only the rows
+//! do. Sources: `docs/formats/gdgem.md` sections 8 and 14.3.
 
 use std::ops::Range;
 
-use fullcount_core::products::FineHit;
+use crate::hits::FineHit;
 
 use super::options::Limits;
 

@@ -6,11 +6,11 @@
 //! late one, and near which hit. Where the charge ends there, its amounts say. A piece of track of length L leaves a variance of
 //! L²/12 across the strips, to which the width of a strip adds 1/12 in the mean. So the end lies √(3 (variance − 1/12)) beyond
 //! the centre. The piece is the hit that came last, one hit behind it as in the published weighted micro-TPC, and four on the way along
-//! the track: with all of them the charge of the far end, which fluctuates, would decide. Nothing is fitted or adjusted. Refuses
-//! nothing: where no end is later the centre of mass is given.
+//! the track: with all of them the charge of the far end, which fluctuates, would decide. Nothing is fitted or
+//! adjusted. Where no end is later the centre of mass is given.
 //! Source: `docs/gdgem.md`, "Position"; for µTPC `docs/formats/gdgem.md` section 10.
 
-use fullcount_core::products::FineHit;
+use crate::hits::FineHit;
 
 use super::plane::latest;
 

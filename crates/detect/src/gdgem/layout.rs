@@ -11,14 +11,14 @@ mod online;
 #[path = "layout_tests.rs"]
 mod tests;
 
+use fullcount_core::refusal::{Refusal, setting};
 use fullcount_core::view::PixelMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::clock::{Calibration, Clock, Rules};
+use super::clock::{Calibration, ClockRules, TimeTables};
 use super::correction::Corrections;
 use super::options::{Options, Parameters};
-use crate::detector::SetupError;
 use crate::geometry::line::place_of;
 use crate::geometry::logical::Logical;
 use crate::geometry::text;
@@ -43,7 +43,7 @@ const ONLINE_EXAMPLE: &str = include_str!("../../../../docs/examples/gdgem-onlin
 /// Offline, smallest amplitude with the over-threshold flag.
 pub(super) const OVER_LEAST: u16 = 16;
 
-/// [`FineHit::flags`](fullcount_core::products::FineHit): the strip itself was above threshold.
+/// [`FineHit::flags`](crate::hits::FineHit): the strip itself was above threshold.
 pub(super) const OVER: u8 = 1;
 
 /// Where a channel's hits go. 8 bytes, so that a FEC's channels are 8 KiB.
@@ -91,7 +91,7 @@ impl Place {
 }
 
 /// Channels of one FEC, `vmm * 64 + channel`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Fec {
     pub places: [Place; VMMS * CHANNELS],
     /// Where hits end up, `(vmm * 2 + over threshold) * 64 + channel`, filled when the file has been read. Strip, row, smallest amplitude that
@@ -147,10 +147,10 @@ pub(super) struct Panel {
 }
 
 /// All that the configuration says.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Layout {
-    pub rules: Rules,
-    pub clock: Clock,
+    pub rules: ClockRules,
+    pub clock: TimeTables,
     /// By FEC number.
     pub fecs: [Option<Box<Fec>>; FECS],
     pub lanes: Vec<Lane>,
@@ -174,13 +174,21 @@ struct Probe {
 }
 
 impl Layout {
+    /// From here on no amplitude without the over-threshold flag is smaller, on any channel, whatever was configured.
+    pub fn set_threshold(&mut self, least: u16) {
+        for fec in self.fecs.iter_mut().flatten() {
+            fec.places.iter_mut().for_each(|place| place.threshold = least);
+            fec.fill();
+        }
+    }
+
     /// Reads geometry and calibration.
     pub fn read(
         geometry: &str,
         path: &str,
         calibration: (&str, &str),
         options: &Options,
-    ) -> Result<Layout, SetupError> {
+    ) -> Result<Layout, Refusal> {
         let example = if options.wants_online() { ONLINE_EXAMPLE } else { EXAMPLE };
         let none = geometry.trim().is_empty();
         let (geometry, path) = if none { (example, "built-in geometry") } else { (geometry, path) };
@@ -210,7 +218,7 @@ impl Layout {
 
     /// Leaves the channels of sectors that are another process's. Pixels, picture and detectors stay those of the whole
     /// geometry; nobody waits for VMMs that do not send here.
-    fn take_sectors(&mut self, options: &Options) -> Result<(), SetupError> {
+    fn take_sectors(&mut self, options: &Options) -> Result<(), Refusal> {
         let known: Vec<u32> = self.detectors.iter().map(|d| d.id).collect();
         let Some(taken) = options.sectors(&known)? else { return Ok(()) };
         let (lanes, detectors) = (&self.lanes, &self.detectors);
@@ -260,10 +268,10 @@ struct FileText<'a> {
 impl FileText<'_> {
     /// A value that cannot be used, with file, line, key and what is allowed. `key` is a path from the root of the file, of which
     /// only the first of several keys is looked for.
-    fn refuse(self, key: &str, value: impl ToString, allowed: &str) -> SetupError {
+    fn refuse(self, key: &str, value: impl ToString, allowed: &str) -> Refusal {
         let line = place_of(self.text, key.split(", ").next().unwrap_or(key));
         let key = format!("{}: {line}{key}", self.path);
-        SetupError::Value { key, value: value.to_string(), allowed: allowed.to_owned() }
+        setting(key, value, allowed)
     }
 }
 
@@ -273,14 +281,14 @@ fn picture(
     ny: u32,
     panels: u32,
     options: &Options,
-) -> Result<(Logical, PixelMap), SetupError> {
+) -> Result<(Logical, PixelMap), Refusal> {
     let grid = Logical::new(nx, ny, 1, panels).filter(|g| g.pixels() <= MOST_PIXELS);
     let Some(grid) = grid else {
-        return Err(SetupError::Value {
-            key: "geometry_x × geometry_y × detectors".to_owned(),
-            value: format!("{nx} × {ny} × {panels}"),
-            allowed: "1 to 16,777,216 pixels".to_owned(),
-        });
+        return Err(setting(
+            "geometry_x × geometry_y × detectors",
+            format!("{nx} × {ny} × {panels}"),
+            "1 to 16,777,216 pixels",
+        ));
     };
     let rows = ny * panels;
     let [pitch_x, pitch_y] = options.pitch_mm().map(|mm| mm / 1000.0);

@@ -2,13 +2,13 @@
 //! hit.
 //!
 //! Filled only where somebody subscribed, and no more than a display can use: beyond [`MOST_PER_S`] hits a second of data
-//! whole calls are left out, and one event in [`EVERY_NS`] is shown hit by hit. Events never depend on any of it. Refuses
-//! nothing.
+//! whole calls are left out, and one event in [`EVERY_NS`] is shown hit by hit. Events never depend on any of it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use fullcount_core::products::{ClusterBatch, FineHit, HitBatch, Products, TrackBatch, Want};
+use crate::hits::FineHit;
+use fullcount_core::products::{ClusterBatch, HitBatch, Products, TrackBatch, Want};
 
 use super::chain::OnlineEvent;
 use super::layout::{CHANNELS, Layout, Place};

@@ -4,14 +4,13 @@
 //! exactly what it means there. Refuses values outside their range, lists of another length than the number of detectors,
 //! and keys of one chain with the geometry of the other. Source: `docs/formats/gdgem.md` sections 4 and 14.1.
 
-use std::ops::RangeInclusive;
-
+use fullcount_core::refusal::{Refusal, setting};
 use serde::Deserialize;
 
-use super::clock::{Offsets, Rules};
+use super::clock::{ClockRules, Offsets};
 use super::late_end::ALGO;
 use super::layout::Matcher;
-use crate::detector::SetupError;
+pub(super) use super::parameters::{Coin, IDLE_NS, Limits, Parameters, Position, Region};
 use crate::geometry::text;
 
 /// One number for all, or one per detector.
@@ -88,114 +87,8 @@ pub(super) struct Options {
     n: Option<u64>,
 }
 
-/// Time that is used for matching (`-coin`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Coin {
-    #[default]
-    CenterOfMass,
-    Utpc,
-    Charge2,
-}
-
-/// Which of a cluster's positions and times make the event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Position {
-    #[default]
-    CenterOfMass,
-    Utpc,
-    Charge2,
-    Algo,
-}
-
-/// What one detector's hits go through (section 14.1).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Parameters {
-    /// `-dt` by plane, ns.
-    pub time_gap: [f64; 2],
-    /// `-th`: smallest amplitude without the flag; 65535 for a negative one.
-    pub threshold: u16,
-    /// `-cs`.
-    pub cluster_size: f64,
-    /// `-ccs`.
-    pub coincident_size: f64,
-    /// `-mst`, `-mp0`.
-    pub missing: f64,
-    /// `-mp1`.
-    pub missing_second: f64,
-    /// `-spc`, ns.
-    pub span: f64,
-    /// `-dp`, ns.
-    pub plane_gap: f64,
-    /// `-crl`, `-cru`.
-    pub ratio: (f64, f64),
-    pub coin: Coin,
-    pub algo: u8,
-    /// `-hm`.
-    pub multiplicity: bool,
-}
-
-impl Default for Parameters {
-    fn default() -> Self {
-        Parameters {
-            time_gap: [200.0; 2],
-            threshold: 0,
-            cluster_size: 1.0,
-            coincident_size: 1.0,
-            missing: 1.0,
-            missing_second: 1.0,
-            span: 500.0,
-            plane_gap: 200.0,
-            ratio: (0.5, 2.0),
-            coin: Coin::CenterOfMass,
-            algo: 0,
-            multiplicity: false,
-        }
-    }
-}
-
-impl Parameters {
-    /// Largest distance to the hit before, ns; planes behind the second have that of the second.
-    pub fn time_gap(&self, plane: u8) -> f64 {
-        self.time_gap[usize::from(plane.min(1))]
-    }
-}
-
-/// Part of the detector that this process takes.
-pub(super) struct Region {
-    /// Strips of plane 0.
-    pub hits: RangeInclusive<u16>,
-    /// Smallest and largest x of an event.
-    pub events: [u16; 2],
-}
-
-/// Bounds on what may wait.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Limits {
-    /// Hits that wait for the border.
-    pub waiting: usize,
-    /// Hits of a run without a gap.
-    pub run_hits: usize,
-    /// ns from the first to the last hit of a run.
-    pub run_span: f64,
-    /// Without readouts for so long, live, what waits is released, ns.
-    pub idle: i64,
-}
-
-/// Beyond the horizon.
-const IDLE_NS: i64 = 1_000_000_000;
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { waiting: 8_000_000, run_hits: 4096, run_span: 1e6, idle: IDLE_NS }
-    }
-}
-
-pub(super) fn refuse(key: &str, value: impl ToString, allowed: &str) -> SetupError {
-    SetupError::Value {
-        key: format!("detector.{key}"),
-        value: value.to_string(),
-        allowed: allowed.to_owned(),
-    }
+pub(super) fn refuse(key: &str, value: impl ToString, allowed: &str) -> Refusal {
+    setting(format!("detector.{key}"), value, allowed)
 }
 
 fn pick(
@@ -204,7 +97,7 @@ fn pick(
     index: usize,
     of: usize,
     default: f64,
-) -> Result<f64, SetupError> {
+) -> Result<f64, Refusal> {
     let value = match each {
         None => return Ok(default),
         Some(Each::One(value)) => *value,
@@ -225,14 +118,14 @@ fn pick(
 }
 
 /// A time that something waits for: at most a second, so that it bounds what waits.
-fn wait(key: &str, value: f64) -> Result<f64, SetupError> {
+fn wait(key: &str, value: f64) -> Result<f64, Refusal> {
     match (0.0..=1e9).contains(&value) {
         true => Ok(value),
         false => Err(refuse(key, value, "0 to 1e9 ns")),
     }
 }
 
-fn not_negative(key: &str, value: f64) -> Result<f64, SetupError> {
+fn not_negative(key: &str, value: f64) -> Result<f64, Refusal> {
     match value >= 0.0 {
         true => Ok(value),
         false => Err(refuse(key, value, "0 or more")),
@@ -255,7 +148,7 @@ const REPLACED: [(&str, &str); 7] = [
 
 impl Options {
     /// Reads the keys; a hyphen in front of one, as on the command line of vmm-sdat, is left out.
-    pub fn read(text: &str) -> Result<Options, SetupError> {
+    pub fn read(text: &str) -> Result<Options, Refusal> {
         let plain = |line: &str| {
             let bare = line
                 .strip_prefix('-')
@@ -290,7 +183,7 @@ impl Options {
     }
 
     /// Ranges that depend on nothing else.
-    fn check(&self) -> Result<(), SetupError> {
+    fn check(&self) -> Result<(), Refusal> {
         self.convention()?;
         self.triggered()?;
         self.limits()?;
@@ -346,7 +239,7 @@ impl Options {
     }
 
     /// Keys that have no meaning with the geometry of vmm-sdat.
-    pub fn for_offline(&self) -> Result<(), SetupError> {
+    pub fn for_offline(&self) -> Result<(), Refusal> {
         let online = [
             ("clock", self.clock.is_some()),
             ("region", self.region.is_some()),
@@ -364,7 +257,7 @@ impl Options {
     }
 
     /// The matcher, where the geometry's is not meant.
-    pub fn matcher(&self) -> Result<Option<Matcher>, SetupError> {
+    pub fn matcher(&self) -> Result<Option<Matcher>, Refusal> {
         match self.matcher.as_deref() {
             None => Ok(None),
             Some("gap") => Ok(Some(Matcher::Gap)),
@@ -378,7 +271,7 @@ impl Options {
     }
 
     /// Keys that have no meaning with the configuration of the online chain.
-    pub fn for_online(&self) -> Result<(), SetupError> {
+    pub fn for_online(&self) -> Result<(), Refusal> {
         let offline = [
             ("bc", self.bc.is_some()),
             ("tac", self.tac.is_some()),
@@ -435,7 +328,7 @@ impl Options {
     }
 
     /// Parameters of detector `index` of `of`.
-    pub fn parameters(&self, index: usize, of: usize) -> Result<Parameters, SetupError> {
+    pub fn parameters(&self, index: usize, of: usize) -> Result<Parameters, Refusal> {
         let d = Parameters::default();
         let get = |key, each, default| pick(key, each, index, of, default);
         let threshold = get("th", &self.th, 0.0)?;
@@ -471,7 +364,7 @@ impl Options {
     }
 
     /// Detectors of the geometry, of which `known` are there, that this process takes; `None`: all.
-    pub fn sectors(&self, known: &[u32]) -> Result<Option<&[u32]>, SetupError> {
+    pub fn sectors(&self, known: &[u32]) -> Result<Option<&[u32]>, Refusal> {
         let wanted = match &self.sectors {
             None => return Ok(None),
             Some(Sectors::One(one)) => std::slice::from_ref(one),
@@ -485,7 +378,7 @@ impl Options {
     }
 
     /// Meaning of the offset, if it is given. Each chain has its own otherwise: section 4.2.
-    pub fn convention(&self) -> Result<Option<Offsets>, SetupError> {
+    pub fn convention(&self) -> Result<Option<Offsets>, Refusal> {
         match self.offsets.as_deref() {
             None => Ok(None),
             Some("-1..15") => Ok(Some(Offsets::Signed)),
@@ -497,7 +390,7 @@ impl Options {
     }
 
     /// True for triggered firmware.
-    pub fn triggered(&self) -> Result<bool, SetupError> {
+    pub fn triggered(&self) -> Result<bool, Refusal> {
         match self.df.as_deref() {
             None | Some("SRS") => Ok(false),
             Some("TRG") => Ok(true),
@@ -511,7 +404,7 @@ impl Options {
     }
 
     /// What the event's place is made of.
-    pub fn position(&self) -> Result<Position, SetupError> {
+    pub fn position(&self) -> Result<Position, Refusal> {
         match self.position.as_deref() {
             None | Some("center-of-mass") => Ok(Position::CenterOfMass),
             Some("utpc") => Ok(Position::Utpc),
@@ -527,7 +420,7 @@ impl Options {
     }
 
     /// `-t0` by FEC and VMM: `Some(ns)`, or `None` for "run".
-    pub fn zeros(&self) -> Result<Vec<(usize, usize, Option<f64>)>, SetupError> {
+    pub fn zeros(&self) -> Result<Vec<(usize, usize, Option<f64>)>, Refusal> {
         let allowed = "[FEC 1 to 15, VMM 0 to 15, up to 1e15 ns or \"run\"]";
         let one = |Zero(fec, vmm, at): &Zero| {
             let no = |at: String| Err(refuse("t0", format!("[{fec}, {vmm}, {at}]"), allowed));
@@ -546,7 +439,7 @@ impl Options {
     }
 
     /// Part of plane 0.
-    pub fn region(&self) -> Result<Region, SetupError> {
+    pub fn region(&self) -> Result<Region, Refusal> {
         let [least, most, width] = self.region.unwrap_or([0, 1279, 0]);
         if least > most {
             return Err(refuse(
@@ -560,7 +453,7 @@ impl Options {
     }
 
     /// Bounds.
-    pub fn limits(&self) -> Result<Limits, SetupError> {
+    pub fn limits(&self) -> Result<Limits, Refusal> {
         let usual = Limits::default();
         let waiting = self.max_waiting.unwrap_or(usual.waiting as u32);
         let run_hits = self.max_run_hits.unwrap_or(usual.run_hits as u32);
@@ -596,11 +489,11 @@ impl Options {
     }
 
     /// Hits of a frame that have room in the buffer, which only the online chain has.
-    pub fn capacity(&self, rules: Rules) -> usize {
+    pub fn capacity(&self, rules: ClockRules) -> usize {
         match (self.capacity, rules) {
             (Some(capacity), _) => capacity as usize,
-            (None, Rules::Online) => 1500,
-            (None, Rules::Offline) => usize::MAX,
+            (None, ClockRules::Online) => 1500,
+            (None, ClockRules::Offline) => usize::MAX,
         }
     }
 

@@ -1,6 +1,6 @@
 //! One SRS frame: header, and words of 6 bytes that are hits or markers, with every check in its order.
 //!
-//! Refuses what `docs/formats/gdgem.md` section 2.1 refuses, one [`Refusal`] per reason; the first failing
+//! Refuses what `docs/formats/gdgem.md` section 2.1 refuses, one [`GdGemRefusal`] per reason; the first failing
 //! check decides. All fields are big endian. Words are never refused here: what a VMM or an offset means
 //! depends on the firmware, which the reader knows.
 
@@ -18,7 +18,7 @@ pub type RawWord = [u8; WORD_BYTES];
 
 /// The 16 bytes in front of the words (section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
+pub struct GdGemHeader {
     /// Counts the frames of this FEC.
     pub counter: u32,
     /// Front-end concentrator, 1 to 15.
@@ -31,7 +31,7 @@ pub struct Header {
 
 /// Why a frame is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refusal {
+pub enum GdGemRefusal {
     /// Check 1: fewer than 4 bytes.
     NoCounter,
     /// Check 3: fewer than 22 bytes, which are a header and a word.
@@ -44,27 +44,32 @@ pub enum Refusal {
     Ragged,
 }
 
-impl Refusal {
+impl GdGemRefusal {
     /// All reasons, in the order of the checks.
-    pub const ALL: [Refusal; 5] =
-        [Refusal::NoCounter, Refusal::ShortFrame, Refusal::DataId, Refusal::FecId, Refusal::Ragged];
+    pub const ALL: [GdGemRefusal; 5] = [
+        GdGemRefusal::NoCounter,
+        GdGemRefusal::ShortFrame,
+        GdGemRefusal::DataId,
+        GdGemRefusal::FecId,
+        GdGemRefusal::Ragged,
+    ];
 
     /// Class of the reason, as in counter names.
     pub fn class(self) -> &'static str {
         match self {
-            Refusal::NoCounter | Refusal::ShortFrame | Refusal::Ragged => "bad_size",
-            Refusal::DataId | Refusal::FecId => "header",
+            GdGemRefusal::NoCounter | GdGemRefusal::ShortFrame | GdGemRefusal::Ragged => "bad_size",
+            GdGemRefusal::DataId | GdGemRefusal::FecId => "header",
         }
     }
 
     /// Word of the reason, as in counter names.
     pub fn reason(self) -> &'static str {
         match self {
-            Refusal::NoCounter => "no_counter",
-            Refusal::ShortFrame => "short_frame",
-            Refusal::DataId => "data_id",
-            Refusal::FecId => "fec_id",
-            Refusal::Ragged => "ragged",
+            GdGemRefusal::NoCounter => "no_counter",
+            GdGemRefusal::ShortFrame => "short_frame",
+            GdGemRefusal::DataId => "data_id",
+            GdGemRefusal::FecId => "fec_id",
+            GdGemRefusal::Ragged => "ragged",
         }
     }
 }
@@ -74,30 +79,30 @@ impl Refusal {
 /// # Errors
 /// The first check that fails.
 #[inline]
-pub fn frame(bytes: &[u8]) -> Result<(Header, &[RawWord]), Refusal> {
+pub fn frame(bytes: &[u8]) -> Result<(GdGemHeader, &[RawWord]), GdGemRefusal> {
     if bytes.len() < 4 {
-        return Err(Refusal::NoCounter);
+        return Err(GdGemRefusal::NoCounter);
     }
     let Some((head, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
-        return Err(Refusal::ShortFrame);
+        return Err(GdGemRefusal::ShortFrame);
     };
     if rest.len() < WORD_BYTES {
-        return Err(Refusal::ShortFrame);
+        return Err(GdGemRefusal::ShortFrame);
     }
     let number =
         |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     if &head[4..7] != b"VM3" {
-        return Err(Refusal::DataId);
+        return Err(GdGemRefusal::DataId);
     }
     let fec = head[7] >> 4;
     if fec == 0 {
-        return Err(Refusal::FecId);
+        return Err(GdGemRefusal::FecId);
     }
     let (words, ragged) = rest.as_chunks::<WORD_BYTES>();
     if !ragged.is_empty() {
-        return Err(Refusal::Ragged);
+        return Err(GdGemRefusal::Ragged);
     }
-    Ok((Header { counter: number(0), fec, sent: number(8), overflow: number(12) }, words))
+    Ok((GdGemHeader { counter: number(0), fec, sent: number(8), overflow: number(12) }, words))
 }
 
 /// True if a frame passes all checks.
@@ -132,28 +137,28 @@ pub struct Word(u64);
 
 /// The words of a frame in their order. Each is read with one load of 8 bytes, which ends with the word.
 #[derive(Debug, Clone, Copy)]
-pub struct Words<'a>(&'a [u8]);
+pub struct FrameWords<'a>(&'a [u8]);
 
-impl<'a> Words<'a> {
+impl<'a> FrameWords<'a> {
     /// Bytes in front of a word that are read with it.
     const BEFORE: usize = 8 - WORD_BYTES;
 
     /// The first `n` words of a good frame; fewer if it does not hold so many.
-    pub fn of(frame: &'a [u8], n: usize) -> Words<'a> {
-        let rest = frame.get(HEADER_BYTES - Words::BEFORE..).unwrap_or_default();
-        let end = (Words::BEFORE + n * WORD_BYTES).min(rest.len());
-        Words(&rest[..end])
+    pub fn of(frame: &'a [u8], n: usize) -> FrameWords<'a> {
+        let rest = frame.get(HEADER_BYTES - FrameWords::BEFORE..).unwrap_or_default();
+        let end = (FrameWords::BEFORE + n * WORD_BYTES).min(rest.len());
+        FrameWords(&rest[..end])
     }
 
     /// Takes the next word, also as words of which it is the only one.
-    pub fn split_next(&mut self) -> Option<(Word, Words<'a>)> {
-        let alone = Words(self.0.get(..8)?);
+    pub fn split_next(&mut self) -> Option<(Word, FrameWords<'a>)> {
+        let alone = FrameWords(self.0.get(..8)?);
         self.next().map(|word| (word, alone))
     }
 
     /// Words that are left.
     pub fn len(&self) -> usize {
-        self.0.len().saturating_sub(Words::BEFORE) / WORD_BYTES
+        self.0.len().saturating_sub(FrameWords::BEFORE) / WORD_BYTES
     }
 
     /// True if none is left.
@@ -162,7 +167,7 @@ impl<'a> Words<'a> {
     }
 }
 
-impl Iterator for Words<'_> {
+impl Iterator for FrameWords<'_> {
     type Item = Word;
 
     #[inline]
@@ -315,10 +320,10 @@ mod tests {
             (hit, places, w.is_hit(), w.marker_vmm(), w.marker_time(), w.event_counter())
         };
         let wanted: Vec<_> = one_by_one.map(fields).collect();
-        assert_eq!(Words::of(&frame, 50).map(fields).collect::<Vec<_>>(), wanted);
-        assert_eq!(Words::of(&frame, 7).map(fields).collect::<Vec<_>>(), wanted[..7]);
-        assert_eq!(Words::of(&frame[..13], 7).count(), 0);
-        let word = Words::of(&frame, 1).next().unwrap();
+        assert_eq!(FrameWords::of(&frame, 50).map(fields).collect::<Vec<_>>(), wanted);
+        assert_eq!(FrameWords::of(&frame, 7).map(fields).collect::<Vec<_>>(), wanted[..7]);
+        assert_eq!(FrameWords::of(&frame[..13], 7).count(), 0);
+        let word = FrameWords::of(&frame, 1).next().unwrap();
         let flag = usize::from(word.over_threshold());
         assert_eq!(word.vmm_flag_and_channel(), (word.vmm() * 2 + flag) * 64 + word.channel());
         assert_eq!(word.vmm_and_channel(), word.vmm() % 16 * 64 + word.channel());

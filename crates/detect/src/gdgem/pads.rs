@@ -3,7 +3,7 @@
 //! Refuses clusters that are too small. One without amplitude has no position. The work grows with the square of a run's hits, which
 //! `max_run_hits` bounds. Source: `docs/formats/gdgem.md` section 14.6.
 
-use fullcount_core::products::FineHit;
+use crate::hits::FineHit;
 
 use super::layout::OVER;
 use super::options::Parameters;

@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use fullcount_core::products::FineHit;
+use crate::hits::FineHit;
 
 use super::lane::Span;
 use super::late_end::{self, late_end};

@@ -1,10 +1,10 @@
 //! Plots that suit Gd-GEM: the picture, its two projections, time, single events, clusters, and amplitudes by VMM and channel.
 //! Pads and detectors of one plane have all of it but single events, which show planes in coincidence.
 //!
-//! Refuses nothing. Ranges: pulses are shown over one period; without pulses over a reference block.
+//! Ranges: pulses are shown over one period; without pulses over a reference block.
 
 use fullcount_core::time::Nanos;
-use fullcount_core::view::{Axis, Column, Gate, Plot, PlotKind, Projection, Tracks};
+use fullcount_core::view::{Axis, Gate, Plot, PlotColumn, PlotKind, Projection, Tracks};
 
 use super::layout::{CHANNELS, Layout};
 use super::monitor::PADS;
@@ -27,7 +27,7 @@ const MOST_COLUMNS: u64 = 1280;
 pub(super) fn plots(time: &TimeBase, layout: &Layout) -> Vec<Plot> {
     let (start, next) = time.grid.around(Nanos(0));
     let tof = Axis {
-        column: Column::OffsetNs,
+        column: PlotColumn::OffsetNs,
         label: "time after pulse".to_owned(),
         unit: "µs".to_owned(),
         scale: 1000.0,
@@ -79,14 +79,14 @@ fn tracks(layout: &Layout) -> Option<Plot> {
 
 /// Multiplicities and time spans of clusters, a plot for each plane and one for pads.
 fn shapes(layout: &Layout) -> Vec<Plot> {
-    let size = axis(Column::ClusterSize, "hits", "", (0, MOST_SIZE), MOST_SIZE);
-    let span = axis(Column::ClusterSpanNs, "span", "ns", (0, MOST_SPAN_NS), 200);
+    let size = axis(PlotColumn::ClusterSize, "hits", "", (0, MOST_SIZE), MOST_SIZE);
+    let span = axis(PlotColumn::ClusterSpanNs, "span", "ns", (0, MOST_SPAN_NS), 200);
     let shapes = [("size", "Hits of a cluster", size), ("span", "Time span of a cluster", span)];
     let mut all = Vec::new();
     for (id, title, x) in shapes {
         for (number, plane) in clustered(layout) {
             let kind = PlotKind::Histogram(x.clone());
-            let gates = vec![Gate { column: Column::ClusterPlane, min: number, max: number }];
+            let gates = vec![Gate { column: PlotColumn::ClusterPlane, min: number, max: number }];
             let named = plot(&format!("{id}-{plane}"), &format!("{title}, {plane}"), kind);
             all.push(Plot { gates, ..named });
         }
@@ -110,8 +110,8 @@ fn amplitudes(layout: &Layout) -> [Plot; 4] {
     // A geometry without a connected channel has axes too.
     let vmms = layout.inputs().len().max(1) as u64;
     let channels = vmms * CHANNELS as u64;
-    let by = |label: &str, bins| axis(Column::HitPixel, label, "", (1, channels + 1), bins);
-    let adc = |bins| axis(Column::Adc, "amplitude", "ADC counts", (0, ADC), bins);
+    let by = |label: &str, bins| axis(PlotColumn::HitPixel, label, "", (1, channels + 1), bins);
+    let adc = |bins| axis(PlotColumn::Adc, "amplitude", "ADC counts", (0, ADC), bins);
     let vmm = Axis { scale: CHANNELS as f64, ..by("VMM in the order of FEC and VMM", vmms) };
     let channel = |bins| by("channel, 64 for each VMM", bins);
     let picture = PlotKind::Histogram2(channel(channels.min(MOST_COLUMNS)), adc(128));
@@ -123,7 +123,7 @@ fn amplitudes(layout: &Layout) -> [Plot; 4] {
     ]
 }
 
-fn axis(column: Column, label: &str, unit: &str, (first, last): (u64, u64), bins: u64) -> Axis {
+fn axis(column: PlotColumn, label: &str, unit: &str, (first, last): (u64, u64), bins: u64) -> Axis {
     let (label, unit) = (label.to_owned(), unit.to_owned());
     Axis { column, label, unit, scale: 1.0, first, last, bins: bins as u32 }
 }
@@ -177,7 +177,7 @@ mod tests {
         let plots = of(&layout(&[(0, 1, 0, false), (1, 0, 1, true)]));
         let gates: Vec<_> = plots.iter().flat_map(|plot| &plot.gates).collect();
         let seen: Vec<_> = gates.iter().map(|gate| (gate.column, gate.min, gate.max)).collect();
-        let [y, pads] = [1, 3].map(|n| (Column::ClusterPlane, n, n));
+        let [y, pads] = [1, 3].map(|n| (PlotColumn::ClusterPlane, n, n));
         assert_eq!(seen, [y, pads, y, pads]);
     }
 

@@ -8,11 +8,11 @@
 //! A marker that leaps away from the last one of its VMM is a clock that was set, or damage: the next marker of its FEC tells. One before
 //! the border by more than the horizon says that a clock was set back: what waits is clustered, and time begins anew. So no single
 //! damaged marker can stop or overtake time.
-//! Refuses nothing. Source: `docs/formats/gdgem.md` section 8.
+//! Source: `docs/formats/gdgem.md` section 8.
 
 use std::ops::Range;
 
-use fullcount_core::products::FineHit;
+use crate::hits::FineHit;
 
 use super::layout::{FECS, VMMS};
 

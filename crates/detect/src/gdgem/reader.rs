@@ -9,25 +9,29 @@ mod online;
 
 use std::sync::Arc;
 
-use fullcount_core::batch::Batch;
+use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
-use fullcount_core::products::{FineHit, Products};
-use fullcount_core::sequence::turns::{Arrivals, Turned};
-use fullcount_core::sequence::{Seen, Totals, Tracker};
+use fullcount_core::products::Products;
+use fullcount_core::progress::Flush;
+use fullcount_core::sequence::numbering::Book;
+use fullcount_core::sequence::turns::Arrivals;
 use fullcount_core::tables::StripHits;
 use fullcount_core::wall::{EACH, Readings};
 use fullcount_instructions::Instructions;
 
-use super::clock::{Clock, Offsets, Rules};
-use super::counters::{Count, LINES, Tally};
+use super::clock::{ClockRules, Offsets, TimeTables};
+use super::counters::{Counts, GdGemCount};
 use super::layout::{FECS, Fec, Layout, VMMS};
 use super::options::Options;
-use super::packet::{self, Refusal, Word, Words};
+use super::packet::{self, FrameWords, GdGemRefusal, Word};
 use super::progress::{Progress, RESTART};
-use super::state::{Frames, MarkerCheck, MarkerStep, marker_step};
+use super::state::{Frames, MarkerCheck, MarkerStep, NUMBERING, marker_step};
 use super::tables;
 use super::zeros::Zeros;
-use crate::detector::Reader;
+use crate::detector::{CommandError, CommandInfo, SeenModule};
+use crate::hits::FineHit;
+use crate::steps::Reader;
+use crate::thresholds::{self, Threshold};
 
 /// What one VMM last said in triggered firmware (section 13).
 #[derive(Debug, Clone, Copy, Default)]
@@ -64,11 +68,11 @@ pub(super) struct Facts {
     instructions: Instructions,
 }
 
-type Decode = fn(&Facts, Words<'_>, usize, &mut State, &mut Output<'_>);
+type Decode = fn(&Facts, FrameWords<'_>, usize, &mut State, &mut Output<'_>);
 
 /// Where the words of a frame go.
 struct Output<'a> {
-    tally: &'a mut Tally<LINES>,
+    tally: &'a mut Counts,
     progress: &'a mut Progress,
     hits: &'a mut Vec<FineHit>,
     /// Filled by [`listed`] only.
@@ -78,7 +82,8 @@ struct Output<'a> {
 /// The reader of one worker.
 pub(super) struct GemReader {
     sheet: Arc<Sheet>,
-    tally: Tally<LINES>,
+    tally: Counts,
+    book: Book,
     facts: Facts,
     fecs: [Option<Box<State>>; FECS],
     zeros: Zeros,
@@ -88,6 +93,8 @@ pub(super) struct GemReader {
     arrivals: Arrivals,
     /// What the clock was when trains came, by the last marker of their first frame.
     readings: Readings,
+    /// Smallest amplitude of all channels, where a command has set it.
+    threshold: Option<u16>,
 }
 
 impl GemReader {
@@ -101,19 +108,22 @@ impl GemReader {
         let triggers = options.triggered() == Ok(true);
         let decode: Decode = match (layout.rules, options.marker_check()) {
             _ if triggers => triggered,
-            (Rules::Offline, false) => offline::offline::<false>,
-            (Rules::Offline, true) => offline::offline::<true>,
-            (Rules::Online, false) => online::online::<false>,
-            (Rules::Online, true) => online::online::<true>,
+            (ClockRules::Offline, false) => offline::offline::<false>,
+            (ClockRules::Offline, true) => offline::offline::<true>,
+            (ClockRules::Online, false) => online::online::<false>,
+            (ClockRules::Online, true) => online::online::<true>,
         };
         let signed = if convention == Offsets::Signed { period } else { 0.0 };
         let relative = if triggers { 4096.0 * layout.clock.period } else { 0.0 };
         let margin = signed + layout.earliest + relative;
         let inputs = layout.inputs();
         let progress = Progress::new(&inputs, options.horizon(), margin, options.late_frames());
+        let mut lines = GdGemCount::catalogue();
+        let book = Book::new(&NUMBERING, &mut lines);
         GemReader {
-            sheet: Sheet::new(Count::catalogue()),
-            tally: Tally::new(),
+            sheet: Sheet::new(lines),
+            tally: Counts::default(),
+            book,
             facts: Facts {
                 capacity: options.capacity(layout.rules),
                 layout,
@@ -129,6 +139,7 @@ impl GemReader {
             left: options.most_hits(),
             arrivals: Arrivals::default(),
             readings: Readings::default(),
+            threshold: None,
         }
     }
 
@@ -143,13 +154,14 @@ impl GemReader {
         &mut self,
         bytes: &[u8],
         decode: Decode,
-        products: &mut Products,
-    ) -> Result<(), Refusal> {
+        hits: &mut Vec<FineHit>,
+        rows: &mut StripHits,
+    ) -> Result<(), GdGemRefusal> {
         let (header, words) = packet::frame(bytes)?;
         let fec = usize::from(header.fec);
         let words = self.limited(words);
         if self.zeros.wait_for_first() {
-            self.first_of_run(fec, Words::of(bytes, words), &mut products.fine_hits);
+            self.first_of_run(fec, FrameWords::of(bytes, words), hits);
         }
         let state = match &mut self.fecs[fec] {
             Some(state) => state,
@@ -159,31 +171,35 @@ impl GemReader {
         if steps.missing > 0 || steps.backwards {
             self.progress.missed(fec);
         }
-        self.tally.add(Count::MissingErrors, u64::from(steps.missing));
-        self.tally.add(Count::SeqErrors, u64::from(steps.backwards));
-        self.tally.add(Count::CounterOverflows, u64::from(steps.overflow));
-        track(&mut state.frames, header.counter, &self.arrivals, &mut self.tally);
+        self.tally.add(GdGemCount::MissingErrors, u64::from(steps.missing));
+        self.tally.add(GdGemCount::SeqErrors, u64::from(steps.backwards));
+        self.tally.add(GdGemCount::CounterOverflows, u64::from(steps.overflow));
+        state.frames.series.observe_at(header.counter.into(), &self.arrivals, &mut self.book);
 
-        let Products { fine_hits: hits, strip_hits: rows, .. } = products;
-        let mut output =
-            Output { tally: &mut self.tally, progress: &mut self.progress, hits, rows };
-        let data = output.tally.0[Count::Data as usize];
-        decode(&self.facts, Words::of(bytes, words), fec, state, &mut output);
-        let hits = output.tally.0[Count::Data as usize].wrapping_sub(data);
-        output.tally.add(Count::AllMarkers, (words as u64).wrapping_sub(hits));
-        self.progress.end_frame(fec, &mut products.fine_hits);
+        let (tally, progress) = (&mut self.tally, &mut self.progress);
+        let mut output = Output { tally, progress, hits: &mut *hits, rows };
+        let data = output.tally.get(GdGemCount::Data);
+        decode(&self.facts, FrameWords::of(bytes, words), fec, state, &mut output);
+        let data = output.tally.get(GdGemCount::Data).wrapping_sub(data);
+        output.tally.add(GdGemCount::AllMarkers, (words as u64).wrapping_sub(data));
+        self.progress.end_frame(fec, hits);
         Ok(())
+    }
+
+    fn publish(&mut self) {
+        self.tally.flush(&self.sheet);
+        self.book.flush(&self.sheet);
     }
 
     /// How many words of a frame are read.
     fn limited(&mut self, words: &[[u8; packet::WORD_BYTES]]) -> usize {
         let (mut words, skipped) = packet::within(words, self.facts.capacity);
-        self.tally.add(Count::ErrorBytes, (skipped.len() * packet::WORD_BYTES) as u64);
-        self.tally.add(Count::Readouts, words.len() as u64);
+        self.tally.add(GdGemCount::ErrorBytes, (skipped.len() * packet::WORD_BYTES) as u64);
+        self.tally.add(GdGemCount::Readouts, words.len() as u64);
         if let Some(left) = &mut self.left {
             let (read, beyond) =
                 packet::within(words, usize::try_from(*left).unwrap_or(usize::MAX));
-            self.tally.add(Count::Skipped, beyond.len() as u64);
+            self.tally.add(GdGemCount::Skipped, beyond.len() as u64);
             *left -= read.iter().filter(|raw| raw[4] >> 7 == 1).count() as u64;
             words = read;
         }
@@ -193,14 +209,14 @@ impl GemReader {
     /// Looks for the first hit of the run that has a time, of whatever VMM. Once it is there, the times of all VMMs that wait for it
     /// begin, and with them their promises.
     #[cold]
-    fn first_of_run(&mut self, fec: usize, words: Words<'_>, rows: &mut Vec<FineHit>) {
+    fn first_of_run(&mut self, fec: usize, words: FrameWords<'_>, rows: &mut Vec<FineHit>) {
         let before = self.fecs[fec].as_deref();
         let Some(first) = self.zeros.look(&self.facts, words, before) else { return };
         for (fec, vmm) in self.zeros.begin(first) {
             let Some(state) = &mut self.fecs[fec] else { continue };
             state.zero[vmm] = first;
             if self.progress.heard(fec, vmm, state.base[vmm] - first) {
-                self.tally.add(Count::ClockRestarts, 1);
+                self.tally.add(GdGemCount::ClockRestarts, 1);
                 rows.push(RESTART);
             }
         }
@@ -243,38 +259,38 @@ impl Facts {
         word: Word,
         fec: usize,
         state: &mut State,
-        tally: &mut Tally<LINES>,
+        tally: &mut Counts,
         progress: &mut Progress,
     ) -> bool {
         let (vmm, time) = (word.marker_vmm(), word.marker_time());
         let Some(stored) = state.markers.get_mut(vmm) else {
-            tally.add(Count::BadMarker, 1);
+            tally.add(GdGemCount::BadMarker, 1);
             return false;
         };
-        tally.add(Count::Markers, 1);
+        tally.add(GdGemCount::Markers, 1);
         match marker_step(*stored, time) {
             MarkerStep::Forward => {}
-            MarkerStep::Backwards => tally.add(Count::SeqTime, 1),
-            MarkerStep::Anew => tally.add(Count::TimeOverflows, 1),
+            MarkerStep::Backwards => tally.add(GdGemCount::SeqTime, 1),
+            MarkerStep::Anew => tally.add(GdGemCount::TimeOverflows, 1),
         }
         *stored = time;
         // The online chain takes a marker of 0 for none.
-        let none = time == 0 && self.layout.rules == Rules::Online;
+        let none = time == 0 && self.layout.rules == ClockRules::Online;
         state.base[vmm] =
             if none { f64::NEG_INFINITY } else { time as f64 * self.layout.clock.marker };
         let restart = progress.heard(fec, vmm, state.base[vmm] - state.zero[vmm]);
-        tally.add(Count::ClockRestarts, u64::from(restart));
+        tally.add(GdGemCount::ClockRestarts, u64::from(restart));
         restart
     }
 
     /// Why a hit has no time.
     #[cold]
-    fn untimed(&self, word: Word) -> Count {
-        Count::untimed(word, self.convention)
+    fn untimed(&self, word: Word) -> GdGemCount {
+        GdGemCount::untimed(word, self.convention)
     }
 
     /// The lost-marker check of the old firmware, over the words of a frame before they are read.
-    fn check(&self, words: Words<'_>, state: &mut State, tally: &mut Tally<LINES>) {
+    fn check(&self, words: FrameWords<'_>, state: &mut State, tally: &mut Counts) {
         let step = (32.0 * self.layout.clock.offset_period / 25.0) as u64;
         let mut markers = state.markers;
         for word in words {
@@ -286,7 +302,7 @@ impl Facts {
             };
             if hit {
                 let lost = check.hit(word.offset(), *marker, step);
-                tally.add(Count::LostMarkers, u64::from(lost));
+                tally.add(GdGemCount::LostMarkers, u64::from(lost));
             } else {
                 *marker = word.marker_time();
                 check.marker(*marker);
@@ -298,7 +314,7 @@ impl Facts {
 /// Words of a frame, one by one, so that each accepted hit can be listed with the word that it was.
 fn listed(
     facts: &Facts,
-    mut words: Words<'_>,
+    mut words: FrameWords<'_>,
     number: usize,
     state: &mut State,
     output: &mut Output<'_>,
@@ -320,13 +336,13 @@ fn listed(
 /// Words of a frame of triggered firmware.
 fn triggered(
     facts: &Facts,
-    words: Words<'_>,
+    words: FrameWords<'_>,
     number: usize,
     state: &mut State,
     output: &mut Output<'_>,
 ) {
     let fec = facts.fec(number);
-    let clock: &Clock = &facts.layout.clock;
+    let clock: &TimeTables = &facts.layout.clock;
     let Output { tally, progress, hits, .. } = output;
     for word in words {
         if !word.is_hit() {
@@ -338,8 +354,8 @@ fn triggered(
             continue;
         }
         let (vmm, over) = (word.vmm(), word.over_threshold());
-        tally.add(Count::Data, 1);
-        tally.add(Count::OverThreshold, u64::from(over));
+        tally.add(GdGemCount::Data, 1);
+        tally.add(GdGemCount::OverThreshold, u64::from(over));
         let trigger = state.triggers.get(vmm).copied().unwrap_or_default();
         let relative = trigger.relative_ns(clock.period);
         let srs = state.base[vmm] + facts.offsets[word.offset()] - relative;
@@ -361,7 +377,7 @@ fn triggered(
                 continue;
             }
         };
-        tally.add(Count::Good, 1);
+        tally.add(GdGemCount::Good, 1);
         hits.push(FineHit {
             time: key,
             coordinate: place.coordinate,
@@ -380,72 +396,57 @@ fn trigger_marker(
     word: Word,
     fec: usize,
     state: &mut State,
-    tally: &mut Tally<LINES>,
+    tally: &mut Counts,
     progress: &mut Progress,
-) -> (Count, bool) {
+) -> (GdGemCount, bool) {
     let vmm = word.marker_vmm();
     if vmm < VMMS {
         let relative = word.marker_time();
         if relative > packet::MOST_RELATIVE {
-            return (Count::BadMarker, false);
+            return (GdGemCount::BadMarker, false);
         }
         state.triggers[vmm].relative = Some(relative);
-        return (Count::Markers, false);
+        return (GdGemCount::Markers, false);
     }
     let vmm = vmm - VMMS;
     if let Some(counter) = word.event_counter() {
         state.triggers[vmm].counter = counter + 1;
-        return (Count::EndMarkers, false);
+        return (GdGemCount::EndMarkers, false);
     }
     let time = word.marker_time();
     match marker_step(std::mem::replace(&mut state.markers[vmm], time), time) {
         MarkerStep::Forward => {}
-        MarkerStep::Backwards => tally.add(Count::SeqTime, 1),
-        MarkerStep::Anew => tally.add(Count::TimeOverflows, 1),
+        MarkerStep::Backwards => tally.add(GdGemCount::SeqTime, 1),
+        MarkerStep::Anew => tally.add(GdGemCount::TimeOverflows, 1),
     }
     state.base[vmm] = time as f64 * facts.layout.clock.marker;
     let restart = progress.heard(fec, vmm, state.base[vmm] - state.zero[vmm]);
-    tally.add(Count::ClockRestarts, u64::from(restart));
-    (Count::TriggerMarkers, restart)
+    tally.add(GdGemCount::ClockRestarts, u64::from(restart));
+    (GdGemCount::TriggerMarkers, restart)
 }
 
-/// Follows one frame counter; what changed goes to the tally.
-#[inline]
-fn track(frames: &mut Frames, number: u32, now: &Arrivals, tally: &mut Tally<LINES>) {
-    let (tracker, number) = (&mut frames.tracker, u64::from(number));
-    let (before, pending) = (tracker.totals(), tracker.pending());
-    let turned = frames.turns.before(tracker, number, now);
-    let seen = tracker.observe(number);
-    // In order, or in order with the same gaps open as before: nothing to book.
-    if seen != Seen::New || tracker.pending() != pending || tracker.totals().lost != before.lost {
-        settle(tracker, before, pending, tally);
+impl GemReader {
+    /// The run has ended: what is missing is lost.
+    fn end_all(&mut self) {
+        for state in self.fecs.iter_mut().flatten() {
+            state.frames.series.finish(None, &mut self.book);
+        }
+        self.publish();
     }
-    if turned != Turned::Nothing {
-        book(turned, tally);
+
+    /// Somebody else may have had packets: what is missing is lost, and each stream begins with whatever comes next.
+    fn begin_anew(&mut self) {
+        for state in self.fecs.iter_mut().flatten() {
+            state.frames.begin_anew(&mut self.book);
+        }
+        self.publish();
     }
-}
-
-/// Books whole turns that were missed.
-#[cold]
-fn book(turned: Turned, tally: &mut Tally<LINES>) {
-    tally.add(Count::LostByTime, turned.numbers());
-    tally.add(Count::LostAtLeast, u64::from(turned.is_least()));
-}
-
-/// Books what changed since a tracker had the totals `before` and `pending` numbers missing.
-#[cold]
-fn settle(tracker: &Tracker, before: Totals, pending: u64, tally: &mut Tally<LINES>) {
-    let after = tracker.totals();
-    tally.add(Count::Lost, after.lost.wrapping_sub(before.lost));
-    tally.add(Count::Missing, tracker.pending().wrapping_sub(pending));
-    tally.add(Count::Duplicate, after.duplicate.wrapping_sub(before.duplicate));
-    tally.add(Count::Reordered, after.reordered.wrapping_sub(before.reordered));
-    tally.add(Count::Late, after.late.wrapping_sub(before.late));
-    tally.add(Count::Restarts, after.restarted.wrapping_sub(before.restarted));
 }
 
 impl Reader for GemReader {
-    fn read(&mut self, batch: &Batch, products: &mut Products) {
+    type Hit = FineHit;
+
+    fn read(&mut self, batch: &Batch, hits: &mut Vec<FineHit>, products: &mut Products) {
         let decode = if products.want.strip_hits { listed } else { self.facts.decode };
         self.arrivals.begin();
         self.readings.begin();
@@ -453,13 +454,13 @@ impl Reader for GemReader {
             self.arrivals.train(batch, at, &train);
             let mut shows = at % EACH == 0;
             for bytes in train.chunks() {
-                self.tally.add(Count::Packets, 1);
-                match self.frame(bytes, decode, products) {
-                    Ok(()) => self.tally.add(Count::Accepted, 1),
+                self.tally.add(GdGemCount::Packets, 1);
+                match self.frame(bytes, decode, hits, &mut products.strip_hits) {
+                    Ok(()) => self.tally.add(GdGemCount::Accepted, 1),
                     Err(refusal) => {
-                        self.tally.add(Count::of(refusal), 1);
-                        self.tally.add(Count::BadFrames, 1);
-                        self.tally.add(Count::ErrorBytes, bytes.len() as u64);
+                        self.tally.add(GdGemCount::of(refusal), 1);
+                        self.tally.add(GdGemCount::BadFrames, 1);
+                        self.tally.add(GdGemCount::ErrorBytes, bytes.len() as u64);
                     }
                 }
                 if std::mem::take(&mut shows)
@@ -472,31 +473,44 @@ impl Reader for GemReader {
                 }
             }
         }
-        self.tally.flush(&self.sheet);
-    }
-
-    fn finish(&mut self, _: &mut Products) {
-        for state in self.fecs.iter_mut().flatten() {
-            let tracker = &mut state.frames.tracker;
-            let (before, pending) = (tracker.totals(), tracker.pending());
-            tracker.finish(None);
-            settle(tracker, before, pending, &mut self.tally);
-        }
-        self.tally.flush(&self.sheet);
-    }
-
-    fn begin_anew(&mut self) {
-        for state in self.fecs.iter_mut().flatten() {
-            let frames = &mut state.frames;
-            let (before, pending) = (frames.tracker.totals(), frames.tracker.pending());
-            frames.begin_anew();
-            settle(&frames.tracker, before, pending, &mut self.tally);
-        }
-        self.tally.flush(&self.sheet);
+        self.publish();
     }
 
     fn readings(&mut self) -> Option<&mut Readings> {
         Some(&mut self.readings)
+    }
+
+    fn flush(&mut self, reason: Flush) {
+        match reason {
+            Flush::Taken => self.begin_anew(),
+            Flush::End => self.end_all(),
+            Flush::Stalled => {}
+        }
+    }
+
+    fn modules(&self, tell: &mut dyn FnMut(SeenModule)) {
+        for (id, state) in (0..).zip(&self.fecs) {
+            let Some(state) = state else { continue };
+            let totals = state.frames.series.tracker().totals();
+            let (packets, lost) = (totals.received, totals.lost);
+            tell(SeenModule { origin: Origin::NONE, id, packets, lost });
+        }
+    }
+
+    fn commands(&self) -> Vec<CommandInfo> {
+        thresholds::commands("hits")
+    }
+
+    fn command(&mut self, name: &str, arguments: &[&str]) -> Result<String, CommandError> {
+        match thresholds::read(name, arguments)? {
+            Threshold::Get => Ok(thresholds::told("hits", self.threshold)),
+            Threshold::Set("hits", value) => {
+                self.threshold = Some(value);
+                Arc::make_mut(&mut self.facts.layout).set_threshold(value);
+                Ok(String::new())
+            }
+            Threshold::Set(other, _) => Err(thresholds::unknown(other, "hits")),
+        }
     }
 
     fn sheet(&self) -> Arc<Sheet> {

@@ -2,14 +2,16 @@
 //!
 //! [`Moving`] learns from one pass how far: each FEC's frame counter goes on where the pass left it; markers of all FECs move by one
 //! amount, the span of all markers plus one marker step, so that FECs stay together. Hits say their time relative to a
-//! marker and stay as they are, and so do relative trigger times and event counters. Refuses nothing: a frame that the decoder
+//! marker and stay as they are, and so do relative trigger times and event counters. A frame that the decoder
 //! would refuse keeps its bytes. Source: `docs/formats/gdgem.md` sections 2 and 3.
 
 use fullcount_core::batch::Origin;
 
 use super::layout::{FECS, VMMS};
 use super::packet::{self, HEADER_BYTES, RawWord, WORD_BYTES, Word};
+use super::state::NUMBERING;
 use crate::detector::Shifter;
+use crate::repeat::PassNumbers;
 
 /// Bits of a marker.
 const MARKER: u64 = (1 << 42) - 1;
@@ -42,18 +44,10 @@ fn is_time(raw: &RawWord, triggered: bool) -> bool {
     }
 }
 
-/// Frame counters of one FEC in a pass.
-#[derive(Debug, Clone, Copy)]
-struct Counters {
-    first: u32,
-    /// Number behind the furthest.
-    next: u32,
-}
-
 /// The rule of a capture, learnt in one pass.
 pub(super) struct Moving {
     triggered: bool,
-    counters: [Option<Counters>; FECS],
+    counters: [Option<PassNumbers>; FECS],
     /// Smallest and largest marker.
     span: Option<(u64, u64)>,
     /// Largest step between two markers of a VMM.
@@ -65,7 +59,7 @@ impl Moving {
     pub fn new(triggered: bool) -> Moving {
         Moving {
             triggered,
-            counters: [None; FECS],
+            counters: Default::default(),
             span: None,
             step: 0,
             latest: [[None; 2 * VMMS]; FECS],
@@ -85,15 +79,8 @@ impl Shifter for Moving {
     fn learn(&mut self, payload: &[u8], _: Origin) {
         let Ok((header, words)) = packet::frame(payload) else { return };
         let fec = usize::from(header.fec);
-        let next = header.counter.wrapping_add(1);
-        let counters = self.counters[fec].get_or_insert(Counters { first: header.counter, next });
-        if next.wrapping_sub(counters.next) < 1 << 31 {
-            counters.next = next;
-        }
-        // A frame that the first one had overtaken.
-        if counters.first.wrapping_sub(header.counter) <= 64 {
-            counters.first = header.counter;
-        }
+        let counters = self.counters[fec].get_or_insert_with(|| PassNumbers::new(&NUMBERING));
+        counters.see(header.counter.into());
         for raw in words.iter().filter(|raw| is_time(raw, self.triggered)) {
             let word = Word::read(raw);
             let time = word.marker_time();
@@ -107,10 +94,10 @@ impl Shifter for Moving {
 
     fn shift(&mut self, payload: &mut [u8], _: Origin, repetition: u64) {
         let Ok((header, _)) = packet::frame(payload) else { return };
-        let counters = self.counters[usize::from(header.fec)];
-        let frames = counters.map_or(0, |c| c.next.wrapping_sub(c.first));
+        let counters = &self.counters[usize::from(header.fec)];
+        let frames = counters.as_ref().map_or(0, PassNumbers::count);
         // 2³² and 2⁴² divide 2⁶⁴: what wraps is what the fields do not hold.
-        let frames = repetition.wrapping_mul(u64::from(frames)) as u32;
+        let frames = repetition.wrapping_mul(frames) as u32;
         shift(payload, frames, repetition.wrapping_mul(self.clocks()), self.triggered);
     }
 }

@@ -15,19 +15,24 @@ use std::io;
 use std::sync::Arc;
 
 use fullcount_core::ledger::Sheet;
-use fullcount_core::products::{FineHit, Products};
+use fullcount_core::products::Products;
+use fullcount_core::progress::{BatchNumber, Flush};
 use fullcount_core::time::Nanos;
 
-use super::builder::{GemBuilder, Watch, Worked};
-use super::counters::{BUILT_LINES, Built, Tally};
+use super::builder::{GemBuilder, Worked};
+use super::counters::{BuiltCounts, GdGemBuilt};
 use super::cutter::{Held, Latest, Marks, STEP, Silence, split};
 use super::lane::stretch;
 use super::layout::Layout;
 use super::monitor::{Monitor, Shown};
 use super::options::{Limits, Options};
 use super::tables::Numbers;
-use crate::detector::{Builder, TimeBase};
-use crate::parallel::{Crew, Hand, Threads};
+use super::watch::ClusterWatch;
+use crate::detector::{Threads, TimeBase};
+use crate::hits::FineHit;
+use crate::oldest::OldestBatch;
+use crate::parallel::{Crew, Hand};
+use crate::steps::Builder;
 
 /// Hits of a slice: 256 KiB stay in a second-level cache, and are a third of a millisecond of work.
 const SLICE: usize = 1 << 14;
@@ -67,7 +72,7 @@ struct Slice {
     worked: Worked,
 }
 
-impl<W: Watch> Hand<Slice> for GemBuilder<W> {
+impl<W: ClusterWatch> Hand<Slice> for GemBuilder<W> {
     fn work(&mut self, slice: &mut Slice) {
         let border = match slice.end {
             End::Silence => None,
@@ -80,9 +85,9 @@ impl<W: Watch> Hand<Slice> for GemBuilder<W> {
 }
 
 /// The builder behind the readers; each member of the crew shows clusters to a `W` of its own.
-pub(super) struct SlicedBuilder<W: Watch> {
+pub(super) struct SlicedBuilder<W: ClusterWatch> {
     sheet: Arc<Sheet>,
-    tally: Tally<BUILT_LINES>,
+    tally: BuiltCounts,
     limits: Limits,
     silence: Silence,
     /// Hits of a slice.
@@ -122,7 +127,7 @@ pub(super) struct SlicedBuilder<W: Watch> {
     quiet: u64,
     /// Clusters of slices that came back, up to the last that ended in silence.
     clusters: Numbers,
-    marked: Option<Marked>,
+    leaving: OldestBatch<Moment>,
     /// Amplitudes for the page, and whether it is shown clusters; those are gathered with the slices.
     monitor: Monitor,
     /// Time of the latest call with rows, and of the latest cut.
@@ -130,9 +135,9 @@ pub(super) struct SlicedBuilder<W: Watch> {
     cut: Nanos,
 }
 
-/// Where what waited at a mark is by now.
+/// Where what waited at a moment is by now.
 #[derive(Debug, Clone, Copy)]
-enum Marked {
+enum Moment {
     /// Here: hits up to this time, a key.
     Held(i64),
     /// In slices up to this one, of which the last may have left something with its member of the crew.
@@ -141,7 +146,7 @@ enum Marked {
     Under(u64),
 }
 
-impl<W: Watch> SlicedBuilder<W> {
+impl<W: ClusterWatch> SlicedBuilder<W> {
     /// `options` have been checked; `watch` is called for each member of the crew.
     ///
     /// # Errors
@@ -171,8 +176,8 @@ impl<W: Watch> SlicedBuilder<W> {
         let limits = options.limits().unwrap_or_default();
         let hand = || GemBuilder::new(layout.clone(), options, time, watch());
         Ok(SlicedBuilder {
-            sheet: Sheet::new(Built::catalogue()),
-            tally: Tally::new(),
+            sheet: Sheet::new(GdGemBuilt::catalogue()),
+            tally: BuiltCounts::default(),
             silence,
             slice,
             crew: Crew::start("build", threads, hand)?,
@@ -196,7 +201,7 @@ impl<W: Watch> SlicedBuilder<W> {
             taken: 0,
             quiet: 0,
             clusters: Numbers::default(),
-            marked: None,
+            leaving: OldestBatch::default(),
             monitor: Monitor::new(layout, time.epoch.0),
             heard: None,
             cut: Nanos(0),
@@ -253,7 +258,7 @@ impl<W: Watch> SlicedBuilder<W> {
                 FineHit::RESTART => {
                     others += 1;
                     self.came(std::mem::take(&mut pushed));
-                    self.flush(products);
+                    self.send_all(products);
                     self.border = (i64::MIN, f64::NEG_INFINITY);
                 }
                 // Behind the border. A reader of this crate names lanes of its geometry only.
@@ -261,8 +266,8 @@ impl<W: Watch> SlicedBuilder<W> {
             }
         }
         self.came(pushed);
-        self.tally.note(Built::Hits, rows.len() as u64 - others);
-        self.tally.note(Built::Late, late);
+        self.tally.add(GdGemBuilt::Hits, rows.len() as u64 - others);
+        self.tally.add(GdGemBuilt::Late, late);
     }
 
     fn came(&mut self, hits: usize) {
@@ -276,8 +281,8 @@ impl<W: Watch> SlicedBuilder<W> {
         let border = self.border.0;
         let behind = self.held.iter().flatten().filter(|hit| hit.time >= border).count();
         if behind >= self.limits.waiting {
-            self.tally.note(Built::Forced, 1);
-            return self.flush(products);
+            self.tally.add(GdGemBuilt::Forced, 1);
+            return self.send_all(products);
         }
         // A border can only lower it: sooner than after so many hits more it cannot be reached.
         self.full = self.count + (self.limits.waiting - behind);
@@ -301,12 +306,9 @@ impl<W: Watch> SlicedBuilder<W> {
     }
 
     /// Everything that waits goes to be decided.
-    fn flush(&mut self, products: &mut Products) {
+    fn send_all(&mut self, products: &mut Products) {
         if self.count > 0 || self.open.is_some() {
             self.send(i64::MAX, End::Silence, products);
-        }
-        if let Some(Marked::Held(_)) = self.marked {
-            self.marked = Some(Marked::Given(self.given));
         }
     }
 
@@ -318,7 +320,11 @@ impl<W: Watch> SlicedBuilder<W> {
             end,
             shown: Shown::default(),
             products: Products::default(),
-            worked: Worked { counts: Tally::new(), decided: 0, clusters: Numbers::default() },
+            worked: Worked {
+                counts: BuiltCounts::default(),
+                decided: 0,
+                clusters: Numbers::default(),
+            },
         });
         (slice.end, slice.hits) = (end, 0);
         let empty = || self.held.iter().map(|_| Vec::new()).collect();
@@ -414,17 +420,41 @@ impl<W: Watch> SlicedBuilder<W> {
             .for_each(|lane| lane.shrink_to(most));
     }
 
+    /// What waits now, if anything does.
+    fn moment(&self) -> Option<Moment> {
+        let latest = self.held.iter().flatten().map(|hit| hit.time).max();
+        let given = (self.taken < self.given || self.open.is_some()).then_some(self.given);
+        latest.map(Moment::Held).or(given.map(Moment::Given))
+    }
+
+    /// True while anything of that moment waits.
+    fn waits(&self, moment: &mut Moment) -> bool {
+        loop {
+            *moment = match *moment {
+                Moment::Held(upto) if self.held.iter().flatten().any(|hit| hit.time <= upto) => {
+                    return true;
+                }
+                Moment::Held(_) => Moment::Given(self.given),
+                Moment::Given(last) if self.quiet < last => return true,
+                Moment::Given(_) => Moment::Under(self.quiet),
+                Moment::Under(last) => return self.taken < last,
+            };
+        }
+    }
+
     fn settle(&mut self) {
         self.tally.flush(&self.sheet);
-        self.sheet.set(Built::Waiting as usize, self.waiting as u64);
+        self.sheet.set(GdGemBuilt::Waiting as usize, self.waiting as u64);
     }
 }
 
-impl<W: Watch> Builder for SlicedBuilder<W> {
-    fn build(&mut self, products: &mut Products, now: Option<Nanos>) {
-        let mut rows = std::mem::take(&mut products.fine_hits);
-        self.monitor.account(products, &rows);
-        self.rows(&rows, products);
+impl<W: ClusterWatch> Builder for SlicedBuilder<W> {
+    type Hit = FineHit;
+
+    fn build(&mut self, rows: &mut Vec<FineHit>, products: &mut Products, now: Option<Nanos>) {
+        self.leaving.came(products.batch);
+        self.monitor.account(products, rows);
+        self.rows(rows, products);
         self.collect(products);
         if let Some(now) = now {
             let heard = *self.heard.get_or_insert(now);
@@ -435,8 +465,8 @@ impl<W: Watch> Builder for SlicedBuilder<W> {
             // Without a silence the last slice's member may hold events back, or rows.
             if idle && (self.waiting > 0 || self.open.is_some()) {
                 self.heard = Some(now);
-                self.tally.note(Built::Idle, 1);
-                self.flush(products);
+                self.tally.add(GdGemBuilt::Idle, 1);
+                self.send_all(products);
             } else if self.waiting > 0 && now.0.saturating_sub(self.cut.0) >= WAIT_NS {
                 self.cut = now;
                 if self.border.1.is_finite() {
@@ -445,46 +475,30 @@ impl<W: Watch> Builder for SlicedBuilder<W> {
             }
         }
         rows.clear();
-        products.fine_hits = rows;
         self.settle();
     }
 
-    fn finish(&mut self, products: &mut Products) {
-        self.build(products, None);
-        self.let_go(products);
-    }
-
-    fn mark(&mut self) {
-        let latest = self.held.iter().flatten().map(|hit| hit.time).max();
-        self.marked = Some(latest.map_or(Marked::Given(self.given), Marked::Held));
-    }
-
-    fn passed(&mut self) -> bool {
-        while let Some(marked) = self.marked {
-            self.marked = match marked {
-                Marked::Held(upto) if self.held.iter().flatten().any(|hit| hit.time <= upto) => {
-                    return false;
-                }
-                Marked::Held(_) => Some(Marked::Given(self.given)),
-                Marked::Given(last) if self.quiet < last => return false,
-                Marked::Given(_) => Some(Marked::Under(self.quiet)),
-                Marked::Under(last) if self.taken < last => return false,
-                Marked::Under(_) => None,
-            };
-        }
-        true
-    }
-
-    fn let_go(&mut self, products: &mut Products) {
-        self.flush(products);
+    fn flush(&mut self, reason: Flush, rows: &mut Vec<FineHit>, products: &mut Products) {
+        self.build(rows, products, None);
+        self.send_all(products);
         while let Some(slice) = self.crew.wait() {
             self.take(slice, products);
         }
-        self.marked = None;
+        self.leaving.passed();
+        if reason == Flush::Taken {
+            self.border = (i64::MIN, f64::NEG_INFINITY);
+        }
         self.settle();
     }
 
-    fn sheet(&self) -> Option<Arc<Sheet>> {
-        Some(self.sheet.clone())
+    fn oldest(&mut self) -> Option<BatchNumber> {
+        let mut leaving = std::mem::take(&mut self.leaving);
+        let oldest = leaving.oldest(|moment| self.waits(moment), || self.moment());
+        self.leaving = leaving;
+        oldest
+    }
+
+    fn sheet(&self) -> Arc<Sheet> {
+        self.sheet.clone()
     }
 }

@@ -6,8 +6,8 @@ use fullcount_core::tables::{DetectorClusters, PlaneClusters};
 use proptest::prelude::*;
 
 use super::super::GdGemDetector;
-use super::super::builder::Unwatched;
 use super::super::tables::ClusterRows;
+use super::super::watch::Unwatched;
 use super::*;
 use crate::detector::Setup;
 
@@ -241,18 +241,23 @@ fn emit(hits: &[Option<FineHit>], random: &mut Random, mixing: u32) -> Vec<FineH
 /// Events, columns as they are, all counters but those of moments, and rows of clusters.
 type Outcome = (EventBatch, Entries, (PlaneClusters, DetectorClusters));
 
-fn outcome(mut builder: Box<dyn Builder>, rows: &[FineHit], batches: &[usize]) -> Outcome {
+fn outcome(
+    mut builder: Box<dyn Builder<Hit = FineHit>>,
+    rows: &[FineHit],
+    batches: &[usize],
+) -> Outcome {
     let ledger = Ledger::default();
-    ledger.register(builder.sheet().expect("it counts"));
-    let (mut products, mut rest, mut sizes) = (Products::default(), rows, batches.iter().cycle());
+    ledger.register(builder.sheet());
+    let (mut products, mut hits) = (Products::default(), Vec::new());
+    let (mut rest, mut sizes) = (rows, batches.iter().cycle());
     while !rest.is_empty() {
         let n = sizes.next().copied().unwrap_or(rest.len()).clamp(1, rest.len());
-        products.fine_hits.extend_from_slice(&rest[..n]);
+        hits.extend_from_slice(&rest[..n]);
         rest = &rest[n..];
-        builder.build(&mut products, None);
+        builder.build(&mut hits, &mut products, None);
         assert_eq!(ledger.read().balance(), 0, "{:?}", ledger.read().hops());
     }
-    builder.finish(&mut products);
+    builder.flush(Flush::End, &mut hits, &mut products);
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0, "{:?}", entries.hops());
     assert_eq!(entries.get("cluster.waiting"), Some(0));
@@ -288,12 +293,12 @@ fn sliced(
     (slice, factor): (usize, f64),
     asked: Asked,
 ) -> Outcome {
-    fn start<W: Watch>(
+    fn start<W: ClusterWatch>(
         d: &GdGemDetector,
         threads: usize,
         (slice, silence): (usize, Silence),
         watch: impl Fn() -> W,
-    ) -> Box<dyn Builder> {
+    ) -> Box<dyn Builder<Hit = FineHit>> {
         let threads = Threads::of(threads);
         let (layout, options) = (&d.layout, &d.options);
         let builder =
@@ -428,29 +433,24 @@ fn a_hot_plane_and_an_endless_chain_do_not_fill_the_memory() {
             silence,
         )
         .unwrap();
-        let (mut products, mut ns, mut random) = (Products::default(), 0u64, Random(3));
+        let (mut products, mut hits) = (Products::default(), Vec::new());
+        let (mut ns, mut random) = (0u64, Random(3));
         for _ in 0..2000 {
             for _ in 0..100 {
                 ns += 20;
                 let time = FineHit::key(ns as f64);
                 let lane = lane.unwrap_or(random.below(2) as u8);
-                products.fine_hits.push(FineHit {
-                    time,
-                    coordinate: 5,
-                    weight: 9,
-                    lane,
-                    ..FineHit::default()
-                });
+                hits.push(FineHit { time, coordinate: 5, weight: 9, lane, ..FineHit::default() });
             }
             let time = FineHit::key(ns as f64 - 100.0);
-            products.fine_hits.push(FineHit { time, lane: FineHit::BORDER, ..FineHit::default() });
-            builder.build(&mut products, None);
+            hits.push(FineHit { time, lane: FineHit::BORDER, ..FineHit::default() });
+            builder.build(&mut hits, &mut products, None);
             products.events.clear();
             // 256 hits, 8 times without a silence, for each of the slices that may be under way, twice.
             assert!(builder.waiting <= 50 * 256 * PATIENCE, "{}", builder.waiting);
             assert!(builder.crew.under_way() <= 40, "{}", builder.crew.under_way());
         }
-        builder.finish(&mut products);
+        builder.flush(Flush::End, &mut hits, &mut products);
         assert!(held(&builder) <= 64 * 256 * PATIENCE, "{}", held(&builder));
         assert!(builder.open.is_none() && builder.waiting == 0);
     }
@@ -518,31 +518,34 @@ fn row(ns: f64, lane: u8) -> FineHit {
 
 /// Two detectors of pads: an event waits until the other cannot have an earlier one, and rows of clusters as well.
 #[test]
-fn what_waits_for_its_place_holds_a_mark_and_comes_once_it_is_quiet() {
+fn what_waits_for_its_place_is_the_oldest_batch_and_comes_once_it_is_quiet() {
     let setup = Setup { geometry: offline(&[&[None], &[None]]), ..Setup::default() };
     let d = detector(&setup);
     for threads in [1, 2] {
         let mut builder =
             d.builder_with(&Threads::of(threads), || ClusterRows::of(&d.layout)).unwrap();
-        let mut products = Products::default();
-        products.fine_hits.extend([row(5000.0, 0), row(5000.0, 1)]);
-        builder.build(&mut products, Some(Nanos(0)));
-        builder.mark();
+        let (mut products, mut hits) = (Products::default(), Vec::new());
+        products.batch.batch = 1;
+        hits.extend([row(5000.0, 0), row(5000.0, 1)]);
+        builder.build(&mut hits, &mut products, Some(Nanos(0)));
+        let first = BatchNumber { pipeline: 0, batch: 1 };
+        assert_eq!(builder.oldest(), Some(first), "{threads}");
+        products.batch.batch = 2;
         // Behind it all hits are decided on, but what comes next may be as early as the border less what rounding moves.
-        products.fine_hits.push(row(5200.8, FineHit::BORDER));
-        builder.build(&mut products, Some(Nanos(WAIT_NS)));
-        builder.build(&mut products, Some(Nanos(2 * WAIT_NS)));
-        assert!(!builder.passed(), "{threads}");
+        hits.push(row(5200.8, FineHit::BORDER));
+        builder.build(&mut hits, &mut products, Some(Nanos(WAIT_NS)));
+        builder.build(&mut hits, &mut products, Some(Nanos(2 * WAIT_NS)));
+        assert_eq!(builder.oldest(), Some(first), "{threads}");
         let rows =
             |products: &Products| (products.events.len(), products.detector_clusters.id.len());
         assert_eq!(rows(&products), (0, 0), "{threads}");
-        builder.build(&mut products, Some(Nanos(2 * IDLE)));
+        builder.build(&mut hits, &mut products, Some(Nanos(2 * IDLE)));
         // The other thread may still be at it.
         let mut all = products;
-        builder.finish(&mut all);
+        builder.flush(Flush::End, &mut hits, &mut all);
         assert_eq!(rows(&all), (2, 2), "{threads}");
-        assert_eq!(builder.sheet().unwrap().get(Built::Idle as usize), 1, "{threads}");
-        assert!(builder.passed(), "{threads}");
+        assert_eq!(builder.sheet().get(GdGemBuilt::Idle as usize), 1, "{threads}");
+        assert_eq!(builder.oldest(), None, "{threads}");
     }
 }
 
@@ -552,18 +555,18 @@ fn live_hits_do_not_wait_for_a_full_slice() {
     let mut builder =
         SlicedBuilder::start(&d.layout, &d.options, &d.time, &Threads::of(2), || Unwatched)
             .unwrap();
-    let mut products = Products::default();
-    products.fine_hits.extend([row(100.0, 0), row(110.0, 1), row(5000.0, FineHit::BORDER)]);
-    builder.build(&mut products, Some(Nanos(0)));
+    let (mut products, mut hits) = (Products::default(), Vec::new());
+    hits.extend([row(100.0, 0), row(110.0, 1), row(5000.0, FineHit::BORDER)]);
+    builder.build(&mut hits, &mut products, Some(Nanos(0)));
     assert_eq!(products.events.len(), 0);
-    builder.build(&mut products, Some(Nanos(WAIT_NS)));
+    builder.build(&mut hits, &mut products, Some(Nanos(WAIT_NS)));
     assert_eq!(products.events.len(), 1, "a small slice is worked on at once");
-    products.fine_hits.extend([row(6000.0, 0), row(6010.0, 1)]);
-    builder.build(&mut products, Some(Nanos(2 * WAIT_NS)));
-    builder.build(&mut products, Some(Nanos(IDLE)));
+    hits.extend([row(6000.0, 0), row(6010.0, 1)]);
+    builder.build(&mut hits, &mut products, Some(Nanos(2 * WAIT_NS)));
+    builder.build(&mut hits, &mut products, Some(Nanos(IDLE)));
     assert_eq!(products.events.len(), 1, "their time may still come");
-    builder.build(&mut products, Some(Nanos(3 * IDLE)));
+    builder.build(&mut hits, &mut products, Some(Nanos(3 * IDLE)));
     assert_eq!(products.events.len(), 2, "nothing came for so long");
-    let sheet = builder.sheet().unwrap();
-    assert_eq!(sheet.get(Built::Idle as usize), 1);
+    let sheet = builder.sheet();
+    assert_eq!(sheet.get(GdGemBuilt::Idle as usize), 1);
 }

@@ -1,12 +1,22 @@
 //! What is remembered of each FEC between frames: frame counter, markers, lost-marker check, and how far time is.
 //!
-//! Refuses nothing. Source: `docs/formats/gdgem.md` sections 2.2, 3.2, 4.4 and 4.5.
+//! Source: `docs/formats/gdgem.md` sections 2.2, 3.2, 4.4 and 4.5.
 
-use fullcount_core::sequence::turns::Turns;
-use fullcount_core::sequence::{Start, Tracker};
+use fullcount_core::ledger::Unit;
+use fullcount_core::sequence::numbering::{Book, Limit, Numbering, Per};
+use fullcount_core::sequence::streams::Series;
 
-/// Frames that a missing one is waited for: four GRO trains.
-const WINDOW: u32 = 256;
+/// The frame counter. One turn takes 12 hours at 100,000 frames/s. There are 15 FECs at most.
+pub(super) const NUMBERING: Numbering = Numbering {
+    bits: 32,
+    unit: Unit::Packets,
+    called: "frame counters",
+    per: Per::Field("FEC id"),
+    // Four GRO trains.
+    window: Limit::Fixed(256),
+    streams: None,
+    drops_copies: false,
+};
 
 /// A step back by more than this is a counter that began anew.
 const ANEW: u32 = 0x0fff_ffff;
@@ -25,23 +35,18 @@ pub(super) struct Steps {
 #[derive(Debug)]
 pub(super) struct Frames {
     next: Option<u32>,
-    /// Our own verdict: lost, duplicate, reordered, late, restarted.
-    pub tracker: Tracker,
-    /// Whole turns of the 32 bits that were missed: one takes 12 hours at 100,000 frames/s.
-    pub turns: Turns,
+    pub series: Series,
 }
 
 impl Frames {
     pub fn new() -> Frames {
-        let tracker = Tracker::new(32, WINDOW, Start::AtFirst);
-        Frames { next: None, tracker, turns: Turns::new(32) }
+        Frames { next: None, series: Series::new(&NUMBERING) }
     }
 
     /// Whatever number comes next is the first.
-    pub fn begin_anew(&mut self) {
+    pub fn begin_anew(&mut self, book: &mut Book) {
         self.next = None;
-        self.tracker.forget();
-        self.turns.forget();
+        self.series.begin_anew(book);
     }
 
     /// The published rule.

@@ -1,20 +1,21 @@
 //! Clusters as rows of the tables, and hits with the electronics that they came from.
 //!
-//! Rows stand in an order that the hits decide, and have the same numbers whatever the number of threads. Refuses nothing.
-//! Source: `docs/formats/gdgem.md` section 14; for users: `docs/tables.md`, `docs/gdgem-parallel.md`.
+//! Rows stand in an order that the hits decide, and have the same numbers whatever the number of threads. Source:
+//! `docs/formats/gdgem.md` section 14; for users: `docs/tables.md`, `docs/gdgem-parallel.md`.
 
-use fullcount_core::products::{FineHit, Products};
+use crate::hits::FineHit;
+use fullcount_core::products::Products;
 use fullcount_core::tables::{
     DetectorClusters, DetectorRow, PlaneClusters, PlaneRow, StripHit, ps,
 };
 
-use super::builder::Watch;
 use super::chain::OnlineEvent;
 use super::layout::OVER;
 use super::layout::{Lane, Layout};
 use super::packet::Word;
 use super::pads::PadCluster;
 use super::plane::PlaneCluster;
+use super::watch::ClusterWatch;
 
 /// Detectors that a geometry can have, and planes of each.
 const DETECTORS: usize = 16;
@@ -119,7 +120,7 @@ fn next(number: Option<&mut u64>) -> u64 {
     })
 }
 
-impl Watch for ClusterRows {
+impl ClusterWatch for ClusterRows {
     fn plane(&mut self, detector: u32, plane: u8, c: &PlaneCluster) {
         let of = self.numbers.planes.get_mut(detector as usize);
         let id = next(of.and_then(|planes| planes.get_mut(usize::from(plane))))
@@ -260,9 +261,9 @@ impl Watch for ClusterRows {
         take(&mut self.detectors_waiting, detectors, key, |row| rows.push(row));
     }
 
-    fn times(&self) -> Box<dyn Iterator<Item = f64> + '_> {
-        let planes = self.planes_waiting.iter().map(|row| row.at);
-        Box::new(planes.chain(self.detectors_waiting.iter().map(|row| row.at)))
+    fn any_time(&self, found: &mut dyn FnMut(f64) -> bool) -> bool {
+        let mut planes = self.planes_waiting.iter().map(|row| row.at);
+        planes.any(&mut *found) || self.detectors_waiting.iter().map(|row| row.at).any(found)
     }
 
     fn hand_over(&mut self, products: &mut Products) {

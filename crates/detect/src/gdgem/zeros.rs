@@ -1,11 +1,11 @@
 //! `-t0`: what is subtracted from the times of a VMM, and where a run begins.
 //!
 //! "run" is the first time of marker and offset that any hit of the run has, whichever FEC and VMM it comes from: one number
-//! for all VMMs that are marked so, as in vmm-sdat, so that they stay as far apart as they were. Refuses nothing. Source:
+//! for all VMMs that are marked so, as in vmm-sdat, so that they stay as far apart as they were. Source:
 //! `docs/formats/gdgem.md` sections 13 and 14.1.
 
 use super::layout::VMMS;
-use super::packet::Words;
+use super::packet::FrameWords;
 use super::reader::{Facts, State};
 
 /// What is subtracted, by FEC and VMM.
@@ -52,7 +52,12 @@ impl Zeros {
     }
 
     /// Time of marker and offset of the first hit of a frame that has one, ns. `before`: what the frames before have left.
-    pub fn look(&self, facts: &Facts, words: Words<'_>, before: Option<&State>) -> Option<f64> {
+    pub fn look(
+        &self,
+        facts: &Facts,
+        words: FrameWords<'_>,
+        before: Option<&State>,
+    ) -> Option<f64> {
         let mut base = before.map_or([f64::NEG_INFINITY; 2 * VMMS], |state| state.base);
         let mut relative = [f64::INFINITY; 2 * VMMS];
         if !self.triggered {

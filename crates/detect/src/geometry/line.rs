@@ -1,7 +1,7 @@
 //! Finds the line of a key in a geometry text, for messages about values that only the rules behind the parser refuse.
 //!
 //! The parsers' own places end where a file is well-formed. TOML is read again with its spans; JSON, whose parser keeps none,
-//! is walked through. Refuses nothing: what is not there has the line of what it would stand in, or none.
+//! is walked through. What is not there has the line of what it would stand in, or none.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

@@ -1,7 +1,7 @@
 //! Logical geometry: pixel numbers of a detector with up to three dimensions and several panels.
 //!
 //! Pixels count from 1, x fastest, then y, z, panel; bounds are exclusive. Refuses sizes of 0 and more
-//! pixels than 31 bits can number. Sources: `docs/formats/multiblade.md` section 6, `multigrid.md` section 5.
+//! pixels than 31 bits can number. Sources: the sections on pixels of `docs/formats/*.md`.
 
 /// Sizes of a detector: `nx × ny × nz × panels` pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,13 +5,12 @@
 //! the left along the beam (NeXus), so it falls with the column, and y up. Source: the contract of
 //! `fullcount_core::view::PixelMap`.
 
+use fullcount_core::refusal::{Refusal, setting};
 use fullcount_core::view::PixelMap;
-
-use crate::detector::SetupError;
 
 /// Quarter turns of a module, clockwise in the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Turn {
+pub enum QuarterTurn {
     /// As the format's logical view shows it.
     #[default]
     None,
@@ -23,14 +22,14 @@ pub enum Turn {
     ThreeQuarters,
 }
 
-impl Turn {
+impl QuarterTurn {
     /// The turn of 0, 90, 180 or 270 degrees.
-    pub fn from_degrees(degrees: u16) -> Option<Turn> {
+    pub fn from_degrees(degrees: u16) -> Option<QuarterTurn> {
         match degrees {
-            0 => Some(Turn::None),
-            90 => Some(Turn::Quarter),
-            180 => Some(Turn::Half),
-            270 => Some(Turn::ThreeQuarters),
+            0 => Some(QuarterTurn::None),
+            90 => Some(QuarterTurn::Quarter),
+            180 => Some(QuarterTurn::Half),
+            270 => Some(QuarterTurn::ThreeQuarters),
             _ => None,
         }
     }
@@ -39,10 +38,10 @@ impl Turn {
     pub fn apply(self, x: u32, y: u32, side: u32) -> (u32, u32) {
         let last = side - 1;
         match self {
-            Turn::None => (x, y),
-            Turn::Quarter => (last - y, x),
-            Turn::Half => (last - x, last - y),
-            Turn::ThreeQuarters => (y, last - x),
+            QuarterTurn::None => (x, y),
+            QuarterTurn::Quarter => (last - y, x),
+            QuarterTurn::Half => (last - x, last - y),
+            QuarterTurn::ThreeQuarters => (y, last - x),
         }
     }
 }
@@ -59,7 +58,7 @@ pub struct Module {
     /// Row of the module in the picture, in modules.
     pub row: u32,
     /// Turn against the format's logical view.
-    pub turn: Turn,
+    pub turn: QuarterTurn,
     /// Centre, metres: x to the left along the beam, y up.
     pub centre_m: (f64, f64),
 }
@@ -82,11 +81,9 @@ pub fn place(
     name: &str,
     modules: &[Module],
     pitch: Pitch,
-) -> Result<PixelMap, SetupError> {
-    let value = |key: &str, value: String, allowed: String| SetupError::Value {
-        key: format!("{file}: {key}"),
-        value,
-        allowed,
+) -> Result<PixelMap, Refusal> {
+    let value = |key: &str, value: String, allowed: String| {
+        setting(format!("{file}: {key}"), value, allowed)
     };
     let Pitch { side, pixel_m } = pitch;
     let pixels = side * side;
@@ -156,7 +153,7 @@ mod tests {
     const PITCH: Pitch = Pitch { side: 2, pixel_m: 0.5 };
 
     fn module(label: &str, pixel_offset: u32, column: u32, row: u32) -> Module {
-        let turn = Turn::None;
+        let turn = QuarterTurn::None;
         let centre_m = (0.0, 0.0);
         Module { label: label.into(), pixel_offset, column, row, turn, centre_m }
     }
@@ -172,19 +169,22 @@ mod tests {
 
     #[test]
     fn a_quarter_turn_is_clockwise_and_four_of_them_are_none() {
-        assert_eq!(Turn::Quarter.apply(0, 0, 8), (7, 0), "top left goes to top right");
+        assert_eq!(QuarterTurn::Quarter.apply(0, 0, 8), (7, 0), "top left goes to top right");
         for (x, y) in [(0, 0), (3, 1), (7, 2)] {
             let mut at = (x, y);
             for _ in 0..4 {
-                at = Turn::Quarter.apply(at.0, at.1, 8);
+                at = QuarterTurn::Quarter.apply(at.0, at.1, 8);
             }
             assert_eq!(at, (x, y));
-            let half = Turn::Quarter.apply(x, y, 8);
-            assert_eq!(Turn::Quarter.apply(half.0, half.1, 8), Turn::Half.apply(x, y, 8));
-            let back = Turn::ThreeQuarters.apply(x, y, 8);
-            assert_eq!(Turn::Quarter.apply(back.0, back.1, 8), (x, y));
+            let half = QuarterTurn::Quarter.apply(x, y, 8);
+            assert_eq!(
+                QuarterTurn::Quarter.apply(half.0, half.1, 8),
+                QuarterTurn::Half.apply(x, y, 8)
+            );
+            let back = QuarterTurn::ThreeQuarters.apply(x, y, 8);
+            assert_eq!(QuarterTurn::Quarter.apply(back.0, back.1, 8), (x, y));
         }
-        assert_eq!(Turn::from_degrees(45), None);
+        assert_eq!(QuarterTurn::from_degrees(45), None);
     }
 
     #[test]

@@ -4,16 +4,15 @@
 //! the content decides and no file name is needed; of a text that is neither, both parsers say why. Option text is put together from command line and file,
 //! so its lines are nobody's: there the message names key and value.
 
+use fullcount_core::refusal::Refusal;
 use serde::de::{DeserializeOwned, IgnoredAny};
-
-use crate::detector::SetupError;
 
 /// Reads `text`; `place` (a path or a section) stands in front of the message.
 ///
 /// # Errors
-/// [`SetupError::Syntax`] with the parser's place and words.
-pub fn parse<T: DeserializeOwned>(text: &str, place: &str) -> Result<T, SetupError> {
-    let syntax = |message: String| SetupError::Syntax { place: place.to_owned(), message };
+/// [`Refusal::Syntax`] with the parser's place and words.
+pub fn parse<T: DeserializeOwned>(text: &str, place: &str) -> Result<T, Refusal> {
+    let syntax = |message: String| Refusal::Syntax(format!("{}: {}", place, message));
     if text.trim_start().starts_with('{') {
         return serde_json::from_str(text).map_err(|e| syntax(in_json(&e)));
     }
@@ -49,8 +48,8 @@ fn in_toml(text: &str, e: &toml::de::Error) -> String {
 /// Reads the options of a detector, TOML with one key per line.
 ///
 /// # Errors
-/// [`SetupError::Syntax`] with the place `detector`, key, value and the parser's words.
-pub fn options<T: DeserializeOwned>(text: &str) -> Result<T, SetupError> {
+/// [`Refusal::Syntax`] with the place `detector`, key, value and the parser's words.
+pub fn options<T: DeserializeOwned>(text: &str) -> Result<T, Refusal> {
     toml::from_str(text).map_err(|e| {
         let start = e.span().map_or(0, |span| span.start).min(text.len());
         let first =
@@ -60,7 +59,7 @@ pub fn options<T: DeserializeOwned>(text: &str) -> Result<T, SetupError> {
             "" => e.message().to_owned(),
             line => format!("{line}: {}", e.message()),
         };
-        SetupError::Syntax { place: "detector".to_owned(), message }
+        Refusal::Syntax(format!("{}: {}", "detector", message))
     })
 }
 

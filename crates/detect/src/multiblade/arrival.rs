@@ -3,11 +3,11 @@
 //! A readout is not later than the arrival of its packet: the latest one of a packet is put there at most. What came between two
 //! restarts of a digitiser's clock has one beginning, the earliest that any of its packets allows so far; each packet's hits get
 //! the one known then, written into the borders behind them. It follows from the packets and their arrivals alone, so that a
-//! recording gives the same. Refuses: nothing. Source: `docs/time.md`.
+//! recording gives the same. Source: `docs/time.md`.
 
 use std::collections::HashMap;
 
-use fullcount_core::products::PlaneHit;
+use crate::hits::PlaneHit;
 use fullcount_core::wall::ArrivalClock;
 
 use super::layout::Layout;

@@ -4,7 +4,8 @@ use fullcount_core::batch::{Batch, Edge, Origin};
 use fullcount_core::products::Products;
 use proptest::prelude::*;
 
-use crate::detector::{Builder, Detector, Kind, Reader, Setup, TimeBase};
+use crate::alone::Alone;
+use crate::detector::{Detector, Kind, Setup, TimeBase};
 use crate::multiblade::MultiBlade;
 
 /// 2026-11-23.
@@ -40,16 +41,14 @@ fn packet(times: &[i64]) -> Vec<u8> {
 /// Times of the events of packets that came at these times.
 fn times(options: &str, packets: &[(i64, Vec<u8>)]) -> Vec<i64> {
     let detector = detector(options);
-    let (mut reader, mut builder): (Box<dyn Reader>, Box<dyn Builder>) =
-        (detector.reader(), detector.builder());
+    let mut decoder = detector.alone();
     let mut products = Products::default();
     for (at, packet) in packets {
         let mut batch = Batch::with_slots(0, 0);
         batch.append(packet, Origin::NONE, *at, Edge::Datagram);
-        reader.read(&batch, &mut products);
-        builder.build(&mut products, None);
+        decoder.decode(Some(&batch), None, &mut products);
     }
-    builder.finish(&mut products);
+    decoder.finish(&mut products);
     products.events.absolute().map(|(at, _)| at).collect()
 }
 

@@ -8,9 +8,9 @@
 //! Readouts of one neutron come in any order, those of different neutrons nearly always one neutron after the
 //! other. No sum depends on the order, so that a box needs no sorting: it is enough to know that nothing behind
 //! it is earlier than its end. Only where boxes are mixed is that stretch sorted. Short segments are sorted first,
-//! which is quicker. Refuses nothing. Source: `docs/formats/multiblade.md` section 5.
+//! which is quicker. Source: `docs/formats/multiblade.md` section 5.
 
-use fullcount_core::products::PlaneHit;
+use crate::hits::PlaneHit;
 
 use super::layout::Steps;
 use crate::cluster::gap::{Gaps, sort_by_time};

@@ -1,6 +1,6 @@
 //! Candidates against the vectors' builder cases and reference data, and against a naive reference.
 
-use fullcount_core::products::PlaneHit;
+use crate::hits::PlaneHit;
 use proptest::prelude::*;
 use serde_json::Value;
 

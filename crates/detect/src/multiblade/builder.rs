@@ -1,21 +1,25 @@
 //! Makes events of hits: boxes per cassette, clusters in both planes, matching, pixels.
 //!
 //! Cuts the hits into segments and cassettes; [`boxes`](super::boxes) makes candidates of them and
-//! [`judge`](super::judge) events. Refuses nothing. Source: `docs/formats/multiblade.md` sections 4 to 6.
+//! [`judge`](super::judge) events. Source: `docs/formats/multiblade.md` sections 4 to 6.
 
 use std::sync::Arc;
 
 use fullcount_core::ledger::Sheet;
-use fullcount_core::products::{EventBatch, PlaneHit, Products};
+use fullcount_core::products::{EventBatch, Products};
+use fullcount_core::progress::{BatchNumber, Flush};
 use fullcount_core::time::Nanos;
 
 use super::boxes::Boxes;
-use super::counters::Built;
+use super::counters::MultiBladeBuilt;
 use super::judge::Judge;
 use super::layout::{Layout, Mode};
 use super::reader::MONITOR;
 use super::{Options, TimeBase};
-use crate::detector::Builder;
+use crate::detector::{CommandError, CommandInfo};
+use crate::hits::PlaneHit;
+use crate::steps::Builder;
+use crate::thresholds::{self, Threshold};
 
 /// The builder of one worker.
 pub(super) struct BladeBuilder {
@@ -26,6 +30,8 @@ pub(super) struct BladeBuilder {
     starts: Vec<i64>,
     /// Hits of each cassette, where every cassette has a builder of its own.
     cassettes: Option<Vec<Vec<PlaneHit>>>,
+    /// Threshold of all wires, where a command has set it.
+    threshold: Option<u16>,
 }
 
 /// What one cassette's hits go through.
@@ -40,11 +46,12 @@ impl BladeBuilder {
         let work = Work { judge, boxes: Boxes::new(layout.steps, options.resolve_doubles) };
         let cassettes = usize::from(layout.sizes.cassettes);
         BladeBuilder {
-            sheet: Sheet::new(Built::catalogue()),
+            sheet: Sheet::new(MultiBladeBuilt::catalogue()),
             layout,
             work,
             starts: vec![0; cassettes],
             cassettes: options.per_cassette().then(|| vec![Vec::new(); cassettes]),
+            threshold: None,
         }
     }
 
@@ -96,7 +103,7 @@ impl Work {
     /// Hits of one cassette in a segment.
     #[inline]
     fn cassette(&mut self, hits: &mut [PlaneHit], start: &mut i64, events: &mut EventBatch) {
-        self.judge.tally.add(Built::Hits, hits.len() as u64);
+        self.judge.tally.add(MultiBladeBuilt::Hits, hits.len() as u64);
         self.boxes.segment(hits, start, &mut self.judge.session(events));
     }
 
@@ -104,20 +111,20 @@ impl Work {
     fn wires(&mut self, hits: &[PlaneHit], events: &mut EventBatch) {
         let judge = &mut self.judge;
         let n = hits.len() as u64;
-        judge.tally.add(Built::Hits, n);
-        judge.tally.add(Built::Candidates, n);
+        judge.tally.add(MultiBladeBuilt::Hits, n);
+        judge.tally.add(MultiBladeBuilt::Candidates, n);
         for hit in hits {
             let at = judge.nanos(hit.time);
             match judge.pixel(u32::from(hit.coordinate), 0) {
                 Some(pixel) => {
                     judge.send(at, pixel, events);
-                    judge.tally.add(Built::OneD, 1);
-                    judge.tally.add(Built::Events, 1);
-                    judge.tally.add(Built::Used, 1);
+                    judge.tally.add(MultiBladeBuilt::OneD, 1);
+                    judge.tally.add(MultiBladeBuilt::Events, 1);
+                    judge.tally.add(MultiBladeBuilt::Used, 1);
                 }
                 None => {
-                    judge.tally.add(Built::GeometryErrors, 1);
-                    judge.tally.add(Built::Unused, 1);
+                    judge.tally.add(MultiBladeBuilt::GeometryErrors, 1);
+                    judge.tally.add(MultiBladeBuilt::Unused, 1);
                 }
             }
         }
@@ -129,13 +136,14 @@ impl Work {
         for hit in hits {
             self.judge.send(self.judge.nanos(hit.time), pixel, events);
         }
-        self.judge.tally.add(Built::MonitorEvents, hits.len() as u64);
+        self.judge.tally.add(MultiBladeBuilt::MonitorEvents, hits.len() as u64);
     }
 }
 
 impl Builder for BladeBuilder {
-    fn build(&mut self, products: &mut Products, _: Option<Nanos>) {
-        let mut hits = std::mem::take(&mut products.plane_hits);
+    type Hit = PlaneHit;
+
+    fn build(&mut self, hits: &mut Vec<PlaneHit>, products: &mut Products, _: Option<Nanos>) {
         let mut rest = &mut hits[..];
         // Every segment ends with a border.
         while let Some(first) = rest.first() {
@@ -150,25 +158,40 @@ impl Builder for BladeBuilder {
             rest = behind.get_mut(1..).unwrap_or_default();
         }
         hits.clear();
-        products.plane_hits = hits;
         self.work.judge.tally.flush(&self.sheet);
     }
 
-    fn finish(&mut self, products: &mut Products) {
-        self.build(products, None);
+    fn flush(&mut self, reason: Flush, hits: &mut Vec<PlaneHit>, products: &mut Products) {
+        self.build(hits, products, None);
+        if reason == Flush::Taken {
+            self.starts.fill(0);
+            self.work.judge.begin_anew();
+        }
     }
 
     // A segment is decided with its packet.
-    fn mark(&mut self) {}
-
-    fn passed(&mut self) -> bool {
-        true
+    fn oldest(&mut self) -> Option<BatchNumber> {
+        None
     }
 
-    fn let_go(&mut self, _: &mut Products) {}
+    fn commands(&self) -> Vec<CommandInfo> {
+        thresholds::commands("wires")
+    }
 
-    fn sheet(&self) -> Option<Arc<Sheet>> {
-        Some(self.sheet.clone())
+    fn command(&mut self, name: &str, arguments: &[&str]) -> Result<String, CommandError> {
+        match thresholds::read(name, arguments)? {
+            Threshold::Get => Ok(thresholds::told("wires", self.threshold)),
+            Threshold::Set("wires", value) => {
+                self.threshold = Some(value);
+                self.work.judge.set_wire_threshold(value);
+                Ok(String::new())
+            }
+            Threshold::Set(other, _) => Err(thresholds::unknown(other, "wires")),
+        }
+    }
+
+    fn sheet(&self) -> Arc<Sheet> {
+        self.sheet.clone()
     }
 }
 

@@ -4,18 +4,18 @@ use fullcount_core::ledger::{Entries, Ledger};
 use proptest::prelude::*;
 
 use super::*;
-use crate::detector::{Detector, Kind, Setup};
-use crate::multiblade::MultiBlade;
+use crate::detector::{Detector, Setup};
+use crate::multiblade::MultiBladeDetector;
 
 /// Two cassettes of 32 wires along x and 32 strips along y, ticks of 1 ns.
 const TWO: &str = "cassettes = 2\nwires = 32\nstrips = 32\nTimeTickNS = 1\nwires_along = 'x'\nMaxTofNS = 100000\n\
     [[mapping]]\ndigitizer = 1\ncassette = 0\nchannels = [0, 31]\nwires = [0, 31]\nrepeat = 2\n\
     [[mapping]]\ndigitizer = 1\ncassette = 0\nchannels = [32, 63]\nstrips = [0, 31]\nrepeat = 2\n";
 
-fn detector(geometry: &str, options: &str) -> Box<dyn Detector> {
+fn detector(geometry: &str, options: &str) -> MultiBladeDetector {
     let (geometry, options) = (geometry.to_owned(), options.to_owned());
     let setup = Setup { geometry, options, ..Setup::default() };
-    MultiBlade.configure(&setup).unwrap_or_else(|e| panic!("{e}"))
+    MultiBladeDetector::new(&setup).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn border() -> PlaneHit {
@@ -33,14 +33,14 @@ fn strip(time: i64, module: u16, n: u16, weight: u16) -> PlaneHit {
 /// (time, pixel) of all events, and counters.
 fn build(geometry: &str, options: &str, segments: &[&[PlaneHit]]) -> (Vec<(i64, u32)>, Entries) {
     let mut builder = detector(geometry, options).builder();
-    let mut products = Products::default();
+    let (mut hits, mut products) = (Vec::new(), Products::default());
     for segment in segments {
-        products.plane_hits.extend_from_slice(segment);
-        products.plane_hits.push(border());
+        hits.extend_from_slice(segment);
+        hits.push(border());
     }
-    builder.finish(&mut products);
+    builder.flush(Flush::End, &mut hits, &mut products);
     let ledger = Ledger::default();
-    ledger.register(builder.sheet().unwrap());
+    ledger.register(builder.sheet());
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0, "{:?}", entries.hops());
     (products.events.absolute().collect(), entries)
@@ -152,9 +152,11 @@ fn two_neutrons_at_once_become_two_events() {
 fn the_monitor_has_the_last_pixel_or_none() {
     let monitor = PlaneHit { time: 77, plane: MONITOR, ..PlaneHit::default() };
     let hits = [wire(10, 4, 9), monitor, strip(11, 0, 3, 9)];
-    let mut seen = events("monitor = 'pixel'", &hits);
+    let (mut seen, entries) = build(TWO, "monitor = 'pixel'", &[&hits]);
     seen.sort_unstable();
     assert_eq!(seen, [(10, pixel(4, 3)), (77, 2049)]);
+    // Each event is counted once: candidates that became events, and beside them those of the monitor.
+    assert_eq!(["events.count", "events.monitor"].map(|name| entries.get(name)), [Some(1); 2]);
     let map = detector(TWO, "monitor = 'pixel'").pixels();
     assert_eq!((map.pixels(), map.rows), (2049, 33));
 }
@@ -193,7 +195,7 @@ impl Random {
 fn fifty_cassettes_find_every_clean_neutron() {
     let detector = detector(include_str!("../../../../docs/examples/multiblade-50.toml"), "");
     let (mut random, mut truth) = (Random(0x9e37_79b9_7f4a_7c15), Vec::new());
-    let mut products = Products::default();
+    let (mut all, mut products) = (Vec::new(), Products::default());
     // Times go on over the packets: after a restart, the start of a cassette's last box may cut a neutron.
     let mut time = 0;
     for n in 0..5000u64 {
@@ -232,10 +234,10 @@ fn fifty_cassettes_find_every_clean_neutron() {
         if n % 2 == 0 {
             hits.sort_by_key(|h| (h.plane, h.coordinate));
         }
-        products.plane_hits.extend(hits);
-        products.plane_hits.push(border());
+        all.extend(hits);
+        all.push(border());
     }
-    detector.builder().finish(&mut products);
+    detector.builder().flush(Flush::End, &mut all, &mut products);
     let mut seen: Vec<_> = products.events.absolute().collect();
     seen.sort_unstable();
     truth.sort_unstable();
@@ -260,16 +262,16 @@ proptest! {
         }).chain([border()]).collect();
         let run = |options: &str, cut: bool| {
             let mut builder = detector(TWO, options).builder();
-            let mut products = Products::default();
+            let (mut waiting, mut products) = (Vec::new(), Products::default());
             for segment in hits.split_inclusive(|h| h.plane == PlaneHit::BORDER) {
-                products.plane_hits.extend_from_slice(segment);
+                waiting.extend_from_slice(segment);
                 if cut {
-                    builder.build(&mut products, None);
+                    builder.build(&mut waiting, &mut products, None);
                 }
             }
-            builder.finish(&mut products);
+            builder.flush(Flush::End, &mut waiting, &mut products);
             let ledger = Ledger::default();
-            ledger.register(builder.sheet().unwrap());
+            ledger.register(builder.sheet());
             let mut events: Vec<_> = products.events.absolute().collect();
             events.sort_unstable();
             (events, ledger.read())

@@ -2,15 +2,16 @@
 //!
 //! Four hops balance: `decode` in packets, `geometry` in readouts, `cluster` in hits, `match` in events. The
 //! published names of `docs/formats/multiblade.md` section 9 are kept in dotted form (`ReadoutsInvalidAdc` is
-//! `readouts.invalid_adc`); where our line means something else, the published one stands beside it as a note.
+//! `readouts.invalid_adc`); where our line means something else, the published one stands beside it as a note. Lines of
+//! numbered packets are those of every format ([`numbering`](fullcount_core::sequence::numbering)).
 
 use super::layout::Use;
-use super::packet::{Class, Refusal};
+use super::packet::{MultiBladeErrorClass, MultiBladeRefusal};
 use crate::cluster::rules::Broken;
 
 fullcount_core::counters! {
     /// Lines of a reader's sheet.
-    pub enum Count {
+    pub enum MultiBladeCount {
         Packets "decode.packets" Packets Sum "decode" In "datagrams given to the decoder" "";
         Accepted "decode.accepted" Packets Sum "decode" Accepted "datagrams decoded" "";
         ShortPacket "errors.bad_size.short_packet" Packets Sum "decode" Rejected
@@ -31,27 +32,6 @@ fullcount_core::counters! {
             "published ReadoutsErrorBytes: bytes of packets refused for size or element type" "see the reasons under errors.";
         SeqErrors "readouts.seq_errors" Times Sum "decode" Note
             "sequence numbers that differ from the expected one (published rule: a fresh decoder expects 0)" "see packets.lost, which tells loss from disorder";
-        Lost "packets.lost" Packets Sum "decode" Missing(Unknown)
-            "sequence numbers that never came" "the places beside it say where, and what to change";
-        LostByTime "packets.lost_by_time" Packets Sum "decode" Note
-            "of packets.lost: whole turns of the 32-bit number, which the kernel's drops prove and its receive times count" "";
-        LostAtLeast "packets.lost_at_least" Times Sum "decode" Note
-            "gaps that may be longer by whole turns of the 32-bit number: packets.lost is a lower bound"
-            "see host.socket.full: raise receive_buffer, or give the receiver a core of its own, so that it never stands still for a turn";
-        Missing "packets.missing" Packets Sum "decode" Note
-            "numbers not seen yet that may still come; they become lost when the window has passed or the run ends" "";
-        Duplicate "packets.duplicate" Packets Sum "decode" Duplicate
-            "sequence numbers that came again; decoded again" "look for a mirrored port or a second path in the network";
-        Reordered "packets.reordered" Packets Sum "decode" Reordered
-            "packets that came after a later one" "look for several paths, or several receive queues, between sender and receiver";
-        Late "packets.late" Packets Sum "decode" Late
-            "packets that came after they were counted as lost; decoded" "look for several paths between sender and receiver";
-        Restarts "packets.restarts" Times Sum "decode" Restarts
-            "senders whose sequence number began anew" "";
-        Streams "decode.streams" Times Sum "decode" Note "senders seen: address and port" "";
-        StreamsReused "decode.streams_reused" Times Sum "decode" Note
-            "streams whose place another sender took, because detector.max_streams were known and this one was silent longest; what it had missing is lost"
-            "raise detector.max_streams, or find out who sends here";
         BadDigitizer "packet.bad_digitizer" Packets Sum "geometry" Note
             "packets of a digitiser that the geometry does not list (published as PacketBadDigitizer)" "add the digitiser to the geometry file (`fullcount inspect` shows its number)";
         Readouts "readouts.count" Readouts Sum "geometry" In "readouts of accepted packets" "";
@@ -78,43 +58,40 @@ fullcount_core::counters! {
     }
 }
 
-/// Number of lines of a reader.
-pub(super) const LINES: usize = Count::TwoY as usize + 1;
-
-impl Count {
+impl MultiBladeCount {
     /// The one counter of a reason.
-    pub fn of(refusal: Refusal) -> Count {
+    pub fn of(refusal: MultiBladeRefusal) -> MultiBladeCount {
         match refusal {
-            Refusal::ShortPacket => Count::ShortPacket,
-            Refusal::Version => Count::Version,
-            Refusal::ElementType => Count::ElementType,
-            Refusal::LengthMismatch => Count::LengthMismatch,
+            MultiBladeRefusal::ShortPacket => MultiBladeCount::ShortPacket,
+            MultiBladeRefusal::Version => MultiBladeCount::Version,
+            MultiBladeRefusal::ElementType => MultiBladeCount::ElementType,
+            MultiBladeRefusal::LengthMismatch => MultiBladeCount::LengthMismatch,
         }
     }
 
     /// The total of an error class.
-    pub fn of_class(class: Class) -> Count {
+    pub fn of_class(class: MultiBladeErrorClass) -> MultiBladeCount {
         match class {
-            Class::BadSize => Count::BadSize,
-            Class::Header => Count::HeaderErrors,
+            MultiBladeErrorClass::BadSize => MultiBladeCount::BadSize,
+            MultiBladeErrorClass::Header => MultiBladeCount::HeaderErrors,
         }
     }
 
     /// The counter of a readout that passed all limits.
-    pub fn of_use(channel: Use) -> Count {
+    pub fn of_use(channel: Use) -> MultiBladeCount {
         match channel {
-            Use::Hit => Count::Good,
-            Use::Monitor => Count::Monitor,
-            Use::Nothing => Count::InvalidChannel,
-            Use::Strip1D => Count::DiscardStrips,
-            Use::Cassette1D => Count::Discard1D,
+            Use::Hit => MultiBladeCount::Good,
+            Use::Monitor => MultiBladeCount::Monitor,
+            Use::Nothing => MultiBladeCount::InvalidChannel,
+            Use::Strip1D => MultiBladeCount::DiscardStrips,
+            Use::Cassette1D => MultiBladeCount::Discard1D,
         }
     }
 }
 
 fullcount_core::counters! {
     /// Lines of a builder's sheet.
-    pub enum Built {
+    pub enum MultiBladeBuilt {
         Hits "cluster.hits" Hits Sum "cluster" In "hits given to the builder" "";
         Used "cluster.used" Hits Sum "cluster" Accepted "hits in events" "";
         Unused "cluster.unused" Hits Sum "cluster" Rejected
@@ -168,16 +145,13 @@ fullcount_core::counters! {
     }
 }
 
-/// Number of lines of a builder.
-pub(super) const BUILT_LINES: usize = Built::BelowThreshold as usize + 1;
-
-impl Built {
+impl MultiBladeBuilt {
     /// The one counter of a broken rule.
-    pub fn of(broken: Broken) -> Built {
+    pub fn of(broken: Broken) -> MultiBladeBuilt {
         match broken {
-            Broken::TimeSpan => Built::TimeSpan,
-            Broken::Multiplicity => Built::Multiplicity,
-            Broken::Ratio => Built::Ratio,
+            Broken::TimeSpan => MultiBladeBuilt::TimeSpan,
+            Broken::Multiplicity => MultiBladeBuilt::Multiplicity,
+            Broken::Ratio => MultiBladeBuilt::Ratio,
         }
     }
 }

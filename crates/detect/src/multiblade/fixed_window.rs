@@ -2,21 +2,25 @@
 //!
 //! Works in order of arrival and knows no packets; a window is closed by the first readout behind it. Wires and
 //! strips must each be there and be neighbours without a gap. A window needs the same memory however many
-//! readouts fall into it. Refuses nothing. Source: `docs/formats/multiblade.md` section 6.2.
+//! readouts fall into it. Source: `docs/formats/multiblade.md` section 6.2.
 
 use std::sync::Arc;
 
 use fullcount_core::ledger::Sheet;
-use fullcount_core::products::{EventBatch, PlaneHit, Products};
+use fullcount_core::products::{EventBatch, Products};
+use fullcount_core::progress::{BatchNumber, Flush};
 use fullcount_core::time::Nanos;
 
-use super::counters::Built;
+use super::counters::MultiBladeBuilt;
 use super::judge::Judge;
 use super::layout::Layout;
 use super::reader::MONITOR;
 use super::{Options, Position, TimeBase};
 use crate::cluster::plane::PlaneSum;
-use crate::detector::Builder;
+use crate::detector::{CommandError, CommandInfo};
+use crate::hits::PlaneHit;
+use crate::steps::Builder;
+use crate::thresholds::{self, Threshold};
 
 /// Most wires or strips of a cassette.
 pub(super) const MOST: u16 = 1024;
@@ -59,8 +63,8 @@ struct Window {
     start: u32,
     /// Time of local time 0 when it was opened, ns after the epoch.
     begun: i64,
-    /// It was open at the last mark.
-    marked: bool,
+    /// Batch of its first hit.
+    batch: u64,
     planes: [Side; 2],
 }
 
@@ -75,12 +79,15 @@ pub(super) struct WindowBuilder {
     windows: Vec<Option<Window>>,
     /// Hits in open windows.
     open: u64,
+    newest: BatchNumber,
+    /// Newest batch when [`Builder::oldest`] first gave the answer that it gives.
+    asked: Option<(u64, u64)>,
 }
 
 impl WindowBuilder {
     pub fn new(layout: Arc<Layout>, options: &Options, time: &TimeBase) -> WindowBuilder {
         WindowBuilder {
-            sheet: Sheet::new(Built::catalogue()),
+            sheet: Sheet::new(MultiBladeBuilt::catalogue()),
             judge: Judge::new(layout.clone(), options, time),
             length: options.window,
             threshold: options.threshold,
@@ -88,14 +95,16 @@ impl WindowBuilder {
             windows: vec![None; usize::from(layout.sizes.cassettes)],
             layout,
             open: 0,
+            newest: BatchNumber::default(),
+            asked: None,
         }
     }
 
     /// `begun`: when the clock of its time began, ns after the epoch.
     fn hit(&mut self, hit: &PlaneHit, begun: i64, events: &mut EventBatch) {
-        self.judge.tally.add(Built::Hits, 1);
+        self.judge.tally.add(MultiBladeBuilt::Hits, 1);
         if hit.weight < self.threshold {
-            self.judge.tally.add(Built::BelowThreshold, 1);
+            self.judge.tally.add(MultiBladeBuilt::BelowThreshold, 1);
             return;
         }
         let at = usize::from(hit.module);
@@ -105,10 +114,11 @@ impl WindowBuilder {
             self.close(at, events);
         }
         let planes = || [Side::EMPTY, Side::EMPTY];
+        let newest = self.newest.batch;
         let window = self.windows[at].get_or_insert_with(|| Window {
             start: tick,
             begun,
-            marked: false,
+            batch: newest,
             planes: planes(),
         });
         let wires = hit.plane == self.layout.sizes.wire_plane;
@@ -122,28 +132,43 @@ impl WindowBuilder {
         let hits: u64 = window.planes.iter().map(|side| u64::from(side.sum.hits)).sum();
         self.open -= hits;
         let tally = &mut self.judge.tally;
-        tally.add(Built::Candidates, 1);
+        tally.add(MultiBladeBuilt::Candidates, 1);
         let line = match self.decide(&window, events) {
-            Ok(()) => Built::Events,
+            Ok(()) => MultiBladeBuilt::Events,
             Err(line) => line,
         };
-        let used = if line == Built::Events { Built::Used } else { Built::Unused };
+        let used = if line == MultiBladeBuilt::Events {
+            MultiBladeBuilt::Used
+        } else {
+            MultiBladeBuilt::Unused
+        };
         self.judge.tally.add(line, 1);
         self.judge.tally.add(used, hits);
     }
 
-    fn decide(&mut self, window: &Window, events: &mut EventBatch) -> Result<(), Built> {
+    /// Closes the windows of the batches up to this one.
+    fn close_upto(&mut self, batch: u64, events: &mut EventBatch) {
+        for at in 0..self.windows.len() {
+            if self.windows[at].as_ref().is_some_and(|window| window.batch <= batch) {
+                self.close(at, events);
+            }
+        }
+        self.judge.tally.flush(&self.sheet);
+        self.sheet.set(MultiBladeBuilt::Open as usize, self.open);
+    }
+
+    fn decide(&mut self, window: &Window, events: &mut EventBatch) -> Result<(), MultiBladeBuilt> {
         let [x, y] = &window.planes;
         if x.sum.is_empty() || y.sum.is_empty() {
-            return Err(Built::NoCoincidence);
+            return Err(MultiBladeBuilt::NoCoincidence);
         }
         if !y.is_adjacent() {
-            return Err(Built::GapPlane1);
+            return Err(MultiBladeBuilt::GapPlane1);
         }
         if !x.is_adjacent() {
-            return Err(Built::GapPlane0);
+            return Err(MultiBladeBuilt::GapPlane0);
         }
-        self.judge.tally.add(Built::Matched, 1);
+        self.judge.tally.add(MultiBladeBuilt::Matched, 1);
         let at = self.judge.nanos(i64::from(window.start));
         self.judge.late(at)?;
         let wires = usize::from(self.layout.sizes.wire_plane);
@@ -156,67 +181,76 @@ impl WindowBuilder {
                 self.judge.pixel(u32::from(wires.peak.1), along)
             }
         };
-        let pixel = pixel.ok_or(Built::GeometryErrors)?;
+        let pixel = pixel.ok_or(MultiBladeBuilt::GeometryErrors)?;
         self.judge.begins(window.begun);
         self.judge.send(at, pixel, events);
-        self.judge.tally.add(Built::TwoD, 1);
+        self.judge.tally.add(MultiBladeBuilt::TwoD, 1);
         Ok(())
     }
 }
 
 impl Builder for WindowBuilder {
-    fn build(&mut self, products: &mut Products, _: Option<Nanos>) {
-        let mut hits = std::mem::take(&mut products.plane_hits);
+    type Hit = PlaneHit;
+
+    fn build(&mut self, hits: &mut Vec<PlaneHit>, products: &mut Products, _: Option<Nanos>) {
+        self.newest = products.batch;
         // The border behind a hit says when its clock began.
         let mut borders = hits.iter().filter(|hit| hit.plane == PlaneHit::BORDER);
         let mut begun = borders.next().map_or(0, |border| border.time);
-        for hit in &hits {
+        for hit in &*hits {
             match hit.plane {
                 PlaneHit::BORDER => begun = borders.next().map_or(0, |border| border.time),
                 MONITOR => {
                     self.judge.begins(begun);
                     let (at, pixel) = (self.judge.nanos(hit.time), self.judge.monitor_pixel());
                     self.judge.send(at, pixel, &mut products.events);
-                    self.judge.tally.add(Built::MonitorEvents, 1);
+                    self.judge.tally.add(MultiBladeBuilt::MonitorEvents, 1);
                 }
                 _ => self.hit(hit, begun, &mut products.events),
             }
         }
         hits.clear();
-        products.plane_hits = hits;
         self.judge.tally.flush(&self.sheet);
-        self.sheet.set(Built::Open as usize, self.open);
+        self.sheet.set(MultiBladeBuilt::Open as usize, self.open);
     }
 
-    fn finish(&mut self, products: &mut Products) {
-        self.build(products, None);
-        for at in 0..self.windows.len() {
-            self.close(at, &mut products.events);
+    fn flush(&mut self, reason: Flush, hits: &mut Vec<PlaneHit>, products: &mut Products) {
+        self.build(hits, products, None);
+        let upto = match reason {
+            // Younger windows may still get hits.
+            Flush::Stalled => self.asked.map_or(0, |(_, newest)| newest),
+            Flush::Taken | Flush::End => u64::MAX,
+        };
+        self.close_upto(upto, &mut products.events);
+        if reason == Flush::Taken {
+            self.judge.begin_anew();
         }
-        self.judge.tally.flush(&self.sheet);
-        self.sheet.set(Built::Open as usize, self.open);
     }
 
-    fn mark(&mut self) {
-        self.windows.iter_mut().flatten().for_each(|window| window.marked = true);
+    fn oldest(&mut self) -> Option<BatchNumber> {
+        let oldest = self.windows.iter().flatten().map(|window| window.batch).min();
+        let asked = self.asked.filter(|(answer, _)| Some(*answer) == oldest);
+        self.asked = asked.or(oldest.map(|oldest| (oldest, self.newest.batch)));
+        Some(BatchNumber { batch: oldest?, ..self.newest })
     }
 
-    fn passed(&mut self) -> bool {
-        !self.windows.iter().flatten().any(|window| window.marked)
+    fn commands(&self) -> Vec<CommandInfo> {
+        thresholds::commands("hits")
     }
 
-    fn let_go(&mut self, products: &mut Products) {
-        for at in 0..self.windows.len() {
-            if self.windows[at].as_ref().is_some_and(|window| window.marked) {
-                self.close(at, &mut products.events);
+    fn command(&mut self, name: &str, arguments: &[&str]) -> Result<String, CommandError> {
+        match thresholds::read(name, arguments)? {
+            Threshold::Get => Ok(thresholds::told("hits", Some(self.threshold))),
+            Threshold::Set("hits", value) => {
+                self.threshold = value;
+                Ok(String::new())
             }
+            Threshold::Set(other, _) => Err(thresholds::unknown(other, "hits")),
         }
-        self.judge.tally.flush(&self.sheet);
-        self.sheet.set(Built::Open as usize, self.open);
     }
 
-    fn sheet(&self) -> Option<Arc<Sheet>> {
-        Some(self.sheet.clone())
+    fn sheet(&self) -> Arc<Sheet> {
+        self.sheet.clone()
     }
 }
 

@@ -4,17 +4,17 @@ use fullcount_core::ledger::Ledger;
 use serde_json::Value;
 
 use super::*;
-use crate::detector::{Detector, Kind, Setup};
-use crate::multiblade::MultiBlade;
+use crate::detector::Setup;
+use crate::multiblade::MultiBladeDetector;
 
 /// One cassette of 32 wires along x and 32 strips, ticks of 1 ns, 16 pixels per strip.
-fn detector(options: &str) -> Box<dyn Detector> {
+fn detector(options: &str) -> MultiBladeDetector {
     let geometry = "cassettes = 1\nwires = 32\nstrips = 32\nTimeTickNS = 1\nwires_along = 'x'\n\
         [[mapping]]\ndigitizer = 1\ncassette = 0\nchannels = [0, 31]\nwires = [0, 31]\n\
         [[mapping]]\ndigitizer = 1\ncassette = 0\nchannels = [32, 63]\nstrips = [0, 31]\n";
     let options = format!("clustering = 'fixed-window'\nsubpixels = 16\n{options}");
     let setup = Setup { geometry: geometry.to_owned(), options, ..Setup::default() };
-    MultiBlade.configure(&setup).unwrap_or_else(|e| panic!("{e}"))
+    MultiBladeDetector::new(&setup).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn hit(channel: u16, weight: u16, time: i64) -> PlaneHit {
@@ -23,15 +23,15 @@ fn hit(channel: u16, weight: u16, time: i64) -> PlaneHit {
 }
 
 /// (wire, strip in sixteenths, time) of each event, and how many candidates were rejected.
-fn events(options: &str, hits: Vec<PlaneHit>) -> (Vec<(u32, u32, i64)>, u64) {
+fn events(options: &str, mut hits: Vec<PlaneHit>) -> (Vec<(u32, u32, i64)>, u64) {
     let detector = detector(options);
     let mut builder = detector.builder();
-    let mut products = Products { plane_hits: hits, ..Products::default() };
+    let mut products = Products::default();
     let ledger = Ledger::default();
-    ledger.register(builder.sheet().unwrap());
-    builder.build(&mut products, None);
+    ledger.register(builder.sheet());
+    builder.build(&mut hits, &mut products, None);
     assert_eq!(ledger.read().balance(), 0, "with a window open");
-    builder.finish(&mut products);
+    builder.flush(Flush::End, &mut hits, &mut products);
     let entries = ledger.read();
     assert_eq!((entries.balance(), entries.get("cluster.open")), (0, Some(0)));
     let events = products.events.absolute().map(|(t, p)| ((p - 1) % 32, (p - 1) / 32, t)).collect();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use fullcount_core::batch::Origin;
 
 use super::layout::{Layout, Use};
-use super::packet::{self, Header, Readout, Refusal};
+use super::packet::{self, MultiBladeHeader, MultiBladeRefusal, Readout};
 use crate::detector::{Inspected, Inspector};
 
 /// Shows packets with the places of a geometry.
@@ -29,7 +29,7 @@ impl Inspector for BladeInspector {
 }
 
 impl BladeInspector {
-    fn fill(&self, shown: &mut Inspected, chunk: &[u8]) -> Result<(), Refusal> {
+    fn fill(&self, shown: &mut Inspected, chunk: &[u8]) -> Result<(), MultiBladeRefusal> {
         let header = packet::read_header(chunk)?;
         header_fields(&header, &mut shown.header);
         packet::check(&header)?;
@@ -56,7 +56,7 @@ impl BladeInspector {
     }
 }
 
-fn header_fields(header: &Header, fields: &mut Vec<(&'static str, String)>) {
+fn header_fields(header: &MultiBladeHeader, fields: &mut Vec<(&'static str, String)>) {
     fields.extend([
         ("runID", header.run_id.to_string()),
         ("globalTime", header.global_time.to_string()),

@@ -5,37 +5,18 @@
 
 use std::sync::Arc;
 
-use fullcount_core::ledger::Sheet;
-use fullcount_core::products::{EventBatch, PlaneHit};
+use crate::hits::PlaneHit;
+use fullcount_core::ledger::Tally;
+use fullcount_core::products::EventBatch;
 use fullcount_core::time::Nanos;
 
 use super::boxes::Candidates;
-use super::counters::{BUILT_LINES, Built};
+use super::counters::MultiBladeBuilt;
 use super::layout::{Layout, SetUp};
 use super::{Options, TimeBase};
 use crate::cluster::plane::PlaneSum;
 use crate::cluster::rules::Rules;
 use crate::pulses::Pulses;
-
-/// Counts of one call, written to the sheet at its end.
-#[derive(Debug)]
-pub(super) struct Tally([u64; BUILT_LINES]);
-
-impl Tally {
-    #[inline]
-    pub fn add(&mut self, line: Built, n: u64) {
-        self.0[line as usize] += n;
-    }
-
-    pub fn flush(&mut self, sheet: &Sheet) {
-        for (line, n) in self.0.iter_mut().enumerate() {
-            if *n != 0 {
-                sheet.add(line, *n);
-                *n = 0;
-            }
-        }
-    }
-}
 
 /// Decides on candidates and writes events.
 #[derive(Debug)]
@@ -49,7 +30,9 @@ pub(super) struct Judge {
     /// Time of local time 0 for the hits at hand, ns since 1970.
     zero: i64,
     pulses: Pulses,
-    pub tally: Tally,
+    pub tally: Tally<{ MultiBladeBuilt::LINES }>,
+    /// Least amplitude of the wires together, by wire; empty: none.
+    wire_thresholds: Vec<u32>,
 }
 
 impl Judge {
@@ -60,6 +43,7 @@ impl Judge {
             ratio: options.amplitude_ratio.map(|[least, most]| (least, most)),
         };
         Judge {
+            wire_thresholds: layout.wire_thresholds.clone(),
             layout,
             rules,
             parts: options.subpixels,
@@ -67,7 +51,7 @@ impl Judge {
             epoch: time.epoch.0,
             zero: time.epoch.0,
             pulses: Pulses::new(time),
-            tally: Tally([0; BUILT_LINES]),
+            tally: Tally::default(),
         }
     }
 
@@ -77,6 +61,19 @@ impl Judge {
         self.zero = self.epoch.saturating_add(begun);
     }
 
+    /// What comes meets nothing that was before.
+    pub fn begin_anew(&mut self) {
+        self.zero = self.epoch;
+        self.pulses.forget();
+    }
+
+    /// From here on all wires have this threshold, whatever was configured.
+    pub fn set_wire_threshold(&mut self, least: u16) {
+        let sizes = &self.layout.sizes;
+        let wires = usize::from(sizes.cassettes) * usize::from(sizes.wires);
+        self.wire_thresholds = vec![least.into(); wires];
+    }
+
     /// Takes candidates and writes to `events`.
     #[inline]
     pub fn session<'a>(&'a mut self, events: &'a mut EventBatch) -> Session<'a> {
@@ -84,61 +81,70 @@ impl Judge {
     }
 
     #[inline]
-    fn decide(&mut self, planes: &[PlaneSum; 2]) -> Result<(i64, u32), Built> {
+    fn decide(&mut self, planes: &[PlaneSum; 2]) -> Result<(i64, u32), MultiBladeBuilt> {
         if planes[0].is_empty() || planes[1].is_empty() {
-            return Err(Built::NoCoincidence);
+            return Err(MultiBladeBuilt::NoCoincidence);
         }
         self.gaps(planes)?;
         let wire_plane = usize::from(self.layout.sizes.wire_plane);
         let (wires, strips) = (planes[wire_plane], planes[1 - wire_plane]);
         if !self.rules.is_empty() {
-            self.rules.check(&[wires, strips]).map_err(Built::of)?;
+            self.rules.check(&[wires, strips]).map_err(MultiBladeBuilt::of)?;
         }
-        if !self.layout.wire_thresholds.is_empty() {
+        if !self.wire_thresholds.is_empty() {
             let wire = wires.cell(1).unwrap_or(u32::from(wires.lowest)) as usize;
-            let least = self.layout.wire_thresholds.get(wire).copied().unwrap_or(0);
+            let least = self.wire_thresholds.get(wire).copied().unwrap_or(0);
             if wires.weight < u64::from(least) {
-                return Err(Built::WireThreshold);
+                return Err(MultiBladeBuilt::WireThreshold);
             }
         }
-        self.tally.add(Built::Matched, 1);
+        self.tally.add(MultiBladeBuilt::Matched, 1);
         let single = planes[1].hits == 1;
-        self.tally.add(if single { Built::WireMultSingle } else { Built::WireMultTwoPlus }, 1);
+        self.tally.add(
+            if single { MultiBladeBuilt::WireMultSingle } else { MultiBladeBuilt::WireMultTwoPlus },
+            1,
+        );
         let at = self.layout.nanos(planes[0].first.min(planes[1].first));
         self.late(at)?;
-        self.place(&wires, &strips).map(|pixel| (at, pixel)).ok_or(Built::GeometryErrors)
+        self.place(&wires, &strips).map(|pixel| (at, pixel)).ok_or(MultiBladeBuilt::GeometryErrors)
     }
 
     /// Coordinates that are missing: plane 1 decides first.
     #[inline]
-    fn gaps(&mut self, planes: &[PlaneSum; 2]) -> Result<(), Built> {
+    fn gaps(&mut self, planes: &[PlaneSum; 2]) -> Result<(), MultiBladeBuilt> {
         let missing = [planes[0].gaps(), planes[1].gaps()];
         if missing == [0, 0] {
             return Ok(());
         }
-        self.tally.add(Built::WireGapCount, u64::from(missing[1] > 0));
+        self.tally.add(MultiBladeBuilt::WireGapCount, u64::from(missing[1] > 0));
         let many =
             |plane: usize| self.layout.max_gap[plane].is_some_and(|most| missing[plane] >= most);
         if many(1) {
             let stack = self.layout.set_up == SetUp::Stack;
-            self.tally.add(Built::InvalidStripGap, u64::from(stack));
-            self.tally.add(Built::WireGapInvalid, u64::from(self.layout.set_up == SetUp::AmorB));
-            return Err(Built::GapPlane1);
+            self.tally.add(MultiBladeBuilt::InvalidStripGap, u64::from(stack));
+            self.tally.add(
+                MultiBladeBuilt::WireGapInvalid,
+                u64::from(self.layout.set_up == SetUp::AmorB),
+            );
+            return Err(MultiBladeBuilt::GapPlane1);
         }
         if many(0) {
-            self.tally.add(Built::InvalidWireGap, u64::from(self.layout.set_up == SetUp::Stack));
-            return Err(Built::GapPlane0);
+            self.tally.add(
+                MultiBladeBuilt::InvalidWireGap,
+                u64::from(self.layout.set_up == SetUp::Stack),
+            );
+            return Err(MultiBladeBuilt::GapPlane0);
         }
         Ok(())
     }
 
     /// The limit of AMOR B, which the public program only counts.
     #[inline]
-    pub fn late(&mut self, at: i64) -> Result<(), Built> {
+    pub fn late(&mut self, at: i64) -> Result<(), MultiBladeBuilt> {
         if self.layout.max_tof_ns.is_some_and(|most| at as u64 > most) {
-            self.tally.add(Built::MaxTof, 1);
+            self.tally.add(MultiBladeBuilt::MaxTof, 1);
             if self.drop_late {
-                return Err(Built::MaxTofDropped);
+                return Err(MultiBladeBuilt::MaxTofDropped);
             }
         }
         Ok(())
@@ -193,16 +199,16 @@ impl Candidates for Session<'_> {
     fn candidate(&mut self, planes: &[PlaneSum; 2]) {
         let hits = u64::from(planes[0].hits) + u64::from(planes[1].hits);
         let judge = &mut *self.judge;
-        judge.tally.add(Built::Candidates, 1);
+        judge.tally.add(MultiBladeBuilt::Candidates, 1);
         let line = match judge.decide(planes) {
             Ok((at, pixel)) => {
                 judge.send(at, pixel, self.events);
-                judge.tally.add(Built::TwoD, 1);
-                judge.tally.add(Built::Used, hits);
-                Built::Events
+                judge.tally.add(MultiBladeBuilt::TwoD, 1);
+                judge.tally.add(MultiBladeBuilt::Used, hits);
+                MultiBladeBuilt::Events
             }
             Err(line) => {
-                judge.tally.add(Built::Unused, hits);
+                judge.tally.add(MultiBladeBuilt::Unused, hits);
                 line
             }
         };
@@ -212,13 +218,13 @@ impl Candidates for Session<'_> {
     #[inline]
     fn no_coincidence(&mut self, hits: &[PlaneHit]) {
         let tally = &mut self.judge.tally;
-        tally.add(Built::Candidates, 1);
-        tally.add(Built::NoCoincidence, 1);
-        tally.add(Built::Unused, hits.len() as u64);
+        tally.add(MultiBladeBuilt::Candidates, 1);
+        tally.add(MultiBladeBuilt::NoCoincidence, 1);
+        tally.add(MultiBladeBuilt::Unused, hits.len() as u64);
     }
 
     #[inline]
     fn resolved(&mut self) {
-        self.judge.tally.add(Built::Resolved, 1);
+        self.judge.tally.add(MultiBladeBuilt::Resolved, 1);
     }
 }

@@ -11,11 +11,11 @@ mod mapping;
 mod published;
 mod table;
 
+use fullcount_core::refusal::{Refusal, setting};
 use fullcount_core::view::PixelMap;
 
 use super::Options;
 use super::place;
-use crate::detector::SetupError;
 use crate::geometry::line::place_of;
 use crate::geometry::logical::Logical;
 use crate::geometry::text;
@@ -112,12 +112,10 @@ pub(super) struct Refuse<'a> {
 
 impl Refuse<'_> {
     /// Key, value and what is allowed, with the line on which the key stands, or its `nth` entry (from 0) if it is a list.
-    pub fn nth(&self, key: &str, nth: usize, value: impl ToString, allowed: &str) -> SetupError {
+    pub fn nth(&self, key: &str, nth: usize, value: impl ToString, allowed: &str) -> Refusal {
         let allowed = allowed.to_owned();
-        let said = |line: &str| SetupError::Value {
-            key: format!("{}: {line}{key}", self.place),
-            value: value.to_string(),
-            allowed: allowed.clone(),
+        let said = |line: &str| {
+            setting(format!("{}: {line}{key}", self.place), value.to_string(), allowed.clone())
         };
         let place = place_of(self.text, &format!("{key}[{nth}]"));
         if !place.is_empty() {
@@ -140,7 +138,7 @@ impl Refuse<'_> {
     }
 
     /// As [`Refuse::nth`], for a key that stands once.
-    pub fn value(&self, key: &str, value: impl ToString, allowed: &str) -> SetupError {
+    pub fn value(&self, key: &str, value: impl ToString, allowed: &str) -> Refusal {
         self.nth(key, 0, value, allowed)
     }
 }
@@ -150,7 +148,7 @@ impl Layout {
     ///
     /// # Errors
     /// Syntax, range, holes or overlap, with file, line, key and value.
-    pub fn read(text: &str, path: &str, options: &Options) -> Result<Layout, SetupError> {
+    pub fn read(text: &str, path: &str, options: &Options) -> Result<Layout, Refusal> {
         let given = !text.trim().is_empty();
         let (text, place) = match (given, path) {
             (false, _) => (DEFAULT, "built-in geometry"),
@@ -219,12 +217,7 @@ impl Layout {
 }
 
 /// A required number from 1 to `most`.
-fn positive(
-    value: Option<u64>,
-    key: &str,
-    most: u64,
-    refuse: &Refuse<'_>,
-) -> Result<u64, SetupError> {
+fn positive(value: Option<u64>, key: &str, most: u64, refuse: &Refuse<'_>) -> Result<u64, Refusal> {
     let allowed = format!("1..={most}");
     match value {
         None => Err(refuse.value(key, "missing", &allowed)),

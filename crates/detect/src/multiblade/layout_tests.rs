@@ -1,11 +1,12 @@
 //! Geometry files that are read, and every way to refuse one.
 
 use super::*;
+use fullcount_core::refusal::Refusal;
 
 const FIFTY: &str = include_str!("../../../../docs/examples/multiblade-50.toml");
 const EXAMPLE: &str = include_str!("../../../../docs/examples/multiblade-mb18-freia.toml");
 
-fn read(text: &str) -> Result<Layout, SetupError> {
+fn read(text: &str) -> Result<Layout, Refusal> {
     Layout::read(text, "geo.toml", &Options::default())
 }
 

@@ -1,6 +1,6 @@
 //! One Multi-Blade datagram: header and elements, with every check of the format in its order.
 //!
-//! Refuses what `docs/formats/multiblade.md` section 2.3 refuses, one [`Refusal`] per reason; the first
+//! Refuses what `docs/formats/multiblade.md` section 2.3 refuses, one [`MultiBladeRefusal`] per reason; the first
 //! failing check decides. [`header`] makes checks 1 to 3, [`elements`] check 5; the sequence check (4) stands
 //! between them and belongs to the reader. Reads little-endian bytes, never outside the slice, and assumes
 //! no alignment: the sequence number stands at byte 26.
@@ -21,7 +21,7 @@ pub const ELEMENT_TYPE: u16 = 1;
 
 /// The 32 bytes in front of the elements (section 2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
+pub struct MultiBladeHeader {
     /// Number of the run; not checked.
     pub run_id: u64,
     /// Milliseconds since 1970 by the readout computer's clock; not used for the events.
@@ -60,7 +60,7 @@ impl Readout {
 
 /// Why a packet gives no readouts: one variant per check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refusal {
+pub enum MultiBladeRefusal {
     /// Check 1: below 32 bytes.
     ShortPacket,
     /// Check 2: not version 1.3.
@@ -73,43 +73,51 @@ pub enum Refusal {
 
 /// Error class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum MultiBladeErrorClass {
     /// `bad_size`, published as ESIZE.
     BadSize,
     /// `header`, published as EHEADER.
     Header,
 }
 
-impl Class {
+impl MultiBladeErrorClass {
     /// Word in counters.
     pub fn word(self) -> &'static str {
         match self {
-            Class::BadSize => "bad_size",
-            Class::Header => "header",
+            MultiBladeErrorClass::BadSize => "bad_size",
+            MultiBladeErrorClass::Header => "header",
         }
     }
 }
 
-impl Refusal {
+impl MultiBladeRefusal {
     /// All reasons, in the order of the checks.
-    pub const ALL: [Refusal; 4] =
-        [Refusal::ShortPacket, Refusal::Version, Refusal::ElementType, Refusal::LengthMismatch];
+    pub const ALL: [MultiBladeRefusal; 4] = [
+        MultiBladeRefusal::ShortPacket,
+        MultiBladeRefusal::Version,
+        MultiBladeRefusal::ElementType,
+        MultiBladeRefusal::LengthMismatch,
+    ];
 
     /// Error class.
-    pub fn class(self) -> Class {
+    pub fn class(self) -> MultiBladeErrorClass {
         match self {
-            Refusal::ShortPacket | Refusal::LengthMismatch => Class::BadSize,
-            Refusal::Version | Refusal::ElementType => Class::Header,
+            MultiBladeRefusal::ShortPacket | MultiBladeRefusal::LengthMismatch => {
+                MultiBladeErrorClass::BadSize
+            }
+            MultiBladeRefusal::Version | MultiBladeRefusal::ElementType => {
+                MultiBladeErrorClass::Header
+            }
         }
     }
 
     /// Reason word.
     pub fn reason(self) -> &'static str {
         match self {
-            Refusal::ShortPacket => "short_packet",
-            Refusal::Version => "version",
-            Refusal::ElementType => "element_type",
-            Refusal::LengthMismatch => "length_mismatch",
+            MultiBladeRefusal::ShortPacket => "short_packet",
+            MultiBladeRefusal::Version => "version",
+            MultiBladeRefusal::ElementType => "element_type",
+            MultiBladeRefusal::LengthMismatch => "length_mismatch",
         }
     }
 }
@@ -117,15 +125,15 @@ impl Refusal {
 /// The header, whatever it says.
 ///
 /// # Errors
-/// [`Refusal::ShortPacket`].
+/// [`MultiBladeRefusal::ShortPacket`].
 #[inline]
-pub fn read_header(packet: &[u8]) -> Result<Header, Refusal> {
+pub fn read_header(packet: &[u8]) -> Result<MultiBladeHeader, MultiBladeRefusal> {
     let Some((head, _)) = packet.split_first_chunk::<HEADER_BYTES>() else {
-        return Err(Refusal::ShortPacket);
+        return Err(MultiBladeRefusal::ShortPacket);
     };
     let mut bytes = Bytes::new(head);
     let mut read = || {
-        Some(Header {
+        Some(MultiBladeHeader {
             run_id: bytes.le64()?,
             global_time: bytes.le64()?,
             digitizer: bytes.le32()?,
@@ -135,20 +143,20 @@ pub fn read_header(packet: &[u8]) -> Result<Header, Refusal> {
             sequence: bytes.le32()?,
         })
     };
-    read().ok_or(Refusal::ShortPacket)
+    read().ok_or(MultiBladeRefusal::ShortPacket)
 }
 
 /// Checks 2 and 3.
 ///
 /// # Errors
-/// [`Refusal::Version`], [`Refusal::ElementType`].
+/// [`MultiBladeRefusal::Version`], [`MultiBladeRefusal::ElementType`].
 #[inline]
-pub fn check(header: &Header) -> Result<(), Refusal> {
+pub fn check(header: &MultiBladeHeader) -> Result<(), MultiBladeRefusal> {
     if header.version != VERSION {
-        return Err(Refusal::Version);
+        return Err(MultiBladeRefusal::Version);
     }
     if header.element_type != ELEMENT_TYPE {
-        return Err(Refusal::ElementType);
+        return Err(MultiBladeRefusal::ElementType);
     }
     Ok(())
 }
@@ -158,7 +166,7 @@ pub fn check(header: &Header) -> Result<(), Refusal> {
 /// # Errors
 /// The first reason.
 #[inline]
-pub fn header(packet: &[u8]) -> Result<Header, Refusal> {
+pub fn header(packet: &[u8]) -> Result<MultiBladeHeader, MultiBladeRefusal> {
     let header = read_header(packet)?;
     check(&header)?;
     Ok(header)
@@ -167,16 +175,16 @@ pub fn header(packet: &[u8]) -> Result<Header, Refusal> {
 /// Check 5: the elements.
 ///
 /// # Errors
-/// [`Refusal::LengthMismatch`].
+/// [`MultiBladeRefusal::LengthMismatch`].
 #[inline]
 pub fn elements<'a>(
-    header: &Header,
+    header: &MultiBladeHeader,
     packet: &'a [u8],
-) -> Result<&'a [[u8; ELEMENT_BYTES]], Refusal> {
+) -> Result<&'a [[u8; ELEMENT_BYTES]], MultiBladeRefusal> {
     let body = packet.get(HEADER_BYTES..).unwrap_or_default();
     match body.as_chunks() {
         (elements, []) if elements.len() == usize::from(header.elements) => Ok(elements),
-        _ => Err(Refusal::LengthMismatch),
+        _ => Err(MultiBladeRefusal::LengthMismatch),
     }
 }
 
@@ -197,18 +205,18 @@ mod tests {
         p
     }
 
-    fn verdict(p: &[u8]) -> Result<usize, Refusal> {
+    fn verdict(p: &[u8]) -> Result<usize, MultiBladeRefusal> {
         elements(&header(p)?, p).map(<[_]>::len)
     }
 
     #[test]
     fn the_first_failing_check_decides() {
-        assert_eq!(verdict(&[0xff; 31]), Err(Refusal::ShortPacket));
-        assert_eq!(verdict(&packet([1, 2], 2, 9, 33)), Err(Refusal::Version));
-        assert_eq!(verdict(&packet([1, 3], 2, 9, 33)), Err(Refusal::ElementType));
-        assert_eq!(verdict(&packet([1, 3], 1, 1, 32)), Err(Refusal::LengthMismatch));
-        assert_eq!(verdict(&packet([1, 3], 1, 1, 39)), Err(Refusal::LengthMismatch));
-        assert_eq!(verdict(&packet([1, 3], 1, 1, 41)), Err(Refusal::LengthMismatch));
+        assert_eq!(verdict(&[0xff; 31]), Err(MultiBladeRefusal::ShortPacket));
+        assert_eq!(verdict(&packet([1, 2], 2, 9, 33)), Err(MultiBladeRefusal::Version));
+        assert_eq!(verdict(&packet([1, 3], 2, 9, 33)), Err(MultiBladeRefusal::ElementType));
+        assert_eq!(verdict(&packet([1, 3], 1, 1, 32)), Err(MultiBladeRefusal::LengthMismatch));
+        assert_eq!(verdict(&packet([1, 3], 1, 1, 39)), Err(MultiBladeRefusal::LengthMismatch));
+        assert_eq!(verdict(&packet([1, 3], 1, 1, 41)), Err(MultiBladeRefusal::LengthMismatch));
         assert_eq!(verdict(&packet([1, 3], 1, 1, 40)), Ok(1));
         assert_eq!(verdict(&packet([1, 3], 1, 0, 32)), Ok(0));
     }
@@ -227,9 +235,9 @@ mod tests {
 
     #[test]
     fn every_reason_has_its_own_word() {
-        let mut words: Vec<_> = Refusal::ALL.iter().map(|r| r.reason()).collect();
+        let mut words: Vec<_> = MultiBladeRefusal::ALL.iter().map(|r| r.reason()).collect();
         words.sort_unstable();
         words.dedup();
-        assert_eq!(words.len(), Refusal::ALL.len());
+        assert_eq!(words.len(), MultiBladeRefusal::ALL.len());
     }
 }

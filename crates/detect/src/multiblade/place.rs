@@ -4,11 +4,11 @@
 //! and lie one behind the other. Refuses lengths and angles out of range. Source:
 //! Christensen et al. 2018, section 2; `docs/multiblade.md`, "Places".
 
+use fullcount_core::refusal::Refusal;
 use fullcount_core::view::PixelMap;
 
 use super::Options;
 use super::layout::{File, Refuse, Sizes};
-use crate::detector::SetupError;
 
 /// Pixels of a detector; with the monitor's own one last, if it has one.
 pub(super) fn pixels(
@@ -16,7 +16,7 @@ pub(super) fn pixels(
     sizes: &Sizes,
     options: &Options,
     refuse: &Refuse<'_>,
-) -> Result<PixelMap, SetupError> {
+) -> Result<PixelMap, Refusal> {
     let p = &file.panel;
     for (key, value, most) in [
         ("panel.wire_pitch_mm", p.wire_pitch_mm, 1000.0),

@@ -1,10 +1,10 @@
 //! Plots that suit Multi-Blade: unfolded cassettes, wires, strips, cassettes, and time.
 //!
-//! Refuses nothing. Ranges: pulses are shown over one period; without pulses over 20 ms, after which the
+//! Ranges: pulses are shown over one period; without pulses over 20 ms, after which the
 //! readout restarts the digitisers' clocks.
 
 use fullcount_core::time::Nanos;
-use fullcount_core::view::{Axis, Column, PixelMap, Plot, PlotKind, Projection, Tiles};
+use fullcount_core::view::{Axis, PixelMap, Plot, PlotColumn, PlotKind, Projection, Tiles};
 
 use super::layout::{Layout, Mode};
 use crate::detector::TimeBase;
@@ -24,7 +24,7 @@ pub(super) fn plots(time: &TimeBase, layout: &Layout) -> Vec<Plot> {
         (false, _) => ("Time of flight", "time after pulse", period),
     };
     let tof = Axis {
-        column: Column::OffsetNs,
+        column: PlotColumn::OffsetNs,
         label: label.to_owned(),
         unit: "µs".to_owned(),
         scale: 1000.0,

@@ -7,19 +7,25 @@
 
 use std::sync::Arc;
 
-use fullcount_core::batch::{Batch, Origin};
-use fullcount_core::ledger::Sheet;
-use fullcount_core::products::{PlaneHit, Products};
-use fullcount_core::sequence::turns::{Arrivals, Turned};
-use fullcount_core::sequence::{Seen, Totals, Tracker};
+use fullcount_core::batch::Batch;
+use fullcount_core::ledger::{Sheet, Tally};
+use fullcount_core::products::Products;
+use fullcount_core::progress::Flush;
+use fullcount_core::sequence::numbering::{Book, Numbering};
+use fullcount_core::sequence::streams::{Series, Streams};
+use fullcount_core::sequence::turns::Arrivals;
 use fullcount_core::slots::Found;
 
 use super::arrival::Restarts;
-use super::counters::{Count, LINES};
+use super::counters::MultiBladeCount;
 use super::layout::{Channel, Layout, Mode, Use};
-use super::packet::{self, ELEMENT_BYTES, Readout, Refusal};
-use super::streams::{Stream, Streams};
-use crate::detector::Reader;
+use super::packet::{self, ELEMENT_BYTES, MultiBladeRefusal, Readout};
+use crate::detector::SeenModule;
+use crate::hits::PlaneHit;
+use crate::steps::Reader;
+
+/// Counts of one batch.
+type Counts = Tally<{ MultiBladeCount::LINES }>;
 
 /// Plane of a monitor readout on its way to the builder.
 pub(super) const MONITOR: u8 = 2;
@@ -28,32 +34,34 @@ pub(super) const MONITOR: u8 = 2;
 const BORDER: PlaneHit =
     PlaneHit { time: 0, coordinate: 0, weight: 0, module: 0, plane: PlaneHit::BORDER };
 
-/// Counts of one batch, written to the sheet at its end.
+/// The packets of one sender, which counts them over all its digitisers.
 #[derive(Debug)]
-struct Tally([u64; LINES]);
+struct Sender {
+    /// Next number of the published rule, which begins with 0.
+    expected: u32,
+    series: Series,
+}
 
-impl Tally {
-    #[inline]
-    fn add(&mut self, line: Count, n: u64) {
-        // Wraps where a tracker takes back a `late` that proved to be a restart, and where fewer are missing.
-        self.0[line as usize] = self.0[line as usize].wrapping_add(n);
+impl Sender {
+    fn new(numbering: &Numbering) -> Sender {
+        Sender { expected: 0, series: Series::new(numbering) }
     }
 
-    fn flush(&mut self, sheet: &Sheet) {
-        for (line, n) in self.0.iter_mut().enumerate() {
-            if *n != 0 {
-                sheet.add(line, *n);
-                *n = 0;
-            }
-        }
+    /// The published rule: true if the number is not the expected one.
+    #[inline]
+    fn is_unexpected(&mut self, number: u32) -> bool {
+        let expected = std::mem::replace(&mut self.expected, number.wrapping_add(1));
+        number != expected
     }
 }
 
 /// The reader of one worker.
 pub(super) struct BladeReader {
     sheet: Arc<Sheet>,
-    tally: Tally,
-    streams: Streams,
+    tally: Counts,
+    numbering: Numbering,
+    book: Book,
+    senders: Streams<Sender>,
     layout: Arc<Layout>,
     /// Monitor readouts go to the builder.
     monitor_hits: bool,
@@ -63,28 +71,40 @@ pub(super) struct BladeReader {
 }
 
 impl BladeReader {
-    pub fn new(streams: Streams, layout: Arc<Layout>, monitor_hits: bool, now: bool) -> Self {
-        let (sheet, tally) = (Sheet::new(Count::catalogue()), Tally([0; LINES]));
-        let (arrivals, restarts) = (Arrivals::default(), now.then(Restarts::default));
-        BladeReader { sheet, tally, streams, layout, monitor_hits, arrivals, restarts }
+    pub fn new(numbering: Numbering, layout: Arc<Layout>, monitor_hits: bool, now: bool) -> Self {
+        let mut lines = MultiBladeCount::catalogue();
+        let book = Book::new(&numbering, &mut lines);
+        BladeReader {
+            sheet: Sheet::new(lines),
+            tally: Tally::default(),
+            numbering,
+            book,
+            senders: Streams::new(&numbering),
+            layout,
+            monitor_hits,
+            arrivals: Arrivals::default(),
+            restarts: now.then(Restarts::default),
+        }
     }
 
     #[inline]
-    fn packet(&mut self, packet: &[u8], origin: Origin, hits: &mut Vec<PlaneHit>) {
-        match self.try_packet(packet, origin, hits) {
-            Ok(()) => self.tally.add(Count::Accepted, 1),
+    fn packet(&mut self, packet: &[u8], hits: &mut Vec<PlaneHit>) {
+        match self.try_packet(packet, hits) {
+            Ok(()) => self.tally.add(MultiBladeCount::Accepted, 1),
             Err(refusal) => self.refuse(refusal, packet.len()),
         }
     }
 
     #[cold]
-    fn refuse(&mut self, refusal: Refusal, bytes: usize) {
-        self.tally.add(Count::of(refusal), 1);
-        self.tally.add(Count::of_class(refusal.class()), 1);
+    fn refuse(&mut self, refusal: MultiBladeRefusal, bytes: usize) {
+        self.tally.add(MultiBladeCount::of(refusal), 1);
+        self.tally.add(MultiBladeCount::of_class(refusal.class()), 1);
         match refusal {
-            Refusal::Version => self.tally.add(Count::ErrorVersion, 1),
-            Refusal::ShortPacket | Refusal::ElementType | Refusal::LengthMismatch => {
-                self.tally.add(Count::ErrorBytes, bytes as u64);
+            MultiBladeRefusal::Version => self.tally.add(MultiBladeCount::ErrorVersion, 1),
+            MultiBladeRefusal::ShortPacket
+            | MultiBladeRefusal::ElementType
+            | MultiBladeRefusal::LengthMismatch => {
+                self.tally.add(MultiBladeCount::ErrorBytes, bytes as u64);
             }
         }
     }
@@ -93,13 +113,12 @@ impl BladeReader {
     fn try_packet(
         &mut self,
         packet: &[u8],
-        origin: Origin,
         hits: &mut Vec<PlaneHit>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), MultiBladeRefusal> {
         let header = packet::header(packet)?;
-        self.sequence_check(header.sequence, origin);
+        self.sequence_check(header.sequence);
         let elements = packet::elements(&header, packet)?;
-        self.tally.add(Count::Readouts, elements.len() as u64);
+        self.tally.add(MultiBladeCount::Readouts, elements.len() as u64);
         match self.layout.boards.get(header.digitizer) {
             Some(board) => {
                 let start = hits.len();
@@ -109,8 +128,8 @@ impl BladeReader {
                 }
             }
             None => {
-                self.tally.add(Count::BadDigitizer, 1);
-                self.tally.add(Count::Unknown, elements.len() as u64);
+                self.tally.add(MultiBladeCount::BadDigitizer, 1);
+                self.tally.add(MultiBladeCount::Unknown, elements.len() as u64);
             }
         }
         Ok(())
@@ -118,28 +137,31 @@ impl BladeReader {
 
     /// Check 4: follows the sender's sequence number.
     #[inline]
-    fn sequence_check(&mut self, number: u32, origin: Origin) {
-        let found = self.streams.find(origin);
-        let at = found.place();
+    fn sequence_check(&mut self, number: u32) {
+        let found = self.senders.find(0);
         if !matches!(found, Found::Known(_)) {
-            self.new_stream(found);
+            self.new_sender(found);
         }
-        let stream = &mut self.streams.streams[at];
-        if stream.is_unexpected(number) {
-            self.tally.add(Count::SeqErrors, 1);
+        let sender = &mut self.senders.all[found.place()];
+        if sender.is_unexpected(number) {
+            self.tally.add(MultiBladeCount::SeqErrors, 1);
         }
-        track(stream, number, &self.arrivals, &mut self.tally);
+        sender.series.observe_at(number.into(), &self.arrivals, &mut self.book);
     }
 
     #[cold]
-    fn new_stream(&mut self, found: Found) {
+    fn new_sender(&mut self, found: Found) {
+        self.book.found(found);
         let at = found.place();
-        self.tally.add(Count::Streams, 1);
-        if matches!(found, Found::Reused(_)) {
-            self.tally.add(Count::StreamsReused, 1);
-            end(&mut self.streams.streams[at].tracker, &mut self.tally);
+        if let Some(gone) = self.senders.all.get_mut(at) {
+            gone.series.finish(None, &mut self.book);
         }
-        self.streams.begin(at);
+        self.senders.begin(at, Sender::new(&self.numbering));
+    }
+
+    fn publish(&mut self) {
+        self.tally.flush(&self.sheet);
+        self.book.flush(&self.sheet);
     }
 }
 
@@ -150,7 +172,7 @@ fn readouts(
     board: &[Channel],
     layout: &Layout,
     monitor_hits: bool,
-    tally: &mut Tally,
+    tally: &mut Counts,
     hits: &mut Vec<PlaneHit>,
 ) {
     let start = hits.len();
@@ -163,7 +185,7 @@ fn readouts(
     for element in elements {
         let r = Readout::read(*element);
         if before.saturating_sub(r.time) >= layout.wrap_ticks {
-            tally.add(Count::TimerWraps, 1);
+            tally.add(MultiBladeCount::TimerWraps, 1);
             // What is not written is a border.
             n += usize::from(n > 0);
         }
@@ -188,118 +210,83 @@ fn readouts(
         }
         let line = other(r, channel, layout);
         tally.add(line, 1);
-        if line == Count::Monitor && monitor_hits {
+        if line == MultiBladeCount::Monitor && monitor_hits {
             rows[n] = PlaneHit { time: i64::from(r.time), plane: MONITOR, ..PlaneHit::default() };
             n += 1;
         }
     }
     hits.truncate(start + n + usize::from(n > 0));
-    tally.add(Count::Good, good);
+    tally.add(MultiBladeCount::Good, good);
     match layout.mode {
-        Mode::OneD => tally.add(Count::OneY, good),
+        Mode::OneD => tally.add(MultiBladeCount::OneY, good),
         Mode::TwoD => {
-            tally.add(Count::TwoX, good - second);
-            tally.add(Count::TwoY, second);
+            tally.add(MultiBladeCount::TwoX, good - second);
+            tally.add(MultiBladeCount::TwoY, second);
         }
     }
 }
 
 /// A readout that is no hit: time limit, monitor, channel, amplitude, then what the mode drops.
 #[inline]
-fn other(r: Readout, channel: Option<&Channel>, layout: &Layout) -> Count {
+fn other(r: Readout, channel: Option<&Channel>, layout: &Layout) -> MultiBladeCount {
     let role = channel.map_or(Use::Nothing, |channel| channel.role);
     if u64::from(r.time) >= layout.time_limit {
-        Count::TofLarge
+        MultiBladeCount::TofLarge
     } else if matches!(role, Use::Monitor | Use::Nothing) || r.adc <= layout.max_adc {
-        Count::of_use(role)
+        MultiBladeCount::of_use(role)
     } else {
-        Count::InvalidAdc
+        MultiBladeCount::InvalidAdc
     }
 }
 
-/// Follows one sequence number; what changed goes to the tally.
-#[inline]
-fn track(stream: &mut Stream, number: u32, now: &Arrivals, tally: &mut Tally) {
-    let (tracker, next) = (&mut stream.tracker, number);
-    let number = u64::from(number);
-    let usual = stream.turns.is_usual(now);
-    if usual && tracker.pending() == 0 && tracker.next() as u32 == next {
-        // The usual case, without a copy of the totals: the next number, nothing open, nothing to book.
-        tracker.observe(number);
-        return;
+impl BladeReader {
+    /// The run has ended: what is missing is lost.
+    fn end_all(&mut self) {
+        self.senders.all.iter_mut().for_each(|s| s.series.finish(None, &mut self.book));
+        self.publish();
     }
-    let (before, pending) = (tracker.totals(), tracker.pending());
-    let turned = stream.turns.before(tracker, number, now);
-    let seen = tracker.observe(number);
-    // In order, or in order with the same gaps open as before: nothing to book.
-    if seen != Seen::New || tracker.pending() != pending || tracker.totals().lost != before.lost {
-        settle(tracker, before, pending, tally);
+
+    /// Somebody else may have had packets: what is missing is lost, and each stream begins with whatever comes next.
+    fn begin_anew(&mut self) {
+        self.senders.all.iter_mut().for_each(|s| s.series.begin_anew(&mut self.book));
+        self.publish();
     }
-    if turned != Turned::Nothing {
-        book(turned, tally);
-    }
-}
-
-/// Books whole turns that were missed.
-#[cold]
-fn book(turned: Turned, tally: &mut Tally) {
-    tally.add(Count::LostByTime, turned.numbers());
-    tally.add(Count::LostAtLeast, u64::from(turned.is_least()));
-}
-
-/// What is missing now is lost.
-fn end(tracker: &mut Tracker, tally: &mut Tally) {
-    let (before, pending) = (tracker.totals(), tracker.pending());
-    tracker.finish(None);
-    settle(tracker, before, pending, tally);
-}
-
-/// Books what changed since a tracker had the totals `before` and `pending` numbers missing.
-#[cold]
-fn settle(tracker: &Tracker, before: Totals, pending: u64, tally: &mut Tally) {
-    let after = tracker.totals();
-    tally.add(Count::Lost, after.lost.wrapping_sub(before.lost));
-    tally.add(Count::Missing, tracker.pending().wrapping_sub(pending));
-    tally.add(Count::Duplicate, after.duplicate.wrapping_sub(before.duplicate));
-    tally.add(Count::Reordered, after.reordered.wrapping_sub(before.reordered));
-    tally.add(Count::Late, after.late.wrapping_sub(before.late));
-    tally.add(Count::Restarts, after.restarted.wrapping_sub(before.restarted));
 }
 
 impl Reader for BladeReader {
-    fn read(&mut self, batch: &Batch, products: &mut Products) {
+    type Hit = PlaneHit;
+
+    fn read(&mut self, batch: &Batch, hits: &mut Vec<PlaneHit>, _: &mut Products) {
         let mut packets = 0;
         self.arrivals.begin();
         for (at, train) in batch.trains().enumerate() {
             self.arrivals.train(batch, at, &train);
+            self.senders.train(train.origin);
             if let Some(restarts) = &mut self.restarts {
                 restarts.at(train.time_ns);
             }
             for packet in train.chunks() {
                 packets += 1;
-                self.packet(packet, train.origin, &mut products.plane_hits);
+                self.packet(packet, hits);
             }
         }
-        self.tally.add(Count::Packets, packets);
-        self.tally.flush(&self.sheet);
+        self.tally.add(MultiBladeCount::Packets, packets);
+        self.publish();
     }
 
-    fn finish(&mut self, _: &mut Products) {
-        for stream in &mut self.streams.streams {
-            end(&mut stream.tracker, &mut self.tally);
+    fn flush(&mut self, reason: Flush) {
+        match reason {
+            Flush::Taken => self.begin_anew(),
+            Flush::End => self.end_all(),
+            Flush::Stalled => {}
         }
-        self.tally.flush(&self.sheet);
     }
 
-    fn begin_anew(&mut self) {
-        for stream in &mut self.streams.streams {
-            let tracker = &mut stream.tracker;
-            let (before, pending) = (tracker.totals(), tracker.pending());
-            tracker.forget();
-            stream.turns.forget();
-            settle(tracker, before, pending, &mut self.tally);
+    fn modules(&self, tell: &mut dyn FnMut(SeenModule)) {
+        for ((origin, id), sender) in self.senders.followed() {
+            let totals = sender.series.tracker().totals();
+            tell(SeenModule { origin, id, packets: totals.received, lost: totals.lost });
         }
-        self.tally.flush(&self.sheet);
     }
 
     fn sheet(&self) -> Arc<Sheet> {

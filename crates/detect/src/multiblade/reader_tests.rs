@@ -1,11 +1,12 @@
 //! Readouts of packets made by hand: order of the checks, segments, modes, numbering, and any bytes at all.
 
+use fullcount_core::batch::Origin;
 use fullcount_core::ledger::{Entries, Ledger};
 use proptest::prelude::*;
 
 use super::*;
-use crate::detector::{Detector, Kind, Setup};
-use crate::multiblade::MultiBlade;
+use crate::detector::Setup;
+use crate::multiblade::MultiBladeDetector;
 
 /// A packet with readouts (local time, channel, amplitude), written out by hand.
 fn packet(sequence: u32, digitizer: u32, readouts: &[(u32, u16, u16)]) -> Vec<u8> {
@@ -26,24 +27,24 @@ fn packet(sequence: u32, digitizer: u32, readouts: &[(u32, u16, u16)]) -> Vec<u8
 
 const AMOR: &str = include_str!("../../../../vectors/multiblade/config/AmorB.json");
 
-fn detector(geometry: &str, options: &str) -> Box<dyn Detector> {
+fn detector(geometry: &str, options: &str) -> MultiBladeDetector {
     let (geometry, options) = (geometry.to_owned(), options.to_owned());
     let setup = Setup { geometry, options, ..Setup::default() };
-    MultiBlade.configure(&setup).unwrap_or_else(|e| panic!("{e}"))
+    MultiBladeDetector::new(&setup).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Hits that the builder gets, and counters.
 fn read(geometry: &str, options: &str, packets: &[Vec<u8>]) -> (Vec<PlaneHit>, Entries) {
     let mut reader = detector(geometry, options).reader();
-    let mut products = Products::default();
+    let mut hits = Vec::new();
     let batch = Batch::from_datagrams(packets.iter().map(|p| (&p[..], Origin::NONE)));
-    reader.read(&batch, &mut products);
-    reader.finish(&mut products);
+    reader.read(&batch, &mut hits, &mut Products::default());
+    reader.flush(Flush::End);
     let ledger = Ledger::default();
     ledger.register(reader.sheet());
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0);
-    (products.plane_hits, entries)
+    (hits, entries)
 }
 
 #[track_caller]
@@ -159,4 +160,13 @@ proptest! {
         prop_assert_eq!(entries.get("readouts.good"), Some(rows));
         prop_assert!(hits.is_empty() || hits.last() == Some(&BORDER));
     }
+}
+
+#[test]
+fn the_published_rule_begins_with_0_and_wraps() {
+    let new = || Sender::new(&super::super::Options::default().numbering());
+    let mut s = new();
+    let seen = [5, 6, u32::MAX, 0, 2].map(|n| s.is_unexpected(n));
+    assert_eq!(seen, [true, false, true, false, true]);
+    assert!(!new().is_unexpected(0));
 }

@@ -31,7 +31,7 @@ fn detector(options: &str) -> Box<dyn Detector> {
 /// Plays `capture` `passes` times through shifter and reader: global times of each pass, counters.
 fn play(options: &str, capture: &[(u16, Vec<u8>)], passes: u64) -> (Vec<Vec<u64>>, Entries) {
     let detector = detector(options);
-    let (mut reader, mut shifter) = (detector.reader(), detector.shifter().unwrap());
+    let (mut reader, mut shifter) = (detector.first_step().unwrap(), detector.shifter().unwrap());
     for (port, packet) in capture {
         shifter.learn(packet, origin(*port));
     }
@@ -43,8 +43,9 @@ fn play(options: &str, capture: &[(u16, Vec<u8>)], passes: u64) -> (Vec<Vec<u64>
             if pass > 0 {
                 shifter.shift(&mut packet, origin(*port), pass);
             }
-            reader.read(
-                &Batch::from_datagrams([(&packet[..], origin(*port))]),
+            reader.decode(
+                Some(&Batch::from_datagrams([(&packet[..], origin(*port))])),
+                None,
                 &mut Products::default(),
             );
             if let Ok(header) = packet::header(&packet) {
@@ -54,7 +55,7 @@ fn play(options: &str, capture: &[(u16, Vec<u8>)], passes: u64) -> (Vec<Vec<u64>
     }
     reader.finish(&mut Products::default());
     let ledger = Ledger::default();
-    ledger.register(reader.sheet());
+    ledger.register(reader.sheets().remove(0));
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0);
     (times, entries)

@@ -8,18 +8,22 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fullcount_core::ledger::Sheet;
-use fullcount_core::products::{PlaneHit, Products};
+use fullcount_core::ledger::{Sheet, Tally};
+use fullcount_core::products::Products;
+use fullcount_core::progress::{BatchNumber, Flush};
 use fullcount_core::time::{Nanos, TickLength, Ticks};
 
-use super::counters::{BUILT_LINES, Built};
-use super::file::Config;
+use super::counters::MultiGridBuilt;
+use super::file::MultiGridConfig;
 use super::group::{Group, PlaneHits};
 use super::mapping::Plane;
 use super::volume::Sums;
-use super::waiting::{Entry, State, Waiting};
-use crate::detector::{Builder, TimeBase};
+use super::waiting::{EntryState, Waiting, WaitingEntry};
+use crate::detector::TimeBase;
+use crate::hits::PlaneHit;
+use crate::oldest::OldestBatch;
 use crate::pulses::Pulses;
+use crate::steps::Builder;
 
 /// 62.5 ns.
 pub(super) fn tick() -> TickLength {
@@ -58,11 +62,11 @@ enum Refusal {
 
 impl Refusal {
     /// The one counter of a refusal.
-    fn line(self) -> Built {
+    fn line(self) -> MultiGridBuilt {
         match self {
-            Refusal::Multiplicity => Built::Multiplicity,
-            Refusal::NoCoincidence => Built::Bad,
-            Refusal::Outside => Built::Outside,
+            Refusal::Multiplicity => MultiGridBuilt::Multiplicity,
+            Refusal::NoCoincidence => MultiGridBuilt::Bad,
+            Refusal::Outside => MultiGridBuilt::Outside,
         }
     }
 }
@@ -80,8 +84,8 @@ const MARKS: i64 = 8;
 /// The one builder behind the reader.
 pub(super) struct MultigridBuilder {
     sheet: Arc<Sheet>,
-    tally: [u64; BUILT_LINES],
-    config: Arc<Config>,
+    tally: Tally<{ MultiGridBuilt::LINES }>,
+    config: Arc<MultiGridConfig>,
     clock: Clock,
     pulses: Pulses,
     groups: Vec<Group>,
@@ -98,12 +102,17 @@ pub(super) struct MultigridBuilder {
     /// When the first entry behind the last mark came.
     since: Option<i64>,
     marked: u64,
-    /// Latest time of what waited at the last [`Builder::mark`], until none of it waits.
-    waited: Option<i64>,
+    /// Latest time of what waited at a moment.
+    leaving: OldestBatch<i64>,
 }
 
 impl MultigridBuilder {
-    pub fn new(config: Arc<Config>, time: &TimeBase, release_ns: i64, most: usize) -> Self {
+    pub fn new(
+        config: Arc<MultiGridConfig>,
+        time: &TimeBase,
+        release_ns: i64,
+        most: usize,
+    ) -> Self {
         let group = |module: usize| {
             let mapping = config.mappings.get(module);
             let numbers = |plane| mapping.map_or(0, |m| m.numbers(plane));
@@ -111,8 +120,8 @@ impl MultigridBuilder {
             Group { planes, ..Group::default() }
         };
         MultigridBuilder {
-            sheet: Sheet::new(Built::catalogue()),
-            tally: [0; BUILT_LINES],
+            sheet: Sheet::new(MultiGridBuilt::catalogue()),
+            tally: Tally::default(),
             clock: Clock::new(time),
             pulses: Pulses::new(time),
             groups: (0..config.modules.len()).map(group).collect(),
@@ -125,19 +134,19 @@ impl MultigridBuilder {
             marks: VecDeque::with_capacity(2 * MARKS as usize),
             since: None,
             marked: 0,
-            waited: None,
+            leaving: OldestBatch::default(),
             config,
         }
     }
 
     #[inline]
-    fn count(&mut self, line: Built, n: u64) {
-        self.tally[line as usize] += n;
+    fn count(&mut self, line: MultiGridBuilt, n: u64) {
+        self.tally.add(line, n);
     }
 
     /// Takes hits in the order of the stream.
     fn take(&mut self, hits: &[PlaneHit], products: &mut Products) {
-        self.count(Built::Hits, hits.len() as u64);
+        self.count(MultiGridBuilt::Hits, hits.len() as u64);
         for hit in hits {
             if self.last != Some(hit.time) {
                 self.advance(hit.time, products);
@@ -165,7 +174,7 @@ impl MultigridBuilder {
     #[inline]
     fn advance(&mut self, time: i64, products: &mut Products) {
         if time < self.newest.saturating_sub(self.config.latency) {
-            self.count(Built::StepsBack, 1);
+            self.count(MultiGridBuilt::StepsBack, 1);
             self.release_all(products);
             self.newest = time;
         }
@@ -177,13 +186,13 @@ impl MultigridBuilder {
     #[cold]
     fn no_hit(&mut self, hit: &PlaneHit, products: &mut Products) {
         if hit.plane != PlaneHit::PULSE {
-            self.count(Built::BadPlane, 1);
+            self.count(MultiGridBuilt::BadPlane, 1);
             return;
         }
-        self.count(Built::PulseHits, 1);
-        self.count(Built::PulsesIn, 1);
+        self.count(MultiGridBuilt::PulseHits, 1);
+        self.count(MultiGridBuilt::PulsesIn, 1);
         self.pulses_ready += 1;
-        self.append(Entry::pulse(hit.time), products);
+        self.append(WaitingEntry::pulse(hit.time), products);
     }
 
     /// A module's group of another time begins.
@@ -193,15 +202,15 @@ impl MultigridBuilder {
             self.close(module);
         }
         if time < self.groups[module].time {
-            self.count(Built::TimeSeqErr, 1);
+            self.count(MultiGridBuilt::TimeSeqErr, 1);
         }
-        let slot = self.append(Entry::open(time, module as u8), products);
+        let slot = self.append(WaitingEntry::open(time, module as u8), products);
         let group = &mut self.groups[module];
         (group.time, group.slot, group.open) = (time, slot, true);
     }
 
     #[inline]
-    fn append(&mut self, entry: Entry, products: &mut Products) -> u64 {
+    fn append(&mut self, entry: WaitingEntry, products: &mut Products) -> u64 {
         if self.waiting.is_full() {
             self.make_room(products);
         }
@@ -231,10 +240,10 @@ impl MultigridBuilder {
                 self.count(refusal.line(), 1);
             }
         }
-        self.count(Built::Grouped, n);
-        self.count(Built::WireClusters, runs[0]);
-        self.count(Built::GridClusters, runs[1]);
-        self.count(Built::Groups, 1);
+        self.count(MultiGridBuilt::Grouped, n);
+        self.count(MultiGridBuilt::WireClusters, runs[0]);
+        self.count(MultiGridBuilt::GridClusters, runs[1]);
+        self.count(MultiGridBuilt::Groups, 1);
     }
 
     /// Rules 3 to 7 of the format: pixel, and amplitude of the strongest wire.
@@ -245,7 +254,7 @@ impl MultigridBuilder {
         if wires.hits > most_wires || grids.hits > most_grids {
             return Err(Refusal::Multiplicity);
         }
-        self.tally[Built::Used as usize] += u64::from(wires.chosen) + u64::from(grids.chosen);
+        self.tally.add(MultiGridBuilt::Used, u64::from(wires.chosen) + u64::from(grids.chosen));
         let weightless = self.config.weighted[module] && (wires.best == 0 || grids.best == 0);
         if wires.hits == 0 || grids.hits == 0 || weightless {
             return Err(Refusal::NoCoincidence);
@@ -290,9 +299,9 @@ impl MultigridBuilder {
     }
 
     #[inline]
-    fn give(&mut self, entry: Entry, products: &mut Products) {
+    fn give(&mut self, entry: WaitingEntry, products: &mut Products) {
         match entry.state() {
-            State::Event => {
+            EntryState::Event => {
                 let at = self.clock.absolute(entry.time);
                 self.pulses.event(at, entry.pixel(), &mut products.events);
                 if products.want.hits {
@@ -301,14 +310,14 @@ impl MultigridBuilder {
                     products.hits.adc.push(entry.adc());
                 }
                 self.ready -= 1;
-                self.count(Built::Events, 1);
+                self.count(MultiGridBuilt::Events, 1);
             }
-            State::Pulse => {
+            EntryState::Pulse => {
                 self.pulses.pulse(self.clock.absolute(entry.time), &mut products.events);
                 self.pulses_ready -= 1;
-                self.count(Built::PulsesOut, 1);
+                self.count(MultiGridBuilt::PulsesOut, 1);
             }
-            State::Nothing | State::Open => {}
+            EntryState::Nothing | EntryState::Open => {}
         }
     }
 
@@ -321,7 +330,16 @@ impl MultigridBuilder {
     #[cold]
     fn release_all(&mut self, products: &mut Products) {
         self.release(products, |_, _| true);
-        self.waited = None;
+        self.leaving.passed();
+    }
+
+    /// As if it had just been made: what comes meets nothing that was before.
+    fn begin_anew(&mut self) {
+        (self.last, self.newest) = (None, 0);
+        self.groups.iter_mut().for_each(|group| group.time = 0);
+        self.pulses.forget();
+        self.marks.clear();
+        (self.since, self.marked) = (None, self.waiting.tail());
     }
 
     /// What the latency window lets go; if that is nothing, too many wait, and the older half goes.
@@ -332,7 +350,7 @@ impl MultigridBuilder {
         }
         let upto = self.waiting.tail() - self.waiting.len() / 2;
         let n = self.release(products, |slot, _| slot < upto);
-        self.count(Built::ByNumber, n);
+        self.count(MultiGridBuilt::ByNumber, n);
     }
 
     /// Gives out what has waited long enough.
@@ -349,32 +367,27 @@ impl MultigridBuilder {
             let upto = mark.upto;
             self.marks.pop_front();
             let n = self.release(products, |slot, _| slot < upto);
-            self.count(Built::ByTime, n);
+            self.count(MultiGridBuilt::ByTime, n);
         }
     }
 
-    fn flush(&mut self) {
-        for (line, n) in self.tally.iter_mut().enumerate() {
-            if *n != 0 {
-                self.sheet.add(line, *n);
-                *n = 0;
-            }
-        }
+    fn publish(&mut self) {
+        self.tally.flush(&self.sheet);
         let planes = self.groups.iter().flat_map(|group| &group.planes);
         let hits = planes.map(|plane| u64::from(plane.hits)).sum();
         for (line, value) in [
-            (Built::Open, hits),
-            (Built::Ready, self.ready),
-            (Built::PulsesReady, self.pulses_ready),
+            (MultiGridBuilt::Open, hits),
+            (MultiGridBuilt::Ready, self.ready),
+            (MultiGridBuilt::PulsesReady, self.pulses_ready),
         ] {
             self.sheet.set(line as usize, value);
         }
         for (published, ours) in [
-            (Built::EventsTotal, Built::Groups),
-            (Built::TxEvents, Built::Events),
-            (Built::MultiplicityRejects, Built::Multiplicity),
-            (Built::EventsBad, Built::Bad),
-            (Built::EventsGeometryErr, Built::Outside),
+            (MultiGridBuilt::EventsTotal, MultiGridBuilt::Groups),
+            (MultiGridBuilt::TxEvents, MultiGridBuilt::Events),
+            (MultiGridBuilt::MultiplicityRejects, MultiGridBuilt::Multiplicity),
+            (MultiGridBuilt::EventsBad, MultiGridBuilt::Bad),
+            (MultiGridBuilt::EventsGeometryErr, MultiGridBuilt::Outside),
         ] {
             self.sheet.set(published as usize, self.sheet.get(ours as usize));
         }
@@ -386,44 +399,44 @@ fn place((x, z): (i32, i32)) -> (i64, i64) {
 }
 
 impl Builder for MultigridBuilder {
-    fn build(&mut self, products: &mut Products, now: Option<Nanos>) {
-        let mut hits = std::mem::take(&mut products.plane_hits);
-        self.take(&hits, products);
+    type Hit = PlaneHit;
+
+    fn build(&mut self, hits: &mut Vec<PlaneHit>, products: &mut Products, now: Option<Nanos>) {
+        self.leaving.came(products.batch);
+        self.take(hits, products);
         hits.clear();
-        products.plane_hits = hits;
         self.release_due(products);
         if let Some(now) = now {
             self.release_by_time(now.0, products);
         }
-        self.flush();
+        self.publish();
     }
 
-    fn finish(&mut self, products: &mut Products) {
-        self.build(products, None);
-        self.release_all(products);
-        self.flush();
-    }
-
-    fn mark(&mut self) {
-        self.waited = self.waiting.span().map(|(_, last)| last);
-    }
-
-    fn passed(&mut self) -> bool {
-        // What comes later and is as early holds it up, which is no harm.
-        let waits = |last| self.waiting.span().is_some_and(|(first, _)| first <= last);
-        self.waited = self.waited.filter(|last| waits(*last));
-        self.waited.is_none()
-    }
-
-    fn let_go(&mut self, products: &mut Products) {
-        if let Some(last) = self.waited.take() {
-            self.release(products, |_, time| time <= last);
-            self.flush();
+    fn flush(&mut self, reason: Flush, hits: &mut Vec<PlaneHit>, products: &mut Products) {
+        self.build(hits, products, None);
+        match (reason, self.leaving.moment()) {
+            (Flush::Stalled, Some(&last)) => {
+                self.release(products, |_, time| time <= last);
+            }
+            (Flush::Stalled, None) => {}
+            (Flush::Taken | Flush::End, _) => self.release_all(products),
         }
+        if reason == Flush::Taken {
+            self.begin_anew();
+        }
+        self.publish();
     }
 
-    fn sheet(&self) -> Option<Arc<Sheet>> {
-        Some(self.sheet.clone())
+    fn oldest(&mut self) -> Option<BatchNumber> {
+        let span = self.waiting.span();
+        self.leaving.oldest(
+            |last| span.is_some_and(|(first, _)| first <= *last),
+            || span.map(|(_, last)| last),
+        )
+    }
+
+    fn sheet(&self) -> Arc<Sheet> {
+        self.sheet.clone()
     }
 }
 

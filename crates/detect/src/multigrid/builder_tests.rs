@@ -7,9 +7,9 @@ use proptest::prelude::*;
 const LATENCY: i64 = 300_000;
 const RELEASE: i64 = 200_000_000;
 
-fn config() -> Arc<Config> {
+fn config() -> Arc<MultiGridConfig> {
     let file = include_str!("../../../../vectors/multigrid/config/three_modules_mg24.json");
-    Arc::new(Config::read(file, "").unwrap())
+    Arc::new(MultiGridConfig::read(file, "").unwrap())
 }
 
 fn builder(most: usize) -> MultigridBuilder {
@@ -34,18 +34,18 @@ fn neutron(time: i64, module: u16) -> [PlaneHit; 2] {
 }
 
 fn build(b: &mut MultigridBuilder, hits: &[PlaneHit], now: Option<i64>) -> Vec<(i64, u32)> {
-    let mut products = Products { plane_hits: hits.to_vec(), ..Products::default() };
-    b.build(&mut products, now.map(Nanos));
-    assert!(products.plane_hits.is_empty());
+    let (mut hits, mut products) = (hits.to_vec(), Products::default());
+    b.build(&mut hits, &mut products, now.map(Nanos));
+    assert!(hits.is_empty());
     balanced(b);
     products.events.absolute().collect()
 }
 
 fn finish(b: &mut MultigridBuilder) -> Vec<(i64, u32)> {
     let mut products = Products::default();
-    b.finish(&mut products);
+    b.flush(Flush::End, &mut Vec::new(), &mut products);
     balanced(b);
-    let waiting = [Built::Open, Built::Ready, Built::PulsesReady];
+    let waiting = [MultiGridBuilt::Open, MultiGridBuilt::Ready, MultiGridBuilt::PulsesReady];
     assert_eq!(waiting.map(|line| b.sheet.get(line as usize)), [0; 3]);
     products.events.absolute().collect()
 }
@@ -56,7 +56,7 @@ fn balanced(b: &MultigridBuilder) {
     assert_eq!(ledger.read().balance(), 0, "{:?}", ledger.read().hops());
 }
 
-fn count(b: &MultigridBuilder, line: Built) -> u64 {
+fn count(b: &MultigridBuilder, line: MultiGridBuilt) -> u64 {
     b.sheet.get(line as usize)
 }
 
@@ -73,23 +73,22 @@ fn a_group_goes_on_over_batches_and_ends_with_the_next_time() {
     let mut b = builder(256);
     let [w, g] = neutron(100, 0);
     assert_eq!(build(&mut b, &[w], None), []);
-    assert_eq!(count(&b, Built::Open), 1);
+    assert_eq!(count(&b, MultiGridBuilt::Open), 1);
     assert_eq!(build(&mut b, &[g], None), []);
     build(&mut b, &neutron(200, 0), None);
-    assert_eq!((count(&b, Built::Groups), count(&b, Built::Ready)), (1, 1));
+    assert_eq!((count(&b, MultiGridBuilt::Groups), count(&b, MultiGridBuilt::Ready)), (1, 1));
     assert_eq!(times(&finish(&mut b)), [ns(100), ns(200)]);
 }
 
 #[test]
 fn pulses_come_first_and_modules_in_order_whatever_came_first() {
     let mut b = builder(256);
-    let hits: Vec<_> =
+    let mut hits: Vec<_> =
         [2, 0, 1].iter().flat_map(|&m| neutron(500, m)).chain([pulse(500)]).collect();
-    let mut products = Products { plane_hits: hits, ..Products::default() };
+    let mut products = Products::default();
     let time = TimeBase { pulses_in_data: true, ..TimeBase::default() };
     b.pulses = Pulses::new(&time);
-    b.build(&mut products, None);
-    b.finish(&mut products);
+    b.flush(Flush::End, &mut hits, &mut products);
     assert_eq!(products.events.pulse_ns, [ns(500)], "no reference row before the pulse");
     let pixel = |module| b.config.volume.pixel(module, 5, 7).unwrap();
     assert_eq!(products.events.pixel, [pixel(0), pixel(1), pixel(2)]);
@@ -109,7 +108,7 @@ fn a_silent_module_plane_or_pulse_holds_nothing_up() {
     let wanted: Vec<i64> =
         [1].into_iter().chain((1..16).map(|i| i * LATENCY / 4)).map(ns).collect();
     assert_eq!(times(&given), wanted);
-    assert_eq!((count(&b, Built::Bad), count(&b, Built::PulsesOut)), (1, 1));
+    assert_eq!((count(&b, MultiGridBuilt::Bad), count(&b, MultiGridBuilt::PulsesOut)), (1, 1));
     assert_eq!(times(&finish(&mut b)).len(), 5);
 }
 
@@ -126,7 +125,7 @@ fn live_the_last_event_leaves_after_the_time_and_without_new_hits() {
         }
     }
     assert_eq!(left, Some(10), "not before its time, and not after");
-    assert_eq!(count(&b, Built::ByTime), 1);
+    assert_eq!(count(&b, MultiGridBuilt::ByTime), 1);
     assert_eq!(finish(&mut b), []);
     // A replay waits for the data.
     let mut b = builder(256);
@@ -157,7 +156,7 @@ fn too_many_waiting_give_way_in_order() {
     let hits: Vec<_> = (1..=300).flat_map(|t| neutron(t, (t % 3) as u16)).collect();
     let given = build(&mut b, &hits, None);
     assert_eq!(times(&given), (1..=128).map(ns).collect::<Vec<_>>());
-    assert_eq!(count(&b, Built::ByNumber), 128);
+    assert_eq!(count(&b, MultiGridBuilt::ByNumber), 128);
     assert_eq!(times(&finish(&mut b)), (129..=300).map(ns).collect::<Vec<_>>());
 }
 
@@ -169,46 +168,48 @@ fn a_step_back_finishes_what_came_before_and_order_begins_anew() {
     given.extend(build(&mut b, &[neutron(3, 2), neutron(2, 0)].concat(), None));
     assert_eq!(times(&given), [ns(far), ns(far + 1)], "both open groups, before anything after");
     assert_eq!(times(&finish(&mut b)), [ns(2), ns(3)], "a small step is put in order");
-    assert_eq!((count(&b, Built::StepsBack), count(&b, Built::TimeSeqErr)), (1, 1));
+    assert_eq!(
+        (count(&b, MultiGridBuilt::StepsBack), count(&b, MultiGridBuilt::TimeSeqErr)),
+        (1, 1)
+    );
 }
 
 #[test]
 fn each_rule_of_the_format_has_its_counter() {
     for (hits, line) in [
-        (vec![wire(1, 0, 1, 9), wire(1, 0, 2, 9)], Built::Multiplicity),
-        ((0..6).map(|g| grid(1, 0, g, 9)).collect(), Built::Multiplicity),
-        (vec![wire(1, 0, 1, 9)], Built::Bad),
-        (vec![grid(1, 0, 1, 9)], Built::Bad),
-        (vec![wire(1, 0, 1, 0), grid(1, 0, 1, 9)], Built::Bad),
-        (vec![wire(1, 0, 1, 9), grid(1, 0, 1, 0)], Built::Bad),
-        (vec![wire(1, 0, 80, 9), grid(1, 0, 1, 9)], Built::Outside),
-        (vec![wire(1, 0, 1, 9), grid(1, 0, 40, 9)], Built::Outside),
+        (vec![wire(1, 0, 1, 9), wire(1, 0, 2, 9)], MultiGridBuilt::Multiplicity),
+        ((0..6).map(|g| grid(1, 0, g, 9)).collect(), MultiGridBuilt::Multiplicity),
+        (vec![wire(1, 0, 1, 9)], MultiGridBuilt::Bad),
+        (vec![grid(1, 0, 1, 9)], MultiGridBuilt::Bad),
+        (vec![wire(1, 0, 1, 0), grid(1, 0, 1, 9)], MultiGridBuilt::Bad),
+        (vec![wire(1, 0, 1, 9), grid(1, 0, 1, 0)], MultiGridBuilt::Bad),
+        (vec![wire(1, 0, 80, 9), grid(1, 0, 1, 9)], MultiGridBuilt::Outside),
+        (vec![wire(1, 0, 1, 9), grid(1, 0, 40, 9)], MultiGridBuilt::Outside),
     ] {
         let mut b = builder(256);
         build(&mut b, &hits, None);
         assert_eq!(finish(&mut b), [], "{hits:?}");
-        assert_eq!((count(&b, line), count(&b, Built::Groups)), (1, 1), "{hits:?}");
+        assert_eq!((count(&b, line), count(&b, MultiGridBuilt::Groups)), (1, 1), "{hits:?}");
     }
     let mut b = builder(256);
     build(&mut b, &[wire(1, 3, 1, 9), PlaneHit { plane: 9, ..wire(1, 0, 1, 9) }], None);
     finish(&mut b);
-    assert_eq!((count(&b, Built::BadPlane), count(&b, Built::Groups)), (2, 0));
+    assert_eq!((count(&b, MultiGridBuilt::BadPlane), count(&b, MultiGridBuilt::Groups)), (2, 0));
 }
 
 #[test]
 fn amplitudes_go_along_where_they_are_wanted() {
     let mut b = builder(256);
-    let mut products = Products { plane_hits: neutron(8, 0).to_vec(), ..Products::default() };
+    let (mut hits, mut products) = (neutron(8, 0).to_vec(), Products::default());
     products.want.hits = true;
-    b.build(&mut products, None);
-    b.finish(&mut products);
+    b.flush(Flush::End, &mut hits, &mut products);
     let hits = &products.hits;
     assert_eq!((&hits.time_ns[..], &hits.adc[..]), (&[500][..], &[100][..]));
     assert_eq!(hits.pixel, products.events.pixel);
 }
 
 /// Section 6 as written: groups of one module and one time, without any order of the output.
-fn model(config: &Config, hits: &[PlaneHit]) -> Vec<(i64, u32)> {
+fn model(config: &MultiGridConfig, hits: &[PlaneHit]) -> Vec<(i64, u32)> {
     let mut events = Vec::new();
     for module in 0..3u16 {
         let own: Vec<&PlaneHit> =
@@ -265,7 +266,7 @@ proptest! {
             let mut sorted = given.clone();
             sorted.sort_unstable();
             prop_assert_eq!(&sorted, &wanted);
-            orders.push((given, count(&b, Built::StepsBack), b));
+            orders.push((given, count(&b, MultiGridBuilt::StepsBack), b));
         }
         prop_assert_eq!(&orders[0].0, &orders[1].0);
         if orders[0].1 == 0 {

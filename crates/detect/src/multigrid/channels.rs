@@ -1,15 +1,15 @@
 //! From bus and channel to module, plane and coordinate, as one table that the hot path looks into.
 //!
-//! Refuses nothing: a bus without mapping or module and a channel that is neither wire nor grid have no
+//! A bus without mapping or module and a channel that is neither wire nor grid have no
 //! place. Source: `docs/formats/multigrid.md` section 4.
 
-use super::file::Config;
+use super::file::MultiGridConfig;
 use super::filter::Filters;
 use super::mapping::Plane;
 
 /// Where a readout belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct ReadoutPlace {
     /// Wire or grid.
     pub coordinate: u16,
     /// Bus, which is the module.
@@ -22,22 +22,22 @@ pub struct Place {
 const WORD_PLACES: usize = 1 << 16;
 
 /// All channels of all buses.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Channels {
     /// By bus and channel as they stand in a word.
-    words: Box<[Option<Place>; WORD_PLACES]>,
+    words: Box<[Option<ReadoutPlace>; WORD_PLACES]>,
     /// By bus, by channel.
-    buses: Vec<Vec<Option<Place>>>,
+    buses: Vec<Vec<Option<ReadoutPlace>>>,
     filters: Vec<[Filters; 2]>,
 }
 
 impl Channels {
     /// Those of a configuration.
-    pub fn new(config: &Config) -> Channels {
+    pub fn new(config: &MultiGridConfig) -> Channels {
         let both = config.mappings.len().min(config.modules.len());
         let mappings = &config.mappings[..both];
-        let bus = |(bus, mapping): (usize, &super::mapping::Mapping)| -> Vec<Option<Place>> {
-            let place = |&(plane, coordinate)| Place { coordinate, bus: bus as u8, plane };
+        let bus = |(bus, mapping): (usize, &super::mapping::Mapping)| -> Vec<Option<ReadoutPlace>> {
+            let place = |&(plane, coordinate)| ReadoutPlace { coordinate, bus: bus as u8, plane };
             mapping.channels.iter().map(|c| c.as_ref().map(place)).collect()
         };
         let buses: Vec<_> = mappings.iter().enumerate().map(bus).collect();
@@ -51,13 +51,13 @@ impl Channels {
 
     /// Place of a readout word.
     #[inline]
-    pub fn of_word(&self, word: u32) -> Option<Place> {
+    pub fn of_word(&self, word: u32) -> Option<ReadoutPlace> {
         self.words[(word >> 12) as usize % WORD_PLACES]
     }
 
     /// Place of any bus and channel.
     #[inline]
-    pub fn of(&self, bus: u8, channel: u16) -> Option<Place> {
+    pub fn of(&self, bus: u8, channel: u16) -> Option<ReadoutPlace> {
         *self.buses.get(usize::from(bus))?.get(usize::from(channel))?
     }
 
@@ -66,9 +66,20 @@ impl Channels {
         !self.filters.iter().flatten().all(Filters::is_none)
     }
 
+    /// From here on no amplitude of this plane is smaller, on any bus, whatever was configured; largest ones and factors stay.
+    pub fn set_least(&mut self, plane: usize, least: u16) {
+        let coordinates = |bus: &Vec<Option<ReadoutPlace>>| {
+            let used = bus.iter().flatten().filter(|place| place.plane as usize == plane);
+            used.map(|place| usize::from(place.coordinate) + 1).max().unwrap_or(0)
+        };
+        for (bus, filters) in self.buses.iter().zip(&mut self.filters) {
+            filters[plane].set_least(coordinates(bus), least);
+        }
+    }
+
     /// Amplitude after rescaling, `None` if it is outside of its thresholds.
     #[inline]
-    pub fn weight(&self, place: Place, adc: u16) -> Option<u16> {
+    pub fn weight(&self, place: ReadoutPlace, adc: u16) -> Option<u16> {
         match self.filters.get(usize::from(place.bus)) {
             Some(filters) => filters[place.plane as usize].apply(place.coordinate, adc),
             None => Some(adc),

@@ -1,11 +1,11 @@
 //! The SIS3153 container: a datagram as a sequence of sub-buffers, one per trigger.
 //!
-//! Refuses a packet at its first damaged word, with one [`Refusal`] per rule; sub-buffers before that word
+//! Refuses a packet at its first damaged word, with one [`MultiGridRefusal`] per rule; sub-buffers before that word
 //! stay valid. Lengths are checked against the datagram before anything is read, so nothing outside of it
 //! can be. Source: `docs/formats/multigrid.md` section 2.
 
 /// A word as it stands in the datagram: little-endian, not aligned.
-pub type Word = [u8; 4];
+pub type ContainerWord = [u8; 4];
 
 /// First byte of a packet of buffered events.
 pub(super) const BUFFERED: u8 = 0x60;
@@ -24,7 +24,7 @@ pub(super) const EMPTY_BYTES: usize = 4 * EMPTY_EVENT;
 
 /// Why parsing of a packet stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum MultiGridRefusal {
     /// Empty, or its first byte is not 0x60.
     PacketType,
     /// Below 19 bytes.
@@ -41,17 +41,17 @@ pub enum Refusal {
     EndWord,
 }
 
-impl Refusal {
+impl MultiGridRefusal {
     /// Word for counters and `inspect`.
     pub fn reason(self) -> &'static str {
         match self {
-            Refusal::PacketType => "packet_type",
-            Refusal::ShortPacket => "short_packet",
-            Refusal::EventHeader => "event_header",
-            Refusal::BeginWord => "begin_word",
-            Refusal::EventLength => "event_length",
-            Refusal::EndCookie => "end_cookie",
-            Refusal::EndWord => "end_word",
+            MultiGridRefusal::PacketType => "packet_type",
+            MultiGridRefusal::ShortPacket => "short_packet",
+            MultiGridRefusal::EventHeader => "event_header",
+            MultiGridRefusal::BeginWord => "begin_word",
+            MultiGridRefusal::EventLength => "event_length",
+            MultiGridRefusal::EndCookie => "end_cookie",
+            MultiGridRefusal::EndWord => "end_word",
         }
     }
 }
@@ -60,7 +60,7 @@ impl Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rest {
     /// Why parsing stopped before the end.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<MultiGridRefusal>,
     /// Bytes given up at the refusal.
     pub discarded: usize,
     /// Bytes behind the last event that cannot hold one more.
@@ -71,14 +71,14 @@ pub struct Rest {
 
 /// Calls `each` with every whole sub-buffer and the sequence number of its event (24 bits).
 #[inline]
-pub fn sub_buffers<'a>(packet: &'a [u8], mut each: impl FnMut(&'a [Word], u32)) -> Rest {
+pub fn sub_buffers<'a>(packet: &'a [u8], mut each: impl FnMut(&'a [ContainerWord], u32)) -> Rest {
     let all =
         |refusal| Rest { refusal: Some(refusal), discarded: packet.len(), ignored: 0, whole: 0 };
     if packet.first() != Some(&BUFFERED) {
-        return all(Refusal::PacketType);
+        return all(MultiGridRefusal::PacketType);
     }
     if packet.len() < SHORTEST {
-        return all(Refusal::ShortPacket);
+        return all(MultiGridRefusal::ShortPacket);
     }
     let (mut words, tail) = packet[HEADER_BYTES..].as_chunks::<4>();
     let in_all = words.len();
@@ -91,23 +91,23 @@ pub fn sub_buffers<'a>(packet: &'a [u8], mut each: impl FnMut(&'a [Word], u32)) 
     while words.len() > EMPTY_EVENT {
         let [head, begin, body @ ..] = words else { break };
         if head[0] != EVENT_HEADER {
-            return stop(Refusal::EventHeader, words.len(), words.len());
+            return stop(MultiGridRefusal::EventHeader, words.len(), words.len());
         }
         if begin[3] != BEGIN {
-            return stop(Refusal::BeginWord, words.len(), words.len() - 1);
+            return stop(MultiGridRefusal::BeginWord, words.len(), words.len() - 1);
         }
         // Counts begin, data, cookie and end; big-endian, unlike everything else.
         let length = usize::from(u16::from_be_bytes([head[1], head[2]]));
         if length < 3 || length - 1 > body.len() {
-            return stop(Refusal::EventLength, words.len(), body.len());
+            return stop(MultiGridRefusal::EventLength, words.len(), body.len());
         }
         let (data, ends) = body.split_at(length - 3);
         let [cookie, end, rest @ ..] = ends else { break };
         if u32::from_le_bytes(*cookie) != COOKIE {
-            return stop(Refusal::EndCookie, words.len(), ends.len());
+            return stop(MultiGridRefusal::EndCookie, words.len(), ends.len());
         }
         if end[3] != END {
-            return stop(Refusal::EndWord, words.len(), ends.len() - 1);
+            return stop(MultiGridRefusal::EndWord, words.len(), ends.len() - 1);
         }
         each(data, u32::from_le_bytes(*begin) & 0xff_ffff);
         words = rest;
@@ -165,13 +165,13 @@ mod tests {
         let good = packet(&[event(5, &[1, 2]), event(5, &[3, 4])]);
         let second = 3 + 4 * 6;
         for (at, byte, refusal, discarded) in [
-            (second, 0x59, Refusal::EventHeader, 24),
-            (second + 7, 0xba, Refusal::BeginWord, 20),
-            (second + 2, 2, Refusal::EventLength, 16),
-            (second + 2, 6, Refusal::EventLength, 16),
-            (second + 1, 1, Refusal::EventLength, 16),
-            (second + 16, 0x20, Refusal::EndCookie, 8),
-            (second + 23, 0xef, Refusal::EndWord, 4),
+            (second, 0x59, MultiGridRefusal::EventHeader, 24),
+            (second + 7, 0xba, MultiGridRefusal::BeginWord, 20),
+            (second + 2, 2, MultiGridRefusal::EventLength, 16),
+            (second + 2, 6, MultiGridRefusal::EventLength, 16),
+            (second + 1, 1, MultiGridRefusal::EventLength, 16),
+            (second + 16, 0x20, MultiGridRefusal::EndCookie, 8),
+            (second + 23, 0xef, MultiGridRefusal::EndWord, 4),
         ] {
             let mut bad = good.clone();
             bad[at] = byte;
@@ -184,9 +184,9 @@ mod tests {
     #[test]
     fn what_is_no_packet_is_discarded_whole() {
         for (bytes, refusal) in [
-            (&[][..], Refusal::PacketType),
-            (&[0x50; 30], Refusal::PacketType),
-            (&[0x60; 18], Refusal::ShortPacket),
+            (&[][..], MultiGridRefusal::PacketType),
+            (&[0x50; 30], MultiGridRefusal::PacketType),
+            (&[0x60; 18], MultiGridRefusal::ShortPacket),
         ] {
             let (lengths, rest) = walk(bytes);
             assert!(lengths.is_empty());

@@ -3,15 +3,15 @@
 //! Hop `decode` balances in packets, `triggers` in sub-buffers, `geometry` in readouts, `clusters` in hits,
 //! `events` in events, `pulses` in external triggers. A packet that is damaged in its third event is
 //! rejected there, and its first two events are used. Lost packets are known by their events' numbers, so what
-//! is lost is counted in container events. Published names (`docs/formats/multigrid.md`
+//! is lost is counted in container events ([`numbering`](fullcount_core::sequence::numbering)). Published names (`docs/formats/multigrid.md`
 //! section 9) that repeat one of our lines are notes, so that nothing is counted twice.
 
-use super::container::Refusal;
+use super::container::MultiGridRefusal;
 use super::words::WordError;
 
 fullcount_core::counters! {
     /// Lines of a Multi-Grid reader's sheet.
-    pub enum Count {
+    pub enum MultiGridCount {
         Packets "decode.packets" Packets Sum "decode" In "datagrams given to the decoder" "";
         Accepted "decode.accepted" Packets Sum "decode" Accepted "datagrams decoded to their end" "";
         PacketType "errors.container.packet_type" Packets Sum "decode" Rejected
@@ -30,30 +30,6 @@ fullcount_core::counters! {
             "datagrams with an event whose last word does not begin with 0xEE; events before it are used" "look for damage on the way";
         SeqErrors "container_seq_errors" Times Sum "decode" Note
             "events whose number is not the sender's one before + 1: lost, repeated or reordered packets, or a restart" "see container_events.lost, which tells loss from disorder; a GRO train reordered on the way counts twice";
-        EventsSeen "container_events.count" ContainerEvents Sum "decode" Note
-            "container events whose number was read in an accepted packet, or in a refused one before its damage" "";
-        EventsLost "container_events.lost" ContainerEvents Sum "decode" Missing(Unknown)
-            "container events whose number never came; those of refused packets, as far as their numbers can be read, are not among them" "the places beside it say where, and what to change";
-        EventsLostByTime "container_events.lost_by_time" ContainerEvents Sum "decode" Note
-            "of container_events.lost: whole turns of the 24-bit numbers, which the kernel's drops prove and its receive times count" "";
-        EventsLostAtLeast "container_events.lost_at_least" Times Sum "decode" Note
-            "gaps that may be longer by whole turns of the 24-bit numbers: container_events.lost is a lower bound"
-            "see host.socket.full: raise receive_buffer, or give the receiver a core of its own, so that it never stands still for a turn";
-        EventsMissing "container_events.missing" ContainerEvents Sum "decode" Note
-            "event numbers not seen yet that may still come; they become lost when the window has passed or the run ends" "";
-        EventsDuplicate "container_events.duplicate" ContainerEvents Sum "decode" Duplicate
-            "container events that came again; decoded again, as 24 bits cannot prove a copy" "look for a mirrored port or a second path in the network";
-        EventsReordered "container_events.reordered" ContainerEvents Sum "decode" Reordered
-            "container events that came after a later one" "look for several paths, or several receive queues, between sender and receiver";
-        EventsLate "container_events.late" ContainerEvents Sum "decode" Late
-            "container events that came after they were counted as lost; decoded" "look for several paths between sender and receiver";
-        EventsRestarts "container_events.restarts" ContainerEvents Sum "decode" Restarts
-            "container events with which a sender's numbers began anew" "";
-        EventsMost "container_events.most_in_packet" ContainerEvents Max "decode" Note
-            "most container events of one packet" "";
-        Senders "decode.streams" Times Sum "decode" Note "senders seen: address and port" "";
-        SendersReplaced "decode.streams_replaced" Times Sum "decode" Note
-            "senders beyond 256 at a time, each of which took the place of the one that was silent longest" "find out who sends here";
         TailBytes "ignored_tail_bytes" Bytes Sum "decode" Note
             "bytes behind the last event of a datagram" "";
         RxPackets "rx_packets" Packets Sum "decode" Note "published name: equals decode.packets" "";
@@ -89,36 +65,33 @@ fullcount_core::counters! {
     }
 }
 
-/// Number of lines of a reader.
-pub(super) const LINES: usize = Count::HitsTotal as usize + 1;
-
-impl Count {
+impl MultiGridCount {
     /// The one counter of a container error.
-    pub fn of(refusal: Refusal) -> Count {
+    pub fn of(refusal: MultiGridRefusal) -> MultiGridCount {
         match refusal {
-            Refusal::PacketType => Count::PacketType,
-            Refusal::ShortPacket => Count::ShortPacket,
-            Refusal::EventHeader => Count::EventHeader,
-            Refusal::BeginWord => Count::BeginWord,
-            Refusal::EventLength => Count::EventLength,
-            Refusal::EndCookie => Count::EndCookie,
-            Refusal::EndWord => Count::EndWord,
+            MultiGridRefusal::PacketType => MultiGridCount::PacketType,
+            MultiGridRefusal::ShortPacket => MultiGridCount::ShortPacket,
+            MultiGridRefusal::EventHeader => MultiGridCount::EventHeader,
+            MultiGridRefusal::BeginWord => MultiGridCount::BeginWord,
+            MultiGridRefusal::EventLength => MultiGridCount::EventLength,
+            MultiGridRefusal::EndCookie => MultiGridCount::EndCookie,
+            MultiGridRefusal::EndWord => MultiGridCount::EndWord,
         }
     }
 
     /// The one counter of a damaged trigger.
-    pub fn of_words(error: WordError) -> Count {
+    pub fn of_words(error: WordError) -> MultiGridCount {
         match error {
-            WordError::HeaderWords => Count::HeaderWords,
-            WordError::WordType => Count::WordType,
-            WordError::NoTimestamp => Count::NoTimestamp,
+            WordError::HeaderWords => MultiGridCount::HeaderWords,
+            WordError::WordType => MultiGridCount::WordType,
+            WordError::NoTimestamp => MultiGridCount::NoTimestamp,
         }
     }
 }
 
 fullcount_core::counters! {
     /// Lines of a Multi-Grid builder's sheet.
-    pub enum Built {
+    pub enum MultiGridBuilt {
         Hits "clusters.hits" Hits Sum "clusters" In "hits and external triggers given to the event builder" "";
         Grouped "clusters.grouped" Hits Sum "clusters" Accepted "hits in closed groups: one module, one time" "";
         PulseHits "clusters.pulses" Hits Sum "clusters" Accepted "external triggers" "";
@@ -155,6 +128,3 @@ fullcount_core::counters! {
         PulsesReady "pulses.waiting" Messages Sum "pulses" Queued "external triggers that wait for earlier events" "";
     }
 }
-
-/// Number of lines of a builder.
-pub(super) const BUILT_LINES: usize = Built::PulsesReady as usize + 1;

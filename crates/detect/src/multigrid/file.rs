@@ -4,11 +4,11 @@
 //! key, value and rule. What is odd but may be meant, `mum_wires` among it, is a warning. Source:
 //! `docs/formats/multigrid.md` section 7, `docs/multigrid.md`.
 
+use fullcount_core::refusal::{Refusal, setting};
 use serde::Deserialize;
 
 use super::mapping::{Mapping, Plane};
 use super::volume::Volume;
-use crate::detector::SetupError;
 use crate::geometry::text;
 
 /// Planes are numbered in 8 bits, two to a bus, and two numbers are taken.
@@ -30,21 +30,21 @@ struct File {
     builder: Builder,
     pipeline_config: Pipeline,
     #[serde(default)]
-    panel: Panel,
+    panel: PanelSection,
 }
 
 /// `builder`.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Builder {
-    r#type: Format,
+    r#type: DatagramFormat,
     #[serde(default)]
     spoof_high_time: bool,
 }
 
 /// What datagrams hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub enum Format {
+pub enum DatagramFormat {
     /// SIS3153 packets with Mesytec words.
     #[serde(rename = "mesytec")]
     Mesytec,
@@ -182,7 +182,7 @@ impl DigitalGeometry {
 /// `[panel]`: ours, not in published files.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Panel {
+pub struct PanelSection {
     /// Name in files and on the page.
     pub name: String,
     /// Size of a voxel in x, y, z.
@@ -193,11 +193,11 @@ pub struct Panel {
     pub size: Option<[u16; 3]>,
 }
 
-impl Default for Panel {
+impl Default for PanelSection {
     fn default() -> Self {
         // Christensen et al. and the Multi-Grid papers: 22.5 mm across and high, 10 mm deep.
         let cell_mm = [22.5, 22.5, 10.0].map(Size);
-        Panel { name: "multigrid".into(), cell_mm, distance_m: Distance(0.0), size: None }
+        PanelSection { name: "multigrid".into(), cell_mm, distance_m: Distance(0.0), size: None }
     }
 }
 
@@ -242,9 +242,9 @@ checked!(
 
 /// A configuration that can be used.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct MultiGridConfig {
     /// What datagrams hold.
-    pub format: Format,
+    pub format: DatagramFormat,
     /// The high part of the time is made up.
     pub spoof_high_time: bool,
     /// By bus; as many as `modules`.
@@ -260,27 +260,23 @@ pub struct Config {
     /// Places and pixels of all modules.
     pub volume: Volume,
     /// Name, sizes and distance.
-    pub panel: Panel,
+    pub panel: PanelSection,
     /// What is odd.
     pub warnings: Vec<String>,
 }
 
-impl Config {
+impl MultiGridConfig {
     /// Reads `text`; empty means the built-in module.
     ///
     /// # Errors
     /// Syntax, range or contradiction, with its line.
-    pub fn read(text: &str, path: &str) -> Result<Config, SetupError> {
+    pub fn read(text: &str, path: &str) -> Result<MultiGridConfig, Refusal> {
         let place = if path.is_empty() { "detector.geometry" } else { path };
         let text = if text.trim().is_empty() { BUILT_IN } else { text };
         let file: File = text::parse(text, place)?;
         let refuse = |line: Option<usize>, key: &str, value: &str, allowed: &str| {
             let line = line.map_or(String::new(), |n| format!("line {n}: "));
-            SetupError::Value {
-                key: format!("{place}: {line}{key}"),
-                value: value.to_owned(),
-                allowed: allowed.to_owned(),
-            }
+            setting(format!("{place}: {line}{key}"), value, allowed)
         };
         let Pipeline { maximum_latency, max_wire_multiplicity, max_grid_multiplicity, modules } =
             file.pipeline_config;
@@ -305,7 +301,7 @@ impl Config {
             refuse(line, &key, &c.value, &c.allowed)
         })?;
         let warnings = warnings(&file.mappings, &geometries, &volume, whole.is_some());
-        Ok(Config {
+        Ok(MultiGridConfig {
             format: file.builder.r#type,
             spoof_high_time: file.builder.spoof_high_time,
             mappings: file.mappings,

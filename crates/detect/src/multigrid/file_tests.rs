@@ -7,7 +7,7 @@ const PUBLISHED: &str =
     include_str!("../../../../vectors/multigrid/config/three_modules_mg24.json");
 
 fn says(text: &str) -> String {
-    Config::read(text, "geo").unwrap_err().to_string()
+    MultiGridConfig::read(text, "geo").unwrap_err().to_string()
 }
 
 /// A configuration of one module with something replaced.
@@ -33,7 +33,7 @@ x_offset = 0
 
 #[test]
 fn without_a_file_there_is_one_module_on_bus_0() {
-    let c = Config::read("", "").unwrap();
+    let c = MultiGridConfig::read("", "").unwrap();
     assert_eq!(c.volume.logical().sizes(), (4, 40, 20, 1));
     assert_eq!((c.mappings.len(), c.latency, c.multiplicity), (1, 300_000, [1, 5]));
     assert!(c.warnings.is_empty(), "{:?}", c.warnings);
@@ -41,10 +41,16 @@ fn without_a_file_there_is_one_module_on_bus_0() {
 
 #[test]
 fn the_example_has_the_sizes_of_the_published_file() {
-    let (toml, json) = (Config::read(EXAMPLE, "").unwrap(), Config::read(PUBLISHED, "").unwrap());
+    let (toml, json) = (
+        MultiGridConfig::read(EXAMPLE, "").unwrap(),
+        MultiGridConfig::read(PUBLISHED, "").unwrap(),
+    );
     for c in [&toml, &json] {
         assert_eq!(c.volume.logical().sizes(), (12, 40, 20, 1));
-        assert_eq!((c.latency, c.multiplicity, c.format), (300_000, [1, 5], Format::Mesytec));
+        assert_eq!(
+            (c.latency, c.multiplicity, c.format),
+            (300_000, [1, 5], DatagramFormat::Mesytec)
+        );
         assert!(c.warnings.is_empty(), "{:?}", c.warnings);
     }
     assert_eq!(toml.mappings[0].channels, json.mappings[0].channels);
@@ -94,7 +100,7 @@ fn a_known_misspelling_and_what_is_odd_are_said_and_read() {
             "mappings[1]: no module",
         ),
     ] {
-        let config = Config::read(&with(from, to), "geo").unwrap();
+        let config = MultiGridConfig::read(&with(from, to), "geo").unwrap();
         let said = config.warnings.join("\n");
         assert!(said.contains(wanted), "{to}\n  says: {said}\n  wanted: {wanted}");
     }
@@ -102,7 +108,7 @@ fn a_known_misspelling_and_what_is_odd_are_said_and_read() {
         "x_offset = 0",
         "x_offset = 0\n[[pipeline_config.modules]]\nanalysis_weighted = true\ndigital_geometry = { x_offset = 4 }",
     );
-    let said = Config::read(&two, "geo").unwrap().warnings;
+    let said = MultiGridConfig::read(&two, "geo").unwrap().warnings;
     assert_eq!(said, ["pipeline_config.modules[1]: no mapping: nothing is read from bus 1"]);
 }
 

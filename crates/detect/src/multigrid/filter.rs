@@ -126,6 +126,12 @@ impl Filters {
         self.rules.iter().all(|&rule| rule == Rule::NONE)
     }
 
+    /// The smallest amplitude of all of so many coordinates, whatever it was.
+    pub fn set_least(&mut self, coordinates: usize, least: u16) {
+        self.rules.resize(self.rules.len().max(coordinates), Rule::NONE);
+        self.rules.iter_mut().for_each(|rule| rule.min = least);
+    }
+
     /// The amplitude after rescaling, or `None` if it is outside of its coordinate's range.
     #[inline]
     pub fn apply(&self, coordinate: u16, adc: u16) -> Option<u16> {

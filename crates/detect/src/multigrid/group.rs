@@ -1,7 +1,7 @@
 //! One module's open group: what its wires and grids say, kept as running maxima, so that closing it costs
 //! the same for any number of hits.
 //!
-//! Refuses nothing; the verdict names why a group is no event. Runs of neighbours are counted as hits come:
+//! The verdict names why a group is no event. Runs of neighbours are counted as hits come:
 //! a coordinate that is new adds a run, less one for each neighbour that is there already. Source:
 //! `docs/formats/multigrid.md` section 6.2.
 

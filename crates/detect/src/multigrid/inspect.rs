@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
+use crate::hits::PlaneHit;
 use fullcount_core::batch::Origin;
-use fullcount_core::products::PlaneHit;
 
-use super::channels::{Channels, Place, bus_channel};
+use super::channels::{Channels, ReadoutPlace, bus_channel};
 use super::container;
-use super::file::{Config, Format};
+use super::file::{DatagramFormat, MultiGridConfig};
 use super::mapping::Plane;
 use super::records;
 use super::words::{HighTime, Take};
@@ -24,7 +24,7 @@ const COLUMNS: [&str; 9] =
 
 /// Shows packets in the order of the stream: the high part of the time is carried on.
 pub(super) struct MultigridInspector {
-    format: Format,
+    format: DatagramFormat,
     channels: Arc<Channels>,
     glitch_limit: usize,
     high: HighTime,
@@ -56,7 +56,7 @@ struct Row {
 }
 
 impl MultigridInspector {
-    pub fn new(config: &Config, channels: Arc<Channels>, glitch_limit: usize) -> Self {
+    pub fn new(config: &MultiGridConfig, channels: Arc<Channels>, glitch_limit: usize) -> Self {
         let high = HighTime::new(config.spoof_high_time);
         MultigridInspector { format: config.format, channels, glitch_limit, high }
     }
@@ -64,10 +64,10 @@ impl MultigridInspector {
     fn row(&self, row: Row, glitch: bool) -> Vec<i64> {
         let place = self.channels.of(row.bus, row.channel);
         let (plane, coordinate) = match place {
-            Some(Place { coordinate, plane: Plane::Wires, .. }) => {
+            Some(ReadoutPlace { coordinate, plane: Plane::Wires, .. }) => {
                 (2 * i64::from(row.bus), coordinate)
             }
-            Some(Place { coordinate, plane: Plane::Grids, .. }) => {
+            Some(ReadoutPlace { coordinate, plane: Plane::Grids, .. }) => {
                 (2 * i64::from(row.bus) + 1, coordinate)
             }
             None => (255, u16::MAX),
@@ -161,8 +161,8 @@ impl Inspector for MultigridInspector {
     fn inspect(&mut self, chunk: &[u8], _: Origin) -> Inspected {
         let mut shown = Inspected { columns: COLUMNS.to_vec(), ..Inspected::default() };
         match self.format {
-            Format::Mesytec => self.packet(chunk, &mut shown),
-            Format::Records => self.records(chunk, &mut shown),
+            DatagramFormat::Mesytec => self.packet(chunk, &mut shown),
+            DatagramFormat::Records => self.records(chunk, &mut shown),
         }
         shown
     }

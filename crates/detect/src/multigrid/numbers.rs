@@ -3,16 +3,40 @@
 //! The events of a packet are numbered one after the other, so a packet is one run of numbers. Two sorts of events
 //! are no sub-buffers and have a number all the same: one without data at the packet's end, and those of a packet
 //! that is refused. Of the latter, what can be read is read, and what lies between two such numbers was there
-//! too. What a packet lost of its end has left no number: it did not arrive. Refuses nothing.
-//! Source: `docs/formats/multigrid.md` section 2; for users: `docs/multigrid.md`, "Lost events".
+//! too. What a packet lost of its end has left no number: it did not arrive. Source: `docs/formats/multigrid.md`
+//! section 2; for users: `docs/multigrid.md`, "Lost events".
+
+use fullcount_core::ledger::Unit;
+use fullcount_core::sequence::numbering::{Limit, Numbering, Per};
 
 use super::container::{
-    BEGIN, BUFFERED, COOKIE, EMPTY_EVENT, END, EVENT_HEADER, HEADER_BYTES, Word,
+    BEGIN, BUFFERED, COOKIE, ContainerWord, EMPTY_EVENT, END, EVENT_HEADER, HEADER_BYTES,
+};
+use super::file::DatagramFormat;
+
+/// An SIS3153 numbers its events, so a sender has one series. One turn takes 5.6 s at the published 3 M triggers/s.
+pub(super) const NUMBERING: Numbering = Numbering {
+    bits: 24,
+    unit: Unit::ContainerEvents,
+    called: "event numbers",
+    per: Per::Sender,
+    // A packet of the recorded size holds up to 40 events, so these are 400 packets or six GRO trains; 5 ms at 3 M triggers/s.
+    window: Limit::Fixed(1 << 14),
+    // 0.5 MiB of windows. A detector has one SIS3153 or a few.
+    streams: Some(Limit::Fixed(256)),
+    drops_copies: false,
 };
 
+/// What `format` numbers: replay records have no numbers.
+pub(super) fn of(format: DatagramFormat) -> Option<Numbering> {
+    match format {
+        DatagramFormat::Mesytec => Some(NUMBERING),
+        DatagramFormat::Records => None,
+    }
+}
+
 /// Event numbers have 24 bits.
-pub(super) const BITS: u32 = 24;
-pub(super) const MASK: u32 = (1 << BITS) - 1;
+pub(super) const MASK: u32 = (1 << NUMBERING.bits) - 1;
 
 /// Numbers that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -160,7 +184,7 @@ pub(super) fn of_refused(packet: &[u8], whole: usize, before: Option<u32>) -> Op
     (count > 0).then_some(EventRun { first, count })
 }
 
-pub(super) fn number(begin: &Word) -> u32 {
+pub(super) fn number(begin: &ContainerWord) -> u32 {
     u32::from_le_bytes(*begin) & MASK
 }
 

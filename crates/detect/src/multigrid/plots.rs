@@ -1,10 +1,10 @@
 //! Plots that suit Multi-Grid: all layers side by side, the sums along each axis, time of flight, amplitudes.
 //!
-//! Refuses nothing. Ranges: pulses are shown over one period; without a grid of pulses over one reference
+//! Ranges: pulses are shown over one period; without a grid of pulses over one reference
 //! block (2³⁰ ns); amplitudes have 16 bits behind rescaling, 12 before.
 
 use fullcount_core::time::Nanos;
-use fullcount_core::view::{Axis, Column, Plot, PlotKind, Projection, Tiles};
+use fullcount_core::view::{Axis, Plot, PlotColumn, PlotKind, Projection, Tiles};
 
 use crate::detector::TimeBase;
 use crate::geometry::logical::Logical;
@@ -27,8 +27,9 @@ pub(super) fn plots(time: &TimeBase, logical: Logical) -> Vec<Plot> {
         last,
         bins,
     };
-    let tof = axis(Column::OffsetNs, label, "µs", 1000.0, period, 1000);
-    let adc = axis(Column::Adc, "amplitude of the strongest wire", "ADC counts", 1.0, 4096, 1024);
+    let tof = axis(PlotColumn::OffsetNs, label, "µs", 1000.0, period, 1000);
+    let adc =
+        axis(PlotColumn::Adc, "amplitude of the strongest wire", "ADC counts", 1.0, 4096, 1024);
     let plot = |id: &str, title: &str, kind, log| Plot {
         id: id.to_owned(),
         title: title.to_owned(),

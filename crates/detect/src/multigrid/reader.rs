@@ -7,22 +7,26 @@
 
 use std::sync::Arc;
 
-use fullcount_core::batch::{Batch, Origin};
-use fullcount_core::ledger::Sheet;
-use fullcount_core::products::{PlaneHit, Products};
+use fullcount_core::batch::Batch;
+use fullcount_core::ledger::{Sheet, Tally};
+use fullcount_core::products::Products;
+use fullcount_core::progress::Flush;
 use fullcount_core::sequence::turns::Arrivals;
 use fullcount_core::wall::{EACH, Readings};
 
 use super::builder::Clock;
-use super::channels::{Channels, Place};
-use super::container::{self, Word};
-use super::counters::{Count, LINES};
-use super::file::{Config, Format};
+use super::channels::{Channels, ReadoutPlace};
+use super::container::{self, ContainerWord};
+use super::counters::MultiGridCount;
+use super::file::{DatagramFormat, MultiGridConfig};
 use super::numbers;
 use super::records;
-use super::senders::{EventSenders, Lines};
+use super::senders::EventSenders;
 use super::words::{HighTime, Take};
-use crate::detector::Reader;
+use crate::detector::{CommandError, CommandInfo, SeenModule};
+use crate::hits::PlaneHit;
+use crate::steps::Reader;
+use crate::thresholds::{self, Threshold};
 
 /// Entries of one sub-buffer at most: its length has 16 bits.
 const ROOM: usize = 1 << 16;
@@ -53,7 +57,7 @@ impl Take for Entries {
 /// The reader; there is one, as all modules share a clock.
 pub(super) struct MultigridReader {
     sheet: Arc<Sheet>,
-    tally: Lines,
+    tally: Tally<{ MultiGridCount::LINES }>,
     channels: Arc<Channels>,
     glitch_limit: usize,
     entries: Entries,
@@ -66,73 +70,95 @@ pub(super) struct MultigridReader {
     time: Option<i64>,
     /// Latest time that was noted.
     newest: i64,
-    /// Sender of the train being read.
-    origin: Origin,
+    /// When the last train was received, ns since 1970; 0: unknown.
+    received: i64,
     /// Work on one datagram, chosen once: by format, and by whether anything is filtered.
-    work: fn(&mut MultigridReader, &[u8], &mut Products),
+    work: fn(&mut MultigridReader, &[u8], &mut Vec<PlaneHit>),
+    format: DatagramFormat,
+    /// Smallest amplitudes of wires and grids, where a command has set them.
+    thresholds: [Option<u16>; 2],
 }
 
+/// A shorter silence hides no turn of the clock, ns: half of one is 33.6 s.
+const LONG_NS: i64 = 30_000_000_000;
+
+/// Names of [`MultigridReader::thresholds`].
+const THRESHOLDS: [&str; 2] = ["wires", "grids"];
+
 impl MultigridReader {
-    pub fn new(config: Arc<Config>, channels: Arc<Channels>, glitch_limit: usize) -> Self {
-        let work = match (config.format, channels.filtered()) {
-            (Format::Mesytec, false) => Self::packet::<false>,
-            (Format::Mesytec, true) => Self::packet::<true>,
-            (Format::Records, _) => Self::records,
-        };
+    pub fn new(config: Arc<MultiGridConfig>, channels: Arc<Channels>, glitch_limit: usize) -> Self {
+        let format = config.format;
+        let work = Self::work(format, &channels);
+        let mut lines = MultiGridCount::catalogue();
+        let senders = EventSenders::new(config.format, &mut lines);
         MultigridReader {
-            sheet: Sheet::new(Count::catalogue()),
-            tally: [0; LINES],
+            sheet: Sheet::new(lines),
+            tally: Tally::default(),
             glitch_limit,
             entries: Entries { words: Box::new([0; ROOM]), n: 0 },
             high: HighTime::new(config.spoof_high_time),
-            senders: EventSenders::default(),
+            senders,
             arrivals: Arrivals::default(),
             readings: Readings::default(),
             time: None,
             newest: i64::MIN,
-            origin: Origin::NONE,
+            received: 0,
             work,
+            format,
             channels,
+            thresholds: [None; 2],
+        }
+    }
+
+    /// What reads a datagram.
+    fn work(
+        format: DatagramFormat,
+        channels: &Channels,
+    ) -> fn(&mut MultigridReader, &[u8], &mut Vec<PlaneHit>) {
+        match (format, channels.filtered()) {
+            (DatagramFormat::Mesytec, false) => Self::packet::<false>,
+            (DatagramFormat::Mesytec, true) => Self::packet::<true>,
+            (DatagramFormat::Records, _) => Self::records,
         }
     }
 
     #[inline]
-    fn count(&mut self, line: Count, n: u64) {
-        self.tally[line as usize] += n;
+    fn count(&mut self, line: MultiGridCount, n: u64) {
+        self.tally.add(line, n);
     }
 
-    fn packet<const FILTERED: bool>(&mut self, packet: &[u8], products: &mut Products) {
+    fn packet<const FILTERED: bool>(&mut self, packet: &[u8], hits: &mut Vec<PlaneHit>) {
         self.senders.begin_packet();
         let rest = container::sub_buffers(packet, |data, number| {
             self.senders.event(number);
-            self.trigger::<FILTERED>(data, products);
+            self.trigger::<FILTERED>(data, hits);
         });
-        self.count(Count::Discarded, rest.discarded as u64);
-        self.count(Count::TailBytes, rest.ignored as u64);
+        self.count(MultiGridCount::Discarded, rest.discarded as u64);
+        self.count(MultiGridCount::TailBytes, rest.ignored as u64);
         // What is left may be an event without data, which has a number.
         if rest.ignored >= container::EMPTY_BYTES
             && let Some(number) = numbers::empty_last(packet, rest.ignored)
         {
             self.senders.event(number);
         }
-        let last = self.senders.end_packet(self.origin, &self.arrivals, &mut self.tally);
+        let (last, steps) = self.senders.end_packet(&self.arrivals);
+        self.count(MultiGridCount::SeqErrors, steps);
         match rest.refusal {
-            None => self.count(Count::Accepted, 1),
+            None => self.count(MultiGridCount::Accepted, 1),
             Some(refusal) => {
-                self.count(Count::of(refusal), 1);
-                let refused = (packet, rest.whole);
-                self.senders.refused(self.origin, refused, last, &mut self.tally);
+                self.count(MultiGridCount::of(refusal), 1);
+                self.senders.refused(packet, rest.whole, last);
             }
         }
     }
 
     #[inline]
-    fn trigger<const FILTERED: bool>(&mut self, data: &[Word], products: &mut Products) {
-        self.count(Count::Triggers, 1);
-        if self.usual::<FILTERED>(data, products).is_some() {
+    fn trigger<const FILTERED: bool>(&mut self, data: &[ContainerWord], hits: &mut Vec<PlaneHit>) {
+        self.count(MultiGridCount::Triggers, 1);
+        if self.usual::<FILTERED>(data, hits).is_some() {
             return;
         }
-        self.unusual::<FILTERED>(data, products);
+        self.unusual::<FILTERED>(data, hits);
     }
 
     /// A trigger of the usual shape in one pass over its words; `None`, and nothing done, for any other. Its
@@ -140,8 +166,8 @@ impl MultigridReader {
     #[inline]
     fn usual<const FILTERED: bool>(
         &mut self,
-        data: &[Word],
-        products: &mut Products,
+        data: &[ContainerWord],
+        hits: &mut Vec<PlaneHit>,
     ) -> Option<()> {
         let usual = self.high.usual(data)?;
         if usual.body.len() > self.glitch_limit {
@@ -149,7 +175,6 @@ impl MultigridReader {
         }
         let before = self.high;
         let good = self.high.usual_time(&usual);
-        let hits = &mut products.plane_hits;
         let start = hits.len();
         let (mut readouts, mut unmapped, mut filtered) = (0, 0, 0);
         for word in usual.body {
@@ -175,80 +200,79 @@ impl MultigridReader {
             }
         }
         self.time = Some(good.time);
-        self.count(Count::Decoded, 1);
-        self.count(Count::Readouts, readouts);
+        self.count(MultiGridCount::Decoded, 1);
+        self.count(MultiGridCount::Readouts, readouts);
         if good.fell || unmapped + filtered > 0 {
-            self.count(Count::HighFell, good.fell.into());
-            self.count(Count::Unmapped, unmapped);
-            self.count(Count::Filtered, filtered);
+            self.count(MultiGridCount::HighFell, good.fell.into());
+            self.count(MultiGridCount::Unmapped, unmapped);
+            self.count(MultiGridCount::Filtered, filtered);
         }
         Some(())
     }
 
     /// Any trigger.
     #[inline(never)]
-    fn unusual<const FILTERED: bool>(&mut self, data: &[Word], products: &mut Products) {
+    fn unusual<const FILTERED: bool>(&mut self, data: &[ContainerWord], hits: &mut Vec<PlaneHit>) {
         self.entries.n = 0;
         match self.high.decode(data, &mut self.entries) {
             Ok(good) => {
                 self.time = Some(good.time);
-                self.count(Count::Decoded, 1);
-                self.count(Count::HighFell, good.fell.into());
-                self.hits::<FILTERED>(good.time, products);
+                self.count(MultiGridCount::Decoded, 1);
+                self.count(MultiGridCount::HighFell, good.fell.into());
+                self.hits::<FILTERED>(good.time, hits);
             }
             Err(bad) => {
-                self.count(Count::Discarded, bad.discarded as u64);
-                self.count(Count::of_words(bad.error), 1);
+                self.count(MultiGridCount::Discarded, bad.discarded as u64);
+                self.count(MultiGridCount::of_words(bad.error), 1);
             }
         }
     }
 
     /// Entries of a good sub-buffer.
     #[inline]
-    fn hits<const FILTERED: bool>(&mut self, time: i64, products: &mut Products) {
+    fn hits<const FILTERED: bool>(&mut self, time: i64, hits: &mut Vec<PlaneHit>) {
         let n = self.entries.n;
-        self.tally[Count::Readouts as usize] += n as u64;
+        self.count(MultiGridCount::Readouts, n as u64);
         if n > self.glitch_limit {
-            self.count(Count::Glitches, n as u64);
+            self.count(MultiGridCount::Glitches, n as u64);
             return;
         }
-        let hits = &mut products.plane_hits;
         for &word in &self.entries.words[..n.min(ROOM)] {
             if word >> 28 != 1 {
                 hits.push(pulse(time));
-                self.tally[Count::PulseReadouts as usize] += 1;
+                self.tally.add(MultiGridCount::PulseReadouts, 1);
                 continue;
             }
             let Some(place) = self.channels.of_word(word) else {
-                self.tally[Count::Unmapped as usize] += 1;
+                self.tally.add(MultiGridCount::Unmapped, 1);
                 continue;
             };
             let adc = word as u16 & 0xfff;
             let weight = if FILTERED { self.channels.weight(place, adc) } else { Some(adc) };
             match weight {
                 Some(weight) => hits.push(hit(time, place, weight)),
-                None => self.tally[Count::Filtered as usize] += 1,
+                None => self.tally.add(MultiGridCount::Filtered, 1),
             }
         }
     }
 
-    fn records(&mut self, packet: &[u8], products: &mut Products) {
-        self.count(Count::Accepted, 1);
+    fn records(&mut self, packet: &[u8], hits: &mut Vec<PlaneHit>) {
+        self.count(MultiGridCount::Accepted, 1);
         for record in records::records(packet) {
-            self.count(Count::Readouts, 1);
+            self.count(MultiGridCount::Readouts, 1);
             if record.external {
-                products.plane_hits.push(pulse(record.time));
-                self.count(Count::PulseReadouts, 1);
+                hits.push(pulse(record.time));
+                self.count(MultiGridCount::PulseReadouts, 1);
                 continue;
             }
             self.time = Some(record.time);
             let Some(place) = self.channels.of(record.bus, record.channel) else {
-                self.count(Count::Unmapped, 1);
+                self.count(MultiGridCount::Unmapped, 1);
                 continue;
             };
             match self.channels.weight(place, record.adc) {
-                Some(weight) => products.plane_hits.push(hit(record.time, place, weight)),
-                None => self.count(Count::Filtered, 1),
+                Some(weight) => hits.push(hit(record.time, place, weight)),
+                None => self.count(MultiGridCount::Filtered, 1),
             }
         }
     }
@@ -266,23 +290,21 @@ impl MultigridReader {
         self.newest = self.newest.max(time);
     }
 
-    fn flush(&mut self) {
-        for (line, n) in self.tally.iter_mut().enumerate() {
-            if *n != 0 {
-                self.sheet.add(line, *n);
-                *n = 0;
-            }
-        }
-        self.sheet.set(Count::EventsMost as usize, self.senders.most.into());
-        let get = |line: Count| self.sheet.get(line as usize);
+    fn publish(&mut self) {
+        self.tally.flush(&self.sheet);
+        self.senders.flush(&self.sheet);
+        let get = |line: MultiGridCount| self.sheet.get(line as usize);
         for (published, value) in [
-            (Count::RxPackets, get(Count::Packets)),
-            (Count::ParserTriggers, get(Count::Triggers)),
-            (Count::ReadoutsTotal, get(Count::Readouts) - get(Count::Glitches)),
-            (Count::GlitchRejects, get(Count::Glitches)),
-            (Count::FilterRejects, get(Count::Filtered)),
-            (Count::GeometryErrors, get(Count::Unmapped)),
-            (Count::HitsTotal, get(Count::Hits)),
+            (MultiGridCount::RxPackets, get(MultiGridCount::Packets)),
+            (MultiGridCount::ParserTriggers, get(MultiGridCount::Triggers)),
+            (
+                MultiGridCount::ReadoutsTotal,
+                get(MultiGridCount::Readouts) - get(MultiGridCount::Glitches),
+            ),
+            (MultiGridCount::GlitchRejects, get(MultiGridCount::Glitches)),
+            (MultiGridCount::FilterRejects, get(MultiGridCount::Filtered)),
+            (MultiGridCount::GeometryErrors, get(MultiGridCount::Unmapped)),
+            (MultiGridCount::HitsTotal, get(MultiGridCount::Hits)),
         ] {
             self.sheet.set(published as usize, value);
         }
@@ -296,49 +318,97 @@ fn pulse(time: i64) -> PlaneHit {
 }
 
 #[inline]
-fn hit(time: i64, place: Place, weight: u16) -> PlaneHit {
-    let Place { coordinate, bus, plane } = place;
+fn hit(time: i64, place: ReadoutPlace, weight: u16) -> PlaneHit {
+    let ReadoutPlace { coordinate, bus, plane } = place;
     PlaneHit { time, coordinate, weight, module: bus.into(), plane: plane as u8 }
 }
 
+impl MultigridReader {
+    /// The run has ended: what is missing is lost.
+    fn end_all(&mut self) {
+        self.senders.finish();
+        self.publish();
+    }
+
+    /// Somebody else may have had packets: what is missing is lost, and each stream begins with whatever comes next.
+    fn begin_anew(&mut self) {
+        self.senders.begin_anew();
+        self.publish();
+    }
+}
+
 impl Reader for MultigridReader {
-    fn read(&mut self, batch: &Batch, products: &mut Products) {
+    type Hit = PlaneHit;
+
+    fn read(&mut self, batch: &Batch, hits: &mut Vec<PlaneHit>, _: &mut Products) {
         let (mut packets, mut bytes) = (0, 0);
-        let before = products.plane_hits.len();
+        let before = hits.len();
         self.arrivals.begin();
         self.readings.begin();
         for (at, train) in batch.trains().enumerate() {
             self.arrivals.train(batch, at, &train);
-            self.origin = train.origin;
+            self.senders.train(train.origin);
+            if train.time_ns > 0 {
+                let before = std::mem::replace(&mut self.received, train.time_ns);
+                if before > 0 && train.time_ns - before > LONG_NS {
+                    self.high.silent(train.time_ns - before);
+                }
+            }
             self.time = None;
             let mut shows = at % EACH == 0;
             for packet in train.chunks() {
                 packets += 1;
                 bytes += packet.len() as u64;
-                (self.work)(self, packet, products);
+                (self.work)(self, packet, hits);
                 if std::mem::take(&mut shows) {
                     self.show(train.time_ns);
                 }
             }
         }
-        self.count(Count::Packets, packets);
-        self.count(Count::RxBytes, bytes);
-        self.count(Count::Hits, (products.plane_hits.len() - before) as u64);
-        self.flush();
-    }
-
-    fn finish(&mut self, _: &mut Products) {
-        self.senders.finish(&mut self.tally);
-        self.flush();
-    }
-
-    fn begin_anew(&mut self) {
-        self.senders.begin_anew(&mut self.tally);
-        self.flush();
+        self.count(MultiGridCount::Packets, packets);
+        self.count(MultiGridCount::RxBytes, bytes);
+        self.count(MultiGridCount::Hits, (hits.len() - before) as u64);
+        self.publish();
     }
 
     fn readings(&mut self) -> Option<&mut Readings> {
         Some(&mut self.readings)
+    }
+
+    fn flush(&mut self, reason: Flush) {
+        match reason {
+            Flush::Taken => self.begin_anew(),
+            Flush::End => self.end_all(),
+            Flush::Stalled => {}
+        }
+    }
+
+    fn modules(&self, tell: &mut dyn FnMut(SeenModule)) {
+        self.senders.tell(tell);
+    }
+
+    fn commands(&self) -> Vec<CommandInfo> {
+        thresholds::commands("wires|grids")
+    }
+
+    fn command(&mut self, name: &str, arguments: &[&str]) -> Result<String, CommandError> {
+        match thresholds::read(name, arguments)? {
+            Threshold::Get => {
+                let each = THRESHOLDS.iter().zip(self.thresholds);
+                Ok(each
+                    .map(|(name, value)| thresholds::told(name, value))
+                    .collect::<Vec<_>>()
+                    .join(" "))
+            }
+            Threshold::Set(of, value) => {
+                let plane = THRESHOLDS.iter().position(|name| *name == of);
+                let plane = plane.ok_or_else(|| thresholds::unknown(of, "wires or grids"))?;
+                self.thresholds[plane] = Some(value);
+                Arc::make_mut(&mut self.channels).set_least(plane, value);
+                self.work = Self::work(self.format, &self.channels);
+                Ok(String::new())
+            }
+        }
     }
 
     fn sheet(&self) -> Arc<Sheet> {

@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::conformance;
-use crate::detector::{Registry, Setup};
+use crate::detector::Setup;
+use crate::multigrid::MultigridDetector;
 use fullcount_core::batch::Origin;
 use fullcount_core::ledger::{Entries, Ledger};
 use proptest::prelude::*;
@@ -40,17 +41,17 @@ fn geometry(spoof: bool) -> String {
 
 fn read(spoof: bool, packets: &[Vec<u8>]) -> (Vec<PlaneHit>, Entries) {
     let setup = Setup { geometry: geometry(spoof), ..Setup::default() };
-    let detector = Registry::builtin().configure("multigrid", &setup).unwrap();
+    let detector = MultigridDetector::new(&setup).unwrap();
     let mut reader = detector.reader();
-    let mut products = Products::default();
+    let mut hits = Vec::new();
     let batch = Batch::from_datagrams(packets.iter().map(|p| (&p[..], Origin::NONE)));
-    reader.read(&batch, &mut products);
-    reader.finish(&mut products);
+    reader.read(&batch, &mut hits, &mut Products::default());
+    reader.flush(Flush::End);
     let ledger = Ledger::default();
     ledger.register(reader.sheet());
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0, "{:?}", entries.hops());
-    (products.plane_hits, entries)
+    (hits, entries)
 }
 
 /// A packet of these sub-buffers, numbered from `first`.

@@ -1,6 +1,6 @@
 //! Replay records: readouts as a test bench of the published program stored them.
 //!
-//! Refuses nothing: 33-byte records, 272 at most, an incomplete one at the end is ignored, nothing is
+//! 33-byte records, 272 at most, an incomplete one at the end is ignored, nothing is
 //! checked. Source: `docs/formats/multigrid.md` section 8.
 
 /// Length of a record, bytes.
@@ -10,7 +10,7 @@ const MOST: usize = 9000 / RECORD_BYTES;
 
 /// One record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record {
+pub struct MultiGridRecord {
     /// Number of its trigger.
     pub trigger: u64,
     /// An external trigger, not a readout.
@@ -28,11 +28,11 @@ pub struct Record {
 }
 
 /// The records of a datagram.
-pub fn records(packet: &[u8]) -> impl Iterator<Item = Record> + '_ {
+pub fn records(packet: &[u8]) -> impl Iterator<Item = MultiGridRecord> + '_ {
     packet.as_chunks::<RECORD_BYTES>().0.iter().take(MOST).map(|r| {
         let u64_at = |at: usize| r[at..at + 8].iter().rev().fold(0, |n, &b| n << 8 | u64::from(b));
         let u16_at = |at: usize| u16::from_le_bytes([r[at], r[at + 1]]);
-        Record {
+        MultiGridRecord {
             trigger: u64_at(0),
             external: r[8] != 0,
             time: i64::try_from(u64_at(18)).unwrap_or(i64::MAX),
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn fields_stand_where_the_format_says_and_272_are_read() {
         let bytes: Vec<u8> = (0..33u8).collect();
-        let wanted = Record {
+        let wanted = MultiGridRecord {
             trigger: 0x0706_0504_0302_0100,
             external: true,
             time: 0x1918_1716_1514_1312,

@@ -1,9 +1,10 @@
 //! What was done to packets against what the ledger says: dropped, repeated, swapped, refused, several senders.
 
-use crate::detector::{Reader, Registry, Setup};
+use crate::detector::{Decoder, Setup, builtin};
 use fullcount_core::batch::{Batch, Edge, Origin};
 use fullcount_core::ledger::{Entries, Ledger, Role, Unit};
 use fullcount_core::products::Products;
+use fullcount_core::progress::Flush;
 use proptest::prelude::*;
 
 const MASK: u32 = 0xff_ffff;
@@ -31,15 +32,15 @@ fn origin(n: u16) -> Origin {
 }
 
 struct Read {
-    reader: Box<dyn Reader>,
+    reader: Box<dyn Decoder>,
     ledger: Ledger,
 }
 
 impl Read {
     fn new() -> Read {
-        let detector = Registry::builtin().configure("multigrid", &Setup::default()).unwrap();
-        let (reader, ledger) = (detector.reader(), Ledger::default());
-        ledger.register(reader.sheet());
+        let detector = builtin().configure("multigrid", &Setup::default()).unwrap();
+        let (reader, ledger) = (detector.first_step().unwrap(), Ledger::default());
+        ledger.register(reader.sheets().remove(0));
         Read { reader, ledger }
     }
 
@@ -48,7 +49,7 @@ impl Read {
         for (bytes, origin) in packets {
             batch.append(bytes, origin, 0, Edge::Datagram);
         }
-        self.reader.read(&batch, &mut Products::default());
+        self.reader.decode(Some(&batch), None, &mut Products::default());
         self
     }
 
@@ -93,7 +94,7 @@ impl Steady {
             self.number = self.number.wrapping_add(40);
             self.time += 1_000_000;
         }
-        self.read.reader.read(&batch, &mut Products::default());
+        self.read.reader.decode(Some(&batch), None, &mut Products::default());
     }
 }
 
@@ -209,9 +210,9 @@ fn a_sender_that_begins_anew_loses_nothing() {
 fn what_another_consumer_had_is_no_loss() {
     let mut read = Read::new();
     read.send(&[packet(0, 10, false), packet(20, 10, false)]);
-    read.reader.begin_anew();
+    read.reader.flush(Flush::Taken, &mut Products::default());
     read.send(&[packet(9000, 10, false), packet(9010, 10, true)]);
-    read.reader.begin_anew();
+    read.reader.flush(Flush::Taken, &mut Products::default());
     read.send(&[packet(100, 10, false)]);
     assert_eq!(told(&read.end()), [10, 0, 0, 0, 0]);
 }

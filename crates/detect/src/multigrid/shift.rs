@@ -1,21 +1,19 @@
 //! Moves a recorded packet on, so that a capture can be sent again and again as one long run.
 //!
 //! Learns from one pass how far: event numbers go on where the pass left them, all times by the length of the
-//! pass. Refuses nothing: what the decoder would refuse keeps its bytes. Source: `docs/formats/multigrid.md`
+//! pass. What the decoder would refuse keeps its bytes. Source: `docs/formats/multigrid.md`
 //! sections 2 and 3; for users: `docs/multigrid.md`, "Repeating a capture".
 
-use std::collections::HashMap;
-
 use fullcount_core::batch::Origin;
-use fullcount_core::sequence::{Start, Tracker};
+use fullcount_core::sequence::streams::Streams;
 
-use super::container::{self, HEADER_BYTES, Word};
-use super::file::Format;
-use super::numbers::{self, BITS, EventRun, MASK};
+use super::container::{self, ContainerWord, HEADER_BYTES};
+use super::file::DatagramFormat;
+use super::numbers::{self, EventRun, MASK, NUMBERING};
 use super::records;
-use super::senders::{MOST, WINDOW};
 use super::words::{HighTime, LOW_BITS, Take};
 use crate::detector::Shifter;
+use crate::repeat::{PassNumbers, PassTimes};
 
 const LOW_MASK: u32 = (1 << LOW_BITS) - 1;
 /// Takes nothing: only times matter here.
@@ -29,21 +27,12 @@ impl Take for Nothing {
 /// What the times of a capture look like.
 #[derive(Debug, Clone, Copy, Default)]
 struct Times {
-    /// Earliest and latest.
-    span: Option<(i64, i64)>,
-    /// Packets with a time.
-    packets: u64,
+    /// 62.5 ns.
+    ticks: PassTimes,
     /// There are extended times.
     extended: bool,
     /// There are triggers without one of their own.
     carried: bool,
-}
-
-impl Times {
-    fn see(&mut self, time: i64) {
-        let (earliest, latest) = self.span.unwrap_or((time, time));
-        self.span = Some((earliest.min(time), latest.max(time)));
-    }
 }
 
 /// The rule of a capture, learnt in one pass.
@@ -55,12 +44,11 @@ impl Times {
 /// rounded up to whole turns of the low part (67 s), so that only high parts change. A high time that is
 /// made up, or never sent, needs the low part alone.
 pub(super) struct Moving {
-    format: Format,
+    format: DatagramFormat,
     spoof: bool,
     high: HighTime,
     times: Times,
-    /// First event number of each sender, and what came after it.
-    numbers: HashMap<Origin, (u32, Tracker)>,
+    senders: Streams<PassNumbers>,
     /// Smallest and largest trigger of replay records.
     triggers: Option<(u64, u64)>,
     /// Words of data of the packet's sub-buffers.
@@ -68,13 +56,13 @@ pub(super) struct Moving {
 }
 
 impl Moving {
-    pub fn new(format: Format, spoof: bool) -> Moving {
+    pub fn new(format: DatagramFormat, spoof: bool) -> Moving {
         Moving {
             format,
             spoof,
             high: HighTime::new(spoof),
             times: Times::default(),
-            numbers: HashMap::new(),
+            senders: Streams::new(&NUMBERING),
             triggers: None,
             lengths: Vec::new(),
         }
@@ -82,9 +70,7 @@ impl Moving {
 
     /// Ticks per pass.
     fn ticks(&self) -> u64 {
-        let Some((earliest, latest)) = self.times.span else { return 0 };
-        let length = latest.abs_diff(earliest);
-        let step = length.saturating_add((length / (self.times.packets - 1).max(1)).max(1));
+        let step = self.times.ticks.step();
         let whole = !self.spoof && self.times.extended && self.times.carried;
         match step.checked_next_multiple_of(1 << LOW_BITS) {
             Some(turns) if whole => turns,
@@ -102,12 +88,14 @@ impl Moving {
             }
             let Ok(good) = self.high.decode(data, &mut Nothing) else { return };
             seen = true;
-            self.times.see(good.time);
+            self.times.ticks.see(good.time);
             let own = data.iter().any(is_extended);
             self.times.extended |= own;
             self.times.carried |= !own;
         });
-        self.times.packets += u64::from(seen);
+        if seen {
+            self.times.ticks.packet();
+        }
         runs.push(run);
         let last = run.next().wrapping_sub(1) & MASK;
         runs.extend(numbers::empty_last(payload, rest.ignored).map(EventRun::of));
@@ -118,30 +106,32 @@ impl Moving {
     }
 
     fn learn_numbers(&mut self, run: EventRun, origin: Origin) {
-        if self.numbers.len() >= MOST && !self.numbers.contains_key(&origin) {
-            return;
+        if let Some(at) = self.join(origin) {
+            self.senders.all[at].see_run(run.first.into(), run.count);
         }
-        let new = || (run.first, Tracker::new(BITS, WINDOW, Start::AtFirst));
-        let (_, tracker) = self.numbers.entry(origin).or_insert_with(new);
-        tracker.observe_run(run.first.into(), run.count);
+    }
+
+    fn join(&mut self, origin: Origin) -> Option<usize> {
+        self.senders.join(origin, 0, || PassNumbers::new(&NUMBERING))
     }
 
     fn learn_records(&mut self, payload: &[u8]) {
         let mut seen = false;
         for record in records::records(payload) {
             seen = true;
-            self.times.see(record.time);
+            self.times.ticks.see(record.time);
             let (first, last) = self.triggers.unwrap_or((record.trigger, record.trigger));
             self.triggers = Some((first.min(record.trigger), last.max(record.trigger)));
         }
-        self.times.packets += u64::from(seen);
+        if seen {
+            self.times.ticks.packet();
+        }
     }
 
     fn shift_packet(&mut self, payload: &mut [u8], origin: Origin, repetition: u64) {
         let ticks = repetition.wrapping_mul(self.ticks());
-        let step = |(first, tracker): &(u32, Tracker)| (tracker.next() as u32).wrapping_sub(*first);
-        let numbers = self.numbers.get(&origin).map_or(0, step) & MASK;
-        let numbers = repetition.wrapping_mul(numbers.into()) as u32;
+        let numbers = self.join(origin).map_or(0, |at| self.senders.all[at].count());
+        let numbers = repetition.wrapping_mul(numbers) as u32;
         self.lengths.clear();
         let lengths = &mut self.lengths;
         let rest = container::sub_buffers(payload, |data, _| lengths.push(data.len()));
@@ -168,22 +158,22 @@ impl Moving {
     }
 }
 
-fn shift_number(begin: &mut Word, by: u32) {
+fn shift_number(begin: &mut ContainerWord, by: u32) {
     let word = u32::from_le_bytes(*begin);
     *begin = (word.wrapping_add(by) & MASK | word & !MASK).to_le_bytes();
 }
 
-fn is_extended(word: &Word) -> bool {
+fn is_extended(word: &ContainerWord) -> bool {
     word[3] >> 4 == 2
 }
 
-fn is_end(word: &Word) -> bool {
+fn is_end(word: &ContainerWord) -> bool {
     word[3] >> 6 == 3
 }
 
 /// Adds `ticks` to the time of a trigger; `high`: to its high part as well.
-fn shift_trigger(data: &mut [Word], ticks: u64, high: bool) {
-    let low_of = |word: &Word| u32::from_le_bytes(*word) & LOW_MASK;
+fn shift_trigger(data: &mut [ContainerWord], ticks: u64, high: bool) {
+    let low_of = |word: &ContainerWord| u32::from_le_bytes(*word) & LOW_MASK;
     let low = data.iter().rev().find(|w| is_end(w)).map_or(0, low_of);
     // What the low part hands over to the high one.
     let turns = (u64::from(low) + (ticks & u64::from(LOW_MASK))) >> LOW_BITS;
@@ -203,15 +193,15 @@ fn shift_trigger(data: &mut [Word], ticks: u64, high: bool) {
 impl Shifter for Moving {
     fn learn(&mut self, payload: &[u8], origin: Origin) {
         match self.format {
-            Format::Mesytec => self.learn_packet(payload, origin),
-            Format::Records => self.learn_records(payload),
+            DatagramFormat::Mesytec => self.learn_packet(payload, origin),
+            DatagramFormat::Records => self.learn_records(payload),
         }
     }
 
     fn shift(&mut self, payload: &mut [u8], origin: Origin, repetition: u64) {
         match self.format {
-            Format::Mesytec => self.shift_packet(payload, origin, repetition),
-            Format::Records => {
+            DatagramFormat::Mesytec => self.shift_packet(payload, origin, repetition),
+            DatagramFormat::Records => {
                 let triggers = self.triggers.map_or(0, |(a, b)| (b - a).wrapping_add(1));
                 let (triggers, ticks) =
                     (repetition.wrapping_mul(triggers), repetition.wrapping_mul(self.ticks()));

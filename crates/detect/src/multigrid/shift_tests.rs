@@ -1,18 +1,20 @@
 //! A capture that is repeated is one long run: numbers without a jump, times that go on.
 
 use super::*;
-use crate::detector::{Detector, Registry, Setup};
+use crate::detector::{Detector, Setup};
+use crate::multigrid::MultigridDetector;
+use crate::steps::Reader;
 use fullcount_core::batch::Batch;
 use fullcount_core::ledger::Ledger;
-use fullcount_core::products::{PlaneHit, Products};
+use fullcount_core::products::Products;
 use proptest::prelude::*;
 
-fn detector(spoof: bool) -> Box<dyn Detector> {
+fn detector(spoof: bool) -> MultigridDetector {
     let file = include_str!("../../../../vectors/multigrid/config/three_modules_mg24.json");
     let geometry =
         file.replace("\"spoof_high_time\": false", &format!("\"spoof_high_time\": {spoof}"));
     let setup = Setup { geometry, ..Setup::default() };
-    Registry::builtin().configure("multigrid", &setup).unwrap()
+    MultigridDetector::new(&setup).unwrap()
 }
 
 /// A packet with one trigger: its time as high and low part, the high one sent or not.
@@ -37,15 +39,16 @@ fn play(spoof: bool, capture: &[Vec<u8>], passes: u64) -> (Vec<Vec<i64>>, u64) {
     capture.iter().for_each(|p| shifter.learn(p, Origin::NONE));
     let mut times = Vec::new();
     for pass in 0..passes {
-        let mut products = Products::default();
+        let mut hits = Vec::new();
         for packet in capture {
             let mut moved = packet.clone();
             if pass > 0 {
                 shifter.shift(&mut moved, Origin::NONE, pass);
             }
-            reader.read(&Batch::from_datagrams([(&moved[..], Origin::NONE)]), &mut products);
+            let batch = Batch::from_datagrams([(&moved[..], Origin::NONE)]);
+            reader.read(&batch, &mut hits, &mut Products::default());
         }
-        times.push(products.plane_hits.iter().map(|h: &PlaneHit| h.time).collect());
+        times.push(hits.iter().map(|hit| hit.time).collect());
     }
     let ledger = Ledger::default();
     ledger.register(reader.sheet());
@@ -138,10 +141,11 @@ fn a_repeated_capture_loses_what_it_lost_once_a_pass_and_no_more() {
             if pass > 0 {
                 shifter.shift(&mut moved, *origin, pass);
             }
-            reader.read(&Batch::from_datagrams([(&moved[..], *origin)]), &mut Products::default());
+            let batch = Batch::from_datagrams([(&moved[..], *origin)]);
+            reader.read(&batch, &mut Vec::new(), &mut Products::default());
         }
     }
-    reader.finish(&mut Products::default());
+    reader.flush(fullcount_core::progress::Flush::End);
     let ledger = Ledger::default();
     ledger.register(reader.sheet());
     let got = ["lost", "duplicate", "reordered", "late", "restarts", "count"]

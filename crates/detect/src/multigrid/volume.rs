@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 
 use fullcount_core::view::PixelMap;
 
-use super::file::{DigitalGeometry, Panel};
+use super::file::{DigitalGeometry, PanelSection};
 use crate::geometry::logical::Logical;
 
 /// Pixels that a detector may have: 40 times the largest that is planned (T-REX, about 10⁵). A file with a
@@ -180,7 +180,7 @@ impl Volume {
     }
 
     /// Positions and picture: the layers in depth side by side, seen from the sample; x to the right, y up.
-    pub fn map(&self, panel: &Panel, modules: &[DigitalGeometry], text: &str) -> PixelMap {
+    pub fn map(&self, panel: &PanelSection, modules: &[DigitalGeometry], text: &str) -> PixelMap {
         let (nx, ny, nz, _) = self.logical.sizes();
         let across = across(nx, ny, nz);
         let columns = nx * across;

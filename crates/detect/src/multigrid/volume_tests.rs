@@ -1,12 +1,12 @@
 //! Positions and pixels against the numbers of the format document.
 
 use super::*;
-use crate::multigrid::file::Config;
+use crate::multigrid::file::MultiGridConfig;
 use proptest::prelude::*;
 
-fn published() -> Config {
+fn published() -> MultiGridConfig {
     let text = include_str!("../../../../vectors/multigrid/config/three_modules_mg24.json");
-    Config::read(text, "").unwrap()
+    MultiGridConfig::read(text, "").unwrap()
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_wire_beyond_the_field_goes_below_0_when_flipped() {
         max_wire_multiplicity = 1
         max_grid_multiplicity = 1
         modules = [{ analysis_weighted = false, digital_geometry = { flipped_x = true, x_offset = 0 } }]";
-    let v = Config::read(text, "").unwrap().volume;
+    let v = MultiGridConfig::read(text, "").unwrap().volume;
     assert_eq!((v.wire(0, 85), v.pixel(0, 85, 0)), ((-1, 5), None));
     // It may still be averaged with one inside: the mean decides.
     assert_eq!(
@@ -57,7 +57,7 @@ fn parts_of_a_detector_have_the_pixels_of_the_whole() {
             modules = [{{ analysis_weighted = true, digital_geometry = {{ num_wires = 80, num_grids = 40, \
              z_range = 20, flipped_x = true, flipped_z = true, x_offset = {x} }} }}]"
         );
-        Config::read(&text, "geo")
+        MultiGridConfig::read(&text, "geo")
     };
     for module in 0..3 {
         let config = part(4 * module, "panel = { size = [12, 40, 20] }").unwrap();
@@ -120,7 +120,7 @@ fn a_surveyed_module_lies_where_it_was_surveyed() {
         max_wire_multiplicity = 1
         max_grid_multiplicity = 1
         modules = [{ analysis_weighted = true, digital_geometry = { centre_mm = [100.0, -50.0, 20.0] } }]";
-    let config = Config::read(text, "").unwrap();
+    let config = MultiGridConfig::read(text, "").unwrap();
     let map = config.volume.map(&config.panel, &config.modules, text);
     let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
     for (axis, wanted) in [(&map.x_m, 0.1), (&map.y_m, -0.05), (&map.z_m, 0.02)] {
@@ -150,7 +150,7 @@ proptest! {
              flipped_z = {fz}",
             wires + grids,
         );
-        let config = Config::read(&text, "").unwrap();
+        let config = MultiGridConfig::read(&text, "").unwrap();
         let v = &config.volume;
         let pixels = (0..rows * z).flat_map(|w| (0..grids).map(move |g| v.pixel(0, w, g).unwrap()));
         let mut all: Vec<u32> = pixels.collect();

@@ -9,7 +9,7 @@ const STEPS: u64 = 128;
 
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum EntryState {
     /// A group that may still get hits.
     Open = 0,
     /// An event.
@@ -23,7 +23,7 @@ pub enum State {
 /// 16 bytes, written and read as two words: fields of their own would make every copy wait until the
 /// small writes before it are done (a third of the builder's time).
 #[derive(Debug, Clone, Copy)]
-pub struct Entry {
+pub struct WaitingEntry {
     /// Ticks.
     pub time: i64,
     /// From the top: rank (8 bits; 0 for a pulse, else 1 + module: pulses come first, then modules in order),
@@ -31,46 +31,46 @@ pub struct Entry {
     rest: u64,
 }
 
-impl Entry {
+impl WaitingEntry {
     #[inline]
-    fn new(time: i64, rank: u8, state: State) -> Entry {
-        Entry { time, rest: u64::from(rank) << 56 | (state as u64) << 48 }
+    fn new(time: i64, rank: u8, state: EntryState) -> WaitingEntry {
+        WaitingEntry { time, rest: u64::from(rank) << 56 | (state as u64) << 48 }
     }
 
     /// An open group of a module below 255.
     #[inline]
-    pub fn open(time: i64, module: u8) -> Entry {
-        Entry::new(time, module.saturating_add(1), State::Open)
+    pub fn open(time: i64, module: u8) -> WaitingEntry {
+        WaitingEntry::new(time, module.saturating_add(1), EntryState::Open)
     }
 
     /// A pulse.
     #[inline]
-    pub fn pulse(time: i64) -> Entry {
-        Entry::new(time, 0, State::Pulse)
+    pub fn pulse(time: i64) -> WaitingEntry {
+        WaitingEntry::new(time, 0, EntryState::Pulse)
     }
 
     /// What it is.
     #[inline]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> EntryState {
         match self.rest >> 48 & 0xff {
-            0 => State::Open,
-            1 => State::Event,
-            2 => State::Pulse,
-            _ => State::Nothing,
+            0 => EntryState::Open,
+            1 => EntryState::Event,
+            2 => EntryState::Pulse,
+            _ => EntryState::Nothing,
         }
     }
 
     /// The group is an event.
     #[inline]
     pub fn is_event(&mut self, pixel: u32, adc: u16) {
-        let known = self.rest & 0xff << 56 | (State::Event as u64) << 48;
+        let known = self.rest & 0xff << 56 | (EntryState::Event as u64) << 48;
         self.rest = known | u64::from(adc) << 32 | u64::from(pixel);
     }
 
     /// The group is none.
     #[inline]
     pub fn is_nothing(&mut self) {
-        self.rest = self.rest & 0xff << 56 | (State::Nothing as u64) << 48;
+        self.rest = self.rest & 0xff << 56 | (EntryState::Nothing as u64) << 48;
     }
 
     /// Pixel of an event.
@@ -93,7 +93,7 @@ impl Entry {
     /// Module of an open group.
     #[inline]
     pub fn open_module(&self) -> Option<usize> {
-        let open = self.rest >> 48 & 0xff == State::Open as u64;
+        let open = self.rest >> 48 & 0xff == EntryState::Open as u64;
         open.then(|| ((self.rest >> 56) as usize).wrapping_sub(1))
     }
 }
@@ -101,18 +101,18 @@ impl Entry {
 /// A ring of entries; places are counted on for ever.
 #[derive(Debug)]
 pub struct Waiting {
-    ring: Box<[Entry]>,
+    ring: Box<[WaitingEntry]>,
     head: u64,
     tail: u64,
     disordered: bool,
-    scratch: Vec<Entry>,
+    scratch: Vec<WaitingEntry>,
 }
 
 impl Waiting {
     /// Room for `most` entries, rounded up to a power of two.
     pub fn new(most: usize) -> Waiting {
         let room = most.next_power_of_two();
-        let ring = vec![Entry::pulse(0); room].into_boxed_slice();
+        let ring = vec![WaitingEntry::pulse(0); room].into_boxed_slice();
         Waiting { ring, head: 0, tail: 0, disordered: false, scratch: Vec::with_capacity(room) }
     }
 
@@ -140,7 +140,7 @@ impl Waiting {
 
     /// The entry at a place.
     #[inline]
-    pub fn at(&mut self, slot: u64) -> &mut Entry {
+    pub fn at(&mut self, slot: u64) -> &mut WaitingEntry {
         let index = self.index(slot);
         &mut self.ring[index]
     }
@@ -148,7 +148,7 @@ impl Waiting {
     /// Adds an entry, for which there must be room, and gives its place; `moved` hears of open groups that
     /// got another one.
     #[inline]
-    pub fn push(&mut self, entry: Entry, moved: impl FnMut(usize, u64)) -> u64 {
+    pub fn push(&mut self, entry: WaitingEntry, moved: impl FnMut(usize, u64)) -> u64 {
         let slot = self.tail;
         self.tail += 1;
         *self.at(slot) = entry;
@@ -160,7 +160,7 @@ impl Waiting {
 
     /// Moves the last entry to its place, if that is near.
     #[cold]
-    fn settle(&mut self, last: u64, entry: Entry, mut moved: impl FnMut(usize, u64)) -> u64 {
+    fn settle(&mut self, last: u64, entry: WaitingEntry, mut moved: impl FnMut(usize, u64)) -> u64 {
         if self.disordered {
             return last;
         }
@@ -197,7 +197,7 @@ impl Waiting {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         scratch.extend((self.head..self.tail).map(|slot| self.ring[self.index(slot)]));
-        scratch.sort_unstable_by_key(Entry::key);
+        scratch.sort_unstable_by_key(WaitingEntry::key);
         for (slot, entry) in (self.head..).zip(&scratch) {
             *self.at(slot) = *entry;
             if let Some(module) = entry.open_module() {
@@ -219,7 +219,7 @@ impl Waiting {
 
     /// The first entry and its place.
     #[inline]
-    pub fn first(&self) -> Option<(u64, Entry)> {
+    pub fn first(&self) -> Option<(u64, WaitingEntry)> {
         (self.head < self.tail).then(|| (self.head, self.ring[self.index(self.head)]))
     }
 
@@ -248,12 +248,12 @@ mod tests {
             let mut slots = [None; 3];
             for (time, rank, _) in &steps {
                 let entry = match rank {
-                    0 => Entry::pulse(*time),
+                    0 => WaitingEntry::pulse(*time),
                     module => {
                         if let Some(slot) = slots[usize::from(*module) - 1] {
                             waiting.at(slot).is_event(7, 9);
                         }
-                        Entry::open(*time, module - 1)
+                        WaitingEntry::open(*time, module - 1)
                     }
                 };
                 let slot = waiting.push(entry, |module, slot| slots[module] = Some(slot));
@@ -285,6 +285,6 @@ mod tests {
 
     #[test]
     fn an_entry_takes_16_bytes() {
-        assert_eq!(size_of::<Entry>(), 16);
+        assert_eq!(size_of::<WaitingEntry>(), 16);
     }
 }

@@ -4,7 +4,7 @@
 //! without a time; an extended time before that word stays, as the format says. Source:
 //! `docs/formats/multigrid.md` section 3.
 
-use super::container::Word;
+use super::container::ContainerWord;
 
 /// Why a sub-buffer was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ const LOW_MASK: u32 = (1 << LOW_BITS) - 1;
 pub struct Usual<'a> {
     extended: u32,
     /// Readouts and fill words, or it is not of the usual shape after all.
-    pub body: &'a [Word],
+    pub body: &'a [ContainerWord],
     end: u32,
 }
 
@@ -77,7 +77,14 @@ pub struct HighTime {
     /// High part of the last good sub-buffer.
     last: u32,
     spoof: bool,
+    /// Ticks in which nothing came before the next sub-buffer; 0: the low part alone tells.
+    silence: i64,
 }
+
+/// Ticks of a turn of the low part: 67.1 s.
+const TURN: i64 = 1 << LOW_BITS;
+/// A tick is 62.5 ns: two are 125 ns.
+const TWO_TICKS_NS: i64 = 125;
 
 impl HighTime {
     /// `spoof`: made up from the low part instead of read.
@@ -85,12 +92,29 @@ impl HighTime {
         HighTime { spoof, ..HighTime::default() }
     }
 
+    /// Nothing came for this long, by the times at which packets were received: of more than half a turn, whole ones are added
+    /// where the high part is made up.
+    pub fn silent(&mut self, ns: i64) {
+        let ticks = ns.saturating_mul(2) / TWO_TICKS_NS;
+        if self.spoof && ticks > TURN / 2 {
+            self.silence = ticks;
+        }
+    }
+
+    /// Turns between the sub-buffer before a silence and this one: the number that brings both clocks nearest to each other.
+    #[cold]
+    fn turns(&mut self, low: u32) -> u32 {
+        let gone = i64::from(low) - i64::from(self.previous_low);
+        let turns = (std::mem::take(&mut self.silence) - gone + TURN / 2).div_euclid(TURN);
+        u32::try_from(turns.max(i64::from(gone < 0))).unwrap_or(0)
+    }
+
     /// Decodes one sub-buffer. What `take` got counts only if the result is good.
     ///
     /// # Errors
     /// The rule that the sub-buffer breaks.
     #[inline]
-    pub fn decode(&mut self, data: &[Word], take: &mut impl Take) -> Result<Good, Bad> {
+    pub fn decode(&mut self, data: &[ContainerWord], take: &mut impl Take) -> Result<Good, Bad> {
         let n = data.len();
         let bad = |error, words: usize| Err(Bad { error, discarded: 4 * words });
         let mut low = None;
@@ -125,7 +149,7 @@ impl HighTime {
     /// Takes the parts of a sub-buffer of the usual shape: header without external trigger, extended time,
     /// readouts and fill words, end; `None`, and nothing done, for any other.
     #[inline]
-    pub fn usual<'a>(&self, data: &'a [Word]) -> Option<Usual<'a>> {
+    pub fn usual<'a>(&self, data: &'a [ContainerWord]) -> Option<Usual<'a>> {
         let [head, extended, body @ .., end] = data else { return None };
         let [head, extended, end] = [head, extended, end].map(|w| u32::from_le_bytes(*w));
         let header = head >> 24 & 0xf1 == 0x40 && (head & 0x3ff) as usize <= data.len();
@@ -145,7 +169,9 @@ impl HighTime {
     #[inline]
     fn time(&mut self, low: u32) -> Good {
         if self.spoof {
-            if low < self.previous_low {
+            if self.silence != 0 {
+                self.high = self.high.wrapping_add(self.turns(low));
+            } else if low < self.previous_low {
                 // Wraps after 9,000 years of 67 s turns.
                 self.high = self.high.wrapping_add(1);
             }
@@ -177,7 +203,7 @@ mod tests {
     }
 
     fn decode(high: &mut HighTime, words: &[u32]) -> (Result<Good, Bad>, Seen) {
-        let data: Vec<Word> = words.iter().map(|w| w.to_le_bytes()).collect();
+        let data: Vec<ContainerWord> = words.iter().map(|w| w.to_le_bytes()).collect();
         let mut seen = Seen::default();
         (high.decode(&data, &mut seen), seen)
     }
@@ -226,6 +252,40 @@ mod tests {
         assert!(decode(&mut high, &[0xc000_0001, 0x5000_0000]).0.is_err());
         assert_eq!(time(&mut high, &[0xc000_0064]), 100, "equal is no turn");
         assert_eq!(time(&mut high, &[0xc000_0063]), (1 << 30) + 99);
+    }
+
+    #[test]
+    fn turns_in_a_silence_follow_from_the_times_of_receiving() {
+        // 10 s of the low part, 62.5 ns each.
+        let at = |seconds: i64| (seconds * 16_000_000) as u32 & LOW_MASK;
+        for (first, silence) in [
+            (10, 34),
+            (10, 60),
+            (10, 67),
+            (10, 68),
+            (60, 10),
+            (60, 40),
+            (60, 134),
+            (1, 1000),
+            (66, 100_000),
+        ] {
+            let mut high = HighTime::new(true);
+            let before = time(&mut high, &[0xc000_0000 | at(first)]);
+            // Both clocks differ by 100 ppm, and packets come a little late.
+            let ns = silence * 1_000_100_000 + 3_000_000;
+            high.silent(ns);
+            let after = time(&mut high, &[0xc000_0000 | at(first + silence)]);
+            let want = silence * 16_000_000;
+            assert_eq!(after - before, want, "{first} {silence}");
+        }
+        let mut high = HighTime::new(false);
+        assert_eq!(time(&mut high, &[0x2000_0001, 0xc000_0000]), 1 << 30);
+        high.silent(1_000_000_000_000);
+        assert_eq!(
+            time(&mut high, &[0x2000_0001, 0xc000_0007]),
+            (1 << 30) + 7,
+            "sent, not made up"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A sender may begin anew, and go on behind its end marks; somebody else may have had a part of the stream. So a total
 //! is held against what came since the run of the sender began, and only if this receiver had all of it. Refuses a
-//! total below a number that was received. Source: `docs/architecture.md`, contract "Ledger".
+//! total below a number that was received. Source: `docs/contracts.md`, "Ledger".
 
 /// Packets of one stream by what became of them, since it was seen first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,11 +5,11 @@
 //! packets they sent, `packets.announced` is the sum of `packets.announced.delivered`, `.lost` and `.rejected`; a stream
 //! that has not said so is in none of these. Source: `docs/architecture.md`.
 
-use super::packet::Refusal;
+use super::packet::SequenceRefusal;
 
 fullcount_core::counters! {
     /// Lines of a `sequence` reader's sheet.
-    pub enum Count {
+    pub enum SequenceCount {
         Packets "decode.packets" Packets Sum "decode" In "datagrams given to the decoder" "";
         Accepted "decode.accepted" Packets Sum "decode" Accepted
             "first copies of numbered packets: delivered" "";
@@ -24,12 +24,8 @@ fullcount_core::counters! {
             "numbers or totals above 2^56" "the sender is damaged or is no `fullcount send`";
         Pattern "errors.payload.pattern" Packets Sum "decode" Rejected
             "packets whose pattern differs" "bytes were changed on the way: check cables, memory and checksum offload";
-        Lost "packets.lost" Packets Sum "decode" Missing(Unknown)
-            "numbers that never came" "the places beside it say where, and what to change";
         Down "packets.lost.down" Packets Sum "decode" Missing(Down)
             "numbers sent before this receiver listened" "start the receiver before the sender";
-        Missing "packets.missing" Packets Sum "decode" Note
-            "numbers not seen yet that may still come; they become lost when the window has passed or the run ends" "";
         Announced "packets.announced" Packets Sum "decode" Note
             "packets that the senders say they sent (end marks)" "";
         AnnouncedDelivered "packets.announced.delivered" Packets Sum "decode" Note
@@ -40,17 +36,6 @@ fullcount_core::counters! {
             "of packets.announced: refused for their pattern" "";
         Contradicted "decode.totals_contradicted" Times Sum "decode" Note
             "announced totals below a number that was received; such a stream counts as one that announced no end" "two senders use one stream id, or somebody else sends end marks: give each a --seed of its own";
-        Duplicate "packets.duplicate" Packets Sum "decode" Duplicate
-            "numbers that came again" "nothing with source.redundant, where each number comes by every link; else look for a mirrored port or a second path in the network";
-        Reordered "packets.reordered" Packets Sum "decode" Reordered
-            "packets that came after a later one" "look for several paths, or several receive queues, between sender and receiver";
-        Late "packets.late" Packets Sum "decode" Late
-            "packets that came after they were counted as lost" "raise detector.window, or look for several paths between sender and receiver";
-        Restarts "packets.restarts" Times Sum "decode" Restarts "streams that began anew" "";
-        Streams "decode.streams" Times Sum "decode" Note "streams seen" "";
-        StreamsReused "decode.streams_reused" Times Sum "decode" Note
-            "streams whose place another sender took, because detector.max_streams were known and this one was silent longest; what it had missing is lost"
-            "raise detector.max_streams, or find out who sends here";
         LatencyCount "latency.packets" Packets Sum "decode" Note
             "packets with a measured latency (kernel receive time - sender time)" "";
         LatencySum "latency.sum_ns" Times Sum "decode" Note "sum of latencies, ns" "";
@@ -60,17 +45,14 @@ fullcount_core::counters! {
     }
 }
 
-/// Number of lines.
-pub(super) const LINES: usize = Count::LatencyMin as usize + 1;
-
-impl Count {
+impl SequenceCount {
     /// The one counter of a reason.
-    pub fn of(refusal: Refusal) -> Count {
+    pub fn of(refusal: SequenceRefusal) -> SequenceCount {
         match refusal {
-            Refusal::ShortPacket => Count::ShortPacket,
-            Refusal::Magic => Count::Magic,
-            Refusal::Number => Count::Number,
-            Refusal::Pattern => Count::Pattern,
+            SequenceRefusal::ShortPacket => SequenceCount::ShortPacket,
+            SequenceRefusal::Magic => SequenceCount::Magic,
+            SequenceRefusal::Number => SequenceCount::Number,
+            SequenceRefusal::Pattern => SequenceCount::Pattern,
         }
     }
 }

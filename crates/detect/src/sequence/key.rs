@@ -1,7 +1,7 @@
 //! What makes a stream of numbered packets: the one place that decides it.
 //!
 //! A stream id is the sender's choice and usually the same for all (`send` derives it from `--seed`), so
-//! by default the sender's address and port belong to it. Source: `docs/architecture.md`, contract
+//! by default the sender's address and port belong to it. Source: `docs/contracts.md`,
 //! "`sequence` payload".
 
 use fullcount_core::batch::Origin;
@@ -29,6 +29,3 @@ impl KeyBy {
         }
     }
 }
-
-/// One stream: what [`KeyBy::apart`] kept of the origin, and the id.
-pub(super) type Key = (Origin, u32);

@@ -4,7 +4,7 @@
 //! at payload offset i is `32 × number + i` (mod 256): eight different packets, so that a sender's ring
 //! of them stays in its cache. A stream ends with number 2⁶⁴−1, the total in the time
 //! field, sent five times. Refuses what is shorter than 24 bytes, another magic, and numbers that no
-//! sender reaches. Source: `docs/architecture.md`, contract "`sequence` payload" (the "UDP instrument"
+//! sender reaches. Source: `docs/contracts.md`, "`sequence` payload" (the "UDP instrument"
 //! of Christensen et al. 2018).
 
 /// First four bytes on the wire.
@@ -22,7 +22,7 @@ pub const NUMBER_LIMIT: u64 = 1 << 56;
 
 /// What a datagram says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Payload<'a> {
+pub enum SequencePayload<'a> {
     /// A numbered packet.
     Data {
         /// Stream id.
@@ -45,7 +45,7 @@ pub enum Payload<'a> {
 
 /// Why a datagram is no packet of a stream: one variant per counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refusal {
+pub enum SequenceRefusal {
     /// Below 24 bytes.
     ShortPacket,
     /// The first four bytes are not `FCSQ`.
@@ -56,23 +56,23 @@ pub enum Refusal {
     Pattern,
 }
 
-impl Refusal {
+impl SequenceRefusal {
     /// Error class, as for the other detectors.
     pub fn class(self) -> &'static str {
         match self {
-            Refusal::ShortPacket => "bad_size",
-            Refusal::Magic | Refusal::Number => "header",
-            Refusal::Pattern => "payload",
+            SequenceRefusal::ShortPacket => "bad_size",
+            SequenceRefusal::Magic | SequenceRefusal::Number => "header",
+            SequenceRefusal::Pattern => "payload",
         }
     }
 
     /// Reason word.
     pub fn reason(self) -> &'static str {
         match self {
-            Refusal::ShortPacket => "short_packet",
-            Refusal::Magic => "magic",
-            Refusal::Number => "number",
-            Refusal::Pattern => "pattern",
+            SequenceRefusal::ShortPacket => "short_packet",
+            SequenceRefusal::Magic => "magic",
+            SequenceRefusal::Number => "number",
+            SequenceRefusal::Pattern => "pattern",
         }
     }
 }
@@ -80,11 +80,11 @@ impl Refusal {
 /// Reads the header.
 ///
 /// # Errors
-/// [`Refusal::ShortPacket`], [`Refusal::Magic`], [`Refusal::Number`].
+/// [`SequenceRefusal::ShortPacket`], [`SequenceRefusal::Magic`], [`SequenceRefusal::Number`].
 #[inline]
-pub fn parse(chunk: &[u8]) -> Result<Payload<'_>, Refusal> {
+pub fn parse(chunk: &[u8]) -> Result<SequencePayload<'_>, SequenceRefusal> {
     let Some((head, pattern)) = chunk.split_first_chunk::<HEADER_BYTES>() else {
-        return Err(Refusal::ShortPacket);
+        return Err(SequenceRefusal::ShortPacket);
     };
     let word = |at: usize| {
         let mut bytes = [0; 8];
@@ -93,16 +93,16 @@ pub fn parse(chunk: &[u8]) -> Result<Payload<'_>, Refusal> {
     };
     let id = word(0);
     if id as u32 != u32::from_le_bytes(MAGIC) {
-        return Err(Refusal::Magic);
+        return Err(SequenceRefusal::Magic);
     }
     let (stream, number, time) = ((id >> 32) as u32, word(8), word(16));
     if number < NUMBER_LIMIT {
-        return Ok(Payload::Data { stream, number, sent_ns: time, pattern });
+        return Ok(SequencePayload::Data { stream, number, sent_ns: time, pattern });
     }
     if number == END && time <= NUMBER_LIMIT {
-        return Ok(Payload::End { stream, total: time });
+        return Ok(SequencePayload::End { stream, total: time });
     }
-    Err(Refusal::Number)
+    Err(SequenceRefusal::Number)
 }
 
 /// True if the header can be that of a stream.
@@ -125,15 +125,15 @@ mod tests {
     #[test]
     fn the_wire_shows_the_letters_in_order() {
         let mut packet = b"FCSQ\x07\0\0\0\x01\x02\0\0\0\0\0\0\xff\0\0\0\0\0\0\0".to_vec();
-        let want = Payload::Data { stream: 7, number: 0x201, sent_ns: 255, pattern: &[] };
+        let want = SequencePayload::Data { stream: 7, number: 0x201, sent_ns: 255, pattern: &[] };
         assert_eq!(parse(&packet), Ok(want));
         packet[8..16].fill(0xff);
-        assert_eq!(parse(&packet), Ok(Payload::End { stream: 7, total: 255 }));
+        assert_eq!(parse(&packet), Ok(SequencePayload::End { stream: 7, total: 255 }));
         packet[8] = 0xfe;
-        assert_eq!(parse(&packet), Err(Refusal::Number));
+        assert_eq!(parse(&packet), Err(SequenceRefusal::Number));
         packet[0] = b'Q';
-        assert_eq!(parse(&packet), Err(Refusal::Magic));
-        assert_eq!(parse(&packet[..23]), Err(Refusal::ShortPacket));
+        assert_eq!(parse(&packet), Err(SequenceRefusal::Magic));
+        assert_eq!(parse(&packet[..23]), Err(SequenceRefusal::ShortPacket));
     }
 
     #[test]

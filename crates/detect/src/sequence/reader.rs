@@ -1,23 +1,27 @@
 //! Follows numbered streams: every number is delivered once, or known to be lost.
 //!
 //! Refuses datagrams of another kind, and damaged patterns (with `verify`). Of more streams than configured, the one that was silent
-//! longest is given up. Copies are never delivered twice. Streams are told apart by [`Key`]. Source: `docs/architecture.md`, contracts "Ledger" and
+//! longest is given up. Copies are never delivered twice. Streams are told apart by [`Key`]. Source: `docs/contracts.md`, "Ledger" and
 //! "Duplicates".
 
 use std::sync::Arc;
 
 use fullcount_core::batch::{Batch, Origin};
-use fullcount_core::ledger::Sheet;
+use fullcount_core::ledger::{Sheet, Tally};
 use fullcount_core::products::Products;
-use fullcount_core::sequence::{Seen, Start, Totals, Tracker};
-use fullcount_core::slots::{Found, Slots};
+use fullcount_core::progress::Flush;
+use fullcount_core::sequence::numbering::{Book, Numbering};
+use fullcount_core::sequence::streams::{Series, Streams};
+use fullcount_core::sequence::{Seen, Start, Totals};
+use fullcount_core::slots::Found;
+use fullcount_core::time::Nanos;
 
 use super::Options;
 use super::announced::{Announcement, Change, Outcome};
-use super::counters::{Count, LINES};
-use super::key::{Key, KeyBy};
-use super::packet::{self, Payload, Refusal};
-use crate::detector::Reader;
+use super::counters::SequenceCount;
+use super::key::KeyBy;
+use super::packet::{self, SequencePayload, SequenceRefusal};
+use crate::detector::{Decoder, SeenModule};
 
 /// Links of one stream that are told apart; a redundant pair has two.
 const MOST_LINKS: usize = 16;
@@ -25,7 +29,7 @@ const MOST_LINKS: usize = 16;
 /// One stream.
 #[derive(Debug)]
 struct Stream {
-    tracker: Tracker,
+    series: Series,
     /// Total of an end mark that is not believed yet.
     total: Option<u64>,
     /// What of it is booked as announced.
@@ -41,8 +45,12 @@ struct Stream {
 }
 
 impl Stream {
+    fn totals(&self) -> Totals {
+        self.series.tracker().totals()
+    }
+
     fn outcome(&self) -> Outcome {
-        let t = self.tracker.totals();
+        let t = self.totals();
         let first_copies = t.received.saturating_sub(t.duplicate).saturating_sub(t.late);
         Outcome {
             delivered: first_copies.saturating_sub(self.refused),
@@ -53,7 +61,7 @@ impl Stream {
 
     /// True if numbers were received that a total does not count.
     fn contradicts(&self, total: u64) -> bool {
-        self.tracker.totals().received > 0 && !self.anew && total < self.tracker.next()
+        self.totals().received > 0 && !self.anew && total < self.series.tracker().next()
     }
 
     /// Notes that a packet or end mark came by `link`.
@@ -63,26 +71,6 @@ impl Stream {
         } else if self.links.len() < MOST_LINKS {
             self.links.push((link, end_mark));
         }
-    }
-}
-
-/// What a tracker said before something happened to it.
-#[derive(Debug, Clone, Copy)]
-struct Before {
-    totals: Totals,
-    pending: u64,
-}
-
-impl Before {
-    #[inline]
-    fn of(tracker: &Tracker) -> Before {
-        Before { totals: tracker.totals(), pending: tracker.pending() }
-    }
-
-    /// False after a number in order that closed, opened and gave up nothing.
-    #[inline]
-    fn differs(&self, tracker: &Tracker) -> bool {
-        tracker.pending() != self.pending || tracker.totals().lost != self.totals.lost
     }
 }
 
@@ -97,17 +85,14 @@ struct Spread {
 pub(super) struct SequenceReader {
     options: Options,
     sheet: Arc<Sheet>,
-    tally: [u64; LINES],
-    places: Slots<Key>,
-    /// What streams of the train at hand have in common.
-    apart: Origin,
+    tally: Tally<{ SequenceCount::LINES }>,
+    numbering: Numbering,
+    book: Book,
     /// Sender of the train being read.
     origin: Origin,
     /// The same until a packet of the train has been booked, with [`KeyBy::Id`].
     link: Option<Origin>,
-    /// Stream of the packet before, of the same `apart`: the usual case costs one comparison.
-    last: Option<(u32, usize)>,
-    streams: Vec<Stream>,
+    streams: Streams<Stream>,
     /// A stream that had come again was given up: one that is new may be that one, so what it sent before is not missing.
     gave_up: bool,
     spread: Option<Spread>,
@@ -115,58 +100,52 @@ pub(super) struct SequenceReader {
 
 impl SequenceReader {
     pub fn new(options: Options) -> SequenceReader {
+        let (numbering, mut lines) = (options.numbering(), SequenceCount::catalogue());
+        let book = Book::new(&numbering, &mut lines);
         SequenceReader {
-            places: Slots::new(options.max_streams as usize),
             options,
-            sheet: Sheet::new(Count::catalogue()),
-            tally: [0; LINES],
-            apart: Origin::NONE,
+            sheet: Sheet::new(lines),
+            tally: Tally::default(),
+            numbering,
+            book,
             origin: Origin::NONE,
             link: None,
-            last: None,
-            streams: Vec::new(),
+            streams: Streams::new(&numbering),
             gave_up: false,
             spread: None,
         }
     }
 
     #[inline]
-    fn add(&mut self, line: Count, n: u64) {
-        // Wraps where a copy proved to be the first packet of a restart, and where fewer are missing.
-        self.tally[line as usize] = self.tally[line as usize].wrapping_add(n);
+    fn add(&mut self, line: SequenceCount, n: u64) {
+        // Wraps where a copy proved to be the first packet of a restart.
+        self.tally.add(line, n);
     }
 
     #[inline]
     fn find(&mut self, id: u32) -> usize {
-        match self.last {
-            Some((last, at)) if last == id => at,
-            _ => self.find_slowly(id),
+        match self.streams.find(id) {
+            Found::Known(at) => at,
+            found => self.begin(found),
         }
     }
 
     #[cold]
-    fn find_slowly(&mut self, id: u32) -> usize {
-        let found = self.places.find((self.apart, id));
+    fn begin(&mut self, found: Found) -> usize {
         let at = found.place();
-        // Only one that has come again is kept at hand, so that others are seen to come again.
-        self.last = matches!(found, Found::Known(_)).then_some((id, at));
-        if let Found::Known(_) = found {
-            return at;
-        }
         if let Found::Reused(_) = found {
             self.end(at);
-            self.gave_up |= self.streams[at].tracker.totals().received > 1;
-            self.add(Count::StreamsReused, 1);
+            self.gave_up |= self.streams.all[at].totals().received > 1;
         }
+        self.book.found(found);
         let start = if self.gave_up { Start::AtFirst } else { Start::AtZero };
-        let tracker = Tracker::new(64, self.options.window, start);
         let mut announced = Announcement::default();
         if self.gave_up {
             // What it sent before may have been booked already: a total says nothing of the rest.
             announced.share();
         }
         let stream = Stream {
-            tracker,
+            series: Series::starting(&self.numbering, start),
             total: None,
             announced,
             ended: false,
@@ -175,67 +154,61 @@ impl SequenceReader {
             anew: false,
             links: Vec::new(),
         };
-        match self.streams.get_mut(at) {
-            Some(old) => *old = stream,
-            None => self.streams.push(stream),
-        }
-        self.add(Count::Streams, 1);
+        self.streams.begin(at, stream);
         at
     }
 
     /// A stream is over: what is missing is lost.
     fn end(&mut self, at: usize) {
-        let stream = &mut self.streams[at];
-        let before = Before::of(&stream.tracker);
+        let stream = &mut self.streams.all[at];
         // One mark is better than none: without it, the tail would be missing from the account.
         let closed = stream.ended && self.options.key == KeyBy::Origin;
         let total = stream.total.take().filter(|_| !closed);
         let tail = total.filter(|_| !stream.anew);
-        stream.tracker.finish(tail);
-        self.settle(at, before);
+        stream.series.finish(tail, &mut self.book);
         self.close(at, total);
     }
 
     #[inline]
-    fn packet(&mut self, chunk: &[u8], time_ns: i64) -> Result<(), Refusal> {
+    fn packet(&mut self, chunk: &[u8], time_ns: i64) -> Result<(), SequenceRefusal> {
         match packet::parse(chunk)? {
-            Payload::Data { stream, number, sent_ns, pattern } => {
+            SequencePayload::Data { stream, number, sent_ns, pattern } => {
                 let at = self.find(stream);
-                let stream = &mut self.streams[at];
-                let before = Before::of(&stream.tracker);
-                let seen = stream.tracker.observe(number);
-                let first = before.totals.received == 0;
-                if seen != Seen::New || first || before.differs(&stream.tracker) {
-                    self.settle(at, before);
+                let stream = &mut self.streams.all[at];
+                let seen = stream.series.observe(number, &mut self.book);
+                if stream.totals().received == 1 && !self.gave_up {
+                    // Its first packet.
+                    stream.down = stream.series.tracker().first();
+                    self.tally.add(SequenceCount::Down, stream.down);
                 }
                 if let Some(link) = self.link.take() {
-                    self.streams[at].came_by(link, false);
+                    self.streams.all[at].came_by(link, false);
                 }
                 if matches!(seen, Seen::Duplicate | Seen::Late) {
-                    self.add(Count::Copies, 1);
+                    self.add(SequenceCount::Copies, 1);
                     return Ok(());
                 }
                 if seen == Seen::Restarted {
-                    self.restarted(at, before, number);
+                    self.restarted(at, number);
                 }
-                let stream = &mut self.streams[at];
+                let stream = &mut self.streams.all[at];
                 stream.anew = false;
                 if stream.ended && self.options.key == KeyBy::Origin {
                     (stream.ended, stream.total) = (false, None);
                     stream.announced.pass();
                 }
                 if self.options.verify && !packet::pattern_matches(number, pattern) {
-                    self.streams[at].refused += 1;
-                    return Err(Refusal::Pattern);
+                    self.streams.all[at].refused += 1;
+                    return Err(SequenceRefusal::Pattern);
                 }
                 if self.options.latency && time_ns > 0 {
                     self.latency(time_ns as u64, sent_ns);
                 }
-                self.add(Count::Accepted, 1);
+                self.add(SequenceCount::Accepted, 1);
             }
-            Payload::End { stream, total } => {
+            SequencePayload::End { stream, total } => {
                 let at = self.find(stream);
-                self.add(Count::EndMarks, 1);
+                self.add(SequenceCount::EndMarks, 1);
                 self.end_mark(at, total);
             }
         }
@@ -244,15 +217,15 @@ impl SequenceReader {
 
     /// The sender began anew: the number before this one was held for a late one, and was the first of the new run.
     #[cold]
-    fn restarted(&mut self, at: usize, before: Before, number: u64) {
-        self.add(Count::Copies, 1u64.wrapping_neg());
-        self.add(Count::Accepted, 1);
-        let stream = &mut self.streams[at];
+    fn restarted(&mut self, at: usize, number: u64) {
+        self.add(SequenceCount::Copies, 1u64.wrapping_neg());
+        self.add(SequenceCount::Accepted, 1);
+        let stream = &mut self.streams.all[at];
         // What marks of the run before said does not hold for this one.
         stream.total = None;
         let now = stream.outcome();
-        let Totals { received, duplicate, late, .. } = before.totals;
-        let delivered = received - duplicate - late - stream.refused;
+        // Before this packet and the one before it, which is none of the late ones any more.
+        let delivered = now.delivered.saturating_sub(2);
         let change = stream.announced.begin_anew(Outcome { delivered, ..now });
         if number > 1 {
             // Its first packets are missing, and nobody knows how many began it: a total says nothing of these.
@@ -265,12 +238,12 @@ impl SequenceReader {
     /// at the very end must not be given up because of the first mark.
     #[cold]
     fn end_mark(&mut self, at: usize, total: u64) {
-        let stream = &mut self.streams[at];
+        let stream = &mut self.streams.all[at];
         if stream.ended {
             return;
         }
-        let complete = stream.tracker.next() == total && stream.tracker.pending() == 0;
-        let before = Before::of(&stream.tracker);
+        let tracker = stream.series.tracker();
+        let complete = tracker.next() == total && tracker.pending() == 0;
         let agreed = match self.options.key {
             KeyBy::Origin => stream.total == Some(total),
             // A link that still brings packets may fill the gaps of the one that has ended.
@@ -279,22 +252,21 @@ impl SequenceReader {
                 stream.total == Some(total) && stream.links.iter().all(|(_, marked)| *marked)
             }
         };
-        if agreed || (complete && before.totals.received > 0) {
+        if agreed || (complete && stream.totals().received > 0) {
             stream.ended = true;
             // The other link of a pair may lag behind this one's marks: its packets are copies or fill
             // gaps, so the account is closed when the run ends.
             if self.options.key == KeyBy::Origin && !stream.anew && !stream.contradicts(total) {
-                stream.tracker.finish(Some(total));
-                self.settle(at, before);
+                stream.series.finish(Some(total), &mut self.book);
             }
             self.announce(at, total);
         }
-        self.streams[at].total = Some(total);
+        self.streams.all[at].total = Some(total);
     }
 
     /// Books a total that is believed; a later one of the same run replaces it.
     fn announce(&mut self, at: usize, total: u64) {
-        let stream = &mut self.streams[at];
+        let stream = &mut self.streams.all[at];
         if stream.contradicts(total) {
             return self.contradicted(at);
         }
@@ -306,40 +278,22 @@ impl SequenceReader {
     /// A total that cannot be right: the stream is one that announced no end.
     #[cold]
     fn contradicted(&mut self, at: usize) {
-        let change = self.streams[at].announced.withdraw();
+        let change = self.streams.all[at].announced.withdraw();
         self.book(change);
-        self.add(Count::Contradicted, 1);
+        self.add(SequenceCount::Contradicted, 1);
     }
 
     fn book(&mut self, change: Change) {
         let Outcome { delivered, lost, rejected } = change.of;
-        self.add(Count::Announced, change.total);
-        self.add(Count::AnnouncedDelivered, delivered);
-        self.add(Count::AnnouncedLost, lost);
-        self.add(Count::AnnouncedRejected, rejected);
-    }
-
-    /// Books what changed in a stream's totals.
-    #[cold]
-    fn settle(&mut self, at: usize, Before { totals: before, pending }: Before) {
-        let tracker = &self.streams[at].tracker;
-        let (after, first) = (tracker.totals(), tracker.first());
-        let missing = tracker.pending().wrapping_sub(pending);
-        if before.received == 0 && after.received == 1 && !self.gave_up {
-            self.add(Count::Down, first);
-            self.streams[at].down = first;
-        }
-        self.add(Count::Lost, after.lost.wrapping_sub(before.lost));
-        self.add(Count::Missing, missing);
-        self.add(Count::Duplicate, after.duplicate.wrapping_sub(before.duplicate));
-        self.add(Count::Reordered, after.reordered.wrapping_sub(before.reordered));
-        self.add(Count::Late, after.late.wrapping_sub(before.late));
-        self.add(Count::Restarts, after.restarted.wrapping_sub(before.restarted));
+        self.add(SequenceCount::Announced, change.total);
+        self.add(SequenceCount::AnnouncedDelivered, delivered);
+        self.add(SequenceCount::AnnouncedLost, lost);
+        self.add(SequenceCount::AnnouncedRejected, rejected);
     }
 
     /// The run has ended: `total` is what a mark said that is not booked yet, or may have changed.
     fn close(&mut self, at: usize, total: Option<u64>) {
-        let stream = &mut self.streams[at];
+        let stream = &mut self.streams.all[at];
         let booked = stream.announced.total();
         if let Some(total) = total.filter(|&total| !stream.anew && booked != Some(total)) {
             return self.announce(at, total);
@@ -355,74 +309,85 @@ impl SequenceReader {
     fn latency(&mut self, received_ns: u64, sent_ns: u64) {
         // Two clocks may disagree; a packet is never counted as received before it was sent.
         let ns = received_ns.saturating_sub(sent_ns);
-        self.add(Count::LatencyCount, 1);
-        self.add(Count::LatencySum, ns);
+        self.add(SequenceCount::LatencyCount, 1);
+        self.add(SequenceCount::LatencySum, ns);
         let old = self.spread.unwrap_or(Spread { min: ns, max: ns });
         self.spread = Some(Spread { min: old.min.min(ns), max: old.max.max(ns) });
     }
 
-    fn flush(&mut self) {
-        for (line, n) in self.tally.iter_mut().enumerate() {
-            if *n != 0 {
-                self.sheet.add(line, *n);
-                *n = 0;
-            }
-        }
+    fn publish(&mut self) {
+        self.tally.flush(&self.sheet);
+        self.book.flush(&self.sheet);
         if let Some(spread) = self.spread {
-            self.sheet.set(Count::LatencyMin as usize, spread.min);
-            self.sheet.set(Count::LatencyMax as usize, spread.max);
+            self.sheet.set(SequenceCount::LatencyMin as usize, spread.min);
+            self.sheet.set(SequenceCount::LatencyMax as usize, spread.max);
         }
     }
 }
 
-impl Reader for SequenceReader {
-    fn read(&mut self, batch: &Batch, _: &mut Products) {
+impl SequenceReader {
+    /// The run has ended: what is missing is lost.
+    fn end_all(&mut self) {
+        for at in 0..self.streams.all.len() {
+            self.end(at);
+        }
+        self.publish();
+    }
+
+    /// Somebody else may have had packets: what is missing is lost, and each stream begins with whatever comes next.
+    fn begin_anew(&mut self) {
+        for stream in &mut self.streams.all {
+            stream.series.begin_anew(&mut self.book);
+            if stream.totals().received > 0 {
+                stream.announced.share();
+                stream.anew = true;
+            }
+        }
+        self.publish();
+    }
+}
+
+impl Decoder for SequenceReader {
+    fn decode(&mut self, batch: Option<&Batch>, _: Option<Nanos>, _: &mut Products) {
+        let Some(batch) = batch else { return };
         let mut packets = 0;
         for train in batch.trains() {
-            let apart = self.options.key.apart(train.origin);
-            if apart != self.apart {
-                (self.apart, self.last) = (apart, None);
-            }
+            self.streams.train(self.options.key.apart(train.origin));
             self.origin = train.origin;
             self.link = (self.options.key == KeyBy::Id).then_some(train.origin);
             for chunk in train.chunks() {
                 packets += 1;
                 if let Err(refusal) = self.packet(chunk, train.time_ns) {
-                    self.add(Count::of(refusal), 1);
+                    self.add(SequenceCount::of(refusal), 1);
                 }
             }
         }
-        self.add(Count::Packets, packets);
-        self.flush();
+        self.add(SequenceCount::Packets, packets);
+        self.publish();
     }
 
-    fn begin_anew(&mut self) {
-        for at in 0..self.streams.len() {
-            let stream = &mut self.streams[at];
-            let before = Before::of(&stream.tracker);
-            stream.tracker.forget();
-            if before.totals.received > 0 {
-                stream.announced.share();
-                stream.anew = true;
-            }
-            self.settle(at, before);
+    fn flush(&mut self, reason: Flush, _: &mut Products) {
+        match reason {
+            Flush::Taken => self.begin_anew(),
+            Flush::End => self.end_all(),
+            Flush::Stalled => {}
         }
-        self.flush();
     }
 
-    fn finish(&mut self, _: &mut Products) {
-        for at in 0..self.streams.len() {
-            self.end(at);
+    fn modules(&self, tell: &mut dyn FnMut(SeenModule)) {
+        for ((origin, id), stream) in self.streams.followed() {
+            let (packets, lost) = (stream.totals().received, stream.outcome().lost);
+            tell(SeenModule { origin, id, packets, lost });
         }
-        self.flush();
     }
 
-    fn sheet(&self) -> Arc<Sheet> {
-        self.sheet.clone()
+    fn sheets(&self) -> Vec<Arc<Sheet>> {
+        vec![self.sheet.clone()]
     }
 
     fn ended_streams(&self) -> usize {
-        if self.streams.iter().all(|s| s.ended) { self.streams.len() } else { 0 }
+        let all = &self.streams.all;
+        if all.iter().all(|s| s.ended) { all.len() } else { 0 }
     }
 }
 

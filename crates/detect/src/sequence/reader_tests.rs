@@ -1,6 +1,9 @@
 //! Scripts for the reader: these packets in this order, these counters and nothing else.
 
+use std::collections::BTreeMap;
+
 use super::*;
+use crate::alone::Alone;
 use crate::detector::{Kind, Setup, Sharding};
 use crate::sequence::Sequence;
 use fullcount_core::batch::Edge;
@@ -21,16 +24,16 @@ fn data(stream: u32, numbers: impl IntoIterator<Item = u64>) -> Vec<Vec<u8>> {
 }
 
 struct Run {
-    reader: Box<dyn Reader>,
+    reader: Box<dyn Decoder>,
     ledger: Ledger,
 }
 
 impl Run {
     fn new(options: &str) -> Run {
         let setup = Setup { options: options.into(), ..Setup::default() };
-        let reader = Sequence.configure(&setup).unwrap().reader();
+        let reader = Sequence.configure(&setup).unwrap().alone();
         let ledger = Ledger::default();
-        ledger.register(reader.sheet());
+        ledger.register(reader.sheets().remove(0));
         Run { reader, ledger }
     }
 
@@ -43,7 +46,7 @@ impl Run {
         for (origin, p) in packets {
             batch.append(&p, origin, 3000, Edge::Datagram);
         }
-        self.reader.read(&batch, &mut Products::default());
+        self.reader.decode(Some(&batch), None, &mut Products::default());
         self
     }
 
@@ -54,14 +57,14 @@ impl Run {
 }
 
 /// Counters that are not 0, by name.
-fn counted(entries: &Entries) -> Vec<(String, u64)> {
+fn counted(entries: &Entries) -> BTreeMap<String, u64> {
     assert_eq!(entries.balance(), 0, "{:?}", entries.hops());
     entries.iter().filter(|e| e.value > 0).map(|e| (e.info.name.to_string(), e.value)).collect()
 }
 
 #[track_caller]
 fn expect(entries: &Entries, wanted: &[(&str, u64)]) {
-    let wanted: Vec<_> = wanted.iter().map(|&(n, v)| (n.to_owned(), v)).collect();
+    let wanted = wanted.iter().map(|&(n, v)| (n.to_owned(), v)).collect();
     assert_eq!(counted(entries), wanted);
 }
 
@@ -505,7 +508,7 @@ fn refused_patterns_of_announced_streams_only_are_part_of_what_was_sent() {
 fn a_part_of_a_stream_is_not_held_against_the_total_of_the_whole() {
     let mut run = Run::new("");
     run.send(&data(1, 0..100));
-    run.reader.begin_anew();
+    run.reader.flush(Flush::Taken, &mut Products::default());
     // Somebody else had 100 to 899.
     run.send(&data(1, 900..1000)).send(&vec![packet(1, u64::MAX, 1000, 24); 5]);
     assert!(run.reader.ended_streams() > 0);
@@ -513,7 +516,7 @@ fn a_part_of_a_stream_is_not_held_against_the_total_of_the_whole() {
     // And all to the end, but for the marks.
     let mut run = Run::new("");
     run.send(&data(1, 0..100));
-    run.reader.begin_anew();
+    run.reader.flush(Flush::Taken, &mut Products::default());
     run.send(&vec![packet(1, u64::MAX, 1000, 24); 2]);
     assert_eq!(announced(&run.finish()), (0, 0, (100, 0)));
 }

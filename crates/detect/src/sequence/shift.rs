@@ -8,42 +8,32 @@
 //! never goes back, and stops at the first one that the reader refuses. The pattern goes on with the
 //! number, damaged bytes stay damaged.
 //!
-//! Refuses nothing: what the reader would refuse stays as it is, also packets of streams beyond
-//! `max_streams`. Source: `docs/architecture.md`, contracts "`sequence` payload" and "pcap:".
-
-use std::collections::HashMap;
+//! What the reader would refuse stays as it is, also packets of streams beyond
+//! `max_streams`. Source: `docs/contracts.md`, "`sequence` payload" and "pcap:".
 
 use fullcount_core::batch::Origin;
-use fullcount_core::sequence::{Seen, Start, Tracker};
+use fullcount_core::sequence::Seen;
+use fullcount_core::sequence::streams::Streams;
 
 use super::Options;
-use super::key::Key;
-use super::packet::{self, HEADER_BYTES, NUMBER_LIMIT, Payload};
+use super::packet::{self, HEADER_BYTES, NUMBER_LIMIT, SequencePayload};
 use crate::detector::Shifter;
-
-/// Packets at the head of a stream among which the first may have been overtaken: one GRO train.
-const HEAD: u64 = 64;
+use crate::repeat::{PassNumbers, PassTimes};
 
 /// One stream of the capture.
 #[derive(Debug)]
 struct Stream {
-    tracker: Tracker,
-    /// Lowest number at its head.
-    begin: Option<u64>,
+    numbers: PassNumbers,
     /// Total of the newest end mark, and whether the one before said the same.
     total: Option<(u64, bool)>,
 }
 
 impl Stream {
     fn data(&mut self, number: u64) {
-        let seen = self.tracker.observe(number);
+        let seen = self.numbers.see(number);
         // As for the reader, packets behind end marks reopen a stream; a late one does not.
         if matches!(seen, Seen::New | Seen::Restarted) {
             self.total = None;
-        }
-        let begin = *self.begin.get_or_insert(number);
-        if number < begin && begin - number <= HEAD && self.tracker.totals().received <= HEAD {
-            self.begin = Some(number);
         }
     }
 
@@ -54,43 +44,31 @@ impl Stream {
 
     /// Numbers per pass.
     fn numbers(&self) -> u64 {
-        let next = self.tracker.next();
+        let next = self.numbers.next();
         let total = self.total.filter(|&(_, agreed)| agreed).map_or(next, |(total, _)| total);
-        total.max(next).saturating_sub(self.begin.unwrap_or(0))
+        total.max(next).saturating_sub(self.numbers.begin())
     }
 }
 
 /// The rule of a capture, learnt in one pass.
 pub(super) struct Moving {
     options: Options,
-    streams: HashMap<Key, Stream>,
-    /// Earliest and latest sender time, ns.
-    span: Option<(u64, u64)>,
-    /// Numbered packets.
-    packets: u64,
+    streams: Streams<Stream>,
+    /// Sender times, ns.
+    times: PassTimes,
 }
 
 impl Moving {
     pub fn new(options: Options) -> Moving {
-        Moving { options, streams: HashMap::new(), span: None, packets: 0 }
+        let streams = Streams::new(&options.numbering());
+        Moving { options, streams, times: PassTimes::default() }
     }
 
-    fn find(&mut self, key: Key) -> Option<&mut Stream> {
-        if !self.streams.contains_key(&key) {
-            if self.streams.len() >= self.options.max_streams as usize {
-                return None;
-            }
-            let tracker = Tracker::new(64, self.options.window, Start::AtFirst);
-            self.streams.insert(key, Stream { tracker, begin: None, total: None });
-        }
-        self.streams.get_mut(&key)
-    }
-
-    /// Nanoseconds per pass.
-    fn nanoseconds(&self) -> u64 {
-        let Some((earliest, latest)) = self.span else { return 0 };
-        let length = latest - earliest;
-        length.wrapping_add((length / self.packets.saturating_sub(1).max(1)).max(1))
+    fn join(&mut self, apart: Origin, id: u32) -> Option<&mut Stream> {
+        let numbering = self.options.numbering();
+        let new = || Stream { numbers: PassNumbers::new(&numbering), total: None };
+        let at = self.streams.join(apart, id, new)?;
+        Some(&mut self.streams.all[at])
     }
 }
 
@@ -98,15 +76,14 @@ impl Shifter for Moving {
     fn learn(&mut self, payload: &[u8], origin: Origin) {
         let apart = self.options.key.apart(origin);
         match packet::parse(payload) {
-            Ok(Payload::Data { stream, number, sent_ns, .. }) => {
-                let Some(stream) = self.find((apart, stream)) else { return };
+            Ok(SequencePayload::Data { stream, number, sent_ns, .. }) => {
+                let Some(stream) = self.join(apart, stream) else { return };
                 stream.data(number);
-                self.packets += 1;
-                let (earliest, latest) = self.span.unwrap_or((sent_ns, sent_ns));
-                self.span = Some((earliest.min(sent_ns), latest.max(sent_ns)));
+                self.times.packet();
+                self.times.see(sent_ns);
             }
-            Ok(Payload::End { stream, total }) => {
-                if let Some(stream) = self.find((apart, stream)) {
+            Ok(SequencePayload::End { stream, total }) => {
+                if let Some(stream) = self.join(apart, stream) {
                     stream.end(total);
                 }
             }
@@ -116,21 +93,21 @@ impl Shifter for Moving {
 
     fn shift(&mut self, payload: &mut [u8], origin: Origin, repetition: u64) {
         let Ok(said) = packet::parse(payload) else { return };
-        let (Payload::Data { stream, .. } | Payload::End { stream, .. }) = said;
-        let key = (self.options.key.apart(origin), stream);
-        let Some(stream) = self.streams.get(&key) else { return };
+        let (SequencePayload::Data { stream, .. } | SequencePayload::End { stream, .. }) = said;
+        let apart = self.options.key.apart(origin);
+        let Some(stream) = self.join(apart, stream) else { return };
         let by = repetition.saturating_mul(stream.numbers());
         match said {
-            Payload::Data { number, sent_ns, .. } => {
+            SequencePayload::Data { number, sent_ns, .. } => {
                 let moved = number.saturating_add(by).min(NUMBER_LIMIT);
-                let time = sent_ns.wrapping_add(repetition.wrapping_mul(self.nanoseconds()));
+                let time = sent_ns.wrapping_add(repetition.wrapping_mul(self.times.step()));
                 payload[8..16].copy_from_slice(&moved.to_le_bytes());
                 payload[16..24].copy_from_slice(&time.to_le_bytes());
                 // The pattern's first byte is 32 times the number.
                 let step = (moved.wrapping_sub(number) as u8).wrapping_mul(32);
                 payload[HEADER_BYTES..].iter_mut().for_each(|b| *b = b.wrapping_add(step));
             }
-            Payload::End { total, .. } => {
+            SequencePayload::End { total, .. } => {
                 let moved = total.saturating_add(by).min(NUMBER_LIMIT);
                 payload[16..24].copy_from_slice(&moved.to_le_bytes());
             }

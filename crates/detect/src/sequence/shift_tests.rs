@@ -6,6 +6,7 @@ use fullcount_core::products::Products;
 use proptest::prelude::*;
 
 use super::*;
+use crate::alone::Alone;
 use crate::detector::{Detector, Kind, Setup};
 use crate::sequence::Sequence;
 
@@ -34,7 +35,7 @@ fn detector(options: &str) -> Box<dyn Detector> {
 /// Plays `capture` `passes` times through shifter and reader, which checks every pattern.
 fn play(capture: &[Vec<u8>], passes: u64) -> Entries {
     let detector = detector("verify = true");
-    let (mut reader, mut shifter) = (detector.reader(), detector.shifter().unwrap());
+    let (mut reader, mut shifter) = (detector.alone(), detector.shifter().unwrap());
     capture.iter().for_each(|packet| shifter.learn(packet, Origin::NONE));
     for pass in 0..passes {
         for packet in capture {
@@ -43,12 +44,12 @@ fn play(capture: &[Vec<u8>], passes: u64) -> Entries {
                 shifter.shift(&mut packet, Origin::NONE, pass);
             }
             let batch = Batch::from_datagrams([(&packet[..], Origin::NONE)]);
-            reader.read(&batch, &mut Products::default());
+            reader.decode(Some(&batch), None, &mut Products::default());
         }
     }
     reader.finish(&mut Products::default());
     let ledger = Ledger::default();
-    ledger.register(reader.sheet());
+    ledger.register(reader.sheets().remove(0));
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0);
     entries
@@ -161,10 +162,10 @@ fn numbers_stop_at_the_first_that_is_refused() {
     shifter.learn(&packet(1, 0, 0), Origin::NONE);
     let mut moved = packet(1, 0, 0);
     shifter.shift(&mut moved, Origin::NONE, u64::MAX);
-    assert_eq!(packet::parse(&moved), Err(packet::Refusal::Number));
+    assert_eq!(packet::parse(&moved), Err(packet::SequenceRefusal::Number));
     let mut moved = packet(1, u64::MAX, 7);
     shifter.shift(&mut moved, Origin::NONE, u64::MAX);
-    assert_eq!(packet::parse(&moved), Ok(Payload::End { stream: 1, total: NUMBER_LIMIT }));
+    assert_eq!(packet::parse(&moved), Ok(SequencePayload::End { stream: 1, total: NUMBER_LIMIT }));
 }
 
 proptest! {
@@ -195,7 +196,7 @@ proptest! {
         for pass in 0..passes {
             for packet in &mut capture.clone() {
                 shifter.shift(packet, Origin::NONE, pass);
-                if let Ok(Payload::Data { sent_ns, .. }) = packet::parse(packet) {
+                if let Ok(SequencePayload::Data { sent_ns, .. }) = packet::parse(packet) {
                     sent.push(sent_ns);
                 }
             }

@@ -2,11 +2,13 @@
 
 use fullcount_core::batch::{Batch, Edge, Origin};
 use fullcount_core::products::Products;
+use fullcount_core::progress::Flush;
 use fullcount_core::time::TickLength;
 use proptest::prelude::*;
 
 use super::*;
-use crate::detector::{Detector, Kind, Reader, Setup, TimeBase};
+use crate::alone::Alone;
+use crate::detector::{Decoder, Detector, Kind, Setup, TimeBase};
 use crate::sonde::Sonde;
 
 /// 2026-01-01, ns since 1970.
@@ -47,7 +49,7 @@ fn sender(port: u16, begin: i64, seconds: i64, step: i64) -> Vec<Sent> {
     (0..seconds * SECOND / step).map(one).collect()
 }
 
-fn read(reader: &mut dyn Reader, sent: &[Sent], apart: bool) -> Vec<i64> {
+fn read(reader: &mut dyn Decoder, sent: &[Sent], apart: bool) -> Vec<i64> {
     let mut times = Vec::new();
     for some in sent.chunks(7) {
         let mut batch = Batch::with_slots(0, 0);
@@ -57,7 +59,7 @@ fn read(reader: &mut dyn Reader, sent: &[Sent], apart: bool) -> Vec<i64> {
         }
         batch.read_apart(apart);
         let mut products = Products::default();
-        reader.read(&batch, &mut products);
+        reader.decode(Some(&batch), None, &mut products);
         times.extend(products.events.absolute().map(|(at, _)| at));
     }
     times
@@ -82,7 +84,7 @@ fn senders_that_are_read_one_after_the_other_stand_at_their_times() {
     for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
         let detector = detector(None);
         begin(&*detector, &flat);
-        let mut reader = detector.reader();
+        let mut reader = detector.alone();
         for at in order {
             assert_eq!(read(&mut *reader, &all[at], true), right(&all[at]), "{order:?}: {at}");
         }
@@ -97,7 +99,7 @@ fn a_late_reader_counts_turns_from_the_first_packet_of_the_recording() {
         let detector = detector(None);
         begin(&*detector, &all);
         // All that is there was read before: it follows what comes.
-        assert_eq!(read(&mut *detector.reader(), &all[from..], false), right(&all[from..]));
+        assert_eq!(read(&mut *detector.alone(), &all[from..], false), right(&all[from..]));
     }
 }
 
@@ -106,10 +108,10 @@ fn a_stream_that_was_somebody_elses_comes_back_at_its_time() {
     let (a, b) = (sender(1, 0, 40, SECOND / 4), sender(2, 0, 40, SECOND / 4));
     let detector = detector(None);
     begin(&*detector, &a);
-    let mut reader = detector.reader();
+    let mut reader = detector.alone();
     assert_eq!(read(&mut *reader, &a[..20], true), right(&a[..20]));
     assert_eq!(read(&mut *reader, &b[..20], true), right(&b[..20]));
-    reader.begin_anew();
+    reader.flush(Flush::Taken, &mut Products::default());
     // Sender 2 is 26 s further on; its number could be any.
     assert_eq!(read(&mut *reader, &b[124..], true), right(&b[124..]));
     assert_eq!(read(&mut *reader, &a[20..], true), right(&a[20..]));
@@ -122,7 +124,7 @@ fn without_receive_times_more_than_half_a_turn_apart_is_refused_and_less_is_not(
         sent
     };
     for (seconds, refused) in [(2, false), (4, true)] {
-        let mut reader = detector(None).reader();
+        let mut reader = detector(None).alone();
         for port in 1..=2 {
             read(&mut *reader, &untimed(sender(port, 0, seconds, SECOND / 10)), true);
         }
@@ -131,11 +133,11 @@ fn without_receive_times_more_than_half_a_turn_apart_is_refused_and_less_is_not(
         assert!(["fc.time_ns", "partitions=", "output.raw"].iter().all(|w| said.contains(w)));
     }
     // One sender has one order, and so have those of a live source.
-    let mut reader = detector(None).reader();
+    let mut reader = detector(None).alone();
     let one = untimed(sender(1, 0, 20, SECOND / 10));
     assert_eq!(read(&mut *reader, &one, true), right(&one));
     assert_eq!(reader.unsettled(), None);
-    let mut reader = detector(None).reader();
+    let mut reader = detector(None).alone();
     for port in 1..=2 {
         read(&mut *reader, &untimed(sender(port, 0, 20, SECOND / 10)), false);
     }
@@ -154,7 +156,7 @@ fn a_recording_at_another_speed_is_placed_by_its_neighbours_or_refused() {
     let (a, b) = (slow(1), slow(2));
     let detector_ = detector(None);
     begin(&*detector_, &a);
-    let mut reader = detector_.reader();
+    let mut reader = detector_.alone();
     assert_eq!(read(&mut *reader, &a, true), right(&a));
     assert_eq!(read(&mut *reader, &b[100..], true), right(&b[100..]), "beside the first");
     assert_eq!(reader.unsettled(), None);
@@ -162,7 +164,7 @@ fn a_recording_at_another_speed_is_placed_by_its_neighbours_or_refused() {
     let long = |port| faster(&sender(port, 0, 90, SECOND / 10), 10);
     let detector_ = detector(None);
     begin(&*detector_, &long(1));
-    let mut reader = detector_.reader();
+    let mut reader = detector_.alone();
     read(&mut *reader, &long(2)[300..], true);
     let said = reader.unsettled().expect("refused");
     assert!(said.contains("do not go with the receive times"), "{said}");
@@ -174,10 +176,10 @@ fn a_stall_is_bridged_by_receive_times_that_went_with_the_ticks_before() {
     // 3 s were seen; then the host stood still for 1, 3, 11 or 50 s.
     for gone in [10, 30, 110, 500] {
         let sent = [&all[..30], &all[30 + gone..]].concat();
-        let mut reader = detector(None).reader();
+        let mut reader = detector(None).alone();
         assert_eq!(read(&mut *reader, &sent, false), right(&sent), "{gone}");
         // A sender that is heard only then joins beside the others.
-        let mut reader = detector(None).reader();
+        let mut reader = detector(None).alone();
         read(&mut *reader, &all[..30], false);
         let new: Vec<Sent> = all[30 + gone..].iter().map(|s| Sent { port: 2, ..*s }).collect();
         assert_eq!(read(&mut *reader, &new, false), right(&new), "{gone}");
@@ -195,7 +197,7 @@ fn the_tick_is_the_detectors() {
     let detector = detector(tick);
     assert_eq!(detector.turning_clock().unwrap().turn_ns, 8 << 32);
     begin(&*detector, &seconds(1));
-    let mut reader = detector.reader();
+    let mut reader = detector.alone();
     for port in 1..=3 {
         let got = read(&mut *reader, &seconds(port), true);
         assert!(got.iter().zip(&right).all(|(a, b)| a.abs_diff(*b) <= 8), "{port}");
@@ -207,7 +209,7 @@ fn recorded_times_that_contradict_the_ticks_change_nothing() {
     let all = sender(1, 0, 30, SECOND / 10);
     let right = right(&all);
     let usual = |sent: &[Sent]| {
-        let mut reader = detector(None).reader();
+        let mut reader = detector(None).alone();
         assert_eq!(read(&mut *reader, sent, false), right);
         assert_eq!(reader.unsettled(), None);
     };
@@ -227,7 +229,7 @@ fn recorded_times_that_contradict_the_ticks_change_nothing() {
     }
     // A sender that begins anew while it is silent.
     let began: Vec<Sent> = all.iter().map(|s| Sent { came: s.came + 60 * SECOND, ..*s }).collect();
-    let mut reader = detector(None).reader();
+    let mut reader = detector(None).alone();
     read(&mut *reader, &all[..20], false);
     assert_eq!(read(&mut *reader, &began[..5], false)[0], began[0].ticks);
 }
@@ -270,7 +272,7 @@ proptest! {
         prop_assert!(detector.begins_with(&d6(first.count, first.ticks), first.came));
         // The first header stands at its raw value.
         let shift = first.ticks - i64::from(first.ticks as u32);
-        let mut reader = detector.reader();
+        let mut reader = detector.alone();
         for (which, many) in turns {
             let sent = &mut all[which.index(begins.len())];
             let some: Vec<Sent> = sent.drain(..many.min(sent.len())).collect();

@@ -2,7 +2,7 @@
 //!
 //! The counter wraps and the header time is no lower bound of the event times, so events are read
 //! relative to the header of their own packet: within ±2³¹ ticks of it. An event that would lie
-//! before tick 0 is read as its own raw count. Refuses nothing. Source: `docs/formats/sonde.md`
+//! before tick 0 is read as its own raw count. Source: `docs/formats/sonde.md`
 //! section 2, `docs/architecture.md` contract "Time".
 
 use fullcount_core::products::EventBatch;
@@ -84,6 +84,20 @@ impl Clock {
         out.open_pulse(PulseTime(self.start));
         // In 0..2³¹: the grid's period is below 2³¹ ns and `seek` put `at` into the pulse.
         out.push((at - self.start) as u32, pixel);
+    }
+
+    /// Adds events of one time.
+    #[inline]
+    pub fn push_all(
+        &mut self,
+        at: i64,
+        pixels: impl ExactSizeIterator<Item = u32>,
+        out: &mut EventBatch,
+    ) {
+        self.seek(at);
+        out.open_pulse(PulseTime(self.start));
+        out.offset_ns.extend(std::iter::repeat_n((at - self.start) as u32, pixels.len()));
+        out.pixel.extend(pixels);
     }
 
     /// For a packet of nanosecond ticks: the pulse of its first event `raw`, as 32-bit arithmetic.

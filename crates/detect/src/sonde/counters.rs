@@ -3,13 +3,14 @@
 //! Names follow `docs/formats/sonde.md` section 8. Hop `decode` balances in packets
 //! (`decode.packets` = `decode.accepted` + one line per reason word), hop `geometry` in readouts
 //! (`readouts.count` = `events.count` + `events.geometry_errors`). The published class totals repeat the
-//! reasons and are notes, so that nothing is counted twice.
+//! reasons and are notes, so that nothing is counted twice. Lines of numbered packets are those of every format
+//! ([`numbering`](fullcount_core::sequence::numbering)).
 
-use super::packet::{Class, Mode, Refusal};
+use super::packet::{SondeErrorClass, SondeMode, SondeRefusal};
 
 fullcount_core::counters! {
     /// Lines of a SoNDe reader's sheet.
-    pub enum Count {
+    pub enum SondeCount {
         Packets "decode.packets" Packets Sum "decode" In "datagrams given to the decoder" "";
         Accepted "decode.accepted" Packets Sum "decode" Accepted "datagrams decoded" "";
         ShortPacket "errors.bad_size.short_packet" Packets Sum "decode" Rejected
@@ -48,28 +49,6 @@ fullcount_core::counters! {
             "upper guess of lost packets: gaps up to 8192 (published rule)" "see packets.lost, which tells loss from disorder";
         OutOfOrder "readouts.out_of_order" Times Sum "decode" Note
             "sequence errors with a gap above 8192: repeated or reordered packets (published rule)" "see packets.reordered and packets.duplicate";
-        Lost "packets.lost" Packets Sum "decode" Missing(Unknown)
-            "packet counts that never came" "the places beside it say where, and what to change";
-        LostByTime "packets.lost_by_time" Packets Sum "decode" Note
-            "of packets.lost: whole turns of the 14-bit count, which the kernel's drops prove and its receive times count" "";
-        LostAtLeast "packets.lost_at_least" Times Sum "decode" Note
-            "gaps that may be longer by whole turns of the 14-bit count: packets.lost is a lower bound"
-            "see host.socket.full: raise receive_buffer, or give the receiver a core of its own, so that it never stands still for a turn";
-        Missing "packets.missing" Packets Sum "decode" Note
-            "numbers not seen yet that may still come; they become lost when the window has passed or the run ends" "";
-        Duplicate "packets.duplicate" Packets Sum "decode" Duplicate
-            "packet counts that came again; decoded again, as 14 bits cannot prove a copy" "look for a mirrored port or a second path in the network";
-        Reordered "packets.reordered" Packets Sum "decode" Reordered
-            "packets that came after a later one" "look for several paths, or several receive queues, between sender and receiver";
-        Late "packets.late" Packets Sum "decode" Late
-            "packets that came after they were counted as lost; decoded" "look for several paths between sender and receiver";
-        Restarts "packets.restarts" Times Sum "decode" Restarts
-            "streams whose packet count began anew" "";
-        Streams "decode.streams" Times Sum "decode" Note
-            "streams seen: origin and system number" "";
-        StreamsReused "decode.streams_reused" Times Sum "decode" Note
-            "streams whose place another sender took, because detector.max_streams were known and this one was silent longest; what it had missing is lost"
-            "raise detector.max_streams, or find out who sends here";
         Readouts "readouts.count" Readouts Sum "geometry" In "entries and samples decoded" "";
         Events "events.count" Readouts Sum "geometry" Accepted "readouts that became events" "";
         GeometryErrors "events.geometry_errors" Readouts Sum "geometry" Rejected
@@ -83,40 +62,37 @@ fullcount_core::counters! {
     }
 }
 
-/// Number of lines.
-pub(super) const LINES: usize = Count::TrailingBytes as usize + 1;
-
-impl Count {
+impl SondeCount {
     /// The one counter of a reason.
-    pub fn of(refusal: Refusal) -> Count {
+    pub fn of(refusal: SondeRefusal) -> SondeCount {
         match refusal {
-            Refusal::ShortPacket => Count::ShortPacket,
-            Refusal::Version => Count::Version,
-            Refusal::LengthMismatch => Count::LengthMismatch,
-            Refusal::PacketType => Count::PacketType,
-            Refusal::EntryCountMismatch => Count::EntryCount,
-            Refusal::ShortSubheader => Count::ShortSubheader,
-            Refusal::SampleCountMismatch => Count::SampleCount,
-            Refusal::ShortPayload => Count::ShortPayload,
-            Refusal::EventCountMismatch => Count::EventCount,
+            SondeRefusal::ShortPacket => SondeCount::ShortPacket,
+            SondeRefusal::Version => SondeCount::Version,
+            SondeRefusal::LengthMismatch => SondeCount::LengthMismatch,
+            SondeRefusal::PacketType => SondeCount::PacketType,
+            SondeRefusal::EntryCountMismatch => SondeCount::EntryCount,
+            SondeRefusal::ShortSubheader => SondeCount::ShortSubheader,
+            SondeRefusal::SampleCountMismatch => SondeCount::SampleCount,
+            SondeRefusal::ShortPayload => SondeCount::ShortPayload,
+            SondeRefusal::EventCountMismatch => SondeCount::EventCount,
         }
     }
 
     /// The published total of an error class.
-    pub fn of_class(class: Class) -> Count {
+    pub fn of_class(class: SondeErrorClass) -> SondeCount {
         match class {
-            Class::BadSize => Count::BadSize,
-            Class::Header => Count::HeaderErrors,
-            Class::Unsupported => Count::Unsupported,
+            SondeErrorClass::BadSize => SondeCount::BadSize,
+            SondeErrorClass::Header => SondeCount::HeaderErrors,
+            SondeErrorClass::Unsupported => SondeCount::Unsupported,
         }
     }
 
     /// The counter of a packet type.
-    pub fn of_mode(mode: Mode) -> Count {
+    pub fn of_mode(mode: SondeMode) -> SondeCount {
         match mode {
-            Mode::TriggerTime => Count::TriggerTime,
-            Mode::SingleEvent => Count::SingleEvent,
-            Mode::MultiEvent => Count::MultiEvent,
+            SondeMode::TriggerTime => SondeCount::TriggerTime,
+            SondeMode::SingleEvent => SondeCount::SingleEvent,
+            SondeMode::MultiEvent => SondeCount::MultiEvent,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use fullcount_core::batch::Origin;
 
 use super::layout::Layout;
-use super::packet::{self, Body, ENTRY_BYTES, Header, Refusal, SAMPLE_BYTES};
+use super::packet::{self, Body, ENTRY_BYTES, SAMPLE_BYTES, SondeHeader, SondeRefusal};
 use super::pixel;
 use crate::detector::{Inspected, Inspector};
 
@@ -29,7 +29,12 @@ impl Inspector for SondeInspector {
 }
 
 impl SondeInspector {
-    fn fill(&self, shown: &mut Inspected, chunk: &[u8], origin: Origin) -> Result<(), Refusal> {
+    fn fill(
+        &self,
+        shown: &mut Inspected,
+        chunk: &[u8],
+        origin: Origin,
+    ) -> Result<(), SondeRefusal> {
         let header = packet::header(chunk)?;
         header_fields(&header, &mut shown.header);
         let mode = packet::mode(&header, chunk)?;
@@ -67,7 +72,7 @@ impl SondeInspector {
     }
 }
 
-fn header_fields(header: &Header, fields: &mut Vec<(&'static str, String)>) {
+fn header_fields(header: &SondeHeader, fields: &mut Vec<(&'static str, String)>) {
     fields.extend([
         // Check 2 refuses every other version.
         ("version", "0".to_owned()),
@@ -81,19 +86,23 @@ fn header_fields(header: &Header, fields: &mut Vec<(&'static str, String)>) {
 }
 
 /// Sub-header fields as far as they are there: a refused packet shows what it claims.
-fn sub_header_fields(mode: packet::Mode, chunk: &[u8], fields: &mut Vec<(&'static str, String)>) {
+fn sub_header_fields(
+    mode: packet::SondeMode,
+    chunk: &[u8],
+    fields: &mut Vec<(&'static str, String)>,
+) {
     let mut bytes = fullcount_core::bytes::Bytes::new(&chunk[packet::HEADER_BYTES..]);
     let mut show = |name, value: Option<u16>| fields.extend(value.map(|v| (name, v.to_string())));
     match mode {
-        packet::Mode::TriggerTime => show("entries", bytes.u8().map(u16::from)),
-        packet::Mode::SingleEvent => {
+        packet::SondeMode::TriggerTime => show("entries", bytes.u8().map(u16::from)),
+        packet::SondeMode::SingleEvent => {
             show("source", bytes.u8().map(u16::from));
             show("trigger_type", bytes.u8().map(u16::from));
             show("channel", bytes.u8().map(u16::from));
             show("hold_delay", bytes.be16());
             show("samples", bytes.be16());
         }
-        packet::Mode::MultiEvent => {
+        packet::SondeMode::MultiEvent => {
             show("events", bytes.u8().map(u16::from));
             show("samples_per_event", bytes.be16());
         }

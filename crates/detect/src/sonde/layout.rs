@@ -7,6 +7,7 @@
 //! 8 × 8 multi-anode photomultiplier, unless the file says otherwise. Source: `docs/formats/sonde.md`
 //! section 6, `docs/sonde.md`.
 
+use fullcount_core::refusal::{Refusal, setting};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -16,8 +17,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
 use super::pixel::{MODULE_PIXELS, MODULE_SIDE};
-use crate::detector::SetupError;
-use crate::geometry::panel::{self, Module, Pitch, Turn};
+use crate::geometry::panel::{self, Module, Pitch, QuarterTurn};
 use crate::geometry::text;
 
 /// Ten times the planned instrument.
@@ -144,7 +144,7 @@ macro_rules! checked {
 
 checked!(
     /// Degrees.
-    Rotation(Turn), u16, Turn::from_degrees, "0, 90, 180 or 270 degrees"
+    Rotation(QuarterTurn), u16, QuarterTurn::from_degrees, "0, 90, 180 or 270 degrees"
 );
 checked!(
     /// System number.
@@ -183,7 +183,7 @@ struct Entry {
     label: String,
     pixel_offset: u32,
     cell: [u32; 2],
-    turn: Turn,
+    turn: QuarterTurn,
     centre_mm: Option<[f64; 2]>,
 }
 
@@ -207,13 +207,11 @@ impl Layout {
     ///
     /// # Errors
     /// Syntax, range or overlap, named.
-    pub fn read(text: &str, path: &str) -> Result<Layout, SetupError> {
+    pub fn read(text: &str, path: &str) -> Result<Layout, Refusal> {
         let place = if path.is_empty() { "detector.geometry" } else { path };
         let file: File = text::parse(text, place)?;
-        let refuse = |key: &str, value: &str, allowed: &str| SetupError::Value {
-            key: format!("{place}: {key}"),
-            value: value.to_owned(),
-            allowed: allowed.to_owned(),
+        let refuse = |key: &str, value: &str, allowed: &str| {
+            setting(format!("{place}: {key}"), value, allowed)
         };
         let panel = &file.panel;
         let module = panel.pixel_mm.0 * f64::from(MODULE_SIDE) + panel.module_gap_mm.0;
@@ -249,13 +247,13 @@ impl Layout {
     }
 }
 
-type Refuse<'a> = &'a dyn Fn(&str, &str, &str) -> SetupError;
+type Refuse<'a> = &'a dyn Fn(&str, &str, &str) -> Refusal;
 
 /// Pixel offset by sender.
 fn senders(
     entries: &[Entry],
     refuse: Refuse,
-) -> Result<HashMap<(Source, Option<u8>), u32>, SetupError> {
+) -> Result<HashMap<(Source, Option<u8>), u32>, Refusal> {
     let mut seen: HashMap<(Source, Option<u8>), &Entry> = HashMap::new();
     for entry in entries {
         if let Some(other) = seen.insert((entry.source, entry.system), entry) {
@@ -295,7 +293,7 @@ impl Entry {
     /// The module of a geometry that lists none: it takes every sender.
     fn anyone() -> Entry {
         let label = "the built-in module".to_owned();
-        let (source, system, turn) = (Source::Any, None, Turn::None);
+        let (source, system, turn) = (Source::Any, None, QuarterTurn::None);
         Entry { source, system, label, pixel_offset: 0, cell: [0, 0], turn, centre_mm: None }
     }
 }
@@ -317,7 +315,7 @@ impl ModuleText {
 
 impl Groups {
     /// All modules: groups row by row, in each the modules row by row; 64 pixels each.
-    fn entries(&self, refuse: Refuse) -> Result<Vec<Entry>, SetupError> {
+    fn entries(&self, refuse: Refuse) -> Result<Vec<Entry>, Refusal> {
         let [across, down] = self.modules.map(|n| n.0);
         let per_group = across * down;
         let first_system = u32::from(self.first_system.0);

@@ -1,6 +1,6 @@
 //! One SoNDe datagram: header, mode and body, with every check of the format in its order.
 //!
-//! Refuses what `docs/formats/sonde.md` section 4 refuses, one [`Refusal`] per reason; the first
+//! Refuses what `docs/formats/sonde.md` section 4 refuses, one [`SondeRefusal`] per reason; the first
 //! failing check decides. [`header`] makes checks 1 and 2, [`mode`] 4 and 5, [`body`] 7 to 11; the
 //! sequence check (3) stands between the first two and belongs to the reader. Reads big-endian bytes,
 //! never outside the slice, and assumes no alignment.
@@ -18,7 +18,7 @@ pub const SAMPLE_BYTES: usize = 5;
 
 /// The 10 bytes in front of every payload (section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
+pub struct SondeHeader {
     /// System number, 0..=31.
     pub system: u8,
     /// Packet type; only 0xD6, 0xD5 and 0xD4 are data.
@@ -35,7 +35,7 @@ pub struct Header {
 
 /// Data modes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum SondeMode {
     /// 0xD6: time and channel of each hit.
     TriggerTime,
     /// 0xD5: one charge sample per channel for one trigger.
@@ -80,7 +80,7 @@ pub enum Body<'a> {
 
 /// Why a packet gives no events: one variant per reason word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refusal {
+pub enum SondeRefusal {
     /// Check 1: below 11 bytes.
     ShortPacket,
     /// Check 2: version is not 0.
@@ -103,7 +103,7 @@ pub enum Refusal {
 
 /// Error class as the published implementation names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum SondeErrorClass {
     /// `bad_size`.
     BadSize,
     /// `header`.
@@ -112,57 +112,57 @@ pub enum Class {
     Unsupported,
 }
 
-impl Class {
+impl SondeErrorClass {
     /// Word in vectors and counters.
     pub fn word(self) -> &'static str {
         match self {
-            Class::BadSize => "bad_size",
-            Class::Header => "header",
-            Class::Unsupported => "unsupported",
+            SondeErrorClass::BadSize => "bad_size",
+            SondeErrorClass::Header => "header",
+            SondeErrorClass::Unsupported => "unsupported",
         }
     }
 }
 
-impl Refusal {
+impl SondeRefusal {
     /// All reasons, in the order of the checks.
-    pub const ALL: [Refusal; 9] = [
-        Refusal::ShortPacket,
-        Refusal::Version,
-        Refusal::LengthMismatch,
-        Refusal::PacketType,
-        Refusal::EntryCountMismatch,
-        Refusal::ShortSubheader,
-        Refusal::SampleCountMismatch,
-        Refusal::ShortPayload,
-        Refusal::EventCountMismatch,
+    pub const ALL: [SondeRefusal; 9] = [
+        SondeRefusal::ShortPacket,
+        SondeRefusal::Version,
+        SondeRefusal::LengthMismatch,
+        SondeRefusal::PacketType,
+        SondeRefusal::EntryCountMismatch,
+        SondeRefusal::ShortSubheader,
+        SondeRefusal::SampleCountMismatch,
+        SondeRefusal::ShortPayload,
+        SondeRefusal::EventCountMismatch,
     ];
 
     /// Error class.
-    pub fn class(self) -> Class {
+    pub fn class(self) -> SondeErrorClass {
         match self {
-            Refusal::ShortPacket | Refusal::ShortPayload => Class::BadSize,
-            Refusal::PacketType => Class::Unsupported,
-            Refusal::Version
-            | Refusal::LengthMismatch
-            | Refusal::EntryCountMismatch
-            | Refusal::ShortSubheader
-            | Refusal::SampleCountMismatch
-            | Refusal::EventCountMismatch => Class::Header,
+            SondeRefusal::ShortPacket | SondeRefusal::ShortPayload => SondeErrorClass::BadSize,
+            SondeRefusal::PacketType => SondeErrorClass::Unsupported,
+            SondeRefusal::Version
+            | SondeRefusal::LengthMismatch
+            | SondeRefusal::EntryCountMismatch
+            | SondeRefusal::ShortSubheader
+            | SondeRefusal::SampleCountMismatch
+            | SondeRefusal::EventCountMismatch => SondeErrorClass::Header,
         }
     }
 
     /// Reason word of section 4.
     pub fn reason(self) -> &'static str {
         match self {
-            Refusal::ShortPacket => "short_packet",
-            Refusal::Version => "version",
-            Refusal::LengthMismatch => "length_mismatch",
-            Refusal::PacketType => "packet_type",
-            Refusal::EntryCountMismatch => "entry_count_mismatch",
-            Refusal::ShortSubheader => "short_subheader",
-            Refusal::SampleCountMismatch => "sample_count_mismatch",
-            Refusal::ShortPayload => "short_payload",
-            Refusal::EventCountMismatch => "event_count_mismatch",
+            SondeRefusal::ShortPacket => "short_packet",
+            SondeRefusal::Version => "version",
+            SondeRefusal::LengthMismatch => "length_mismatch",
+            SondeRefusal::PacketType => "packet_type",
+            SondeRefusal::EntryCountMismatch => "entry_count_mismatch",
+            SondeRefusal::ShortSubheader => "short_subheader",
+            SondeRefusal::SampleCountMismatch => "sample_count_mismatch",
+            SondeRefusal::ShortPayload => "short_payload",
+            SondeRefusal::EventCountMismatch => "event_count_mismatch",
         }
     }
 }
@@ -170,18 +170,18 @@ impl Refusal {
 /// Checks 1 and 2.
 ///
 /// # Errors
-/// [`Refusal::ShortPacket`], [`Refusal::Version`].
+/// [`SondeRefusal::ShortPacket`], [`SondeRefusal::Version`].
 #[inline]
-pub fn header(packet: &[u8]) -> Result<Header, Refusal> {
+pub fn header(packet: &[u8]) -> Result<SondeHeader, SondeRefusal> {
     let Some((head, [_, ..])) = packet.split_first_chunk::<HEADER_BYTES>() else {
-        return Err(Refusal::ShortPacket);
+        return Err(SondeRefusal::ShortPacket);
     };
     let &[id, packet_type, s0, s1, t0, t1, t2, t3, l0, l1] = head;
     if id >> 5 != 0 {
-        return Err(Refusal::Version);
+        return Err(SondeRefusal::Version);
     }
     let sequence = u16::from_be_bytes([s0, s1]);
-    Ok(Header {
+    Ok(SondeHeader {
         system: id & 31,
         packet_type,
         flag: (sequence >> 14) as u8,
@@ -194,17 +194,17 @@ pub fn header(packet: &[u8]) -> Result<Header, Refusal> {
 /// Checks 4 and 5.
 ///
 /// # Errors
-/// [`Refusal::LengthMismatch`], [`Refusal::PacketType`].
+/// [`SondeRefusal::LengthMismatch`], [`SondeRefusal::PacketType`].
 #[inline]
-pub fn mode(header: &Header, packet: &[u8]) -> Result<Mode, Refusal> {
+pub fn mode(header: &SondeHeader, packet: &[u8]) -> Result<SondeMode, SondeRefusal> {
     if HEADER_BYTES + usize::from(header.length) != packet.len() {
-        return Err(Refusal::LengthMismatch);
+        return Err(SondeRefusal::LengthMismatch);
     }
     match header.packet_type {
-        0xd6 => Ok(Mode::TriggerTime),
-        0xd5 => Ok(Mode::SingleEvent),
-        0xd4 => Ok(Mode::MultiEvent),
-        _ => Err(Refusal::PacketType),
+        0xd6 => Ok(SondeMode::TriggerTime),
+        0xd5 => Ok(SondeMode::SingleEvent),
+        0xd4 => Ok(SondeMode::MultiEvent),
+        _ => Err(SondeRefusal::PacketType),
     }
 }
 
@@ -219,44 +219,44 @@ pub fn looks_right(packet: &[u8]) -> bool {
 /// # Errors
 /// The remaining reasons.
 #[inline]
-pub fn body(mode: Mode, packet: &[u8]) -> Result<Body<'_>, Refusal> {
+pub fn body(mode: SondeMode, packet: &[u8]) -> Result<Body<'_>, SondeRefusal> {
     let payload = packet.get(HEADER_BYTES..).unwrap_or_default();
     match mode {
-        Mode::TriggerTime => match payload.split_first() {
+        SondeMode::TriggerTime => match payload.split_first() {
             Some((&n, entries)) if entries.len() == ENTRY_BYTES * usize::from(n) => {
                 Ok(Body::TriggerTime { entries })
             }
-            _ => Err(Refusal::EntryCountMismatch),
+            _ => Err(SondeRefusal::EntryCountMismatch),
         },
-        Mode::SingleEvent => single_event(payload),
-        Mode::MultiEvent => multi_event(payload),
+        SondeMode::SingleEvent => single_event(payload),
+        SondeMode::MultiEvent => multi_event(payload),
     }
 }
 
-fn single_event(payload: &[u8]) -> Result<Body<'_>, Refusal> {
+fn single_event(payload: &[u8]) -> Result<Body<'_>, SondeRefusal> {
     let Some((sub, samples)) = payload.split_first_chunk::<7>() else {
-        return Err(Refusal::ShortSubheader);
+        return Err(SondeRefusal::ShortSubheader);
     };
     let &[source, trigger, channel, h0, h1, n0, n1] = sub;
     if samples.len() != 2 * usize::from(u16::from_be_bytes([n0, n1])) {
-        return Err(Refusal::SampleCountMismatch);
+        return Err(SondeRefusal::SampleCountMismatch);
     }
     let hold_delay = u16::from_be_bytes([h0, h1]);
     Ok(Body::SingleEvent { source, trigger, channel, hold_delay, samples })
 }
 
-fn multi_event(payload: &[u8]) -> Result<Body<'_>, Refusal> {
+fn multi_event(payload: &[u8]) -> Result<Body<'_>, SondeRefusal> {
     if payload.len() < 12 {
-        return Err(Refusal::ShortPayload);
+        return Err(SondeRefusal::ShortPayload);
     }
     let mut bytes = Bytes::new(payload);
     let (Some(events), Some(per_event)) = (bytes.u8(), bytes.be16()) else {
-        return Err(Refusal::ShortPayload);
+        return Err(SondeRefusal::ShortPayload);
     };
     // At most 255 * (4 + 5 * 65535) = 83,558,145: no overflow from 32 bits on.
     let need = usize::from(events) * event_bytes(per_event);
     let Some(data) = bytes.take(need) else {
-        return Err(Refusal::EventCountMismatch);
+        return Err(SondeRefusal::EventCountMismatch);
     };
     Ok(Body::MultiEvent { events, per_event, data, trailing: bytes.rest().len() })
 }
@@ -271,7 +271,7 @@ pub fn event_bytes(per_event: u16) -> usize {
 mod tests {
     use super::*;
 
-    fn verdict(packet: &[u8]) -> Result<Body<'_>, Refusal> {
+    fn verdict(packet: &[u8]) -> Result<Body<'_>, SondeRefusal> {
         let h = header(packet)?;
         body(mode(&h, packet)?, packet)
     }
@@ -283,8 +283,14 @@ mod tests {
             0, 0, 3, 0x8a,
         ];
         let h = header(&packet).unwrap();
-        let want =
-            Header { system: 1, packet_type: 0xd6, flag: 0, count: 772, timestamp: 1, length: 16 };
+        let want = SondeHeader {
+            system: 1,
+            packet_type: 0xd6,
+            flag: 0,
+            count: 772,
+            timestamp: 1,
+            length: 16,
+        };
         assert_eq!(h, want);
         assert_eq!(verdict(&packet), Ok(Body::TriggerTime { entries: &packet[11..] }));
     }
@@ -298,16 +304,19 @@ mod tests {
     #[test]
     fn the_first_failing_check_decides() {
         // Short and of a wrong version: short. Wrong version and length: version.
-        assert_eq!(verdict(&[0xe0; 10]), Err(Refusal::ShortPacket));
-        assert_eq!(verdict(&[0xe0; 11]), Err(Refusal::Version));
-        assert_eq!(verdict(&[0x01; 11]), Err(Refusal::LengthMismatch));
-        assert_eq!(verdict(&[0, 0x10, 0, 0, 0, 0, 0, 0, 0, 1, 9]), Err(Refusal::PacketType));
+        assert_eq!(verdict(&[0xe0; 10]), Err(SondeRefusal::ShortPacket));
+        assert_eq!(verdict(&[0xe0; 11]), Err(SondeRefusal::Version));
+        assert_eq!(verdict(&[0x01; 11]), Err(SondeRefusal::LengthMismatch));
+        assert_eq!(verdict(&[0, 0x10, 0, 0, 0, 0, 0, 0, 0, 1, 9]), Err(SondeRefusal::PacketType));
         assert_eq!(
             verdict(&[0, 0xd6, 0, 0, 0, 0, 0, 0, 0, 1, 9]),
-            Err(Refusal::EntryCountMismatch)
+            Err(SondeRefusal::EntryCountMismatch)
         );
-        assert_eq!(verdict(&[0, 0xd5, 0, 0, 0, 0, 0, 0, 0, 1, 9]), Err(Refusal::ShortSubheader));
-        assert_eq!(verdict(&[0, 0xd4, 0, 0, 0, 0, 0, 0, 0, 1, 9]), Err(Refusal::ShortPayload));
+        assert_eq!(
+            verdict(&[0, 0xd5, 0, 0, 0, 0, 0, 0, 0, 1, 9]),
+            Err(SondeRefusal::ShortSubheader)
+        );
+        assert_eq!(verdict(&[0, 0xd4, 0, 0, 0, 0, 0, 0, 0, 1, 9]), Err(SondeRefusal::ShortPayload));
     }
 
     #[test]
@@ -315,25 +324,25 @@ mod tests {
         let mut packet = vec![0, 0xd6, 0, 0, 0, 0, 0, 0, 0, 1, 0];
         assert!(verdict(&packet).is_ok());
         packet[9] = 0;
-        assert_eq!(verdict(&packet), Err(Refusal::LengthMismatch));
+        assert_eq!(verdict(&packet), Err(SondeRefusal::LengthMismatch));
         packet[9] = 2;
-        assert_eq!(verdict(&packet), Err(Refusal::LengthMismatch));
+        assert_eq!(verdict(&packet), Err(SondeRefusal::LengthMismatch));
     }
 
     #[test]
     fn the_largest_counts_do_not_overflow() {
         let mut packet = vec![0, 0xd4, 0, 0, 0, 0, 0, 0, 0, 12, 255, 255, 255];
         packet.resize(22, 0);
-        assert_eq!(verdict(&packet), Err(Refusal::EventCountMismatch));
+        assert_eq!(verdict(&packet), Err(SondeRefusal::EventCountMismatch));
         packet[9..13].copy_from_slice(&[12, 0, 255, 255]);
         assert!(verdict(&packet).is_ok(), "no events of 65535 samples need 3 bytes");
     }
 
     #[test]
     fn every_reason_has_its_own_word() {
-        let mut words: Vec<_> = Refusal::ALL.iter().map(|r| r.reason()).collect();
+        let mut words: Vec<_> = SondeRefusal::ALL.iter().map(|r| r.reason()).collect();
         words.sort_unstable();
         words.dedup();
-        assert_eq!(words.len(), Refusal::ALL.len());
+        assert_eq!(words.len(), SondeRefusal::ALL.len());
     }
 }

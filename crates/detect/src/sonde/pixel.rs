@@ -47,6 +47,19 @@ pub(super) static TABLE: [u32; 256] = {
     table
 };
 
+/// Pixels of all channels in the order of 0xD5: ASIC by ASIC, channel by channel.
+pub(super) static IN_ORDER: [u32; MODULE_PIXELS as usize] = {
+    let mut pixels = [0; MODULE_PIXELS as usize];
+    let mut at = 0;
+    while at < pixels.len() {
+        if let Some(p) = pixel((at / 16) as u8, (at % 16) as u8) {
+            pixels[at] = p;
+        }
+        at += 1;
+    }
+    pixels
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +83,7 @@ mod tests {
                 let want = 8 * y as u32 + x as u32 + 1;
                 assert_eq!(pixel(asic, channel), Some(want), "{asic}/{channel}");
                 assert_eq!(TABLE[usize::from(asic << 6 | channel)], want);
+                assert_eq!(IN_ORDER[usize::from(16 * asic + channel)], want);
             }
         }
     }

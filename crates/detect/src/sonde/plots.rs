@@ -1,10 +1,10 @@
 //! Plots that suit SoNDe: the picture, time of flight, and amplitudes of the expert modes.
 //!
-//! Refuses nothing. Ranges: pulses are shown over one period, runs without pulses over one reference
+//! Ranges: pulses are shown over one period, runs without pulses over one reference
 //! block (2³⁰ ns), which is no time of flight and is not called so; ADC values have 16 bits.
 
 use fullcount_core::time::Nanos;
-use fullcount_core::view::{Axis, Column, Plot, PlotKind};
+use fullcount_core::view::{Axis, Plot, PlotColumn, PlotKind};
 
 use crate::detector::TimeBase;
 
@@ -27,11 +27,11 @@ pub(super) fn plots(time: &TimeBase, pixels: u32) -> Vec<Plot> {
     } else {
         ("Time of flight", "time after pulse")
     };
-    let tof = axis(Column::OffsetNs, label, "µs", 1000.0, 0, period, 1000);
-    let adc = |bins| axis(Column::Adc, "amplitude", "ADC counts", 1.0, 0, 65_536, bins);
+    let tof = axis(PlotColumn::OffsetNs, label, "µs", 1000.0, 0, period, 1000);
+    let adc = |bins| axis(PlotColumn::Adc, "amplitude", "ADC counts", 1.0, 0, 65_536, bins);
     // One bin per pixel of a module; above 1,024 pixels several share one.
     let end = u64::from(pixels) + 1;
-    let pixel = axis(Column::HitPixel, "pixel", "", 1.0, 1, end, pixels.clamp(1, 1024));
+    let pixel = axis(PlotColumn::HitPixel, "pixel", "", 1.0, 1, end, pixels.clamp(1, 1024));
     let plot = |id: &str, title: &str, kind, log| Plot {
         id: id.to_owned(),
         title: title.to_owned(),

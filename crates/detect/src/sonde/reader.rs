@@ -5,51 +5,33 @@
 use std::sync::Arc;
 
 use fullcount_core::batch::{Batch, Origin};
-use fullcount_core::ledger::Sheet;
+use fullcount_core::ledger::{Sheet, Tally};
 use fullcount_core::products::Products;
-use fullcount_core::sequence::turns::{Arrivals, Turned};
-use fullcount_core::sequence::{Seen, Totals, Tracker};
+use fullcount_core::progress::Flush;
+use fullcount_core::sequence::numbering::{Book, Numbering};
+use fullcount_core::sequence::turns::Arrivals;
 use fullcount_core::slots::Found;
+use fullcount_core::time::Nanos;
 use fullcount_core::wall::{EACH, Readings};
 use fullcount_instructions::{Instructions, Set, Work};
 
 use super::arrival;
 use super::clock::{Clock, HeaderTime};
-use super::counters::{Count, LINES};
+use super::counters::SondeCount;
 use super::entries;
 use super::layout::Layout;
-use super::packet::{self, Body, ENTRY_BYTES, Header, Refusal, SAMPLE_BYTES};
-use super::pixel::{self, NO_PIXEL, TABLE};
+use super::packet::{self, Body, ENTRY_BYTES, SAMPLE_BYTES, SondeHeader, SondeRefusal};
+use super::pixel::{self, IN_ORDER, NO_PIXEL, TABLE};
 use super::shared::Shared;
-use super::streams::{Published, Sequence, Streams};
-use crate::detector::Reader;
-
-/// Counts of one batch, written to the sheet at its end.
-#[derive(Debug)]
-struct Tally([u64; LINES]);
-
-impl Tally {
-    #[inline]
-    fn add(&mut self, line: Count, n: u64) {
-        // Wraps where a tracker takes back a `late` that proved to be a restart, and where fewer are missing.
-        self.0[line as usize] = self.0[line as usize].wrapping_add(n);
-    }
-
-    fn flush(&mut self, sheet: &Sheet) {
-        for (line, n) in self.0.iter_mut().enumerate() {
-            if *n != 0 {
-                sheet.add(line, *n);
-                *n = 0;
-            }
-        }
-    }
-}
+use super::streams::{Modules, Published};
+use crate::detector::{Decoder, SeenModule};
 
 /// The reader of one worker.
 pub(super) struct SondeReader {
     sheet: Arc<Sheet>,
-    tally: Tally,
-    streams: Streams,
+    tally: Tally<{ SondeCount::LINES }>,
+    book: Book,
+    modules: Modules,
     layout: Arc<Layout>,
     clock: Clock,
     /// Newest header time of this reader: a new stream is read as the nearest time to it.
@@ -111,13 +93,20 @@ struct Sender {
 }
 
 impl SondeReader {
-    pub fn new(streams: Streams, layout: Arc<Layout>, clock: Clock, shared: Arc<Shared>) -> Self {
-        let (sheet, tally) = (Sheet::new(Count::catalogue()), Tally([0; LINES]));
+    pub fn new(
+        numbering: Numbering,
+        layout: Arc<Layout>,
+        clock: Clock,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let mut lines = SondeCount::catalogue();
+        let book = Book::new(&numbering, &mut lines);
         let (arrivals, times) = (Arrivals::default(), arrival::Arrivals::new(clock.tick()));
         SondeReader {
-            sheet,
-            tally,
-            streams,
+            sheet: Sheet::new(lines),
+            tally: Tally::default(),
+            book,
+            modules: Modules::new(numbering),
             layout,
             clock,
             newest: None,
@@ -138,6 +127,11 @@ impl SondeReader {
         SondeReader { instructions, ..self }
     }
 
+    fn publish(&mut self) {
+        self.tally.flush(&self.sheet);
+        self.book.flush(&self.sheet);
+    }
+
     #[inline(always)]
     fn batch<S: Set>(&mut self, set: S, batch: &Batch, products: &mut Products) {
         let mut packets = 0;
@@ -146,22 +140,23 @@ impl SondeReader {
         for (at, train) in batch.trains().enumerate() {
             self.arrivals.train(batch, at, &train);
             self.times.at(train.time_ns);
+            self.modules.found.train(train.origin);
             self.wanted |= at % EACH == 0;
             for packet in train.chunks() {
                 packets += 1;
                 self.packet(set, packet, train.origin, products);
             }
         }
-        self.tally.add(Count::Packets, packets);
+        self.tally.add(SondeCount::Packets, packets);
     }
 
     #[inline(always)]
     fn packet<S: Set>(&mut self, set: S, packet: &[u8], origin: Origin, products: &mut Products) {
         match self.try_packet(set, packet, origin, products) {
-            Ok(()) => self.tally.add(Count::Accepted, 1),
+            Ok(()) => self.tally.add(SondeCount::Accepted, 1),
             Err(refusal) => {
-                self.tally.add(Count::of(refusal), 1);
-                self.tally.add(Count::of_class(refusal.class()), 1);
+                self.tally.add(SondeCount::of(refusal), 1);
+                self.tally.add(SondeCount::of_class(refusal.class()), 1);
             }
         }
     }
@@ -173,11 +168,11 @@ impl SondeReader {
         packet: &[u8],
         origin: Origin,
         products: &mut Products,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), SondeRefusal> {
         let header = packet::header(packet)?;
         let sender = self.sequence_check(&header, origin);
         let mode = packet::mode(&header, packet)?;
-        self.tally.add(Count::of_mode(mode), 1);
+        self.tally.add(SondeCount::of_mode(mode), 1);
         let body = packet::body(mode, packet)?;
 
         // Only an accepted packet moves the clock: a damaged one must not shift the times behind it.
@@ -187,7 +182,7 @@ impl SondeReader {
             self.show(&body, time);
         }
         if sender.offset.is_none() {
-            self.tally.add(Count::UnknownModule, 1);
+            self.tally.add(SondeCount::UnknownModule, 1);
         }
         match body {
             Body::TriggerTime { entries } => {
@@ -197,7 +192,7 @@ impl SondeReader {
                 self.single_event(samples, time, sender.offset, products);
             }
             Body::MultiEvent { per_event, data, trailing, .. } => {
-                self.tally.add(Count::TrailingBytes, trailing as u64);
+                self.tally.add(SondeCount::TrailingBytes, trailing as u64);
                 self.multi_event(data, per_event, time, sender.offset, products);
             }
         }
@@ -227,27 +222,28 @@ impl SondeReader {
 
     /// Check 3: finds the stream and follows its packet count.
     #[inline]
-    fn sequence_check(&mut self, header: &Header, origin: Origin) -> Sender {
-        let found = self.streams.find(origin, header.system);
+    fn sequence_check(&mut self, header: &SondeHeader, origin: Origin) -> Sender {
+        let found = self.modules.found.find(header.system.into());
         let at = found.place();
         if !matches!(found, Found::Known(_)) {
             self.new_stream(found, origin, header.system);
         }
-        let stream = &self.streams.streams[at];
+        let stream = &mut self.modules.found.all[at];
+        stream.packets += 1;
         let offset = stream.offset;
-        let sequence = &mut self.streams.sequences[stream.sequence];
+        let sequence = &mut self.modules.sequences[stream.sequence];
         match sequence.publish(header.count) {
             Published::Expected => {}
             Published::Gap(lost) => {
-                self.tally.add(Count::SeqErrors, 1);
-                self.tally.add(Count::LostPackets, lost);
+                self.tally.add(SondeCount::SeqErrors, 1);
+                self.tally.add(SondeCount::LostPackets, lost);
             }
             Published::OutOfOrder => {
-                self.tally.add(Count::SeqErrors, 1);
-                self.tally.add(Count::OutOfOrder, 1);
+                self.tally.add(SondeCount::SeqErrors, 1);
+                self.tally.add(SondeCount::OutOfOrder, 1);
             }
         }
-        track(sequence, header.count, &self.arrivals, &mut self.tally);
+        sequence.series.observe_at(header.count.into(), &self.arrivals, &mut self.book);
         Sender { stream: at, offset }
     }
 
@@ -255,32 +251,29 @@ impl SondeReader {
     fn new_stream(&mut self, found: Found, origin: Origin, system: u8) {
         let at = found.place();
         (self.wanted, self.fresh) = (true, true);
-        self.tally.add(Count::Streams, 1);
-        if matches!(found, Found::Reused(_)) {
-            self.tally.add(Count::StreamsReused, 1);
-            if let Some(sequence) = self.streams.own_sequence(at) {
-                end(&mut sequence.tracker, &mut self.tally);
-            }
+        self.book.found(found);
+        if let Some(gone) = self.modules.own_sequence(at) {
+            gone.series.finish(None, &mut self.book);
         }
         let offset = self.layout.offset(origin, system);
-        self.streams.begin(at, offset);
+        self.modules.begin(at, offset);
         if offset.is_some_and(|offset| self.shared.overlaps(offset, origin, system)) {
-            self.tally.add(Count::SharedModule, 1);
+            self.tally.add(SondeCount::SharedModule, 1);
         }
     }
 
     #[inline]
     fn header_time(&mut self, sender: &Sender, count: u16, raw: u32) -> HeaderTime {
-        let stream = &self.streams.streams[sender.stream];
+        let stream = &self.modules.found.all[sender.stream];
         let time = match stream.time {
             Some(last) if self.times.is_near(&stream.pace) => HeaderTime::after(Some(last), raw),
             _ => self.place(sender.stream, count, raw),
         };
-        let stream = &mut self.streams.streams[sender.stream];
+        let stream = &mut self.modules.found.all[sender.stream];
         stream.time = Some(time);
         // A stranger's one packet must not say what time it is for others.
-        let heard = self.streams.is_followed(sender.stream) || self.newest.is_none();
-        let stream = &mut self.streams.streams[sender.stream];
+        let heard = self.modules.found.is_followed(sender.stream) || self.newest.is_none();
+        let stream = &mut self.modules.found.all[sender.stream];
         self.times.placed(&mut stream.pace, time, heard);
         if heard && self.newest.is_none_or(|newest| time.ticks > newest.ticks) {
             self.newest = Some(time);
@@ -292,7 +285,7 @@ impl SondeReader {
     /// The time of a packet whose turn the stream's last packet does not tell.
     #[cold]
     fn place(&mut self, at: usize, count: u16, raw: u32) -> HeaderTime {
-        let stream = &mut self.streams.streams[at];
+        let stream = &mut self.modules.found.all[at];
         if self.times.places() {
             stream.before = None;
             arrival::Arrivals::jumped(&mut stream.pace);
@@ -307,7 +300,7 @@ impl SondeReader {
         if let Some(last) = stream.resume(count) {
             return HeaderTime::after(Some(last), raw);
         }
-        let heard = &self.streams.streams[self.newest_stream];
+        let heard = &self.modules.found.all[self.newest_stream];
         match self.newest {
             Some(newest) => self.times.behind_silence(&heard.pace, newest, raw),
             None => HeaderTime::after(self.shared.newest(), raw),
@@ -324,15 +317,15 @@ impl SondeReader {
         products: &mut Products,
     ) {
         let n = (entries.len() / ENTRY_BYTES) as u64;
-        self.tally.add(Count::Readouts, n);
+        self.tally.add(SondeCount::Readouts, n);
         let (Some(offset), Some(first)) = (offset, entries.first_chunk::<4>()) else {
-            self.tally.add(Count::GeometryErrors, n);
+            self.tally.add(SondeCount::GeometryErrors, n);
             return;
         };
         if let Some(window) = self.clock.window(time, u32::from_be_bytes(*first))
             && entries::append(set, entries, window, offset, &mut products.events)
         {
-            self.tally.add(Count::Events, n);
+            self.tally.add(SondeCount::Events, n);
         } else {
             set.call(Exactly { reader: self, entries, time, offset, products });
         }
@@ -358,10 +351,11 @@ impl SondeReader {
             let at = self.clock.absolute(time.event(raw));
             self.clock.push(at, pixel + offset, &mut products.events);
         }
-        self.tally.add(Count::GeometryErrors, errors);
-        self.tally.add(Count::Events, (entries.len() / ENTRY_BYTES) as u64 - errors);
+        self.tally.add(SondeCount::GeometryErrors, errors);
+        self.tally.add(SondeCount::Events, (entries.len() / ENTRY_BYTES) as u64 - errors);
     }
 
+    /// Samples of all channels in their order: one time, and a pixel for each of the first 64.
     fn single_event(
         &mut self,
         samples: &[u8],
@@ -369,12 +363,23 @@ impl SondeReader {
         offset: Option<u32>,
         products: &mut Products,
     ) {
+        let n = samples.len() / 2;
+        let (offset, placed) = match offset {
+            Some(offset) => (offset, n.min(IN_ORDER.len())),
+            None => (0, 0),
+        };
+        self.samples(n, placed);
+        if placed == 0 {
+            return;
+        }
         let at = self.clock.absolute(time.event(time.raw));
-        for (i, sample) in samples.chunks_exact(2).enumerate() {
-            let asic = u8::try_from(i / 16).unwrap_or(u8::MAX);
-            let pixel = pixel::pixel(asic, (i % 16) as u8);
-            let adc = u16::from_be_bytes([sample[0], sample[1]]);
-            self.sample(at, offset.zip(pixel), adc, products);
+        let pixels = IN_ORDER[..placed].iter().map(|pixel| pixel + offset);
+        self.clock.push_all(at, pixels.clone(), &mut products.events);
+        if products.want.hits {
+            let amplitudes = samples.as_chunks().0.iter().map(|adc| u16::from_be_bytes(*adc));
+            products.hits.time_ns.extend(std::iter::repeat_n(at, placed));
+            products.hits.pixel.extend(pixels);
+            products.hits.adc.extend(amplitudes.take(placed));
         }
     }
 
@@ -386,93 +391,79 @@ impl SondeReader {
         offset: Option<u32>,
         products: &mut Products,
     ) {
+        let (mut n, mut placed) = (0, 0);
         for event in data.chunks_exact(packet::event_bytes(per_event)) {
             let Some((raw, samples)) = event.split_first_chunk::<4>() else { continue };
             let at = self.clock.absolute(time.event(u32::from_be_bytes(*raw)));
             for sample in samples.chunks_exact(SAMPLE_BYTES) {
-                let pixel = pixel::pixel(sample[1], sample[2]);
-                let adc = u16::from_be_bytes([sample[3], sample[4]]);
-                self.sample(at, offset.zip(pixel), adc, products);
+                n += 1;
+                let Some((offset, pixel)) = offset.zip(pixel::pixel(sample[1], sample[2])) else {
+                    continue;
+                };
+                placed += 1;
+                self.clock.push(at, pixel + offset, &mut products.events);
+                if products.want.hits {
+                    products.hits.time_ns.push(at);
+                    products.hits.pixel.push(pixel + offset);
+                    products.hits.adc.push(u16::from_be_bytes([sample[3], sample[4]]));
+                }
             }
         }
+        self.samples(n, placed);
     }
 
-    /// One charge sample: an event, and a hit where somebody wants amplitudes.
-    // As a call for each sample, the captured packets (64 samples each) are read at two thirds of the rate.
-    #[inline(always)]
-    fn sample(&mut self, at: i64, place: Option<(u32, u32)>, adc: u16, products: &mut Products) {
-        self.tally.add(Count::Samples, 1);
-        self.tally.add(Count::Readouts, 1);
-        let Some((offset, pixel)) = place else {
-            self.tally.add(Count::GeometryErrors, 1);
-            return;
-        };
-        self.tally.add(Count::Events, 1);
-        self.clock.push(at, pixel + offset, &mut products.events);
-        if products.want.hits {
-            products.hits.time_ns.push(at);
-            products.hits.pixel.push(pixel + offset);
-            products.hits.adc.push(adc);
+    /// Counts charge samples, so many of them with a pixel: an event each, and a hit where somebody wants amplitudes.
+    #[inline]
+    fn samples(&mut self, n: usize, placed: usize) {
+        let (n, placed) = (n as u64, placed as u64);
+        self.tally.add(SondeCount::Samples, n);
+        self.tally.add(SondeCount::Readouts, n);
+        self.tally.add(SondeCount::GeometryErrors, n - placed);
+        self.tally.add(SondeCount::Events, placed);
+    }
+}
+
+impl SondeReader {
+    /// The run has ended: what is missing is lost.
+    fn end_all(&mut self) {
+        for sequence in &mut self.modules.sequences {
+            sequence.series.finish(None, &mut self.book);
         }
+        self.publish();
+    }
+
+    /// Somebody else may have had packets: what is missing is lost, and each stream begins with whatever comes next.
+    fn begin_anew(&mut self) {
+        let mut expected = Vec::with_capacity(self.modules.sequences.len());
+        for sequence in &mut self.modules.sequences {
+            expected.push(sequence.begin_anew(&mut self.book));
+        }
+        // A module that somebody else had may be any number of wraps further on: it joins at the newest time, as one that
+        // comes late. One that was here all the time goes on by its own clock, which may be seconds behind.
+        for stream in &mut self.modules.found.all {
+            if let (Some(time), Some(count)) = (stream.time.take(), expected[stream.sequence]) {
+                stream.before = Some((time, count));
+            }
+        }
+        self.publish();
     }
 }
 
-/// Follows one packet count; what changed goes to the tally.
-#[inline]
-fn track(sequence: &mut Sequence, count: u16, now: &Arrivals, tally: &mut Tally) {
-    let (tracker, count) = (&mut sequence.tracker, u64::from(count));
-    let (before, pending) = (tracker.totals(), tracker.pending());
-    let turned = sequence.turns.before(tracker, count, now);
-    let seen = tracker.observe(count);
-    // In order, or in order with the same gaps open as before: nothing to book.
-    if seen != Seen::New || tracker.pending() != pending || tracker.totals().lost != before.lost {
-        settle(tracker, before, pending, tally);
-    }
-    if turned != Turned::Nothing {
-        book(turned, tally);
-    }
-}
-
-/// Books whole turns that were missed.
-#[cold]
-fn book(turned: Turned, tally: &mut Tally) {
-    tally.add(Count::LostByTime, turned.numbers());
-    tally.add(Count::LostAtLeast, u64::from(turned.is_least()));
-}
-
-/// What is missing now is lost.
-fn end(tracker: &mut Tracker, tally: &mut Tally) {
-    let (before, pending) = (tracker.totals(), tracker.pending());
-    tracker.finish(None);
-    settle(tracker, before, pending, tally);
-}
-
-/// Books what changed since a tracker had the totals `before` and `pending` numbers missing.
-#[cold]
-fn settle(tracker: &Tracker, before: Totals, pending: u64, tally: &mut Tally) {
-    let after = tracker.totals();
-    tally.add(Count::Lost, after.lost.wrapping_sub(before.lost));
-    tally.add(Count::Missing, tracker.pending().wrapping_sub(pending));
-    tally.add(Count::Duplicate, after.duplicate.wrapping_sub(before.duplicate));
-    tally.add(Count::Reordered, after.reordered.wrapping_sub(before.reordered));
-    tally.add(Count::Late, after.late.wrapping_sub(before.late));
-    tally.add(Count::Restarts, after.restarted.wrapping_sub(before.restarted));
-}
-
-impl Reader for SondeReader {
-    fn read(&mut self, batch: &Batch, products: &mut Products) {
+impl Decoder for SondeReader {
+    fn decode(&mut self, batch: Option<&Batch>, _: Option<Nanos>, products: &mut Products) {
+        let Some(batch) = batch else { return };
         self.readings.begin();
         let instructions = self.instructions;
         instructions.run(Read { reader: &mut *self, batch, products });
-        if self.tally.0[Count::Restarts as usize] > 0 {
+        if self.book.began_anew() {
             self.readings.began_anew();
         }
-        self.tally.flush(&self.sheet);
+        self.publish();
         if let Some(newest) = self.newest {
             self.shared.publish(newest.ticks);
         }
         if self.unsettled.is_none() {
-            self.unsettled = self.times.unsettled(self.newest, self.streams.streams.len());
+            self.unsettled = self.times.unsettled(self.newest, self.modules.found.all.len());
         }
     }
 
@@ -484,32 +475,20 @@ impl Reader for SondeReader {
         self.unsettled.as_deref()
     }
 
-    fn finish(&mut self, _: &mut Products) {
-        for sequence in &mut self.streams.sequences {
-            end(&mut sequence.tracker, &mut self.tally);
+    fn flush(&mut self, reason: Flush, _: &mut Products) {
+        match reason {
+            Flush::Taken => self.begin_anew(),
+            Flush::End => self.end_all(),
+            Flush::Stalled => {}
         }
-        self.tally.flush(&self.sheet);
     }
 
-    fn begin_anew(&mut self) {
-        let mut expected = Vec::with_capacity(self.streams.sequences.len());
-        for sequence in &mut self.streams.sequences {
-            let (before, pending) = (sequence.tracker.totals(), sequence.tracker.pending());
-            expected.push(sequence.begin_anew());
-            settle(&sequence.tracker, before, pending, &mut self.tally);
-        }
-        // A module that somebody else had may be any number of wraps further on: it joins at the newest time, as one that
-        // comes late. One that was here all the time goes on by its own clock, which may be seconds behind.
-        for stream in &mut self.streams.streams {
-            if let (Some(time), Some(count)) = (stream.time.take(), expected[stream.sequence]) {
-                stream.before = Some((time, count));
-            }
-        }
-        self.tally.flush(&self.sheet);
+    fn modules(&self, tell: &mut dyn FnMut(SeenModule)) {
+        self.modules.tell(tell);
     }
 
-    fn sheet(&self) -> Arc<Sheet> {
-        self.sheet.clone()
+    fn sheets(&self) -> Vec<Arc<Sheet>> {
+        vec![self.sheet.clone()]
     }
 }
 

@@ -3,10 +3,12 @@
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::{Entries, Ledger};
 use fullcount_core::products::Products;
+use fullcount_core::progress::Flush;
 use fullcount_core::time::{Nanos, PulseGrid};
 use proptest::prelude::*;
 
-use crate::detector::{Detector, Kind, Reader, Setup, TimeBase};
+use crate::alone::Alone;
+use crate::detector::{Decoder, Detector, Kind, Setup, TimeBase};
 use crate::sonde::{Sonde, shift};
 
 /// A 0xD6 packet, written out by hand: shares nothing with the decoder.
@@ -27,24 +29,24 @@ fn detector(options: &str, time: TimeBase) -> Box<dyn Detector> {
     Sonde.configure(&Setup { options: options.into(), time, ..Setup::default() }).unwrap()
 }
 
-fn read(reader: &mut dyn Reader, port: u16, packet: &[u8]) -> Vec<(i64, u32)> {
+fn read(reader: &mut dyn Decoder, port: u16, packet: &[u8]) -> Vec<(i64, u32)> {
     let mut products = Products::default();
     let origin = Origin { ip: [9; 16], port };
-    reader.read(&Batch::from_datagrams([(packet, origin)]), &mut products);
+    reader.decode(Some(&Batch::from_datagrams([(packet, origin)])), None, &mut products);
     products.events.absolute().collect()
 }
 
-fn counters(reader: &mut dyn Reader) -> Entries {
+fn counters(reader: &mut dyn Decoder) -> Entries {
     reader.finish(&mut Products::default());
     let ledger = Ledger::default();
-    ledger.register(reader.sheet());
+    ledger.register(reader.sheets().remove(0));
     assert_eq!(ledger.read().balance(), 0);
     ledger.read()
 }
 
 #[test]
 fn times_go_on_over_the_wrap_of_the_counter() {
-    let mut reader = detector("", TimeBase::default()).reader();
+    let mut reader = detector("", TimeBase::default()).alone();
     let near = u32::MAX - 9;
     assert_eq!(
         read(&mut *reader, 1, &d6(0, 0, near, &[(near, 0), (5, 0)])),
@@ -59,7 +61,7 @@ fn times_go_on_over_the_wrap_of_the_counter() {
 #[test]
 fn a_new_stream_joins_at_the_newest_time_also_of_another_worker() {
     let detector = detector("", TimeBase::default());
-    let (mut a, mut b) = (detector.reader(), detector.reader());
+    let (mut a, mut b) = (detector.alone(), detector.alone());
     assert_eq!(read(&mut *a, 1, &d6(0, 0, 8, &[(8, 64)])), [(8, 1)]);
     for step in 1..=12u32 {
         read(&mut *a, 1, &d6(0, 0, 8u32.wrapping_add(step << 30), &[]));
@@ -71,7 +73,7 @@ fn a_new_stream_joins_at_the_newest_time_also_of_another_worker() {
 
 #[test]
 fn a_refused_packet_does_not_move_the_clock() {
-    let mut reader = detector("", TimeBase::default()).reader();
+    let mut reader = detector("", TimeBase::default()).alone();
     read(&mut *reader, 1, &d6(0, 0, 100, &[]));
     let mut damaged = d6(0, 1, 1 << 30, &[(1, 0)]);
     damaged[10] = 9;
@@ -85,8 +87,8 @@ fn a_refused_packet_does_not_move_the_clock() {
 
 #[test]
 fn duplicates_are_counted_and_decoded_and_gaps_are_lost_at_the_end() {
-    let mut reader = detector("", TimeBase::default()).reader();
-    let send = |reader: &mut dyn Reader, n| read(reader, 1, &d6(0, n, 0, &[(0, 64)])).len();
+    let mut reader = detector("", TimeBase::default()).alone();
+    let send = |reader: &mut dyn Decoder, n| read(reader, 1, &d6(0, n, 0, &[(0, 64)])).len();
     let events: usize = [0, 1, 1, 3, 2, 6].map(|n| send(&mut *reader, n)).iter().sum();
     assert_eq!(events, 6);
     let entries = counters(&mut *reader);
@@ -109,17 +111,17 @@ fn duplicates_are_counted_and_decoded_and_gaps_are_lost_at_the_end() {
 }
 
 /// Time of the event of a packet with this number and time.
-fn event_time(reader: &mut dyn Reader, port: u16, n: u16, time: u64) -> i64 {
+fn event_time(reader: &mut dyn Decoder, port: u16, n: u16, time: u64) -> i64 {
     let raw = time as u32;
     read(reader, port, &d6(0, n, raw, &[(raw, 64)]))[0].0
 }
 
 #[test]
 fn a_stream_that_somebody_else_had_for_a_while_goes_on_at_the_newest_time() {
-    let mut reader = detector("", TimeBase::default()).reader();
+    let mut reader = detector("", TimeBase::default()).alone();
     assert_eq!(event_time(&mut *reader, 1, 0, 1_000), 1_000);
     assert_eq!(event_time(&mut *reader, 2, 0, 1_100), 1_100);
-    reader.begin_anew();
+    reader.flush(Flush::Taken, &mut Products::default());
     // Sender 1 goes on elsewhere; sender 2 comes to the third turn of the counter here.
     for n in 1..=9u16 {
         let time = u64::from(n) << 30;
@@ -134,21 +136,21 @@ fn a_stream_that_somebody_else_had_for_a_while_goes_on_at_the_newest_time() {
 
 #[test]
 fn a_stream_that_nobody_else_had_goes_on_by_its_own_clock() {
-    let mut reader = detector("", TimeBase::default()).reader();
+    let mut reader = detector("", TimeBase::default()).alone();
     assert_eq!(event_time(&mut *reader, 1, 0, 1_000), 1_000);
     // Sender 2's packets come from a partition that is 4 s ahead: half a wrap is 2.1 s.
     for n in 0..5u16 {
         let time = u64::from(n) * 1_000_000_000;
         assert_eq!(event_time(&mut *reader, 2, n, time), time as i64);
     }
-    reader.begin_anew();
+    reader.flush(Flush::Taken, &mut Products::default());
     assert_eq!(event_time(&mut *reader, 1, 3, 2_000), 2_000, "two are missing, nobody had 200");
     assert_eq!(event_time(&mut *reader, 2, 5, 4_000_000_100), 4_000_000_100);
 }
 
 #[test]
 fn the_stream_that_was_silent_longest_goes_and_keeps_its_losses() {
-    let mut reader = detector("max_streams = 2", TimeBase::default()).reader();
+    let mut reader = detector("max_streams = 2", TimeBase::default()).alone();
     // (1, 1) loses a packet; (1, 0) comes again, (1, 2) and (2, 0) come once.
     for (port, system, count) in
         [(1, 1, 9), (1, 1, 11), (1, 0, 9), (1, 0, 10), (1, 2, 9), (2, 0, 9)]
@@ -156,8 +158,8 @@ fn the_stream_that_was_silent_longest_goes_and_keeps_its_losses() {
         let got = read(&mut *reader, port, &d6(system, count, 0, &[(0, 64)]));
         assert_eq!(got, [(0, 1)]);
     }
-    let sheet = reader.sheet();
-    let lost = crate::sonde::Count::Lost as usize;
+    let sheet = reader.sheets().remove(0);
+    let lost = sheet.lines().iter().position(|line| line.name == "packets.lost").unwrap();
     assert_eq!(sheet.get(lost), 1, "settled when its place was taken");
     assert_eq!(read(&mut *reader, 1, &d6(0, 12, 0, &[(0, 64)])).len(), 1);
     let entries = counters(&mut *reader);
@@ -174,7 +176,7 @@ fn the_stream_that_was_silent_longest_goes_and_keeps_its_losses() {
 
 #[test]
 fn strangers_who_come_once_each_change_nobodys_count_and_nobodys_time() {
-    let mut reader = detector("max_streams = 64", TimeBase::default()).reader();
+    let mut reader = detector("max_streams = 64", TimeBase::default()).alone();
     let mut stranger = 0u16;
     let (mut events, mut expected) = (Vec::new(), Vec::new());
     for n in 0..400u32 {
@@ -212,7 +214,7 @@ fn sequence_state_is_per_origin_and_system_unless_told_otherwise() {
     for (options, errors) in
         [("", 0), ("sequence_state = 'per_stream'", 0), ("sequence_state = 'one'", 3)]
     {
-        let mut reader = detector(options, TimeBase::default()).reader();
+        let mut reader = detector(options, TimeBase::default()).alone();
         for (port, system, count) in [(1, 0, 5), (1, 1, 50), (2, 0, 500), (1, 0, 6)] {
             read(&mut *reader, port, &d6(system, count, 0, &[]));
         }
@@ -245,7 +247,7 @@ fn a_shifted_recording_goes_on_without_a_gap() {
             )
         })
         .collect();
-    let mut reader = detector("", TimeBase::default()).reader();
+    let mut reader = detector("", TimeBase::default()).alone();
     let mut times = Vec::new();
     for repeat in 0..4u32 {
         for packet in &first {
@@ -271,7 +273,7 @@ proptest! {
     ) {
         let grid = PulseGrid::new(period, 1, Nanos(0)).unwrap();
         let time = TimeBase { grid, ..TimeBase::default() };
-        let mut reader = detector("", time).reader();
+        let mut reader = detector("", time).alone();
         // Walk up to the start in steps that a reader can follow.
         let mut now = start % (1 << 30);
         while now < start {

@@ -1,7 +1,7 @@
 //! What the readers of one detector share: the newest header time, the first packet of a recording, and who draws on
 //! which module.
 //!
-//! Refuses nothing. The time is published once per batch; the lock is taken once per new stream, never
+//! The time is published once per batch; the lock is taken once per new stream, never
 //! per packet. Source: `docs/sonde.md`, "Time" and "Geometry".
 
 use std::collections::{HashMap, HashSet};

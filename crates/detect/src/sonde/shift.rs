@@ -1,19 +1,18 @@
 //! Moves a recorded packet on, so that a capture can be sent again and again as one long run.
 //!
 //! [`Moving`] learns from one pass how far: each packet count goes on where the pass left it, all times
-//! by the length of the pass. Refuses nothing: a packet that the decoder would refuse keeps the bytes
+//! by the length of the pass. A packet that the decoder would refuse keeps the bytes
 //! that cannot be understood, and streams beyond `max_streams`, whose count no reader follows, keep
 //! their count. Source: `docs/formats/sonde.md` sections 2, 3 and 5.
 
 use fullcount_core::batch::Origin;
+use fullcount_core::sequence::numbering::{Numbering, Per};
+use fullcount_core::sequence::streams::Streams;
 
 use super::clock::HeaderTime;
-use super::packet::{self, Body, ENTRY_BYTES, HEADER_BYTES, Header, Refusal};
-use super::streams::Streams;
+use super::packet::{self, Body, ENTRY_BYTES, HEADER_BYTES, SondeHeader, SondeRefusal};
 use crate::detector::Shifter;
-
-/// Packets at the head of a stream among which the first may have been overtaken: one GRO train.
-const HEAD: u16 = 64;
+use crate::repeat::{PassNumbers, PassTimes};
 
 /// Adds `packets` to the packet count (mod 2¹⁴) and `ticks` to every time (mod 2³²) of a packet.
 ///
@@ -46,7 +45,7 @@ struct Times {
 }
 
 impl Times {
-    fn of(header: &Header, payload: &[u8]) -> Result<Times, Refusal> {
+    fn of(header: &SondeHeader, payload: &[u8]) -> Result<Times, SondeRefusal> {
         let mode = packet::mode(header, payload)?;
         Ok(match packet::body(mode, payload)? {
             Body::TriggerTime { entries } => {
@@ -63,30 +62,6 @@ impl Times {
     }
 }
 
-/// Where one packet count began.
-#[derive(Debug, Clone, Copy, Default)]
-struct Begin {
-    first: u16,
-    /// How far before `first` a count came that it had overtaken.
-    overtaken: u16,
-    seen: u16,
-}
-
-impl Begin {
-    fn see(&mut self, count: u16) {
-        if self.seen == 0 {
-            self.first = count;
-        }
-        if self.seen < HEAD {
-            self.seen += 1;
-            let before = self.first.wrapping_sub(count) & 0x3fff;
-            if before <= HEAD {
-                self.overtaken = self.overtaken.max(before);
-            }
-        }
-    }
-}
-
 /// The rule of a capture, learnt in one pass.
 ///
 /// *Counts* move by (count expected after the pass − first count) mod 2¹⁴, per stream as the reader
@@ -100,25 +75,44 @@ impl Begin {
 /// be unwrapped by any reader of this format; and an event before tick 0 is read as its raw count, in
 /// the first pass only.
 pub(super) struct Moving {
-    streams: Streams,
-    /// By place of the sequence state.
-    begins: Vec<Begin>,
+    numbering: Numbering,
+    streams: Streams<Learnt, 32>,
+    /// Counts of all streams, where they have one sequence state.
+    one: PassNumbers,
     newest: Option<HeaderTime>,
-    /// Earliest and latest time.
-    span: Option<(i64, i64)>,
-    /// Packets with a time.
-    packets: u64,
+    /// Ticks.
+    times: PassTimes,
+}
+
+/// One stream of the capture.
+#[derive(Debug)]
+struct Learnt {
+    numbers: PassNumbers,
+    /// Header time of its newest packet.
+    time: Option<HeaderTime>,
 }
 
 impl Moving {
-    /// `streams`: empty, made as for a reader.
-    pub fn new(streams: Streams) -> Moving {
-        Moving { streams, begins: Vec::new(), newest: None, span: None, packets: 0 }
+    pub fn new(numbering: Numbering) -> Moving {
+        let (streams, one) = (Streams::new(&numbering), PassNumbers::new(&numbering));
+        Moving { numbering, streams, one, newest: None, times: PassTimes::default() }
+    }
+
+    fn join(&mut self, origin: Origin, system: u8) -> Option<usize> {
+        let new = || Learnt { numbers: PassNumbers::new(&self.numbering), time: None };
+        self.streams.join(origin, system.into(), new)
+    }
+
+    fn numbers(&mut self, at: usize) -> &mut PassNumbers {
+        match self.numbering.per {
+            Per::Run => &mut self.one,
+            _ => &mut self.streams.all[at].numbers,
+        }
     }
 
     /// Header time as a reader unwraps it.
     fn header_time(&mut self, stream: Option<usize>, raw: u32) -> HeaderTime {
-        let stream = stream.map(|at| &mut self.streams.streams[at]);
+        let stream = stream.map(|at| &mut self.streams.all[at]);
         let own = stream.as_ref().and_then(|s| s.time);
         let time = HeaderTime::after(own.or(self.newest), raw);
         if let Some(stream) = stream {
@@ -129,56 +123,34 @@ impl Moving {
         }
         time
     }
-
-    fn see(&mut self, ticks: i64) {
-        let (earliest, latest) = self.span.unwrap_or((ticks, ticks));
-        self.span = Some((earliest.min(ticks), latest.max(ticks)));
-    }
-
-    /// Ticks per pass.
-    fn ticks(&self) -> u64 {
-        let Some((earliest, latest)) = self.span else { return 0 };
-        let length = latest.abs_diff(earliest);
-        length.wrapping_add((length / self.packets.saturating_sub(1).max(1)).max(1))
-    }
-
-    /// Counts per pass of the sequence state at `place`.
-    fn counts(&self, place: usize) -> u16 {
-        let Some(begin) = self.begins.get(place) else { return 0 };
-        let next = self.streams.sequences[place].tracker.next() as u16;
-        next.wrapping_sub(begin.first).wrapping_add(begin.overtaken) & 0x3fff
-    }
 }
 
 impl Shifter for Moving {
     fn learn(&mut self, payload: &[u8], origin: Origin) {
         let Ok(header) = packet::header(payload) else { return };
-        let stream = self.streams.join(origin, header.system);
+        let stream = self.join(origin, header.system);
         if let Some(at) = stream {
-            let place = self.streams.streams[at].sequence;
-            self.begins.resize(self.streams.sequences.len(), Begin::default());
-            self.begins[place].see(header.count);
-            self.streams.sequences[place].tracker.observe(u64::from(header.count));
+            self.numbers(at).see(header.count.into());
         }
         let Ok(Times { first, step, count }) = Times::of(&header, payload) else { return };
         let time = self.header_time(stream, header.timestamp);
-        self.packets += 1;
-        self.see(time.ticks);
+        self.times.packet();
+        self.times.see(time.ticks);
         for event in payload[first..].chunks_exact(step).take(count) {
             if let Some(raw) = event.first_chunk::<4>() {
                 let after = u32::from_be_bytes(*raw).wrapping_sub(time.raw) as i32;
-                self.see(time.ticks + i64::from(after));
+                self.times.see(time.ticks + i64::from(after));
             }
         }
     }
 
     fn shift(&mut self, payload: &mut [u8], origin: Origin, repetition: u64) {
         let Ok(header) = packet::header(payload) else { return };
-        let stream = self.streams.join(origin, header.system);
-        let counts = stream.map_or(0, |at| self.counts(self.streams.streams[at].sequence));
+        let stream = self.join(origin, header.system);
+        let counts = stream.map_or(0, |at| self.numbers(at).count());
         // 2¹⁴ and 2³² divide 2⁶⁴: what wraps is what the fields do not hold.
-        let packets = repetition.wrapping_mul(u64::from(counts)) as u16;
-        shift(payload, packets, repetition.wrapping_mul(self.ticks()) as u32);
+        let packets = repetition.wrapping_mul(counts) as u16;
+        shift(payload, packets, repetition.wrapping_mul(self.times.step()) as u32);
     }
 }
 

@@ -6,6 +6,7 @@ use fullcount_core::products::Products;
 use proptest::prelude::*;
 
 use super::*;
+use crate::alone::Alone;
 use crate::detector::{Detector, Kind, Setup};
 use crate::sonde::Sonde;
 
@@ -34,7 +35,7 @@ fn detector(options: &str) -> Box<dyn Detector> {
 /// Plays `capture` `passes` times through shifter and reader: event times of each pass, counters.
 fn play(options: &str, capture: &[(u16, Vec<u8>)], passes: u64) -> (Vec<Vec<i64>>, Entries) {
     let detector = detector(options);
-    let (mut reader, mut shifter) = (detector.reader(), detector.shifter().unwrap());
+    let (mut reader, mut shifter) = (detector.alone(), detector.shifter().unwrap());
     for (port, packet) in capture {
         shifter.learn(packet, origin(*port));
     }
@@ -46,13 +47,14 @@ fn play(options: &str, capture: &[(u16, Vec<u8>)], passes: u64) -> (Vec<Vec<i64>
             if pass > 0 {
                 shifter.shift(&mut packet, origin(*port), pass);
             }
-            reader.read(&Batch::from_datagrams([(&packet[..], origin(*port))]), &mut products);
+            let batch = Batch::from_datagrams([(&packet[..], origin(*port))]);
+            reader.decode(Some(&batch), None, &mut products);
         }
         times.push(products.events.absolute().map(|(time, _)| time).collect());
     }
     reader.finish(&mut Products::default());
     let ledger = Ledger::default();
-    ledger.register(reader.sheet());
+    ledger.register(reader.sheets().remove(0));
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0);
     (times, entries)

@@ -4,15 +4,19 @@
 
 pub mod answers;
 
+use fullcount_core::refusal::Refusal;
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::PathBuf;
 
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::{Entries, Ledger};
-use fullcount_core::products::{FineHit, Products};
-use fullcount_detect::detector::{Detector, Setup, SetupError};
-use fullcount_detect::gdgem::{GdGemDetector, Watch};
+use fullcount_core::products::Products;
+use fullcount_core::progress::Flush;
+use fullcount_detect::detector::Setup;
+use fullcount_detect::gdgem::{ClusterWatch, GdGemDetector};
+use fullcount_detect::hits::FineHit;
+use fullcount_detect::steps::{Builder, Reader};
 use serde_json::Value;
 
 /// Folder of the vectors.
@@ -54,7 +58,7 @@ pub fn setup(file: &str, options: &str) -> Setup {
 }
 
 /// Configures.
-pub fn configure(setup: &Setup) -> Result<GdGemDetector, SetupError> {
+pub fn configure(setup: &Setup) -> Result<GdGemDetector, Refusal> {
     GdGemDetector::new(setup)
 }
 
@@ -87,32 +91,32 @@ pub fn run(
     setup: &Setup,
     packets: &[Vec<u8>],
     per_batch: usize,
-    watch: impl Watch + 'static,
+    watch: impl ClusterWatch + 'static,
 ) -> Ran {
     let detector = detector(setup);
     let (mut reader, mut builder) = (detector.reader(), detector.watched(watch));
-    let (mut products, mut rows) = (Products::default(), Vec::new());
+    let (mut products, mut rows, mut some) = (Products::default(), Vec::new(), Vec::new());
     let (mut newest, mut latest) = (f64::NEG_INFINITY, i64::MIN);
     for part in packets.chunks(per_batch.max(1)) {
         let batch = Batch::from_datagrams(part.iter().map(|p| (&p[..], Origin::NONE)));
-        reader.read(&batch, &mut products);
-        rows.extend_from_slice(&products.fine_hits);
-        let hits = products.fine_hits.iter().filter(|row| row.lane < FineHit::BORDER);
+        reader.read(&batch, &mut some, &mut products);
+        rows.extend_from_slice(&some);
+        let hits = some.iter().filter(|row| row.lane < FineHit::BORDER);
         newest = hits.map(FineHit::ns).fold(newest, f64::max);
-        builder.build(&mut products, None);
+        builder.build(&mut some, &mut products, None);
         latest = products.events.absolute().map(|e| e.0).fold(latest, i64::max);
         not_ahead(latest, newest);
     }
-    reader.finish(&mut products);
-    builder.finish(&mut products);
+    reader.flush(Flush::End);
+    builder.flush(Flush::End, &mut some, &mut products);
     latest = products.events.absolute().map(|e| e.0).fold(latest, i64::max);
     not_ahead(latest, newest);
     let ledger = Ledger::default();
     ledger.register(reader.sheet());
-    ledger.register(builder.sheet().expect("it counts"));
+    ledger.register(builder.sheet());
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0, "{:?}", entries.hops());
-    assert!(products.fine_hits.is_empty());
+    assert!(some.is_empty());
     Ran { events: products.events.absolute().collect(), rows, counters: Counters(entries) }
 }
 
@@ -123,12 +127,12 @@ fn not_ahead(latest: i64, newest: f64) {
 }
 
 /// A builder alone, fed with rows.
-pub fn build(setup: &Setup, rows: Vec<FineHit>, watch: impl Watch + 'static) -> Ran {
+pub fn build(setup: &Setup, mut rows: Vec<FineHit>, watch: impl ClusterWatch + 'static) -> Ran {
     let mut builder = detector(setup).watched(watch);
-    let mut products = Products { fine_hits: rows, ..Products::default() };
-    builder.finish(&mut products);
+    let mut products = Products::default();
+    builder.flush(Flush::End, &mut rows, &mut products);
     let ledger = Ledger::default();
-    ledger.register(builder.sheet().expect("it counts"));
+    ledger.register(builder.sheet());
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0, "{:?}", entries.hops());
     let events = products.events.absolute().collect();

@@ -2,13 +2,14 @@
 //! decoder. Source: `docs/formats/multiblade.md` sections 2 and 8.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use fullcount_core::refusal::Refusal;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::{Entries, Ledger};
-use fullcount_core::products::Products;
-use fullcount_detect::detector::{Detector, Registry, Setup, SetupError};
+use fullcount_core::products::{Products, Want};
+use fullcount_detect::detector::{Detector, Setup, Threads, builtin};
 use serde_json::Value;
 
 /// Folder of the vectors.
@@ -47,8 +48,8 @@ pub fn setup(file: &str, options: &str) -> Setup {
 }
 
 /// Configures.
-pub fn configure(setup: &Setup) -> Result<Box<dyn Detector>, SetupError> {
-    Registry::builtin().configure("multiblade", setup)
+pub fn configure(setup: &Setup) -> Result<Box<dyn Detector>, Refusal> {
+    builtin().configure("multiblade", setup)
 }
 
 /// A detector that must be accepted.
@@ -70,19 +71,15 @@ impl Counters {
 /// Events in order, and counters, of a fresh chain that reads the packets in one batch.
 pub fn read(setup: &Setup, packets: &[Vec<u8>]) -> (Vec<(i64, u32)>, Counters) {
     let detector = detector(setup);
-    let (mut reader, mut builder) = (detector.reader(), detector.builder());
+    let mut decoder = detector.decoder(Want::default(), &Threads::of(1)).unwrap();
     let mut products = Products::default();
     let batch = Batch::from_datagrams(packets.iter().map(|p| (&p[..], Origin::NONE)));
-    reader.read(&batch, &mut products);
-    builder.build(&mut products, None);
-    reader.finish(&mut products);
-    builder.finish(&mut products);
+    decoder.decode(Some(&batch), None, &mut products);
+    decoder.finish(&mut products);
     let ledger = Ledger::default();
-    ledger.register(reader.sheet());
-    ledger.register(builder.sheet().expect("it counts"));
+    decoder.sheets().into_iter().for_each(|sheet| ledger.register(sheet));
     let entries = ledger.read();
     assert_eq!(entries.balance(), 0, "{:?}", entries.hops());
-    assert!(products.plane_hits.is_empty());
     (products.events.absolute().collect(), Counters(entries))
 }
 

@@ -3,10 +3,10 @@
 //! Online, the four lists must have 64 numbers each; offline each may be absent or empty. Refuses lists of another length,
 //! numbers above 1e9, and VMMs outside the electronics. Source: `docs/formats/gdgem.md` section 5.
 
+use fullcount_core::refusal::Refusal;
 use serde::Deserialize;
 
-use super::{CHANNELS, Calibration, FECS, Fec, FileText, Layout, Rules, VMMS};
-use crate::detector::SetupError;
+use super::{CHANNELS, Calibration, ClockRules, FECS, Fec, FileText, Layout, VMMS};
 use crate::geometry::text;
 
 #[derive(Debug, Deserialize)]
@@ -53,7 +53,7 @@ impl Entry {
         ]
     }
 
-    fn check(&self, at: usize, file: FileText<'_>, rules: Rules) -> Result<(), SetupError> {
+    fn check(&self, at: usize, file: FileText<'_>, rules: ClockRules) -> Result<(), Refusal> {
         let no = |key: &str, value: String, allowed: &str| {
             Err(file.refuse(&format!("vmm_calibration[{at}].{key}"), value, allowed))
         };
@@ -64,7 +64,7 @@ impl Entry {
             return no("vmmID", self.vmm.to_string(), "0 to 15");
         }
         for (n, (key, list)) in self.lists().into_iter().enumerate() {
-            let required = rules == Rules::Online && n < 4;
+            let required = rules == ClockRules::Online && n < 4;
             if list.len() != CHANNELS && (required || !list.is_empty()) {
                 let allowed = if required {
                     "64 numbers, one per channel"
@@ -82,7 +82,7 @@ impl Entry {
 }
 
 /// Reads `text` and gives its numbers to the channels of `layout`; VMMs that are not mapped are passed over.
-pub(super) fn apply(layout: &mut Layout, text: &str, path: &str) -> Result<(), SetupError> {
+pub(super) fn apply(layout: &mut Layout, text: &str, path: &str) -> Result<(), Refusal> {
     let file: File = text::parse(text, path)?;
     for (at, entry) in file.vmm_calibration.iter().enumerate() {
         entry.check(at, FileText { path, text }, layout.rules)?;
@@ -105,7 +105,7 @@ pub(super) fn apply(layout: &mut Layout, text: &str, path: &str) -> Result<(), S
                 d,
             ];
             // The online chain has no time walk.
-            let most = if layout.rules == Rules::Online { 4 } else { 8 };
+            let most = if layout.rules == ClockRules::Online { 4 } else { 8 };
             for (cell, (_, list)) in cells.into_iter().zip(entry.lists()).take(most) {
                 if let Some(&number) = list.get(channel) {
                     *cell = number;

@@ -3,12 +3,12 @@
 //! Refuses entries outside the electronics, lists of another length than 64, planes above 2, detectors above 15, and
 //! detectors whose planes are not 0; 0 and 1; or 0, 1 and 2. Source: `docs/formats/gdgem.md` sections 6 and 14.
 
+use fullcount_core::refusal::Refusal;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{CHANNELS, Fec, FileText, Lane, Layout, Panel, Place, Rules, VMMS, picture};
-use crate::detector::SetupError;
-use crate::gdgem::clock::Clock;
+use super::{CHANNELS, ClockRules, Fec, FileText, Lane, Layout, Panel, Place, VMMS, picture};
+use crate::gdgem::clock::TimeTables;
 use crate::gdgem::options::Options;
 use crate::geometry::text;
 
@@ -39,7 +39,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn check(&self, at: usize, file: FileText<'_>) -> Result<(), SetupError> {
+    fn check(&self, at: usize, file: FileText<'_>) -> Result<(), Refusal> {
         let no = |key: &str, value: i64, allowed: &str| {
             Err(file.refuse(&format!("vmm_geometry[{at}].{key}"), value, allowed))
         };
@@ -71,7 +71,7 @@ impl Entry {
     }
 }
 
-pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, SetupError> {
+pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, Refusal> {
     let file: File = text::parse(text, path)?;
     options.for_offline()?;
     let place = FileText { path, text };
@@ -126,8 +126,8 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
     let (grid, map) =
         picture(nx, ny, if one_picture { 1 } else { detectors.len() as u32 }, options)?;
     Ok(Layout {
-        rules: Rules::Offline,
-        clock: Clock::offline(options.bc(), options.tac()),
+        rules: ClockRules::Offline,
+        clock: TimeTables::offline(options.bc(), options.tac()),
         fecs,
         lanes,
         detectors,
@@ -141,7 +141,7 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
 }
 
 /// Detectors in order of appearance, and their planes in ascending order.
-fn lanes(entries: &[Entry], file: FileText<'_>) -> Result<(Vec<Lane>, Vec<Panel>), SetupError> {
+fn lanes(entries: &[Entry], file: FileText<'_>) -> Result<(Vec<Lane>, Vec<Panel>), Refusal> {
     let (mut lanes, mut detectors) = (Vec::new(), Vec::<Panel>::new());
     for entry in entries {
         if detectors.iter().all(|d| d.id != entry.detector) {

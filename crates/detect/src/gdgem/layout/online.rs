@@ -4,12 +4,12 @@
 //! frames (`builder_type`), and the Multi-Grid analyser. Mapping entries outside the electronics are ignored, as published.
 //! Source: `docs/formats/gdgem.md` sections 6 to 12.
 
+use fullcount_core::refusal::Refusal;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{CHANNELS, FECS, Fec, FileText, Lane, Layout, Panel, Place, Rules, VMMS, picture};
-use crate::detector::SetupError;
-use crate::gdgem::clock::Clock;
+use super::{CHANNELS, ClockRules, FECS, Fec, FileText, Lane, Layout, Panel, Place, VMMS, picture};
+use crate::gdgem::clock::TimeTables;
 use crate::gdgem::options::{Options, Parameters};
 use crate::geometry::text;
 
@@ -184,41 +184,13 @@ pub(in crate::gdgem) struct Online {
     pub track_hits: Option<u32>,
 }
 
-pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, SetupError> {
+pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, Refusal> {
     let file: File = text::parse(text, path)?;
     options.for_online()?;
-    let no = |key: &str, value: String, allowed: &str| {
-        Err(FileText { path, text }.refuse(key, value, allowed))
+    let refuse = |key: &str, value: String, allowed: &str| {
+        FileText { path, text }.refuse(key, value, allowed)
     };
-    // First of all: what else its file says is not for this decoder.
-    if file.analyzer != "EventAnalyzer" {
-        return no(
-            "analyzer",
-            file.analyzer,
-            "\"EventAnalyzer\"; for Multi-Grid see detector.kind = \"multigrid\"",
-        );
-    }
-    if file.builder_type != "VMM3" {
-        return no(
-            "builder_type",
-            file.builder_type,
-            "\"VMM3\": frames of the readout; stored rows are no network format",
-        );
-    }
-    if !(file.time_config.bc_clock > 0.0 && file.time_config.bc_clock <= 1000.0) {
-        return no(
-            "time_config.bc_clock",
-            file.time_config.bc_clock.to_string(),
-            "above 0, up to 1000 MHz",
-        );
-    }
-    if !file.perform_clustering || file.enable_data_processing == Some(false) {
-        return no(
-            "perform_clustering, enable_data_processing",
-            "false".to_owned(),
-            "true: without it there are no events; `fullcount run --capture` stores frames",
-        );
-    }
+    file.suits(&refuse)?;
     let pixels = |key: &str, given: Option<u32>| {
         let allowed = "a number of pixels, which the EventAnalyzer needs";
         given.ok_or_else(|| FileText { path, text }.refuse(key, "missing", allowed))
@@ -226,11 +198,8 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
     let nx = pixels("geometry_x", file.geometry_x)?;
     let ny = pixels("geometry_y", file.geometry_y)?;
     let (Some(x), Some(y)) = (file.clusterer_x, file.clusterer_y) else {
-        return no(
-            "clusterer x, clusterer y",
-            "missing".to_owned(),
-            "both, with max_strip_gap and max_time_gap",
-        );
+        let allowed = "both, with max_strip_gap and max_time_gap";
+        return Err(refuse("clusterer x, clusterer y", "missing".to_owned(), allowed));
     };
     for (key, gap) in [
         ("clusterer x.max_time_gap", x.max_time_gap),
@@ -238,65 +207,16 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
         ("matcher_max_delta_time", file.matcher_max_delta_time),
     ] {
         if !(0.0..=1e9).contains(&gap) {
-            return no(key, gap.to_string(), "0 to 1e9 ns");
+            return Err(refuse(key, gap.to_string(), "0 to 1e9 ns"));
         }
     }
     let region = options.region()?;
-    let threshold = u16::try_from(file.adc_threshold).unwrap_or(u16::MAX);
-    let mut fecs: [Option<Box<Fec>>; FECS] = Default::default();
-    let mut set = |fec: usize, vmm: usize, channel: usize, plane: u32, strip: u32| {
-        // Entries outside the electronics are ignored; FEC 0 sends no good frame.
-        if !(1..FECS).contains(&fec) || vmm >= VMMS || channel >= CHANNELS {
-            return;
-        }
-        let coordinate = u16::try_from(strip).ok().filter(|&strip| strip < u16::MAX);
-        let outside = plane == 0 && coordinate.is_some_and(|c| !region.hits.contains(&c));
-        let lane = match (plane, coordinate) {
-            (0 | 1, None) => Place::NO_STRIP,
-            (0, _) if outside => Place::OUTSIDE,
-            (0 | 1, _) => plane as u8,
-            _ => Place::UNMAPPED,
-        };
-        let fec = fecs[fec].get_or_insert_with(Fec::new);
-        let coordinate = coordinate.unwrap_or(0);
-        fec.places[vmm * CHANNELS + channel] = Place { coordinate, second: 0, threshold, lane };
-    };
-    for m in &file.srs_mappings {
-        for channel in 0..CHANNELS {
-            set(m.fec, m.vmm, channel, m.plane, m.strip_offset.saturating_add(channel as u32));
-        }
-    }
-    for m in &file.granular_mappings {
-        for c in &m.channels {
-            set(m.fec, m.vmm, c.channel, m.plane, c.coord);
-        }
-    }
     let (grid, map) = picture(nx, ny, 1, options)?;
     let online = Online {
         strip_gap: [x.max_strip_gap, y.max_strip_gap],
-        matcher: options.matcher()?.unwrap_or(match &file.matcher[..] {
-            "CenterMatcher" => Matcher::Center,
-            _ => Matcher::Gap,
-        }),
-        max_delta: file.matcher_max_delta_time.trunc(),
-        algorithm: match options.older() {
-            true => Algorithm::Older {
-                weighted: file.analyze_weighted.unwrap_or(true),
-                bins: file.analyze_max_timebins.unwrap_or(3),
-                span: file.analyze_max_timedif.unwrap_or(7),
-            },
-            false => Algorithm::of(&file.time_algorithm),
-        },
-        filters: file.filters,
         region: region.events,
-        track_hits: file.send_tracks.then_some(file.track_sample_minhits),
+        ..file.chain(options)?
     };
-    let mut warnings = Vec::new();
-    if file.send_raw_hits {
-        let what =
-            "send_raw_hits: hits are not sent anywhere; `--hits FILE` writes them as a table";
-        warnings.push(format!("{path}: {what}"));
-    }
     let detector = |gaps: [f64; 2]| Panel {
         id: 0,
         lanes: vec![0, 1],
@@ -304,20 +224,124 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
         parameters: Parameters { time_gap: gaps, ..Parameters::default() },
     };
     Ok(Layout {
-        rules: Rules::Online,
-        clock: Clock::online(
+        rules: ClockRules::Online,
+        clock: TimeTables::online(
             file.time_config.bc_clock,
             f64::from(file.time_config.tac_slope),
             options.published_clock(),
         ),
-        fecs,
+        fecs: file.places(|coordinate| region.hits.contains(&coordinate)),
         lanes: vec![Lane { detector: 0, plane: 0 }, Lane { detector: 0, plane: 1 }],
         detectors: vec![detector([x.max_time_gap.trunc(), y.max_time_gap.trunc()])],
         one_picture: false,
         online: Some(online),
         grid,
         map,
-        warnings,
+        warnings: file.warnings(path),
         earliest: 0.0,
     })
 }
+
+impl File {
+    /// First of all: what else its file says is not for this decoder.
+    fn suits(&self, refuse: Refuse<'_>) -> Result<(), Refusal> {
+        if self.analyzer != "EventAnalyzer" {
+            return Err(refuse(
+                "analyzer",
+                self.analyzer.clone(),
+                "\"EventAnalyzer\"; for Multi-Grid see detector.kind = \"multigrid\"",
+            ));
+        }
+        if self.builder_type != "VMM3" {
+            return Err(refuse(
+                "builder_type",
+                self.builder_type.clone(),
+                "\"VMM3\": frames of the readout; stored rows are no network format",
+            ));
+        }
+        if !(self.time_config.bc_clock > 0.0 && self.time_config.bc_clock <= 1000.0) {
+            return Err(refuse(
+                "time_config.bc_clock",
+                self.time_config.bc_clock.to_string(),
+                "above 0, up to 1000 MHz",
+            ));
+        }
+        if !self.perform_clustering || self.enable_data_processing == Some(false) {
+            return Err(refuse(
+                "perform_clustering, enable_data_processing",
+                "false".to_owned(),
+                "true: without it there are no events; `fullcount run --capture` stores frames",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Where each channel is; `wanted`: strips of the first plane whose hits are taken.
+    fn places(&self, wanted: impl Fn(u16) -> bool) -> [Option<Box<Fec>>; FECS] {
+        let threshold = u16::try_from(self.adc_threshold).unwrap_or(u16::MAX);
+        let mut fecs: [Option<Box<Fec>>; FECS] = Default::default();
+        let mut set = |fec: usize, vmm: usize, channel: usize, plane: u32, strip: u32| {
+            // Entries outside the electronics are ignored; FEC 0 sends no good frame.
+            if !(1..FECS).contains(&fec) || vmm >= VMMS || channel >= CHANNELS {
+                return;
+            }
+            let coordinate = u16::try_from(strip).ok().filter(|&strip| strip < u16::MAX);
+            let outside = plane == 0 && coordinate.is_some_and(|c| !wanted(c));
+            let lane = match (plane, coordinate) {
+                (0 | 1, None) => Place::NO_STRIP,
+                (0, _) if outside => Place::OUTSIDE,
+                (0 | 1, _) => plane as u8,
+                _ => Place::UNMAPPED,
+            };
+            let fec = fecs[fec].get_or_insert_with(Fec::new);
+            let coordinate = coordinate.unwrap_or(0);
+            fec.places[vmm * CHANNELS + channel] = Place { coordinate, second: 0, threshold, lane };
+        };
+        for m in &self.srs_mappings {
+            for channel in 0..CHANNELS {
+                set(m.fec, m.vmm, channel, m.plane, m.strip_offset.saturating_add(channel as u32));
+            }
+        }
+        for m in &self.granular_mappings {
+            for c in &m.channels {
+                set(m.fec, m.vmm, c.channel, m.plane, c.coord);
+            }
+        }
+        fecs
+    }
+
+    /// How clusters meet and what is made of them.
+    fn chain(&self, options: &Options) -> Result<Online, Refusal> {
+        let algorithm = match options.older() {
+            true => Algorithm::Older {
+                weighted: self.analyze_weighted.unwrap_or(true),
+                bins: self.analyze_max_timebins.unwrap_or(3),
+                span: self.analyze_max_timedif.unwrap_or(7),
+            },
+            false => Algorithm::of(&self.time_algorithm),
+        };
+        let matcher = options.matcher()?.unwrap_or(match &self.matcher[..] {
+            "CenterMatcher" => Matcher::Center,
+            _ => Matcher::Gap,
+        });
+        Ok(Online {
+            strip_gap: Default::default(),
+            matcher,
+            max_delta: self.matcher_max_delta_time.trunc(),
+            algorithm,
+            filters: self.filters,
+            region: Default::default(),
+            track_hits: self.send_tracks.then_some(self.track_sample_minhits),
+        })
+    }
+
+    /// Valid, but without the effect that its name promises.
+    fn warnings(&self, path: &str) -> Vec<String> {
+        let what =
+            "send_raw_hits: hits are not sent anywhere; `--hits FILE` writes them as a table";
+        self.send_raw_hits.then(|| format!("{path}: {what}")).into_iter().collect()
+    }
+}
+
+/// Refuses a value of a key with what is allowed.
+type Refuse<'a> = &'a dyn Fn(&str, String, &str) -> Refusal;

@@ -2,19 +2,19 @@
 //!
 //! Refuses hits by VMM, offset, marker, channel and amplitude, each with its counter. Source: `docs/formats/gdgem.md` section 14.2.
 
-use fullcount_core::products::FineHit;
+use crate::hits::FineHit;
 
-use super::super::clock::Clock;
-use super::super::counters::{Count, LINES, Tally};
+use super::super::clock::TimeTables;
+use super::super::counters::{Counts, GdGemCount};
 use super::super::layout::{OVER_LEAST, Place};
-use super::super::packet::{Word, Words};
+use super::super::packet::{FrameWords, Word};
 use super::super::progress::{Progress, RESTART};
 use super::{Facts, Output, State, srs};
 
 /// Words of a frame as vmm-sdat takes them.
 pub(super) fn offline<const CHECK: bool>(
     facts: &Facts,
-    words: Words<'_>,
+    words: FrameWords<'_>,
     number: usize,
     state: &mut State,
     output: &mut Output<'_>,
@@ -31,7 +31,7 @@ pub(super) fn offline<const CHECK: bool>(
 
 /// Amplitude and time after `srs` (marker and offset), ns, of a hit without calibration.
 #[inline]
-pub(super) fn as_measured(word: Word, clock: &Clock, srs: f64) -> (u16, f64) {
+pub(super) fn as_measured(word: Word, clock: &TimeTables, srs: f64) -> (u16, f64) {
     let chip = f64::from(word.bcid()) * clock.period + clock.tdc[usize::from(word.tdc())];
     (word.adc(), srs + chip)
 }
@@ -40,7 +40,7 @@ pub(super) fn as_measured(word: Word, clock: &Clock, srs: f64) -> (u16, f64) {
 #[inline(always)]
 fn read(
     (facts, number): (&Facts, usize),
-    words: Words<'_>,
+    words: FrameWords<'_>,
     correct: impl Fn(usize, Word, f64) -> (u16, f64),
     state: &mut State,
     output: &mut Output<'_>,
@@ -94,9 +94,9 @@ fn read(
     }
     let filled = all - rows.len();
     hits.truncate(start + filled);
-    tally.add(Count::Data, all as u64 - markers);
-    tally.add(Count::OverThreshold, over_threshold);
-    tally.add(Count::Good, filled as u64 - restarts);
+    tally.add(GdGemCount::Data, all as u64 - markers);
+    tally.add(GdGemCount::OverThreshold, over_threshold);
+    tally.add(GdGemCount::Good, filled as u64 - restarts);
 }
 
 /// Bits of ∞: those of numbers that are positive and finite are below.
@@ -109,7 +109,7 @@ fn marker(
     word: Word,
     number: usize,
     state: &mut State,
-    (tally, progress): (&mut Tally<LINES>, &mut Progress),
+    (tally, progress): (&mut Counts, &mut Progress),
 ) -> bool {
     facts.marker(word, number, state, tally, progress)
 }
@@ -123,7 +123,7 @@ fn closer_look(
     word: Word,
     adc: u16,
     (srs, time): (f64, f64),
-) -> Result<i64, Count> {
+) -> Result<i64, GdGemCount> {
     if srs == f64::NEG_INFINITY {
         return Err(facts.untimed(word));
     }
@@ -132,17 +132,17 @@ fn closer_look(
 
 /// Time of a hit as a key if vmm-sdat uses it, or why it does not.
 #[inline]
-pub(super) fn verdict(place: Place, word: Word, adc: u16, time: f64) -> Result<i64, Count> {
+pub(super) fn verdict(place: Place, word: Word, adc: u16, time: f64) -> Result<i64, GdGemCount> {
     let over = word.over_threshold();
     if place.lane == Place::OUTSIDE {
-        Err(Count::OutsideRegion)
+        Err(GdGemCount::OutsideRegion)
     } else if !place.is_used() {
-        Err(Count::BadPlane)
+        Err(GdGemCount::BadPlane)
     } else if (word.tdc() == 0 && adc == 0) || (over && adc < OVER_LEAST) || !time.is_finite() {
         // A wrong calibration can make a time that is no number.
-        Err(Count::Invalid)
+        Err(GdGemCount::Invalid)
     } else if !over && adc < place.threshold {
-        Err(Count::BadAdc)
+        Err(GdGemCount::BadAdc)
     } else {
         Ok(FineHit::key(time))
     }

@@ -4,20 +4,20 @@
 //! it: 237 against 144 M hits/s read. So the loop is compiled for the instructions at hand, chosen once per frame. Refuses hits by
 //! VMM, offset, marker, channel and amplitude, each with its counter. Source: `docs/formats/gdgem.md` sections 2 to 7.
 
-use fullcount_core::products::FineHit;
+use crate::hits::FineHit;
 use fullcount_instructions::{Set, Work};
 
-use super::super::clock::{Calibration, Clock};
-use super::super::counters::Count;
+use super::super::clock::{Calibration, TimeTables};
+use super::super::counters::GdGemCount;
 use super::super::layout::Place;
-use super::super::packet::Words;
+use super::super::packet::FrameWords;
 use super::super::progress::RESTART;
 use super::{Facts, Output, State, srs};
 
 /// Words of a frame as the online chain takes them.
 pub(super) fn online<const CHECK: bool>(
     facts: &Facts,
-    words: Words<'_>,
+    words: FrameWords<'_>,
     number: usize,
     state: &mut State,
     output: &mut Output<'_>,
@@ -31,7 +31,7 @@ pub(super) fn online<const CHECK: bool>(
 /// The words of a frame of FEC `number`.
 struct Hits<'a, 'b> {
     facts: &'a Facts,
-    words: Words<'a>,
+    words: FrameWords<'a>,
     number: usize,
     state: &'a mut State,
     output: &'a mut Output<'b>,
@@ -44,7 +44,7 @@ impl Work for Hits<'_, '_> {
     fn run<S: Set>(self, _: S) {
         let Hits { facts, words, number, state, output } = self;
         let fec = facts.fec(number);
-        let clock: &Clock = &facts.layout.clock;
+        let clock: &TimeTables = &facts.layout.clock;
         let calibrations = fec.calibrations.as_deref();
         let Output { tally, progress, hits, .. } = output;
         hits.reserve(words.len() + 1);
@@ -56,8 +56,8 @@ impl Work for Hits<'_, '_> {
                 continue;
             }
             let over = word.over_threshold();
-            tally.add(Count::Data, 1);
-            tally.add(Count::OverThreshold, u64::from(over));
+            tally.add(GdGemCount::Data, 1);
+            tally.add(GdGemCount::OverThreshold, u64::from(over));
             let srs = srs(state, &facts.offsets, word.vmm(), word);
             if srs == f64::NEG_INFINITY {
                 tally.add(facts.untimed(word), 1);
@@ -69,10 +69,10 @@ impl Work for Hits<'_, '_> {
             let adc = if calibrations.is_some() { c.adc_online(word.adc()) } else { word.adc() };
             let chip = clock.chip_online(word.bcid(), word.tdc(), c.time_offset, c.time_slope);
             let count = match place.lane {
-                Place::UNMAPPED => Count::BadPlane,
-                Place::NO_STRIP => Count::BadGeometry,
-                _ if adc == 0 || (!over && adc < place.threshold) => Count::BadAdc,
-                Place::OUTSIDE => Count::OutsideRegion,
+                Place::UNMAPPED => GdGemCount::BadPlane,
+                Place::NO_STRIP => GdGemCount::BadGeometry,
+                _ if adc == 0 || (!over && adc < place.threshold) => GdGemCount::BadAdc,
+                Place::OUTSIDE => GdGemCount::OutsideRegion,
                 lane => {
                     hits.push(FineHit {
                         time: FineHit::key(srs.trunc() + f64::from(chip).trunc()),
@@ -82,7 +82,7 @@ impl Work for Hits<'_, '_> {
                         lane,
                         flags: u8::from(over),
                     });
-                    Count::Good
+                    GdGemCount::Good
                 }
             };
             tally.add(count, 1);

@@ -3,10 +3,11 @@
 //! Refuses unknown keys with line and column; published keys that the public program does not read are
 //! accepted and not read either. Source: `docs/formats/multiblade.md` section 7.
 
+use fullcount_core::refusal::Refusal;
 use serde::Deserialize;
 
 use super::published::MonitorAt;
-use super::{Refuse, SetupError, Sizes, Steps};
+use super::{Refuse, Sizes, Steps};
 
 /// What makes events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -174,7 +175,7 @@ impl Default for Panel {
 
 impl File {
     /// `[builder]` in ticks.
-    pub fn steps(&self, tick: u64, refuse: &Refuse<'_>) -> Result<Steps, SetupError> {
+    pub fn steps(&self, tick: u64, refuse: &Refuse<'_>) -> Result<Steps, Refusal> {
         let b = &self.builder;
         // 2³⁰ ns: a reference block. Longer ones would join readouts of different restarts.
         for (key, ns, least) in [
@@ -201,7 +202,7 @@ impl File {
         &self,
         usual: &Option<MonitorAt>,
         refuse: &Refuse<'_>,
-    ) -> Result<Option<MonitorAt>, SetupError> {
+    ) -> Result<Option<MonitorAt>, Refusal> {
         let allowed = "{ digitizer = ID, channel = N } or { none = true }";
         match self.monitor {
             None => Ok(*usual),
@@ -219,7 +220,7 @@ impl File {
         sizes: &Sizes,
         all: Option<u32>,
         refuse: &Refuse<'_>,
-    ) -> Result<Vec<u32>, SetupError> {
+    ) -> Result<Vec<u32>, Refusal> {
         let (cassettes, wires) = (usize::from(sizes.cassettes), usize::from(sizes.wires));
         let Some(lists) = &self.wire_thresholds else {
             return Ok(all.map_or(Vec::new(), |least| vec![least; cassettes * wires]));

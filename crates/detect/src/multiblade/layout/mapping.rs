@@ -6,10 +6,11 @@
 use super::file::{Along, File, Mapping};
 use super::published::{MOST, NO_GAP, Plan, bounds};
 use super::table::{Part, Table};
-use super::{Refuse, SetUp, SetupError, Sizes, positive};
+use super::{Refuse, SetUp, Sizes, positive};
+use fullcount_core::refusal::Refusal;
 
 /// Reads a file with `[[mapping]]`.
-pub(super) fn plan(file: &File, list: &[Mapping], refuse: &Refuse<'_>) -> Result<Plan, SetupError> {
+pub(super) fn plan(file: &File, list: &[Mapping], refuse: &Refuse<'_>) -> Result<Plan, Refusal> {
     let published = [
         ("Detector", file.detector.is_some()),
         ("InstrumentGeometry", file.instrument.is_some()),
@@ -45,12 +46,7 @@ pub(super) fn plan(file: &File, list: &[Mapping], refuse: &Refuse<'_>) -> Result
     Ok(Plan { set_up: SetUp::Stack, sizes, table, monitor: None, max_gap })
 }
 
-fn add(
-    table: &mut Table,
-    row: &Mapping,
-    entry: usize,
-    refuse: &Refuse<'_>,
-) -> Result<(), SetupError> {
+fn add(table: &mut Table, row: &Mapping, entry: usize, refuse: &Refuse<'_>) -> Result<(), Refusal> {
     let say = |value: String, allowed: &str| Err(refuse.nth("mapping", entry, value, allowed));
     let [first, last] = row.channels;
     if first > last {

@@ -6,7 +6,8 @@
 
 use super::file::{Digitizer, File};
 use super::table::{Part, Table};
-use super::{MAX_PIXELS, Refuse, SetUp, SetupError, Sizes, positive};
+use super::{MAX_PIXELS, Refuse, SetUp, Sizes, positive};
+use fullcount_core::refusal::Refusal;
 
 /// Where the beam monitor is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +37,7 @@ const AMOR_WIRES: u64 = 32;
 pub(super) const NO_GAP: Option<u32> = Some(1);
 
 /// Reads a file with the published keys.
-pub(super) fn plan(file: &File, refuse: &Refuse<'_>) -> Result<Plan, SetupError> {
+pub(super) fn plan(file: &File, refuse: &Refuse<'_>) -> Result<Plan, Refusal> {
     let one_of = |key: &str, value: &Option<String>, known: &[&str]| {
         let allowed = known.iter().map(|k| format!("\"{k}\"")).collect::<Vec<_>>().join(" or ");
         let missing = format!("{allowed}; or give [[mapping]]");
@@ -98,7 +99,7 @@ fn amor_b(
     (wires, strips): (u16, u16),
     digitizers: &[Digitizer],
     refuse: &Refuse<'_>,
-) -> Result<Plan, SetupError> {
+) -> Result<Plan, Refusal> {
     if !swapped {
         return Err(refuse.value("Detector", "\"MB16\"", "\"MB18\" with AMOR B"));
     }
@@ -156,7 +157,7 @@ fn amor_b(
 }
 
 /// Wires of all cassettes must be numbered in 16 bits; and before the table is made, not too many channels.
-pub(super) fn bounds(sizes: &Sizes, refuse: &Refuse<'_>) -> Result<(), SetupError> {
+pub(super) fn bounds(sizes: &Sizes, refuse: &Refuse<'_>) -> Result<(), Refusal> {
     let wires = u32::from(sizes.cassettes) * u32::from(sizes.wires);
     if wires > 1 << 16 {
         let value = format!("{} of {} wires", sizes.cassettes, sizes.wires);
@@ -170,7 +171,7 @@ pub(super) fn bounds(sizes: &Sizes, refuse: &Refuse<'_>) -> Result<(), SetupErro
 }
 
 /// `DigitizerConfig`, each id and index once.
-fn digitizers<'a>(file: &'a File, refuse: &Refuse<'_>) -> Result<&'a [Digitizer], SetupError> {
+fn digitizers<'a>(file: &'a File, refuse: &Refuse<'_>) -> Result<&'a [Digitizer], Refusal> {
     let key = "DigitizerConfig";
     let list = match file.digitizers.as_deref() {
         None => return Err(refuse.value(key, "missing", "a list of { index, id }")),

@@ -4,10 +4,11 @@
 //! a cassette with some of its strips only, and a cassette whose planes are on different digitisers. Source:
 //! `docs/formats/multiblade.md` section 3.
 
+use fullcount_core::refusal::Refusal;
 use std::collections::{BTreeMap, HashMap};
 
 use super::published::MonitorAt;
-use super::{Mode, Plane, Refuse, SetupError, Sizes};
+use super::{Mode, Plane, Refuse, Sizes};
 
 /// What a channel is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +100,7 @@ impl Table {
         part: Part,
         entry: usize,
         refuse: &Refuse<'_>,
-    ) -> Result<(), SetupError> {
+    ) -> Result<(), Refusal> {
         let s = self.sizes;
         let say =
             |value: String, allowed: String| Err(refuse.nth(self.key, entry, value, &allowed));
@@ -148,7 +149,7 @@ impl Table {
         mode: Mode,
         monitor: Option<MonitorAt>,
         refuse: &Refuse<'_>,
-    ) -> Result<Boards, SetupError> {
+    ) -> Result<Boards, Refusal> {
         let with_strips = self.complete(refuse)?;
         let strip_plane = 1 - self.sizes.wire_plane;
         let channels = self.boards.values_mut().flat_map(BTreeMap::values_mut);
@@ -175,7 +176,7 @@ impl Table {
     }
 
     /// Which cassettes have strips; every coordinate must be there once.
-    fn complete(&self, refuse: &Refuse<'_>) -> Result<Vec<bool>, SetupError> {
+    fn complete(&self, refuse: &Refuse<'_>) -> Result<Vec<bool>, Refusal> {
         let s = self.sizes;
         let mut seen: HashMap<(u16, Plane, u16), (u32, usize)> = HashMap::new();
         for (&digitizer, board) in &self.boards {

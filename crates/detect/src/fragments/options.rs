@@ -1,0 +1,139 @@
+//! `[detector]` of the kind `fragments`.
+//!
+//! Refuses ids above 4095 and twice, and values out of range, with key, value and range.
+
+use fullcount_core::quantity;
+use fullcount_core::refusal::{Refusal, setting};
+use fullcount_core::time::Nanos;
+use serde::Deserialize;
+
+use crate::geometry::text;
+
+/// Source ids have 12 bits.
+const IDS: usize = 1 << 12;
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum Sources {
+    Count(i64),
+    List(String),
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Written {
+    sources: Sources,
+    event_timeout: String,
+    memory: String,
+    crc_every: i64,
+}
+
+impl Default for Written {
+    fn default() -> Self {
+        Written {
+            sources: Sources::Count(1),
+            event_timeout: "off".into(),
+            memory: "256MiB".into(),
+            crc_every: 1,
+        }
+    }
+}
+
+/// The checked keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Options {
+    /// Ids, ascending.
+    pub sources: Vec<u16>,
+    pub timeout: Option<Nanos>,
+    /// Bytes.
+    pub memory: u64,
+    /// 0: never.
+    pub crc_every: u32,
+}
+
+fn wrong(key: &str, value: impl ToString, allowed: &str) -> Refusal {
+    setting(key, value, allowed)
+}
+
+impl Options {
+    /// Reads them.
+    pub fn read(options: &str) -> Result<Options, Refusal> {
+        let written: Written = text::options(options)?;
+        let sources = match &written.sources {
+            Sources::Count(n) => usize::try_from(*n)
+                .ok()
+                .filter(|n| (1..=IDS).contains(n))
+                .map(|n| (0..n as u16).collect())
+                .ok_or_else(|| wrong("detector.sources", n, "1 to 4096, or ids such as \"512-527\""))?,
+            Sources::List(list) => ids(list).ok_or_else(|| {
+                let allowed = "a number from 1 to 4096, or ids from 0 to 4095 and ranges of them, none twice: \"512-527,600\"";
+                wrong("detector.sources", list, allowed)
+            })?,
+        };
+        let timeout = match written.event_timeout.as_str() {
+            "off" => None,
+            text => {
+                let time = quantity::duration(text).ok();
+                let time = time.filter(|t| (10..=3_600_000).contains(&t.as_millis()));
+                let allowed = "off, or a time from 10ms to 1h";
+                let time = time.ok_or_else(|| wrong("detector.event_timeout", text, allowed))?;
+                Some(Nanos(time.as_nanos() as i64))
+            }
+        };
+        let memory = quantity::size(&written.memory).ok();
+        let memory = memory.filter(|size| (1 << 20..=1 << 40).contains(size));
+        let memory = memory
+            .ok_or_else(|| wrong("detector.memory", &written.memory, "a size from 1MiB to 1TiB"))?;
+        let crc = u32::try_from(written.crc_every).ok().filter(|k| *k < 1 << 24);
+        let crc_every = crc.ok_or_else(|| {
+            wrong("detector.crc_every", written.crc_every, "0 (never) to 16777215")
+        })?;
+        Ok(Options { sources, timeout, memory, crc_every })
+    }
+}
+
+/// `512-527,600`
+fn ids(list: &str) -> Option<Vec<u16>> {
+    let mut all = Vec::new();
+    for part in list.split(',') {
+        let part = part.trim();
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if first > last || usize::from(last) >= IDS {
+            return None;
+        }
+        all.extend(first..=last);
+    }
+    all.sort_unstable();
+    all.windows(2).all(|pair| pair[0] != pair[1]).then_some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_and_refused_with_their_range() {
+        let options = Options::read("").unwrap();
+        assert_eq!((options.sources, options.timeout, options.memory), (vec![0], None, 256 << 20));
+        let text =
+            "sources = \"600, 5-7\"\nevent_timeout = \"100ms\"\nmemory = \"1MiB\"\ncrc_every = 0";
+        let options = Options::read(text).unwrap();
+        assert_eq!(options.sources, [5, 6, 7, 600]);
+        assert_eq!((options.timeout, options.crc_every), (Some(Nanos(100_000_000)), 0));
+        assert_eq!(Options::read("sources = 16").unwrap().sources.len(), 16);
+        for (wrong, key) in [
+            ("sources = 0", "detector.sources: 0"),
+            ("sources = \"5-4\"", "detector.sources: 5-4"),
+            ("sources = \"1,1\"", "detector.sources"),
+            ("sources = \"4096\"", "detector.sources"),
+            ("event_timeout = \"1ms\"", "detector.event_timeout: 1ms"),
+            ("memory = \"1KiB\"", "detector.memory: 1KiB"),
+            ("crc_every = -1", "detector.crc_every: -1"),
+            ("surces = 1", "surces"),
+        ] {
+            let said = Options::read(wrong).unwrap_err().to_string();
+            assert!(said.contains(key), "{wrong}: {said}");
+        }
+    }
+}

@@ -1,0 +1,536 @@
+//! The decoder: blocks become fragments, fragments events, and streams get their credit.
+//!
+//! Hops `decode`, `fragments` and `events`. Nothing is copied where the source's memory is shared; otherwise once a batch. What an event
+//! waits for is in the counters, by source.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use fullcount_core::batch::{Batch, Origin};
+use fullcount_core::ledger::{Sheet, Tally};
+use fullcount_core::products::Products;
+use fullcount_core::progress::{BatchNumber, Flush};
+use fullcount_core::records::{EventRecords, RecordPiece, flags};
+use fullcount_core::source::{StreamCredit, StreamTable};
+use fullcount_core::time::Nanos;
+
+use super::assembly::{Assembled, Assembly};
+use super::block::{FragmentBlock, HEADER};
+use super::counters::{FragmentCounter as C, PerSource, lines};
+use super::credit::{CreditRule, FULL, Grant};
+use super::fed::{Fed, checksum, ends};
+use super::merge::{EventDue, EventFragment, FragmentVerdict, Merger};
+use super::options::Options;
+use super::sources::{Owners, Refusal, Slot, UnitStream};
+use crate::detector::{CommandError, CommandInfo, Decoder, SeenModule};
+
+/// Bytes of events that leave in one call: what waited long leaves in pieces that outputs can queue.
+const LEAVE: u64 = 4 << 20;
+/// The stream of all packets that come without one.
+const FIELD: usize = 0;
+
+/// The readout unit.
+pub(super) struct UnitReader {
+    merger: Merger,
+    owners: Owners,
+    streams: Vec<Option<UnitStream>>,
+    free: Vec<usize>,
+    /// By the stream's number.
+    index: HashMap<u32, usize>,
+    rule: CreditRule,
+    ids: Vec<u16>,
+    crc_every: u32,
+    wants_records: bool,
+    /// Packets came that no stream brought: nobody can be asked to wait.
+    ungoverned: bool,
+    /// Events that left while blocks were read: they go with the next products.
+    early: EventRecords,
+    now: Option<Nanos>,
+    batch: BatchNumber,
+    tally: Tally<{ C::LINES }>,
+    sheet: Arc<Sheet>,
+}
+
+/// What holds for all blocks of a train.
+#[derive(Clone, Copy)]
+struct From<'a> {
+    stream: usize,
+    memory: &'a Arc<[u8]>,
+    time_ns: i64,
+}
+
+impl UnitReader {
+    pub fn new(options: &Options, wants_records: bool) -> UnitReader {
+        let ids = options.sources.clone();
+        UnitReader {
+            merger: Merger::new(ids.clone(), options.timeout),
+            owners: Owners::new(&ids),
+            streams: vec![Some(UnitStream::default())],
+            free: Vec::new(),
+            index: HashMap::new(),
+            rule: CreditRule::new(options.memory, ids.len()),
+            crc_every: options.crc_every,
+            wants_records,
+            ungoverned: false,
+            early: EventRecords::default(),
+            now: None,
+            batch: BatchNumber::default(),
+            tally: Tally::default(),
+            sheet: Sheet::new(lines(&ids)),
+            ids,
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, line: C, n: u64) {
+        self.tally.add(line, n);
+    }
+
+    /// The place of a stream.
+    fn stream(&mut self, credit: Option<&Arc<StreamCredit>>) -> usize {
+        let Some(credit) = credit else {
+            self.ungoverned = true;
+            return FIELD;
+        };
+        if let Some(&at) = self.index.get(&credit.number()) {
+            return at;
+        }
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.streams.push(None);
+            self.streams.len() - 1
+        });
+        self.streams[at] = Some(UnitStream::of(Some(credit.clone())));
+        self.index.insert(credit.number(), at);
+        at
+    }
+
+    fn read(&mut self, batch: &Batch) {
+        let stream = self.stream(batch.stream());
+        let own;
+        let (memory, shared) = match batch.shared() {
+            Some(memory) => (memory, true),
+            None => {
+                own = batch.trains().flat_map(|t| t.bytes.iter().copied()).collect::<Arc<[u8]>>();
+                (&own, false)
+            }
+        };
+        let (mut behind, base) = (0, memory.as_ptr().addr());
+        let (mut packets, mut bytes) = (0, 0);
+        for train in batch.trains() {
+            let mut start = if shared { train.bytes.as_ptr().addr() - base } else { behind };
+            behind += train.bytes.len();
+            let from = From { stream, memory, time_ns: train.time_ns };
+            for chunk in train.chunks() {
+                packets += 1;
+                bytes += chunk.len() as u64;
+                match FragmentBlock::parse(chunk) {
+                    Ok(block) => self.block(&block, start + HEADER, from),
+                    Err(refusal) => self.add(C::of(refusal), 1),
+                }
+                start += chunk.len();
+            }
+        }
+        self.add(C::Packets, packets);
+        if let Some(stream) = &mut self.streams[stream] {
+            stream.handed += bytes;
+        }
+    }
+
+    #[inline]
+    fn block(&mut self, block: &FragmentBlock, start: usize, from: From<'_>) {
+        self.add(C::Accepted, 1);
+        let Some(stream) = self.streams[from.stream].as_mut() else { return };
+        let found = stream.find(block.source);
+        let slot = match found.map_or_else(|| self.begin(block, from.stream), Ok) {
+            Ok(slot) => slot,
+            Err(refusal) => {
+                let line = match refusal {
+                    Refusal::Unknown => C::Unknown,
+                    Refusal::Doubled => C::Doubled,
+                };
+                let ends = u64::from(block.last);
+                self.add(C::Count, ends);
+                return self.add(line, ends);
+            }
+        };
+        let memory = from.memory.clone();
+        let piece = RecordPiece { memory, start: start as u32, len: block.len as u32 };
+        let Some(stream) = self.streams[from.stream].as_mut() else { return };
+        let outcome = stream.slots[slot].assembly.block(block, piece, self.batch);
+        self.add(C::BlockOrder, outcome.out_of_order.into());
+        for done in outcome.before.into_iter().chain(outcome.done) {
+            self.fragment(done, (from.stream, slot), from.time_ns);
+        }
+    }
+
+    /// A source comes on a stream for the first time.
+    #[cold]
+    fn begin(&mut self, block: &FragmentBlock, at: usize) -> Result<usize, Refusal> {
+        self.reap();
+        let streams = &mut self.streams;
+        let Some(stream) = streams[at].as_ref() else { return Err(Refusal::Unknown) };
+        if let Some(refusal) = stream.refused {
+            return Err(refusal);
+        }
+        let place = self.owners.place(block.source).ok_or(Refusal::Unknown);
+        let alone = stream.credit.is_none() || stream.slots.is_empty();
+        let place = place.and_then(|place| if alone { Ok(place) } else { Err(Refusal::Doubled) });
+        let first = self.owners.streams.iter().all(|(owner, _)| owner.is_none());
+        let claimed = place.and_then(|place| {
+            let open = |other: usize| streams[other].as_ref().is_some_and(UnitStream::is_open);
+            Ok((place, self.owners.claim(place, at, open)?))
+        });
+        let Some(stream) = streams[at].as_mut() else { return Err(Refusal::Unknown) };
+        let (place, waits) = match claimed {
+            Ok(claimed) => claimed,
+            Err(refusal) => {
+                // Of datagrams only these are refused.
+                if let Some(credit) = &stream.credit {
+                    credit.refuse();
+                    stream.refused = Some(refusal);
+                }
+                return Err(refusal);
+            }
+        };
+        let stash = waits.then(VecDeque::new);
+        stream.slots.push(Slot {
+            id: block.source,
+            at: place,
+            assembly: Assembly::default(),
+            stash,
+        });
+        stream.recent = stream.slots.len() - 1;
+        let slot = stream.recent;
+        self.sheet.set(PerSource::Streams.line(place), 1);
+        if first && self.merger.is_behind(place, block.event) {
+            self.begin_anew();
+        }
+        Ok(slot)
+    }
+
+    /// All senders had ended, and the first one of them begins with a number that has left.
+    fn begin_anew(&mut self) {
+        // What waits has waited for streams that are over.
+        let mut early = std::mem::take(&mut self.early);
+        while self.leave(EventDue::Ended, &mut early, true).is_some() {}
+        self.early = early;
+        self.merger.begin_anew();
+        self.add(C::Restarts, 1);
+    }
+
+    /// A fragment is there: is it what it says?
+    fn fragment(&mut self, done: Assembled, (stream, slot): (usize, usize), time_ns: i64) {
+        let Some(of_stream) = &self.streams[stream] else { return };
+        let of_slot = &of_stream.slots[slot];
+        let (id, at, waits) = (of_slot.id, of_slot.at, of_slot.stash.is_some());
+        self.add(C::Count, 1);
+        self.sheet.add(PerSource::Count.line(at), 1);
+        let mut of = if done.broken { flags::BROKEN } else { 0 };
+        let mut bad = |line: C, flag: u16| {
+            self.tally.add(line, 1);
+            of |= flag;
+        };
+        match ends(done.pieces()).and_then(|(header, trailer)| Fed::read(header, trailer)) {
+            None => bad(C::WrongFrame, flags::BROKEN),
+            Some(fed) => {
+                if fed.len != done.len {
+                    bad(C::WrongLength, flags::BROKEN);
+                }
+                if (fed.event, fed.source) != (done.event, id) {
+                    bad(C::WrongNumber, flags::BROKEN);
+                }
+                if let Some(line) = C::of_throttling(fed.throttling) {
+                    self.tally.add(line, 1);
+                }
+                if self.crc_every > 0 && done.event.is_multiple_of(self.crc_every) {
+                    self.tally.add(C::Checked, 1);
+                    if checksum(done.pieces()) != fed.crc {
+                        self.tally.add(C::WrongCrc, 1);
+                        of |= flags::CHECKSUM;
+                    }
+                } else {
+                    of |= flags::UNCHECKED;
+                }
+            }
+        }
+        let damaged = of & (flags::BROKEN | flags::CHECKSUM) != 0;
+        self.sheet.add(PerSource::Bad.line(at), damaged.into());
+        let (first, more) = match self.wants_records {
+            true => (Some(done.first), done.more),
+            false => (None, Vec::new()),
+        };
+        let fragment = EventFragment {
+            number: done.event,
+            batch: self.batch,
+            arrived: self.now.unwrap_or(Nanos(0)),
+            time_ns,
+            flags: of,
+            len: done.len,
+            first,
+            more,
+        };
+        if !waits {
+            return self.merge(at, fragment);
+        }
+        let stream = self.streams[stream].as_mut();
+        if let Some(stash) = stream.and_then(|stream| stream.slots[slot].stash.as_mut()) {
+            stash.push_back(fragment);
+        }
+    }
+
+    fn merge(&mut self, at: usize, fragment: EventFragment) {
+        match self.merger.push(at, fragment) {
+            FragmentVerdict::Taken { gap } => self.add(C::Gaps, u64::from(gap > 0)),
+            FragmentVerdict::Repeated => self.add(C::Repeated, 1),
+            FragmentVerdict::Late => self.add(C::Late, 1),
+        }
+    }
+
+    /// Streams that are over give their sources away.
+    fn reap(&mut self) {
+        for at in 1..self.streams.len() {
+            // One that waits for an earlier stream keeps its place until that one is over.
+            let gone = |stream: &mut UnitStream| {
+                stream.is_over() && stream.slots.iter().all(|slot| slot.stash.is_none())
+            };
+            let Some(stream) = self.streams[at].take_if(gone) else { continue };
+            if let Some(credit) = &stream.credit {
+                self.index.remove(&credit.number());
+            }
+            self.free.push(at);
+            for mut slot in stream.slots {
+                self.add(C::Unfinished, slot.assembly.give_up().into());
+                let heir = self.owners.leave(slot.at, at);
+                self.sheet.set(PerSource::Streams.line(slot.at), heir.is_some().into());
+                let heir = heir.and_then(|heir| self.streams[heir].as_mut());
+                let stash = heir.and_then(|heir| heir.slots.first_mut()?.stash.take());
+                stash.into_iter().flatten().for_each(|fragment| self.merge(slot.at, fragment));
+            }
+        }
+    }
+
+    /// One event leaves. `lost`: what is missing of it is lost even if its source is still there.
+    fn leave(&mut self, due: EventDue, records: &mut EventRecords, lost: bool) -> Option<u64> {
+        let UnitReader { merger, owners, streams, sheet, tally, .. } = self;
+        let records = self.wants_records.then_some(records);
+        let event = merger.take(due, records, |at, down| {
+            let stream = owners.streams[at].0.and_then(|stream| streams[stream].as_ref());
+            let there = !lost && stream.is_some_and(UnitStream::is_open);
+            tally.add(
+                if down && !there {
+                    C::LostDown
+                } else if there {
+                    C::AtEnd
+                } else {
+                    C::Lost
+                },
+                1,
+            );
+            sheet.add(PerSource::Lost.line(at), u64::from(!there));
+        })?;
+        // Numbers that nobody had are missing from everybody.
+        tally.add(C::Lost, event.skipped.saturating_mul(owners.streams.len() as u64));
+        tally.add(C::Skipped, event.skipped);
+        tally.add(C::Merged, event.parts as u64);
+        tally.add(C::Decided, 1);
+        tally.add(C::Events, 1);
+        tally.add(C::Incomplete, u64::from(event.missing > 0));
+        tally.add(C::Expired, u64::from(due == EventDue::Expired));
+        tally.add(C::Forced, u64::from(due == EventDue::Forced));
+        tally.add(C::Marked, u64::from(event.flags & (flags::BROKEN | flags::CHECKSUM) != 0));
+        tally.add(C::Bytes, event.bytes);
+        Some(event.bytes)
+    }
+
+    /// Events that may leave do.
+    fn give(&mut self, products: &mut Products) {
+        products.records.append(&mut self.early);
+        let mut bytes = 0;
+        while bytes < LEAVE {
+            let full = self.ungoverned && self.rule.is_full(self.merger.bytes());
+            let Some((_, due)) = self.merger.due(self.now, full) else { break };
+            let Some(left) = self.leave(due, &mut products.records, true) else { break };
+            // An event without bytes takes room as well.
+            bytes += left + 64;
+        }
+    }
+
+    /// Everything that waits leaves.
+    fn give_all(&mut self, products: &mut Products, lost: bool) {
+        self.reap();
+        for at in 0..self.ids.len() {
+            let heir = self.owners.streams[at].1.and_then(|heir| self.streams[heir].as_mut());
+            let stash =
+                heir.and_then(|heir| heir.slots.first_mut()?.stash.as_mut().map(std::mem::take));
+            stash.into_iter().flatten().for_each(|fragment| self.merge(at, fragment));
+        }
+        products.records.append(&mut self.early);
+        while let Some((_, due)) = self.merger.due(None, true) {
+            let due = if due == EventDue::Decided { due } else { EventDue::Ended };
+            self.leave(due, &mut products.records, lost);
+        }
+    }
+
+    /// Gives each stream its credit.
+    fn govern_all(&mut self) {
+        let (held, rule, merger) = (self.merger.bytes(), self.rule, &self.merger);
+        let mut pauses = 0;
+        for stream in self.streams[1..].iter_mut().flatten() {
+            let Some(credit) = &stream.credit else { continue };
+            let (handed, allowed) = (stream.handed, credit.allowed());
+            if stream.slots.iter().any(|slot| slot.stash.is_some()) {
+                pauses += u64::from(!std::mem::replace(&mut stream.paused, true));
+                credit.allow(handed);
+                continue;
+            }
+            let awaited = stream.slots.iter().all(|slot| merger.is_awaited(slot.at));
+            match rule.grant(held, awaited, stream.paused) {
+                Grant::Bytes(bytes) => {
+                    stream.paused = false;
+                    let left = allowed.saturating_sub(handed);
+                    if left > bytes || left < bytes / 2 {
+                        credit.allow(handed + bytes);
+                    }
+                }
+                Grant::Pause => {
+                    stream.paused = true;
+                    pauses += 1;
+                    credit.allow(handed);
+                }
+                Grant::Stay => {}
+            }
+        }
+        self.add(C::Pauses, pauses);
+    }
+
+    fn publish(&mut self) {
+        self.tally.flush(&self.sheet);
+        let stashed: usize = self.stashed();
+        let set = |line: C, n: u64| self.sheet.set(line as usize, n);
+        set(C::Waiting, self.merger.waiting() + stashed as u64);
+        set(C::Held, self.merger.bytes());
+        set(C::Awaited, self.merger.awaited() as u64);
+    }
+
+    fn stashed(&self) -> usize {
+        let waiting = self.owners.streams.iter().filter_map(|(_, heir)| *heir);
+        let stash = |at: usize| self.streams[at].as_ref()?.slots.first()?.stash.as_ref();
+        waiting.filter_map(stash).map(VecDeque::len).sum()
+    }
+
+    /// What only time changes.
+    fn look(&mut self) {
+        self.reap();
+        let paused = self.streams.iter().flatten().filter(|stream| stream.paused).count();
+        let absent = self.owners.streams.iter().filter(|(owner, _)| owner.is_none()).count();
+        let age = self.merger.oldest().zip(self.now).map(|((_, at), now)| now.0 - at.0);
+        let set = |line: C, n: u64| self.sheet.set(line as usize, n);
+        set(C::Paused, paused as u64);
+        set(C::Absent, absent as u64);
+        set(C::OldestMs, (age.unwrap_or(0).max(0) / 1_000_000) as u64);
+    }
+
+    /// A line for each source.
+    fn told(&self) -> String {
+        let line = |(at, id): (usize, &u16)| {
+            let get = |line: PerSource| self.sheet.get(line.line(at));
+            let stream = self.owners.streams[at].0.and_then(|stream| self.streams[stream].as_ref());
+            let place = match stream.map(|stream| (stream, &stream.credit)) {
+                None => "not connected".to_owned(),
+                Some((_, None)) => "datagrams".to_owned(),
+                Some((stream, Some(credit))) => {
+                    let state = if stream.paused { "paused" } else { "read" };
+                    format!("stream {} from {}, {state}", credit.number(), credit.origin())
+                }
+            };
+            let awaited = if self.merger.is_awaited(at) { "awaited" } else { "ahead" };
+            format!(
+                "source {id}: {place}, {awaited}, {} fragments, {} lost, {} damaged",
+                get(PerSource::Count),
+                get(PerSource::Lost),
+                get(PerSource::Bad)
+            )
+        };
+        self.ids.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Decoder for UnitReader {
+    fn decode(&mut self, batch: Option<&Batch>, now: Option<Nanos>, products: &mut Products) {
+        self.now = now;
+        self.batch = products.batch;
+        match batch {
+            Some(batch) => self.read(batch),
+            None => self.look(),
+        }
+        self.give(products);
+        self.govern_all();
+        self.publish();
+    }
+
+    fn flush(&mut self, reason: Flush, products: &mut Products) {
+        self.give_all(products, reason == Flush::Stalled);
+        if reason == Flush::Taken {
+            for slot in self.streams.iter_mut().flatten().flat_map(|stream| &mut stream.slots) {
+                slot.assembly.give_up();
+            }
+            self.merger.forget_numbers();
+        }
+        if reason == Flush::End {
+            let slots = self.streams.iter_mut().flatten().flat_map(|stream| &mut stream.slots);
+            let unfinished = slots.filter_map(|slot| slot.assembly.give_up().then_some(1)).sum();
+            self.add(C::Unfinished, unfinished);
+        }
+        self.publish();
+    }
+
+    fn oldest(&mut self) -> Option<BatchNumber> {
+        let slots = || self.streams.iter().flatten().flat_map(|stream| &stream.slots);
+        let begun = slots().filter_map(|slot| slot.assembly.oldest());
+        let stashed = slots().filter_map(|slot| Some(slot.stash.as_ref()?.front()?.batch));
+        let waiting = self.merger.oldest().map(|(batch, _)| batch);
+        begun.chain(stashed).chain(waiting).min_by_key(|batch| batch.batch)
+    }
+
+    fn govern(&mut self, streams: Arc<StreamTable>) {
+        // Enough to tell its source; more follows with the first batch.
+        streams.begin_with(FULL);
+    }
+
+    fn modules(&self, tell: &mut dyn FnMut(SeenModule)) {
+        for (at, id) in self.ids.iter().enumerate() {
+            let get = |line: PerSource| self.sheet.get(line.line(at));
+            let (packets, lost) = (get(PerSource::Count), get(PerSource::Lost));
+            if packets + lost > 0 {
+                tell(SeenModule { origin: Origin::NONE, id: u32::from(*id), packets, lost });
+            }
+        }
+    }
+
+    fn sheets(&self) -> Vec<Arc<Sheet>> {
+        vec![self.sheet.clone()]
+    }
+
+    fn commands(&self) -> Vec<CommandInfo> {
+        let help = "a line for each source: its stream, what it waits for, what is lost".to_owned();
+        vec![CommandInfo {
+            name: "SOURCES".into(),
+            arguments: String::new(),
+            help,
+            count: 0..=0,
+            changes: false,
+        }]
+    }
+
+    fn command(&mut self, name: &str, arguments: &[&str]) -> Result<String, CommandError> {
+        match (name, arguments) {
+            ("SOURCES", []) => Ok(self.told()),
+            ("SOURCES", _) => Err(CommandError::Arguments("SOURCES takes no arguments".into())),
+            _ => Err(CommandError::Unknown(name.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

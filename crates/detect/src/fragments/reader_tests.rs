@@ -1,0 +1,316 @@
+use std::collections::BTreeMap;
+
+use fullcount_core::batch::{Edge, Origin, TrainMeta};
+use fullcount_core::ledger::Ledger;
+use fullcount_core::records::flags;
+use proptest::prelude::*;
+
+use super::*;
+
+/// A fragment in blocks of `words` words at most; encoder of its own.
+fn blocks(source: u64, event: u64, payload: usize, words: usize) -> Vec<Vec<u8>> {
+    let event = event & 0x00ff_ffff;
+    let mut all = vec![5 << 60 | event << 32 | source << 8];
+    all.extend((0..payload as u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ event));
+    all.push(0xa << 60 | (all.len() as u64 + 1) << 32);
+    let crc = all.iter().flat_map(|word| word.to_be_bytes()).fold(0xffffu32, |crc, byte| {
+        (0..8).fold(crc ^ (u32::from(byte) << 8), |crc, _| {
+            (if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x8005 }) & 0xffff
+        })
+    });
+    *all.last_mut().unwrap() |= u64::from(crc) << 16;
+    let count = all.chunks(words).len() as u64;
+    let block = |(n, part): (u64, &[u64])| {
+        let edges = u64::from(n == 0) << 31 | u64::from(n + 1 == count) << 30;
+        let mut bytes = (0x475a << 48 | n << 32 | edges | part.len() as u64).to_be_bytes().to_vec();
+        bytes.extend((source << 32 | event).to_be_bytes());
+        bytes.extend(part.iter().flat_map(|word| word.to_le_bytes()));
+        bytes
+    };
+    (0..).zip(all.chunks(words)).map(block).collect()
+}
+
+fn unit(options: &str) -> UnitReader {
+    UnitReader::new(&Options::read(options).unwrap(), true)
+}
+
+/// A stream that gives what is allowed, as a source does.
+struct Peer {
+    credit: Arc<StreamCredit>,
+    packets: VecDeque<Vec<u8>>,
+    handed: u64,
+}
+
+impl Peer {
+    fn new(number: u32, packets: Vec<Vec<u8>>) -> Peer {
+        let table = StreamTable::default();
+        unit("").govern(Arc::default());
+        table.begin_with(FULL);
+        let credit = table.open(number, Origin { port: number as u16, ..Origin::NONE });
+        Peer { credit, packets: packets.into(), handed: 0 }
+    }
+
+    fn batch(&mut self, most: usize) -> Option<Batch> {
+        if self.handed >= self.credit.allowed() || self.packets.is_empty() {
+            return None;
+        }
+        let (mut memory, mut metas) = (Vec::new(), Vec::new());
+        for packet in self.packets.drain(..most.min(self.packets.len())) {
+            let (start, len) = (memory.len(), packet.len());
+            metas.push(TrainMeta {
+                start,
+                len,
+                edge: Edge::Heap,
+                time_ns: 5,
+                ..TrainMeta::default()
+            });
+            memory.extend(packet);
+        }
+        self.handed += memory.len() as u64;
+        let mut batch = Batch::with_slots(0, 0);
+        batch.share(&memory.into());
+        batch.set_stream(self.credit.clone());
+        metas.into_iter().for_each(|meta| batch.push(meta));
+        Some(batch)
+    }
+
+    fn close(&self) {
+        self.credit.hung_up();
+        self.credit.close(self.handed);
+    }
+}
+
+fn decode(unit: &mut UnitReader, batch: Option<&Batch>, ms: i64, products: &mut Products) {
+    unit.decode(batch, Some(Nanos(ms * 1_000_000)), products);
+}
+
+fn count(unit: &UnitReader, line: C) -> u64 {
+    unit.sheet.get(line as usize)
+}
+
+fn balanced(unit: &UnitReader) {
+    let ledger = Ledger::default();
+    unit.sheets().into_iter().for_each(|sheet| ledger.register(sheet));
+    let entries = ledger.read();
+    assert_eq!(entries.balance(), 0, "{:?}", entries.hops());
+}
+
+fn peers(sources: u64, events: u64, payload: usize) -> Vec<Peer> {
+    let of = |source| (0..events).flat_map(|event| blocks(source, event, payload, 510)).collect();
+    (0..sources).map(|source| Peer::new(source as u32 + 1, of(source))).collect()
+}
+
+#[test]
+fn events_are_complete_in_order_and_byte_for_byte() {
+    let (mut unit, mut products) = (unit("sources = 3"), Products::default());
+    let mut peers = peers(3, 20, 1200);
+    while peers.iter().any(|peer| !peer.packets.is_empty()) {
+        for (peer, most) in peers.iter_mut().zip([1, 2, 5]) {
+            let batch = peer.batch(most);
+            decode(&mut unit, batch.as_ref(), 0, &mut products);
+        }
+    }
+    let records = &products.records;
+    assert_eq!(records.number, (0..20).collect::<Vec<u64>>());
+    assert!(records.flags.iter().chain(&records.part_flags).all(|&of| of == 0));
+    for event in 0..20 {
+        for (part, source) in records.parts(event).zip(0u64..) {
+            let bytes: Vec<u8> =
+                records.pieces(part).iter().flat_map(|p| p.bytes().to_vec()).collect();
+            let sent = blocks(source, event as u64, 1200, 510);
+            let sent: Vec<u8> = sent.iter().flat_map(|block| block[16..].to_vec()).collect();
+            assert!(records.source[part] == source as u32 && bytes == sent);
+        }
+    }
+    unit.flush(Flush::End, &mut products);
+    assert_eq!([C::Lost, C::LostDown, C::AtEnd, C::WrongCrc].map(|c| count(&unit, c)), [0; 4]);
+    assert_eq!((count(&unit, C::Events), count(&unit, C::Checked)), (20, 60));
+    balanced(&unit);
+}
+
+#[test]
+fn damage_marks_the_event_and_stops_nothing() {
+    let (mut unit, mut products) = (unit("sources = 2"), Products::default());
+    let mut peers = peers(2, 3, 4);
+    peers[0].packets[0][30] ^= 1;
+    // The trailer says another length, the header another source.
+    peers[0].packets[1][60] ^= 1;
+    peers[1].packets[2][17] ^= 1;
+    for peer in &mut peers {
+        decode(&mut unit, peer.batch(9).as_ref(), 0, &mut products);
+    }
+    let both = flags::CHECKSUM | flags::BROKEN;
+    assert_eq!(products.records.flags, [flags::CHECKSUM, both, both]);
+    let lines = [C::WrongCrc, C::WrongLength, C::WrongNumber, C::Marked, C::Events];
+    assert_eq!(lines.map(|line| count(&unit, line)), [3, 1, 1, 3, 3]);
+    assert_eq!(unit.sheet.get(PerSource::Bad.line(0)), 2);
+}
+
+#[test]
+fn a_source_that_is_killed_is_named_and_held_for_until_it_comes_back() {
+    let (mut unit, mut products) = (unit("sources = 2"), Products::default());
+    let mut both = peers(2, 10, 4);
+    decode(&mut unit, both[1].batch(10).as_ref(), 0, &mut products);
+    decode(&mut unit, both[0].batch(4).as_ref(), 0, &mut products);
+    both[0].close();
+    decode(&mut unit, None, 60_000, &mut products);
+    assert_eq!((products.records.len(), count(&unit, C::Absent)), (4, 1));
+    assert!(unit.command("SOURCES", &[]).unwrap().contains("source 0: not connected, awaited, 4"));
+    // It comes back two events later.
+    let rest = (6..10).flat_map(|event| blocks(0, event, 4, 510)).collect();
+    let mut again = Peer::new(7, rest);
+    decode(&mut unit, again.batch(9).as_ref(), 60_001, &mut products);
+    assert_eq!(products.records.number, (0..10).collect::<Vec<u64>>());
+    assert_eq!((count(&unit, C::Lost), unit.sheet.get(PerSource::Lost.line(0))), (2, 2));
+    assert_eq!(products.records.flags[4], flags::MISSING);
+    balanced(&unit);
+}
+
+#[test]
+fn the_stream_of_a_killed_sender_is_read_to_its_end_before_the_next_one() {
+    let (mut unit, mut products) = (unit("sources = 1"), Products::default());
+    let mut old = peers(1, 6, 4).remove(0);
+    decode(&mut unit, old.batch(2).as_ref(), 0, &mut products);
+    old.credit.hung_up();
+    let mut new = Peer::new(9, (6..8).flat_map(|event| blocks(0, event, 4, 510)).collect());
+    decode(&mut unit, new.batch(2).as_ref(), 0, &mut products);
+    assert_eq!((products.records.len(), count(&unit, C::Waiting)), (2, 2));
+    balanced(&unit);
+    assert_eq!(new.credit.allowed(), new.handed);
+    decode(&mut unit, old.batch(9).as_ref(), 0, &mut products);
+    old.close();
+    decode(&mut unit, None, 0, &mut products);
+    decode(&mut unit, None, 0, &mut products);
+    assert_eq!(products.records.number, (0..8).collect::<Vec<u64>>());
+    assert_eq!(count(&unit, C::Lost) + count(&unit, C::Gaps), 0);
+    assert!(new.credit.allowed() > new.handed);
+}
+
+#[test]
+fn strangers_and_doubles_are_refused_and_counted() {
+    let (mut unit, mut products) = (unit("sources = \"0\""), Products::default());
+    let mut first = peers(1, 2, 4).remove(0);
+    decode(&mut unit, first.batch(1).as_ref(), 0, &mut products);
+    let mut double = Peer::new(5, blocks(0, 7, 4, 510));
+    let mut stranger = Peer::new(6, blocks(3, 7, 4, 510));
+    for peer in [&mut double, &mut stranger] {
+        decode(&mut unit, peer.batch(1).as_ref(), 0, &mut products);
+        assert!(peer.credit.is_refused());
+    }
+    assert!(!first.credit.is_refused());
+    assert_eq!((count(&unit, C::Doubled), count(&unit, C::Unknown)), (1, 1));
+    decode(&mut unit, first.batch(1).as_ref(), 0, &mut products);
+    assert_eq!(products.records.number, [0, 1]);
+    balanced(&unit);
+}
+
+#[test]
+fn an_event_leaves_at_its_time_and_never_in_a_replay() {
+    let (mut unit, mut products) =
+        (unit("sources = 2\nevent_timeout = \"100ms\""), Products::default());
+    let mut both = peers(2, 3, 4);
+    decode(&mut unit, both[0].batch(9).as_ref(), 1000, &mut products);
+    decode(&mut unit, None, 1099, &mut products);
+    assert!(products.records.is_empty());
+    unit.decode(None, None, &mut products);
+    assert!(products.records.is_empty());
+    decode(&mut unit, None, 1100, &mut products);
+    assert_eq!(products.records.flags, [flags::MISSING | flags::GIVEN_UP; 3]);
+    decode(&mut unit, both[1].batch(9).as_ref(), 1101, &mut products);
+    assert_eq!((count(&unit, C::Late), count(&unit, C::Expired), count(&unit, C::Lost)), (3, 3, 3));
+}
+
+#[test]
+fn senders_that_all_begin_anew_go_on_above() {
+    let (mut unit, mut products) = (unit("sources = 2"), Products::default());
+    for run in 0..2 {
+        let mut both = peers(2, 3, 4);
+        for (peer, number) in both.iter_mut().zip([1, 2]) {
+            let credit = StreamTable::default().open(10 * run + number, Origin::NONE);
+            peer.credit = credit;
+            decode(&mut unit, peer.batch(9).as_ref(), 0, &mut products);
+        }
+        both.iter().for_each(Peer::close);
+        decode(&mut unit, None, 0, &mut products);
+    }
+    let above = 1 << 24;
+    assert_eq!(products.records.number, [0, 1, 2, above, above + 1, above + 2]);
+    assert_eq!(
+        (count(&unit, C::Restarts), count(&unit, C::Lost), count(&unit, C::Late)),
+        (1, 0, 0)
+    );
+}
+
+#[test]
+fn without_streams_memory_forces_events_out() {
+    let (mut unit, mut products) = (unit("sources = 2\nmemory = \"1MiB\""), Products::default());
+    let packets: Vec<Vec<u8>> = (0..400).flat_map(|event| blocks(0, event, 500, 510)).collect();
+    let batch = Batch::from_datagrams(packets.iter().map(|p| (&p[..], Origin::NONE)));
+    decode(&mut unit, Some(&batch), 0, &mut products);
+    assert!(count(&unit, C::Held) <= 1 << 20);
+    assert_eq!(count(&unit, C::Forced), products.records.len() as u64);
+    assert!(!products.records.is_empty());
+    balanced(&unit);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Whoever is read when, and however much: every event comes, in order, once; memory stays bounded; nothing stands still.
+    #[test]
+    fn streams_that_are_ahead_wait_and_nothing_is_lost(
+        sources in 2usize..6,
+        events in 1u64..150,
+        payload in prop::sample::select(vec![0usize, 30, 500, 3000]),
+        order in prop::collection::vec((0usize..6, 1usize..40), 0..200),
+    ) {
+        let mut unit = unit(&format!("sources = {sources}\nmemory = \"1MiB\""));
+        let mut products = Products::default();
+        let mut peers = peers(sources as u64, events, payload);
+        let read = 40 * 4096;
+        let rest = (0..100_000).map(|n| (n % sources, 3));
+        for (peer, most) in order.into_iter().map(|(p, most)| (p % sources, most)).chain(rest) {
+            if peers.iter().all(|peer| peer.packets.is_empty()) {
+                break;
+            }
+            let batch = peers[peer].batch(most);
+            decode(&mut unit, batch.as_ref(), 0, &mut products);
+            let held = count(&unit, C::Held);
+            prop_assert!(held <= (1 << 20) + read * sources as u64, "{held} B");
+        }
+        decode(&mut unit, None, 0, &mut products);
+        prop_assert_eq!(products.records.number.clone(), (0..events).collect::<Vec<_>>());
+        prop_assert!(products.records.flags.iter().all(|&of| of == 0));
+        prop_assert_eq!(unit.merger.bytes(), 0);
+    }
+
+    /// No block and no stream of blocks panics, and every one is counted.
+    #[test]
+    fn any_blocks_are_counted(
+        made in prop::collection::vec((0u64..4, 0u64..12, any::<u16>(), any::<u8>(), any::<bool>()), 0..120),
+    ) {
+        let mut unit = unit("sources = 3\nevent_timeout = \"10ms\"");
+        let mut products = Products::default();
+        for (at, (source, event, damage, bit, streamed)) in (0..).zip(made) {
+            let mut packet = blocks(source, event, 2, 1 + usize::from(bit % 4)).swap_remove(0);
+            if damage % 3 == 0 {
+                let place = usize::from(damage) % packet.len();
+                packet[place] ^= 1 << (bit % 8);
+            }
+            let batch = if streamed {
+                let mut peer = Peer::new(1 + u32::from(bit % 8), vec![packet]);
+                let batch = peer.batch(1);
+                if damage % 5 == 0 { peer.close() }
+                batch.unwrap()
+            } else {
+                Batch::from_datagrams([(&packet[..], Origin::NONE)])
+            };
+            decode(&mut unit, Some(&batch), at, &mut products);
+            balanced(&unit);
+        }
+        unit.flush(Flush::End, &mut products);
+        balanced(&unit);
+        prop_assert!(products.records.number.is_sorted());
+        let kept: BTreeMap<u64, usize> = products.records.number.iter().map(|n| (*n, 1)).collect();
+        prop_assert_eq!(kept.len(), products.records.len());
+    }
+}
