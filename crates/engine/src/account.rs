@@ -3,7 +3,7 @@
 //! Amounts come from gaps in the numbering or from the sender's count; kernel counters only name the
 //! place (with GRO they count trains): [`crate::places`] matches the two. With the sender's count known,
 //! `sent = delivered + lost + rejected + queued` must hold as well.
-//! Source: `docs/architecture.md`, contract "Ledger".
+//! Source: `docs/contracts.md`, "Ledger".
 
 use fullcount_core::ledger::{Entries, Entry, Place, Role, Unit};
 
@@ -167,7 +167,7 @@ impl Account {
         let Some(sent) = self.sent else { return 0 };
         if let Some(announced) = self.announced {
             // Streams that announced no end have no count to be held against.
-            let Parts { delivered, lost, rejected } = announced.of;
+            let PacketParts { delivered, lost, rejected } = announced.of;
             let known = delivered.saturating_add(lost).saturating_add(rejected);
             return announced.total.abs_diff(known).saturating_add(sent.abs_diff(announced.total));
         }
@@ -176,9 +176,9 @@ impl Account {
     }
 
     /// What became of the packets that [`Account::sent`] counts.
-    pub fn of_sent(&self) -> Parts {
+    pub fn of_sent(&self) -> PacketParts {
         self.announced.map_or_else(
-            || Parts {
+            || PacketParts {
                 delivered: self.delivered(),
                 lost: self.lost_total(),
                 rejected: self.rejected_total(),
@@ -189,7 +189,7 @@ impl Account {
 
     /// What came of numbered streams that did not say how many they sent, and what of them is lost; `None` where no
     /// stream said so.
-    pub fn unannounced(&self) -> Option<Parts> {
+    pub fn unannounced(&self) -> Option<PacketParts> {
         self.announced.map(|announced| announced.others)
     }
 
@@ -228,7 +228,7 @@ impl Account {
 
 /// Packets by what became of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Parts {
+pub struct PacketParts {
     /// First copies that were accepted.
     pub delivered: u64,
     /// Missing by number, at whatever place.
@@ -237,10 +237,10 @@ pub struct Parts {
     pub rejected: u64,
 }
 
-impl Parts {
+impl PacketParts {
     /// True if there is anything.
     pub fn is_any(&self) -> bool {
-        *self != Parts::default()
+        *self != PacketParts::default()
     }
 }
 
@@ -249,20 +249,20 @@ impl Parts {
 struct Announced {
     /// Packets that they say they sent.
     total: u64,
-    of: Parts,
-    others: Parts,
+    of: PacketParts,
+    others: PacketParts,
 }
 
 impl Announced {
     fn of(entries: &Entries) -> Option<Announced> {
         let get = |name| entries.get(name).unwrap_or(0);
-        let of = Parts {
+        let of = PacketParts {
             delivered: get("packets.announced.delivered"),
             lost: get("packets.announced.lost"),
             rejected: get("packets.announced.rejected"),
         };
         let lost = get("packets.lost").saturating_add(get("packets.lost.down"));
-        let others = Parts {
+        let others = PacketParts {
             delivered: get("decode.accepted").saturating_sub(of.delivered),
             lost: lost.saturating_sub(of.lost),
             rejected: get("errors.payload.pattern").saturating_sub(of.rejected),
@@ -502,8 +502,8 @@ mod tests {
         v.push((C::OfDelivered, 25_000));
         let got = account(&v, None);
         assert_eq!((got.sent, got.balance), (Some(25_000), 0));
-        assert_eq!(got.of_sent(), Parts { delivered: 25_000, lost: 0, rejected: 0 });
-        assert_eq!(got.unannounced(), Some(Parts { delivered: 1, lost: 5, rejected: 0 }));
+        assert_eq!(got.of_sent(), PacketParts { delivered: 25_000, lost: 0, rejected: 0 });
+        assert_eq!(got.unannounced(), Some(PacketParts { delivered: 1, lost: 5, rejected: 0 }));
         assert_eq!((got.delivered(), got.lost_total()), (25_001, 5));
         // What is missing of the announced ones shows, whatever strangers sent.
         v.push((C::OfLost, 3));

@@ -4,12 +4,13 @@
 //! through links and `..`, and for what exists device and inode are compared too, so that two spellings, a link and
 //! its target, or two hard links are seen to be one. Refuses, before anything is opened: such pairs, a file inside
 //! the folder of a spool, and a name that a capture's series may take. What comes to be there later, and other processes, meet
-//! the locks of the outputs themselves. Source: `docs/architecture.md`, "Sinks and overload".
+//! the locks of the outputs themselves. Source: `docs/contracts.md`, "Sinks and overload".
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
+use fullcount_core::output;
 use fullcount_io::capture::is_of_series;
 
 use crate::config::{Config, ConfigError, refuse};
@@ -25,10 +26,6 @@ enum Use {
     Read,
     Written,
     /// A folder with files that the run makes and removes.
-    #[cfg_attr(
-        not(all(feature = "nexus", feature = "tables", feature = "kafka")),
-        allow(dead_code, reason = "for outputs that are left out")
-    )]
     Folder,
     /// A capture's `run-00001.pcapng`, `run-00002.pcapng`, …
     Series,
@@ -164,52 +161,23 @@ impl Claims {
         self.add(key, path, Use::Read)
     }
 
-    /// A file that the run makes.
-    ///
-    /// # Errors
-    /// Another output or an input has it.
-    pub(crate) fn written(&mut self, key: &'static str, path: &Path) -> Result<(), ConfigError> {
-        self.add(key, path, Use::Written)
-    }
-
-    /// A file that the run makes, and the one beside it that has `ending` behind its name while it is made.
+    /// What an output says of its files.
     ///
     /// # Errors
     /// Another output or an input has one of them.
-    #[cfg_attr(
-        not(all(feature = "nexus", feature = "tables", feature = "kafka")),
-        allow(dead_code, reason = "for outputs that are left out")
-    )]
-    pub(crate) fn written_beside(
-        &mut self,
-        key: &'static str,
-        path: &Path,
-        ending: &str,
-    ) -> Result<(), ConfigError> {
-        self.written(key, path)?;
-        let mut name = Spot::of(path).target.into_os_string();
-        name.push(ending);
-        self.written(key, Path::new(&name))
-    }
-
-    /// A folder with files of the run's.
-    ///
-    /// # Errors
-    /// Another output has it, or an output or input lies in it.
-    #[cfg_attr(
-        not(all(feature = "nexus", feature = "tables", feature = "kafka")),
-        allow(dead_code, reason = "for outputs that are left out")
-    )]
-    pub(crate) fn folder(&mut self, key: &'static str, path: &Path) -> Result<(), ConfigError> {
-        self.add(key, path, Use::Folder)
-    }
-
-    /// A capture that begins new files.
-    ///
-    /// # Errors
-    /// A name that it may take is that of another output or an input.
-    pub(crate) fn series(&mut self, key: &'static str, path: &Path) -> Result<(), ConfigError> {
-        self.add(key, path, Use::Series)
+    pub(crate) fn take(&mut self, claim: output::Claim) -> Result<(), ConfigError> {
+        match claim {
+            output::Claim::Read(key, path) => self.add(key, &path, Use::Read),
+            output::Claim::Written(key, path) => self.add(key, &path, Use::Written),
+            output::Claim::Folder(key, path) => self.add(key, &path, Use::Folder),
+            output::Claim::Series(key, path) => self.add(key, &path, Use::Series),
+            output::Claim::WrittenBeside(key, path, ending) => {
+                self.add(key, &path, Use::Written)?;
+                let mut name = Spot::of(&path).target.into_os_string();
+                name.push(ending);
+                self.add(key, Path::new(&name), Use::Written)
+            }
+        }
     }
 }
 
@@ -238,14 +206,9 @@ fn read_files(
         ("CONFIG", config.file.clone()),
         ("detector.geometry", detector.geometry.clone()),
         ("detector.calibration", detector.calibration.clone()),
+        ("control.token_file", config.control.token_file.clone()),
     ];
-    named.extend(source.files().map(|path| ("source.url", Some(path.to_owned()))));
-    // Certificates and keys of librdkafka.
-    let mut settings = config.source.settings()?;
-    settings.extend(config.output.kafka.iter().flat_map(|k| k.settings().unwrap_or_default()));
-    settings.extend(config.output.raw.iter().flat_map(|r| r.settings().unwrap_or_default()));
-    settings.retain(|(name, _)| name.ends_with(".location"));
-    named.extend(settings.into_iter().map(|(_, path)| ("options", Some(path.into()))));
+    named.extend(source.files().into_iter().map(|(key, path)| (key, Some(path))));
     named
         .iter()
         .filter_map(|(key, path)| Some((*key, path.as_deref()?)))

@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::symlink;
 
+use fullcount_core::output::Claim::{Folder, Series, Written, WrittenBeside};
+
 use super::*;
 
 const A: &str = "output.capture.file";
@@ -10,8 +12,8 @@ const B: &str = "output.nexus.path";
 /// True if an output at `b` is refused beside one at `a`.
 fn clash(a: &Path, b: &Path) -> bool {
     let mut claims = Claims::default();
-    claims.written(A, a).unwrap();
-    match claims.written(B, b) {
+    claims.take(Written(A, a.to_owned())).unwrap();
+    match claims.take(Written(B, b.to_owned())) {
         Ok(()) => false,
         Err(e) => {
             let words = e.to_string();
@@ -69,12 +71,12 @@ fn what_is_read_may_be_read_twice_and_never_written() {
     let mut claims = Claims::default();
     claims.read("source.url", &file).unwrap();
     claims.read("detector.geometry", &file).unwrap();
-    let e = claims.written(A, &dir.path().join("./a.pcapng")).unwrap_err().to_string();
+    let e = claims.take(Written(A, dir.path().join("./a.pcapng"))).unwrap_err().to_string();
     assert!(e.contains("this is the same file as source.url = "), "{e}");
     // Nor by the name that an output has while it is made.
     let building = dir.path().join("b.nxs.building");
     claims.read("detector.calibration", &building).unwrap();
-    let e = claims.written_beside(B, &dir.path().join("b.nxs"), ".building").unwrap_err();
+    let e = claims.take(WrittenBeside(B, dir.path().join("b.nxs"), ".building")).unwrap_err();
     assert!(e.to_string().contains("detector.calibration"), "{e}");
 }
 
@@ -90,16 +92,16 @@ fn the_folder_of_a_spool_is_its_own() {
             symlink(&spool, dir.path().join("link")).unwrap();
         }
         let mut claims = Claims::default();
-        claims.folder(key, &spool).unwrap();
-        assert!(claims.folder(raw, &dir.path().join("x/../spool")).is_err());
-        assert!(claims.written(A, &spool.join("a.pcapng")).is_err());
-        assert!(claims.written(A, &spool).is_err());
-        assert!(claims.series(A, &spool.join("a.pcapng")).is_err());
-        assert_eq!(claims.written(B, &dir.path().join("link/a.nxs")).is_err(), made);
-        claims.written(A, &dir.path().join("spool.pcapng")).unwrap();
+        claims.take(Folder(key, spool.clone())).unwrap();
+        assert!(claims.take(Folder(raw, dir.path().join("x/../spool"))).is_err());
+        assert!(claims.take(Written(A, spool.join("a.pcapng"))).is_err());
+        assert!(claims.take(Written(A, spool.clone())).is_err());
+        assert!(claims.take(Series(A, spool.join("a.pcapng"))).is_err());
+        assert_eq!(claims.take(Written(B, dir.path().join("link/a.nxs"))).is_err(), made);
+        claims.take(Written(A, dir.path().join("spool.pcapng"))).unwrap();
         let mut claims = Claims::default();
-        claims.written(A, &spool.join("lock")).unwrap();
-        let e = claims.folder(key, &spool).unwrap_err().to_string();
+        claims.take(Written(A, spool.join("lock"))).unwrap();
+        let e = claims.take(Folder(key, spool.clone())).unwrap_err().to_string();
         assert!(e.contains("around the file of output.capture.file"), "{e}");
     }
 }
@@ -123,9 +125,9 @@ fn a_series_takes_no_name_of_another() {
     ] {
         let mut claims = Claims::default();
         claims.read("source.url", &at(name)).unwrap();
-        assert_eq!(claims.series(A, &at("run.pcapng")).is_err(), refused, "{name}");
+        assert_eq!(claims.take(Series(A, at("run.pcapng"))).is_err(), refused, "{name}");
         let mut claims = Claims::default();
-        claims.series(A, &at("run.pcapng")).unwrap();
-        assert_eq!(claims.written(B, &at(name)).is_err(), refused, "{name}");
+        claims.take(Series(A, at("run.pcapng"))).unwrap();
+        assert_eq!(claims.take(Written(B, at(name))).is_err(), refused, "{name}");
     }
 }

@@ -2,86 +2,47 @@
 //!
 //! Flags are laid over the file's table before anything is read, so both go through the same checks.
 //! Refuses unknown keys, values outside their range and combinations that cannot work, before anything is
-//! opened. Source: `docs/architecture.md`, "Configuration".
+//! opened. Source: `docs/configuration.md`.
 
 use std::path::PathBuf;
 
-use fullcount_detect::detector::Registry;
+use fullcount_core::key::Takes;
+use fullcount_core::refusal::Refusal;
+use fullcount_detect::detector::{MOST_THREADS, registered};
 use fullcount_detect::instructions::Instructions;
-use fullcount_detect::parallel::MOST_THREADS;
+use fullcount_io::section;
 use serde::{Deserialize, Serialize};
 
-mod about;
+mod keys;
 mod outputs;
 mod overlay;
-mod plain;
-mod web;
+pub mod reference;
 
-pub use about::{SampleConfig, UserConfig};
-pub use outputs::{CaptureConfig, KafkaConfig, NexusConfig, OutputConfig, RawConfig, TableConfig};
-use outputs::{lay_flat, without_secrets};
-pub use overlay::Overlay;
-pub use web::WebConfig;
+pub use keys::{all_keys, is_text};
+pub use outputs::OutputConfig;
+pub use overlay::{Overlay, as_toml};
 
 /// A configuration that cannot be used; exit code 2.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum ConfigError {
-    /// Not TOML, or an unknown key, or a wrong type; carries line and column.
     #[error("{file}: {message}")]
-    Syntax {
-        /// File, or `command line`.
-        file: String,
-        /// Parser's words.
-        message: String,
-    },
-    /// A value outside its range.
-    #[error("{key} = {value}: {allowed}")]
-    Value {
-        /// Key path.
-        key: &'static str,
-        /// As given.
-        value: String,
-        /// What would be accepted.
-        allowed: String,
-    },
-    /// A file named by a key cannot be read.
+    Syntax { file: String, message: String },
     #[error("{key} = {path}: {cause}")]
-    File {
-        /// Key path.
-        key: &'static str,
-        /// As given.
-        path: String,
-        /// The system's words.
-        cause: String,
-    },
-    /// A `--set` that is no key path with a value.
+    File { key: &'static str, path: String, cause: String },
     #[error("--set {setting}: expected KEY=VALUE with a key path, e.g. output.nexus.title=run42")]
-    Setting {
-        /// As given.
-        setting: String,
-    },
-    /// The detector refused its part.
+    Setting { setting: String },
     #[error(transparent)]
-    Detector(#[from] fullcount_detect::detector::SetupError),
-    /// The geometry is that of another detector.
+    Refused(#[from] Refusal),
     #[error(
         "{path}: a geometry of {fits}, not of {kind}: is detector.kind = {fits} (--detector {fits}) meant? ({cause})"
     )]
-    OtherGeometry {
-        /// Geometry file.
-        path: String,
-        /// Kinds that take it.
-        fits: String,
-        /// Kind that was asked for.
-        kind: String,
-        /// What that kind says about it.
-        cause: Box<fullcount_detect::detector::SetupError>,
-    },
+    OtherGeometry { path: String, fits: String, kind: String, cause: Box<Refusal> },
 }
 
-/// Shorthand for a refused value.
+/// A refused value of a key (`output.nexus.flush`), or of a flag that is no key (`--brokers`).
 pub fn refuse(key: &'static str, value: impl ToString, allowed: impl Into<String>) -> ConfigError {
-    ConfigError::Value { key, value: value.to_string(), allowed: allowed.into() }
+    fullcount_core::refusal::refuse(key, value, allowed).into()
 }
 
 /// Everything that `run` can be told.
@@ -97,7 +58,13 @@ pub struct Config {
     /// Where events go.
     pub output: OutputConfig,
     /// The page.
-    pub web: WebConfig,
+    pub web: toml::Table,
+    /// Commands.
+    pub control: crate::control::ControlConfig,
+    /// Where numbers go, and under which names.
+    pub metrics: toml::Table,
+    /// Where messages about the run go.
+    pub log: toml::Table,
     /// How the work is done, and when it ends.
     pub engine: EngineConfig,
     /// The file that it was read from: no output may be it.
@@ -129,7 +96,7 @@ impl<T> OneOrMore<T> {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SourceConfig {
-    /// Endpoint, or several. `udp://HOST:FIRST-LAST` stands for a port each.
+    /// Endpoint, or several, of which each may stand for some more.
     pub url: OneOrMore<String>,
     /// Threads that receive at each endpoint, 1..=64; the senders are shared out among them.
     pub workers: u32,
@@ -139,7 +106,7 @@ pub struct SourceConfig {
     /// brought it.
     pub redundant: bool,
     /// Socket receive buffer.
-    #[serde(deserialize_with = "plain::text")]
+    #[serde(deserialize_with = "section::text")]
     pub receive_buffer: String,
     /// How datagrams are received: `auto`, `plain`, `mmsg`, `gro` or `uring`.
     pub engine: String,
@@ -150,34 +117,25 @@ pub struct SourceConfig {
     pub busy_poll: bool,
     /// Sleep so long on a timer in the middle of a stream instead of being woken by each arrival; 0 switches
     /// it off. Default: 0.2 to 1 ms, less where the receive buffer is small.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "plain::some")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "section::some")]
     pub nap: Option<String>,
     /// Ask the kernel for the time at which each packet came (latency of `sequence`, capture).
     pub timestamps: bool,
     /// Seeded faults put into the stream, for tests (`loss=0.01,seed=7`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// librdkafka's own settings, for `kafka://`.
-    #[serde(skip_serializing_if = "toml::Table::is_empty", serialize_with = "without_secrets")]
+    /// Keys of the kind's own.
+    #[serde(
+        skip_serializing_if = "toml::Table::is_empty",
+        serialize_with = "section::without_secrets"
+    )]
     pub options: toml::Table,
-}
-
-impl SourceConfig {
-    /// As [`KafkaConfig::settings`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn settings(&self) -> Result<Vec<(String, String)>, ConfigError> {
-        let mut all = Vec::new();
-        lay_flat("source.options", "", &self.options, &mut all)?;
-        Ok(all)
-    }
 }
 
 impl Default for SourceConfig {
     fn default() -> Self {
         SourceConfig {
-            url: OneOrMore::One("udp://127.0.0.1:9000".into()),
+            url: OneOrMore::One(crate::registered::sources().usual().into()),
             workers: 1,
             steer: "sender".into(),
             redundant: false,
@@ -202,10 +160,10 @@ pub struct TimeConfig {
     pub pulse: String,
     /// Time of tick 0: RFC 3339, ns since 1970, or `now`: the host's clock, joined to the detector's by the first packet. `auto` is
     /// `now` for a live source whose format has no absolute time, the clock that a capture carries for its replay, else 1970.
-    #[serde(deserialize_with = "plain::text")]
+    #[serde(deserialize_with = "section::text")]
     pub epoch: String,
     /// Tick length for formats that do not state one: `1ns`, `125/2ns`.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "plain::some")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "section::some")]
     pub tick: Option<String>,
 }
 
@@ -235,7 +193,12 @@ pub struct DetectorConfig {
 impl Default for DetectorConfig {
     fn default() -> Self {
         let options = toml::Table::new();
-        DetectorConfig { kind: "sonde".into(), geometry: None, calibration: None, options }
+        DetectorConfig {
+            kind: registered().usual().into(),
+            geometry: None,
+            calibration: None,
+            options,
+        }
     }
 }
 
@@ -256,13 +219,13 @@ pub struct EngineConfig {
     /// Batches that each sink's queue holds.
     pub queue: usize,
     /// Time between two readings of the host's loss counters, which name the places; or `off`.
-    #[serde(deserialize_with = "plain::text")]
+    #[serde(deserialize_with = "section::text")]
     pub probes: String,
     /// Ends the run after this time.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "plain::some")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "section::some")]
     pub duration: Option<String>,
     /// Ends the run when packets have come and then none for this time.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "plain::some")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "section::some")]
     pub idle_exit: Option<String>,
     /// Ends the run after this many packets, or a batch more.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -271,6 +234,9 @@ pub struct EngineConfig {
     pub senders: usize,
     /// Part of the packets received that may be refused, `0%` to `100%`; a run with more ends with exit code 3.
     pub max_refused: String,
+    /// A module that has sent and then sends nothing for this time is listed as silent, 1 s to 24 h.
+    #[serde(deserialize_with = "section::text")]
+    pub module_silent: String,
     /// What decoders use whose loops are compiled for several sets: `auto`, `portable`, `x86-64-v3`, `x86-64-v4-vbmi`.
     pub instructions: String,
 }
@@ -290,13 +256,11 @@ impl Default for EngineConfig {
             packets: None,
             senders: 1,
             max_refused: "50%".into(),
+            module_silent: "10s".into(),
             instructions: "auto".into(),
         }
     }
 }
-
-/// Sections of the architecture whose parts are still to come.
-const LATER: [&str; 3] = ["control", "metrics", "log"];
 
 impl Config {
     /// Lays `flags` (key path, value) over the text of `file` and checks the whole.
@@ -311,40 +275,42 @@ impl Config {
         let syntax = |m: String| ConfigError::Syntax { file: name.to_owned(), message: m };
         let text = file.map_or("", |(_, text)| text);
         let mut table: toml::Table = toml::from_str(text).map_err(|e| syntax(e.to_string()))?;
-        not_yet(&table)?;
         own_names(&mut table)?;
         // Read once as it stands, so that messages carry the file's own line numbers.
         toml::from_str::<Config>(text).map_err(|e| syntax(e.to_string().trim_end().to_owned()))?;
+        let in_file = |e: Refusal| match e {
+            Refusal::Syntax(message) => syntax(message),
+            other => other.into(),
+        };
+        outputs::check_file(text).map_err(in_file)?;
         // A path in the file means a place beside the file, whoever starts it from where.
         if let Some(folder) = file.and_then(|(name, _)| std::path::Path::new(name).parent()) {
-            beside(&mut table, &["detector", "geometry"], folder);
-            beside(&mut table, &["detector", "calibration"], folder);
-            beside(&mut table, &["output", "nexus", "path"], folder);
-            beside(&mut table, &["output", "hits", "file"], folder);
-            beside(&mut table, &["output", "clusters", "file"], folder);
-            beside(&mut table, &["output", "capture", "file"], folder);
-            beside(&mut table, &["output", "raw", "spool"], folder);
-            beside(&mut table, &["output", "kafka", "spool"], folder);
+            for key in all_keys().filter(|key| key.takes == Takes::Path) {
+                beside(&mut table, &key.path.split('.').collect::<Vec<_>>(), folder);
+            }
         }
         for (key, value) in flags {
             let is = |name: &str| key.strip_prefix("detector.") == Some(name);
             let published = PUBLISHED.iter().find(|(name, _)| is(name));
             lay(&mut table, published.map_or(&key[..], |(_, own)| own), value.clone());
         }
-        not_yet(&table)?;
-        names_its_file(&table)?;
+        outputs::names_its_file(&table)?;
         own_pulses(&mut table);
         let mut config: Config = toml::Value::Table(table)
             .try_into()
             .map_err(|e: toml::de::Error| syntax(e.to_string().trim_end().to_owned()))?;
         config.file = file.map(|(name, _)| PathBuf::from(name));
+        config.check_outputs().map_err(in_file)?;
         config.check()?;
         Ok(config)
     }
 
     /// The result as a configuration file.
     pub fn to_toml(&self) -> String {
-        toml::to_string_pretty(self).unwrap_or_else(|e| format!("# not printable: {e}\n"))
+        let shown = self.shown().and_then(|table| {
+            toml::to_string_pretty(&table).map_err(|e| Refusal::Syntax(e.to_string()))
+        });
+        shown.unwrap_or_else(|e| format!("# not printable: {e}\n"))
     }
 
     /// `engine.max_refused` in percent.
@@ -373,8 +339,8 @@ impl Config {
         }
         if !matches!(self.engine.threads, 1 | 2) {
             let why = "1 (receive and decode on one thread) or 2 (one each); more cores are used by \
-                       source.workers (--workers N: threads that receive, senders shared out) and, of a \
-                       Gd-GEM, engine.build_threads (--build-threads N)";
+                       source.workers (--workers N: threads that receive, senders shared out) and, of \
+                       detectors that allow it, engine.build_threads (--build-threads N)";
             return Err(refuse("engine.threads", self.engine.threads, why));
         }
         if let Some(core) = self.engine.process_core.as_ref().filter(|_| self.engine.threads == 1) {
@@ -402,21 +368,6 @@ impl Config {
         }
         self.max_refused()?;
         self.instructions()?;
-        if let Some(sink) = self.output.sink.as_deref().filter(|s| *s != "null") {
-            return Err(refuse("output.sink", sink, "null, or leave it out and name outputs"));
-        }
-        let beside = [
-            ("output.nexus", self.output.nexus.is_some()),
-            ("output.hits", self.output.hits.is_some()),
-            ("output.clusters", self.output.clusters.is_some()),
-            ("output.kafka", self.output.kafka.is_some()),
-        ];
-        if let Some((other, _)) =
-            beside.iter().find(|(_, given)| *given && self.output.sink.is_some())
-        {
-            let why = format!("cannot stand beside {other}: null means that events go nowhere");
-            return Err(refuse("output.sink", "null", why));
-        }
         Ok(())
     }
 }
@@ -424,132 +375,6 @@ impl Config {
 /// Values with commas between them, as in a flag.
 pub fn list<T: ToString>(values: &[T]) -> String {
     values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// Refuses sections whose parts are still to come, by name.
-fn not_yet(table: &toml::Table) -> Result<(), ConfigError> {
-    for later in LATER {
-        let (first, rest) = later.split_once('.').unwrap_or((later, ""));
-        let found = match table.get(first) {
-            Some(toml::Value::Table(inner)) if !rest.is_empty() => inner.contains_key(rest),
-            found => found.is_some() && rest.is_empty(),
-        };
-        if found {
-            return Err(refuse(later, "{ … }", "not in this version: leave the section out"));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses keys of an output whose file nobody named, as `--overwrite` alone.
-fn names_its_file(table: &toml::Table) -> Result<(), ConfigError> {
-    /// Section, key of the file with its path, the flag that names it, and keys that have flags of their own.
-    const FILES: [(&str, &str, &str, &str, &[&str]); 4] = [
-        (
-            "nexus",
-            "path",
-            "output.nexus.path",
-            "--nexus FILE",
-            &["overwrite", "compression", "title", "run_number", "proposal", "users", "sample"],
-        ),
-        ("hits", "file", "output.hits.file", "--hits FILE", &["overwrite"]),
-        ("clusters", "file", "output.clusters.file", "--clusters FILE", &["overwrite"]),
-        (
-            "capture",
-            "file",
-            "output.capture.file",
-            "--capture FILE",
-            &["rotate_size", "rotate_time", "keep", "overwrite"],
-        ),
-    ];
-    let output = table.get("output").and_then(toml::Value::as_table);
-    for (section, name, key, flag, others) in FILES {
-        let found = output.and_then(|o| o.get(section)).and_then(toml::Value::as_table);
-        let Some(keys) = found.filter(|keys| !keys.contains_key(name)) else { continue };
-        // A key that nobody knows is told by the parser; of what is a table, flags give the name.
-        let of_flags = |(key, value): (&String, &toml::Value)| {
-            let inner = value.as_table().is_none_or(|inner| inner.keys().all(|key| key == "name"));
-            inner && others.contains(&key.as_str())
-        };
-        if keys.is_empty() || !keys.iter().all(of_flags) {
-            continue;
-        }
-        let given = keys.keys().cloned().collect::<Vec<_>>().join(", ");
-        let more = match section {
-            // --overwrite is about the files that flags name.
-            "nexus" if keys.contains_key("overwrite") => {
-                "; of a capture: --set output.capture.overwrite=true"
-            }
-            _ => "",
-        };
-        let why = format!("{given} alone names no file: which one is meant? {flag}{more}");
-        return Err(refuse(key, "(nothing)", why));
-    }
-    Ok(())
-}
-
-/// Keys whose value is text even where it reads as a number.
-const TEXT: [&str; 55] = [
-    "source.receive_buffer",
-    "source.engine",
-    "source.steer",
-    "source.fault",
-    "source.nap",
-    "time.pulse",
-    "time.epoch",
-    "time.tick",
-    "detector.kind",
-    "detector.geometry",
-    "detector.calibration",
-    "output.sink",
-    "output.nexus.path",
-    "output.nexus.title",
-    "output.nexus.instrument",
-    "output.nexus.compression",
-    "output.nexus.flush",
-    "output.nexus.epoch_attribute",
-    "output.nexus.event_id",
-    "output.nexus.compress",
-    "output.nexus.proposal",
-    "output.nexus.sample.name",
-    "output.nexus.sample.chemical_formula",
-    "output.nexus.sample.description",
-    "output.nexus.sample.type",
-    "output.hits.file",
-    "output.hits.compression",
-    "output.clusters.file",
-    "output.clusters.compression",
-    "output.capture.file",
-    "output.capture.rotate_size",
-    "output.capture.rotate_time",
-    "output.capture.buffer",
-    "output.raw.brokers",
-    "output.raw.topic",
-    "output.raw.source_name",
-    "output.raw.spool",
-    "output.raw.spool_size",
-    "output.raw.buffer",
-    "output.raw.drain",
-    "output.kafka.brokers",
-    "output.kafka.topic",
-    "output.kafka.schema",
-    "output.kafka.source_name",
-    "output.kafka.flush",
-    "output.kafka.message_id",
-    "output.kafka.replay",
-    "output.kafka.compression",
-    "output.kafka.spool",
-    "output.kafka.spool_size",
-    "output.kafka.drain",
-    "web.listen",
-    "engine.duration",
-    "engine.idle_exit",
-    "engine.max_refused",
-];
-
-/// True if the value at a key path is text even where it reads as a number: a title, a time.
-pub fn is_text(key: &str) -> bool {
-    TEXT.contains(&key)
 }
 
 /// Files of `[detector]` by their names in vmm-sdat.
@@ -578,7 +403,7 @@ fn own_names(table: &mut toml::Table) -> Result<(), ConfigError> {
 fn own_pulses(table: &mut toml::Table) {
     let find = |section: &str, key: &str| table.get(section).and_then(|s| s.get(key));
     let kind = find("detector", "kind").and_then(toml::Value::as_str).unwrap_or_default();
-    if find("time", "pulse").is_none() && Registry::builtin().carries_pulses(kind) {
+    if find("time", "pulse").is_none() && registered().carries_pulses(kind) {
         lay(table, "time.pulse", "data".into());
     }
 }

@@ -1,10 +1,11 @@
 //! Outputs that have failed, with their reasons, for those who watch.
 //!
-//! A failure is said at once on standard error, and stands on the page, in the metrics and in the summary from then on:
+//! A failure is said at once, on standard error and to all receivers of messages, and stands on the page, in the metrics and in the summary from then on:
 //! a run that goes on without its file must look like one.
 
-use std::io::Write;
 use std::sync::Mutex;
+
+use fullcount_log::error;
 
 /// Failed outputs of a run.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ impl Failures {
             }
             all.push((output.to_owned(), reason.to_owned()));
         }
-        let _ = writeln!(std::io::stderr(), "fullcount: output {said}");
+        error!(output, "output {said}");
     }
 
     /// Why an output has failed; `None` if it has not.

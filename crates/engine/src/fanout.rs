@@ -4,7 +4,7 @@
 //! Full queue: a best-effort sink loses the batch (counted, shown as a fraction); a required sink loses
 //! it too if the source is lossy (exit 3), and stops the reading if the source is lossless. Nothing
 //! here ever blocks a lossy source. Products come from a pool that cannot run dry, so the steady state
-//! allocates nothing. Source: `docs/architecture.md`, contract "Sinks and overload".
+//! allocates nothing. Source: `docs/contracts.md`, "Sinks and overload".
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 
 use fullcount_core::ledger::{Info, Ledger, Merge, Place, Role, Sheet, Unit};
 use fullcount_core::products::{Products, Want};
-use fullcount_out::sink::{Load, Report, Sink, SinkError};
+use fullcount_core::sink::{Load, Report, Sink, SinkError};
+use fullcount_core::trace;
+
+use crate::progress::{BatchProgress, OutputProgress};
 
 /// Longest pause of an idle sink thread. A batch waits at most this long in an empty queue; at 200
 /// wake-ups a second the idle cost is below 0.1 % of a core.
@@ -31,7 +34,7 @@ pub struct RequiredSinkFailed {
 
 fullcount_core::counters! {
     /// What leaves the pipeline, all outputs together.
-    pub enum Transmit {
+    pub enum OutputCount {
         Bytes "transmit.bytes" Bytes Sum "transmit" Note
             "bytes of event columns handed to the outputs (8 per event and output)" "";
     }
@@ -56,6 +59,7 @@ struct Lane {
     /// Batches put into the queue; written by this worker.
     put: Arc<AtomicU64>,
     failed: Arc<AtomicBool>,
+    progress: Arc<OutputProgress>,
 }
 
 /// One sink's thread.
@@ -75,6 +79,9 @@ pub struct Fanout {
     current: usize,
     want: Want,
     sheet: Arc<Sheet>,
+    /// Number of this worker's pipeline.
+    pipeline: u32,
+    progress: Arc<BatchProgress>,
 }
 
 /// What became of one sink.
@@ -165,6 +172,28 @@ pub fn queue_lines(sink: &str, required: bool, unit: Unit) -> Vec<Info> {
     ]
 }
 
+impl Lane {
+    /// Puts products into the queue; `wait`s for room in it. False if the sink does not get them.
+    #[inline]
+    fn give(&mut self, mut products: Arc<Products>, wait: bool) -> bool {
+        trace!(Output, Debug, "{} events for {}", products.events.len(), self.name);
+        while !self.failed.load(Relaxed) {
+            match self.queue.push(products) {
+                Ok(()) => {
+                    self.put.store(self.put.load(Relaxed) + 1, Relaxed);
+                    return true;
+                }
+                Err(rtrb::PushError::Full(back)) if wait => {
+                    products = back;
+                    thread::sleep(Duration::from_micros(100));
+                }
+                Err(rtrb::PushError::Full(_)) => return false,
+            }
+        }
+        false
+    }
+}
+
 impl Fanout {
     /// Starts a thread per sink, and gives each of `workers` its own way to all of them. `on_failure` is
     /// called at once, on the sink's thread, when it fails.
@@ -197,7 +226,9 @@ impl Fanout {
                 failed: failed.clone(),
             };
             let mut queues = Vec::with_capacity(workers);
-            for way in &mut ways {
+            let each = (0..workers).map(|_| Arc::new(OutputProgress::new(required)));
+            let progress: Vec<_> = each.collect();
+            for (way, progress) in ways.iter_mut().zip(progress.iter().cloned()) {
                 let (queue, batches) = rtrb::RingBuffer::<Arc<Products>>::new(capacity);
                 let mut offered = lines();
                 offered.truncate(DROPPED + 1);
@@ -207,14 +238,14 @@ impl Fanout {
                 view.puts.push(put.clone());
                 queues.push(batches);
                 let failed = failed.clone();
-                way.push(Lane { name, required, load, queue, sheet, put, failed });
+                way.push(Lane { name, required, load, queue, sheet, put, failed, progress });
             }
             ledger.register(taken.clone());
             ledger.register(sink.sheet());
             let level = view.taken_batches.clone();
             let mut crash = Crash { name, failed, on_failure: on_failure.clone() };
             let thread = thread::Builder::new().name(format!("sink-{name}")).spawn(move || {
-                let end = serve(&mut *sink, &mut queues, (&taken, load), &level);
+                let end = serve(&mut *sink, &mut queues, (&taken, load), (&level, &progress));
                 if let Err(e) = &end {
                     crash.failed(e);
                 }
@@ -222,16 +253,18 @@ impl Fanout {
             })?;
             drains.push(Drain { view, thread });
         }
-        let fanout = |lanes: Vec<Lane>| {
+        let fanout = |(pipeline, lanes): (u32, Vec<Lane>)| {
             // Every queue full, one batch in the hands of each sink, one being filled, one spare.
             let size = lanes.len() * (capacity + 1) + 2;
             let fresh = || Arc::new(Products { want, ..Products::default() });
             let pool = (0..size).map(|_| fresh()).collect();
-            let sheet = Sheet::new(Transmit::catalogue());
+            let sheet = Sheet::new(OutputCount::catalogue());
             ledger.register(sheet.clone());
-            Fanout { lanes, pool, current: 0, want, sheet }
+            let outputs = lanes.iter().map(|lane| lane.progress.clone()).collect();
+            let progress = Arc::new(BatchProgress::new(outputs));
+            Fanout { lanes, pool, current: 0, want, sheet, pipeline, progress }
         };
-        Ok((ways.into_iter().map(fanout).collect(), Drains(drains)))
+        Ok(((0..).zip(ways).map(fanout).collect(), Drains(drains)))
     }
 
     /// The products being filled.
@@ -243,63 +276,49 @@ impl Fanout {
         Arc::get_mut(&mut self.pool[self.current]).expect("just made unique")
     }
 
-    /// Gives the current products to every sink and begins new ones.
+    /// Number of this worker's pipeline.
+    pub fn pipeline(&self) -> u32 {
+        self.pipeline
+    }
+
+    /// How far this worker's batches are.
+    pub fn progress(&self) -> &Arc<BatchProgress> {
+        &self.progress
+    }
+
+    /// Gives the current products to every sink and begins new ones. Where there is nothing to write, the number of the newest
+    /// complete batch still goes, if it is another.
     ///
     /// # Errors
     /// A required sink has failed and `lossless` says that waiting or ending loses less.
     pub fn hand_over(&mut self, lossless: bool) -> Result<(), RequiredSinkFailed> {
-        self.hand_over_with(lossless, &mut || ())
-    }
-
-    /// The same; `attend` is called again and again while it waits for a full queue.
-    ///
-    /// # Errors
-    /// As [`Fanout::hand_over`].
-    pub fn hand_over_with(
-        &mut self,
-        lossless: bool,
-        attend: &mut dyn FnMut(),
-    ) -> Result<(), RequiredSinkFailed> {
         let products = &self.pool[self.current];
-        if products.is_empty() {
+        let (complete, before) = (products.complete.batch, self.progress.complete());
+        let empty = products.is_empty();
+        if empty && complete <= before && products.flush.is_none() {
             return Ok(());
         }
-        // All are offered before one is waited for: an offset may be committed once as many events are laid down as were
-        // offered, whatever lane holds this batch up.
+        // All are offered before one ends the run: what it keeps from the others is lost to them.
         for lane in &self.lanes {
             lane.sheet.add(OFFERED, (lane.load.of)(products));
         }
         for lane in &mut self.lanes {
             let n = (lane.load.of)(products);
-            let bytes = if lane.load.unit == Unit::Events { 8 * n } else { 0 };
-            let mut batch = products.clone();
             let wait = lossless && lane.required;
-            loop {
-                if lane.failed.load(Relaxed) {
-                    lane.sheet.add(DROPPED, n);
-                    if wait {
-                        return Err(RequiredSinkFailed { sink: lane.name });
-                    }
-                    break;
-                }
-                match lane.queue.push(batch) {
-                    Ok(()) => {
-                        self.sheet.add(Transmit::Bytes as usize, bytes);
-                        lane.put.store(lane.put.load(Relaxed) + 1, Relaxed);
-                        break;
-                    }
-                    Err(rtrb::PushError::Full(back)) if wait => {
-                        batch = back;
-                        attend();
-                        thread::sleep(Duration::from_micros(100));
-                    }
-                    Err(rtrb::PushError::Full(_)) => {
-                        lane.sheet.add(DROPPED, n);
-                        break;
-                    }
-                }
+            if lane.give(products.clone(), wait) {
+                let bytes = if lane.load.unit == Unit::Events { 8 * n } else { 0 };
+                self.sheet.add(OutputCount::Bytes as usize, bytes);
+                continue;
+            }
+            lane.sheet.add(DROPPED, n);
+            if !empty {
+                lane.progress.dropped_behind(before);
+            }
+            if !empty && wait {
+                return Err(RequiredSinkFailed { sink: lane.name });
             }
         }
+        self.progress.complete_is(complete.max(before));
         self.next();
         Ok(())
     }
@@ -308,6 +327,11 @@ impl Fanout {
     /// are ever used and grown (round robin let a soak grow by 1 MiB a minute until all of them had met
     /// their largest batch).
     fn next(&mut self) {
+        if self.want.heaps {
+            // A heap's memory goes back as soon as its last output has it, not when its products are used again.
+            let free = self.pool.iter_mut().filter_map(Arc::get_mut);
+            free.for_each(|products| products.heaps.clear());
+        }
         let free = self.pool.iter().position(|p| Arc::strong_count(p) == 1);
         self.current = free.unwrap_or(self.current);
         self.products().clear();
@@ -363,12 +387,17 @@ fn panicked(sink: &'static str) -> SinkError {
     SinkError { sink, message: "its thread panicked".to_owned() }
 }
 
+/// Tells how far all is safe with the sink.
+fn tell(sink: &dyn Sink, progress: &[Arc<OutputProgress>]) {
+    (0..).zip(progress).for_each(|(pipeline, progress)| progress.safe_is(sink.safe(pipeline)));
+}
+
 /// The sink's thread: takes batches until all workers have gone and their queues are empty.
 fn serve(
     sink: &mut dyn Sink,
     queues: &mut [rtrb::Consumer<Arc<Products>>],
     (taken, load): (&Sheet, Load),
-    batches: &AtomicU64,
+    (batches, progress): (&AtomicU64, &[Arc<OutputProgress>]),
 ) -> Result<Report, SinkError> {
     let start = Instant::now();
     let mut ticked = Duration::ZERO;
@@ -383,9 +412,12 @@ fn serve(
             // Taken first: what a failing sink had begun is in its own counters, not in the queue's.
             taken.add(TAKEN, (load.of)(&products));
             sink.push(&products)?;
+            tell(sink, progress);
         }
         if idle && over {
-            return sink.finish();
+            let end = sink.finish();
+            tell(sink, progress);
+            return end;
         }
         if idle {
             thread::sleep(NAP);
@@ -394,6 +426,7 @@ fn serve(
         if now - ticked >= TICK {
             ticked = now;
             sink.tick(now)?;
+            tell(sink, progress);
         }
     }
 }

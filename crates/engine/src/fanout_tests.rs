@@ -1,6 +1,7 @@
 //! Sinks that are slow, dead or fine; every event offered ends in one counter.
 
 use super::*;
+use fullcount_core::progress::{BatchNumber, SafeBatches};
 use fullcount_core::time::PulseTime;
 use std::sync::Mutex;
 use std::sync::mpsc;
@@ -11,6 +12,7 @@ struct TestSink {
     permits: Option<mpsc::Receiver<()>>,
     fail: bool,
     seen: Arc<Mutex<Vec<u32>>>,
+    safe: SafeBatches,
 }
 
 impl Sink for TestSink {
@@ -28,7 +30,12 @@ impl Sink for TestSink {
             return Err(SinkError { sink: "test", message: "told to fail".into() });
         }
         self.seen.lock().unwrap().extend(&products.events.pixel);
+        self.safe.took(products.complete, 0);
+        self.safe.reached(0);
         Ok(())
+    }
+    fn safe(&self, pipeline: u32) -> u64 {
+        self.safe.upto(pipeline)
     }
     fn tick(&mut self, _: Duration) -> Result<(), SinkError> {
         Ok(())
@@ -58,7 +65,13 @@ fn fill(fanout: &mut Fanout, pixel: u32) {
 #[test]
 fn every_event_reaches_the_sink_in_order() {
     let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
-    let sink = TestSink { required: true, permits: None, fail: false, seen: seen.clone() };
+    let sink = TestSink {
+        required: true,
+        permits: None,
+        fail: false,
+        seen: seen.clone(),
+        safe: SafeBatches::default(),
+    };
     let (mut fanout, drains) = alone(sink, 4, &ledger);
     for pixel in 1..=1000 {
         fill(&mut fanout, pixel);
@@ -74,7 +87,13 @@ fn every_event_reaches_the_sink_in_order() {
 fn a_full_required_sink_of_a_lossy_source_loses_events_and_says_so() {
     let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
     let (permit, permits) = mpsc::channel();
-    let sink = TestSink { required: true, permits: Some(permits), fail: false, seen: seen.clone() };
+    let sink = TestSink {
+        required: true,
+        permits: Some(permits),
+        fail: false,
+        seen: seen.clone(),
+        safe: SafeBatches::default(),
+    };
     let (mut fanout, drains) = alone(sink, 2, &ledger);
     for pixel in 1..=100 {
         fill(&mut fanout, pixel);
@@ -94,7 +113,13 @@ fn a_full_required_sink_of_a_lossy_source_loses_events_and_says_so() {
 fn a_full_best_effort_sink_loses_pictures_only() {
     let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
     let (permit, permits) = mpsc::channel();
-    let sink = TestSink { required: false, permits: Some(permits), fail: false, seen };
+    let sink = TestSink {
+        required: false,
+        permits: Some(permits),
+        fail: false,
+        seen,
+        safe: SafeBatches::default(),
+    };
     let (mut fanout, drains) = alone(sink, 2, &ledger);
     for pixel in 1..=100 {
         fill(&mut fanout, pixel);
@@ -108,7 +133,8 @@ fn a_full_best_effort_sink_loses_pictures_only() {
 #[test]
 fn a_required_sink_that_dies_ends_a_lossless_run_and_balances() {
     let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
-    let sink = TestSink { required: true, permits: None, fail: true, seen };
+    let sink =
+        TestSink { required: true, permits: None, fail: true, seen, safe: SafeBatches::default() };
     let (mut fanout, drains) = alone(sink, 2, &ledger);
     let failed = (1..=1000).any(|pixel| {
         fill(&mut fanout, pixel);
@@ -122,7 +148,13 @@ fn a_required_sink_that_dies_ends_a_lossless_run_and_balances() {
 #[test]
 fn all_workers_reach_the_sink_each_in_its_own_order() {
     let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
-    let sink = TestSink { required: true, permits: None, fail: false, seen: seen.clone() };
+    let sink = TestSink {
+        required: true,
+        permits: None,
+        fail: false,
+        seen: seen.clone(),
+        safe: SafeBatches::default(),
+    };
     let (ways, drains) = Fanout::start(vec![Box::new(sink)], (3, 4), &ledger, |_| {}).unwrap();
     let views = drains.views();
     let work = |(worker, mut way): (usize, Fanout)| {
@@ -166,6 +198,9 @@ impl Sink for RowSink {
     fn push(&mut self, products: &Arc<Products>) -> Result<(), SinkError> {
         self.0.push(products)
     }
+    fn safe(&self, pipeline: u32) -> u64 {
+        self.0.safe(pipeline)
+    }
     fn tick(&mut self, _: Duration) -> Result<(), SinkError> {
         Ok(())
     }
@@ -182,7 +217,13 @@ fn rows_without_events_are_handed_over_and_counted_where_they_are_lost() {
     use fullcount_core::tables::StripHit;
     let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
     let (permit, permits) = mpsc::channel();
-    let sink = TestSink { required: true, permits: Some(permits), fail: false, seen };
+    let sink = TestSink {
+        required: true,
+        permits: Some(permits),
+        fail: false,
+        seen,
+        safe: SafeBatches::default(),
+    };
     let (mut ways, drains) =
         Fanout::start(vec![Box::new(RowSink(sink))], (1, 2), &ledger, |_| {}).unwrap();
     let mut fanout = ways.remove(0);
@@ -201,4 +242,48 @@ fn rows_without_events_are_handed_over_and_counted_where_they_are_lost() {
     assert!(counter("dropped") > 0 && read.anything_lost(), "a loss of rows is a loss");
     assert_eq!(counter("taken") + counter("dropped"), 200);
     assert_eq!(read.get("transmit.bytes"), Some(0), "these are bytes of events");
+}
+
+#[test]
+fn numbers_reach_the_sink_without_events_and_stop_in_front_of_what_was_dropped() {
+    let seen = Arc::new(Mutex::new(vec![]));
+    let (permit, permits) = mpsc::channel();
+    let safe = SafeBatches::default();
+    let sink = TestSink { required: true, permits: Some(permits), fail: false, seen, safe };
+    let (mut fanout, drains) = alone(sink, 2, &Ledger::default());
+    let progress = fanout.progress().clone();
+    let complete = |fanout: &mut Fanout, batch| {
+        fanout.products().complete = BatchNumber { pipeline: 0, batch };
+        fanout.hand_over(false).unwrap();
+    };
+    let until = |batch| {
+        let end = Instant::now() + Duration::from_secs(60);
+        while progress.safe() < batch {
+            assert!(Instant::now() < end, "batch {batch} is not safe within a minute");
+            thread::yield_now();
+        }
+    };
+    complete(&mut fanout, 3);
+    assert_eq!((progress.complete(), progress.safe()), (3, 0));
+    permit.send(()).unwrap();
+    until(3);
+    // One in its hands, two in the queue, and no room for more.
+    for batch in 4..=6 {
+        complete(&mut fanout, batch);
+        let end = Instant::now() + Duration::from_secs(60);
+        let waiting = if batch == 4 { 0 } else { 2 };
+        while drains.views()[0].batches() > waiting {
+            assert!(Instant::now() < end, "the sink does not take it");
+            thread::yield_now();
+        }
+    }
+    // Without events nothing is lost with it but a number, which the next has as well.
+    complete(&mut fanout, 7);
+    fill(&mut fanout, 8);
+    complete(&mut fanout, 8);
+    drop(permit);
+    until(6);
+    complete(&mut fanout, 9);
+    drains.finish(vec![fanout]);
+    assert_eq!((progress.complete(), progress.safe()), (9, 7), "something of batch 8 was dropped");
 }

@@ -10,34 +10,24 @@ pub mod account;
 pub mod catalogue;
 mod claims;
 pub mod config;
+pub mod control;
 pub mod failed;
 pub mod fanout;
-#[cfg(feature = "kafka")]
-mod group_place;
-#[cfg(feature = "kafka")]
-pub mod kafka_source;
+pub mod inspect;
+mod modules;
+mod named;
+pub mod null;
 pub mod open;
 mod other_geometry;
 pub mod outputs;
-#[cfg(feature = "kafka")]
-mod parting;
-#[cfg(feature = "kafka")]
-mod partition_order;
 pub mod pipeline;
 pub mod places;
-mod ports;
-#[cfg(feature = "kafka")]
-pub mod raw;
+pub mod progress;
 pub mod refused;
-#[cfg(feature = "kafka")]
+pub mod registered;
 mod replay;
 pub mod run;
-pub mod settle;
 pub mod status;
 pub mod stop;
 pub mod summary;
 pub mod timebase;
-#[cfg(feature = "kafka")]
-mod topic_begin;
-#[cfg(feature = "kafka")]
-pub mod topic_url;

@@ -1,113 +1,63 @@
 //! From a checked configuration to an opened source.
 //!
-//! [`SourcePlan::new`] refuses what can be refused without touching the system; [`SourcePlan::open`]
-//! binds the socket or reads the file.
+//! [`SourcePlan::new`] refuses what can be refused without touching the system; [`SourcePlan::open`] opens. No source is named here:
+//! each kind reads its URL, says what the run asks before it begins, and opens ([`fullcount_core::source`]).
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::Sheet;
+use fullcount_core::output::PacketOutput;
 use fullcount_core::sim::{Fault, Spec};
-use fullcount_core::wall::WallClock;
-#[cfg(feature = "kafka")]
-use fullcount_detect::detector::Sharding;
-use fullcount_detect::detector::{Detector, Shifter};
-use fullcount_io::capture::Capture;
-use fullcount_io::endpoint::{
-    BUFFER_MAX, BUFFER_MIN, Endpoint, Engine, Ip, MOST_NAP, PcapSpeed, PcapUrl, Repeat, UdpUrl,
+use fullcount_core::source::{
+    Downstream, FrameRule, OpenedSource, Position, Replayable, ReplayedFrom, Shifter,
+    SourceEndpoint, SourceKind, SourceOpenError, SourceOpening, SourceSetup, Sources, TurningClock,
 };
+use fullcount_core::wall::WallClock;
+use fullcount_detect::detector::{Detector, Sharding};
+use fullcount_io::endpoint::{BUFFER_MAX, BUFFER_MIN};
 use fullcount_io::fault::FaultSource;
-use fullcount_io::packet_ring::{PacketError, PacketSource};
-use fullcount_io::pcap::{PcapSource, Shift};
-use fullcount_io::quantity;
 use fullcount_io::several::Several;
-use fullcount_io::source::{Received, Source, SourceError};
-use fullcount_io::udp::shard::Steer;
-use fullcount_io::udp::{ReceiveOptions, UdpError, UdpSource};
-use fullcount_io::xdp::{XdpError, XdpSource};
+use fullcount_io::source::{Source, SourceError};
+use fullcount_io::{quantity, section};
 
 use crate::config::{ConfigError, SourceConfig, list, refuse};
-use crate::ports;
-
-/// A source that could not be opened; the sentence names address or path.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// A socket.
-    #[error(transparent)]
-    Udp(#[from] UdpError),
-    /// A driver's queues.
-    #[error(transparent)]
-    Xdp(#[from] XdpError),
-    /// An interface's copies.
-    #[error(transparent)]
-    Packet(#[from] PacketError),
-    /// A capture or topic.
-    #[error(transparent)]
-    Source(#[from] SourceError),
-    /// What it holds cannot be right for this configuration; exit code 2.
-    #[error(transparent)]
-    Unfit(#[from] ConfigError),
-}
+use crate::registered;
 
 /// Most receiving threads of a run: more than any host this is meant for has cores to spare.
 const MOST_WORKERS: usize = 64;
 
 /// One endpoint of a source.
-#[derive(Debug, Clone)]
 struct Place {
     /// As configured.
     url: String,
-    endpoint: Where,
+    kind: &'static dyn SourceKind,
+    endpoint: Box<dyn SourceEndpoint>,
 }
 
 impl Place {
-    /// Refuses a capture that cannot be read: a misspelt name is a wrong option, not a failure of the run.
+    /// Refuses what cannot be read: a misspelt name is a wrong option, not a failure of the run.
     fn is_there(&self) -> Result<(), ConfigError> {
-        let Where::Endpoint(Endpoint::Pcap(url)) = &self.endpoint else { return Ok(()) };
-        std::fs::metadata(&url.path).map(drop).map_err(|cause| ConfigError::File {
-            key: "source.url",
-            path: self.url.clone(),
-            cause: cause.to_string(),
-        })
+        let (key, path) = ("source.url", self.url.clone());
+        self.endpoint.is_there().map_err(|cause| ConfigError::File { key, path, cause })
     }
 }
 
-/// What kind of place.
-#[derive(Debug, Clone)]
-enum Where {
-    /// A socket, interface or file.
-    Endpoint(Endpoint),
-    /// A topic.
-    #[cfg(feature = "kafka")]
-    Topic(crate::kafka_source::TopicUrl),
-}
-
-/// Recorded data.
-#[cfg(feature = "kafka")]
-pub(crate) enum Recorded<'a> {
-    /// A capture.
-    File(&'a std::path::Path),
-    /// A topic.
-    Topic(&'a mut crate::kafka_source::TopicUrl),
-}
-
 /// A source that can be opened: one endpoint or several, each with one worker or several.
-#[derive(Debug, Clone)]
 pub struct SourcePlan {
     places: Vec<Place>,
     /// Workers that share each endpoint.
     workers: u32,
-    steer: Steer,
+    by_address: bool,
     redundant: bool,
     fault: Option<Fault>,
     timestamps: bool,
+    exact_times: bool,
+    whole_ipv4: bool,
     /// Bits of the detector's numbers, if receive times are asked for because they are short.
     short_numbers: Option<u32>,
     /// Time of tick 0, ns since 1970; packets that travel with another are refused.
     epoch_ns: i64,
-    /// Bytes; the URL of a socket holds its own already.
-    buffer: u64,
     cores: Vec<usize>,
 }
 
@@ -123,29 +73,29 @@ impl SourcePlan {
             let why = "4KiB to 1GiB";
             return Err(refuse("source.receive_buffer", &config.receive_buffer, why));
         }
-        let mut places = Vec::new();
-        for url in config.url.as_slice() {
-            for url in ports::each(url)? {
-                places.push(place(url, config, buffer)?);
-            }
-        }
+        let places = places(config, buffer)?;
         let urls = || list(config.url.as_slice());
-        if places.is_empty() {
+        let Some(first) = places.first() else {
             return Err(refuse("source.url", urls(), "at least one endpoint"));
-        }
-        let steer = match config.steer.as_str() {
-            "sender" => Steer::Sender,
-            "address" => Steer::Address,
+        };
+        let by_address = match config.steer.as_str() {
+            "sender" => false,
+            "address" => true,
             other => return Err(refuse("source.steer", other, "sender or address")),
         };
-        let udp = |p: &Place| matches!(p.endpoint, Where::Endpoint(Endpoint::Udp(_)));
-        let udp = places.iter().all(udp);
-        if config.workers > 1 && !udp {
-            let why = "several workers share out the senders of udp: endpoints only";
+        let same = places.iter().all(|p| p.kind.several() && p.kind.name() == first.kind.name());
+        let several = || {
+            let kinds = registered::sources().kinds().filter(|kind| kind.several());
+            kinds.map(|kind| format!("{}:", kind.name())).collect::<Vec<_>>().join(" or ")
+        };
+        if config.workers > 1 && !same {
+            let why =
+                format!("several workers share out the senders of {} endpoints only", several());
             return Err(refuse("source.workers", config.workers, why));
         }
-        if places.len() > 1 && !udp {
-            return Err(refuse("source.url", urls(), "several endpoints must all be udp:"));
+        if places.len() > 1 && !same {
+            let why = format!("several endpoints must all be {}", several());
+            return Err(refuse("source.url", urls(), why));
         }
         if config.redundant && places.len() < 2 {
             let why = "needs the endpoints of at least two links in source.url";
@@ -157,13 +107,14 @@ impl SourcePlan {
         }
         let plan = SourcePlan {
             workers: config.workers,
-            steer,
+            by_address,
             redundant: config.redundant,
             fault: fault(config)?,
             timestamps: config.timestamps,
+            exact_times: false,
+            whole_ipv4: false,
             short_numbers: None,
             epoch_ns: 0,
-            buffer,
             cores: config.core.as_ref().map_or(Vec::new(), |c| c.as_slice().to_vec()),
             places,
         };
@@ -175,21 +126,24 @@ impl SourcePlan {
         Ok(plan)
     }
 
-    /// What can be read again from its beginning, if it is one such place: a file, or a topic without a group.
-    #[cfg(feature = "kafka")]
-    pub(crate) fn recorded(&mut self) -> Option<Recorded<'_>> {
-        let [place] = &mut self.places[..] else { return None };
-        match &mut place.endpoint {
-            Where::Endpoint(Endpoint::Pcap(url)) => Some(Recorded::File(&url.path)),
-            Where::Endpoint(_) => None,
-            Where::Topic(url) => (!url.in_group()).then_some(Recorded::Topic(url)),
+    /// Makes ready to read the source again in the same way; `None`: it cannot be.
+    ///
+    /// # Errors
+    /// As [`SourceEndpoint::replay`].
+    pub(crate) fn replay(
+        &mut self,
+        from: &ReplayedFrom<'_>,
+    ) -> Result<Option<Replayable>, SourceOpenError> {
+        match &mut self.places[..] {
+            [one] => one.endpoint.replay(from),
+            _ => Ok(None),
         }
     }
 
-    /// Looks whether captures are there. Last of all checks: what is wrong in the configuration is said first.
+    /// Looks whether what is read is there. Last of all checks: what is wrong in the configuration is said first.
     ///
     /// # Errors
-    /// The first capture that cannot be read.
+    /// The first that cannot be read.
     pub fn is_there(&self) -> Result<(), ConfigError> {
         self.places.iter().try_for_each(Place::is_there)
     }
@@ -199,32 +153,24 @@ impl SourcePlan {
         self.epoch_ns = epoch_ns;
     }
 
-    /// Of captures only counts what the detector's format knows, unless their `ip` says more. Packets whose numbers soon wrap
+    /// Of recordings only counts what the detector's format knows, unless they say more. Packets whose numbers soon wrap
     /// are received with their times.
     pub fn for_detector(&mut self, detector: &dyn Detector) {
-        self.short_numbers = detector.short_numbers().filter(|_| !self.timestamps);
+        self.short_numbers =
+            detector.numbering().filter(|n| n.is_short() && !self.timestamps).map(|n| n.bits);
         self.timestamps |= self.short_numbers.is_some();
-        for place in &mut self.places {
-            if let Where::Endpoint(Endpoint::Pcap(url)) = &mut place.endpoint {
-                url.ip = url.ip.or(detector.is_whole_ipv4().then_some(Ip::WholeV4));
-            }
-        }
+        self.whole_ipv4 = detector.is_whole_ipv4();
     }
 
-    /// All that is received will be captured as well: with receive times, and those of a capture exactly.
+    /// All that is received will be captured as well: with receive times, and those of a recording exactly.
     pub fn for_capture(&mut self) {
         self.timestamps = true;
-        for place in &mut self.places {
-            if let Where::Endpoint(Endpoint::Pcap(url)) = &mut place.endpoint {
-                url.exact_times = true;
-            }
-        }
+        self.exact_times = true;
     }
 
     /// True if packets come in now.
     pub fn is_live(&self) -> bool {
-        let live = |p: &Place| matches!(&p.endpoint, Where::Endpoint(e) if !matches!(e, Endpoint::Pcap(_)));
-        self.places.iter().any(live)
+        self.places.iter().any(|place| place.endpoint.is_live())
     }
 
     /// Times are those of the host's clock: packets are received with theirs.
@@ -237,36 +183,23 @@ impl SourcePlan {
     /// # Errors
     /// What it says is damaged.
     pub fn recorded_clock(&self) -> Result<Option<WallClock>, ConfigError> {
-        let [place] = &self.places[..] else { return Ok(None) };
-        let Where::Endpoint(Endpoint::Pcap(url)) = &place.endpoint else { return Ok(None) };
-        match fullcount_io::pcap::clock::records(&url.path) {
-            Ok(records) => Ok(records.and_then(|records| WallClock::recorded(&records))),
-            // What cannot be opened is said where it is opened.
-            Err(e) if e.kind() != std::io::ErrorKind::InvalidData => Ok(None),
-            Err(e) => {
-                let why = format!(
-                    "a capture whose clock can be read ({e}); time.epoch = \"1970-01-01T00:00:00Z\" reads it without"
-                );
-                Err(refuse("source.url", &place.url, why))
-            }
+        match &self.places[..] {
+            [one] => Ok(one.endpoint.recorded_clock()?),
+            _ => Ok(None),
         }
     }
 
     /// For people: why receive times are asked for, if nobody asked.
     pub fn why_times(&self) -> Option<String> {
-        let live = |p: &Place| matches!(&p.endpoint, Where::Endpoint(e) if !matches!(e, Endpoint::Pcap(_)));
-        let bits = self.short_numbers.filter(|_| self.places.iter().any(live))?;
+        let bits = self.short_numbers.filter(|_| self.is_live())?;
         Some(format!(
             "receive times are asked for: the numbers in the packets have {bits} bits, and tell a stall's whole loss only with them"
         ))
     }
 
-    /// Files that are read.
-    pub fn files(&self) -> impl Iterator<Item = &std::path::Path> {
-        self.places.iter().filter_map(|p| match &p.endpoint {
-            Where::Endpoint(Endpoint::Pcap(url)) => Some(url.path.as_path()),
-            _ => None,
-        })
+    /// Files that are read, with the key that names them.
+    pub fn files(&self) -> Vec<(&'static str, PathBuf)> {
+        self.places.iter().flat_map(|place| place.endpoint.reads()).collect()
     }
 
     /// Receiving threads.
@@ -284,58 +217,32 @@ impl SourcePlan {
         list(&self.places.iter().map(|p| p.url.as_str()).collect::<Vec<_>>())
     }
 
-    /// Binds the sockets or opens the capture: a source for each worker. `detector` moves counters and
-    /// times of a repeated capture on (`shift`).
+    /// Opens a source for each worker. `detector` is asked what the source has to know of it.
     ///
     /// # Errors
     /// What could not be opened, with its address or path and the system's words.
-    pub fn open(&self, detector: Option<&dyn Detector>) -> Result<Vec<Opened>, OpenError> {
+    pub fn open(
+        &self,
+        detector: Option<&dyn Detector>,
+    ) -> Result<Vec<WorkerSource>, SourceOpenError> {
+        let asked = detector.map(Asked);
+        let opening = SourceOpening {
+            workers: self.workers,
+            by_address: self.by_address,
+            timestamps: self.timestamps,
+            exact_times: self.exact_times,
+            whole_ipv4: self.whole_ipv4,
+            epoch_ns: self.epoch_ns,
+            downstream: asked.as_ref().map(|asked| asked as &dyn Downstream),
+        };
         let mut opened = Vec::with_capacity(self.workers());
         for place in &self.places {
-            let shards = if self.workers > 1 { Some((self.workers, self.steer)) } else { None };
-            let endpoint = match &place.endpoint {
-                Where::Endpoint(endpoint) => endpoint,
-                #[cfg(feature = "kafka")]
-                Where::Topic(url) => {
-                    let origin = detector.is_some_and(|d| d.sharding() == Sharding::ByKey);
-                    let clock = detector.and_then(Detector::turning_clock);
-                    let epoch_ns = self.epoch_ns;
-                    let source =
-                        url.open(crate::kafka_source::Needs { origin, epoch_ns, clock })?;
-                    if let Some(detector) = detector {
-                        // The first one that is a packet of this detector.
-                        let begins =
-                            |(at, packet): &(i64, Vec<u8>)| detector.begins_with(packet, *at);
-                        source.firsts().iter().any(begins);
-                    }
-                    let group = source.place();
-                    let one = Opened::new(Box::new(source), place.url.clone(), None);
-                    opened.push(Opened { live: false, group, ..one });
-                    continue;
-                }
-            };
-            match endpoint {
-                Endpoint::Udp(url) => self.open_udp(url, shards, &mut opened)?,
-                Endpoint::Pcap(url) => {
-                    let shifter = detector.filter(|_| url.shift).and_then(Detector::shifter);
-                    let shift = shifter.map(|s| Moving::learn(s, url)).transpose()?;
-                    let shift = shift.map(|s| Box::new(s) as Box<dyn Shift>);
-                    let source = Box::new(PcapSource::open(url, shift)?);
-                    let one = Opened::new(source, place.url.clone(), None);
-                    opened.push(Opened { live: false, ..one });
-                }
-                Endpoint::Xdp(url) => {
-                    let source = Box::new(XdpSource::open(url, self.buffer, self.timestamps)?);
-                    opened.push(Opened::new(source, place.url.clone(), None));
-                }
-                Endpoint::Packet(url) => {
-                    let source = Box::new(PacketSource::open(url, self.buffer, self.timestamps)?);
-                    opened.push(Opened::new(source, place.url.clone(), None));
-                }
-            }
+            let live = place.endpoint.is_live();
+            let sources = place.endpoint.open(&opening)?;
+            opened.extend(sources.into_iter().map(|source| WorkerSource::new(source, live)));
         }
         if self.redundant {
-            opened = vec![Opened::joined(opened)];
+            opened = vec![WorkerSource::joined(opened)];
         }
         for (at, one) in opened.iter_mut().enumerate() {
             one.core = self.cores.get(at).copied();
@@ -345,98 +252,83 @@ impl SourcePlan {
     }
 
     /// As [`SourcePlan::open`], all read by one thread in turn.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn open_as_one(&self, detector: Option<&dyn Detector>) -> Result<Opened, OpenError> {
-        let mut all = self.open(detector)?;
-        Ok(if all.len() == 1 { all.remove(0) } else { Opened::joined(all) })
-    }
-
-    fn open_udp(
+    pub fn open_as_one(
         &self,
-        url: &UdpUrl,
-        shared: Option<(u32, Steer)>,
-        opened: &mut Vec<Opened>,
-    ) -> Result<(), OpenError> {
-        let alone = ReceiveOptions { timestamps: self.timestamps, ..ReceiveOptions::default() };
-        let Some((workers, _)) = shared else {
-            let source = UdpSource::open(url, &alone)?;
-            let local = source.local_addr();
-            opened.push(Opened::new(Box::new(source), format!("udp://{local}"), Some(local)));
-            return Ok(());
-        };
-        // Sockets that share a port would join those of another program without a word.
-        let first = UdpSource::open(url, &alone)?;
-        let local = first.local_addr();
-        drop(first);
-        let at = UdpUrl { port: local.port(), ..url.clone() };
-        let options = ReceiveOptions { shared, ..alone };
-        for _ in 0..workers {
-            let source = UdpSource::open(&at, &options)?;
-            opened.push(Opened::new(Box::new(source), format!("udp://{local}"), Some(local)));
-        }
-        Ok(())
+        detector: Option<&dyn Detector>,
+    ) -> Result<WorkerSource, SourceOpenError> {
+        let mut all = self.open(detector)?;
+        Ok(if all.len() == 1 { all.remove(0) } else { WorkerSource::joined(all) })
     }
 }
 
-fn place(url: String, config: &SourceConfig, buffer: u64) -> Result<Place, ConfigError> {
-    #[cfg(feature = "kafka")]
-    if url.starts_with("kafka://") {
-        let topic = crate::kafka_source::TopicUrl::parse(&url, config.settings()?)?;
-        return Ok(Place { url, endpoint: Where::Topic(topic) });
+/// What a source may ask of a detector.
+struct Asked<'a>(&'a dyn Detector);
+
+impl Downstream for Asked<'_> {
+    fn by_sender(&self) -> bool {
+        self.0.sharding() == Sharding::ByKey
     }
-    if !config.options.is_empty() {
-        let names = config.settings()?.into_iter().map(|(name, _)| name);
-        let why = format!("only with kafka://, not with {url}: settings of librdkafka's");
-        return Err(refuse("source.options", list(&names.collect::<Vec<_>>()), why));
+
+    fn turning_clock(&self) -> Option<TurningClock> {
+        self.0.turning_clock()
     }
-    let mut endpoint: Endpoint =
-        url.parse().map_err(|e| refuse("source.url", &url, format!("{e}")))?;
-    let engine = match config.engine.as_str() {
-        "auto" => Engine::Auto,
-        "plain" => Engine::Plain,
-        "mmsg" => Engine::Mmsg,
-        "gro" => Engine::Gro,
-        "uring" => Engine::Uring,
-        other => return Err(refuse("source.engine", other, "auto, plain, mmsg, gro or uring")),
+
+    fn begins_with(&self, packet: &[u8], time_ns: i64) -> bool {
+        self.0.begins_with(packet, time_ns)
+    }
+
+    fn framing(&self) -> Option<FrameRule> {
+        self.0.framing()
+    }
+
+    fn shifter(&self) -> Option<Box<dyn Shifter>> {
+        self.0.shifter()
+    }
+}
+
+/// The endpoints of all URLs.
+fn places(config: &SourceConfig, buffer: u64) -> Result<Vec<Place>, ConfigError> {
+    let sources = registered::sources();
+    let mut places = Vec::new();
+    for text in config.url.as_slice() {
+        let (kind, url) =
+            sources.find(text).map_err(|e| refuse("source.url", text, e.to_string()))?;
+        for url in kind.each(&url).map_err(|why| refuse("source.url", text, why))? {
+            let endpoint = endpoint(sources, kind, &url, config, buffer)?;
+            places.push(Place { url, kind, endpoint });
+        }
+    }
+    Ok(places)
+}
+
+fn endpoint(
+    sources: &Sources,
+    kind: &dyn SourceKind,
+    url: &str,
+    config: &SourceConfig,
+    buffer: u64,
+) -> Result<Box<dyn SourceEndpoint>, ConfigError> {
+    if !config.options.is_empty() && kind.options().is_none() {
+        let each = sources.kinds().filter_map(|k| Some((k.name(), k.options()?.whose)));
+        let each: Vec<String> = each
+            .map(|(name, what)| format!("only with {name}://, not with {url}: {what}"))
+            .collect();
+        let names = section::settings("source.options", &config.options)?;
+        let names: Vec<String> = names.into_iter().map(|(name, _)| name).collect();
+        return Err(refuse("source.options", list(&names), each.join("; ")));
+    }
+    let options = toml::to_string(&config.options).unwrap_or_default();
+    let given = config.receive_buffer != SourceConfig::default().receive_buffer;
+    let setup = SourceSetup {
+        sources,
+        receive_buffer: buffer,
+        receive_buffer_given: given.then_some(config.receive_buffer.as_str()),
+        engine: &config.engine,
+        busy_poll: config.busy_poll,
+        nap: config.nap.as_deref(),
+        options: &options,
     };
-    if let Endpoint::Udp(udp) = &mut endpoint {
-        let defaults = SourceConfig::default();
-        let twice = |key, value: &str, named: bool| {
-            let why = "given in source.url as well: leave one of them out";
-            if named { Err(refuse(key, value, why)) } else { Ok(()) }
-        };
-        let other = config.receive_buffer != defaults.receive_buffer;
-        let named = other && udp.receive_buffer.is_some_and(|b| b != buffer);
-        twice("source.receive_buffer", &config.receive_buffer, named)?;
-        let other = config.engine != defaults.engine;
-        let named = other && udp.engine != Engine::Auto && udp.engine != engine;
-        twice("source.engine", &config.engine, named)?;
-        udp.receive_buffer = udp.receive_buffer.or(Some(buffer));
-        udp.spin |= config.busy_poll;
-        if let Some(text) = &config.nap {
-            let refused = |why: String| refuse("source.nap", text, why);
-            let nap = quantity::duration(text).map_err(|e| refused(e.to_string()))?;
-            if nap > MOST_NAP {
-                return Err(refused("0s to 10ms".into()));
-            }
-            udp.nap = udp.nap.or(Some(nap));
-        }
-        if udp.engine == Engine::Auto {
-            udp.engine = engine;
-        }
-    }
-    match &mut endpoint {
-        Endpoint::Xdp(xdp) => xdp.spin |= config.busy_poll,
-        Endpoint::Packet(packet) => packet.spin |= config.busy_poll,
-        Endpoint::Udp(_) | Endpoint::Pcap(_) => {}
-    }
-    if matches!(endpoint, Endpoint::Xdp(_) | Endpoint::Packet(_)) && engine != Engine::Auto {
-        let why = "is for udp:// only: the scheme of this URL names its engine";
-        return Err(refuse("source.engine", &config.engine, why));
-    }
-    Ok(Place { url, endpoint: Where::Endpoint(endpoint) })
+    Ok(kind.plan(url, &setup)?)
 }
 
 fn fault(config: &SourceConfig) -> Result<Option<Fault>, ConfigError> {
@@ -447,7 +339,7 @@ fn fault(config: &SourceConfig) -> Result<Option<Fault>, ConfigError> {
 }
 
 /// An opened source: what one worker reads.
-pub struct Opened {
+pub struct WorkerSource {
     /// The source.
     pub source: Box<dyn Source>,
     /// For people: where it reads.
@@ -462,116 +354,69 @@ pub struct Opened {
     pub live: bool,
     /// CPU to be pinned to.
     pub core: Option<usize>,
-    /// Place in a consumer group.
-    #[cfg(feature = "kafka")]
-    pub(crate) group: Option<Arc<crate::group_place::GroupPlace>>,
+    /// Its place that others keep.
+    pub(crate) position: Option<Arc<dyn Position>>,
 }
 
-impl Opened {
-    fn new(source: Box<dyn Source>, label: String, local: Option<std::net::SocketAddr>) -> Opened {
-        let sheet = source.sheet();
+impl WorkerSource {
+    fn new(from: OpenedSource, live: bool) -> WorkerSource {
+        let OpenedSource { source, label, local } = from;
+        let (sheet, position) = (source.sheet(), source.position());
         let links = vec![(label.clone(), sheet.clone())];
-        Opened {
+        WorkerSource {
             source,
             label,
             sheets: vec![sheet],
             links,
             local,
-            live: true,
+            live,
             core: None,
-            #[cfg(feature = "kafka")]
-            group: None,
+            position,
         }
     }
 
     /// One source that reads all of `all` in turn.
-    fn joined(all: Vec<Opened>) -> Opened {
+    fn joined(all: Vec<WorkerSource>) -> WorkerSource {
         let label = list(&all.iter().map(|o| o.label.as_str()).collect::<Vec<_>>());
         let local = all.first().and_then(|o| o.local);
-        let mut one = Opened { sheets: vec![], links: vec![], ..Opened::new(none(), label, local) };
-        let mut sources = Vec::new();
+        let live = all.iter().any(|o| o.live);
+        let (mut sources, mut sheets, mut links) = (Vec::new(), Vec::new(), Vec::new());
         for opened in all {
-            one.sheets.extend(opened.sheets);
-            one.links.extend(opened.links);
+            sheets.extend(opened.sheets);
+            links.extend(opened.links);
             sources.push(opened.source);
         }
-        one.source = Box::new(Several::new(sources));
-        one
+        let source = Box::new(Several::new(sources));
+        WorkerSource { source, label, sheets, links, local, live, core: None, position: None }
     }
 
     /// It waits for the outputs rather than lose events, at whatever speed.
-    #[cfg(feature = "kafka")]
-    pub(crate) fn patient(mut self) -> Opened {
+    pub(crate) fn patient(mut self) -> WorkerSource {
         self.source = Box::new(crate::replay::Patient(self.source));
         self
     }
 
-    /// Has packets of it sent to a topic, all or every n-th, behind the faults.
+    /// Has packets of it taken by an output, behind the faults: a replay of all of them then gives the same events. `name` is
+    /// for the output to call it by.
     ///
     /// # Errors
     /// The source cannot say when its packets came.
-    #[cfg(feature = "kafka")]
     pub fn tapped(
         mut self,
-        taps: &mut fullcount_io::capture::Taps,
+        output: &mut dyn PacketOutput,
         name: &str,
-    ) -> Result<Opened, SourceError> {
-        let tap = taps.tap(self.source, name)?;
-        self.sheets.push(tap.capture_sheet());
-        self.source = Box::new(tap);
+    ) -> Result<WorkerSource, SourceError> {
+        let (source, sheet) = output.tap(self.source, name)?;
+        self.sheets.push(sheet);
+        self.source = source;
         Ok(self)
     }
 
-    /// Has all of it captured, behind the faults: a replay then gives the same events. `name` is that of
-    /// its interface in the file.
-    ///
-    /// # Errors
-    /// The source cannot say when its packets came.
-    pub fn captured(mut self, capture: &mut Capture, name: &str) -> Result<Opened, SourceError> {
-        let tap = capture.tap(self.source, name)?;
-        self.sheets.push(tap.capture_sheet());
-        self.source = Box::new(tap);
-        Ok(self)
-    }
-
-    fn faulty(mut self, fault: &Fault) -> Opened {
+    fn faulty(mut self, fault: &Fault) -> WorkerSource {
         let source = FaultSource::new(self.source, fault.clone());
         self.sheets.push(source.fault_sheet());
         self.source = Box::new(source);
         self
-    }
-}
-
-fn none() -> Box<dyn Source> {
-    Box::new(Several::new(Vec::new()))
-}
-
-/// A detector's rule for moving packets on, with what it learnt in one pass over the capture.
-struct Moving(Box<dyn Shifter>);
-
-impl Moving {
-    fn learn(mut shifter: Box<dyn Shifter>, url: &PcapUrl) -> Result<Moving, SourceError> {
-        let once = PcapUrl {
-            repeat: Repeat::Times(std::num::NonZeroU64::MIN),
-            shift: false,
-            preload: false,
-            speed: PcapSpeed::FlatOut,
-            ..url.clone()
-        };
-        let mut source = PcapSource::open(&once, None)?;
-        let mut batch: Batch = source.batch();
-        while source.recv(&mut batch, Duration::ZERO)? != Received::End {
-            for train in batch.trains() {
-                train.chunks().for_each(|chunk| shifter.learn(chunk, train.origin));
-            }
-        }
-        Ok(Moving(shifter))
-    }
-}
-
-impl Shift for Moving {
-    fn shift(&mut self, payload: &mut [u8], origin: Origin, repetition: u64) {
-        self.0.shift(payload, origin, repetition);
     }
 }
 

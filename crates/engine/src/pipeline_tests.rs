@@ -1,14 +1,18 @@
 //! One thread and two give the same events; limits end a run; a broken source keeps what came before.
 
+use super::processing::HAND_OVER_EVERY;
+use super::receive::Draining;
 use super::*;
-use crate::settle::Settle;
-use fullcount_core::batch::{Edge, Origin};
+use crate::fanout::Fanout;
+use crate::progress::BatchProgress;
+use fullcount_core::batch::{Batch, Edge, Origin};
+use fullcount_core::detector::Decoder;
 use fullcount_core::ledger::Ledger;
 use fullcount_core::products::Products;
-use fullcount_core::time::PulseTime;
-use fullcount_detect::detector::PassThrough;
-use fullcount_out::sink::{Report, Sink, SinkError};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use fullcount_core::progress::{BatchNumber, Flush, SafeBatches};
+use fullcount_core::sink::{Report, Sink, SinkError};
+use fullcount_core::time::{Nanos, PulseTime};
+use fullcount_io::source::Received;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -67,22 +71,31 @@ struct Numbers {
     end_at: u64,
 }
 
-impl Reader for Numbers {
-    fn read(&mut self, batch: &Batch, products: &mut Products) {
-        for chunk in batch.trains().flat_map(|t| t.chunks()) {
+impl Numbers {
+    /// Never ends by itself.
+    fn all() -> Numbers {
+        Numbers { seen: 0, end_at: u64::MAX }
+    }
+}
+
+impl Decoder for Numbers {
+    fn decode(&mut self, batch: Option<&Batch>, _: Option<Nanos>, products: &mut Products) {
+        for chunk in batch.iter().flat_map(|batch| batch.trains()).flat_map(|t| t.chunks()) {
             products.events.open_pulse(PulseTime(0));
             let n = u32::from_le_bytes(chunk.try_into().unwrap());
             products.events.push(n, n + 1);
             self.seen += 1;
         }
     }
-    fn finish(&mut self, products: &mut Products) {
+    fn flush(&mut self, reason: Flush, products: &mut Products) {
         // Something that was pending is still handed over.
-        products.events.open_pulse(PulseTime(0));
-        products.events.push(0, u32::MAX >> 1);
+        if reason == Flush::End {
+            products.events.open_pulse(PulseTime(0));
+            products.events.push(0, u32::MAX >> 1);
+        }
     }
-    fn sheet(&self) -> Arc<Sheet> {
-        Sheet::new(vec![])
+    fn sheets(&self) -> Vec<Arc<Sheet>> {
+        vec![Sheet::new(vec![])]
     }
     fn ended_streams(&self) -> usize {
         usize::from(self.seen >= self.end_at)
@@ -90,7 +103,7 @@ impl Reader for Numbers {
 }
 
 #[derive(Clone, Default)]
-struct Collect(Arc<Mutex<Vec<u32>>>);
+struct Collect(Arc<Mutex<Vec<u32>>>, SafeBatches);
 
 impl Sink for Collect {
     fn name(&self) -> &'static str {
@@ -101,7 +114,12 @@ impl Sink for Collect {
     }
     fn push(&mut self, products: &Arc<Products>) -> Result<(), SinkError> {
         self.0.lock().unwrap().extend(&products.events.pixel);
+        self.1.took(products.complete, 0);
+        self.1.reached(0);
         Ok(())
+    }
+    fn safe(&self, pipeline: u32) -> u64 {
+        self.1.upto(pipeline)
     }
     fn tick(&mut self, _: Duration) -> Result<(), SinkError> {
         Ok(())
@@ -120,16 +138,16 @@ struct Outcome {
     entries: fullcount_core::ledger::Entries,
 }
 
-fn run(threads: u32, mut source: Counting, limits: Limits, end_at: u64) -> Outcome {
+fn run(threads: u32, mut source: Counting, limits: RunLimits, end_at: u64) -> Outcome {
     let (ledger, collect) = (Ledger::default(), Collect::default());
     let sinks: Vec<Box<dyn Sink>> = vec![Box::new(collect.clone())];
     let (mut ways, drains) = Fanout::start(sinks, (1, 64), &ledger, |_| {}).unwrap();
     let fanout = ways.remove(0);
-    let (a, b) = (Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue()));
+    let (a, b) = (Sheet::new(RingCount::catalogue()), Sheet::new(RingCount::catalogue()));
     ledger.register(a.clone());
     ledger.register(b.clone());
-    let reader = Box::new(Numbers { seen: 0, end_at });
-    let mut work = Processing::new(reader, Box::new(PassThrough), fanout, source.lossless, false);
+    let decoder = Box::new(Numbers { seen: 0, end_at });
+    let mut work = Processing::new(decoder, fanout, source.lossless, false);
     let (stop, progress) = (Stop::default(), Progress::default());
     let result = match threads {
         1 => run_one_thread(&mut source, &mut work, &limits, &stop, &progress),
@@ -153,7 +171,7 @@ fn one_thread_and_two_give_the_same_events_and_balance() {
     let mut expected: Vec<u32> = (1..=10_000).collect();
     expected.push(u32::MAX >> 1);
     for threads in [1, 2] {
-        let got = run(threads, source(10_000, Then::End), Limits::default(), u64::MAX);
+        let got = run(threads, source(10_000, Then::End), RunLimits::default(), u64::MAX);
         assert!(got.result.is_ok());
         assert_eq!(got.pixels, expected, "{threads} threads");
         assert_eq!((got.entries.balance(), got.entries.anything_lost()), (0, false));
@@ -163,7 +181,7 @@ fn one_thread_and_two_give_the_same_events_and_balance() {
 #[test]
 fn a_source_that_fails_keeps_what_came_before() {
     for threads in [1, 2] {
-        let got = run(threads, source(100, Then::Fail), Limits::default(), u64::MAX);
+        let got = run(threads, source(100, Then::Fail), RunLimits::default(), u64::MAX);
         assert!(got.result.unwrap_err().to_string().contains("told to fail"));
         assert_eq!(got.pixels.len(), 101, "{threads} threads");
     }
@@ -172,7 +190,7 @@ fn a_source_that_fails_keeps_what_came_before() {
 #[test]
 fn the_streams_own_end_mark_ends_the_run() {
     for threads in [1, 2] {
-        let got = run(threads, source(100, Then::Idle), Limits::default(), 100);
+        let got = run(threads, source(100, Then::Idle), RunLimits::default(), 100);
         assert!(got.result.is_ok());
         assert_eq!(got.pixels.len(), 101, "{threads} threads");
     }
@@ -181,34 +199,35 @@ fn the_streams_own_end_mark_ends_the_run() {
 #[test]
 fn packets_and_idle_limits_end_the_run() {
     for threads in [1, 2] {
-        let limits = Limits { packets: Some(20), ..Limits::default() };
+        let limits = RunLimits { packets: Some(20), ..RunLimits::default() };
         let got = run(threads, source(1_000_000, Then::Idle), limits, u64::MAX);
         // Whole batches are taken: at least 20, at most one batch of 7 more; plus the pending one.
         assert!((21..=28).contains(&got.pixels.len()), "{}", got.pixels.len());
-        let limits = Limits { idle: Some(Duration::from_millis(30)), ..Limits::default() };
+        let limits = RunLimits { idle: Some(Duration::from_millis(30)), ..RunLimits::default() };
         let got = run(threads, source(50, Then::Idle), limits, u64::MAX);
         assert_eq!(got.pixels.len(), 51, "{threads} threads");
     }
 }
 
-/// Gives ten datagrams, asks that all be settled, gives ten more when it is, and ends.
+/// Gives ten datagrams, has all that waits decided, gives ten more once that is safe, and ends.
 struct Asking {
     inner: Counting,
-    settle: Arc<Settle>,
+    progress: Arc<BatchProgress>,
     asked: Option<u64>,
     end: Option<Instant>,
-    collect: Collect,
 }
 
 impl Source for Asking {
     fn recv(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError> {
         if self.inner.left == 0 && self.inner.next == 10 {
             batch.clear();
-            let asked = *self.asked.get_or_insert_with(|| self.settle.ask());
-            // Handed to the output, which takes it when it comes to it.
-            if !self.settle.done(asked) || self.collect.0.lock().unwrap().len() < 11 {
+            let Some(asked) = self.asked else {
+                self.asked = Some(batch.number().batch);
+                return Ok(Received::Flush(Flush::Taken));
+            };
+            if self.progress.safe() < asked {
                 let end = *self.end.get_or_insert_with(|| Instant::now() + Duration::from_secs(60));
-                assert!(Instant::now() < end, "not settled within a minute");
+                assert!(Instant::now() < end, "not safe within a minute");
                 std::thread::yield_now();
                 return Ok(Received::Idle);
             }
@@ -233,240 +252,165 @@ impl Source for Asking {
     }
 }
 
-/// Looks after itself while nobody takes anything, and lets the output go on after a hundred times.
-struct Attending {
-    inner: Counting,
-    attended: Arc<AtomicU64>,
-    open: Arc<AtomicBool>,
-}
-
-impl Source for Attending {
-    fn recv(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError> {
-        self.inner.recv(batch, wait)
-    }
-    fn attend(&mut self) {
-        self.open.store(self.attended.fetch_add(1, Relaxed) >= 100, Relaxed);
-    }
-    fn batch(&self) -> Batch {
-        self.inner.batch()
-    }
-    fn lossless(&self) -> bool {
-        true
-    }
-    fn sheet(&self) -> Arc<Sheet> {
-        self.inner.sheet()
-    }
-    fn describe(&self) -> Vec<String> {
-        vec![]
-    }
-}
-
-/// Takes nothing until it is opened.
-struct Closed {
-    inner: Collect,
-    open: Arc<AtomicBool>,
-}
-
-impl Sink for Closed {
-    fn name(&self) -> &'static str {
-        "closed"
-    }
-    fn required(&self) -> bool {
-        true
-    }
-    fn push(&mut self, products: &Arc<Products>) -> Result<(), SinkError> {
-        let end = Instant::now() + Duration::from_secs(60);
-        while !self.open.load(Relaxed) {
-            assert!(Instant::now() < end, "nobody attends");
-            std::thread::yield_now();
-        }
-        self.inner.push(products)
-    }
-    fn tick(&mut self, _: Duration) -> Result<(), SinkError> {
-        Ok(())
-    }
-    fn finish(&mut self) -> Result<Report, SinkError> {
-        Ok(Report::default())
-    }
-    fn sheet(&self) -> Arc<Sheet> {
-        Sheet::new(vec![])
-    }
-}
-
-#[test]
-fn a_source_is_attended_while_an_output_has_no_room() {
-    for threads in [1, 2] {
-        let (ledger, collect) = (Ledger::default(), Collect::default());
-        let (attended, open) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
-        let sink = Closed { inner: collect.clone(), open: open.clone() };
-        let (mut ways, drains) =
-            Fanout::start(vec![Box::new(sink)], (1, 1), &ledger, |_| {}).unwrap();
-        let reader = Box::new(Numbers { seen: 0, end_at: u64::MAX });
-        let fanout = ways.remove(0);
-        let mut work = Processing::new(reader, Box::new(PassThrough), fanout, true, true);
-        // More than the outputs' queue and the ring hold: batches of seven, each handed over when 64 Ki events are there.
-        let inner = source(400_000, Then::End);
-        let mut source = Attending { inner, attended: attended.clone(), open };
-        let (limits, stop, progress) = (Limits::default(), Stop::default(), Progress::default());
-        let sheets = [Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue())];
-        match threads {
-            1 => run_one_thread(&mut source, &mut work, &limits, &stop, &progress),
-            _ => {
-                let sheets = (&*sheets[0], &*sheets[1]);
-                run_two_threads(&mut source, &mut work, &limits, &stop, &progress, sheets, || {})
-            }
-        }
-        .unwrap();
-        drains.finish(vec![work.fanout]);
-        let mut expected: Vec<u32> = (1..=400_000).collect();
-        expected.push(u32::MAX >> 1);
-        assert!(*collect.0.lock().unwrap() == expected, "{threads} threads");
-        assert!(attended.load(Relaxed) > 100);
-    }
-}
-
 /// Keeps the last event until the next one comes, as if each waited for another.
-#[derive(Default)]
 struct Last {
-    kept: Option<u32>,
-    marked: bool,
+    numbers: Numbers,
+    kept: Option<(u32, BatchNumber)>,
 }
 
-impl Builder for Last {
-    fn build(&mut self, products: &mut Products, _: Option<Nanos>) {
+impl Decoder for Last {
+    fn decode(&mut self, batch: Option<&Batch>, now: Option<Nanos>, products: &mut Products) {
+        self.numbers.decode(batch, now, products);
         if let Some(last) = products.events.pixel.pop() {
             products.events.offset_ns.pop();
-            if let Some(kept) = self.kept.replace(last) {
+            if let Some((kept, _)) = self.kept.replace((last, products.batch)) {
                 products.events.push(0, kept);
-                self.marked = false;
             }
         }
     }
-    fn finish(&mut self, products: &mut Products) {
-        self.let_go(products);
+    fn sheets(&self) -> Vec<Arc<Sheet>> {
+        self.numbers.sheets()
     }
-    fn mark(&mut self) {
-        self.marked = self.kept.is_some();
-    }
-    fn passed(&mut self) -> bool {
-        !self.marked
-    }
-    fn let_go(&mut self, products: &mut Products) {
-        if let Some(kept) = self.kept.take() {
+    fn flush(&mut self, reason: Flush, products: &mut Products) {
+        self.numbers.flush(reason, products);
+        if let Some((kept, _)) = self.kept.take() {
             products.events.open_pulse(PulseTime(0));
             products.events.push(0, kept);
         }
-        self.marked = false;
+    }
+    fn oldest(&mut self) -> Option<BatchNumber> {
+        self.kept.map(|(_, batch)| batch)
+    }
+}
+
+/// A pipeline whose batches are given by hand.
+struct ByHand {
+    work: Processing,
+    drains: crate::fanout::Drains,
+    collect: Collect,
+    progress: Arc<BatchProgress>,
+    now: Instant,
+}
+
+impl ByHand {
+    fn new(decoder: Box<dyn Decoder>) -> ByHand {
+        let collect = Collect::default();
+        let sinks: Vec<Box<dyn Sink>> = vec![Box::new(collect.clone())];
+        let (mut ways, drains) = Fanout::start(sinks, (1, 64), &Ledger::default(), |_| {}).unwrap();
+        let work = Processing::new(decoder, ways.remove(0), true, true);
+        let progress = work.fanout.progress().clone();
+        ByHand { work, drains, collect, progress, now: Instant::now() }
+    }
+
+    /// The batch of this number, with one datagram, or with none and a reason.
+    fn next(&mut self, batch: u64, pixel: u32, reason: Option<Flush>) {
+        let mut next = Batch::with_slots(0, 0);
+        next.set_number(BatchNumber { pipeline: 0, batch });
+        match reason {
+            Some(reason) => next.set_flush(reason),
+            None => next.append(&pixel.to_le_bytes(), Origin::NONE, 0, Edge::Datagram),
+        }
+        self.work.decode(&next).unwrap();
+    }
+
+    /// A second later: which batch is complete, and safe as well.
+    fn later(&mut self) -> u64 {
+        self.now += Duration::from_secs(1);
+        self.work.hand_over(self.now).unwrap();
+        let complete = self.progress.complete();
+        let end = Instant::now() + Duration::from_secs(60);
+        while self.progress.safe() < complete {
+            assert!(Instant::now() < end, "not safe within a minute");
+            thread::yield_now();
+        }
+        assert_eq!(self.progress.safe(), complete);
+        complete
     }
 }
 
 #[test]
-fn a_mark_passes_once_nothing_waits_that_came_before_it_and_what_waits_for_long_is_let_go() {
-    let (ledger, collect) = (Ledger::default(), Collect::default());
-    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(collect.clone())];
-    let (mut ways, drains) = Fanout::start(sinks, (1, 64), &ledger, |_| {}).unwrap();
-    let settle = Arc::new(Settle::default());
-    let builder = Box::new(|| Ok(Box::new(Last::default()) as Box<dyn Builder>));
-    let settling = Settling { settle: settle.clone(), builder };
-    let reader = Box::new(Numbers { seen: 0, end_at: u64::MAX });
-    let last = Box::new(Last::default());
-    let mut work = Processing::new(reader, last, ways.remove(0), true, true).settling(settling);
-    let mut now = Instant::now();
-    let mut later = |work: &mut Processing| {
-        now += Duration::from_secs(1);
-        work.hand_over(now, &mut || ()).unwrap();
-    };
-    let mut batch = Batch::with_slots(0, 0);
-    let mut next = |work: &mut Processing, n: u32| {
-        batch.clear();
-        batch.append(&n.to_le_bytes(), Origin::NONE, 0, Edge::Datagram);
-        work.decode(&batch, &mut || ()).unwrap();
-    };
-    next(&mut work, 0);
-    let first = settle.mark();
-    (0..5).for_each(|_| later(&mut work));
-    assert!(!settle.passed(first), "0 waits");
-    let second = settle.mark();
-    next(&mut work, 1);
-    later(&mut work);
-    assert!(settle.passed(first) && !settle.passed(second), "1 waits");
-    // Asked for again and again, as by a source that looks every second.
-    later(&mut work);
-    for _ in 0..HOLD {
-        assert!(!settle.passed(second));
-        settle.mark();
-        later(&mut work);
-    }
-    assert!(settle.passed(second));
-    assert_eq!(settle.cut(), 1);
-    later(&mut work);
-    later(&mut work);
-    assert!(settle.passed(settle.marks()), "nothing waits");
-    drains.finish(vec![work.fanout]);
-    assert_eq!(*collect.0.lock().unwrap(), [1, 2]);
+fn a_batch_is_complete_once_nothing_of_it_waits_and_what_is_stalled_is_decided() {
+    let mut by_hand = ByHand::new(Box::new(Last { numbers: Numbers::all(), kept: None }));
+    by_hand.next(1, 0, None);
+    assert_eq!([by_hand.later(), by_hand.later()], [0, 0], "0 waits");
+    by_hand.next(2, 1, None);
+    assert_eq!([by_hand.later(), by_hand.later()], [1, 1], "1 waits");
+    by_hand.next(3, 0, Some(Flush::Stalled));
+    assert_eq!((by_hand.later(), by_hand.progress.cut()), (3, 1));
+    by_hand.next(4, 2, None);
+    assert_eq!(by_hand.later(), 3);
+    by_hand.work.finish(false).unwrap();
+    assert_eq!(by_hand.progress.complete(), 4, "the end decides");
+    by_hand.drains.finish(vec![by_hand.work.fanout]);
+    assert_eq!(by_hand.progress.safe(), 4);
+    let pixels = by_hand.collect.0.lock().unwrap().clone();
+    assert_eq!(pixels, [1, 2, u32::MAX >> 1, 3]);
 }
 
-/// Keeps one event until its end, as if it waited for another.
-struct Waiting(u32);
+#[test]
+fn no_number_passes_a_batch_that_was_dropped() {
+    let mut by_hand = ByHand::new(Box::new(Numbers::all()));
+    by_hand.next(1, 0, None);
+    by_hand.next(2, 1, None);
+    assert_eq!(by_hand.later(), 2);
+    // The ring was full.
+    by_hand.next(4, 3, None);
+    by_hand.next(5, 4, None);
+    assert_eq!((by_hand.later(), by_hand.progress.decoded()), (2, 5));
+    by_hand.work.finish(false).unwrap();
+    by_hand.drains.finish(vec![by_hand.work.fanout]);
+    assert_eq!(by_hand.progress.safe(), 2);
+}
 
-impl Builder for Waiting {
-    fn build(&mut self, _: &mut Products, _: Option<Nanos>) {}
-    fn finish(&mut self, products: &mut Products) {
+/// Keeps one event until it is to decide, as if it waited for another.
+struct Waiting(Numbers, u32);
+
+impl Decoder for Waiting {
+    fn decode(&mut self, batch: Option<&Batch>, now: Option<Nanos>, products: &mut Products) {
+        self.0.decode(batch, now, products);
+    }
+    fn sheets(&self) -> Vec<Arc<Sheet>> {
+        self.0.sheets()
+    }
+    fn flush(&mut self, reason: Flush, products: &mut Products) {
+        self.0.flush(reason, products);
         products.events.open_pulse(PulseTime(0));
-        products.events.push(0, self.0);
+        products.events.push(0, self.1);
+        self.1 += 1;
     }
-    fn mark(&mut self) {}
-    fn passed(&mut self) -> bool {
-        false
-    }
-    fn let_go(&mut self, _: &mut Products) {}
 }
 
 #[test]
-fn what_waits_is_settled_when_the_source_asks_and_goes_on_with_a_fresh_builder() {
+fn what_waits_is_decided_when_a_part_of_the_stream_goes_and_the_source_hears_when_that_is_safe() {
     for threads in [1, 2] {
         let (ledger, collect) = (Ledger::default(), Collect::default());
         let sinks: Vec<Box<dyn Sink>> = vec![Box::new(collect.clone())];
         let (mut ways, drains) = Fanout::start(sinks, (1, 64), &ledger, |_| {}).unwrap();
-        let settle = Arc::new(Settle::default());
-        let mut made = 1_000;
-        let builder = move || {
-            made += 1;
-            // A thread that the system refuses at first is asked for again.
-            if made == 1_001 {
-                return Err(std::io::Error::other("no thread"));
-            }
-            Ok(Box::new(Waiting(made)) as Box<dyn Builder>)
-        };
-        let reader = Box::new(Numbers { seen: 0, end_at: u64::MAX });
-        let settling = Settling { settle: settle.clone(), builder: Box::new(builder) };
-        let builder = Box::new(Waiting(1_000));
-        let mut work =
-            Processing::new(reader, builder, ways.remove(0), true, true).settling(settling);
-        let mut source = Asking {
-            inner: source(10, Then::End),
-            settle: settle.clone(),
-            asked: None,
-            end: None,
-            collect: collect.clone(),
-        };
-        let (limits, stop, progress) = (Limits::default(), Stop::default(), Progress::default());
-        let sheets = [Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue())];
+        let fanout = ways.remove(0);
+        let progress = fanout.progress().clone();
+        let decoder = Box::new(Waiting(Numbers::all(), 1_000));
+        let mut work = Processing::new(decoder, fanout, true, true);
+        let inner = source(10, Then::End);
+        let mut source = Asking { inner, progress: progress.clone(), asked: None, end: None };
+        let (limits, stop, of_run) = (RunLimits::default(), Stop::default(), Progress::default());
+        let sheets = [Sheet::new(RingCount::catalogue()), Sheet::new(RingCount::catalogue())];
         match threads {
-            1 => run_one_thread(&mut source, &mut work, &limits, &stop, &progress),
+            1 => run_one_thread(&mut source, &mut work, &limits, &stop, &of_run),
             _ => {
                 let sheets = (&*sheets[0], &*sheets[1]);
-                run_two_threads(&mut source, &mut work, &limits, &stop, &progress, sheets, || {})
+                run_two_threads(&mut source, &mut work, &limits, &stop, &of_run, sheets, || {})
             }
         }
         .unwrap();
+        assert_eq!(sheets[1].get(RingCount::Synch as usize), 0, "a flush is no empty entry");
         drains.finish(vec![work.fanout]);
         let mut expected: Vec<u32> = (1..=10).collect();
         expected.push(1_000);
         expected.extend(11..=20);
-        expected.extend([u32::MAX >> 1, 1_002]);
+        expected.extend([u32::MAX >> 1, 1_001]);
         assert_eq!(*collect.0.lock().unwrap(), expected, "{threads} threads");
-        assert_eq!((settle.cut(), settle.question()), (1, None));
+        // Batches of seven, and the one that asks.
+        assert_eq!((progress.cut(), progress.safe()), (1, 5));
     }
 }
 
@@ -498,6 +442,9 @@ impl Sink for Full {
             thread::yield_now();
         }
         Ok(())
+    }
+    fn safe(&self, _: u32) -> u64 {
+        0
     }
     fn tick(&mut self, _: Duration) -> Result<(), SinkError> {
         Ok(())
@@ -540,9 +487,9 @@ impl Source for Steady {
 fn every_limit_ends_a_run_whose_output_takes_nothing() {
     let short = Duration::from_millis(300);
     let limits = [
-        Limits { duration: Some(short), ..Limits::default() },
-        Limits { packets: Some(40), ..Limits::default() },
-        Limits { idle: Some(short), ..Limits::default() },
+        RunLimits { duration: Some(short), ..RunLimits::default() },
+        RunLimits { packets: Some(40), ..RunLimits::default() },
+        RunLimits { idle: Some(short), ..RunLimits::default() },
     ];
     for (limits, threads) in limits.into_iter().flat_map(|l| [(l.clone(), 1), (l, 2)]) {
         let (stop, progress) = (Stop::default(), Arc::new(Progress::default()));
@@ -551,12 +498,12 @@ fn every_limit_ends_a_run_whose_output_takes_nothing() {
         let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Full(stop.clone()))];
         let (mut ways, drains) =
             Fanout::start(sinks, (1, place), &Ledger::default(), |_| {}).unwrap();
-        let reader = Box::new(Numbers { seen: 0, end_at: u64::MAX });
-        let mut work = Processing::new(reader, Box::new(PassThrough), ways.remove(0), true, true);
+        let decoder = Box::new(Numbers::all());
+        let mut work = Processing::new(decoder, ways.remove(0), true, true);
         let (tell, ended) = std::sync::mpsc::channel();
         let (own, seen, told) = (limits.clone(), progress.clone(), stop.clone());
         thread::spawn(move || {
-            let sheets = [Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue())];
+            let sheets = [Sheet::new(RingCount::catalogue()), Sheet::new(RingCount::catalogue())];
             let outcome = match threads {
                 1 => run_one_thread(&mut Steady(0), &mut work, &own, &told, &seen),
                 _ => {
@@ -582,16 +529,16 @@ fn every_limit_ends_a_run_whose_output_takes_nothing() {
 /// Has wrong times from the third datagram on.
 struct Doubting(Numbers);
 
-impl Reader for Doubting {
-    fn read(&mut self, batch: &Batch, products: &mut Products) {
-        self.0.read(batch, products);
+impl Decoder for Doubting {
+    fn decode(&mut self, batch: Option<&Batch>, now: Option<Nanos>, products: &mut Products) {
+        self.0.decode(batch, now, products);
     }
-    fn finish(&mut self, _: &mut Products) {}
+    fn flush(&mut self, _: Flush, _: &mut Products) {}
     fn unsettled(&self) -> Option<&str> {
         (self.0.seen > 2).then_some("nothing tells")
     }
-    fn sheet(&self) -> Arc<Sheet> {
-        Sheet::new(vec![])
+    fn sheets(&self) -> Vec<Arc<Sheet>> {
+        self.0.sheets()
     }
 }
 
@@ -601,10 +548,10 @@ fn nothing_is_handed_on_whose_times_may_be_wrong() {
         let collect = Collect::default();
         let sinks: Vec<Box<dyn Sink>> = vec![Box::new(collect.clone())];
         let (mut ways, drains) = Fanout::start(sinks, (1, 4), &Ledger::default(), |_| {}).unwrap();
-        let reader = Box::new(Doubting(Numbers { seen: 0, end_at: u64::MAX }));
-        let mut work = Processing::new(reader, Box::new(PassThrough), ways.remove(0), true, true);
-        let (limits, stop, progress) = (Limits::default(), Stop::default(), Progress::default());
-        let sheets = [Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue())];
+        let decoder = Box::new(Doubting(Numbers::all()));
+        let mut work = Processing::new(decoder, ways.remove(0), true, true);
+        let (limits, stop, progress) = (RunLimits::default(), Stop::default(), Progress::default());
+        let sheets = [Sheet::new(RingCount::catalogue()), Sheet::new(RingCount::catalogue())];
         let outcome = match threads {
             1 => run_one_thread(&mut Steady(0), &mut work, &limits, &stop, &progress),
             _ => {

@@ -7,7 +7,7 @@
 //! intervals with packets; fragments are given up long after the gap was seen
 //! (`ipfrag_time`), so that movement looks back; and a counter counts trains, so one count stands for up
 //! to 128 packets and never for more. Amounts are never changed here: the parts always add up to what the
-//! numbering says. Refuses: nothing. Source: `docs/losses.md`, `docs/architecture.md` contract "Ledger".
+//! numbering says. Source: `docs/losses.md`, `docs/architecture.md` contract "Ledger".
 
 pub mod drivers;
 pub mod moved;
@@ -19,7 +19,7 @@ use fullcount_core::ledger::Place;
 
 fullcount_core::counters! {
     /// Counters of the host that name a place, since this run began; and what reading them cost.
-    pub enum Witness {
+    pub enum HostWitness {
         SocketFull "host.socket.full" Times Sum "host" Note
             "times that this socket's buffer was full, as the kernel counts (trains count once)"
             "raise receive_buffer (and net.core.rmem_max, if it may not be forced), give the receiver a core of its own (--core), or decode on a second one (engine.threads = 2)";
@@ -27,17 +27,17 @@ fullcount_core::counters! {
             "times that all UDP sockets together had no memory left"
             "raise net.ipv4.udp_mem (pages: minimum, pressure, maximum)";
         FrameMemory "frames.memory" Times Sum "host" Note
-            "times that the packet memory of xdp:// or the ring of packet:// was full (trains count once)"
+            "times that the packet memory of a receiver of frames was full (trains count once)"
             "raise receive_buffer, give the receiver a core of its own (--core), or decode on a second one (engine.threads = 2)";
         FrameDamaged "frames.damaged" Times Sum "host" Note
-            "datagrams that xdp:// or packet:// received with a wrong UDP checksum, wrong lengths or cut short"
+            "datagrams that a receiver of frames got with a wrong UDP checksum, wrong lengths or cut short"
             "bytes were changed on the way: look at cables, optics and switches (ethtool -S IF), and at the sender's checksum offload";
         FrameUncut "frames.uncut" Times Sum "host" Note
-            "trains longer than the MTU that xdp:// in generic mode cannot cut (each is many packets)"
-            "on the sending side: ethtool -K PEER tx-udp-segmentation off; or receive with mode=native";
+            "trains longer than the MTU that a receiver of frames cannot cut (each is many packets)"
+            "on the sending side: ethtool -K PEER tx-udp-segmentation off; or let the driver hand over the frames (native mode)";
         FrameFragments "frames.fragments" Times Sum "host" Note
-            "IP fragments of UDP datagrams, which xdp:// and packet:// do not put together"
-            "send datagrams that fit the MTU, raise the MTU, or receive with udp://";
+            "IP fragments of UDP datagrams, which a receiver of frames does not put together"
+            "send datagrams that fit the MTU, raise the MTU, or receive on a socket";
         Checksum "host.udp.checksum" Times Sum "host" Note
             "datagrams with a wrong UDP checksum, of any program in this network namespace"
             "bytes were changed on the way: look at cables, optics and switches, and at the sender's checksum offload (ethtool -K IF tx off)";
@@ -72,40 +72,43 @@ fullcount_core::counters! {
     }
 }
 
-impl Witness {
+impl HostWitness {
     /// All that name a place.
-    pub const NAMING: [Witness; 15] = [
-        Witness::SocketFull,
-        Witness::SocketMemory,
-        Witness::FrameMemory,
-        Witness::FrameDamaged,
-        Witness::FrameUncut,
-        Witness::FrameFragments,
-        Witness::Checksum,
-        Witness::IpHeader,
-        Witness::Damaged,
-        Witness::Qdisc,
-        Witness::Missed,
-        Witness::CardDropped,
-        Witness::Driver,
-        Witness::Backlog,
-        Witness::Reassembly,
+    pub const NAMING: [HostWitness; 15] = [
+        HostWitness::SocketFull,
+        HostWitness::SocketMemory,
+        HostWitness::FrameMemory,
+        HostWitness::FrameDamaged,
+        HostWitness::FrameUncut,
+        HostWitness::FrameFragments,
+        HostWitness::Checksum,
+        HostWitness::IpHeader,
+        HostWitness::Damaged,
+        HostWitness::Qdisc,
+        HostWitness::Missed,
+        HostWitness::CardDropped,
+        HostWitness::Driver,
+        HostWitness::Backlog,
+        HostWitness::Reassembly,
     ];
 
     /// The place that it names.
     pub fn place(self) -> Option<Place> {
         match self {
-            Witness::SocketFull | Witness::SocketMemory | Witness::FrameMemory => {
+            HostWitness::SocketFull | HostWitness::SocketMemory | HostWitness::FrameMemory => {
                 Some(Place::Socket)
             }
-            Witness::Checksum | Witness::IpHeader | Witness::Damaged | Witness::Qdisc => {
-                Some(Place::Link)
+            HostWitness::Checksum
+            | HostWitness::IpHeader
+            | HostWitness::Damaged
+            | HostWitness::Qdisc => Some(Place::Link),
+            HostWitness::FrameDamaged | HostWitness::FrameUncut => Some(Place::Link),
+            HostWitness::Missed | HostWitness::CardDropped | HostWitness::Driver => {
+                Some(Place::Nic)
             }
-            Witness::FrameDamaged | Witness::FrameUncut => Some(Place::Link),
-            Witness::Missed | Witness::CardDropped | Witness::Driver => Some(Place::Nic),
-            Witness::Backlog => Some(Place::Backlog),
-            Witness::Reassembly | Witness::FrameFragments => Some(Place::Reassembly),
-            Witness::Probes | Witness::ProbeNs => None,
+            HostWitness::Backlog => Some(Place::Backlog),
+            HostWitness::Reassembly | HostWitness::FrameFragments => Some(Place::Reassembly),
+            HostWitness::Probes | HostWitness::ProbeNs => None,
         }
     }
 
@@ -113,7 +116,7 @@ impl Witness {
     /// (`UDP_MAX_SEGMENTS`, Linux 6.9; before, 64); what cannot be put together is one packet.
     fn packets_each(self) -> u64 {
         match self {
-            Witness::Reassembly | Witness::FrameFragments => 1,
+            HostWitness::Reassembly | HostWitness::FrameFragments => 1,
             _ => 128,
         }
     }
@@ -123,7 +126,7 @@ impl Witness {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moved {
     /// Which.
-    pub by: Witness,
+    pub by: HostWitness,
     /// How often it counted, above 0.
     pub times: u64,
     /// How many earlier intervals the loss itself may lie back.
@@ -211,7 +214,7 @@ pub struct Attribution {
 
 /// What the counters of the run say at one moment; all since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Gaps {
+pub struct GapCounts {
     /// Numbers skipped so far: lost, and missing but not given up yet.
     pub missing: u64,
     /// Packets that our own full queue dropped; their numbers are in `missing`, now or soon.
@@ -239,17 +242,23 @@ impl Attribution {
 
     /// The same for what senders number instead of packets: a packet holds up to `per_packet` of them, so one lost
     /// packet explains as many, and `dropped` packets of our own full queue are a movement like any other.
-    pub fn step_numbered(&mut self, gaps: Gaps, moved: &[Moved], per_packet: u64, dropped: u64) {
+    pub fn step_numbered(
+        &mut self,
+        gaps: GapCounts,
+        moved: &[Moved],
+        per_packet: u64,
+        dropped: u64,
+    ) {
         self.per_packet = per_packet.max(1);
         self.advance(gaps, moved, Some((Place::Queue, dropped)));
     }
 
     /// One interval has passed: `gaps` read first, then the counters.
-    pub fn step(&mut self, gaps: Gaps, moved: &[Moved]) {
+    pub fn step(&mut self, gaps: GapCounts, moved: &[Moved]) {
         self.advance(gaps, moved, None);
     }
 
-    fn advance(&mut self, gaps: Gaps, moved: &[Moved], own: Option<(Place, u64)>) {
+    fn advance(&mut self, gaps: GapCounts, moved: &[Moved], own: Option<(Place, u64)>) {
         self.intervals.push_back(BTreeMap::new());
         if self.intervals.len() > self.horizon + 1 {
             for (places, n) in self.intervals.pop_front().unwrap_or_default() {

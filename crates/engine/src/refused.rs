@@ -9,12 +9,13 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::{Entries, Role, Sheet, Unit};
-use fullcount_detect::detector::{Kind, Registry};
+use fullcount_detect::detector::{Kind, Registry, registered};
 
 use crate::summary::grouped;
 
@@ -44,9 +45,9 @@ struct Sample {
 pub struct Refusals {
     /// Name of the detector that refuses.
     detector: String,
-    /// Percent of the packets received.
-    limit: f64,
-    registry: Registry,
+    /// Percent of the packets received, as bits of an f64.
+    limit: AtomicU64,
+    registry: &'static Registry,
     kept: Mutex<VecDeque<Sample>>,
     recent: Mutex<Recent>,
 }
@@ -113,12 +114,21 @@ pub struct MostlyRefused {
 }
 
 impl Refusals {
+    /// Percent of the packets received that may be refused, from now on.
+    pub fn set_limit(&self, percent: f64) {
+        self.limit.store(percent.to_bits(), Relaxed);
+    }
+
+    fn limit(&self) -> f64 {
+        f64::from_bits(self.limit.load(Relaxed))
+    }
+
     /// For a run with this detector; `limit` in percent.
     pub fn new(detector: &str, limit: f64) -> Refusals {
         Refusals {
             detector: detector.to_owned(),
-            limit,
-            registry: Registry::builtin(),
+            limit: AtomicU64::new(limit.to_bits()),
+            registry: registered(),
             kept: Mutex::default(),
             recent: Mutex::default(),
         }
@@ -127,7 +137,7 @@ impl Refusals {
     /// What to say of the whole run; `None` if no more is refused than allowed.
     pub fn of_run(&self, entries: &Entries) -> Option<MostlyRefused> {
         let counted = Counted::of(entries);
-        (counted.percent() > self.limit).then(|| self.told(entries, counted))
+        (counted.percent() > self.limit()).then(|| self.told(entries, counted))
     }
 
     /// The same while it goes on: also if so many were refused in the last second or so.
@@ -139,12 +149,12 @@ impl Refusals {
             let lately = counted.since(recent.counted);
             // Without packets nothing has changed.
             if now.saturating_duration_since(since) >= WATCHED && lately.received > 0 {
-                recent.mostly = lately.percent() > self.limit;
+                recent.mostly = lately.percent() > self.limit();
                 (recent.since, recent.counted) = (Some(now), counted);
             }
             recent.mostly
         };
-        (mostly || counted.percent() > self.limit).then(|| self.told(entries, counted))
+        (mostly || counted.percent() > self.limit()).then(|| self.told(entries, counted))
     }
 
     fn keep(&self, packet: &[u8], origin: Origin) {
@@ -182,7 +192,7 @@ impl Refusals {
         let most = refused.max_by_key(|e| e.value).map_or(String::new(), |e| {
             format!("; most of them: {} ({})", e.info.meaning, e.info.name)
         });
-        let (percent, limit) = (counted.percent(), self.limit);
+        let (percent, limit) = (counted.percent(), self.limit());
         let message = format!(
             "{} of {} packets ({percent:.1} %) were refused, more than engine.max_refused = {limit}%: {what}{most}",
             grouped(counted.refused),

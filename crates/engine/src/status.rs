@@ -6,26 +6,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fullcount_core::ledger::{Entries, Ledger};
+use fullcount_core::status::{
+    Facts, NumberedFacts, OutputState, SPOOL_NEARLY_FULL, SinkFacts, SpoolFacts, StatusSource,
+};
 use fullcount_core::wall::{WallClock, WallStatus};
 
 use crate::account::{Account, NumberedLoss};
 use crate::failed::Failures;
 use crate::fanout::LaneView;
+use crate::modules::ModuleBoards;
 use crate::pipeline::Progress;
 use crate::places::watch::PlaceWatch;
 use crate::refused::{MostlyRefused, Refusals};
-#[cfg(feature = "web")]
 use crate::summary::grouped;
-
-/// From here on a spool is nearly full, percent of its bound.
-#[cfg(feature = "kafka")]
-const NEARLY_FULL: u64 = fullcount_out::kafka::NEARLY_FULL;
-#[cfg(not(feature = "kafka"))]
-const NEARLY_FULL: u64 = 100;
 
 /// One moment of a run.
 #[derive(Debug, Clone, Default)]
-pub struct Status {
+pub struct RunStatus {
     /// Since the start.
     pub elapsed: Duration,
     /// Packets received.
@@ -95,10 +92,12 @@ pub struct NumberedStatus {
 }
 
 /// What waits for a broker.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpoolStatus {
-    /// The output that it belongs to: `kafka` or `raw`.
-    pub output: &'static str,
+    /// The output that it belongs to.
+    pub output: String,
+    /// Events wait in it, not packets.
+    pub of_events: bool,
     /// Messages.
     pub messages: u64,
     /// Bytes of the spool's files.
@@ -110,19 +109,27 @@ pub struct SpoolStatus {
 }
 
 impl SpoolStatus {
-    /// Those of the outputs that the run has.
-    fn all(entries: &Entries) -> Vec<SpoolStatus> {
-        let one = |output: &'static str| {
+    /// Those of the outputs that the run has; `beside`: outputs of packets.
+    fn all(entries: &Entries, beside: &[&'static str]) -> Vec<SpoolStatus> {
+        let mut outputs: Vec<String> = entries
+            .iter()
+            .filter_map(|e| e.info.name.strip_suffix(".spool.messages").map(str::to_owned))
+            .collect();
+        // That of events first: they are what a run is for.
+        outputs.sort_by_key(|output| beside.contains(&output.as_str()));
+        let one = |output: String| {
+            let of_events = !beside.contains(&output.as_str());
             let get = |what: &str| entries.get(&format!("{output}.spool.{what}"));
             Some(SpoolStatus {
-                output,
                 messages: get("messages")?,
                 bytes: get("bytes")?,
                 limit: get("limit")?,
                 age: Duration::from_millis(get("age_ms")?),
+                of_events,
+                output,
             })
         };
-        ["kafka", "raw"].into_iter().filter_map(one).collect()
+        outputs.into_iter().filter_map(one).collect()
     }
 
     /// How full it is, percent of its bound.
@@ -132,14 +139,14 @@ impl SpoolStatus {
 
     /// True while it is time to do something about it.
     pub fn is_nearly_full(&self) -> bool {
-        self.percent() >= NEARLY_FULL
+        self.percent() >= SPOOL_NEARLY_FULL
     }
 }
 
 impl std::fmt::Display for SpoolStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Events are what a run is for: their spool needs no other name.
-        let whose = if self.output == "kafka" { "" } else { self.output };
+        let whose = if self.of_events { "" } else { &self.output };
         let space = if whose.is_empty() { "" } else { " " };
         let (messages, seconds) = (crate::summary::grouped(self.messages), self.age.as_secs_f64());
         write!(f, "{whose}{space}spool {messages} messages, {seconds:.1} s")?;
@@ -170,7 +177,7 @@ pub struct QueueStatus {
 pub struct Part {
     /// For people: where it reads, on which CPU.
     pub label: String,
-    /// Its counters; those of the whole run are in [`Watch::ledger`].
+    /// Its counters; those of the whole run are in [`StatusWatch::ledger`].
     pub ledger: Ledger,
 }
 
@@ -206,7 +213,7 @@ impl Part {
 
 /// Shared by everybody who watches.
 #[derive(Debug)]
-pub struct Watch {
+pub struct StatusWatch {
     /// All counters.
     pub ledger: Arc<Ledger>,
     /// Outputs' queues.
@@ -237,11 +244,13 @@ pub struct Watch {
     pub outputs: Vec<String>,
     /// Both clocks, where times are those of the host's.
     pub wall: Option<Arc<WallClock>>,
+    /// What the detector's modules have sent.
+    pub modules: ModuleBoards,
 }
 
-impl Watch {
+impl StatusWatch {
     /// This moment.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> RunStatus {
         let entries = self.read();
         let get = |name| entries.get(name).unwrap_or(0);
         let queue = |l: &LaneView| QueueStatus {
@@ -252,7 +261,7 @@ impl Watch {
             failed: l.failed(),
         };
         let account = Account::watched(&entries, None, self.places.as_deref());
-        Status {
+        RunStatus {
             elapsed: self.started.elapsed(),
             packets: get("receive.packets"),
             bytes: get("receive.bytes"),
@@ -273,7 +282,7 @@ impl Watch {
             rejected: account.rejected_total(),
             unplaced: get("events.geometry_errors"),
             queues: self.lanes.iter().map(queue).collect(),
-            spools: SpoolStatus::all(&entries),
+            spools: SpoolStatus::all(&entries, &self.beside),
             refused: self.refusals.as_ref().and_then(|r| r.at(Instant::now(), &entries)),
             clock: self.clock(),
         }
@@ -297,10 +306,10 @@ impl Watch {
                 entries.set(&format!("queue.{}.queued", lane.name()), queued);
             }
         }
-        for output in ["capture", "raw"] {
+        for output in &self.beside {
             let get = |what: &str| entries.get(&format!("sink.{output}.{what}"));
             let Some(offered) = get("packets") else { continue };
-            let done = ["written", "dropped", "failed", "too_long", "refused"];
+            let done = ["written", "dropped", "failed", "too_long", "refused", "not_written"];
             let done: u64 = done.into_iter().filter_map(get).sum();
             let queued = (offered + get("recovered").unwrap_or(0)).saturating_sub(done);
             entries.set(&format!("sink.{output}.queued"), queued);
@@ -314,14 +323,13 @@ impl Watch {
     }
 }
 
-#[cfg(feature = "web")]
-impl fullcount_out::live::StatusSource for Watch {
+impl StatusSource for StatusWatch {
     fn entries(&self) -> Entries {
         self.read()
     }
 
-    fn facts(&self) -> fullcount_out::live::Facts {
-        let sink = |l: &LaneView| fullcount_out::live::SinkFacts {
+    fn facts(&self) -> Facts {
+        let sink = |l: &LaneView| SinkFacts {
             name: l.name().to_owned(),
             required: l.required(),
             queued: l.batches() as u64,
@@ -330,23 +338,22 @@ impl fullcount_out::live::StatusSource for Watch {
             events: l.offered() - l.dropped().min(l.offered()),
         };
         let names = self.lanes.iter().map(LaneView::name).chain(self.beside.iter().copied());
-        let states = names.map(|name| fullcount_out::live::OutputState {
-            name: name.to_owned(),
-            failure: self.failures.reason(name),
-        });
+        let states = names
+            .map(|name| OutputState { name: name.to_owned(), failure: self.failures.reason(name) });
         let refused = self.refusals.as_ref().and_then(|r| r.at(Instant::now(), &self.read()));
+        let (modules, modules_hidden) = self.modules.facts();
         let places = self.places.as_deref();
         let account = places.map(|p| Account::watched(&self.read(), None, Some(p)));
         let shared = account.iter().flat_map(|a| &a.shared);
         let names = |s: &crate::places::Shared| {
             (s.places.iter().map(|p| p.name()).collect::<Vec<_>>(), s.packets)
         };
-        fullcount_out::live::Facts {
+        Facts {
             lost: account.as_ref().map(|a| a.lost),
             lost_shared: shared.map(names).collect(),
             lost_numbered: {
                 let all = account.iter().flat_map(|a| &a.lost_numbered);
-                let one = |s: &NumberedLoss| fullcount_out::live::NumberedFacts {
+                let one = |s: &NumberedLoss| NumberedFacts {
                     unit: s.unit,
                     lost: s.lost,
                     shared: s.shared.iter().map(names).collect(),
@@ -368,38 +375,43 @@ impl fullcount_out::live::StatusSource for Watch {
             outputs: {
                 let failed = self.lanes.iter().filter(|l| l.failed());
                 let entries = self.ledger.read();
-                let get = |what: &str| entries.get(&format!("sink.capture.{what}"));
-                let capture = get("written").map(|n| {
+                let packets = self.beside.iter().filter_map(|output| {
+                    let get = |what: &str| entries.get(&format!("sink.{output}.{what}"));
                     let lost = get("dropped").unwrap_or(0) + get("failed").unwrap_or(0);
-                    format!("capture: {} packets, {} not captured", grouped(n), grouped(lost))
+                    let (taken, lost) = (grouped(get("written")?), grouped(lost));
+                    Some(format!("{output}: {taken} packets, {lost} not taken"))
                 });
                 let said = failed.map(|l| format!("{} has failed: its events are lost", l.name()));
-                let spools = SpoolStatus::all(&self.read()).into_iter().filter(|s| s.messages > 0);
+                let spools = SpoolStatus::all(&self.read(), &self.beside)
+                    .into_iter()
+                    .filter(|s| s.messages > 0);
                 let spools = spools.map(|s| format!("{s}: not confirmed by the broker yet"));
-                self.outputs.iter().cloned().chain(said).chain(spools).chain(capture).collect()
+                self.outputs.iter().cloned().chain(said).chain(spools).chain(packets).collect()
             },
             started: self.started_unix_ms,
             sinks: self.lanes.iter().map(sink).collect(),
             running: self.running(),
             states: states.collect(),
             refused: refused.map(|r| r.message),
+            modules,
+            modules_hidden,
             spools: {
-                let one = |s: SpoolStatus| fullcount_out::live::SpoolFacts {
-                    output: s.output,
+                let one = |s: SpoolStatus| SpoolFacts {
                     percent: s.percent(),
                     nearly_full: s.is_nearly_full(),
+                    output: s.output,
                 };
-                SpoolStatus::all(&self.read()).into_iter().map(one).collect()
+                SpoolStatus::all(&self.read(), &self.beside).into_iter().map(one).collect()
             },
         }
     }
 }
 
-#[cfg(all(test, feature = "kafka"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use fullcount_core::ledger::{Info, Sheet};
-    use fullcount_out::kafka::{KafkaCounter, RawCounter};
+    use fullcount_kafka::{KafkaCounter, RawCounter};
 
     /// An output's sheet with messages and age (ms) of its spool.
     fn sheet(output: &str, lines: Vec<Info>, messages: u64, age: u64) -> Arc<Sheet> {
@@ -416,7 +428,7 @@ mod tests {
     fn each_output_with_a_spool_has_a_line_of_its_own() {
         let ledger = Ledger::default();
         let said = || -> Vec<String> {
-            SpoolStatus::all(&ledger.read()).iter().map(ToString::to_string).collect()
+            SpoolStatus::all(&ledger.read(), &["raw"]).iter().map(ToString::to_string).collect()
         };
         assert!(said().is_empty());
         ledger.register(sheet("raw", RawCounter::catalogue(), 1234, 5200));
@@ -427,8 +439,12 @@ mod tests {
 
     #[test]
     fn a_spool_says_from_80_percent_on_how_full_it_is() {
-        let spool =
-            |bytes| SpoolStatus { output: "raw", bytes, limit: 1000, ..SpoolStatus::default() };
+        let spool = |bytes| SpoolStatus {
+            output: "raw".into(),
+            bytes,
+            limit: 1000,
+            ..SpoolStatus::default()
+        };
         assert_eq!(spool(799).to_string(), "raw spool 0 messages, 0.0 s");
         assert_eq!(spool(800).to_string(), "raw spool 0 messages, 0.0 s, 80 % full");
         assert_eq!(SpoolStatus::default().percent(), 0, "without a bound");

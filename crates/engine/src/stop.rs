@@ -1,9 +1,9 @@
 //! Ctrl-C, SIGTERM and SIGHUP: ask for a clean end once, for an end without waiting the second time, and take the process
-//! down at the third.
+//! down at the third. To a service SIGHUP says that its configuration has changed.
 //!
 //! A signal that comes within a second of the one before it is the same wish: a terminal gives Ctrl-C to a whole process
 //! group, whose leader may hand it on once more, and the second must not cut short what the first one asked for. Time is
-//! an argument of [`Judge`]. Refuses nothing.
+//! an argument of [`Judge`].
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -20,6 +20,7 @@ pub struct Stop {
     wish: Arc<AtomicBool>,
     hurry: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
+    again: Arc<AtomicBool>,
 }
 
 /// What a signal asks for.
@@ -66,19 +67,23 @@ impl Stop {
     /// # Errors
     /// If the handlers cannot be installed.
     pub fn on_signals() -> std::io::Result<Stop> {
-        Stop::listen(false)
+        Stop::listen(false, false)
     }
 
     /// The same for what waits at its end, and looks at [`Stop::hurried`]: the second signal ends the waiting, and the third
     /// the process.
-    ///
-    /// # Errors
-    /// As there.
     pub fn on_signals_in_two_steps() -> std::io::Result<Stop> {
-        Stop::listen(true)
+        Stop::listen(true, false)
     }
 
-    fn listen(two_steps: bool) -> std::io::Result<Stop> {
+    /// The same for a service: SIGHUP has it read its configuration again ([`Stop::read_again`]), unless it was started from a terminal,
+    /// whose end is that of the run.
+    pub fn on_signals_of_a_service() -> std::io::Result<Stop> {
+        let terminal = std::fs::File::open("/dev/tty").is_ok();
+        Stop::listen(true, !terminal)
+    }
+
+    fn listen(two_steps: bool, service: bool) -> std::io::Result<Stop> {
         let stop = Stop::default();
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
         // A file that meets the limit of file sizes (`ulimit -f`, LimitFSIZE=) is an error of its writer (EFBIG); the
@@ -86,7 +91,10 @@ impl Stop {
         signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         let (mut told, tell) = UnixStream::pair()?;
         // A closed terminal (SIGHUP) must not cost the file either.
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if service {
+            signal_hook::flag::register(SIGHUP, stop.again.clone())?;
+        }
+        for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().take(if service { 2 } else { 3 }) {
             // At once, whatever the thread below has to wait for.
             signal_hook::flag::register(signal, stop.wish.clone())?;
             signal_hook::low_level::pipe::register(signal, tell.try_clone()?)?;
@@ -104,6 +112,11 @@ impl Stop {
             }
         })?;
         Ok(stop)
+    }
+
+    /// True if a service was asked to read its configuration again; asked for once.
+    pub fn read_again(&self) -> bool {
+        self.again.swap(false, Relaxed)
     }
 
     /// Asks for the end.

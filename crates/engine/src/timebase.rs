@@ -1,10 +1,10 @@
 //! `[time]` as text to the [`TimeBase`] that detectors get.
 //!
 //! Refuses a tick or period of 0 or above 2³¹−1 ns, and `pulse = "data"` for detectors whose format has
-//! no pulses (they say so themselves). Source: `docs/architecture.md`, contract "Time".
+//! no pulses (they say so themselves). Source: `docs/contracts.md`, "Time".
 
 use fullcount_core::time::{Nanos, PulseGrid, TickLength};
-use fullcount_detect::detector::{Clock, Registry, TimeBase};
+use fullcount_detect::detector::{Clock, TimeBase, registered};
 
 use crate::config::{ConfigError, TimeConfig, refuse};
 
@@ -38,14 +38,14 @@ pub const AUTO: &str = "auto";
 /// # Errors
 /// `now` for a recording, or for a format whose times are absolute.
 pub fn choose(config: &TimeConfig, kind: &str, live: bool) -> Result<TimeConfig, ConfigError> {
-    let clock = Registry::builtin().clock(kind).unwrap_or(Clock::Absolute);
+    let clock = registered().clock(kind).unwrap_or(Clock::Absolute);
     let mut chosen = config.clone();
     match (&config.epoch[..], live, clock) {
         (AUTO, true, Clock::Counting | Clock::Local) => chosen.epoch = NOW.into(),
         (AUTO, ..) => chosen.epoch = BEGINNING.into(),
         (NOW, false, _) => {
             let why = "for live sources only: a recording has the clock that was captured with it, or 1970, or a time such as \
-                       2026-01-31T12:00:00Z; to play one as if it came now, send it to a live run (fullcount send --source pcap:FILE)";
+                       2026-01-31T12:00:00Z; to play one as if it came now, send it to a live run (fullcount send --source)";
             return Err(refuse("time.epoch", NOW, why));
         }
         (NOW, true, Clock::Absolute) => {

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
 use fullcount_core::ledger::{Ledger, Sheet};
-use fullcount_detect::detector::{Registry, Setup};
+use fullcount_core::products::Want;
+use fullcount_detect::detector::{Setup, Threads, builtin};
 use fullcount_engine::fanout::Fanout;
-use fullcount_engine::pipeline::{Limits, Processing, Progress, Ring};
+use fullcount_engine::null::NullSink;
+use fullcount_engine::pipeline::{Processing, Progress, RingCount, RunLimits};
 use fullcount_engine::pipeline::{run_one_thread, run_two_threads};
 use fullcount_engine::stop::Stop;
 use fullcount_io::capture::{BUFFER_MIN, Capture, CaptureOptions};
 use fullcount_io::source::{Received, Source, SourceError};
-use fullcount_out::null::NullSink;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
@@ -143,16 +144,16 @@ fn allocations(kind: &str, threads: u32, batches: usize, captured: bool) -> usiz
     let mut whole = source;
     let source = &mut *whole;
     let ledger = Ledger::default();
-    let detector = Registry::builtin().configure(kind, &Setup::default()).expect("defaults");
+    let detector = builtin().configure(kind, &Setup::default()).expect("defaults");
     let before = ALLOCATOR.stats();
     let (mut ways, drains) =
         Fanout::start(vec![Box::new(NullSink::new())], (1, 4), &ledger, |_| {}).expect("a thread");
     let fanout = ways.remove(0);
-    let (reader, builder) = (detector.reader(), detector.builder());
-    let counted = reader.sheet();
-    let mut work = Processing::new(reader, builder, fanout, true, true);
-    let (limits, stop, progress) = (Limits::default(), Stop::default(), Progress::default());
-    let (a, b) = (Sheet::new(Ring::catalogue()), Sheet::new(Ring::catalogue()));
+    let decoder = detector.decoder(Want::default(), &Threads::of(1)).expect("one thread");
+    let counted = decoder.sheets().swap_remove(0);
+    let mut work = Processing::new(decoder, fanout, true, true);
+    let (limits, stop, progress) = (RunLimits::default(), Stop::default(), Progress::default());
+    let (a, b) = (Sheet::new(RingCount::catalogue()), Sheet::new(RingCount::catalogue()));
     match threads {
         1 => run_one_thread(source, &mut work, &limits, &stop, &progress),
         _ => {

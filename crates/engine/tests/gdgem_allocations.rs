@@ -4,8 +4,7 @@ use std::alloc::System;
 
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::products::{Products, Want};
-use fullcount_detect::detector::{Registry, Setup};
-use fullcount_detect::parallel::Threads;
+use fullcount_detect::detector::{Setup, Threads, builtin};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -78,9 +77,9 @@ fn passes_over_simulated_tracks_allocate_nothing() {
     for threads in [1, 2, 3] {
         let options = "ccs = 3\ncrl = 0.2\ncru = 10".to_owned();
         let setup = Setup { options, ..Setup::default() };
-        let detector = Registry::builtin().configure("gdgem", &setup).expect("accepted");
-        let builder = detector.builder_on(Want::default(), &Threads::of(threads)).expect("threads");
-        let (mut reader, mut builder) = (detector.reader(), builder);
+        let detector = builtin().configure("gdgem", &setup).expect("accepted");
+        let on = Threads::of(threads);
+        let mut decoder = detector.decoder(Want::default(), &on).expect("threads");
         let (mut products, mut events) = (Products::default(), 0);
         // The first passes let every column and slice grow to its size; on several threads that takes the more of them. The test's own thread is not alone in the process:
         // one pass without any allocation proves it.
@@ -90,8 +89,7 @@ fn passes_over_simulated_tracks_allocate_nothing() {
                 let region = Region::new(ALLOCATOR);
                 for batch in batches {
                     products.clear();
-                    reader.read(batch, &mut products);
-                    builder.build(&mut products, None);
+                    decoder.decode(Some(batch), None, &mut products);
                     events += products.events.len();
                 }
                 let made = region.change();

@@ -4,8 +4,8 @@
 use std::alloc::System;
 
 use fullcount_core::batch::{Batch, Origin};
-use fullcount_core::products::Products;
-use fullcount_detect::detector::{Registry, Setup};
+use fullcount_core::products::{Products, Want};
+use fullcount_detect::detector::{Setup, Threads, builtin};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -51,8 +51,8 @@ fn a_pass_over_recorded_packets_allocates_nothing() {
         "clustering = 'fixed-window'",
     ] {
         let setup = Setup { options: options.to_owned(), ..Setup::default() };
-        let detector = Registry::builtin().configure("multiblade", &setup).expect("defaults");
-        let (mut reader, mut builder) = (detector.reader(), detector.builder());
+        let detector = builtin().configure("multiblade", &setup).expect("defaults");
+        let mut decoder = detector.decoder(Want::default(), &Threads::of(1)).expect("one thread");
         let mut products = Products::default();
         let mut events = 0;
         // The first pass lets every column grow to its size. The test's own thread is not alone in the process:
@@ -62,8 +62,7 @@ fn a_pass_over_recorded_packets_allocates_nothing() {
                 let region = Region::new(ALLOCATOR);
                 for batch in &batches {
                     products.clear();
-                    reader.read(batch, &mut products);
-                    builder.build(&mut products, None);
+                    decoder.decode(Some(batch), None, &mut products);
                     events += products.events.len();
                 }
                 let made = region.change();

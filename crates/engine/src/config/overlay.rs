@@ -58,7 +58,7 @@ impl Overlay {
 }
 
 /// The value as TOML reads it, `None` if it is no TOML value.
-fn as_toml(text: &str) -> Option<Value> {
+pub fn as_toml(text: &str) -> Option<Value> {
     let table: toml::Table = toml::from_str(&format!("value = {text}")).ok()?;
     // One key: text with a line break could smuggle in more.
     if table.len() == 1 { table.get("value").cloned() } else { None }

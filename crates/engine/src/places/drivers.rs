@@ -1,8 +1,8 @@
 //! What drivers count under their own names (`ethtool -S`): read before a run and after it only.
 //!
 //! Where the standard counters of an interface say nothing, the driver's name the place; where they do, the
-//! driver's say why. Names overlap (a sum and its queues), so the largest stands for all of them. Refuses:
-//! nothing. Source: `docs/losses.md`.
+//! driver's say why. Names overlap (a sum and its queues), so the largest stands for all of them. Source:
+//! `docs/losses.md`.
 
 use std::collections::BTreeMap;
 

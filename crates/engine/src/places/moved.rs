@@ -2,17 +2,17 @@
 //!
 //! One drop may move several counters: a full backlog also moves the interface's `rx_dropped`, a wrong
 //! checksum also the socket's own drops. Here each is told once. Queues that only hold what this host
-//! sends elsewhere, and interfaces that the receiver's packets do not come in on, say nothing. Refuses:
-//! nothing; what a host does not tell did not move. Source: `docs/losses.md`.
+//! sends elsewhere, and interfaces that the receiver's packets do not come in on, say nothing. What a host does not
+//! tell did not move. Source: `docs/losses.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fullcount_io::host::card::Card;
 use fullcount_io::host::probe::Reading;
 use fullcount_io::host::qdisc::Qdisc;
-use fullcount_io::host::softnet::Backlog;
+use fullcount_io::host::softnet::SoftnetBacklog;
 
-use super::{Moved, Witness};
+use super::{HostWitness, Moved};
 
 /// What a receiver listens to, as far as places of losses depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -58,7 +58,7 @@ pub struct Movements {
     card_left: BTreeMap<u32, u64>,
 }
 
-/// What a receiver that takes frames (`xdp://`, `packet://`) counted itself: exact, and ours alone.
+/// What a receiver that takes frames counted itself: exact, and ours alone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Frames {
     /// Damaged datagrams.
@@ -93,7 +93,7 @@ pub struct Own {
     pub last: bool,
 }
 
-type Tell<'a> = dyn FnMut(Witness, u64, usize, Option<String>) + 'a;
+type Tell<'a> = dyn FnMut(HostWitness, u64, usize, Option<String>) + 'a;
 
 impl Movements {
     /// Begins with a reading from before the first packet.
@@ -104,7 +104,7 @@ impl Movements {
     /// What moved until `after`.
     pub fn step(&mut self, own: Own, after: Reading) -> Vec<Told> {
         let mut all = Vec::new();
-        let mut tell = |by: Witness, times: u64, back: usize, of: Option<String>| {
+        let mut tell = |by: HostWitness, times: u64, back: usize, of: Option<String>| {
             if times > 0 {
                 all.push(Told { moved: Moved { by, times, back: back.max(BACK) }, of });
             }
@@ -130,17 +130,17 @@ impl Movements {
     /// Socket, checksum, header and fragments.
     fn udp(&mut self, own: Own, before: &Reading, after: &Reading, tell: &mut Tell<'_>) {
         let (Some(then), Some(now)) = (before.udp, after.udp) else {
-            return tell(Witness::SocketFull, own.drops, BACK, None);
+            return tell(HostWitness::SocketFull, own.drops, BACK, None);
         };
         let d = now.since(&then);
         let full_now = d.receive_buffer_errors + d.memory_errors;
         self.socket(own.drops, full_now, d.memory_errors, d.checksum_errors, tell);
-        tell(Witness::Checksum, d.checksum_errors, BACK, None);
-        tell(Witness::IpHeader, d.header_errors, BACK, None);
+        tell(HostWitness::Checksum, d.checksum_errors, BACK, None);
+        tell(HostWitness::IpHeader, d.header_errors, BACK, None);
         if own.fragments {
             let waiting = after.incomplete.filter(|_| own.last).unwrap_or(0);
             let given_up = d.reassembly_errors + waiting;
-            tell(Witness::Reassembly, given_up, self.scope.fragments_wait, None);
+            tell(HostWitness::Reassembly, given_up, self.scope.fragments_wait, None);
         }
     }
 
@@ -153,8 +153,8 @@ impl Movements {
         let beyond = drops.saturating_sub(sums_all);
         let of_buffer = drops.min(full_all).max(beyond);
         match full == memory && memory > 0 {
-            true => tell(Witness::SocketMemory, of_buffer, BACK, None),
-            false => tell(Witness::SocketFull, of_buffer, BACK, None),
+            true => tell(HostWitness::SocketMemory, of_buffer, BACK, None),
+            false => tell(HostWitness::SocketFull, of_buffer, BACK, None),
         }
         self.full_left = full_all.saturating_sub(of_buffer).min(full);
         self.sums_left = sums_all.saturating_sub(drops - of_buffer).min(sums);
@@ -164,12 +164,12 @@ impl Movements {
 /// What a receiver of frames lost. The kernel's sums of datagrams are those of other programs then, or of
 /// copies that it makes besides; headers that it could not read were perhaps ours.
 fn taken(drops: u64, f: Frames, before: &Reading, after: &Reading, tell: &mut Tell<'_>) {
-    tell(Witness::FrameMemory, drops, BACK, None);
-    tell(Witness::FrameDamaged, f.damaged, BACK, None);
-    tell(Witness::FrameUncut, f.uncut, BACK, None);
-    tell(Witness::FrameFragments, f.fragments, BACK, None);
+    tell(HostWitness::FrameMemory, drops, BACK, None);
+    tell(HostWitness::FrameDamaged, f.damaged, BACK, None);
+    tell(HostWitness::FrameUncut, f.uncut, BACK, None);
+    tell(HostWitness::FrameFragments, f.fragments, BACK, None);
     if let (Some(then), Some(now)) = (before.udp, after.udp) {
-        tell(Witness::IpHeader, now.since(&then).header_errors, BACK, None);
+        tell(HostWitness::IpHeader, now.since(&then).header_errors, BACK, None);
     }
 }
 
@@ -180,10 +180,11 @@ fn backlogs(before: &Reading, after: &Reading, tell: &mut Tell<'_>) -> u64 {
     };
     let mut sum = 0;
     for (core, now) in after {
-        let then = before.iter().find(|(c, _)| c == core).map_or(Backlog::default(), |(_, b)| *b);
+        let then =
+            before.iter().find(|(c, _)| c == core).map_or(SoftnetBacklog::default(), |(_, b)| *b);
         // The file has 32 bits a number, so it wraps.
         let times = u64::from((now.dropped as u32).wrapping_sub(then.dropped as u32));
-        tell(Witness::Backlog, times, BACK, Some(format!("core {core}")));
+        tell(HostWitness::Backlog, times, BACK, Some(format!("core {core}")));
         sum += times;
     }
     sum
@@ -207,8 +208,8 @@ fn cards(
         // A driver that was restarted begins at 0 again: nothing is said then.
         let (a, b) = (&now.counters, &then.counters);
         let on = || Some(now.name.clone());
-        tell(Witness::Damaged, a.damaged.saturating_sub(b.damaged), BACK, on());
-        tell(Witness::Missed, a.missed.saturating_sub(b.missed), BACK, on());
+        tell(HostWitness::Damaged, a.damaged.saturating_sub(b.damaged), BACK, on());
+        tell(HostWitness::Missed, a.missed.saturating_sub(b.missed), BACK, on());
         let mut unknown = |dropped: u64| {
             let known = dropped.min(explained);
             explained -= known;
@@ -220,7 +221,7 @@ fn cards(
             true => drop(left.insert(now.index, newer)),
             false => told += newer,
         }
-        tell(Witness::CardDropped, told, BACK, on());
+        tell(HostWitness::CardDropped, told, BACK, on());
     }
 }
 
@@ -242,7 +243,7 @@ fn queues(scope: &Scope, before: &Reading, after: &Reading, tell: &mut Tell<'_>)
         };
         let Some(then) = before.iter().find(same).filter(|_| passes) else { continue };
         let times = u64::from(now.drops.wrapping_sub(then.drops));
-        tell(Witness::Qdisc, times, BACK, Some(format!("{} on {}", now.kind, card.name)));
+        tell(HostWitness::Qdisc, times, BACK, Some(format!("{} on {}", now.kind, card.name)));
     }
 }
 

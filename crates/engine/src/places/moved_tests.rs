@@ -32,7 +32,7 @@ fn reading() -> Reading {
     Reading {
         cards: Some(cards),
         qdiscs: Some(queues),
-        softnet: Some(vec![(0, Backlog::default()), (1, Backlog::default())]),
+        softnet: Some(vec![(0, SoftnetBacklog::default()), (1, SoftnetBacklog::default())]),
         udp: Some(UdpCounters::default()),
         incomplete: Some(0),
     }
@@ -42,7 +42,7 @@ fn scope() -> Scope {
     Scope { interfaces: Some([1, 2].into()), fragments_wait: 32 }
 }
 
-fn told(own: Own, change: impl FnOnce(&mut Reading)) -> Vec<(Witness, u64, Option<String>)> {
+fn told(own: Own, change: impl FnOnce(&mut Reading)) -> Vec<(HostWitness, u64, Option<String>)> {
     let mut after = reading();
     change(&mut after);
     let all = Movements::new(scope(), reading()).step(own, after);
@@ -69,23 +69,23 @@ fn nothing_moves_of_itself() {
 #[test]
 fn a_full_buffer_is_ours_only_if_our_socket_says_so() {
     let full = |r: &mut Reading| udp(r).receive_buffer_errors = 7;
-    assert_eq!(told(drops(3), full), [(Witness::SocketFull, 3, None)]);
+    assert_eq!(told(drops(3), full), [(HostWitness::SocketFull, 3, None)]);
     assert_eq!(told(drops(0), full), [], "another program's");
     let memory = |r: &mut Reading| udp(r).memory_errors = 7;
-    assert_eq!(told(drops(3), memory), [(Witness::SocketMemory, 3, None)]);
+    assert_eq!(told(drops(3), memory), [(HostWitness::SocketMemory, 3, None)]);
 }
 
 #[test]
 fn a_wrong_checksum_moves_the_sockets_count_too_and_is_told_once() {
     let sums = |r: &mut Reading| udp(r).checksum_errors = 5;
-    assert_eq!(told(drops(5), sums), [(Witness::Checksum, 5, None)]);
+    assert_eq!(told(drops(5), sums), [(HostWitness::Checksum, 5, None)]);
     // What the checksums cannot be was the buffer.
     let all = told(drops(9), sums);
-    assert_eq!(all, [(Witness::SocketFull, 4, None), (Witness::Checksum, 5, None)]);
+    assert_eq!(all, [(HostWitness::SocketFull, 4, None), (HostWitness::Checksum, 5, None)]);
     // With a full buffer somewhere it may be either.
     let both = |r: &mut Reading| (udp(r).checksum_errors, udp(r).receive_buffer_errors) = (5, 2);
     let all = told(drops(5), both);
-    assert_eq!(all, [(Witness::SocketFull, 2, None), (Witness::Checksum, 5, None)]);
+    assert_eq!(all, [(HostWitness::SocketFull, 2, None), (HostWitness::Checksum, 5, None)]);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn the_sockets_count_may_come_an_interval_later_and_no_more() {
     assert_eq!(m.step(drops(0), now.clone()).len(), 1, "the checksums");
     assert_eq!(m.step(drops(5), now.clone()), [], "they explain the socket's count");
     let told = m.step(drops(1), now);
-    assert_eq!((told.len(), told[0].moved.by), (1, Witness::SocketFull));
+    assert_eq!((told.len(), told[0].moved.by), (1, HostWitness::SocketFull));
 }
 
 #[test]
@@ -105,12 +105,12 @@ fn a_drop_of_the_backlog_is_not_the_cards_as_well() {
         r.softnet.as_mut().unwrap()[1].1.dropped = 6;
         counters(r, 1).dropped = 6;
     };
-    assert_eq!(told(drops(0), backlog), [(Witness::Backlog, 6, Some("core 1".into()))]);
+    assert_eq!(told(drops(0), backlog), [(HostWitness::Backlog, 6, Some("core 1".into()))]);
     let more = |r: &mut Reading| {
         r.softnet.as_mut().unwrap()[1].1.dropped = 6;
         counters(r, 1).dropped = 8;
     };
-    let card = (Witness::CardDropped, 2, Some("eth0".to_owned()));
+    let card = (HostWitness::CardDropped, 2, Some("eth0".to_owned()));
     assert_eq!(told(drops(0), more)[1], card);
     let squeezed = |r: &mut Reading| r.softnet.as_mut().unwrap()[1].1.squeezed = 6;
     assert_eq!(told(drops(0), squeezed), [], "nothing is lost by that");
@@ -123,7 +123,7 @@ fn cards_speak_only_where_the_packets_come_in() {
         *counters(r, 2) = CardCounters { packets: 9, dropped: 7, missed: 7, damaged: 7 };
     });
     let eth0 = || Some("eth0".to_owned());
-    assert_eq!(told, [(Witness::Damaged, 2, eth0()), (Witness::Missed, 1, eth0())]);
+    assert_eq!(told, [(HostWitness::Damaged, 2, eth0()), (HostWitness::Missed, 1, eth0())]);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn queues_speak_only_where_packets_pass_on_their_way_to_us() {
     });
     let named: Vec<_> = told.into_iter().map(|(by, n, of)| (by, n, of.unwrap())).collect();
     let all = ["tbf on lo", "clsact on eth0", "tbf on ifb0"];
-    assert_eq!(named, all.map(|of| (Witness::Qdisc, 3, of.to_owned())));
+    assert_eq!(named, all.map(|of| (HostWitness::Qdisc, 3, of.to_owned())));
 }
 
 #[test]
@@ -155,8 +155,8 @@ fn fragments_concern_only_large_datagrams_and_wait_until_the_end() {
     };
     assert_eq!(told(Own::default(), failed), []);
     let large = Own { fragments: true, ..Own::default() };
-    assert_eq!(told(large, failed), [(Witness::Reassembly, 3, None)]);
-    assert_eq!(told(Own { last: true, ..large }, failed), [(Witness::Reassembly, 5, None)]);
+    assert_eq!(told(large, failed), [(HostWitness::Reassembly, 3, None)]);
+    assert_eq!(told(Own { last: true, ..large }, failed), [(HostWitness::Reassembly, 5, None)]);
     let all = [(0, true), (1472, false), (1473, true)];
     assert!(all.iter().all(|&(size, may)| may_be_fragments(size) == may));
 }
@@ -165,7 +165,7 @@ fn fragments_concern_only_large_datagrams_and_wait_until_the_end() {
 fn a_host_that_tells_nothing_still_has_our_own_socket() {
     let mut m = Movements::new(Scope::default(), Reading::default());
     let told = m.step(drops(4), Reading::default());
-    assert_eq!(told[0].moved, Moved { by: Witness::SocketFull, times: 4, back: BACK });
+    assert_eq!(told[0].moved, Moved { by: HostWitness::SocketFull, times: 4, back: BACK });
     assert_eq!(told[0].moved.by.place(), Some(Place::Socket));
 }
 
@@ -186,12 +186,12 @@ fn a_receiver_of_frames_tells_its_own_counts_and_not_the_kernels() {
     assert_eq!(
         all,
         [
-            (Witness::FrameMemory, 7, None),
-            (Witness::FrameDamaged, 3, None),
-            (Witness::FrameUncut, 2, None),
-            (Witness::FrameFragments, 5, None),
-            (Witness::IpHeader, 1, None),
-            (Witness::CardDropped, 1, eth0),
+            (HostWitness::FrameMemory, 7, None),
+            (HostWitness::FrameDamaged, 3, None),
+            (HostWitness::FrameUncut, 2, None),
+            (HostWitness::FrameFragments, 5, None),
+            (HostWitness::IpHeader, 1, None),
+            (HostWitness::CardDropped, 1, eth0),
         ]
     );
 }
@@ -206,11 +206,15 @@ fn packet_memory_that_is_told_later_than_the_interfaces_drops_still_explains_the
         all.into_iter().map(|t| (t.moved.by, t.moved.times)).collect::<Vec<_>>()
     };
     let mut m = Movements::new(scope(), reading());
-    assert_eq!(step(&mut m, 60, 100, false), [(Witness::FrameMemory, 60)], "40 are left");
+    assert_eq!(step(&mut m, 60, 100, false), [(HostWitness::FrameMemory, 60)], "40 are left");
     // 40 of before and 960 of 1000 now.
-    assert_eq!(step(&mut m, 1000, 1100, false), [(Witness::FrameMemory, 1000)], "40 are left");
+    assert_eq!(step(&mut m, 1000, 1100, false), [(HostWitness::FrameMemory, 1000)], "40 are left");
     // One of them was for want of memory; the others were dropped by the interface itself.
-    let both = [(Witness::FrameMemory, 1), (Witness::CardDropped, 39)];
+    let both = [(HostWitness::FrameMemory, 1), (HostWitness::CardDropped, 39)];
     assert_eq!(step(&mut m, 1, 1102, false), both, "2 are left");
-    assert_eq!(step(&mut m, 0, 1105, true), [(Witness::CardDropped, 5)], "nothing waits any more");
+    assert_eq!(
+        step(&mut m, 0, 1105, true),
+        [(HostWitness::CardDropped, 5)],
+        "nothing waits any more"
+    );
 }

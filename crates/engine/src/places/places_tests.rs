@@ -3,11 +3,11 @@
 use super::*;
 use proptest::prelude::*;
 
-fn gaps(missing: u64, received: u64) -> Gaps {
-    Gaps { missing, queue: 0, received }
+fn gaps(missing: u64, received: u64) -> GapCounts {
+    GapCounts { missing, queue: 0, received }
 }
 
-fn moved(by: Witness, times: u64) -> Moved {
+fn moved(by: HostWitness, times: u64) -> Moved {
     Moved { by, times, back: 1 }
 }
 
@@ -18,19 +18,19 @@ fn at(shares: &Shares, place: Place) -> u64 {
 
 #[test]
 fn every_witness_names_its_place_and_says_what_to_do() {
-    let lines = Witness::catalogue();
-    for by in Witness::NAMING {
+    let lines = HostWitness::catalogue();
+    for by in HostWitness::NAMING {
         assert!(by.place().is_some() && !lines[by as usize].todo.is_empty(), "{by:?}");
     }
     let naming = lines.len() - 2;
-    assert_eq!(Witness::NAMING.len(), naming, "all but the two about the probes themselves");
+    assert_eq!(HostWitness::NAMING.len(), naming, "all but the two about the probes themselves");
 }
 
 #[test]
 fn one_place_that_moved_has_all_of_it() {
     // 62,848 packets missing showed as 982 drops of the socket.
     let mut a = Attribution::new(8, 1);
-    a.step(gaps(62_848, 100), &[moved(Witness::SocketFull, 982)]);
+    a.step(gaps(62_848, 100), &[moved(HostWitness::SocketFull, 982)]);
     assert_eq!(at(&a.shares(62_848), Place::Socket), 62_848);
 }
 
@@ -39,7 +39,7 @@ fn none_that_moved_leaves_it_unknown_and_several_share_it() {
     let mut a = Attribution::new(8, 1);
     a.step(gaps(5, 1), &[]);
     a.step(gaps(5, 2), &[]);
-    let two = [moved(Witness::Missed, 10), moved(Witness::Backlog, 10)];
+    let two = [moved(HostWitness::Missed, 10), moved(HostWitness::Backlog, 10)];
     a.step(gaps(12, 3), &two);
     let s = a.shares(12);
     assert_eq!(at(&s, Place::Unknown), 5);
@@ -50,7 +50,7 @@ fn none_that_moved_leaves_it_unknown_and_several_share_it() {
 #[test]
 fn two_counters_of_one_place_are_one_place() {
     let mut a = Attribution::new(8, 1);
-    let both = [moved(Witness::Checksum, 2), moved(Witness::Damaged, 2)];
+    let both = [moved(HostWitness::Checksum, 2), moved(HostWitness::Damaged, 2)];
     a.step(gaps(4, 1), &both);
     assert_eq!(at(&a.shares(4), Place::Link), 4);
 }
@@ -58,7 +58,7 @@ fn two_counters_of_one_place_are_one_place() {
 #[test]
 fn one_count_stands_for_a_train_and_never_for_more() {
     let mut a = Attribution::new(8, 1);
-    a.step(gaps(1000, 1), &[moved(Witness::CardDropped, 1)]);
+    a.step(gaps(1000, 1), &[moved(HostWitness::CardDropped, 1)]);
     let s = a.shares(1000);
     assert_eq!((at(&s, Place::Nic), at(&s, Place::Unknown)), (128, 872));
 }
@@ -66,7 +66,7 @@ fn one_count_stands_for_a_train_and_never_for_more() {
 #[test]
 fn what_is_numbered_instead_of_packets_is_explained_by_as_many_as_packets_hold() {
     let mut a = Attribution::new(8, 1);
-    a.step_numbered(gaps(9000, 1), &[moved(Witness::CardDropped, 1)], 40, 0);
+    a.step_numbered(gaps(9000, 1), &[moved(HostWitness::CardDropped, 1)], 40, 0);
     let s = a.shares(9000);
     assert_eq!((at(&s, Place::Nic), at(&s, Place::Unknown)), (128 * 40, 9000 - 128 * 40));
     // Our own full queue is a movement like any other: nobody knows how many of them its packets held.
@@ -74,7 +74,7 @@ fn what_is_numbered_instead_of_packets_is_explained_by_as_many_as_packets_hold()
     a.step_numbered(gaps(9000, 3), &[], 40, 0);
     a.step_numbered(gaps(9060, 4), &[], 40, 2);
     assert_eq!(at(&a.shares(9060), Place::Queue), 60);
-    let both = [moved(Witness::SocketFull, 1)];
+    let both = [moved(HostWitness::SocketFull, 1)];
     a.step_numbered(gaps(9070, 5), &both, 40, 1);
     let s = a.shares(9070);
     let shared = vec![Place::Socket, Place::Queue];
@@ -85,7 +85,7 @@ fn what_is_numbered_instead_of_packets_is_explained_by_as_many_as_packets_hold()
 #[test]
 fn a_movement_waits_for_its_gap_while_nothing_comes() {
     let mut a = Attribution::new(8, 1);
-    a.step(gaps(0, 10), &[moved(Witness::SocketFull, 3)]);
+    a.step(gaps(0, 10), &[moved(HostWitness::SocketFull, 3)]);
     // The reader is stopped: intervals without packets do not count.
     for _ in 0..50 {
         a.step(gaps(0, 10), &[]);
@@ -103,7 +103,7 @@ fn a_movement_waits_for_its_gap_while_nothing_comes() {
 fn a_movement_stands_as_long_as_it_is_told() {
     for (stands, explained) in [(0, false), (1, false), (2, true), (3, true)] {
         let mut a = Attribution::new(8, stands);
-        a.step(gaps(0, 10), &[moved(Witness::SocketFull, 1)]);
+        a.step(gaps(0, 10), &[moved(HostWitness::SocketFull, 1)]);
         a.step(gaps(0, 20), &[]);
         a.step(gaps(3, 30), &[]);
         assert_eq!(at(&a.shares(3), Place::Socket) == 3, explained, "{stands}");
@@ -114,7 +114,7 @@ fn a_movement_stands_as_long_as_it_is_told() {
 fn a_gap_that_was_read_just_before_its_counter_is_explained_by_it() {
     let mut a = Attribution::new(8, 1);
     a.step(gaps(9, 10), &[]);
-    a.step(gaps(9, 20), &[moved(Witness::SocketFull, 9)]);
+    a.step(gaps(9, 20), &[moved(HostWitness::SocketFull, 9)]);
     assert_eq!(at(&a.shares(9), Place::Socket), 9);
 }
 
@@ -125,7 +125,7 @@ fn fragments_are_given_up_long_after_and_one_count_is_one_packet() {
     for n in 2..20 {
         a.step(gaps(20, 10 * n), &[]);
     }
-    let late = Moved { by: Witness::Reassembly, times: 15, back: 30 };
+    let late = Moved { by: HostWitness::Reassembly, times: 15, back: 30 };
     a.step(gaps(20, 300), &[late]);
     let s = a.shares(20);
     assert_eq!((at(&s, Place::Reassembly), at(&s, Place::Unknown)), (15, 5));
@@ -138,14 +138,14 @@ fn a_look_back_ends_where_it_says() {
     for n in 2..20 {
         a.step(gaps(20, 10 * n), &[]);
     }
-    a.step(gaps(20, 300), &[Moved { by: Witness::Reassembly, times: 20, back: 10 }]);
+    a.step(gaps(20, 300), &[Moved { by: HostWitness::Reassembly, times: 20, back: 10 }]);
     assert_eq!(at(&a.shares(20), Place::Unknown), 20);
 }
 
 #[test]
 fn what_comes_after_all_is_no_loss_and_its_counter_is_free_again() {
     let mut a = Attribution::new(8, 1);
-    a.step(gaps(100, 10), &[moved(Witness::SocketFull, 1)]);
+    a.step(gaps(100, 10), &[moved(HostWitness::SocketFull, 1)]);
     // Reordered packets fill 60 of the numbers.
     a.step(gaps(40, 20), &[]);
     assert_eq!(at(&a.shares(40), Place::Socket), 40);
@@ -158,9 +158,9 @@ fn our_own_queue_explains_its_numbers_exactly_early_or_late() {
     let mut a = Attribution::new(8, 1);
     // Dropped before the gap is seen: nothing of the socket's amount may be taken for it. The last 3
     // come two intervals behind the socket's movement.
-    a.step(Gaps { missing: 50, queue: 0, received: 1 }, &[moved(Witness::SocketFull, 1)]);
-    a.step(Gaps { missing: 50, queue: 10, received: 2 }, &[]);
-    a.step(Gaps { missing: 63, queue: 10, received: 3 }, &[]);
+    a.step(GapCounts { missing: 50, queue: 0, received: 1 }, &[moved(HostWitness::SocketFull, 1)]);
+    a.step(GapCounts { missing: 50, queue: 10, received: 2 }, &[]);
+    a.step(GapCounts { missing: 63, queue: 10, received: 3 }, &[]);
     let s = a.shares(53);
     assert_eq!((at(&s, Place::Socket), at(&s, Place::Unknown), s.total()), (50, 3, 53));
 }
@@ -168,17 +168,17 @@ fn our_own_queue_explains_its_numbers_exactly_early_or_late() {
 #[test]
 fn the_tail_that_only_the_sender_knows_goes_where_the_last_movement_was() {
     let mut a = Attribution::new(8, 1);
-    a.step(gaps(0, 10), &[moved(Witness::Backlog, 4)]);
+    a.step(gaps(0, 10), &[moved(HostWitness::Backlog, 4)]);
     assert_eq!(at(&a.shares(30), Place::Backlog), 30);
 }
 
 fn witnesses() -> impl Strategy<Value = Vec<Moved>> {
-    let one = (0..Witness::NAMING.len(), prop_oneof![0..5u64, Just(u64::MAX)], 0..20usize)
-        .prop_map(|(by, times, back)| Moved { by: Witness::NAMING[by], times, back });
+    let one = (0..HostWitness::NAMING.len(), prop_oneof![0..5u64, Just(u64::MAX)], 0..20usize)
+        .prop_map(|(by, times, back)| Moved { by: HostWitness::NAMING[by], times, back });
     prop::collection::vec(one, 0..4)
 }
 
-fn steps() -> impl Strategy<Value = Vec<(Gaps, Vec<Moved>)>> {
+fn steps() -> impl Strategy<Value = Vec<(GapCounts, Vec<Moved>)>> {
     let amount = prop_oneof![8 => 0..5000u64, 1 => Just(u64::MAX)];
     let step = (amount, 0..300u64, 0..3u64, witnesses());
     // Amounts go up and down (reordering); what the queue dropped and what came only grow.
@@ -187,7 +187,7 @@ fn steps() -> impl Strategy<Value = Vec<(Gaps, Vec<Moved>)>> {
         let grow = |(missing, q, r, moved): (u64, u64, u64, Vec<Moved>)| {
             queue += q;
             received += r;
-            (Gaps { missing, queue, received }, moved)
+            (GapCounts { missing, queue, received }, moved)
         };
         steps.into_iter().map(grow).collect()
     })
@@ -236,20 +236,20 @@ proptest! {
         let mut a = Attribution::new(8, 1);
         let mut received = 0;
         for (gaps, moved) in &before {
-            a.step(Gaps { missing: 0, ..*gaps }, moved);
+            a.step(GapCounts { missing: 0, ..*gaps }, moved);
             received = gaps.received;
         }
         let queue = before.last().map_or(0, |(g, _)| g.queue);
         for i in 1..4 {
-            a.step(Gaps { missing: 0, queue, received: received + i }, &[]);
+            a.step(GapCounts { missing: 0, queue, received: received + i }, &[]);
         }
         let missing = queue + n;
-        a.step(Gaps { missing, queue, received: received + 5 }, &[moved(Witness::SocketFull, n)]);
+        a.step(GapCounts { missing, queue, received: received + 5 }, &[moved(HostWitness::SocketFull, n)]);
         for i in 0..idle {
-            a.step(Gaps { missing, queue, received: received + 6 + i }, &[]);
+            a.step(GapCounts { missing, queue, received: received + 6 + i }, &[]);
         }
-        let back = Moved { by: Witness::Reassembly, times: n, back: 20 };
-        a.step(Gaps { missing, queue, received: received + 100 }, &[back]);
+        let back = Moved { by: HostWitness::Reassembly, times: n, back: 20 };
+        a.step(GapCounts { missing, queue, received: received + 100 }, &[back]);
         prop_assert_eq!(at(&a.shares(n), Place::Socket), n);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Off the hot path: once an interval it reads the ledger, then the host (the order matters: a gap that
 //! is seen was counted before), and hands both to the [`Attribution`]. What a reading costs is counted
-//! (`host.probe_ns`). Refuses: nothing; where a host tells nothing, nothing is attributed.
+//! (`host.probe_ns`). Where a host tells nothing, nothing is attributed.
 //! Source: `docs/losses.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,8 +19,9 @@ use fullcount_io::host::probe::Reading;
 
 use super::drivers::Drivers;
 use super::moved::{self, Frames, Movements, Own, Scope, Told};
-use super::{Attribution, Gaps, Moved, Shares, Witness};
+use super::{Attribution, GapCounts, HostWitness, Moved, Shares};
 use crate::account::{Account, NumberedLoss};
+use crate::registered;
 
 /// Longest look back, in intervals: fragments may wait for a minute, read ten times a second.
 const HORIZON: usize = 1024;
@@ -82,7 +83,7 @@ impl PlaceWatch {
                 .try_fold(BTreeSet::new(), |all, some| Some(&all | &some?)),
             fragments_wait: fragments_wait(fragments, interval),
         };
-        let sheet = Sheet::new(Witness::catalogue());
+        let sheet = Sheet::new(HostWitness::catalogue());
         ledger.register(sheet.clone());
         let stands = (STANDS.as_secs_f64() / interval.as_secs_f64().max(1e-3)).ceil() as usize;
         let attribution = Attribution::new(scope.fragments_wait, stands);
@@ -136,7 +137,7 @@ impl PlaceWatch {
         for (attribution, unit) in state.numbered.iter_mut().zip(Unit::NUMBERED) {
             let series = NumberedLoss::of(&first, unit).unwrap_or_default();
             let missing = series.lost_total().saturating_add(series.missing);
-            let gaps = Gaps { missing, queue: 0, received: gaps.received };
+            let gaps = GapCounts { missing, queue: 0, received: gaps.received };
             attribution.step_numbered(gaps, &all, series.most_in_packet, dropped);
         }
         for t in told {
@@ -145,8 +146,8 @@ impl PlaceWatch {
         }
         state.drops = drops;
         state.frames = frames.unwrap_or_default();
-        self.sheet.add(Witness::Probes as usize, 1);
-        self.sheet.add(Witness::ProbeNs as usize, begun.elapsed().as_nanos() as u64);
+        self.sheet.add(HostWitness::Probes as usize, 1);
+        self.sheet.add(HostWitness::ProbeNs as usize, begun.elapsed().as_nanos() as u64);
     }
 
     /// What drivers counted since the start.
@@ -171,7 +172,7 @@ impl PlaceWatch {
     pub fn witnesses(&self, place: Place) -> Vec<Testimony> {
         let state = self.state.lock().expect("no holder panics");
         let lines = self.sheet.lines();
-        let naming = Witness::NAMING.into_iter().filter(|w| w.place() == Some(place));
+        let naming = HostWitness::NAMING.into_iter().filter(|w| w.place() == Some(place));
         let mut all = Vec::new();
         for by in naming {
             let info = &lines[by as usize];
@@ -212,7 +213,7 @@ impl ByDriver {
     fn beside(self, now: &mut Vec<Told>, before: &mut BTreeMap<(usize, Option<String>), u64>) {
         let plain = Some(self.interface.clone());
         let of = Some(format!("{} ({})", self.interface, self.names));
-        for by in [Witness::CardDropped, Witness::Missed, Witness::Damaged] {
+        for by in [HostWitness::CardDropped, HostWitness::Missed, HostWitness::Damaged] {
             let told = before.remove(&(by as usize, plain.clone()));
             if let Some(n) = told {
                 before.insert((by as usize, of.clone()), n);
@@ -224,14 +225,15 @@ impl ByDriver {
             }
         }
         // Frames without packet memory, and those of a full backlog, are drops of the interface as well.
-        let elsewhere =
-            |by: usize| by == Witness::FrameMemory as usize || by == Witness::Backlog as usize;
+        let elsewhere = |by: usize| {
+            by == HostWitness::FrameMemory as usize || by == HostWitness::Backlog as usize
+        };
         let told = before.iter().filter(|((by, _), _)| elsewhere(*by)).map(|(_, n)| *n);
         let new = now.iter().filter(|t| elsewhere(t.moved.by as usize)).map(|t| t.moved.times);
         let times = self.times.saturating_sub(told.chain(new).sum());
         if times > 0 {
             // Nobody looked in between: it may have been at any time of the run.
-            let moved = Moved { by: Witness::Driver, times, back: HORIZON };
+            let moved = Moved { by: HostWitness::Driver, times, back: HORIZON };
             now.push(Told { moved, of });
         }
     }
@@ -252,23 +254,25 @@ pub struct Testimony {
 
 /// What a receiver of frames has counted so far; `None`: this run has none.
 fn frames(entries: &Entries) -> Option<Frames> {
-    let sum = |names: &[&str]| names.iter().filter_map(|n| entries.get(n)).sum();
-    entries.get("xdp.checksum_errors").or(entries.get("packet.checksum_errors"))?;
-    let damaged = ["checksum_errors", "truncated", "lengths"];
-    let of = |scheme: &str| damaged.map(|n| format!("{scheme}.{n}"));
-    let damaged = [of("xdp"), of("packet")].concat();
-    Some(Frames {
-        damaged: sum(&damaged.iter().map(String::as_str).collect::<Vec<_>>()),
-        uncut: sum(&["xdp.uncut_trains"]),
-        fragments: sum(&["xdp.fragments", "xdp.fragments_passed", "packet.fragments"]),
-    })
+    let mut all: Option<Frames> = None;
+    for counters in registered::sources().kinds().filter_map(|kind| kind.frames()) {
+        if !counters.damaged.iter().any(|name| entries.get(name).is_some()) {
+            continue;
+        }
+        let sum = |names: &[&str]| names.iter().filter_map(|n| entries.get(n)).sum::<u64>();
+        let frames = all.get_or_insert_default();
+        frames.damaged += sum(counters.damaged);
+        frames.uncut += sum(counters.uncut);
+        frames.fragments += sum(counters.fragments);
+    }
+    all
 }
 
 /// The amounts of this moment.
-fn gaps(entries: &Entries) -> Gaps {
+fn gaps(entries: &Entries) -> GapCounts {
     let get = |name| entries.get(name).unwrap_or(0);
     let (lost, queue) = Account::numbered_gaps(entries);
-    Gaps {
+    GapCounts {
         missing: lost.saturating_add(get("packets.missing")),
         queue,
         received: get("receive.packets"),
@@ -334,7 +338,7 @@ mod tests {
         ByDriver { interface: "eth0".into(), times, names: format!("rx_out_of_buffer {times}") }
     }
 
-    fn told(by: Witness, times: u64, of: Option<&str>) -> Told {
+    fn told(by: HostWitness, times: u64, of: Option<&str>) -> Told {
         Told { moved: Moved { by, times, back: 1 }, of: of.map(str::to_owned) }
     }
 
@@ -355,23 +359,23 @@ mod tests {
         // Alone: a movement of its own, over the whole run.
         let (mut now, mut before) = (vec![], BTreeMap::new());
         driver(12).beside(&mut now, &mut before);
-        let whole = Moved { by: Witness::Driver, times: 12, back: HORIZON };
+        let whole = Moved { by: HostWitness::Driver, times: 12, back: HORIZON };
         assert_eq!(now, [Told { moved: whole, of: named.map(str::to_owned) }]);
         // Beside a standard counter, of this look or an earlier one: its reason.
-        let mut now = vec![told(Witness::Missed, 7, Some("eth0"))];
+        let mut now = vec![told(HostWitness::Missed, 7, Some("eth0"))];
         driver(12).beside(&mut now, &mut before);
-        assert_eq!(now, [told(Witness::Missed, 7, named)]);
-        let key = |of: &str| (Witness::CardDropped as usize, Some(of.to_owned()));
+        assert_eq!(now, [told(HostWitness::Missed, 7, named)]);
+        let key = |of: &str| (HostWitness::CardDropped as usize, Some(of.to_owned()));
         let (mut now, mut before) = (vec![], BTreeMap::from([(key("eth0"), 3), (key("eth1"), 4)]));
         driver(12).beside(&mut now, &mut before);
         assert_eq!(before, BTreeMap::from([(key(names), 3), (key("eth1"), 4)]));
         assert_eq!(now, []);
         // The same drops, told as packet memory before and now.
-        let mut before = BTreeMap::from([((Witness::FrameMemory as usize, None), 10)]);
-        let mut now = vec![told(Witness::FrameMemory, 2, None)];
+        let mut before = BTreeMap::from([((HostWitness::FrameMemory as usize, None), 10)]);
+        let mut now = vec![told(HostWitness::FrameMemory, 2, None)];
         driver(12).beside(&mut now, &mut before);
-        assert_eq!(now, [told(Witness::FrameMemory, 2, None)]);
+        assert_eq!(now, [told(HostWitness::FrameMemory, 2, None)]);
         driver(15).beside(&mut now, &mut before);
-        assert_eq!((now[1].moved.by, now[1].moved.times), (Witness::Driver, 3));
+        assert_eq!((now[1].moved.by, now[1].moved.times), (HostWitness::Driver, 3));
     }
 }

@@ -1,6 +1,6 @@
 //! The detector's clock and the host's in the ledger and the summary.
 //!
-//! Refuses: nothing. Source: `docs/time.md`.
+//! Source: `docs/time.md`.
 
 use fullcount_core::wall::WallStatus;
 use serde_json::{Value, json};

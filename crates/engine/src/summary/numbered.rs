@@ -1,13 +1,14 @@
 //! What senders number instead of packets, in the summary: lost by place, in its own unit.
 //!
-//! Source: `docs/architecture.md`, contract "Summary".
+//! Source: `docs/summary.md`.
 
 use std::fmt::Write;
 
 use fullcount_core::ledger::Place;
 use serde_json::{Map, Value, json};
 
-use super::{RECORDED, UNEXPLAINED, UNREAD, grouped, witnesses_text};
+use super::grouped;
+use super::text::{RECORDED, UNEXPLAINED, UNREAD, witnesses_text};
 use crate::account::{Account, NumberedLoss};
 use crate::places::Shared;
 

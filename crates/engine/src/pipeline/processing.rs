@@ -1,0 +1,325 @@
+//! Hops 2 to 6: decodes a batch, gives its events their time, hands them to the outputs.
+//!
+//! The same for one thread and for two. With what is handed over goes the number of the newest batch that is complete: what the
+//! decoder's oldest waiting batch leaves, and nothing behind a batch that was dropped.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fullcount_core::batch::Batch;
+use fullcount_core::detector::Decoder;
+use fullcount_core::products::{Phase, Products};
+use fullcount_core::progress::{BatchNumber, Flush};
+use fullcount_core::time::Nanos;
+use fullcount_core::trace;
+use fullcount_core::wall::WorkerClock;
+use fullcount_io::source::Source;
+
+use super::PipelineError;
+use super::asked::{DecoderOrders, obey};
+use super::receive::Next;
+use crate::fanout::Fanout;
+use crate::modules::ModuleBoard;
+use crate::refused::Sampler;
+
+/// Events that are handed over at once: 64 Ki events are 512 KiB of columns, half a second-level cache.
+const HAND_OVER_EVENTS: usize = 1 << 16;
+/// The same for the tables beside the events, bytes: a queue of 64 batches holds 64 MiB.
+const HAND_OVER_BYTES: usize = 1 << 20;
+/// Longest time that an event waits for company on its way to the outputs.
+pub(super) const HAND_OVER_EVERY: Duration = Duration::from_millis(20);
+/// Time between two questions what waits in the decoder: all of it may have to be looked at.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+/// A busy thread looks at the clock once per this many batches (≈ 1 ms at 10 Gb/s).
+pub(super) const BATCHES_PER_CLOCK: u32 = 16;
+
+/// Decoding and handing over.
+pub struct Processing {
+    /// Decoder.
+    pub decoder: Box<dyn Decoder>,
+    /// Outputs.
+    pub fanout: Fanout,
+    /// True if waiting loses nothing.
+    pub lossless: bool,
+    /// The decoder's clock, as last read; `None` in a replay, where no clock decides.
+    now: Option<Nanos>,
+    begun: Instant,
+    batches: u32,
+    handed: Instant,
+    /// The newest batch.
+    newest: BatchNumber,
+    /// The last batch before the first one that was dropped on its way here.
+    gap: Option<u64>,
+    /// The newest batch that is complete, as the decoder said when it was last asked.
+    complete: u64,
+    asked: Option<Instant>,
+    /// Of a run that is told what its refused packets look like.
+    sampler: Option<Sampler>,
+    /// Of a run whose times are those of the host's clock.
+    clock: Option<WorkerClock>,
+    /// What is asked of the decoder.
+    orders: Arc<DecoderOrders>,
+    /// Who looks at its modules.
+    modules: Option<Arc<ModuleBoard>>,
+}
+
+impl Processing {
+    /// Joins a decoder with the outputs.
+    pub fn new(
+        decoder: Box<dyn Decoder>,
+        fanout: Fanout,
+        lossless: bool,
+        replay: bool,
+    ) -> Processing {
+        let begun = Instant::now();
+        let newest = BatchNumber { pipeline: fanout.pipeline(), batch: 0 };
+        Processing {
+            decoder,
+            fanout,
+            lossless,
+            now: (!replay).then_some(Nanos(0)),
+            begun,
+            batches: 0,
+            handed: begun,
+            newest,
+            gap: None,
+            complete: 0,
+            asked: None,
+            sampler: None,
+            clock: None,
+            orders: Arc::default(),
+            modules: None,
+        }
+    }
+
+    /// Is asked by these, and tells of its modules there.
+    pub fn asked(mut self, orders: Arc<DecoderOrders>, modules: Arc<ModuleBoard>) -> Processing {
+        (self.orders, self.modules) = (orders, Some(modules));
+        self
+    }
+
+    /// Gives events the host's time.
+    pub fn clocked(mut self, clock: Option<WorkerClock>) -> Processing {
+        self.clock = clock;
+        self
+    }
+
+    /// Keeps some of the packets that are refused ([`crate::refused`]).
+    pub fn sampling(mut self, sampler: Option<Sampler>) -> Processing {
+        self.sampler = sampler;
+        self
+    }
+
+    /// Hops 2 to 6 for one batch. Returns the time if the clock was read.
+    #[inline]
+    pub(super) fn decode(&mut self, batch: &Batch) -> Result<Option<Instant>, PipelineError> {
+        self.follow(batch.number());
+        if !self.orders.is_empty() {
+            obey(&self.orders, &mut *self.decoder);
+        }
+        if let Some(reason) = batch.flush() {
+            self.flush(reason)?;
+            return Ok(Some(self.handed));
+        }
+        let newest = self.newest;
+        if trace::BUILT_IN {
+            for train in batch.trains() {
+                let origin = train.origin;
+                train.chunks().for_each(|packet| {
+                    trace!(Data, Debug, "{} bytes from {origin}", packet.len());
+                });
+            }
+        }
+        let products = self.fanout.products();
+        products.batch = newest;
+        self.decoder.decode(Some(batch), self.now, products);
+        trace!(Process, Debug, "batch {newest:?} is decoded: {} packets", batch.count());
+        self.look_at_clock();
+        let products = self.fanout.products();
+        trace!(Event, Debug, "{} events wait after batch {newest:?}", products.events.len());
+        let full =
+            products.events.len() >= HAND_OVER_EVENTS || products.table_bytes() >= HAND_OVER_BYTES;
+        self.batches += 1;
+        // A small batch means spare time, so the clock is affordable; a busy thread counts first.
+        let due = full || self.batches >= BATCHES_PER_CLOCK || batch.trains().len() < 4;
+        if let Some(sampler) = self.sampler.as_mut().filter(|s| s.is_eager()) {
+            sampler.look(batch);
+        }
+        if !due {
+            return Ok(None);
+        }
+        self.batches = 0;
+        let now = Instant::now();
+        self.clock_is(now);
+        if full || now - self.handed >= HAND_OVER_EVERY {
+            if let Some(sampler) = &mut self.sampler {
+                sampler.look(batch);
+            }
+            self.hand_over(now)?;
+        }
+        Ok(Some(now))
+    }
+
+    /// A batch comes. One that was dropped before it leaves a gap in the numbers.
+    #[inline]
+    fn follow(&mut self, number: BatchNumber) {
+        if number.batch > self.newest.batch + 1 {
+            self.gap.get_or_insert(self.newest.batch);
+        }
+        self.newest = number;
+    }
+
+    /// Looks at what the packets that were just read show of the detector's clock.
+    #[inline]
+    fn look_at_clock(&mut self) {
+        let Some(clock) = &mut self.clock else { return };
+        let Some(readings) = self.decoder.readings() else { return };
+        if readings.first().is_some_and(|first| first.received_ns == 0) && self.now.is_some() {
+            // This host does not say when packets come: read just now is the next best.
+            readings.arrived(unix_ns());
+        }
+        let before = clock.is_joined();
+        clock.observe(readings);
+        if !before && clock.is_joined() {
+            // The first packet may have been late: what the next ones show is waited for before its events get their time.
+            self.handed = Instant::now();
+        }
+    }
+
+    /// Moves the decoder's clock on.
+    #[inline]
+    fn clock_is(&mut self, now: Instant) {
+        if let Some(ns) = &mut self.now {
+            *ns = Nanos(now.saturating_duration_since(self.begun).as_nanos() as i64);
+        }
+    }
+
+    /// Nothing comes: what is finished goes to the outputs.
+    pub(super) fn idle(&mut self, now: Instant) -> Result<(), PipelineError> {
+        if now.saturating_duration_since(self.handed) >= HAND_OVER_EVERY {
+            self.hand_over(now)?;
+        }
+        Ok(())
+    }
+
+    /// Gives away what is finished, also what has waited long enough.
+    pub(super) fn hand_over(&mut self, now: Instant) -> Result<(), PipelineError> {
+        self.settled()?;
+        if !self.orders.is_empty() {
+            obey(&self.orders, &mut *self.decoder);
+        }
+        self.handed = now;
+        self.clock_is(now);
+        if self.now.is_some() {
+            let products = self.fanout.products();
+            products.batch = self.newest;
+            self.decoder.decode(None, self.now, products);
+        }
+        if self.asked.is_none_or(|at| now.saturating_duration_since(at) >= ASK_EVERY) {
+            self.asked = Some(now);
+            self.ask();
+            if let Some(board) = &self.modules {
+                board.look(&*self.decoder, now);
+            }
+        }
+        self.give()
+    }
+
+    /// Asks the decoder what still waits in it.
+    fn ask(&mut self) {
+        let newest = self.newest.batch;
+        let complete = self.decoder.oldest().map_or(newest, |oldest| oldest.batch - 1);
+        let complete = complete.min(newest).min(self.gap.unwrap_or(u64::MAX));
+        self.complete = self.complete.max(complete);
+    }
+
+    /// Gives what was made to the outputs, with its final times.
+    fn give(&mut self) -> Result<(), PipelineError> {
+        if let Some(clock) = &mut self.clock {
+            clock.place(self.fanout.products());
+        }
+        self.fanout.progress().decoded_is(self.newest.batch);
+        self.fanout.products().complete = BatchNumber { batch: self.complete, ..self.newest };
+        Ok(self.fanout.hand_over(self.lossless)?)
+    }
+
+    /// Decides on what waits, in the midst of the run, and tells the outputs.
+    #[cold]
+    fn flush(&mut self, reason: Flush) -> Result<(), PipelineError> {
+        self.settled()?;
+        let before = self.fanout.products().events.len();
+        let products = self.decide(reason);
+        products.flush = Some(reason);
+        let cut = products.events.len() - before;
+        self.fanout.progress().add_cut(cut as u64);
+        self.handed = Instant::now();
+        self.ask();
+        self.give()
+    }
+
+    /// Has the decoder decide.
+    fn decide(&mut self, reason: Flush) -> &mut Products {
+        let products = self.fanout.products();
+        products.batch = self.newest;
+        self.decoder.flush(reason, products);
+        products
+    }
+
+    /// Nothing is handed on whose times may be wrong.
+    fn settled(&mut self) -> Result<(), PipelineError> {
+        let Some(why) = self.decoder.unsettled() else { return Ok(()) };
+        let why = PipelineError::Unsettled(why.to_owned());
+        self.fanout.products().clear();
+        Err(why)
+    }
+
+    /// Settles what was pending and gives the rest away. `cut_short`: the source would have gone on.
+    pub(super) fn finish(&mut self, cut_short: bool) -> Result<(), PipelineError> {
+        if self.decoder.unsettled().is_some() {
+            // Nothing more is made of it. A replay goes on from what was handed over.
+            return self.settled();
+        }
+        let replay = self.now.is_none();
+        if replay && cut_short {
+            self.give()?;
+            self.fanout.products().phase = Phase::CutShort;
+        }
+        let products = self.decide(Flush::End);
+        if replay && !cut_short {
+            products.phase = Phase::Complete;
+        }
+        if let Some(board) = &self.modules {
+            board.look(&*self.decoder, Instant::now());
+        }
+        self.ask();
+        self.give()
+    }
+}
+
+/// One thread: the batch is decoded where it was received.
+pub(super) struct Here<'a> {
+    pub batch: Batch,
+    pub work: &'a mut Processing,
+}
+
+impl Next for Here<'_> {
+    fn batch(&mut self, _: &dyn Source) -> Option<&mut Batch> {
+        Some(&mut self.batch)
+    }
+    #[inline]
+    fn take(&mut self) -> Result<Option<Instant>, PipelineError> {
+        self.work.decode(&self.batch)
+    }
+    fn idle(&mut self, now: Instant) -> Result<(), PipelineError> {
+        self.work.hand_over(now)
+    }
+    fn ended_streams(&self) -> usize {
+        self.work.decoder.ended_streams()
+    }
+}
+
+/// The host's clock, ns since 1970.
+pub(crate) fn unix_ns() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
