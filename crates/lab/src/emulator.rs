@@ -16,60 +16,43 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use fullcount_core::sim::{Channel, ChannelError, Setup};
+use fullcount_core::sim::{Channel, ChannelError, ChannelSetup};
 use fullcount_io::frames::{FrameReceiver, FrameSender, FramesError};
 use serde_json::{Value, json};
 
 use crate::namespace::NamespaceError;
-use direction::{Counts, Direction, Watch};
+use direction::{Direction, DirectionWatch, FrameCounts};
 
 /// Buffer of a receiving socket: 64 MiB are 50 ms at 10 Gbit/s, longer than a thread is ever taken away.
 const BUFFER: usize = 64 << 20;
 
 /// Why a link cannot be emulated.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum EmulatorError {
-    /// The setup cannot be.
     #[error(transparent)]
     Channel(#[from] ChannelError),
-    /// An interface cannot be used.
     #[error(transparent)]
     Frames(#[from] FramesError),
-    /// A namespace cannot be made.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// Somebody else emulates there.
     #[error("{interface} is busy: another link emulator uses it; stop that one first")]
-    Busy {
-        /// Interface.
-        interface: String,
-    },
-    /// A cable from an interface to itself.
+    Busy { interface: String },
     #[error("a link between {interface} and itself: give two interfaces")]
-    Same {
-        /// Interface.
-        interface: String,
-    },
-    /// The system said no.
+    Same { interface: String },
     #[error("{what}: {cause}")]
-    System {
-        /// What was done.
-        what: String,
-        /// The system's words.
-        cause: std::io::Error,
-    },
-    /// A thread ended by a programming error.
+    System { what: String, cause: std::io::Error },
     #[error("the thread of one direction panicked; this is a bug")]
     Panicked,
 }
 
 /// What is emulated.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct EmulatorPlan {
     /// Interfaces, A and B.
     pub interfaces: [String; 2],
     /// From A to B, and from B to A.
-    pub setups: [Setup; 2],
+    pub setups: [ChannelSetup; 2],
     /// Cores of the two threads.
     pub cores: [Option<usize>; 2],
     /// Never sleep: exact to microseconds, costs two cores.
@@ -81,7 +64,7 @@ pub struct Plan {
 pub struct Emulator {
     interfaces: [String; 2],
     stop: Arc<AtomicBool>,
-    watches: [Arc<Watch>; 2],
+    watches: [Arc<DirectionWatch>; 2],
     threads: Vec<JoinHandle<Result<(), FramesError>>>,
     /// Held as long as the interfaces are used.
     _claims: Vec<Claim>,
@@ -89,11 +72,11 @@ pub struct Emulator {
 
 /// What went through so far.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Report {
+pub struct EmulatorReport {
     /// Interfaces, A and B.
     pub interfaces: [String; 2],
     /// From A to B, and from B to A.
-    pub counts: [Counts; 2],
+    pub counts: [FrameCounts; 2],
 }
 
 impl Emulator {
@@ -101,7 +84,7 @@ impl Emulator {
     ///
     /// # Errors
     /// See [`EmulatorError`]; nothing is left open.
-    pub fn start(plan: &Plan) -> Result<Emulator, EmulatorError> {
+    pub fn start(plan: &EmulatorPlan) -> Result<Emulator, EmulatorError> {
         let [a, b] = &plan.interfaces;
         if a == b {
             return Err(EmulatorError::Same { interface: a.clone() });
@@ -117,7 +100,7 @@ impl Emulator {
             let (core, busy) = (plan.cores[n], plan.busy_poll);
             directions.push(Direction { from, to, channel, began, core, busy });
         }
-        let watches = [Arc::new(Watch::default()), Arc::new(Watch::default())];
+        let watches = [Arc::new(DirectionWatch::default()), Arc::new(DirectionWatch::default())];
         let mut emulator = Emulator {
             interfaces: plan.interfaces.clone(),
             stop: stop.clone(),
@@ -138,9 +121,9 @@ impl Emulator {
     }
 
     /// What went through so far, at most 0.1 s old.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> EmulatorReport {
         let counts = [self.watches[0].counts(), self.watches[1].counts()];
-        Report { interfaces: self.interfaces.clone(), counts }
+        EmulatorReport { interfaces: self.interfaces.clone(), counts }
     }
 
     /// True while both threads run; one that found its interface gone has ended.
@@ -152,7 +135,7 @@ impl Emulator {
     ///
     /// # Errors
     /// What ended a thread before.
-    pub fn end(mut self) -> Result<Report, EmulatorError> {
+    pub fn end(mut self) -> Result<EmulatorReport, EmulatorError> {
         self.stop.store(true, Relaxed);
         for thread in std::mem::take(&mut self.threads) {
             thread.join().map_err(|_| EmulatorError::Panicked)??;
@@ -170,7 +153,7 @@ impl Drop for Emulator {
     }
 }
 
-impl Report {
+impl EmulatorReport {
     /// Frames that are in no place or in two, both directions; 0 unless the emulator is wrong.
     pub fn balance(&self) -> i128 {
         self.counts.iter().map(|c| c.balance).sum()

@@ -24,8 +24,8 @@ fn lacking() -> bool {
     true
 }
 
-fn plan(setup: Setup) -> Plan {
-    Plan {
+fn plan(setup: ChannelSetup) -> EmulatorPlan {
+    EmulatorPlan {
         interfaces: [String::new(), String::new()],
         setups: [setup, setup],
         cores: [None, None],
@@ -34,7 +34,7 @@ fn plan(setup: Setup) -> Plan {
 }
 
 /// Sockets of both ends, on a network that is emulated.
-fn ends(network: &crate::namespace::Network) -> (UdpSocket, UdpSocket) {
+fn ends(network: &crate::namespace::NamespaceNetwork) -> (UdpSocket, UdpSocket) {
     let open = |host: usize, address| {
         let socket = network.inside(host, || UdpSocket::bind((address, 4711)).unwrap()).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -50,7 +50,7 @@ fn datagrams_cross_with_right_checksums_and_not_before_their_delay() {
     }
     let network = build(9000).unwrap();
     let delay = Duration::from_millis(4);
-    let setup = Setup { delay_ns: delay.as_nanos() as u64, ..Setup::default() };
+    let setup = ChannelSetup { delay_ns: delay.as_nanos() as u64, ..ChannelSetup::default() };
     let emulator = start(&network, &plan(setup)).unwrap();
     let (near, far) = ends(&network);
     let mut bytes = [0; 9000];
@@ -81,8 +81,8 @@ fn faults_of_a_known_count_are_met_by_real_frames() {
     let (near, far) = ends(&network);
     fullcount_io::sys::force_receive_buffer(far.as_fd(), 8 << 20).unwrap();
     let fault: Spec = "drop=50,duplicate=30,swap=20,of=1000,seed=5".parse().unwrap();
-    let mut plan = plan(Setup { fault, ..Setup::default() });
-    plan.setups[1] = Setup::default();
+    let mut plan = plan(ChannelSetup { fault, ..ChannelSetup::default() });
+    plan.setups[1] = ChannelSetup::default();
     let emulator = start(&network, &plan).unwrap();
     for n in 0..1000u32 {
         near.send_to(&n.to_le_bytes(), (ADDRESSES[1], 4711)).unwrap();
@@ -116,7 +116,7 @@ fn vlan_tags_and_ipv6_cross_and_what_is_too_long_is_counted() {
         return;
     }
     let network = build(1500).unwrap();
-    let emulator = start(&network, &plan(Setup::default())).unwrap();
+    let emulator = start(&network, &plan(ChannelSetup::default())).unwrap();
     // A tagged frame: broadcast, from a made-up address, tag 5 with priority 1, experimental type.
     let mut frame = vec![0; NOTE];
     frame.extend([[0xff; 6], [2, 0, 0, 0, 0, 9]].concat());
@@ -165,16 +165,20 @@ fn one_emulator_at_a_time_and_only_where_there_are_interfaces() {
         return;
     }
     let network = build(1500).unwrap();
-    let first = start(&network, &plan(Setup::default())).unwrap();
-    let e = start(&network, &plan(Setup::default())).unwrap_err();
+    let first = start(&network, &plan(ChannelSetup::default())).unwrap();
+    let e = start(&network, &plan(ChannelSetup::default())).unwrap_err();
     assert!(matches!(&e, EmulatorError::Busy { interface } if interface == "link0"), "{e}");
     assert!(first.running());
     drop(first);
-    start(&network, &plan(Setup::default())).unwrap();
-    let none = Plan { interfaces: ["fc-no0".into(), "fc-no1".into()], ..plan(Setup::default()) };
+    start(&network, &plan(ChannelSetup::default())).unwrap();
+    let none = EmulatorPlan {
+        interfaces: ["fc-no0".into(), "fc-no1".into()],
+        ..plan(ChannelSetup::default())
+    };
     let e = Emulator::start(&none).unwrap_err().to_string();
     assert!(e.contains("no interface fc-no0"), "{e}");
-    let same = Plan { interfaces: ["lo".into(), "lo".into()], ..plan(Setup::default()) };
+    let same =
+        EmulatorPlan { interfaces: ["lo".into(), "lo".into()], ..plan(ChannelSetup::default()) };
     let e = Emulator::start(&same).unwrap_err();
     assert!(matches!(&e, EmulatorError::Same { .. }), "{e}");
 }
@@ -185,7 +189,7 @@ fn an_interface_that_goes_away_ends_the_link_with_its_name() {
         return;
     }
     let network = build(1500).unwrap();
-    let emulator = start(&network, &plan(Setup::default())).unwrap();
+    let emulator = start(&network, &plan(ChannelSetup::default())).unwrap();
     network.ip(1, ["link", "set", "link1", "down"]).unwrap();
     let begun = Instant::now();
     while emulator.running() {

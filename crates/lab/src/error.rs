@@ -1,6 +1,21 @@
 //! Why a measurement gave no result, told apart by whether the person asked for something that cannot be.
 
+use fullcount_child::ChildError;
 use fullcount_engine::config::ConfigError;
+
+/// Why a trial gave no result.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
+pub enum TrialError {
+    #[error(transparent)]
+    Child(#[from] ChildError),
+    #[error("{program}: {reason}")]
+    Result { program: String, reason: String },
+    #[error("two cores near each other: {0}")]
+    Cores(#[from] std::io::Error),
+    #[error(transparent)]
+    Profile(#[from] crate::profile::ProfileError),
+}
 
 /// What `fullcount lab` ends with instead of a result.
 #[derive(Debug, thiserror::Error)]

@@ -1,13 +1,14 @@
 //! The highest rate at which nothing is lost, for each size and engine.
 //!
-//! [`search`] decides what to try, a [`Bench`] tries it ([`pair`]: `fullcount send` into `receive`), this
-//! file goes round sizes and repeats, and writes table and results. The ceiling of a search is the rate
+//! [`search`] decides what to try, a [`Bench`] tries it ([`pair`]: `fullcount send` into `receive`), [`rounds`] goes
+//! round sizes and repeats, also for [`crate::peers`]; here are one search, the table and the results. The ceiling of a search is the rate
 //! that the sender reaches flat out, unless one is given. Repeats are whole searches, and they go round
 //! the sizes, so that a slow minute of the host does not hit one size alone. Refuses: see
 //! [`LosslessError`]. Source: RFC 2544 section 26.1.
 
 pub mod pair;
 pub mod place;
+pub mod rounds;
 pub mod search;
 
 use std::time::Duration;
@@ -15,43 +16,29 @@ use std::time::Duration;
 use fullcount_core::link::Wire;
 use serde_json::{Value, json};
 
-use crate::child::TrialError;
 use crate::cores::{Near, on_near_cores};
-use crate::record::{Figure, Record};
-use search::{Found, Next, Phase, Plan, PlanError, Search, Verdict};
+use crate::error::TrialError;
+use crate::record::{Figure, Record, dash};
+pub use rounds::{LosslessCampaign, LosslessResults, LosslessRow};
+use search::{ConfirmedRate, PlanError, Search, SearchPhase, SearchPlan, SearchStep, Verdict};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum LosslessError {
-    /// The search cannot be made.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A trial gave no result.
     #[error("{contender}, {size} B: {cause}")]
-    Trial {
-        /// Engine or peer.
-        contender: String,
-        /// Payload size, bytes.
-        size: usize,
-        /// Why.
-        cause: TrialError,
-    },
-    /// Nothing to do.
+    Trial { contender: String, size: usize, cause: TrialError },
     #[error("{0} must not be empty or 0")]
     Empty(&'static str),
-    /// The sender sent nothing at all.
     #[error("{contender}, {size} B: nothing was sent flat out; see the sender's messages")]
-    Silent {
-        /// Engine or peer.
-        contender: String,
-        /// Payload size, bytes.
-        size: usize,
-    },
+    Silent { contender: String, size: usize },
 }
 
 /// What one trial showed.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Trial {
+pub struct LosslessTrial {
     /// Payload size, bytes.
     pub size: usize,
     /// Packets sent.
@@ -70,7 +57,7 @@ pub struct Trial {
     pub softirq_cores: Option<f64>,
 }
 
-impl Trial {
+impl LosslessTrial {
     /// Packets that did not arrive.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.delivered)
@@ -101,30 +88,31 @@ const REACHED: f64 = 0.99;
 /// Time that a trial takes beside the sending: start, end marks, summary.
 const OVERHEAD: Duration = Duration::from_millis(300);
 
+/// A trial that is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct TrialPlan<'a> {
+    /// Who.
+    pub contender: &'a str,
+    /// Payload size, bytes.
+    pub size: usize,
+    /// Rate; flat out if `None`.
+    pub packets_per_s: Option<f64>,
+    /// How long.
+    pub length: Duration,
+}
+
 /// Makes trials.
 pub trait Bench {
-    /// One trial: `packets_per_s` or flat out, for `length`.
+    /// One trial.
     ///
     /// # Errors
     /// Whatever kept it from giving a result.
-    fn trial(
-        &mut self,
-        contender: &str,
-        size: usize,
-        packets_per_s: Option<f64>,
-        length: Duration,
-    ) -> Result<Trial, TrialError>;
+    fn trial(&mut self, plan: &TrialPlan<'_>) -> Result<LosslessTrial, TrialError>;
 }
 
 impl<B: Bench + ?Sized> Bench for &mut B {
-    fn trial(
-        &mut self,
-        contender: &str,
-        size: usize,
-        packets_per_s: Option<f64>,
-        length: Duration,
-    ) -> Result<Trial, TrialError> {
-        (**self).trial(contender, size, packets_per_s, length)
+    fn trial(&mut self, plan: &TrialPlan<'_>) -> Result<LosslessTrial, TrialError> {
+        (**self).trial(plan)
     }
 }
 
@@ -161,17 +149,11 @@ impl<B: OnCores> OnNearCores<B> {
 }
 
 impl<B: OnCores> Bench for OnNearCores<B> {
-    fn trial(
-        &mut self,
-        contender: &str,
-        size: usize,
-        packets_per_s: Option<f64>,
-        length: Duration,
-    ) -> Result<Trial, TrialError> {
+    fn trial(&mut self, plan: &TrialPlan<'_>) -> Result<LosslessTrial, TrialError> {
         let bench = &mut self.bench;
         let (trial, near) = on_near_cores(&mut self.last, |cores| {
             bench.put_on(cores.receiver, cores.sender);
-            bench.trial(contender, size, packets_per_s, length)
+            bench.trial(plan)
         })?;
         self.trials += 1;
         self.far += u32::from(!near.is_near());
@@ -182,7 +164,7 @@ impl<B: OnCores> Bench for OnNearCores<B> {
 
 /// How hard to search.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
+pub struct SearchSettings {
     /// Gap to a rate that loses, as a share.
     pub resolution: f64,
     /// Length of a search trial.
@@ -208,9 +190,9 @@ pub enum Ceiling {
     Packets(f64),
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for SearchSettings {
+    fn default() -> SearchSettings {
+        SearchSettings {
             resolution: 0.01,
             trial: Duration::from_secs(1),
             confirm: Duration::from_secs(10),
@@ -222,9 +204,9 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
-    fn plan(&self, ceiling: f64) -> Plan {
-        Plan {
+impl SearchSettings {
+    fn plan(&self, ceiling: f64) -> SearchPlan {
+        SearchPlan {
             floor: self.floor * ceiling,
             ceiling,
             resolution: self.resolution,
@@ -235,8 +217,7 @@ impl Settings {
         }
     }
 
-    /// # Errors
-    /// See [`PlanError`].
+    /// Refuses what cannot be searched for.
     pub fn check(&self) -> Result<(), PlanError> {
         self.plan(1.0).check()
     }
@@ -271,26 +252,26 @@ impl Settings {
 
 /// One whole search of one size.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct SearchOutcome {
     /// What was found; `None` if even the floor loses.
-    pub found: Option<Found>,
+    pub found: Option<ConfirmedRate>,
     /// Highest rate that was tried, packets/s.
     pub ceiling: f64,
     /// Every trial: what for, asked packets/s, what it showed.
-    pub trials: Vec<(Phase, f64, Trial)>,
+    pub trials: Vec<(SearchPhase, f64, LosslessTrial)>,
 }
 
-impl Outcome {
+impl SearchOutcome {
     /// Packets/s without loss; 0 if there is no such rate above the floor.
     pub fn rate(&self) -> f64 {
         self.found.map_or(0.0, |f| f.rate)
     }
 
     /// Median over the confirmation trials at the rate found.
-    fn confirmed(&self, value: impl Fn(&Trial) -> Option<f64>) -> Option<f64> {
+    fn confirmed(&self, value: impl Fn(&LosslessTrial) -> Option<f64>) -> Option<f64> {
         let rate = self.found?.asked;
         let at = self.trials.iter().filter(|(phase, asked, trial)| {
-            *phase != Phase::Search && *asked == rate && trial.lost() == 0
+            *phase != SearchPhase::Search && *asked == rate && trial.lost() == 0
         });
         let values: Option<Vec<f64>> = at.map(|(_, _, t)| value(t)).collect();
         Figure::of(&values?, "").map(|f| f.value)
@@ -302,7 +283,7 @@ impl Outcome {
             .trials
             .iter()
             .map(|(phase, asked, trial)| {
-                let phase = if *phase == Phase::Search { "search" } else { "confirm" };
+                let phase = if *phase == SearchPhase::Search { "search" } else { "confirm" };
                 let mut object = trial.json();
                 if let Some(o) = object.as_object_mut() {
                     o.insert("phase".into(), phase.into());
@@ -331,16 +312,17 @@ pub fn find(
     bench: &mut dyn Bench,
     contender: &str,
     size: usize,
-    settings: &Settings,
+    settings: &SearchSettings,
     tell: &mut dyn FnMut(&str, Duration),
-) -> Result<Outcome, LosslessError> {
+) -> Result<SearchOutcome, LosslessError> {
     let place = |cause| LosslessError::Trial { contender: contender.to_owned(), size, cause };
+    let wanted = |packets_per_s, length| TrialPlan { contender, size, packets_per_s, length };
     let ceiling = match settings.ceiling {
         Some(Ceiling::Packets(n)) => n,
         Some(Ceiling::Bits(bits)) => bits / (8 * size.max(1)) as f64,
         None => {
             tell("flat out, to know the ceiling", settings.usual());
-            bench.trial(contender, size, None, settings.trial).map_err(place)?.sent_per_s
+            bench.trial(&wanted(None, settings.trial)).map_err(place)?.sent_per_s
         }
     };
     if ceiling <= 0.0 {
@@ -350,157 +332,26 @@ pub fn find(
     let mut trials = Vec::new();
     let found = loop {
         match search.next() {
-            Next::Trial(ask) => {
+            SearchStep::Trial(ask) => {
                 let what = match ask.phase {
-                    Phase::Search => "search".to_owned(),
-                    Phase::Confirm { number, of } => format!("confirmation {number} of {of}"),
+                    SearchPhase::Search => "search".to_owned(),
+                    SearchPhase::Confirm { number, of } => format!("confirmation {number} of {of}"),
                 };
                 tell(&format!("{what} at {:.4} Mpackets/s", ask.rate / 1e6), search.left());
-                let trial =
-                    bench.trial(contender, size, Some(ask.rate), ask.length).map_err(place)?;
+                let plan = wanted(Some(ask.rate), ask.length);
+                let trial = bench.trial(&plan).map_err(place)?;
                 trials.push((ask.phase, ask.rate, trial));
                 search.report(trial.verdict(ask.rate));
             }
-            Next::Found(found) => break Some(found),
-            Next::Nothing(..) => break None,
+            SearchStep::Found(found) => break Some(found),
+            SearchStep::Nothing(..) => break None,
         }
     };
-    Ok(Outcome { found, ceiling, trials })
+    Ok(SearchOutcome { found, ceiling, trials })
 }
 
-/// All searches of one engine and size.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    /// Engine.
-    pub contender: String,
-    /// Payload size, bytes.
-    pub size: usize,
-    /// One per repeat.
-    pub outcomes: Vec<Outcome>,
-}
-
-impl Row {
-    /// Packets/s over the repeats.
-    pub fn rate(&self) -> Option<Figure> {
-        let rates: Vec<f64> = self.outcomes.iter().map(Outcome::rate).collect();
-        Figure::of(&rates, "packets/s")
-    }
-
-    /// Half of the interval over the median: ± so much.
-    pub fn spread(&self) -> Option<f64> {
-        let figure = self.rate()?;
-        let (low, high) = figure.interval;
-        (figure.value > 0.0).then(|| (high - low) / 2.0 / figure.value)
-    }
-
-    fn limits(&self) -> String {
-        let mut all: Vec<&str> = Vec::new();
-        for outcome in &self.outcomes {
-            let name = outcome.found.map_or("below the floor", |f| f.limit.name());
-            if !all.contains(&name) {
-                all.push(name);
-            }
-        }
-        all.join(", ")
-    }
-}
-
-/// What to measure.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Campaign {
-    /// Engines.
-    pub contenders: Vec<String>,
-    /// Payload sizes, bytes.
-    pub sizes: Vec<usize>,
-    /// Whole searches of each.
-    pub repeats: usize,
-    /// How each is made.
-    pub settings: Settings,
-}
-
-/// A finished campaign.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Results {
-    /// What was asked for.
-    pub campaign: Campaign,
-    /// Where it was measured.
-    pub place: String,
-    /// One per engine and size.
-    pub rows: Vec<Row>,
-}
-
-impl Campaign {
-    /// # Errors
-    /// Empty lists, or a search that cannot be made.
-    pub fn check(&self) -> Result<(), LosslessError> {
-        if self.sizes.is_empty() {
-            return Err(LosslessError::Empty("the list of sizes"));
-        }
-        if self.contenders.is_empty() {
-            return Err(LosslessError::Empty("the list of engines"));
-        }
-        if self.repeats == 0 {
-            return Err(LosslessError::Empty("the number of repeats"));
-        }
-        Ok(self.settings.check()?)
-    }
-
-    /// Searches everything; `tell` gets lines of progress with the time left.
-    ///
-    /// # Errors
-    /// See [`LosslessError`].
-    pub fn run(
-        self,
-        place: &str,
-        bench: &mut dyn Bench,
-        tell: &mut dyn FnMut(&str),
-    ) -> Result<Results, LosslessError> {
-        self.check()?;
-        let mut rows = Vec::new();
-        for &size in &self.sizes {
-            for contender in &self.contenders {
-                rows.push(Row { contender: contender.clone(), size, outcomes: Vec::new() });
-            }
-        }
-        let searches = rows.len() * self.repeats;
-        for done in 0..searches {
-            let at = done % rows.len();
-            let row = &mut rows[at];
-            let name = format!("[{}/{searches}] {} B, {}", done + 1, row.size, row.contender);
-            let after = self.settings.usual() * (searches - done - 1) as u32;
-            let mut progress = |what: &str, left: Duration| {
-                tell(&format!("{name}: {what}, {} left", time(left + after)));
-            };
-            let outcome = find(bench, &row.contender, row.size, &self.settings, &mut progress)?;
-            let limit = outcome.found.map_or("even the floor loses", |f| f.limit.name());
-            tell(&format!(
-                "{name}: {:.4} Mpackets/s = {:.3} Gb/s without loss (limit: {limit}), {} trials",
-                outcome.rate() / 1e6,
-                outcome.rate() * (8 * row.size) as f64 / 1e9,
-                outcome.trials.len()
-            ));
-            row.outcomes.push(outcome);
-        }
-        Ok(Results { campaign: self, place: place.to_owned(), rows })
-    }
-}
-
-/// `2 min 05 s` or `12 s`.
-pub fn time(t: Duration) -> String {
-    let seconds = t.as_secs_f64().ceil() as u64;
-    match seconds / 60 {
-        0 => format!("{seconds} s"),
-        minutes => format!("{minutes} min {:02} s", seconds % 60),
-    }
-}
-
-impl Results {
-    /// True if every search found a rate.
-    pub fn complete(&self) -> bool {
-        self.rows.iter().flat_map(|r| &r.outcomes).all(|o| o.found.is_some())
-    }
-
-    /// The table.
+impl LosslessResults {
+    /// The table of `lab lossless`.
     pub fn markdown(&self) -> String {
         let mut text = String::from(
             "| size, B | engine | without loss, Mpackets/s (min–max) | ± % | payload, Gb/s | on the wire, Gb/s \
@@ -508,10 +359,9 @@ impl Results {
         );
         for row in &self.rows {
             let Some(rate) = row.rate() else { continue };
-            let cores = |f: &dyn Fn(&Trial) -> Option<f64>| {
+            let cores = |f: &dyn Fn(&LosslessTrial) -> Option<f64>| {
                 let known: Option<Vec<f64>> = row.outcomes.iter().map(|o| o.confirmed(f)).collect();
-                let figure = known.and_then(|v| Figure::of(&v, ""));
-                figure.map_or("–".to_owned(), |f| format!("{:.2}", f.value))
+                dash(known.and_then(|v| Figure::of(&v, "")), |f| format!("{:.2}", f.value))
             };
             let wire = Wire::usual(false, row.size).bits(row.size) as f64;
             text.push_str(&format!(
@@ -521,7 +371,7 @@ impl Results {
                 rate.value / 1e6,
                 rate.interval.0 / 1e6,
                 rate.interval.1 / 1e6,
-                row.spread().map_or("–".into(), |s| format!("{:.1}", 100.0 * s)),
+                dash(row.spread(), |s| format!("{:.1}", 100.0 * s)),
                 rate.value * (8 * row.size) as f64 / 1e9,
                 rate.value * wire / 1e9,
                 row.limits(),
@@ -539,16 +389,14 @@ impl Results {
             .parameter("sizes", self.campaign.sizes.clone())
             .parameter("engines", self.campaign.contenders.clone())
             .parameter("repeats", self.campaign.repeats);
-        self.campaign.settings.note(record);
+        self.campaign.note_search(record);
         for row in &self.rows {
-            let outcomes: Vec<Value> = row.outcomes.iter().map(Outcome::json).collect();
             record.row(json!({
                 "size": row.size, "engine": row.contender, "spread": row.spread(),
-                "searches": outcomes,
+                "searches": row.searches(),
             }));
-            if let Some(figure) = row.rate() {
-                record.figure(&format!("lossless_{}_{}", row.contender, row.size), &figure);
-            }
+            let name = format!("lossless_{}_{}", row.contender, row.size);
+            record.figure(&name, row.rate().as_ref());
         }
     }
 }

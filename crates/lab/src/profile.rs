@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fullcount_io::newfile;
 use serde::{Deserialize, Serialize};
 
-use crate::child::{Running, TrialError};
+use fullcount_child::{ChildError, RunningChild};
 
 /// Samples per second: prime to the timer's 100, 250 and 1000, so that no tick is always or never seen.
 const PER_SECOND: &str = "1999";
@@ -28,18 +28,12 @@ const BEGUN: &str = "fullcount-perf-samples";
 
 /// No profile.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum ProfileError {
-    /// No such program.
     #[error("perf: cannot be started ({0}); on Debian: apt-get install linux-perf")]
     Missing(std::io::Error),
-    /// It failed.
     #[error("perf {what}: {said}")]
-    Failed {
-        /// `record` or `report`.
-        what: &'static str,
-        /// Its last line.
-        said: String,
-    },
+    Failed { what: &'static str, said: String },
 }
 
 /// Time in one function.
@@ -63,20 +57,20 @@ pub fn available() -> Result<(), ProfileError> {
 
 /// A recording under way; ends with its file when it is dropped.
 #[derive(Debug)]
-pub struct Recording {
-    child: Running,
+pub struct ProfileRecording {
+    child: RunningChild,
     file: PathBuf,
     /// Holds the file.
     _scratch: newfile::Scratch,
 }
 
-impl Recording {
+impl ProfileRecording {
     /// Begins on `core`, and returns once samples are taken: on a busy host perf needs longer for that than a short
     /// trial lasts.
     ///
     /// # Errors
     /// No `perf`.
-    pub fn begin(core: usize) -> Result<Recording, ProfileError> {
+    pub fn begin(core: usize) -> Result<ProfileRecording, ProfileError> {
         // perf opens the file by its name, in a folder that everybody may write to: so in one of our own there.
         let scratch = newfile::Scratch::make(&std::env::temp_dir(), "fullcount-perf");
         let scratch = scratch.map_err(ProfileError::Missing)?;
@@ -87,14 +81,14 @@ impl Recording {
         // case nobody ends it.
         let told = format!("echo {BEGUN} >&2; exec sleep 3600 >/dev/null 2>&1");
         command.args(["--", "sh", "-c", &told]);
-        let mut child = Running::start("perf", command).map_err(|e| match e {
-            TrialError::Start { cause, .. } => ProfileError::Missing(cause),
+        let mut child = RunningChild::start("perf", command).map_err(|e| match e {
+            ChildError::Start { cause, .. } => ProfileError::Missing(cause),
             other => ProfileError::Failed { what: "record", said: other.to_string() },
         })?;
         // Without the line perf has ended: `end` tells why.
         let began = |line: &str| (line == BEGUN).then_some(());
         drop(child.wait_for_line(PATIENCE, &|| false, began));
-        Ok(Recording { child, file, _scratch: scratch })
+        Ok(ProfileRecording { child, file, _scratch: scratch })
     }
 
     /// Ends it and reads it.
@@ -138,7 +132,7 @@ impl Recording {
     }
 }
 
-impl Drop for Recording {
+impl Drop for ProfileRecording {
     fn drop(&mut self) {
         self.stop();
         drop(std::fs::remove_file(&self.file));

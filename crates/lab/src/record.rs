@@ -17,26 +17,16 @@ use serde_json::{Map, Value, json};
 
 /// A results file that could not be made.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum RecordError {
-    /// A name that is no file name everywhere.
     #[error("result name: \"{0}\" is not allowed: 1 to 80 of a-z, 0-9 and -")]
     Name(String),
-    /// A file is there.
     #[error(
         "{path}: the file exists; replace it with --overwrite, or choose another --name or --out"
     )]
-    Exists {
-        /// File.
-        path: PathBuf,
-    },
-    /// The file system said no.
+    Exists { path: PathBuf },
     #[error("{path}: {cause}: check that the directory exists and is writable")]
-    Write {
-        /// File or directory.
-        path: PathBuf,
-        /// The system's words.
-        cause: std::io::Error,
-    },
+    Write { path: PathBuf, cause: std::io::Error },
 }
 
 /// A number that counts, over `n` repeats.
@@ -69,10 +59,23 @@ impl Figure {
         })
     }
 
+    /// Median, least and most as a cell of a table, in units of `unit`; a dash for what is not known.
+    pub fn cell(figure: Option<Figure>, digits: usize, unit: f64) -> String {
+        dash(figure, |f| {
+            let (value, low, high) = (f.value / unit, f.interval.0 / unit, f.interval.1 / unit);
+            format!("{value:.digits$} ({low:.digits$}–{high:.digits$})")
+        })
+    }
+
     fn json(&self) -> Value {
         let (low, high) = self.interval;
         json!({"value": self.value, "unit": self.unit, "interval": [low, high], "repeats": self.repeats})
     }
+}
+
+/// A cell of a table; a dash for what is not known.
+pub fn dash<T>(value: Option<T>, text: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| "–".to_owned(), text)
 }
 
 /// Median of ascending values: the middle one, or the mean of the two in the middle.
@@ -144,9 +147,11 @@ impl Record {
         self
     }
 
-    /// Notes a number that counts.
-    pub fn figure(&mut self, key: &str, figure: &Figure) -> &mut Record {
-        self.figures.insert(key.to_owned(), figure.json());
+    /// Notes a number that counts, if it is known.
+    pub fn figure<'a>(&mut self, key: &str, figure: impl Into<Option<&'a Figure>>) -> &mut Record {
+        if let Some(figure) = figure.into() {
+            self.figures.insert(key.to_owned(), figure.json());
+        }
         self
     }
 
@@ -165,9 +170,6 @@ impl Record {
     }
 
     /// Writes `<directory>/<name>.json` in one step; gives the path where it is: [`files::put`].
-    ///
-    /// # Errors
-    /// What the file system says.
     pub fn write(&self, directory: &Path, overwrite: bool) -> Result<PathBuf, RecordError> {
         let text = format!("{:#}\n", self.json());
         files::put(directory, &format!("{}.json", self.name), text.as_bytes(), overwrite)

@@ -3,46 +3,37 @@
 //! Packets are taken from a [`Traffic`] in trains and sent as they are; only where a fault is asked for
 //! are they touched one by one. The clock is read once per train ([`Pacer`]). The sender's count is the
 //! number of packets that it was meant to deliver: packets that a fault leaves out are in it, copies are
-//! not. With several destinations it is the number for each of them. Refuses: nothing by itself; what cannot be opened or sent is named with its endpoint.
+//! not. With several destinations it is the number for each of them. What cannot be opened or sent is named with its
+//! endpoint.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fullcount_core::batch::Batch;
+use fullcount_core::destination::DestinationError;
 use fullcount_io::pace::{PaceError, Pacer};
 use fullcount_io::source::{Received, Source, SourceError};
 use fullcount_io::sys::{CpuTime, thread_cpu_time};
-use fullcount_io::udp::{SendError, UdpError};
 
-use crate::traffic::{Totals, Traffic};
+use fullcount_sim::{Traffic, TrafficTotals};
 
 mod destination;
 mod own_clock;
 
 use destination::Way;
-pub use destination::{Destination, Reached};
+pub use destination::{Reached, SendTo};
 
 /// Why sending ended early.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum JobError {
-    /// The socket could not be opened.
     #[error(transparent)]
-    Open(#[from] UdpError),
-    /// The system refused a packet for good.
-    #[error(transparent)]
-    Send(#[from] SendError),
-    /// Every destination of several has failed.
+    Send(#[from] DestinationError),
     #[error("none of the {count} destinations can be reached; the first: {first}")]
-    NoneLeft {
-        /// How many there are.
-        count: usize,
-        /// What failed at the first.
-        first: String,
-    },
-    /// A rate that cannot be kept.
+    NoneLeft { count: usize, first: String },
     #[error(transparent)]
     Pace(#[from] PaceError),
-    /// The capture could not be read.
     #[error(transparent)]
     Source(#[from] SourceError),
 }
@@ -56,9 +47,9 @@ pub enum Payload {
 }
 
 /// Everything that a sender is told.
-pub struct Job {
+pub struct SendJob {
     /// Destinations, at least one; each gets every packet.
-    pub to: Vec<Destination>,
+    pub to: Vec<SendTo>,
     /// Packets.
     pub payload: Payload,
     /// Packets per second to each destination; `None`: flat out (a capture: as its source gives them).
@@ -73,6 +64,8 @@ pub struct Job {
     pub core: Option<usize>,
     /// Local ports of the lanes; empty: the system chooses one.
     pub source_ports: Vec<u16>,
+    /// Set when it is asked to end, beside `stop` of [`Job::run`]: for destinations that wait for the other side.
+    pub wish: Option<Arc<AtomicBool>>,
 }
 
 /// How far a sender is; read by others at any time.
@@ -119,9 +112,11 @@ struct Sender {
 }
 
 impl Sender {
-    fn open(job: &Job) -> Result<Sender, JobError> {
+    fn open(job: &SendJob) -> Result<Sender, JobError> {
         let several = job.to.len() > 1;
-        let open = |to: &Destination| Way::open(to, &job.source_ports, several);
+        let framed = matches!(&job.payload, Payload::Traffic(traffic) if traffic.is_framed());
+        let how = (framed, job.wish.as_ref());
+        let open = |to: &SendTo| Way::open(to, &job.source_ports, several, how);
         let ways = job.to.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let sender = Sender { ways };
         sender.any_left()?;
@@ -139,7 +134,7 @@ impl Sender {
 
     fn each(
         &mut self,
-        mut act: impl FnMut(&mut Way) -> Result<(), SendError>,
+        mut act: impl FnMut(&mut Way) -> Result<(), DestinationError>,
     ) -> Result<(), JobError> {
         self.ways.iter_mut().try_for_each(&mut act)?;
         self.any_left()
@@ -174,19 +169,24 @@ impl Sender {
                 std::thread::sleep(pause);
                 pause *= 2;
             }
-            self.ways.iter_mut().try_for_each(|way| way.mark(mark))?;
+            self.ways.iter_mut().try_for_each(|way| way.mark(mark, i > 0))?;
         }
         Ok(())
+    }
+
+    /// Nothing more comes, end marks included.
+    fn close(&mut self) -> Result<(), JobError> {
+        self.ways.iter_mut().try_for_each(Way::close).map_err(Into::into)
     }
 
     /// For people: address, engine, buffers of each destination.
     fn facts(&self) -> Vec<String> {
         let firsts = self.ways.iter().filter_map(|way| way.lanes.first());
-        firsts.flat_map(fullcount_io::udp::UdpSender::describe).collect()
+        firsts.flat_map(|lane| lane.describe()).collect()
     }
 }
 
-impl Job {
+impl SendJob {
     /// Sends until the payload, the duration or the count ends, or `stop` says so.
     ///
     /// # Errors
@@ -216,6 +216,7 @@ impl Job {
                 run_capture(source, &mut out, self.packets_per_s, limits, stop, progress)?
             }
         };
+        out.close()?;
         sent.reached = out.ways.iter().map(Way::reached).collect();
         sent.datagrams = sent.reached.iter().map(|r| r.datagrams).sum();
         sent.calls = sent.reached.iter().map(|r| r.calls).sum();
@@ -293,12 +294,15 @@ fn hand_out(
     Ok(())
 }
 
-/// What the faults held back, then the end marks.
+/// What completes the last heap, what the faults held back, then the end marks.
 fn finish(traffic: &mut dyn Traffic, out: &mut Sender, begun: Instant) -> Result<Sent, JobError> {
+    while let Some(train) = traffic.remainder() {
+        out.send(train.lane, train.bytes, train.stride)?;
+    }
     out.finish()?;
     let active = begun.elapsed();
     out.marks(&traffic.end())?;
-    let Totals { packets, bytes, events } = traffic.totals();
+    let TrafficTotals { packets, bytes, events } = traffic.totals();
     Ok(Sent { packets, bytes, events, active, ..Sent::default() })
 }
 
@@ -319,7 +323,7 @@ fn run_capture(
     'all: while limits.left > 0 && !over() {
         match source.recv(&mut batch, Duration::from_millis(20))? {
             Received::End => break,
-            Received::Idle => continue,
+            Received::Idle | Received::Flush(_) => continue,
             Received::Data => {}
         }
         if pacer.is_none() && out.untouched() && batch.count() <= limits.left {

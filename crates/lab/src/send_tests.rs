@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use fullcount_core::frame::emit::Route;
 use fullcount_core::sim::{Fault, Spec};
 use fullcount_io::endpoint::{Endpoint, PcapSpeed, PcapUrl};
-use fullcount_io::pcap::{Format, PcapSource, Writer};
+use fullcount_io::pcap::{CaptureFormat, PcapSource, Writer};
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn sent(how: &Sending) -> (Vec<Vec<u8>>, Sent) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.pcap");
     let file = std::fs::File::create(&path).unwrap();
-    let mut writer = Writer::new(file, Format::Pcap, None).unwrap();
+    let mut writer = Writer::new(file, CaptureFormat::Pcap, None).unwrap();
     let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
     let route = Route { source: at(1000), destination: at(9000), vlan: None };
     for (n, payload) in payloads().iter().enumerate() {
@@ -41,8 +41,8 @@ fn sent(how: &Sending) -> (Vec<Vec<u8>>, Sent) {
         panic!("an endpoint");
     };
     let fault = how.fault.map(|f| Fault::new(f.parse::<Spec>().unwrap()).unwrap());
-    let job = Job {
-        to: vec![Destination { url: to, fault }],
+    let job = SendJob {
+        to: vec![SendTo { endpoint: Box::new(to), fault }],
         payload: Payload::Capture(Box::new(source)),
         packets_per_s: how.packets_per_s,
         real_time: false,
@@ -50,6 +50,8 @@ fn sent(how: &Sending) -> (Vec<Vec<u8>>, Sent) {
         count: how.count,
         core: None,
         source_ports: vec![],
+
+        wish: None,
     };
     let sent = job.run(&|| false, &SendProgress::default()).unwrap();
     // Over loopback a packet is in the receiver's buffer when the send call returns.
@@ -90,7 +92,7 @@ fn a_fault_still_sees_every_packet() {
 /// A sender that stalls does not stop the detector's clock: what was withheld leaves behind the stall.
 #[test]
 fn a_stall_of_the_sender_does_not_stop_the_detectors_clock() {
-    use crate::traffic::multiblade::{MultiBlade, MultiBladeSetup};
+    use fullcount_sim::multiblade::{MultiBladeSetup, SimulatedMultiBlade};
     use std::sync::atomic::AtomicBool;
 
     const LENGTH: Duration = Duration::from_millis(800);
@@ -120,9 +122,9 @@ fn a_stall_of_the_sender_does_not_stop_the_detectors_clock() {
             }
         });
         let setup = MultiBladeSetup { neutrons_per_s: 100e3, ..MultiBladeSetup::default() };
-        let traffic = MultiBlade::new(&setup).unwrap();
-        let job = Job {
-            to: vec![Destination { url: to, fault: None }],
+        let traffic = SimulatedMultiBlade::new(&setup).unwrap();
+        let job = SendJob {
+            to: vec![SendTo { endpoint: Box::new(to), fault: None }],
             packets_per_s: Some(traffic.packets_per_s()),
             payload: Payload::Traffic(Box::new(traffic)),
             real_time: true,
@@ -130,6 +132,7 @@ fn a_stall_of_the_sender_does_not_stop_the_detectors_clock() {
             count: None,
             core: None,
             source_ports: vec![],
+            wish: None,
         };
         let stalled = AtomicBool::new(false);
         let begun = Instant::now();

@@ -10,34 +10,25 @@ pub mod performance;
 
 use std::time::Duration;
 
+use fullcount_core::quantity::spoken;
 use serde_json::{Value, json};
 
-use crate::child::TrialError;
-use crate::record::{Figure, Record};
+use crate::error::TrialError;
+use crate::record::{Figure, Record, dash};
 
 /// A comparison without a result.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum StreamingError {
-    /// Nothing to do.
     #[error("{0} is empty or 0: at least one is needed")]
     Empty(&'static str),
-    /// A trial failed.
     #[error("{contender}, messages of {size} B, compression {compression}: {cause}")]
-    Trial {
-        /// Contender.
-        contender: String,
-        /// Bytes of a message.
-        size: usize,
-        /// Compression.
-        compression: String,
-        /// What failed.
-        cause: Box<TrialError>,
-    },
+    Trial { contender: String, size: usize, compression: String, cause: Box<TrialError> },
 }
 
 /// What is sent or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Point {
+pub struct StreamingPoint {
     /// Bytes of a message.
     pub size: usize,
     /// Compression by its name in Kafka.
@@ -46,7 +37,7 @@ pub struct Point {
 
 /// One trial.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Trial {
+pub struct StreamingTrial {
     /// Messages.
     pub messages: u64,
     /// Events in them.
@@ -59,7 +50,7 @@ pub struct Trial {
     pub cpu_s: Option<f64>,
 }
 
-impl Trial {
+impl StreamingTrial {
     fn per_second(&self, n: u64) -> f64 {
         n as f64 / self.seconds
     }
@@ -93,33 +84,37 @@ pub trait Ways {
     ///
     /// # Errors
     /// Why it gave no result.
-    fn trial(&mut self, contender: &str, point: &Point) -> Result<Trial, TrialError>;
+    fn trial(
+        &mut self,
+        contender: &str,
+        point: &StreamingPoint,
+    ) -> Result<StreamingTrial, TrialError>;
 }
 
 /// What to compare.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Campaign {
+pub struct StreamingCampaign {
     /// Contenders; ratios are to the first.
     pub contenders: Vec<String>,
     /// Sizes and compressions.
-    pub points: Vec<Point>,
+    pub points: Vec<StreamingPoint>,
     /// Rounds.
     pub repeats: usize,
 }
 
 /// One contender at one point, one trial a round.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Standing {
+pub struct StreamingStanding {
     /// Point.
-    pub point: Point,
+    pub point: StreamingPoint,
     /// Contender.
     pub contender: String,
     /// Its trials.
-    pub trials: Vec<Trial>,
+    pub trials: Vec<StreamingTrial>,
 }
 
-impl Standing {
-    fn figure(&self, unit: &str, value: impl Fn(&Trial) -> Option<f64>) -> Option<Figure> {
+impl StreamingStanding {
+    fn figure(&self, unit: &str, value: impl Fn(&StreamingTrial) -> Option<f64>) -> Option<Figure> {
         let values: Option<Vec<f64>> = self.trials.iter().map(value).collect();
         Figure::of(&values?, unit)
     }
@@ -132,14 +127,14 @@ impl Standing {
 
 /// A finished comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Results {
+pub struct StreamingResults {
     /// What was asked for.
-    pub campaign: Campaign,
+    pub campaign: StreamingCampaign,
     /// Points, then contenders in their order.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<StreamingStanding>,
 }
 
-impl Campaign {
+impl StreamingCampaign {
     /// # Errors
     /// Empty lists.
     pub fn check(&self) -> Result<(), StreamingError> {
@@ -157,16 +152,13 @@ impl Campaign {
 
     /// Runs it; `tell` gets lines of progress with the time left. Every contender is tried once before, at the first
     /// point: a broker's or a disk's first trial is slower than all later ones.
-    ///
-    /// # Errors
-    /// See [`StreamingError`].
     pub fn run(
         self,
         ways: &mut dyn Ways,
         tell: &mut dyn FnMut(&str),
-    ) -> Result<Results, StreamingError> {
+    ) -> Result<StreamingResults, StreamingError> {
         self.check()?;
-        let mut one = |contender: &str, point: &Point| {
+        let mut one = |contender: &str, point: &StreamingPoint| {
             let trial = ways.trial(contender, point);
             let trial = trial.and_then(|trial| trial.check(contender).map(|()| trial));
             trial.map_err(|cause| StreamingError::Trial {
@@ -180,9 +172,9 @@ impl Campaign {
             tell(&format!("{contender}: warming up"));
             one(contender, &self.points[0])?;
         }
-        let mut standings: Vec<Standing> = Vec::new();
+        let mut standings: Vec<StreamingStanding> = Vec::new();
         for point in &self.points {
-            standings.extend(self.contenders.iter().map(|contender| Standing {
+            standings.extend(self.contenders.iter().map(|contender| StreamingStanding {
                 point: point.clone(),
                 contender: contender.clone(),
                 trials: Vec::new(),
@@ -192,7 +184,7 @@ impl Campaign {
         let begun = std::time::Instant::now();
         for turn in 0..turns {
             let at = turn % standings.len();
-            let Standing { point, contender, trials } = &mut standings[at];
+            let StreamingStanding { point, contender, trials } = &mut standings[at];
             let trial = one(contender, point)?;
             let left = begun.elapsed() / (turn as u32 + 1) * (turns - turn - 1) as u32;
             tell(&format!(
@@ -201,20 +193,22 @@ impl Campaign {
                 point.size,
                 point.compression,
                 trial.bytes_per_s() / 1e6,
-                crate::lossless::time(Duration::from_secs(left.as_secs())),
+                spoken(Duration::from_secs(left.as_secs())),
             ));
             trials.push(trial);
         }
-        Ok(Results { campaign: self, standings })
+        Ok(StreamingResults { campaign: self, standings })
     }
 }
 
-impl Results {
+impl StreamingResults {
     /// Rates over those of the first contender, round by round.
     pub fn ratio(&self, at: usize) -> Option<Figure> {
         let n = self.campaign.contenders.len();
         let (own, first) = (&self.standings[at].trials, &self.standings[at / n * n].trials);
-        let each = |(own, first): (&Trial, &Trial)| own.bytes_per_s() / first.bytes_per_s();
+        let each = |(own, first): (&StreamingTrial, &StreamingTrial)| {
+            own.bytes_per_s() / first.bytes_per_s()
+        };
         Figure::of(&own.iter().zip(first).map(each).collect::<Vec<f64>>(), "times")
     }
 
@@ -225,28 +219,24 @@ impl Results {
             "| message, B | compression | contender | MB/s (least–most) | messages/s | M events/s | CPU, s/GB \
              | ratio to {first} (least–most) |\n|--:|:--|:--|--:|--:|--:|--:|--:|\n"
         );
-        let range = |f: Option<Figure>, digits: usize| {
-            f.map_or("–".to_owned(), |f| {
-                let (low, high) = f.interval;
-                format!("{:.digits$} ({low:.digits$}–{high:.digits$})", f.value)
-            })
-        };
         for (at, s) in self.standings.iter().enumerate() {
-            let plain = |value: &dyn Fn(&Trial) -> Option<f64>, digits: usize| {
-                s.figure("", value).map_or("–".to_owned(), |f| format!("{:.digits$}", f.value))
+            let plain = |value: &dyn Fn(&StreamingTrial) -> Option<f64>, digits: usize| {
+                dash(s.figure("", value), |f| format!("{:.digits$}", f.value))
             };
-            let events = |t: &Trial| Some(t.per_second(t.events) / 1e6).filter(|_| t.events > 0);
-            let messages = |t: &Trial| Some(t.per_second(t.messages)).filter(|_| t.messages > 0);
+            let events =
+                |t: &StreamingTrial| Some(t.per_second(t.events) / 1e6).filter(|_| t.events > 0);
+            let messages =
+                |t: &StreamingTrial| Some(t.per_second(t.messages)).filter(|_| t.messages > 0);
             text.push_str(&format!(
                 "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
                 s.point.size,
                 s.point.compression,
                 s.contender,
-                range(s.megabytes(), 0),
+                Figure::cell(s.megabytes(), 0, 1.0),
                 plain(&messages, 0),
                 plain(&events, 1),
                 plain(&|t| Some(t.cpu_s? / (t.bytes as f64 / 1e9)), 2),
-                range(self.ratio(at), 2),
+                Figure::cell(self.ratio(at), 2, 1.0),
             ));
         }
         text
@@ -258,19 +248,16 @@ impl Results {
             .parameter("contenders", self.campaign.contenders.clone())
             .parameter("repeats", self.campaign.repeats);
         for (at, s) in self.standings.iter().enumerate() {
-            let Point { size, compression } = &s.point;
-            let trials: Vec<Value> = s.trials.iter().map(Trial::json).collect();
+            let StreamingPoint { size, compression } = &s.point;
+            let trials: Vec<Value> = s.trials.iter().map(StreamingTrial::json).collect();
             let ratio = self.ratio(at);
             record.row(json!({
                 "size": size, "compression": compression, "contender": s.contender, "trials": trials,
                 "ratio": ratio.as_ref().map(|f| f.value),
             }));
             let name = format!("{}_{size}_{compression}", s.contender);
-            for (what, figure) in [("rate", s.megabytes()), ("ratio", ratio)] {
-                if let Some(figure) = figure {
-                    record.figure(&format!("{what}_{name}"), &figure);
-                }
-            }
+            record.figure(&format!("rate_{name}"), s.megabytes().as_ref());
+            record.figure(&format!("ratio_{name}"), ratio.as_ref());
         }
     }
 }

@@ -11,7 +11,11 @@ struct Made {
 }
 
 impl Ways for Made {
-    fn trial(&mut self, contender: &str, point: &Point) -> Result<Trial, TrialError> {
+    fn trial(
+        &mut self,
+        contender: &str,
+        point: &StreamingPoint,
+    ) -> Result<StreamingTrial, TrialError> {
         if self.fails == Some(contender) {
             let (program, reason) = (contender.to_owned(), "no".to_owned());
             return Err(TrialError::Result { program, reason });
@@ -21,7 +25,7 @@ impl Ways for Made {
         let round = self.order.len().saturating_sub(3) / 4;
         let slow = 1.0 + 0.1 * round as f64;
         let seconds = if contender == "theirs" { slow } else { 0.8 * slow };
-        Ok(Trial {
+        Ok(StreamingTrial {
             messages: 1_000_000_000 / point.size as u64,
             events: if contender == "theirs" { 0 } else { 125_000_000 },
             bytes: 1_000_000_000,
@@ -31,9 +35,9 @@ impl Ways for Made {
     }
 }
 
-fn campaign() -> Campaign {
-    let point = |size| Point { size, compression: "none".into() };
-    Campaign {
+fn campaign() -> StreamingCampaign {
+    let point = |size| StreamingPoint { size, compression: "none".into() };
+    StreamingCampaign {
         contenders: vec!["theirs".into(), "ours".into()],
         points: vec![point(1000), point(100_000)],
         repeats: 3,
@@ -93,7 +97,7 @@ fn everything_is_in_the_record() {
 
 #[test]
 fn nothing_to_do_and_trials_without_a_result_are_told() {
-    let refused = |change: fn(&mut Campaign)| {
+    let refused = |change: fn(&mut StreamingCampaign)| {
         let mut campaign = campaign();
         change(&mut campaign);
         campaign.run(&mut Made::default(), &mut |_| {}).unwrap_err().to_string()
@@ -105,9 +109,9 @@ fn nothing_to_do_and_trials_without_a_result_are_told() {
     let error = campaign().run(&mut ways, &mut |_| {}).unwrap_err().to_string();
     assert_eq!(error, "ours, messages of 1000 B, compression none: ours: no");
     for trial in [
-        Trial { bytes: 0, seconds: 1.0, ..Trial::default() },
-        Trial { bytes: 1, seconds: 0.0, ..Trial::default() },
-        Trial { bytes: 1, seconds: f64::INFINITY, ..Trial::default() },
+        StreamingTrial { bytes: 0, seconds: 1.0, ..StreamingTrial::default() },
+        StreamingTrial { bytes: 1, seconds: 0.0, ..StreamingTrial::default() },
+        StreamingTrial { bytes: 1, seconds: f64::INFINITY, ..StreamingTrial::default() },
     ] {
         let error = trial.check("x").unwrap_err().to_string();
         assert!(error.contains("are no result"), "{error}");

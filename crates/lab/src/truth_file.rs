@@ -10,7 +10,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::traffic::made::{Made, Overlap, Witness};
+use fullcount_sim::made::{Made, Overlap, Witness};
 
 /// The columns.
 pub const HEADER: &str = "number,packet,module,time_ticks,time_ns,pixel,kind,clean,overlap";
@@ -20,27 +20,14 @@ pub const SPOT_HEADER: &str = ",x_strips,y_strips,run_x_strips,run_y_strips,dept
 
 /// A truth file that could not be written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum TruthError {
-    /// A file is there.
     #[error("{path}: the file exists; replace it with --overwrite, or choose another path")]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Another process writes it.
+    Exists { path: PathBuf },
     #[error("{path}: another process is writing it; wait for it to end or choose another path")]
-    InUse {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file system said no.
+    InUse { path: PathBuf },
     #[error("{path}: {cause}: check that the folder exists and has room")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's words.
-        cause: io::Error,
-    },
+    Write { path: PathBuf, cause: io::Error },
 }
 
 struct Open {
@@ -151,7 +138,7 @@ fn open(path: &Path, overwrite: bool) -> Result<File, TruthError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traffic::made::{Kind, Spot};
+    use fullcount_sim::made::{Cause, Spot};
 
     #[test]
     fn rows_have_ticks_and_nanoseconds() {
@@ -159,12 +146,12 @@ mod tests {
         let path = folder.path().join("truth.csv");
         let file = TruthFile::create(&path, false, false).unwrap();
         let mut witness = file.witness((125, 2));
-        let (kind, overlap) = (Kind::Neutron, Overlap::None);
+        let (kind, overlap) = (Cause::Neutron, Overlap::None);
         let made =
             Made { packet: 4, module: 1, time: 16_000_001, pixel: 77, kind, overlap, spot: None };
         witness(&made);
         witness(&Made { overlap: Overlap::Noise, ..made });
-        witness(&Made { kind: Kind::Dark, pixel: 0, ..made });
+        witness(&Made { kind: Cause::Dark, pixel: 0, ..made });
         drop(witness);
         assert_eq!(file.finish().unwrap(), 3);
         let text = std::fs::read_to_string(&path).unwrap();
@@ -181,11 +168,11 @@ mod tests {
         let path = folder.path().join("truth.csv");
         let file = TruthFile::create(&path, true, false).unwrap();
         let mut witness = file.witness((1, 1));
-        let (kind, overlap) = (Kind::Neutron, Overlap::None);
+        let (kind, overlap) = (Cause::Neutron, Overlap::None);
         let spot = Some(Spot::of([12.25, 640.0, -3.5, 0.1]).deep(7.25));
         let made = Made { packet: 4, module: 1, time: 9, pixel: 77, kind, overlap, spot };
         witness(&made);
-        witness(&Made { spot: None, kind: Kind::Bad, pixel: 0, ..made });
+        witness(&Made { spot: None, kind: Cause::Bad, pixel: 0, ..made });
         drop(witness);
         assert_eq!(file.finish().unwrap(), 2);
         let text = std::fs::read_to_string(&path).unwrap();

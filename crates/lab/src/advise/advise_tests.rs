@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use fullcount_io::host::bounds::Bounds;
 use fullcount_io::host::cpu::{Core, CoreSet, Cores, IdleState};
 use fullcount_io::host::firewall::Firewall;
-use fullcount_io::host::interface::{Interface, Interrupt, Kind, Pcie};
+use fullcount_io::host::interface::{Interface, InterfaceKind, Interrupt, Pcie};
 use fullcount_io::host::offload::{Feature, Rings};
 use fullcount_io::host::tuning::Tuning;
-use fullcount_io::host::{Backlog, Host};
+use fullcount_io::host::{Host, SoftnetBacklog};
 use fullcount_io::quantity::Rate;
 use proptest::prelude::*;
 
@@ -21,14 +21,14 @@ fn set(list: &str) -> CoreSet {
 }
 
 /// A host where nothing is short for 10 Gbit/s of 8972 B received on core 1: two nodes of two cores.
-fn good() -> (Wish, Facts) {
+fn good() -> (Wish, HostFacts) {
     let wish = Wish { size: 8972, core: Some(1), ..Wish::default() };
     let feature = |name: &str| Feature { name: name.into(), on: true, fixed: false };
     let names = ["rx-gro", "rx-checksum", "tx-generic-segmentation", "tx-udp-segmentation"];
     let interrupt = Interrupt { number: 40, name: "eth0-TxRx-0".into(), cores: set("0") };
     let card = Interface {
         name: "eth0".into(),
-        kind: Kind::Device,
+        kind: InterfaceKind::Device,
         driver: Some("ice".into()),
         mtu: Some(9000),
         tx_queue_len: Some(1000),
@@ -52,7 +52,7 @@ fn good() -> (Wish, Facts) {
         governor: Some("performance".into()),
         idle: idle.clone(),
     };
-    let facts = Facts {
+    let facts = HostFacts {
         memory: Some(64 << 30),
         interfaces: vec!["eth0".into(), "lo".into()],
         card: Some(card),
@@ -75,44 +75,43 @@ fn good() -> (Wish, Facts) {
         },
         each: (0..4).map(core).collect(),
         bounds: Bounds { cores: Some(set("0-3")), ..Bounds::default() },
-        ..Facts::default()
+        ..HostFacts::default()
     };
     (wish, facts)
 }
 
-fn line(wish: &Wish, facts: &Facts, key: &str) -> Line {
+fn line(wish: &Wish, facts: &HostFacts, key: &str) -> AdviceLine {
     let advice = Advice::new(wish, facts).unwrap();
     let line = advice.lines.iter().find(|l| l.key == key);
     line.unwrap_or_else(|| panic!("no line {key}: {}", advice.text())).clone()
 }
 
-fn card(facts: &mut Facts) -> &mut Interface {
+fn card(facts: &mut HostFacts) -> &mut Interface {
     facts.card.as_mut().unwrap()
 }
 
 #[test]
 fn a_good_host_is_fine_in_both_roles() {
     let (mut wish, facts) = good();
-    for role in [Role::Receive, Role::Send, Role::Both] {
+    for role in [HostRole::Receive, HostRole::Send, HostRole::Both] {
         wish.role = role;
         let advice = Advice::new(&wish, &facts).unwrap();
-        assert_eq!(advice.count(Status::Fine), advice.lines.len(), "{}", advice.text());
+        assert_eq!(advice.count(AdviceStatus::Fine), advice.lines.len(), "{}", advice.text());
         assert!(advice.lines.iter().all(|l| l.changes.is_empty() && l.wanted.is_none()));
     }
 }
 
 /// What is done to the good host, the line that must then stand so, and a word of it.
-type Case = (&'static str, Status, &'static str, fn(&mut Wish, &mut Facts));
+type Case = (&'static str, AdviceStatus, &'static str, fn(&mut Wish, &mut HostFacts));
 
-#[test]
-fn each_rule_speaks_up_at_its_border() {
-    use Status::{Hint, Short, Unknown};
-    let cases: &[Case] = &[
+const CASES: &[Case] = {
+    use AdviceStatus::{Hint, Short, Unknown};
+    &[
         ("net.core.rmem_max", Short, "hold 0.17 ms", |_, f| f.tuning.rmem_max = Some(212_992)),
         ("net.core.rmem_max", Unknown, "not show", |_, f| f.tuning.rmem_max = None),
         ("net.core.rmem_default", Hint, "do not ask", |_, f| f.tuning.rmem_default = Some(212_992)),
         ("net.core.wmem_max", Short, "sender waits", |w, f| {
-            w.role = Role::Send;
+            w.role = HostRole::Send;
             f.tuning.wmem_max = Some(212_992);
         }),
         ("net.ipv4.udp_mem", Short, "128 MiB", |_, f| f.tuning.udp_mem = Some([1, 2, 49_151])),
@@ -122,7 +121,7 @@ fn each_rule_speaks_up_at_its_border() {
         }),
         ("net.core.netdev_max_backlog", Short, "7 packets were dropped", |_, f| {
             f.tuning.netdev_max_backlog = Some(500);
-            f.backlog = Some(Backlog { dropped: 7, ..Backlog::default() });
+            f.backlog = Some(SoftnetBacklog { dropped: 7, ..SoftnetBacklog::default() });
             card(f).rps = vec![set("0")];
         }),
         ("net.core.netdev_budget", Hint, "rounds", |w, f| {
@@ -147,18 +146,18 @@ fn each_rule_speaks_up_at_its_border() {
         ("ring.rx", Short, "hold", |_, f| f.rings.as_mut().unwrap().rx = 128),
         ("ring.rx", Unknown, "rings", |_, f| f.rings = None),
         ("ring.tx", Short, "sender", |w, f| {
-            w.role = Role::Send;
+            w.role = HostRole::Send;
             f.rings.as_mut().unwrap().tx = 128;
         }),
         ("txqueuelen", Short, "dropped", |w, f| {
-            w.role = Role::Send;
+            w.role = HostRole::Send;
             card(f).tx_queue_len = Some(100);
         }),
         ("offload.rx-gro", Short, "trains", |_, f| f.features[0].on = false),
         ("offload.rx-checksum", Short, "checksums", |_, f| f.features[1].on = false),
         ("offload.rx-gro", Unknown, "does not say", |_, f| f.features.clear()),
         ("offload.tx-udp-segmentation", Hint, "cuts", |w, f| {
-            w.role = Role::Send;
+            w.role = HostRole::Send;
             f.features[3].on = false;
         }),
         ("driver", Unknown, "no driver", |_, f| card(f).driver = None),
@@ -183,14 +182,14 @@ fn each_rule_speaks_up_at_its_border() {
         ("idle", Hint, "7 frames arrive", |_, f| f.each[1].idle[0].latency_us = 50),
         ("idle", Unknown, "sleep", |_, f| f.each[1].idle.clear()),
         ("core", Hint, "on average since the start", |_, f| {
-            f.load.insert(1, facts::Load { busy: 0.21, stolen: 0.0 });
+            f.load.insert(1, facts::CoreLoad { busy: 0.21, stolen: 0.0 });
         }),
         ("steal", Hint, "hypervisor", |_, f| {
-            f.load.insert(1, facts::Load { busy: 0.0, stolen: 0.02 });
+            f.load.insert(1, facts::CoreLoad { busy: 0.0, stolen: 0.02 });
         }),
         ("smt", Hint, "slower", |_, f| {
             f.each[1].siblings = set("1,3");
-            f.load.insert(3, facts::Load { busy: 0.9, stolen: 0.0 });
+            f.load.insert(3, facts::CoreLoad { busy: 0.9, stolen: 0.0 });
         }),
         ("isolcpus", Hint, "isolcpus=1", |_, f| f.cores.isolated = set("3")),
         ("conntrack", Hint, "looked up", |_, f| {
@@ -213,14 +212,18 @@ fn each_rule_speaks_up_at_its_border() {
             f.port = Some(state);
         }),
         ("interface", Unknown, "--interface", |_, f| f.card = None),
-    ];
-    for (key, status, word, spoil) in cases {
+    ]
+};
+
+#[test]
+fn each_rule_speaks_up_at_its_border() {
+    for (key, status, word, spoil) in CASES {
         let (mut wish, mut facts) = good();
         spoil(&mut wish, &mut facts);
         let l = line(&wish, &facts, key);
         assert_eq!(l.status, *status, "{key} ({word}): {l:?}");
         assert!(l.why.contains(word) || l.now.as_ref().is_some_and(|n| n.contains(word)), "{l:?}");
-        if *status == Status::Short {
+        if *status == AdviceStatus::Short {
             assert!(l.now.is_some() && l.wanted.is_some(), "{l:?}");
         }
     }
@@ -234,7 +237,7 @@ fn a_slow_wake_that_programs_forbid_does_not_count() {
     let l = line(&wish, &facts, "idle");
     assert_eq!(l.commands, ["echo 1 > /sys/devices/system/cpu/cpu1/cpuidle/state2/disable"]);
     facts.cores.wake_limit_us = Some(20);
-    assert_eq!(line(&wish, &facts, "idle").status, Status::Fine);
+    assert_eq!(line(&wish, &facts, "idle").status, AdviceStatus::Fine);
 }
 
 #[test]
@@ -246,20 +249,20 @@ fn interrupts_go_to_free_cores_near_the_card() {
     // Without another core near the card nothing is moved.
     facts.cores.nodes = vec![(0, set("1")), (1, set("2-3"))];
     let l = line(&wish, &facts, "irq.affinity");
-    assert!(l.status == Status::Hint && l.changes.is_empty(), "{l:?}");
+    assert!(l.status == AdviceStatus::Hint && l.changes.is_empty(), "{l:?}");
 }
 
 #[test]
 fn an_interface_without_a_card_has_no_speed_and_no_ring() {
     let (mut wish, mut facts) = good();
-    wish.role = Role::Both;
+    wish.role = HostRole::Both;
     let c = card(&mut facts);
-    (c.kind, c.speed_mbps) = (Kind::Virtual, Some(10));
+    (c.kind, c.speed_mbps) = (InterfaceKind::Virtual, Some(10));
     facts.rings = None;
     facts.tuning.netdev_max_backlog = Some(500);
-    assert_eq!(line(&wish, &facts, "link.speed").status, Status::Fine);
-    assert_eq!(line(&wish, &facts, "ring.rx").status, Status::Fine);
-    assert_eq!(line(&wish, &facts, "net.core.netdev_max_backlog").status, Status::Short);
+    assert_eq!(line(&wish, &facts, "link.speed").status, AdviceStatus::Fine);
+    assert_eq!(line(&wish, &facts, "ring.rx").status, AdviceStatus::Fine);
+    assert_eq!(line(&wish, &facts, "net.core.netdev_max_backlog").status, AdviceStatus::Short);
 }
 
 #[test]
@@ -267,7 +270,7 @@ fn applying_what_is_wanted_makes_it_fine() {
     let (wish, mut facts) = good();
     facts.tuning.rmem_max = Some(4096);
     facts.tuning.udp_mem = Some([1, 2, 3]);
-    let changes = apply::Choice::default().changes(&Advice::new(&wish, &facts).unwrap().lines);
+    let changes = apply::ChosenLines::default().changes(&Advice::new(&wish, &facts).unwrap().lines);
     for change in &changes {
         match change.place.to_string().as_str() {
             "file proc/sys/net/core/rmem_max" => {
@@ -282,7 +285,7 @@ fn applying_what_is_wanted_makes_it_fine() {
         }
     }
     assert_eq!(changes.len(), 2);
-    assert_eq!(Advice::new(&wish, &facts).unwrap().count(Status::Short), 0);
+    assert_eq!(Advice::new(&wish, &facts).unwrap().count(AdviceStatus::Short), 0);
 }
 
 #[test]
@@ -292,7 +295,7 @@ fn only_and_skip_choose_by_key() {
     facts.tuning.rmem_default = Some(4096);
     card(&mut facts).mtu = Some(1500);
     let lines = Advice::new(&wish, &facts).unwrap().lines;
-    let chosen = |choice: apply::Choice| {
+    let chosen = |choice: apply::ChosenLines| {
         let all: Vec<String> =
             choice.changes(&lines).iter().map(|c| c.command().replace("sysctl -w ", "")).collect();
         all.join(" | ")
@@ -300,10 +303,11 @@ fn only_and_skip_choose_by_key() {
     let key = |k: &str| vec![k.to_owned()];
     let mtu = "ip link set dev eth0 mtu 9000";
     let rmem = "net.core.rmem_max=67108864";
-    assert_eq!(chosen(apply::Choice::default()), format!("{mtu} | {rmem}"));
-    let only = apply::Choice { only: key("mtu"), ..apply::Choice::default() };
+    assert_eq!(chosen(apply::ChosenLines::default()), format!("{mtu} | {rmem}"));
+    let only = apply::ChosenLines { only: key("mtu"), ..apply::ChosenLines::default() };
     assert_eq!(chosen(only), mtu);
-    let skip = apply::Choice { skip: key("mtu"), hints: true, ..apply::Choice::default() };
+    let skip =
+        apply::ChosenLines { skip: key("mtu"), hints: true, ..apply::ChosenLines::default() };
     assert_eq!(chosen(skip), format!("{rmem} | net.core.rmem_default=67108864"));
 }
 
@@ -345,10 +349,10 @@ fn read_everything(root: &Path, rate: Rate, size: usize) {
             interface,
             core,
             port: Some(9000),
-            role: Role::Both,
+            role: HostRole::Both,
             ..Wish::default()
         };
-        if let Ok(advice) = Advice::new(&wish, &Facts::read(&host, &wish, None)) {
+        if let Ok(advice) = Advice::new(&wish, &HostFacts::read(&host, &wish, None)) {
             let _ = (advice.text(), advice.json().to_string());
         }
     }

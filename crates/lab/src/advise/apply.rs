@@ -2,17 +2,17 @@
 //!
 //! Applying reads every former value, writes them to the state file, and only then changes anything;
 //! what could not be changed is reported with its command and leaves the state. Reverting goes backwards
-//! and forgets a setting only when its former value can be read again. Refuses: what [`StateError`] names.
+//! and forgets a setting only when its former value can be read again. Refuses: what [`SettingsStateError`] names.
 
 use std::path::Path;
 
-use super::line::{Line, Status};
-use super::place::{Change, Settings};
-use super::state::{State, StateError};
+use super::line::{AdviceLine, AdviceStatus};
+use super::place::{Change, SettingsStore};
+use super::state::{ChangedSettings, SettingsStateError};
 
 /// Which lines are changed.
 #[derive(Debug, Clone, Default)]
-pub struct Choice {
+pub struct ChosenLines {
     /// Hints too, not only what is short.
     pub hints: bool,
     /// Only these keys, if any.
@@ -21,11 +21,12 @@ pub struct Choice {
     pub skip: Vec<String>,
 }
 
-impl Choice {
+impl ChosenLines {
     /// Changes of the lines that are chosen, in their order.
-    pub fn changes(&self, lines: &[Line]) -> Vec<Change> {
-        let chosen = |l: &&Line| {
-            let status = l.status == Status::Short || (self.hints && l.status == Status::Hint);
+    pub fn changes(&self, lines: &[AdviceLine]) -> Vec<Change> {
+        let chosen = |l: &&AdviceLine| {
+            let status =
+                l.status == AdviceStatus::Short || (self.hints && l.status == AdviceStatus::Hint);
             let only = self.only.is_empty() || self.only.contains(&l.key);
             status && only && !self.skip.contains(&l.key)
         };
@@ -35,7 +36,7 @@ impl Choice {
 
 /// What became of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ChangeOutcome {
     /// Set; the kernel may have made another value of it.
     Done,
     /// It was so already.
@@ -46,7 +47,7 @@ pub enum Outcome {
 
 /// One change and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct AppliedChange {
     /// What was to be set.
     pub change: Change,
     /// Value before, if it could be read.
@@ -54,13 +55,13 @@ pub struct Step {
     /// Value after, if it could be read.
     pub after: Option<String>,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: ChangeOutcome,
 }
 
-impl Step {
+impl AppliedChange {
     /// It failed.
     pub fn failed(&self) -> bool {
-        matches!(self.outcome, Outcome::Failed(_))
+        matches!(self.outcome, ChangeOutcome::Failed(_))
     }
 }
 
@@ -77,43 +78,45 @@ fn same(a: &str, b: &str) -> bool {
 /// start, nothing was changed.
 pub fn apply(
     changes: &[Change],
-    settings: &mut dyn Settings,
+    settings: &mut dyn SettingsStore,
     path: &Path,
     dry: bool,
-) -> Result<Vec<Step>, StateError> {
-    let old = State::read(path)?;
+) -> Result<Vec<AppliedChange>, SettingsStateError> {
+    let old = ChangedSettings::read(path)?;
     let mut state = old.clone();
-    let mut steps: Vec<Step> = vec![];
+    let mut steps: Vec<AppliedChange> = vec![];
     for change in changes {
         let (before, outcome) = match settings.read(&change.place) {
-            Ok(now) if same(&now, &change.value) => (Some(now), Outcome::Already),
-            Ok(now) => (Some(now), Outcome::Done),
-            Err(e) => (None, Outcome::Failed(format!("cannot be read, so it is left alone: {e}"))),
+            Ok(now) if same(&now, &change.value) => (Some(now), ChangeOutcome::Already),
+            Ok(now) => (Some(now), ChangeOutcome::Done),
+            Err(e) => {
+                (None, ChangeOutcome::Failed(format!("cannot be read, so it is left alone: {e}")))
+            }
         };
-        if let (Some(former), Outcome::Done) = (&before, &outcome) {
+        if let (Some(former), ChangeOutcome::Done) = (&before, &outcome) {
             state.note(&change.place, former.clone(), change.value.clone());
         }
-        steps.push(Step { change: change.clone(), before, after: None, outcome });
+        steps.push(AppliedChange { change: change.clone(), before, after: None, outcome });
     }
-    let planned = steps.iter().any(|s| s.outcome == Outcome::Done);
+    let planned = steps.iter().any(|s| s.outcome == ChangeOutcome::Done);
     if dry || !planned {
         return Ok(steps);
     }
     state.write(path)?;
-    for step in steps.iter_mut().filter(|s| s.outcome == Outcome::Done) {
+    for step in steps.iter_mut().filter(|s| s.outcome == ChangeOutcome::Done) {
         let place = &step.change.place;
         let written = settings.write(place, &step.change.value);
         step.after = settings.read(place).ok();
         let unchanged = step.after.is_some() && step.after == step.before;
         if let Err(e) = written {
-            step.outcome = Outcome::Failed(e.to_string());
+            step.outcome = ChangeOutcome::Failed(e.to_string());
         } else if unchanged {
-            step.outcome = Outcome::Failed("the kernel took it and changed nothing".into());
+            step.outcome = ChangeOutcome::Failed("the kernel took it and changed nothing".into());
         }
         let entry = state.entries.iter_mut().find(|e| e.place == *place);
         match (&step.outcome, entry) {
             // A write that failed and yet changed something stays in the state.
-            (Outcome::Failed(_), Some(_)) if unchanged => {
+            (ChangeOutcome::Failed(_), Some(_)) if unchanged => {
                 match old.entries.iter().find(|e| e.place == *place) {
                     Some(earlier) => state.note(place, String::new(), earlier.applied.clone()),
                     None => state.entries.retain(|e| e.place != *place),
@@ -124,7 +127,7 @@ pub fn apply(
                     entry.applied.clone_from(after);
                 }
             }
-            (Outcome::Failed(_), None) if unchanged => {}
+            (ChangeOutcome::Failed(_), None) if unchanged => {}
             // The same place failed before in this run and was forgotten.
             (_, None) => {
                 let former = step.before.clone().unwrap_or_default();
@@ -141,38 +144,39 @@ pub fn apply(
 /// # Errors
 /// There is no state file, it is not ours, or it cannot be written.
 pub fn revert(
-    settings: &mut dyn Settings,
+    settings: &mut dyn SettingsStore,
     path: &Path,
     dry: bool,
-) -> Result<Vec<Step>, StateError> {
-    let mut state = State::read(path)?;
+) -> Result<Vec<AppliedChange>, SettingsStateError> {
+    let mut state = ChangedSettings::read(path)?;
     if state.entries.is_empty() {
-        return Err(StateError::Absent(path.to_owned()));
+        return Err(SettingsStateError::Absent(path.to_owned()));
     }
     let mut steps = vec![];
     let mut left = vec![];
     for entry in state.entries.drain(..).rev() {
         let change = Change { place: entry.place.clone(), value: entry.former.clone() };
         let before = settings.read(&entry.place);
-        let mut step = Step { change, before: None, after: None, outcome: Outcome::Done };
+        let mut step =
+            AppliedChange { change, before: None, after: None, outcome: ChangeOutcome::Done };
         match before {
             Ok(now) if same(&now, &entry.former) => {
-                (step.after, step.outcome) = (Some(now.clone()), Outcome::Already);
+                (step.after, step.outcome) = (Some(now.clone()), ChangeOutcome::Already);
                 step.before = Some(now);
             }
             Ok(now) => step.before = Some(now),
-            Err(e) => step.outcome = Outcome::Failed(e.to_string()),
+            Err(e) => step.outcome = ChangeOutcome::Failed(e.to_string()),
         }
-        if step.outcome == Outcome::Done && !dry {
+        if step.outcome == ChangeOutcome::Done && !dry {
             let written = settings.write(&entry.place, &entry.former);
             step.after = settings.read(&entry.place).ok();
             let back = step.after.as_deref().is_some_and(|now| same(now, &entry.former));
             step.outcome = match (written, back) {
-                (Err(e), _) => Outcome::Failed(e.to_string()),
+                (Err(e), _) => ChangeOutcome::Failed(e.to_string()),
                 (Ok(()), false) => {
-                    Outcome::Failed("the kernel took it and made another value of it".into())
+                    ChangeOutcome::Failed("the kernel took it and made another value of it".into())
                 }
-                (Ok(()), true) => Outcome::Done,
+                (Ok(()), true) => ChangeOutcome::Done,
             };
         }
         if step.failed() {

@@ -5,7 +5,7 @@ use std::io;
 
 use proptest::prelude::*;
 
-use super::super::place::Place;
+use super::super::place::SettingPlace;
 use super::*;
 
 /// Settings in memory: some refuse, some round, and the state file is looked at with each write.
@@ -28,15 +28,15 @@ impl Memory {
     }
 }
 
-impl Settings for Memory {
-    fn read(&mut self, place: &Place) -> io::Result<String> {
+impl SettingsStore for Memory {
+    fn read(&mut self, place: &SettingPlace) -> io::Result<String> {
         self.values.get(&place.to_string()).cloned().ok_or(io::ErrorKind::NotFound.into())
     }
 
-    fn write(&mut self, place: &Place, value: &str) -> io::Result<()> {
+    fn write(&mut self, place: &SettingPlace, value: &str) -> io::Result<()> {
         let key = place.to_string();
         if let Some(path) = &self.state {
-            let state = State::read(path).unwrap();
+            let state = ChangedSettings::read(path).unwrap();
             assert!(
                 state.entries.iter().any(|e| e.place == *place),
                 "the former value is in the file before it is overwritten"
@@ -52,8 +52,8 @@ impl Settings for Memory {
     }
 }
 
-fn file(name: &str) -> Place {
-    Place::sysctl(&format!("net.core.{name}"))
+fn file(name: &str) -> SettingPlace {
+    SettingPlace::sysctl(&format!("net.core.{name}"))
 }
 
 fn set(name: &str, value: &str) -> Change {
@@ -73,7 +73,7 @@ fn applied_and_put_back_exactly() {
     m.state = Some(path.clone());
     let steps = apply(&[set("a", "3 4"), set("b", "8"), set("c", "9")], &mut m, &path, false);
     let outcomes: Vec<_> = steps.unwrap().into_iter().map(|s| s.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Done, Outcome::Done, Outcome::Already]);
+    assert_eq!(outcomes, [ChangeOutcome::Done, ChangeOutcome::Done, ChangeOutcome::Already]);
     assert_eq!((m.get("a"), m.get("b")), ("3 4", "8"));
     let steps = revert(&mut m, &path, false).unwrap();
     assert_eq!(steps[0].change.place, file("b"), "backwards");
@@ -101,10 +101,10 @@ fn what_fails_is_told_and_what_worked_stays_in_the_state() {
     m.ignore = vec![file("c").to_string()];
     let changes = [set("a", "2"), set("b", "2"), set("c", "2"), set("absent", "2")];
     let steps = apply(&changes, &mut m, &path, false).unwrap();
-    let failed: Vec<bool> = steps.iter().map(Step::failed).collect();
+    let failed: Vec<bool> = steps.iter().map(AppliedChange::failed).collect();
     assert_eq!(failed, [false, true, true, true]);
-    let state = State::read(&path).unwrap();
-    let kept: Vec<&Place> = state.entries.iter().map(|e| &e.place).collect();
+    let state = ChangedSettings::read(&path).unwrap();
+    let kept: Vec<&SettingPlace> = state.entries.iter().map(|e| &e.place).collect();
     assert_eq!(kept, [&file("a")]);
 }
 
@@ -138,7 +138,10 @@ fn a_dry_run_changes_nothing_and_writes_nothing() {
     let (_dir, path) = folder();
     let mut m = Memory::of(&[("a", "1")]);
     let steps = apply(&[set("a", "2")], &mut m, &path, true).unwrap();
-    assert_eq!((steps[0].outcome.clone(), steps[0].before.as_deref()), (Outcome::Done, Some("1")));
+    assert_eq!(
+        (steps[0].outcome.clone(), steps[0].before.as_deref()),
+        (ChangeOutcome::Done, Some("1"))
+    );
     assert!(m.get("a") == "1" && !path.exists());
     apply(&[set("a", "2")], &mut m, &path, false).unwrap();
     revert(&mut m, &path, true).unwrap();
@@ -167,7 +170,7 @@ proptest! {
             apply(&changes, &mut m, &path, false).unwrap();
         }
         m.refuse.clear();
-        match State::read(&path).unwrap().entries.is_empty() {
+        match ChangedSettings::read(&path).unwrap().entries.is_empty() {
             true => prop_assert!(!path.exists()),
             false => { revert(&mut m, &path, false).unwrap(); }
         }

@@ -1,10 +1,12 @@
 //! Socket buffers: how large they may be and how long they hold the stream.
 //!
-//! Refuses nothing. Sources: `socket(7)`, `udp(7)`, kernel `net/core/sock.c`.
+//! Sources: `socket(7)`, `udp(7)`, kernel `net/core/sock.c`.
 
-use super::facts::Facts;
-use super::line::{Line, Status};
-use super::need::{Need, bits_text, bytes_text, count_text, time_text};
+use fullcount_core::quantity::{bits_text, exact_size_text, time_text};
+
+use super::facts::HostFacts;
+use super::line::{AdviceLine, AdviceStatus};
+use super::need::{Need, count_text};
 use super::place::Change;
 use super::wish::Wish;
 
@@ -23,7 +25,7 @@ const PAGE: u64 = 4096;
 const OWN: u64 = 64 << 20;
 
 /// Lines about socket buffers.
-pub fn lines(wish: &Wish, facts: &Facts, need: &Need) -> Vec<Line> {
+pub fn lines(wish: &Wish, facts: &HostFacts, need: &Need) -> Vec<AdviceLine> {
     let hold = wish.hold.as_secs_f64();
     let mut lines = vec![];
     if wish.role.receives() {
@@ -44,7 +46,7 @@ pub fn lines(wish: &Wish, facts: &Facts, need: &Need) -> Vec<Line> {
 /// `212992 B hold 0.17 ms of 10 Gbit/s, 64 MiB hold 54 ms`.
 fn compare(need: &Need, now: u64, wanted: u64) -> String {
     let holds = |bytes| time_text(need.buffer_seconds(bytes));
-    let (a, b) = (bytes_text(now), bytes_text(wanted));
+    let (a, b) = (exact_size_text(now), exact_size_text(wanted));
     format!("{a} hold {} of {}, {b} hold {}", holds(now), bits_text(need.bits), holds(wanted))
 }
 
@@ -65,14 +67,14 @@ fn ask(wanted: u64) -> String {
     }
 }
 
-fn unprivileged(facts: &Facts) -> &'static str {
+fn unprivileged(facts: &HostFacts) -> &'static str {
     match facts.bounds.net_admin {
         Some(true) => "; this process may exceed it (CAP_NET_ADMIN), others may not",
         _ => "",
     }
 }
 
-fn receive(facts: &Facts, need: &Need, wanted: u64, enough: bool) -> Line {
+fn receive(facts: &HostFacts, need: &Need, wanted: u64, enough: bool) -> AdviceLine {
     let key = "net.core.rmem_max";
     let errors = facts.udp.map_or(0, |u| u.receive_buffer_errors);
     let lost = match errors {
@@ -80,13 +82,13 @@ fn receive(facts: &Facts, need: &Need, wanted: u64, enough: bool) -> Line {
         n => format!("; {} drops at full buffers since the start", count_text(n as f64)),
     };
     let Some(now) = facts.tuning.rmem_max else {
-        return Line::unknown(key, "the host does not show the largest receive buffer");
+        return AdviceLine::unknown(key, "the host does not show the largest receive buffer");
     };
     if enough {
         let holds = time_text(need.buffer_seconds(now));
-        let (bytes, rate) = (bytes_text(now), bits_text(need.bits));
+        let (bytes, rate) = (exact_size_text(now), bits_text(need.bits));
         let why = format!("{bytes} hold {holds} of {rate}{}{lost}", ask(wanted));
-        return Line::new(key, bytes_text(now), why);
+        return AdviceLine::new(key, exact_size_text(now), why);
     }
     let why = format!(
         "{}{}{}{}{lost}",
@@ -95,95 +97,100 @@ fn receive(facts: &Facts, need: &Need, wanted: u64, enough: bool) -> Line {
         ask(wanted),
         unprivileged(facts)
     );
-    let line = Line::new(key, bytes_text(now), why).wanted(bytes_text(wanted));
-    line.status(Status::Short).change(Change::sysctl(key, wanted))
+    let line = AdviceLine::new(key, exact_size_text(now), why).wanted(exact_size_text(wanted));
+    line.status(AdviceStatus::Short).change(Change::sysctl(key, wanted))
 }
 
-fn default(facts: &Facts, need: &Need, wanted: u64, enough: bool) -> Line {
+fn default(facts: &HostFacts, need: &Need, wanted: u64, enough: bool) -> AdviceLine {
     let key = "net.core.rmem_default";
     let Some(now) = facts.tuning.rmem_default else {
-        return Line::unknown(
+        return AdviceLine::unknown(
             key,
             "the host does not show the receive buffer of programs that do not ask",
         );
     };
     let why = "only programs that do not ask for a buffer get this one; Fullcount asks";
     match enough {
-        true => Line::new(key, bytes_text(now), why),
+        true => AdviceLine::new(key, exact_size_text(now), why),
         false => {
             let why = format!("{}; {why}", compare(need, now, wanted));
-            let line = Line::new(key, bytes_text(now), why).wanted(bytes_text(wanted));
-            line.status(Status::Hint).change(Change::sysctl(key, wanted))
+            let line =
+                AdviceLine::new(key, exact_size_text(now), why).wanted(exact_size_text(wanted));
+            line.status(AdviceStatus::Hint).change(Change::sysctl(key, wanted))
         }
     }
 }
 
-fn all_sockets(facts: &Facts, wanted: u64) -> Line {
+fn all_sockets(facts: &HostFacts, wanted: u64) -> AdviceLine {
     let key = "net.ipv4.udp_mem";
     let Some([low, pressure, most]) = facts.tuning.udp_mem else {
         let why =
             "this network namespace does not show it, and it holds for the whole host: look there";
-        return Line::unknown(key, why);
+        return AdviceLine::unknown(key, why);
     };
     // A full socket takes twice what was asked for, and half as much again is for all others.
     let pages = (3 * wanted).div_ceil(PAGE);
-    let says = format!("{} for all UDP sockets", bytes_text(most.saturating_mul(PAGE)));
+    let says = format!("{} for all UDP sockets", exact_size_text(most.saturating_mul(PAGE)));
     let errors = facts.udp.map_or(0, |u| u.memory_errors);
     let lost = match errors {
         0 => String::new(),
         n => format!("; {} drops at this limit since the start", count_text(n as f64)),
     };
-    let full = bytes_text(2 * wanted);
-    let why = format!("one full buffer of {} takes {full}{lost}", bytes_text(wanted));
+    let full = exact_size_text(2 * wanted);
+    let why = format!("one full buffer of {} takes {full}{lost}", exact_size_text(wanted));
     if most >= pages {
-        return Line::new(key, says, why);
+        return AdviceLine::new(key, says, why);
     }
     let value = format!("{} {} {pages}", low.max(pages / 2), pressure.max(pages / 4 * 3));
-    let line = Line::new(key, says, why).wanted(bytes_text(pages * PAGE));
-    line.status(Status::Short).change(Change::sysctl(key, value))
+    let line = AdviceLine::new(key, says, why).wanted(exact_size_text(pages * PAGE));
+    line.status(AdviceStatus::Short).change(Change::sysctl(key, value))
 }
 
 /// A buffer that the host's memory does not hold.
-fn memory(facts: &Facts, wanted: u64) -> Option<Line> {
+fn memory(facts: &HostFacts, wanted: u64) -> Option<AdviceLine> {
     let memory = facts.memory?;
     let full = 2 * wanted;
     let says = format!("{:.1} GiB", memory as f64 / (1u64 << 30) as f64);
-    let why = format!("a full receive buffer takes {}", bytes_text(full));
+    let why = format!("a full receive buffer takes {}", exact_size_text(full));
     match full > memory / 4 {
         true => {
             let why = format!("{why}, over a quarter of the memory: ask for less time with --hold");
-            Some(Line::new("memory", says, why).status(Status::Hint))
+            Some(AdviceLine::new("memory", says, why).status(AdviceStatus::Hint))
         }
-        false => Some(Line::new("memory", says, why)),
+        false => Some(AdviceLine::new("memory", says, why)),
     }
 }
 
-fn port(wish: &Wish, facts: &Facts) -> Option<Line> {
+fn port(wish: &Wish, facts: &HostFacts) -> Option<AdviceLine> {
     let (port, state) = (wish.port?, facts.port?);
     let key = "socket";
     if state.sockets == 0 {
-        return Some(Line::new(key, "none", format!("nobody listens on UDP port {port} now")));
+        return Some(AdviceLine::new(
+            key,
+            "none",
+            format!("nobody listens on UDP port {port} now"),
+        ));
     }
     let says = format!("{} on port {port}", state.sockets);
     let why = format!(
         "{} wait, {} drops at a full buffer since it was opened",
-        bytes_text(state.queued_bytes),
+        exact_size_text(state.queued_bytes),
         count_text(state.drops as f64)
     );
-    let line = Line::new(key, says, why);
-    Some(if state.drops > 0 { line.status(Status::Hint) } else { line })
+    let line = AdviceLine::new(key, says, why);
+    Some(if state.drops > 0 { line.status(AdviceStatus::Hint) } else { line })
 }
 
-fn send(facts: &Facts, need: &Need) -> Line {
+fn send(facts: &HostFacts, need: &Need) -> AdviceLine {
     let key = "net.core.wmem_max";
     let wanted = need.buffer_bytes(SEND_HOLD).clamp(LEAST, MOST);
     let Some(now) = facts.tuning.wmem_max else {
-        return Line::unknown(key, "the host does not show the largest send buffer");
+        return AdviceLine::unknown(key, "the host does not show the largest send buffer");
     };
     if now >= wanted || need.buffer_seconds(now) >= SEND_HOLD {
         let holds = time_text(need.buffer_seconds(now));
-        let why = format!("{} keep the card busy for {holds}", bytes_text(now));
-        return Line::new(key, bytes_text(now), why);
+        let why = format!("{} keep the card busy for {holds}", exact_size_text(now));
+        return AdviceLine::new(key, exact_size_text(now), why);
     }
     let why = format!(
         "{}{}; a sender waits while its buffer is full, and the card while it is empty{}",
@@ -191,6 +198,6 @@ fn send(facts: &Facts, need: &Need) -> Line {
         small(need),
         unprivileged(facts)
     );
-    let line = Line::new(key, bytes_text(now), why).wanted(bytes_text(wanted));
-    line.status(Status::Short).change(Change::sysctl(key, wanted))
+    let line = AdviceLine::new(key, exact_size_text(now), why).wanted(exact_size_text(wanted));
+    line.status(AdviceStatus::Short).change(Change::sysctl(key, wanted))
 }

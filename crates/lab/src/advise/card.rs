@@ -1,14 +1,15 @@
 //! The card: rings, hardware queues, offloads, the queue before the driver, native AF_XDP.
 //!
-//! Refuses nothing. Sources: `ethtool(8)`, kernel `Documentation/networking/segmentation-offloads`,
+//! Sources: `ethtool(8)`, kernel `Documentation/networking/segmentation-offloads`,
 //! `.../scaling`.
 
-use fullcount_io::host::interface::{Interface, Kind};
+use fullcount_core::quantity::time_text;
+use fullcount_io::host::interface::{Interface, InterfaceKind};
 
-use super::facts::Facts;
-use super::line::{Line, Status};
-use super::need::{Need, count_text, time_text};
-use super::place::{Change, Place, Ring};
+use super::facts::HostFacts;
+use super::line::{AdviceLine, AdviceStatus};
+use super::need::{Need, count_text};
+use super::place::{Change, InterfaceRing, SettingPlace};
 use super::wish::Wish;
 
 /// Time that a ring should hold: a core that is away from the card for one tick of the slowest clock in
@@ -55,78 +56,86 @@ const XDP_ZERO_COPY: [&str; 10] =
     ["gve", "i40e", "ice", "igb", "igc", "ixgbe", "mlx5_core", "nfp", "st_gmac", "tsnep"];
 
 /// Lines about the card.
-pub fn lines(wish: &Wish, facts: &Facts, need: &Need) -> Vec<Line> {
+pub fn lines(wish: &Wish, facts: &HostFacts, need: &Need) -> Vec<AdviceLine> {
     let Some(card) = &facts.card else { return vec![] };
     let mut lines = vec![];
     if wish.role.receives() {
-        lines.extend(ring(card, facts, need, Ring::Rx));
+        lines.extend(ring(card, facts, need, InterfaceRing::Rx));
         lines.extend(queues(card, facts, need));
-        lines.push(offload(card, facts, "rx-gro", Status::Short, GRO));
-        lines.push(offload(card, facts, "rx-checksum", Status::Short, RX_CHECKSUM));
+        lines.push(offload(card, facts, "rx-gro", AdviceStatus::Short, GRO));
+        lines.push(offload(card, facts, "rx-checksum", AdviceStatus::Short, RX_CHECKSUM));
         lines.extend(forwarding(facts));
     }
     if wish.role.sends() {
-        lines.extend(ring(card, facts, need, Ring::Tx));
+        lines.extend(ring(card, facts, need, InterfaceRing::Tx));
         lines.push(queue_before_driver(card, need));
-        lines.push(offload(card, facts, "tx-generic-segmentation", Status::Short, GSO));
-        lines.push(offload(card, facts, "tx-udp-segmentation", Status::Hint, USO));
+        lines.push(offload(card, facts, "tx-generic-segmentation", AdviceStatus::Short, GSO));
+        lines.push(offload(card, facts, "tx-udp-segmentation", AdviceStatus::Hint, USO));
     }
     lines.push(driver(card));
     lines
 }
 
-fn ring(card: &Interface, facts: &Facts, need: &Need, ring: Ring) -> Option<Line> {
-    let key = if ring == Ring::Rx { "ring.rx" } else { "ring.tx" };
+fn ring(
+    card: &Interface,
+    facts: &HostFacts,
+    need: &Need,
+    ring: InterfaceRing,
+) -> Option<AdviceLine> {
+    let key = if ring == InterfaceRing::Rx { "ring.rx" } else { "ring.tx" };
     let Some(rings) = facts.rings.filter(|r| r.rx_max > 0 && r.tx_max > 0) else {
-        if card.kind == Kind::Device {
-            return Some(Line::unknown(key, format!("{} does not say its rings", card.name)));
+        if card.kind == InterfaceKind::Device {
+            return Some(AdviceLine::unknown(key, format!("{} does not say its rings", card.name)));
         }
         let why =
             "an interface without a card has no ring: net.core.netdev_max_backlog takes its place";
-        return Some(Line::new(key, "none", why));
+        return Some(AdviceLine::new(key, "none", why));
     };
     let (now, most) = match ring {
-        Ring::Rx => (u64::from(rings.rx), u64::from(rings.rx_max)),
-        Ring::Tx => (u64::from(rings.tx), u64::from(rings.tx_max)),
+        InterfaceRing::Rx => (u64::from(rings.rx), u64::from(rings.rx_max)),
+        InterfaceRing::Tx => (u64::from(rings.tx), u64::from(rings.tx_max)),
     };
     let enough = need.frames_in(RING_HOLD).next_power_of_two();
     let wanted = enough.min(most);
     let holds = |entries| time_text(need.queue_seconds(entries));
     let whom = match ring {
-        Ring::Rx => "while the core that empties it is busy",
-        Ring::Tx => "while the sender is off its core",
+        InterfaceRing::Rx => "while the core that empties it is busy",
+        InterfaceRing::Tx => "while the sender is off its core",
     };
     let says = format!("{now} of {most}");
     if now < wanted && need.queue_seconds(now) < RING_HOLD {
         let why = format!("{now} hold {} {whom}, {wanted} hold {}", holds(now), holds(wanted));
-        let change =
-            Change { place: Place::Ring(card.name.clone(), ring), value: wanted.to_string() };
-        let line = Line::new(key, says, why).wanted(wanted.to_string()).status(Status::Short);
+        let change = Change {
+            place: SettingPlace::Ring(card.name.clone(), ring),
+            value: wanted.to_string(),
+        };
+        let line =
+            AdviceLine::new(key, says, why).wanted(wanted.to_string()).status(AdviceStatus::Short);
         return Some(line.change(change));
     }
     let mut why = format!("{now} hold {} {whom}", holds(now));
     if enough > most {
         why.push_str("; the card has no larger one");
-        if ring == Ring::Rx {
+        if ring == InterfaceRing::Rx {
             why.push_str(": several source ports spread a stream over its queues");
         }
     }
-    Some(Line::new(key, says, why))
+    Some(AdviceLine::new(key, says, why))
 }
 
-fn queues(card: &Interface, facts: &Facts, need: &Need) -> Option<Line> {
-    let channels = facts.channels.filter(|_| card.kind == Kind::Device)?;
+fn queues(card: &Interface, facts: &HostFacts, need: &Need) -> Option<AdviceLine> {
+    let channels = facts.channels.filter(|_| card.kind == InterfaceKind::Device)?;
     let now = format!("{} of {}", channels.rx, channels.rx_max);
     let why = "all packets of one source port land in one queue; several source ports use several";
-    let line = Line::new("queues", now, why);
+    let line = AdviceLine::new("queues", now, why);
     let cores = facts.cores.online.0.len() as u32;
     let wanted = channels.rx_max.min(cores.max(1));
     if channels.rx < wanted && need.frames() > ONE_QUEUE {
         let why =
             format!("{} frames/s on {} queues; {why}", count_text(need.frames()), channels.rx);
         let command = format!("ethtool -L {} combined {wanted}", card.name);
-        let line = Line { why, ..line }.wanted(wanted.to_string());
-        return Some(line.status(Status::Hint).command(command));
+        let line = AdviceLine { why, ..line }.wanted(wanted.to_string());
+        return Some(line.status(AdviceStatus::Hint).command(command));
     }
     Some(line)
 }
@@ -150,49 +159,59 @@ const USO: Why = (
     "a core cuts trains just before the driver",
 );
 
-fn offload(card: &Interface, facts: &Facts, name: &str, status: Status, why: Why) -> Line {
+fn offload(
+    card: &Interface,
+    facts: &HostFacts,
+    name: &str,
+    status: AdviceStatus,
+    why: Why,
+) -> AdviceLine {
     let key = format!("offload.{name}");
     let Some(feature) = facts.feature(name) else {
-        return Line::unknown(key, format!("{} does not say this offload", card.name));
+        return AdviceLine::unknown(key, format!("{} does not say this offload", card.name));
     };
     match (feature.on, feature.fixed) {
-        (true, _) => Line::new(key, "on", why.0),
-        (false, true) => Line::new(key, "off, fixed", format!("{} cannot: {}", card.name, why.1)),
+        (true, _) => AdviceLine::new(key, "on", why.0),
+        (false, true) => {
+            AdviceLine::new(key, "off, fixed", format!("{} cannot: {}", card.name, why.1))
+        }
         (false, false) => {
-            let place = Place::Feature(card.name.clone(), name.to_owned());
+            let place = SettingPlace::Feature(card.name.clone(), name.to_owned());
             let change = Change { place, value: "on".into() };
-            Line::new(key, "off", why.0).wanted("on").status(status).change(change)
+            AdviceLine::new(key, "off", why.0).wanted("on").status(status).change(change)
         }
     }
 }
 
 /// Only matters to packets that this host passes on, so it is said and never asked for.
-fn forwarding(facts: &Facts) -> Option<Line> {
+fn forwarding(facts: &HostFacts) -> Option<AdviceLine> {
     let feature = facts.feature("rx-udp-gro-forwarding")?;
     let now = if feature.on { "on" } else { "off" };
     let why = "needed only where packets go on to a container or a virtual machine; a socket that asks \
                for trains gets them without it";
-    Some(Line::new("offload.rx-udp-gro-forwarding", now, why))
+    Some(AdviceLine::new("offload.rx-udp-gro-forwarding", now, why))
 }
 
-fn queue_before_driver(card: &Interface, need: &Need) -> Line {
+fn queue_before_driver(card: &Interface, need: &Need) -> AdviceLine {
     let key = "txqueuelen";
     let Some(now) = card.tx_queue_len else {
-        return Line::unknown(key, format!("{} does not say its queue", card.name));
+        return AdviceLine::unknown(key, format!("{} does not say its queue", card.name));
     };
     let wanted = need.frames_in(RING_HOLD).next_multiple_of(1000).clamp(QUEUE.0, QUEUE.1);
     let holds = |entries| time_text(need.queue_seconds(entries));
     let says = format!("{now} packets");
     // veth and the like send at once, unless somebody puts a queue before them.
     let (before, status) = match card.kind {
-        Kind::Device => ("before the card's ring", Status::Short),
-        Kind::Virtual => ("in a queueing discipline, if the interface gets one", Status::Hint),
-        Kind::Loopback => {
-            return Line::new(key, says, "the loopback sends at once; no queue is in use");
+        InterfaceKind::Device => ("before the card's ring", AdviceStatus::Short),
+        InterfaceKind::Virtual => {
+            ("in a queueing discipline, if the interface gets one", AdviceStatus::Hint)
+        }
+        InterfaceKind::Loopback => {
+            return AdviceLine::new(key, says, "the loopback sends at once; no queue is in use");
         }
     };
     if now >= wanted || need.queue_seconds(now) >= RING_HOLD {
-        return Line::new(key, says, format!("{now} packets hold {} {before}", holds(now)));
+        return AdviceLine::new(key, says, format!("{now} packets hold {} {before}", holds(now)));
     }
     let why = format!(
         "{now} packets hold {} {before}, {wanted} hold {}; beyond, packets are dropped",
@@ -200,13 +219,16 @@ fn queue_before_driver(card: &Interface, need: &Need) -> Line {
         holds(wanted)
     );
     let change = Change::file(format!("sys/class/net/{}/tx_queue_len", card.name), wanted);
-    Line::new(key, says, why).wanted(format!("{wanted} packets")).status(status).change(change)
+    AdviceLine::new(key, says, why)
+        .wanted(format!("{wanted} packets"))
+        .status(status)
+        .change(change)
 }
 
-fn driver(card: &Interface) -> Line {
+fn driver(card: &Interface) -> AdviceLine {
     let Some(name) = card.driver.as_deref() else {
         let why = format!("{} has no driver that says its name", card.name);
-        return Line::unknown("driver", why);
+        return AdviceLine::unknown("driver", why);
     };
     let native = XDP_NATIVE.contains(&name);
     let why = match (native, XDP_ZERO_COPY.contains(&name)) {
@@ -218,5 +240,5 @@ fn driver(card: &Interface) -> Line {
         }
         (false, _) => "not known to run XDP in the driver: xdp:// falls back to the generic mode",
     };
-    Line::new("driver", name, why)
+    AdviceLine::new("driver", name, why)
 }

@@ -1,14 +1,15 @@
 //! The cores: node, interrupts, spreading, clock, sleep, neighbours.
 //!
-//! Refuses nothing. Sources: kernel `Documentation/networking/scaling`, `.../admin-guide/pm/cpuidle`,
+//! Sources: kernel `Documentation/networking/scaling`, `.../admin-guide/pm/cpuidle`,
 //! `.../admin-guide/pm/cpufreq`.
 
+use fullcount_core::quantity::time_text;
 use fullcount_io::host::cpu::{Core, CoreSet, IdleState};
-use fullcount_io::host::interface::{Interface, Kind};
+use fullcount_io::host::interface::{Interface, InterfaceKind};
 
-use super::facts::Facts;
-use super::line::{Line, Status};
-use super::need::{Need, count_text, frames_arrive, time_text};
+use super::facts::HostFacts;
+use super::line::{AdviceLine, AdviceStatus};
+use super::need::{Need, count_text, frames_arrive};
 use super::place::Change;
 use super::wish::Wish;
 
@@ -30,7 +31,7 @@ const SLOW_WAKE: u64 = 50;
 const QUEUE: u64 = 1000;
 
 /// Lines about the cores.
-pub fn lines(wish: &Wish, facts: &Facts, need: &Need) -> Vec<Line> {
+pub fn lines(wish: &Wish, facts: &HostFacts, need: &Need) -> Vec<AdviceLine> {
     let mut lines = vec![];
     let card = facts.card.as_ref();
     lines.extend(node(wish, facts, card, need));
@@ -55,53 +56,63 @@ fn named(cores: &CoreSet) -> String {
 }
 
 /// A core is shared with the pinned one: it is the same or runs on the same hardware.
-fn shares(facts: &Facts, pinned: u32, core: u32) -> bool {
+fn shares(facts: &HostFacts, pinned: u32, core: u32) -> bool {
     let same = |c: &&Core| c.number == pinned;
     pinned == core || facts.each.iter().find(same).is_some_and(|c| c.siblings.has(core))
 }
 
 /// Cores near the card that nobody has claimed.
-fn free(wish: &Wish, facts: &Facts, card: &Interface) -> Vec<u32> {
+fn free(wish: &Wish, facts: &HostFacts, card: &Interface) -> Vec<u32> {
     let near = card.node.and_then(|n| facts.cores.of_node(n)).unwrap_or(&facts.cores.online);
     let on = near.0.intersection(&facts.cores.online.0).copied();
     on.filter(|&c| wish.core.is_none_or(|pinned| !shares(facts, pinned, c))).collect()
 }
 
-fn node(wish: &Wish, facts: &Facts, card: Option<&Interface>, need: &Need) -> Option<Line> {
-    let card = card.filter(|c| c.kind == Kind::Device)?;
+fn node(
+    wish: &Wish,
+    facts: &HostFacts,
+    card: Option<&Interface>,
+    need: &Need,
+) -> Option<AdviceLine> {
+    let card = card.filter(|c| c.kind == InterfaceKind::Device)?;
     let key = "numa";
     if facts.cores.nodes.len() < 2 {
-        return Some(Line::new(key, "one node", "all cores are equally near to the card"));
+        return Some(AdviceLine::new(key, "one node", "all cores are equally near to the card"));
     }
     let Some(of_card) = card.node else {
-        return Some(Line::unknown(key, format!("{} does not say its NUMA node", card.name)));
+        return Some(AdviceLine::unknown(key, format!("{} does not say its NUMA node", card.name)));
     };
     let near = facts.cores.of_node(of_card).map_or("none".to_owned(), CoreSet::to_string);
     let Some(core) = wish.core else {
         let why = format!("{} is on node {of_card}: pin with --core to one of {near}", card.name);
-        return Some(Line::new(key, format!("card on node {of_card}"), why));
+        return Some(AdviceLine::new(key, format!("card on node {of_card}"), why));
     };
     match facts.cores.node_of(core) {
         Some(n) if n == of_card => {
             let why = format!("core {core} and {} are on the same node", card.name);
-            Some(Line::new(key, format!("both on node {n}"), why))
+            Some(AdviceLine::new(key, format!("both on node {n}"), why))
         }
         Some(n) => {
             let why = format!(
                 "every byte crosses the link between the sockets: pin with --core to one of {near}"
             );
             let fast = need.pps > FAST || need.bits > WIDE;
-            let line =
-                Line::new(key, format!("core {core} on node {n}, card on node {of_card}"), why);
+            let line = AdviceLine::new(
+                key,
+                format!("core {core} on node {n}, card on node {of_card}"),
+                why,
+            );
             let line = line.wanted(format!("a core of node {of_card}"));
-            Some(line.status(if fast { Status::Short } else { Status::Hint }))
+            Some(line.status(if fast { AdviceStatus::Short } else { AdviceStatus::Hint }))
         }
-        None => Some(Line::unknown(key, format!("the host does not say the node of core {core}"))),
+        None => {
+            Some(AdviceLine::unknown(key, format!("the host does not say the node of core {core}")))
+        }
     }
 }
 
-fn interrupts(wish: &Wish, facts: &Facts, card: &Interface, need: &Need) -> Option<Line> {
-    if card.kind != Kind::Device {
+fn interrupts(wish: &Wish, facts: &HostFacts, card: &Interface, need: &Need) -> Option<AdviceLine> {
+    if card.kind != InterfaceKind::Device {
         return None;
     }
     let key = "irq.affinity";
@@ -109,7 +120,7 @@ fn interrupts(wish: &Wish, facts: &Facts, card: &Interface, need: &Need) -> Opti
     if all.is_empty() {
         let why =
             format!("the host does not say which interrupts tell of packets on {}", card.name);
-        return Some(Line::unknown(key, why));
+        return Some(AdviceLine::unknown(key, why));
     }
     let near =
         card.node.and_then(|n| facts.cores.of_node(n)).filter(|_| facts.cores.nodes.len() > 1);
@@ -135,7 +146,7 @@ fn interrupts(wish: &Wish, facts: &Facts, card: &Interface, need: &Need) -> Opti
             Some(core) => format!("they come to cores near the card and apart from core {core}"),
             None => "they come to cores near the card".to_owned(),
         };
-        return Some(Line::new(key, says, why));
+        return Some(AdviceLine::new(key, says, why));
     }
     let mut whys = vec![];
     if distant > 0 {
@@ -149,11 +160,11 @@ fn interrupts(wish: &Wish, facts: &Facts, card: &Interface, need: &Need) -> Opti
     }
     let to = free(wish, facts, card);
     let fast = need.frames() > FAST || need.bits > WIDE;
-    let status = if fast { Status::Short } else { Status::Hint };
-    let mut line = Line::new(key, says, whys.join("; ")).status(status);
+    let status = if fast { AdviceStatus::Short } else { AdviceStatus::Hint };
+    let mut line = AdviceLine::new(key, says, whys.join("; ")).status(status);
     if to.is_empty() {
         line.why.push_str("; no other core is left for them");
-        return Some(line.status(Status::Hint));
+        return Some(line.status(AdviceStatus::Hint));
     }
     line = line.wanted(format!("cores {}", CoreSet(to.iter().copied().collect())));
     for (i, number) in bad.iter().enumerate() {
@@ -163,7 +174,7 @@ fn interrupts(wish: &Wish, facts: &Facts, card: &Interface, need: &Need) -> Opti
     Some(line)
 }
 
-fn spreading(wish: &Wish, facts: &Facts, card: &Interface) -> Option<Line> {
+fn spreading(wish: &Wish, facts: &HostFacts, card: &Interface) -> Option<AdviceLine> {
     let key = "rps";
     if card.rps.is_empty() {
         return None;
@@ -172,55 +183,56 @@ fn spreading(wish: &Wish, facts: &Facts, card: &Interface) -> Option<Line> {
     card.rps.iter().for_each(|mask| cores.0.extend(&mask.0));
     if cores.is_empty() {
         let why = match card.kind {
-            Kind::Device => "each queue's packets stay on the core of its interrupt",
+            InterfaceKind::Device => "each queue's packets stay on the core of its interrupt",
             _ => "packets are handled on the sender's core up to the socket",
         };
-        return Some(Line::new(key, "off", why));
+        return Some(AdviceLine::new(key, "off", why));
     }
     let why = "packets are handed on to these cores, through net.core.netdev_max_backlog";
-    let line = Line::new(key, format!("to {}", named(&cores)), why);
+    let line = AdviceLine::new(key, format!("to {}", named(&cores)), why);
     let pinned = wish.core.filter(|&p| cores.0.iter().any(|&c| shares(facts, p, c)));
     Some(match pinned {
         Some(core) => {
             let why =
                 format!("{why}; core {core} of the pinned thread is among them or shares one");
-            Line { why, ..line }.wanted("other cores").status(Status::Hint)
+            AdviceLine { why, ..line }.wanted("other cores").status(AdviceStatus::Hint)
         }
         None => line,
     })
 }
 
-fn balancer(wish: &Wish, facts: &Facts, card: Option<&Interface>) -> Option<Line> {
-    if !facts.cores.irqbalance || card.is_none_or(|c| c.kind != Kind::Device) {
+fn balancer(wish: &Wish, facts: &HostFacts, card: Option<&Interface>) -> Option<AdviceLine> {
+    if !facts.cores.irqbalance || card.is_none_or(|c| c.kind != InterfaceKind::Device) {
         return None;
     }
     let core = wish.core.map_or("the receiver's core".to_owned(), |c| format!("core {c}"));
     let why = format!(
         "moves interrupts about by itself, to {core} as well: stop it, or ban that core in IRQBALANCE_ARGS"
     );
-    let line = Line::new("irqbalance", "runs", why).wanted("stopped").status(Status::Hint);
+    let line =
+        AdviceLine::new("irqbalance", "runs", why).wanted("stopped").status(AdviceStatus::Hint);
     Some(line.command("systemctl stop irqbalance"))
 }
 
-fn governor(wish: &Wish, facts: &Facts, need: &Need) -> Line {
+fn governor(wish: &Wish, facts: &HostFacts, need: &Need) -> AdviceLine {
     let key = "governor";
     let known: Vec<(u32, &str)> =
         facts.meant(wish).iter().filter_map(|c| Some((c.number, c.governor.as_deref()?))).collect();
     if known.is_empty() {
         let why = "no clock control to be seen: a virtual machine, or the firmware's; set the firmware to \
                    performance";
-        return Line::unknown(key, why);
+        return AdviceLine::unknown(key, why);
     }
     let slow: Vec<_> = known.iter().filter(|(_, g)| *g != "performance").collect();
     let Some((_, first)) = slow.first() else {
-        return Line::new(key, "performance", "the clock stays up between bursts");
+        return AdviceLine::new(key, "performance", "the clock stays up between bursts");
     };
     let cores = CoreSet(slow.iter().map(|(c, _)| *c).collect());
     let says = format!("{first} on {}", named(&cores));
     let why = "the clock falls between bursts and is low when the next one comes";
     let fast = need.pps > CLOCKED.0 || need.bits > CLOCKED.1;
-    let status = if fast { Status::Short } else { Status::Hint };
-    let mut line = Line::new(key, says, why).wanted("performance").status(status);
+    let status = if fast { AdviceStatus::Short } else { AdviceStatus::Hint };
+    let mut line = AdviceLine::new(key, says, why).wanted("performance").status(status);
     for (core, _) in &slow {
         let path = format!("sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor");
         line = line.change(Change::file(path, "performance"));
@@ -231,7 +243,7 @@ fn governor(wish: &Wish, facts: &Facts, need: &Need) -> Line {
     line
 }
 
-fn sleep(wish: &Wish, facts: &Facts, need: &Need) -> Line {
+fn sleep(wish: &Wish, facts: &HostFacts, need: &Need) -> AdviceLine {
     let key = "idle";
     let limit = facts.cores.wake_limit_us.and_then(|l| u64::try_from(l).ok()).unwrap_or(u64::MAX);
     let used = |s: &&IdleState| !s.disabled && s.latency_us <= limit;
@@ -239,7 +251,7 @@ fn sleep(wish: &Wish, facts: &Facts, need: &Need) -> Line {
     let deepest = |c: &Core| c.idle.iter().filter(used).max_by_key(|s| s.latency_us).cloned();
     let Some(deep) = meant.iter().filter_map(|c| deepest(c)).max_by_key(|s| s.latency_us) else {
         let why = "no sleep states to be seen: a virtual machine, or idle=poll";
-        return Line::unknown(key, why);
+        return AdviceLine::unknown(key, why);
     };
     let room = facts.rings.map_or(QUEUE, |r| u64::from(r.rx).max(1));
     let arrive = need.frames_in(deep.latency_us as f64 / 1e6);
@@ -251,20 +263,20 @@ fn sleep(wish: &Wish, facts: &Facts, need: &Need) -> Line {
         deep.name,
         count_text(room as f64)
     );
-    let line = Line::new(key, says, why);
+    let line = AdviceLine::new(key, says, why);
     if !wish.role.receives() {
         // Nothing arrives: only the sender's own pauses grow.
         let why = "a sender that sleeps between its bursts wakes that late, and catches up";
         let slow = deep.latency_us >= SLOW_WAKE;
-        return Line { why: why.into(), ..line }.status(if slow {
-            Status::Hint
+        return AdviceLine { why: why.into(), ..line }.status(if slow {
+            AdviceStatus::Hint
         } else {
-            Status::Fine
+            AdviceStatus::Fine
         });
     }
     let status = match () {
-        () if arrive > room / 4 => Status::Short,
-        () if deep.latency_us >= SLOW_WAKE => Status::Hint,
+        () if arrive > room / 4 => AdviceStatus::Short,
+        () if deep.latency_us >= SLOW_WAKE => AdviceStatus::Hint,
         () => return line,
     };
     // The deepest sleep whose wake-up fills no more than a quarter of the queue, and is not slow itself.
@@ -289,25 +301,26 @@ fn sleep(wish: &Wish, facts: &Facts, need: &Need) -> Line {
     line
 }
 
-fn when(facts: &Facts) -> &'static str {
+fn when(facts: &HostFacts) -> &'static str {
     if facts.load_is_fresh { "just now" } else { "on average since the start" }
 }
 
-fn busy(core: u32, facts: &Facts) -> Option<Line> {
+fn busy(core: u32, facts: &HostFacts) -> Option<AdviceLine> {
     let load = facts.load.get(&core)?;
     let says = format!("{:.0} % busy", 100.0 * load.busy);
-    let line =
-        |why: &str| Line::new("core", says.clone(), format!("core {core} {}: {why}", when(facts)));
+    let line = |why: &str| {
+        AdviceLine::new("core", says.clone(), format!("core {core} {}: {why}", when(facts)))
+    };
     Some(match load.busy > BUSY {
         true => {
             let line = line("something else runs on it, or the receiver already does");
-            line.wanted("idle").status(Status::Hint)
+            line.wanted("idle").status(AdviceStatus::Hint)
         }
         false => line("it is free for the pinned thread"),
     })
 }
 
-fn sibling(core: u32, facts: &Facts) -> Option<Line> {
+fn sibling(core: u32, facts: &HostFacts) -> Option<AdviceLine> {
     let key = "smt";
     let own = facts.each.iter().find(|c| c.number == core)?;
     let others = CoreSet(own.siblings.0.iter().copied().filter(|&c| c != core).collect());
@@ -315,7 +328,7 @@ fn sibling(core: u32, facts: &Facts) -> Option<Line> {
         return None;
     }
     if others.is_empty() {
-        return Some(Line::new(
+        return Some(AdviceLine::new(
             key,
             "none",
             format!("core {core} shares its hardware with no other"),
@@ -325,17 +338,17 @@ fn sibling(core: u32, facts: &Facts) -> Option<Line> {
         others.0.iter().filter_map(|c| facts.load.get(c)).map(|l| l.busy).fold(0.0, f64::max);
     let says = format!("core {others}, {:.0} % busy", 100.0 * busiest);
     let why = format!("core {core} shares its hardware with core {others} ({})", when(facts));
-    let line = Line::new(key, says, why);
+    let line = AdviceLine::new(key, says, why);
     Some(match busiest > BUSY {
         true => {
             let why = format!("{}: both are slower while both work", line.why);
-            Line { why, ..line }.wanted("idle").status(Status::Hint)
+            AdviceLine { why, ..line }.wanted("idle").status(AdviceStatus::Hint)
         }
         false => line,
     })
 }
 
-fn isolated(core: u32, facts: &Facts) -> Option<Line> {
+fn isolated(core: u32, facts: &HostFacts) -> Option<AdviceLine> {
     if facts.cores.online.is_empty() {
         return None;
     }
@@ -344,21 +357,21 @@ fn isolated(core: u32, facts: &Facts) -> Option<Line> {
     Some(match set.has(core) {
         true => {
             let why = format!("no other program is put on core {core}");
-            Line::new(key, set.to_string(), why)
+            AdviceLine::new(key, set.to_string(), why)
         }
         false => {
             let why = format!(
                 "any program may be put on core {core} and stop the receiver for milliseconds; the kernel \
                  takes isolcpus={core} at its start"
             );
-            Line::new(key, set.to_string(), why)
+            AdviceLine::new(key, set.to_string(), why)
                 .wanted(format!("core {core} in it"))
-                .status(Status::Hint)
+                .status(AdviceStatus::Hint)
         }
     })
 }
 
-fn stolen(wish: &Wish, facts: &Facts) -> Option<Line> {
+fn stolen(wish: &Wish, facts: &HostFacts) -> Option<AdviceLine> {
     let of = |c: &&Core| facts.load.get(&c.number).map(|l| l.stolen);
     let most = facts.meant(wish).iter().filter_map(of).fold(0.0, f64::max);
     if most <= STOLEN {
@@ -369,8 +382,8 @@ fn stolen(wish: &Wish, facts: &Facts) -> Option<Line> {
         when(facts)
     );
     Some(
-        Line::new("steal", format!("{:.1} %", 100.0 * most), why)
+        AdviceLine::new("steal", format!("{:.1} %", 100.0 * most), why)
             .wanted("0 %")
-            .status(Status::Hint),
+            .status(AdviceStatus::Hint),
     )
 }

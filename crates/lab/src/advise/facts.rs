@@ -8,15 +8,15 @@ use fullcount_io::host::bounds::Bounds;
 use fullcount_io::host::cpu::{Core, Cores};
 use fullcount_io::host::firewall::Firewall;
 use fullcount_io::host::interface::Interface;
-use fullcount_io::host::offload::{Channels, Feature, Rings};
+use fullcount_io::host::offload::{CardQueues, Feature, Rings};
 use fullcount_io::host::tuning::Tuning;
-use fullcount_io::host::{Backlog, CoreTime, Host, PortState, UdpCounters};
+use fullcount_io::host::{CoreTime, Host, PortState, SoftnetBacklog, UdpCounters};
 
 use super::wish::{Wish, WishError};
 
 /// What one core did.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Load {
+pub struct CoreLoad {
     /// Share of the time that it worked, 0 to 1.
     pub busy: f64,
     /// Share that the hypervisor took, 0 to 1.
@@ -25,7 +25,7 @@ pub struct Load {
 
 /// The host as far as it matters for the wish.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct HostFacts {
     /// Kernel release.
     pub kernel: Option<String>,
     /// Memory in bytes.
@@ -37,13 +37,13 @@ pub struct Facts {
     /// Its rings.
     pub rings: Option<Rings>,
     /// Its receiving hardware queues.
-    pub channels: Option<Channels>,
+    pub channels: Option<CardQueues>,
     /// Its offloads.
     pub features: Vec<Feature>,
     /// The kernel's settings.
     pub tuning: Tuning,
     /// Queues between cards and sockets.
-    pub backlog: Option<Backlog>,
+    pub backlog: Option<SoftnetBacklog>,
     /// Counters of UDP.
     pub udp: Option<UdpCounters>,
     /// Sockets on the wish's port.
@@ -53,7 +53,7 @@ pub struct Facts {
     /// Each core that is on.
     pub each: Vec<Core>,
     /// What each core did: lately on this host, since the start in a saved tree.
-    pub load: BTreeMap<u32, Load>,
+    pub load: BTreeMap<u32, CoreLoad>,
     /// The loads are of just now.
     pub load_is_fresh: bool,
     /// Limits on this process.
@@ -62,10 +62,10 @@ pub struct Facts {
     pub firewall: Firewall,
 }
 
-impl Facts {
+impl HostFacts {
     /// Reads the host. `wait` lets some time pass between two looks at the cores; with `None`, or in a saved
     /// tree, their load counts from the host's start.
-    pub fn read(host: &Host, wish: &Wish, wait: Option<&mut dyn FnMut()>) -> Facts {
+    pub fn read(host: &Host, wish: &Wish, wait: Option<&mut dyn FnMut()>) -> HostFacts {
         let before = host.cores();
         let interface = wish.interface.clone().or_else(|| host.default_interface());
         let name = interface.as_deref();
@@ -73,7 +73,7 @@ impl Facts {
         let each = cores.online.0.iter().map(|&c| host.core(c)).collect();
         let card = name.and_then(|n| host.interface(n));
         let known = card.as_ref().map(|c| c.name.as_str());
-        let mut facts = Facts {
+        let mut facts = HostFacts {
             kernel: host.snapshot().kernel,
             memory: host.memory_bytes(),
             interfaces: host.interfaces(),
@@ -89,7 +89,7 @@ impl Facts {
             cores,
             each,
             card,
-            ..Facts::default()
+            ..HostFacts::default()
         };
         let nothing = before.iter().map(|c| CoreTime { core: c.core, ..CoreTime::default() });
         let (from, to) = match wait {
@@ -139,7 +139,7 @@ impl Facts {
     }
 }
 
-fn loads(from: &[CoreTime], to: &[CoreTime]) -> BTreeMap<u32, Load> {
+fn loads(from: &[CoreTime], to: &[CoreTime]) -> BTreeMap<u32, CoreLoad> {
     let load = |later: &CoreTime| {
         let earlier = from.iter().find(|c| c.core == later.core)?;
         let passed = |of: fn(&CoreTime) -> u64| of(later).saturating_sub(of(earlier)) as f64;
@@ -149,7 +149,7 @@ fn loads(from: &[CoreTime], to: &[CoreTime]) -> BTreeMap<u32, Load> {
             + passed(|c| c.softirq_ms);
         let stolen = passed(|c| c.steal_ms);
         let all = busy + stolen + passed(|c| c.idle_ms);
-        (all > 0.0).then(|| (later.core, Load { busy: busy / all, stolen: stolen / all }))
+        (all > 0.0).then(|| (later.core, CoreLoad { busy: busy / all, stolen: stolen / all }))
     };
     to.iter().filter_map(load).collect()
 }

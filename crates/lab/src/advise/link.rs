@@ -1,12 +1,13 @@
 //! The link: its speed against the rate on the wire, the MTU against the packets, the card's slot.
 //!
-//! Refuses nothing. Sources: IEEE 802.3, RFC 791 (fragments), PCI Express base specification (line codes).
+//! Sources: IEEE 802.3, RFC 791 (fragments), PCI Express base specification (line codes).
 
-use fullcount_io::host::interface::{Interface, Kind, Pcie};
+use fullcount_core::quantity::bits_text;
+use fullcount_io::host::interface::{Interface, InterfaceKind, Pcie};
 
-use super::facts::Facts;
-use super::line::{Line, Status};
-use super::need::{Need, bits_text, count_text};
+use super::facts::HostFacts;
+use super::line::{AdviceLine, AdviceStatus};
+use super::need::{Need, count_text};
 use super::place::Change;
 use super::wish::Wish;
 
@@ -23,11 +24,11 @@ const VIRTUAL_MOST: u64 = 65_535;
 const SLOT_SHARE: f64 = 0.85;
 
 /// Lines about the link.
-pub fn lines(wish: &Wish, facts: &Facts, need: &Need) -> Vec<Line> {
+pub fn lines(wish: &Wish, facts: &HostFacts, need: &Need) -> Vec<AdviceLine> {
     let Some(card) = &facts.card else {
         let why = "no interface was named and there is no default route: give --interface to have its \
                    speed, MTU, rings, offloads and interrupts looked at";
-        return vec![Line::unknown("interface", why)];
+        return vec![AdviceLine::unknown("interface", why)];
     };
     let mut lines = vec![speed(card, need)];
     lines.extend(mtu(wish, card, need));
@@ -35,21 +36,23 @@ pub fn lines(wish: &Wish, facts: &Facts, need: &Need) -> Vec<Line> {
     lines
 }
 
-fn speed(card: &Interface, need: &Need) -> Line {
+fn speed(card: &Interface, need: &Need) -> AdviceLine {
     let key = "link.speed";
     let wire = need.wire_bits();
-    if card.kind != Kind::Device {
+    if card.kind != InterfaceKind::Device {
         let why = format!("{} has no card: the cores and memory set its speed", card.name);
-        return Line::new(key, "no link of its own", why);
+        return AdviceLine::new(key, "no link of its own", why);
     }
     if card.carrier == Some(false) {
         let why =
             format!("{} has no link: plug it in, or see `ip link show {}`", card.name, card.name);
-        return Line::new(key, "no link", why).wanted(bits_text(wire)).status(Status::Short);
+        return AdviceLine::new(key, "no link", why)
+            .wanted(bits_text(wire))
+            .status(AdviceStatus::Short);
     }
     let Some(mbps) = card.speed_mbps else {
         let why = format!("{} does not say its speed; {} are needed", card.name, bits_text(wire));
-        return Line::unknown(key, why);
+        return AdviceLine::unknown(key, why);
     };
     let link = mbps as f64 * 1e6;
     let why = format!(
@@ -57,21 +60,23 @@ fn speed(card: &Interface, need: &Need) -> Line {
         bits_text(wire),
         100.0 * wire / link
     );
-    let line = Line::new(key, bits_text(link), why);
+    let line = AdviceLine::new(key, bits_text(link), why);
     if wire > link {
-        return line.wanted(format!("{} or more", bits_text(wire))).status(Status::Short);
+        return line.wanted(format!("{} or more", bits_text(wire))).status(AdviceStatus::Short);
     }
     if card.full_duplex == Some(false) {
         let why = "half duplex: sender and receiver share the link and collide";
-        return Line { why: why.into(), ..line }.wanted("full duplex").status(Status::Short);
+        return AdviceLine { why: why.into(), ..line }
+            .wanted("full duplex")
+            .status(AdviceStatus::Short);
     }
     line
 }
 
-fn mtu(wish: &Wish, card: &Interface, need: &Need) -> Option<Line> {
+fn mtu(wish: &Wish, card: &Interface, need: &Need) -> Option<AdviceLine> {
     let key = "mtu";
     let Some(now) = card.mtu else {
-        return Some(Line::unknown(key, format!("{} does not say its MTU", card.name)));
+        return Some(AdviceLine::unknown(key, format!("{} does not say its MTU", card.name)));
     };
     let (least, here) = (need.mtu(), need.overhead(need.wire.mtu));
     let headers = least - need.size as u64;
@@ -82,7 +87,7 @@ fn mtu(wish: &Wish, card: &Interface, need: &Need) -> Option<Line> {
             need.size,
             100.0 * here
         );
-        return Some(Line::new(key, says, why));
+        return Some(AdviceLine::new(key, says, why));
     }
     let frames = need.wire.frames(need.size);
     let better = match least {
@@ -99,18 +104,20 @@ fn mtu(wish: &Wish, card: &Interface, need: &Need) -> Option<Line> {
         100.0 * here,
         100.0 * whole
     );
-    let status = if wish.fragments { Status::Hint } else { Status::Short };
-    let most = if card.kind == Kind::Device { JUMBO_MOST } else { VIRTUAL_MOST };
+    let status = if wish.fragments { AdviceStatus::Hint } else { AdviceStatus::Short };
+    let most = if card.kind == InterfaceKind::Device { JUMBO_MOST } else { VIRTUAL_MOST };
     let payload = now.saturating_sub(headers);
     if better > most {
         why.push_str(&format!("; hardly any card takes that: send packets of at most {payload} B"));
-        return Some(Line::new(key, says, why).wanted(format!("{better} B")).status(status));
+        return Some(AdviceLine::new(key, says, why).wanted(format!("{better} B")).status(status));
     }
     why.push_str(&format!(
         "; the far end and all switches between must take it too, else send packets of at most {payload} B"
     ));
     let change = Change::file(format!("sys/class/net/{}/mtu", card.name), better);
-    Some(Line::new(key, says, why).wanted(format!("{better} B")).status(status).change(change))
+    Some(
+        AdviceLine::new(key, says, why).wanted(format!("{better} B")).status(status).change(change),
+    )
 }
 
 /// Bit/s that a slot carries in one direction, after its line code.
@@ -119,23 +126,23 @@ fn slot_bits(gigatransfers: f64, lanes: u32) -> f64 {
     gigatransfers * 1e9 * f64::from(lanes) * code
 }
 
-fn pcie(slot: &Pcie, need: &Need) -> Line {
+fn pcie(slot: &Pcie, need: &Need) -> AdviceLine {
     let usable = SLOT_SHARE * slot_bits(slot.gigatransfers, slot.lanes);
     let wire = need.wire_bits();
     let now = format!("{} GT/s x{}", slot.gigatransfers, slot.lanes);
     let why = format!("about {} of packets; {} are needed", bits_text(usable), bits_text(wire));
-    let line = Line::new("link.pcie", now, why);
+    let line = AdviceLine::new("link.pcie", now, why);
     let lanes = slot.lanes_max.unwrap_or(slot.lanes).max(slot.lanes);
     let speed = slot.gigatransfers_max.unwrap_or(slot.gigatransfers).max(slot.gigatransfers);
     let best = format!("{speed} GT/s x{lanes}");
     let narrow = lanes > slot.lanes || speed > slot.gigatransfers;
     if usable < wire {
         let why = format!("{}; put the card into a wider slot", line.why);
-        return Line { why, ..line }.wanted(best).status(Status::Short);
+        return AdviceLine { why, ..line }.wanted(best).status(AdviceStatus::Short);
     }
     if narrow {
         let why = format!("{}; the card could do {best} in another slot", line.why);
-        return Line { why, ..line }.status(Status::Fine);
+        return AdviceLine { why, ..line }.status(AdviceStatus::Fine);
     }
     line
 }

@@ -2,10 +2,10 @@
 //!
 //! Reading order: [`wish`] (what is wanted), [`facts`] (what the host says), [`need`] (the arithmetic
 //! between them), then one file for each part of a packet's way – [`link`], [`card`], [`kernel`],
-//! [`buffers`], [`cores`], [`bounds`] – each giving [`line::Line`]s; [`report`] prints them; [`place`],
+//! [`buffers`], [`cores`], [`bounds`] – each giving [`line::AdviceLine`]s; [`report`] prints them; [`place`],
 //! [`state`] and [`apply`] change settings and put them back exactly. Reading and judging never write,
 //! and a judgement is a pure function of wish and facts, so that a saved tree of another host gives the
-//! same words every time. Refuses: what [`wish::WishError`] and [`state::StateError`] name. Source:
+//! same words every time. Refuses: what [`wish::WishError`] and [`state::SettingsStateError`] name. Source:
 //! `docs/advise.md`.
 
 pub mod apply;
@@ -23,9 +23,9 @@ pub mod report;
 pub mod state;
 pub mod wish;
 
-pub use facts::Facts;
-pub use line::{Line, Status};
-pub use wish::{Role, Wish, WishError};
+pub use facts::HostFacts;
+pub use line::{AdviceLine, AdviceStatus};
+pub use wish::{HostRole, Wish, WishError};
 
 use need::Need;
 
@@ -39,7 +39,7 @@ pub struct Advice {
     /// Interface that was looked at.
     pub interface: Option<String>,
     /// Every line, in the order of a packet's way.
-    pub lines: Vec<Line>,
+    pub lines: Vec<AdviceLine>,
 }
 
 impl Advice {
@@ -47,7 +47,7 @@ impl Advice {
     ///
     /// # Errors
     /// A core that is not on, or an interface that is not there.
-    pub fn new(wish: &Wish, facts: &Facts) -> Result<Advice, WishError> {
+    pub fn new(wish: &Wish, facts: &HostFacts) -> Result<Advice, WishError> {
         facts.check(wish)?;
         let need = Need::new(wish, facts);
         let mut lines = vec![];
@@ -61,7 +61,7 @@ impl Advice {
     }
 
     /// How many lines have that status.
-    pub fn count(&self, status: Status) -> usize {
+    pub fn count(&self, status: AdviceStatus) -> usize {
         self.lines.iter().filter(|l| l.status == status).count()
     }
 }

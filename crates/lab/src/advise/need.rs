@@ -1,13 +1,14 @@
 //! The arithmetic between wish and host: packets a second, bits on the wire, and how long a buffer or a
 //! queue holds the stream.
 //!
-//! Refuses nothing. What one packet takes of a socket buffer was measured over loopback (Linux 6.18,
+//! What one packet takes of a socket buffer was measured over loopback (Linux 6.18,
 //! `SO_MEMINFO` with 50 packets waiting): 832 B up to 128 B of payload, 1280 B at 256 and 512 B, 2304 B at
 //! 700 to 1472 B, 16,640 B at 8192 to 16,000 B, 66,339 B at 65,507 B.
 
 use fullcount_core::link::Wire;
+use fullcount_core::quantity::grouped;
 
-use super::facts::Facts;
+use super::facts::HostFacts;
 use super::wish::Wish;
 
 /// `struct sk_buff`, rounded up by the allocator.
@@ -40,7 +41,7 @@ pub struct Need {
 
 impl Need {
     /// Works it out.
-    pub fn new(wish: &Wish, facts: &Facts) -> Need {
+    pub fn new(wish: &Wish, facts: &HostFacts) -> Need {
         let mtu = facts.card.as_ref().and_then(|c| c.mtu).and_then(|m| usize::try_from(m).ok());
         let usual = Wire::usual(wish.ipv6, wish.size);
         let wire = Wire { mtu: mtu.unwrap_or(usual.mtu), ..usual };
@@ -112,52 +113,6 @@ impl Need {
     }
 }
 
-/// A short time as people read it: `0.17 ms`, `54 ms`, `7.2 µs`.
-pub fn time_text(seconds: f64) -> String {
-    let (value, unit) = match seconds {
-        s if s >= 1.0 => (s, "s"),
-        s if s >= 1e-4 => (s * 1e3, "ms"),
-        s if s >= 1e-7 => (s * 1e6, "µs"),
-        s => (s * 1e9, "ns"),
-    };
-    match value {
-        v if v >= 9.95 => format!("{v:.0} {unit}"),
-        v if v >= 0.995 => format!("{v:.1} {unit}"),
-        v => format!("{v:.2} {unit}"),
-    }
-}
-
-/// Bytes: whole MiB and GiB as such, above 1 GiB one digit, anything else as the number that the setting
-/// takes.
-pub fn bytes_text(bytes: u64) -> String {
-    match bytes {
-        b if b >= 1 << 30 && b.is_multiple_of(1 << 30) => format!("{} GiB", b >> 30),
-        b if b >= 1 << 20 && b.is_multiple_of(1 << 20) => format!("{} MiB", b >> 20),
-        b if b >= 1 << 30 => format!("{:.1} GiB", b as f64 / (1u64 << 30) as f64),
-        b => format!("{b} B"),
-    }
-}
-
-/// Bits a second with three digits: `10 Gbit/s`, `9.87 Gbit/s`.
-pub fn bits_text(bits: f64) -> String {
-    let (value, unit) = match bits {
-        b if b >= 1e9 => (b / 1e9, "Gbit/s"),
-        b if b >= 1e6 => (b / 1e6, "Mbit/s"),
-        b if b >= 1e3 => (b / 1e3, "kbit/s"),
-        b => (b, "bit/s"),
-    };
-    let digits = match value {
-        v if v >= 100.0 => format!("{v:.0}"),
-        v if v >= 10.0 => format!("{v:.1}"),
-        v => format!("{v:.2}"),
-    };
-    let digits = match digits.contains('.') {
-        true => digits.trim_end_matches('0').trim_end_matches('.'),
-        false => &digits,
-    };
-    format!("{digits} {unit}")
-}
-
 /// `1 frame arrives`, `2 frames arrive`.
 pub fn frames_arrive(frames: u64) -> String {
     match frames {
@@ -168,26 +123,18 @@ pub fn frames_arrive(frames: u64) -> String {
 
 /// A whole number with commas: `139,322`.
 pub fn count_text(value: f64) -> String {
-    let digits = format!("{:.0}", value.max(0.0));
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    grouped(value.max(0.0).round_ties_even() as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fullcount_io::quantity::Rate;
+    use fullcount_core::quantity::{Rate, time_text};
     use proptest::prelude::*;
 
     fn need(bits: f64, size: usize) -> Need {
         let wish = Wish { rate: Rate::Bits(bits), size, ..Wish::default() };
-        Need::new(&wish, &Facts::default())
+        Need::new(&wish, &HostFacts::default())
     }
 
     #[test]
@@ -236,16 +183,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_readable() {
+    fn counts_are_rounded() {
         assert_eq!(count_text(139_322.4), "139,322");
         assert_eq!((count_text(999.0), count_text(0.2)), ("999".into(), "0".into()));
-        assert_eq!(
-            (bytes_text(212_992), bytes_text(64 << 20)),
-            ("212992 B".into(), "64 MiB".into())
-        );
-        assert_eq!((bits_text(10e9), bits_text(100e9)), ("10 Gbit/s".into(), "100 Gbit/s".into()));
-        assert_eq!(bits_text(9.87e6), "9.87 Mbit/s");
-        assert_eq!((time_text(7.18e-6), time_text(2e-9)), ("7.2 µs".into(), "2.0 ns".into()));
     }
 
     proptest! {

@@ -17,7 +17,7 @@ const FOLDERS: [&str; 4] =
 
 /// Which of an interface's rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Ring {
+pub enum InterfaceRing {
     /// Received packets.
     Rx,
     /// Packets to send.
@@ -26,30 +26,36 @@ pub enum Ring {
 
 /// Where a setting lies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum SettingPlace {
     /// A file, its path below the root of the host's tree.
     File(String),
     /// Entries of a ring of an interface.
-    Ring(String, Ring),
+    Ring(String, InterfaceRing),
     /// An offload of an interface, by the kernel's name; `on` or `off`.
     Feature(String, String),
 }
 
-impl Place {
+impl SettingPlace {
     /// A setting of the kernel by its dotted name.
-    pub fn sysctl(name: &str) -> Place {
-        Place::File(format!("proc/sys/{}", name.replace('.', "/")))
+    pub fn sysctl(name: &str) -> SettingPlace {
+        SettingPlace::File(format!("proc/sys/{}", name.replace('.', "/")))
     }
 
-    /// Reads what [`Place`] prints.
-    pub fn parse(text: &str) -> Option<Place> {
+    /// Reads what [`SettingPlace`] prints.
+    pub fn parse(text: &str) -> Option<SettingPlace> {
         let mut words = text.splitn(3, ' ');
         let (sort, second, third) = (words.next()?, words.next(), words.next());
         let place = match (sort, second, third) {
-            ("file", Some(path), None) => Place::File(path.to_owned()),
-            ("ring-rx", Some(interface), None) => Place::Ring(interface.to_owned(), Ring::Rx),
-            ("ring-tx", Some(interface), None) => Place::Ring(interface.to_owned(), Ring::Tx),
-            ("offload", Some(i), Some(feature)) => Place::Feature(i.to_owned(), feature.to_owned()),
+            ("file", Some(path), None) => SettingPlace::File(path.to_owned()),
+            ("ring-rx", Some(interface), None) => {
+                SettingPlace::Ring(interface.to_owned(), InterfaceRing::Rx)
+            }
+            ("ring-tx", Some(interface), None) => {
+                SettingPlace::Ring(interface.to_owned(), InterfaceRing::Tx)
+            }
+            ("offload", Some(i), Some(feature)) => {
+                SettingPlace::Feature(i.to_owned(), feature.to_owned())
+            }
             _ => return None,
         };
         place.is_a_setting().then_some(place)
@@ -58,23 +64,25 @@ impl Place {
     /// It lies where settings lie.
     fn is_a_setting(&self) -> bool {
         match self {
-            Place::File(path) => {
+            SettingPlace::File(path) => {
                 let steps = || path.split('/');
                 FOLDERS.iter().any(|f| path.starts_with(f))
                     && steps().all(|s| !s.is_empty() && s != "." && s != "..")
             }
-            Place::Ring(interface, _) | Place::Feature(interface, _) => !interface.is_empty(),
+            SettingPlace::Ring(interface, _) | SettingPlace::Feature(interface, _) => {
+                !interface.is_empty()
+            }
         }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SettingPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::File(path) => write!(f, "file {path}"),
-            Place::Ring(interface, Ring::Rx) => write!(f, "ring-rx {interface}"),
-            Place::Ring(interface, Ring::Tx) => write!(f, "ring-tx {interface}"),
-            Place::Feature(interface, feature) => write!(f, "offload {interface} {feature}"),
+            SettingPlace::File(path) => write!(f, "file {path}"),
+            SettingPlace::Ring(interface, InterfaceRing::Rx) => write!(f, "ring-rx {interface}"),
+            SettingPlace::Ring(interface, InterfaceRing::Tx) => write!(f, "ring-tx {interface}"),
+            SettingPlace::Feature(interface, feature) => write!(f, "offload {interface} {feature}"),
         }
     }
 }
@@ -83,7 +91,7 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// Where.
-    pub place: Place,
+    pub place: SettingPlace,
     /// What.
     pub value: String,
 }
@@ -91,19 +99,19 @@ pub struct Change {
 impl Change {
     /// A setting of the kernel.
     pub fn sysctl(name: &str, value: impl fmt::Display) -> Change {
-        Change { place: Place::sysctl(name), value: value.to_string() }
+        Change { place: SettingPlace::sysctl(name), value: value.to_string() }
     }
 
     /// A file below the root of the host's tree.
     pub fn file(path: impl Into<String>, value: impl fmt::Display) -> Change {
-        Change { place: Place::File(path.into()), value: value.to_string() }
+        Change { place: SettingPlace::File(path.into()), value: value.to_string() }
     }
 
     /// The command that does the same.
     pub fn command(&self) -> String {
         let value = &self.value;
         match &self.place {
-            Place::File(path) => {
+            SettingPlace::File(path) => {
                 let steps: Vec<&str> = path.split('/').collect();
                 match steps[..] {
                     ["proc", "sys", ..] => {
@@ -122,9 +130,13 @@ impl Change {
                     _ => format!("echo {value} > /{path}"),
                 }
             }
-            Place::Ring(interface, Ring::Rx) => format!("ethtool -G {interface} rx {value}"),
-            Place::Ring(interface, Ring::Tx) => format!("ethtool -G {interface} tx {value}"),
-            Place::Feature(interface, feature) => {
+            SettingPlace::Ring(interface, InterfaceRing::Rx) => {
+                format!("ethtool -G {interface} rx {value}")
+            }
+            SettingPlace::Ring(interface, InterfaceRing::Tx) => {
+                format!("ethtool -G {interface} tx {value}")
+            }
+            SettingPlace::Feature(interface, feature) => {
                 format!("ethtool -K {interface} {feature} {value}")
             }
         }
@@ -132,18 +144,12 @@ impl Change {
 }
 
 /// What reads and writes settings.
-pub trait Settings {
+pub trait SettingsStore {
     /// Value now.
-    ///
-    /// # Errors
-    /// The system's.
-    fn read(&mut self, place: &Place) -> io::Result<String>;
+    fn read(&mut self, place: &SettingPlace) -> io::Result<String>;
 
     /// Sets it.
-    ///
-    /// # Errors
-    /// The system's.
-    fn write(&mut self, place: &Place, value: &str) -> io::Result<()>;
+    fn write(&mut self, place: &SettingPlace, value: &str) -> io::Result<()>;
 }
 
 /// Settings of a host, or files of a tree.
@@ -164,7 +170,7 @@ impl HostSettings {
         if self.here { Ok(()) } else { Err(io::Error::new(io::ErrorKind::Unsupported, why)) }
     }
 
-    fn path(&self, place: &Place, path: &str) -> io::Result<PathBuf> {
+    fn path(&self, place: &SettingPlace, path: &str) -> io::Result<PathBuf> {
         let why = "not among the settings that this program changes";
         match place.is_a_setting() {
             true => Ok(self.root.join(path)),
@@ -173,19 +179,19 @@ impl HostSettings {
     }
 }
 
-impl Settings for HostSettings {
-    fn read(&mut self, place: &Place) -> io::Result<String> {
+impl SettingsStore for HostSettings {
+    fn read(&mut self, place: &SettingPlace) -> io::Result<String> {
         match place {
-            Place::File(path) => {
+            SettingPlace::File(path) => {
                 let text = std::fs::read_to_string(self.path(place, path)?)?;
                 Ok(text.trim_end_matches('\n').to_owned())
             }
-            Place::Ring(interface, ring) => {
+            SettingPlace::Ring(interface, ring) => {
                 self.must_be_here()?;
                 let rings = ethtool::rings(interface)?;
-                Ok(if *ring == Ring::Rx { rings.rx } else { rings.tx }.to_string())
+                Ok(if *ring == InterfaceRing::Rx { rings.rx } else { rings.tx }.to_string())
             }
-            Place::Feature(interface, name) => {
+            SettingPlace::Feature(interface, name) => {
                 self.must_be_here()?;
                 let all = ethtool::features(interface)?;
                 let absent = || io::Error::new(io::ErrorKind::NotFound, "no such offload");
@@ -195,25 +201,25 @@ impl Settings for HostSettings {
         }
     }
 
-    fn write(&mut self, place: &Place, value: &str) -> io::Result<()> {
+    fn write(&mut self, place: &SettingPlace, value: &str) -> io::Result<()> {
         match place {
-            Place::File(path) => {
+            SettingPlace::File(path) => {
                 // Never made anew: a setting that is not there cannot be set.
                 let path = self.path(place, path)?;
                 let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
                 // One call: the kernel takes each write of a setting as a whole value.
                 file.write_all(format!("{value}\n").as_bytes())
             }
-            Place::Ring(interface, ring) => {
+            SettingPlace::Ring(interface, ring) => {
                 self.must_be_here()?;
                 let bad = |_| io::Error::new(io::ErrorKind::InvalidInput, "not a number");
                 let entries = Some(value.parse::<u32>().map_err(bad)?);
                 match ring {
-                    Ring::Rx => ethtool::set_rings(interface, entries, None),
-                    Ring::Tx => ethtool::set_rings(interface, None, entries),
+                    InterfaceRing::Rx => ethtool::set_rings(interface, entries, None),
+                    InterfaceRing::Tx => ethtool::set_rings(interface, None, entries),
                 }
             }
-            Place::Feature(interface, name) => {
+            SettingPlace::Feature(interface, name) => {
                 self.must_be_here()?;
                 ethtool::set_feature(interface, name, value == "on")
             }
@@ -228,13 +234,13 @@ mod tests {
     #[test]
     fn places_print_and_read_back() {
         for place in [
-            Place::sysctl("net.ipv4.udp_mem"),
-            Place::File("sys/class/net/eth0/mtu".into()),
-            Place::Ring("eth0".into(), Ring::Rx),
-            Place::Ring("eth0".into(), Ring::Tx),
-            Place::Feature("eth0".into(), "rx-gro".into()),
+            SettingPlace::sysctl("net.ipv4.udp_mem"),
+            SettingPlace::File("sys/class/net/eth0/mtu".into()),
+            SettingPlace::Ring("eth0".into(), InterfaceRing::Rx),
+            SettingPlace::Ring("eth0".into(), InterfaceRing::Tx),
+            SettingPlace::Feature("eth0".into(), "rx-gro".into()),
         ] {
-            assert_eq!(Place::parse(&place.to_string()), Some(place));
+            assert_eq!(SettingPlace::parse(&place.to_string()), Some(place));
         }
     }
 
@@ -252,24 +258,27 @@ mod tests {
             "ring-rx eth0 512",
             "offload eth0",
         ] {
-            assert_eq!(Place::parse(text), None, "{text}");
+            assert_eq!(SettingPlace::parse(text), None, "{text}");
         }
         let mut here = HostSettings::new(&Host::at("/"));
-        let outside = Place::File("etc/hostname".into());
+        let outside = SettingPlace::File("etc/hostname".into());
         assert_eq!(here.write(&outside, "x").unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]
     fn commands_are_the_ones_that_people_know() {
         let says = |place, value: &str| Change { place, value: value.into() }.command();
-        let mtu = Place::File("sys/class/net/eth0/mtu".into());
+        let mtu = SettingPlace::File("sys/class/net/eth0/mtu".into());
         assert_eq!(says(mtu, "9000"), "ip link set dev eth0 mtu 9000");
-        let rmem = Place::sysctl("net.core.rmem_max");
+        let rmem = SettingPlace::sysctl("net.core.rmem_max");
         assert_eq!(says(rmem, "67108864"), "sysctl -w net.core.rmem_max=67108864");
-        let udp = Place::sysctl("net.ipv4.udp_mem");
+        let udp = SettingPlace::sysctl("net.ipv4.udp_mem");
         assert_eq!(says(udp, "1 2 3"), "sysctl -w net.ipv4.udp_mem='1 2 3'");
-        let irq = Place::File("proc/irq/38/smp_affinity_list".into());
+        let irq = SettingPlace::File("proc/irq/38/smp_affinity_list".into());
         assert_eq!(says(irq, "2"), "echo 2 > /proc/irq/38/smp_affinity_list");
-        assert_eq!(says(Place::Ring("e".into(), Ring::Tx), "512"), "ethtool -G e tx 512");
+        assert_eq!(
+            says(SettingPlace::Ring("e".into(), InterfaceRing::Tx), "512"),
+            "ethtool -G e tx 512"
+        );
     }
 }

@@ -1,15 +1,17 @@
 //! Advice as text for people and as one JSON object for programs.
 //!
-//! Refuses nothing. The JSON's keys are stable: `docs/advise.md`.
+//! The JSON's keys are stable: `docs/advise.md`.
 
 use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use fullcount_core::quantity::{bits_text, time_text};
+
 use super::Advice;
-use super::line::{Line, Status};
-use super::need::{bits_text, count_text, time_text};
-use super::wish::Role;
+use super::line::{AdviceLine, AdviceStatus};
+use super::need::count_text;
+use super::wish::HostRole;
 
 /// Width of the text.
 const WIDTH: usize = 100;
@@ -18,13 +20,13 @@ const INDENT: usize = 9;
 /// Commands of one line that the text shows; all are in the JSON.
 const COMMANDS: usize = 4;
 
-impl Role {
+impl HostRole {
     /// Its word.
     pub fn word(self) -> &'static str {
         match self {
-            Role::Receive => "receive",
-            Role::Send => "send",
-            Role::Both => "receive and send",
+            HostRole::Receive => "receive",
+            HostRole::Send => "send",
+            HostRole::Both => "receive and send",
         }
     }
 }
@@ -44,7 +46,7 @@ impl Advice {
         let (pps, each) = (count_text(n.pps), time_text(1.0 / n.pps));
         let wire = bits_text(n.wire_bits());
         let _ = writeln!(text, "{pps} packets/s, one every {each}; {wire} on the wire {mtu}");
-        for status in Status::ALL {
+        for status in AdviceStatus::ALL {
             for line in self.lines.iter().filter(|l| l.status == status) {
                 text.push('\n');
                 write_line(&mut text, line);
@@ -56,15 +58,15 @@ impl Advice {
 
     /// `2 short, 1 hint, 0 unknown, 9 fine`.
     pub fn counts(&self) -> String {
-        let part = |s: Status| format!("{} {}", self.count(s), s.word());
-        Status::ALL.map(part).join(", ")
+        let part = |s: AdviceStatus| format!("{} {}", self.count(s), s.word());
+        AdviceStatus::ALL.map(part).join(", ")
     }
 
     /// The object.
     pub fn json(&self) -> Value {
         let (w, n) = (&self.wish, &self.need);
         let lines: Vec<Value> = self.lines.iter().map(line_json).collect();
-        let counts = Status::ALL.map(|s| (s.word().to_owned(), Value::from(self.count(s))));
+        let counts = AdviceStatus::ALL.map(|s| (s.word().to_owned(), Value::from(self.count(s))));
         json!({
             "schema": "fullcount/advise/1",
             "verb": "advise",
@@ -84,7 +86,7 @@ impl Advice {
     }
 }
 
-fn write_line(text: &mut String, line: &Line) {
+fn write_line(text: &mut String, line: &AdviceLine) {
     let wanted = line.wanted.as_ref().map_or(String::new(), |w| format!(", wanted {w}"));
     let now = line.now.as_ref().map_or(String::new(), |n| format!(": {n}"));
     let _ = writeln!(text, "{:INDENT$}{}{now}{wanted}", line.status.word(), line.key);
@@ -115,7 +117,7 @@ fn wrap(text: &mut String, sentence: &str) {
     text.push('\n');
 }
 
-fn line_json(line: &Line) -> Value {
+fn line_json(line: &AdviceLine) -> Value {
     let mut object = json!({"key": line.key, "status": line.status.word()});
     if let Some(map) = object.as_object_mut() {
         let mut put = |key: &str, value: Value| map.insert(key.to_owned(), value);

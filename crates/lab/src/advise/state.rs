@@ -11,39 +11,21 @@ use std::path::{Path, PathBuf};
 use fullcount_io::{input_file, newfile};
 use serde_json::{Map, Value, json};
 
-use super::place::Place;
+use super::place::SettingPlace;
 
 /// What the file calls itself.
 const SCHEMA: &str = "fullcount/advise-state/1";
 
 /// Why the state file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum StateError {
-    /// Cannot be read.
+#[expect(missing_docs, reason = "the message says what each field is")]
+pub enum SettingsStateError {
     #[error("state file {path}: {cause}; name another with --state")]
-    Read {
-        /// File.
-        path: PathBuf,
-        /// The system's word.
-        cause: io::Error,
-    },
-    /// Cannot be written.
+    Read { path: PathBuf, cause: io::Error },
     #[error("state file {path}: {cause}; nothing more was changed. Name another with --state")]
-    Write {
-        /// File.
-        path: PathBuf,
-        /// The system's word.
-        cause: io::Error,
-    },
-    /// Not a state file.
+    Write { path: PathBuf, cause: io::Error },
     #[error("state file {path}: {what}; it is left as it is. Name another with --state")]
-    Form {
-        /// File.
-        path: PathBuf,
-        /// What is wrong.
-        what: String,
-    },
-    /// Nothing to put back.
+    Form { path: PathBuf, what: String },
     #[error(
         "state file {0}: there is none, so nothing is to be put back; name another with --state"
     )]
@@ -52,9 +34,9 @@ pub enum StateError {
 
 /// One changed setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ChangedSetting {
     /// Where.
-    pub place: Place,
+    pub place: SettingPlace,
     /// Value before the first change.
     pub former: String,
     /// Value that was set last.
@@ -63,27 +45,26 @@ pub struct Entry {
 
 /// Changed settings, in the order in which they were first changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct State {
+pub struct ChangedSettings {
     /// One each.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ChangedSetting>,
 }
 
-impl State {
+impl ChangedSettings {
     /// Reads the file; an empty state if there is none.
     ///
     /// # Errors
     /// It cannot be read, or is no state file.
-    pub fn read(path: &Path) -> Result<State, StateError> {
+    pub fn read(path: &Path) -> Result<ChangedSettings, SettingsStateError> {
         match input_file::text(path, input_file::LARGEST_INPUT) {
-            Ok(text) => {
-                State::parse(&text).map_err(|what| StateError::Form { path: path.to_owned(), what })
-            }
-            Err(e) if e.is_not_found() => Ok(State::default()),
-            Err(e) => Err(StateError::Read { path: path.to_owned(), cause: e.into() }),
+            Ok(text) => ChangedSettings::parse(&text)
+                .map_err(|what| SettingsStateError::Form { path: path.to_owned(), what }),
+            Err(e) if e.is_not_found() => Ok(ChangedSettings::default()),
+            Err(e) => Err(SettingsStateError::Read { path: path.to_owned(), cause: e.into() }),
         }
     }
 
-    fn parse(text: &str) -> Result<State, String> {
+    fn parse(text: &str) -> Result<ChangedSettings, String> {
         let root: Value = serde_json::from_str(text).map_err(|e| format!("not JSON ({e})"))?;
         match root.get("schema").and_then(Value::as_str) {
             Some(SCHEMA) => {}
@@ -91,27 +72,28 @@ impl State {
             None => return Err(format!("no schema, expected '{SCHEMA}'")),
         }
         let list = root.get("changes").and_then(Value::as_array).ok_or("no list 'changes'")?;
-        let mut state = State::default();
+        let mut state = ChangedSettings::default();
         for (i, item) in list.iter().enumerate() {
             let word = |key: &str| {
                 let text = item.get(key).and_then(Value::as_str);
                 text.map(str::to_owned).ok_or_else(|| format!("changes[{i}]: no text '{key}'"))
             };
             let name = word("place")?;
-            let place = Place::parse(&name)
+            let place = SettingPlace::parse(&name)
                 .ok_or_else(|| format!("changes[{i}]: '{name}' is no setting of ours"))?;
             if state.entries.iter().any(|e| e.place == place) {
                 return Err(format!("changes[{i}]: '{name}' is there twice"));
             }
-            let entry = Entry { place, former: word("former")?, applied: word("applied")? };
+            let entry =
+                ChangedSetting { place, former: word("former")?, applied: word("applied")? };
             state.entries.push(entry);
         }
         Ok(state)
     }
 
-    /// What [`State::parse`] reads.
+    /// What [`ChangedSettings::parse`] reads.
     fn text(&self) -> String {
-        let entry = |e: &Entry| {
+        let entry = |e: &ChangedSetting| {
             let mut map = Map::new();
             map.insert("place".into(), e.place.to_string().into());
             map.insert("former".into(), e.former.as_str().into());
@@ -123,19 +105,16 @@ impl State {
     }
 
     /// Notes a change. The oldest value of a place stays.
-    pub fn note(&mut self, place: &Place, former: String, applied: String) {
+    pub fn note(&mut self, place: &SettingPlace, former: String, applied: String) {
         match self.entries.iter_mut().find(|e| e.place == *place) {
             Some(entry) => entry.applied = applied,
-            None => self.entries.push(Entry { place: place.clone(), former, applied }),
+            None => self.entries.push(ChangedSetting { place: place.clone(), former, applied }),
         }
     }
 
     /// Writes the file, through a new one beside it; removes it if nothing is left to put back.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn write(&self, path: &Path) -> Result<(), StateError> {
-        self.store(path).map_err(|cause| StateError::Write { path: path.to_owned(), cause })
+    pub fn write(&self, path: &Path) -> Result<(), SettingsStateError> {
+        self.store(path).map_err(|cause| SettingsStateError::Write { path: path.to_owned(), cause })
     }
 
     fn store(&self, path: &Path) -> io::Result<()> {

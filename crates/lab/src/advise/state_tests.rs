@@ -3,23 +3,28 @@
 use super::*;
 use proptest::prelude::*;
 
-fn entry(name: &str, former: &str, applied: &str) -> Entry {
-    Entry { place: Place::sysctl(name), former: former.into(), applied: applied.into() }
+fn entry(name: &str, former: &str, applied: &str) -> ChangedSetting {
+    ChangedSetting {
+        place: SettingPlace::sysctl(name),
+        former: former.into(),
+        applied: applied.into(),
+    }
 }
 
 #[test]
 fn what_is_written_is_read_and_the_empty_state_has_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("deep/er/state.json");
-    let mut state = State { entries: vec![entry("net.ipv4.udp_mem", "1\t2\t3", "4 5 6")] };
-    state.note(&Place::sysctl("net.core.rmem_max"), "212992".into(), "67108864".into());
+    let mut state =
+        ChangedSettings { entries: vec![entry("net.ipv4.udp_mem", "1\t2\t3", "4 5 6")] };
+    state.note(&SettingPlace::sysctl("net.core.rmem_max"), "212992".into(), "67108864".into());
     state.write(&path).unwrap();
-    assert_eq!(State::read(&path).unwrap(), state);
+    assert_eq!(ChangedSettings::read(&path).unwrap(), state);
     let beside: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
     assert_eq!(beside.len(), 1, "no new file is left beside it");
-    State::default().write(&path).unwrap();
+    ChangedSettings::default().write(&path).unwrap();
     assert!(!path.exists());
-    assert_eq!(State::read(&path).unwrap(), State::default());
+    assert_eq!(ChangedSettings::read(&path).unwrap(), ChangedSettings::default());
 }
 
 #[test]
@@ -31,18 +36,18 @@ fn links_at_the_names_that_can_be_guessed_are_not_followed() {
     for name in [guessed.as_str(), "state.json"] {
         std::os::unix::fs::symlink(at("victim"), at(name)).unwrap();
     }
-    let mut state = State::default();
+    let mut state = ChangedSettings::default();
     state.note(&entry("net.ipv4.udp_mem", "1", "2").place, "1".into(), "2".into());
     state.write(&at("state.json")).unwrap();
-    assert_eq!(State::read(&at("state.json")).unwrap(), state);
+    assert_eq!(ChangedSettings::read(&at("state.json")).unwrap(), state);
     assert_eq!(std::fs::read(at("victim")).unwrap(), b"precious");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "nothing is left beside it");
 }
 
 #[test]
 fn a_second_change_keeps_the_oldest_value() {
-    let mut state = State::default();
-    let place = Place::sysctl("net.core.rmem_max");
+    let mut state = ChangedSettings::default();
+    let place = SettingPlace::sysctl("net.core.rmem_max");
     state.note(&place, "1".into(), "2".into());
     state.note(&place, "2".into(), "3".into());
     assert_eq!(state.entries, [entry("net.core.rmem_max", "1", "3")]);
@@ -70,11 +75,11 @@ fn files_that_are_not_ours_are_refused_with_the_reason() {
         (twice, "twice"),
     ] {
         fs::write(&path, &text).unwrap();
-        let said = State::read(&path).unwrap_err().to_string();
+        let said = ChangedSettings::read(&path).unwrap_err().to_string();
         assert!(said.contains(word) && said.contains("--state"), "{text}: {said}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text, "left as it is");
     }
-    let said = State::read(dir.path()).unwrap_err().to_string();
+    let said = ChangedSettings::read(dir.path()).unwrap_err().to_string();
     assert!(said.contains("--state"), "{said}");
 }
 
@@ -90,12 +95,12 @@ fn the_file_lies_where_the_desktop_says_or_in_var_lib() {
 proptest! {
     #[test]
     fn no_text_panics(text in ".{0,80}") {
-        let _ = State::parse(&text);
+        let _ = ChangedSettings::parse(&text);
     }
 
     #[test]
     fn any_values_survive(former in ".{0,20}", applied in ".{0,20}") {
-        let state = State { entries: vec![entry("net.core.rmem_max", &former, &applied)] };
-        prop_assert_eq!(State::parse(&state.text()), Ok(state));
+        let state = ChangedSettings { entries: vec![entry("net.core.rmem_max", &former, &applied)] };
+        prop_assert_eq!(ChangedSettings::parse(&state.text()), Ok(state));
     }
 }

@@ -12,7 +12,7 @@ const LARGEST: usize = 65_507;
 
 /// Which end of the stream the host is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Role {
+pub enum HostRole {
     /// It receives.
     #[default]
     Receive,
@@ -22,15 +22,15 @@ pub enum Role {
     Both,
 }
 
-impl Role {
+impl HostRole {
     /// It receives, perhaps among other things.
     pub fn receives(self) -> bool {
-        self != Role::Send
+        self != HostRole::Send
     }
 
     /// It sends, perhaps among other things.
     pub fn sends(self) -> bool {
-        self != Role::Receive
+        self != HostRole::Receive
     }
 }
 
@@ -50,7 +50,7 @@ pub struct Wish {
     /// Core that the receiving or sending thread is pinned to.
     pub core: Option<u32>,
     /// Which end.
-    pub role: Role,
+    pub role: HostRole,
     /// Datagrams above the MTU may go as IP fragments.
     pub fragments: bool,
     /// How long the socket's buffer must bridge a receiver that is off its core, 1 ms to 10 s.
@@ -66,7 +66,7 @@ impl Default for Wish {
             interface: None,
             port: None,
             core: None,
-            role: Role::Receive,
+            role: HostRole::Receive,
             fragments: false,
             hold: Duration::from_millis(50),
         }
@@ -75,29 +75,16 @@ impl Default for Wish {
 
 /// A wish that cannot be judged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum WishError {
-    /// No UDP datagram has that size.
     #[error("size: {0} B is not allowed: UDP payloads are 1 to {LARGEST} B")]
     Size(usize),
-    /// Too short or too long.
     #[error("hold: {0:?} is not allowed: give 1ms to 10s")]
     Hold(Duration),
-    /// The core is not there.
     #[error("core: {core} is not on: this host has {online}")]
-    Core {
-        /// Asked for.
-        core: u32,
-        /// On.
-        online: String,
-    },
-    /// The interface is not there.
+    Core { core: u32, online: String },
     #[error("interface: there is no '{name}': this host has {there}")]
-    Interface {
-        /// Asked for.
-        name: String,
-        /// There.
-        there: String,
-    },
+    Interface { name: String, there: String },
 }
 
 impl Wish {

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::message::{self, Answer, Request, SCHEMA};
+use super::message::{self, AgentAnswer, AgentRequest, SCHEMA};
 use super::order::Order;
 use super::sample::Sampling;
-use super::{Post, PostError, Report, Work};
+use super::{ChildReport, ChildWork, Post, PostError};
 
 /// Port of an agent unless the address says otherwise.
 pub const PORT: u16 = 9440;
@@ -83,9 +83,9 @@ impl FarPost {
         let line = RefCell::new(Line { from, to: stream, kept: Vec::new() });
         let (host, buffers) = (Value::Null, (None, None));
         let mut post = FarPost { name, line, address: far, own, host, buffers };
-        let hello = Request::Hello { schema: SCHEMA.to_owned(), token: token.to_owned() };
+        let hello = AgentRequest::Hello { schema: SCHEMA.to_owned(), token: token.to_owned() };
         match post.ask(&hello)? {
-            Answer::Welcome { version, host, buffers } => {
+            AgentAnswer::Welcome { version, host, buffers } => {
                 let here = env!("CARGO_PKG_VERSION");
                 if version != here {
                     let reason = format!("it is version {version}, this is {here}");
@@ -94,7 +94,9 @@ impl FarPost {
                 (post.host, post.buffers) = (host, buffers);
                 Ok(post)
             }
-            Answer::Refused { reason } => Err(PostError::Refused { address: post.name, reason }),
+            AgentAnswer::Refused { reason } => {
+                Err(PostError::Refused { address: post.name, reason })
+            }
             other => Err(post.strange(&other)),
         }
     }
@@ -109,19 +111,19 @@ impl FarPost {
         self.own
     }
 
-    fn strange(&self, answer: &Answer) -> PostError {
+    fn strange(&self, answer: &AgentAnswer) -> PostError {
         let said = serde_json::to_string(answer).unwrap_or_default().chars().take(200).collect();
         PostError::Strange { address: self.name.clone(), said }
     }
 
-    fn ask(&self, request: &Request) -> Result<Answer, PostError> {
+    fn ask(&self, request: &AgentRequest) -> Result<AgentAnswer, PostError> {
         let lost = |cause: String| PostError::Unreachable { address: self.name.clone(), cause };
         let line = &mut *self.line.borrow_mut();
         let gone = "the connection ended in mid-run".to_owned();
         let written = message::write(&mut line.to, request);
         written.map_err(|e| lost(format!("{gone}: {e}")))?;
         match message::read(&mut line.from, &mut line.kept, message::LONGEST) {
-            Ok(Some(Answer::Failed { reason })) => {
+            Ok(Some(AgentAnswer::Failed { reason })) => {
                 Err(PostError::Far { address: self.name.clone(), reason })
             }
             Ok(Some(answer)) => Ok(answer),
@@ -133,19 +135,21 @@ impl FarPost {
         }
     }
 
-    fn done(&self, request: &Request) -> Result<(), PostError> {
+    fn done(&self, request: &AgentRequest) -> Result<(), PostError> {
         match self.ask(request)? {
-            Answer::Done => Ok(()),
+            AgentAnswer::Done => Ok(()),
             other => Err(self.strange(&other)),
         }
     }
 }
 
 impl Post for FarPost {
-    fn start(&self, order: &Order) -> Result<Box<dyn Work + '_>, PostError> {
+    fn start(&self, order: &Order) -> Result<Box<dyn ChildWork + '_>, PostError> {
         order.check()?;
-        match self.ask(&Request::Start { order: order.clone() })? {
-            Answer::Started { port } => Ok(Box::new(FarWork { post: self, port, ended: false })),
+        match self.ask(&AgentRequest::Start { order: order.clone() })? {
+            AgentAnswer::Started { port } => {
+                Ok(Box::new(FarWork { post: self, port, ended: false }))
+            }
             other => Err(self.strange(&other)),
         }
     }
@@ -170,15 +174,15 @@ struct FarWork<'a> {
     ended: bool,
 }
 
-impl Work for FarWork<'_> {
+impl ChildWork for FarWork<'_> {
     fn port(&self) -> Option<u16> {
         self.port
     }
 
-    fn poll(&mut self) -> Result<Option<Report>, PostError> {
-        match self.post.ask(&Request::Poll) {
-            Ok(Answer::Running) => Ok(None),
-            Ok(Answer::Ended { report }) => {
+    fn poll(&mut self) -> Result<Option<ChildReport>, PostError> {
+        match self.post.ask(&AgentRequest::Poll) {
+            Ok(AgentAnswer::Running) => Ok(None),
+            Ok(AgentAnswer::Ended { report }) => {
                 self.ended = true;
                 Ok(Some(report))
             }
@@ -191,11 +195,11 @@ impl Work for FarWork<'_> {
     }
 
     fn sample(&mut self, sampling: Sampling) -> Result<(), PostError> {
-        self.post.done(&Request::Sample { sampling })
+        self.post.done(&AgentRequest::Sample { sampling })
     }
 
     fn interrupt(&mut self) -> Result<(), PostError> {
-        self.post.done(&Request::Interrupt)
+        self.post.done(&AgentRequest::Interrupt)
     }
 }
 
@@ -203,7 +207,7 @@ impl Drop for FarWork<'_> {
     fn drop(&mut self) {
         if !self.ended {
             // An agent that is gone has killed it already.
-            let _ = self.post.ask(&Request::Drop);
+            let _ = self.post.ask(&AgentRequest::Drop);
         }
     }
 }

@@ -9,12 +9,12 @@ use fullcount_engine::config::{ConfigError, refuse};
 use serde::{Deserialize, Serialize};
 
 use super::order::SIZES;
-use crate::namespace::Network;
+use crate::namespace::NamespaceNetwork;
 
 /// How one end receives or sends datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Engine {
+pub enum EndEngine {
     /// The best that sockets of the host have.
     Auto,
     /// One system call per datagram: the paper's method.
@@ -31,31 +31,31 @@ pub enum Engine {
     Xdp,
 }
 
-impl Engine {
+impl EndEngine {
     /// Name in options and tables.
     pub fn name(self) -> &'static str {
         match self {
-            Engine::Auto => "auto",
-            Engine::Plain => "plain",
-            Engine::Mmsg => "mmsg",
-            Engine::Gro => "gro",
-            Engine::Uring => "uring",
-            Engine::Packet => "packet",
-            Engine::Xdp => "xdp",
+            EndEngine::Auto => "auto",
+            EndEngine::Plain => "plain",
+            EndEngine::Mmsg => "mmsg",
+            EndEngine::Gro => "gro",
+            EndEngine::Uring => "uring",
+            EndEngine::Packet => "packet",
+            EndEngine::Xdp => "xdp",
         }
     }
 
     /// True if it can send.
     pub fn sends(self) -> bool {
         match self {
-            Engine::Auto | Engine::Plain | Engine::Mmsg | Engine::Gro => true,
-            Engine::Uring | Engine::Packet | Engine::Xdp => false,
+            EndEngine::Auto | EndEngine::Plain | EndEngine::Mmsg | EndEngine::Gro => true,
+            EndEngine::Uring | EndEngine::Packet | EndEngine::Xdp => false,
         }
     }
 
     /// True if it takes packets from an interface instead of a socket.
     pub fn takes_interface(self) -> bool {
-        matches!(self, Engine::Packet | Engine::Xdp)
+        matches!(self, EndEngine::Packet | EndEngine::Xdp)
     }
 }
 
@@ -65,12 +65,12 @@ pub struct Method {
     /// Name in options and tables.
     pub name: &'static str,
     /// How the receiver receives.
-    pub receive: Engine,
+    pub receive: EndEngine,
     /// How the sender sends.
-    pub send: Engine,
+    pub send: EndEngine,
 }
 
-const fn method(name: &'static str, receive: Engine, send: Engine) -> Method {
+const fn method(name: &'static str, receive: EndEngine, send: EndEngine) -> Method {
     Method { name, receive, send }
 }
 
@@ -80,24 +80,24 @@ pub const NAMES: &str = "auto, plain, mmsg, gso, gro, both, uring, packet or xdp
 impl Method {
     /// All of them: sockets first, slowest first.
     pub const ALL: [Method; 9] = [
-        method("plain", Engine::Plain, Engine::Plain),
-        method("mmsg", Engine::Mmsg, Engine::Mmsg),
-        method("gso", Engine::Mmsg, Engine::Gro),
-        method("gro", Engine::Gro, Engine::Mmsg),
+        method("plain", EndEngine::Plain, EndEngine::Plain),
+        method("mmsg", EndEngine::Mmsg, EndEngine::Mmsg),
+        method("gso", EndEngine::Mmsg, EndEngine::Gro),
+        method("gro", EndEngine::Gro, EndEngine::Mmsg),
         Method::BOTH,
-        method("auto", Engine::Auto, Engine::Auto),
+        method("auto", EndEngine::Auto, EndEngine::Auto),
         Method::URING,
         Method::PACKET,
         Method::XDP,
     ];
     /// Both offloads: GSO at the sender, GRO at the receiver.
-    pub const BOTH: Method = method("both", Engine::Gro, Engine::Gro);
+    pub const BOTH: Method = method("both", EndEngine::Gro, EndEngine::Gro);
     /// io_uring at the receiver.
-    pub const URING: Method = method("uring", Engine::Uring, Engine::Gro);
+    pub const URING: Method = method("uring", EndEngine::Uring, EndEngine::Gro);
     /// AF_PACKET ring at the receiver.
-    pub const PACKET: Method = method("packet", Engine::Packet, Engine::Gro);
+    pub const PACKET: Method = method("packet", EndEngine::Packet, EndEngine::Gro);
     /// AF_XDP at the receiver.
-    pub const XDP: Method = method("xdp", Engine::Xdp, Engine::Gro);
+    pub const XDP: Method = method("xdp", EndEngine::Xdp, EndEngine::Gro);
 
     /// The method with that name.
     pub fn named(name: &str) -> Option<Method> {
@@ -111,7 +111,10 @@ impl Method {
 ///
 /// # Errors
 /// The system's error: no such address here, or no port left.
-pub fn free_port(inside: Option<(&Network, usize)>, address: IpAddr) -> std::io::Result<u16> {
+pub fn free_port(
+    inside: Option<(&NamespaceNetwork, usize)>,
+    address: IpAddr,
+) -> std::io::Result<u16> {
     let free = || UdpSocket::bind((address, 0)).and_then(|s| s.local_addr()).map(|a| a.port());
     match inside {
         None => free(),
@@ -137,7 +140,7 @@ pub fn check_sizes(sizes: &[usize]) -> Result<(), ConfigError> {
 pub fn check_engine(engine: &str, loopback: bool) -> Result<Method, ConfigError> {
     match Method::named(engine) {
         None => Err(refuse("engine", engine, NAMES)),
-        Some(method) if loopback && method.receive == Engine::Xdp => {
+        Some(method) if loopback && method.receive == EndEngine::Xdp => {
             let why = "AF_XDP needs an interface with a driver, which loopback has not: give another \
                        --where, or engine packet";
             Err(refuse("engine", engine, why))
@@ -180,9 +183,9 @@ mod tests {
         assert_eq!(Method::named("dpdk"), None);
         // The one offload, the other, and both.
         let ends = |name| Method::named(name).map(|m| (m.receive, m.send)).unwrap();
-        assert_eq!(ends("gso"), (Engine::Mmsg, Engine::Gro));
-        assert_eq!(ends("gro"), (Engine::Gro, Engine::Mmsg));
-        assert_eq!(ends("both"), (Engine::Gro, Engine::Gro));
+        assert_eq!(ends("gso"), (EndEngine::Mmsg, EndEngine::Gro));
+        assert_eq!(ends("gro"), (EndEngine::Gro, EndEngine::Mmsg));
+        assert_eq!(ends("both"), (EndEngine::Gro, EndEngine::Gro));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The line between a campaign and a far agent: one JSON object a line, at most 4 MiB, one answer a request.
 //!
-//! The campaign speaks first, with the token; the agent answers [`Answer::Welcome`] or [`Answer::Refused`] and
+//! The campaign speaks first, with the token; the agent answers [`AgentAnswer::Welcome`] or [`AgentAnswer::Refused`] and
 //! closes. The token keeps passers-by out; it crosses the line as it is, so a network that others read wants a
 //! tunnel. Refuses: lines that are too long, no UTF-8 or no known message.
 
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Report;
+use super::ChildReport;
 use super::order::Order;
 use super::sample::Sampling;
 
@@ -24,7 +24,7 @@ pub const LONGEST_HELLO: u64 = 4096;
 /// What a campaign asks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
-pub enum Request {
+pub enum AgentRequest {
     /// First of all.
     Hello {
         /// [`SCHEMA`].
@@ -53,7 +53,7 @@ pub enum Request {
 /// What an agent answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
-pub enum Answer {
+pub enum AgentAnswer {
     /// The token was right.
     Welcome {
         /// Version of the binary.
@@ -78,7 +78,7 @@ pub enum Answer {
     /// It has ended.
     Ended {
         /// What it left.
-        report: Report,
+        report: ChildReport,
     },
     /// Done as asked.
     Done,
@@ -90,9 +90,6 @@ pub enum Answer {
 }
 
 /// Writes one message.
-///
-/// # Errors
-/// The system's error.
 pub fn write(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
@@ -135,13 +132,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read_all(bytes: &[u8], longest: u64) -> io::Result<Option<Request>> {
+    fn read_all(bytes: &[u8], longest: u64) -> io::Result<Option<AgentRequest>> {
         read(&mut io::BufReader::new(bytes), &mut Vec::new(), longest)
     }
 
     #[test]
     fn messages_cross_and_long_lines_do_not() {
-        let hello = Request::Hello { schema: SCHEMA.into(), token: "x".into() };
+        let hello = AgentRequest::Hello { schema: SCHEMA.into(), token: "x".into() };
         let mut line = Vec::new();
         write(&mut line, &hello).unwrap();
         assert_eq!(read_all(&line, LONGEST_HELLO).unwrap(), Some(hello));
@@ -161,7 +158,7 @@ mod tests {
         fn no_bytes_make_a_reader_panic_or_read_too_much(bytes: Vec<u8>, longest in 0u64..64) {
             let mut from = io::BufReader::new(&bytes[..]);
             let mut kept = Vec::new();
-            while let Ok(Some(_)) = read::<Request>(&mut from, &mut kept, longest) {}
+            while let Ok(Some(_)) = read::<AgentRequest>(&mut from, &mut kept, longest) {}
             prop_assert!(kept.len() as u64 <= longest + 1);
         }
     }

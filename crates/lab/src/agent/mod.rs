@@ -23,111 +23,45 @@ use serde_json::Value;
 use order::Order;
 use sample::{Interval, Sampling};
 
-/// Environment variable that tells a child to end when its standard input does.
-pub const LEASH: &str = "FULLCOUNT_LEASH";
+pub use fullcount_child::LEASH;
 
 /// Why an end could not do its part.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum PostError {
-    /// An order outside its ranges.
     #[error(transparent)]
     Order(#[from] order::OrderError),
-    /// The program could not be started.
     #[error("{program}: {cause}: give the path of the fullcount binary")]
-    Start {
-        /// Path as given.
-        program: String,
-        /// The system's words.
-        cause: std::io::Error,
-    },
-    /// No interface to take packets from.
+    Start { program: String, cause: std::io::Error },
     #[error(
         "receive with {engine}: no interface of {whose} has the address {address}: give the address of the \
          measured link (--data IP)"
     )]
-    Interface {
-        /// Engine.
-        engine: &'static str,
-        /// `this host`, or which.
-        whose: &'static str,
-        /// Address that was looked for.
-        address: IpAddr,
-    },
-    /// The system has no port for it.
+    Interface { engine: &'static str, whose: &'static str, address: IpAddr },
     #[error("receive: no UDP port is free at {address}: {cause}")]
-    Port {
-        /// Address.
-        address: IpAddr,
-        /// The system's words.
-        cause: std::io::Error,
-    },
-    /// The receiver did not open its port.
+    Port { address: IpAddr, cause: std::io::Error },
     #[error("receive: its port was not open after {seconds} s; it said: {said}")]
-    NotReady {
-        /// Time waited.
-        seconds: u64,
-        /// End of its standard error.
-        said: String,
-    },
+    NotReady { seconds: u64, said: String },
     /// A child failed (exit codes 0 and 3 are results).
     #[error("{verb}{whose}: ended with {status}; it said: {said}")]
-    Failed {
-        /// `receive` or `send`.
-        verb: &'static str,
-        /// Empty, or the far host.
-        whose: String,
-        /// Exit status.
-        status: String,
-        /// End of its standard error.
-        said: String,
-    },
-    /// The last line of standard output is not a summary.
+    Failed { verb: &'static str, whose: String, status: String, said: String },
     #[error("{verb}: no summary: {reason}; run it with --json by hand")]
-    Summary {
-        /// `receive` or `send`.
-        verb: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The agent cannot be reached, or is gone.
+    Summary { verb: &'static str, reason: String },
     #[error("agent {address}: {cause}; is 'fullcount lab agent' running there, and the port open?")]
-    Unreachable {
-        /// Address as given.
-        address: String,
-        /// The system's words.
-        cause: String,
-    },
-    /// The agent does not let us in.
+    Unreachable { address: String, cause: String },
     #[error("agent {address}: refused: {reason}")]
-    Refused {
-        /// Address as given.
-        address: String,
-        /// Its reason.
-        reason: String,
-    },
-    /// The far end failed.
+    Refused { address: String, reason: String },
     #[error("agent {address}: {reason}")]
-    Far {
-        /// Address as given.
-        address: String,
-        /// Its reason.
-        reason: String,
-    },
-    /// The agent said something unexpected.
+    Far { address: String, reason: String },
     #[error(
         "agent {address}: unexpected answer: {said}; use the same version of fullcount at both ends"
     )]
-    Strange {
-        /// Address as given.
-        address: String,
-        /// What it said, cut to 200 characters.
-        said: String,
-    },
+    Strange { address: String, said: String },
 }
 
 /// What a finished child left.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct ChildReport {
     /// Its summary, `fullcount/summary/1`.
     pub summary: Value,
     /// What it said on standard error: addresses, engine, buffers.
@@ -137,14 +71,14 @@ pub struct Report {
 }
 
 /// A child at work; ended when dropped.
-pub trait Work {
+pub trait ChildWork {
     /// Port that the receiver listens on; `None` for a sender.
     fn port(&self) -> Option<u16>;
     /// Its report if it has ended.
     ///
     /// # Errors
     /// It failed, or its host is out of reach.
-    fn poll(&mut self) -> Result<Option<Report>, PostError>;
+    fn poll(&mut self) -> Result<Option<ChildReport>, PostError>;
     /// Begins to take CPU intervals.
     ///
     /// # Errors
@@ -160,10 +94,7 @@ pub trait Work {
 /// Carries out orders at one end.
 pub trait Post {
     /// Starts a child; a receiver's port is open when this returns.
-    ///
-    /// # Errors
-    /// [`PostError`].
-    fn start(&self, order: &Order) -> Result<Box<dyn Work + '_>, PostError>;
+    fn start(&self, order: &Order) -> Result<Box<dyn ChildWork + '_>, PostError>;
     /// Address that the other end reaches this one under.
     fn address(&self) -> IpAddr;
     /// What the host is.

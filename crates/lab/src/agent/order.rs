@@ -9,7 +9,7 @@ use std::time::Duration;
 use fullcount_io::endpoint::{BUFFER_MAX, BUFFER_MIN};
 use serde::{Deserialize, Serialize};
 
-pub use super::engine::Engine;
+pub use super::engine::EndEngine;
 
 /// Smallest and largest payload of a numbered packet, bytes.
 pub const SIZES: std::ops::RangeInclusive<usize> = 24..=65_507;
@@ -35,25 +35,25 @@ pub struct OrderError {
 /// Size of a socket's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Buffer {
+pub enum BufferSize {
     /// What a socket has that asks for nothing (`net.core.rmem_default`, `wmem_default`).
     Kernel,
     /// So many bytes, 4 KiB to 1 GiB.
     Bytes(u64),
 }
 
-impl Buffer {
+impl BufferSize {
     /// The number to ask for: Linux keeps twice of it, so half the default gives the default.
     fn option(self, default: Option<u64>) -> Option<u64> {
         match self {
-            Buffer::Bytes(n) => Some(n),
-            Buffer::Kernel => default.map(|d| (d / 2).clamp(BUFFER_MIN, BUFFER_MAX)),
+            BufferSize::Bytes(n) => Some(n),
+            BufferSize::Kernel => default.map(|d| (d / 2).clamp(BUFFER_MIN, BUFFER_MAX)),
         }
     }
 
     fn check(self, key: &'static str) -> Result<(), OrderError> {
         match self {
-            Buffer::Bytes(n) if !(BUFFER_MIN..=BUFFER_MAX).contains(&n) => {
+            BufferSize::Bytes(n) if !(BUFFER_MIN..=BUFFER_MAX).contains(&n) => {
                 Err(OrderError { key, value: n.to_string(), allowed: "4 KiB to 1 GiB" })
             }
             _ => Ok(()),
@@ -74,15 +74,15 @@ pub enum Extent {
 /// A receiver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Receive {
+pub struct ReceiveOrder {
     /// Address to listen on.
     pub bind: IpAddr,
     /// Port; 0: the system chooses one.
     pub port: u16,
     /// Receive buffer.
-    pub buffer: Buffer,
+    pub buffer: BufferSize,
     /// Engine.
-    pub engine: Engine,
+    pub engine: EndEngine,
     /// Interface that it takes packets from, with an engine that does; `None`: the one that has `bind`.
     #[serde(default)]
     pub interface: Option<String>,
@@ -109,9 +109,9 @@ pub struct Send {
     /// How much.
     pub extent: Extent,
     /// Send buffer.
-    pub buffer: Buffer,
+    pub buffer: BufferSize,
     /// Engine.
-    pub engine: Engine,
+    pub engine: EndEngine,
     /// Core to be pinned to.
     pub core: Option<usize>,
 }
@@ -121,7 +121,7 @@ pub struct Send {
 #[serde(tag = "do", rename_all = "lowercase")]
 pub enum Order {
     /// Receive.
-    Receive(Receive),
+    Receive(ReceiveOrder),
     /// Send.
     Send(Send),
 }
@@ -256,12 +256,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn receive() -> Receive {
-        Receive {
+    fn receive() -> ReceiveOrder {
+        ReceiveOrder {
             bind: "127.0.0.1".parse().unwrap(),
             port: 4711,
-            buffer: Buffer::Bytes(64 << 20),
-            engine: Engine::Gro,
+            buffer: BufferSize::Bytes(64 << 20),
+            engine: EndEngine::Gro,
             interface: None,
             core: Some(1),
             timestamps: false,
@@ -276,8 +276,8 @@ mod tests {
             size: 64,
             bits_per_s: Some(10e9),
             extent: Extent::Milliseconds(10_000),
-            buffer: Buffer::Kernel,
-            engine: Engine::Plain,
+            buffer: BufferSize::Kernel,
+            engine: EndEngine::Plain,
             core: None,
         }
     }
@@ -290,19 +290,24 @@ mod tests {
             "receive udp://127.0.0.1:4711 --json --engine gro --receive-buffer 67108864B \
              --duration 1000ms --core 1"
         );
-        let more =
-            Receive { timestamps: true, busy_poll: true, buffer: Buffer::Kernel, ..receive() };
+        let more = ReceiveOrder {
+            timestamps: true,
+            busy_poll: true,
+            buffer: BufferSize::Kernel,
+            ..receive()
+        };
         let text_of = text(Order::Receive(more));
         // Half of rmem_default, which the kernel doubles.
         assert!(text_of.contains("--receive-buffer 106496B"), "{text_of}");
         assert!(text_of.contains("--timestamps --busy-poll"), "{text_of}");
-        let link = |engine| Receive { engine, interface: Some("eth0".into()), ..receive() };
-        let xdp = Receive { buffer: Buffer::Kernel, busy_poll: true, ..link(Engine::Xdp) };
+        let link = |engine| ReceiveOrder { engine, interface: Some("eth0".into()), ..receive() };
+        let xdp =
+            ReceiveOrder { buffer: BufferSize::Kernel, busy_poll: true, ..link(EndEngine::Xdp) };
         assert_eq!(
             text(Order::Receive(xdp)),
             "receive xdp://eth0:4711 --json --duration 1000ms --busy-poll --core 1"
         );
-        let ring = text(Order::Receive(link(Engine::Packet)));
+        let ring = text(Order::Receive(link(EndEngine::Packet)));
         assert!(ring.starts_with("receive packet://eth0:4711 --json --receive-buffer"), "{ring}");
         assert_eq!(
             text(Order::Send(send())),
@@ -323,8 +328,8 @@ mod tests {
 
     #[test]
     fn what_is_outside_the_ranges_is_refused_by_name() {
-        let on = |name: &str| Receive {
-            engine: Engine::Xdp,
+        let on = |name: &str| ReceiveOrder {
+            engine: EndEngine::Xdp,
             interface: Some(name.to_owned()),
             ..receive()
         };
@@ -336,13 +341,16 @@ mod tests {
             (Order::Send(Send { extent: Extent::Milliseconds(0), ..send() }), "duration"),
             (Order::Send(Send { to: "127.0.0.1:0".parse().unwrap(), ..send() }), "to"),
             (Order::Send(Send { core: Some(1024), ..send() }), "core"),
-            (Order::Send(Send { engine: Engine::Xdp, ..send() }), "engine"),
-            (Order::Receive(Receive { buffer: Buffer::Bytes(1), ..receive() }), "buffer"),
-            (Order::Receive(Receive { interface: Some("eth0".into()), ..receive() }), "interface"),
+            (Order::Send(Send { engine: EndEngine::Xdp, ..send() }), "engine"),
+            (Order::Receive(ReceiveOrder { buffer: BufferSize::Bytes(1), ..receive() }), "buffer"),
+            (
+                Order::Receive(ReceiveOrder { interface: Some("eth0".into()), ..receive() }),
+                "interface",
+            ),
             (Order::Receive(on("eth0:9?batch=1")), "interface"),
             (Order::Receive(on("../eth0")), "interface"),
             (Order::Receive(on("an-interface-too-long")), "interface"),
-            (Order::Receive(Receive { at_most_ms: 0, ..receive() }), "at_most_ms"),
+            (Order::Receive(ReceiveOrder { at_most_ms: 0, ..receive() }), "at_most_ms"),
         ] {
             let e = order.check().unwrap_err();
             assert_eq!(e.key, key, "{e}");
@@ -354,7 +362,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_order_survives_the_line(size in SIZES, ms in 1u64..1_000_000, rate: Option<u32>, gro: bool) {
-            let engine = if gro { Engine::Gro } else { Engine::Mmsg };
+            let engine = if gro { EndEngine::Gro } else { EndEngine::Mmsg };
             let bits_per_s = rate.map(|r| f64::from(r) + 1.0);
             let order = Order::Send(Send {
                 size, extent: Extent::Milliseconds(ms), bits_per_s, engine, ..send()

@@ -2,7 +2,7 @@
 //! child processes.
 //!
 //! A receiver is ready when it says that it listens; its port may be the system's choice. Children are bounded in
-//! time by their own options and killed when their [`Work`] is dropped. Refuses: children that fail, say
+//! time by their own options and killed when their [`ChildWork`] is dropped. Refuses: children that fail, say
 //! nothing or print no summary.
 
 use std::net::IpAddr;
@@ -17,11 +17,11 @@ use fullcount_io::host::Host;
 use serde_json::Value;
 
 use super::engine::free_port;
-use super::order::{Order, Receive};
+use super::order::{Order, ReceiveOrder};
 use super::sample::{self, Interval, Sampling};
-use super::{Post, PostError, Report, Work};
-use crate::child::{Ended, Running, TrialError};
-use crate::namespace::Network;
+use super::{ChildReport, ChildWork, Post, PostError};
+use crate::namespace::NamespaceNetwork;
+use fullcount_child::{ChildEnd, ChildError, RunningChild};
 
 /// How long the receiver may take to open its port: some ms, seconds on a host with more to do than cores.
 const READY: Duration = Duration::from_secs(30);
@@ -43,7 +43,7 @@ pub struct LocalPost {
     /// The `fullcount` binary.
     pub program: PathBuf,
     /// Namespace that its children run in, by number.
-    pub inside: Option<(Arc<Network>, usize)>,
+    pub inside: Option<(Arc<NamespaceNetwork>, usize)>,
     /// Address that the other end reaches it under.
     pub address: IpAddr,
 }
@@ -55,9 +55,6 @@ impl LocalPost {
     }
 
     /// Starts a child.
-    ///
-    /// # Errors
-    /// [`PostError`].
     pub fn begin(&self, order: &Order) -> Result<LocalWork, PostError> {
         order.check()?;
         let options = self.settled(order)?.options(self.buffers());
@@ -90,12 +87,12 @@ impl LocalPost {
             0 => free_port(inside, r.bind).map_err(|cause| PostError::Port { address, cause })?,
             given => given,
         };
-        Ok(Order::Receive(Receive { interface: Some(name), port, ..r.clone() }))
+        Ok(Order::Receive(ReceiveOrder { interface: Some(name), port, ..r.clone() }))
     }
 }
 
 /// Interface that has an address, in a namespace if one is given.
-pub fn interface_with(inside: Option<(&Network, usize)>, address: IpAddr) -> Option<String> {
+fn interface_with(inside: Option<(&NamespaceNetwork, usize)>, address: IpAddr) -> Option<String> {
     let look = || Host::at("/").interface_with(address);
     match inside {
         None => look(),
@@ -104,7 +101,7 @@ pub fn interface_with(inside: Option<(&Network, usize)>, address: IpAddr) -> Opt
 }
 
 impl Post for LocalPost {
-    fn start(&self, order: &Order) -> Result<Box<dyn Work + '_>, PostError> {
+    fn start(&self, order: &Order) -> Result<Box<dyn ChildWork + '_>, PostError> {
         Ok(Box::new(self.begin(order)?))
     }
 
@@ -121,13 +118,14 @@ impl Post for LocalPost {
     }
 }
 
+/// A setting of this host's network by its name below `net.core`.
+pub fn net_core(name: &str) -> Option<u64> {
+    std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).ok()?.trim().parse().ok()
+}
+
 /// `rmem_default` and `wmem_default` of this host, bytes as Linux counts them.
 pub fn buffers() -> (Option<u64>, Option<u64>) {
-    let read = |name: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).ok()?;
-        text.trim().parse().ok()
-    };
-    (read("rmem_default"), read("wmem_default"))
+    (net_core("rmem_default"), net_core("wmem_default"))
 }
 
 #[derive(Debug)]
@@ -141,16 +139,13 @@ struct Sampler {
 pub struct LocalWork {
     verb: &'static str,
     core: Option<usize>,
-    child: Running,
+    child: RunningChild,
     port: Option<u16>,
     sampler: Option<Sampler>,
 }
 
 impl LocalWork {
     /// Starts `command`, which runs a verb of the binary. With `receives` it has to open its port within that time.
-    ///
-    /// # Errors
-    /// [`PostError`].
     pub fn start(
         verb: &'static str,
         core: Option<usize>,
@@ -159,13 +154,13 @@ impl LocalWork {
     ) -> Result<LocalWork, PostError> {
         let program = command.get_program().to_string_lossy().into_owned();
         let told = |e| failed(verb, e);
-        let mut child = Running::start(&program, command).map_err(told)?;
+        let mut child = RunningChild::start(&program, command).map_err(told)?;
         let port = receives.map(|limit| child.wait_for_line(limit, &|| false, port_of));
         let port = port.transpose().map_err(told)?;
         Ok(LocalWork { verb, core, child, port, sampler: None })
     }
 
-    fn report(&mut self, ended: Ended) -> Result<Report, PostError> {
+    fn report(&mut self, ended: ChildEnd) -> Result<ChildReport, PostError> {
         if !matches!(ended.status.code(), Some(0 | 3)) {
             return Err(failed(self.verb, ended.failed()));
         }
@@ -177,27 +172,27 @@ impl LocalWork {
         });
         let is_fact = |line: &String| FACTS.iter().any(|begin| line.starts_with(begin));
         let facts = ended.lines.into_iter().filter(is_fact).collect();
-        Ok(Report { summary, facts, intervals: intervals.unwrap_or_default() })
+        Ok(ChildReport { summary, facts, intervals: intervals.unwrap_or_default() })
     }
 }
 
 /// What became of a child, in the words of its verb.
-fn failed(verb: &'static str, e: TrialError) -> PostError {
+fn failed(verb: &'static str, e: ChildError) -> PostError {
     let whose = String::new();
     match e {
-        TrialError::Start { program, cause } => PostError::Start { program, cause },
-        TrialError::NotReady { seconds, said, .. } => PostError::NotReady { seconds, said },
-        TrialError::Failed { status, said, .. } => PostError::Failed { verb, whose, status, said },
+        ChildError::Start { program, cause } => PostError::Start { program, cause },
+        ChildError::NotReady { seconds, said, .. } => PostError::NotReady { seconds, said },
+        ChildError::Failed { status, said, .. } => PostError::Failed { verb, whose, status, said },
         other => PostError::Failed { verb, whose, status: other.to_string(), said: String::new() },
     }
 }
 
-impl Work for LocalWork {
+impl ChildWork for LocalWork {
     fn port(&self) -> Option<u16> {
         self.port
     }
 
-    fn poll(&mut self) -> Result<Option<Report>, PostError> {
+    fn poll(&mut self) -> Result<Option<ChildReport>, PostError> {
         let ended = self.child.poll().map_err(|e| failed(self.verb, e))?;
         ended.map(|ended| self.report(ended)).transpose()
     }
@@ -241,14 +236,14 @@ pub(crate) fn last_summary(output: &str) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::order::{Buffer, Engine, Extent, Receive, Send};
+    use crate::agent::order::{BufferSize, EndEngine, Extent, ReceiveOrder, Send};
 
     fn receive() -> Order {
-        Order::Receive(Receive {
+        Order::Receive(ReceiveOrder {
             bind: std::net::Ipv4Addr::LOCALHOST.into(),
             port: 0,
-            buffer: Buffer::Kernel,
-            engine: Engine::Gro,
+            buffer: BufferSize::Kernel,
+            engine: EndEngine::Gro,
             interface: None,
             core: None,
             timestamps: false,
@@ -281,14 +276,14 @@ mod tests {
     fn an_interface_is_found_by_its_address() {
         let Order::Receive(r) = receive() else { unreachable!() };
         let here = LocalPost::loopback("fullcount".into());
-        let ring = Receive { engine: Engine::Packet, ..r };
+        let ring = ReceiveOrder { engine: EndEngine::Packet, ..r };
         let Order::Receive(settled) = here.settled(&Order::Receive(ring.clone())).unwrap() else {
             unreachable!()
         };
         assert!(settled.port > 0, "a port of its own");
         assert_eq!(settled.interface.as_deref(), Some("lo"));
         // TEST-NET-1 is nobody's address.
-        let elsewhere = Receive { bind: "192.0.2.1".parse().unwrap(), ..ring };
+        let elsewhere = ReceiveOrder { bind: "192.0.2.1".parse().unwrap(), ..ring };
         let e = here.settled(&Order::Receive(elsewhere)).unwrap_err().to_string();
         assert!(e.contains("packet") && e.contains("192.0.2.1") && e.contains("--data"), "{e}");
     }
@@ -307,8 +302,8 @@ mod tests {
             size: 64,
             bits_per_s: None,
             extent: Extent::Packets(1),
-            buffer: Buffer::Kernel,
-            engine: Engine::Plain,
+            buffer: BufferSize::Kernel,
+            engine: EndEngine::Plain,
             core: None,
         });
         let mut work = LocalPost::loopback("true".into()).begin(&send).unwrap();
@@ -320,7 +315,7 @@ mod tests {
             }
         };
         assert!(e.to_string().contains("send: no summary: standard output is empty"), "{e}");
-        let bad = Order::Receive(Receive {
+        let bad = Order::Receive(ReceiveOrder {
             at_most_ms: 0,
             ..match receive() {
                 Order::Receive(r) => r,

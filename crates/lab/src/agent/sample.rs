@@ -3,7 +3,7 @@
 //!
 //! Read from `/proc/stat` and `/proc/PID/task/*/status` at the borders of the intervals only: the paper found
 //! that measuring causes drops, so this is done in a pass of its own. `/proc/stat` counts in ticks of 10 ms: an
-//! interval of 1 s is exact to 1 %. Refuses nothing: what the host does not tell is absent.
+//! interval of 1 s is exact to 1 %. What the host does not tell is absent.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};

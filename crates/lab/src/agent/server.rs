@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-use super::message::{self, Answer, Request};
+use super::message::{self, AgentAnswer, AgentRequest};
 use super::post::{self, LocalPost, LocalWork};
-use super::strangers::{self, Line, Strangers};
-use super::{PostError, Work};
+use super::strangers::{self, PeerLine, Strangers};
+use super::{ChildWork, PostError};
 
 /// Shortest token, bytes: 16 random characters are not guessed.
 pub const TOKEN_MIN: usize = 16;
@@ -31,37 +31,21 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Why an agent does not start.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum AgentError {
-    /// The token file.
     #[error(
         "--token-file {path}: {problem}; make one with: (umask 077; head -c 24 /dev/urandom | base64 > {path}), and copy it to the other host"
     )]
-    Token {
-        /// Path.
-        path: String,
-        /// What is wrong.
-        problem: String,
-    },
+    Token { path: String, problem: String },
     /// Others may read the token, so it may be known already, or change it.
     #[error(
         "--token-file {path}: other users of this host may read or change it (mode {mode:03o}); if nobody has: chmod 600 {path}"
     )]
-    Open {
-        /// Path.
-        path: String,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// The port.
+    Open { path: String, mode: u32 },
     #[error(
         "--listen {address}: {cause}; choose another port, or stop the program that has it (ss -tlpn)"
     )]
-    Listen {
-        /// Address.
-        address: SocketAddr,
-        /// The system's words.
-        cause: io::Error,
-    },
+    Listen { address: SocketAddr, cause: io::Error },
 }
 
 /// Reads a token: the file's text without blanks at its ends, 16 to 1024 bytes. Only its owner may read it.
@@ -121,9 +105,6 @@ impl Agent {
     }
 
     /// Address that it listens on.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -145,7 +126,7 @@ impl Agent {
                     if campaign.is_some() {
                         let reason = "another campaign is measuring here: wait until it ends";
                         tell(&format!("{from}: refused: {reason}"));
-                        let answer = Answer::Refused { reason: reason.to_owned() };
+                        let answer = AgentAnswer::Refused { reason: reason.to_owned() };
                         let _gone = message::write(&mut line.from.get_ref(), &answer);
                         continue;
                     }
@@ -195,7 +176,7 @@ impl Agent {
     }
 
     /// One conversation with a campaign that has said the token; how it ended.
-    fn converse(&self, mut line: Line, stop: &(dyn Fn() -> bool + Sync)) -> io::Result<String> {
+    fn converse(&self, mut line: PeerLine, stop: &(dyn Fn() -> bool + Sync)) -> io::Result<String> {
         let stream = line.from.get_ref();
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(LOOK))?;
@@ -206,47 +187,49 @@ impl Agent {
 
     fn work(
         &self,
-        line: &mut Line,
+        line: &mut PeerLine,
         out: &mut TcpStream,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> io::Result<String> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let host = crate::record::host::snapshot(Path::new("/"));
-        message::write(out, &Answer::Welcome { version, host, buffers: post::buffers() })?;
+        message::write(out, &AgentAnswer::Welcome { version, host, buffers: post::buffers() })?;
         let own = LocalPost::loopback(self.program.clone());
         // Killed when this function returns, however it does.
         let mut child: Option<LocalWork> = None;
         let mut done = 0u64;
         while let Some(request) = line.next(stop)? {
             let answer = match (request, &mut child) {
-                (Request::Start { order }, None) => match own.begin(&order) {
+                (AgentRequest::Start { order }, None) => match own.begin(&order) {
                     Ok(work) => {
                         let port = work.port();
                         child = Some(work);
-                        Answer::Started { port }
+                        AgentAnswer::Started { port }
                     }
-                    Err(e) => Answer::Failed { reason: e.to_string() },
+                    Err(e) => AgentAnswer::Failed { reason: e.to_string() },
                 },
-                (Request::Sample { sampling }, Some(work)) => done_or_failed(work.sample(sampling)),
-                (Request::Interrupt, Some(work)) => done_or_failed(work.interrupt()),
-                (Request::Poll, Some(work)) => match work.poll() {
-                    Ok(None) => Answer::Running,
+                (AgentRequest::Sample { sampling }, Some(work)) => {
+                    done_or_failed(work.sample(sampling))
+                }
+                (AgentRequest::Interrupt, Some(work)) => done_or_failed(work.interrupt()),
+                (AgentRequest::Poll, Some(work)) => match work.poll() {
+                    Ok(None) => AgentAnswer::Running,
                     Ok(Some(report)) => {
                         child = None;
                         done += 1;
-                        Answer::Ended { report }
+                        AgentAnswer::Ended { report }
                     }
                     Err(e) => {
                         child = None;
-                        Answer::Failed { reason: e.to_string() }
+                        AgentAnswer::Failed { reason: e.to_string() }
                     }
                 },
-                (Request::Drop, _) => {
+                (AgentRequest::Drop, _) => {
                     child = None;
-                    Answer::Done
+                    AgentAnswer::Done
                 }
-                (Request::Start { .. }, Some(_)) => refuse("a child runs already"),
-                (Request::Hello { .. }, _) => refuse("greeted already"),
+                (AgentRequest::Start { .. }, Some(_)) => refuse("a child runs already"),
+                (AgentRequest::Hello { .. }, _) => refuse("greeted already"),
                 (_, None) => refuse("no child runs"),
             };
             message::write(out, &answer)?;
@@ -255,20 +238,20 @@ impl Agent {
     }
 }
 
-fn refuse(reason: &str) -> Answer {
-    Answer::Failed { reason: reason.to_owned() }
+fn refuse(reason: &str) -> AgentAnswer {
+    AgentAnswer::Failed { reason: reason.to_owned() }
 }
 
-fn done_or_failed(outcome: Result<(), PostError>) -> Answer {
+fn done_or_failed(outcome: Result<(), PostError>) -> AgentAnswer {
     match outcome {
-        Ok(()) => Answer::Done,
-        Err(e) => Answer::Failed { reason: e.to_string() },
+        Ok(()) => AgentAnswer::Done,
+        Err(e) => AgentAnswer::Failed { reason: e.to_string() },
     }
 }
 
-impl Line {
+impl PeerLine {
     /// The next request; `None` at the end of the conversation, or when the agent is to stop.
-    fn next(&mut self, stop: &(dyn Fn() -> bool + Sync)) -> io::Result<Option<Request>> {
+    fn next(&mut self, stop: &(dyn Fn() -> bool + Sync)) -> io::Result<Option<AgentRequest>> {
         let begun = Instant::now();
         loop {
             match message::read(&mut self.from, &mut self.kept, message::LONGEST) {
@@ -344,7 +327,7 @@ mod tests {
             // Other tests of this binary have threads too, but not hundreds.
             assert!(threads() < before + 100, "{} threads", threads());
             let mut campaign = TcpStream::connect(at).unwrap();
-            let hello = Request::Hello { schema: SCHEMA.into(), token: token.into() };
+            let hello = AgentRequest::Hello { schema: SCHEMA.into(), token: token.into() };
             message::write(&mut campaign, &hello).unwrap();
             let mut said = String::new();
             BufReader::new(&campaign).read_line(&mut said).unwrap();

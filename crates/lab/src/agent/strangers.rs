@@ -11,7 +11,7 @@ use std::io::{self, BufReader, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::message::{self, Answer, Request, SCHEMA};
+use super::message::{self, AgentAnswer, AgentRequest, SCHEMA};
 
 /// Strangers at a time.
 pub const MOST: usize = 64;
@@ -24,7 +24,7 @@ const TOLD: u32 = 20;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The other side's words as they come.
-pub struct Line {
+pub struct PeerLine {
     /// The connection.
     pub from: BufReader<TcpStream>,
     /// A line that is not complete.
@@ -32,7 +32,7 @@ pub struct Line {
 }
 
 struct Stranger {
-    line: Line,
+    line: PeerLine,
     address: SocketAddr,
     since: Instant,
     /// What it will be told, and when.
@@ -44,7 +44,7 @@ impl Stranger {
     fn refuse(self, reason: &str) {
         let _gone = message::write(
             &mut self.line.from.get_ref(),
-            &Answer::Refused { reason: reason.to_owned() },
+            &AgentAnswer::Refused { reason: reason.to_owned() },
         );
     }
 }
@@ -111,9 +111,6 @@ impl Strangers {
     }
 
     /// Lets a connection in.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn admit(
         &mut self,
         stream: TcpStream,
@@ -137,13 +134,13 @@ impl Strangers {
                 oldest.refuse("too many connections have not greeted: try again");
             }
         }
-        let line = Line { from: BufReader::with_capacity(4096, stream), kept: Vec::new() };
+        let line = PeerLine { from: BufReader::with_capacity(4096, stream), kept: Vec::new() };
         self.here.push(Stranger { line, address, since: now, refusal: None });
         Ok(())
     }
 
     /// Listens to all of them once; gives those who know the token.
-    pub fn look(&mut self, now: Instant, tell: &dyn Fn(&str)) -> Vec<(Line, SocketAddr)> {
+    pub fn look(&mut self, now: Instant, tell: &dyn Fn(&str)) -> Vec<(PeerLine, SocketAddr)> {
         self.telling.tick(now, tell);
         let mut known = Vec::new();
         for mut stranger in std::mem::take(&mut self.here) {
@@ -178,17 +175,17 @@ impl Strangers {
     }
 
     fn hear(&self, stranger: &mut Stranger, now: Instant) -> Fate {
-        let Line { from, kept } = &mut stranger.line;
+        let PeerLine { from, kept } = &mut stranger.line;
         match message::read(from, kept, message::LONGEST_HELLO) {
-            Ok(Some(Request::Hello { schema, .. })) if schema != SCHEMA => {
+            Ok(Some(AgentRequest::Hello { schema, .. })) if schema != SCHEMA => {
                 let shown: String = schema.chars().take(40).collect();
                 let shown = shown.escape_debug();
                 let reason =
                     format!("this agent speaks {SCHEMA}, not {shown}: use the same version");
                 Fate::Refused(Duration::ZERO, reason)
             }
-            Ok(Some(Request::Hello { token, .. })) if same(&token, &self.token) => Fate::Known,
-            Ok(Some(Request::Hello { .. })) => {
+            Ok(Some(AgentRequest::Hello { token, .. })) if same(&token, &self.token) => Fate::Known,
+            Ok(Some(AgentRequest::Hello { .. })) => {
                 let reason = "wrong token: both hosts need the same --token-file";
                 Fate::Refused(GUESS, reason.to_owned())
             }
@@ -273,7 +270,7 @@ mod tests {
 
     fn hello(token: &str) -> Vec<u8> {
         let mut line = Vec::new();
-        let hello = Request::Hello { schema: SCHEMA.into(), token: token.into() };
+        let hello = AgentRequest::Hello { schema: SCHEMA.into(), token: token.into() };
         message::write(&mut line, &hello).unwrap();
         line
     }

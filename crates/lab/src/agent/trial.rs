@@ -5,29 +5,62 @@
 
 use std::time::{Duration, Instant};
 
-use super::{PostError, Report, Work};
+use super::order::{Order, ReceiveOrder, Send};
+use super::{ChildReport, ChildWork, Post, PostError};
 
 /// A trial without a result.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum PairError {
-    /// An end failed.
     #[error(transparent)]
     Post(#[from] PostError),
-    /// A child did not end.
     #[error("{verb}: still running after {seconds} s")]
-    Stuck {
-        /// `receive` or `send`.
-        verb: &'static str,
-        /// Time waited.
-        seconds: u64,
-    },
-    /// Somebody asked to stop.
+    Stuck { verb: &'static str, seconds: u64 },
     #[error("interrupted")]
     Interrupted,
 }
 
+/// What a trial left.
+#[derive(Debug)]
+pub struct BothEnds {
+    /// The sender's report.
+    pub sent: ChildReport,
+    /// The receiver's.
+    pub received: ChildReport,
+    /// True if the end marks ended the receiver.
+    pub by_mark: bool,
+}
+
+/// What is done beside a trial.
+pub trait Beside<E> {
+    /// Both ends have begun.
+    ///
+    /// # Errors
+    /// What is to end the trial.
+    fn begun(&mut self, receiver: &mut dyn ChildWork, sender: &mut dyn ChildWork) -> Result<(), E>;
+
+    /// The sender has ended.
+    ///
+    /// # Errors
+    /// What is to end the trial.
+    fn sent(&mut self) -> Result<(), E>;
+}
+
+/// Nothing.
+pub struct NothingBeside;
+
+impl<E> Beside<E> for NothingBeside {
+    fn begun(&mut self, _: &mut dyn ChildWork, _: &mut dyn ChildWork) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn sent(&mut self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
 /// How long a trial waits, and for whom it ends early.
-pub struct Waiting<'a> {
+pub struct TrialWait<'a> {
     /// True once somebody asks to stop.
     pub stop: &'a dyn Fn() -> bool,
     /// Between two looks at a child.
@@ -40,16 +73,36 @@ pub struct Waiting<'a> {
     pub grace: Duration,
 }
 
-impl Waiting<'_> {
+impl TrialWait<'_> {
+    /// Makes a trial: the receiver begins and says its port, then the sender.
+    ///
+    /// # Errors
+    /// A child that cannot begin, failed or did not end; those of `beside`; somebody asked to stop.
+    pub fn trial<E: From<PairError>>(
+        &self,
+        (receiver, sender): (&dyn Post, &dyn Post),
+        (receive, mut send): (ReceiveOrder, Send),
+        beside: &mut dyn Beside<E>,
+    ) -> Result<BothEnds, E> {
+        let mut receiver = receiver.start(&Order::Receive(receive)).map_err(PairError::from)?;
+        send.to.set_port(receiver.port().unwrap_or(send.to.port()));
+        let mut sender = sender.start(&Order::Send(send)).map_err(PairError::from)?;
+        beside.begun(receiver.as_mut(), sender.as_mut())?;
+        let (sent, early) = self.sent(receiver.as_mut(), sender.as_mut())?;
+        beside.sent()?;
+        let (received, by_mark) = self.received(receiver.as_mut(), early)?;
+        Ok(BothEnds { sent, received, by_mark })
+    }
+
     /// Waits for the sender's end; gives the receiver's report too, if that has ended by then.
     ///
     /// # Errors
     /// A failed child, the sender's time is over, or somebody asked to stop.
-    pub fn sent(
+    fn sent(
         &self,
-        receiver: &mut dyn Work,
-        sender: &mut dyn Work,
-    ) -> Result<(Report, Option<Report>), PairError> {
+        receiver: &mut dyn ChildWork,
+        sender: &mut dyn ChildWork,
+    ) -> Result<(ChildReport, Option<ChildReport>), PairError> {
         let (begun, mut received) = (Instant::now(), None);
         loop {
             if let Some(report) = sender.poll()? {
@@ -70,11 +123,11 @@ impl Waiting<'_> {
     ///
     /// # Errors
     /// It failed, did not end although it was interrupted, or somebody asked to stop.
-    pub fn received(
+    fn received(
         &self,
-        receiver: &mut dyn Work,
-        already: Option<Report>,
-    ) -> Result<(Report, bool), PairError> {
+        receiver: &mut dyn ChildWork,
+        already: Option<ChildReport>,
+    ) -> Result<(ChildReport, bool), PairError> {
         if let Some(report) = already {
             return Ok((report, true));
         }
@@ -87,7 +140,11 @@ impl Waiting<'_> {
         Ok((report.ok_or(PairError::Stuck { verb: "receive", seconds })?, false))
     }
 
-    fn until(&self, work: &mut dyn Work, limit: Duration) -> Result<Option<Report>, PairError> {
+    fn until(
+        &self,
+        work: &mut dyn ChildWork,
+        limit: Duration,
+    ) -> Result<Option<ChildReport>, PairError> {
         let begun = Instant::now();
         loop {
             if let Some(report) = work.poll()? {
@@ -127,14 +184,14 @@ mod tests {
         Child { looks, interrupted: Cell::new(false) }
     }
 
-    impl Work for Child {
+    impl ChildWork for Child {
         fn port(&self) -> Option<u16> {
             None
         }
-        fn poll(&mut self) -> Result<Option<Report>, PostError> {
+        fn poll(&mut self) -> Result<Option<ChildReport>, PostError> {
             let over = self.looks == Some(0) || self.interrupted.get();
             self.looks = self.looks.map(|n| n.saturating_sub(1));
-            Ok(over.then(Report::default))
+            Ok(over.then(ChildReport::default))
         }
         fn sample(&mut self, _: Sampling) -> Result<(), PostError> {
             Ok(())
@@ -145,10 +202,10 @@ mod tests {
         }
     }
 
-    fn waiting(stop: &dyn Fn() -> bool) -> Waiting<'_> {
+    fn waiting(stop: &dyn Fn() -> bool) -> TrialWait<'_> {
         let [look, marks] = [0, 5].map(Duration::from_millis);
         let sender = Duration::from_secs(60);
-        Waiting { stop, look, sender, marks, grace: sender }
+        TrialWait { stop, look, sender, marks, grace: sender }
     }
 
     #[test]
@@ -168,7 +225,7 @@ mod tests {
     #[test]
     fn a_sender_that_hangs_and_a_wish_to_stop_end_it() {
         let (go_on, stop) = (|| false, || true);
-        let hasty = Waiting { sender: Duration::ZERO, ..waiting(&go_on) };
+        let hasty = TrialWait { sender: Duration::ZERO, ..waiting(&go_on) };
         let e = hasty.sent(&mut child(None), &mut child(None)).unwrap_err();
         assert!(matches!(e, PairError::Stuck { verb: "send", .. }), "{e}");
         let e = waiting(&stop).sent(&mut child(None), &mut child(None)).unwrap_err();

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::capacity::measured::{DISK, ENCODE, PRODUCE, SPOOL};
+use crate::capacity::measured::{DISK, ENCODE, SPOOL};
 use crate::detectors::campaign::from_memory_now;
 use crate::record::Figure;
 use crate::record::results::Results;
@@ -18,18 +18,18 @@ use fullcount_core::products::EventBatch;
 use fullcount_core::time::PulseTime;
 use fullcount_engine::stop::Stop;
 use fullcount_io::newfile::Scratch;
-use fullcount_out::flat::EventWriter;
-use fullcount_out::kafka::{Address, Publisher, Settings};
-use fullcount_out::spool::{AppendError, Outgoing, Spool, SpoolOptions};
+#[cfg(feature = "kafka")]
+use fullcount_kafka::Address;
+use fullcount_messages::EventWriter;
+use fullcount_spool::{AppendError, Outgoing, Spool, SpoolOptions};
 use serde_json::Value;
 
-use super::now_ms;
 use crate::Tell;
 use crate::error::LabError;
 
 /// What is measured.
 #[derive(Debug, Clone)]
-pub struct Parts {
+pub struct CostParts {
     /// Every decoder from memory.
     pub detectors: bool,
     /// Events into messages.
@@ -39,6 +39,7 @@ pub struct Parts {
     /// Bytes onto the disk.
     pub disk: bool,
     /// Messages to this topic.
+    #[cfg(feature = "kafka")]
     pub brokers: Option<Address>,
     /// Length of a trial.
     pub trial: Duration,
@@ -47,7 +48,7 @@ pub struct Parts {
 /// Names of the parts.
 pub const KNOWN: [&str; 5] = ["detectors", "messages", "spool", "disk", "brokers"];
 /// Events of a message: 99 kB.
-const EVENTS: u32 = 12_400;
+pub(super) const EVENTS: u32 = 12_400;
 const TRIALS: usize = 3;
 /// Most bytes that a trial writes to a disk.
 const MOST: u64 = 2 << 30;
@@ -66,7 +67,7 @@ pub fn batch(events: u32, number: u32) -> EventBatch {
 /// # Errors
 /// Results files that are there, and measurements that failed or were interrupted.
 pub fn measure(
-    parts: &Parts,
+    parts: &CostParts,
     folder: &Path,
     overwrite: bool,
     stop: &Stop,
@@ -102,8 +103,11 @@ pub fn measure(
     if parts.disk {
         trials(DISK, &mut || disk(parts.trial, folder))?;
     }
+    #[cfg(feature = "kafka")]
     if let Some(address) = &parts.brokers {
-        trials(PRODUCE, &mut || produce(parts.trial, address, tell))?;
+        trials(crate::capacity::measured::PRODUCE, &mut || {
+            super::produce::produce(parts.trial, address, tell)
+        })?;
     }
     if parts.detectors {
         for row in from_memory_now(parts.trial, TRIALS, stop, tell)? {
@@ -176,25 +180,4 @@ fn disk(time: Duration, folder: &Path) -> anyhow::Result<f64> {
     }
     file.sync_data().with_context(|| format!("writing {}", path.display()))?;
     Ok(bytes as f64 / begun.elapsed().as_secs_f64())
-}
-
-/// Bytes a second of messages that brokers confirm.
-fn produce(time: Duration, address: &Address, tell: Tell) -> anyhow::Result<f64> {
-    let publisher = Publisher::new(&address.brokers, &Settings::new([]), tell)?;
-    let mut writer = EventWriter::new();
-    let payload = writer.ev44("capacity", 1, &batch(EVENTS, 0))?;
-    let now = || now_ms() as i64;
-    let patience = Duration::from_secs(30);
-    // The first message finds the brokers and makes the topic.
-    publisher.publish(&address.topic, payload, now(), patience)?;
-    publisher.flush(patience)?;
-    let (begun, first) = (Instant::now(), publisher.confirmed());
-    anyhow::ensure!(first == 1, "{}: the brokers refused the first message", address.topic);
-    while begun.elapsed() < time {
-        publisher.publish(&address.topic, payload, now(), patience)?;
-    }
-    publisher.flush(patience)?;
-    let passed = begun.elapsed().as_secs_f64();
-    anyhow::ensure!(publisher.refused() == 0, "{}: the brokers refused messages", address.topic);
-    Ok((publisher.confirmed() - first) as f64 * payload.len() as f64 / passed)
 }

@@ -11,14 +11,14 @@ use crate::streaming::broker::Broker;
 use crate::streaming::performance::{check_jars, versions};
 use anyhow::{Context, ensure};
 use fullcount_io::newfile::Scratch;
-use fullcount_out::kafka::{Admin, Consumer, ConsumerOptions, Settings, check_brokers};
+use fullcount_kafka::{Admin, Consumer, ConsumerOptions, KafkaSettings, check_brokers};
 
 use crate::Tell;
 use crate::error::LabError;
 
 /// Where to measure, as the options have it.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct BenchOptions {
     /// Broker: `HOST[:PORT]`; `None`: one is started here and ended again.
     pub broker: Option<String>,
     /// Folder with Apache Kafka's jars; `None`: what `cargo xtask kafka` has fetched.
@@ -35,18 +35,18 @@ pub struct Checked {
     broker: Option<String>,
     jars: Option<PathBuf>,
     folder: PathBuf,
-    settings: Settings,
+    settings: KafkaSettings,
 }
 
 /// Broker and folder, for as long as this lives.
 #[derive(Debug)]
-pub struct Ground {
+pub struct BenchGround {
     // Ends before its folder goes.
     broker: Broker,
     folder: Scratch,
     jars: Option<PathBuf>,
     /// librdkafka's own settings.
-    pub settings: Settings,
+    pub settings: KafkaSettings,
     /// Gets lines of progress.
     pub tell: Tell,
 }
@@ -57,7 +57,7 @@ const SEEN: Duration = Duration::from_secs(15);
 const TOPIC: [(&str, &str); 2] =
     [("file.delete.delay.ms", "1000"), ("max.message.bytes", "10485760")];
 
-impl Wanted {
+impl BenchOptions {
     /// Checks the options. `theirs`: Kafka's own program is needed.
     ///
     /// # Errors
@@ -69,16 +69,8 @@ impl Wanted {
                 Some(check_brokers(text).map_err(|e| LabError::Refused(format!("--broker {e}")))?)
             }
         };
-        let pair = |text: &String| {
-            let pair = text.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()));
-            pair.ok_or_else(|| {
-                LabError::Refused(format!("--kafka-set {text}: expected NAME=VALUE"))
-            })
-        };
-        let settings = self.kafka_set.iter().map(pair).collect::<Result<Vec<_>, _>>()?;
-        let settings = Settings::read(settings);
-        let settings = settings.map_err(|e| LabError::Refused(format!("--kafka-set {e}")))?;
-        settings.check().map_err(|e| LabError::Refused(format!("--kafka-set {e}")))?;
+        let settings = KafkaSettings::of_options(&self.kafka_set)
+            .map_err(|e| LabError::Refused(format!("--kafka-set {e}")))?;
         let jars = match (theirs || broker.is_none(), self.jars.clone().or_else(usual_jars)) {
             (false, _) => None,
             (true, Some(jars)) => {
@@ -122,7 +114,7 @@ impl Checked {
     ///
     /// # Errors
     /// No Java, no answer of the broker, and a folder that takes nothing.
-    pub fn open(self, record: &mut Record, tell: Tell) -> anyhow::Result<Ground> {
+    pub fn open(self, record: &mut Record, tell: Tell) -> anyhow::Result<BenchGround> {
         let Checked { broker, jars, folder, settings } = self;
         if let Some(jars) = &jars {
             let (kafka, java) = versions(jars, Path::new("java"))?;
@@ -145,7 +137,7 @@ impl Checked {
             .parameter("broker", if own { "started for this, one, on this host" } else { "given" })
             .parameter("broker_partitions", 1)
             .parameter("our_settings", format!("{settings:?}"));
-        Ok(Ground { broker, folder, jars, settings, tell })
+        Ok(BenchGround { broker, folder, jars, settings, tell })
     }
 }
 
@@ -164,7 +156,7 @@ fn reach(brokers: &str) -> anyhow::Result<()> {
     anyhow::bail!("no broker answers ({last}): start one, or leave out --broker and one is started")
 }
 
-impl Ground {
+impl BenchGround {
     /// `host:port`.
     pub fn brokers(&self) -> &str {
         self.broker.address()

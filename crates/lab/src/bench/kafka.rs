@@ -9,15 +9,15 @@ use std::time::Duration;
 use fullcount_engine::stop::Stop;
 use fullcount_io::quantity;
 
-use super::ground::{Checked, Ground};
+use super::ground::{BenchGround, Checked};
 use super::ours::{Ours, Way};
-use super::payload::Payload;
+use super::payload::BenchPayload;
 use crate::Tell;
-use crate::child::{Running, TrialError};
-use crate::error::LabError;
+use crate::error::{LabError, TrialError};
 use crate::record::Record;
 use crate::streaming::performance::{self, AS_IT_COMES, BATCHED, Sending};
-use crate::streaming::{Campaign, Point, Trial, Ways, cpu_seconds};
+use crate::streaming::{StreamingCampaign, StreamingPoint, StreamingTrial, Ways, cpu_seconds};
+use fullcount_child::{ChildError, RunningChild};
 
 /// Everybody that can take part.
 pub const EVERYBODY: &str =
@@ -25,7 +25,7 @@ pub const EVERYBODY: &str =
 
 /// What is compared.
 #[derive(Debug, Clone)]
-pub struct Comparison {
+pub struct KafkaComparison {
     /// Contenders; ratios are to the first.
     pub contenders: Vec<String>,
     /// Sizes of a message, bytes.
@@ -45,19 +45,23 @@ const LIMIT: Duration = Duration::from_secs(1800);
 
 /// All of them, behind one seam.
 struct Contest<'a> {
-    ground: &'a Ground,
+    ground: &'a BenchGround,
     ours: Ours<'a>,
-    payloads: &'a [Payload],
+    payloads: &'a [BenchPayload],
     volume: u64,
     stop: &'a Stop,
     trials: usize,
 }
 
 impl Ways for Contest<'_> {
-    fn trial(&mut self, contender: &str, point: &Point) -> Result<Trial, TrialError> {
+    fn trial(
+        &mut self,
+        contender: &str,
+        point: &StreamingPoint,
+    ) -> Result<StreamingTrial, TrialError> {
         let wrong = |reason: String| TrialError::Result { program: contender.to_owned(), reason };
         if self.stop.requested() {
-            return Err(TrialError::Interrupted);
+            return Err(ChildError::Interrupted.into());
         }
         let payload = self.payloads.iter().find(|p| p.size == point.size);
         let payload = payload.ok_or_else(|| wrong("no payload of this size".into()))?;
@@ -85,13 +89,17 @@ impl Ways for Contest<'_> {
 }
 
 impl Contest<'_> {
-    fn theirs(&self, sending: &Sending<'_>, payload: &Payload) -> Result<Trial, TrialError> {
+    fn theirs(
+        &self,
+        sending: &Sending<'_>,
+        payload: &BenchPayload,
+    ) -> Result<StreamingTrial, TrialError> {
         let before = cpu_seconds();
-        let mut child = Running::start("java", performance::command(sending))?;
+        let mut child = RunningChild::start("java", performance::command(sending))?;
         let ended = child.end(LIMIT, &|| self.stop.requested())?;
         let ended = ended.ok_or_else(|| child.stuck(LIMIT))?;
         let seconds = performance::seconds(ended, sending.messages)?;
-        Ok(Trial {
+        Ok(StreamingTrial {
             messages: sending.messages,
             events: sending.messages * payload.events as u64,
             bytes: sending.messages * payload.size as u64,
@@ -101,7 +109,7 @@ impl Contest<'_> {
     }
 }
 
-impl Comparison {
+impl KafkaComparison {
     /// Checks names and lists.
     ///
     /// # Errors
@@ -127,8 +135,8 @@ impl Comparison {
         self.contenders.iter().any(|c| Way::named(c).is_none())
     }
 
-    fn campaign(&self, points: Vec<Point>) -> Campaign {
-        Campaign { contenders: self.contenders.clone(), points, repeats: self.repeats }
+    fn campaign(&self, points: Vec<StreamingPoint>) -> StreamingCampaign {
+        StreamingCampaign { contenders: self.contenders.clone(), points, repeats: self.repeats }
     }
 
     /// Refuses what would not be a comparison.
@@ -137,7 +145,7 @@ impl Comparison {
     /// Empty lists, and no round.
     pub fn check_lists(&self) -> Result<(), LabError> {
         let empty = self.sizes.is_empty() || self.compressions.is_empty();
-        let any = Point { size: 1, compression: "none".into() };
+        let any = StreamingPoint { size: 1, compression: "none".into() };
         let points = if empty { vec![] } else { vec![any] };
         self.campaign(points).check().map_err(|e| LabError::Refused(e.to_string()))
     }
@@ -157,10 +165,10 @@ impl Comparison {
         let mut payloads = Vec::new();
         for &size in &self.sizes {
             let file = ground.path(&format!("payload-{size}"));
-            payloads.push(Payload::make(size, file)?);
+            payloads.push(BenchPayload::make(size, file)?);
         }
         let points = payloads.iter().flat_map(|payload| {
-            let point = |compression: &String| Point {
+            let point = |compression: &String| StreamingPoint {
                 size: payload.size,
                 compression: compression.clone(),
             };

@@ -4,16 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::child::TrialError;
-use crate::streaming::{Trial, cpu_seconds};
+use crate::error::TrialError;
+use crate::streaming::{StreamingTrial, cpu_seconds};
+use fullcount_child::ChildError;
+use fullcount_core::sink::Sink as _;
 use fullcount_engine::stop::Stop;
-use fullcount_out::flat::EventWriter;
-use fullcount_out::kafka::{Compression, KafkaOptions, KafkaSink, Publisher};
-use fullcount_out::sink::Sink as _;
+use fullcount_kafka::{KafkaOptions, KafkaSink, MessageCompression, Publisher};
+use fullcount_messages::EventWriter;
 
-use super::ground::Ground;
+use super::ground::BenchGround;
 use super::now_ms;
-use super::payload::{Payload, SOURCE};
+use super::payload::{BenchPayload, SOURCE};
 
 /// Longest wait for the broker.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -45,7 +46,7 @@ impl Way {
 /// Ours.
 #[derive(Debug)]
 pub struct Ours<'a> {
-    pub ground: &'a Ground,
+    pub ground: &'a BenchGround,
     pub spool_size: u64,
     pub stop: &'a Stop,
 }
@@ -53,8 +54,8 @@ pub struct Ours<'a> {
 /// What a trial is about.
 struct Job<'a> {
     topic: &'a str,
-    compression: Compression,
-    payload: &'a Payload,
+    compression: MessageCompression,
+    payload: &'a BenchPayload,
     messages: u64,
 }
 
@@ -65,13 +66,13 @@ impl Ours<'_> {
         way: Way,
         topic: &str,
         compression: &str,
-        payload: &Payload,
+        payload: &BenchPayload,
         messages: u64,
-    ) -> Result<Trial, TrialError> {
+    ) -> Result<StreamingTrial, TrialError> {
         let compression = match compression {
-            "lz4" => Compression::Lz4,
-            "zstd" => Compression::Zstd,
-            _ => Compression::None,
+            "lz4" => MessageCompression::Lz4,
+            "zstd" => MessageCompression::Zstd,
+            _ => MessageCompression::None,
         };
         let job = Job { topic, compression, payload, messages };
         let (before, begun) = (cpu_seconds(), Instant::now());
@@ -84,13 +85,13 @@ impl Ours<'_> {
         let events = confirmed.map_err(|reason| TrialError::Result { program: name(), reason })?;
         let wanted = messages * payload.events as u64;
         if self.stop.requested() {
-            return Err(TrialError::Interrupted);
+            return Err(ChildError::Interrupted.into());
         }
         if events != wanted {
             let reason = format!("{events} of {wanted} events were confirmed");
             return Err(TrialError::Result { program: name(), reason });
         }
-        Ok(Trial {
+        Ok(StreamingTrial {
             messages,
             events,
             bytes: messages * payload.size as u64,
@@ -125,7 +126,7 @@ impl Ours<'_> {
 
     fn publish(&self, job: &Job<'_>) -> Result<u64, String> {
         let settings = match job.compression {
-            Compression::None => self.ground.settings.clone(),
+            MessageCompression::None => self.ground.settings.clone(),
             other => self.ground.settings.with("compression.codec", other.name()),
         };
         let publisher = Publisher::new(self.ground.brokers(), &settings, self.ground.tell);

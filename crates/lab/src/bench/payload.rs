@@ -12,7 +12,7 @@ use crate::streaming::performance;
 use anyhow::Context;
 use fullcount_core::products::{EventBatch, Products};
 use fullcount_core::time::PulseTime;
-use fullcount_out::flat::EventWriter;
+use fullcount_messages::EventWriter;
 
 /// Name of the producer in each message.
 pub const SOURCE: &str = "lab";
@@ -23,7 +23,7 @@ const FIRST: i64 = 0x1869_0000_0000_0000;
 
 /// Messages of one size, and what they are made of.
 #[derive(Debug)]
-pub struct Payload {
+pub struct BenchPayload {
     /// Bytes of each message.
     pub size: usize,
     /// Events of each.
@@ -34,9 +34,9 @@ pub struct Payload {
     pub file: PathBuf,
 }
 
-impl Payload {
+impl BenchPayload {
     /// Messages of `wanted` bytes or somewhat fewer, written to `file`.
-    pub fn make(wanted: usize, file: PathBuf) -> anyhow::Result<Payload> {
+    pub fn make(wanted: usize, file: PathBuf) -> anyhow::Result<BenchPayload> {
         let events = events(wanted).with_context(|| {
             format!("no message of {wanted} B, or up to a quarter less, is text in UTF-8: give another size")
         })?;
@@ -52,7 +52,7 @@ impl Payload {
         let size = messages[0].len();
         std::fs::write(&file, performance::payload(&messages)?)
             .with_context(|| format!("writing {}", file.display()))?;
-        Ok(Payload { size, events, batches, file })
+        Ok(BenchPayload { size, events, batches, file })
     }
 }
 
@@ -102,7 +102,7 @@ impl Dice {
 
 #[cfg(test)]
 mod tests {
-    use fullcount_out::flat::{Message, decode};
+    use fullcount_messages::{Message, decode};
 
     use super::*;
 
@@ -122,7 +122,7 @@ mod tests {
     fn messages_are_text_of_one_size_and_decode_to_their_events() {
         let folder = tempfile::tempdir().unwrap();
         for wanted in [1000, 10_000, 20_000, 100_000, 1_000_000, 8_000_000] {
-            let payload = Payload::make(wanted, folder.path().join("payload")).unwrap();
+            let payload = BenchPayload::make(wanted, folder.path().join("payload")).unwrap();
             assert!(payload.size <= wanted && payload.size > wanted * 7 / 10, "{}", payload.size);
             let text = std::fs::read_to_string(&payload.file).unwrap();
             let parts: Vec<&str> = text.split(performance::DELIMITER).collect();

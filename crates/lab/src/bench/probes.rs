@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use fullcount_io::host::Host;
-use fullcount_io::host::probe::{Cost, Probe, cost};
+use fullcount_io::host::probe::{Probe, ProbeCost, cost};
 use serde_json::json;
 
 use crate::record::{Figure, Record};
@@ -21,8 +21,8 @@ fn us(time: Duration) -> f64 {
 /// Reads each probe so many times, notes what that took, and gives the table.
 pub fn measure(readings: usize, record: &mut Record) -> String {
     let host = Host::default();
-    let all: Vec<Cost> = Probe::ALL.into_iter().map(|p| cost(&host, p, readings)).collect();
-    let read = |c: &&Cost| c.available && c.probe.in_reading();
+    let all: Vec<ProbeCost> = Probe::ALL.into_iter().map(|p| cost(&host, p, readings)).collect();
+    let read = |c: &&ProbeCost| c.available && c.probe.in_reading();
     let together: Duration = all.iter().filter(read).map(|c| c.median).sum();
     let mut table = String::from(
         "| probe | median µs | least µs | most µs | while receiving |\n|:--|--:|--:|--:|:--|\n",
@@ -47,8 +47,6 @@ pub fn measure(readings: usize, record: &mut Record) -> String {
         us(together)
     );
     record.parameter("readings", readings);
-    if let Some(figure) = Figure::of(&[us(together)], "µs") {
-        record.figure("reading", &figure);
-    }
+    record.figure("reading", Figure::of(&[us(together)], "µs").as_ref());
     table
 }

@@ -9,23 +9,24 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use fullcount_child::{ChildError, RunningChild};
 use fullcount_engine::stop::Stop;
-use fullcount_out::flat::{EventWriter, Message, RunStart, decode};
-use fullcount_out::kafka::{Begin, ConsumeError, Consumer, ConsumerOptions, Polled, Publisher};
+use fullcount_io::compression::{Compression, NoCompression};
+use fullcount_kafka::{Begin, ConsumeError, Consumer, ConsumerOptions, Polled, Publisher};
+use fullcount_messages::{EventWriter, Message, RunStart, decode};
 use serde_json::{Value, json};
 
-use super::ground::{Checked, Ground, Topic};
+use super::ground::{BenchGround, Checked, Topic};
 use super::now_ms;
-use super::payload::{Payload, SOURCE};
+use super::payload::{BenchPayload, SOURCE};
 use crate::Tell;
-use crate::child::{Running, TrialError};
-use crate::error::LabError;
+use crate::error::{LabError, TrialError};
 use crate::record::Record;
-use crate::streaming::{Campaign, Point, Trial, Ways, cpu_seconds, dd};
+use crate::streaming::{StreamingCampaign, StreamingPoint, StreamingTrial, Ways, cpu_seconds, dd};
 
 /// What is compared with `dd`.
 #[derive(Debug, Clone)]
-pub struct Comparison {
+pub struct WriteComparison {
     /// Compressions of the file.
     pub compressions: Vec<String>,
     /// Size of a message, bytes.
@@ -59,7 +60,7 @@ struct Filled {
 }
 
 struct Contest<'a> {
-    ground: &'a Ground,
+    ground: &'a BenchGround,
     filled: &'a Filled,
     publisher: Publisher,
     program: PathBuf,
@@ -70,7 +71,7 @@ struct Contest<'a> {
 }
 
 impl Ways for Contest<'_> {
-    fn trial(&mut self, contender: &str, _: &Point) -> Result<Trial, TrialError> {
+    fn trial(&mut self, contender: &str, _: &StreamingPoint) -> Result<StreamingTrial, TrialError> {
         if contender == DD {
             return dd::copy(&self.file, &self.ground.path("dd"), &|| self.stop.requested());
         }
@@ -84,7 +85,7 @@ impl Ways for Contest<'_> {
 
 impl Contest<'_> {
     /// One run of the writer; the file stays.
-    fn write(&mut self, compression: &str) -> Result<(Trial, PathBuf), TrialError> {
+    fn write(&mut self, compression: &str) -> Result<(StreamingTrial, PathBuf), TrialError> {
         let wrong = |reason: String| TrialError::Result { program: "write".into(), reason };
         let failed = |e: anyhow::Error| wrong(format!("{e:#}"));
         self.trials += 1;
@@ -96,14 +97,14 @@ impl Contest<'_> {
         command.args(["write", "--brokers", self.ground.brokers(), "--control", control]);
         command.args(["--service-id", &name, "--compression", compression, "--files", "1"]);
         command.args(["--json", "--folder"]).arg(&folder);
-        let mut child = Running::start("fullcount write", command)?;
+        let mut child = RunningChild::start("fullcount write", command)?;
         let stop = || self.stop.requested();
-        child.wait_for_line(ANSWER, &stop, |l| l.starts_with("writing below").then_some(()))?;
+        child.wait_for_line(ANSWER, &stop, |l| l.contains("writing below").then_some(()))?;
         let begun_ms = self.order(&name).map_err(failed)?;
         let done_ms = self.done(&name, &mut child)?;
         let ended = child.end(ANSWER, &stop)?.ok_or_else(|| child.stuck(ANSWER))?;
         if !ended.status.success() {
-            return Err(ended.failed());
+            return Err(ended.failed().into());
         }
         let summary: Value = serde_json::from_str(&ended.output)
             .map_err(|e| wrong(format!("no JSON ({e}): {}", ended.output)))?;
@@ -111,7 +112,7 @@ impl Contest<'_> {
         if events != self.filled.events {
             return Err(wrong(format!("{events} of {} events are in it", self.filled.events)));
         }
-        let trial = Trial {
+        let trial = StreamingTrial {
             messages: self.filled.messages,
             events,
             bytes: 8 * events,
@@ -146,7 +147,7 @@ impl Contest<'_> {
     }
 
     /// When the writer said that the file is complete, by the time that it gave its message.
-    fn done(&self, name: &str, child: &mut Running) -> Result<u64, TrialError> {
+    fn done(&self, name: &str, child: &mut RunningChild) -> Result<u64, TrialError> {
         let wrong = |reason: String| TrialError::Result { program: "write".into(), reason };
         let topic = self.filled.control.name.as_str();
         let words = |e: ConsumeError| wrong(e.to_string());
@@ -156,7 +157,7 @@ impl Contest<'_> {
         let (begun, mut ended) = (Instant::now(), None);
         loop {
             if self.stop.requested() {
-                return Err(TrialError::Interrupted);
+                return Err(ChildError::Interrupted.into());
             }
             // It says so before it ends.
             if ended.is_none() && child.ended(Duration::ZERO)? {
@@ -197,9 +198,9 @@ fn structure(topic: &str) -> String {
 
 /// Fills a topic with a run that ended an hour ago, and one message of now, behind which nothing of it can come.
 fn fill(
-    ground: &Ground,
+    ground: &BenchGround,
     publisher: &Publisher,
-    payload: &Payload,
+    payload: &BenchPayload,
     volume: u64,
     stop: &Stop,
 ) -> anyhow::Result<Filled> {
@@ -233,15 +234,13 @@ fn fill(
 }
 
 fn check_compression(name: &str) -> Result<(), LabError> {
-    let level = name.strip_prefix("gzip:").and_then(|n| n.parse::<u8>().ok());
-    if matches!(name, "none" | "gzip") || level.is_some_and(|n| (1..=9).contains(&n)) {
-        return Ok(());
-    }
-    let what = format!("--compressions {name}: expected none, gzip or gzip:1 to gzip:9");
-    Err(LabError::Refused(what))
+    let wrong = |_: NoCompression| {
+        LabError::Refused(format!("--compressions {name}: expected {}", Compression::ALLOWED))
+    };
+    name.parse::<Compression>().map(drop).map_err(wrong)
 }
 
-impl Comparison {
+impl WriteComparison {
     /// Checks names and lists.
     ///
     /// # Errors
@@ -268,7 +267,7 @@ impl Comparison {
         tell: Tell,
     ) -> Result<String, LabError> {
         let ground = place.open(record, tell)?;
-        let payload = Payload::make(self.size, ground.path("payload"))?;
+        let payload = BenchPayload::make(self.size, ground.path("payload"))?;
         // Orders leave at once.
         let settings = ground.settings.with("linger.ms", "0");
         let publisher =
@@ -294,9 +293,9 @@ impl Comparison {
         record.parameter("file_bytes", length(&file)?);
         contest.file = file;
         let ways = self.compressions.iter().map(|name| format!("write {name}"));
-        let campaign = Campaign {
+        let campaign = StreamingCampaign {
             contenders: [DD.to_owned()].into_iter().chain(ways).collect(),
-            points: vec![Point { size: payload.size, compression: "none".into() }],
+            points: vec![StreamingPoint { size: payload.size, compression: "none".into() }],
             repeats: self.repeats,
         };
         let results = campaign.run(&mut contest, &mut |line| tell(line));

@@ -10,10 +10,10 @@ use std::rc::Rc;
 use fullcount_engine::config::refuse;
 use fullcount_io::sys::UringRing;
 
-use super::Plan;
-use super::field::{Far, Place, interface_mtu};
+use super::CampaignPlan;
+use super::field::{Far, FieldPlace, interface_mtu};
 use super::parameters::Parameters;
-use super::state::{State, StateError};
+use super::state::{CampaignState, StateError};
 use crate::Tell;
 use crate::agent::client::FarPost;
 use crate::agent::engine::{Method, check_engine};
@@ -23,7 +23,7 @@ use crate::record;
 
 /// Parameter sets and engines as asked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Series<'a> {
+pub struct ParameterSets<'a> {
     /// Names of sets.
     pub sets: &'a [String],
     /// Names of engines.
@@ -38,7 +38,7 @@ pub struct Series<'a> {
     pub ablate: bool,
 }
 
-impl Series<'_> {
+impl ParameterSets<'_> {
     /// Parameter sets with their engines; for an ablation the base and what differs from it.
     ///
     /// # Errors
@@ -143,15 +143,15 @@ impl Ends<'_> {
     ///
     /// # Errors
     /// A verb that is none, no token, and an agent that is out of reach.
-    pub fn open(&self) -> Result<Place, LabError> {
+    pub fn open(&self) -> Result<FieldPlace, LabError> {
         let receives = match self.far {
             "receive" => true,
             "send" => false,
             other => return Err(refuse("far", other, "receive or send").into()),
         };
         match self.place {
-            "loopback" => return Ok(Place::Loopback),
-            "namespaces" => return Ok(Place::Namespaces),
+            "loopback" => return Ok(FieldPlace::Loopback),
+            "namespaces" => return Ok(FieldPlace::Namespaces),
             _ => {}
         }
         let Some(file) = self.token_file else {
@@ -173,7 +173,7 @@ impl Ends<'_> {
             (None, _) => post,
         };
         let interface = self.interface.map(str::to_owned);
-        Ok(Place::Far(Far { post: Rc::new(post), receives, interface, own }))
+        Ok(FieldPlace::Far(Far { post: Rc::new(post), receives, interface, own }))
     }
 }
 
@@ -183,19 +183,19 @@ impl Ends<'_> {
 /// A state of another plan, none to go on with, and one that is there and may not be replaced.
 pub fn state(
     path: &Path,
-    plan: &Plan,
+    plan: &CampaignPlan,
     resume: bool,
     overwrite: bool,
     tell: Tell,
-) -> Result<State, LabError> {
+) -> Result<CampaignState, LabError> {
     let revision = record::revision();
     let opened = match resume {
-        true => State::resume(path, plan, revision),
+        true => CampaignState::resume(path, plan, revision),
         false => {
             if overwrite && path.exists() {
                 tell(&format!("{}: an interrupted campaign is replaced", path.display()));
             }
-            State::begin(path, plan, revision, overwrite)
+            CampaignState::begin(path, plan, revision, overwrite)
         }
     };
     let state = opened.map_err(|e| match e {

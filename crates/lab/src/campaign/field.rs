@@ -15,19 +15,19 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::outcome::Outcome;
+use super::outcome::TrialOutcome;
 use super::parameters::Parameters;
 use super::sysctl::Sysctls;
-use super::{CampaignError, Ground, Load, Volume};
-use crate::agent::Post;
+use super::{CampaignError, Ground, OfferedLoad, TrialVolume};
 use crate::agent::client::FarPost;
-use crate::agent::order::{Extent, Order, Receive, Send};
-use crate::agent::post::LocalPost;
+use crate::agent::order::{Extent, ReceiveOrder, Send};
+use crate::agent::post::{LocalPost, net_core};
 use crate::agent::sample::Sampling;
-use crate::agent::trial::Waiting;
+use crate::agent::trial::{Beside, BothEnds, TrialWait};
+use crate::agent::{ChildWork, Post};
 use crate::cores::{Near, on_near_cores};
-use crate::namespace::{Layout, Link, Network};
-use crate::profile::{ProfileError, Recording};
+use crate::namespace::{Layout, NamespaceNetwork, VethPair};
+use crate::profile::{ProfileRecording, Symbol};
 
 /// How long a child may take to end after the sending time: buffers of 64 MiB drain in less than 0.1 s.
 const GRACE: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ const LOOK: Duration = Duration::from_millis(10);
 const LOOK_FAR: Duration = Duration::from_millis(200);
 
 /// Where the two ends are.
-pub enum Place {
+pub enum FieldPlace {
     /// Both on this host's loopback.
     Loopback,
     /// In two namespaces joined by a veth pair.
@@ -73,12 +73,12 @@ struct Stage {
     found: Value,
     // Put back and removed when the stage is dropped, after the posts.
     _sysctls: Option<Sysctls>,
-    _network: Option<Arc<Network>>,
+    _network: Option<Arc<NamespaceNetwork>>,
 }
 
 /// What all trials share.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
+pub struct TrialSettings {
     /// Cores of receiver and sender.
     pub cores: (Option<usize>, Option<usize>),
     /// Instead of these, two that share a cache at the time of the trial; both ends are on this host then.
@@ -86,14 +86,14 @@ pub struct Settings {
     /// The CPU pass records what the receiver's core spends its time on.
     pub profile: bool,
     /// Offered rate.
-    pub load: Load,
+    pub load: OfferedLoad,
     /// UDP port; 0: the system's choice.
     pub port: u16,
 }
 
 /// Who watches: whether to stop, and what is worth a line.
 #[derive(Clone, Copy)]
-pub struct Watch<'a> {
+pub struct FieldWatch<'a> {
     /// True once the person has had enough.
     pub stop: &'a dyn Fn() -> bool,
     /// Hears what is not as asked for.
@@ -103,9 +103,9 @@ pub struct Watch<'a> {
 /// The real ground.
 pub struct Field<'a> {
     program: PathBuf,
-    place: Place,
-    settings: Settings,
-    watch: Watch<'a>,
+    place: FieldPlace,
+    settings: TrialSettings,
+    watch: FieldWatch<'a>,
     stage: Option<Stage>,
     /// Cores of the last trial that asked for near ones.
     near: Option<Near>,
@@ -114,7 +114,12 @@ pub struct Field<'a> {
 
 impl<'a> Field<'a> {
     /// `program` is the `fullcount` binary.
-    pub fn new(program: PathBuf, place: Place, settings: Settings, watch: Watch<'a>) -> Field<'a> {
+    pub fn new(
+        program: PathBuf,
+        place: FieldPlace,
+        settings: TrialSettings,
+        watch: FieldWatch<'a>,
+    ) -> Field<'a> {
         Field { program, place, settings, watch, stage: None, near: None, sets: Map::new() }
     }
 
@@ -131,15 +136,15 @@ impl<'a> Field<'a> {
         };
         let (mut network, mut mtu, mut features) = (None, p.mtu, None);
         let (receive, send, bind): (Rc<dyn Post>, Rc<dyn Post>, IpAddr) = match &self.place {
-            Place::Loopback => {
+            FieldPlace::Loopback => {
                 mtu = path_mtu(Ipv4Addr::LOCALHOST.into()).unwrap_or(65_536);
                 let here = own(None, Ipv4Addr::LOCALHOST.into());
                 (here.clone(), here, Ipv4Addr::LOCALHOST.into())
             }
-            Place::Namespaces => {
-                let link = Link::between(0, 1, p.mtu);
+            FieldPlace::Namespaces => {
+                let link = VethPair::between(0, 1, p.mtu);
                 let link = if p.segments_cut { link.segments_cut() } else { link };
-                let made = Arc::new(Network::build(&Layout::pair("udp", link))?);
+                let made = Arc::new(NamespaceNetwork::build(&Layout::pair("udp", link))?);
                 let far = made.address(0, 1).into();
                 let inside = made.inside(0, || fullcount_io::sys::features("link0"));
                 features = inside.ok().and_then(Result::ok);
@@ -148,7 +153,7 @@ impl<'a> Field<'a> {
                 network = Some(made);
                 (receive, send, far)
             }
-            Place::Far(far) => {
+            FieldPlace::Far(far) => {
                 mtu = far.check_mtu(p, self.watch.tell)?;
                 let there: Rc<dyn Post> = far.post.clone();
                 let any: IpAddr = match there.address() {
@@ -160,7 +165,7 @@ impl<'a> Field<'a> {
             }
         };
         // Another host's settings are its own affair, and one end's alone would prove little.
-        let ours = !matches!(self.place, Place::Far(_));
+        let ours = !matches!(self.place, FieldPlace::Far(_));
         let wanted =
             [("net.core.netdev_max_backlog", p.backlog), ("net.core.netdev_budget", p.budget)];
         let wanted: Vec<(&str, u64)> =
@@ -180,13 +185,13 @@ impl<'a> Field<'a> {
         cores: (Option<usize>, Option<usize>),
         size: usize,
         extent: Extent,
-    ) -> (Receive, Send) {
+    ) -> (ReceiveOrder, Send) {
         let core = |own: Option<usize>| if p.pinned { own } else { None };
         let receive_core = core(cores.0);
         let send_core = core(if p.same_core { cores.0 } else { cores.1 });
         let bits_per_s = match self.settings.load {
-            Load::Offered(bits) => Some(bits),
-            Load::FlatOut => None,
+            OfferedLoad::Offered(bits) => Some(bits),
+            OfferedLoad::FlatOut => None,
         };
         let send = Send {
             to: SocketAddr::new(stage.receive.address(), self.settings.port),
@@ -201,7 +206,7 @@ impl<'a> Field<'a> {
             Extent::Milliseconds(ms) => Duration::from_millis(ms) + BOUND,
             Extent::Packets(_) => DAY,
         };
-        let receive = Receive {
+        let receive = ReceiveOrder {
             // Any address will do for a socket; an interface is found by the address of the link.
             bind: match p.receive_engine.takes_interface() {
                 true => stage.receive.address(),
@@ -222,22 +227,50 @@ impl<'a> Field<'a> {
     fn trial(
         &self,
         stage: &Stage,
-        (receive, mut send): (Receive, Send),
+        (receive, send): (ReceiveOrder, Send),
         interval: Option<Duration>,
-    ) -> Result<Outcome, CampaignError> {
-        let look = if matches!(self.place, Place::Far(_)) { LOOK_FAR } else { LOOK };
+    ) -> Result<TrialOutcome, CampaignError> {
+        let look = if matches!(self.place, FieldPlace::Far(_)) { LOOK_FAR } else { LOOK };
         let profiled = self.settings.profile && interval.is_some();
         let receive_core = receive.core.filter(|_| profiled);
         let send_core = send.core.filter(|&core| profiled && Some(core) != receive.core);
-        let mut receiver = stage.receive.start(&Order::Receive(receive))?;
-        send.to.set_port(receiver.port().unwrap_or(send.to.port()));
-        let expected = send.expected();
         let limit = match send.extent {
             Extent::Milliseconds(ms) => Duration::from_millis(ms) + LATE,
             Extent::Packets(_) => DAY,
         };
-        let mut sender = stage.send.start(&Order::Send(send))?;
-        if let Some(interval) = interval {
+        let mut watched = TrialProbes {
+            interval: interval.map(|interval| (interval, send.expected())),
+            cores: [receive_core, send_core],
+            recordings: Default::default(),
+            profiles: Default::default(),
+        };
+        let stop = self.watch.stop;
+        let waiting = TrialWait { stop, look, sender: limit, marks: GRACE, grace: GRACE };
+        let ends = (stage.receive.as_ref(), stage.send.as_ref());
+        let BothEnds { sent, received, by_mark } =
+            waiting.trial(ends, (receive, send), &mut watched)?;
+        let [profile, sender_profile] = watched.profiles;
+        Ok(TrialOutcome { profile, sender_profile, ..TrialOutcome::read(received, sent, by_mark)? })
+    }
+}
+
+/// CPU intervals of both ends and a profile of their cores, taken beside a trial.
+struct TrialProbes {
+    /// Length of an interval, and of the trial if it is known; `None`: nothing is read.
+    interval: Option<(Duration, Option<Duration>)>,
+    /// Cores of receiver and sender that are recorded.
+    cores: [Option<usize>; 2],
+    recordings: [Option<ProfileRecording>; 2],
+    profiles: [Vec<Symbol>; 2],
+}
+
+impl Beside<CampaignError> for TrialProbes {
+    fn begun(
+        &mut self,
+        receiver: &mut dyn ChildWork,
+        sender: &mut dyn ChildWork,
+    ) -> Result<(), CampaignError> {
+        if let Some((interval, expected)) = self.interval {
             // Where the length is not known the intervals end with the programs.
             let ms = interval.as_millis() as u64;
             let open = Sampling { delay_ms: 1000, interval_ms: ms, count: 10_000 };
@@ -245,17 +278,17 @@ impl<'a> Field<'a> {
             receiver.sample(sampling)?;
             sender.sample(sampling)?;
         }
-        let recordings =
-            [receive_core, send_core].map(|core| core.map(Recording::begin).transpose());
-        let stop = self.watch.stop;
-        let waiting = Waiting { stop, look, sender: limit, marks: GRACE, grace: GRACE };
-        let (sent, received) = waiting.sent(receiver.as_mut(), sender.as_mut())?;
-        let [profile, sender_profile] = recordings.map(|recording| {
-            Ok::<_, ProfileError>(recording?.map(Recording::end).transpose()?.unwrap_or_default())
-        });
-        let (profile, sender_profile) = (profile?, sender_profile?);
-        let (received, by_mark) = waiting.received(receiver.as_mut(), received)?;
-        Ok(Outcome { profile, sender_profile, ..Outcome::read(received, sent, by_mark)? })
+        for (recording, core) in self.recordings.iter_mut().zip(self.cores) {
+            *recording = core.map(ProfileRecording::begin).transpose()?;
+        }
+        Ok(())
+    }
+
+    fn sent(&mut self) -> Result<(), CampaignError> {
+        for (profile, recording) in self.profiles.iter_mut().zip(&mut self.recordings) {
+            *profile = recording.take().map(ProfileRecording::end).transpose()?.unwrap_or_default();
+        }
+        Ok(())
     }
 }
 
@@ -264,9 +297,9 @@ impl Ground for Field<'_> {
         &mut self,
         parameters: &Parameters,
         size: usize,
-        volume: Volume,
+        volume: TrialVolume,
         interval: Option<Duration>,
-    ) -> Result<Outcome, CampaignError> {
+    ) -> Result<TrialOutcome, CampaignError> {
         if (self.watch.stop)() {
             return Err(CampaignError::Interrupted);
         }
@@ -283,7 +316,7 @@ impl Ground for Field<'_> {
         let mut near = self.near;
         let outcome = if self.settings.near {
             let made = on_near_cores(&mut near, |c| on((Some(c.receiver), Some(c.sender))));
-            made.map(|(outcome, near)| Outcome { near: Some(near), ..outcome })
+            made.map(|(outcome, near)| TrialOutcome { near: Some(near), ..outcome })
         } else {
             on(self.settings.cores)
         };
@@ -299,8 +332,8 @@ impl Ground for Field<'_> {
     fn found(&self) -> Value {
         let here = crate::record::host::snapshot(std::path::Path::new("/"));
         let (far, receives) = match &self.place {
-            Place::Loopback | Place::Namespaces => (None, None),
-            Place::Far(far) => {
+            FieldPlace::Loopback | FieldPlace::Namespaces => (None, None),
+            FieldPlace::Far(far) => {
                 let which = if far.receives { "far" } else { "here" };
                 (Some(far.post.host()), Some(which))
             }
@@ -311,16 +344,12 @@ impl Ground for Field<'_> {
 
 /// What is in force: MTU of the link, settings of this host, offloads that are on.
 fn in_force(mtu: usize, features: Option<Vec<(String, bool)>>) -> Value {
-    let read = |name: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).ok()?;
-        text.trim().parse::<u64>().ok()
-    };
     let on: Option<Vec<String>> =
         features.map(|f| f.into_iter().filter(|(_, on)| *on).map(|(name, _)| name).collect());
     json!({
         "mtu": mtu,
-        "net.core.netdev_max_backlog": read("netdev_max_backlog"),
-        "net.core.netdev_budget": read("netdev_budget"),
+        "net.core.netdev_max_backlog": net_core("netdev_max_backlog"),
+        "net.core.netdev_budget": net_core("netdev_budget"),
         "features_on": on,
     })
 }
@@ -390,13 +419,13 @@ mod tests {
     #[test]
     fn the_orders_carry_the_whole_set() {
         let (stop, tell) = (|| false, |_: &str| ());
-        let load = Load::Offered(5e9);
+        let load = OfferedLoad::Offered(5e9);
         let cores = (Some(1), Some(2));
         let (settings, watch) = (
-            Settings { cores, near: false, profile: false, load, port: 4711 },
-            Watch { stop: &stop, tell: &tell },
+            TrialSettings { cores, near: false, profile: false, load, port: 4711 },
+            FieldWatch { stop: &stop, tell: &tell },
         );
-        let field = Field::new("p".into(), Place::Loopback, settings, watch);
+        let field = Field::new("p".into(), FieldPlace::Loopback, settings, watch);
         let here = Rc::new(LocalPost::loopback("p".into()));
         let bind = Ipv4Addr::LOCALHOST.into();
         let key = (1500, false, None, None);

@@ -1,7 +1,7 @@
 //! The campaign `fullcount lab udp`: user data speed, packet error ratio and CPU load over packet sizes, for several
 //! parameter sets, as "Achieving reliable UDP transmission at 10 Gb/s" measured them.
 //!
-//! A [`Plan`] says what is measured; [`Campaign::run`] goes through its points, keeps each in a [`state`] file, and
+//! A [`CampaignPlan`] says what is measured; [`Campaign::run`] goes through its points, keeps each in a [`state`] file, and
 //! goes on where an interrupted one stopped. [`field`] carries a point out: on loopback, in namespaces or with
 //! another host. [`table`] and [`report`] tell the results, [`crate::plot`] draws them. Refuses: see
 //! [`CampaignError`].
@@ -18,6 +18,7 @@ pub mod table;
 use std::time::{Duration, Instant};
 
 use fullcount_core::link::Wire;
+use fullcount_core::quantity::spoken;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -26,7 +27,7 @@ use crate::agent::order::{Extent, SIZES as ALLOWED};
 use crate::agent::trial::PairError;
 use crate::namespace::NamespaceError;
 use crate::record::RecordError;
-use outcome::Outcome;
+use outcome::TrialOutcome;
 use parameters::Parameters;
 
 /// Payload sizes of the paper's Table 3, bytes, jumbo frames included.
@@ -38,67 +39,32 @@ pub const THREE_SIZES: [usize; 3] = [64, 1472, 8972];
 
 /// Why a campaign stopped, or did not begin.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum CampaignError {
-    /// A plan that cannot be.
     #[error("{key} {value}: {allowed}")]
-    Plan {
-        /// Option.
-        key: &'static str,
-        /// Its value.
-        value: String,
-        /// What is allowed.
-        allowed: String,
-    },
-    /// One end.
+    Plan { key: &'static str, value: String, allowed: String },
     #[error(transparent)]
     Post(#[from] PostError),
-    /// Namespaces.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// A child did not end.
     #[error("{verb}: did not end within {seconds} s, and was stopped; is the host overloaded?")]
-    Stuck {
-        /// `receive` or `send`.
-        verb: &'static str,
-        /// Time waited.
-        seconds: u64,
-    },
-    /// The link does not take what the parameters say.
+    Stuck { verb: &'static str, seconds: u64 },
     #[error(
         "{link}: its MTU is {found} B, parameters '{name}' want {wanted} B: set it on both hosts (ip link set dev INTERFACE mtu {wanted}), or measure with --mtu {found}"
     )]
-    Mtu {
-        /// Interface or address.
-        link: String,
-        /// MTU that it has.
-        found: usize,
-        /// MTU that is wanted.
-        wanted: usize,
-        /// Parameter set.
-        name: String,
-    },
-    /// No profile.
+    Mtu { link: String, found: usize, wanted: usize, name: String },
     #[error(transparent)]
     Profile(#[from] crate::profile::ProfileError),
-    /// No two cores for a trial.
     #[error("two cores near each other: {0}")]
     Cores(#[from] std::io::Error),
-    /// No such interface.
     #[error("--interface {name}: there is no such interface; 'ip link' lists them")]
-    Interface {
-        /// As given.
-        name: String,
-    },
-    /// The state file.
+    Interface { name: String },
     #[error(transparent)]
     State(#[from] state::StateError),
-    /// The results.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A figure could not be drawn.
     #[error(transparent)]
-    Plot(#[from] crate::plot::PlotError),
-    /// Ctrl-C.
+    Plot(#[from] crate::plot::ChartError),
     #[error("interrupted; what is measured is kept: go on with the same options and --resume")]
     Interrupted,
 }
@@ -116,19 +82,19 @@ impl From<PairError> for CampaignError {
 /// How much is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Load {
+pub enum OfferedLoad {
     /// A payload rate, bit/s.
     Offered(f64),
     /// As fast as the sender can.
     FlatOut,
 }
 
-impl Load {
+impl OfferedLoad {
     /// For people.
     pub fn name(&self) -> String {
         match self {
-            Load::Offered(bits) => format!("{} Gb/s", bits / 1e9),
-            Load::FlatOut => "flat out".to_owned(),
+            OfferedLoad::Offered(bits) => format!("{} Gb/s", bits / 1e9),
+            OfferedLoad::FlatOut => "flat out".to_owned(),
         }
     }
 }
@@ -136,31 +102,33 @@ impl Load {
 /// How much is sent per trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Volume {
+pub enum TrialVolume {
     /// For a time, ms.
     Milliseconds(u64),
     /// So many payload bytes, rounded up to packets (the paper: 400 GB).
     Bytes(u64),
 }
 
-impl Volume {
+impl TrialVolume {
     /// For packets of `size` bytes.
     pub fn extent(self, size: usize) -> Extent {
         match self {
-            Volume::Milliseconds(ms) => Extent::Milliseconds(ms),
-            Volume::Bytes(bytes) => Extent::Packets(bytes.div_ceil(size.max(1) as u64).max(1)),
+            TrialVolume::Milliseconds(ms) => Extent::Milliseconds(ms),
+            TrialVolume::Bytes(bytes) => Extent::Packets(bytes.div_ceil(size.max(1) as u64).max(1)),
         }
     }
 
     /// Time that sending takes at `load`; an estimate where only the volume is known.
-    fn expected(self, load: Load) -> Duration {
+    fn expected(self, load: OfferedLoad) -> Duration {
         match (self, load) {
-            (Volume::Milliseconds(ms), _) => Duration::from_millis(ms),
-            (Volume::Bytes(n), Load::Offered(rate)) => {
+            (TrialVolume::Milliseconds(ms), _) => Duration::from_millis(ms),
+            (TrialVolume::Bytes(n), OfferedLoad::Offered(rate)) => {
                 Duration::from_secs_f64(n as f64 * 8.0 / rate)
             }
             // 10 Gb/s, until the first points tell better.
-            (Volume::Bytes(n), Load::FlatOut) => Duration::from_secs_f64(n as f64 * 8.0 / 10e9),
+            (TrialVolume::Bytes(n), OfferedLoad::FlatOut) => {
+                Duration::from_secs_f64(n as f64 * 8.0 / 10e9)
+            }
         }
     }
 }
@@ -168,7 +136,7 @@ impl Volume {
 /// Everything that a campaign is told. Two plans that are equal give comparable points.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct CampaignPlan {
     /// Name of its files.
     pub name: String,
     /// Where: `loopback`, `namespaces` or the far host.
@@ -180,9 +148,9 @@ pub struct Plan {
     /// True if the sets after the first differ from it in one thing each.
     pub ablation: bool,
     /// Offered rate.
-    pub load: Load,
+    pub load: OfferedLoad,
     /// How much per trial.
-    pub volume: Volume,
+    pub volume: TrialVolume,
     /// Length of the discarded trial before each, ms; 0: none.
     pub warm_up_ms: u64,
     /// Trials per point.
@@ -200,7 +168,7 @@ pub struct Plan {
     pub fragments: bool,
 }
 
-impl Plan {
+impl CampaignPlan {
     /// Checks what can be checked before anything is opened.
     ///
     /// # Errors
@@ -215,7 +183,7 @@ impl Plan {
         if let Some(size) = self.sizes.iter().find(|s| !ALLOWED.contains(s)) {
             return refuse("--sizes", size.to_string(), "24 to 65507 bytes");
         }
-        if let Load::Offered(bits) = self.load {
+        if let OfferedLoad::Offered(bits) = self.load {
             // What the pacer keeps: 0.001 to 10^9 packets a second.
             let bad = |size: &&usize| !(1e-3..=1e9).contains(&(bits / (8 * **size) as f64));
             if let Some(size) = self.sizes.iter().find(bad) {
@@ -226,10 +194,10 @@ impl Plan {
         if self.repeats == 0 || self.repeats > 1000 {
             return refuse("--repeats", self.repeats.to_string(), "1 to 1000");
         }
-        if matches!(self.volume, Volume::Milliseconds(0)) {
+        if matches!(self.volume, TrialVolume::Milliseconds(0)) {
             return refuse("--duration", "0".to_owned(), "above 0, such as 10s");
         }
-        if matches!(self.volume, Volume::Bytes(0)) {
+        if matches!(self.volume, TrialVolume::Bytes(0)) {
             return refuse("--volume", "0".to_owned(), "above 0, such as 400GB");
         }
         if self.series.is_empty() {
@@ -290,13 +258,13 @@ impl Plan {
 
     /// All points in the order of measuring: repeats go round sizes and sets, so that a slow minute of the
     /// host does not hit one of them alone; the CPU pass comes last.
-    pub fn points(&self) -> Vec<Point> {
+    pub fn points(&self) -> Vec<CampaignPoint> {
         let passes = (0..self.repeats).map(Pass::Speed);
         let passes = passes.chain(self.cpu_interval_ms.map(|_| Pass::Cpu));
         let mut all = Vec::new();
         for pass in passes {
             for p in &self.series {
-                all.extend(self.sizes.iter().map(|&size| Point {
+                all.extend(self.sizes.iter().map(|&size| CampaignPoint {
                     pass,
                     series: p.name.clone(),
                     size,
@@ -333,7 +301,7 @@ pub enum Pass {
 
 /// One trial to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Point {
+pub struct CampaignPoint {
     /// What for.
     pub pass: Pass,
     /// Name of the parameter set.
@@ -346,9 +314,9 @@ pub struct Point {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     /// Which.
-    pub point: Point,
+    pub point: CampaignPoint,
     /// What it gave.
-    pub outcome: Outcome,
+    pub outcome: TrialOutcome,
 }
 
 /// Carries trials out.
@@ -361,9 +329,9 @@ pub trait Ground {
         &mut self,
         parameters: &Parameters,
         size: usize,
-        volume: Volume,
+        volume: TrialVolume,
         interval: Option<Duration>,
-    ) -> Result<Outcome, CampaignError>;
+    ) -> Result<TrialOutcome, CampaignError>;
 
     /// What it found: MTU and settings in force, hosts.
     fn found(&self) -> Value;
@@ -373,7 +341,7 @@ pub trait Ground {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Campaign {
     /// What was asked for.
-    pub plan: Plan,
+    pub plan: CampaignPlan,
     /// Trials in the order of the plan.
     pub done: Vec<Done>,
 }
@@ -387,9 +355,9 @@ impl Campaign {
     /// # Errors
     /// A plan that cannot be, the first trial that gave no result, a state file that cannot be written.
     pub fn run(
-        plan: Plan,
+        plan: CampaignPlan,
         ground: &mut dyn Ground,
-        state: &mut state::State,
+        state: &mut state::CampaignState,
         tell: &mut dyn FnMut(&str),
     ) -> Result<Campaign, CampaignError> {
         plan.check()?;
@@ -416,7 +384,7 @@ impl Campaign {
             tell(&format!("{place}: running, {} left", spoken(each * left)));
             let begun = Instant::now();
             if !warm_up.is_zero() {
-                let volume = Volume::Milliseconds(plan.warm_up_ms);
+                let volume = TrialVolume::Milliseconds(plan.warm_up_ms);
                 ground.measure(parameters, point.size, volume, None)?;
             }
             let interval = match point.pass {
@@ -440,7 +408,11 @@ impl Campaign {
     }
 
     /// Trials of one set and size that measure speed.
-    pub fn trials<'a>(&'a self, series: &'a str, size: usize) -> impl Iterator<Item = &'a Outcome> {
+    pub fn trials<'a>(
+        &'a self,
+        series: &'a str,
+        size: usize,
+    ) -> impl Iterator<Item = &'a TrialOutcome> {
         self.done.iter().filter_map(move |d| {
             let fits = d.point.series == series && d.point.size == size;
             (fits && matches!(d.point.pass, Pass::Speed(_))).then_some(&d.outcome)
@@ -448,7 +420,7 @@ impl Campaign {
     }
 
     /// The CPU trial of one set and size.
-    pub fn cpu_trial(&self, series: &str, size: usize) -> Option<&Outcome> {
+    pub fn cpu_trial(&self, series: &str, size: usize) -> Option<&TrialOutcome> {
         let fits = |d: &&Done| {
             d.point.series == series && d.point.size == size && d.point.pass == Pass::Cpu
         };
@@ -463,7 +435,7 @@ impl Campaign {
 
     /// Points where less than 99 % of the offered rate was sent: sentence for each.
     pub fn shortfalls(&self) -> Vec<String> {
-        let Load::Offered(bits) = self.plan.load else { return Vec::new() };
+        let OfferedLoad::Offered(bits) = self.plan.load else { return Vec::new() };
         let asked = bits / 1e9;
         let mut worst: Vec<(&str, usize, f64)> = Vec::new();
         for d in self.done.iter().filter(|d| d.outcome.sent_gbps < 0.99 * asked) {
@@ -477,16 +449,6 @@ impl Campaign {
             format!("{series}, {size} B: asked for {asked} Gb/s, only {sent:.2} were sent")
         };
         worst.into_iter().map(sentence).collect()
-    }
-}
-
-/// A time as people say it: `45 s`, `12 min`, `3 h 5 min`.
-fn spoken(time: Duration) -> String {
-    let s = time.as_secs_f64().ceil() as u64;
-    match s {
-        0..=119 => format!("{s} s"),
-        120..=7199 => format!("{} min", s.div_ceil(60)),
-        _ => format!("{} h {} min", s / 3600, s % 3600 / 60),
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::agent::sample::Interval;
-use crate::agent::{PostError, Report};
+use crate::agent::{ChildReport, PostError};
 use crate::cores::Near;
 use crate::profile::Symbol;
 
@@ -37,7 +37,7 @@ impl EndCost {
 /// One trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Outcome {
+pub struct TrialOutcome {
     /// Packets that the sender sent.
     pub sent: u64,
     /// First copies that the receiver accepted.
@@ -77,12 +77,16 @@ pub struct Outcome {
     pub ended_by_mark: bool,
 }
 
-impl Outcome {
+impl TrialOutcome {
     /// Reads the two reports.
     ///
     /// # Errors
     /// A summary without the keys that this needs.
-    pub fn read(receive: Report, send: Report, ended_by_mark: bool) -> Result<Outcome, PostError> {
+    pub fn read(
+        receive: ChildReport,
+        send: ChildReport,
+        ended_by_mark: bool,
+    ) -> Result<TrialOutcome, PostError> {
         let (rx, tx) = (&receive.summary, &send.summary);
         let need = |verb: &'static str, summary: &Value, path: &str| {
             let missing = || PostError::Summary { verb, reason: format!("{path} is missing") };
@@ -100,7 +104,7 @@ impl Outcome {
         let mut lost_at = counts("/packets/lost");
         lost_at.retain(|(_, n)| *n > 0);
         let rejected: u64 = counts("/packets/rejected").iter().map(|(_, n)| n).sum();
-        let cost = |report: &Report, calls: &[&str], packets: &str| {
+        let cost = |report: &ChildReport, calls: &[&str], packets: &str| {
             let s = &report.summary;
             let part = |key: &str| s.pointer(key).and_then(Value::as_f64);
             let seconds = part("/seconds").filter(|&s| s > 0.0);
@@ -116,7 +120,7 @@ impl Outcome {
             }
         };
         let receiver_calls = ["receive.system_calls", "receive.calls"];
-        Ok(Outcome {
+        Ok(TrialOutcome {
             sent: need("send", tx, "/packets/sent")?,
             delivered: need("receive", rx, "/packets/accepted")?,
             lost: lost_at.iter().map(|(_, n)| n).sum(),
@@ -148,7 +152,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn reports() -> (Report, Report) {
+    fn reports() -> (ChildReport, ChildReport) {
         let receive = json!({
             "schema": "fullcount/summary/1", "verb": "receive", "seconds": 10.0,
             "packets": {"received": 95, "accepted": 90, "rejected": {"magic": 2}, "queued": 1,
@@ -160,14 +164,14 @@ mod tests {
             "seconds": 8.0, "packets": {"sent": 100}, "rates": {"gbps": 10.0, "mpps": 1.5},
             "cpu": {"user": 4.0, "system": 4.0}, "counters": {"send.calls": 50},
         });
-        let report = |summary| Report { summary, ..Report::default() };
+        let report = |summary| ChildReport { summary, ..ChildReport::default() };
         (report(receive), report(send))
     }
 
     #[test]
     fn an_outcome_adds_up_the_two_summaries() {
         let (receive, send) = reports();
-        let o = Outcome::read(receive.clone(), send.clone(), true).unwrap();
+        let o = TrialOutcome::read(receive.clone(), send.clone(), true).unwrap();
         assert_eq!((o.sent, o.delivered, o.lost, o.set_aside, o.unaccounted()), (100, 90, 7, 3, 0));
         assert_eq!(o.lost_at, [("socket".to_owned(), 6), ("unknown".to_owned(), 1)]);
         assert_eq!((o.duplicate, o.reordered), (2, 3));
@@ -175,26 +179,27 @@ mod tests {
         assert_eq!((o.receiver.cores(), o.sender.cores()), (Some(0.75), Some(1.0)));
         assert_eq!(o.receiver.calls_per_packet, Some(0.2));
         assert_eq!(o.sender.calls_per_packet, Some(0.5));
-        let more = Report { summary: json!({"packets": {"sent": 104}}), ..Report::default() };
-        let o = Outcome::read(receive, more, true).unwrap();
+        let more =
+            ChildReport { summary: json!({"packets": {"sent": 104}}), ..ChildReport::default() };
+        let o = TrialOutcome::read(receive, more, true).unwrap();
         assert_eq!((o.unaccounted(), o.sender.cores()), (4, None));
     }
 
     #[test]
     fn summaries_without_the_counts_are_refused() {
         let (receive, send) = reports();
-        let empty = || Report { summary: json!({}), ..Report::default() };
-        let e = Outcome::read(empty(), send, true).unwrap_err();
+        let empty = || ChildReport { summary: json!({}), ..ChildReport::default() };
+        let e = TrialOutcome::read(empty(), send, true).unwrap_err();
         assert!(e.to_string().contains("receive: no summary: /packets/accepted is missing"), "{e}");
-        let e = Outcome::read(receive, empty(), true).unwrap_err();
+        let e = TrialOutcome::read(receive, empty(), true).unwrap_err();
         assert!(e.to_string().contains("send: no summary: /packets/sent is missing"), "{e}");
     }
 
     #[test]
     fn outcomes_survive_the_state_file() {
         let (receive, send) = reports();
-        let o = Outcome::read(receive, send, false).unwrap();
+        let o = TrialOutcome::read(receive, send, false).unwrap();
         let text = serde_json::to_string(&o).unwrap();
-        assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), o);
+        assert_eq!(serde_json::from_str::<TrialOutcome>(&text).unwrap(), o);
     }
 }

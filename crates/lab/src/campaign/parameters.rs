@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::engine::{Engine, Method};
-use crate::agent::order::Buffer;
+use crate::agent::engine::{EndEngine, Method};
+use crate::agent::order::BufferSize;
 
 /// Receive buffer of the tuned set: 50 ms at 10 Gb/s.
 const TUNED_RECEIVE: u64 = 64 << 20;
@@ -27,9 +27,9 @@ pub struct Parameters {
     /// links checked.
     pub mtu: usize,
     /// Receive buffer.
-    pub receive_buffer: Buffer,
+    pub receive_buffer: BufferSize,
     /// Send buffer.
-    pub send_buffer: Buffer,
+    pub send_buffer: BufferSize,
     /// `net.core.netdev_max_backlog`, packets; `None`: as the host has it.
     pub backlog: Option<u64>,
     /// `net.core.netdev_budget`, packets; `None`: as the host has it.
@@ -43,9 +43,9 @@ pub struct Parameters {
     /// The receiver polls without sleeping.
     pub busy_poll: bool,
     /// How the receiver receives.
-    pub receive_engine: Engine,
+    pub receive_engine: EndEngine,
     /// How the sender sends; `gro` is GSO here.
-    pub send_engine: Engine,
+    pub send_engine: EndEngine,
     /// Trains are cut before they cross (`tx-udp-segmentation off`); in namespaces only.
     pub segments_cut: bool,
 }
@@ -56,16 +56,16 @@ impl Parameters {
         Parameters {
             name: "default".to_owned(),
             mtu: 1500,
-            receive_buffer: Buffer::Kernel,
-            send_buffer: Buffer::Kernel,
+            receive_buffer: BufferSize::Kernel,
+            send_buffer: BufferSize::Kernel,
             backlog: None,
             budget: None,
             pinned: true,
             same_core: false,
             timestamps: false,
             busy_poll: false,
-            receive_engine: Engine::Gro,
-            send_engine: Engine::Gro,
+            receive_engine: EndEngine::Gro,
+            send_engine: EndEngine::Gro,
             segments_cut: false,
         }
     }
@@ -75,8 +75,8 @@ impl Parameters {
         Parameters {
             name: "tuned".to_owned(),
             mtu: 9000,
-            receive_buffer: Buffer::Bytes(TUNED_RECEIVE),
-            send_buffer: Buffer::Bytes(TUNED_SEND),
+            receive_buffer: BufferSize::Bytes(TUNED_RECEIVE),
+            send_buffer: BufferSize::Bytes(TUNED_SEND),
             backlog: Some(TUNED_BACKLOG),
             budget: Some(TUNED_BUDGET),
             ..Parameters::kernel()
@@ -106,8 +106,8 @@ impl Parameters {
         if link_is_ours && self.mtu != kernel.mtu {
             all.push(Parameters { mtu: kernel.mtu, ..set("MTU 1500") });
         }
-        if self.receive_buffer != Buffer::Kernel || self.send_buffer != Buffer::Kernel {
-            let (receive_buffer, send_buffer) = (Buffer::Kernel, Buffer::Kernel);
+        if self.receive_buffer != BufferSize::Kernel || self.send_buffer != BufferSize::Kernel {
+            let (receive_buffer, send_buffer) = (BufferSize::Kernel, BufferSize::Kernel);
             all.push(Parameters { receive_buffer, send_buffer, ..set("kernel's buffers") });
         }
         if self.backlog.is_some() || self.budget.is_some() {
@@ -116,17 +116,17 @@ impl Parameters {
         all.push(Parameters { pinned: false, same_core: false, ..set("not pinned") });
         all.push(Parameters { pinned: true, same_core: true, ..set("same core") });
         all.push(Parameters { timestamps: true, ..set("clock per packet") });
-        if self.send_engine == Engine::Gro {
-            all.push(Parameters { send_engine: Engine::Mmsg, ..set("no GSO") });
+        if self.send_engine == EndEngine::Gro {
+            all.push(Parameters { send_engine: EndEngine::Mmsg, ..set("no GSO") });
         }
-        if self.receive_engine == Engine::Gro {
-            all.push(Parameters { receive_engine: Engine::Mmsg, ..set("no GRO") });
+        if self.receive_engine == EndEngine::Gro {
+            all.push(Parameters { receive_engine: EndEngine::Mmsg, ..set("no GRO") });
         }
-        if self.send_engine == Engine::Gro || self.receive_engine == Engine::Gro {
-            let (receive_engine, send_engine) = (Engine::Mmsg, Engine::Mmsg);
+        if self.send_engine == EndEngine::Gro || self.receive_engine == EndEngine::Gro {
+            let (receive_engine, send_engine) = (EndEngine::Mmsg, EndEngine::Mmsg);
             all.push(Parameters { receive_engine, send_engine, ..set("no offload") });
         }
-        let (receive_engine, send_engine) = (Engine::Plain, Engine::Plain);
+        let (receive_engine, send_engine) = (EndEngine::Plain, EndEngine::Plain);
         all.push(Parameters { receive_engine, send_engine, ..set("no batch") });
         for m in beside.iter().filter(|m| m.receive != self.receive_engine) {
             all.push(Parameters { receive_engine: m.receive, ..set(m.name) });

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::table::{self, Cell};
-use super::{Campaign, CampaignError, Plan};
+use super::{Campaign, CampaignError, CampaignPlan};
 use crate::plot;
 use crate::record::{RecordError, files};
 
@@ -76,7 +76,7 @@ fn row(series: &str, c: &Cell) -> Value {
 }
 
 /// Files of a campaign's results, as far as they are known before it: a figure without any point is not drawn.
-pub fn names(plan: &Plan, figures: bool) -> Vec<String> {
+pub fn names(plan: &CampaignPlan, figures: bool) -> Vec<String> {
     let name = &plan.name;
     let mut all = vec![format!("{name}.json"), format!("{name}.md")];
     if figures && !plan.ablation {
@@ -89,9 +89,6 @@ pub fn names(plan: &Plan, figures: bool) -> Vec<String> {
 
 /// Writes `<folder>/<name>.json` and `.md`, and with `figures` `<name>-{speed,per,cpu}.{svg,png}`; their paths
 /// ([`files::put`]).
-///
-/// # Errors
-/// What the file system says.
 pub fn write(
     campaign: &Campaign,
     about: &Circumstances,
@@ -118,7 +115,7 @@ pub fn write(
 }
 
 /// An ablation is a table: its lines over sizes would say little.
-fn drawn(campaign: &Campaign, figures: bool) -> Vec<plot::Figure> {
+fn drawn(campaign: &Campaign, figures: bool) -> Vec<plot::Chart> {
     match figures && !campaign.plan.ablation {
         // CPU load, for one, is not known everywhere.
         true => plot::campaign::figures(campaign).into_iter().filter(|f| !f.is_empty()).collect(),
@@ -154,12 +151,13 @@ pub fn document(campaign: &Campaign, about: &Circumstances, figures: bool) -> St
 mod tests {
     use super::super::parameters::Parameters;
     use super::super::tests::{outcome, plan};
-    use super::super::{Done, Pass, Plan, Point};
+    use super::super::{CampaignPlan, CampaignPoint, Done, Pass};
     use super::*;
 
     #[test]
     fn everything_is_written_and_reads_back() {
-        let plan = Plan { sizes: vec![64, 1472], cpu_interval_ms: None, repeats: 1, ..plan() };
+        let plan =
+            CampaignPlan { sizes: vec![64, 1472], cpu_interval_ms: None, repeats: 1, ..plan() };
         let done = plan.points().into_iter().map(|point| Done { point, outcome: outcome(5.0, 1) });
         let campaign = Campaign { done: done.collect(), plan };
         let found = json!({"host": {"cpu": "Example CPU", "cpus": 4, "kernel": "6.1.0"}});
@@ -198,8 +196,8 @@ mod tests {
     #[test]
     fn an_ablation_is_not_drawn() {
         let base = Parameters::tuned();
-        let plan = Plan { ablation: true, series: vec![base], sizes: vec![64], ..plan() };
-        let point = Point { pass: Pass::Speed(0), series: "tuned".into(), size: 64 };
+        let plan = CampaignPlan { ablation: true, series: vec![base], sizes: vec![64], ..plan() };
+        let point = CampaignPoint { pass: Pass::Speed(0), series: "tuned".into(), size: 64 };
         let campaign = Campaign { plan, done: vec![Done { point, outcome: outcome(1.0, 0) }] };
         let about = Circumstances { date: String::new(), revision: None, found: Value::Null };
         let dir = tempfile::tempdir().unwrap();

@@ -13,69 +13,34 @@ use fullcount_io::input_file;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Done, Plan, Point};
-use crate::campaign::outcome::Outcome;
+use super::{CampaignPlan, CampaignPoint, Done};
+use crate::campaign::outcome::TrialOutcome;
 
 /// Shape of the file.
 const SCHEMA: &str = "fullcount/udp-campaign-state/1";
 
 /// Why a state file cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum StateError {
-    /// Nothing to go on with.
     #[error(
         "--resume: {path}: {cause}; there is no interrupted campaign of this name here: leave out --resume"
     )]
-    Nothing {
-        /// File.
-        path: PathBuf,
-        /// The system's words.
-        cause: std::io::Error,
-    },
-    /// What was measured before would be thrown away.
+    Nothing { path: PathBuf, cause: std::io::Error },
     #[error(
         "{path}: an interrupted campaign of this name: go on with it by --resume, or begin anew with --overwrite or another --name"
     )]
-    Exists {
-        /// File.
-        path: PathBuf,
-    },
-    /// Another process uses it.
+    Exists { path: PathBuf },
     #[error("{path}: another process is measuring this campaign; choose another --name or --out")]
-    InUse {
-        /// File.
-        path: PathBuf,
-    },
-    /// It cannot be written.
+    InUse { path: PathBuf },
     #[error("{path}: {cause}: check that the folder exists and is writable")]
-    Write {
-        /// File.
-        path: PathBuf,
-        /// The system's words.
-        cause: std::io::Error,
-    },
-    /// Not ours.
+    Write { path: PathBuf, cause: std::io::Error },
     #[error("--resume: {path} line {line}: {problem}; leave out --resume to begin anew")]
-    Shape {
-        /// File.
-        path: PathBuf,
-        /// Line, from 1.
-        line: usize,
-        /// What is wrong.
-        problem: String,
-    },
-    /// Begun with other options.
+    Shape { path: PathBuf, line: usize, problem: String },
     #[error(
         "--resume: the interrupted campaign had {key} {before}, this one has {now}: give the same options, or leave out --resume to begin anew"
     )]
-    Other {
-        /// What differs.
-        key: String,
-        /// Its value in the file.
-        before: String,
-        /// Its value now.
-        now: String,
-    },
+    Other { key: String, before: String, now: String },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -83,18 +48,18 @@ pub enum StateError {
 struct Head {
     schema: String,
     revision: Option<String>,
-    plan: Plan,
+    plan: CampaignPlan,
 }
 
 /// Points measured so far, in memory and on disk.
 #[derive(Debug)]
-pub struct State {
+pub struct CampaignState {
     path: PathBuf,
     file: File,
     done: Vec<Done>,
 }
 
-impl State {
+impl CampaignState {
     /// File of a campaign called `name` in `folder`.
     pub fn path_of(folder: &Path, name: &str) -> PathBuf {
         folder.join(format!("{name}.state.jsonl"))
@@ -106,10 +71,10 @@ impl State {
     /// One is there, another process uses it, or the file system's.
     pub fn begin(
         path: &Path,
-        plan: &Plan,
+        plan: &CampaignPlan,
         revision: Option<String>,
         overwrite: bool,
-    ) -> Result<State, StateError> {
+    ) -> Result<CampaignState, StateError> {
         let refuse = |cause| StateError::Write { path: path.to_owned(), cause };
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(refuse)?;
@@ -122,7 +87,7 @@ impl State {
         })?;
         lock(&file, path)?;
         file.set_len(0).map_err(refuse)?;
-        let mut state = State { path: path.to_owned(), file, done: Vec::new() };
+        let mut state = CampaignState { path: path.to_owned(), file, done: Vec::new() };
         let head = Head { schema: SCHEMA.to_owned(), revision, plan: plan.clone() };
         state.append(&head)?;
         Ok(state)
@@ -132,7 +97,11 @@ impl State {
     ///
     /// # Errors
     /// Nothing there, or begun with another plan or revision.
-    pub fn resume(path: &Path, plan: &Plan, revision: Option<String>) -> Result<State, StateError> {
+    pub fn resume(
+        path: &Path,
+        plan: &CampaignPlan,
+        revision: Option<String>,
+    ) -> Result<CampaignState, StateError> {
         let nothing = |cause| StateError::Nothing { path: path.to_owned(), cause };
         let text =
             input_file::text(path, input_file::LARGEST_INPUT).map_err(|e| nothing(e.into()))?;
@@ -165,7 +134,7 @@ impl State {
         let file = OpenOptions::new().append(true).open(path).map_err(refuse)?;
         lock(&file, path)?;
         file.set_len(whole as u64).map_err(refuse)?;
-        Ok(State { path: path.to_owned(), file, done })
+        Ok(CampaignState { path: path.to_owned(), file, done })
     }
 
     fn append(&mut self, line: &impl Serialize) -> Result<(), StateError> {
@@ -189,7 +158,7 @@ impl State {
     }
 
     /// What a point gave, if it was made.
-    pub fn find(&self, point: &Point) -> Option<&Outcome> {
+    pub fn find(&self, point: &CampaignPoint) -> Option<&TrialOutcome> {
         self.done.iter().find(|d| d.point == *point).map(|d| &d.outcome)
     }
 
@@ -219,8 +188,8 @@ fn lock(file: &File, path: &Path) -> Result<(), StateError> {
 }
 
 /// The first part in which two plans differ, with both values.
-fn difference(a: &Plan, b: &Plan) -> Option<(String, String, String)> {
-    let value = |p: &Plan| serde_json::to_value(p).unwrap_or(Value::Null);
+fn difference(a: &CampaignPlan, b: &CampaignPlan) -> Option<(String, String, String)> {
+    let value = |p: &CampaignPlan| serde_json::to_value(p).unwrap_or(Value::Null);
     let (a, b) = (value(a), value(b));
     let keys = a.as_object()?.keys().find(|k| a[*k] != b[*k])?;
     Some((keys.clone(), a[keys].to_string(), b[keys].to_string()))

@@ -2,7 +2,7 @@
 //!
 //! `net.core.netdev_max_backlog` and `netdev_budget` belong to no namespace. Former values are journalled in a file
 //! before anything is changed and restored on drop; what a killed campaign left is restored by the next one. While
-//! one campaign has changed them another leaves them alone and says so. Refuses: nothing; what the host
+//! one campaign has changed them another leaves them alone and says so. What the host
 //! does not let be changed stays as it is, and is said.
 
 use std::io::Write as _;

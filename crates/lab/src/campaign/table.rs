@@ -1,13 +1,14 @@
 //! The results as tables: in the shape of the paper's Table 3, set beside set, and what each ablation changes.
 //!
-//! Speeds are medians over the trials with their spread; losses are counted over all trials together. Refuses
-//! nothing: what was not measured is a dash.
+//! Speeds are medians over the trials with their spread; losses are counted over all trials together. What was not
+//! measured is a dash.
 
 use crate::cores::Near;
+use crate::record::dash;
 use std::fmt::Write;
 
 use super::parameters::Parameters;
-use super::{Campaign, Outcome, theoretical_gbps, wire};
+use super::{Campaign, TrialOutcome, theoretical_gbps, wire};
 use crate::agent::sample::Share;
 use crate::profile::Symbol;
 use crate::record::Figure;
@@ -67,9 +68,10 @@ impl Cell {
 
 /// The cell of a set and size; `None` if it was not measured.
 pub fn cell(campaign: &Campaign, p: &Parameters, size: usize) -> Option<Cell> {
-    let trials: Vec<&Outcome> = campaign.trials(&p.name, size).collect();
-    let all = |of: &dyn Fn(&Outcome) -> f64| trials.iter().map(|o| of(o)).collect::<Vec<f64>>();
-    let median = |of: &dyn Fn(&Outcome) -> Option<f64>| {
+    let trials: Vec<&TrialOutcome> = campaign.trials(&p.name, size).collect();
+    let all =
+        |of: &dyn Fn(&TrialOutcome) -> f64| trials.iter().map(|o| of(o)).collect::<Vec<f64>>();
+    let median = |of: &dyn Fn(&TrialOutcome) -> Option<f64>| {
         let known: Option<Vec<f64>> = trials.iter().map(|o| of(o)).collect();
         Some(Figure::of(&known?, "")?.value)
     };
@@ -80,7 +82,7 @@ pub fn cell(campaign: &Campaign, p: &Parameters, size: usize) -> Option<Cell> {
             None => lost_at.push((place.clone(), *n)),
         }
     }
-    let sum = |of: &dyn Fn(&Outcome) -> u64| trials.iter().map(|o| of(o)).sum();
+    let sum = |of: &dyn Fn(&TrialOutcome) -> u64| trials.iter().map(|o| of(o)).sum();
     let unaccounted: u64 = sum(&|o| o.unaccounted());
     if unaccounted > 0 {
         lost_at.push(("unaccounted".to_owned(), unaccounted));
@@ -126,10 +128,6 @@ fn mean_share(intervals: &[crate::agent::sample::Interval]) -> Option<Share> {
         steal: mean(|s| s.steal),
         idle: mean(|s| s.idle),
     })
-}
-
-fn dash<T>(value: Option<T>, text: impl Fn(T) -> String) -> String {
-    value.map_or_else(|| "–".to_owned(), text)
 }
 
 fn share_text(share: Option<Share>) -> String {
@@ -186,8 +184,8 @@ fn nearness(campaign: &Campaign) -> String {
 
 fn trials_text(campaign: &Campaign) -> String {
     match campaign.plan.volume {
-        super::Volume::Milliseconds(ms) => format!("{} s", ms as f64 / 1e3),
-        super::Volume::Bytes(n) => format!("{} GB", n as f64 / 1e9),
+        super::TrialVolume::Milliseconds(ms) => format!("{} s", ms as f64 / 1e3),
+        super::TrialVolume::Bytes(n) => format!("{} GB", n as f64 / 1e9),
     }
 }
 

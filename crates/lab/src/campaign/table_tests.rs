@@ -1,15 +1,15 @@
 //! Tests of the tables, with outcomes made up instead of measured.
 
 use super::super::tests::{outcome, plan};
-use super::super::{Done, Pass, Plan, Point};
+use super::super::{CampaignPlan, CampaignPoint, Done, Pass};
 use super::*;
 use crate::agent::sample::Interval;
 use crate::campaign::outcome::EndCost;
 
-fn made(plan: Plan, outcomes: Vec<(Pass, &str, usize, Outcome)>) -> Campaign {
-    let done = |(pass, series, size, outcome): (Pass, &str, usize, Outcome)| {
+fn made(plan: CampaignPlan, outcomes: Vec<(Pass, &str, usize, TrialOutcome)>) -> Campaign {
+    let done = |(pass, series, size, outcome): (Pass, &str, usize, TrialOutcome)| {
         let series = series.to_owned();
-        Done { point: Point { pass, series, size }, outcome }
+        Done { point: CampaignPoint { pass, series, size }, outcome }
     };
     Campaign { plan, done: outcomes.into_iter().map(done).collect() }
 }
@@ -27,8 +27,8 @@ fn interval(user: f64, softirq: f64) -> Interval {
 #[test]
 fn a_cell_takes_the_median_of_speeds_and_the_sum_of_losses() {
     let cost = |user| EndCost { user: Some(user), system: Some(0.1), ..EndCost::default() };
-    let with = |g, lost, user| Outcome { receiver: cost(user), mpps: g, ..outcome(g, lost) };
-    let cpu = Outcome {
+    let with = |g, lost, user| TrialOutcome { receiver: cost(user), mpps: g, ..outcome(g, lost) };
+    let cpu = TrialOutcome {
         mpps: 1.0,
         receiver: EndCost {
             intervals: vec![interval(20.0, 10.0), interval(40.0, 30.0)],
@@ -72,7 +72,7 @@ fn nothing_lost_says_what_that_is_worth_and_the_unaccounted_count_as_lost() {
     let mut missing = outcome(1.0, 0);
     missing.delivered -= 4;
     let campaign = made(
-        Plan { repeats: 1, cpu_interval_ms: None, ..plan() },
+        CampaignPlan { repeats: 1, cpu_interval_ms: None, ..plan() },
         vec![
             (Pass::Speed(0), "default", 64, outcome(1.0, 0)),
             (Pass::Speed(0), "tuned", 64, missing),
@@ -93,9 +93,10 @@ fn nothing_lost_says_what_that_is_worth_and_the_unaccounted_count_as_lost() {
 fn an_ablation_compares_with_its_base() {
     let base = Parameters::tuned();
     let plain = Parameters { name: "no batch".into(), ..Parameters::tuned() };
-    let plan = Plan { series: vec![base, plain], ablation: true, sizes: vec![64], ..plan() };
+    let plan =
+        CampaignPlan { series: vec![base, plain], ablation: true, sizes: vec![64], ..plan() };
     let cost = |user| EndCost { user: Some(user), system: Some(0.0), ..EndCost::default() };
-    let with = |g, user| Outcome { receiver: cost(user), ..outcome(g, 0) };
+    let with = |g, user| TrialOutcome { receiver: cost(user), ..outcome(g, 0) };
     let campaign = made(
         plan,
         vec![

@@ -1,29 +1,29 @@
 //! What to change where a queue runs over, or never empties.
 //!
-//! Needed sizes come from a second run without bounds. Refuses: nothing.
+//! Needed sizes come from a second run without bounds.
 
 use fullcount_io::quantity::size_text;
 
-use super::plan::Plan;
-use super::queues::{Outcome, Setup, Sizes, simulate};
+use super::plan::CapacityPlan;
+use super::queues::{QueueOutcome, QueueSetup, Sizes, simulate};
 
 /// A worker's run, and what it would need where something was lost.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
+pub struct WorkerRun {
     /// What was simulated.
-    pub setup: Setup,
+    pub setup: QueueSetup,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: QueueOutcome,
     /// The same without bounds, where something was lost.
-    pub unbounded: Option<Outcome>,
+    pub unbounded: Option<QueueOutcome>,
 }
 
 /// Simulates a worker, and once more without bounds if it loses something.
-pub fn run(setup: Setup) -> Run {
+pub fn run(setup: QueueSetup) -> WorkerRun {
     let outcome = simulate(&setup);
     let lost = outcome.lost.iter().any(|n| *n > 0);
     let unbounded = lost.then(|| simulate(&setup.unbounded()));
-    Run { setup, outcome, unbounded }
+    WorkerRun { setup, outcome, unbounded }
 }
 
 /// Bytes, as a size that can be given: whole MiB, at least one.
@@ -32,7 +32,7 @@ fn mebibytes(bytes: f64) -> String {
 }
 
 /// Sentences, the most important first; empty if all is well.
-pub fn advice(plan: &Plan, sizes: &Sizes, run: &Run) -> Vec<String> {
+pub fn advice(plan: &CapacityPlan, sizes: &Sizes, run: &WorkerRun) -> Vec<String> {
     let (s, o) = (&run.setup, &run.outcome);
     let mut said = vec![];
     let slowest = s.receive.min(s.process.unwrap_or(f64::INFINITY));

@@ -4,15 +4,15 @@
 
 use fullcount_engine::config::refuse;
 use fullcount_io::input_file;
-use fullcount_out::flat::EventWriter;
+use fullcount_messages::EventWriter;
 
 use super::CapacityError;
 use super::advice::run;
-use super::instrument::{File, Instrument, Kind, named, table};
-use super::measured::{Facts, Measure};
+use super::instrument::{Instrument, InstrumentFile, InstrumentKind, named, table};
+use super::measured::{Measure, MeasuredRates};
 use super::plan::{EVENT_BYTES, Wishes, plan};
-use super::queues::{Setup, Sizes};
-use super::report::{Report, overview, row, section};
+use super::queues::{QueueSetup, Sizes};
+use super::report::{CapacityReport, overview, row, section};
 use crate::bench::costs;
 use crate::error::LabError;
 use crate::record::Record;
@@ -33,8 +33,8 @@ fn wrong(e: CapacityError) -> LabError {
 ///
 /// # Errors
 /// One of these files has none.
-pub fn committed() -> Result<Facts, CapacityError> {
-    let mut facts = Facts::default();
+pub fn committed() -> Result<MeasuredRates, CapacityError> {
+    let mut facts = MeasuredRates::default();
     COMMITTED.iter().try_for_each(|(name, text)| facts.read(name, text))?;
     Ok(facts)
 }
@@ -49,7 +49,7 @@ pub fn instruments(name: &str) -> Result<Vec<Instrument>, LabError> {
     }
     let text = input_file::text(name.as_ref(), input_file::LARGEST_INPUT)
         .map_err(|e| refuse("instrument", name, format!("a file that can be read ({e})")))?;
-    let file: File = toml::from_str(&text)
+    let file: InstrumentFile = toml::from_str(&text)
         .map_err(|e| refuse("instrument", name, e.to_string().trim_end().to_owned()))?;
     file.instruments(name).map_err(wrong)
 }
@@ -71,7 +71,7 @@ pub fn message_bytes(events: u64) -> Result<f64, LabError> {
 /// Values out of range, and a detector that nothing was measured of.
 pub fn compute(
     instruments: &[Instrument],
-    facts: &Facts,
+    facts: &MeasuredRates,
     wishes: &Wishes,
     sizes: Sizes,
     record: &mut Record,
@@ -81,8 +81,8 @@ pub fn compute(
     for instrument in instruments {
         let plan = plan(instrument, facts, wishes).map_err(wrong)?;
         let produce = wishes.produce.or(value(&facts.produce));
-        let setup = Setup::new(&plan, &sizes, value(&facts.spool), produce);
-        reports.push(Report::new(plan, run(setup), sizes));
+        let setup = QueueSetup::new(&plan, &sizes, value(&facts.spool), produce);
+        reports.push(CapacityReport::new(plan, run(setup), sizes));
     }
     record
         .parameter("headroom", wishes.headroom)
@@ -116,7 +116,7 @@ pub fn list() -> String {
                     |:--|:--|--:|--:|:--|:--|\n"
         .to_owned();
     for i in table() {
-        let of_events = |v: Option<String>| v.filter(|_| i.kind != Kind::Packets);
+        let of_events = |v: Option<String>| v.filter(|_| i.kind != InstrumentKind::Packets);
         let shown = |v: Option<String>| of_events(v).unwrap_or("–".to_owned());
         let rate = shown(i.rate.map(|rate| format!("{} M", rate / 1e6)));
         let links =

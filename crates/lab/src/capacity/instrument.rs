@@ -1,11 +1,12 @@
 //! Instruments: what each sends, and where that figure is from.
 //!
-//! Eight rows are table 1 of the event formation paper (M. J. Christensen et al., "Software-based data acquisition and
+//! Eight rows, which the detectors' kinds declare (`Simulator::instruments`), are table 1 of the event formation paper (M. J. Christensen et al., "Software-based data acquisition and
 //! processing for neutron detectors at European Spallation Source – early experience from four detector designs", JINST
 //! 13 T11002, 2018), data rates at 5 MW. Two of them, both for LoKI, have detectors without a decoder here: they are
 //! planned by their rate and bytes, and the cost of an event is assumed to be that of another detector. Refuses: files
 //! with unknown keys, and values out of range.
 
+use fullcount_core::simulator::facts::PaperInstrument;
 use serde::Deserialize;
 
 use super::{CapacityError, out_of_range};
@@ -17,7 +18,7 @@ pub const ESS_PULSE_S: f64 = 2.86e-3;
 
 /// What an instrument's packets are made into.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum InstrumentKind {
     /// Events, by this detector's decoder.
     Detector(String),
     /// Events of a detector without a decoder here: the cost of an event is assumed.
@@ -31,31 +32,35 @@ pub enum Kind {
     Packets,
 }
 
-impl Kind {
+impl InstrumentKind {
     /// The detector whose measured costs count; `None` for bare packets.
     pub fn costs(&self) -> Option<&str> {
         match self {
-            Kind::Detector(name) | Kind::Assumed { cost_of: name, .. } => Some(name),
-            Kind::Packets => None,
+            InstrumentKind::Detector(name) | InstrumentKind::Assumed { cost_of: name, .. } => {
+                Some(name)
+            }
+            InstrumentKind::Packets => None,
         }
     }
 
     /// The instrument's own detector; `None` for bare packets.
     pub fn detector(&self) -> Option<&str> {
         match self {
-            Kind::Detector(name) | Kind::Assumed { technology: name, .. } => Some(name),
-            Kind::Packets => None,
+            InstrumentKind::Detector(name) | InstrumentKind::Assumed { technology: name, .. } => {
+                Some(name)
+            }
+            InstrumentKind::Packets => None,
         }
     }
 
     /// What was assumed of it, in a sentence.
     pub fn assumption(&self) -> Option<String> {
         match self {
-            Kind::Assumed { technology, cost_of } => Some(format!(
+            InstrumentKind::Assumed { technology, cost_of } => Some(format!(
                 "the cost of an event is assumed: {technology} has no decoder here, so that of {cost_of} is taken, and \
                  its size of a packet"
             )),
-            Kind::Detector(_) | Kind::Packets => None,
+            InstrumentKind::Detector(_) | InstrumentKind::Packets => None,
         }
     }
 }
@@ -77,7 +82,7 @@ pub struct Instrument {
     /// What it is.
     pub about: String,
     /// What becomes of its packets.
-    pub kind: Kind,
+    pub kind: InstrumentKind,
     /// Events (or packets, where none are made) a second, over all; `None`: not known.
     pub rate: Option<f64>,
     /// The same within 1 ms of the pulse's peak, if known.
@@ -101,15 +106,22 @@ pub const NOT_GIVEN: &str = "no rate is given: write it as `rate` in the file, o
 
 const PAPER: &str = "the event formation paper of 2018, table 1";
 
-/// A row of the paper: MHz on the detector and MB/s into processing.
-fn ess(name: &str, kind: Kind, mhz: f64, mb_per_s: f64) -> Instrument {
+/// A row of the paper, which the kind called `detector` declares.
+fn ess(detector: &str, row: &PaperInstrument) -> Instrument {
+    let kind = match row.technology {
+        None => InstrumentKind::Detector(detector.to_owned()),
+        Some(technology) => InstrumentKind::Assumed {
+            technology: technology.to_owned(),
+            cost_of: detector.to_owned(),
+        },
+    };
     Instrument {
-        name: name.to_owned(),
+        name: row.name.to_owned(),
         about: format!("ESS, {}", kind.detector().unwrap_or_default()),
         kind,
-        rate: Some(mhz * 1e6),
+        rate: Some(row.mhz * 1e6),
         peak: None,
-        bytes_per_event: Some(mb_per_s / mhz),
+        bytes_per_event: Some(row.mb_per_s / row.mhz),
         packet_bytes: None,
         links: None,
         pulses: Some(ESS_HZ),
@@ -128,7 +140,7 @@ fn links(
     Instrument {
         name: name.to_owned(),
         about: about.to_owned(),
-        kind: Kind::Packets,
+        kind: InstrumentKind::Packets,
         rate: Some(bytes_per_s / packet),
         peak: None,
         bytes_per_event: Some(packet),
@@ -140,27 +152,18 @@ fn links(
     }
 }
 
-/// All that are known by name.
+/// All that are known by name: those that the kinds declare, by name, and those that send bare packets.
 pub fn table() -> Vec<Instrument> {
-    let own = |detector: &str| Kind::Detector(detector.to_owned());
-    // The slower one of the two detectors with 8 B a neutron in that table.
-    let assumed = |technology: &str| Kind::Assumed {
-        technology: technology.to_owned(),
-        cost_of: "multigrid".to_owned(),
-    };
+    let mut all: Vec<Instrument> = fullcount_sim::registered()
+        .kinds()
+        .flat_map(|kind| kind.declared().instruments.iter().map(|row| ess(kind.name(), row)))
+        .collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
     let memo = "the SPEAD memo's question: 0.7 TB/s (Low) and 0.6 TB/s (Mid) over 72 and 64 links of 100 GbE";
     let cms = "the simplified TCP paper: more than 600 front-end drivers, one 10 Gb/s link each; reference load of 2 KiB \
                fragments at 100 kHz";
     // 8972 B: the largest payload in a frame of MTU 9000. CMS: 2 KiB fragments that fill frames of 8960 B.
-    vec![
-        ess("c-spec", own("multigrid"), 10.0, 80.0),
-        ess("estia", own("multiblade"), 500.0, 4000.0),
-        ess("freia", own("multiblade"), 100.0, 800.0),
-        ess("loki-band-gem", assumed("BAND-GEM"), 34.0, 272.0),
-        ess("loki-bcs", assumed("BCS (boron-coated straws)"), 37.0, 298.0),
-        ess("nmx", own("gdgem"), 5.0, 300.0),
-        ess("skadi", own("sonde"), 37.0, 1180.0),
-        ess("t-rex", own("multigrid"), 10.0, 80.0),
+    all.extend([
         links(
             "ska1-low",
             "SKA1 Low, correlator to processor",
@@ -182,7 +185,8 @@ pub fn table() -> Vec<Instrument> {
             Links { count: 600, speed: 10e9 },
             cms,
         ),
-    ]
+    ]);
+    all
 }
 
 /// Names that are known, in the order of the table.
@@ -205,7 +209,7 @@ pub fn named(name: &str) -> Result<Vec<Instrument>, CapacityError> {
         return Ok(vec![one.clone()]);
     }
     let is_option = |i: &Instrument| {
-        matches!(i.kind, Kind::Assumed { .. })
+        matches!(i.kind, InstrumentKind::Assumed { .. })
             && i.name.split_once('-').is_some_and(|(of, _)| of == plain(name))
     };
     match all.into_iter().filter(is_option).collect::<Vec<_>>() {
@@ -219,22 +223,22 @@ pub fn named(name: &str) -> Result<Vec<Instrument>, CapacityError> {
 /// A file of instruments: `[[instrument]]`, each with these keys.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct File {
+pub struct InstrumentFile {
     /// The instruments.
     #[serde(rename = "instrument")]
-    pub instruments: Vec<Entry>,
+    pub instruments: Vec<InstrumentEntry>,
 }
 
 /// One instrument of a file. Rates are plain numbers a second.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct InstrumentEntry {
     /// Name: 1 to 40 characters.
     pub name: String,
     /// What it is.
     #[serde(default)]
     pub about: String,
-    /// sonde, multigrid, multiblade, gdgem …; without it packets are only received.
+    /// A detector's name; without it packets are only received.
     pub detector: Option<String>,
     /// Events a second; packets where there is no detector.
     pub rate: Option<f64>,
@@ -254,7 +258,7 @@ pub struct Entry {
     pub compress_factor: Option<f64>,
 }
 
-impl File {
+impl InstrumentFile {
     /// The instruments, checked.
     ///
     /// # Errors
@@ -267,7 +271,7 @@ impl File {
     }
 }
 
-impl Entry {
+impl InstrumentEntry {
     fn instrument(self, path: &str) -> Result<Instrument, CapacityError> {
         if !(1..=40).contains(&self.name.chars().count()) || self.name.contains(['|', '\n']) {
             return Err(out_of_range("name", &self.name, "1 to 40 characters, no |"));
@@ -287,7 +291,7 @@ impl Entry {
         let instrument = Instrument {
             name: self.name,
             about: self.about,
-            kind: self.detector.map_or(Kind::Packets, Kind::Detector),
+            kind: self.detector.map_or(InstrumentKind::Packets, InstrumentKind::Detector),
             rate: self.rate,
             peak: self.peak,
             bytes_per_event,
@@ -373,7 +377,7 @@ mod tests {
             ("t-rex", 10.0, 80.0),
         ];
         let rows: Vec<Instrument> =
-            table().into_iter().filter(|i| i.kind != Kind::Packets).collect();
+            table().into_iter().filter(|i| i.kind != InstrumentKind::Packets).collect();
         assert_eq!(rows.len(), published.len());
         for (row, (name, mhz, mb)) in rows.iter().zip(published) {
             assert_eq!((row.name.as_str(), row.rate), (name, Some(mhz * 1e6)));
@@ -384,8 +388,8 @@ mod tests {
         }
     }
 
-    fn entry() -> Entry {
-        Entry {
+    fn entry() -> InstrumentEntry {
+        InstrumentEntry {
             name: "d22".into(),
             about: String::new(),
             detector: Some("sonde".into()),
@@ -404,20 +408,20 @@ mod tests {
     fn entries_of_files_are_checked_by_key_and_range() {
         let good = entry().instrument("my.toml").unwrap();
         assert_eq!((good.pulses, good.source.as_str()), (Some(14.0), "my.toml"));
-        let steady = Entry { pulses: Some(0.0), ..entry() }.instrument("f").unwrap();
+        let steady = InstrumentEntry { pulses: Some(0.0), ..entry() }.instrument("f").unwrap();
         assert_eq!(steady.pulses, None);
         for (bad, key) in [
-            (Entry { name: String::new(), ..entry() }, "name"),
-            (Entry { rate: Some(0.0), ..entry() }, "rate"),
-            (Entry { rate: Some(f64::NAN), ..entry() }, "rate"),
-            (Entry { peak: Some(9e5), ..entry() }, "peak"),
-            (Entry { packet_bytes: Some(1e6), ..entry() }, "packet_bytes"),
-            (Entry { bytes_per_event: Some(0.0), ..entry() }, "bytes_per_event"),
-            (Entry { pulses: Some(-1.0), ..entry() }, "pulses"),
-            (Entry { compress_factor: Some(0.5), ..entry() }, "compress_factor"),
-            (Entry { links: Some(2), ..entry() }, "links"),
-            (Entry { links: Some(0), link_speed: Some(1e9), ..entry() }, "links"),
-            (Entry { detector: None, ..entry() }, "packet_bytes"),
+            (InstrumentEntry { name: String::new(), ..entry() }, "name"),
+            (InstrumentEntry { rate: Some(0.0), ..entry() }, "rate"),
+            (InstrumentEntry { rate: Some(f64::NAN), ..entry() }, "rate"),
+            (InstrumentEntry { peak: Some(9e5), ..entry() }, "peak"),
+            (InstrumentEntry { packet_bytes: Some(1e6), ..entry() }, "packet_bytes"),
+            (InstrumentEntry { bytes_per_event: Some(0.0), ..entry() }, "bytes_per_event"),
+            (InstrumentEntry { pulses: Some(-1.0), ..entry() }, "pulses"),
+            (InstrumentEntry { compress_factor: Some(0.5), ..entry() }, "compress_factor"),
+            (InstrumentEntry { links: Some(2), ..entry() }, "links"),
+            (InstrumentEntry { links: Some(0), link_speed: Some(1e9), ..entry() }, "links"),
+            (InstrumentEntry { detector: None, ..entry() }, "packet_bytes"),
         ] {
             let e = bad.instrument("f").unwrap_err().to_string();
             assert!(e.starts_with(key), "{key}: {e}");

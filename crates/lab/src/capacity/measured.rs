@@ -23,7 +23,7 @@ pub struct Measure {
 
 /// What was measured of a detector.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decoder {
+pub struct MeasuredDecoder {
     /// Mean bytes of a packet.
     pub packet_bytes: f64,
     /// Mean events that a packet gives.
@@ -36,9 +36,9 @@ pub struct Decoder {
 
 /// All that is known.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Facts {
+pub struct MeasuredRates {
     /// By name.
-    pub decoders: BTreeMap<String, Decoder>,
+    pub decoders: BTreeMap<String, MeasuredDecoder>,
     /// Packets a second without loss over UDP by one worker, by detector and number of threads.
     pub workers: BTreeMap<(String, u32), Measure>,
     /// Packets a second that one core receives without loss, by payload size in bytes.
@@ -64,7 +64,7 @@ pub const PRODUCE: (&str, &str) = ("capacity_produce", "B/s");
 /// Bytes a second on the disk.
 pub const DISK: (&str, &str) = ("capacity_disk", "B/s");
 
-impl Facts {
+impl MeasuredRates {
     /// Takes in one results file.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl Facts {
                 (packets, events, number(memory, "/packet_bytes"))
             {
                 let events_per_packet = events.value / packets.value;
-                let decoder = Decoder { packet_bytes, events_per_packet, packets, events };
+                let decoder = MeasuredDecoder { packet_bytes, events_per_packet, packets, events };
                 self.decoders.insert(detector.to_owned(), decoder);
                 found = true;
             }
@@ -156,7 +156,7 @@ impl Facts {
     ///
     /// # Errors
     /// There are none.
-    pub fn of(&self, detector: &str) -> Result<&Decoder, CapacityError> {
+    pub fn of(&self, detector: &str) -> Result<&MeasuredDecoder, CapacityError> {
         let missing = || CapacityError::NotMeasured { detector: detector.to_owned() };
         self.decoders.get(detector).ok_or_else(missing)
     }
@@ -226,7 +226,7 @@ mod tests {
         // Half way: (1 + 4) / 2 µs.
         assert!((at(5000.0).value - 400e3).abs() < 1e-6);
         assert!(at(5000.0).from.contains("between them for 5000 B"));
-        assert_eq!(Facts::default().receive_of(64.0), None);
+        assert_eq!(MeasuredRates::default().receive_of(64.0), None);
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
             ("{\"figures\": {\"lossless_plain_64\": {\"value\": 1.0}}}", "no measured cost"),
             ("{\"figures\": {\"capacity_disk\": {\"value\": 0}}}", "no measured cost"),
         ] {
-            let e = Facts::default().read("f.json", text).unwrap_err().to_string();
+            let e = MeasuredRates::default().read("f.json", text).unwrap_err().to_string();
             assert!(e.contains(why) && e.contains("f.json"), "{e}");
         }
     }

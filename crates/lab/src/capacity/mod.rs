@@ -19,6 +19,7 @@ pub mod queues;
 pub mod report;
 
 #[cfg(test)]
+#[path = "example_tests.rs"]
 mod example;
 #[cfg(test)]
 mod plan_tests;
@@ -29,44 +30,21 @@ mod report_tests;
 
 /// What cannot be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum CapacityError {
-    /// No such instrument.
     #[error("instrument: '{asked}' is not known: all, a file.toml, or one of {known}")]
-    Unknown {
-        /// As asked.
-        asked: String,
-        /// The names that there are.
-        known: String,
-    },
-    /// A value out of its range.
+    Unknown { asked: String, known: String },
     #[error("{key}: {value} is not allowed: {allowed}")]
-    Range {
-        /// Key of the file, or flag.
-        key: &'static str,
-        /// As given.
-        value: String,
-        /// What is.
-        allowed: String,
-    },
-    /// A results file without anything that is needed.
+    Range { key: &'static str, value: String, allowed: String },
     #[error(
         "measured: {file} {why}: give the JSON of 'fullcount lab detectors', 'lab lossless' or 'lab capacity --measure'"
     )]
-    Results {
-        /// The file.
-        file: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// No measured cost of this detector.
+    Results { file: String, why: String },
     #[error(
         "measured: no file has detector '{detector}' from memory: measure it with 'fullcount lab detectors --detector \
          {detector}' and give the JSON by --measured"
     )]
-    NotMeasured {
-        /// The detector.
-        detector: String,
-    },
+    NotMeasured { detector: String },
 }
 
 /// A value outside its range.

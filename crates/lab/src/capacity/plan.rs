@@ -6,8 +6,8 @@
 
 use fullcount_core::link::Wire;
 
-use super::instrument::{ESS_HZ, ESS_PULSE_S, Instrument, Kind};
-use super::measured::{Decoder, Facts, Measure};
+use super::instrument::{ESS_HZ, ESS_PULSE_S, Instrument, InstrumentKind};
+use super::measured::{Measure, MeasuredDecoder, MeasuredRates};
 use super::{CapacityError, out_of_range};
 
 /// Bytes that an event takes in a message and in a file: pixel and time, 4 each.
@@ -109,7 +109,7 @@ impl Wishes {
 
 /// What must be carried at one moment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Load {
+pub struct CapacityLoad {
     /// Events a second; 0 where packets are only received.
     pub events: f64,
     /// Payload bytes a second.
@@ -134,7 +134,7 @@ pub struct Load {
     pub hosts: [u64; 2],
 }
 
-impl Load {
+impl CapacityLoad {
     /// Hosts that do for both cores and ports.
     pub fn all_hosts(&self) -> u64 {
         self.hosts[0].max(self.hosts[1])
@@ -143,7 +143,7 @@ impl Load {
 
 /// What goes out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Output {
+pub struct CapacityOutput {
     /// Messages a second.
     pub messages: f64,
     /// Bytes a second on the topic, before compression.
@@ -166,7 +166,7 @@ pub struct Output {
 
 /// The result for one instrument.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct CapacityPlan {
     /// The instrument.
     pub instrument: Instrument,
     /// The wishes.
@@ -182,13 +182,13 @@ pub struct Plan {
     /// Payload bytes an event by the plan and by the format; the larger one counts.
     pub event_bytes: [Option<f64>; 2],
     /// Over pulses.
-    pub average: Load,
+    pub average: CapacityLoad,
     /// In the peak.
-    pub peak: Load,
+    pub peak: CapacityLoad,
     /// Instances of one worker, each with a producer and a spool: by what a worker carries, and by what a producer does.
     pub workers: u64,
     /// What goes out; `None`: no events.
-    pub output: Option<Output>,
+    pub output: Option<CapacityOutput>,
     /// Packets a second that one worker carries, and where that is from.
     pub worker: Measure,
     /// Packets a second that one core receives; `None`: not measured.
@@ -199,7 +199,7 @@ pub struct Plan {
 
 /// The decoder's costs at an instrument's number of events a packet.
 struct Costs<'a> {
-    decoder: Option<&'a Decoder>,
+    decoder: Option<&'a MeasuredDecoder>,
     receiver: Option<Measure>,
     worker: Option<Measure>,
     encode: Option<f64>,
@@ -211,9 +211,9 @@ struct Costs<'a> {
 /// Values out of range, and a detector that nothing was measured of.
 pub fn plan(
     instrument: &Instrument,
-    facts: &Facts,
+    facts: &MeasuredRates,
     wishes: &Wishes,
-) -> Result<Plan, CapacityError> {
+) -> Result<CapacityPlan, CapacityError> {
     instrument.check()?;
     wishes.check()?;
     let factor = factor(instrument, wishes)?;
@@ -228,7 +228,7 @@ pub fn plan(
     let measured = decoder.map_or(0.0, |d| d.packet_bytes);
     let packet_bytes = instrument.packet_bytes.unwrap_or(measured);
     // What another detector's format takes says nothing about this one's.
-    let own = decoder.filter(|_| !matches!(instrument.kind, Kind::Assumed { .. }));
+    let own = decoder.filter(|_| !matches!(instrument.kind, InstrumentKind::Assumed { .. }));
     let format = own.map(|d| d.packet_bytes / d.events_per_packet);
     let event_bytes = [instrument.bytes_per_event, format];
     let each = event_bytes.into_iter().flatten().fold(0.0, f64::max);
@@ -262,7 +262,7 @@ pub fn plan(
     });
     let workers = sized.workers.unwrap_or(sized.cores).max(producers);
     let output = decoder.map(|_| output(rate, workers, instrument, produce, facts, wishes));
-    if let Some(Output { partitions: None, .. }) = &output {
+    if let Some(CapacityOutput { partitions: None, .. }) = &output {
         let why = "partitions: what brokers take from one producer was not measured: give --producer-rate, or measure \
                    it ('lab capacity --measure --kafka')";
         missing.push(why.to_owned());
@@ -272,7 +272,7 @@ pub fn plan(
         let why = "has no rate without loss of this size".to_owned();
         return Err(CapacityError::Results { file: "what was measured".to_owned(), why });
     };
-    Ok(Plan {
+    Ok(CapacityPlan {
         instrument: instrument.clone(),
         wishes: wishes.clone(),
         unit,
@@ -309,7 +309,7 @@ fn factor(instrument: &Instrument, wishes: &Wishes) -> Result<f64, CapacityError
 
 /// Packets a second that one core makes into events, at this number of events a packet: by its events, or by its
 /// packets where these hold fewer events than the measured ones.
-fn processed(decoder: &Decoder, events_per_packet: f64) -> f64 {
+fn processed(decoder: &MeasuredDecoder, events_per_packet: f64) -> f64 {
     (decoder.events.value / events_per_packet).min(decoder.packets.value)
 }
 
@@ -338,7 +338,7 @@ fn load(
     costs: &Costs<'_>,
     instrument: &Instrument,
     wishes: &Wishes,
-) -> Load {
+) -> CapacityLoad {
     let free = wishes.headroom;
     let bytes = rate * each;
     let packets = bytes / packet_bytes;
@@ -364,7 +364,7 @@ fn load(
     let port = instrument.links.map_or(wishes.port, |l| l.speed.max(wishes.port));
     let ports = whole(wire_bits / (port * free));
     let hosts = [cores.div_ceil(usable), ports.div_ceil(wishes.ports)];
-    Load {
+    CapacityLoad {
         events,
         bytes,
         packets,
@@ -389,9 +389,9 @@ fn output(
     workers: u64,
     instrument: &Instrument,
     produce: Option<f64>,
-    facts: &Facts,
+    facts: &MeasuredRates,
     wishes: &Wishes,
-) -> Output {
+) -> CapacityOutput {
     // Each worker cuts its messages at pulses and at their largest size; without pulses at the size alone.
     let per_pulse = instrument.pulses.map(|hz| rate / hz / workers as f64);
     let messages = match (per_pulse, instrument.pulses) {
@@ -406,7 +406,7 @@ fn output(
     let kept = |seconds: f64| sent * wishes.replication as f64 * seconds;
     let file = rate * EVENT_BYTES + instrument.pulses.unwrap_or(0.0) * PULSE_BYTES;
     let written = file / instrument.compress_factor;
-    Output {
+    CapacityOutput {
         messages,
         topic,
         sent,

@@ -1,6 +1,6 @@
 //! The arithmetic against numbers worked out by hand.
 
-use super::instrument::{Instrument, Kind, Links};
+use super::instrument::{Instrument, InstrumentKind, Links};
 use super::plan::{Wishes, bound, plan};
 use super::{CapacityError, example};
 
@@ -8,7 +8,7 @@ fn instrument() -> Instrument {
     Instrument {
         name: "d22".into(),
         about: "example".into(),
-        kind: Kind::Detector("sonde".into()),
+        kind: InstrumentKind::Detector("sonde".into()),
         rate: Some(100e6),
         peak: None,
         bytes_per_event: None,
@@ -89,7 +89,7 @@ fn the_larger_of_plan_and_format_counts() {
 #[test]
 fn packets_alone_on_given_links() {
     let i = Instrument {
-        kind: Kind::Packets,
+        kind: InstrumentKind::Packets,
         rate: Some(1e6),
         bytes_per_event: Some(9000.0),
         packet_bytes: Some(9000.0),
@@ -116,7 +116,7 @@ fn an_unknown_rate_is_given_for_each_million_and_said() {
 
 #[test]
 fn a_detector_without_a_decoder_is_planned_by_its_bytes_and_an_assumed_cost() {
-    let kind = Kind::Assumed { technology: "BAND-GEM".into(), cost_of: "sonde".into() };
+    let kind = InstrumentKind::Assumed { technology: "BAND-GEM".into(), cost_of: "sonde".into() };
     let i = Instrument { kind, bytes_per_event: Some(8.0), ..instrument() };
     let p = plan(&i, &example::facts(), &wishes()).unwrap();
     // 8 B an event, not the 5 or more of the other detector's format; its packets of 1250 B.
@@ -130,7 +130,7 @@ fn a_detector_without_a_decoder_is_planned_by_its_bytes_and_an_assumed_cost() {
 
 #[test]
 fn what_was_not_measured_is_missing_and_said() {
-    let mut facts = super::measured::Facts::default();
+    let mut facts = super::measured::MeasuredRates::default();
     facts.read("memory.json", example::MEMORY).unwrap();
     let e = plan(&instrument(), &facts, &wishes()).unwrap_err();
     assert!(matches!(e, CapacityError::Results { .. }), "{e}");

@@ -4,10 +4,10 @@
 //! brokers take from the spool, the spool from the queue, the processing thread from the ring, the receiving thread
 //! from the socket, and then packets arrive: what leaves a queue makes room for the next step, so that depths are
 //! rather too large. As in the service, a full queue of the output loses events of a stream that cannot wait, a full
-//! spool stops taking, and a full ring leaves packets in the socket. Refuses: nothing; a step is as the caller says.
+//! spool stops taking, and a full ring leaves packets in the socket. A step is as the caller says.
 
-use super::arrivals::Arrivals;
-use super::plan::Plan;
+use super::arrivals::WorkerArrivals;
+use super::plan::CapacityPlan;
 use crate::advise::need::Need;
 use fullcount_core::link::Wire;
 
@@ -46,7 +46,7 @@ pub struct Sizes {
 
 /// One worker, in packets.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Setup {
+pub struct QueueSetup {
     /// Packets a second, on average.
     pub rate: f64,
     /// Pulses a second.
@@ -73,7 +73,7 @@ pub struct Setup {
 
 /// What came of it. `arrived` = `out` + `lost` + `left`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct QueueOutcome {
     /// Packets that came.
     pub arrived: u64,
     /// That the brokers have, or that were processed where there is no output.
@@ -94,10 +94,15 @@ pub struct Outcome {
     pub computed: bool,
 }
 
-impl Setup {
+impl QueueSetup {
     /// One of the plan's workers, with queues of these sizes. Without measured rates of spool and brokers there is no
     /// output.
-    pub fn new(plan: &Plan, sizes: &Sizes, spool: Option<f64>, produce: Option<f64>) -> Setup {
+    pub fn new(
+        plan: &CapacityPlan,
+        sizes: &Sizes,
+        spool: Option<f64>,
+        produce: Option<f64>,
+    ) -> QueueSetup {
         let workers = plan.workers as f64;
         let (size, events) = (plan.packet_bytes, plan.events_per_packet);
         let two = plan.wishes.threads == 2 && plan.instrument.kind.detector().is_some();
@@ -123,7 +128,7 @@ impl Setup {
             _ => plan.worker.value,
         };
         let event_bytes = super::plan::EVENT_BYTES * events;
-        Setup {
+        QueueSetup {
             rate,
             hz: plan.instrument.pulses,
             factor: plan.factor,
@@ -139,8 +144,8 @@ impl Setup {
     }
 
     /// The same without bounds: what the queues would need.
-    pub fn unbounded(&self) -> Setup {
-        Setup { room: [UNBOUNDED; 4], ..self.clone() }
+    pub fn unbounded(&self) -> QueueSetup {
+        QueueSetup { room: [UNBOUNDED; 4], ..self.clone() }
     }
 
     /// Packets a second that take what waits at a place away.
@@ -179,9 +184,9 @@ impl Server {
 }
 
 /// Runs it: 1 s, the outage, and until what waited is gone or a minute has passed.
-pub fn simulate(setup: &Setup) -> Outcome {
+pub fn simulate(setup: &QueueSetup) -> QueueOutcome {
     let step = setup.step_s;
-    let mut arrivals = Arrivals::new(setup.rate, setup.hz, setup.factor, setup.seed);
+    let mut arrivals = WorkerArrivals::new(setup.rate, setup.hz, setup.factor, setup.seed);
     let mut receiver = Server::new(setup.receive, step);
     let mut processor = setup.process.map(|p| Server::new(p, step));
     let mut output = setup.output.map(|(a, p)| [Server::new(a, step), Server::new(p, step)]);
@@ -189,7 +194,7 @@ pub fn simulate(setup: &Setup) -> Outcome {
     let (begin, end) = (steps(SETTLE_S), steps(SETTLE_S + setup.outage_s));
     let last = end + steps(AFTER_S);
     let mut waits = [0u64; 4];
-    let mut o = Outcome {
+    let mut o = QueueOutcome {
         arrived: 0,
         out: 0,
         lost: [0; 2],
@@ -213,7 +218,7 @@ pub fn simulate(setup: &Setup) -> Outcome {
             waits[3] += n;
         }
         // What was processed goes to the output, or is done.
-        let hand_over = |n: u64, queue: &mut u64, o: &mut Outcome| match setup.output {
+        let hand_over = |n: u64, queue: &mut u64, o: &mut QueueOutcome| match setup.output {
             None => o.out += n,
             Some(_) => {
                 let fits = n.min(setup.room[2] - *queue);

@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::plan::{Wishes, plan};
-use super::queues::{Setup, Sizes, UNBOUNDED, simulate};
+use super::queues::{QueueSetup, Sizes, UNBOUNDED, simulate};
 use super::{example, instrument};
 
 /// 10,000 packets/s, twice that everywhere behind.
-fn setup() -> Setup {
-    Setup {
+fn setup() -> QueueSetup {
+    QueueSetup {
         rate: 10_000.0,
         hz: None,
         factor: 1.0,
@@ -23,7 +23,7 @@ fn setup() -> Setup {
     }
 }
 
-fn total(o: &super::queues::Outcome) -> u64 {
+fn total(o: &super::queues::QueueOutcome) -> u64 {
     o.out + o.lost.iter().sum::<u64>() + o.left.iter().sum::<u64>()
 }
 
@@ -54,10 +54,10 @@ fn a_full_spool_loses_behind_it_and_says_when() {
 #[test]
 fn a_peak_waits_in_the_socket() {
     // 10 pulses a second with 25 times the average for 1 ms: 250 packets, of which the worker takes 20 meanwhile.
-    let s = Setup { hz: Some(10.0), factor: 25.0, ..setup() };
+    let s = QueueSetup { hz: Some(10.0), factor: 25.0, ..setup() };
     let o = simulate(&s);
     assert!((180..290).contains(&o.deepest[0]), "{o:?}");
-    let tight = Setup { room: [100, 0, UNBOUNDED, UNBOUNDED], ..s };
+    let tight = QueueSetup { room: [100, 0, UNBOUNDED, UNBOUNDED], ..s };
     let o = simulate(&tight);
     assert_eq!((o.deepest[0], o.arrived), (100, total(&o)));
     assert!(o.lost[0] > 1_000 && o.first_loss_s.unwrap() < 0.0, "{o:?}");
@@ -65,16 +65,16 @@ fn a_peak_waits_in_the_socket() {
 
 #[test]
 fn slow_brokers_never_catch_up_and_slow_draining_is_computed() {
-    let o = simulate(&Setup { output: Some((20_000.0, 9_000.0)), ..setup() });
+    let o = simulate(&QueueSetup { output: Some((20_000.0, 9_000.0)), ..setup() });
     assert_eq!((o.drained_s, o.arrived), (None, total(&o)));
-    let o = simulate(&Setup { output: Some((20_000.0, 10_100.0)), ..setup() });
+    let o = simulate(&QueueSetup { output: Some((20_000.0, 10_100.0)), ..setup() });
     // 10,000 packets at 100/s: 100 s, of which 60 are simulated. The arrivals' own spread is ± 800.
     assert!(o.computed && (85.0..115.0).contains(&o.drained_s.unwrap()), "{o:?}");
 }
 
 #[test]
 fn a_full_ring_leaves_packets_in_the_socket() {
-    let mut s = Setup { process: Some(5_000.0), ..setup() };
+    let mut s = QueueSetup { process: Some(5_000.0), ..setup() };
     s.room[1] = 500;
     let o = simulate(&s);
     assert_eq!((o.deepest[1], o.lost, o.arrived), (500, [0, 0], total(&o)));
@@ -83,7 +83,7 @@ fn a_full_ring_leaves_packets_in_the_socket() {
 
 #[test]
 fn without_an_output_what_is_processed_is_out() {
-    let o = simulate(&Setup { output: None, ..setup() });
+    let o = simulate(&QueueSetup { output: None, ..setup() });
     assert_eq!((o.deepest[2], o.deepest[3], o.arrived), (0, 0, total(&o)));
     assert!(o.out > 19_000 && o.drained_s.is_some(), "{o:?}");
 }
@@ -102,7 +102,7 @@ fn a_plan_becomes_a_worker() {
         outage_s: 1.0,
         seed: 1,
     };
-    let s = Setup::new(&p, &sizes, Some(1e9), Some(400e6));
+    let s = QueueSetup::new(&p, &sizes, Some(1e9), Some(400e6));
     // 1180 MB/s in packets of 1250 B: 944,000/s; 400,000 of a worker at 80 %: 3 of them.
     assert!((s.rate - 944_000.0 / 3.0).abs() < 1e-6 && p.workers == 3, "{s:?}");
     // 64 MiB as payload; 2304 B each of twice that are more.
@@ -111,16 +111,16 @@ fn a_plan_becomes_a_worker() {
     assert_eq!(s.room[2], (64.0 * 65_536.0 / p.events_per_packet) as u64);
     assert_eq!((s.process, s.room[1]), (None, 0));
     let two = plan(&skadi, &facts, &Wishes { threads: 2, ..wishes }).unwrap();
-    let s = Setup::new(&two, &sizes, None, None);
+    let s = QueueSetup::new(&two, &sizes, None, None);
     assert_eq!((s.room[1], s.output), (16_000, None));
     assert!(s.process.is_some());
 }
 
 #[test]
 fn the_same_seed_gives_the_same_outcome() {
-    let s = Setup { hz: Some(14.0), factor: 20.0, ..setup() };
+    let s = QueueSetup { hz: Some(14.0), factor: 20.0, ..setup() };
     assert_eq!(simulate(&s), simulate(&s));
-    assert_ne!(simulate(&s), simulate(&Setup { seed: 2, ..s }));
+    assert_ne!(simulate(&s), simulate(&QueueSetup { seed: 2, ..s }));
 }
 
 proptest! {
@@ -135,7 +135,7 @@ proptest! {
         (hz, factor) in (1.0f64..40.0, 1.0f64..25.0),
         seed in any::<u64>(),
     ) {
-        let s = Setup {
+        let s = QueueSetup {
             rate, hz: Some(hz), factor, receive, process,
             output: has_output.then_some((append, produce)),
             room: rooms, bytes: [1.0; 4], step_s: 1e-3, outage_s: 0.3, seed,

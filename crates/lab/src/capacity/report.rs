@@ -1,66 +1,38 @@
 //! Tables of a plan, with where each number is from, and the row of the results file.
-//!
-//! Refuses: nothing.
 
-use fullcount_io::quantity::size_text;
+use fullcount_io::quantity::{decimal_size_text as bytes, period_text as time, size_text};
 use serde_json::{Value, json};
 
-use super::advice::{Run, advice};
-use super::measured::Facts;
-use super::plan::{EVENT_BYTES, Load, Plan, SPEEDS};
+use super::advice::{WorkerRun, advice};
+use super::measured::MeasuredRates;
+use super::plan::{CapacityLoad, CapacityPlan, EVENT_BYTES, SPEEDS};
 use super::queues::{PLACES, Sizes};
 use crate::detectors::short;
 
 /// A plan with its simulation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Report {
+pub struct CapacityReport {
     /// The arithmetic.
-    pub plan: Plan,
+    pub plan: CapacityPlan,
     /// One worker's queues.
-    pub run: Run,
+    pub run: WorkerRun,
     /// Their sizes.
     pub sizes: Sizes,
     /// What to change.
     pub advice: Vec<String>,
 }
 
-impl Report {
+impl CapacityReport {
     /// Of a plan and its run.
-    pub fn new(plan: Plan, run: Run, sizes: Sizes) -> Report {
+    pub fn new(plan: CapacityPlan, run: WorkerRun, sizes: Sizes) -> CapacityReport {
         let advice = advice(&plan, &sizes, &run);
-        Report { plan, run, sizes, advice }
+        CapacityReport { plan, run, sizes, advice }
     }
 
     /// Lost in the simulation, as a share of what came.
     pub fn lost(&self) -> f64 {
         let o = &self.run.outcome;
         o.lost.iter().sum::<u64>() as f64 / o.arrived.max(1) as f64
-    }
-}
-
-/// Bytes with a decimal prefix: `1.18 GB`.
-fn bytes(value: f64) -> String {
-    let (scaled, unit) = match value {
-        v if v >= 1e12 => (v / 1e12, "TB"),
-        v if v >= 1e9 => (v / 1e9, "GB"),
-        v if v >= 1e6 => (v / 1e6, "MB"),
-        v if v >= 1e3 => (v / 1e3, "kB"),
-        v => (v, "B"),
-    };
-    match scaled {
-        v if v >= 100.0 => format!("{v:.0} {unit}"),
-        v if v >= 10.0 => format!("{v:.1} {unit}"),
-        v => format!("{v:.2} {unit}"),
-    }
-}
-
-fn time(seconds: f64) -> String {
-    match seconds {
-        s if s >= 172_800.0 => format!("{:.1} days", s / 86_400.0),
-        s if s >= 7200.0 => format!("{:.1} h", s / 3600.0),
-        s if s >= 120.0 => format!("{:.1} min", s / 60.0),
-        s if s >= 1.0 => format!("{s:.1} s"),
-        s => format!("{:.2} ms", s * 1e3),
     }
 }
 
@@ -78,7 +50,7 @@ fn counts(values: [u64; 3]) -> String {
 }
 
 /// All instruments in one table, the average and, behind the arrow, the peak.
-pub fn overview(reports: &[Report]) -> String {
+pub fn overview(reports: &[CapacityReport]) -> String {
     let mut text = "| instrument | detector | M events/s | input, MB/s | k packets/s | links of 10 / 25 / 100 GbE | \
                     cores | hosts | instances | partitions | topic, MB/s | brokers a day | file, MB/s | in the simulation |\n\
                     |:--|:--|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|:--|\n"
@@ -87,7 +59,7 @@ pub fn overview(reports: &[Report]) -> String {
         let p = &r.plan;
         let (a, k) = (&p.average, &p.peak);
         let steady = p.factor == 1.0;
-        let both = |of: &dyn Fn(&Load) -> String| match steady {
+        let both = |of: &dyn Fn(&CapacityLoad) -> String| match steady {
             true => of(a),
             false => format!("{} → {}", of(a), of(k)),
         };
@@ -101,7 +73,8 @@ pub fn overview(reports: &[Report]) -> String {
             |l| format!("{} × {:.0} GbE", l.count, l.speed / 1e9),
         );
         let out = p.output.as_ref();
-        let cell = |of: &dyn Fn(&super::plan::Output) -> String| out.map_or("–".to_owned(), of);
+        let cell =
+            |of: &dyn Fn(&super::plan::CapacityOutput) -> String| out.map_or("–".to_owned(), of);
         text += &format!(
             "| {} | {} | {events} | {} | {} | {links} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
             p.instrument.name,
@@ -130,7 +103,7 @@ fn plain(value: f64) -> String {
     }
 }
 
-fn verdict(r: &Report) -> String {
+fn verdict(r: &CapacityReport) -> String {
     let lost = r.lost();
     match (lost > 0.0, r.advice.is_empty()) {
         (false, true) => "nothing lost".to_owned(),
@@ -140,7 +113,7 @@ fn verdict(r: &Report) -> String {
 }
 
 /// One instrument: loads, what goes out, queues, advice, what is missing.
-pub fn section(r: &Report, facts: &Facts) -> String {
+pub fn section(r: &CapacityReport, facts: &MeasuredRates) -> String {
     let p = &r.plan;
     let mut text = format!(
         "\n## {}\n\n{}. Source: {}.\n",
@@ -196,10 +169,10 @@ pub fn section(r: &Report, facts: &Facts) -> String {
     text + &queues(r) + &remarks(r)
 }
 
-fn loads(p: &Plan, facts: &Facts) -> String {
+fn loads(p: &CapacityPlan, facts: &MeasuredRates) -> String {
     let (a, k) = (&p.average, &p.peak);
     let mut text = "\n| | average | in the 1 ms peak | from |\n|:--|--:|--:|:--|\n".to_owned();
-    let mut row = |what: &str, of: &dyn Fn(&Load) -> String, from: String| {
+    let mut row = |what: &str, of: &dyn Fn(&CapacityLoad) -> String, from: String| {
         let peak = if p.factor == 1.0 { "–".to_owned() } else { of(k) };
         text += &format!("| {what} | {} | {peak} | {from} |\n", of(a));
     };
@@ -232,8 +205,9 @@ fn loads(p: &Plan, facts: &Facts) -> String {
     let speeds = SPEEDS.map(|s| format!("{:.0}", s / 1e9)).join(" / ");
     row(&format!("links of {speeds} GbE"), &|l| counts(l.links), free);
     if let Some(l) = p.instrument.links {
-        let used =
-            |load: &Load| format!("{:.0} %", 100.0 * load.wire_bits / (l.count as f64 * l.speed));
+        let used = |load: &CapacityLoad| {
+            format!("{:.0} %", 100.0 * load.wire_bits / (l.count as f64 * l.speed))
+        };
         row("of the given links", &used, format!("{} × {:.0} GbE", l.count, l.speed / 1e9));
     }
     let receiver = p.receiver.as_ref();
@@ -252,7 +226,7 @@ fn loads(p: &Plan, facts: &Facts) -> String {
             format!("{} {} a core ({})", short(m.value), m.unit, m.from)
         });
         row("cores to make messages", &|l| maybe(l.encode), from);
-        let of = |l: &Load| l.workers.map_or("not measured".to_owned(), |n| n.to_string());
+        let of = |l: &CapacityLoad| l.workers.map_or("not measured".to_owned(), |n| n.to_string());
         let from = format!("{} {} each ({})", short(p.worker.value), p.worker.unit, p.worker.from);
         row("workers", &of, from);
     }
@@ -276,7 +250,7 @@ fn loads(p: &Plan, facts: &Facts) -> String {
     text
 }
 
-fn queues(r: &Report) -> String {
+fn queues(r: &CapacityReport) -> String {
     let (s, o) = (&r.run.setup, &r.run.outcome);
     let mut text = format!(
         "\nOne of {}, {} packets/s, {}steps of {:.0} µs:\n\n| waits in | room | deepest | time to empty | \
@@ -330,7 +304,7 @@ fn queues(r: &Report) -> String {
     text + ".\n"
 }
 
-fn remarks(r: &Report) -> String {
+fn remarks(r: &CapacityReport) -> String {
     let mut text = String::new();
     for (head, list) in [("To change", &r.advice), ("Missing", &r.plan.missing)] {
         if !list.is_empty() {
@@ -341,7 +315,7 @@ fn remarks(r: &Report) -> String {
     text
 }
 
-fn load_json(l: &Load) -> Value {
+fn load_json(l: &CapacityLoad) -> Value {
     json!({
         "events_per_s": l.events, "bytes_per_s": l.bytes, "packets_per_s": l.packets,
         "wire_bits_per_s": l.wire_bits,
@@ -353,7 +327,7 @@ fn load_json(l: &Load) -> Value {
 }
 
 /// The row of a results file.
-pub fn row(r: &Report, facts: &Facts) -> Value {
+pub fn row(r: &CapacityReport, facts: &MeasuredRates) -> Value {
     let (p, s, o) = (&r.plan, &r.run.setup, &r.run.outcome);
     let from =
         |m: &super::measured::Measure| json!({"value": m.value, "unit": m.unit, "from": m.from});

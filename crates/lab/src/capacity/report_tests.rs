@@ -1,10 +1,10 @@
 //! What a person reads, for one instrument and round costs; and advice that names what to set.
 
-use super::advice::{Run, run};
+use super::advice::{WorkerRun, run};
 use super::instrument::named;
 use super::plan::{Wishes, plan};
-use super::queues::{Setup, Sizes};
-use super::report::{Report, overview, row, section};
+use super::queues::{QueueSetup, Sizes};
+use super::report::{CapacityReport, overview, row, section};
 use super::{example, queues};
 
 const SIZES: Sizes = Sizes {
@@ -16,12 +16,12 @@ const SIZES: Sizes = Sizes {
     seed: 1,
 };
 
-fn report(name: &str, wishes: &Wishes, sizes: Sizes) -> Report {
+fn report(name: &str, wishes: &Wishes, sizes: Sizes) -> CapacityReport {
     let facts = example::facts();
     let plan = plan(&named(name).unwrap()[0], &facts, wishes).unwrap();
     let rate = |m: &Option<super::measured::Measure>| m.as_ref().map(|m| m.value);
-    let setup = Setup::new(&plan, &sizes, rate(&facts.spool), rate(&facts.produce));
-    Report::new(plan, run(setup), sizes)
+    let setup = QueueSetup::new(&plan, &sizes, rate(&facts.spool), rate(&facts.produce));
+    CapacityReport::new(plan, run(setup), sizes)
 }
 
 #[test]
@@ -86,9 +86,9 @@ fn what_is_slower_than_the_stream_asks_for_more_of_it() {
     let facts = example::facts();
     let plan = plan(&named("skadi").unwrap()[0], &facts, &Wishes::default()).unwrap();
     let of = |spool: f64, produce: f64, receive: Option<f64>| {
-        let mut setup = Setup::new(&plan, &SIZES, Some(spool), Some(produce));
+        let mut setup = QueueSetup::new(&plan, &SIZES, Some(spool), Some(produce));
         setup.receive = receive.unwrap_or(setup.receive);
-        let run: Run = run(setup);
+        let run: WorkerRun = run(setup);
         super::advice::advice(&plan, &SIZES, &run).join("\n")
     };
     assert!(of(1e9, 1e6, None).contains("never empties"));
@@ -108,9 +108,9 @@ fn every_instrument_of_the_table_is_written() {
     let mut all = vec![];
     for i in named("all").unwrap() {
         let p = plan(&i, &facts, &Wishes::default()).unwrap();
-        let setup = Setup::new(&p, &sizes, None, None);
+        let setup = QueueSetup::new(&p, &sizes, None, None);
         assert!(setup.room[queues::PLACES.len() - 1] > 0);
-        let r = Report::new(p, run(setup), sizes);
+        let r = CapacityReport::new(p, run(setup), sizes);
         let text = section(&r, &facts);
         let assumed = i.name.starts_with("loki");
         assert_eq!(text.contains("the cost of an event is assumed"), assumed, "{text}");

@@ -2,11 +2,11 @@
 //! `/metrics`. Both name unit, hop and role of a counter, so no detector needs code here.
 //!
 //! Readouts and hits are the largest count that enters a hop in that unit: a hop behind it sees what is left.
-//! Refuses nothing: what is not counted is `None`.
+//! What is not counted is `None`.
 
 use fullcount_core::ledger::{Entries, Role};
 
-/// Triggers (sub-buffers of a Multi-Grid packet).
+/// Triggers of detectors that count them.
 const TRIGGERS: &str = "triggers.count";
 /// Events that leave a pipeline whose only wanted output is `null`.
 const EVENTS: &str = "queue.null.offered";
@@ -105,9 +105,9 @@ impl Amounts {
     }
 
     /// Per second.
-    pub fn over(&self, seconds: f64) -> Rates {
+    pub fn over(&self, seconds: f64) -> AmountRates {
         let per = |n: u64| n as f64 / seconds.max(1e-9);
-        Rates {
+        AmountRates {
             packets: per(self.packets),
             bytes: per(self.bytes),
             readouts: self.readouts.map(per),
@@ -120,7 +120,7 @@ impl Amounts {
 
 /// Amounts per second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Rates {
+pub struct AmountRates {
     /// Packets/s.
     pub packets: f64,
     /// Payload bytes/s.

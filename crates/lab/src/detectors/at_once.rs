@@ -3,11 +3,10 @@
 use std::sync::Barrier;
 use std::time::Duration;
 
-use fullcount_detect::detector::Detector;
-use fullcount_detect::parallel::Threads;
+use fullcount_detect::detector::{Detector, Threads};
 
-use super::chain::{Outcome, Part, drive};
-use super::image::Image;
+use super::chain::{ChainOutcome, DecoderPart, drive};
+use super::image::PacketImage;
 use crate::Tell;
 
 /// One pipeline.
@@ -16,9 +15,9 @@ pub struct Pipeline<'a> {
     /// What decodes.
     pub detector: &'a dyn Detector,
     /// How much of it.
-    pub part: Part,
+    pub part: DecoderPart,
     /// What it is given.
-    pub image: &'a Image,
+    pub image: &'a PacketImage,
     /// Its core; `None`: wherever the system puts it.
     pub core: Option<usize>,
     /// Threads of its builder, this one included.
@@ -34,9 +33,9 @@ pub fn at_once(
     time: Duration,
     stop: &(dyn Fn() -> bool + Sync),
     tell: Tell,
-) -> anyhow::Result<Vec<Outcome>> {
+) -> anyhow::Result<Vec<ChainOutcome>> {
     let together = &Barrier::new(pipelines.len());
-    let run = |p: Pipeline<'_>| -> anyhow::Result<Outcome> {
+    let run = |p: Pipeline<'_>| -> anyhow::Result<ChainOutcome> {
         if let Some(core) = p.core
             && let Err(e) = fullcount_io::sys::pin_thread(core)
         {
@@ -48,7 +47,7 @@ pub fn at_once(
     std::thread::scope(|scope| {
         let run = &run;
         let threads: Vec<_> = pipelines.iter().map(|&p| scope.spawn(move || run(p))).collect();
-        let outcome = |t: std::thread::ScopedJoinHandle<'_, anyhow::Result<Outcome>>| {
+        let outcome = |t: std::thread::ScopedJoinHandle<'_, anyhow::Result<ChainOutcome>>| {
             t.join().map_err(|_| anyhow::anyhow!("a pipeline panicked"))?
         };
         threads.into_iter().map(outcome).collect()

@@ -7,22 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use fullcount_detect::detector::{Registry, Sharding};
-use fullcount_detect::parallel::Threads;
+use fullcount_detect::detector::{Sharding, Threads, registered};
 use fullcount_engine::stop::Stop;
-use fullcount_io::quantity;
+use fullcount_io::quantity::{self, spoken};
 
 use super::at_once::{Pipeline, at_once};
-use super::chain::Part;
-use super::job::{Choice, Job};
-use super::progress::Progress;
-use super::scratch::Scratch;
+use super::chain::DecoderPart;
+use super::job::{Choice, DetectorJob};
+use super::progress::StepProgress;
+use super::scratch::ScratchFiles;
 use super::simulated::simulated;
 use super::speedup::{self, Speedup};
-use super::{How, Row, Run, copy, limits, markdown, pipelines, short, udp};
+use super::{How, SpeedRow, SpeedTrial, copy, limits, markdown, pipelines, short, udp};
 use crate::Tell;
 use crate::error::LabError;
-use crate::lossless::{Settings, time};
+use crate::lossless::SearchSettings;
 use crate::record::results::Results;
 use crate::record::{Figure, Record};
 
@@ -35,7 +34,7 @@ const COPY: Duration = Duration::from_secs(1);
 
 /// How it is measured, checked.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct SpeedPlan {
     /// Bytes of input of each pipeline.
     pub memory: usize,
     /// Length of a trial.
@@ -50,7 +49,7 @@ pub struct Plan {
     pub tell: Tell,
 }
 
-impl Plan {
+impl SpeedPlan {
     /// The CPU at a place of the list; `None` beyond its end.
     pub fn core(&self, at: usize) -> Option<usize> {
         self.cores.get(at).copied()
@@ -77,7 +76,7 @@ impl Plan {
 
 /// Which parts are wanted.
 #[derive(Debug, Clone, Copy)]
-pub struct Parts {
+pub struct WantedParts {
     /// From memory.
     pub memory: bool,
     /// Over UDP.
@@ -86,7 +85,7 @@ pub struct Parts {
     pub pipelines: bool,
 }
 
-impl Parts {
+impl WantedParts {
     /// Usual name of the results: no file of another part is overwritten.
     fn name(self) -> String {
         let part = match (self.memory, self.udp, self.pipelines) {
@@ -101,13 +100,13 @@ impl Parts {
 
 /// All that is asked for.
 #[derive(Debug, Clone)]
-pub struct Campaign {
+pub struct SpeedCampaign {
     /// Detectors and inputs.
     pub choice: Choice,
     /// Parts.
-    pub parts: Parts,
+    pub parts: WantedParts,
     /// Times and cores.
-    pub plan: Plan,
+    pub plan: SpeedPlan,
     /// Numbers of pipelines.
     pub pipelines: Vec<usize>,
     /// Threads of the service over UDP.
@@ -117,7 +116,7 @@ pub struct Campaign {
     /// Over UDP each trial on two cores that share a cache.
     pub near: bool,
     /// The search for the rate without loss; `None` leaves it out.
-    pub search: Option<Settings>,
+    pub search: Option<SearchSettings>,
     /// Over UDP: what the service's cores spend their time on.
     pub profile: bool,
 }
@@ -133,14 +132,14 @@ pub struct Finished {
     pub complete: bool,
 }
 
-impl Campaign {
+impl SpeedCampaign {
     /// Runs it.
     ///
     /// # Errors
     /// Inputs and settings that are refused, results files that are there, and trials that failed or were interrupted.
     pub fn run(&self, results: &Results, stop: &Stop) -> Result<Finished, LabError> {
         let (parts, plan, tell) = (self.parts, &self.plan, self.plan.tell);
-        let scratch = Scratch::default();
+        let scratch = ScratchFiles::default();
         let jobs = self.choice.jobs(&scratch, tell)?;
         let usual = parts.name();
         let numbers = pipelines::numbers(&self.pipelines);
@@ -152,8 +151,8 @@ impl Campaign {
             results.ready(&["svg", "png"].map(|end| format!("{figure}.{end}")))?;
         }
         let mut record = results.begin(&usual)?;
-        let own: Vec<&Job> = Job::piped(&jobs, &self.choice);
-        let played: Vec<&Job> = Job::played(&jobs, &self.choice);
+        let own: Vec<&DetectorJob> = DetectorJob::piped(&jobs, &self.choice);
+        let played: Vec<&DetectorJob> = DetectorJob::played(&jobs, &self.choice);
         let udp = udp::OverUdp {
             plan,
             threads: &self.threads,
@@ -165,9 +164,9 @@ impl Campaign {
         };
         let others = pipelines::trials(&own, &numbers);
         let mut progress = self.progress(&jobs, played.len(), udp.usual(), others);
-        tell(&format!("about {}", time(progress.left())));
+        tell(&format!("about {}", spoken(progress.left())));
         self.note(&numbers, &mut record);
-        let (mut rows, mut speedups): (Vec<Row>, Vec<Speedup>) = (vec![], vec![]);
+        let (mut rows, mut speedups): (Vec<SpeedRow>, Vec<Speedup>) = (vec![], vec![]);
         let mut copies = vec![copy::bandwidth(&[plan.core(0)], plan.copy_time())];
         if parts.memory {
             for job in &jobs {
@@ -184,7 +183,7 @@ impl Campaign {
                 rows.extend(more);
             }
             // Rows of a detector stand together, in the order of the detectors.
-            let place = |r: &Row| jobs.iter().position(|j| j.input.detector == r.detector);
+            let place = |r: &SpeedRow| jobs.iter().position(|j| j.input.detector == r.detector);
             rows.sort_by_key(place);
         }
         let mut table = if rows.is_empty() { String::new() } else { markdown(&rows) };
@@ -211,8 +210,8 @@ impl Campaign {
             features(),
             self.choice.instructions()?
         ));
-        let is_there = |job: &&Job| {
-            let among = |some: &[&Job]| some.iter().any(|&other| std::ptr::eq(other, *job));
+        let is_there = |job: &&DetectorJob| {
+            let among = |some: &[&DetectorJob]| some.iter().any(|&other| std::ptr::eq(other, *job));
             parts.memory || parts.udp && among(&played) || parts.pipelines && among(&own)
         };
         for job in jobs.iter().filter(is_there) {
@@ -223,10 +222,16 @@ impl Campaign {
     }
 
     /// What is to come: from memory, over UDP, and so many trials of several pipelines.
-    fn progress(&self, jobs: &[Job], played: usize, udp: Duration, others: usize) -> Progress {
+    fn progress(
+        &self,
+        jobs: &[DetectorJob],
+        played: usize,
+        udp: Duration,
+        others: usize,
+    ) -> StepProgress {
         let plan = &self.plan;
         let trial = plan.time + Duration::from_millis(500);
-        let mut progress = Progress::new(plan.tell);
+        let mut progress = StepProgress::new(plan.tell);
         if self.parts.memory {
             // Ways with several threads are two trials each.
             let ways = jobs.iter().flat_map(|job| ways(job, plan));
@@ -263,31 +268,31 @@ impl Campaign {
 }
 
 /// What is measured of a detector from memory: how it is called, how much of it, and its builder threads.
-fn ways(job: &Job, plan: &Plan) -> Vec<(How, Part, usize)> {
+fn ways(job: &DetectorJob, plan: &SpeedPlan) -> Vec<(How, DecoderPart, usize)> {
     let mut ways = vec![];
     if job.input.reading {
-        ways.push((How::Reading, Part::Reader, 1));
+        ways.push((How::Reading, DecoderPart::FirstStep, 1));
     }
-    ways.push((How::Memory, Part::Whole, 1));
+    ways.push((How::Memory, DecoderPart::Whole, 1));
     let most = if let Sharding::Exact(most) = job.detector.sharding() { most } else { 1 };
     let several = plan.build_threads.iter().filter(|&&n| n <= most);
-    ways.extend(several.map(|&n| (How::Building(n), Part::Whole, n)));
+    ways.extend(several.map(|&n| (How::Building(n), DecoderPart::Whole, n)));
     ways
 }
 
 /// Rows of one detector and input from memory.
 struct Measured {
-    rows: Vec<Row>,
+    rows: Vec<SpeedRow>,
     /// By row with several builder threads, packets a second of each round of as many pipelines apart, together.
     apart: Vec<Vec<f64>>,
 }
 
 /// One detector and input, one pipeline; its ways by turns.
 fn from_memory(
-    job: &Job,
-    plan: &Plan,
+    job: &DetectorJob,
+    plan: &SpeedPlan,
     stop: &Stop,
-    progress: &mut Progress,
+    progress: &mut StepProgress,
 ) -> Result<Measured, LabError> {
     let title = job.input.title();
     (plan.tell)(&format!(
@@ -295,7 +300,7 @@ fn from_memory(
         quantity::size_text(plan.memory as u64)
     ));
     let image = job.input.image(&*job.detector, plan.memory)?;
-    let row = |&(how, ..): &(How, Part, usize)| Row {
+    let row = |&(how, ..): &(How, DecoderPart, usize)| SpeedRow {
         detector: job.input.detector.clone(),
         input: job.input.name.to_owned(),
         about: job.input.about.clone(),
@@ -306,7 +311,7 @@ fn from_memory(
         profile: vec![],
     };
     let ways = ways(job, plan);
-    let mut rows: Vec<Row> = ways.iter().map(row).collect();
+    let mut rows: Vec<SpeedRow> = ways.iter().map(row).collect();
     let mut apart = vec![Vec::new(); rows.len()];
     for _ in 0..plan.repeats {
         for ((row, apart), &(how, part, count)) in rows.iter_mut().zip(&mut apart).zip(&ways) {
@@ -322,7 +327,7 @@ fn from_memory(
                 short(rates.events),
                 rates.bytes / 1e9
             ));
-            row.runs.push(Run { rates, cores: Some(count as f64), lost: None });
+            row.runs.push(SpeedTrial { rates, cores: Some(count as f64), lost: None });
             if count == 1 {
                 continue;
             }
@@ -349,15 +354,16 @@ pub fn from_memory_now(
     repeats: usize,
     stop: &Stop,
     tell: Tell,
-) -> Result<Vec<Row>, LabError> {
+) -> Result<Vec<SpeedRow>, LabError> {
     // 64 MiB are beyond any second-level cache.
-    let plan = Plan { memory: 64 << 20, time, repeats, cores: vec![], build_threads: vec![], tell };
-    let scratch = Scratch::default();
+    let plan =
+        SpeedPlan { memory: 64 << 20, time, repeats, cores: vec![], build_threads: vec![], tell };
+    let scratch = ScratchFiles::default();
     let mut rows = vec![];
-    let registry = Registry::builtin();
+    let registry = registered();
     for kind in registry.kinds().map(|k| k.name()).filter(|k| !simulated(k).is_empty()) {
         for job in Choice::simulated(kind).jobs(&scratch, tell)? {
-            let mut progress = Progress::new(tell);
+            let mut progress = StepProgress::new(tell);
             progress.expect(repeats, time);
             rows.extend(from_memory(&job, &plan, stop, &mut progress)?.rows);
         }
@@ -371,7 +377,7 @@ fn gained(Measured { rows, apart }: &Measured) -> Vec<Speedup> {
     let beside = |many: &mut dyn Iterator<Item = f64>| {
         many.zip(&one.runs).map(|(n, one)| n / one.rates.packets).collect()
     };
-    let of = |(row, apart): (&Row, &Vec<f64>)| {
+    let of = |(row, apart): (&SpeedRow, &Vec<f64>)| {
         let How::Building(threads) = row.how else { return None };
         let ratios = beside(&mut row.runs.iter().map(|run| run.rates.packets));
         let apart = beside(&mut apart.iter().copied());

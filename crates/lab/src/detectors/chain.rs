@@ -1,7 +1,7 @@
-//! One pipeline from memory: reader and builder of a detector over an [`Image`], again and again, with all checks
-//! and counters on; or its reader alone.
+//! One pipeline from memory: a decoder over an [`PacketImage`], again and again, with all checks and counters on; or its first
+//! step alone.
 //!
-//! Each pass over the memory has a reader and a builder of its own, made and finished inside the measured time, as
+//! Each pass over the memory has a decoder of its own, made and finished inside the measured time, as
 //! time would run backwards between two passes otherwise; columns are reused. So each whole pass must give the events
 //! of the first one, and from the second on count exactly the same (a detector may count what it meets for the first
 //! time), which is checked together with the ledger's balance: a figure that does not add up is refused. The clock
@@ -13,27 +13,26 @@ use super::amounts::Amounts;
 use anyhow::bail;
 use fullcount_core::ledger::{Entries, Ledger};
 use fullcount_core::products::{Products, Want};
-use fullcount_detect::detector::Detector;
-use fullcount_detect::parallel::Threads;
+use fullcount_detect::detector::{Detector, Threads};
 use fullcount_io::host::Host;
 
-use super::image::Image;
+use super::image::PacketImage;
 
 /// The counter of events; where a detector has it, it must say what the columns say.
 const EVENTS: &str = "events.count";
 
 /// How much of a detector is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum DecoderPart {
     /// Packets to events.
     Whole,
-    /// The reader: what it gives to the builder is dropped.
-    Reader,
+    /// The first step, if there are two: what it gives to the second is dropped.
+    FirstStep,
 }
 
 /// What a pipeline did.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct ChainOutcome {
     /// Time it took.
     pub seconds: f64,
     /// Whole passes over the memory.
@@ -44,17 +43,17 @@ pub struct Outcome {
     pub misses: Result<u64, String>,
 }
 
-/// Runs `part` of a detector, its builder on so many threads, over `image` from this thread for `time` or until `stop`, to the end of a batch.
+/// Runs `part` of a detector, on so many threads, over `image` from this thread for `time` or until `stop`, to the end of a batch.
 ///
 /// # Errors
 /// Counters that do not add up; the system refuses a thread.
 pub fn drive(
     (detector, threads): (&dyn Detector, &Threads),
-    part: Part,
-    image: &Image,
+    part: DecoderPart,
+    image: &PacketImage,
     time: Duration,
     stop: &dyn Fn() -> bool,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<ChainOutcome> {
     let mut products = Products::default();
     let mut misses = Host::default().cache_misses();
     let before = count(&mut misses);
@@ -76,7 +75,7 @@ pub fn drive(
     }
     let seconds = begun.elapsed().as_secs_f64();
     let misses = before.and_then(|before| Ok(count(&mut misses)?.saturating_sub(before)));
-    Ok(Outcome { seconds, passes, amounts: total, misses })
+    Ok(ChainOutcome { seconds, passes, amounts: total, misses })
 }
 
 fn count(misses: &mut Result<fullcount_io::sys::CacheMisses, String>) -> Result<u64, String> {
@@ -95,20 +94,21 @@ struct Pass {
 
 fn one_pass(
     (detector, threads): (&dyn Detector, &Threads),
-    part: Part,
-    image: &Image,
+    part: DecoderPart,
+    image: &PacketImage,
     products: &mut Products,
     over: impl Fn() -> bool,
 ) -> anyhow::Result<Pass> {
-    let mut reader = detector.reader();
-    let builder = (part == Part::Whole).then(|| detector.builder_on(Want::default(), threads));
-    let mut builder = builder.transpose()?;
+    let first = (part == DecoderPart::FirstStep).then(|| detector.first_step()).flatten();
+    let mut decoder = match first {
+        Some(first) => first,
+        None => detector.decoder(Want::default(), threads)?,
+    };
     let (mut packets, mut bytes, mut events) = (0, 0, 0);
     let mut cut = false;
     for (at, batch) in image.batches.iter().enumerate() {
         products.clear();
-        reader.read(batch, products);
-        builder.iter_mut().for_each(|b| b.build(products, None));
+        decoder.decode(Some(batch), None, products);
         events += products.events.len() as u64;
         packets += batch.count();
         bytes += batch.bytes();
@@ -118,12 +118,10 @@ fn one_pass(
         }
     }
     products.clear();
-    reader.finish(products);
-    builder.iter_mut().for_each(|b| b.finish(products));
+    decoder.finish(products);
     events += products.events.len() as u64;
     let ledger = Ledger::default();
-    ledger.register(reader.sheet());
-    builder.and_then(|b| b.sheet()).into_iter().for_each(|s| ledger.register(s));
+    decoder.sheets().into_iter().for_each(|sheet| ledger.register(sheet));
     let entries = ledger.read();
     check(detector.name(), &entries, packets, events)?;
     let amounts = Amounts { bytes, events, ..Amounts::of(&entries) };
@@ -183,9 +181,10 @@ mod tests {
     use fullcount_core::batch::{Batch, Origin};
     use fullcount_core::ledger::Sheet;
     use fullcount_core::products::Products;
+    use fullcount_core::time::Nanos;
     use fullcount_core::time::{PulseTime, TickLength};
     use fullcount_core::view::{PixelMap, Plot};
-    use fullcount_detect::detector::{Inspector, Reader, Sharding};
+    use fullcount_detect::detector::{Decoder, Inspector, Sharding};
 
     use super::*;
 
@@ -199,7 +198,7 @@ mod tests {
         }
     }
 
-    /// Which promise is broken, and at the how-manieth reader.
+    /// Which promise is broken, and at the how-manieth decoder.
     #[derive(Clone, Copy, PartialEq)]
     enum Fault {
         None,
@@ -210,18 +209,18 @@ mod tests {
 
     struct Fake {
         fault: Fault,
-        readers: AtomicU64,
+        decoders: AtomicU64,
     }
 
-    struct FakeReader {
+    struct FakeDecoder {
         fault: Fault,
         number: u64,
         sheet: Arc<Sheet>,
     }
 
-    impl Reader for FakeReader {
-        fn read(&mut self, batch: &Batch, products: &mut Products) {
-            let n = batch.count();
+    impl Decoder for FakeDecoder {
+        fn decode(&mut self, batch: Option<&Batch>, _: Option<Nanos>, products: &mut Products) {
+            let n = batch.map_or(0, Batch::count);
             products.events.open_pulse(PulseTime(0));
             (0..n).for_each(|_| products.events.push(0, 1));
             let wrong = |fault| u64::from(self.fault == fault);
@@ -236,9 +235,9 @@ mod tests {
                 self.sheet.add(Count::Events as usize, 1);
             }
         }
-        fn finish(&mut self, _: &mut Products) {}
-        fn sheet(&self) -> Arc<Sheet> {
-            self.sheet.clone()
+        fn flush(&mut self, _: fullcount_core::progress::Flush, _: &mut Products) {}
+        fn sheets(&self) -> Vec<Arc<Sheet>> {
+            vec![self.sheet.clone()]
         }
     }
 
@@ -246,13 +245,16 @@ mod tests {
         fn name(&self) -> &str {
             "fake"
         }
-        fn reader(&self) -> Box<dyn Reader> {
+        fn decoder(&self, _: Want, _: &Threads) -> std::io::Result<Box<dyn Decoder>> {
             let (number, sheet) =
-                (self.readers.fetch_add(1, Relaxed), Sheet::new(Count::catalogue()));
-            Box::new(FakeReader { fault: self.fault, number, sheet })
+                (self.decoders.fetch_add(1, Relaxed), Sheet::new(Count::catalogue()));
+            Ok(Box::new(FakeDecoder { fault: self.fault, number, sheet }))
         }
         fn sharding(&self) -> Sharding {
             Sharding::Serial
+        }
+        fn numbering(&self) -> Option<fullcount_core::sequence::numbering::Numbering> {
+            None
         }
         fn tick(&self) -> (TickLength, bool) {
             (TickLength::new(1, 1).unwrap(), true)
@@ -268,12 +270,12 @@ mod tests {
         }
     }
 
-    fn driven(fault: Fault) -> anyhow::Result<Outcome> {
+    fn driven(fault: Fault) -> anyhow::Result<ChainOutcome> {
         let packets: Vec<_> = (0..100).map(|_| (vec![0; 100], Origin::NONE)).collect();
-        let image = Image::of_packets(&packets, None, 1).unwrap();
-        let detector = Fake { fault, readers: AtomicU64::new(0) };
+        let image = PacketImage::of_packets(&packets, None, 1).unwrap();
+        let detector = Fake { fault, decoders: AtomicU64::new(0) };
         let alone = &Threads::of(1);
-        drive((&detector, alone), Part::Whole, &image, Duration::from_millis(20), &|| false)
+        drive((&detector, alone), DecoderPart::Whole, &image, Duration::from_millis(20), &|| false)
     }
 
     #[test]
@@ -295,11 +297,12 @@ mod tests {
     #[test]
     fn a_stop_ends_it_after_a_batch() {
         let packets: Vec<_> = (0..2000).map(|_| (vec![0; 1000], Origin::NONE)).collect();
-        let image = Image::of_packets(&packets, None, 1).unwrap();
+        let image = PacketImage::of_packets(&packets, None, 1).unwrap();
         assert!(image.batches.len() > 1);
-        let detector = Fake { fault: Fault::None, readers: AtomicU64::new(0) };
+        let detector = Fake { fault: Fault::None, decoders: AtomicU64::new(0) };
         let alone = (&detector as &dyn Detector, &Threads::of(1));
-        let o = drive(alone, Part::Whole, &image, Duration::from_secs(1000), &|| true).unwrap();
+        let o =
+            drive(alone, DecoderPart::Whole, &image, Duration::from_secs(1000), &|| true).unwrap();
         assert_eq!((o.passes, o.amounts.packets), (0, image.batches[0].count()));
     }
 

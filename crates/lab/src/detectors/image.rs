@@ -7,19 +7,17 @@
 
 use std::sync::Arc;
 
-use crate::traffic::Traffic;
 use anyhow::bail;
 use fullcount_core::batch::{Batch, Edge, Origin, TrainMeta};
+use fullcount_core::detector::sample::SamplePacket;
 use fullcount_detect::detector::Shifter;
+use fullcount_sim::Traffic;
 
 /// Packets in a train at most (UDP_GRO_CNT_MAX), and its bytes.
 const MOST_PACKETS: usize = 64;
 const MOST_BYTES: usize = 65_535;
 /// Trains in a batch, as one receive call gives.
 const TRAINS: usize = 16;
-
-/// A packet and who sent it.
-pub type Packet = (Vec<u8>, Origin);
 
 /// The sentence for a source without packets.
 const EMPTY: &str = "no UDP payload in it";
@@ -29,7 +27,7 @@ const NO_RULE: &str =
 
 /// Batches that share one memory.
 #[derive(Debug)]
-pub struct Image {
+pub struct PacketImage {
     /// In order.
     pub batches: Vec<Batch>,
     /// Packets in them.
@@ -38,16 +36,16 @@ pub struct Image {
     pub bytes: u64,
 }
 
-impl Image {
+impl PacketImage {
     /// `packets` over and over, until there are at least `bytes`; whole repetitions only.
     ///
     /// # Errors
     /// No packet, or no rule where one pass is not enough.
     pub fn of_packets(
-        packets: &[Packet],
+        packets: &[SamplePacket],
         shifter: Option<Box<dyn Shifter>>,
         bytes: usize,
-    ) -> anyhow::Result<Image> {
+    ) -> anyhow::Result<PacketImage> {
         let pass: usize = packets.iter().map(|(p, _)| p.len()).sum();
         if pass == 0 {
             bail!(EMPTY);
@@ -81,7 +79,7 @@ impl Image {
         traffic: &mut dyn Traffic,
         ports: &[u16],
         bytes: usize,
-    ) -> anyhow::Result<Image> {
+    ) -> anyhow::Result<PacketImage> {
         let most = MOST_PACKETS.min(MOST_BYTES / traffic.largest_packet().max(1)).max(1);
         let mut making = Making::new(bytes + most * traffic.largest_packet());
         // 1 GHz of packets a second of sender time at most: formats that carry the sender's clock go forward.
@@ -155,7 +153,7 @@ impl Making {
         &mut self.memory[start..]
     }
 
-    fn finish(self) -> Image {
+    fn finish(self) -> PacketImage {
         let bytes = self.memory.len() as u64;
         let memory: Arc<[u8]> = self.memory.into();
         let batch = |some: &[TrainMeta]| {
@@ -165,7 +163,7 @@ impl Making {
             batch
         };
         let batches = self.trains.chunks(TRAINS).map(batch).collect();
-        Image { batches, packets: self.packets, bytes }
+        PacketImage { batches, packets: self.packets, bytes }
     }
 }
 
@@ -186,14 +184,14 @@ mod tests {
         }
     }
 
-    fn packets() -> Vec<Packet> {
+    fn packets() -> Vec<SamplePacket> {
         let other = Origin { port: 7, ..Origin::NONE };
         vec![(vec![1; 10], Origin::NONE), (vec![2; 10], Origin::NONE), (vec![3; 4], other)]
     }
 
     #[test]
     fn a_capture_is_repeated_and_moved_on() {
-        let image = Image::of_packets(&packets(), Some(Box::new(Add(0))), 49).unwrap();
+        let image = PacketImage::of_packets(&packets(), Some(Box::new(Add(0))), 49).unwrap();
         assert_eq!((image.packets, image.bytes, image.packet_bytes()), (9, 72, 8.0));
         let firsts: Vec<u8> = image.packets().map(|(p, _)| p[0]).collect();
         assert_eq!(firsts, [1, 2, 3, 2, 3, 4, 3, 4, 5]);
@@ -204,24 +202,24 @@ mod tests {
 
     #[test]
     fn trains_end_as_the_kernel_ends_them() {
-        let same: Vec<Packet> = (0..200).map(|_| (vec![0; 1000], Origin::NONE)).collect();
-        let image = Image::of_packets(&same, None, 1).unwrap();
+        let same: Vec<SamplePacket> = (0..200).map(|_| (vec![0; 1000], Origin::NONE)).collect();
+        let image = PacketImage::of_packets(&same, None, 1).unwrap();
         let counts: Vec<usize> = image.batches[0].trains().map(|t| t.count()).collect();
         assert_eq!(counts, [64, 64, 64, 8]);
-        let long: Vec<Packet> = (0..20).map(|_| (vec![0; 8000], Origin::NONE)).collect();
-        let image = Image::of_packets(&long, None, 1).unwrap();
+        let long: Vec<SamplePacket> = (0..20).map(|_| (vec![0; 8000], Origin::NONE)).collect();
+        let image = PacketImage::of_packets(&long, None, 1).unwrap();
         assert_eq!(image.batches[0].trains().next().unwrap().count(), 8);
         let sizes = [5usize, 3, 3, 0, 0, 3];
-        let odd: Vec<Packet> = sizes.iter().map(|&n| (vec![0; n], Origin::NONE)).collect();
-        let image = Image::of_packets(&odd, None, 1).unwrap();
+        let odd: Vec<SamplePacket> = sizes.iter().map(|&n| (vec![0; n], Origin::NONE)).collect();
+        let image = PacketImage::of_packets(&odd, None, 1).unwrap();
         let seen: Vec<usize> = image.packets().map(|(p, _)| p.len()).collect();
         assert_eq!((seen.as_slice(), image.packets), (sizes.as_slice(), 6));
     }
 
     #[test]
     fn nothing_and_no_rule_are_refused() {
-        let why = |packets: &[Packet], bytes| {
-            Image::of_packets(packets, None, bytes).unwrap_err().to_string()
+        let why = |packets: &[SamplePacket], bytes| {
+            PacketImage::of_packets(packets, None, bytes).unwrap_err().to_string()
         };
         assert_eq!(why(&[], 1), EMPTY);
         assert_eq!(why(&packets(), 1000), NO_RULE);

@@ -5,9 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::recorded;
 use anyhow::Context;
 use fullcount_core::batch::Origin;
+use fullcount_core::detector::sample::SamplePacket;
+use fullcount_core::simulator::facts::{RecordedFile, RecordedInput, TableOfPackets};
 use fullcount_detect::detector::Detector;
 use fullcount_engine::config::refuse;
 use fullcount_io::endpoint::{Endpoint, PcapSpeed, PcapUrl};
@@ -15,8 +16,8 @@ use fullcount_io::input_file;
 use fullcount_io::pcap::PcapSource;
 use fullcount_io::source::{Received, Source};
 
-use super::image::{Image, Packet};
-use super::simulated::{Simulated, simulated};
+use super::image::PacketImage;
+use super::simulated::{Loaded, simulated};
 use crate::error::LabError;
 
 /// Name of a capture that the user gave.
@@ -27,18 +28,20 @@ pub const SIMULATED: &str = "simulated";
 const RECORDED: &str = "recorded";
 /// All packets of the vectors.
 const VECTORS: &str = "vectors";
-/// All others.
-pub const NAMES: [&str; 7] =
-    [RECORDED, "recorded-calibrated", "recorded-xyu", VECTORS, "dense", "noisy", SIMULATED];
 /// Word for [`Input::is_played`] of each detector, whatever it is called.
 pub const CAPTURES: &str = "captures";
 
-/// The detector whose reading is a figure of its own.
-const GEM: &str = "gdgem";
-/// How the capture's makers convert it.
-const GEM_EXAMPLE: [&str; 6] = ["bc=44.444", "ccs=3", "dt=100", "spc=200", "crl=0.2", "cru=10"];
-/// The same for that of three planes.
-const GEM_XYU: [&str; 3] = ["ccs=3", "crl=0.2", "cru=10"];
+/// Names of all inputs that there may be, whatever the detector.
+pub fn names() -> Vec<&'static str> {
+    let mut all = vec![RECORDED, VECTORS, SIMULATED];
+    for kind in fullcount_sim::registered().kinds() {
+        all.extend(kind.declared().recorded.iter().map(|r| r.name));
+        all.extend(kind.loads().iter().map(|l| l.name));
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
 
 /// Sender's port of vectors: that of the recording device.
 pub(super) const PORT: u16 = 50_011;
@@ -48,7 +51,7 @@ pub(super) const PORT: u16 = 50_011;
 pub struct Input {
     /// Detector.
     pub detector: String,
-    /// One of [`NAMES`], or [`CAPTURE`].
+    /// One of [`names`], or [`CAPTURE`].
     pub name: &'static str,
     /// What that is.
     pub about: String,
@@ -67,26 +70,26 @@ pub(super) enum Stock {
     Payloads(Vec<PathBuf>),
     /// A capture.
     Capture(PcapUrl),
-    /// A table of recorded Multi-Blade readouts.
-    MultiBlade(PathBuf),
-    /// Simulated packets: makes them from the start.
-    Traffic(fn() -> Result<Simulated, LabError>),
+    /// A table of recorded readouts, and how packets are made of it.
+    Table(PathBuf, TableOfPackets),
+    /// Simulated packets.
+    Traffic(Loaded),
 }
 
 impl Input {
     /// Fills at least `bytes` of memory.
-    pub fn image(&self, detector: &dyn Detector, bytes: usize) -> Result<Image, LabError> {
+    pub fn image(&self, detector: &dyn Detector, bytes: usize) -> Result<PacketImage, LabError> {
         let packets = match &self.stock {
-            Stock::Traffic(make) => {
-                let (mut traffic, ports) = make()?;
-                let image = Image::of_traffic(traffic.as_mut(), &ports, bytes);
+            Stock::Traffic(loaded) => {
+                let (mut traffic, ports) = loaded.make()?;
+                let image = PacketImage::of_traffic(traffic.as_mut(), &ports, bytes);
                 return Ok(image.with_context(|| self.title())?);
             }
             Stock::Payloads(paths) => payloads(paths)?,
             Stock::Capture(url) => capture(url)?,
-            Stock::MultiBlade(path) => table(path)?,
+            Stock::Table(path, packets) => table(path, *packets)?,
         };
-        let image = Image::of_packets(&packets, detector.shifter(), bytes);
+        let image = PacketImage::of_packets(&packets, detector.shifter(), bytes);
         Ok(image.with_context(|| format!("{}: {}", self.title(), self.about))?)
     }
 
@@ -96,13 +99,13 @@ impl Input {
         [CAPTURE, RECORDED, VECTORS].contains(&self.name)
     }
 
-    /// For people: `sonde simulated`.
+    /// For people: `KIND simulated`.
     pub fn title(&self) -> String {
         format!("{} {}", self.detector, self.name)
     }
 }
 
-fn payloads(paths: &[PathBuf]) -> Result<Vec<Packet>, LabError> {
+fn payloads(paths: &[PathBuf]) -> Result<Vec<SamplePacket>, LabError> {
     paths.iter().map(|p| Ok((read(p)?, sender()))).collect()
 }
 
@@ -116,9 +119,9 @@ fn sender() -> Origin {
     Origin::from(std::net::SocketAddr::from(([127, 0, 0, 1], PORT)))
 }
 
-fn table(path: &Path) -> Result<Vec<Packet>, LabError> {
+fn table(path: &Path, packets: TableOfPackets) -> Result<Vec<SamplePacket>, LabError> {
     let text = String::from_utf8_lossy(&read(path)?).into_owned();
-    let packets = recorded::multiblade(&text);
+    let packets = packets(&text).map_err(anyhow::Error::msg);
     let packets = packets.with_context(|| format!("reading {}", path.display()))?;
     Ok(packets.into_iter().map(|p| (p, sender())).collect())
 }
@@ -128,7 +131,7 @@ fn flat_out(url: PcapUrl) -> PcapUrl {
     PcapUrl { speed: PcapSpeed::FlatOut, ..url }
 }
 
-fn capture(url: &PcapUrl) -> Result<Vec<Packet>, LabError> {
+fn capture(url: &PcapUrl) -> Result<Vec<SamplePacket>, LabError> {
     let mut source = PcapSource::open(url, None).map_err(anyhow::Error::from)?;
     let mut batch = source.batch();
     let mut packets = vec![];
@@ -158,7 +161,7 @@ pub fn given(detector: &str, file: &str) -> Result<Input, LabError> {
     let about = url.to_string();
     let stock = Stock::Capture(flat_out(url));
     let detector = detector.to_owned();
-    let (geometry, settings, reading) = (String::new(), vec![], detector == GEM);
+    let (geometry, settings, reading) = (String::new(), vec![], reads_apart(&detector));
     Ok(Input { detector, name: CAPTURE, about, geometry, settings, reading, stock })
 }
 
@@ -169,94 +172,63 @@ pub fn known(detector: &str, vectors: &Path) -> Vec<Input> {
     inputs
 }
 
-/// An input of Gd-GEM with settings.
-fn gem(input: Input, settings: &[&str]) -> Input {
-    let settings = settings.iter().map(|set| format!("detector.{set}")).collect();
-    Input { settings, reading: true, ..input }
+/// True if reading alone is a figure of its own.
+fn reads_apart(detector: &str) -> bool {
+    fullcount_sim::registered().find(detector).is_some_and(|kind| kind.declared().reads_apart)
 }
 
-/// Vectors of the repository, where they are.
+/// Recorded packets of the vectors, where they are.
 fn of_vectors(detector: &str, vectors: &Path) -> Vec<Input> {
+    let kind = fullcount_sim::registered().find(detector);
     let folder = vectors.join(detector);
+    match kind.map(|kind| kind.declared().recorded).filter(|all| !all.is_empty()) {
+        Some(all) => all.iter().filter_map(|one| recorded(detector, &folder, one)).collect(),
+        None => unnamed(detector, &folder),
+    }
+}
+
+/// What a kind declares; `None` if a file is missing: that is no reason to measure with another one.
+fn recorded(detector: &str, folder: &Path, one: &RecordedInput) -> Option<Input> {
     let there = |file: &str| Some(folder.join(file)).filter(|p| p.is_file());
-    let input = |name: &'static str, stock, geometry: &str, about: &str| {
-        // A geometry that is missing beside its packets is no reason to measure with another one.
-        let geometry = match geometry {
-            "" => String::new(),
-            file => input_file::text(&there(file)?, input_file::LARGEST_INPUT).ok()?,
-        };
+    let geometry = match one.geometry {
+        "" => String::new(),
+        file => input_file::text(&there(file)?, input_file::LARGEST_INPUT).ok()?,
+    };
+    let path = there(one.file.path())?;
+    let stock = match one.file {
+        RecordedFile::Payload(_) => Stock::Payloads(vec![path]),
+        RecordedFile::Capture(_) => Stock::Capture(flat_out(PcapUrl::new(path))),
+        RecordedFile::Table(_, packets) => Stock::Table(path, packets),
+    };
+    let mut settings: Vec<String> = one.settings.iter().map(|&set| set.to_owned()).collect();
+    if !one.calibration.is_empty() {
+        let path = there(one.calibration)?;
+        settings.push(format!("detector.calibration={}", path.display()));
+    }
+    Some(Input {
+        detector: detector.to_owned(),
+        name: one.name,
+        about: one.about.to_owned(),
+        geometry,
+        settings,
+        reading: reads_apart(detector),
+        stock,
+    })
+}
+
+/// Captures of a detector that declares none: those with the usual names.
+fn unnamed(detector: &str, folder: &Path) -> Vec<Input> {
+    let input = |name, file: &str, about: &str| {
+        let path = Some(folder.join(file)).filter(|p| p.is_file())?;
+        let stock = Stock::Capture(flat_out(PcapUrl::new(path)));
         let (detector, about) = (detector.to_owned(), about.to_owned());
-        let (settings, reading) = (vec![], false);
+        let (geometry, settings, reading) = (String::new(), vec![], false);
         Some(Input { detector, name, about, geometry, settings, reading, stock })
     };
-    let one = |file: &str| Some(Stock::Payloads(vec![there(file)?]));
-    let input = |name, stock: Option<Stock>, geometry, about| input(name, stock?, geometry, about);
-    let capture = |file: &str| there(file).map(|p| Stock::Capture(flat_out(PcapUrl::new(p))));
-    let inputs = match detector {
-        "sonde" => vec![input(
-            "recorded",
-            one("d5_capture_all_channels_64_samples.bin"),
-            "",
-            "one recorded packet of 64 samples with amplitude (0xD5)",
-        )],
-        "multigrid" => vec![input(
-            "vectors",
-            capture("multigrid.pcap"),
-            "config/three_modules_mg24.json",
-            "all packets of the vectors, damaged ones included; two recorded ones, mostly glitches",
-        )],
-        "multiblade" => vec![input(
-            "recorded",
-            there("readouts_a01000.csv").map(Stock::MultiBlade),
-            "config/MB18Freia.json",
-            "1000 recorded packets of about 12 readouts, MB18 in Freia orientation, 2018",
-        )],
-        GEM => vec![
-            input(
-                "recorded-xyu",
-                capture("example_xyu.pcapng"),
-                "vmm/example_geometry_xyu.json",
-                "a recorded capture of three planes, 66,912 hits in clusters of 3, VMM3a at 40 MHz",
-            )
-            .map(|input| gem(input, &GEM_XYU)),
-            input(
-                "recorded-calibrated",
-                capture("example.pcapng"),
-                "vmm/example_geometry.json",
-                "the next one with a calibration that corrects amplitude, time and time walk",
-            )
-            .zip(there("calibration/full_calibration.json"))
-            .map(|(input, path)| {
-                let mut input = gem(input, &GEM_EXAMPLE);
-                input.settings.push(format!("detector.calibration={}", path.display()));
-                input
-            }),
-            input(
-                "recorded",
-                capture("example.pcapng"),
-                "vmm/example_geometry.json",
-                "a recorded capture of two planes, 149,180 hits in clusters of 5, VMM3a at 44.4 MHz",
-            )
-            .map(|input| gem(input, &GEM_EXAMPLE)),
-        ],
-        // A detector that is new here: what its vectors hold.
-        other => {
-            let pcap = format!("{other}.pcap");
-            vec![
-                input(
-                    "vectors",
-                    capture(&pcap),
-                    "",
-                    "all packets of the vectors, damaged ones included",
-                ),
-                input(
-                    "recorded",
-                    capture("example.pcapng"),
-                    "",
-                    "the recorded capture of the vectors",
-                ),
-            ]
-        }
-    };
-    inputs.into_iter().flatten().collect()
+    let vectors = "all packets of the vectors, damaged ones included";
+    let all = [
+        input(VECTORS, &format!("{detector}.pcap"), vectors),
+        input(RECORDED, "example.pcapng", "the recorded capture of the vectors"),
+    ];
+    all.into_iter().flatten().collect()
 }

@@ -5,13 +5,13 @@
 
 use std::path::{Path, PathBuf};
 
-use fullcount_detect::detector::{Detector, Registry};
+use fullcount_detect::detector::{Detector, registered};
 use fullcount_detect::instructions::Instructions;
 use fullcount_engine::config::refuse;
 use fullcount_engine::run::configure;
 
-use super::input::{self, CAPTURE, CAPTURES, Input, NAMES, SIMULATED};
-use super::scratch::Scratch;
+use super::input::{self, CAPTURE, CAPTURES, Input, SIMULATED};
+use super::scratch::ScratchFiles;
 use crate::Tell;
 use crate::error::LabError;
 use fullcount_engine::config::Overlay;
@@ -36,7 +36,7 @@ pub struct Choice {
 }
 
 /// A detector, configured for an input.
-pub struct Job {
+pub struct DetectorJob {
     /// What it is given.
     pub input: Input,
     /// It.
@@ -50,7 +50,8 @@ pub struct Job {
 /// `KIND=REST` of a flag.
 fn split<'a>(flag: &'static str, text: &'a str) -> Result<(&'a str, &'a str), LabError> {
     let parts = text.split_once('=').filter(|(kind, rest)| !kind.is_empty() && !rest.is_empty());
-    parts.ok_or_else(|| refuse(flag, text, "KIND=FILE, e.g. sonde=run42.pcapng").into())
+    let usual = registered().usual();
+    parts.ok_or_else(|| refuse(flag, text, format!("KIND=FILE, e.g. {usual}=run42.pcapng")).into())
 }
 
 impl Choice {
@@ -64,7 +65,7 @@ impl Choice {
     ///
     /// # Errors
     /// What is refused.
-    pub fn jobs(&self, scratch: &Scratch, tell: Tell) -> Result<Vec<Job>, LabError> {
+    pub fn jobs(&self, scratch: &ScratchFiles, tell: Tell) -> Result<Vec<DetectorJob>, LabError> {
         let kinds = self.kinds()?;
         self.instructions()?;
         let captures = self.captures()?;
@@ -113,7 +114,7 @@ impl Choice {
 
     /// Detectors in the order of measuring.
     fn kinds(&self) -> Result<Vec<String>, LabError> {
-        let registry = Registry::builtin();
+        let registry = registered();
         let known: Vec<&str> = registry.kinds().map(|k| k.name()).collect();
         let list = known.join(", ");
         if let Some(other) = self.detectors.iter().find(|k| !known.contains(&k.as_str())) {
@@ -169,9 +170,14 @@ impl Choice {
             return Err(refuse("detector", kind, why).into());
         }
         let names: Vec<&str> = all.iter().map(|i| i.name).collect();
-        let known = |n: &str| n == CAPTURES || NAMES.contains(&n);
+        let known = |n: &str| n == CAPTURES || input::names().contains(&n);
         if let Some(other) = self.inputs.iter().find(|n| !known(n.as_str())) {
-            return Err(refuse("input", other, format!("{}, {CAPTURES}", NAMES.join(", "))).into());
+            return Err(refuse(
+                "input",
+                other,
+                format!("{}, {CAPTURES}", input::names().join(", ")),
+            )
+            .into());
         }
         let asked = |i: &Input, n: &str| n == i.name || n == CAPTURES && i.is_played();
         let wanted = |i: &Input| self.inputs.is_empty() || self.inputs.iter().any(|n| asked(i, n));
@@ -183,7 +189,7 @@ impl Choice {
         Ok(some)
     }
 
-    fn job(&self, input: Input, scratch: &Scratch) -> Result<Job, LabError> {
+    fn job(&self, input: Input, scratch: &ScratchFiles) -> Result<DetectorJob, LabError> {
         let own = self.geometries.iter().filter_map(|g| g.split_once('='));
         let own = own.filter(|(kind, _)| *kind == input.detector).map(|(_, file)| file).next_back();
         let geometry = match (own, input.geometry.as_str()) {
@@ -200,7 +206,7 @@ impl Choice {
         settings.extend(given.map(|s| format!("detector.{s}")));
         settings.extend(self.instructions.iter().map(|name| format!("engine.instructions={name}")));
         let detector = set_up(&input.detector, geometry.as_deref(), &settings)?;
-        Ok(Job { input, detector, geometry, settings })
+        Ok(DetectorJob { input, detector, geometry, settings })
     }
 }
 
@@ -217,18 +223,22 @@ fn set_up(
     Ok(configure(&o.read(None)?)?)
 }
 
-impl Job {
+impl DetectorJob {
     /// One a detector, for what takes long: the one that `first` prefers, else what is simulated, else its last
     /// input. All, if inputs were named.
-    fn one<'a>(jobs: &'a [Job], choice: &Choice, first: impl Fn(&Input) -> bool) -> Vec<&'a Job> {
+    fn one<'a>(
+        jobs: &'a [DetectorJob],
+        choice: &Choice,
+        first: impl Fn(&Input) -> bool,
+    ) -> Vec<&'a DetectorJob> {
         if !choice.inputs.is_empty() {
             return jobs.iter().collect();
         }
-        let rank = |job: &Job| match &job.input {
+        let rank = |job: &DetectorJob| match &job.input {
             input if first(input) => 2,
             input => u8::from(input.name == SIMULATED),
         };
-        let mut own: Vec<&Job> = vec![];
+        let mut own: Vec<&DetectorJob> = vec![];
         for job in jobs {
             match own.iter_mut().find(|o| o.input.detector == job.input.detector) {
                 None => own.push(job),
@@ -240,12 +250,12 @@ impl Job {
     }
 
     /// For pipelines: the user's capture, else what is simulated.
-    pub fn piped<'a>(jobs: &'a [Job], choice: &Choice) -> Vec<&'a Job> {
-        Job::one(jobs, choice, |input| input.name == CAPTURE)
+    pub fn piped<'a>(jobs: &'a [DetectorJob], choice: &Choice) -> Vec<&'a DetectorJob> {
+        DetectorJob::one(jobs, choice, |input| input.name == CAPTURE)
     }
 
     /// Over UDP, as the paper did it: a capture, else what is simulated.
-    pub fn played<'a>(jobs: &'a [Job], choice: &Choice) -> Vec<&'a Job> {
-        Job::one(jobs, choice, Input::is_played)
+    pub fn played<'a>(jobs: &'a [DetectorJob], choice: &Choice) -> Vec<&'a DetectorJob> {
+        DetectorJob::one(jobs, choice, Input::is_played)
     }
 }

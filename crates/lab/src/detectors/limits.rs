@@ -10,9 +10,9 @@ use std::fmt::Write as _;
 use fullcount_io::host::{CoreTime, Host};
 use serde_json::{Value, json};
 
-use super::{How, Row};
+use super::{How, SpeedRow};
 use crate::agent::sample::Share;
-use crate::profile::{ProfileError, Recording, Symbol};
+use crate::profile::{ProfileError, ProfileRecording, Symbol};
 
 /// Functions in the table; the results file has more.
 const SHOWN: usize = 10;
@@ -61,7 +61,7 @@ impl CoreProfile {
 
 /// Cores that are being watched.
 #[derive(Debug)]
-pub struct Watched(Vec<(&'static str, usize, Option<CoreTime>, Recording)>);
+pub struct Watched(Vec<(&'static str, usize, Option<CoreTime>, ProfileRecording)>);
 
 fn time_of(core: usize) -> Option<CoreTime> {
     Host::default().cores().into_iter().find(|c| c.core as usize == core)
@@ -73,7 +73,7 @@ impl Watched {
     /// # Errors
     /// No `perf`.
     pub fn begin(cores: &[(&'static str, usize)]) -> Result<Watched, ProfileError> {
-        let one = |&(work, core)| Ok((work, core, time_of(core), Recording::begin(core)?));
+        let one = |&(work, core)| Ok((work, core, time_of(core), ProfileRecording::begin(core)?));
         cores.iter().map(one).collect::<Result<_, _>>().map(Watched)
     }
 
@@ -84,18 +84,20 @@ impl Watched {
     pub fn end(self) -> Result<Vec<CoreProfile>, ProfileError> {
         // Times first: reading a profile takes a second of some core.
         let times: Vec<_> = self.0.iter().map(|(_, core, ..)| time_of(*core)).collect();
-        let one =
-            |((work, core, from, recording), to): ((_, _, Option<CoreTime>, Recording), _)| {
-                let to: Option<CoreTime> = to;
-                let share = from.zip(to).and_then(|(from, to)| Share::between(&from, &to));
-                Ok(CoreProfile { work, core, share, symbols: recording.end()? })
-            };
+        let one = |((work, core, from, recording), to): (
+            (_, _, Option<CoreTime>, ProfileRecording),
+            _,
+        )| {
+            let to: Option<CoreTime> = to;
+            let share = from.zip(to).and_then(|(from, to)| Share::between(&from, &to));
+            Ok(CoreProfile { work, core, share, symbols: recording.end()? })
+        };
         self.0.into_iter().zip(times).map(one).collect()
     }
 }
 
 /// What stands in the way of a higher rate, in words.
-fn verdict(row: &Row) -> String {
+fn verdict(row: &SpeedRow) -> String {
     if let How::Lossless(_) = row.how {
         return match row.limit() {
             Some("sender") => "Nothing was lost, and the sender sent no more.",
@@ -131,7 +133,7 @@ fn code(name: &str) -> String {
 }
 
 /// Tables of all rows that were watched; empty if none was.
-pub fn markdown(rows: &[Row]) -> String {
+pub fn markdown(rows: &[SpeedRow]) -> String {
     let mut text = String::new();
     for row in rows.iter().filter(|r| !r.profile.is_empty()) {
         if text.is_empty() {
@@ -157,7 +159,7 @@ pub fn markdown(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Run;
+    use super::super::SpeedTrial;
     use super::*;
 
     fn profile(work: &'static str, idle: f64, symbols: &[(&str, f64)]) -> CoreProfile {
@@ -171,14 +173,14 @@ mod tests {
         profile("receive and process", 50.0, &[("[.] f", 100.0)])
     }
 
-    fn row(lost: f64, profile: Vec<CoreProfile>) -> Row {
-        Row {
+    fn row(lost: f64, profile: Vec<CoreProfile>) -> SpeedRow {
+        SpeedRow {
             detector: "multigrid".into(),
             input: "simulated".into(),
             about: "made here".into(),
             how: How::FlatOut(2),
             packet_bytes: 1299.0,
-            runs: vec![Run { rates: Default::default(), cores: None, lost: Some(lost) }],
+            runs: vec![SpeedTrial { rates: Default::default(), cores: None, lost: Some(lost) }],
             search: None,
             profile,
         }
@@ -209,7 +211,8 @@ multigrid, simulated, UDP flat out, 2 threads. The limit: the process core, firs
         assert!(markdown(&[row(0.0, vec![process])]).contains("the sender is the limit"));
         assert_eq!(markdown(&[row(0.4, vec![])]), "");
         let search = Some(json!({"limit": "loss"}));
-        let found = Row { how: How::Lossless(1), search, ..row(0.0, vec![receive_and_process()]) };
+        let found =
+            SpeedRow { how: How::Lossless(1), search, ..row(0.0, vec![receive_and_process()]) };
         let text = markdown(&[found]);
         assert!(
             text.contains("UDP without loss, 1 thread. Nothing is lost at this rate;"),

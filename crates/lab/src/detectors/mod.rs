@@ -2,10 +2,13 @@
 //! with the published row beside ours.
 //!
 //! [`amounts`] reads them off a detector's counters, [`service`] measures one as the paper did, [`limits`] says what
-//! its cores do meanwhile, [`scaling`] holds several pipelines at once, [`speedup`] several builder threads of one, [`copy`] the machine's copy test, [`recorded`] makes packets of recorded
-//! readouts, and this file the table. [`campaign`] runs all of it over the detectors and inputs that a [`job::Choice`]
+//! its cores do meanwhile, [`scaling`] holds several pipelines at once, [`speedup`] several builder threads of one, [`copy`] the
+//! machine's copy test, and this file the table. [`campaign`] runs all of it over the detectors and inputs that a [`job::Choice`]
 //! names: [`image`] puts packets into memory, [`chain`] drives reader and builder over them, [`udp`] plays them into the
-//! service. Source: [`paper`].
+//! service. What is published of a detector, its kind declares (`Simulator::published`): M. J. Christensen et al.,
+//! "Software-based data acquisition and processing for neutron detectors at European Spallation Source – early experience
+//! from four detector designs", 2018, table 5 and section 5. Cores of a 2.4 GHz Xeon E5-2620 v3, recorded data replayed over
+//! UDP, whole chain with output.
 
 pub mod amounts;
 pub mod at_once;
@@ -16,10 +19,8 @@ pub mod image;
 pub mod input;
 pub mod job;
 pub mod limits;
-pub mod paper;
 pub mod pipelines;
 mod progress;
-pub mod recorded;
 pub mod scaling;
 pub mod scratch;
 pub mod service;
@@ -27,12 +28,17 @@ mod simulated;
 pub mod speedup;
 pub mod udp;
 
+use fullcount_core::simulator::facts::PublishedRates;
 use serde_json::{Value, json};
 
 use crate::record::{Figure, Record};
-use amounts::Rates;
+use amounts::AmountRates;
 use limits::CoreProfile;
-use paper::published;
+
+/// The paper's row of a detector.
+fn published(detector: &str) -> Option<PublishedRates> {
+    fullcount_sim::registered().find(detector).and_then(|kind| kind.declared().published)
+}
 
 /// How a row was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,9 +82,9 @@ impl How {
 
 /// One trial of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Run {
+pub struct SpeedTrial {
     /// Per second.
-    pub rates: Rates,
+    pub rates: AmountRates,
     /// Cores used: one for each thread from memory, the process' CPU time over UDP.
     pub cores: Option<f64>,
     /// Share of the packets sent that did not reach the decoder; `None` where nothing can be lost.
@@ -87,7 +93,7 @@ pub struct Run {
 
 /// One line of the table, over its trials.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct SpeedRow {
     /// Detector.
     pub detector: String,
     /// Name of its input.
@@ -99,7 +105,7 @@ pub struct Row {
     /// Mean bytes of a packet.
     pub packet_bytes: f64,
     /// Trials; empty if none gave a result.
-    pub runs: Vec<Run>,
+    pub runs: Vec<SpeedTrial>,
     /// The search that found the rate, every trial of it.
     pub search: Option<Value>,
     /// What the cores of the service did at that rate, if they were watched.
@@ -115,9 +121,9 @@ fn range(events: Option<(f64, f64)>) -> String {
     }
 }
 
-impl Row {
+impl SpeedRow {
     /// Median and spread of a value over the trials; `None` unless all have it.
-    pub fn figure(&self, unit: &str, value: impl Fn(&Run) -> Option<f64>) -> Option<Figure> {
+    pub fn figure(&self, unit: &str, value: impl Fn(&SpeedTrial) -> Option<f64>) -> Option<Figure> {
         let values: Option<Vec<f64>> = self.runs.iter().map(value).collect();
         Figure::of(&values?, unit)
     }
@@ -145,7 +151,7 @@ impl Row {
 
     /// The figures by name.
     fn figures(&self) -> [(&'static str, Option<Figure>); 8] {
-        let rate = |unit, of: fn(&Rates) -> Option<f64>| self.figure(unit, |r| of(&r.rates));
+        let rate = |unit, of: fn(&AmountRates) -> Option<f64>| self.figure(unit, |r| of(&r.rates));
         [
             ("packets", rate("packets/s", |r| Some(r.packets))),
             ("readouts", rate("readouts/s", |r| r.readouts)),
@@ -200,7 +206,7 @@ impl Row {
     }
 }
 
-fn trial(run: &Run) -> Value {
+fn trial(run: &SpeedTrial) -> Value {
     let r = &run.rates;
     json!({
         "packets_per_s": r.packets, "bytes_per_s": r.bytes, "readouts_per_s": r.readouts,
@@ -239,7 +245,7 @@ fn spread(figure: Option<&Figure>) -> String {
 }
 
 /// The table: our rows of each detector, then the paper's.
-pub fn markdown(rows: &[Row]) -> String {
+pub fn markdown(rows: &[SpeedRow]) -> String {
     let mut text =
         "| detector | input | how | packets/s | readouts/s | hits/s | triggers/s | events/s | cores \
                     | packet, B | read, GB/s | lost, % |\n\
@@ -268,7 +274,7 @@ pub fn markdown(rows: &[Row]) -> String {
             let input = p.packets.zip(p.packet_bytes).map(|(n, b)| n * b / 1e9);
             text.push_str(&format!(
                 "| {} | recorded | *the paper, 2018, Xeon E5-2620 v3: {}* | {} | {} | – | {} | {} | {} | {} | {} | – |\n",
-                p.detector,
+                row.detector,
                 p.about,
                 cell(p.packets),
                 cell(p.readouts),
@@ -287,12 +293,13 @@ pub fn markdown(rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    fn row(detector: &str, events: &[f64]) -> Row {
+    fn row(detector: &str, events: &[f64]) -> SpeedRow {
         let run = |&events: &f64| {
-            let rates = Rates { packets: 1000.0, bytes: 1.261e6, events, ..Rates::default() };
-            Run { rates, cores: Some(1.0), lost: None }
+            let rates =
+                AmountRates { packets: 1000.0, bytes: 1.261e6, events, ..AmountRates::default() };
+            SpeedTrial { rates, cores: Some(1.0), lost: None }
         };
-        Row {
+        SpeedRow {
             detector: detector.into(),
             input: "simulated".into(),
             about: "made here".into(),
@@ -306,7 +313,7 @@ mod tests {
 
     #[test]
     fn the_published_row_follows_the_last_of_its_detector() {
-        let udp = Row { how: How::FlatOut(2), ..row("sonde", &[]) };
+        let udp = SpeedRow { how: How::FlatOut(2), ..row("sonde", &[]) };
         let table = markdown(&[row("sonde", &[1e9, 1.2e9, 1.1e9]), udp, row("own", &[5.0])]);
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 2 + 4, "{table}");
@@ -319,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_flat_out_row_without_loss_names_the_sender() {
-        let mut udp = Row { how: How::FlatOut(1), ..row("own", &[5.0]) };
+        let mut udp = SpeedRow { how: How::FlatOut(1), ..row("own", &[5.0]) };
         udp.runs[0].lost = Some(0.0);
         assert!(markdown(&[udp.clone()]).contains("1 thread: the sender's limit |"));
         udp.runs[0].lost = Some(0.1);
@@ -328,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_row_without_loss_says_what_limits_it() {
-        let mut udp = Row { how: How::Lossless(1), ..row("own", &[5.0]) };
+        let mut udp = SpeedRow { how: How::Lossless(1), ..row("own", &[5.0]) };
         for (limit, words) in [
             (json!("sender"), "UDP without loss, 1 thread: the sender's limit |"),
             (json!("loss"), "UDP without loss, 1 thread: more is lost |"),

@@ -3,17 +3,17 @@
 //! One of each alone is always measured, as everything is told in units of it. Pipelines are pinned one a core as far as
 //! there are cores; the rest run where the system puts them, and that is said.
 
-use super::scaling::{Member, Point, Scaling};
+use super::scaling::{Member, Scaling, ScalingPoint};
 use super::{copy, short};
-use fullcount_detect::parallel::Threads;
+use fullcount_detect::detector::Threads;
 use fullcount_engine::stop::Stop;
 
 use super::at_once::{Pipeline, at_once};
-use super::campaign::{Plan, stopped};
-use super::chain::{Outcome, Part};
-use super::image::Image;
-use super::job::Job;
-use super::progress::Progress;
+use super::campaign::{SpeedPlan, stopped};
+use super::chain::{ChainOutcome, DecoderPart};
+use super::image::PacketImage;
+use super::job::DetectorJob;
+use super::progress::StepProgress;
 use crate::error::LabError;
 
 /// Ascending, with 1 if there are any.
@@ -28,9 +28,9 @@ pub fn numbers(asked: &[usize]) -> Vec<usize> {
 }
 
 /// Sets of jobs: each alone, then all of them if there are several.
-fn sets<'a>(jobs: &[&'a Job]) -> Vec<(String, Vec<&'a Job>)> {
+fn sets<'a>(jobs: &[&'a DetectorJob]) -> Vec<(String, Vec<&'a DetectorJob>)> {
     let several = |d: &str| jobs.iter().filter(|j| j.input.detector == d).count() > 1;
-    let name = |j: &Job| match several(&j.input.detector) {
+    let name = |j: &DetectorJob| match several(&j.input.detector) {
         true => j.input.title(),
         false => j.input.detector.clone(),
     };
@@ -42,36 +42,36 @@ fn sets<'a>(jobs: &[&'a Job]) -> Vec<(String, Vec<&'a Job>)> {
 }
 
 /// Points of each set: one pipeline cannot be mixed.
-fn points<'a>(set: &[&Job], numbers: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
+fn points<'a>(set: &[&DetectorJob], numbers: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
     let least = if set.len() > 1 { 2 } else { 1 };
     numbers.iter().copied().filter(move |&n| n >= least)
 }
 
 /// Points in all.
-pub fn trials(jobs: &[&Job], numbers: &[usize]) -> usize {
+pub fn trials(jobs: &[&DetectorJob], numbers: &[usize]) -> usize {
     sets(jobs).iter().map(|(_, set)| points(set, numbers).count()).sum()
 }
 
 /// Measures them all.
 pub fn run(
-    jobs: &[&Job],
+    jobs: &[&DetectorJob],
     numbers: &[usize],
-    plan: &Plan,
+    plan: &SpeedPlan,
     stop: &Stop,
-    progress: &mut Progress,
+    progress: &mut StepProgress,
 ) -> Result<Scaling, LabError> {
     let (mut scaling, alone) = (Scaling::default(), Threads::of(1));
     for (name, set) in sets(jobs) {
         let most = points(&set, numbers).last().unwrap_or(0);
         (plan.tell)(&format!("{name}: preparing packets for {most} pipelines"));
         let turn = |at: usize| set[at % set.len()];
-        let images: Vec<Image> = (0..most)
+        let images: Vec<PacketImage> = (0..most)
             .map(|at| turn(at).input.image(&*turn(at).detector, plan.memory))
             .collect::<Result<_, _>>()?;
         for n in points(&set, numbers) {
             let cores: Vec<Option<usize>> = (0..n).map(|at| plan.core(at)).collect();
             let pipeline = |at: usize| Pipeline {
-                part: Part::Whole,
+                part: DecoderPart::Whole,
                 detector: &*turn(at).detector,
                 image: &images[at],
                 core: cores[at],
@@ -93,13 +93,19 @@ pub fn run(
             }
             let copy = copy::bandwidth(&cores, plan.copy_time());
             let pinned = cores.iter().flatten().count();
-            scaling.points.push(Point { set: name.clone(), pipelines: n, pinned, trials, copy });
+            scaling.points.push(ScalingPoint {
+                set: name.clone(),
+                pipelines: n,
+                pinned,
+                trials,
+                copy,
+            });
         }
     }
     Ok(scaling)
 }
 
-fn member(job: &Job, outcome: &Outcome) -> Member {
+fn member(job: &DetectorJob, outcome: &ChainOutcome) -> Member {
     let misses = outcome.misses.as_ref().ok();
     Member {
         detector: job.input.detector.clone(),

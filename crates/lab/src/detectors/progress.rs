@@ -4,21 +4,21 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::Tell;
-use crate::lossless::time;
+use fullcount_core::quantity::spoken;
 
 /// Steps done and to come.
 #[derive(Debug)]
-pub struct Progress {
+pub struct StepProgress {
     tell: Tell,
     /// Usual time of each step to come, in order.
     steps: VecDeque<Duration>,
     done: usize,
 }
 
-impl Progress {
+impl StepProgress {
     /// None yet.
-    pub fn new(tell: Tell) -> Progress {
-        Progress { tell, steps: VecDeque::new(), done: 0 }
+    pub fn new(tell: Tell) -> StepProgress {
+        StepProgress { tell, steps: VecDeque::new(), done: 0 }
     }
 
     /// So many steps more, each of a usual time.
@@ -50,6 +50,6 @@ impl Progress {
         let place = self.place();
         self.steps.pop_front();
         self.done += 1;
-        (self.tell)(&format!("{place} {what}, {} left", time(self.left())));
+        (self.tell)(&format!("{place} {what}, {} left", spoken(self.left())));
     }
 }

@@ -6,9 +6,9 @@
 
 use serde_json::{Value, json};
 
-use super::amounts::Rates;
+use super::amounts::AmountRates;
 use super::short;
-use crate::plot::{Axis, Dot, Figure as Drawing, Line, Stroke};
+use crate::plot::{Chart, ChartLine, Dot, PlotAxis, Stroke};
 use crate::record::{Figure, Record};
 
 /// One pipeline of a trial.
@@ -19,14 +19,14 @@ pub struct Member {
     /// Its input.
     pub input: String,
     /// Per second.
-    pub rates: Rates,
+    pub rates: AmountRates,
     /// Last-level cache misses per packet, where the processor's counter can be read.
     pub misses: Option<f64>,
 }
 
 /// Some pipelines at once, once or several times.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+pub struct ScalingPoint {
     /// Which detectors: one name, or `mixed`.
     pub set: String,
     /// How many at once.
@@ -43,7 +43,7 @@ pub struct Point {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Scaling {
     /// Points in the order of sets, then pipelines.
-    pub points: Vec<Point>,
+    pub points: Vec<ScalingPoint>,
     /// Why cache misses are not there.
     pub no_misses: Option<String>,
 }
@@ -67,7 +67,7 @@ impl Scaling {
     }
 
     /// Median and spread of that.
-    pub fn sum(&self, point: &Point) -> Option<Figure> {
+    pub fn sum(&self, point: &ScalingPoint) -> Option<Figure> {
         let sums: Option<Vec<f64>> = point.trials.iter().map(|t| self.in_units(t)).collect();
         Figure::of(&sums?, "pipelines alone")
     }
@@ -124,7 +124,11 @@ impl Scaling {
     }
 
     /// Median over the trials of a point.
-    fn over(&self, point: &Point, value: impl Fn(&Vec<Member>) -> Option<f64>) -> Option<f64> {
+    fn over(
+        &self,
+        point: &ScalingPoint,
+        value: impl Fn(&Vec<Member>) -> Option<f64>,
+    ) -> Option<f64> {
         let values: Option<Vec<f64>> = point.trials.iter().map(value).collect();
         Figure::of(&values?, "").map(|f| f.value)
     }
@@ -140,9 +144,8 @@ impl Scaling {
                 "pinned": point.pinned, "copy_gbytes_per_s": point.copy,
                 "in_units_of_one_alone": sum.as_ref().map(|f| f.value), "trials": trials,
             }));
-            if let Some(sum) = sum {
-                record.figure(&format!("pipelines_{}_{}", point.set, point.pipelines), &sum);
-            }
+            let name = format!("pipelines_{}_{}", point.set, point.pipelines);
+            record.figure(&name, sum.as_ref());
         }
         if let Some(why) = &self.no_misses {
             record.parameter("cache_misses_not_read", why.clone());
@@ -150,7 +153,7 @@ impl Scaling {
     }
 
     /// The figure: all pipelines together over their number.
-    pub fn figure(&self, name: &str) -> Drawing {
+    pub fn figure(&self, name: &str) -> Chart {
         let dot = |x: usize, y: f64, spread| Dot { x: x as f64, y, spread, below: false };
         let mut sets: Vec<&str> = vec![];
         for point in &self.points {
@@ -161,7 +164,7 @@ impl Scaling {
         let mut numbers: Vec<usize> = self.points.iter().map(|p| p.pipelines).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let line = |name: String, colour, stroke, dots| Line { name, colour, stroke, dots };
+        let line = |name: String, colour, stroke, dots| ChartLine { name, colour, stroke, dots };
         let ideal = numbers.iter().map(|&n| dot(n, n as f64, None)).collect();
         let mut lines = vec![line("n times one alone".into(), 0, Stroke::Floor, ideal)];
         for (colour, set) in sets.iter().enumerate() {
@@ -184,19 +187,20 @@ impl Scaling {
             });
             lines.push(line("copy test".into(), sets.len(), Stroke::Dashed, copies.collect()));
         }
-        Drawing {
+        Chart {
             name: name.to_owned(),
             title: "Pipelines at once on one host".to_owned(),
             x_label: "Pipelines".to_owned(),
             y_label: "All together, in units of one alone".to_owned(),
-            axis: Axis::Linear(0.0),
+            x_axis: PlotAxis::Logarithmic,
+            axis: PlotAxis::Linear(0.0),
             lines,
         }
     }
 }
 
-/// `2 x sonde`, or the detectors of a mixed set.
-fn names(point: &Point) -> String {
+/// The detector and input of one sort of pipelines, or all of a mixed set.
+fn names(point: &ScalingPoint) -> String {
     let Some(first) = point.trials.first() else { return point.set.clone() };
     let all: Vec<String> = first.iter().map(|m| format!("{} {}", m.detector, m.input)).collect();
     match all.iter().all(|n| Some(n) == all.first()) {
@@ -218,16 +222,20 @@ fn member(m: &Member) -> Value {
 mod tests {
     use super::*;
 
-    fn some(detectors: &[(&str, f64)], trials: usize) -> Point {
+    fn some(detectors: &[(&str, f64)], trials: usize) -> ScalingPoint {
         let member = |&(d, packets): &(&str, f64)| Member {
             detector: d.into(),
             input: "simulated".into(),
-            rates: Rates { packets, readouts: Some(10.0 * packets), ..Rates::default() },
+            rates: AmountRates {
+                packets,
+                readouts: Some(10.0 * packets),
+                ..AmountRates::default()
+            },
             misses: None,
         };
         let members: Vec<Member> = detectors.iter().map(member).collect();
         let same = detectors.iter().all(|d| d.0 == detectors[0].0);
-        Point {
+        ScalingPoint {
             set: if same { detectors[0].0.into() } else { "mixed".into() },
             pipelines: detectors.len(),
             pinned: detectors.len().min(2),

@@ -9,9 +9,9 @@ use fullcount_io::newfile;
 
 /// The folder.
 #[derive(Debug, Default)]
-pub struct Scratch(OnceCell<newfile::Scratch>);
+pub struct ScratchFiles(OnceCell<newfile::Scratch>);
 
-impl Scratch {
+impl ScratchFiles {
     /// Path of a file in it.
     ///
     /// # Errors

@@ -12,11 +12,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::amounts::{Amounts, Rates};
+use super::amounts::{AmountRates, Amounts};
 use super::limits::{CoreProfile, Watched};
-use crate::child::{Asked, Running, TrialError};
-use crate::lossless::pair::{READY, cores, number, summary};
-use crate::lossless::{Bench, OnCores, Trial};
+use crate::agent::post::port_of;
+use crate::error::TrialError;
+use crate::lossless::pair::{READY, summary};
+use crate::lossless::{Bench, LosslessTrial, OnCores, TrialPlan};
+use fullcount_child::{Asked, ChildError, RunningChild};
 
 /// How long a child may take to end after the sending time. A sender has first to read its capture, and a thread tied to
 /// a core that others keep busy got its first time there after more than 10 s.
@@ -35,7 +37,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 /// Cores of the three threads; `None`: wherever the system puts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Cores {
+pub struct ThreadCores {
     /// Receiving (and with one thread everything behind it).
     pub receive: Option<usize>,
     /// Processing, with two threads.
@@ -44,7 +46,7 @@ pub struct Cores {
     pub send: Option<usize>,
 }
 
-impl Cores {
+impl ThreadCores {
     /// Those of the service, and what it does there; without those that are not pinned.
     fn of_service(self, threads: u32) -> Vec<(&'static str, usize)> {
         let (first, second) = match threads {
@@ -57,7 +59,7 @@ impl Cores {
 }
 
 /// How service and sender are started.
-pub struct Service<'a> {
+pub struct ServicePair<'a> {
     /// The `fullcount` binary.
     pub program: PathBuf,
     /// Detector.
@@ -73,13 +75,13 @@ pub struct Service<'a> {
     /// Threads of the service, 1 or 2.
     pub threads: u32,
     /// Cores.
-    pub cores: Cores,
+    pub cores: ThreadCores,
     /// Receive buffer as the option takes it.
     pub receive_buffer: String,
     /// Ends a trial early.
     pub stop: Asked<'a>,
     /// What each trial showed, in order.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<ServiceTrial>,
     /// The cores of the service are watched in the trials to come.
     pub watched: bool,
     /// What they did in the last trial that was.
@@ -88,16 +90,16 @@ pub struct Service<'a> {
 
 /// One trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample {
+pub struct ServiceTrial {
     /// Packets/s that were asked for; flat out if `None`.
     pub asked: Option<f64>,
     /// From the service's metrics; `None` if the trial was too short for two readings.
-    pub rates: Option<Rates>,
+    pub rates: Option<AmountRates>,
     /// Packets, and cores, by the two summaries.
-    pub trial: Trial,
+    pub trial: LosslessTrial,
 }
 
-impl Service<'_> {
+impl ServicePair<'_> {
     fn run(&self, length: Duration) -> Vec<String> {
         // Its own end, in case this program is killed and can no longer end it.
         let most = format!("{}s", (length + 6 * READY).as_secs());
@@ -145,10 +147,10 @@ impl Service<'_> {
         options.extend(self.settings.iter().flat_map(|s| ["--set".to_owned(), s.clone()]));
     }
 
-    fn start(&self, options: &[String]) -> Result<Running, TrialError> {
+    fn start(&self, options: &[String]) -> Result<RunningChild, ChildError> {
         let mut command = std::process::Command::new(&self.program);
         command.args(options);
-        Running::start(&format!("fullcount {}", options[0]), command)
+        RunningChild::start(&format!("fullcount {}", options[0]), command)
     }
 
     /// Readings of the metrics while the sender runs: rates from the first with packets to the last; `None` if
@@ -156,9 +158,9 @@ impl Service<'_> {
     fn watch(
         &mut self,
         page: SocketAddr,
-        send: &mut Running,
+        send: &mut RunningChild,
         length: Duration,
-    ) -> Result<Option<Rates>, TrialError> {
+    ) -> Result<Option<AmountRates>, TrialError> {
         let begun = Instant::now();
         let first = loop {
             let now = reading(page)?;
@@ -169,7 +171,7 @@ impl Service<'_> {
                 return Ok(None);
             }
             if (self.stop)() {
-                return Err(TrialError::Interrupted);
+                return Err(ChildError::Interrupted.into());
             }
         };
         let cores = if self.watched { self.cores.of_service(self.threads) } else { vec![] };
@@ -180,7 +182,7 @@ impl Service<'_> {
         // before counts.
         while Instant::now() < until && !send.ended((length / READINGS).min(LONGEST_LOOK))? {
             if (self.stop)() {
-                return Err(TrialError::Interrupted);
+                return Err(ChildError::Interrupted.into());
             }
             let now = reading(page)?;
             if send.ended(Duration::ZERO)? {
@@ -198,7 +200,7 @@ impl Service<'_> {
     }
 
     /// Waits until the decoder gets nothing any more.
-    fn drain(&self, page: SocketAddr, run: &mut Running) -> Result<(), TrialError> {
+    fn drain(&self, page: SocketAddr, run: &mut RunningChild) -> Result<(), TrialError> {
         let begun = Instant::now();
         let mut before = None;
         while begun.elapsed() < GRACE && !run.ended(Duration::ZERO)? {
@@ -207,7 +209,7 @@ impl Service<'_> {
                 break;
             }
             if (self.stop)() {
-                return Err(TrialError::Interrupted);
+                return Err(ChildError::Interrupted.into());
             }
             std::thread::sleep(SILENCE);
         }
@@ -219,18 +221,11 @@ fn words(all: &[&str]) -> Vec<String> {
     all.iter().map(|w| (*w).to_owned()).collect()
 }
 
-impl Bench for Service<'_> {
-    fn trial(
-        &mut self,
-        _: &str,
-        size: usize,
-        packets_per_s: Option<f64>,
-        length: Duration,
-    ) -> Result<Trial, TrialError> {
+impl Bench for ServicePair<'_> {
+    fn trial(&mut self, plan: &TrialPlan<'_>) -> Result<LosslessTrial, TrialError> {
+        let &TrialPlan { size, packets_per_s, length, .. } = plan;
         let mut run = self.start(&self.run(length))?;
-        let port = run.wait_for_line(READY, self.stop, |line| {
-            line.strip_prefix("listening on ")?.rsplit(':').next()?.parse::<u16>().ok()
-        })?;
+        let port = run.wait_for_line(READY, self.stop, port_of)?;
         let page = run.wait_for_line(READY, self.stop, |line| {
             line.strip_prefix("live page http://")?.trim_end_matches('/').parse().ok()
         })?;
@@ -242,27 +237,15 @@ impl Bench for Service<'_> {
         run.interrupt();
         let received = run.end(GRACE, self.stop)?;
         let received = summary(received.ok_or_else(|| run.stuck(GRACE))?)?;
-        let (count, seconds) =
-            (number("send", &sent, "/packets/sent")?, number("send", &sent, "/seconds")?.max(1e-9));
-        let heard = number("run", &received, "/seconds")?.max(1e-9);
         // A counter's dots are part of its name.
-        let delivered = number("run", &received, "/counters/decode.packets")?;
-        let trial = Trial {
-            size,
-            sent: count as u64,
-            delivered: delivered as u64,
-            sent_per_s: count / seconds,
-            delivered_per_s: delivered / heard,
-            send_cores: cores(&sent, seconds),
-            receive_cores: cores(&received, heard),
-            softirq_cores: None,
-        };
-        self.samples.push(Sample { asked: packets_per_s, rates, trial });
+        let delivered = "/counters/decode.packets";
+        let trial = LosslessTrial::of_summaries(size, &sent, ("run", &received), delivered)?;
+        self.samples.push(ServiceTrial { asked: packets_per_s, rates, trial });
         Ok(trial)
     }
 }
 
-impl OnCores for Service<'_> {
+impl OnCores for ServicePair<'_> {
     fn put_on(&mut self, receiver: usize, sender: usize) {
         let taken = |core: usize| core == receiver || core == sender;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -297,8 +280,8 @@ fn reading(page: SocketAddr) -> Result<(Instant, Amounts), TrialError> {
 mod tests {
     use super::*;
 
-    fn service() -> Service<'static> {
-        Service {
+    fn service() -> ServicePair<'static> {
+        ServicePair {
             program: "fullcount".into(),
             detector: "sonde".into(),
             geometry: Some("g.toml".into()),
@@ -306,7 +289,7 @@ mod tests {
             capture: "x.pcapng".into(),
             shift: true,
             threads: 2,
-            cores: Cores { receive: Some(1), process: Some(2), send: Some(3) },
+            cores: ThreadCores { receive: Some(1), process: Some(2), send: Some(3) },
             receive_buffer: "64MiB".into(),
             stop: &|| false,
             samples: vec![],
@@ -332,7 +315,7 @@ mod tests {
              detector.max_streams=64"
         );
         (s.threads, s.shift, s.geometry) = (1, false, None);
-        s.cores = Cores::default();
+        s.cores = ThreadCores::default();
         let run = s.run(second).join(" ");
         assert!(!run.contains("core") && run.contains("--threads 1"), "{run}");
         let send = s.send(1, None, second).join(" ");
@@ -341,26 +324,28 @@ mod tests {
 
     #[test]
     fn the_cores_that_are_watched_are_those_of_the_service() {
-        let cores = Cores { receive: Some(1), process: Some(2), send: Some(3) };
+        let cores = ThreadCores { receive: Some(1), process: Some(2), send: Some(3) };
         assert_eq!(cores.of_service(2), [("receive", 1), ("process", 2)]);
         assert_eq!(cores.of_service(1), [("receive and process", 1)]);
-        assert_eq!(Cores::default().of_service(2), []);
+        assert_eq!(ThreadCores::default().of_service(2), []);
     }
 
     #[test]
     fn the_second_thread_gets_a_core_of_its_own_where_there_is_one() {
         let mut s = service();
         s.put_on(3, 1);
-        assert_eq!(s.cores, Cores { receive: Some(3), process: Some(2), send: Some(1) });
+        assert_eq!(s.cores, ThreadCores { receive: Some(3), process: Some(2), send: Some(1) });
         s.put_on(2, 0);
         assert!(s.cores.process.is_none_or(|c| c != 2 && c != 0), "{:?}", s.cores);
     }
 
     #[test]
     fn a_program_that_is_no_fullcount_and_a_page_that_is_not_there_are_told() {
-        let mut s = Service { program: "false".into(), ..service() };
-        let e = s.trial("", 64, None, Duration::from_millis(1)).unwrap_err();
-        assert!(matches!(&e, TrialError::Failed { .. }), "{e}");
+        let mut s = ServicePair { program: "false".into(), ..service() };
+        let (contender, length) = ("", Duration::from_millis(1));
+        let plan = TrialPlan { contender, size: 64, packets_per_s: None, length };
+        let e = s.trial(&plan).unwrap_err();
+        assert!(matches!(&e, TrialError::Child(ChildError::Failed { .. })), "{e}");
         assert!(s.samples.is_empty());
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let e = reading(nobody).unwrap_err().to_string();

@@ -2,8 +2,7 @@
 //!
 //! Both are measured by turns; each round gives a ratio, so that what else the machine does meets both alike. Beside them as many pipelines
 //! run apart, with one thread each and nothing to do with each other: what they reach together is what these CPUs have to give, and no
-//! program can gain more. Refuses: nothing.
-//! Source: `docs/gdgem-parallel.md`.
+//! program can gain more. Source: `docs/lab.md`.
 
 use crate::record::{Figure, Record};
 
@@ -42,13 +41,9 @@ impl Speedup {
     pub fn note(&self, record: &mut Record) {
         let Speedup { detector, input, threads, .. } = self;
         let name = format!("{detector}_{input}_build-{threads}");
-        let figures =
-            [("speedup", self.figure()), ("apart", self.bound()), ("of_apart", self.share())];
-        for (what, figure) in figures {
-            if let Some(figure) = figure {
-                record.figure(&format!("{what}_{name}"), &figure);
-            }
-        }
+        record.figure(&format!("speedup_{name}"), self.figure().as_ref());
+        record.figure(&format!("apart_{name}"), self.bound().as_ref());
+        record.figure(&format!("of_apart_{name}"), self.share().as_ref());
     }
 }
 
@@ -60,15 +55,10 @@ pub fn markdown(all: &[Speedup]) -> String {
     let mut text = "\n| detector | input | builder threads | times one (least–most) | as many pipelines apart | of that |\n\
                     |:--|:--|--:|--:|--:|--:|\n"
         .to_owned();
-    let cell = |figure: Option<Figure>| {
-        figure.map_or("–".to_owned(), |figure| {
-            let (low, high) = figure.interval;
-            format!("{:.2} ({low:.2}–{high:.2})", figure.value)
-        })
-    };
     for s in all {
         let Speedup { detector, input, threads, .. } = s;
-        let [gain, bound, share] = [s.figure(), s.bound(), s.share()].map(cell);
+        let [gain, bound, share] =
+            [s.figure(), s.bound(), s.share()].map(|f| Figure::cell(f, 2, 1.0));
         text.push_str(&format!(
             "| {detector} | {input} | {threads} | {gain} | {bound} | {share} |\n"
         ));

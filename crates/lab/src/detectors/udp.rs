@@ -6,18 +6,19 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::limits::CoreProfile;
-use super::service::{Cores, Sample, Service};
-use super::{How, Row, Run, short};
-use crate::lossless::{self, Bench, Ceiling, OnNearCores, Settings, time};
+use super::service::{ServicePair, ServiceTrial, ThreadCores};
+use super::{How, SpeedRow, SpeedTrial, short};
+use crate::lossless::{self, Bench, Ceiling, OnNearCores, SearchSettings, TrialPlan};
 use anyhow::Context;
 use fullcount_core::frame::emit::Route;
-use fullcount_io::pcap::{Format, Writer};
+use fullcount_core::quantity::spoken;
+use fullcount_io::pcap::{CaptureFormat, Writer};
 
-use super::campaign::Plan;
-use super::image::Image;
-use super::job::Job;
-use super::progress::Progress;
-use super::scratch::Scratch;
+use super::campaign::SpeedPlan;
+use super::image::PacketImage;
+use super::job::DetectorJob;
+use super::progress::StepProgress;
+use super::scratch::ScratchFiles;
 use crate::error::LabError;
 
 /// Packets of the capture that is replayed: more than any cache holds; the sender moves each repetition on.
@@ -28,7 +29,7 @@ const APART_NS: i64 = 1_000;
 /// How it is measured.
 pub struct OverUdp<'a> {
     /// Times and cores.
-    pub plan: &'a Plan,
+    pub plan: &'a SpeedPlan,
     /// Threads of the service, one after the other.
     pub threads: &'a [u32],
     /// Its receive buffer.
@@ -36,7 +37,7 @@ pub struct OverUdp<'a> {
     /// Each trial on two cores that share a cache at that time.
     pub near: bool,
     /// The search for the rate without loss.
-    pub search: Option<Settings>,
+    pub search: Option<SearchSettings>,
     /// One more trial flat out and one at the rate without loss, in which the cores of the service are watched.
     pub profile: bool,
     /// Ends a trial early.
@@ -55,10 +56,10 @@ impl OverUdp<'_> {
     /// One detector: a row or two for each number of threads.
     pub fn run(
         &self,
-        job: &Job,
-        scratch: &Scratch,
-        progress: &mut Progress,
-    ) -> Result<Vec<Row>, LabError> {
+        job: &DetectorJob,
+        scratch: &ScratchFiles,
+        progress: &mut StepProgress,
+    ) -> Result<Vec<SpeedRow>, LabError> {
         let title = job.input.title();
         (self.plan.tell)(&format!("{title}: writing a capture for the sender"));
         let image = job.input.image(&*job.detector, CAPTURE.min(self.plan.memory))?;
@@ -66,7 +67,7 @@ impl OverUdp<'_> {
         write(&image, &capture)?;
         let mut rows = vec![];
         for &threads in self.threads {
-            let mut service = Service {
+            let mut service = ServicePair {
                 program: std::env::current_exe().context("finding this program")?,
                 detector: job.input.detector.clone(),
                 geometry: job.geometry.clone(),
@@ -93,33 +94,35 @@ impl OverUdp<'_> {
     }
 
     /// The service's threads first, the sender last; unpinned where there are too few cores for all.
-    fn cores(&self, threads: u32) -> Cores {
+    fn cores(&self, threads: u32) -> ThreadCores {
         let needed = threads as usize + 1;
         if self.plan.cores.len() < needed {
             (self.plan.tell)(&format!(
                 "{} cores for {needed} threads: measured without pinning",
                 self.plan.cores.len()
             ));
-            return Cores::default();
+            return ThreadCores::default();
         }
         let process = (threads == 2).then(|| self.plan.core(1)).flatten();
-        Cores { receive: self.plan.core(0), process, send: self.plan.core(threads as usize) }
+        ThreadCores { receive: self.plan.core(0), process, send: self.plan.core(threads as usize) }
     }
 
     /// Where trials are made.
-    fn bench<'b>(&self, service: &'b mut Service<'_>) -> Box<dyn Bench + 'b> {
+    fn bench<'b>(&self, service: &'b mut ServicePair<'_>) -> Box<dyn Bench + 'b> {
         if self.near { Box::new(OnNearCores::new(service)) } else { Box::new(service) }
     }
 
     /// What the cores of the service do in a trial at a rate, or flat out; it counts for nothing else.
     fn watched(
         &self,
-        job: &Job,
-        service: &mut Service<'_>,
+        job: &DetectorJob,
+        service: &mut ServicePair<'_>,
         packets_per_s: Option<f64>,
     ) -> Result<Vec<CoreProfile>, LabError> {
         service.watched = true;
-        let trial = self.bench(service).trial("", 0, packets_per_s, self.plan.time);
+        let length = self.plan.time;
+        let plan = TrialPlan { contender: "", size: 0, packets_per_s, length };
+        let trial = self.bench(service).trial(&plan);
         trial.map_err(|e| anyhow::anyhow!("{}: {e}", job.input.title()))?;
         service.watched = false;
         service.samples.clear();
@@ -128,14 +131,14 @@ impl OverUdp<'_> {
 
     fn measure(
         &self,
-        job: &Job,
-        image: &Image,
-        service: &mut Service<'_>,
-        progress: &Progress,
-    ) -> Result<Vec<Row>, LabError> {
+        job: &DetectorJob,
+        image: &PacketImage,
+        service: &mut ServicePair<'_>,
+        progress: &StepProgress,
+    ) -> Result<Vec<SpeedRow>, LabError> {
         let (threads, size) = (service.threads, image.packet_bytes().round() as usize);
         let what = format!("{} {}, threads {threads}", progress.place(), job.input.title());
-        let row = |how, samples: &[Sample]| Row {
+        let row = |how, samples: &[ServiceTrial]| SpeedRow {
             detector: job.input.detector.clone(),
             input: job.input.name.to_owned(),
             about: job.input.about.clone(),
@@ -145,11 +148,13 @@ impl OverUdp<'_> {
             search: None,
             profile: vec![],
         };
-        let mut flat_out: Vec<Sample> = vec![];
+        let mut flat_out: Vec<ServiceTrial> = vec![];
         for trial in 1..=self.plan.repeats {
+            let plan =
+                TrialPlan { contender: "", size, packets_per_s: None, length: self.plan.time };
             let shown = self
                 .bench(service)
-                .trial("", size, None, self.plan.time)
+                .trial(&plan)
                 .map_err(|e| anyhow::anyhow!("{}: {e}", job.input.title()))?;
             // A trial whose cores were moved was made again: the last one counts.
             flat_out.extend(service.samples.pop());
@@ -159,7 +164,7 @@ impl OverUdp<'_> {
                 self.plan.repeats,
                 short(shown.sent_per_s),
                 100.0 * shown.lost() as f64 / shown.sent.max(1) as f64,
-                time(progress.left().saturating_sub(self.plan.time * trial as u32))
+                spoken(progress.left().saturating_sub(self.plan.time * trial as u32))
             ));
         }
         let mut rows = vec![row(How::FlatOut(threads), &flat_out)];
@@ -175,9 +180,9 @@ impl OverUdp<'_> {
         let Some(search) = self.search.filter(|_| !lossless) else { return Ok(rows) };
         let fastest = flat_out.iter().map(|s| s.trial.sent_per_s).fold(0.0, f64::max);
         let ceiling = search.ceiling.or(Some(Ceiling::Packets(fastest)));
-        let settings = Settings { ceiling, ..search };
+        let settings = SearchSettings { ceiling, ..search };
         let mut tell = |step: &str, left: Duration| {
-            (self.plan.tell)(&format!("{what}: {step}, {} left", time(progress.after() + left)));
+            (self.plan.tell)(&format!("{what}: {step}, {} left", spoken(progress.after() + left)));
         };
         let contender = format!("{} with {threads} threads", job.input.detector);
         let mut bench = self.bench(service);
@@ -186,11 +191,11 @@ impl OverUdp<'_> {
         drop(bench);
         // The confirmations are the last at that rate; a sender that fell behind was asked for more than it sent.
         let asked = outcome.found.map(|found| found.asked);
-        let at = |s: &&Sample| asked.is_some() && s.asked == asked && s.trial.lost() == 0;
-        let mut confirmed: Vec<Sample> = service.samples.iter().filter(at).copied().collect();
+        let at = |s: &&ServiceTrial| asked.is_some() && s.asked == asked && s.trial.lost() == 0;
+        let mut confirmed: Vec<ServiceTrial> = service.samples.iter().filter(at).copied().collect();
         confirmed.drain(..confirmed.len().saturating_sub(settings.confirmations as usize));
         let search = Some(outcome.json());
-        let mut found = Row { search, ..row(How::Lossless(threads), &confirmed) };
+        let mut found = SpeedRow { search, ..row(How::Lossless(threads), &confirmed) };
         if self.profile && asked.is_some() {
             service.samples.clear();
             found.profile = self.watched(job, service, asked)?;
@@ -201,22 +206,23 @@ impl OverUdp<'_> {
     }
 }
 
-fn more_how(rows: &[Row]) -> String {
+fn more_how(rows: &[SpeedRow]) -> String {
     rows.last().map_or(String::new(), |r| r.how.text())
 }
 
 /// A trial of the table; the bytes are those of the packets that were decoded.
-fn run(sample: &Sample, packet_bytes: f64) -> Option<Run> {
+fn run(sample: &ServiceTrial, packet_bytes: f64) -> Option<SpeedTrial> {
     let mut rates = sample.rates?;
     rates.bytes = rates.packets * packet_bytes;
     let lost = sample.trial.lost() as f64 / sample.trial.sent.max(1) as f64;
-    Some(Run { rates, cores: sample.trial.receive_cores, lost: Some(lost) })
+    Some(SpeedTrial { rates, cores: sample.trial.receive_cores, lost: Some(lost) })
 }
 
-fn write(image: &Image, path: &std::path::Path) -> anyhow::Result<()> {
+fn write(image: &PacketImage, path: &std::path::Path) -> anyhow::Result<()> {
     let doing = || format!("writing {}", path.display());
     let file = std::fs::File::create(path).with_context(doing)?;
-    let mut writer = Writer::new(BufWriter::new(file), Format::Pcap, None).with_context(doing)?;
+    let mut writer =
+        Writer::new(BufWriter::new(file), CaptureFormat::Pcap, None).with_context(doing)?;
     let destination = SocketAddr::from(([127, 0, 0, 1], 9000));
     for (at, (packet, origin)) in image.packets().enumerate() {
         let source = SocketAddr::from(([127, 0, 0, 1], origin.port.max(1)));

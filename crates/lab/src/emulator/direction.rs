@@ -2,8 +2,8 @@
 //!
 //! Frames are taken up to 64 a call, each with one copy into memory that is used again and again; no lock,
 //! allocation or line per frame once the link has filled. The thread sleeps until the next frame is due or
-//! one comes; the last 60 µs before a due frame are spun away, because a sleep ends late. Refuses
-//! nothing by itself: what the system does not take is counted by reason.
+//! one comes; the last 60 µs before a due frame are spun away, because a sleep ends late. What the system does not take
+//! is counted by reason.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 use fullcount_core::link::cost::{CHECK, GAP, PREAMBLE, SMALLEST_FRAME};
 use fullcount_core::sim::Channel;
-use fullcount_core::sim::channel::Totals;
-use fullcount_io::frames::{BATCH, FrameReceiver, FrameSender, FramesError, NOTE, Refused, train};
+use fullcount_core::sim::channel::ChannelTotals;
+use fullcount_io::frames::{
+    BATCH, FrameNotSent, FrameReceiver, FrameSender, FramesError, NOTE, train,
+};
 use serde_json::{Value, json};
 
 /// A sleep ends up to 60 µs late on a quiet core.
@@ -24,9 +26,9 @@ const REPORT: Duration = Duration::from_millis(100);
 
 /// What one direction counted, in frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct FrameCounts {
     /// What the channel did.
-    pub channel: Totals,
+    pub channel: ChannelTotals,
     /// In the channel at this moment.
     pub inside: u64,
     /// The channel's balance.
@@ -45,12 +47,12 @@ pub struct Counts {
     pub trains: u64,
 }
 
-impl Counts {
-    fn refuse(&mut self, why: Refused) {
+impl FrameCounts {
+    fn refuse(&mut self, why: FrameNotSent) {
         match why {
-            Refused::TooLong => self.too_long += 1,
-            Refused::NoBuffer => self.no_buffer += 1,
-            Refused::Malformed => self.malformed_out += 1,
+            FrameNotSent::TooLong => self.too_long += 1,
+            FrameNotSent::NoBuffer => self.no_buffer += 1,
+            FrameNotSent::Malformed => self.malformed_out += 1,
         }
     }
 
@@ -66,7 +68,7 @@ impl Counts {
 
     /// Frames that will not arrive, all reasons.
     pub fn gone(&self) -> u64 {
-        let Totals { dropped, no_memory, lost, .. } = self.channel;
+        let ChannelTotals { dropped, no_memory, lost, .. } = self.channel;
         let refused = self.too_long + self.no_buffer + self.malformed_out;
         dropped + no_memory + lost + self.missed + self.malformed_in + refused
     }
@@ -143,15 +145,15 @@ impl Counts {
 
 /// Where a direction leaves its counts, ten times a second.
 #[derive(Debug, Default)]
-pub struct Watch(Mutex<Counts>);
+pub struct DirectionWatch(Mutex<FrameCounts>);
 
-impl Watch {
+impl DirectionWatch {
     /// The last ones.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> FrameCounts {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, counts: Counts) {
+    fn set(&self, counts: FrameCounts) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = counts;
     }
 }
@@ -191,19 +193,23 @@ impl Direction {
     ///
     /// # Errors
     /// An interface went down or away; the counts are left in `watch`.
-    pub fn run(mut self, stop: &AtomicBool, watch: &Arc<Watch>) -> Result<(), FramesError> {
+    pub fn run(
+        mut self,
+        stop: &AtomicBool,
+        watch: &Arc<DirectionWatch>,
+    ) -> Result<(), FramesError> {
         if let Some(core) = self.core {
             // Not fatal: a container may forbid it.
             let _ = fullcount_io::sys::pin_thread(core);
         }
         let _ = fullcount_io::sys::precise_sleep();
-        let mut counts = Counts::default();
+        let mut counts = FrameCounts::default();
         let outcome = self.hand_on(stop, watch, &mut counts);
         self.note(&mut counts, watch);
         outcome
     }
 
-    fn note(&mut self, counts: &mut Counts, watch: &Watch) {
+    fn note(&mut self, counts: &mut FrameCounts, watch: &DirectionWatch) {
         counts.channel = self.channel.totals();
         counts.inside = self.channel.inside();
         counts.balance = self.channel.balance();
@@ -214,8 +220,8 @@ impl Direction {
     fn hand_on(
         &mut self,
         stop: &AtomicBool,
-        watch: &Watch,
-        counts: &mut Counts,
+        watch: &DirectionWatch,
+        counts: &mut FrameCounts,
     ) -> Result<(), FramesError> {
         // Frames that are not in use; grows to what the link holds at once.
         let mut spare: Vec<Vec<u8>> = Vec::new();
@@ -261,7 +267,7 @@ impl Direction {
         &mut self,
         ready: &mut Vec<Vec<u8>>,
         spare: &mut Vec<Vec<u8>>,
-        counts: &mut Counts,
+        counts: &mut FrameCounts,
     ) -> Result<(), FramesError> {
         if !ready.is_empty() {
             let outcome = self.to.send(ready, |why| counts.refuse(why));
@@ -312,17 +318,22 @@ mod tests {
 
     #[test]
     fn counts_add_up_and_name_what_to_do() {
-        let channel = Totals {
+        let channel = ChannelTotals {
             taken: 100,
             doubled: 2,
             delivered: 80,
             dropped: 5,
             lost: 7,
             no_memory: 0,
-            ..Totals::default()
+            ..ChannelTotals::default()
         };
-        let mut c = Counts { channel, inside: 10, missed: 3, ..Counts::default() };
-        for why in [Refused::TooLong, Refused::NoBuffer, Refused::NoBuffer, Refused::Malformed] {
+        let mut c = FrameCounts { channel, inside: 10, missed: 3, ..FrameCounts::default() };
+        for why in [
+            FrameNotSent::TooLong,
+            FrameNotSent::NoBuffer,
+            FrameNotSent::NoBuffer,
+            FrameNotSent::Malformed,
+        ] {
             c.refuse(why);
         }
         assert_eq!((c.offered(), c.sent(), c.gone()), (103, 76, 5 + 7 + 3 + 4));

@@ -7,10 +7,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::lossless::place::Place;
-use crate::namespace::{Layout, Link, NamespaceError, Network};
+use crate::lossless::place::ReadyPlace;
+use crate::namespace::{Layout, NamespaceError, NamespaceNetwork, VethPair};
 
-use super::{Emulator, EmulatorError, Plan, Unmerged};
+use super::{Emulator, EmulatorError, EmulatorPlan, Unmerged};
 
 /// Offloads by which a sender gives out trains.
 const CUT: [&str; 4] = [
@@ -32,15 +32,17 @@ const ADDRESSES_V6: [&str; 2] = ["fdfc:202::1", "fdfc:202::2"];
 ///
 /// # Errors
 /// See [`NamespaceError`]; nothing is left behind.
-pub fn build(mtu: usize) -> Result<Network, NamespaceError> {
-    let cut = |mut link: Link| {
+pub fn build(mtu: usize) -> Result<NamespaceNetwork, NamespaceError> {
+    let cut = |mut link: VethPair| {
         link.offloads.extend(CUT.map(|name| (name.to_owned(), false)));
         link.segments_cut()
     };
-    let links =
-        vec![cut(Link::between(SENDER, MIDDLE, mtu)), cut(Link::between(MIDDLE, RECEIVER, mtu))];
+    let links = vec![
+        cut(VethPair::between(SENDER, MIDDLE, mtu)),
+        cut(VethPair::between(MIDDLE, RECEIVER, mtu)),
+    ];
     let layout = Layout { purpose: "emulator".into(), hosts: 3, links };
-    let network = Network::build(&layout)?;
+    let network = NamespaceNetwork::build(&layout)?;
     let ends = [(SENDER, network.interface(0)), (RECEIVER, network.interface(1))];
     // The middle is a cable and has no address; the ends are neighbours.
     for (host, interface) in
@@ -70,11 +72,9 @@ pub fn build(mtu: usize) -> Result<Network, NamespaceError> {
 }
 
 /// Starts the emulator in the middle; `plan`'s interfaces are replaced by those there.
-///
-/// # Errors
-/// See [`EmulatorError`].
-pub fn start(network: &Network, plan: &Plan) -> Result<Emulator, EmulatorError> {
-    let plan = Plan { interfaces: [network.interface(0), network.interface(1)], ..plan.clone() };
+pub fn start(network: &NamespaceNetwork, plan: &EmulatorPlan) -> Result<Emulator, EmulatorError> {
+    let plan =
+        EmulatorPlan { interfaces: [network.interface(0), network.interface(1)], ..plan.clone() };
     let started = network.inside(MIDDLE, || {
         // The namespace goes with the network, so nothing has to be switched on again.
         std::mem::forget(Unmerged::at(&plan.interfaces));
@@ -84,11 +84,11 @@ pub fn start(network: &Network, plan: &Plan) -> Result<Emulator, EmulatorError> 
 }
 
 /// Names of the outer namespaces, for `ip netns exec`.
-pub fn names(network: &Network) -> [&str; 2] {
+pub fn names(network: &NamespaceNetwork) -> [&str; 2] {
     [network.name(SENDER), network.name(RECEIVER)]
 }
 
 /// The outer namespaces as a place for trials.
-pub fn place(network: Network) -> Place {
-    Place::across("link-emulator", network, (SENDER, RECEIVER), IpAddr::V4(ADDRESSES[1]))
+pub fn place(network: NamespaceNetwork) -> ReadyPlace {
+    ReadyPlace::across("link-emulator", network, (SENDER, RECEIVER), IpAddr::V4(ADDRESSES[1]))
 }

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Emulator, EmulatorError, Report};
+use super::{Emulator, EmulatorError, EmulatorReport};
 use crate::Tell;
-use crate::lossless::time;
+use fullcount_core::quantity::spoken;
 
 /// Between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -20,7 +20,7 @@ pub fn watch(
     stop: &dyn Fn() -> bool,
     duration: Option<Duration>,
     tell: Tell,
-) -> Result<(f64, Report), EmulatorError> {
+) -> Result<(f64, EmulatorReport), EmulatorError> {
     let begun = Instant::now();
     let (mut told, mut before) = (Duration::ZERO, emulator.report());
     tell("the link is up");
@@ -40,7 +40,12 @@ pub fn watch(
     Ok((seconds, emulator.end()?))
 }
 
-fn progress(before: &Report, now: &Report, over: Duration, left: Option<Duration>) -> String {
+fn progress(
+    before: &EmulatorReport,
+    now: &EmulatorReport,
+    over: Duration,
+    left: Option<Duration>,
+) -> String {
     let seconds = over.as_secs_f64().max(1e-9);
     let mut text = String::new();
     for (n, way) in ["A>B", "B>A"].into_iter().enumerate() {
@@ -53,5 +58,5 @@ fn progress(before: &Report, now: &Report, over: Duration, left: Option<Duration
             c.gone(),
         );
     }
-    left.map_or(text.clone(), |left| format!("{text}{} left", time(left)))
+    left.map_or(text.clone(), |left| format!("{text}{} left", spoken(left)))
 }

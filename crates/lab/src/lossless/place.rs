@@ -1,13 +1,14 @@
 //! Where sender and receiver run: both on loopback, or each in a network namespace of its own.
 //!
 //! Refuses: namespaces without root or iproute2, see [`NamespaceError`]. What was made is removed when the
-//! [`Place`] is dropped.
+//! [`ReadyPlace`] is dropped.
 
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
-use crate::namespace::{Layout, Link, NamespaceError, Network};
+use crate::namespace::{Layout, NamespaceError, NamespaceNetwork, VethPair};
 
 /// Kind of place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,40 +52,47 @@ pub enum End {
 
 /// A place that is ready.
 #[derive(Debug)]
-pub struct Place {
+pub struct ReadyPlace {
     name: String,
-    network: Option<Network>,
+    network: Option<Arc<NamespaceNetwork>>,
     /// Namespaces of sender and receiver.
     hosts: (usize, usize),
     receiver: IpAddr,
 }
 
-impl Place {
+impl ReadyPlace {
     /// Makes it; `mtu` in bytes is for namespaces.
-    ///
-    /// # Errors
-    /// See [`NamespaceError`].
-    pub fn make(kind: Where, mtu: usize, purpose: &str) -> Result<Place, NamespaceError> {
-        let link = Link::between(0, 1, mtu);
+    pub fn make(kind: Where, mtu: usize, purpose: &str) -> Result<ReadyPlace, NamespaceError> {
+        let link = VethPair::between(0, 1, mtu);
         let link = match kind {
-            Where::Loopback => return Ok(Place::loopback()),
+            Where::Loopback => return Ok(ReadyPlace::loopback()),
             Where::Veth => link,
             Where::VethCut => link.segments_cut(),
         };
-        let network = Network::build(&Layout::pair(purpose, link))?;
+        let network = NamespaceNetwork::build(&Layout::pair(purpose, link))?;
         let receiver = network.address(0, 1).into();
-        Ok(Place { name: kind.name().into(), network: Some(network), hosts: (0, 1), receiver })
+        Ok(ReadyPlace {
+            name: kind.name().into(),
+            network: Some(Arc::new(network)),
+            hosts: (0, 1),
+            receiver,
+        })
     }
 
     /// This host itself.
-    pub fn loopback() -> Place {
+    pub fn loopback() -> ReadyPlace {
         let receiver = IpAddr::from([127, 0, 0, 1]);
-        Place { name: Where::Loopback.name().into(), network: None, hosts: (0, 0), receiver }
+        ReadyPlace { name: Where::Loopback.name().into(), network: None, hosts: (0, 0), receiver }
     }
 
     /// Namespaces that somebody else joined, with the receiver's address.
-    pub fn across(name: &str, network: Network, hosts: (usize, usize), receiver: IpAddr) -> Place {
-        Place { name: name.to_owned(), network: Some(network), hosts, receiver }
+    pub fn across(
+        name: &str,
+        network: NamespaceNetwork,
+        hosts: (usize, usize),
+        receiver: IpAddr,
+    ) -> ReadyPlace {
+        ReadyPlace { name: name.to_owned(), network: Some(Arc::new(network)), hosts, receiver }
     }
 
     /// Name for tables and files.
@@ -93,8 +101,8 @@ impl Place {
     }
 
     /// The namespaces, if there are some.
-    pub fn network(&self) -> Option<&Network> {
-        self.network.as_ref()
+    pub fn network(&self) -> Option<&NamespaceNetwork> {
+        self.network.as_deref()
     }
 
     /// Address that the receiver listens on.
@@ -109,9 +117,9 @@ impl Place {
         }
     }
 
-    /// The receiver's namespace, if it has one of its own.
-    pub fn receiving(&self) -> Option<(&Network, usize)> {
-        self.network.as_ref().map(|network| (network, self.hosts.1))
+    /// The namespace of an end, if it has one of its own.
+    pub fn inside(&self, end: End) -> Option<(Arc<NamespaceNetwork>, usize)> {
+        self.network.as_ref().map(|network| (network.clone(), self.host(end)))
     }
 
     /// A command that runs `program` at one end.
@@ -123,9 +131,6 @@ impl Place {
     }
 
     /// A table of the kernel's network at one end, such as `tcp` or `udp`.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn table(&self, end: End, name: &str) -> std::io::Result<String> {
         // Of the thread, not of the process: only the thread goes into the namespace.
         let path = format!("/proc/thread-self/net/{name}");
@@ -150,7 +155,7 @@ mod tests {
 
     #[test]
     fn loopback_needs_nothing() {
-        let place = Place::make(Where::Loopback, 0, "test").unwrap();
+        let place = ReadyPlace::make(Where::Loopback, 0, "test").unwrap();
         assert!(place.network().is_none() && place.receiver().is_loopback());
         assert_eq!(place.command(End::Sender, Path::new("x")).get_program(), "x");
         if cfg!(target_os = "linux") {

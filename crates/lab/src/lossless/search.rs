@@ -14,13 +14,13 @@
 //!
 //! So the rate found was never seen to lose in a trial that counts, and was confirmed; loss that is not
 //! monotonous in the rate (a hiccup of the host) ends the search lower, never without end:
-//! [`Plan::most_trials`] bounds it. Refuses: see [`PlanError`]. Source: RFC 2544 sections 24 and 26.1.
+//! [`SearchPlan::most_trials`] bounds it. Refuses: see [`PlanError`]. Source: RFC 2544 sections 24 and 26.1.
 
 use std::time::Duration;
 
 /// What to search and how hard.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Plan {
+pub struct SearchPlan {
     /// Lowest rate tried, above 0.
     pub floor: f64,
     /// Highest rate tried, at least the floor.
@@ -39,33 +39,24 @@ pub struct Plan {
 
 /// A plan that cannot be followed.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum PlanError {
-    /// Floor and ceiling are no range.
     #[error(
         "a search from {floor} to {ceiling}: the floor must be above 0 and at most the ceiling"
     )]
-    Range {
-        /// Lowest rate.
-        floor: f64,
-        /// Highest rate.
-        ceiling: f64,
-    },
-    /// Finer than trials can tell, or no search at all.
+    Range { floor: f64, ceiling: f64 },
     #[error("resolution of {0}: allowed are 0.05% to 50%")]
     Resolution(f64),
-    /// No time to lose anything in.
     #[error("a trial of 0 s shows nothing: give the {0} a length")]
     Length(&'static str),
-    /// Nothing would be confirmed.
     #[error("confirmations: at least 1 is needed")]
     Confirmations,
 }
 
-impl Plan {
-    /// # Errors
-    /// See [`PlanError`].
+impl SearchPlan {
+    /// Refuses what cannot be searched for.
     pub fn check(&self) -> Result<(), PlanError> {
-        let &Plan { floor, ceiling, .. } = self;
+        let &SearchPlan { floor, ceiling, .. } = self;
         if !(floor > 0.0 && floor <= ceiling && ceiling.is_finite()) {
             return Err(PlanError::Range { floor, ceiling });
         }
@@ -119,7 +110,7 @@ pub enum Verdict {
 
 /// Which part of the search a trial belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum SearchPhase {
     /// Looking for the border.
     Search,
     /// Confirmation trial `number` of `of`.
@@ -133,18 +124,18 @@ pub enum Phase {
 
 /// A trial to make.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ask {
+pub struct TrialOrder {
     /// Rate to offer.
     pub rate: f64,
     /// For how long.
     pub length: Duration,
     /// What for.
-    pub phase: Phase,
+    pub phase: SearchPhase,
 }
 
 /// What stood in the way of a higher rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum SearchLimit {
     /// The ceiling itself was lossless: the border may lie higher.
     Ceiling,
     /// Packets were lost.
@@ -153,26 +144,26 @@ pub enum Limit {
     Sender,
 }
 
-impl Limit {
+impl SearchLimit {
     /// For tables.
     pub fn name(self) -> &'static str {
         match self {
-            Limit::Ceiling => "ceiling",
-            Limit::Loss => "loss",
-            Limit::Sender => "sender",
+            SearchLimit::Ceiling => "ceiling",
+            SearchLimit::Loss => "loss",
+            SearchLimit::Sender => "sender",
         }
     }
 }
 
 /// A confirmed rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Found {
+pub struct ConfirmedRate {
     /// Highest rate that was confirmed: sent without loss in every confirmation.
     pub rate: f64,
     /// What those trials asked for; above `rate` if the sender fell behind.
     pub asked: f64,
     /// What limits it.
-    pub limit: Limit,
+    pub limit: SearchLimit,
     /// Lowest rate that failed, if one did.
     pub failed: Option<f64>,
     /// Trials made.
@@ -183,13 +174,13 @@ pub struct Found {
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Next {
+pub enum SearchStep {
     /// Make this trial and report it.
-    Trial(Ask),
+    Trial(TrialOrder),
     /// Finished.
-    Found(Found),
+    Found(ConfirmedRate),
     /// Even the floor failed, for this reason, after so many trials.
-    Nothing(Limit, u32),
+    Nothing(SearchLimit, u32),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -218,10 +209,10 @@ enum State {
 /// A search under way.
 #[derive(Debug, Clone)]
 pub struct Search {
-    plan: Plan,
+    plan: SearchPlan,
     state: State,
     /// Lowest rate that failed, and why.
-    failed: Option<(f64, Limit)>,
+    failed: Option<(f64, SearchLimit)>,
     /// Times that the present search trial has been repeated.
     repeated: u32,
     trials: u32,
@@ -229,36 +220,41 @@ pub struct Search {
 }
 
 impl Search {
-    /// # Errors
-    /// See [`PlanError`].
-    pub fn new(plan: Plan) -> Result<Search, PlanError> {
+    /// A search that has tried nothing yet.
+    pub fn new(plan: SearchPlan) -> Result<Search, PlanError> {
         plan.check()?;
         let state = State::Ceiling;
         Ok(Search { plan, state, failed: None, repeated: 0, trials: 0, failed_confirmations: 0 })
     }
 
     /// The plan.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &SearchPlan {
         &self.plan
     }
 
-    fn limit(&self) -> Limit {
-        self.failed.map_or(Limit::Ceiling, |(_, limit)| limit)
+    fn limit(&self) -> SearchLimit {
+        self.failed.map_or(SearchLimit::Ceiling, |(_, limit)| limit)
     }
 
     /// What to do now; the same until [`Search::report`].
-    pub fn next(&self) -> Next {
-        let search =
-            |rate| Next::Trial(Ask { rate, length: self.plan.trial, phase: Phase::Search });
+    pub fn next(&self) -> SearchStep {
+        let search = |rate| {
+            SearchStep::Trial(TrialOrder {
+                rate,
+                length: self.plan.trial,
+                phase: SearchPhase::Search,
+            })
+        };
         match self.state {
             State::Ceiling => search(self.plan.ceiling),
             State::Floor => search(self.plan.floor),
             State::Bisect { low } => search((low * self.high()).sqrt()),
             State::Confirm { rate, passed, .. } => {
-                let phase = Phase::Confirm { number: passed + 1, of: self.plan.confirmations };
-                Next::Trial(Ask { rate, length: self.plan.confirm, phase })
+                let phase =
+                    SearchPhase::Confirm { number: passed + 1, of: self.plan.confirmations };
+                SearchStep::Trial(TrialOrder { rate, length: self.plan.confirm, phase })
             }
-            State::Found { rate, asked } => Next::Found(Found {
+            State::Found { rate, asked } => SearchStep::Found(ConfirmedRate {
                 rate,
                 asked,
                 limit: self.limit(),
@@ -266,7 +262,7 @@ impl Search {
                 trials: self.trials,
                 failed_confirmations: self.failed_confirmations,
             }),
-            State::Nothing => Next::Nothing(self.limit(), self.trials),
+            State::Nothing => SearchStep::Nothing(self.limit(), self.trials),
         }
     }
 
@@ -282,7 +278,7 @@ impl Search {
 
     /// How the trial of [`Search::next`] ended. Ignored once the search is over.
     pub fn report(&mut self, verdict: Verdict) {
-        let Next::Trial(ask) = self.next() else { return };
+        let SearchStep::Trial(ask) = self.next() else { return };
         self.trials += 1;
         if let (
             State::Confirm { rate, offered, passed, step, good },
@@ -290,7 +286,7 @@ impl Search {
         ) = (self.state, verdict)
         {
             // What was sent is confirmed; the rate that was not reached is not.
-            self.failed = Some((rate, Limit::Sender));
+            self.failed = Some((rate, SearchLimit::Sender));
             self.state = self.confirmed(rate, offered.min(sent), passed, step, good);
             return;
         }
@@ -298,13 +294,14 @@ impl Search {
             Verdict::Lossless => true,
             Verdict::Lossy | Verdict::Short { .. } => false,
         };
-        if !passed && ask.phase == Phase::Search && self.repeated < self.plan.retries {
+        if !passed && ask.phase == SearchPhase::Search && self.repeated < self.plan.retries {
             self.repeated += 1;
             return;
         }
         self.repeated = 0;
         if !passed {
-            let why = if verdict == Verdict::Lossy { Limit::Loss } else { Limit::Sender };
+            let why =
+                if verdict == Verdict::Lossy { SearchLimit::Loss } else { SearchLimit::Sender };
             self.failed = Some((ask.rate, why));
         }
         if let Verdict::Short { offered } = verdict
@@ -388,7 +385,7 @@ impl Search {
 
     /// Time of the trials still to come if no confirmation fails and about half of the search trials lose.
     pub fn left(&self) -> Duration {
-        let Plan { floor, trial, confirm, confirmations, retries, .. } = self.plan;
+        let SearchPlan { floor, trial, confirm, confirmations, retries, .. } = self.plan;
         let searching = |low: f64, high: f64| {
             let n = self.plan.bisections(low, high).saturating_sub(1);
             trial * (n + n * retries / 2)

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn plan() -> Plan {
-    Plan {
+fn plan() -> SearchPlan {
+    SearchPlan {
         floor: 1.0,
         ceiling: 1000.0,
         resolution: 0.01,
@@ -17,13 +17,16 @@ fn plan() -> Plan {
 }
 
 /// Runs a search; gives its end and all trials with their verdicts.
-fn run(plan: Plan, mut host: impl FnMut(Ask) -> Verdict) -> (Next, Vec<(Ask, Verdict)>) {
+fn run(
+    plan: SearchPlan,
+    mut host: impl FnMut(TrialOrder) -> Verdict,
+) -> (SearchStep, Vec<(TrialOrder, Verdict)>) {
     let mut search = Search::new(plan).unwrap();
     let mut trials = Vec::new();
     loop {
         match search.next() {
-            Next::Trial(ask) => {
-                assert_eq!(search.next(), Next::Trial(ask), "asking changes nothing");
+            SearchStep::Trial(ask) => {
+                assert_eq!(search.next(), SearchStep::Trial(ask), "asking changes nothing");
                 let verdict = host(ask);
                 trials.push((ask, verdict));
                 search.report(verdict);
@@ -39,12 +42,12 @@ fn run(plan: Plan, mut host: impl FnMut(Ask) -> Verdict) -> (Next, Vec<(Ask, Ver
     }
 }
 
-fn below(border: f64) -> impl FnMut(Ask) -> Verdict {
+fn below(border: f64) -> impl FnMut(TrialOrder) -> Verdict {
     move |ask| if ask.rate <= border { Verdict::Lossless } else { Verdict::Lossy }
 }
 
-fn found(end: Next) -> Found {
-    let Next::Found(found) = end else { panic!("{end:?}") };
+fn found(end: SearchStep) -> ConfirmedRate {
+    let SearchStep::Found(found) = end else { panic!("{end:?}") };
     found
 }
 
@@ -54,14 +57,14 @@ fn a_clear_border_is_found_within_the_resolution() {
     let found = found(end);
     assert!(found.rate <= 123.4 && found.rate >= 123.4 * 0.99, "{found:?}");
     assert!(found.failed.unwrap() > 123.4);
-    assert_eq!((found.limit, found.failed_confirmations), (Limit::Loss, 0));
+    assert_eq!((found.limit, found.failed_confirmations), (SearchLimit::Loss, 0));
     // Ceiling, floor, 10 bisections (ln 1000 / 0.01005 = 687 < 2^10), half of them twice at most.
     assert!(trials.len() <= 2 * 12 + 3, "{}", trials.len());
     assert_eq!(trials[0].0.rate, 1000.0);
     let last = trials[trials.len() - 3..].iter();
     assert!(last.clone().all(|(a, v)| a.rate == found.rate && *v == Verdict::Lossless));
     assert!(last.clone().all(|(a, _)| a.length == Duration::from_secs(5)));
-    assert_eq!(last.last().unwrap().0.phase, Phase::Confirm { number: 3, of: 3 });
+    assert_eq!(last.last().unwrap().0.phase, SearchPhase::Confirm { number: 3, of: 3 });
     assert_eq!(found.trials as usize, trials.len());
 }
 
@@ -69,27 +72,27 @@ fn a_clear_border_is_found_within_the_resolution() {
 fn a_host_that_never_loses_is_limited_by_the_ceiling() {
     let (end, trials) = run(plan(), |_| Verdict::Lossless);
     let found = found(end);
-    assert_eq!((found.rate, found.limit, found.failed), (1000.0, Limit::Ceiling, None));
+    assert_eq!((found.rate, found.limit, found.failed), (1000.0, SearchLimit::Ceiling, None));
     assert_eq!(trials.len(), 4, "one trial and three confirmations");
 }
 
 #[test]
 fn a_host_that_always_loses_ends_at_the_floor() {
     let (end, trials) = run(plan(), |_| Verdict::Lossy);
-    assert_eq!(end, Next::Nothing(Limit::Loss, 4));
+    assert_eq!(end, SearchStep::Nothing(SearchLimit::Loss, 4));
     assert_eq!(trials.len(), 4, "ceiling and floor, twice each");
-    let one = Plan { floor: 5.0, ceiling: 5.0, retries: 0, ..plan() };
-    assert_eq!(run(one, |_| Verdict::Lossy).0, Next::Nothing(Limit::Loss, 1));
+    let one = SearchPlan { floor: 5.0, ceiling: 5.0, retries: 0, ..plan() };
+    assert_eq!(run(one, |_| Verdict::Lossy).0, SearchStep::Nothing(SearchLimit::Loss, 1));
     assert_eq!(found(run(one, below(5.0)).0).rate, 5.0);
 }
 
 #[test]
 fn a_sender_that_is_too_slow_is_named_as_the_limit() {
-    let host = |ask: Ask| {
+    let host = |ask: TrialOrder| {
         if ask.rate <= 50.0 { Verdict::Lossless } else { Verdict::Short { offered: 50.0 } }
     };
     let found = found(run(plan(), host).0);
-    assert_eq!(found.limit, Limit::Sender);
+    assert_eq!(found.limit, SearchLimit::Sender);
     assert!(found.rate <= 50.0 && found.rate >= 49.5, "{found:?}");
 }
 
@@ -97,16 +100,16 @@ fn a_sender_that_is_too_slow_is_named_as_the_limit() {
 fn a_sender_that_falls_behind_without_loss_confirms_what_it_sent() {
     let mut sent = [80.0, 60.0, 70.0].into_iter();
     let (end, trials) = run(plan(), |ask| match ask.phase {
-        Phase::Search => Verdict::Lossless,
-        Phase::Confirm { .. } => Verdict::Short { offered: sent.next().unwrap() },
+        SearchPhase::Search => Verdict::Lossless,
+        SearchPhase::Confirm { .. } => Verdict::Short { offered: sent.next().unwrap() },
     });
     let found = found(end);
-    assert_eq!((found.rate, found.asked, found.limit), (60.0, 1000.0, Limit::Sender));
+    assert_eq!((found.rate, found.asked, found.limit), (60.0, 1000.0, SearchLimit::Sender));
     assert_eq!((trials.len(), found.failed, found.failed_confirmations), (4, Some(1000.0), 0));
     // A loss is a loss, whatever was sent before.
     let mut n = 0;
     let (end, _) = run(plan(), |ask| match ask.phase {
-        Phase::Confirm { .. } if ask.rate > 900.0 => {
+        SearchPhase::Confirm { .. } if ask.rate > 900.0 => {
             n += 1;
             if n == 2 { Verdict::Lossy } else { Verdict::Short { offered: 60.0 } }
         }
@@ -119,22 +122,22 @@ fn a_sender_that_falls_behind_without_loss_confirms_what_it_sent() {
 #[test]
 fn what_a_slow_sender_sent_without_loss_is_not_searched_below() {
     // It reaches what is asked up to 90, and falls to 60 above.
-    let host = |ask: Ask| {
+    let host = |ask: TrialOrder| {
         if ask.rate <= 90.0 { Verdict::Lossless } else { Verdict::Short { offered: 60.0 } }
     };
     let (end, trials) = run(plan(), host);
     let found = found(end);
-    assert_eq!(found.limit, Limit::Sender);
+    assert_eq!(found.limit, SearchLimit::Sender);
     assert!(found.rate <= 90.0 && found.rate >= 89.1, "{found:?}");
     assert!(trials.iter().all(|(ask, _)| ask.rate >= 60.0), "{trials:?}");
     // A loss above what was sent counts as one.
-    let host = |ask: Ask| match ask.rate {
+    let host = |ask: TrialOrder| match ask.rate {
         r if r > 500.0 => Verdict::Short { offered: 100.0 },
         r if r > 300.0 => Verdict::Lossy,
         _ => Verdict::Lossless,
     };
     let found = self::found(run(plan(), host).0);
-    assert_eq!(found.limit, Limit::Loss);
+    assert_eq!(found.limit, SearchLimit::Loss);
     assert!(found.rate <= 300.0 && found.rate >= 297.0, "{found:?}");
 }
 
@@ -155,7 +158,7 @@ fn one_hiccup_in_the_search_costs_a_retry_not_the_result() {
 fn longer_trials_that_lose_lower_the_rate_and_the_gap_is_closed_again() {
     // Short trials pass up to 800, long ones only up to 300: a buffer that takes a while to fill.
     let (end, trials) = run(plan(), |ask| {
-        let border = if ask.phase == Phase::Search { 800.0 } else { 300.0 };
+        let border = if ask.phase == SearchPhase::Search { 800.0 } else { 300.0 };
         if ask.rate <= border { Verdict::Lossless } else { Verdict::Lossy }
     });
     let found = found(end);
@@ -167,19 +170,19 @@ fn longer_trials_that_lose_lower_the_rate_and_the_gap_is_closed_again() {
 
 #[test]
 fn a_confirmation_that_always_fails_ends_with_nothing() {
-    let host = |ask: Ask| match ask.phase {
-        Phase::Search => Verdict::Lossless,
-        Phase::Confirm { .. } => Verdict::Lossy,
+    let host = |ask: TrialOrder| match ask.phase {
+        SearchPhase::Search => Verdict::Lossless,
+        SearchPhase::Confirm { .. } => Verdict::Lossy,
     };
     let (end, _) = run(plan(), host);
-    assert!(matches!(end, Next::Nothing(Limit::Loss, _)), "{end:?}");
+    assert!(matches!(end, SearchStep::Nothing(SearchLimit::Loss, _)), "{end:?}");
 }
 
 #[test]
 fn a_hole_below_the_border_is_not_reported_as_lossless() {
     // Loses between 100 and 200 and above 900.
     let loses = |rate: f64| (100.0..200.0).contains(&rate) || rate > 900.0;
-    let host = |ask: Ask| if loses(ask.rate) { Verdict::Lossy } else { Verdict::Lossless };
+    let host = |ask: TrialOrder| if loses(ask.rate) { Verdict::Lossy } else { Verdict::Lossless };
     let found = found(run(plan(), host).0);
     assert!(!loses(found.rate), "{found:?}");
 }
@@ -191,7 +194,7 @@ fn the_time_left_shrinks_to_nothing() {
     // Two trials, 10 bisections with half of them repeated, three of 5 s.
     assert!((20..=40).contains(&first.as_secs()), "{first:?}");
     let (mut before, mut border) = (first, below(200.0));
-    while let Next::Trial(ask) = search.next() {
+    while let SearchStep::Trial(ask) = search.next() {
         assert!(search.left() <= before + plan().trial, "{:?}", search.left());
         before = search.left();
         search.report(border(ask));
@@ -202,27 +205,27 @@ fn the_time_left_shrinks_to_nothing() {
 fn plans_that_cannot_be_followed_are_refused() {
     let ok = plan();
     for (bad, word) in [
-        (Plan { floor: 0.0, ..ok }, "floor"),
-        (Plan { floor: 2000.0, ..ok }, "floor"),
-        (Plan { floor: f64::NAN, ..ok }, "floor"),
-        (Plan { ceiling: f64::INFINITY, ..ok }, "floor"),
-        (Plan { resolution: 0.0001, ..ok }, "0.05%"),
-        (Plan { resolution: 0.6, ..ok }, "50%"),
-        (Plan { trial: Duration::ZERO, ..ok }, "trial"),
-        (Plan { confirm: Duration::ZERO, ..ok }, "confirmation"),
-        (Plan { confirmations: 0, ..ok }, "at least 1"),
+        (SearchPlan { floor: 0.0, ..ok }, "floor"),
+        (SearchPlan { floor: 2000.0, ..ok }, "floor"),
+        (SearchPlan { floor: f64::NAN, ..ok }, "floor"),
+        (SearchPlan { ceiling: f64::INFINITY, ..ok }, "floor"),
+        (SearchPlan { resolution: 0.0001, ..ok }, "0.05%"),
+        (SearchPlan { resolution: 0.6, ..ok }, "50%"),
+        (SearchPlan { trial: Duration::ZERO, ..ok }, "trial"),
+        (SearchPlan { confirm: Duration::ZERO, ..ok }, "confirmation"),
+        (SearchPlan { confirmations: 0, ..ok }, "at least 1"),
     ] {
         let e = Search::new(bad).unwrap_err().to_string();
         assert!(e.contains(word), "{e}");
     }
 }
 
-fn plans() -> impl Strategy<Value = Plan> {
+fn plans() -> impl Strategy<Value = SearchPlan> {
     let range = (0.001f64..1e6, 1.0f64..1e5);
     (range, 0.001f64..0.3, 1u32..5, 0u32..3).prop_map(
         |((floor, times), resolution, confirmations, retries)| {
             let ceiling = floor * times;
-            Plan { floor, ceiling, resolution, confirmations, retries, ..plan() }
+            SearchPlan { floor, ceiling, resolution, confirmations, retries, ..plan() }
         },
     )
 }
@@ -235,7 +238,7 @@ proptest! {
         prop_assert!(found.rate <= border);
         let most = border.min(plan.ceiling);
         prop_assert!(found.rate >= most * (1.0 - plan.resolution) * (1.0 - 1e-6), "{:?}", found);
-        prop_assert_eq!(found.limit == Limit::Ceiling, border >= plan.ceiling);
+        prop_assert_eq!(found.limit == SearchLimit::Ceiling, border >= plan.ceiling);
     }
 
     /// A host that answers anything: the search ends, and what it found was confirmed and is below
@@ -253,17 +256,17 @@ proptest! {
         });
         let range = plan.floor * (1.0 - 1e-9)..=plan.ceiling * (1.0 + 1e-9);
         prop_assert!(trials.iter().all(|(a, _)| range.contains(&a.rate)));
-        if let Next::Found(found) = end {
+        if let SearchStep::Found(found) = end {
             let at = |good: bool| {
-                let hit = |(a, v): &&(Ask, Verdict)| {
-                    let same = a.rate == found.asked && a.phase != Phase::Search;
+                let hit = |(a, v): &&(TrialOrder, Verdict)| {
+                    let same = a.rate == found.asked && a.phase != SearchPhase::Search;
                     same && (*v != Verdict::Lossy) == good
                 };
                 trials.iter().filter(hit).count()
             };
             prop_assert_eq!((at(true), at(false)), (plan.confirmations as usize, 0));
             prop_assert!(found.failed.is_none_or(|f| f > found.rate));
-            prop_assert!(found.rate == found.asked || found.limit == Limit::Sender);
+            prop_assert!(found.rate == found.asked || found.limit == SearchLimit::Sender);
         }
     }
 

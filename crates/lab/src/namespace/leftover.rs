@@ -2,7 +2,7 @@
 //!
 //! A name is `fullcount-PURPOSE-PID-START-NUMBER-HOST`: the maker's process number with the clock tick at
 //! which it started, so that a number that was given again is not taken for the maker. Processes that still
-//! run inside were its children and are ended. Refuses nothing: what is not called so is not ours.
+//! run inside were its children and are ended. What is not called so is not ours.
 
 use super::{NamespaceError, run};
 

@@ -1,10 +1,10 @@
 //! Hosts in one host: network namespaces joined by veth pairs, with addresses, MTU, offloads and, where
 //! wanted, a token-bucket queue; made and removed by us.
 //!
-//! [`Network::build`] makes what a [`Layout`] says with the programs `ip` and `tc` of iproute2, offloads by
+//! [`NamespaceNetwork::build`] makes what a [`Layout`] says with the programs `ip` and `tc` of iproute2, offloads by
 //! ioctl. Neighbours are entered for good, so that no first packet waits for an address, and both ends are
-//! awaited until they carry. Everything goes when the [`Network`] is dropped; a program that is killed
-//! leaves its namespaces behind, and the next [`Network::build`] on the host removes them ([`leftover`]).
+//! awaited until they carry. Everything goes when the [`NamespaceNetwork`] is dropped; a program that is killed
+//! leaves its namespaces behind, and the next [`NamespaceNetwork::build`] on the host removes them ([`leftover`]).
 //! Programs started inside end before: drop them first. Refuses: see [`NamespaceError`]. Needs Linux, root.
 
 pub mod leftover;
@@ -32,60 +32,24 @@ const CARRIES: Duration = Duration::from_secs(30);
 
 /// Why a network could not be made.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum NamespaceError {
-    /// Not root.
     #[error(
         "network namespaces need root (CAP_SYS_ADMIN and CAP_NET_ADMIN): run it with sudo, or measure on loopback"
     )]
     NotRoot,
-    /// iproute2 is missing.
     #[error("the program {program} is missing ({cause}): install iproute2")]
-    NoProgram {
-        /// `ip` or `tc`.
-        program: &'static str,
-        /// The system's words.
-        cause: std::io::Error,
-    },
-    /// `ip` or `tc` said no.
+    NoProgram { program: &'static str, cause: std::io::Error },
     #[error("{command}: {said}")]
-    Refused {
-        /// Command line.
-        command: String,
-        /// What it said.
-        said: String,
-    },
-    /// A layout that cannot be.
+    Refused { command: String, said: String },
     #[error("network layout: {key} {value} is not allowed: {allowed}")]
-    Layout {
-        /// Part of the layout.
-        key: &'static str,
-        /// Its value.
-        value: String,
-        /// Allowed range.
-        allowed: &'static str,
-    },
-    /// An offload that the interface does not switch.
+    Layout { key: &'static str, value: String, allowed: &'static str },
     #[error("{interface}: offload {offload}: {cause}; 'ethtool -k' lists what can be switched")]
-    Offload {
-        /// Interface.
-        interface: String,
-        /// Offload.
-        offload: String,
-        /// The system's words.
-        cause: std::io::Error,
-    },
-    /// An end of a link stays down.
+    Offload { interface: String, offload: String, cause: std::io::Error },
     #[error(
         "{interface} in {namespace} does not carry after {seconds} s; is the veth module there?"
     )]
-    Down {
-        /// Namespace.
-        namespace: String,
-        /// Interface.
-        interface: String,
-        /// Time waited.
-        seconds: u64,
-    },
+    Down { namespace: String, interface: String, seconds: u64 },
 }
 
 /// A token-bucket queue on the first end of a link: what it cannot send at `bits_per_s` waits, and what
@@ -102,7 +66,7 @@ pub struct TokenBucket {
 
 /// A veth pair between two namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
+pub struct VethPair {
     /// Namespaces that it joins, by number: the first end is the sender's by convention.
     pub hosts: (usize, usize),
     /// Bytes of the largest IP packet, 68 to 65535; IPv6 addresses from 1280.
@@ -113,15 +77,15 @@ pub struct Link {
     pub shaped: Option<TokenBucket>,
 }
 
-impl Link {
+impl VethPair {
     /// A link between namespaces `a` and `b` with the kernel's own offloads and no queue.
-    pub fn between(a: usize, b: usize, mtu: usize) -> Link {
-        Link { hosts: (a, b), mtu, offloads: Vec::new(), shaped: None }
+    pub fn between(a: usize, b: usize, mtu: usize) -> VethPair {
+        VethPair { hosts: (a, b), mtu, offloads: Vec::new(), shaped: None }
     }
 
     /// The same with trains of datagrams (UDP GSO) cut at the first end, so that each packet crosses
     /// by itself, as on a wire.
-    pub fn segments_cut(mut self) -> Link {
+    pub fn segments_cut(mut self) -> VethPair {
         self.offloads.push(("tx-udp-segmentation".to_owned(), false));
         self
     }
@@ -135,12 +99,12 @@ pub struct Layout {
     /// Number of namespaces, 1 to 64.
     pub hosts: usize,
     /// Links, at most 64; link `n` is called `link<n>` in both its namespaces.
-    pub links: Vec<Link>,
+    pub links: Vec<VethPair>,
 }
 
 impl Layout {
     /// Two namespaces, 0 and 1, and one link.
-    pub fn pair(purpose: &str, link: Link) -> Layout {
+    pub fn pair(purpose: &str, link: VethPair) -> Layout {
         Layout { purpose: purpose.to_owned(), hosts: 2, links: vec![link] }
     }
 
@@ -176,7 +140,7 @@ impl Layout {
 
 /// Namespaces and links that are up; removed when dropped.
 #[derive(Debug)]
-pub struct Network {
+pub struct NamespaceNetwork {
     names: Vec<String>,
     layout: Layout,
 }
@@ -184,12 +148,12 @@ pub struct Network {
 /// Networks of this process so far, for names.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-impl Network {
+impl NamespaceNetwork {
     /// Removes what killed programs left, then makes the namespaces and links of `layout`.
     ///
     /// # Errors
     /// [`NamespaceError`]; what was made until then is removed.
-    pub fn build(layout: &Layout) -> Result<Network, NamespaceError> {
+    pub fn build(layout: &Layout) -> Result<NamespaceNetwork, NamespaceError> {
         layout.check()?;
         if !allowed() {
             return Err(NamespaceError::NotRoot);
@@ -198,7 +162,7 @@ impl Network {
         let maker = leftover::Maker::this();
         let number = MADE.fetch_add(1, Relaxed);
         // Named one by one as they are made, so that a failure half-way removes just these.
-        let mut network = Network { names: Vec::new(), layout: layout.clone() };
+        let mut network = NamespaceNetwork { names: Vec::new(), layout: layout.clone() };
         for host in 0..layout.hosts {
             let name = maker.name(&layout.purpose, number, host);
             run("ip", ["netns", "add", &name])?;
@@ -337,9 +301,6 @@ impl Network {
 
     /// Runs `work` on a thread inside; sockets opened there stay there, and so do settings below
     /// `/proc/sys/net`.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn inside<T: Send>(
         &self,
         host: usize,
@@ -381,7 +342,7 @@ impl Network {
     }
 }
 
-impl Drop for Network {
+impl Drop for NamespaceNetwork {
     fn drop(&mut self) {
         for name in &self.names {
             // The veth pairs and queues inside go with the namespaces.

@@ -18,8 +18,8 @@ fn datagrams_cross_and_everything_is_gone_afterwards() {
     if left_out() {
         return;
     }
-    let link = Link::between(0, 1, 9000).segments_cut();
-    let network = Network::build(&Layout::pair("test", link)).unwrap();
+    let link = VethPair::between(0, 1, 9000).segments_cut();
+    let network = NamespaceNetwork::build(&Layout::pair("test", link)).unwrap();
     let to = network.address(0, 1);
     let far = network.inside(1, || UdpSocket::bind((to, 4711)).unwrap()).unwrap();
     far.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -49,10 +49,10 @@ fn three_hosts_in_a_row_with_a_queue() {
         return;
     }
     let bucket = TokenBucket { bits_per_s: 1_000_000_000, burst: 100_000, limit: 1_000_000 };
-    let second = Link { shaped: Some(bucket), ..Link::between(1, 2, 1500) };
-    let links = vec![Link::between(0, 1, 1280), second];
+    let second = VethPair { shaped: Some(bucket), ..VethPair::between(1, 2, 1500) };
+    let links = vec![VethPair::between(0, 1, 1280), second];
     let layout = Layout { purpose: "row".into(), hosts: 3, links };
-    let network = Network::build(&layout).unwrap();
+    let network = NamespaceNetwork::build(&layout).unwrap();
     let queues = network.tc(1, ["qdisc", "show", "dev", "link1"]).unwrap();
     assert!(queues.contains("tbf") && queues.contains("rate 1Gbit"), "{queues}");
     assert_ne!(network.hardware_address(1, "link0").unwrap(), "");
@@ -67,7 +67,8 @@ fn what_a_killed_program_left_is_removed_at_the_next_start() {
     // A maker that is no more: process 1 did not start at that tick.
     let name = "fullcount-test-1-18446744073709551615-0-0";
     run("ip", ["netns", "add", name]).unwrap();
-    let network = Network::build(&Layout { purpose: "next".into(), hosts: 1, links: vec![] });
+    let network =
+        NamespaceNetwork::build(&Layout { purpose: "next".into(), hosts: 1, links: vec![] });
     assert!(!std::path::Path::new("/run/netns").join(name).exists());
     assert!(network.unwrap().path(0).exists());
 }
@@ -77,9 +78,9 @@ fn a_failure_half_way_leaves_nothing() {
     if left_out() {
         return;
     }
-    let mut link = Link::between(0, 1, 1500);
+    let mut link = VethPair::between(0, 1, 1500);
     link.offloads.push(("no-such-offload".into(), true));
-    let e = Network::build(&Layout::pair("halfway", link)).unwrap_err();
+    let e = NamespaceNetwork::build(&Layout::pair("halfway", link)).unwrap_err();
     assert!(matches!(&e, NamespaceError::Offload { .. }), "{e}");
     let mine = format!("fullcount-halfway-{}-", std::process::id());
     let left = std::fs::read_dir("/run/netns").map(|d| {
@@ -95,13 +96,13 @@ fn layouts_that_cannot_be_are_refused_before_anything_is_made() {
     for (layout, key) in [
         (Layout { purpose: "Too long a word".into(), hosts: 1, links: vec![] }, "purpose"),
         (Layout { purpose: "none".into(), hosts: 0, links: vec![] }, "hosts"),
-        (pair(Link::between(0, 0, 1500)), "link"),
-        (pair(Link::between(0, 2, 1500)), "link"),
-        (pair(Link::between(0, 1, 67)), "mtu"),
-        (pair(Link::between(0, 1, 65_536)), "mtu"),
-        (pair(Link { shaped: Some(bucket), ..Link::between(0, 1, 1500) }), "shaped"),
+        (pair(VethPair::between(0, 0, 1500)), "link"),
+        (pair(VethPair::between(0, 2, 1500)), "link"),
+        (pair(VethPair::between(0, 1, 67)), "mtu"),
+        (pair(VethPair::between(0, 1, 65_536)), "mtu"),
+        (pair(VethPair { shaped: Some(bucket), ..VethPair::between(0, 1, 1500) }), "shaped"),
     ] {
-        let e = Network::build(&layout).unwrap_err();
+        let e = NamespaceNetwork::build(&layout).unwrap_err();
         assert!(e.to_string().contains(&format!("{key} ")), "{e}");
         assert!(matches!(e, NamespaceError::Layout { .. }), "{e}");
     }

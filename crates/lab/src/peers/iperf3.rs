@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::child::{Asked, Ended, Running, TrialError};
-use crate::lossless::Trial;
-use crate::lossless::place::{End, Place};
+use crate::agent::post::net_core;
+use crate::error::TrialError;
+use crate::lossless::place::{End, ReadyPlace};
+use crate::lossless::{LosslessTrial, TrialPlan};
+use fullcount_child::{Asked, ChildEnd, ChildError, RunningChild};
 
 /// How long the server may take to open its port.
 const READY: Duration = Duration::from_secs(10);
@@ -24,29 +26,14 @@ pub const INSTALL: &str = "apt-get install -y --no-install-recommends iperf3";
 
 /// iperf3 cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum Iperf3Error {
-    /// It is not there.
     #[error("{program} is not installed ({cause}): install it with '{INSTALL}' as root")]
-    Missing {
-        /// Program as asked for.
-        program: String,
-        /// The system's words.
-        cause: std::io::Error,
-    },
-    /// Installing failed.
+    Missing { program: String, cause: std::io::Error },
     #[error("iperf3 is not installed and '{INSTALL}' failed: {said}")]
-    Install {
-        /// What apt-get said last.
-        said: String,
-    },
-    /// Something else is called so.
+    Install { said: String },
     #[error("{program} is no iperf3: --version says '{said}'")]
-    Other {
-        /// Program.
-        program: String,
-        /// First line that it printed.
-        said: String,
-    },
+    Other { program: String, said: String },
 }
 
 /// First line of `iperf3 --version`, for example `iperf 3.12 (cJSON 1.7.15)`.
@@ -95,7 +82,7 @@ pub struct Iperf3<'a> {
     /// Program.
     pub program: PathBuf,
     /// Where.
-    pub place: &'a Place,
+    pub place: &'a ReadyPlace,
     /// Core of the sender.
     pub send_core: Option<usize>,
     /// Core of the receiver.
@@ -108,11 +95,7 @@ pub struct Iperf3<'a> {
 
 /// Largest socket buffer that a program without privileges gets: the smaller of the two limits.
 pub fn largest_buffer() -> Option<u64> {
-    let read = |name: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).ok()?;
-        text.trim().parse::<u64>().ok()
-    };
-    Some(read("rmem_max")?.min(read("wmem_max")?))
+    Some(net_core("rmem_max")?.min(net_core("wmem_max")?))
 }
 
 impl Iperf3<'_> {
@@ -145,22 +128,20 @@ impl Iperf3<'_> {
         words
     }
 
-    fn start(&self, end: End, words: &[String]) -> Result<Running, TrialError> {
+    fn start(&self, end: End, words: &[String]) -> Result<RunningChild, ChildError> {
         let mut command = self.place.command(end, &self.program);
         command.args(words);
         let name = if end == End::Sender { "iperf3 client" } else { "iperf3 server" };
-        Running::start(name, command)
+        RunningChild::start(name, command)
     }
 
     fn free_port(&self) -> u16 {
         // On loopback others listen too; in a namespace of our own nobody does.
-        let free =
-            || Some(std::net::TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port());
-        match self.place.network() {
+        let listener = match self.place.network() {
             Some(_) => None,
-            None => free(),
-        }
-        .unwrap_or(5201)
+            None => std::net::TcpListener::bind("127.0.0.1:0").ok(),
+        };
+        listener.and_then(|l| l.local_addr().ok()).map_or(5201, |at| at.port())
     }
 
     fn listens(&self, port: u16) -> bool {
@@ -171,12 +152,8 @@ impl Iperf3<'_> {
     ///
     /// # Errors
     /// What kept iperf3 from giving a result, in its own words.
-    pub fn trial(
-        &self,
-        size: usize,
-        packets_per_s: Option<f64>,
-        length: Duration,
-    ) -> Result<Trial, TrialError> {
+    pub fn trial(&self, plan: &TrialPlan<'_>) -> Result<LosslessTrial, TrialError> {
+        let &TrialPlan { size, packets_per_s, length, .. } = plan;
         let port = self.free_port();
         let mut server = self.start(End::Receiver, &self.server(port))?;
         server.wait_until(READY, self.stop, || self.listens(port))?;
@@ -187,12 +164,12 @@ impl Iperf3<'_> {
         let trial = read(size, &ended);
         // `-1`: the server ends with its client; what it says after that changes nothing.
         if server.end(GRACE, self.stop)?.is_none() {
-            return Err(server.stuck(GRACE));
+            return Err(server.stuck(GRACE).into());
         }
         match trial {
             Ok(trial) => Ok(trial),
             Err(_) if !ended.status.success() && error_of(&ended.output).is_none() => {
-                Err(ended.failed())
+                Err(ended.failed().into())
             }
             Err(e) => Err(e),
         }
@@ -213,7 +190,7 @@ fn error_of(output: &str) -> Option<String> {
     Some(json.get("error")?.as_str()?.to_owned())
 }
 
-fn read(size: usize, ended: &Ended) -> Result<Trial, TrialError> {
+fn read(size: usize, ended: &ChildEnd) -> Result<LosslessTrial, TrialError> {
     let wrong = |reason: String| TrialError::Result { program: "iperf3 client".into(), reason };
     let json: Value =
         serde_json::from_str(&ended.output).map_err(|e| wrong(format!("no JSON ({e})")))?;
@@ -233,7 +210,7 @@ fn read(size: usize, ended: &Ended) -> Result<Trial, TrialError> {
         json.pointer(&path).and_then(Value::as_f64).map(|percent| percent / 100.0)
     };
     let delivered = (sent - lost).max(0.0);
-    Ok(Trial {
+    Ok(LosslessTrial {
         size,
         sent: sent as u64,
         delivered: delivered as u64,
@@ -251,14 +228,15 @@ mod tests {
     use serde_json::json;
     use std::os::unix::process::ExitStatusExt;
 
-    fn ended(output: &str, code: i32) -> Ended {
+    fn ended(output: &str, code: i32) -> ChildEnd {
         let status = std::process::ExitStatus::from_raw(code << 8);
-        Ended {
+        ChildEnd {
             program: "iperf3".into(),
             status,
             output: output.into(),
             said: String::new(),
             lines: vec![],
+            panicked: None,
         }
     }
 
@@ -286,7 +264,7 @@ mod tests {
 
     #[test]
     fn options_are_iperf3s() {
-        let place = Place::loopback();
+        let place = ReadyPlace::loopback();
         let iperf3 = Iperf3 {
             program: "iperf3".into(),
             place: &place,

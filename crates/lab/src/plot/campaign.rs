@@ -3,13 +3,13 @@
 //! Speed stands beside what the link allows. On the axis of error ratios, which has no 0, a size that lost nothing
 //! is an open triangle at 1/N, N being the packets sent. Refuses: a campaign without a trial.
 
-use super::{Axis, Dot, Figure, Line, Stroke};
+use super::{Chart, ChartLine, Dot, PlotAxis, Stroke};
 use crate::campaign::parameters::Parameters;
 use crate::campaign::table::{Cell, cell};
 use crate::campaign::{Campaign, theoretical_gbps};
 
 /// The three figures, named after the campaign.
-pub fn figures(campaign: &Campaign) -> [Figure; 3] {
+pub fn figures(campaign: &Campaign) -> [Chart; 3] {
     let plan = &campaign.plan;
     let cells: Vec<(usize, &str, Vec<Cell>)> = plan
         .series
@@ -22,11 +22,12 @@ pub fn figures(campaign: &Campaign) -> [Figure; 3] {
             (i, p.name.as_str(), cells)
         })
         .collect();
-    let figure = |part: &str, title: &str, y_label: &str, axis, lines| Figure {
+    let figure = |part: &str, title: &str, y_label: &str, axis, lines| Chart {
         name: format!("{}-{part}", plan.name),
         title: title.to_owned(),
         x_label: "User data size, B".to_owned(),
         y_label: y_label.to_owned(),
+        x_axis: PlotAxis::Logarithmic,
         axis,
         lines,
     };
@@ -35,14 +36,14 @@ pub fn figures(campaign: &Campaign) -> [Figure; 3] {
             "speed",
             "User data speed against user data size",
             "User data speed, Gb/s",
-            Axis::Linear(0.0),
+            PlotAxis::Linear(0.0),
             speed(campaign, &cells),
         ),
         figure(
             "per",
             "Packet error ratio against user data size",
             "Packet error ratio",
-            Axis::Logarithmic,
+            PlotAxis::Logarithmic,
             per(&cells),
         ),
         figure(
@@ -53,7 +54,7 @@ pub fn figures(campaign: &Campaign) -> [Figure; 3] {
                 None => "CPU load of receiver and sender against user data size",
             },
             "CPU load, % of one core",
-            Axis::Linear(100.0),
+            PlotAxis::Linear(100.0),
             cpu(&cells),
         ),
     ]
@@ -63,9 +64,9 @@ fn dot(x: usize, y: f64) -> Dot {
     Dot { x: x as f64, y, spread: None, below: false }
 }
 
-fn speed(campaign: &Campaign, cells: &[(usize, &str, Vec<Cell>)]) -> Vec<Line> {
+fn speed(campaign: &Campaign, cells: &[(usize, &str, Vec<Cell>)]) -> Vec<ChartLine> {
     let gbps = campaign.plan.link_bits_per_s / 1e9;
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<ChartLine> = Vec::new();
     for (i, p) in campaign.plan.series.iter().enumerate() {
         let sizes = cells[i].2.first().zip(cells[i].2.last()).map(|(a, b)| a.size..=b.size);
         // Between the sizes too: above the MTU the ceiling is a saw.
@@ -74,14 +75,14 @@ fn speed(campaign: &Campaign, cells: &[(usize, &str, Vec<Cell>)]) -> Vec<Line> {
         let same = campaign.plan.series[..i].iter().any(|q| q.mtu == p.mtu);
         if !same && !theory.is_empty() {
             let name = format!("{gbps} Gb/s link, MTU {}", p.mtu);
-            lines.push(Line { name, colour: i, stroke: Stroke::Limit, dots: theory });
+            lines.push(ChartLine { name, colour: i, stroke: Stroke::Limit, dots: theory });
         }
     }
     for (i, name, cells) in cells {
         let of =
             |c: &Cell| Dot { spread: Some(c.received.interval), ..dot(c.size, c.received.value) };
         let dots = cells.iter().map(of).collect();
-        lines.push(Line { name: (*name).to_owned(), colour: *i, stroke: Stroke::Solid, dots });
+        lines.push(ChartLine { name: (*name).to_owned(), colour: *i, stroke: Stroke::Solid, dots });
     }
     lines
 }
@@ -99,7 +100,7 @@ fn ceiling(p: &Parameters, sizes: std::ops::RangeInclusive<usize>, gbps: f64) ->
     all
 }
 
-fn per(cells: &[(usize, &str, Vec<Cell>)]) -> Vec<Line> {
+fn per(cells: &[(usize, &str, Vec<Cell>)]) -> Vec<ChartLine> {
     // The floor: the smallest ratio that any set could have shown at a size.
     let mut floor: Vec<Dot> = Vec::new();
     for c in cells.iter().flat_map(|(_, _, cells)| cells).filter(|c| c.sent > 0) {
@@ -111,7 +112,7 @@ fn per(cells: &[(usize, &str, Vec<Cell>)]) -> Vec<Line> {
     }
     floor.sort_by(|a, b| a.x.total_cmp(&b.x));
     let name = "1/N; ▽ none of N lost".to_owned();
-    let mut lines = vec![Line { name, colour: 0, stroke: Stroke::Floor, dots: floor }];
+    let mut lines = vec![ChartLine { name, colour: 0, stroke: Stroke::Floor, dots: floor }];
     let sets = cells.len();
     for (i, name, cells) in cells {
         // Sets that lost nothing would cover one another: each is moved aside by 2.5 %.
@@ -121,12 +122,12 @@ fn per(cells: &[(usize, &str, Vec<Cell>)]) -> Vec<Line> {
             Dot { below: c.lost == 0, x: c.size as f64 * aside, y, spread: None }
         };
         let dots = cells.iter().filter(|c| c.sent > 0).map(of).collect();
-        lines.push(Line { name: (*name).to_owned(), colour: *i, stroke: Stroke::Solid, dots });
+        lines.push(ChartLine { name: (*name).to_owned(), colour: *i, stroke: Stroke::Solid, dots });
     }
     lines
 }
 
-fn cpu(cells: &[(usize, &str, Vec<Cell>)]) -> Vec<Line> {
+fn cpu(cells: &[(usize, &str, Vec<Cell>)]) -> Vec<ChartLine> {
     type Load = fn(&Cell) -> Option<f64>;
     let ends: [(&str, Stroke, Load); 2] = [
         ("receiver", Stroke::Solid, Cell::receiver_cpu),
@@ -137,7 +138,7 @@ fn cpu(cells: &[(usize, &str, Vec<Cell>)]) -> Vec<Line> {
         for (end, stroke, of) in ends {
             let dots: Vec<Dot> = cells.iter().filter_map(|c| Some(dot(c.size, of(c)?))).collect();
             if !dots.is_empty() {
-                lines.push(Line { name: format!("{name}, {end}"), colour: *i, stroke, dots });
+                lines.push(ChartLine { name: format!("{name}, {end}"), colour: *i, stroke, dots });
             }
         }
     }
@@ -147,19 +148,21 @@ fn cpu(cells: &[(usize, &str, Vec<Cell>)]) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::campaign::outcome::{EndCost, Outcome};
-    use crate::campaign::{Done, Load, Pass, Plan, Point, SIZES, Volume};
+    use crate::campaign::outcome::{EndCost, TrialOutcome};
+    use crate::campaign::{
+        CampaignPlan, CampaignPoint, Done, OfferedLoad, Pass, SIZES, TrialVolume,
+    };
 
     /// A campaign as the paper's, made up.
     fn campaign() -> Campaign {
-        let plan = Plan {
+        let plan = CampaignPlan {
             name: "made-up".into(),
             place: "namespaces".into(),
             sizes: SIZES.to_vec(),
             series: vec![Parameters::kernel(), Parameters::tuned()],
             ablation: false,
-            load: Load::FlatOut,
-            volume: Volume::Milliseconds(10_000),
+            load: OfferedLoad::FlatOut,
+            volume: TrialVolume::Milliseconds(10_000),
             warm_up_ms: 0,
             repeats: 3,
             cpu_interval_ms: None,
@@ -181,17 +184,20 @@ mod tests {
                         system: Some(c / 1.5),
                         ..EndCost::default()
                     };
-                    let outcome = Outcome {
+                    let outcome = TrialOutcome {
                         sent,
                         delivered: sent - lost,
                         lost,
                         received_gbps: speed,
                         receiver: cost(0.9 - size as f64 / 12_000.0),
                         sender: cost(1.0 - size as f64 / 18_000.0),
-                        ..Outcome::default()
+                        ..TrialOutcome::default()
                     };
-                    let point =
-                        Point { pass: Pass::Speed(repeat as usize), series: p.name.clone(), size };
+                    let point = CampaignPoint {
+                        pass: Pass::Speed(repeat as usize),
+                        series: p.name.clone(),
+                        size,
+                    };
                     done.push(Done { point, outcome });
                 }
             }
@@ -206,7 +212,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = kept.unwrap_or_else(|| dir.path().to_owned());
         let [speed, per, cpu] = figures(&campaign());
-        let names = |f: &Figure| f.lines.iter().map(|l| l.name.clone()).collect::<Vec<_>>();
+        let names = |f: &Chart| f.lines.iter().map(|l| l.name.clone()).collect::<Vec<_>>();
         assert_eq!(
             names(&speed),
             ["10 Gb/s link, MTU 1500", "10 Gb/s link, MTU 9000", "default", "tuned"]
@@ -220,7 +226,7 @@ mod tests {
             ["default, receiver", "default, sender", "tuned, receiver", "tuned, sender"]
         );
         for figure in [speed, per, cpu] {
-            let whole = |l: &Line| l.dots.len() == 16 || l.stroke == Stroke::Limit;
+            let whole = |l: &ChartLine| l.dots.len() == 16 || l.stroke == Stroke::Limit;
             assert!(figure.lines.iter().all(whole), "{}", figure.name);
             figure.write(&folder, true).unwrap();
         }

@@ -47,26 +47,14 @@ const COLOURS: [RGBColor; 7] = [
 
 /// Why there is no figure.
 #[derive(Debug, thiserror::Error)]
-pub enum PlotError {
-    /// Nothing to show.
+#[expect(missing_docs, reason = "the message says what each field is")]
+pub enum ChartError {
     #[error("figure {0}: no point was measured")]
     Empty(String),
-    /// The drawing library.
     #[error("figure {name}: {cause}")]
-    Draw {
-        /// File name without extension.
-        name: String,
-        /// Its words.
-        cause: String,
-    },
-    /// The file system.
+    Draw { name: String, cause: String },
     #[error("{path}: {cause}: check that the folder exists and is writable")]
-    Write {
-        /// File.
-        path: PathBuf,
-        /// The system's words.
-        cause: std::io::Error,
-    },
+    Write { path: PathBuf, cause: std::io::Error },
 }
 
 /// One value with its spread.
@@ -89,6 +77,8 @@ pub enum Stroke {
     Solid,
     /// Dashed with hollow markers.
     Dashed,
+    /// Solid, no marker.
+    Line,
     /// Thin and dotted in the colour of its kind, no marker.
     Limit,
     /// Dotted, grey, no marker.
@@ -99,14 +89,14 @@ impl Stroke {
     fn marked(self) -> bool {
         match self {
             Stroke::Solid | Stroke::Dashed => true,
-            Stroke::Limit | Stroke::Floor => false,
+            Stroke::Line | Stroke::Limit | Stroke::Floor => false,
         }
     }
 }
 
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub struct ChartLine {
     /// In the legend.
     pub name: String,
     /// Which colour and marker; lines that belong together share it.
@@ -117,18 +107,18 @@ pub struct Line {
     pub dots: Vec<Dot>,
 }
 
-/// A vertical axis.
+/// An axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Axis {
+pub enum PlotAxis {
     /// From 0 to at least the number given.
     Linear(f64),
     /// Whole decades around the values.
     Logarithmic,
 }
 
-/// A figure over packet sizes.
+/// A figure over packet sizes, or over time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
+pub struct Chart {
     /// File name without extension.
     pub name: String,
     /// Above it.
@@ -137,13 +127,15 @@ pub struct Figure {
     pub x_label: String,
     /// Beside the vertical axis, with the unit.
     pub y_label: String,
+    /// Horizontal axis; logarithmic over sizes.
+    pub x_axis: PlotAxis,
     /// Vertical axis.
-    pub axis: Axis,
+    pub axis: PlotAxis,
     /// Lines, the first drawn first.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ChartLine>,
 }
 
-impl Figure {
+impl Chart {
     /// Its files.
     pub fn files(&self) -> [String; 2] {
         ["svg", "png"].map(|e| format!("{}.{e}", self.name))
@@ -153,12 +145,12 @@ impl Figure {
     ///
     /// # Errors
     /// No point at all, or what the file system says.
-    pub fn write(&self, folder: &Path, overwrite: bool) -> Result<[PathBuf; 2], PlotError> {
+    pub fn write(&self, folder: &Path, overwrite: bool) -> Result<[PathBuf; 2], ChartError> {
         let svg = self.svg()?;
         let paths = self.files().map(|file| folder.join(file));
         let refuse = |path: &Path| {
             let path = path.to_owned();
-            move |cause| PlotError::Write { path, cause }
+            move |cause| ChartError::Write { path, cause }
         };
         std::fs::create_dir_all(folder).map_err(refuse(folder))?;
         // The drawing library takes the format from the name's end, and its own error for a folder that cannot be written says
@@ -178,7 +170,7 @@ impl Figure {
     ///
     /// # Errors
     /// No point at all.
-    pub fn svg(&self) -> Result<String, PlotError> {
+    pub fn svg(&self) -> Result<String, ChartError> {
         let mut text = String::new();
         self.draw(SVGBackend::with_string(&mut text, SIZE).into_drawing_area())?;
         Ok(text)
@@ -193,17 +185,17 @@ impl Figure {
         self.lines.iter().flat_map(|l| &l.dots)
     }
 
-    fn failed(&self, cause: impl std::fmt::Display) -> PlotError {
-        PlotError::Draw { name: self.name.clone(), cause: cause.to_string() }
+    fn failed(&self, cause: impl std::fmt::Display) -> ChartError {
+        ChartError::Draw { name: self.name.clone(), cause: cause.to_string() }
     }
 
     fn draw<B: DrawingBackend>(
         &self,
         area: DrawingArea<B, plotters::coord::Shift>,
-    ) -> Result<(), PlotError> {
+    ) -> Result<(), ChartError> {
         let fail = |e: DrawingAreaErrorKind<B::ErrorType>| self.failed(e);
         if self.is_empty() {
-            return Err(PlotError::Empty(self.name.clone()));
+            return Err(ChartError::Empty(self.name.clone()));
         }
         font().map_err(|e| self.failed(e))?;
         area.fill(&WHITE).map_err(fail)?;
@@ -211,22 +203,18 @@ impl Figure {
         area.draw(&Text::new(self.title.clone(), (LEFT, 28), title)).map_err(fail)?;
         let rows = self.legend(&area).map_err(fail)?;
         let (_, plot) = area.split_vertically(95 + 46 * rows);
-        let xs = self.x_range();
-        let ticks = x_ticks(&xs);
-        let x_axis = xs.log_scale().with_key_points(ticks.clone());
         let mut builder = ChartBuilder::on(&plot);
         builder.margin_right(50).margin_bottom(20).margin_top(10);
         builder.margin_left(MARGIN).x_label_area_size(100).y_label_area_size(LEFT - MARGIN);
         let style = letters(LETTERS, &INK);
-        let x_text = |x: &f64| format!("{x:.0}");
         macro_rules! chart {
-            ($axis:expr, $labels:expr, $text:expr) => {{
-                let mut chart = builder.build_cartesian_2d(x_axis, $axis).map_err(fail)?;
+            ($x:expr, $x_labels:expr, $axis:expr, $labels:expr, $text:expr) => {{
+                let mut chart = builder.build_cartesian_2d($x, $axis).map_err(fail)?;
                 let mut mesh = chart.configure_mesh();
                 mesh.x_desc(self.x_label.clone()).y_desc(self.y_label.clone());
                 mesh.label_style(style.clone()).axis_desc_style(style.clone());
-                mesh.x_label_formatter(&x_text).y_label_formatter(&$text);
-                mesh.x_labels(ticks.len()).y_labels($labels);
+                mesh.x_label_formatter(&|x: &f64| linear_text(*x)).y_label_formatter(&$text);
+                mesh.x_labels($x_labels).y_labels($labels);
                 mesh.bold_line_style(GRID).light_line_style(TRANSPARENT).axis_style(PALE);
                 mesh.draw().map_err(fail)?;
                 for line in &self.lines {
@@ -234,13 +222,31 @@ impl Figure {
                 }
             }};
         }
+        macro_rules! over_x {
+            ($axis:expr, $labels:expr, $text:expr) => {{
+                match self.x_axis {
+                    PlotAxis::Linear(from) => {
+                        let most = self.dots().map(|d| d.x).fold(from, f64::max);
+                        // A single point has a place as well.
+                        let to = if most > from { most } else { from + 1.0 };
+                        chart!(from..to, 11, $axis, $labels, $text)
+                    }
+                    PlotAxis::Logarithmic => {
+                        let xs = self.x_range();
+                        let ticks = x_ticks(&xs);
+                        let x_axis = xs.log_scale().with_key_points(ticks.clone());
+                        chart!(x_axis, ticks.len(), $axis, $labels, $text)
+                    }
+                }
+            }};
+        }
         match self.axis {
-            Axis::Linear(least) => {
+            PlotAxis::Linear(least) => {
                 let most = self.dots().map(|d| d.spread.map_or(d.y, |s| s.1.max(d.y)));
                 let top = most.fold(least, f64::max) * 1.06;
-                chart!(0.0..top, 8, |y: &f64| linear_text(*y));
+                over_x!(0.0..top, 8, |y: &f64| linear_text(*y));
             }
-            Axis::Logarithmic => {
+            PlotAxis::Logarithmic => {
                 let ys = self.dots().map(|d| d.y).filter(|y| *y > 0.0);
                 let (low, high) = ys.fold((f64::MAX, f64::MIN), |(l, h), y| (l.min(y), h.max(y)));
                 // Values at the very edge of a decade get one more, so that markers stay inside.
@@ -249,7 +255,7 @@ impl Figure {
                 let decades: Vec<f64> = (from..=to).map(|d| 10f64.powi(d)).collect();
                 let range = (10f64.powi(from)..10f64.powi(to)).log_scale();
                 let axis = range.with_key_points(decades.clone());
-                chart!(axis, decades.len(), |y: &f64| decade_text(*y));
+                over_x!(axis, decades.len(), |y: &f64| decade_text(*y));
             }
         }
         area.present().map_err(fail)
@@ -302,14 +308,16 @@ fn letters(size: f64, colour: &'static RGBColor) -> TextStyle<'static> {
     style.color(colour).pos(Pos::new(HPos::Left, VPos::Top))
 }
 
-fn line_colour(line: &Line) -> RGBColor {
+fn line_colour(line: &ChartLine) -> RGBColor {
     match line.stroke {
         Stroke::Floor => PALE,
-        Stroke::Solid | Stroke::Dashed | Stroke::Limit => COLOURS[line.colour % COLOURS.len()],
+        Stroke::Solid | Stroke::Dashed | Stroke::Line | Stroke::Limit => {
+            COLOURS[line.colour % COLOURS.len()]
+        }
     }
 }
 
-fn line_width(line: &Line) -> u32 {
+fn line_width(line: &ChartLine) -> u32 {
     if line.stroke.marked() { 4 } else { 3 }
 }
 
@@ -317,7 +325,7 @@ type Plane<'a, B, X, Y> = &'a DrawingArea<B, Cartesian2d<X, Y>>;
 
 fn draw_line<B: DrawingBackend, X: Ranged<ValueType = f64>, Y: Ranged<ValueType = f64>>(
     area: Plane<'_, B, X, Y>,
-    line: &Line,
+    line: &ChartLine,
 ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
     let (ink, wide) = (line_colour(line), line_width(line));
     let places: Vec<(i32, i32)> =
@@ -370,7 +378,7 @@ fn draw_line<B: DrawingBackend, X: Ranged<ValueType = f64>, Y: Ranged<ValueType 
 /// A path cut into the dashes of a stroke.
 fn dashed_path(path: &[(i32, i32)], stroke: Stroke) -> Vec<Vec<(i32, i32)>> {
     let (dash, gap) = match stroke {
-        Stroke::Solid => return vec![path.to_vec()],
+        Stroke::Solid | Stroke::Line => return vec![path.to_vec()],
         Stroke::Dashed => (24.0, 12.0),
         Stroke::Limit | Stroke::Floor => (6.0, 6.0),
     };
@@ -463,15 +471,16 @@ fn decade_text(y: f64) -> String {
 mod tests {
     use super::*;
 
-    pub(super) fn figure() -> Figure {
+    pub(super) fn figure() -> Chart {
         let dot = |x: f64, y: f64| Dot { x, y, spread: Some((y * 0.9, y * 1.1)), below: false };
-        Figure {
+        Chart {
             name: "speed".into(),
             title: "User data speed".into(),
             x_label: "User data size, B".into(),
             y_label: "Gb/s".into(),
-            axis: Axis::Linear(10.0),
-            lines: vec![Line {
+            x_axis: PlotAxis::Logarithmic,
+            axis: PlotAxis::Linear(10.0),
+            lines: vec![ChartLine {
                 name: "tuned".into(),
                 colour: 0,
                 stroke: Stroke::Solid,
@@ -498,9 +507,18 @@ mod tests {
     }
 
     #[test]
+    fn time_begins_at_zero() {
+        let mut over_time = Chart { x_axis: PlotAxis::Linear(0.0), ..figure() };
+        over_time.lines[0].stroke = Stroke::Line;
+        over_time.lines[0].dots.iter_mut().for_each(|d| d.x /= 1000.0);
+        let text = over_time.svg().unwrap();
+        assert!(text.contains(">\n0\n<") && text.contains(">\n8\n<"), "{text}");
+    }
+
+    #[test]
     fn decades_are_labelled_and_bounds_drawn() {
         let mut per = figure();
-        per.axis = Axis::Logarithmic;
+        per.axis = PlotAxis::Logarithmic;
         per.lines[0].dots[0] = Dot { x: 64.0, y: 1e-9, spread: None, below: true };
         per.lines[0].dots[1].y = 1e-3;
         per.lines[0].stroke = Stroke::Dashed;
@@ -514,14 +532,14 @@ mod tests {
 
     #[test]
     fn nothing_and_nowhere_are_refused() {
-        let empty = Figure { lines: vec![], ..figure() };
-        assert!(matches!(empty.svg().unwrap_err(), PlotError::Empty(_)));
+        let empty = Chart { lines: vec![], ..figure() };
+        assert!(matches!(empty.svg().unwrap_err(), ChartError::Empty(_)));
         let file = tempfile::NamedTempFile::new().unwrap();
         let e = figure().write(file.path(), true).unwrap_err();
-        assert!(matches!(e, PlotError::Write { .. }), "{e}");
-        let one = Figure { axis: Axis::Logarithmic, ..figure() };
-        let single = Line { dots: vec![one.lines[0].dots[0]], ..one.lines[0].clone() };
-        assert!(Figure { lines: vec![single], ..one }.svg().is_ok(), "a single point");
+        assert!(matches!(e, ChartError::Write { .. }), "{e}");
+        let one = Chart { axis: PlotAxis::Logarithmic, ..figure() };
+        let single = ChartLine { dots: vec![one.lines[0].dots[0]], ..one.lines[0].clone() };
+        assert!(Chart { lines: vec![single], ..one }.svg().is_ok(), "a single point");
     }
 
     #[test]

@@ -4,9 +4,11 @@
 //! stand while it was measured, the new one goes beside it under the next free number. Refuses at the start: a file that is
 //! there, a folder in which no file can be made.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+
+use fullcount_io::newfile;
 
 use super::RecordError;
 
@@ -29,15 +31,10 @@ pub fn ready(directory: &Path, files: &[String], overwrite: bool) -> Result<(), 
     let refuse = |cause| RecordError::Write { path: directory.to_owned(), cause };
     fs::create_dir_all(directory).map_err(refuse)?;
     // Whether a file can be made is known when one was.
-    let (part, file) = part(directory, "fullcount-result").map_err(refuse)?;
-    drop(file);
-    fs::remove_file(part).map_err(refuse)
+    newfile::unnamed(directory).map(drop).map_err(refuse)
 }
 
 /// Writes `<directory>/<file>` in one step; gives the path where it is now: beside what stands there, unless `overwrite`.
-///
-/// # Errors
-/// What the file system says.
 pub fn put(
     directory: &Path,
     file: &str,
@@ -50,67 +47,21 @@ pub fn put(
         move |cause| RecordError::Write { path, cause }
     };
     fs::create_dir_all(directory).map_err(refuse(directory))?;
-    let (part, mut open) = part(directory, file).map_err(refuse(directory))?;
-    let written = open.write_all(text).map_err(refuse(&part));
-    let placed = written.and_then(|()| place(&part, &path, overwrite).map_err(refuse(&path)));
-    if placed.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    placed
-}
-
-/// A new file in `directory` for what will be called `file`.
-///
-/// # Errors
-/// What the file system says.
-pub fn part(directory: &Path, file: &str) -> io::Result<(PathBuf, File)> {
-    let own = std::process::id();
-    for n in 0..1000 {
-        let path = directory.join(format!(".{own}-{n}.part.{file}"));
-        match File::options().write(true).create_new(true).open(&path) {
-            Ok(open) => return Ok((path, open)),
-            // Of a killed process with the same number.
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Err(ErrorKind::AlreadyExists.into())
+    let placed = match overwrite {
+        true => newfile::replace_with(&path, text).map(|()| path.clone()),
+        false => newfile::put_beside(&path, text),
+    };
+    placed.map_err(refuse(&path))
 }
 
 /// Moves `part` to `path`; if something is there that stays, to the next free number beside it (`a.1.json`). Gives the
 /// path where it is.
-///
-/// # Errors
-/// What the file system says.
 pub fn place(part: &Path, path: &Path, overwrite: bool) -> io::Result<PathBuf> {
     if overwrite {
         fs::rename(part, path)?;
         return Ok(path.to_owned());
     }
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let end = path.extension().map(|e| format!(".{}", e.to_string_lossy())).unwrap_or_default();
-    let beside = (1..10_000).map(|n| path.with_file_name(format!("{stem}.{n}{end}")));
-    for path in std::iter::once(path.to_owned()).chain(beside) {
-        match move_to_free(part, &path) {
-            Ok(()) => return Ok(path),
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Err(ErrorKind::AlreadyExists.into())
-}
-
-/// Moves a file in one step, if nothing is at its new path.
-fn move_to_free(from: &Path, to: &Path) -> io::Result<()> {
-    match fs::hard_link(from, to) {
-        Ok(()) => fs::remove_file(from),
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(e),
-        // A file system without hard links: looked at, then moved.
-        Err(_) => match fs::symlink_metadata(to) {
-            Ok(_) => Err(ErrorKind::AlreadyExists.into()),
-            Err(_) => fs::rename(from, to),
-        },
-    }
+    newfile::move_beside(part, path)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //!
 //! Reads text files below a root (`/` in use, a directory in tests) and leaves out what is not there,
 //! so that it works, emptily, on every system. No names or addresses of the host are noted.
-//! Refuses: nothing.
 
 use std::path::Path;
 

@@ -41,9 +41,6 @@ impl Results {
     }
 
     /// The same for files with these endings.
-    ///
-    /// # Errors
-    /// As there.
     pub fn begin_with(&self, usual: &str, endings: &[&str]) -> Result<Record, LabError> {
         let name = self.name(usual);
         let record = Record::begin(name).map_err(|e| LabError::Refused(e.to_string()))?;
@@ -62,17 +59,11 @@ impl Results {
     }
 
     /// Writes the JSON; gives its path.
-    ///
-    /// # Errors
-    /// What the file system says.
     pub fn write(&self, record: &Record) -> Result<PathBuf, LabError> {
         Ok(record.write(&self.folder, self.overwrite).map_err(anyhow::Error::from)?)
     }
 
     /// Writes JSON and Markdown; gives their paths.
-    ///
-    /// # Errors
-    /// What the file system says.
     pub fn write_both(&self, record: &Record, text: &str) -> Result<[PathBuf; 2], LabError> {
         let path = self.write(record)?;
         let file = format!("{}.md", record.name());

@@ -1,22 +1,25 @@
-//! One destination of a sender: its sockets, its fault, and its account.
+//! One destination of a sender: what it was opened as, its fault, and its account.
 //!
 //! Of several destinations one that fails stops none of the others: what it does not get is counted, and it is tried
-//! again after [`PAUSE`]. A sender with one destination fails with it. Refuses: nothing by itself.
+//! again after [`PAUSE`]. A sender with one destination fails with it.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use fullcount_core::batch::Batch;
+use fullcount_core::destination::{
+    Departed, Destination, DestinationEndpoint, DestinationError, DestinationOpening,
+};
+use fullcount_core::ledger::Ledger;
 use fullcount_core::link::Wire;
-use fullcount_core::sim::{Fault, Line};
-use fullcount_io::endpoint::UdpUrl;
-use fullcount_io::udp::{SendError, SendOptions, Transmit, UdpError, UdpSender};
+use fullcount_core::sim::{Fault, FaultyLine};
 
 /// Where packets go, and what happens to them on the way.
-#[derive(Debug, Clone)]
-pub struct Destination {
+#[derive(Debug)]
+pub struct SendTo {
     /// Endpoint.
-    pub url: UdpUrl,
+    pub endpoint: Box<dyn DestinationEndpoint>,
     /// What happens to packets on their way out.
     pub fault: Option<Fault>,
 }
@@ -34,6 +37,8 @@ pub struct Reached {
     pub calls: u64,
     /// What failed last, if anything did.
     pub failure: Option<String>,
+    /// The destination's own counters that are not 0.
+    pub counters: Vec<(String, u64)>,
 }
 
 /// A destination that failed is left alone for so long: each try costs the others its time.
@@ -43,13 +48,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// 52 ms at 10 Mbit/s.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// The open sockets of a destination.
+/// An open destination.
 pub(super) struct Way {
     /// Empty if they could not be opened.
-    pub lanes: Vec<UdpSender>,
+    pub lanes: Vec<Box<dyn Destination>>,
     fault: Option<Fault>,
     /// One per lane: what is held back leaves on the socket it was meant for.
-    lines: Vec<Line<Vec<u8>>>,
+    lines: Vec<FaultyLine<Vec<u8>>>,
     reached: Reached,
     /// True if others go on without this one.
     spared: bool,
@@ -62,11 +67,17 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// Opens the sockets. `others`: there are further destinations, so a failure is kept instead of returned.
-    pub fn open(to: &Destination, ports: &[u16], others: bool) -> Result<Way, UdpError> {
-        let ipv6 = to.url.resolve().is_ok_and(|a| a.is_ipv6());
-        let opened = open(&to.url, ports, ipv6, others);
-        let mut reached = Reached { to: to.url.to_string(), ..Reached::default() };
+    /// Opens it. `others`: there are further destinations, so a failure is kept instead of returned.
+    pub fn open(
+        to: &SendTo,
+        ports: &[u16],
+        others: bool,
+        (framed, wish): (bool, Option<&Arc<AtomicBool>>),
+    ) -> Result<Way, DestinationError> {
+        let patience = others.then_some(PATIENCE);
+        let opening = DestinationOpening { source_ports: ports, others, patience, framed, wish };
+        let opened = to.endpoint.open(&opening);
+        let mut reached = Reached { to: to.endpoint.label(), ..Reached::default() };
         let lanes = match opened {
             Err(e) if others => {
                 note(&mut reached, &e.to_string(), "the other destinations are sent to");
@@ -74,7 +85,7 @@ impl Way {
             }
             opened => opened?,
         };
-        let lines = lanes.iter().map(|_| Line::default()).collect();
+        let lines = lanes.iter().map(|_| FaultyLine::default()).collect();
         Ok(Way {
             lanes,
             fault: to.fault.clone(),
@@ -83,7 +94,7 @@ impl Way {
             spared: others,
             rests: None,
             marks_failed: 0,
-            ipv6,
+            ipv6: to.endpoint.ipv6(),
             wire_bits: 0,
             wire_of: (usize::MAX, 0),
         })
@@ -100,7 +111,12 @@ impl Way {
     }
 
     /// Sends `bytes` as packets of `stride`, through the fault if there is one.
-    pub fn send(&mut self, lane: usize, bytes: &[u8], stride: usize) -> Result<(), SendError> {
+    pub fn send(
+        &mut self,
+        lane: usize,
+        bytes: &[u8],
+        stride: usize,
+    ) -> Result<(), DestinationError> {
         self.count_wire(bytes.len(), stride);
         if !self.ready() {
             self.reached.failed += packets(bytes, stride);
@@ -129,7 +145,7 @@ impl Way {
     }
 
     /// Sends all trains of a batch on the first lane, untouched.
-    pub fn whole(&mut self, batch: &Batch) -> Result<(), SendError> {
+    pub fn whole(&mut self, batch: &Batch) -> Result<(), DestinationError> {
         batch.trains().for_each(|t| self.count_wire(t.bytes.len(), t.stride));
         if !self.ready() {
             self.reached.failed += batch.count();
@@ -140,7 +156,7 @@ impl Way {
     }
 
     /// What the fault still holds back leaves.
-    pub fn finish(&mut self) -> Result<(), SendError> {
+    pub fn finish(&mut self) -> Result<(), DestinationError> {
         let (mut outcome, mut failed) = (Ok(()), 0);
         for (line, out) in self.lines.iter_mut().zip(&mut self.lanes) {
             line.finish(|packet| match outcome {
@@ -152,9 +168,13 @@ impl Way {
         self.outlive(outcome)
     }
 
-    /// One end mark, outside faults. It is tried even while the destination rests: it is the last that it can get.
-    pub fn mark(&mut self, mark: &[u8]) -> Result<(), SendError> {
+    /// One end mark, outside faults; `again`: it was sent before, which is enough where nothing is lost. It is tried even while the destination rests: it is the last that it can get.
+    pub fn mark(&mut self, mark: &[u8], again: bool) -> Result<(), DestinationError> {
         let Some(out) = self.lanes.first_mut() else { return Ok(()) };
+        if again && out.lossless() {
+            // Who has read the first one may be gone.
+            return Ok(());
+        }
         match out.send(mark, 0) {
             Err(e) if !self.spared => Err(e),
             Err(_) => {
@@ -165,23 +185,34 @@ impl Way {
         }
     }
 
+    /// Nothing more comes.
+    pub fn close(&mut self) -> Result<(), DestinationError> {
+        let outcome = self.lanes.iter_mut().try_for_each(|lane| lane.finish());
+        self.outlive(outcome)
+    }
+
     /// What became of it.
     pub fn reached(&self) -> Reached {
-        let sum = |which: Transmit| -> u64 {
-            self.lanes.iter().map(|lane| lane.sheet().get(which as usize)).sum()
+        let sum = |which: fn(Departed) -> u64| -> u64 {
+            self.lanes.iter().map(|lane| which(lane.departed())).sum()
         };
+        let ledger = Ledger::default();
+        self.lanes.iter().for_each(|lane| ledger.register(lane.sheet()));
+        let own = ledger.read();
+        let moved = own.iter().filter(|entry| entry.value > 0);
         Reached {
+            counters: moved.map(|entry| (entry.info.name.to_string(), entry.value)).collect(),
             failed: self.reached.failed + self.tried_in_vain(),
-            datagrams: sum(Transmit::Packets),
-            calls: sum(Transmit::Calls),
+            datagrams: sum(|d| d.datagrams),
+            calls: sum(|d| d.calls),
             ..self.reached.clone()
         }
     }
 
     /// Packets that the kernel refused for good, without end marks: they are no packets of the stream.
     fn tried_in_vain(&self) -> u64 {
-        let failed = |lane: &UdpSender| lane.sheet().get(Transmit::Failed as usize);
-        self.lanes.iter().map(failed).sum::<u64>() - self.marks_failed
+        let failed: u64 = self.lanes.iter().map(|lane| lane.departed().failed).sum();
+        failed.saturating_sub(self.marks_failed)
     }
 
     fn ready(&mut self) -> bool {
@@ -197,7 +228,7 @@ impl Way {
     }
 
     /// A failure that the others outlive: said once, and tried again later.
-    fn outlive(&mut self, outcome: Result<(), SendError>) -> Result<(), SendError> {
+    fn outlive(&mut self, outcome: Result<(), DestinationError>) -> Result<(), DestinationError> {
         let Err(e) = outcome else { return Ok(()) };
         if !self.spared {
             return Err(e);
@@ -211,7 +242,10 @@ impl Way {
 
     fn count_wire(&mut self, len: usize, stride: usize) {
         let each = if stride == 0 { len } else { stride };
-        let bits = |payload| Wire::usual(self.ipv6, payload).bits(payload);
+        let bits = |payload| match self.lanes.first() {
+            Some(lane) => lane.wire_bits(payload),
+            None => Wire::usual(self.ipv6, payload).bits(payload),
+        };
         if self.wire_of.0 != each {
             self.wire_of = (each, bits(each));
         }
@@ -231,22 +265,4 @@ fn packets(bytes: &[u8], stride: usize) -> u64 {
 fn note(reached: &mut Reached, why: &str, then: &str) {
     eprintln!("fullcount: {why}; {then}");
     reached.failure = Some(why.to_owned());
-}
-
-fn open(url: &UdpUrl, ports: &[u16], ipv6: bool, others: bool) -> Result<Vec<UdpSender>, UdpError> {
-    let usual = SendOptions::default();
-    let patience = if others { PATIENCE } else { usual.patience };
-    let options = |port: Option<&u16>| {
-        let any: IpAddr = match ipv6 {
-            true => Ipv6Addr::UNSPECIFIED.into(),
-            false => Ipv4Addr::UNSPECIFIED.into(),
-        };
-        let local = port.map(|&p| (any, p).into());
-        // Every destination has the lanes' ports: receivers tell modules by them.
-        SendOptions { local, patience, share_port: others, ..usual.clone() }
-    };
-    match ports {
-        [] => Ok(vec![UdpSender::open(url, &options(None))?]),
-        ports => ports.iter().map(|p| UdpSender::open(url, &options(Some(p)))).collect(),
-    }
 }

@@ -3,14 +3,14 @@
 //! A real detector's clock does not wait for anybody. So a packet leaves when its last readout has been made, give or take
 //! [`LOOK`], and what a stall of the sender withheld leaves behind it within some ms, in pieces that a receiver's buffer takes:
 //! simulated time is real time at any rate of packets, however they bunch within a pulse. A host that is too slow for the rate falls behind; how far is in
-//! [`Sent::behind`]. Refuses: nothing.
+//! [`Sent::behind`].
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::{
     FLAT_OUT, JobError, Limits, STOP_LATENCY, SendProgress, Sender, Sent, finish, hand_out,
 };
-use crate::traffic::Traffic;
+use fullcount_sim::Traffic;
 
 /// Shortest rest between two looks: trains grow with the rate instead of the number of calls.
 const LOOK: Duration = Duration::from_micros(100);

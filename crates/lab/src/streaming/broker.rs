@@ -2,11 +2,7 @@
 
 use std::path::Path;
 
-#[path = "../../../../xtask/src/kafka/cluster.rs"]
-#[allow(missing_docs, dead_code, reason = "the file is shared with xtask and with tests")]
-mod cluster;
-
-use cluster::Cluster;
+use fullcount_broker::BrokerCluster;
 
 /// A broker that could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +13,7 @@ pub struct BrokerError(String);
 pub struct Broker {
     address: String,
     /// Ends with this.
-    _own: Option<Cluster>,
+    _own: Option<BrokerCluster>,
 }
 
 impl std::fmt::Debug for Broker {
@@ -37,7 +33,7 @@ impl Broker {
     /// # Errors
     /// Its own words.
     pub fn start(jars: &Path, folder: &Path) -> Result<Broker, BrokerError> {
-        let own = Cluster::start(jars, folder, 1, None).map_err(BrokerError)?;
+        let own = BrokerCluster::start(jars, folder, 1, None).map_err(BrokerError)?;
         Ok(Broker { address: own.bootstrap(), _own: Some(own) })
     }
 

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::Trial;
-use crate::child::{Asked, Running, TrialError};
+use super::StreamingTrial;
+use crate::error::TrialError;
+use fullcount_child::{Asked, RunningChild};
 
 /// Longest copy.
 const LIMIT: Duration = Duration::from_secs(1800);
@@ -22,20 +23,22 @@ fn words(from: &Path, to: &Path) -> Vec<String> {
 ///
 /// # Errors
 /// What `dd` says.
-pub fn copy(from: &Path, to: &Path, stop: Asked<'_>) -> Result<Trial, TrialError> {
+pub fn copy(from: &Path, to: &Path, stop: Asked<'_>) -> Result<StreamingTrial, TrialError> {
     let mut command = Command::new("dd");
     command.args(words(from, to));
     let begun = Instant::now();
-    let mut child = Running::start("dd", command)?;
+    let mut child = RunningChild::start("dd", command)?;
     let ended = child.end(LIMIT, stop);
     let seconds = begun.elapsed().as_secs_f64();
     let bytes = std::fs::metadata(to).map_or(0, |meta| meta.len());
     // Gone before the next trial, whatever became of it.
     let _ = std::fs::remove_file(to);
     match ended? {
-        None => Err(child.stuck(LIMIT)),
-        Some(ended) if ended.status.success() => Ok(Trial { bytes, seconds, ..Trial::default() }),
-        Some(ended) => Err(ended.failed()),
+        None => Err(child.stuck(LIMIT).into()),
+        Some(ended) if ended.status.success() => {
+            Ok(StreamingTrial { bytes, seconds, ..StreamingTrial::default() })
+        }
+        Some(ended) => Err(ended.failed().into()),
     }
 }
 

@@ -7,7 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::child::{Ended, TrialError};
+use crate::error::TrialError;
+use fullcount_child::ChildEnd;
 
 /// Name of the contender: every setting that is not asked for as it comes.
 pub const AS_IT_COMES: &str = "ProducerPerformance";
@@ -29,27 +30,17 @@ const JVM: [&str; 6] = [
 
 /// Why it cannot run here.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum PerformanceError {
-    /// No jars.
     #[error(
         "--jars {folder}: there is no {jar}*.jar; `cargo xtask kafka` fetches Kafka's jars, \
          or name the folder libs of an installed Kafka"
     )]
-    Jars {
-        /// Folder.
-        folder: PathBuf,
-        /// Beginning of the missing jar's name.
-        jar: &'static str,
-    },
-    /// No Java.
+    Jars { folder: PathBuf, jar: &'static str },
     #[error(
         "java: cannot be started: {cause}; install a Java runtime, 17 or newer (Debian: apt-get install openjdk-17-jre-headless)"
     )]
-    Java {
-        /// The system's words.
-        cause: std::io::Error,
-    },
-    /// A payload that it would not send as it is.
+    Java { cause: std::io::Error },
     #[error("a payload that is not UTF-8, or holds \"{DELIMITER}\"")]
     Payload,
 }
@@ -149,9 +140,9 @@ pub fn command(sending: &Sending<'_>) -> Command {
 ///
 /// # Errors
 /// No such line, or not all messages.
-pub fn seconds(ended: Ended, messages: u64) -> Result<f64, TrialError> {
+pub fn seconds(ended: ChildEnd, messages: u64) -> Result<f64, TrialError> {
     if !ended.status.success() {
-        return Err(ended.failed());
+        return Err(ended.failed().into());
     }
     let read = |line: &str| {
         // `N records sent, R records/sec (M MB/sec), …, 99.9th.`; lines in between have no percentiles.
@@ -175,14 +166,15 @@ mod tests {
 
     use super::*;
 
-    fn ended(output: &str, code: i32) -> Ended {
+    fn ended(output: &str, code: i32) -> ChildEnd {
         let status = std::process::ExitStatus::from_raw(code << 8);
-        Ended {
+        ChildEnd {
             program: "java".into(),
             status,
             output: output.into(),
             said: "last words".into(),
             lines: vec![],
+            panicked: None,
         }
     }
 

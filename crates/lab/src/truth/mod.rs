@@ -1,16 +1,18 @@
 //! How many simulated neutrons a decoder finds, and how many events it makes of nothing.
 //!
 //! Simulates a detector at several rates and noise settings in memory, decodes with the real reader and
-//! builder, and compares every event with the truth. Refuses other detectors, rates and noise out of range.
+//! builder, and compares every event with the truth. How, the detector's kind declares (`Simulator::truth`). Refuses
+//! detectors without such rules, rates and noise out of range.
 //! Source: `docs/simulators.md`.
 
 mod compare;
-mod gdgem;
+mod places;
 mod simulate;
 mod tracks;
 
+use fullcount_core::simulator::facts::{TruthMeeting, TruthRules};
 use fullcount_detect::detector::Detector;
-use fullcount_engine::config::{Overlay, refuse};
+use fullcount_engine::config::refuse;
 use fullcount_engine::summary::grouped;
 use fullcount_io::quantity;
 use serde_json::{Value, json};
@@ -19,14 +21,14 @@ use crate::Tell;
 use crate::error::LabError;
 use crate::record::Record;
 use crate::record::results::Results;
-use crate::traffic::multiblade::PLAYED_HZ;
-use crate::traffic::noise::{Noise, Pileup};
-use compare::Class;
-use simulate::{Outcome, Point, Simulated};
+use compare::NeutronClass;
+use fullcount_sim::noise::{Noise, Pileup};
+use places::ByPlaces;
+use simulate::{ByPixels, PointOutcome, SimulatedDetector, TruthPoint};
 
 /// What is asked for, as the options have it.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub struct TruthOptions {
     /// Detector.
     pub detector: String,
     /// Neutrons per second and module, cassette or detector; empty: the usual ones.
@@ -47,7 +49,7 @@ pub struct Asked {
 
 /// What a campaign found.
 #[derive(Debug)]
-pub struct Found {
+pub struct TruthFindings {
     /// The results file.
     pub record: Record,
     /// Tables, and when they were made.
@@ -56,18 +58,9 @@ pub struct Found {
     pub enough: bool,
 }
 
-/// Rates that are simulated unless said otherwise.
-const USUAL_RATES: [&str; 3] = ["1kHz", "10kHz", "100kHz"];
-
-/// Noise that is simulated unless said otherwise.
-const USUAL_NOISE: [&str; 2] = ["none", "dark=1%,bad=1%,coincidence=0.1%,packet=0.1%"];
-
-/// The same of a Gd-GEM, which may have dead strips.
-const GEM_NOISE: [&str; 3] = [USUAL_NOISE[0], USUAL_NOISE[1], "dead=1%"];
-
 /// Everything that was asked for, checked.
 struct Checked {
-    what: Simulated,
+    what: SimulatedDetector,
     rates: Vec<f64>,
     noises: Vec<Noise>,
     neutrons: usize,
@@ -75,40 +68,45 @@ struct Checked {
     require: Option<f64>,
 }
 
-impl Asked {
-    fn check(&self) -> Result<Checked, LabError> {
-        let what = match self.detector.as_str() {
-            "multigrid" => Simulated::MultiGrid(self.modules.unwrap_or(3)),
-            "multiblade" => Simulated::MultiBlade(self.modules.unwrap_or(6)),
-            other => return Err(refuse("detector", other, "multigrid, multiblade or gdgem").into()),
+impl TruthOptions {
+    /// The detector and its rules.
+    fn what(&self) -> Result<SimulatedDetector, LabError> {
+        let all = fullcount_sim::registered();
+        let found = all.find(&self.detector).and_then(|kind| Some((kind, kind.declared().truth?)));
+        let known =
+            || refuse("detector", &self.detector, all.names(|k| k.declared().truth.is_some()));
+        let (kind, rules) = found.ok_or_else(known)?;
+        let modules = match rules.modules_range {
+            "" => self.modules,
+            _ => Some(self.modules.unwrap_or(rules.modules)),
         };
-        let (possible, allowed) = match what {
-            Simulated::MultiGrid(n) => ((1..=16).contains(&n), "1 to 16"),
-            Simulated::MultiBlade(n) => ([6, 50].contains(&n), "6 or 50"),
-        };
-        if !possible {
-            return Err(refuse("modules", what.modules(), allowed).into());
+        let what = SimulatedDetector { kind, rules, modules };
+        // The simulator knows what is possible.
+        let possible = what.geometry();
+        match modules.filter(|_| possible.is_err() && !rules.modules_range.is_empty()) {
+            Some(n) => Err(refuse("modules", n, rules.modules_range).into()),
+            None => possible.map(|_| what),
         }
-        let usual = USUAL_RATES.map(str::to_owned);
-        let rates = if self.rates.is_empty() { &usual[..] } else { &self.rates };
-        let rates = rates.iter().map(|text| rate(text)).collect::<Result<_, _>>()?;
-        let (noises, neutrons) = (self.noises()?, self.number()?);
-        if noises.iter().any(|noise| noise.dead > 0.0) {
-            return Err(refuse("noise", "dead", "dead strips only of a gdgem").into());
-        }
+    }
+
+    fn check(&self, what: SimulatedDetector) -> Result<Checked, LabError> {
+        let (rates, noises) = (self.rates(&what.rules)?, self.noises(&what.rules)?);
+        let neutrons = self.number()?;
         let require = self.require.as_deref().map(percent).transpose()?;
-        let mut o = Overlay::default();
-        o.put("detector.kind", Some(what.name())).set(&self.set)?;
-        let options = o.read(None)?.detector.options;
-        let decoder = what.detector(toml::to_string(&options).unwrap_or_default())?;
+        let decoder = what.decoder(&self.set)?;
         Ok(Checked { what, rates, noises, neutrons, decoder, require })
     }
 
+    fn rates(&self, rules: &TruthRules) -> Result<Vec<f64>, LabError> {
+        let given: Vec<&str> = self.rates.iter().map(String::as_str).collect();
+        let texts = if given.is_empty() { rules.rates } else { &given };
+        texts.iter().map(|text| rate(text, rules)).collect()
+    }
+
     /// Noise settings.
-    fn noises(&self) -> Result<Vec<Noise>, LabError> {
+    fn noises(&self, rules: &TruthRules) -> Result<Vec<Noise>, LabError> {
         let given: Vec<&str> = self.noise.iter().map(String::as_str).collect();
-        let usual = if self.detector == "gdgem" { &GEM_NOISE[..] } else { &USUAL_NOISE[..] };
-        let texts = if given.is_empty() { usual } else { &given };
+        let texts = if given.is_empty() { rules.noise } else { &given };
         texts.iter().map(|text| noise(text)).collect()
     }
 
@@ -122,10 +120,9 @@ impl Asked {
     }
 }
 
-fn rate(text: &str) -> Result<f64, LabError> {
-    let number = text.trim().strip_suffix("Hz").and_then(|n| quantity::number(n).ok());
-    let inside = number.filter(|hz| (1.0..=PLAYED_HZ).contains(hz));
-    inside.ok_or_else(|| refuse("rates", text, "1Hz to 100kHz, for example 10kHz").into())
+fn rate(text: &str, rules: &TruthRules) -> Result<f64, LabError> {
+    let inside = quantity::hertz(text).ok().filter(|hz| (1.0..=rules.most_hz).contains(hz));
+    inside.ok_or_else(|| refuse("rates", text, rules.range).into())
 }
 
 fn noise(text: &str) -> Result<Noise, LabError> {
@@ -137,26 +134,34 @@ fn noise(text: &str) -> Result<Noise, LabError> {
 }
 
 fn percent(text: &str) -> Result<f64, LabError> {
-    let number = text.trim().strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok());
-    let inside = number.filter(|p| (0.0..=100.0).contains(p));
-    inside.ok_or_else(|| refuse("require", text, "0% to 100%, for example 99.9%").into())
+    let percent = quantity::share(text).ok().map(|share| 100.0 * share);
+    percent.ok_or_else(|| refuse("require", text, "0% to 100%, for example 99.9%").into())
 }
 
 /// Runs the campaign.
 ///
 /// # Errors
 /// Options that are refused, and results files that are there.
-pub fn truth(asked: &Asked, results: &Results, tell: Tell) -> Result<Found, LabError> {
-    if asked.detector == "gdgem" {
-        return gdgem::truth(asked, results, tell);
-    }
-    let checked = asked.check()?;
-    let kind = checked.what.name();
+pub fn truth(
+    asked: &TruthOptions,
+    results: &Results,
+    tell: Tell,
+) -> Result<TruthFindings, LabError> {
+    let what = asked.what()?;
+    let by = match what.rules.meeting {
+        TruthMeeting::Places { pitch_mm, second, ways } => {
+            let by = ByPlaces { pitch_mm, second, ways };
+            return places::truth(asked, what, &by, results, tell);
+        }
+        TruthMeeting::Pixels { group, reach_ns, module } => ByPixels { group, reach_ns, module },
+    };
+    let checked = asked.check(what)?;
+    let (kind, modules) = (checked.what.kind.name(), checked.what.modules);
     let usual = format!("truth-{kind}");
     let mut record = results.begin(&usual)?;
     record
         .parameter("detector", kind)
-        .parameter("modules", checked.what.modules())
+        .parameter("modules", modules)
         .parameter("neutrons", checked.neutrons)
         .parameter("seed", asked.seed)
         .parameter("set", asked.set.clone());
@@ -165,8 +170,8 @@ pub fn truth(asked: &Asked, results: &Results, tell: Tell) -> Result<Found, LabE
     for noise in &checked.noises {
         for &rate_hz in &checked.rates {
             let (neutrons, seed) = (checked.neutrons, asked.seed);
-            let point = Point { rate_hz, noise: *noise, neutrons, seed };
-            let outcome = checked.what.run(&*checked.decoder, &point)?;
+            let point = TruthPoint { rate_hz, noise: *noise, neutrons, seed };
+            let outcome = checked.what.run(&*checked.decoder, &point, &by)?;
             least = least.min(outcome.verdict.clean.percent());
             record.row(row(&point, &outcome));
             table += &line(&point, &outcome);
@@ -182,7 +187,13 @@ pub fn truth(asked: &Asked, results: &Results, tell: Tell) -> Result<Found, LabE
 }
 
 /// Ends a campaign: is it enough that of the clean neutrons `least` percent were found at the worst point?
-fn found(record: Record, table: &str, require: Option<f64>, least: f64, tell: Tell) -> Found {
+fn found(
+    record: Record,
+    table: &str,
+    require: Option<f64>,
+    least: f64,
+    tell: Tell,
+) -> TruthFindings {
     let about = record.json();
     let text = |key: &str| about[key].as_str().unwrap_or("unknown").to_owned();
     let table = format!(
@@ -197,7 +208,7 @@ fn found(record: Record, table: &str, require: Option<f64>, least: f64, tell: Te
             "fullcount: {least:.4} % of the clean neutrons are found as they should: {wanted} % were required"
         ));
     }
-    Found { record, table, enough: short.is_none() }
+    TruthFindings { record, table, enough: short.is_none() }
 }
 
 /// What was required, if `least` percent are less.
@@ -206,18 +217,26 @@ fn short_of(require: Option<f64>, least: f64) -> Option<f64> {
 }
 
 fn hz(rate: f64) -> String {
-    if rate >= 1000.0 { format!("{} kHz", rate / 1000.0) } else { format!("{rate} Hz") }
+    match rate {
+        r if r >= 1e6 => format!("{} MHz", r / 1e6),
+        r if r >= 1e3 => format!("{} kHz", r / 1e3),
+        r => format!("{r} Hz"),
+    }
+}
+
+/// The decoder's keys, as a sentence.
+fn with(set: &[String]) -> String {
+    match set {
+        [] => String::new(),
+        keys => format!(" Decoder with `{}`.", keys.join("`, `")),
+    }
 }
 
 fn head(name: &str, asked: &Checked, set: &[String]) -> String {
-    let modules = match asked.what {
-        Simulated::MultiGrid(n) => format!("Multi-Grid, {n} modules"),
-        Simulated::MultiBlade(n) => format!("Multi-Blade, {n} cassettes"),
-    };
-    let set = match set {
-        [] => String::new(),
-        keys => format!(" Decoder with `{}`.", keys.join("`, `")),
-    };
+    let SimulatedDetector { kind, rules, modules } = &asked.what;
+    let number = modules.map_or(String::new(), |n| format!("{n} "));
+    let modules = format!("{}, {number}{}", kind.declared().title, rules.modules_name);
+    let set = with(set);
     format!(
         "# {name}\n\n{modules}, simulated and decoded in memory.{set} Clean: nothing else of the module within \
          the resolution.\n\n\
@@ -227,12 +246,8 @@ fn head(name: &str, asked: &Checked, set: &[String]) -> String {
     )
 }
 
-fn line(point: &Point, outcome: &Outcome) -> String {
+fn line(point: &TruthPoint, outcome: &PointOutcome) -> String {
     let v = &outcome.verdict;
-    let of = |class: &Class| match class.made {
-        0 => "–".to_owned(),
-        n => format!("{:.2} of {}", class.percent(), grouped(n)),
-    };
     format!(
         "| {} | {} | {} | {} | {:.4} | {} | {} | {} | {} | {:.2} | {:.2e} |\n",
         point.noise,
@@ -242,21 +257,19 @@ fn line(point: &Point, outcome: &Outcome) -> String {
         v.clean.percent(),
         grouped(v.clean.wrong),
         grouped(v.clean.missed),
-        of(&v.noise),
-        of(&v.neutron),
+        v.noise.cell(),
+        v.neutron.cell(),
         v.all().percent(),
         v.wrong_events() as f64 / v.made().max(1) as f64,
     )
 }
 
-fn row(point: &Point, outcome: &Outcome) -> Value {
+fn row(point: &TruthPoint, outcome: &PointOutcome) -> Value {
     let v = &outcome.verdict;
-    let class = |c: &Class| {
+    let class = |c: &NeutronClass| {
         json!({"neutrons": c.made, "right": c.right, "right_percent": c.percent(),
                "wrong_pixel": c.wrong, "missed": c.missed})
     };
-    let refused: serde_json::Map<String, Value> =
-        outcome.rejected.iter().map(|(name, n)| (name.clone(), json!(n))).collect();
     let per_neutron = |n: u64| n as f64 / v.made().max(1) as f64;
     json!({
         "rate_hz_per_module": point.rate_hz,
@@ -272,7 +285,7 @@ fn row(point: &Point, outcome: &Outcome) -> Value {
         "events_of_no_neutron": {"random_coincidence": v.coincidences, "other": v.extra},
         "extra_events_per_neutron": per_neutron(v.coincidences + v.extra),
         "wrong_events_per_neutron": per_neutron(v.wrong_events()),
-        "refused_by_decoder": refused,
+        "refused_by_decoder": outcome.refused(),
     })
 }
 
@@ -287,7 +300,11 @@ mod tests {
         assert_eq!(short_of(None, 0.0), None);
         assert_eq!(percent("99.9%").unwrap(), 99.9);
         assert!(percent("99.9").is_err() && percent("-1%").is_err());
-        assert_eq!(hz(rate("100kHz").unwrap()), "100 kHz");
+        let all = fullcount_sim::registered();
+        for rules in all.kinds().filter_map(|kind| kind.declared().truth) {
+            assert_eq!(hz(rate("100kHz", &rules).unwrap()), "100 kHz");
+            assert!(rate("21MHz", &rules).is_err() && rate("5", &rules).is_err());
+        }
         assert_eq!(noise("dark=1%").unwrap().pileup, Pileup::Random);
         assert_eq!(noise("pileup=never").unwrap().pileup, Pileup::Never);
     }

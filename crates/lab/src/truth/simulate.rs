@@ -4,38 +4,40 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::traffic::Traffic;
-use crate::traffic::made::Made;
-use crate::traffic::multiblade::{MultiBlade, MultiBladeSetup, TICK_NS};
-use crate::traffic::multigrid::{MultiGrid, MultiGridSetup};
-use crate::traffic::noise::Noise;
 use anyhow::Context;
 use fullcount_core::batch::{Batch, Edge, Origin};
 use fullcount_core::ledger::{Role, Sheet};
-use fullcount_core::products::Products;
-use fullcount_detect::detector::{Detector, Registry, Setup};
+use fullcount_core::products::{Products, Want};
+use fullcount_core::progress::Flush;
+use fullcount_core::simulator::facts::{TruthGroup, TruthRules};
+use fullcount_core::simulator::made::Made;
+use fullcount_core::simulator::{
+    Simulator, SimulatorPace, Traffic, TrafficError, TrafficMade, TrafficOptions, TrafficOrder,
+};
+use fullcount_detect::detector::{Decoder, Detector, Setup, Threads, registered};
+use fullcount_engine::config::Overlay;
+use fullcount_sim::noise::Noise;
 
-use super::compare::{Mark, Verdict, compare};
+use serde_json::{Value, json};
+
+use super::compare::{TruthMark, TruthVerdict, compare};
 use crate::error::LabError;
 
-/// Bytes that a neutron takes in a turn, about.
-const BYTES_PER_NEUTRON: usize = 80;
-/// Multi-Blade: an event's time may be that of a readout before the neutron in the same box of 2010 ns.
-const BOX_NS: i64 = 2010;
-
-/// Which detector is simulated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Simulated {
-    /// With so many modules.
-    MultiGrid(usize),
-    /// With so many cassettes.
-    MultiBlade(usize),
+/// A simulated detector whose truth is compared.
+#[derive(Clone)]
+pub struct SimulatedDetector {
+    /// Its kind.
+    pub kind: &'static dyn Simulator,
+    /// How it is compared.
+    pub rules: TruthRules,
+    /// Modules; `None`: they cannot be set.
+    pub modules: Option<usize>,
 }
 
 /// One point of the campaign.
 #[derive(Debug, Clone, Copy)]
-pub struct Point {
-    /// Neutrons per second and module.
+pub struct TruthPoint {
+    /// Neutrons per second and module, or over the detector.
     pub rate_hz: f64,
     /// Everything else.
     pub noise: Noise,
@@ -47,113 +49,87 @@ pub struct Point {
 
 /// What came of a point.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct PointOutcome<T = ()> {
     /// The comparison.
-    pub verdict: Verdict,
+    pub verdict: TruthVerdict<T>,
     /// Simulated seconds.
     pub seconds: f64,
     /// What the decoder refused: counter and number, zeros left out.
     pub rejected: Vec<(String, u64)>,
 }
 
-impl Simulated {
-    /// Name as in `detector.kind`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Simulated::MultiGrid(_) => "multigrid",
-            Simulated::MultiBlade(_) => "multiblade",
-        }
+impl<T> PointOutcome<T> {
+    /// What the decoder refused, for a results file.
+    pub fn refused(&self) -> Value {
+        self.rejected.iter().map(|(name, n)| (name.clone(), json!(n))).collect()
     }
+}
 
-    /// Modules or cassettes.
-    pub fn modules(self) -> usize {
-        match self {
-            Simulated::MultiGrid(n) | Simulated::MultiBlade(n) => n,
+fn wrong(e: TrafficError) -> LabError {
+    LabError::Refused(e.to_string())
+}
+
+impl SimulatedDetector {
+    fn options(&self) -> TrafficOptions {
+        let mut options = TrafficOptions::default();
+        if let Some(modules) = self.modules {
+            options.set("modules", modules);
         }
+        options
     }
 
     /// The text of its geometry file.
     ///
     /// # Errors
-    /// A number of cassettes of which no set-up is known.
-    pub fn geometry(self) -> Result<String, LabError> {
-        match self {
-            Simulated::MultiGrid(modules) => Ok(MultiGrid::configuration(modules)),
-            Simulated::MultiBlade(cassettes) => {
-                MultiBlade::configuration(cassettes).map_err(|e| LabError::Refused(e.to_string()))
-            }
-        }
+    /// A number of modules of which no set-up is known.
+    pub fn geometry(&self) -> Result<String, LabError> {
+        let options = self.options();
+        let geometry = self.kind.geometry(&TrafficOrder::of(&options, 1)).map_err(wrong)?;
+        Ok(geometry.unwrap_or_default())
     }
 
-    /// Module of a pixel.
-    fn module(self, pixel: u32) -> u16 {
-        let at = pixel.saturating_sub(1) as usize;
-        let module = match self {
-            Simulated::MultiGrid(modules) => at % (4 * modules) / 4,
-            Simulated::MultiBlade(6) => at / 32 / 32,
-            Simulated::MultiBlade(_) => at / 64 / 32,
+    /// Modules, 1 where they cannot be set.
+    fn number(&self) -> usize {
+        self.modules.unwrap_or(1)
+    }
+
+    /// The packets of a point, and their truth as they are handed out.
+    pub fn traffic(&self, point: &TruthPoint) -> Result<(TrafficMade, ToldRows), LabError> {
+        let mut options = self.options();
+        options.set("noise", point.noise);
+        let order = TrafficOrder {
+            pace: SimulatorPace::Events(point.rate_hz * self.number() as f64),
+            prepared_bytes: Some(point.neutrons * self.rules.bytes_per_neutron),
+            ..TrafficOrder::of(&options, point.seed)
         };
-        module as u16
+        let mut made = self.kind.make(&order).map_err(wrong)?;
+        let rows = ToldRows::default();
+        let into = rows.0.clone();
+        made.traffic.watch(Box::new(move |made| {
+            if let Ok(mut rows) = into.lock() {
+                rows.push(*made);
+            }
+        }));
+        Ok((made, rows))
     }
 
-    fn traffic(self, point: &Point) -> Result<(Box<dyn Traffic>, u64, f64), LabError> {
-        let prepared_bytes = point.neutrons * BYTES_PER_NEUTRON;
-        let Point { noise, seed, .. } = *point;
-        let neutrons_per_s = point.rate_hz * self.modules() as f64;
-        let wrong = |e: crate::traffic::TrafficError| LabError::Refused(e.to_string());
-        Ok(match self {
-            Simulated::MultiGrid(modules) => {
-                let base = MultiGridSetup::default();
-                let setup =
-                    MultiGridSetup { modules, neutrons_per_s, noise, seed, prepared_bytes, ..base };
-                let made = MultiGrid::new(&setup).map_err(wrong)?;
-                let (packets, seconds) = (made.turn().0, made.turn_s());
-                (Box::new(made), packets, seconds)
-            }
-            Simulated::MultiBlade(cassettes) => {
-                // A neutron takes less than half as much as with empty triggers around it.
-                let prepared_bytes = prepared_bytes / 2;
-                let base = MultiBladeSetup::default();
-                let setup = MultiBladeSetup {
-                    cassettes,
-                    neutrons_per_s,
-                    noise,
-                    seed,
-                    prepared_bytes,
-                    ..base
-                };
-                let made = MultiBlade::new(&setup).map_err(wrong)?;
-                let (packets, seconds) = (made.turn().0, made.turn_s());
-                (Box::new(made), packets, seconds)
-            }
-        })
-    }
-
-    /// A row of truth as the decoder's time counts.
-    fn mark(self, made: &Made) -> Mark {
-        let (module, pixel) = (made.module, made.pixel);
-        match self {
-            Simulated::MultiGrid(_) => {
-                // 62.5 ns a tick, rounded down.
-                let time_ns = (made.time * 125).div_euclid(2);
-                Mark { group: time_ns, module, time_ns, pixel }
-            }
-            Simulated::MultiBlade(_) => {
-                let time_ns = made.time * i64::from(TICK_NS);
-                Mark { group: made.packet as i64, module, time_ns, pixel }
-            }
-        }
-    }
-
-    /// The decoder that fits, with these keys of `[detector]` as TOML.
+    /// The decoder that fits, with the keys of the rules and then these, as `detector.KEY=VALUE`.
     ///
     /// # Errors
     /// Options that it refuses.
-    pub fn detector(self, options: String) -> Result<Box<dyn Detector>, LabError> {
-        let geometry = self.geometry()?;
-        let geometry_path = "the simulator's geometry".to_owned();
-        let setup = Setup { geometry, geometry_path, options, ..Setup::default() };
-        let made = Registry::builtin().configure(self.name(), &setup);
+    pub fn decoder(&self, set: &[String]) -> Result<Box<dyn Detector>, LabError> {
+        let mut o = Overlay::default();
+        let own: Vec<String> = self.rules.settings.iter().map(|&s| s.to_owned()).collect();
+        o.put("detector.kind", Some(self.kind.name())).set(&own)?;
+        o.set(set)?;
+        let options = o.read(None)?.detector.options;
+        let setup = Setup {
+            geometry: self.geometry()?,
+            geometry_path: "the simulator's geometry".to_owned(),
+            options: toml::to_string(&options).unwrap_or_default(),
+            ..Setup::default()
+        };
+        let made = registered().configure(self.kind.name(), &setup);
         made.map_err(|e| LabError::Refused(e.to_string()))
     }
 
@@ -161,61 +137,121 @@ impl Simulated {
     ///
     /// # Errors
     /// What the simulator refuses.
-    pub fn run(self, detector: &dyn Detector, point: &Point) -> Result<Outcome, LabError> {
-        let (mut traffic, packets, seconds) = self.traffic(point)?;
-        let rows = Arc::new(Mutex::new(Vec::new()));
-        let into = rows.clone();
-        traffic.watch(Box::new(move |made| {
-            if let Ok(mut rows) = into.lock() {
-                rows.push(*made);
-            }
-        }));
-        let (events, sheets) = self.decode(detector, &mut *traffic, packets);
-        drop(traffic);
-        let rows = Arc::into_inner(rows).and_then(|rows| rows.into_inner().ok());
-        let rows = rows.context("the simulator kept its rows")?;
-        let truth = rows.iter().map(|made| (self.mark(made), *made)).collect();
-        let verdict = compare(events, truth, BOX_NS);
-        Ok(Outcome { verdict, seconds, rejected: rejected(&sheets) })
-    }
-
-    /// Decodes `packets` packets, one after the other, as a replay.
-    fn decode(
-        self,
+    pub fn run(
+        &self,
         detector: &dyn Detector,
-        traffic: &mut dyn Traffic,
-        packets: u64,
-    ) -> (Vec<Mark>, Vec<Arc<Sheet>>) {
-        let (mut reader, mut builder) = (detector.reader(), detector.builder());
-        let mut products = Products::default();
+        point: &TruthPoint,
+        by: &ByPixels,
+    ) -> Result<PointOutcome, LabError> {
+        let (TrafficMade { mut traffic, turn, .. }, rows) = self.traffic(point)?;
+        let (packets, seconds) = turn.unwrap_or_default();
+        let mut chain = Chain::new(detector, Want::default())?;
         let mut events = Vec::new();
-        let mut number = 0i64;
         let mut keep = |products: &mut Products, packet: i64| {
             events.extend(products.events.absolute().map(|(time_ns, pixel)| {
-                let group = match self {
-                    Simulated::MultiGrid(_) => time_ns,
-                    Simulated::MultiBlade(_) => packet,
-                };
-                Mark { group, module: self.module(pixel), time_ns, pixel }
+                let group = by.group(time_ns, packet);
+                let module = (by.module)(pixel, self.number());
+                TruthMark { group, module, time_ns, pixel }
             }));
             products.clear();
         };
+        let last = chain.take_turn(&mut *traffic, packets, &mut keep);
+        chain.finish(|products| keep(products, last));
+        let truth = rows.taken(traffic)?;
+        let tick = self.kind.declared().truth_columns.map_or((1, 1), |columns| columns.tick);
+        let mark = |made: &Made| {
+            let time_ns = (made.time * i64::from(tick.0)).div_euclid(i64::from(tick.1));
+            let group = by.group(time_ns, made.packet as i64);
+            TruthMark { group, module: made.module, time_ns, pixel: made.pixel }
+        };
+        let truth = truth.into_iter().map(|made| (mark(&made), made)).collect();
+        let verdict = compare(events, truth, by.reach_ns);
+        Ok(PointOutcome { verdict, seconds, rejected: rejected(&chain.sheets()) })
+    }
+}
+
+/// How events and neutrons meet by pixel and time.
+#[derive(Debug, Clone, Copy)]
+pub struct ByPixels {
+    pub group: TruthGroup,
+    pub reach_ns: i64,
+    pub module: fn(u32, usize) -> u16,
+}
+
+impl ByPixels {
+    fn group(&self, time_ns: i64, packet: i64) -> i64 {
+        match self.group {
+            TruthGroup::Time => time_ns,
+            TruthGroup::Packet => packet,
+        }
+    }
+}
+
+/// Rows of truth, as they are told.
+#[derive(Default)]
+pub struct ToldRows(Arc<Mutex<Vec<Made>>>);
+
+impl ToldRows {
+    /// All of them, once the simulator is gone.
+    ///
+    /// # Errors
+    /// It keeps them.
+    pub fn taken(self, traffic: Box<dyn Traffic>) -> Result<Vec<Made>, LabError> {
+        drop(traffic);
+        let rows = Arc::into_inner(self.0).and_then(|rows| rows.into_inner().ok());
+        Ok(rows.context("the simulator kept its rows")?)
+    }
+}
+
+/// A decoder, one packet at a time, as a replay.
+pub struct Chain {
+    decoder: Box<dyn Decoder>,
+    products: Products,
+}
+
+impl Chain {
+    /// From an empty state; `want` as an output would ask for it.
+    pub fn new(detector: &dyn Detector, want: Want) -> Result<Chain, LabError> {
+        let decoder = detector.decoder(want, &Threads::of(1)).map_err(anyhow::Error::from)?;
+        let products = Products { want, ..Products::default() };
+        Ok(Chain { decoder, products })
+    }
+
+    /// Decodes one batch; what came of it goes to `keep`.
+    pub fn take(&mut self, batch: &Batch, keep: impl FnOnce(&mut Products)) {
+        self.decoder.decode(Some(batch), None, &mut self.products);
+        keep(&mut self.products);
+        self.products.clear();
+    }
+
+    /// Decodes `packets` packets one by one; how many there were.
+    fn take_turn(
+        &mut self,
+        traffic: &mut dyn Traffic,
+        packets: u64,
+        keep: &mut impl FnMut(&mut Products, i64),
+    ) -> i64 {
         let mut batch = Batch::with_slots(0, 0);
-        while (number as u64) < packets {
-            let Some(train) = traffic.next_train(1, 0) else { break };
+        for number in 0..packets as i64 {
+            let Some(train) = traffic.next_train(1, 0) else { return number };
             batch.clear();
             batch.append(train.bytes, Origin::NONE, 0, Edge::Datagram);
-            reader.read(&batch, &mut products);
-            builder.build(&mut products, None);
-            // Multi-Blade makes all events of a packet at once; Multi-Grid's carry their time.
-            keep(&mut products, number);
-            number += 1;
+            // Where events meet neutrons by packet, a packet's events come at once.
+            self.take(&batch, |products| keep(products, number));
         }
-        reader.finish(&mut products);
-        builder.build(&mut products, None);
-        builder.finish(&mut products);
-        keep(&mut products, number);
-        (events, [Some(reader.sheet()), builder.sheet()].into_iter().flatten().collect())
+        packets as i64
+    }
+
+    /// Decides on what waits.
+    pub fn finish(&mut self, keep: impl FnOnce(&mut Products)) {
+        self.decoder.flush(Flush::End, &mut self.products);
+        keep(&mut self.products);
+        self.products.clear();
+    }
+
+    /// What was counted.
+    pub fn sheets(&self) -> Vec<Arc<Sheet>> {
+        self.decoder.sheets()
     }
 }
 

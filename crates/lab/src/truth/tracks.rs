@@ -1,14 +1,13 @@
-//! Events of a Gd-GEM beside the truth: which neutron was found, how far from its conversion, and which event is of none.
+//! Events with a place finer than a pixel beside the truth: which neutron was found, how far from its conversion, and which event is of none.
 //!
 //! An event is a neutron's if its micro-TPC strips lie within [`NEAR`] of the conversion in both planes and its time in the
-//! neutron's drift. Refuses: nothing.
+//! neutron's drift.
 
 use std::collections::BTreeMap;
 
-use crate::traffic::gdgem::PITCH_MM;
-use crate::traffic::made::{Kind, Made, Overlap};
+use fullcount_sim::made::{Cause, Made, Overlap};
 
-use super::compare::Class;
+use super::compare::TruthVerdict;
 
 /// Strips between an event's micro-TPC place and the conversion at most: 2 mm.
 pub const NEAR: f64 = 5.0;
@@ -61,7 +60,7 @@ pub struct Spread {
 
 /// Tracks of one class.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Group {
+pub struct TrackGroup {
     /// Planes of events.
     pub number: usize,
     /// Median angle of the track's projection to the drift, degrees.
@@ -70,46 +69,17 @@ pub struct Group {
     pub ways: [Spread; WAYS.len()],
 }
 
-/// What came of a run.
+/// Distances of the neutrons that were found.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Verdict {
-    /// Neutrons with nothing in the way.
-    pub clean: Class,
-    /// Neutrons with noise in the way, or that hit a dead strip.
-    pub noise: Class,
-    /// Neutrons with another one in the way.
-    pub neutron: Class,
-    /// Events.
-    pub events: u64,
-    /// Events of a random coincidence.
-    pub coincidences: u64,
-    /// Events of nothing: halves of tracks, planes of two neutrons, noise.
-    pub ghosts: u64,
+pub struct TrackDistances {
     /// By class of extent.
-    pub extents: [Group; EXTENTS.len() + 1],
+    pub extents: [TrackGroup; EXTENTS.len() + 1],
     /// By strips that were hit.
-    pub strips: [Group; STRIPS.len() + 1],
+    pub strips: [TrackGroup; STRIPS.len() + 1],
     /// Strips that an upright track hits at most; 0: there was none.
     pub upright: u32,
     /// Those of more strips.
-    pub inclined: Group,
-}
-
-impl Verdict {
-    /// All neutrons.
-    pub fn all(&self) -> Class {
-        [&self.clean, &self.noise, &self.neutron]
-            .into_iter()
-            .fold(Class::default(), |a, b| a.with(b))
-    }
-
-    fn class(&mut self, overlap: Overlap) -> &mut Class {
-        match overlap {
-            Overlap::None => &mut self.clean,
-            Overlap::Noise => &mut self.noise,
-            Overlap::Neutron => &mut self.neutron,
-        }
-    }
+    pub inclined: TrackGroup,
 }
 
 /// Distances of one class of tracks.
@@ -127,12 +97,12 @@ impl Distances {
         self.along.iter_mut().zip(&other.along).for_each(|(a, b)| a.extend_from_slice(b));
     }
 
-    fn group(&self) -> Group {
+    fn group(&self) -> TrackGroup {
         let mut angles = self.angles.clone();
         angles.sort_unstable_by(f32::total_cmp);
         let angle = angles.get(angles.len() / 2).map_or(0.0, |&a| f64::from(a));
         let ways = self.along.each_ref().map(|along| spread(along));
-        Group { number: angles.len(), angle, ways }
+        TrackGroup { number: angles.len(), angle, ways }
     }
 }
 
@@ -165,8 +135,8 @@ pub fn class(strips: u32) -> usize {
 }
 
 /// Angle of a track's projection to the drift, degrees.
-fn angle(run: f64, depth_mm: f64) -> f64 {
-    (run.abs() * PITCH_MM).atan2(depth_mm).to_degrees()
+fn angle(run: f64, pitch_mm: f64, depth_mm: f64) -> f64 {
+    (run.abs() * pitch_mm).atan2(depth_mm).to_degrees()
 }
 
 /// Strips that [`NEARLY_ALL`] of the upright tracks hit at most; `number` by strips.
@@ -181,8 +151,13 @@ fn usual(number: &BTreeMap<u32, u64>) -> u32 {
 }
 
 /// Compares all events with all rows of truth.
-pub fn compare(mut events: Vec<Event>, truth: &[Made]) -> Verdict {
-    let mut verdict = Verdict { events: events.len() as u64, ..Verdict::default() };
+pub fn compare(
+    mut events: Vec<Event>,
+    truth: &[Made],
+    pitch_mm: f64,
+) -> TruthVerdict<TrackDistances> {
+    let mut verdict =
+        TruthVerdict::<TrackDistances> { events: events.len() as u64, ..TruthVerdict::default() };
     let mut rows: Vec<&Made> = truth.iter().filter(|r| r.spot.is_some()).collect();
     rows.sort_by_key(|r| (r.module, r.time));
     events.sort_by(|a, b| a.sector.cmp(&b.sector).then(a.time.total_cmp(&b.time)));
@@ -205,10 +180,10 @@ pub fn compare(mut events: Vec<Event>, truth: &[Made]) -> Verdict {
             .filter(|(row, at)| !done[*at] && far(row) <= NEAR)
             .min_by(|a, b| far(a.0).total_cmp(&far(b.0)));
         match best {
-            None => verdict.ghosts += 1,
+            None => verdict.extra += 1,
             Some((row, at)) => {
                 done[at] = true;
-                if row.kind == Kind::Coincidence {
+                if row.kind == Cause::Coincidence {
                     verdict.coincidences += 1;
                     continue;
                 }
@@ -222,7 +197,7 @@ pub fn compare(mut events: Vec<Event>, truth: &[Made]) -> Verdict {
                     }
                     let lists = [&mut by_extent[extent(run)], by_strips.entry(strips).or_default()];
                     for list in lists {
-                        list.angles.push(angle(run, spot.depth_mm()) as f32);
+                        list.angles.push(angle(run, pitch_mm, spot.depth_mm()) as f32);
                         for (along, at) in list.along.iter_mut().zip(event.at) {
                             along.push(((at[plane] - place) * run.signum()) as f32);
                         }
@@ -231,18 +206,17 @@ pub fn compare(mut events: Vec<Event>, truth: &[Made]) -> Verdict {
             }
         }
     }
-    for (row, done) in rows.iter().zip(&done).filter(|(r, _)| r.kind == Kind::Neutron) {
-        let class = verdict.class(row.overlap);
-        class.made += 1;
-        class.missed += u64::from(!done);
-    }
-    verdict.extents = by_extent.each_ref().map(Distances::group);
-    verdict.upright = usual(&upright);
-    verdict.strips = std::array::from_fn(|at| {
-        merged(by_strips.iter().filter(|(strips, _)| class(**strips) == at)).group()
-    });
-    let upright = verdict.upright;
-    verdict.inclined = merged(by_strips.iter().filter(|(strips, _)| **strips > upright)).group();
+    rows.iter().zip(&done).for_each(|(row, done)| verdict.looked(row, *done));
+    let upright = usual(&upright);
+    let of = |which: &dyn Fn(u32) -> bool| {
+        merged(by_strips.iter().filter(|(strips, _)| which(**strips))).group()
+    };
+    verdict.more = TrackDistances {
+        extents: by_extent.each_ref().map(Distances::group),
+        strips: std::array::from_fn(|at| of(&|strips| class(strips) == at)),
+        upright,
+        inclined: of(&|strips| strips > upright),
+    };
     verdict
 }
 
@@ -255,10 +229,11 @@ fn merged<'a>(lists: impl Iterator<Item = (&'a u32, &'a Distances)>) -> Distance
 
 #[cfg(test)]
 mod tests {
+    use super::super::compare::NeutronClass;
     use super::*;
-    use crate::traffic::made::Spot;
+    use fullcount_sim::made::Spot;
 
-    fn row(module: u16, time: i64, at: [f64; 4], kind: Kind, overlap: Overlap) -> Made {
+    fn row(module: u16, time: i64, at: [f64; 4], kind: Cause, overlap: Overlap) -> Made {
         Made {
             packet: 0,
             module,
@@ -277,13 +252,13 @@ mod tests {
 
     #[test]
     fn every_event_and_every_neutron_is_counted_once() {
-        let (n, c) = (Kind::Neutron, Kind::Coincidence);
+        let (n, c) = (Cause::Neutron, Cause::Coincidence);
         let truth = [
             row(0, 1000, [10.0, 20.0, 4.0, 0.0], n, Overlap::None),
             row(0, 1100, [200.0, 20.0, -2.0, 7.0], n, Overlap::Neutron),
             row(1, 1000, [10.0, 20.0, 1.0, 1.0], n, Overlap::Noise),
             row(1, 9000, [50.0, 60.0, 0.0, 0.0], c, Overlap::None),
-            Made { spot: None, ..row(1, 50, [0.0; 4], Kind::Dark, Overlap::None) },
+            Made { spot: None, ..row(1, 50, [0.0; 4], Cause::Dark, Overlap::None) },
         ];
         let events = vec![
             event(0, 1300.0, 10.5, 20.0),
@@ -292,13 +267,13 @@ mod tests {
             event(1, 1600.0, 10.0, 20.0),
             event(1, 9100.0, 50.0, 60.0),
         ];
-        let v = compare(events, &truth);
-        assert_eq!(v.clean, Class { made: 1, right: 1, wrong: 0, missed: 0 });
-        assert_eq!(v.neutron, Class { made: 1, right: 0, wrong: 0, missed: 1 });
-        assert_eq!(v.noise, Class { made: 1, right: 0, wrong: 0, missed: 1 });
-        assert_eq!((v.events, v.coincidences, v.ghosts, v.all().made), (4, 1, 2, 3));
+        let v = compare(events, &truth, 0.4);
+        assert_eq!(v.clean, NeutronClass { made: 1, right: 1, wrong: 0, missed: 0 });
+        assert_eq!(v.neutron, NeutronClass { made: 1, right: 0, wrong: 0, missed: 1 });
+        assert_eq!(v.noise, NeutronClass { made: 1, right: 0, wrong: 0, missed: 1 });
+        assert_eq!((v.events, v.coincidences, v.extra, v.all().made), (4, 1, 2, 3));
         // x of the found one: 4 strips long.
-        let x = v.extents[2];
+        let x = v.more.extents[2];
         assert_eq!(
             (x.number, x.ways.map(|s| (s.rms * 100.0).round())),
             (1, [250.0, 150.0, 50.0, 100.0, 25.0])
@@ -307,8 +282,8 @@ mod tests {
         // 1.6 mm beside 1.6 mm of drift.
         assert_eq!(x.angle.round(), 45.0);
         // y is upright, with its two strips; x is not.
-        assert_eq!((v.extents[0].number, v.upright), (1, 2));
-        assert_eq!((v.inclined, v.strips[3]), (x, x));
+        assert_eq!((v.more.extents[0].number, v.more.upright), (1, 2));
+        assert_eq!((v.more.inclined, v.more.strips[3]), (x, x));
     }
 
     #[test]

@@ -1,0 +1,89 @@
+//! spead2's C++ tools from its source package: found in a folder, or built into one.
+//!
+//! The ready-made Python wheel has no segmentation offload and no C++ tools, so they are built: source package, Meson and Ninja come by
+//! `pip`, Boost and Python's headers from the system. Refuses nothing: what is missing is said in one sentence, and the campaign goes on
+//! without the peer.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Tell;
+
+/// The version that the formats' document was checked with.
+pub const VERSION: &str = "4.5.1";
+
+/// Program that stands for Python.
+fn python() -> String {
+    std::env::var("FULLCOUNT_PYTHON").unwrap_or_else(|_| "python3".to_owned())
+}
+
+/// Folder of the tools below the cache: `target/spead2-VERSION`.
+pub fn cache(target: &Path) -> PathBuf {
+    target.join(format!("spead2-{VERSION}"))
+}
+
+/// The folder in which both tools are; looked for in `folder` and, if none is given, in the cache and on the path.
+pub fn find(folder: Option<&Path>, target: &Path) -> Option<PathBuf> {
+    let has =
+        |folder: &Path| ["spead2_send", "spead2_recv"].iter().all(|p| folder.join(p).is_file());
+    if let Some(folder) = folder {
+        return has(folder).then(|| folder.to_owned());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let built = cache(target).join("build").join("src");
+    std::iter::once(built).chain(std::env::split_paths(&path)).find(|folder| has(folder))
+}
+
+fn run(what: &str, command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|e| format!("{what}: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let last: Vec<&str> = said.lines().rev().filter(|l| !l.trim().is_empty()).take(3).collect();
+    Err(format!("{what}: {}", last.into_iter().rev().collect::<Vec<_>>().join("; ")))
+}
+
+/// Builds the tools below the cache. Takes some minutes.
+///
+/// # Errors
+/// What is missing, in one sentence.
+pub fn build(target: &Path, tell: Tell) -> Result<PathBuf, String> {
+    let headers = ["boost/program_options.hpp", "boost/asio.hpp", "libdivide.h"];
+    let there = |header: &&str| {
+        ["/usr/include", "/usr/local/include"].iter().any(|at| Path::new(at).join(header).is_file())
+    };
+    if let Some(missing) = headers.iter().find(|header| !there(header)) {
+        return Err(format!(
+            "they need {missing}: install libboost-dev, libboost-program-options-dev, libboost-system-dev and libdivide-dev"
+        ));
+    }
+    let cache = cache(target);
+    std::fs::create_dir_all(&cache).map_err(|e| format!("{}: {e}", cache.display()))?;
+    let cache = std::path::absolute(&cache).map_err(|e| format!("{}: {e}", cache.display()))?;
+    tell("building spead2's tools from its source package: some minutes");
+    // The wheel is not wanted, but the folder in which it is built: its Meson project makes the tools as well. Meson, Ninja and what
+    // else it needs come into a place of their own, by pip.
+    let built = format!("builddir={}", cache.join("build").display());
+    let mut wheel = Command::new(python());
+    wheel
+        .args([
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--no-binary",
+            "spead2",
+            "--wheel-dir",
+        ])
+        .arg(&cache);
+    for setting in [built.as_str(), "setup-args=-Dtools=enabled", "setup-args=-Dbuildtype=release"]
+    {
+        wheel.args(["--config-settings", setting]);
+    }
+    run("pip wheel spead2", wheel.arg(format!("spead2=={VERSION}")))?;
+    find(Some(&cache.join("build").join("src")), target)
+        .ok_or_else(|| "the build has no spead2_send and spead2_recv".to_owned())
+}

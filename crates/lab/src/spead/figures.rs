@@ -1,0 +1,111 @@
+//! The memo's figures 2 to 6, drawn of our points with the memo's beside.
+
+use super::memo::MemoPoint;
+use super::mro::{BufferPoint, Point, Preset, mean};
+use crate::plot::{Chart, ChartLine, Dot, PlotAxis, Stroke};
+
+fn dot(x: f64, values: &[f64]) -> Option<Dot> {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let spread = (values.len() > 1).then_some((least, most));
+    mean(values).map(|y| Dot { x, y, spread, below: false })
+}
+
+fn line(name: String, colour: usize, stroke: Stroke, dots: Vec<Dot>) -> Option<ChartLine> {
+    (!dots.is_empty()).then_some(ChartLine { name, colour, stroke, dots })
+}
+
+fn of_memo(points: &[MemoPoint], what: fn(&MemoPoint) -> Option<f64>) -> Vec<Dot> {
+    let dot = |p: &MemoPoint| what(p).map(|y| Dot { x: p.target, y, spread: None, below: false });
+    points.iter().filter_map(dot).collect()
+}
+
+fn peers(points: &[Point]) -> Vec<&'static str> {
+    let mut names: Vec<&str> = points.iter().map(|p| p.peer).collect();
+    names.dedup();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn figure(name: &str, title: &str, x: &str, y: &str, lines: Vec<ChartLine>) -> Option<Chart> {
+    (!lines.is_empty()).then(|| Chart {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        x_label: x.to_owned(),
+        y_label: y.to_owned(),
+        x_axis: PlotAxis::Linear(0.0),
+        axis: PlotAxis::Linear(0.0),
+        lines,
+    })
+}
+
+const TARGET: &str = "Target rate of each stream, Gb/s at the memo's scale";
+
+/// Sum, effective sum and loss over the target rate.
+pub(super) fn preset(base: &str, preset: &Preset, points: &[Point]) -> Vec<Chart> {
+    let (mut rates, mut losses) = (Vec::new(), Vec::new());
+    for (colour, peer) in peers(points).into_iter().enumerate() {
+        let of = |what: fn(&Point) -> &[f64]| -> Vec<Dot> {
+            let own = points.iter().filter(|p| p.peer == peer);
+            own.filter_map(|p| dot(p.target?, what(p))).collect()
+        };
+        rates.extend(line(format!("{peer}: sum"), colour, Stroke::Solid, of(|p| &p.sum)));
+        rates.extend(line(
+            format!("{peer}: effective"),
+            colour,
+            Stroke::Dashed,
+            of(|p| &p.effective),
+        ));
+        losses.extend(line(peer.to_owned(), colour, Stroke::Solid, of(|p| &p.loss)));
+    }
+    rates.extend(line("memo: sum".to_owned(), 6, Stroke::Solid, of_memo(preset.memo, |p| p.sum)));
+    losses.extend(line("memo".to_owned(), 6, Stroke::Solid, of_memo(preset.memo, |p| p.loss)));
+    let title = |what: &str| format!("{}: {what}", preset.name.to_uppercase());
+    let name = |what: &str| format!("{base}-{}-{what}", preset.name);
+    let all = [
+        figure(&name("rate"), &title("all streams"), TARGET, "Sum of all streams, Gb/s", rates),
+        figure(&name("loss"), &title("heaps lost"), TARGET, "Heaps lost, %", losses),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Sum over the target rate, a line for each number of senders.
+pub(super) fn scaling(base: &str, points: &[Point]) -> Vec<Chart> {
+    let mut lines = Vec::new();
+    for peer in peers(points) {
+        for senders in 1..=4 {
+            let own = points.iter().filter(|p| p.peer == peer && p.streams == senders);
+            let dots = own.filter_map(|p| dot(p.target?, &p.sum)).collect();
+            let stroke = if peer == "fullcount" { Stroke::Solid } else { Stroke::Dashed };
+            lines.extend(line(format!("{peer}: {senders}"), senders - 1, stroke, dots));
+        }
+    }
+    let title = "Senders on one interface of 40 Gb/s";
+    figure(&format!("{base}-scaling"), title, TARGET, "Sum of all senders, Gb/s", lines)
+        .into_iter()
+        .collect()
+}
+
+/// Rate over buffers, a line for each transport and round trip.
+pub(super) fn buffers(base: &str, points: &[BufferPoint]) -> Vec<Chart> {
+    let mut keys: Vec<(&str, bool, f64)> = Vec::new();
+    for p in points {
+        let key = (p.peer, p.tcp, p.round_trip_ms);
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let lines = keys.iter().enumerate().filter_map(|(n, &(peer, tcp, ms))| {
+        let own = points.iter().filter(|p| (p.peer, p.tcp, p.round_trip_ms) == (peer, tcp, ms));
+        let dots = own.filter_map(|p| dot(p.buffer as f64 / f64::from(1 << 20), &p.gbps)).collect();
+        let stroke = if tcp { Stroke::Solid } else { Stroke::Dashed };
+        let transport = if tcp { "TCP" } else { "UDP" };
+        line(format!("{peer} {transport}, {ms} ms"), n / 2, stroke, dots)
+    });
+    let (x, y) = ("Socket buffers, MiB", "Whole heaps, Gb/s");
+    let lines = lines.collect();
+    figure(&format!("{base}-buffers"), "Socket buffers and round trips", x, y, lines)
+        .into_iter()
+        .collect()
+}

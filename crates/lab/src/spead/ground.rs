@@ -1,0 +1,176 @@
+//! Where trials run: this host's loopback, links between namespaces with a queue of set rate, or the emulated link with a round trip.
+//!
+//! The sender's namespace is the first; each link has a receiver's namespace of its own. Needs root but for loopback.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use fullcount_core::sim::ChannelSetup;
+
+use crate::emulator::network::{self, ADDRESSES};
+use crate::emulator::{Emulator, EmulatorError, EmulatorPlan};
+use crate::namespace::{Layout, NamespaceError, NamespaceNetwork, TokenBucket, VethPair};
+
+/// Frame header and frame check sequence, bytes.
+const FRAME: f64 = 18.0;
+
+/// Why there is no place.
+#[derive(Debug, thiserror::Error)]
+pub enum SpeadGroundError {
+    /// Namespaces.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// The emulated link.
+    #[error(transparent)]
+    Emulator(#[from] EmulatorError),
+}
+
+/// A place for trials.
+#[derive(Debug)]
+pub enum SpeadGround {
+    /// Loopback of this host.
+    Loopback,
+    /// Namespaces: sender 0, and one for each link.
+    Links(NamespaceNetwork),
+    /// Two namespaces with the emulator between them.
+    Emulated {
+        /// The link; ends first.
+        emulator: Emulator,
+        /// The namespaces.
+        network: NamespaceNetwork,
+    },
+}
+
+impl SpeadGround {
+    /// Links of these rates, Gb/s, for packets of `mtu` bytes.
+    ///
+    /// # Errors
+    /// See [`NamespaceError`].
+    pub fn links(gbps: &[f64], mtu: usize) -> Result<SpeadGround, SpeadGroundError> {
+        let link = |(n, rate): (usize, &f64)| {
+            let bits_per_s = (rate * 1e9) as u64;
+            // 5 ms wait at most, as in a switch of that age; a burst is at least two frames.
+            let limit = (bits_per_s / 8 / 200).max(64 * 1024) + 2 * mtu as u64;
+            let burst = (bits_per_s / 8 / 4000).max(2 * (mtu as u64 + 18)).max(16_384);
+            let shaped = Some(TokenBucket { bits_per_s, burst, limit });
+            VethPair { shaped, ..VethPair::between(0, n + 1, mtu).segments_cut() }
+        };
+        let links = gbps.iter().enumerate().map(link).collect();
+        let layout = Layout { purpose: "spead".to_owned(), hosts: gbps.len() + 1, links };
+        Ok(SpeadGround::Links(NamespaceNetwork::build(&layout)?))
+    }
+
+    /// One link of this rate, Gb/s, and round trip.
+    ///
+    /// # Errors
+    /// See [`EmulatorError`].
+    pub fn round_trip(
+        gbps: f64,
+        round_trip: Duration,
+        mtu: usize,
+    ) -> Result<SpeadGround, SpeadGroundError> {
+        let network = network::build(mtu)?;
+        let bits = (gbps * 1e9) as u64;
+        let setup = ChannelSetup {
+            rate_bps: Some(bits),
+            delay_ns: round_trip.as_nanos() as u64 / 2,
+            // 5 ms of the rate, and 64 frames.
+            queue_bytes: bits / 8 / 200 + 64 * mtu as u64,
+            ..ChannelSetup::default()
+        };
+        let plan = EmulatorPlan {
+            interfaces: [String::new(), String::new()],
+            setups: [setup, setup],
+            cores: [None, None],
+            busy_poll: false,
+        };
+        let emulator = network::start(&network, &plan)?;
+        Ok(SpeadGround::Emulated { emulator, network })
+    }
+
+    /// Where a sender reaches the receiver of link `link`.
+    pub fn address(&self, link: usize) -> Ipv4Addr {
+        match self {
+            SpeadGround::Loopback => Ipv4Addr::LOCALHOST,
+            SpeadGround::Links(network) => network.address(link, 1),
+            SpeadGround::Emulated { .. } => ADDRESSES[1],
+        }
+    }
+
+    fn host(&self, link: usize, sends: bool) -> Option<(&NamespaceNetwork, usize)> {
+        match self {
+            SpeadGround::Loopback => None,
+            SpeadGround::Links(network) => Some((network, if sends { 0 } else { link + 1 })),
+            SpeadGround::Emulated { network, .. } => Some((network, if sends { 0 } else { 2 })),
+        }
+    }
+
+    /// A command at an end of a link.
+    pub fn command(&self, link: usize, sends: bool, program: &Path) -> Command {
+        match self.host(link, sends) {
+            None => Command::new(program),
+            Some((network, host)) => network.command(host, program),
+        }
+    }
+
+    /// Runs `work` on a thread at an end of a link: sockets opened there stay there.
+    ///
+    /// # Errors
+    /// The system's words.
+    pub fn inside<T: Send>(
+        &self,
+        link: usize,
+        sends: bool,
+        work: impl FnOnce() -> T + Send,
+    ) -> std::io::Result<T> {
+        match self.host(link, sends) {
+            None => Ok(work()),
+            Some((network, host)) => network.inside(host, work),
+        }
+    }
+
+    /// True if somebody listens at this port of the receiver's end.
+    pub fn listens(&self, link: usize, tcp: bool, port: u16) -> bool {
+        let tables = if tcp { ["tcp", "tcp6"] } else { ["udp", "udp6"] };
+        let read = || {
+            tables.map(|t| {
+                std::fs::read_to_string(format!("/proc/thread-self/net/{t}")).unwrap_or_default()
+            })
+        };
+        let found = self.inside(link, false, read).unwrap_or_default();
+        found.iter().any(|table| has_port(table, tcp, port))
+    }
+}
+
+/// True if a table of sockets has the port: of TCP a listener.
+fn has_port(table: &str, tcp: bool, port: u16) -> bool {
+    let end = format!(":{port:04X}");
+    table.lines().skip(1).any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let own = words.next().is_some_and(|a| a.ends_with(&end));
+        own && (!tcp || words.nth(1) == Some("0A"))
+    })
+}
+
+/// SPEAD bytes of packets of this size that a link carries, Gb/s of its rate.
+pub fn spead_share(packet: usize) -> f64 {
+    // IPv4 and UDP headers; the queue counts frames without preamble and gap.
+    packet as f64 / (packet as f64 + 28.0 + FRAME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_found_in_the_tables_of_sockets() {
+        let udp = "  sl  local_address rem_address\n 5: 0100007F:1BEC 00000000:0000 07 0\n";
+        assert!(has_port(udp, false, 7148) && !has_port(udp, false, 7149));
+        let tcp = "  sl  local_address rem_address\n 5: 0100007F:1BEC 0100007F:9999 01 0\n";
+        assert!(!has_port(tcp, true, 7148), "a connection is no listener");
+        assert!(has_port(&tcp.replace(" 01 0", " 0A 0"), true, 7148));
+        assert!((0.99..1.0).contains(&spead_share(8950)));
+    }
+}

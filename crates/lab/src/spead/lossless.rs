@@ -1,0 +1,241 @@
+//! `lab spead lossless`: the highest rate at which two trials of 1.2 s lose no heap, by bisection; ours and spead2's tools by turns.
+//!
+//! A bisection begins below what a sender reaches without a limit, and ends after a number of steps. Source: `docs/formats/spead.md`,
+//! annex.
+
+use fullcount_child::Asked as Stop;
+use serde_json::{Value, json};
+
+use super::ground::SpeadGround;
+use super::kept::Kept;
+use super::tools::{SpeadPeer, SpeadWish};
+use super::trial::{FarEnd, Runner};
+use super::whole;
+use crate::Tell;
+use crate::error::LabError;
+use crate::record::results::Results;
+use crate::record::{Figure, Record};
+
+/// Heap, bytes.
+pub(super) const HEAP: u64 = 4 << 20;
+/// What a pass may lose.
+const PASSES: usize = 2;
+
+/// Buffers of a receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Buffers {
+    /// The tool's own, as an ordinary user has them.
+    Stock,
+    /// 4 MB at both ends, and a memory pool.
+    Large,
+}
+
+impl Buffers {
+    /// As in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Buffers::Stock => "stock",
+            Buffers::Large => "4 MB, pool",
+        }
+    }
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BisectionOrder {
+    /// Packet sizes, bytes.
+    pub packets: Vec<usize>,
+    /// Buffers.
+    pub buffers: Vec<Buffers>,
+    /// Bisections of each, by turns.
+    pub repeats: usize,
+    /// Steps of a bisection.
+    pub steps: usize,
+    /// Length of a trial, s.
+    pub seconds: f64,
+    /// TCP without a limit as well.
+    pub tcp: bool,
+}
+
+fn wish(
+    packet: usize,
+    buffers: Buffers,
+    rate: Option<f64>,
+    seconds: f64,
+    expected: f64,
+) -> SpeadWish {
+    let bits = rate.unwrap_or(expected) * 1e9 * seconds;
+    SpeadWish {
+        tcp: false,
+        heap_bytes: HEAP,
+        heaps: ((bits / 8.0 / HEAP as f64) as u64).max(4),
+        packet,
+        buffer: (buffers == Buffers::Large).then_some(4 << 20),
+        rate,
+        pool: buffers == Buffers::Large,
+    }
+}
+
+/// The highest good rate between 0 and `top`, by halves: what `passes` says yes to. Never asks outside.
+pub fn bisect<E>(
+    top: f64,
+    steps: usize,
+    mut passes: impl FnMut(f64) -> Result<bool, E>,
+) -> Result<f64, E> {
+    let (mut low, mut high) = (0.0, top);
+    for _ in 0..steps {
+        let middle = (low + high) / 2.0;
+        match passes(middle)? {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+struct Search<'a> {
+    order: &'a BisectionOrder,
+    stop: Stop<'a>,
+}
+
+impl Search<'_> {
+    fn once(
+        &self,
+        peer: &SpeadPeer,
+        wish: &SpeadWish,
+    ) -> Result<super::trial::HeapTrial, LabError> {
+        let runner = Runner { ground: &SpeadGround::Loopback, peer, stop: self.stop };
+        let trial = runner.trial(wish, &[0], FarEnd::Full);
+        trial.map_err(|e| LabError::Failed(anyhow::anyhow!("{}: {e}", peer.name())))
+    }
+
+    /// Gb/s.
+    fn find(&self, peer: &SpeadPeer, packet: usize, buffers: Buffers) -> Result<Value, LabError> {
+        let seconds = self.order.seconds;
+        let free = self.once(peer, &wish(packet, buffers, None, seconds, 10.0))?;
+        let top = free.sum.max(0.01);
+        let mut tried = 0;
+        let found = bisect(top, self.order.steps, |rate| {
+            for _ in 0..PASSES {
+                tried += 1;
+                let trial = self.once(peer, &wish(packet, buffers, Some(rate), seconds, rate))?;
+                // A sender that does not reach its rate says nothing about it.
+                if trial.loss.is_none_or(|loss| loss > 0.0) || trial.sum < 0.9 * rate {
+                    return Ok::<bool, LabError>(false);
+                }
+            }
+            Ok(true)
+        })?;
+        Ok(json!({"gbps": found, "free_gbps": top, "trials": tried}))
+    }
+}
+
+/// Measures; the table in Markdown.
+///
+/// # Errors
+/// A program that gives no result.
+pub fn run(
+    order: &BisectionOrder,
+    peers: &[SpeadPeer],
+    (results, resume): (&Results, bool),
+    record: &mut Record,
+    (tell, stop): (Tell, Stop<'_>),
+) -> Result<String, LabError> {
+    let names: Vec<&str> = peers.iter().map(SpeadPeer::name).collect();
+    let plan = json!({
+        "repeats": order.repeats, "steps": order.steps, "seconds": order.seconds, "peers": names, "heap_bytes": HEAP,
+        "passes": PASSES,
+    });
+    record.parameter("plan", plan.clone());
+    let mut kept = Kept::open(&results.folder, record.name(), &plan, resume)?;
+    let search = Search { order, stop };
+    let mut text = "| packet B | buffers | ".to_owned();
+    text += &names.iter().map(|n| format!("{n} Gb/s")).collect::<Vec<_>>().join(" | ");
+    text += if peers.len() > 1 { " | ratio |\n" } else { " |\n" };
+    text += &format!("|---|---|{}\n", "---|".repeat(peers.len() + usize::from(peers.len() > 1)));
+    for &packet in &order.packets {
+        for &buffers in &order.buffers {
+            let mut values: Vec<Vec<f64>> = vec![Vec::new(); peers.len()];
+            for turn in 0..order.repeats {
+                // Who begins changes.
+                let mut turns: Vec<usize> = (0..peers.len()).collect();
+                turns.rotate_left(turn % peers.len().max(1));
+                for n in turns {
+                    let peer = &peers[n];
+                    let key = format!("udp {packet} {} {} {turn}", buffers.name(), peer.name());
+                    let value = kept.or_measure(&key, || search.find(peer, packet, buffers))?;
+                    tell(&format!("{key}: {value}"));
+                    values[n].extend(value.get("gbps").and_then(Value::as_f64));
+                    record.row(json!({"packet_bytes": packet, "buffers": buffers.name(), "peer": peer.name(), "turn": turn, "found": value}));
+                }
+            }
+            let label = format!("| {packet} | {} |", buffers.name());
+            text += &line(
+                &label,
+                (peers, &values),
+                &format!(
+                    "udp-{packet}-{}",
+                    if buffers == Buffers::Stock { "stock" } else { "pool" }
+                ),
+                record,
+            );
+        }
+    }
+    if order.tcp {
+        for packet in order.packets.iter().map(|&p| p.min(65_483)) {
+            let mut values: Vec<Vec<f64>> = vec![Vec::new(); peers.len()];
+            for turn in 0..order.repeats {
+                for (n, peer) in peers.iter().enumerate() {
+                    let key = format!("tcp {packet} {} {turn}", peer.name());
+                    let wish = SpeadWish {
+                        tcp: true,
+                        ..wish(packet, Buffers::Large, None, order.seconds, 5.0)
+                    };
+                    let value = kept.or_measure(&key, || Ok(search.once(peer, &wish)?.json()))?;
+                    values[n].extend(value.get("sum_gbps").and_then(Value::as_f64));
+                    record.row(json!({"packet_bytes": packet, "tcp": true, "peer": peer.name(), "turn": turn, "found": value}));
+                }
+            }
+            text += &line(
+                &format!("| {packet} | TCP, 4 MB |"),
+                (peers, &values),
+                &format!("tcp-{packet}"),
+                record,
+            );
+        }
+    }
+    text += "\nMedians (least to most) of bisections by turns; a rate passes if two trials lose no heap.\n";
+    let ours = peers.iter().find_map(|peer| match peer {
+        SpeadPeer::Ours { program } => Some(program),
+        SpeadPeer::Spead2 { .. } => None,
+    });
+    if let Some(program) = ours.filter(|_| order.tcp) {
+        text += &whole::run(program, order, &mut kept, record, (tell, stop))?;
+    }
+    kept.finish();
+    Ok(text)
+}
+
+/// A row of the table; its medians become figures.
+fn line(
+    label: &str,
+    (peers, values): (&[SpeadPeer], &[Vec<f64>]),
+    key: &str,
+    record: &mut Record,
+) -> String {
+    let figures: Vec<Option<Figure>> = values.iter().map(|v| Figure::of(v, "Gb/s")).collect();
+    let mut text = label.to_owned();
+    for (peer, figure) in peers.iter().zip(&figures) {
+        match figure {
+            Some(f) => {
+                record.figure(&format!("{key}-{}", peer.name()), f);
+                text += &format!(" {:.2} ({:.2} to {:.2}) |", f.value, f.interval.0, f.interval.1);
+            }
+            None => text += " – |",
+        }
+    }
+    if let [Some(ours), Some(theirs), ..] = &figures[..] {
+        text += &format!(" {:.2} |", ours.value / theirs.value.max(1e-9));
+    }
+    text + "\n"
+}

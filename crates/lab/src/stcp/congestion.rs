@@ -1,0 +1,436 @@
+//! `lab stcp congestion`: the experiment of the paper with its figures, scans around it, four links into one port, and 600 sources.
+//!
+//! Each part says what it must reach, and the campaign whether it did. Refuses: unknown parts and variants, numbers out of
+//! range, before anything runs.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use super::cell::{ScanCell, ScanOutcome, SenderRates};
+use super::figures::{self, PAPER_LINK_GBPS, PAPER_USEFUL_GBPS};
+use super::variant::Variant;
+use crate::Tell;
+use crate::error::LabError;
+use crate::plot::Chart;
+use crate::record::{self, Record};
+
+/// What can be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScanPart {
+    /// The paper's experiment, with figures.
+    Reference,
+    /// The same over queue, window, retransmission time and rate of the links.
+    Scan,
+    /// Four links of 10 Gb/s, full, into a port of 40 Gb/s.
+    Merge,
+    /// 600 sources at 100 kHz, four to a port of 40 Gb/s.
+    Detector,
+}
+
+impl ScanPart {
+    /// All, in the order of a run.
+    pub const ALL: [ScanPart; 4] =
+        [ScanPart::Reference, ScanPart::Scan, ScanPart::Merge, ScanPart::Detector];
+
+    /// As a person names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ScanPart::Reference => "reference",
+            ScanPart::Scan => "scan",
+            ScanPart::Merge => "merge",
+            ScanPart::Detector => "detector",
+        }
+    }
+}
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct ScanOptions {
+    /// Parts.
+    pub parts: Vec<ScanPart>,
+    /// Senders that are compared in the reference.
+    pub variants: Vec<Variant>,
+    /// Sender of scan, merge and detector.
+    pub scanned: Variant,
+    /// The network of the reference.
+    pub cell: ScanCell,
+    /// Length of each of the scan's three parts, ns.
+    pub scan_ns: u64,
+    /// Time of merge and detector, ns.
+    pub layout_ns: u64,
+    /// Sources of `detector`, a multiple of four.
+    pub sources: usize,
+    /// Cells at a time.
+    pub threads: usize,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct ScanFindings {
+    /// Tables in Markdown.
+    pub text: String,
+    /// Figures, to be written.
+    pub figures: Vec<Chart>,
+    /// What was to be reached and was not.
+    pub missed: Vec<String>,
+}
+
+fn gbps(bits: f64) -> f64 {
+    (bits / 1e6).round() / 1e3
+}
+
+fn rates(r: SenderRates) -> String {
+    format!("{:.3} / {:.3}", r.useful / 1e9, r.wire / 1e9)
+}
+
+fn recovery(o: &ScanOutcome) -> String {
+    match o.recovery_s {
+        Some(0.0) => "at once".to_owned(),
+        Some(s) => format!("{s:.2} s"),
+        None => "never".to_owned(),
+    }
+}
+
+fn row(part: ScanPart, cell: &ScanCell, o: &ScanOutcome) -> Value {
+    let rates = |r: SenderRates| json!({"useful_gbps": gbps(r.useful), "link_gbps": gbps(r.wire)});
+    let sum =
+        |f: fn(&fullcount_stcp::StcpCounters) -> u64| o.course.counters.iter().map(f).sum::<u64>();
+    json!({
+        "part": part.name(), "variant": cell.variant.name(), "senders": cell.senders,
+        "queue_bytes": cell.queue_bytes, "window_bytes": cell.window_bytes, "rto_us": cell.rto_us,
+        "emit_gbps": cell.emit_bps as f64 / 1e9, "port_gbps": cell.port_bps as f64 / 1e9, "seed": cell.seed,
+        "seconds": cell.end_ns as f64 / 1e9, "overloaded": cell.overloaded(),
+        "before": rates(o.before), "during": rates(o.during), "after": rates(o.after),
+        "recovery_s": o.recovery_s, "frames": o.course.frames, "dropped": o.course.dropped,
+        "drop_share": o.drop_share, "rto_expired": sum(|c| c.rto_expired), "again_fast": sum(|c| c.again_fast),
+        "throttled_fragments": o.course.throttled.iter().sum::<u64>(),
+        "connected": o.course.connected.iter().all(|c| *c), "hash": format!("{:016x}", o.course.hash),
+    })
+}
+
+/// Runs cells on several threads; the outcomes come in their order.
+fn run_all(cells: &[ScanCell], threads: usize) -> Result<Vec<ScanOutcome>, LabError> {
+    for cell in cells {
+        cell.check().map_err(|e| LabError::Refused(e.to_string()))?;
+    }
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, ScanOutcome)>> = Mutex::new(vec![]);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, cells.len().max(1)) {
+            scope.spawn(|| {
+                while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let at = cells.iter().position(|c| std::ptr::eq(c, cell));
+                    if let (Some(at), Ok(outcome)) = (at, cell.run()) {
+                        done.lock().unwrap_or_else(|e| e.into_inner()).push((at, outcome));
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(|e| e.into_inner());
+    done.sort_by_key(|d| d.0);
+    Ok(done.into_iter().map(|d| d.1).collect())
+}
+
+/// Queues, windows, retransmission times and links of the scan: 72 cells.
+pub fn scan_cells(variant: Variant, part_ns: u64, seed: u64) -> Vec<ScanCell> {
+    let mut cells = vec![];
+    for queue_bytes in [300_000, 1_000_000, 2_000_000, 4_000_000] {
+        for window_bytes in [1 << 20, 4 << 20] {
+            for rto_us in [2000, 5000, 10_000] {
+                for emit in [5, 7, 10] {
+                    let emit_bps = emit * 1_000_000_000;
+                    let bin_ns = 100_000_000.min(part_ns / 5).max(1_000_000);
+                    let base = ScanCell::reference(variant, part_ns);
+                    cells.push(ScanCell {
+                        queue_bytes,
+                        window_bytes,
+                        rto_us,
+                        emit_bps,
+                        seed,
+                        bin_ns,
+                        ..base
+                    });
+                }
+            }
+        }
+    }
+    cells
+}
+
+struct Campaign<'a> {
+    asked: &'a ScanOptions,
+    record: &'a mut Record,
+    found: ScanFindings,
+}
+
+impl Campaign<'_> {
+    fn must(&mut self, reached: bool, what: String) {
+        if !reached {
+            self.found.missed.push(what);
+        }
+    }
+
+    fn figure(&mut self, key: &str, value: f64, unit: &str) {
+        if let Some(figure) = record::Figure::of(&[value], unit) {
+            self.record.figure(key, &figure);
+        }
+    }
+
+    fn reference(&mut self) -> Result<(), LabError> {
+        let asked = self.asked;
+        let cells: Vec<ScanCell> = asked
+            .variants
+            .iter()
+            .map(|&variant| ScanCell { variant, ..asked.cell.clone() })
+            .collect();
+        let outcomes = run_all(&cells, asked.threads)?;
+        let c = &asked.cell;
+        self.found.text += &format!(
+            "\n## The paper's experiment\n\n{} senders of {}-byte fragments at {} kHz ({:.3} Gb/s each) into a port of {} Gb/s with a queue of \
+             {} kB; links of {} Gb/s, windows of {} kB, retransmission time {} ms; the last sender is there for the middle {} s. \
+             Useful / link rate of one of the others, Gb/s, means.\n\n\
+             | sender | before | during | after | recovers | dropped |\n|:--|--:|--:|--:|--:|--:|\n",
+            c.senders,
+            c.fragment_bytes,
+            c.rate_hz as f64 / 1e3,
+            c.offered_bps().unwrap_or(0.0) / 1e9,
+            c.port_bps as f64 / 1e9,
+            c.queue_bytes / 1000,
+            c.emit_bps as f64 / 1e9,
+            c.window_bytes / 1000,
+            f64::from(c.rto_us) / 1e3,
+            c.guest_ns.map_or(0.0, |(a, b)| (b - a) as f64 / 1e9),
+        );
+        self.found.text += &format!(
+            "| paper, without control | 2.048 | {PAPER_USEFUL_GBPS} / {PAPER_LINK_GBPS} | {PAPER_USEFUL_GBPS} | never | |\n"
+        );
+        for (cell, o) in cells.iter().zip(&outcomes) {
+            let name = cell.variant.name();
+            self.record.row(row(ScanPart::Reference, cell, o));
+            self.found.text += &format!(
+                "| {name} | {} | {} | {} | {} | {:.2} % |\n",
+                rates(o.before),
+                rates(o.during),
+                rates(o.after),
+                recovery(o),
+                o.drop_share * 100.0
+            );
+            let key = name.replace('=', "-");
+            self.figure(&format!("{key}_during_useful"), gbps(o.during.useful), "Gb/s");
+            self.figure(&format!("{key}_after_useful"), gbps(o.after.useful), "Gb/s");
+            if let Some(s) = o.recovery_s {
+                self.figure(&format!("{key}_recovery"), s, "s");
+            }
+            self.reached(cell, o);
+            self.draw(cell, o);
+        }
+        Ok(())
+    }
+
+    /// What the reference must reach; nothing is asked of other networks, or of runs too short to tell.
+    fn reached(&mut self, cell: &ScanCell, o: &ScanOutcome) {
+        let part_ns = cell.end_ns / 3;
+        let usual = ScanCell {
+            seed: cell.seed,
+            bin_ns: cell.bin_ns,
+            ..ScanCell::reference(cell.variant, part_ns)
+        };
+        let least_ns = if cell.variant == Variant::Figure6 { 2_000_000_000 } else { 1_000_000_000 };
+        if *cell != usual || part_ns < least_ns {
+            return;
+        }
+        let within = |most: f64| o.recovery_s.is_some_and(|s| s <= most);
+        match cell.variant {
+            Variant::None => {
+                let collapse = (0.5e9..1.2e9).contains(&o.during.useful) && o.after.useful < 1.4e9;
+                let full = o.during.wire > 4.5e9;
+                self.must(
+                    collapse && full && o.recovery_s.is_none(),
+                    "none: collapses and stays".into(),
+                );
+            }
+            Variant::Simplified => {
+                let goes_on = o.during.useful >= 1.9e9 && o.after.useful >= 2.03e9;
+                self.must(goes_on && within(0.1), "simplified: recovers within 0.1 s".into());
+            }
+            Variant::Figure6 => self.must(within(1.5), "figure6: recovers within 1.5 s".into()),
+            _ => {}
+        }
+    }
+
+    fn draw(&mut self, cell: &ScanCell, o: &ScanOutcome) {
+        let (part, title, of_paper) = match cell.variant {
+            Variant::None => ("figure5", "Figure 5: without control", true),
+            Variant::Figure6 => {
+                ("figure6", "Figure 6: with a back-off that looks like the paper's", false)
+            }
+            Variant::Simplified => ("simplified", "The default: simplified", false),
+            _ => return,
+        };
+        let name = format!("{}-{part}", self.record.name());
+        self.found.figures.push(figures::over_time(&name, title, cell, o, of_paper));
+    }
+
+    fn scan(&mut self) -> Result<(), LabError> {
+        let asked = self.asked;
+        let cells = scan_cells(asked.scanned, asked.scan_ns, asked.cell.seed);
+        let outcomes = run_all(&cells, asked.threads)?;
+        let mut slow = vec![];
+        for (cell, o) in cells.iter().zip(&outcomes) {
+            self.record.row(row(ScanPart::Scan, cell, o));
+            if cell.overloaded() && o.recovery_s.is_none_or(|s| s > 0.1) {
+                slow.push((cell, o));
+            }
+        }
+        let least = |f: fn(&ScanOutcome) -> f64| outcomes.iter().map(f).fold(f64::MAX, f64::min);
+        self.found.text += &format!(
+            "\n## Scan\n\n`{}` in {} cells (queue 0.3, 1, 2, 4 MB; window 1, 4 MiB; retransmission time 2, 5, 10 ms; links 5, 7, 10 Gb/s; three \
+             parts of {:.1} s): {} recover within 0.1 s. Least useful rate during overload {:.3} Gb/s, afterwards {:.3} Gb/s; \
+             largest share dropped {:.2} %.\n",
+            asked.scanned.name(),
+            cells.len(),
+            asked.scan_ns as f64 / 1e9,
+            cells.len() - slow.len(),
+            least(|o| o.during.useful) / 1e9,
+            least(|o| o.after.useful) / 1e9,
+            outcomes.iter().map(|o| o.drop_share).fold(0.0, f64::max) * 100.0,
+        );
+        if !slow.is_empty() {
+            self.found.text += "\n| queue, kB | window, kB | RTO, ms | link, Gb/s | during | after | recovers |\n\
+                                |--:|--:|--:|--:|--:|--:|--:|\n";
+        }
+        for (c, o) in &slow {
+            self.found.text += &format!(
+                "| {} | {} | {} | {} | {} | {} | {} |\n",
+                c.queue_bytes / 1000,
+                c.window_bytes / 1000,
+                c.rto_us / 1000,
+                c.emit_bps / 1_000_000_000,
+                rates(o.during),
+                rates(o.after),
+                recovery(o)
+            );
+        }
+        let count = slow.len();
+        self.figure("scan_not_recovered", count as f64, "cells");
+        if asked.scanned == Variant::Simplified {
+            self.must(count == 0, format!("scan: {count} cells do not recover within 0.1 s"));
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self) -> Result<(), LabError> {
+        let asked = self.asked;
+        let base = ScanCell::reference(asked.scanned, asked.layout_ns);
+        let cell = ScanCell {
+            senders: 4,
+            guest_ns: None,
+            fragment_bytes: 8192,
+            rate_hz: 0,
+            emit_bps: 10_000_000_000,
+            port_bps: 40_000_000_000,
+            end_ns: asked.layout_ns,
+            bin_ns: (asked.layout_ns / 10).max(1_000_000),
+            seed: asked.cell.seed,
+            ..base
+        };
+        let cells = [cell];
+        let outcomes = run_all(&cells, 1)?;
+        for (cell, o) in cells.iter().zip(&outcomes) {
+            self.record.row(row(ScanPart::Merge, cell, o));
+            self.found.text += &format!(
+                "\n## Four links of 10 Gb/s into a port of 40 Gb/s\n\nFull links for {:.1} s: {:.3} Gb/s useful on each, {} of {} frames dropped.\n",
+                asked.layout_ns as f64 / 1e9,
+                o.before.useful / 1e9,
+                o.course.dropped,
+                o.course.frames
+            );
+            self.figure("merge_useful", gbps(o.before.useful * 4.0), "Gb/s");
+            self.must(o.before.useful > 9.7e9, "merge: at least 9.7 Gb/s on each link".into());
+        }
+        Ok(())
+    }
+
+    /// Ports do nothing to each other, so each is a network of its own.
+    fn detector(&mut self) -> Result<(), LabError> {
+        let asked = self.asked;
+        let ports = asked.sources.div_ceil(4);
+        let cells: Vec<ScanCell> = (0..ports as u64)
+            .map(|port| ScanCell {
+                senders: 4,
+                guest_ns: None,
+                rate_hz: 100_000,
+                buffer_bytes: 1 << 20,
+                emit_bps: 10_000_000_000,
+                port_bps: 40_000_000_000,
+                end_ns: asked.layout_ns,
+                bin_ns: (asked.layout_ns / 10).max(1_000_000),
+                seed: asked.cell.seed.wrapping_add(port),
+                ..ScanCell::reference(asked.scanned, asked.layout_ns)
+            })
+            .collect();
+        let outcomes = run_all(&cells, asked.threads)?;
+        let sum = |f: &dyn Fn(&ScanOutcome) -> u64| outcomes.iter().map(f).sum::<u64>();
+        let fragments = sum(&|o| o.course.counters.iter().map(|c| c.fragments).sum());
+        let throttled = sum(&|o| o.course.throttled.iter().sum());
+        let (frames, dropped) = (sum(&|o| o.course.frames), sum(&|o| o.course.dropped));
+        let aborted = sum(&|o| o.course.connected.iter().filter(|c| !**c).count() as u64);
+        let most = outcomes.iter().flat_map(|o| &o.course.underway).max().copied().unwrap_or(0);
+        let useful: f64 = outcomes.iter().map(|o| o.before.useful * 4.0).sum();
+        let (sources, seconds) = (ports * 4, asked.layout_ns as f64 / 1e9);
+        self.record.row(json!({
+            "part": "detector", "variant": asked.scanned.name(), "sources": sources, "ports": ports, "seconds": seconds,
+            "fragments": fragments, "throttled_fragments": throttled, "frames": frames, "dropped": dropped,
+            "aborted": aborted, "useful_gbps": gbps(useful), "most_underway_bytes": most,
+        }));
+        self.found.text += &format!(
+            "\n## {sources} sources at 100 kHz\n\nFour links of 10 Gb/s into each of {ports} ports of 40 Gb/s with queues of 1 MB, send buffers \
+             of 1 MB, {seconds:.2} s: {fragments} fragments of 2048 B ({:.1} Gb/s useful), {throttled} not made because of back-pressure, \
+             {dropped} of {frames} frames dropped, {aborted} connections lost; at the end at most {most} B of a source were not in order \
+             at its receiver.\n",
+            useful / 1e9
+        );
+        self.figure("detector_useful", gbps(useful), "Gb/s");
+        self.must(
+            throttled == 0 && aborted == 0 && dropped == 0,
+            "detector: nothing throttled, dropped or aborted".into(),
+        );
+        Ok(())
+    }
+}
+
+/// Runs what is asked, and says so.
+///
+/// # Errors
+/// Numbers out of range.
+pub fn congestion(
+    asked: &ScanOptions,
+    record: &mut Record,
+    tell: Tell,
+) -> Result<ScanFindings, LabError> {
+    asked.cell.check().map_err(|e| LabError::Refused(e.to_string()))?;
+    record
+        .parameter("parts", asked.parts.iter().map(|p| p.name()).collect::<Vec<_>>())
+        .parameter("variants", asked.variants.iter().map(|v| v.name()).collect::<Vec<_>>())
+        .parameter("seed", asked.cell.seed)
+        .parameter("threads", asked.threads);
+    let found = ScanFindings { text: String::new(), figures: vec![], missed: vec![] };
+    let mut campaign = Campaign { asked, record, found };
+    for part in &asked.parts {
+        tell(&format!("{} …", part.name()));
+        match part {
+            ScanPart::Reference => campaign.reference()?,
+            ScanPart::Scan => campaign.scan()?,
+            ScanPart::Merge => campaign.merge()?,
+            ScanPart::Detector => campaign.detector()?,
+        }
+    }
+    let mut found = campaign.found;
+    if !found.missed.is_empty() {
+        found.text += &format!("\nNot reached: {}.\n", found.missed.join("; "));
+    }
+    Ok(found)
+}

@@ -1,0 +1,202 @@
+//! Senders that are compared: the simplified TCP with each driver, and plain Linux sockets with one write for each fragment.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use fullcount_io::raw::{Driver, RawError, RawLink};
+use fullcount_stcp::{Notice, StcpSettings, StcpState, SubmitError};
+
+use super::pattern;
+use crate::error::LabError;
+
+/// A receiver that has heard of the end is silent at once. The queue of a link of 500 Mb/s takes 64 ms to run empty.
+const SILENT: Duration = Duration::from_millis(100);
+/// Longest wait for that.
+const LONGEST_END: Duration = Duration::from_secs(5);
+
+/// Who sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LiveSender {
+    /// The simplified TCP; `offload`: units of up to 64 KiB, which the kernel cuts.
+    Simplified {
+        /// How frames leave.
+        driver: Driver,
+        /// Segmentation offload.
+        offload: bool,
+    },
+    /// A socket of this kernel.
+    Linux {
+        /// `TCP_NODELAY`.
+        no_delay: bool,
+    },
+}
+
+/// Names, as a person writes them.
+const NAMES: [(&str, LiveSender); 7] = [
+    ("offload", LiveSender::Simplified { driver: Driver::Packet, offload: true }),
+    ("frames", LiveSender::Simplified { driver: Driver::Packet, offload: false }),
+    ("xdp", LiveSender::Simplified { driver: Driver::Xdp, offload: false }),
+    ("tap", LiveSender::Simplified { driver: Driver::Tap, offload: true }),
+    ("tap-frames", LiveSender::Simplified { driver: Driver::Tap, offload: false }),
+    ("linux", LiveSender::Linux { no_delay: false }),
+    ("linux-nodelay", LiveSender::Linux { no_delay: true }),
+];
+
+impl LiveSender {
+    /// By its name.
+    pub fn named(name: &str) -> Option<LiveSender> {
+        NAMES.iter().find(|(n, _)| *n == name).map(|(_, kind)| *kind)
+    }
+
+    /// As a person writes it.
+    pub fn name(self) -> &'static str {
+        NAMES.iter().find(|(_, kind)| *kind == self).map_or("sender", |(name, _)| name)
+    }
+
+    /// All names, for messages.
+    pub fn known() -> String {
+        NAMES.map(|(name, _)| name).join(", ")
+    }
+
+    /// It needs a TAP device.
+    pub fn on_tap(self) -> bool {
+        matches!(self, LiveSender::Simplified { driver: Driver::Tap, .. })
+    }
+}
+
+/// Bytes that are submitted to a stream before the link gets its turn: a batch of it.
+const PORTION: usize = 256 << 10;
+/// Longest sleep of a link that has nothing to do.
+const NAP: Duration = Duration::from_millis(1);
+
+/// A source as fast as it is let.
+#[derive(Debug)]
+pub struct LiveSource {
+    fragment: Vec<u8>,
+    /// Bytes of each stream that are accepted; with its salt if they can be told apart.
+    streams: Vec<(usize, u64, Option<u64>)>,
+    /// Bytes of each stream, at most.
+    pub most: u64,
+}
+
+impl LiveSource {
+    /// Fragments of `size` bytes for `streams` of the link; `marked`: bytes follow [`pattern`].
+    pub fn new(link: &RawLink, streams: &[usize], size: usize, marked: bool) -> LiveSource {
+        let salt = |at: usize| u64::from(link.stream(at).ends().local_port);
+        let streams = streams.iter().map(|&at| (at, 0, marked.then(|| salt(at)))).collect();
+        LiveSource { fragment: vec![0x5a; size], streams, most: u64::MAX }
+    }
+
+    /// Submits a portion to each stream; true if at least one could take more.
+    pub fn portion(&mut self, link: &mut RawLink) -> Result<bool, LabError> {
+        let size = self.fragment.len();
+        let mut more = false;
+        for (at, sent, salt) in &mut self.streams {
+            let mut left = PORTION.max(size);
+            while left >= size && *sent < self.most {
+                if let Some(salt) = *salt {
+                    pattern::fill(&mut self.fragment, *sent, salt);
+                }
+                match link.submit(*at, &self.fragment) {
+                    Ok(_) => (left, *sent) = (left - size, *sent + size as u64),
+                    Err(SubmitError::WouldBlock) => break,
+                    Err(e) => return Err(ended(link, *at, &e.to_string())),
+                }
+            }
+            more |= left < size;
+        }
+        Ok(more)
+    }
+
+    /// All that was to be sent has been accepted.
+    pub fn exhausted(&self) -> bool {
+        self.streams.iter().all(|(_, sent, _)| *sent >= self.most)
+    }
+
+    /// Bytes accepted.
+    pub fn accepted(&self) -> u64 {
+        self.streams.iter().map(|(_, sent, _)| sent).sum()
+    }
+}
+
+fn ended(link: &mut RawLink, at: usize, what: &str) -> LabError {
+    let why = link.ended(at).map(|why| format!(": {why:?}")).unwrap_or_default();
+    LabError::Failed(anyhow::anyhow!("stream {at}: {what}{why}"))
+}
+
+/// Turns, and sleeps if there is nothing to do and nothing to submit.
+pub fn step(link: &mut RawLink, more: bool) -> Result<(), LabError> {
+    let failed = |e: RawError| LabError::Failed(e.into());
+    if !link.turn().map_err(failed)? && !more {
+        link.wait(NAP).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Opens streams to `peer` from port 10 on and waits until all are there.
+pub fn connect(
+    link: &mut RawLink,
+    peer: ([u8; 4], u16),
+    count: usize,
+    settings: StcpSettings,
+    buffer: usize,
+) -> Result<Vec<usize>, LabError> {
+    let add = |i: usize| {
+        let port = 10 + i as u16;
+        link.add(peer, port, settings, buffer).map_err(|e| LabError::Failed(e.into()))
+    };
+    let streams = (0..count).map(add).collect::<Result<Vec<usize>, LabError>>()?;
+    loop {
+        let state = |at: &usize| link.stream(*at).sender().state();
+        if streams.iter().all(|at| state(at) == StcpState::Established) {
+            return Ok(streams);
+        }
+        if let Some(&at) = streams.iter().find(|at| state(at) == StcpState::Closed) {
+            return Err(ended(link, at, "no connection"));
+        }
+        step(link, false)?;
+    }
+}
+
+/// Ends all streams with a RST each. A full queue on the way may drop it: what the receiver says to the data before it is answered
+/// with another one, until the receiver is silent.
+pub fn abort(link: &mut RawLink, streams: &[usize]) -> Result<(), LabError> {
+    streams.iter().for_each(|&at| link.abort(at));
+    let failed = |e: RawError| LabError::Failed(e.into());
+    let begun = Instant::now();
+    let mut last = begun;
+    while last.elapsed() < SILENT && begun.elapsed() < LONGEST_END {
+        if link.turn().map_err(failed)? {
+            last = Instant::now();
+        } else {
+            link.wait(SILENT / 10).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads the notices of all streams; the first that ended, if one did.
+pub fn notices(link: &mut RawLink, streams: &[usize]) -> Result<(), LabError> {
+    for &at in streams {
+        while let Some(notice) = link.notice(at) {
+            if let Notice::Aborted(why) = notice {
+                return Err(LabError::Failed(anyhow::anyhow!("stream {at} ended: {why:?}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes fragments to a socket until `done`.
+pub fn write(mut stream: TcpStream, size: usize, done: impl Fn() -> bool) -> Result<(), LabError> {
+    let fragment = vec![0x5a; size];
+    let failed = |e: std::io::Error| LabError::Failed(anyhow::anyhow!("sending: {e}"));
+    while !done() {
+        // The clock of `done` is looked at now and then only.
+        for _ in 0..(65_536 / size).max(1) {
+            stream.write_all(&fragment).map_err(failed)?;
+        }
+    }
+    Ok(())
+}

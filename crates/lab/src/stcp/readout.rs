@@ -1,0 +1,258 @@
+//! `lab stcp readout`: streams of fragments into the readout unit, and the same streams into a reader that discards them.
+//!
+//! Senders are threads of this process that write fragments built before (only number and checksum change) over loopback. The
+//! discarding reader reads 256 KiB at a time; the unit reads, cuts, checks and merges, and its records are dropped after a look at
+//! their flags. Trials go by turns. Refuses an event that is damaged or incomplete, a lost fragment, and a ledger that does not
+//! balance. Source: `docs/fragments.md`.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, ensure};
+use fullcount_core::detector::{Setup, Threads};
+use fullcount_core::ledger::Ledger;
+use fullcount_core::products::{Products, Want};
+use fullcount_core::records::flags;
+use fullcount_core::simulator::Traffic;
+use fullcount_core::source::Source;
+use fullcount_core::time::Nanos;
+use fullcount_core::url;
+use fullcount_detect::detector::builtin;
+use fullcount_detect::fragments::block::FRAMING;
+use fullcount_io::sys::SocketSet;
+use fullcount_io::tcp::{TcpSource, TcpUrl};
+use fullcount_sim::fragments::{FragmentTraffic, FragmentsSetup};
+use serde_json::json;
+
+use crate::error::LabError;
+use crate::record::{Figure, Record};
+
+/// Threads that send; each serves its share of the streams in turn.
+const SENDERS: usize = 4;
+/// The unit and whoever reads with it is to reach so much of the discarding reader, with the checksums of every
+/// [`CHECKED`]-th event.
+pub const SHARE: f64 = 0.9;
+/// See [`SHARE`]; the unit's default is 1.
+pub const CHECKED: u32 = 100;
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct ReadoutTrial {
+    /// Streams, 1 to 256.
+    pub streams: usize,
+    /// Bytes of a fragment.
+    pub fragment: usize,
+    /// Length of a trial.
+    pub time: Duration,
+    /// Trials of each reader.
+    pub repeats: usize,
+    /// Checksums of every such event are checked; 0: of none.
+    pub every: Vec<u32>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct ReadoutFinding {
+    /// For people, Markdown.
+    pub table: String,
+    /// Whether [`SHARE`] was reached, if [`CHECKED`] was among what was asked.
+    pub held: Option<bool>,
+}
+
+/// Threads that send until they are told to stop.
+struct Senders {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Senders {
+    fn start(to: SocketAddr, trial: &ReadoutTrial) -> Senders {
+        let stop = Arc::new(AtomicBool::new(false));
+        let share = |n: usize| {
+            let all = 0..trial.streams as u16;
+            let sources: Vec<u16> = all.filter(|s| usize::from(*s) % SENDERS == n).collect();
+            let (stop, size) = (stop.clone(), trial.fragment);
+            std::thread::spawn(move || send(to, sources, size, &stop))
+        };
+        let threads = (0..SENDERS).map(share).collect();
+        Senders { stop, threads }
+    }
+
+    /// Ends them; the reader is gone, so that none of them waits.
+    fn end(self) -> Result<(), LabError> {
+        self.stop.store(true, Relaxed);
+        for thread in self.threads {
+            thread.join().map_err(|_| anyhow!("a sender panicked"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Sends fragments of these sources, a lane each, until somebody says stop or hangs up.
+fn send(to: SocketAddr, sources: Vec<u16>, size: usize, stop: &AtomicBool) {
+    let setup = FragmentsSetup { sources, size, first: 0, wrong_crc: 0, seed: 1 };
+    let connected: Result<Vec<TcpStream>, _> =
+        setup.sources.iter().map(|_| TcpStream::connect(to)).collect();
+    // Who reads sees that streams are missing.
+    let Ok(mut lanes) = connected else { return };
+    let mut traffic = FragmentTraffic::new(&setup);
+    while !lanes.is_empty() && !stop.load(Relaxed) {
+        let Some(train) = traffic.next_train(32, 0) else { return };
+        if lanes[train.lane].write_all(train.bytes).is_err() {
+            return;
+        }
+    }
+}
+
+impl ReadoutTrial {
+    /// Measures; `tell` hears each line as it is known.
+    ///
+    /// # Errors
+    /// A damaged or incomplete event, a lost fragment, a socket that fails.
+    pub fn run(
+        &self,
+        record: &mut Record,
+        tell: &mut dyn FnMut(&str),
+        stop: &dyn Fn() -> bool,
+    ) -> Result<ReadoutFinding, LabError> {
+        let mut reader = Vec::new();
+        let mut unit: Vec<Vec<f64>> = vec![Vec::new(); self.every.len()];
+        for _ in 0..self.repeats {
+            if stop() {
+                break;
+            }
+            reader.push(self.discarded()? * 8e-9);
+            for (rates, every) in unit.iter_mut().zip(&self.every) {
+                rates.push(self.merged(*every)? * 8e-9);
+            }
+        }
+        for (key, value) in [
+            ("streams", self.streams),
+            ("fragment_bytes", self.fragment),
+            ("repeats", self.repeats),
+        ] {
+            record.parameter(key, value);
+        }
+        record.parameter("seconds", self.time.as_secs_f64());
+        let mut table = String::from("| reader | Gb/s | of the discarding one |\n|:--|--:|--:|\n");
+        tell(table.trim_end());
+        let Some(plain) = Figure::of(&reader, "Gb/s") else {
+            return Ok(ReadoutFinding { table, held: None });
+        };
+        let mut held = None;
+        let rows = std::iter::once((None, reader));
+        let rows = rows.chain(self.every.iter().map(|every| Some(*every)).zip(unit));
+        for (every, rates) in rows {
+            let Some(figure) = Figure::of(&rates, "Gb/s") else { continue };
+            let share = figure.value / plain.value;
+            if every == Some(CHECKED) {
+                held = Some(share >= SHARE);
+            }
+            let name = match every {
+                None => "discards".to_owned(),
+                Some(0) => "unit, no checksums".to_owned(),
+                Some(1) => "unit, all checksums".to_owned(),
+                Some(k) => format!("unit, checksums of every {k}th event"),
+            };
+            let (low, high) = figure.interval;
+            let line =
+                format!("| {name} | {:.2} ({low:.2}–{high:.2}) | {share:.3} |", figure.value);
+            tell(&line);
+            table += &format!("{line}\n");
+            record.row(json!({
+                "reader": name, "crc_every": every, "gbps": figure.value, "low": low, "high": high,
+                "repeats": figure.repeats, "of_discarding": share,
+            }));
+        }
+        Ok(ReadoutFinding { table, held })
+    }
+
+    /// Bytes a second into a reader that drops them.
+    fn discarded(&self) -> Result<f64, LabError> {
+        let listener = TcpListener::bind("127.0.0.1:0").context("a port to listen on")?;
+        let senders = Senders::start(listener.local_addr().context("the port")?, self);
+        let mut set = SocketSet::new(self.streams.max(1)).context("epoll")?;
+        let mut sockets = Vec::with_capacity(self.streams);
+        for n in 0..self.streams {
+            let (socket, _) = listener.accept().context("a sender")?;
+            socket.set_nonblocking(true).context("a socket")?;
+            set.add(socket.as_fd(), n as u64, false).context("epoll")?;
+            sockets.push(socket);
+        }
+        let (mut buffer, mut bytes, began) = (vec![0; 256 << 10], 0u64, Instant::now());
+        let mut ready: Vec<usize> = (0..self.streams).collect();
+        while began.elapsed() < self.time {
+            ready.retain(|&n| match sockets[n].read(&mut buffer) {
+                Ok(got) => {
+                    bytes += got as u64;
+                    got == buffer.len()
+                }
+                Err(_) => false,
+            });
+            let wait = Duration::from_millis(u64::from(ready.is_empty()));
+            let tell = |n: u64, _| {
+                if !ready.contains(&(n as usize)) {
+                    ready.push(n as usize);
+                }
+            };
+            set.wait(wait, tell).context("epoll")?;
+        }
+        let rate = bytes as f64 / began.elapsed().as_secs_f64();
+        drop(sockets);
+        senders.end()?;
+        Ok(rate)
+    }
+
+    /// The same into the unit, with the checksums of every `every`-th event.
+    fn merged(&self, every: u32) -> Result<f64, LabError> {
+        let address: TcpUrl = url::read("tcp://127.0.0.1:0").map_err(anyhow::Error::from)?;
+        let mut source = TcpSource::open(&address, FRAMING).map_err(anyhow::Error::from)?;
+        let options = format!("sources = {}\ncrc_every = {every}", self.streams);
+        let setup = Setup { options, ..Setup::default() };
+        let kinds = builtin();
+        let unit = kinds.find("fragments").context("the readout unit is registered")?;
+        let unit = unit.configure(&setup).map_err(anyhow::Error::from)?;
+        let want = Want { records: true, ..Want::default() };
+        let mut decoder = unit.decoder(want, &Threads::of(1)).map_err(anyhow::Error::from)?;
+        decoder.govern(source.streams().context("a source with streams")?);
+        let senders = Senders::start(source.local_addr().context("the port")?, self);
+        let (mut batch, mut products) = (source.batch(), Products { want, ..Products::default() });
+        let (began, mut bytes, mut events) = (Instant::now(), 0u64, 0u64);
+        while began.elapsed() < self.time {
+            source
+                .recv(&mut batch, Duration::from_millis(1))
+                .map_err(anyhow::Error::from)
+                .context("receiving")?;
+            let now = Nanos(began.elapsed().as_nanos() as i64);
+            decoder.decode((!batch.is_empty()).then_some(&batch), Some(now), &mut products);
+            bytes += batch.bytes();
+            if products.table_bytes() > 1 << 20 {
+                events += products.records.len() as u64;
+                // Checksums that were not looked at are what was asked for.
+                if products.records.flags.iter().any(|of| of & !flags::UNCHECKED != 0) {
+                    return Err(anyhow!("a damaged or incomplete event").into());
+                }
+                products.clear();
+            }
+        }
+        let rate = bytes as f64 / began.elapsed().as_secs_f64();
+        drop((batch, source));
+        senders.end()?;
+        let ledger = Ledger::default();
+        decoder.sheets().into_iter().for_each(|sheet| ledger.register(sheet));
+        let entries = ledger.read();
+        let balanced = || {
+            ensure!(entries.balance() == 0, "the balance is {}", entries.balance());
+            ensure!(entries.get("fragments.lost") == Some(0), "fragments are lost");
+            ensure!(events > 0, "no event came");
+            Ok(())
+        };
+        balanced()?;
+        Ok(rate)
+    }
+}

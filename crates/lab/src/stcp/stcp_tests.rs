@@ -1,0 +1,127 @@
+//! Statements 34 to 36 of docs/stcp.md and the tests of the simulator: short runs, a tenth of the port's rate where the numbers allow.
+
+use fullcount_core::sim::Amount;
+
+use super::cell::ScanCell;
+use super::variant::Variant;
+
+const MS: u64 = 1_000_000;
+
+/// A tenth of everything: 1 Gb/s port, 204.8 Mb/s sources, 20 ms; parts of `part_ms`.
+fn tenth(variant: Variant, part_ms: u64) -> ScanCell {
+    ScanCell {
+        rate_hz: 12_500,
+        emit_bps: 500_000_000,
+        port_bps: 1_000_000_000,
+        rto_us: 20_000,
+        bin_ns: 100 * MS,
+        ..ScanCell::reference(variant, part_ms * MS)
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_segments() {
+    let cell = tenth(Variant::Simplified, 500);
+    let (a, b) = (cell.run().unwrap(), cell.run().unwrap());
+    assert_eq!(a, b);
+    let other = ScanCell { seed: 2, ..cell }.run().unwrap();
+    assert_ne!(a.course.hash, other.course.hash);
+}
+
+#[test]
+fn s34_without_control_it_collapses_and_stays() {
+    let o = tenth(Variant::None, 2000).run().unwrap();
+    assert!((0.95 * 204.8e6..1.01 * 204.8e6).contains(&o.before.useful));
+    assert!((0.05e9..0.12e9).contains(&o.during.useful), "{:?}", o.during);
+    assert!(o.after.useful < 0.14e9 && o.after.wire > 0.45e9, "{:?}", o.after);
+    assert_eq!(o.recovery_s, None);
+}
+
+#[test]
+fn s35_the_default_recovers_at_once() {
+    let o = tenth(Variant::Simplified, 2000).run().unwrap();
+    assert!(o.during.useful >= 0.19e9 && o.after.useful >= 0.2e9, "{:?} {:?}", o.during, o.after);
+    // A tenth of the rate: a second here is 0.1 s there.
+    assert!(o.recovery_s.is_some_and(|s| s <= 1.0), "{:?}", o.recovery_s);
+    assert!(o.drop_share < 0.01, "{}", o.drop_share);
+}
+
+#[test]
+fn s36_constant_windows_that_fit_the_queue_lose_nothing() {
+    let o = tenth(Variant::Static(200_000), 1000).run().unwrap();
+    assert_eq!(
+        (o.course.dropped, o.course.counters.iter().map(|c| c.rto_expired).sum::<u64>()),
+        (0, 0)
+    );
+    assert!(o.during.useful >= 0.19e9);
+}
+
+#[test]
+fn one_sender_over_a_link_that_loses_one_in_a_hundred() {
+    let base = ScanCell::reference(Variant::Simplified, 300 * MS);
+    let mut cell = ScanCell { senders: 1, guest_ns: None, ..base };
+    cell.fault.drop = Amount::Share(0.01);
+    let o = cell.run().unwrap();
+    assert!(o.course.lost > 100 && o.course.connected[0]);
+    assert!(o.before.useful > 2.03e9, "{:?}", o.before);
+}
+
+#[test]
+fn four_links_of_ten_fill_a_port_of_forty() {
+    let base = ScanCell::reference(Variant::Simplified, 30 * MS);
+    let cell = ScanCell {
+        senders: 4,
+        guest_ns: None,
+        rate_hz: 0,
+        fragment_bytes: 8192,
+        emit_bps: 10_000_000_000,
+        port_bps: 40_000_000_000,
+        bin_ns: 10 * MS,
+        ..base
+    };
+    let o = cell.run().unwrap();
+    assert!(o.before.useful > 9.8e9, "{:?}", o.before);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let cell = ScanCell::reference(Variant::None, 300 * MS);
+    for (key, wrong) in [
+        ("senders", ScanCell { senders: 0, ..cell.clone() }),
+        ("queue", ScanCell { queue_bytes: 1, ..cell.clone() }),
+        ("window", ScanCell { window_bytes: 1 << 30, ..cell.clone() }),
+        ("buffer", ScanCell { buffer_bytes: 100_000, ..cell.clone() }),
+        ("rto", ScanCell { rto_us: 1, ..cell.clone() }),
+    ] {
+        assert!(wrong.run().unwrap_err().to_string().starts_with(key));
+    }
+    for variant in
+        Variant::NAMED.into_iter().chain([Variant::Static(80_000), Variant::Capped(200_000)])
+    {
+        assert_eq!(Variant::named(&variant.name()), Some(variant));
+    }
+    assert_eq!(Variant::named("static=9"), None);
+}
+
+/// The paper's own network, in parts of half a second.
+#[test]
+fn the_reference_is_that_of_the_paper() {
+    let none = ScanCell::reference(Variant::None, 500 * MS).run().unwrap();
+    assert!((0.6e9..0.8e9).contains(&none.during.useful), "{:?}", none.during);
+    assert!(none.during.wire > 4.9e9 && none.after.useful < 1.1e9, "{:?}", none.after);
+    assert_eq!(none.recovery_s, None);
+    let good = ScanCell::reference(Variant::Simplified, 500 * MS).run().unwrap();
+    assert!(good.during.useful > 1.9e9 && good.recovery_s.is_some_and(|s| s <= 0.1), "{good:?}");
+}
+
+/// The scan's corners; all 72 cells: `fullcount lab stcp congestion --parts scan`.
+#[test]
+fn corners_of_the_scan_recover() {
+    let all = super::congestion::scan_cells(Variant::Simplified, 200 * MS, 1);
+    assert_eq!(all.len(), 72);
+    for at in [0, 8, 17, 35, 54, 71] {
+        let o = all[at].run().unwrap();
+        assert!(all[at].overloaded());
+        assert!(o.recovery_s.is_some_and(|s| s <= 0.1), "{:?} {:?}", all[at], o.recovery_s);
+    }
+}
