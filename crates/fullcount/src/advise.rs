@@ -10,10 +10,10 @@ use clap::{Args, ValueEnum};
 use fullcount_engine::config::refuse;
 use fullcount_io::host::Host;
 use fullcount_io::quantity::{self, Rate};
-use fullcount_lab::advise::apply::{self, Choice, Outcome, Step};
+use fullcount_lab::advise::apply::{self, AppliedChange, ChangeOutcome, ChosenLines};
 use fullcount_lab::advise::place::{Change, HostSettings};
 use fullcount_lab::advise::state::default_path;
-use fullcount_lab::advise::{Advice, Facts, Role, Status, Wish, WishError};
+use fullcount_lab::advise::{Advice, AdviceStatus, HostFacts, HostRole, Wish, WishError};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
@@ -23,7 +23,7 @@ use crate::{note, say, tell};
 /// filters, container. Each line says what it is now, what is wanted, why, and the command.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Flags {
+pub struct AdviseFlags {
     /// Wanted rate: payload bits or packets a second
     #[arg(long, value_name = "RATE", default_value = "10Gbps")]
     rate: String,
@@ -106,7 +106,7 @@ Examples:
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Advises, checks, changes or puts back.
-pub fn advise(flags: &Flags) -> Result<u8, Failure> {
+pub fn advise(flags: &AdviseFlags) -> Result<u8, Failure> {
     let wish = wish(flags)?;
     if flags.dry_run && !(flags.apply || flags.revert) {
         return Err(refuse("dry-run", "", "only with --apply or --revert").into());
@@ -120,23 +120,23 @@ pub fn advise(flags: &Flags) -> Result<u8, Failure> {
         return revert(flags, &host);
     }
     let mut wait = || std::thread::sleep(LOOK);
-    let facts = Facts::read(&host, &wish, Some(&mut wait));
+    let facts = HostFacts::read(&host, &wish, Some(&mut wait));
     let advice = Advice::new(&wish, &facts).map_err(wrong)?;
     if flags.apply {
-        return change(flags, &host, &facts, &advice);
+        return change(flags, &host, may_not(&host, Some(&facts)), &advice);
     }
     match flags.json {
         true => say!("{}", advice.json()),
         false => tell!("{}", advice.text()),
     }
-    Ok(u8::from(flags.check && advice.count(Status::Short) > 0))
+    Ok(u8::from(flags.check && advice.count(AdviceStatus::Short) > 0))
 }
 
 fn wrong(e: WishError) -> Failure {
     Failure::Wrong(e.to_string())
 }
 
-fn wish(flags: &Flags) -> Result<Wish, Failure> {
+fn wish(flags: &AdviseFlags) -> Result<Wish, Failure> {
     let rate = flags.rate.parse::<Rate>();
     let rate = rate.map_err(|e| refuse("rate", &flags.rate, e.to_string()))?;
     let size = quantity::size(&flags.size);
@@ -151,9 +151,9 @@ fn wish(flags: &Flags) -> Result<Wish, Failure> {
         port: flags.port,
         core: flags.core,
         role: match flags.role {
-            End::Receive => Role::Receive,
-            End::Send => Role::Send,
-            End::Both => Role::Both,
+            End::Receive => HostRole::Receive,
+            End::Send => HostRole::Send,
+            End::Both => HostRole::Both,
         },
         fragments: flags.fragments,
         hold,
@@ -162,18 +162,18 @@ fn wish(flags: &Flags) -> Result<Wish, Failure> {
     Ok(wish)
 }
 
-fn state_file(flags: &Flags) -> PathBuf {
+fn state_file(flags: &AdviseFlags) -> PathBuf {
     let home = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     flags.state.clone().unwrap_or_else(|| default_path(home.as_deref()))
 }
 
 /// Settings of this host need root; a tree needs whatever its files need.
-fn may_not(host: &Host, facts: Option<&Facts>) -> bool {
+fn may_not(host: &Host, facts: Option<&HostFacts>) -> bool {
     let root = facts.map_or_else(|| host.bounds().root, |f| f.bounds.root);
     host.is_this_one() && root == Some(false)
 }
 
-fn change(flags: &Flags, host: &Host, facts: &Facts, advice: &Advice) -> Result<u8, Failure> {
+fn change(flags: &AdviseFlags, host: &Host, barred: bool, advice: &Advice) -> Result<u8, Failure> {
     for (key, names) in [("only", &flags.only), ("skip", &flags.skip)] {
         let known = |name: &&String| !advice.lines.iter().any(|l| l.key == **name);
         if let Some(name) = names.iter().find(known) {
@@ -182,22 +182,23 @@ fn change(flags: &Flags, host: &Host, facts: &Facts, advice: &Advice) -> Result<
         }
     }
     let choice =
-        Choice { hints: flags.with_hints, only: flags.only.clone(), skip: flags.skip.clone() };
+        ChosenLines { hints: flags.with_hints, only: flags.only.clone(), skip: flags.skip.clone() };
     let changes = choice.changes(&advice.lines);
-    if may_not(host, Some(facts)) && !flags.dry_run {
+    if barred && !flags.dry_run {
         return Ok(commands(flags, &changes));
     }
     let path = state_file(flags);
     let steps = apply::apply(&changes, &mut HostSettings::new(host), &path, flags.dry_run)
         .map_err(anyhow::Error::from)?;
-    let more = advice.lines.iter().filter(|l| l.status == Status::Short && l.changes.is_empty());
+    let more =
+        advice.lines.iter().filter(|l| l.status == AdviceStatus::Short && l.changes.is_empty());
     for line in more {
         note!("{}: cannot be changed from here: {}", line.key, line.why);
     }
     Ok(told(flags, "apply", &path, &steps))
 }
 
-fn revert(flags: &Flags, host: &Host) -> Result<u8, Failure> {
+fn revert(flags: &AdviseFlags, host: &Host) -> Result<u8, Failure> {
     if may_not(host, None) && !flags.dry_run {
         return Err(anyhow::anyhow!(
             "putting settings back needs root: sudo fullcount advise --revert"
@@ -211,7 +212,7 @@ fn revert(flags: &Flags, host: &Host) -> Result<u8, Failure> {
 }
 
 /// Without the right: what to run instead.
-fn commands(flags: &Flags, changes: &[Change]) -> u8 {
+fn commands(flags: &AdviseFlags, changes: &[Change]) -> u8 {
     if changes.is_empty() {
         note!("nothing is to be changed");
     } else {
@@ -232,7 +233,7 @@ fn commands(flags: &Flags, changes: &[Change]) -> u8 {
     u8::from(!changes.is_empty())
 }
 
-fn told(flags: &Flags, deed: &str, path: &std::path::Path, steps: &[Step]) -> u8 {
+fn told(flags: &AdviseFlags, deed: &str, path: &std::path::Path, steps: &[AppliedChange]) -> u8 {
     let failed = steps.iter().filter(|s| s.failed()).count();
     if flags.json {
         let steps: Vec<Value> = steps.iter().map(step_json).collect();
@@ -248,18 +249,18 @@ fn told(flags: &Flags, deed: &str, path: &std::path::Path, steps: &[Step]) -> u8
         let before = step.before.as_deref().unwrap_or("?");
         let (place, value) = (&step.change.place, &step.change.value);
         match (&step.outcome, flags.dry_run) {
-            (Outcome::Failed(why), _) => {
+            (ChangeOutcome::Failed(why), _) => {
                 say!("failed   {place}: {why}");
                 say!("         # {}", step.change.command());
             }
-            (Outcome::Already, _) => say!("as it is {place}: {value}"),
-            (Outcome::Done, true) => say!("would    {place}: {before} -> {value}"),
-            (Outcome::Done, false) => {
+            (ChangeOutcome::Already, _) => say!("as it is {place}: {value}"),
+            (ChangeOutcome::Done, true) => say!("would    {place}: {before} -> {value}"),
+            (ChangeOutcome::Done, false) => {
                 say!("done     {place}: {before} -> {}", step.after.as_deref().unwrap_or(value));
             }
         }
     }
-    let done = steps.iter().filter(|s| s.outcome == Outcome::Done).count();
+    let done = steps.iter().filter(|s| s.outcome == ChangeOutcome::Done).count();
     match (deed, flags.dry_run) {
         (_, true) => say!("{done} would be changed; nothing was written"),
         ("apply", false) if done > 0 => {
@@ -272,15 +273,15 @@ fn told(flags: &Flags, deed: &str, path: &std::path::Path, steps: &[Step]) -> u8
     u8::from(failed > 0)
 }
 
-fn step_json(step: &Step) -> Value {
+fn step_json(step: &AppliedChange) -> Value {
     let mut object = json!({
         "place": step.change.place.to_string(),
         "value": step.change.value,
         "command": step.change.command(),
         "outcome": match &step.outcome {
-            Outcome::Done => "done",
-            Outcome::Already => "already",
-            Outcome::Failed(_) => "failed",
+            ChangeOutcome::Done => "done",
+            ChangeOutcome::Already => "already",
+            ChangeOutcome::Failed(_) => "failed",
         },
     });
     if let Some(map) = object.as_object_mut() {
@@ -291,7 +292,7 @@ fn step_json(step: &Step) -> Value {
         };
         put("before", &step.before);
         put("after", &step.after);
-        if let Outcome::Failed(why) = &step.outcome {
+        if let ChangeOutcome::Failed(why) = &step.outcome {
             put("why", &Some(why.clone()));
         }
     }

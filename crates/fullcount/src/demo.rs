@@ -4,41 +4,41 @@
 //! pairs: packets sent = delivered, events made = events in the file.
 
 use std::net::{Ipv4Addr, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
+use fullcount_core::simulator::facts::Demonstration;
 use fullcount_engine::config::{Config, OneOrMore, refuse};
-use fullcount_engine::run::{Plan, Running};
+use fullcount_engine::registered;
+use fullcount_engine::run::{RunPlan, Running};
 use fullcount_engine::stop::Stop;
-use fullcount_engine::summary::{Cpu, grouped};
-use fullcount_lab::record::files;
-use fullcount_lab::send::{Job, SendProgress, Sent};
-use fullcount_lab::traffic::panel::Panel;
+use fullcount_engine::summary::{Cpu, Summary, grouped};
+use fullcount_lab::send::{SendJob, SendProgress, Sent};
 use serde_json::json;
 
 use crate::exit::Failure;
 use crate::flags::Overlay;
-use crate::send::SendFlags;
+use crate::send::TrafficFlags;
 use crate::status_line::StatusLine;
-use crate::{note, say, tell};
+use crate::{fact, help, note, say, tell};
+
+mod written;
+
+use written::{keep, refuse_existing};
 
 /// The whole chain on this machine: simulated detector → UDP → events → live page + NeXus file + ledger.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub struct Flags {
+#[command(after_help = help::examples("demo", EXAMPLES))]
+pub struct DemoFlags {
     /// Length of the demonstration
     #[arg(long, value_name = "TIME", default_value = "60s")]
     duration: String,
-    /// Simulated detector: sonde (400 modules), multigrid (3 modules), multiblade (6 cassettes) or gdgem
-    /// (4 sectors)
-    #[arg(long, value_name = "KIND", default_value = "sonde")]
+    #[arg(long, value_name = "KIND", default_value = help::usual_demo(), help = help::demo_detector())]
     detector: String,
-    /// Events (1Mev/s), payload bits (10Gbps) or packets (94kpps) per second [default: sonde 1Mev/s, others
-    /// 100kev/s]
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", help = help::demo_rate())]
     rate: Option<String>,
     /// Folder for the NeXus file, the geometry and the configuration
     #[arg(long, value_name = "DIR", default_value = "fullcount-demo")]
@@ -64,9 +64,7 @@ pub struct Flags {
 }
 
 const EXAMPLES: &str = "\
-Examples:
   fullcount demo
-  fullcount demo --detector multigrid --dir demo-multigrid
   fullcount demo --overwrite
   fullcount demo --duration 10s --rate 20Mev/s
   fullcount demo --rate 5Gbps --no-file --web 127.0.0.1:9090";
@@ -74,109 +72,81 @@ Examples:
 /// Time without any packet after which the sender's last packets must have arrived.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// What differs between the detectors.
-struct Shown {
-    kind: &'static str,
-    rate: &'static str,
-    title: &'static str,
-    geometry: &'static str,
-    pulse: &'static str,
-    tick: Option<&'static str>,
-}
-
-const SHOWN: [Shown; 4] = [
-    Shown {
-        kind: "sonde",
-        rate: "1Mev/s",
-        title: "Fullcount demonstration: small-angle scattering",
-        geometry: "geometry.toml",
-        pulse: "grid(14Hz)",
-        tick: Some("1ns"),
-    },
-    Shown {
-        kind: "multigrid",
-        rate: "100kev/s",
-        title: "Fullcount demonstration: Multi-Grid",
-        geometry: "geometry.json",
-        // The external triggers in the data.
-        pulse: "data",
-        tick: None,
-    },
-    Shown {
-        kind: "multiblade",
-        rate: "100kev/s",
-        title: "Fullcount demonstration: Multi-Blade",
-        geometry: "geometry.json",
-        // Its times begin anew every 20 ms and know no pulse.
-        pulse: "none",
-        tick: None,
-    },
-    Shown {
-        kind: "gdgem",
-        rate: "100kev/s",
-        title: "Fullcount demonstration: Gd-GEM",
-        geometry: "geometry.json",
-        pulse: "none",
-        tick: None,
-    },
-];
-
 /// Runs the demonstration.
-pub fn demo(flags: Flags) -> Result<u8, Failure> {
-    let shown = SHOWN.iter().find(|s| s.kind == flags.detector);
-    let shown = shown.ok_or_else(|| {
-        refuse("detector", &flags.detector, "sonde, multigrid, multiblade or gdgem")
-    })?;
-    let panel = match shown.kind {
-        "sonde" => free_ports(Panel::full())?,
-        _ => Panel::full(),
+pub fn demo(flags: DemoFlags) -> Result<u8, Failure> {
+    let all = fullcount_sim::registered();
+    let shown = all.find(&flags.detector).and_then(|kind| kind.declared().demonstration);
+    let known = || {
+        refuse(
+            "detector",
+            &flags.detector,
+            all.names(|kind| kind.declared().demonstration.is_some()),
+        )
     };
+    let shown = &shown.ok_or_else(known)?;
     let rate = flags.rate.as_deref().unwrap_or(shown.rate);
-    let send = SendFlags::for_demo(shown.kind, rate, &flags.duration, flags.seed);
+    let (options, duration) = (shown.options, &flags.duration);
+    let send = TrafficFlags::for_demo(&flags.detector, options, rate, duration, flags.seed);
+    let first_port = free_ports(&send)?;
     // Checks rate and duration before anything is opened; the true port is known later.
-    send.job(&["udp://127.0.0.1:9".into()], panel)?;
-    let geometry = match send.configuration()? {
-        Some(text) => text,
-        None => panel.geometry_toml(Ipv4Addr::LOCALHOST.into()),
-    };
+    send.job(&["udp://127.0.0.1:9".into()], first_port)?;
+    let geometry = send.geometry(first_port)?.unwrap_or_default();
     let config = prepare(&flags, shown, &geometry)?;
-    let plan = Plan::new("demo", &config)?;
+    let plan = RunPlan::new("demo", &config)?;
     let stop = Stop::on_signals_in_two_steps().context("installing the signal handlers")?;
     // Ctrl-C stops the sender; the service then stops by itself once everything has arrived.
     let service_stop = Stop::default();
     let running = Running::start(plan, service_stop).map_err(anyhow::Error::from)?;
     for fact in running.facts() {
-        note!("{fact}");
+        fact!("{fact}");
     }
     let to = running.local_address().context("the service has no UDP address")?;
-    let job: Job = send.job(&[format!("udp://{to}")], panel)?;
-    let progress = Arc::new(SendProgress::default());
-    let (watched, ending) = (progress.clone(), stop.clone());
-    let sender = std::thread::Builder::new()
-        .name("simulator".into())
-        .spawn(move || job.run(&|| ending.requested(), &watched))
-        .context("starting the simulator")?;
+    let job: SendJob = send.job(&[format!("udp://{to}")], first_port)?;
     let mut line = StatusLine::new();
-    while !sender.is_finished() && !running.wait(line.period()) {
-        line.show(&running.status());
-    }
-    let sent: Sent = sender
-        .join()
-        .map_err(|_| anyhow::anyhow!("the simulator panicked"))?
-        .map_err(anyhow::Error::from)?;
+    let sent = sent(job, &stop, &running, &mut line)?;
     settle(&running, sent.packets, &stop);
     running.stop();
     line.clear();
     let (mut summary, outcome) = running.finish(Some((sent.packets, sent.bytes)));
     if let Err(e) = &outcome {
-        note!("fullcount: {e}");
+        fullcount_log::error!("{e}");
     }
     if let Some(cpu) = sent.cpu {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let (user, system) = (seconds(cpu.user_ns), seconds(cpu.system_ns));
         summary.set_apart(Cpu { user, system, softirq: None });
     }
-    let file = summary.outputs.iter().find(|o| o.name == "nexus");
+    let complete = show(&summary, &sent, flags.json);
+    let code = if outcome.is_err() { 1 } else { summary.exit_code() };
+    Ok(if code == 0 && !complete { 3 } else { code })
+}
+
+/// Lets the simulator send, and shows how the service gets on.
+fn sent(
+    job: SendJob,
+    stop: &Stop,
+    running: &Running,
+    line: &mut StatusLine,
+) -> Result<Sent, Failure> {
+    let progress = Arc::new(SendProgress::default());
+    let (watched, ending) = (progress.clone(), stop.clone());
+    let sender = std::thread::Builder::new()
+        .name("simulator".into())
+        .spawn(move || job.run(&|| ending.requested(), &watched))
+        .context("starting the simulator")?;
+    while !sender.is_finished() && !running.wait(line.period()) {
+        line.show(&running.status());
+    }
+    let sent = sender
+        .join()
+        .map_err(|_| anyhow::anyhow!("the simulator panicked"))?
+        .map_err(anyhow::Error::from)?;
+    Ok(sent)
+}
+
+/// Prints the summary and the four numbers; true if they are equal in pairs.
+fn show(summary: &Summary, sent: &Sent, json: bool) -> bool {
+    let file = summary.outputs.iter().find(|o| matches!(o.name, "nexus" | "heaps"));
     let text = summary.to_text();
     let equal = |a: u64, b: u64| if a == b { "=" } else { "≠" };
     let delivered = summary.account.accepted;
@@ -187,7 +157,9 @@ pub fn demo(flags: Flags) -> Result<u8, Failure> {
         grouped(delivered)
     );
     let events_in_file = file.map(|f| f.events);
-    let shown = events_in_file.unwrap_or_else(|| summary.events());
+    // Heaps are the events of a detector that has no others.
+    let shown =
+        events_in_file.unwrap_or_else(|| summary.events() + summary.counter("heaps.with_arrays"));
     let place = if file.is_some() { "events in file " } else { "events received" };
     four += &format!(
         "  events made    {:>16}  {}  {place} {:>16}\n",
@@ -195,11 +167,11 @@ pub fn demo(flags: Flags) -> Result<u8, Failure> {
         equal(sent.events, shown),
         grouped(shown)
     );
-    if let Some(shortfall) = crate::send::shortfall(&sent) {
+    if let Some(shortfall) = crate::send::shortfall(sent) {
         note!("{shortfall}");
     }
     let complete = sent.packets == delivered && sent.events == shown;
-    if flags.json {
+    if json {
         note!("{text}{}", four.trim_end());
         let mut object = summary.to_json();
         object["demo"] = json!({
@@ -213,21 +185,23 @@ pub fn demo(flags: Flags) -> Result<u8, Failure> {
             say!("\n  file  {}  (open it with h5py, scippnexus or Mantid)", file.place);
         }
     }
-    let code = if outcome.is_err() { 1 } else { summary.exit_code() };
-    Ok(if code == 0 && !complete { 3 } else { code })
+    complete
 }
 
-/// The panel with source ports that nobody else has: the geometry names modules by them.
-fn free_ports(panel: Panel) -> Result<Panel, Failure> {
+/// The first of as many source ports as are needed that nobody else has: the geometry names modules by them. `None`: any do.
+fn free_ports(send: &TrafficFlags) -> Result<Option<u16>, Failure> {
+    let needed = send.ports(None)?.len();
+    if needed == 0 {
+        return Ok(None);
+    }
     for first in (50_011..60_000).step_by(500) {
-        let moved = panel.from_port(first).map_err(anyhow::Error::from)?;
-        let free = |lane| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, moved.source_port(lane))).is_ok();
-        if (0..moved.lanes()).all(free) {
-            return Ok(moved);
+        let free = |port: &u16| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, *port)).is_ok();
+        if send.ports(Some(first))?.iter().all(free) {
+            return Ok(Some(first));
         }
     }
-    let n = panel.lanes();
-    Err(anyhow::anyhow!("no {n} free UDP ports between 50011 and 60000 on this host").into())
+    let why = format!("no {needed} free UDP ports between 50011 and 60000 on this host");
+    Err(anyhow::Error::msg(why).into())
 }
 
 /// Waits until everything sent has been received, nothing has come for [`SETTLE`], or the end is asked for again.
@@ -245,80 +219,58 @@ fn settle(running: &Running, sent: u64, stop: &Stop) {
 }
 
 /// Writes geometry and configuration into the folder, so that the service can be run again by hand.
-fn prepare(flags: &Flags, shown: &Shown, geometry: &str) -> Result<Config, Failure> {
+fn prepare(flags: &DemoFlags, shown: &Demonstration, geometry: &str) -> Result<Config, Failure> {
     let dir = &flags.dir;
     let path = |name: &str| dir.join(name).display().to_string();
+    // What this build was made without is left out.
+    let has = |section: &str| registered::outputs().of_section(section).is_some();
+    let heaps = gives_heaps(shown);
     let mut o = Overlay::default();
     o.put("source.url", Some("udp://127.0.0.1:0"))
-        .put("detector.kind", Some(shown.kind))
-        .put("detector.geometry", Some(path(shown.geometry)))
-        // Its sectors stand side by side.
-        .put("detector.one_picture", (shown.kind == "gdgem").then_some(true))
+        .put("detector.kind", Some(flags.detector.clone()))
+        .put("detector.geometry", (!heaps).then(|| path(shown.geometry_file)))
         .put("time.pulse", Some(shown.pulse))
         .put("time.tick", shown.tick)
-        .put("web.listen", Some(flags.web.clone()))
+        .put("web.listen", has("web").then(|| flags.web.clone()))
         // A disk that thinks for some seconds costs none of what was made; 64 batches are 1.3 s.
         .put("engine.queue", Some(512))
         .put("engine.threads", Some(i64::from(flags.threads)));
-    if !flags.no_file {
+    if !flags.no_file && heaps && has("output.heaps") {
+        o.put("output.heaps.file", Some(path("demo.h5")))
+            .put("output.heaps.overwrite", Some(flags.overwrite));
+    } else if !flags.no_file && !heaps && has("output.nexus") {
         o.put("output.nexus.path", Some(path("demo.nxs")))
             .put("output.nexus.overwrite", Some(flags.overwrite))
-            .put("output.nexus.title", Some(shown.title));
+            .put("output.nexus.title", Some(format!("Fullcount demonstration: {}", shown.title)));
     }
+    o.set(&shown.settings.iter().map(|&set| set.to_owned()).collect::<Vec<String>>())?;
     let config = o.read(None)?;
     let run = by_hand(&config, shown).to_toml();
-    let files = [(shown.geometry, geometry), ("run.toml", &run)];
-    refuse_existing(flags, &files)?;
+    let files = [(shown.geometry_file, geometry), ("run.toml", &run)];
+    let files = &files[usize::from(heaps)..];
+    refuse_existing(flags, shown, files)?;
     files.iter().try_for_each(|(name, text)| keep(flags, name, text))?;
     Ok(config)
 }
 
-/// Refuses to replace what is there; a file that would stay as it is does not count.
-fn refuse_existing(flags: &Flags, files: &[(&str, &str)]) -> Result<(), Failure> {
-    let file = (!flags.no_file).then(|| flags.dir.join("demo.nxs"));
-    let others = files.iter().map(|(name, text)| (flags.dir.join(name), *text));
-    let others = others.filter(|(path, text)| !says(path, text)).map(|(path, _)| path);
-    let there = |path: &PathBuf| path.symlink_metadata().is_ok();
-    match file.into_iter().chain(others).find(there).filter(|_| !flags.overwrite) {
-        None => Ok(()),
-        Some(path) => {
-            let why = "the file exists; replace it with --overwrite, or choose another --dir";
-            Err(Failure::Wrong(format!("{}: {why}", path.display())))
-        }
-    }
-}
-
-/// True if a file with this text is there.
-fn says(path: &Path, text: &str) -> bool {
-    let long = path.metadata().is_ok_and(|m| m.is_file() && m.len() == text.len() as u64);
-    long && std::fs::read(path).is_ok_and(|there| there == text.as_bytes())
-}
-
-/// Writes a file into the folder. One that says the same stays.
-fn keep(flags: &Flags, name: &str, text: &str) -> Result<(), Failure> {
-    let (dir, path) = (&flags.dir, flags.dir.join(name));
-    if says(&path, text) {
-        return Ok(());
-    }
-    let written = files::put(dir, name, text.as_bytes(), flags.overwrite)
-        .with_context(|| format!("--dir {}: cannot write {name}", dir.display()))?;
-    if written == path {
-        return Ok(());
-    }
-    // It came since the look at the beginning.
-    let shown = written.display();
-    Err(anyhow::anyhow!("{}: the file exists; the new one is {shown}", path.display()).into())
+/// A detector without geometry has no pixels: its results are heaps, and its events are counted as such.
+fn gives_heaps(shown: &Demonstration) -> bool {
+    shown.geometry_file.is_empty()
 }
 
 /// The same service for the next time, started by hand: paths in a file begin at its folder.
-fn by_hand(config: &Config, shown: &Shown) -> Config {
+fn by_hand(config: &Config, shown: &Demonstration) -> Config {
     let mut c = config.clone();
     c.source.url = OneOrMore::One("udp://127.0.0.1:9000".into());
-    c.detector.geometry = Some(shown.geometry.into());
+    c.detector.geometry = (!gives_heaps(shown)).then(|| shown.geometry_file.into());
     c.engine.queue = Config::default().engine.queue;
-    if let Some(nexus) = &mut c.output.nexus {
-        nexus.path = "run.nxs".into();
-        nexus.overwrite = false;
+    if let Some(nexus) = c.output.sections.get_mut("nexus").and_then(toml::Value::as_table_mut) {
+        nexus.insert("path".into(), "run.nxs".into());
+        nexus.insert("overwrite".into(), false.into());
+    }
+    if let Some(heaps) = c.output.sections.get_mut("heaps").and_then(toml::Value::as_table_mut) {
+        heaps.insert("file".into(), "run.h5".into());
+        heaps.insert("overwrite".into(), false.into());
     }
     c
 }

@@ -1,6 +1,6 @@
 //! Failures and their exit codes.
 
-use crate::note;
+use crate::say::write_failure;
 use std::process::ExitCode;
 
 use fullcount_engine::config::ConfigError;
@@ -41,11 +41,11 @@ pub fn code(outcome: Result<u8, Failure>) -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(Failure::Wrong(sentence)) => {
-            note!("fullcount: {sentence}");
+            write_failure(format_args!("fullcount: {sentence}\n"));
             ExitCode::from(2)
         }
         Err(Failure::Failed(e)) => {
-            note!("fullcount: {e:#}");
+            write_failure(format_args!("fullcount: {e:#}\n"));
             ExitCode::from(1)
         }
     }

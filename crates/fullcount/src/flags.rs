@@ -6,8 +6,6 @@ use clap::Args;
 pub use fullcount_engine::config::Overlay;
 use toml::Value;
 
-use crate::exit::Failure;
-
 /// Where chunks come from.
 #[derive(Debug, Default, Args)]
 pub struct SourceFlags {
@@ -28,7 +26,7 @@ pub struct SourceFlags {
     #[arg(long, value_name = "TIME", help_heading = "Source")]
     pub nap: Option<String>,
     /// Ask the kernel for the receive time of each packet: a clock read per packet. Asked for in any case with detectors
-    /// whose packets have short numbers (sonde)
+    /// whose packets have short numbers
     #[arg(long, help_heading = "Source")]
     pub timestamps: bool,
     /// Threads that receive at each endpoint and share out the senders [default: 1]
@@ -54,7 +52,7 @@ pub struct EngineFlags {
     /// CPU that the second thread is pinned to; with several workers one for each: 2,3
     #[arg(long, value_name = "CPU", value_delimiter = ',', help_heading = "Engine")]
     pub process_core: Vec<usize>,
-    /// Threads that make events of hits; above 1 with --detector gdgem [default: 1]
+    /// Threads that make events of hits; above 1 with detectors that are exact on several [default: 1]
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub build_threads: Option<u32>,
     /// CPUs that the further ones of them are pinned to: 2,3
@@ -75,14 +73,6 @@ pub struct EngineFlags {
     /// Let end marks end the run once so many senders have come and all are complete [default: 1]
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub senders: Option<u32>,
-}
-
-/// Where the page is served.
-#[derive(Debug, Default, Args)]
-pub struct WebFlags {
-    /// Address of the live page and /metrics, or off [default: 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDR", help_heading = "Outputs")]
-    pub web: Option<String>,
 }
 
 /// One number, or a list of them; `None` if the flag was not given.
@@ -110,8 +100,6 @@ pub trait LayFlags {
     fn source(&mut self, f: &SourceFlags) -> &mut Self;
     /// Adds the flags of the engine.
     fn engine(&mut self, f: &EngineFlags) -> &mut Self;
-    /// Adds brokers and topic, if it has one, of a `kafka://` address.
-    fn kafka(&mut self, url: Option<&str>) -> Result<&mut Self, Failure>;
 }
 
 impl LayFlags for Overlay {
@@ -138,25 +126,5 @@ impl LayFlags for Overlay {
             .put("engine.idle_exit", f.idle_exit.clone())
             .put("engine.packets", f.packets.map(|n| n as i64))
             .put("engine.senders", f.senders.map(i64::from))
-    }
-
-    fn kafka(&mut self, url: Option<&str>) -> Result<&mut Self, Failure> {
-        let Some(url) = url else { return Ok(self) };
-        let wrong = |why: String| Failure::Wrong(format!("--kafka {why}"));
-        // Without a topic: that of the file, or the one that follows from the names.
-        if let Some(brokers) = url.strip_prefix("kafka://").filter(|b| !b.contains(['/', '?'])) {
-            let brokers = fullcount_out::kafka::check_brokers(brokers);
-            let brokers = brokers.map_err(|e| wrong(e.to_string()))?;
-            return Ok(self.put("output.kafka.brokers", Some(brokers)));
-        }
-        let address =
-            fullcount_out::kafka::Address::parse(url).map_err(|e| wrong(e.to_string()))?;
-        if let Some((key, _)) = address.query.first() {
-            let how = "other keys are set with --set output.kafka.KEY=VALUE";
-            return Err(wrong(format!("{url}: `{key}` is no part of this address; {how}")));
-        }
-        Ok(self
-            .put("output.kafka.brokers", Some(address.brokers))
-            .put("output.kafka.topic", Some(address.topic)))
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! The campaign holds the other end of the child's standard input and never writes to it. When the campaign
 //! is gone, killed or not, the kernel closes it, and the child stops: without this a sender whose campaign was
-//! killed went on for the hour that it had been told, on the core that the next measurement used. Refuses:
-//! nothing; without the variable standard input is left alone.
+//! killed went on for the hour that it had been told, on the core that the next measurement used. Without the variable
+//! standard input is left alone.
 
 use std::io::Read;
 

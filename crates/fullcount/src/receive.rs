@@ -1,23 +1,25 @@
-//! `fullcount receive`: the bare receiver, for numbered packets.
+//! `fullcount receive`: the bare receiver, for numbered packets and for SPEAD heaps.
+
+mod heaps;
 
 use clap::Args;
 
 use crate::exit::Failure;
 use crate::flags::{EngineFlags, LayFlags as _, Overlay, SourceFlags, endpoints};
+use crate::help;
 
 /// The bare receiver of numbered packets (`send --source sequence`): rate, loss, duplicates, reordering,
-/// CPU. Other packets are counted and refused; detectors are for `run`.
+/// CPU. Other packets are counted and refused; detectors are for `run`. Of spead+ endpoints: SPEAD heaps
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Flags {
-    /// Endpoints, e.g. udp://0.0.0.0:9000, udp://0.0.0.0:9000-9003, xdp://eth0:9000 or packet://eth0:9000
-    #[arg(required = true, value_name = "URL")]
+pub struct ReceiveFlags {
+    #[arg(required = true, value_name = "URL", help = help::receive_url())]
     url: Vec<String>,
     #[command(flatten)]
     source: SourceFlags,
     #[command(flatten)]
     engine: EngineFlags,
-    /// Compare every payload byte with the sender's pattern (costs CPU)
+    /// Compare every payload byte with the sender's pattern (costs CPU); heaps: with those of `send --verify`
     #[arg(long)]
     verify: bool,
     /// What makes a stream: origin (sender's address and port, and its number) or id (the number alone,
@@ -33,7 +35,7 @@ pub struct Flags {
 }
 
 const EXAMPLES: &str = "\
-Ends by itself when the end marks of all streams have come.
+Ends by itself when the end marks of all streams have come; SPEAD heaps: with their stop heap.
 
 Examples:
   fullcount receive udp://0.0.0.0:9000
@@ -44,10 +46,15 @@ Examples:
   fullcount receive udp://10.0.1.1:9000 udp://10.0.2.1:9000 --redundant
 
   fullcount receive xdp://eth0:9000 --core 2
+  fullcount receive 'spead+udp://239.1.2.3:8888?interface=10.0.0.1&max_heaps=8' --json
+  fullcount receive 'spead+tcp://0.0.0.0:8888?framing=heap' --verify
   fullcount receive 'packet://eth0:9000?address=10.0.0.2' --receive-buffer 128MiB";
 
 /// Receives until the end mark, a limit or Ctrl-C.
-pub fn receive(flags: Flags) -> Result<u8, Failure> {
+pub fn receive(flags: ReceiveFlags) -> Result<u8, Failure> {
+    if heaps::is_meant(&flags.url) {
+        return heaps::receive(&flags);
+    }
     let mut o = Overlay::default();
     o.put("source.url", endpoints(&flags.url))
         .source(&flags.source)
@@ -56,5 +63,5 @@ pub fn receive(flags: Flags) -> Result<u8, Failure> {
         .put("web.listen", Some(flags.web.clone()))
         .put("output.sink", Some("null"));
     o.put("detector.verify", flags.verify.then_some(true)).put("detector.key", flags.key);
-    crate::run::serve("receive", &o.read(None)?, flags.json)
+    crate::run::serve("receive", o.read(None)?, flags.json, None)
 }

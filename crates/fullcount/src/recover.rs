@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use fullcount_engine::summary::grouped;
-use fullcount_out::nexus::recover as recover_file;
+use fullcount_nexus::recover as recover_file;
 
 use crate::exit::Failure;
 use crate::{note, say};
@@ -13,7 +13,7 @@ use crate::{note, say};
 /// Makes NeXus files left by a killed process readable by every reader.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Flags {
+pub struct RecoverFlags {
     /// Files written by fullcount
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -32,7 +32,7 @@ Examples:
   fullcount recover --json *.nxs";
 
 /// Recovers each file; a file that cannot be recovered does not stop the others.
-pub fn recover(flags: Flags) -> Result<u8, Failure> {
+pub fn recover(flags: RecoverFlags) -> Result<u8, Failure> {
     // Before anything is opened: a name that is not there is a wrong option, for all verbs.
     for path in &flags.files {
         let missing = |e| Failure::Wrong(format!("{}: {e}", path.display()));

@@ -4,6 +4,8 @@
 use std::fmt::Arguments;
 use std::io::Write;
 
+use fullcount_log::LogLevel;
+
 /// Writes text; a closed pipe is no failure of ours.
 pub fn write(text: Arguments<'_>) {
     let mut out = std::io::stdout().lock();
@@ -11,11 +13,14 @@ pub fn write(text: Arguments<'_>) {
     let _ = out.flush();
 }
 
-/// Writes text to standard error.
+/// Writes text to standard error, as a message where these are objects.
 pub fn write_error(text: Arguments<'_>) {
-    let mut err = std::io::stderr().lock();
-    let _ = err.write_fmt(text);
-    let _ = err.flush();
+    fullcount_log::plain(LogLevel::Info, &text.to_string());
+}
+
+/// Writes why a verb did not do its work.
+pub fn write_failure(text: Arguments<'_>) {
+    fullcount_log::plain(LogLevel::Error, &text.to_string());
 }
 
 /// Writes a line to standard error: what campaigns tell on their way.
@@ -27,6 +32,12 @@ pub fn line(text: &str) {
 #[macro_export]
 macro_rules! note {
     ($($text:tt)*) => { $crate::say::write_error(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// As [`note!`], unless `--quiet` is given: what goes on, not what is wrong.
+#[macro_export]
+macro_rules! fact {
+    ($($text:tt)*) => { if !fullcount_log::is_quiet() { $crate::note!($($text)*) } };
 }
 
 /// As `print!`.

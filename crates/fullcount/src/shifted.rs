@@ -4,10 +4,16 @@
 //! them; the rule must tell streams apart as the receiver does. Refuses a detector where nothing is
 //! moved on.
 
+use std::io;
+
 use fullcount_core::batch::Origin;
+use fullcount_core::products::Want;
+use fullcount_core::sequence::numbering::Numbering;
 use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
-use fullcount_detect::detector::{Detector, Inspector, Reader, Sharding, Shifter};
+use fullcount_detect::detector::{
+    Decoder, Detector, Inspector, Sharding, Shifter, Threads, registered,
+};
 use fullcount_engine::config::refuse;
 use fullcount_engine::run::configure;
 use fullcount_io::endpoint::Endpoint;
@@ -35,7 +41,7 @@ impl Shifted {
             };
         }
         let mut o = Overlay::default();
-        o.put("detector.kind", Some(kind.unwrap_or("sonde"))).set(settings)?;
+        o.put("detector.kind", Some(kind.unwrap_or(registered().usual()))).set(settings)?;
         Ok(Some(Shifted(configure(&o.read(None)?)?)))
     }
 }
@@ -45,12 +51,16 @@ impl Detector for Shifted {
         self.0.name()
     }
 
-    fn reader(&self) -> Box<dyn Reader> {
-        self.0.reader()
+    fn decoder(&self, want: Want, threads: &Threads) -> io::Result<Box<dyn Decoder>> {
+        self.0.decoder(want, threads)
     }
 
     fn sharding(&self) -> Sharding {
         self.0.sharding()
+    }
+
+    fn numbering(&self) -> Option<Numbering> {
+        self.0.numbering()
     }
 
     fn tick(&self) -> (TickLength, bool) {

@@ -1,9 +1,9 @@
 //! Progress on standard error: one line that renews itself on a terminal, plain lines elsewhere.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::Duration;
 
-use fullcount_engine::status::Status;
+use fullcount_engine::status::RunStatus;
 use fullcount_engine::summary::grouped;
 
 /// Messages that wait longer for the broker are worth a word.
@@ -12,14 +12,15 @@ const LINGERS: Duration = Duration::from_secs(1);
 /// Shows the status of a running engine.
 pub struct StatusLine {
     terminal: bool,
-    last: Option<Status>,
+    last: Option<RunStatus>,
     shown: u32,
 }
 
 impl StatusLine {
     /// Looks at whether standard error is a terminal.
     pub fn new() -> StatusLine {
-        StatusLine { terminal: std::io::stderr().is_terminal(), last: None, shown: 0 }
+        let terminal = std::io::stderr().is_terminal() && !fullcount_log::terminal::is_json();
+        StatusLine { terminal, last: None, shown: 0 }
     }
 
     /// Time between two lines.
@@ -29,7 +30,7 @@ impl StatusLine {
 
     /// Shows what happened since the last call. Not on a terminal: every tenth time only, so that a log
     /// of a day stays below 1 MB.
-    pub fn show(&mut self, now: &Status) {
+    pub fn show(&mut self, now: &RunStatus) {
         let then = self.last.replace(now.clone()).unwrap_or_default();
         let seconds = now.elapsed.saturating_sub(then.elapsed).as_secs_f64().max(1e-3);
         let rate = |a: u64, b: u64| a.saturating_sub(b) as f64 / seconds;
@@ -76,13 +77,14 @@ impl StatusLine {
         if let Some(clock) = &now.clock {
             text += &format!("  {clock}");
         }
-        let mut err = std::io::stderr().lock();
-        if self.terminal {
-            let _ = write!(err, "\r\x1b[2K{text}");
-        } else if self.shown.is_multiple_of(10) {
-            let _ = writeln!(err, "{text}");
+        if fullcount_log::is_quiet() {
+            return;
         }
-        let _ = err.flush();
+        if self.terminal {
+            crate::say::write_error(format_args!("\r\x1b[2K{text}"));
+        } else if self.shown.is_multiple_of(10) {
+            crate::say::line(&text);
+        }
         self.shown += 1;
     }
 

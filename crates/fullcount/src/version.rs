@@ -1,6 +1,6 @@
 //! `fullcount --version --verbose`: what this binary is, and what it uses of the processor that it runs on.
 //!
-//! Looked for before the flags are read, because `--version` alone ends the program where it stands. Refuses nothing.
+//! Looked for before the flags are read, because `--version` alone ends the program where it stands.
 
 use std::ffi::OsString;
 

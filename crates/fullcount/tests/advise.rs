@@ -1,13 +1,10 @@
-//! `advise` as people call it: on saved hosts word by word, its exit codes, its JSON, and changing what it
-//! reads.
-
-mod service;
+//! `advise` as users call it: its exact output on saved hosts, its exit codes, its JSON, and changing what it reads.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::service::{fullcount, say, vector};
 use serde_json::Value;
-use service::{fullcount, say, vector};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -41,7 +38,7 @@ fn each_saved_host_gets_the_advice_that_is_written_beside_it() {
         let words: Vec<&str> = words.split(' ').collect();
         let out = fullcount(&words).current_dir(root()).output().unwrap();
         let said = format!("{command}\n{}", String::from_utf8(out.stdout).unwrap());
-        // `FULLCOUNT_WRITE_GOLDEN=1` writes what is to be read over with the eyes.
+        // `FULLCOUNT_WRITE_GOLDEN=1` writes the expected output, to be reviewed.
         if std::env::var_os("FULLCOUNT_WRITE_GOLDEN").is_some() {
             fs::write(&path, &said).unwrap();
         }
@@ -144,7 +141,7 @@ fn a_tree_is_changed_and_put_back_to_the_byte() {
 
     let dry = run(&["--apply", "--dry-run"]);
     assert!(dry.out.contains("nothing was written") && !state.exists(), "{}", dry.out);
-    // The ring is not below the tree: told as failed, the rest is done.
+    // The ring is not below the tree: reported as failed, the others are done.
     let applied = run(&["--apply"]);
     assert_eq!(applied.code, 1, "{}", applied.out);
     assert!(applied.out.contains("failed   ring-rx ens5f0np0"), "{}", applied.out);

@@ -1,19 +1,17 @@
 //! `advise --apply` and `--revert` for real: settings of this kernel, and a veth in a network namespace.
 //!
-//! Needs root and iproute2; without them it says so, and with `CI=true` it fails. Every setting is put
-//! back to what it was even if the test fails.
-
-mod service;
+//! Needs root and iproute2; without them it is skipped with a message, and with `CI=true` it fails. Every setting is
+//! restored even if the test fails.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use crate::service::fullcount;
 use serde_json::Value;
-use service::fullcount;
 
-/// Root with `ip`; else says why not, which fails in CI.
+/// Root with `ip`; otherwise prints the reason, which fails in CI.
 fn may() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let root = status.lines().any(|l| l.split_whitespace().take(3).eq(["Uid:", "0", "0"]));
@@ -193,7 +191,7 @@ fn without_the_right_the_commands_are_printed_and_nothing_is_changed() {
     }
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state.json");
-    // A copy that everybody may run, wherever the build lies.
+    // A copy that every user may run, independent of the build folder.
     let program = dir.path().join("fullcount");
     fs::copy(env!("CARGO_BIN_EXE_fullcount"), &program).unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);

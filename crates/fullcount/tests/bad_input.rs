@@ -1,8 +1,6 @@
 //! Bad input gets a clear message or moves one counter, and nothing else is lost.
 
-mod service;
-
-use service::{Service, say, vector};
+use crate::service::{Service, say, vector};
 use std::net::UdpSocket;
 
 #[test]

@@ -1,18 +1,17 @@
 //! `lab udp` from end to end, tiny: on loopback, in namespaces, with an agent; interrupted, resumed, killed.
 //!
-//! Speeds and losses are whatever this host gives and are never judged here; what is judged is that every trial
-//! adds up, that files are whole, and that nothing is left behind. What needs root says so.
+//! Speeds and losses depend on this host and are never judged here. The tests check that every trial adds up, that
+//! files are complete, and that nothing is left behind. Tests that need root say so.
 
-mod service;
+mod refused;
 
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use fullcount_lab::namespace::{self, Layout, Link, Network};
+use crate::service::{PATIENCE, Said, Service, say};
+use fullcount_lab::namespace::{self, Layout, NamespaceNetwork, VethPair};
 use serde_json::Value;
-use service::{PATIENCE, Said, Service, say};
 
 /// Options of a tiny campaign.
 const TINY: [&str; 8] =
@@ -25,7 +24,7 @@ fn udp(out: &Path, more: &[&str]) -> Vec<String> {
     words.chain(more.iter().copied()).map(str::to_owned).collect()
 }
 
-/// With trials that are long enough for an interval wherever the host puts its processes.
+/// With trials that are long enough for an interval on any scheduling of processes.
 fn longer(mut words: Vec<String>) -> Vec<String> {
     words.iter_mut().filter(|w| *w == TINY[1]).for_each(|w| *w = "1s".into());
     words
@@ -44,7 +43,7 @@ fn result(out: &Path) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// Says why a test is left out, or fails where CI must have it.
+/// Prints why a test is skipped, or fails in CI.
 fn lacks_namespaces() -> bool {
     let Some(reason) = namespace::lacking() else { return false };
     assert!(std::env::var_os("CI").is_none(), "CI must have it: {reason}");
@@ -52,8 +51,8 @@ fn lacks_namespaces() -> bool {
     true
 }
 
-/// Namespaces that process `maker` has now. Those of a process that is no more may be removed at any moment, by
-/// whatever campaign starts on this host next, so that only their end can be awaited.
+/// Namespaces that process `maker` has now. Those of an ended process may be removed at any moment by the next campaign
+/// on this host, so a test can only wait for their removal.
 fn left_by(maker: u32) -> usize {
     let Ok(names) = std::fs::read_dir("/run/netns") else { return 0 };
     // fullcount-PURPOSE-PID-START-NUMBER-HOST: a clock tick may look like a process number.
@@ -98,7 +97,7 @@ fn agent(token: &str) -> (Service, String) {
 }
 
 /// Ends of a measurement that run for a process: its children that are `receive` or `send` by now. It has other
-/// children for moments, git and ip, and those two are `ip netns exec` before they are what they are to be.
+/// short-lived children, git and ip, and these two are `ip netns exec` at first.
 fn ends_of(process: u32) -> Vec<(String, u32)> {
     // The agent starts its children on the thread of the conversation.
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
@@ -128,7 +127,7 @@ fn both_ends(maker: u32) -> [u32; 2] {
     found.map(|(receiver, sender)| [receiver, sender]).expect("waited for")
 }
 
-/// True once a process does nothing any more, whoever is to fetch its end.
+/// True when a process has ended, even if its parent has not waited for it.
 fn gone(process: u32) -> bool {
     !Path::new(&format!("/proc/{process}/exe")).exists()
 }
@@ -314,7 +313,7 @@ fn an_agent_does_either_part_and_keeps_strangers_out() {
         });
         assert!(ends.iter().all(|n| *n > 0), "{verb}: {ends:?}");
     }
-    // A stranger who never ends the line is hung up on, and the agent goes on.
+    // A client that never ends its line is disconnected, and the agent continues.
     use std::io::{Read, Write};
     let mut stranger = std::net::TcpStream::connect(&at).unwrap();
     stranger.write_all(&[b'x'; 10_000]).unwrap();
@@ -368,7 +367,7 @@ fn an_agent_outlives_a_killed_campaign_and_a_campaign_tells_of_a_killed_agent() 
     let said = run(&udp(dir.path(), &common));
     assert!(said.code == 1 && said.err.contains("another campaign"), "{}", said.err);
     kill(campaign.child.id());
-    campaign.child.wait().unwrap();
+    assert!(campaign.child.ended(PATIENCE).unwrap());
     until("the child's end", || ends_of(process).is_empty());
     agent.wait_for("the end of the conversation", |l| {
         (l.contains("campaign ended") || l.contains("reset")).then_some(())
@@ -384,7 +383,7 @@ fn an_agent_outlives_a_killed_campaign_and_a_campaign_tells_of_a_killed_agent() 
     let said = campaign.end();
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains(&at) && said.err.contains("in mid-run"), "{}", said.err);
-    // Nobody was left to kill the receiver: it ends because the agent does not hold its standard input any more.
+    // No process was left to kill the receiver: it ends because its standard input was closed with the agent.
     until("the receiver's end", || orphans.iter().all(|(_, p)| gone(*p)));
 }
 
@@ -433,8 +432,9 @@ fn ctrl_c_removes_the_namespaces_and_a_kill_leaves_them_to_the_next_campaign() {
     let orphans = both_ends(maker);
     assert_eq!(left_by(maker), 2, "nobody removes what a running campaign has");
     kill(maker);
-    campaign.child.wait().unwrap();
-    let network = Network::build(&Layout { purpose: "next".into(), hosts: 1, links: vec![] });
+    assert!(campaign.child.ended(PATIENCE).unwrap());
+    let network =
+        NamespaceNetwork::build(&Layout { purpose: "next".into(), hosts: 1, links: vec![] });
     // This one removed them, or another test's campaign did, or is doing it just now.
     until("the end of its namespaces", || left_by(maker) == 0);
     drop(network.unwrap());
@@ -466,8 +466,8 @@ fn two_hosts_with_a_link_that_is_too_small() {
     }
     let dir = tempfile::tempdir().unwrap();
     let secret = token(dir.path(), "0123456789abcdef");
-    let layout = Layout::pair("hosts", Link::between(0, 1, 1500));
-    let network = Network::build(&layout).unwrap();
+    let layout = Layout::pair("hosts", VethPair::between(0, 1, 1500));
+    let network = NamespaceNetwork::build(&layout).unwrap();
     let program = env!("CARGO_BIN_EXE_fullcount");
     let far = network.address(0, 1).to_string();
     let mut agent = network.command(1, program);
@@ -495,7 +495,7 @@ fn two_hosts_with_a_link_that_is_too_small() {
     let (code, err) = run(&["--parameters", "default,tuned", "--mtu", "1500"]);
     assert_eq!(code, Some(0), "{err}");
     every_trial_adds_up(&result(dir.path()), 6);
-    // The receiving end finds the interface of the measured link by itself, whichever host it is.
+    // The receiving end finds the interface of the measured link itself, on either host.
     for far in ["receive", "send"] {
         let (code, err) =
             run(&["--parameters", "default", "--engines", "xdp,packet", "--far", far]);
@@ -514,93 +514,6 @@ fn two_hosts_with_a_link_that_is_too_small() {
     assert_eq!(code, Some(2), "{err}");
     assert!(err.contains("1472: does not fit the MTU of 1400 B"), "{err}");
     drop(agent);
-}
-
-#[test]
-fn wrong_options_and_busy_ports_are_said() {
-    let dir = tempfile::tempdir().unwrap();
-    for (more, sentence) in [
-        (
-            &["--no-fragments", "--parameters", "default"][..],
-            "8972: does not fit the MTU of 1500 B",
-        ),
-        (&["--parameters", "best"], "default or tuned"),
-        (&["--engines", "dpdk"], "plain, mmsg, gso, gro, both, uring, packet or xdp"),
-        (&["--engines", "xdp"], "loopback"),
-        (&["--cut-segments"], "--where namespaces"),
-        (&["--cores", "1"], "two core numbers"),
-        (&["--cores", "near", "--where", "192.0.2.1"], "two hosts"),
-        (&["--repeats", "0"], "--repeats 0"),
-        (&["--profile"], "--cpu-pass"),
-        (&["--profile", "--cpu-pass", "--cores", "none"], "pinned"),
-        (&["--parameters", "tuned,tuned"], "nothing twice"),
-        (&["--mtu", "1"], "68 to 65535"),
-        (&["--name", "../x"], "1 to 80"),
-        (&["--ablate", "--engines", "plain,both"], "one engine with --ablate"),
-        (&["--far", "both", "--where", "x"], "receive or send"),
-        (&["--link-speed", "1kpps"], "bits per second"),
-        (&["--cpu-pass", "--cpu-interval", "0s"], "--cpu-interval"),
-    ] {
-        let mut words = udp(dir.path(), more);
-        if more.contains(&"--name") {
-            // Given twice, clap itself would refuse.
-            words.retain(|w| w != "tiny");
-            words.remove(words.iter().position(|w| w == "--name").unwrap());
-        }
-        let said = run(&words);
-        assert_eq!(said.code, 2, "{more:?}: {}", said.err);
-        assert!(said.err.contains(sentence), "{more:?}: {}", said.err);
-    }
-    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port().to_string();
-    let said = run(&udp(dir.path(), &["--port", &port, "--parameters", "default"]));
-    assert_eq!(said.code, 1, "{}", said.err);
-    assert!(said.err.contains(&format!("port {port} is in use")), "{}", said.err);
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
-}
-
-#[test]
-fn namespaces_without_root_are_refused_and_explained() {
-    use std::os::unix::fs::PermissionsExt;
-    use std::os::unix::process::CommandExt;
-    let dir = tempfile::tempdir().unwrap();
-    let out: PathBuf = dir.path().join("out");
-    std::fs::create_dir(&out).unwrap();
-    for path in [dir.path(), &out] {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
-    }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fullcount"));
-    command.args(udp(&out, &["--where", "namespaces"])).current_dir(dir.path());
-    if namespace::allowed() {
-        // As nobody.
-        command.uid(65_534);
-    }
-    let done = match command.output() {
-        Ok(done) => done,
-        Err(e) => {
-            // A binary below a home that others may not enter.
-            println!("skipped: cannot run it as another user: {e}");
-            return;
-        }
-    };
-    let err = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(1), "{err}");
-    assert!(err.contains("network namespaces need root"), "{err}");
-}
-
-#[test]
-fn a_host_without_ip_is_told_what_to_install() {
-    if lacks_namespaces() {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fullcount"));
-    command.args(udp(&dir.path().join("out"), &["--where", "namespaces"]));
-    // A folder without any program.
-    let done = command.env("PATH", dir.path()).output().unwrap();
-    let err = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(1), "{err}");
-    assert!(err.contains("the program ip is missing") && err.contains("iproute2"), "{err}");
 }
 
 #[test]

@@ -1,14 +1,13 @@
-//! A capture made beside a run gives the events of the run when it is replayed, for every detector.
+//! A capture of a run gives the same events when it is replayed, for every detector.
 //!
 //! From the committed captures and from a socket; with rotation, faults and workers.
 //! Source: `docs/capture.md`.
 
-mod service;
-
+use crate::service;
 use std::path::Path;
 
+use crate::service::{Said, Service, fullcount, say, vector};
 use fullcount_io::pcap::Datagrams;
-use service::{Said, Service, fullcount, say, vector};
 
 /// (time, pixel) of every event of a file, sorted: a file has its events by pulse.
 fn file_events(path: &str, detector: &str) -> Vec<(i64, i64)> {
@@ -141,7 +140,7 @@ fn a_capture_beside_live_events_replays_to_them() {
     ];
     for (kind, (name, listen)) in KINDS.iter().zip(cases) {
         assert_eq!(kind.name, name);
-        // As many modules as a simulated detector has by itself.
+        // As many modules as a simulated detector has by default.
         let geometry = path(format!("{name}.json"));
         let print = ["send", "--to", "udp://127.0.0.1:9", "--source", name, "--print-geometry"];
         let printed = say(&print);
@@ -291,7 +290,7 @@ fn what_a_killed_run_has_captured_can_be_replayed() {
     let send = ["send", "--to", &to, "--source", "sequence", "--size", "500", "--count", "3000"];
     let sent = say(&[&send[..], &["--rate", "20kpps"]].concat());
     assert_eq!(sent.code, 0, "{}", sent.err);
-    // Nobody closes the file: what has been received is in it all the same, a moment later.
+    // The file is not closed: received packets are still in it, a moment later.
     let begun = std::time::Instant::now();
     let packets = || {
         let file = std::fs::File::open(&capture).ok()?;
@@ -307,8 +306,7 @@ fn what_a_killed_run_has_captured_can_be_replayed() {
         assert!(begun.elapsed() < service::PATIENCE, "{:?} packets", packets());
         std::thread::yield_now();
     }
-    run.child.kill().expect("killed");
-    run.child.wait().expect("a child");
+    run.child.kill();
     let source = format!("pcap:{shown}?flat-out");
     let said = say(&[&["run", "--source", &source][..], &common].concat());
     assert_eq!(said.code, 0, "{}", said.err);

@@ -1,20 +1,18 @@
-//! docs/configuration.md against the program: the same keys, the same defaults, examples that are accepted.
+//! docs/keys.md and docs/configuration.md against the program: the same keys, the same defaults, examples that are accepted.
 //!
-//! The program is asked for its keys as a user would: it names them when it refuses an unknown one. So
-//! a key that is new, gone or renamed fails here until the document says so. Geometry keys stand in
-//! docs/sonde.md and docs/multigrid.md and are held to the same rule. Source: `CONTRIBUTING.md`, "Write it".
-
-mod pages;
-mod service;
+//! The keys of the program come from its error about an unknown key, as for a user. So a new, removed or renamed key
+//! fails here until the document is changed. Geometry keys are in docs/sonde.md and docs/multigrid.md and are checked
+//! in the same way. Source: `CONTRIBUTING.md`, "Write it".
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use pages::{document, quoted, rows};
-use service::say;
+use crate::pages::{document, quoted, rows};
+use crate::service::say;
 
 /// Tables whose keys are librdkafka's.
-const FREE: [&str; 3] = ["output.kafka.options", "output.raw.options", "source.options"];
+const FREE: [&str; 4] =
+    ["output.kafka.options", "output.merged.options", "output.raw.options", "source.options"];
 /// A key that no section has.
 const UNKNOWN: &str = "no_such_key";
 
@@ -84,20 +82,20 @@ fn examples(text: &str) -> Vec<toml::Table> {
 
 #[test]
 fn the_document_has_every_key_of_the_program_and_no_other() {
-    let text = document("configuration.md");
+    let text = document("keys.md");
     let listed: BTreeSet<String> =
         rows(&text, "key").iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
     let known = keys_of_the_program();
     assert!(known.len() > 20, "the program names only {known:?}");
     let missing: Vec<_> = known.difference(&listed).collect();
     let invented: Vec<_> = listed.difference(&known).collect();
-    assert!(missing.is_empty(), "keys that docs/configuration.md leaves out: {missing:?}");
-    assert!(invented.is_empty(), "docs/configuration.md has keys that do not exist: {invented:?}");
+    assert!(missing.is_empty(), "keys that docs/keys.md leaves out: {missing:?}");
+    assert!(invented.is_empty(), "docs/keys.md has keys that do not exist: {invented:?}");
 }
 
 #[test]
 fn the_defaults_of_the_document_are_those_that_are_printed() {
-    let text = document("configuration.md");
+    let text = document("keys.md");
     let outputs = ["--nexus", "run.nxs", "--kafka", "kafka://localhost/events", "--capture"];
     let raw = ["output.raw.brokers=b", "output.raw.topic=t", "output.raw.spool=s"];
     let raw = raw.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>();
@@ -108,18 +106,32 @@ fn the_defaults_of_the_document_are_those_that_are_printed() {
     leaves("", &said.out.parse().expect("TOML"), &mut printed);
     assert_eq!(printed.remove("output.kafka.topic"), Some("events".into()));
     assert_eq!(printed.remove("output.nexus.path"), Some("run.nxs".into()));
-    let tables = ["--hits", "h.h5", "--clusters", "c.h5"];
-    let said = say(&[&["run", "--print-config", "--detector", "gdgem"][..], &tables].concat());
-    assert_eq!(said.code, 0, "{}", said.err);
-    let mut of_tables = BTreeMap::new();
-    leaves("", &said.out.parse().expect("TOML"), &mut of_tables);
-    assert_eq!(of_tables.remove("output.hits.file"), Some("h.h5".into()));
-    assert_eq!(of_tables.remove("output.clusters.file"), Some("c.h5".into()));
-    printed.extend(
-        of_tables.into_iter().filter(|(key, _)| {
-            key.starts_with("output.hits.") || key.starts_with("output.clusters.")
-        }),
-    );
+    // Outputs that only these detectors have something for: their flag, and the key that it sets.
+    for (detector, asked) in [
+        ("gdgem", &[("hits", "file", "h.h5"), ("clusters", "file", "c.h5")][..]),
+        ("heap", &[("npy", "folder", "arrays"), ("heaps", "file", "run.h5")]),
+        (
+            "fragments",
+            &[("records", "file", "run.rec"), ("merged", "brokers", "b"), ("merged", "spool", "s")],
+        ),
+    ] {
+        let mut words =
+            ["run", "--print-config", "--detector", detector].map(str::to_owned).to_vec();
+        words.extend(asked.iter().flat_map(|(kind, key, path)| match *kind {
+            "merged" => ["--set".to_owned(), format!("output.{kind}.{key}={path}")],
+            _ => [format!("--{kind}"), (*path).into()],
+        }));
+        let said = say(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(said.code, 0, "{}", said.err);
+        let mut theirs = BTreeMap::new();
+        leaves("", &said.out.parse().expect("TOML"), &mut theirs);
+        for (kind, key, path) in asked {
+            assert_eq!(theirs.remove(&format!("output.{kind}.{key}")), Some((*path).into()));
+        }
+        let of_one =
+            |key: &str| asked.iter().any(|(k, ..)| key.starts_with(&format!("output.{k}.")));
+        printed.extend(theirs.into_iter().filter(|(key, _)| of_one(key)));
+    }
     assert_eq!(printed.remove("output.capture.file"), Some("run.pcapng".into()));
     for (key, value) in [("brokers", "b"), ("topic", "t"), ("spool", "s")] {
         assert_eq!(printed.remove(&format!("output.raw.{key}")), Some(value.into()));
@@ -131,7 +143,11 @@ fn the_defaults_of_the_document_are_those_that_are_printed() {
         let own = key.strip_prefix("detector.").is_some_and(|k| optional.contains(k));
         match printed.remove(key) {
             Some(value) => assert_eq!(value.to_string(), default, "{key}"),
-            // A detector's own keys are printed only where they are given: the default is accepted at least.
+            // A detector's own keys are printed only if they are given: the default is accepted at least.
+            // Without them nothing is counted by numbers that only the sender knows, and nothing is drawn.
+            None if own
+                && ["detector.sequence", "detector.packet_payload", "detector.waterfall"]
+                    .contains(&key) => {}
             None if own => assert_ne!(default, "–", "{key}"),
             None => {
                 assert!(matches!(default, "–" | "required"), "{key} = {default} is not printed")
@@ -148,6 +164,8 @@ fn the_examples_are_accepted_and_use_every_key() {
     fs::write(folder.path().join("sonde.toml"), "").expect("an empty geometry is one module");
     let empty = "{\"vmm_calibration\": []}";
     fs::write(folder.path().join("calibration.json"), empty).expect("a calibration of no VMM");
+    fs::write(folder.path().join("control-token.txt"), "0123456789abcdef").expect("a token");
+    fs::create_dir(folder.path().join("runs")).expect("a folder for files that commands begin");
     let mut used = BTreeMap::new();
     let all = examples(&text);
     for (n, example) in all.iter().enumerate() {
@@ -169,7 +187,7 @@ fn the_examples_are_accepted_and_use_every_key() {
 
 #[test]
 fn every_flag_of_run_is_in_the_document_and_every_flag_there_is_one_of_run() {
-    let text = document("configuration.md");
+    let text = document("keys.md");
     let help = say(&["run", "--help"]);
     let word =
         |w: &str| w.chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect::<String>();
@@ -184,7 +202,8 @@ fn every_flag_of_run_is_in_the_document_and_every_flag_there_is_one_of_run() {
         rows(&text, "key").into_iter().map(|mut r| r.swap_remove(1)).collect();
     let listed = flags(&columns.join(" "));
     // These are of the command line alone.
-    let alone = ["print-config", "json", "help", "version"].map(str::to_owned);
+    let alone = ["print-config", "json", "help", "version", "log", "log-format", "quiet"]
+        .map(str::to_owned);
     let expected: BTreeSet<String> =
         known.difference(&alone.into_iter().collect()).cloned().collect();
     assert_eq!(listed, expected);
@@ -193,14 +212,28 @@ fn every_flag_of_run_is_in_the_document_and_every_flag_there_is_one_of_run() {
 #[test]
 fn url_and_fault_keys_of_the_document_are_those_of_the_program() {
     let text = document("configuration.md");
-    for (head, url) in [("key of `udp://`", "udp://127.0.0.1:1"), ("key of `pcap:`", "pcap:a.pcap")]
-    {
+    let kinds = say(&["catalogue", "--kinds", "--json"]);
+    let kinds: serde_json::Value = serde_json::from_str(&kinds.out).expect("an object");
+    let sources = kinds["sources"].as_array().expect("a list");
+    assert!(sources.len() >= 5, "{sources:?}");
+    for kind in sources {
+        let word = |name: &str| kind[name].as_str().unwrap_or_default().to_owned();
+        let (name, url) = (word("name"), word("example"));
         let said = say(&["run", "--print-config", "--source", &format!("{url}?{UNKNOWN}")]);
+        assert_eq!(said.code, 2, "{url}?{UNKNOWN} was accepted");
         let known = said.err.split_once("known are ").expect("it lists the known ones").1;
         let known: BTreeSet<String> = known.trim().split(", ").map(str::to_owned).collect();
-        let listed: BTreeSet<String> =
-            rows(&text, head).iter().map(|r| r[0].trim_matches('`').to_owned()).collect();
-        assert_eq!(listed, known, "{head}");
+        let slashes = if word("form").starts_with(&format!("{name}://")) { "//" } else { "" };
+        let listed = rows(&text, &format!("key of `{name}:{slashes}`"));
+        let names: BTreeSet<String> =
+            listed.iter().map(|r| r[0].trim_matches('`').to_owned()).collect();
+        assert_eq!(names, known, "{name}");
+        for key in kind["keys"].as_array().expect("a list") {
+            let text = |name: &str| key[name].as_str().unwrap_or_default().to_owned();
+            let want =
+                [format!("`{}`", text("key")), text("default"), text("allowed"), text("about")];
+            assert!(listed.iter().any(|row| row[..] == want), "{name}: {want:?}: {listed:#?}");
+        }
     }
     let said = say(&["run", "--print-config", "--fault", &format!("{UNKNOWN}=1")]);
     for row in rows(&text, "key of a fault") {
@@ -302,4 +335,18 @@ fn multiblade_has_every_key_of_a_geometry_file() {
         let missing: Vec<_> = keys.iter().filter(|k| !words.contains(k.as_str())).collect();
         assert!(missing.is_empty(), "{header}: docs/multiblade.md leaves out {missing:?}");
     }
+}
+
+#[test]
+fn the_page_of_keys_is_what_the_program_prints() {
+    let said = say(&["catalogue", "--keys"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let page = document("keys.md");
+    assert!(said.out == page, "run: fullcount catalogue --keys > docs/keys.md");
+    let json = say(&["catalogue", "--keys", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.out).expect("an object");
+    let sections = json["sections"].as_array().expect("a list");
+    let keys = sections.iter().map(|s| s["keys"].as_array().expect("a list").len()).sum::<usize>();
+    assert_eq!(keys, rows(&page, "key").len());
+    assert!(keys > 150, "{keys} keys");
 }

@@ -1,20 +1,18 @@
-//! deploy/ against what it is for: each command line of Fullcount in it against the program, the files against their
-//! schemas, and the script run.
+//! Checks deploy/: each command line of Fullcount in it with the program, the files with their schemas, and the script
+//! by running it.
 //!
-//! Nothing of it is installed here: neither systemd, Docker nor Kubernetes runs a test. Units go through
-//! `systemd-analyze verify` where there is one; compose.yaml and kubernetes.yaml are held against the schemas in
+//! Nothing of it is installed here: neither systemd, Docker nor Kubernetes runs a test. Units are checked by
+//! `systemd-analyze verify` if it exists; compose.yaml and kubernetes.yaml are checked with the schemas in
 //! vectors/schemas, by Python. Source: `deploy/README.md`.
 
-mod python;
-mod service;
-
+use crate::python;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use service::{Said, say};
+use crate::service::{Said, say};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("two folders up")
@@ -47,7 +45,8 @@ impl Stage {
         self.0.path().join(name).display().to_string()
     }
 
-    /// Asks the program about these arguments, without having it open anything: what it said and whether it took them.
+    /// Asks the program about these arguments, without opening anything: returns its output and whether it accepted
+    /// them.
     fn ask(&self, arguments: &[String]) -> (bool, Said) {
         let staged = |text: &String| {
             let text = text.replace("/etc/fullcount", &self.path("etc/fullcount"));
@@ -55,7 +54,7 @@ impl Stage {
         };
         let mut all: Vec<String> = arguments.iter().map(staged).collect();
         let writes = all.first().is_some_and(|verb| verb == "write");
-        // The writer checks librdkafka's settings last, so a wrong one shows that all else was right.
+        // The writer checks librdkafka's settings last, so a wrong one shows that everything else was right.
         let more: &[&str] = match writes {
             true => &["--kafka-set", "no.such=setting"],
             false if all.iter().any(|a| a == "--print-config") => &[],
@@ -109,7 +108,7 @@ fn commands(unit: &str, instance: &str) -> Vec<Vec<String>> {
     [values(unit, "ExecStartPre"), values(unit, "ExecStart")].concat().iter().map(command).collect()
 }
 
-/// The words that a shell's script gives the program, told by the shell itself. systemd makes `$$` a dollar.
+/// The arguments that a shell script passes to the program, printed by the shell itself. systemd makes `$$` a dollar.
 fn in_a_shell(script: &str, variables: &BTreeMap<String, String>) -> Vec<String> {
     assert!(!script.contains(['\'', '%']) && !script.contains("${"), "{script}");
     let script = script.replace("$$", "$");
@@ -170,7 +169,7 @@ fn an_instance_of_two_digits_gets_ports_that_exist() {
         );
         all.iter().for_each(|command| stage.takes(instance, command));
     }
-    // A name that is no number is refused, not taken for sector 0.
+    // A name that is no number is refused, not used as sector 0.
     assert!(!stage.ask(&commands(&unit, "north")[1]).0);
 }
 
@@ -216,6 +215,37 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[output.stdout.clone(), output.stderr.clone()].concat()).into_owned()
 }
 
+/// Highest exposure that `systemd-analyze security` may find, tenths: docs/operations.md.
+const EXPOSURE: [&str; 2] = ["24", "17"];
+
+#[test]
+fn the_units_are_as_closed_as_the_page_says() {
+    let page = read("docs/operations.md");
+    for (unit, most) in UNITS.into_iter().zip(EXPOSURE) {
+        let path = root().join("deploy/systemd").join(unit).display().to_string();
+        let words = ["security", "--offline=true", "--no-pager", "--threshold", most, &path];
+        let Some(said) = output("systemd-analyze", &words) else { return };
+        if text(&said).contains("unrecognized option") {
+            println!("skipped: this systemd-analyze cannot look at files");
+            return;
+        }
+        assert!(
+            said.status.success(),
+            "{unit}: {}",
+            text(&said).lines().last().unwrap_or_default()
+        );
+        let score = format!("{}.{}", &most[..1], &most[1..]);
+        assert!(page.contains(&format!("`{unit}` {score}")), "{unit}: {score} is not in the page");
+    }
+    // A unit that gives all of it up is found.
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = folder.path().join("open.service");
+    fs::write(&open, "[Service]\nExecStart=/bin/true\n").expect("written");
+    let words = ["security", "--offline=true", "--no-pager", "--threshold", EXPOSURE[0]];
+    let said = output("systemd-analyze", &[&words[..], &[&open.display().to_string()]].concat());
+    assert!(!said.expect("it is there").status.success());
+}
+
 #[test]
 fn systemd_knows_every_key_of_the_units() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -229,7 +259,13 @@ fn systemd_knows_every_key_of_the_units() {
     for name in UNITS {
         let unit = read(&format!("deploy/systemd/{name}"));
         let Some(said) = verify(name, &unit) else { return };
-        assert!(said.status.success() && text(&said).is_empty(), "{name}: {}", text(&said));
+        // It reads the host's own units as well, and has words about some of them.
+        let ours = |line: &&str| {
+            !line.starts_with("/lib/systemd/") && !line.starts_with("/usr/lib/systemd/")
+        };
+        let all = text(&said);
+        let about: Vec<&str> = all.lines().filter(ours).filter(|line| !line.is_empty()).collect();
+        assert!(said.status.success() && about.is_empty(), "{name}: {about:?}");
         // It only warns: the words decide.
         let said = verify(name, &unit.replace("\nRestart=", "\nRestrat=")).expect("it is there");
         assert!(text(&said).contains("Restrat"), "{}", text(&said));
@@ -285,7 +321,7 @@ fn the_container_is_made_of_files_that_are_there() {
     let file = read("deploy/Containerfile");
     let lines = || file.lines().filter(|l| !l.starts_with('#') && !l.is_empty());
     let known =
-        ["FROM", "RUN", "WORKDIR", "COPY", "USER", "STOPSIGNAL", "ENTRYPOINT", "CMD", "   "];
+        ["FROM", "ARG", "RUN", "WORKDIR", "COPY", "USER", "STOPSIGNAL", "ENTRYPOINT", "CMD", "   "];
     for line in lines() {
         assert!(known.iter().any(|k| line.starts_with(k)), "{line}");
     }
@@ -324,7 +360,7 @@ fn within(limit: &str, program: &str, arguments: &[&str]) -> Option<Output> {
     output("timeout", &[&["--kill-after=10s", limit, program][..], arguments].concat())
 }
 
-/// Building takes an engine that runs and the two base images; either is often not to be had, and then that is said.
+/// Building needs a running engine and the two base images; if one is not available, that is printed.
 #[test]
 fn the_image_is_built_where_a_builder_and_its_base_images_can_be_had() {
     let runs = |program: &&str| {

@@ -1,24 +1,24 @@
-//! Every shell and Python block of README and docs/ runs as it stands in a fresh clone, page by page, in order.
+//! Every shell and Python block of README and docs/ runs unchanged in a new clone, page by page, in order.
 //!
-//! `documented/blocks.rs` says how a fence is marked; `documented/room.rs` where blocks run: in a folder with what a clone
-//! has at these paths, and in a network namespace, so that no port is another test's. A block that cannot run says why.
-//! Blocks that need root are run as root only; the checks of fences and quotes need nothing.
+//! `documented/blocks.rs` says how a fence is marked; `documented/room.rs` where blocks run: in a folder with the files
+//! of a clone, and in a network namespace, so that no port is shared with another test. A block that cannot run has the
+//! reason. Blocks that need root are run as root only; the checks of fences and quotes need nothing.
 #![cfg(target_os = "linux")]
 
 #[path = "documented/blocks.rs"]
 mod blocks;
-mod python;
 #[path = "documented/room.rs"]
 mod room;
 
+use crate::python;
 use std::sync::Mutex;
 
 use blocks::{Block, commands, of, pages, unquoted};
 use fullcount_lab::namespace;
 use room::Room;
 
-/// Command lines and Python blocks that run, at least. There were as many when this was written; fewer means that the
-/// search is broken, or that somebody made sketches of them.
+/// Command lines and Python blocks that run, at least. This was their number when this was written; fewer means that
+/// the search is broken, or that blocks became sketches.
 const SHELL_LINES: usize = 45;
 const PYTHON_BLOCKS: usize = 6;
 
@@ -123,7 +123,7 @@ fn every_block_that_is_no_sketch_runs_as_it_stands() {
     let python = python::interpreter();
     let (tally, todo) = (Mutex::new(Tally::default()), Mutex::new(pages()));
     let next = || todo.lock().expect("no panic").pop();
-    // In the order of their names, so that the longest (capacity, scale) do not stand alone at the end.
+    // In the order of their names, so that the longest (capacity, scale) do not run alone at the end.
     todo.lock().expect("no panic").reverse();
     let work = || {
         while let Some(page) = next() {

@@ -4,15 +4,12 @@
 //! Looks at README.md, CONTRIBUTING.md, CHANGELOG.md, deploy/README.md and every Markdown file below docs and vectors.
 //! Links into the web are not followed. Source: `CONTRIBUTING.md`, "Write it".
 
-mod pages;
-mod service;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pages::{document, quoted, rows};
-use service::{say, vector};
+use crate::pages::{document, quoted, rows};
+use crate::service::{say, vector};
 
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -220,4 +217,46 @@ fn the_readout_in_the_readme_is_what_inspect_prints() {
         "README.md does not hold what `{command}` prints:\n{}",
         said.out
     );
+}
+
+/// The body of a function in a source file, from its name to the end of its braces.
+fn body<'a>(source: &'a str, name: &str) -> Option<&'a str> {
+    let heads = [format!("fn {name}("), format!("fn {name}<")];
+    let at = heads.iter().find_map(|head| source.find(head.as_str()))?;
+    let open = at + source[at..].find(['{', ';'])?;
+    let mut depth = 0;
+    for (i, c) in source[open..].char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(&source[at..open + i + 1]);
+        }
+    }
+    None
+}
+
+#[test]
+fn the_path_of_one_packet_is_that_of_the_source() {
+    let page = document("one-packet.md");
+    let mut seen = 0;
+    for line in page.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [function, file, calls, what] = cells[..] else { panic!("four cells: {line}") };
+        let (function, file) = (function.trim_matches('`'), file.trim_matches('`'));
+        let source =
+            fs::read_to_string(root().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let body = body(&source, function).unwrap_or_else(|| panic!("{file} has no fn {function}"));
+        for call in quoted(calls) {
+            assert!(
+                body.contains(&format!("{call}(")),
+                "{function} in {file} does not call {call}"
+            );
+        }
+        assert!(!what.is_empty(), "{line}");
+        seen += 1;
+    }
+    assert!(seen >= 15, "{seen} functions");
 }

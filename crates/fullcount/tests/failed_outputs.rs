@@ -1,19 +1,17 @@
-//! An output that fails while the run goes on: red on the page, in the metrics and in the summary, with its reason.
+//! An output that fails while the run continues: red on the page, in the metrics and in the summary, with its reason.
 #![cfg(target_os = "linux")]
-
-mod service;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::service::{PATIENCE, Service, fullcount, get, seen_by_a_browser};
 use serde_json::Value;
-use service::{PATIENCE, Service, fullcount, get, seen_by_a_browser};
 
-/// A disk of so many bytes, unmounted at the end.
+/// A disk of this many bytes, unmounted at the end.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `None` where nothing may be mounted, which is said, and fails with CI=true.
+    /// `None` if nothing may be mounted, which is printed, and fails with CI=true.
     fn mount(at: PathBuf, size: &str) -> Option<SmallDisk> {
         std::fs::create_dir(&at).expect("a folder");
         let option = format!("size={size}");
@@ -50,7 +48,7 @@ fn wait_for_failure(page: &str, output: &str) -> String {
     }
 }
 
-/// A live run with `flags`, whose output is to fail when its disk is full, and what is to be seen of it.
+/// A live run with `flags`, whose output must fail when its disk is full, and the expected reports.
 fn fails(disk: &Path, output: &str, flags: &[&str], data: (&str, &[&str])) {
     let (detector, of_detector) = data;
     let run = ["run", "--source", "udp://127.0.0.1:0", "--detector", detector];
@@ -65,7 +63,7 @@ fn fails(disk: &Path, output: &str, flags: &[&str], data: (&str, &[&str])) {
     let quiet = || std::process::Stdio::null();
     let mut send = send.stdout(quiet()).stderr(quiet()).spawn().expect("a sender");
     let metrics = wait_for_failure(&page, output);
-    // The page's own output is beside it, and works.
+    // The page is another output, and works.
     assert!(metrics.contains("fullcount_output_failed{output=\"live\"} 0"), "{metrics}");
     let state: Value = serde_json::from_str(&get(&page, "/api/state")).unwrap();
     if let Some(shown) =

@@ -1,15 +1,14 @@
-//! Files of a run are its own: no two outputs share one, no second process takes one, and nothing that is there is
-//! replaced unasked.
+//! Files of a run are exclusive: no two outputs share one, no second process writes one, and no existing file is
+//! replaced without a request.
 //!
 //! Source: `docs/files.md`, "Whose file it is".
 
-mod service;
-
+use crate::service;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use service::{Service, say, vector};
+use crate::service::{Service, say, vector};
 
 /// A run of the committed SoNDe capture with these options.
 fn replay(options: &[&str]) -> service::Said {

@@ -1,13 +1,12 @@
-//! A full spool and no broker: whatever ends a run, it ends within `drain`, what could not be delivered is counted, and that
-//! the spool fills is said before it is full. Source: `docs/kafka.md`, "The spool".
+//! A full spool and no broker: a run ends within `drain` for any cause, undelivered events are counted, and the filling
+//! of the spool is reported before it is full. Source: `docs/kafka.md`, "The spool".
 
-mod service;
-
+use crate::service;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use service::{Said, Service, capture, get};
+use crate::service::{Said, Service, capture, get};
 
 /// What the end of a run may wait for its broker.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -31,7 +30,8 @@ fn packet(k: u32) -> Vec<u8> {
     p
 }
 
-/// A run into a spool of 16 MiB; nobody listens at port 1. Messages of 10 events, 200 B and more: 3,000 packets fill it.
+/// A run into a spool of 16 MiB; no broker listens at port 1. Messages of 10 events, 200 B and more: 3,000 packets fill
+/// it.
 fn arguments(source: &str, spool: &Path, more: &[&str]) -> Vec<String> {
     let base = ["run", "--source", source, "--detector", "sonde", "--tick", "1ns", "--json"];
     let kafka = ["--kafka", "kafka://127.0.0.1:1/full_detector", "--web", "127.0.0.1:0"];
@@ -85,7 +85,7 @@ fn fill(service: &mut Service, packets: u32) -> String {
     page
 }
 
-/// It ended in time; what it had is counted, and made exit code 3.
+/// It ended in time; its lost events are counted, with exit code 3.
 fn assert_lost(said: &Said, took: Duration) {
     assert!(took < DRAIN + BOUND, "{took:?}: {}", said.err);
     assert_eq!(said.code, 3, "{}", said.err);
@@ -133,7 +133,7 @@ fn a_run_that_has_its_packets_ends_behind_a_full_spool() {
         if k % 100 == 99 {
             std::thread::sleep(Duration::from_millis(5));
         }
-        if matches!(service.child.try_wait(), Ok(Some(_))) {
+        if service.has_ended() {
             break;
         }
     }

@@ -2,10 +2,8 @@
 //!
 //! Source: `docs/gdgem-parallel.md`.
 
-mod service;
-
+use crate::service::{say, vector};
 use serde_json::Value;
-use service::{say, vector};
 
 /// A capture played three times through the service.
 fn run(capture: &str, settings: &[&str], threads: &[&str]) -> Value {
@@ -21,7 +19,7 @@ fn run(capture: &str, settings: &[&str], threads: &[&str]) -> Value {
     summary
 }
 
-/// Counters of decoder and builder: those of rings and polls tell how fast the run was.
+/// Counters of decoder and builder; those of rings and polls depend on the speed of the run.
 fn counters(summary: &Value) -> Vec<(String, Value)> {
     let ours = [
         "decode.",

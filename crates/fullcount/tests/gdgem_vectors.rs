@@ -3,10 +3,8 @@
 //!
 //! Answers: `vectors/gdgem/expected.json`.
 
-mod service;
-
+use crate::service::{Said, say, vector};
 use serde_json::{Value, json};
-use service::{Said, say, vector};
 
 fn expected() -> Value {
     let text =

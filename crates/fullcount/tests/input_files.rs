@@ -1,11 +1,9 @@
-//! Files that are read whole, and the environment that the file writer must not obey.
+//! Files that are read completely, and environment variables that the file writer must ignore.
 #![cfg(unix)]
-
-mod service;
 
 use std::process::{Command, Stdio};
 
-use service::{Said, fullcount, say, vector};
+use crate::service::{Said, fullcount, say, vector};
 
 /// Runs a command to its end.
 fn told(command: &mut Command) -> Said {
@@ -29,7 +27,7 @@ fn files_without_end_are_refused_with_key_path_and_limit() {
         ),
         (&["lab", "capacity", "--measured", zero], "measured"),
     ] {
-        // 1 GB of memory is not enough for what has no end.
+        // 1 GB of memory is not enough for an endless file.
         let limited = "ulimit -v 1000000; exec \"$0\" \"$@\"";
         let binary = env!("CARGO_BIN_EXE_fullcount");
         let said = told(

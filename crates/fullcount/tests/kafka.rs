@@ -1,15 +1,12 @@
-//! The service against a real Kafka: every event on the topic once and in order, whatever schema and compression, from
-//! one instance or two; and groups of consumers. What it does when somebody is killed is in `kafka_faults.rs`.
-
-mod broker;
-mod service;
+//! The service against a real Kafka: every event on the topic once and in order, with any schema and compression, from
+//! one instance or two; and groups of consumers. Kills are in `kafka_faults.rs`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use broker::{Checker, PATIENCE, arguments, brokers, packets};
-use fullcount_out::kafka::{Consumer, ConsumerOptions, Polled};
-use service::{Service, capture, say};
+use crate::broker::{Checker, PATIENCE, Shared, arguments, fresh, packets};
+use crate::service::{Service, capture, say};
+use fullcount_kafka::{Consumer, ConsumerOptions, Polled};
 
 fn words(all: &[String]) -> Vec<&str> {
     all.iter().map(String::as_str).collect()
@@ -17,16 +14,18 @@ fn words(all: &[String]) -> Vec<&str> {
 
 #[test]
 fn a_capture_is_on_the_topic_once_and_in_order_whatever_schema_and_compression() {
-    let Some((cluster, folder)) = brokers(1) else { return };
+    let Some(cluster) = Shared::new() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let plain = fresh("plain_detector");
     let pcap = capture(folder.path(), "events", &packets(300));
     for (topic, more) in [
-        ("plain_detector", &[][..]),
-        ("lz4_detector", &["--set", "output.kafka.compression=lz4"]),
-        ("zstd_detector", &["--set", "output.kafka.compression=zstd"]),
-        ("old_detector", &["--set", "output.kafka.schema=ev42"]),
+        (plain.clone(), &[][..]),
+        (fresh("lz4_detector"), &["--set", "output.kafka.compression=lz4"]),
+        (fresh("zstd_detector"), &["--set", "output.kafka.compression=zstd"]),
+        (fresh("old_detector"), &["--set", "output.kafka.schema=ev42"]),
     ] {
         let url = format!("kafka://{}/{topic}", cluster.bootstrap());
-        let (source, spool) = (format!("pcap:{pcap}?flat-out"), folder.path().join(topic));
+        let (source, spool) = (format!("pcap:{pcap}?flat-out"), folder.path().join(&topic));
         let spool = spool.display().to_string();
         let mut all = arguments(&source, &url, &spool, 500);
         all.extend(["--web", "off"].iter().chain(more).map(|word| (*word).to_owned()));
@@ -39,18 +38,19 @@ fn a_capture_is_on_the_topic_once_and_in_order_whatever_schema_and_compression()
             "{topic}"
         );
         assert_eq!(summary["outputs"]["kafka"]["events"], 30_000, "{topic}");
-        let mut checker = Checker::new(&cluster.bootstrap(), topic, 1);
+        let mut checker = Checker::new(&cluster.bootstrap(), &topic, 1);
         checker.read_all();
         checker.assert_whole(30_000);
         assert!(checker.row().messages >= 60, "{} messages", checker.row().messages);
     }
-    a_group_goes_on_where_it_committed(&cluster.bootstrap(), "plain_detector");
+    a_group_goes_on_where_it_committed(&cluster.bootstrap(), &plain);
     two_instances_share_a_topic(&cluster.bootstrap(), folder.path());
 }
 
-/// Each has half of the packets, and a spool of its own: together the topic holds what one would have sent.
+/// Each has half of the packets, and its own spool: the topic holds the same as from one instance.
 fn two_instances_share_a_topic(brokers: &str, folder: &Path) {
-    let url = format!("kafka://{brokers}/shared_detector");
+    let topic = fresh("shared_detector");
+    let url = format!("kafka://{brokers}/{topic}");
     let all = packets(300);
     let (first, second) = all.split_at(150);
     let running = [first, second].map(|half| {
@@ -65,7 +65,7 @@ fn two_instances_share_a_topic(brokers: &str, folder: &Path) {
         let said = service.end();
         assert_eq!((said.code, said.counter("sink.kafka.events")), (0, 15_000), "{}", said.err);
     }
-    let mut checker = Checker::new(brokers, "shared_detector", 1);
+    let mut checker = Checker::new(brokers, &topic, 1);
     checker.read_all();
     // Two rows of running numbers, mixed; each has its half of the events, once and in order.
     let rows: Vec<_> = checker.rows.values().map(|r| (r.events, r.gaps.clone())).collect();
@@ -75,10 +75,10 @@ fn two_instances_share_a_topic(brokers: &str, folder: &Path) {
 
 /// Members come and go; the next one begins where the last one said that all is safe.
 fn a_group_goes_on_where_it_committed(brokers: &str, topic: &str) {
-    let mut next = 0;
+    let (mut next, group) = (0, fresh("writers"));
     for _ in 0..3 {
         let mut options = ConsumerOptions::new(brokers);
-        options.group = Some("writers".into());
+        options.group = Some(group.clone());
         let consumer = Consumer::new(&options).expect("settings");
         consumer.subscribe(&[topic]).expect("subscribed");
         let end = Instant::now() + PATIENCE;

@@ -1,19 +1,18 @@
-//! A replay whose service is killed again and again: every event on the topic once and in order; and a writer whose topic
-//! forgets what it was to read, or is deleted.
+//! A replay whose service is killed repeatedly: every event is on the topic once and in order; and a writer whose topic
+//! expires messages before they are read, or is deleted.
 //!
-//! Expected events come from packets that are made here; what is on the topic is read back and compared with all of
-//! them. Which moment a kill meets is chance, and must not matter. Needs Java and the jars that `cargo xtask test` has
-//! fetched; without them it says so, and fails with CI=true. Source: `docs/kafka.md`, `docs/decisions/0013-replays.md`.
-
-mod broker;
-mod service;
+//! Expected events come from packets that are made here; the topic is read back and compared with all of them. The
+//! moment of a kill is random, and must not matter. Needs Java and the jars that `cargo xtask test` has fetched;
+//! without them it is skipped with a message, and fails with CI=true. Source: `docs/kafka.md`,
+//! `docs/decisions/0013-replays.md`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use broker::{Cluster, EVENTS, PATIENCE, jars, wait_for_counter};
-use fullcount_out::flat::{self, Events44, Message, RawReadout, RunStart, RunStop};
-use fullcount_out::kafka::{Begin, Consumer, ConsumerOptions, Polled, Publisher, Settings};
+use crate::broker::{BrokerCluster, EVENTS, PATIENCE, jars, wait_for_counter};
+use crate::service::{Said, Service, capture, say};
+use fullcount_kafka::{Begin, Consumer, ConsumerOptions, KafkaSettings, Polled, Publisher};
+use fullcount_messages::{Events44, Message, RawReadout, RunStart, RunStop};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
@@ -22,7 +21,6 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer as _};
 use rdkafka::{Offset, TopicPartitionList};
 use serde_json::json;
-use service::{Said, Service, capture, say};
 
 /// 2026-01-01, ns since 1970.
 const EPOCH: i64 = 1_767_225_600_000_000_000;
@@ -31,7 +29,7 @@ const PACKETS: u32 = 300;
 /// Pixels of channel 10 of ASICs 0, 1 and 2, with their byte in a packet.
 const PIXELS: [(u8, i32); 3] = [(0x0a, 14), (0x4a, 19), (0x8a, 46)];
 
-/// Event n: 1 µs behind the one before it.
+/// Event n: 1 µs after the one before it.
 fn event(n: u32) -> (i64, i32) {
     (EPOCH + i64::from(n) * 1_000, PIXELS[n as usize % 3].1)
 }
@@ -63,7 +61,9 @@ fn topic(brokers: &str, topic: &str) -> (Vec<u64>, Vec<(i64, i32)>) {
         let Polled::Message(message) = polled else { continue };
         next = message.offset() + 1;
         assert_eq!(message.header("fc.note"), None, "notes stay in the spool");
-        let Ok(Message::Ev44(m)) = flat::decode(message.payload()) else { panic!("ev44") };
+        let Ok(Message::Ev44(m)) = fullcount_messages::decode(message.payload()) else {
+            panic!("ev44")
+        };
         ids.push(m.message_id as u64);
         for (times, pixels) in m.time_of_flight.iter().zip(&m.pixel_id) {
             let one = |(t, p): (&i32, &i32)| (m.reference_time[0] + i64::from(*t), *p);
@@ -83,8 +83,8 @@ fn arguments<'a>(source: &'a str, url: &'a str, spool: &'a str) -> Vec<&'a str> 
     all
 }
 
-/// Runs the service until it has taken so many events and some more, then kills it. How many replays it has brought
-/// to their end: 1 if the machine was so slow that the kill came too late.
+/// Runs the service until it has taken this many events and some more, then kills it. Returns how many replays are
+/// complete: 1 if the machine was so slow that the kill came too late.
 fn killed(arguments: &[&str], events: u64) -> usize {
     let mut service = Service::start(arguments);
     let page = service.page();
@@ -92,8 +92,8 @@ fn killed(arguments: &[&str], events: u64) -> usize {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let more = u64::from(now.subsec_micros()) % 1_200;
     wait_for_counter(&page, "sink.kafka.in", events + more);
-    service.child.kill().expect("killed");
-    usize::from(service.child.wait().expect("a child").success())
+    service.child.kill();
+    usize::from(service.end().code == 0)
 }
 
 /// None missing, none twice, in order.
@@ -114,7 +114,7 @@ fn assert_balanced(said: &Said) {
 fn a_replay_killed_three_times_is_on_the_topic_once_and_in_order() {
     let Some(jars) = jars() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let cluster = Cluster::start(&jars, folder.path(), 1, None);
+    let cluster = BrokerCluster::start(&jars, folder.path(), 1, None);
     let mut cluster = cluster.unwrap_or_else(|e| panic!("{e}"));
     a_capture(&mut cluster, folder.path());
     a_topic(&cluster, folder.path());
@@ -122,7 +122,7 @@ fn a_replay_killed_three_times_is_on_the_topic_once_and_in_order() {
     a_writer_whose_topic_is_deleted(&cluster.bootstrap(), folder.path());
 }
 
-fn a_capture(cluster: &mut Cluster, folder: &Path) {
+fn a_capture(cluster: &mut BrokerCluster, folder: &Path) {
     let packets: Vec<Vec<u8>> = (0..PACKETS).map(|k| packet(k, k)).collect();
     let pcap = capture(folder, "events", &packets);
     // 5 ms a packet: 1.5 s in all.
@@ -132,7 +132,7 @@ fn a_capture(cluster: &mut Cluster, folder: &Path) {
     // Pulses leave in their order.
     let in_order = ["--set", "output.kafka.open_pulses=1"];
     let all = [arguments(&source, &url, &spool), in_order.to_vec()].concat();
-    // While it sends; while it spools and the broker is gone; while it passes over what is known, or soon after.
+    // While it sends; while it spools and the broker is down; while it skips known events, or soon after.
     let mut whole = killed(&all, 8_000);
     cluster.kill(0);
     whole += killed(&all, 18_000);
@@ -160,7 +160,7 @@ fn a_capture(cluster: &mut Cluster, folder: &Path) {
     let again = say(&[arguments(&flat_out, &url, &spool), in_order.to_vec()].concat());
     assert_balanced(&again);
     assert_eq!(again.counter("sink.kafka.resumed"), 0);
-    // Interrupted as Ctrl-C does: it goes on where it was, or begins anew if that is wished.
+    // Interrupted as by Ctrl-C: it continues, or starts again on request.
     let mut service = Service::start(&all);
     let page = service.page();
     wait_for_counter(&page, "sink.kafka.in", 3_000);
@@ -178,7 +178,7 @@ fn a_capture(cluster: &mut Cluster, folder: &Path) {
 }
 
 /// Packets of three senders on a topic of four partitions, which come while they are read.
-fn a_topic(cluster: &Cluster, folder: &Path) {
+fn a_topic(cluster: &BrokerCluster, folder: &Path) {
     let mock: MockCluster<'static, DefaultProducerContext> = MockCluster::new(1).expect("a mock");
     mock.create_topic("raw", 4, 1).expect("a topic");
     let raw = mock.bootstrap_servers();
@@ -232,7 +232,7 @@ fn a_topic(cluster: &Cluster, folder: &Path) {
     events.sort_unstable();
     assert_all(&events);
 
-    // A topic that has lost what was read cannot go on; that is said, and what to do.
+    // A replay of a topic that has lost its first messages cannot continue; this is reported, with what to do.
     let gone = spool.clone() + "/run";
     let text = std::fs::read_to_string(&gone).expect("interrupted, not finished");
     std::fs::write(&gone, text.replace("\"0\":0", "\"0\":100000")).expect("written");
@@ -250,13 +250,13 @@ fn now_ms() -> i64 {
 struct Written<'a> {
     brokers: &'a str,
     topic: &'a str,
-    /// None while nobody publishes: one that has a topic asks for it again and again.
+    /// None while there is no publisher: one with a topic asks for it repeatedly.
     publisher: Option<Publisher>,
     data: String,
     writer: Option<Service>,
 }
 
-/// Looks again and again, with this pause; each wait has its own bound, and says what it was for.
+/// Polls at this interval; each wait has its own bound and its own message.
 fn until(what: &str, pause: Duration, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !done() {
@@ -273,7 +273,7 @@ impl<'a> Written<'a> {
         let data = data.display().to_string();
         let mut written = Written { brokers, topic, publisher: None, data, writer: None };
         written.start_publisher();
-        // The first message makes a topic; the stop is for nobody.
+        // The first message creates a topic; the stop has no addressee.
         written.events(0..1);
         written.stop("none");
         written.start_writer();
@@ -309,7 +309,7 @@ impl<'a> Written<'a> {
     }
 
     fn start_publisher(&mut self) {
-        let made = Publisher::new(self.brokers, &Settings::default(), |_| ());
+        let made = Publisher::new(self.brokers, &KafkaSettings::default(), |_| ());
         self.publisher = Some(made.expect("settings"));
     }
 
@@ -322,7 +322,7 @@ impl<'a> Written<'a> {
         self.publisher().flush(PATIENCE).expect("sent");
     }
 
-    /// One a message, of the pixels behind these numbers.
+    /// One a message, with the pixels of these numbers.
     fn events(&self, range: std::ops::Range<i32>) {
         for n in range {
             let message = Events44 {
@@ -373,7 +373,7 @@ impl<'a> Written<'a> {
         });
     }
 
-    /// Stops the run: what the writer said, and the pixels in the file.
+    /// Stops the run: returns the writer's output, and the pixels in the file.
     fn finish(mut self) -> (Said, Vec<i32>) {
         self.stop(self.topic);
         let said = self.writer.take().expect("started").end();
@@ -393,12 +393,13 @@ fn admin(brokers: &str) -> AdminClient<DefaultClientContext> {
     config.create().expect("a client")
 }
 
-/// While a writer is away the broker deletes what it was to read: exactly that is counted and said, the rest is written.
+/// While a writer is down the broker deletes messages that it has not read: exactly these are counted and reported, the
+/// others are written.
 fn a_writer_whose_topic_forgets(brokers: &str, folder: &Path) {
     let mut run = Written::begun(brokers, "short", folder);
     run.events(1..11);
     run.wait_until_read(11);
-    run.writer().child.kill().expect("killed");
+    run.writer().child.kill();
     run.writer = None;
     run.events(11..31);
     let mut before = TopicPartitionList::new();
@@ -415,8 +416,8 @@ fn a_writer_whose_topic_forgets(brokers: &str, folder: &Path) {
     assert!(pixels.iter().copied().eq((2..12).chain(26..32)), "{pixels:?}");
 }
 
-/// A topic is deleted while a run waits for more of it: that is said. It is made anew: the run goes on with it, and says
-/// that something may be missing.
+/// A topic is deleted while a run waits for more of it: this is reported. It is created again: the run continues with
+/// it, and reports that something may be missing.
 fn a_writer_whose_topic_is_deleted(brokers: &str, folder: &Path) {
     let mut run = Written::begun(brokers, "doomed", folder);
     run.events(1..11);
@@ -431,7 +432,7 @@ fn a_writer_whose_topic_is_deleted(brokers: &str, folder: &Path) {
     let made = NewTopic::new("doomed", 1, TopicReplication::Fixed(1));
     let made = wait_for(admin.create_topics([&made], &AdminOptions::new()));
     assert!(made.is_ok_and(|all| all.iter().all(Result::is_ok)), "not made anew");
-    // Numbers of another producer begin anew as well.
+    // Numbers of another producer restart as well.
     run.start_publisher();
     run.events(11..15);
     let told = "topic \"doomed\" was deleted and made anew";

@@ -1,17 +1,11 @@
-//! Faults between the service and a real Kafka, each several times: what is on the topic afterwards is compared with the
-//! sender's own list. Every message that was appended to the spool is there once and in order, and what is not there
-//! was counted.
+//! Faults between the service and a real Kafka, each several times: the topic is compared with the sender's list
+//! afterwards. Every message that was appended to the spool is there once and in order, and missing events were
+//! counted.
 //!
-//! `cargo xtask prove kafka` runs these scenarios more often and longer, by the environment:
-//! `FULLCOUNT_FAULT` (one of the names below; all), `FULLCOUNT_FAULT_ROUNDS` (3), `FULLCOUNT_FAULT_SECONDS` (0.5), and reads
-//! the lines `figures: {…}`. A fault lasts so long and until what it is to cause has been seen; nothing else looks at a
-//! clock.
+//! `cargo xtask prove kafka` runs these scenarios more often and longer, by the environment: `FULLCOUNT_FAULT` (one of
+//! the names below; all), `FULLCOUNT_FAULT_ROUNDS` (3), `FULLCOUNT_FAULT_SECONDS` (0.5), and reads the lines
+//! `figures: {…}`. A fault lasts this long and until its effect has been seen; nothing else uses a clock.
 #![cfg(target_os = "linux")]
-
-mod broker;
-mod faults;
-mod places_net;
-mod service;
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -20,13 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use broker::{
-    Checker, Cluster, EVENTS, arguments, brokers, jars, packets, wait_until, wait_until_empty,
+use crate::broker::{
+    BrokerCluster, Checker, EVENTS, arguments, brokers, jars, packets, wait_until, wait_until_empty,
 };
-use faults::{Account, Plan, Running, Sender, SmallDisk, leader, tell, url};
-use places_net::{FAR, Net};
+use crate::faults::{Account, Plan, Running, Sender, SmallDisk, leader, tell, url};
+use crate::places_net::{FAR, Net};
+use crate::service::capture;
 use serde_json::json;
-use service::capture;
 
 /// Events of a message where events are slow.
 const USUAL: u32 = 500;
@@ -54,7 +48,7 @@ fn a_broker_that_is_killed_or_gone_costs_no_event_and_doubles_none() {
 }
 
 /// Killed with SIGKILL in the middle of messages, and started again.
-fn broker_killed(cluster: &mut Cluster, folder: &Path, plan: &Plan) {
+fn broker_killed(cluster: &mut BrokerCluster, folder: &Path, plan: &Plan) {
     let topic = "killed_detector";
     let mut sender = Sender::new();
     let to = url(cluster, topic);
@@ -62,7 +56,7 @@ fn broker_killed(cluster: &mut Cluster, folder: &Path, plan: &Plan) {
     let mut checker = Checker::new(&cluster.bootstrap(), topic, 1);
     for round in 0..plan.rounds {
         sender.send(150);
-        // All but what is still filling; then the broker goes in the middle of the next.
+        // All but the open message; then the broker is killed in the middle of the next.
         checker.wait_for_events(u64::from(round * 300 + 100) * u64::from(EVENTS));
         sender.send(50);
         cluster.kill(0);
@@ -76,7 +70,7 @@ fn broker_killed(cluster: &mut Cluster, folder: &Path, plan: &Plan) {
     tell("broker-killed", &json!({ "rounds": plan.rounds, "account": account.figures() }));
 }
 
-/// Events per second that the spool takes by itself: no broker, a source that waits for it.
+/// Events per second that the spool can write alone: no broker, and a source that waits.
 fn spool_rate(folder: &Path, length: Duration) -> f64 {
     let file = capture(folder, "flat-out", &packets(1000));
     let source = format!("pcap:{file}?flat-out&preload&repeat=forever&shift");
@@ -99,7 +93,7 @@ fn spool_rate(folder: &Path, length: Duration) -> f64 {
 }
 
 /// Killed, and gone for the length of the fault while events come at 80 % of the spool's rate.
-fn broker_gone(cluster: &mut Cluster, folder: &Path, plan: &Plan) {
+fn broker_gone(cluster: &mut BrokerCluster, folder: &Path, plan: &Plan) {
     let topic = "gone_detector";
     let rate = spool_rate(folder, plan.length);
     let mut sender = Sender::new();
@@ -172,7 +166,7 @@ fn a_spool_that_cannot_follow_loses_what_is_counted_and_a_kill_nothing_that_was_
 }
 
 /// Events come faster than the spool takes them.
-fn overload(cluster: &Cluster, folder: &Path, plan: &Plan) {
+fn overload(cluster: &BrokerCluster, folder: &Path, plan: &Plan) {
     let topic = "overload_detector";
     let rate = spool_rate(folder, plan.length);
     let mut sender = Sender::new();
@@ -208,7 +202,7 @@ fn overload(cluster: &Cluster, folder: &Path, plan: &Plan) {
 }
 
 /// The broker answers nothing until the spool's disk is full; then there is room, then the broker is back.
-fn disk_full(cluster: &Cluster, folder: &Path, plan: &Plan) {
+fn disk_full(cluster: &BrokerCluster, folder: &Path, plan: &Plan) {
     let topic = "full_detector";
     let at = folder.join("disk");
     let Some(disk) = SmallDisk::mount(&at, "6m") else { return };
@@ -253,9 +247,9 @@ fn disk_full(cluster: &Cluster, folder: &Path, plan: &Plan) {
     checker.assert_whole(1_500_000);
 }
 
-/// Killed while messages are on their way that nobody has confirmed; while it spools and the broker is gone; while it
-/// works off what it had spooled.
-fn service_killed(cluster: &mut Cluster, folder: &Path, plan: &Plan) {
+/// Killed while sent messages are unconfirmed; while it spools and the broker is down; while it sends the spooled
+/// backlog.
+fn service_killed(cluster: &mut BrokerCluster, folder: &Path, plan: &Plan) {
     let topic = "dead_detector";
     let spool = folder.join("dead");
     let (mut sender, to) = (Sender::new(), url(cluster, topic));
@@ -274,7 +268,7 @@ fn service_killed(cluster: &mut Cluster, folder: &Path, plan: &Plan) {
             cluster.restart(0).unwrap_or_else(|e| panic!("{e}"));
         }
         if round % 3 == 0 {
-            // The broker stops with connections open: what is sent now is in sockets, and on the topic later.
+            // The broker stops with connections open: messages sent now are in sockets, and on the topic later.
             running.wait_for("sink.kafka.messages", 1);
             cluster.pause(0).unwrap_or_else(|e| panic!("{e}"));
             sender.send(100);
@@ -286,20 +280,20 @@ fn service_killed(cluster: &mut Cluster, folder: &Path, plan: &Plan) {
         // At least these were appended by now.
         let cut =
             ["pulse", "capacity", "timer"].map(|c| running.counter(&format!("sink.kafka.cut.{c}")));
-        running.service.child.kill().expect("killed");
+        running.service.child.kill();
         appended += cut.iter().sum::<u64>();
         drop(running);
         if round % 3 == 0 {
             cluster.resume(0).unwrap_or_else(|e| panic!("{e}"));
         }
-        // Nobody listens: whatever comes now is lost.
+        // No process listens: packets sent now are lost.
         sender.send(50);
         ends.push((first * EVENTS, (first + 300) * EVENTS, sender.next * EVENTS));
     }
     if plan.rounds % 3 == 2 {
         cluster.restart(0).unwrap_or_else(|e| panic!("{e}"));
     }
-    // The last one only sends what the others left. What they knew to be confirmed is lost too: the topic knows it.
+    // The last one only sends the rest of the others. The record of confirmed messages is lost, too: the topic has it.
     let settled = spool.join("settled");
     if settled.exists() {
         std::fs::remove_file(&settled).expect("removed");
@@ -312,14 +306,14 @@ fn service_killed(cluster: &mut Cluster, folder: &Path, plan: &Plan) {
     checker.read_all();
     let row = checker.row();
     assert!(row.messages >= appended, "{} of {appended} messages", row.messages);
-    // Of each round a first part, in order, and nothing of what was sent while nobody listened.
+    // Of each round a first part, in order, and nothing that was sent while no process listened.
     let mut part = 0;
     let mut missing = 0;
     for (first, behind, next) in &ends {
         let gap = row.gaps.iter().find(|gap| gap.1 == *next);
         let until = match gap {
             Some(gap) => gap.0,
-            // Behind the last message: nothing tells how much is missing, but what there is.
+            // After the last message: the number of missing events is known only from the existing ones.
             None => first + (row.events as u32 - part),
         };
         assert!((*first..=*behind).contains(&until), "{until} of {first} to {behind}");
@@ -352,9 +346,9 @@ fn numbered(number: u64, time: u64) -> Vec<u8> {
     p
 }
 
-/// With numbers of the sender's in the packets, the ledger says what was sent before it listened (`lost.down`). Less what
-/// earlier processes had taken, that is what was sent while none ran; all of the rest is on the topic.
-fn packets_of_a_dead_service(cluster: &Cluster, folder: &Path, plan: &Plan) {
+/// With the sender's numbers in the packets, the ledger says how many were sent before it listened (`lost.down`). Minus
+/// the packets of earlier processes, that is the number sent while none ran; all others are on the topic.
+fn packets_of_a_dead_service(cluster: &BrokerCluster, folder: &Path, plan: &Plan) {
     let topic = "numbered_raw";
     let spool = folder.join("numbered").display().to_string();
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -390,12 +384,12 @@ fn packets_of_a_dead_service(cluster: &Cluster, folder: &Path, plan: &Plan) {
         // What an earlier one left in the spool, if any, is confirmed first.
         let left = running.counter("sink.raw.recovered");
         running.wait_for("sink.raw.written", left + 200);
-        // Numbers that came before this one listened: what its forerunners took, and what nobody did.
+        // Numbers sent before this one listened: those that earlier processes received, and those that none did.
         assert_eq!(running.counter("packets.lost.down"), before);
         assert_eq!(before - taken, down);
         taken += 200;
         if round < plan.rounds {
-            running.service.child.kill().expect("killed");
+            running.service.child.kill();
             drop(running);
             send(&mut sent, 70, to);
             down += 70;
@@ -475,7 +469,7 @@ fn a_network_that_is_cut_costs_no_event_and_doubles_none() {
     let Some(net) = Net::new() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let at = FAR.to_string();
-    let cluster = Cluster::start_within(&net.far, &at, &jars, folder.path(), 1);
+    let cluster = BrokerCluster::start_within(&net.far, &at, &jars, folder.path(), 1);
     let cluster = cluster.unwrap_or_else(|e| panic!("{e}"));
     let topic = "cut_detector";
     let mut checker = Net::inside(&net.far, || Checker::new(&cluster.bootstrap(), topic, 1));

@@ -1,13 +1,10 @@
-//! A group whose members come, go and are killed while packets come, against a real Kafka.
+//! A group whose members join, leave and are killed while packets come, with a real Kafka.
 //!
-//! In good order each event is made once, whoever joins or leaves; a member that is killed costs none, and only what it
-//! had not committed comes twice; what a live member makes twice with another one is in its count; one whose output takes
-//! nothing stays in the group. Event n is 1 µs behind event n − 1, so each one says which packet it is of. Source:
-//! `docs/raw.md`. One broker for all of it. Needs Java and the jars that `cargo xtask test` has fetched; without them it
-//! says so, and fails with CI=true.
-
-mod broker;
-mod service;
+//! Without failures each event is made once, when members join or leave. A killed member loses none, and only what it
+//! had not committed comes twice. A live member counts the events that another one makes again. A member with a blocked
+//! output stays in the group. Event n is 1 µs after event n − 1, so each one identifies its packet. Source:
+//! `docs/raw.md`. Needs Java and the jars that `cargo xtask test` has fetched; without them it is skipped with a
+//! message, and fails with CI=true.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,19 +15,20 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use broker::{
-    Cluster, EVENTS, PATIENCE, brokers, counter, packet, wait_for_counter, wait_until,
+use crate::broker::{
+    EVENTS, PATIENCE, Shared, counter, fresh, packet, wait_for_counter, wait_until,
     wait_until_empty,
 };
-use fullcount_out::flat::{self, Message, RawReadout};
-use fullcount_out::kafka::{
-    Admin, Begin, Consumer, ConsumerOptions, EPOCH_HEADER, Moves, Polled, SOURCE_HEADER, Settings,
+use crate::service::{Said, Service};
+use fullcount_kafka::{
+    Admin, Begin, Consumer, ConsumerOptions, EPOCH_HEADER, KafkaSettings, Moves, Polled,
+    SOURCE_HEADER,
 };
+use fullcount_messages::{Message, RawReadout};
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
-use service::{Said, Service};
 
 /// 2026-01-01, ns since 1970.
 const EPOCH: i64 = 1_767_225_600_000_000_000;
@@ -61,14 +59,14 @@ impl Sender {
     fn new(brokers: &str, topic: &'static str) -> Sender {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", brokers).set("linger.ms", "1");
-        // In order and once each: without it, what a broker that is still making the topic refuses is sent again behind what
-        // came later, and the members rightly say that numbers were missing.
+        // In order and once each: without it, messages that a broker refuses while it creates the topic are sent again
+        // after later ones, and the members rightly report missing numbers.
         config.set("enable.idempotence", "true");
         Sender { producer: config.create().expect("a producer"), topic }
     }
 
     fn send(&self, k: u32) {
-        // Times that wrap after 4.3 s of events, 42,949 packets, are far away.
+        // The wrap of times after 4.3 s of events, 42,949 packets, is not reached.
         assert!(k < 42_949, "the members take longer than this test was made for");
         let bytes = from_sender(k);
         let raw = RawReadout { source_name: "x", message_id: i64::from(k), raw_data: Some(&bytes) };
@@ -88,7 +86,7 @@ impl Sender {
     }
 }
 
-/// Sends packets 0, 1, 2, … to a topic until it is told to end: some members are always in the midst of something.
+/// Sends packets 0, 1, 2, … to a topic until it is told to end: some members are always active.
 struct Publisher {
     end: Arc<AtomicBool>,
     sent: Arc<AtomicU32>,
@@ -138,9 +136,14 @@ impl Drop for Publisher {
     }
 }
 
-/// Brokers and a folder.
+/// A topic that no other test has; for the length of the process.
+fn own(name: &str) -> &'static str {
+    fresh(name).leak()
+}
+
+/// A broker and a folder.
 struct Place {
-    cluster: Cluster,
+    cluster: Shared,
     folder: tempfile::TempDir,
 }
 
@@ -155,7 +158,7 @@ impl Member {
         counter(&self.page, "receive.packets")
     }
 
-    /// Waits until it has read so many packets more.
+    /// Waits until it has read this many more packets.
     fn reads(&self, more: u64) {
         let least = self.packets() + more;
         wait_until(&format!("{least} packets"), || self.packets(), |n| n >= least);
@@ -182,12 +185,13 @@ impl Place {
     }
 
     fn topic(&self, name: &str, partitions: i32) {
-        let admin = Admin::new(&self.cluster.bootstrap(), &Settings::default()).expect("settings");
+        let admin =
+            Admin::new(&self.cluster.bootstrap(), &KafkaSettings::default()).expect("settings");
         admin.create(name, partitions, &[]).expect("made");
     }
 
     fn member(&self, name: &str, topic: &str, threads: u32) -> Member {
-        // The time after which a killed one is missed; where none is, a host that is slow must not make one.
+        // The time after which a killed one is detected; without a kill, a slow host must not cause this.
         let session_ms = if ["dies", "halts"].contains(&name) { 5_000 } else { 45_000 };
         let source = format!("session.timeout.ms = {session_ms}\n");
         let engine = format!("threads = {threads}\n");
@@ -231,7 +235,7 @@ impl Place {
         Member { service, page }
     }
 
-    /// Waits until the group has so many members that share the partitions among them.
+    /// Waits until the group has this many members that share the partitions.
     fn wait_for_members(&self, group: &str, members: usize) {
         let client: BaseConsumer = ClientConfig::new()
             .set("bootstrap.servers", self.cluster.bootstrap())
@@ -261,7 +265,7 @@ impl Place {
         Consumer::new(&options).expect("settings")
     }
 
-    /// Where the group stands on each partition.
+    /// The group's offset on each partition.
     fn stands(&self, consumer: &Consumer, topic: &str) -> Vec<i64> {
         let one = |p| consumer.committed(topic, p).expect("the broker answers").unwrap_or(0);
         (0..PARTITIONS).map(one).collect()
@@ -280,7 +284,9 @@ impl Place {
             let polled = consumer.poll(Duration::from_millis(200)).expect("readable");
             let Polled::Message(message) = polled else { continue };
             next = message.offset() + 1;
-            let Ok(Message::Ev44(m)) = flat::decode(message.payload()) else { panic!("no ev44") };
+            let Ok(Message::Ev44(m)) = fullcount_messages::decode(message.payload()) else {
+                panic!("no ev44")
+            };
             for time in m.time_of_flight.expect("times").iter() {
                 let n = (m.reference_time[0] + i64::from(*time) - EPOCH) / 1_000;
                 all.push((u32::try_from(n).expect("an event of ours"), m.source_name.to_owned()));
@@ -293,7 +299,7 @@ impl Place {
 
 /// Members that join and leave while packets come: each packet is read once by the group, and each event made once.
 fn whoever_joins_or_leaves_each_event_is_made_once(place: &Place) {
-    let (topic, begun) = ("moves", Instant::now());
+    let (topic, begun) = (own("moves"), Instant::now());
     place.topic(topic, PARTITIONS);
     let publisher = Publisher::start(&place.cluster.bootstrap(), topic);
     let first = place.member("first", topic, 1);
@@ -341,10 +347,10 @@ fn doubled(events: &[(u32, String)]) -> BTreeMap<u32, [&str; 2]> {
     twice.map(|two| (two[0].0 / EVENTS, [two[0].1.as_str(), two[1].1.as_str()])).collect()
 }
 
-/// One of two is killed, and another one stands still for so long that the group takes it for dead: all events are there,
-/// only what they had not committed is there twice, and of the one that lives all of that is in its count.
+/// One of two is killed, and another one is stopped for so long that the group considers it dead: all events are there,
+/// only uncommitted ones are there twice, and the live one has counted all of its own.
 fn a_killed_member_costs_no_event(place: &Place) {
-    let topic = "killed";
+    let topic = own("killed");
     place.topic(topic, PARTITIONS);
     let begun = Instant::now();
     let members = ["stays", "dies"].map(|name| place.member(name, topic, 1));
@@ -358,15 +364,15 @@ fn a_killed_member_costs_no_event(place: &Place) {
     wait_until("commits", stood, |n| n == PARTITIONS as u64);
     dies.reads(100);
     let stood = place.stands(&asking, topic);
-    dies.service.child.kill().expect("killed");
-    dies.service.child.wait().expect("gone");
+    dies.service.child.kill();
     let at_death = publisher.sent();
     wait_until("packets behind", || u64::from(publisher.sent()), |n| n > u64::from(at_death) + 200);
     // Started again, it sends what its spool holds.
     let again = place.member("dies", topic, 1);
     again.reads(100);
     assert_eq!(again.leave().counter("receive.again_elsewhere"), 0);
-    // This one stands still until the group takes it for dead; when it goes on, its partitions are somebody else's.
+    // This one is stopped until the group considers it dead; when it continues, its partitions belong to another
+    // member.
     let halts = place.member("halts", topic, 1);
     halts.reads(300);
     let stood_at_halt = place.stands(&asking, topic);
@@ -407,10 +413,10 @@ fn a_killed_member_costs_no_event(place: &Place) {
     );
 }
 
-/// A member whose output takes nothing any more is not taken for dead: it hears what the group wants, and gives up what
-/// another one is to have. All events are there in the end, and what is there twice was counted.
+/// A member with a blocked output is not considered dead: it answers the group's requests, and gives up partitions for
+/// another member. All events are there in the end, and those that are there twice were counted.
 fn a_member_behind_a_full_output_stays_in_the_group(place: &Place) {
-    let (topic, begun) = ("stuck", Instant::now());
+    let (topic, begun) = (own("stuck"), Instant::now());
     place.topic(topic, PARTITIONS);
     // 1.2 M events in messages of 10, each of 200 bytes and more: 24 MB and more for a spool of 16 MiB. They are 1.2 s: partitions
     // may be read one after the other, and SoNDe's clocks tell 2.1 s back from a turn.
@@ -422,7 +428,7 @@ fn a_member_behind_a_full_output_stays_in_the_group(place: &Place) {
         "brokers = \"127.0.0.1:1\"\ndrain = \"0s\"\nspool_size = \"16MiB\"\ncapacity = 10\n";
     let first = place.member_with("first", topic, [source, "threads = 1\nqueue = 2\n", output]);
     wait_for_counter(&first.page, "kafka.spool.full", 1);
-    // The group waits 6 s for all its members to agree, and goes on without who does not answer.
+    // The group waits 6 s for all its members to agree, and continues without those that do not answer.
     let second = place.member("second", topic, 2);
     place.wait_for_members(topic, 2);
     second.reads(1);
@@ -457,18 +463,19 @@ fn a_member_behind_a_full_output_stays_in_the_group(place: &Place) {
 
 /// With a strategy that takes all partitions away at each change as well: they stay until they are given up.
 fn a_partition_stays_until_it_is_given_up(place: &Place) {
-    let topic = "stay";
+    let topic = own("stay");
     place.topic(topic, 2);
     let begun = Instant::now();
     for strategy in ["range", "cooperative-sticky"] {
+        let group = fresh(strategy);
         let member = || {
             let settings =
                 [("partition.assignment.strategy", strategy), ("heartbeat.interval.ms", "300")];
             let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
             let options = ConsumerOptions {
-                group: Some(strategy.to_owned()),
+                group: Some(group.clone()),
                 hold: true,
-                settings: Settings::new(settings),
+                settings: KafkaSettings::new(settings),
                 ..ConsumerOptions::new(place.cluster.bootstrap())
             };
             let consumer = Consumer::new(&options).expect("settings");
@@ -509,7 +516,7 @@ fn a_partition_stays_until_it_is_given_up(place: &Place) {
         while (has(&first), has(&second)) != (1, 1) {
             turn(&[&first, &second]);
         }
-        // Who leaves while somebody wants its partition does not hold it.
+        // A member that leaves while another one needs its partition does not keep it.
         drop(first);
         let mut moved = Moves::default();
         while has(&second) < 2 {
@@ -526,8 +533,8 @@ fn a_partition_stays_until_it_is_given_up(place: &Place) {
 
 #[test]
 fn members_come_and_go_and_are_killed() {
-    let Some((cluster, folder)) = brokers(1) else { return };
-    let place = Place { cluster, folder };
+    let Some(cluster) = Shared::new() else { return };
+    let place = Place { cluster, folder: tempfile::tempdir().expect("a folder") };
     a_partition_stays_until_it_is_given_up(&place);
     whoever_joins_or_leaves_each_event_is_made_once(&place);
     a_killed_member_costs_no_event(&place);

@@ -1,23 +1,21 @@
-//! A broker that lets in only some: passwords (SASL/PLAIN) in every build, TLS and SCRAM with the feature `kafka-tls`.
+//! A broker with access control: passwords (SASL/PLAIN) in every build, TLS and SCRAM with the feature `kafka-tls`.
 //!
-//! Whoever is not let in is told why, tries again, and loses nothing: the next start, with what is right, sends it.
-//! `cargo xtask test kafka-tls` builds with the feature. Passwords and certificates are made here, for each test.
-
-mod broker;
-mod service;
+//! A client without access reports the reason, tries again, and loses nothing: the next start with correct settings
+//! sends its events. `cargo xtask test kafka-tls` builds with the feature. Passwords and certificates are made here,
+//! for each test.
 
 use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Instant;
 
-use broker::cluster::Guard;
-use broker::{
-    Checker, Cluster, EVENTS, PATIENCE, arguments, jars, packet, packets, wait_for_counter,
+use crate::broker::{
+    BrokerCluster, Checker, EVENTS, PATIENCE, arguments, jars, packet, packets, wait_for_counter,
 };
-use fullcount_out::kafka::{Begin, Consumer, ConsumerOptions, Polled, Settings};
-use service::{Service, capture, say};
+use crate::service::{Service, capture, say};
+use fullcount_broker::Guard;
+use fullcount_kafka::{Begin, Consumer, ConsumerOptions, KafkaSettings, Polled};
 
-/// What one start is told about the broker, by librdkafka's names.
+/// Settings of one start for the broker, under librdkafka's names.
 type Told<'a> = &'a [(&'a str, &'a str)];
 
 const PASSWORD: [(&str, &str); 4] = [
@@ -43,9 +41,9 @@ fn with_password() -> Guard {
 }
 
 /// A broker with these listeners and one for the checker, which needs no password.
-fn guarded(folder: &Path, guards: Vec<Guard>, format: &[&str]) -> Option<Cluster> {
+fn guarded(folder: &Path, guards: Vec<Guard>, format: &[&str]) -> Option<BrokerCluster> {
     let format = format.iter().map(|word| (*word).to_owned()).collect();
-    let cluster = Cluster::start_guarded(&jars()?, &folder.join("broker"), guards, format);
+    let cluster = BrokerCluster::start_guarded(&jars()?, &folder.join("broker"), guards, format);
     Some(cluster.unwrap_or_else(|e| panic!("{e}")))
 }
 
@@ -58,10 +56,10 @@ fn run(source: &str, at: &str, topic: &str, spool: &Path, told: Told<'_>) -> Vec
     all
 }
 
-/// The first start is told something wrong: it says `words`, tries again, and keeps what it has. The second one is told
-/// what is right, and sends that and its own. Everything is on the topic, once and in order.
+/// The first start has wrong settings: it prints `words`, tries again, and keeps its events. The second one has the
+/// right settings, and sends those events and its own. Everything is on the topic, once and in order.
 fn wrong_and_then_right(
-    cluster: &Cluster,
+    cluster: &BrokerCluster,
     folder: &Path,
     (protocol, topic): (&str, &str),
     [wrong, right]: [Told<'_>; 2],
@@ -81,7 +79,7 @@ fn wrong_and_then_right(
     for word in words.iter().chain(&["tried again"]) {
         assert!(said.contains(word), "{word:?} is not in {said:?}");
     }
-    // It goes on trying.
+    // It keeps trying.
     wait_for_counter(&page, "kafka.errors", 4);
     first.interrupt();
     let said = first.end();
@@ -106,7 +104,8 @@ fn wrong_and_then_right(
 
     // Readers come in by the same door.
     let mut options = ConsumerOptions::new(&at);
-    options.settings = Settings::new(right.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())));
+    options.settings =
+        KafkaSettings::new(right.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())));
     let consumer = Consumer::new(&options).expect("settings");
     consumer.assign(&[(topic, 0, Begin::Oldest)]).expect("assigned");
     let begun = Instant::now();
@@ -123,7 +122,7 @@ fn a_wrong_password_is_said_and_costs_no_event() {
     password(&cluster, folder.path());
 }
 
-fn password(cluster: &Cluster, folder: &Path) {
+fn password(cluster: &BrokerCluster, folder: &Path) {
     let wrong = but(&PASSWORD, "sasl.password", "hush-wrong");
     let which = ("SASL_PLAINTEXT", "password_detector");
     let words = ["does not let us in", "Invalid username or password", "sasl.password"];
@@ -131,10 +130,10 @@ fn password(cluster: &Cluster, folder: &Path) {
     packets_come_back_through_the_same_door(cluster, folder, which.0, [&wrong, &PASSWORD], &words);
 }
 
-/// Packets go to a topic and come back as a source: by hand, and to a member of a group. Who is told something wrong says
-/// it, and is not let in.
+/// Packets go to a topic and come back as a source: from assigned partitions, and for a member of a group. With wrong
+/// settings access is denied and reported.
 fn packets_come_back_through_the_same_door(
-    cluster: &Cluster,
+    cluster: &BrokerCluster,
     folder: &Path,
     protocol: &str,
     [wrong, right]: [Told<'_>; 2],
@@ -182,7 +181,7 @@ fn packets_come_back_through_the_same_door(
     for word in words {
         assert!(said.contains(word) && !said.contains("hush"), "{word:?} is not in {said:?}");
     }
-    // Its configuration, as it is printed, has the setting and not its value.
+    // Its printed configuration has the setting but not its value.
     let mut all = run(&source, &set("source", right));
     all.push("--print-config".to_owned());
     let printed = say(&all.iter().map(String::as_str).collect::<Vec<_>>());
@@ -225,7 +224,7 @@ mod tls {
     use super::*;
     use std::process::Command;
 
-    /// A key with a certificate of its own that is good for 127.0.0.1: the keystore, and the certificate as PEM.
+    /// A key with a self-signed certificate for 127.0.0.1: the keystore, and the certificate as PEM.
     fn certificate(folder: &Path, name: &str) -> [String; 2] {
         let [store, pem] = ["p12", "pem"].map(|e| folder.join(format!("{name}.{e}")));
         let [store, pem] = [store, pem].map(|path| path.display().to_string());

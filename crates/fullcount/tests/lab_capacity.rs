@@ -1,15 +1,13 @@
-//! `fullcount lab capacity` as a person runs it: the list, one instrument from own costs, an own instrument, wrong options,
-//! every instrument from the committed results, and short measurements (whose rates are not judged here).
-
-mod service;
+//! `fullcount lab capacity` as a user runs it: the list, one instrument from own costs, an own instrument, wrong
+//! options, every instrument from the committed results, and short measurements (whose rates are not judged here).
 
 use std::fs;
 use std::path::Path;
 
+use crate::service::{Said, say};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use serde_json::Value;
-use service::{Said, say};
 
 /// Round costs.
 const COSTS: &str = r#"{

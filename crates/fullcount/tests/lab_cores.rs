@@ -1,4 +1,4 @@
-//! `fullcount lab cores` from outside: the matrix, the object, refusals.
+//! `fullcount lab cores` as a program: the matrix, the JSON object, refusals.
 
 use std::process::Command;
 

@@ -1,11 +1,9 @@
-//! `fullcount lab bench kafka` and `fullcount lab bench write` as a person runs them: wrong options, no jars, no Java, no broker, and a
-//! short comparison of each with a real broker. Rates are not judged here: tests share the host with others.
+//! `fullcount lab bench kafka` and `fullcount lab bench write` as a user runs them: wrong options, no jars, no Java, no
+//! broker, and a short comparison of each with a real broker. Rates are not judged here: tests share the host with
+//! others.
 
-mod broker;
-mod service;
-
-use broker::{Cluster, jars};
-use service::{fullcount, say};
+use crate::broker::{BrokerCluster, jars};
+use crate::service::{fullcount, say};
 
 #[test]
 fn wrong_options_are_refused() {
@@ -69,7 +67,7 @@ fn a_missing_java_and_a_missing_broker_are_told_with_what_to_do() {
 fn short_comparisons_with_a_real_broker() {
     let Some(jars) = jars() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let cluster = Cluster::start(&jars, &folder.path().join("broker"), 1, None).unwrap();
+    let cluster = BrokerCluster::start(&jars, &folder.path().join("broker"), 1, None).unwrap();
     let (broker, jars) = (cluster.bootstrap(), jars.display().to_string());
     let data = folder.path().join("data");
     std::fs::create_dir(&data).unwrap();

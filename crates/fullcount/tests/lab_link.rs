@@ -1,8 +1,6 @@
-//! `fullcount lab link` as a person sees it: the paper's table, wrong options, the document.
+//! `fullcount lab link` as a user sees it: the paper's table, wrong options, the document.
 
-mod service;
-
-use service::say;
+use crate::service::say;
 
 #[test]
 fn the_table_of_the_paper_and_of_the_document() {
@@ -36,7 +34,7 @@ fn fragments_tags_and_use_of_the_link_as_json() {
     assert_eq!((&s["schema"], &s["vlan_tags"]), (&"fullcount/link/1".into(), &1.into()));
     assert_eq!(s["rows"][0]["frames"], 2);
     assert_eq!(s["rows"][1]["frames"], 7);
-    // Seven frames of 1448 B or less behind 48 B of headers: 8980 + 7 × (48 + 18 + 4 + 20).
+    // Seven frames of 1448 B or less after 48 B of headers: 8980 + 7 × (48 + 18 + 4 + 20).
     assert_eq!(s["rows"][1]["bytes"]["total"], 8980 + 7 * 90);
     assert!(s["rows"][1]["utilisation"].as_f64().unwrap() > 1.0);
 }

@@ -1,15 +1,14 @@
-//! `fullcount lab link-emulator` as a person runs it: wrong options, namespaces made and removed, interfaces
-//! that are there, busy or missing. Rates are not judged here: tests share the host with others.
+//! `fullcount lab link-emulator` as a user runs it: wrong options, namespaces created and removed, interfaces that
+//! exist, are busy or missing. Rates are not judged here: tests share the host with others.
 
-mod service;
-
+use crate::service;
 use std::process::{Command, Stdio};
 
-use fullcount_core::sim::Setup;
-use fullcount_lab::emulator::{Plan, network};
+use crate::service::{Said, Service, say};
+use fullcount_core::sim::ChannelSetup;
+use fullcount_lab::emulator::{EmulatorPlan, network};
 use fullcount_lab::namespace;
 use serde_json::Value;
-use service::{Said, Service, say};
 
 #[test]
 fn wrong_options_are_refused_before_anything_is_opened() {
@@ -46,7 +45,7 @@ fn wrong_options_are_refused_before_anything_is_opened() {
     }
 }
 
-/// Says why the rest of a test is left out, or fails where CI must have it.
+/// Prints why the rest of a test is skipped, or fails in CI.
 fn lacking() -> bool {
     if namespace::allowed() {
         return false;
@@ -60,7 +59,7 @@ fn lacking() -> bool {
 #[test]
 fn without_the_right_to_it_says_so() {
     if namespace::allowed() {
-        // Root without its capabilities is as good as anybody.
+        // Root without its capabilities is like any user.
         let binary = env!("CARGO_BIN_EXE_fullcount");
         let mut c = Command::new("setpriv");
         c.args(["--bounding-set=-all", "--inh-caps=-all", binary]);
@@ -80,7 +79,7 @@ fn without_the_right_to_it_says_so() {
     }
 }
 
-/// The emulator with namespaces of its own; gives names of A and B.
+/// The emulator with its own namespaces; returns the names of A and B.
 fn make(words: &[&str]) -> (Service, String, String) {
     let all = [&["lab", "link-emulator", "--make", "--json"], words].concat();
     let mut emulator = Service::start(&all);
@@ -160,7 +159,7 @@ fn numbered_packets_cross_the_made_link_and_its_faults_are_what_the_receiver_fin
 }
 
 /// The binary inside the middle of a network that is not its own.
-fn between(network: &namespace::Network, interfaces: &str) -> Said {
+fn between(network: &namespace::NamespaceNetwork, interfaces: &str) -> Said {
     let words = ["lab", "link-emulator", "--between", interfaces, "--duration", "200ms", "--json"];
     let output = inside(network.name(1), &words).output().unwrap();
     Said {
@@ -183,9 +182,9 @@ fn given_interfaces_are_joined_and_busy_missing_or_down_ones_are_named() {
     let said = between(&network, "link0,fc-no-such");
     assert_eq!(said.code, 1);
     assert!(said.err.contains("no interface fc-no-such"), "{}", said.err);
-    let plan = Plan {
+    let plan = EmulatorPlan {
         interfaces: [String::new(), String::new()],
-        setups: [Setup::default(); 2],
+        setups: [ChannelSetup::default(); 2],
         cores: [None, None],
         busy_poll: false,
     };

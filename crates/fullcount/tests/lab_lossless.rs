@@ -1,10 +1,8 @@
-//! `fullcount lab lossless` as a person runs it: wrong options, a short search on loopback, one between
+//! `fullcount lab lossless` as a user runs it: wrong options, a short search on loopback, one between
 //! namespaces that is interrupted. Rates are not judged here: tests share the host with others.
 
-mod service;
-
+use crate::service::{Service, say};
 use serde_json::Value;
-use service::{Service, say};
 
 #[test]
 fn wrong_options_are_refused_before_anything_is_made() {

@@ -1,9 +1,7 @@
-//! `fullcount lab peers` as a person runs it: wrong options, a missing iperf3, short comparisons on
+//! `fullcount lab peers` as a user runs it: wrong options, a missing iperf3, short comparisons on
 //! loopback. Rates are not judged here: tests share the host with others.
 
-mod service;
-
-use service::say;
+use crate::service::say;
 
 #[test]
 fn wrong_options_are_refused_and_a_missing_iperf3_names_the_command() {
@@ -68,7 +66,7 @@ fn engines_side_by_side() {
 #[test]
 fn iperf3_side_by_side() {
     let there = std::process::Command::new("iperf3").arg("--version").output().is_ok();
-    // As root the verb installs it by itself.
+    // As root the verb installs it.
     if !there && !fullcount_lab::namespace::allowed() {
         let reason = "iperf3 is not installed";
         assert!(std::env::var_os("CI").is_none(), "CI must have it: {reason}");

@@ -1,8 +1,6 @@
-//! `fullcount lab bench probes` as a person runs it: the table, and the record that it leaves.
+//! `fullcount lab bench probes` as a user runs it: the table, and its results file.
 
-mod service;
-
-use service::say;
+use crate::service::say;
 
 #[test]
 fn the_cost_of_each_probe_is_printed_and_recorded() {

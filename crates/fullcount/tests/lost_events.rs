@@ -1,14 +1,12 @@
 //! Multi-Grid packets that are lost: their container events are counted, exactly, in the ledger, on the page and in
 //! `/metrics`, and the run ends with 3. Source: `docs/losses.md`, "What is numbered".
 
-mod service;
-
+use crate::service::{Said, Service, get, say};
 use serde_json::Value;
-use service::{Said, Service, get, say};
 
 const PACKETS: &str = "10969";
 
-/// Sends 10,969 simulated packets to a service; what it said, the page's state and the metrics before its end.
+/// Sends 10,969 simulated packets to a service; returns its output, the page's state and the metrics before its end.
 fn received(fault: &[&str], more: &[&str]) -> (Said, Value, String) {
     let words =
         ["run", "--source", "udp://127.0.0.1:0?receive_buffer=64MiB", "--detector", "multigrid"];

@@ -2,10 +2,8 @@
 //!
 //! Answers: `vectors/multiblade/expected.json`.
 
-mod service;
-
+use crate::service::{Service, capture, get, say, vector};
 use serde_json::Value;
-use service::{Service, capture, get, say, vector};
 
 fn expected() -> Value {
     let text =

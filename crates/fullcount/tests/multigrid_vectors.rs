@@ -1,10 +1,9 @@
 //! The main job on Multi-Grid data, through the binary: the capture from a file and over UDP gives the events
 //! and counters of `vectors/multigrid/expected.json`, on one thread and on two.
 
-mod service;
-
+use crate::service;
+use crate::service::{Service, get, say, vector};
 use serde_json::Value;
-use service::{Service, get, say, vector};
 
 fn expected() -> Value {
     let text = std::fs::read_to_string(vector("multigrid/expected.json")).expect("committed");
@@ -171,8 +170,8 @@ fn a_capture_repeated_with_shift_is_one_long_run() {
         let s = said.summary();
         assert_eq!(s["balance"], 0, "{}", said.err);
         assert_eq!(said.counter("parser_triggers"), 3 * 131);
-        // The high part that the first pass ends with is that of the first triggers of the next, which have
-        // none of their own: their times differ, not their number.
+        // The last high part of the first pass is that of the first triggers of the next, which have none: their times
+        // differ, not their number.
         assert_eq!(s["events"], 3 * 105, "{}", said.err);
     }
 }

@@ -1,15 +1,14 @@
-//! What a run is about gets into its NeXus file, from flags and from the configuration; what readers could not print is
+//! The description of a run gets into its NeXus file, from flags and from the configuration; unprintable text is
 //! refused; and the field's validators find no error in a file of any detector.
 #![cfg(target_os = "linux")]
 
-mod python;
-mod service;
-
+use crate::python;
+use crate::service;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::service::{say, vector};
 use hdf5_metno::types::VarLenUnicode;
-use service::{say, vector};
 
 /// A run of a recorded detector into `file`.
 fn recorded(detector: &str, file: &Path, more: &[&str]) -> service::Said {

@@ -1,11 +1,10 @@
 //! `send` and `receive` with numbered packets: counts that must be exact.
 //!
-//! Where none may be lost, all that a sender sends fits into the receiver's socket buffer (into half of it with two
+//! If none may be lost, everything that a sender sends fits into the receiver's socket buffer (into half of it with two
 //! threads, which drop above that): no pause of a thread on a busy host can then lose one.
 
-mod service;
-
-use service::{PATIENCE, Service, get, say};
+use crate::service;
+use crate::service::{PATIENCE, Service, get, say};
 
 fn through(send: &[&str], receive: &[&str]) -> (service::Said, service::Said) {
     let mut arguments = vec!["receive", "udp://127.0.0.1:0", "--json"];
@@ -69,7 +68,7 @@ fn nothing_is_lost_at_a_modest_rate_for_small_middle_and_fragmented_sizes() {
 fn io_uring_receives_the_same_with_one_thread_and_with_two() {
     let one = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = one.local_addr().unwrap().port();
-    // A port that is taken tells whether the engine would have been there: it is asked first.
+    // A port in use shows whether the engine is available: that is checked first.
     let asked = format!("udp://127.0.0.1:{port}");
     let told = say(&["receive", &asked, "--engine", "uring"]).err;
     if !told.contains("in use") {
@@ -97,8 +96,8 @@ fn the_rate_is_payload_bits_and_the_wire_rate_stands_beside_it() {
     let gbps = s["rates"]["gbps"].as_f64().unwrap();
     // Never faster than asked; how close it comes is the host's business and `fullcount lab`'s.
     assert!(gbps < 0.102, "{gbps}");
-    // Nor less than what was sent in the time: a rate of its own making would show here. That the pace is
-    // kept from below is proved without a clock, in `pace_tests.rs` of io.
+    // Nor less than was sent in the time: a wrong rate would show here. The lower bound of the pace is proved without a
+    // clock, in `pace_tests.rs` of io.
     let (count, seconds) = (s["packets"]["sent"].as_f64().unwrap(), s["seconds"].as_f64().unwrap());
     let sent_gbps = count * 972.0 * 8.0 / seconds / 1e9;
     assert!(count >= 1.0 && (gbps / sent_gbps - 1.0).abs() < 1e-3, "{gbps} of {sent_gbps}");
@@ -133,7 +132,7 @@ fn three_senders_with_the_same_stream_id_are_counted_apart() {
         "--json",
     ]);
     let (to, page) = (format!("udp://127.0.0.1:{}", receiver.udp_port()), receiver.page());
-    // The first goes on until the others have ended, as the receiver ends with its last stream.
+    // The first continues until the others have ended, as the receiver ends with its last stream.
     let first = Service::start(&["send", "--to", &to, "--rate", "2kpps", "--json"]);
     let end = std::time::Instant::now() + PATIENCE;
     let begun = |metrics: &str| {
@@ -166,7 +165,7 @@ fn three_senders_with_the_same_stream_id_are_counted_apart() {
 fn a_foreign_packet_beside_an_announced_stream_leaves_the_balance_alone() {
     let mut receiver = Service::start(&["receive", "udp://127.0.0.1:0", "--json"]);
     let to = format!("127.0.0.1:{}", receiver.udp_port());
-    // Number 5 of a stream of its own, which never says how many it is.
+    // Number 5 of a separate stream, which never announces its total.
     let mut packet = b"FCSQ\x07\0\0\0\x05".to_vec();
     packet.resize(64, 0);
     let foreign = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");

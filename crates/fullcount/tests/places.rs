@@ -1,19 +1,19 @@
-//! Each place of a loss, provoked: the place is right, the amount is exact, nothing is without a place.
+//! A loss at each place: the place is right, the amount is exact, no loss is without a place.
 //!
-//! Amounts are compared with what was sent and what arrived; no figure of time decides anything. Loops
+//! Amounts are compared with the packets that were sent and that arrived; no test depends on a time. Loops
 //! end when the kernel's counter has moved, with bounds that only turn a hang into a failure.
 #![cfg(target_os = "linux")]
 
+#[path = "places_frames/mod.rs"]
 mod places_frames;
-mod places_net;
-mod service;
 
+use crate::service;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use places_net::{FAR, NEAR, Net, Sender, Spoilt, alone, snmp};
+use crate::places_net::{FAR, NEAR, Net, Sender, Spoilt, alone, snmp};
+use crate::service::{PATIENCE, Said, Service};
 use serde_json::{Value, json};
-use service::{PATIENCE, Said, Service};
 
 /// Bursts after which a counter must have moved.
 const TRIES: usize = 500;
@@ -68,7 +68,7 @@ fn look(what: &str, every: Duration, mut fact: impl FnMut() -> bool) {
 fn end(sender: &Sender, mut receiver: Service) -> Said {
     look("the receiver's end", Duration::from_millis(100), || {
         sender.end_mark();
-        receiver.child.try_wait().unwrap().is_some()
+        receiver.has_ended()
     });
     receiver.end()
 }
@@ -131,7 +131,7 @@ fn trains_that_a_tiny_socket_buffer_drops_count_once_and_lose_all_their_packets(
         let Some(net) = Net::new() else { return };
         let mut receiver = receiver(&net, "127.0.0.1", &["--receive-buffer", "4KiB"]);
         send(&net.near, "127.0.0.1", 200_000);
-        wait("the receiver's end", || receiver.child.try_wait().unwrap().is_some());
+        wait("the receiver's end", || receiver.has_ended());
         let said = receiver.end();
         if said.code == 0 {
             continue;
@@ -184,15 +184,15 @@ fn a_short_backlog_loses_in_the_backlog() {
     let _alone = alone();
     let Some(net) = Net::new() else { return };
     let mut receiver = receiver(&net, "10.77.0.2", &["--probes", "100ms"]);
-    // Trains are cut before the veth, and all their packets reach the core's queue before it is worked
-    // off: a queue of one packet loses most of them, whatever the cores do.
+    // Trains are segmented before the veth, and all their packets reach the core's queue before it is processed: a
+    // queue of one packet loses most of them, with any scheduling of cores.
     net.cut_trains();
     let sent = {
         let _short = Sysctl::set("/proc/sys/net/core/netdev_max_backlog", "1");
         send(&net.far, "10.77.0.2", 2000)
     };
     assert_eq!(sent, 2000);
-    wait("the receiver's end", || receiver.child.try_wait().unwrap().is_some());
+    wait("the receiver's end", || receiver.has_ended());
     let said = receiver.end();
     let summary = check(sent, &said, "backlog");
     assert_eq!(named(&summary, "backlog"), ["host.backlog.dropped"]);
@@ -235,7 +235,7 @@ fn a_queue_of_the_senders_host_is_before_this_host_and_unknown() {
 #[test]
 fn a_wrong_checksum_loses_on_the_link() {
     let _alone = alone();
-    // Short datagrams are summed up before their socket is found, long ones behind it.
+    // Checksums of short datagrams are computed before their socket is found, of long ones after it.
     for size in [24, 1000] {
         let Some(net) = Net::new() else { return };
         let receiver = receiver(&net, "10.77.0.2", &["--probes", "100ms"]);
@@ -300,8 +300,8 @@ fn two_places_one_after_the_other_are_told_apart_also_on_the_page() {
     signal(&receiver, "-STOP", 'T');
     until(&mut sender, || snmp(pid, "Udp", "RcvbufErrors") > 0);
     signal(&receiver, "-CONT", 'S');
-    // Packets go on until the receiver has looked for more than the 2 s (20 times) in which what was
-    // dropped may still show.
+    // Packets continue until the receiver has probed for more than the 2 s (20 times) in which a drop may still be
+    // matched.
     let first = looks();
     wait("some looks", || {
         sender.burst(1);
@@ -340,7 +340,7 @@ fn two_places_in_one_interval_share_the_loss() {
     until(&mut sender, || snmp(pid, "Udp", "RcvbufErrors") > 5);
     signal(&receiver, "-CONT", 'S');
     let said = end(&sender, receiver);
-    // Shared packets are in `unknown`, so that the places add up; beside it stands what is known.
+    // Shared packets are in `unknown`, so that the places add up; the known part is listed next to it.
     let summary = check(sender.sent, &said, "unknown");
     let lost = sender.sent - summary["packets"]["accepted"].as_u64().unwrap();
     let shared = json!([{"places": ["link", "socket"], "packets": lost}]);

@@ -1,19 +1,18 @@
-//! Raw packets on a topic: what comes back gives the events of the run, for every detector.
+//! Raw packets on a topic: reading them back gives the events of the run, for every detector.
 //!
 //! Against librdkafka's own mock of a broker, which other processes can reach. Source: `docs/raw.md`.
 
-mod service;
-
+use crate::service;
 use std::time::Duration;
 
-use fullcount_out::flat::{Message, RawReadout};
+use crate::service::{Said, Service, get, say, vector};
+use fullcount_messages::{Message, RawReadout};
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer as _};
 use rdkafka::{Offset, TopicPartitionList};
-use service::{Said, Service, get, say, vector};
 
 const PARTITIONS: i32 = 4;
 const KINDS: [(&str, &str, &str, Option<&str>); 4] = [
@@ -136,7 +135,7 @@ fn a_group_goes_on_where_it_stood_and_every_nth_is_every_nth() {
     assert_eq!(sent.counter("sink.raw.written"), every, "{}", sent.err);
     let topic = format!("kafka://{brokers}/some?group=again&until=end");
     for (file, want) in [("b.nxs", every), ("c.nxs", 0)] {
-        // The mock waits as long as this before it shares partitions out anew.
+        // The mock waits this long before it rebalances.
         let hasty = ["--set", "source.options.session.timeout.ms=6000"].map(str::to_owned);
         let got = said(&arguments(0, &topic, &path(file), &hasty));
         assert!(matches!(got.code, 0 | 3), "{}", got.err);
@@ -163,7 +162,7 @@ fn packets_without_a_sender_or_of_another_epoch_are_refused_where_that_matters()
     producer.send(record).expect("queued");
     producer.flush(Duration::from_secs(30)).expect("sent");
     let bare = format!("kafka://{brokers}/bare?until=end");
-    // Multi-Grid needs no sender, and refuses what is no packet of its: most of what is there.
+    // Multi-Grid needs no sender, and refuses foreign packets: most of those on the topic.
     for (kind, code) in [(0, 2), (2, 2), (1, 3)] {
         let file = path(&format!("{kind}.nxs"));
         let got = said(&arguments(kind, &bare, &file, &[]));
@@ -276,8 +275,8 @@ fn partitions_that_are_read_one_after_the_other_keep_the_turns_of_a_clock() {
     late.sort_unstable();
     assert_eq!(events(&path("late.nxs"), "sonde"), late);
 
-    // Nothing tells: refused, with what to do, and what is in the file is of the sender that was read first. One partition
-    // has an order.
+    // The turn is unknown: refused, with what to do, and the file has only the sender that was read first. One
+    // partition has an order.
     let bare = format!("kafka://{brokers}/bare?until=end");
     let got = said(&arguments(0, &bare, &path("bare.nxs"), &[]));
     assert_eq!(got.code, 1, "{}", got.err);
@@ -316,9 +315,9 @@ fn a_clock_that_only_the_order_of_packets_tells_is_read_from_one_partition() {
 fn what_cannot_be_is_refused_before_anything_is_opened() {
     for (url, words) in [
         ("kafka://h", "kafka://HOST"),
-        ("kafka://h/t?group=", "group: a name"),
+        ("kafka://h/t?group=", "group= is not allowed; a name"),
         ("kafka://h/t?from=yesterday", "oldest or newest"),
-        ("kafka://h/t?until=noon", "until: end"),
+        ("kafka://h/t?until=noon", "until=noon is not allowed; end"),
         ("kafka://h/t?partitions=a", "numbers"),
         ("kafka://h/t?groups=a", "known are"),
         ("kafka://h/t?group=a&partitions=1", "leave"),
@@ -326,7 +325,7 @@ fn what_cannot_be_is_refused_before_anything_is_opened() {
         let said = say(&["run", "--source", url, "--sink", "null", "--web", "off"]);
         assert_eq!((said.code, said.err.contains(words)), (2, true), "{url}: {}", said.err);
     }
-    // Settings of librdkafka's: what would lose, double or pass over packets, and what it does not have itself.
+    // Settings of librdkafka: those that would lose, duplicate or skip packets, and unknown ones.
     for (set, words) in [
         ("enable.auto.commit=true", "once the events of what was read are safe"),
         ("enable.auto.offset.store=true", "once the events of what was read are safe"),
@@ -370,7 +369,7 @@ fn the_end_waits_for_the_broker_as_long_as_it_is_told_and_the_next_run_sends_the
     let path = |name: &str| dir.path().join(name).display().to_string();
     let cluster = cluster(&["late"]);
     let source = format!("pcap:{}?flat-out", vector(KINDS[0].2));
-    // Nobody listens at port 1.
+    // No broker listens at port 1.
     let mut options = raw("127.0.0.1:1", "late", &path("spool"), 1);
     options.extend(["--set", "output.raw.drain=1ms"].map(str::to_owned));
     let first = said(&arguments(0, &source, &path("a.nxs"), &options));

@@ -1,26 +1,23 @@
-//! A redundant pair over two real links (two veth pairs between two namespaces), either of which goes down
-//! in mid-run: nothing is lost, and the count of each link says which one it was. The second test has `send` itself
-//! on both links.
+//! A redundant pair over two real links (two veth pairs between two namespaces), of which one goes down during the run:
+//! nothing is lost, and the counts of the links show which one. The second test has `send` itself on both links.
 //!
-//! Every step waits for what the one before did; no pause decides anything. Needs root; what cannot be made
-//! is said, and fails in CI.
+//! Every step waits for the effect of the one before; no test depends on a pause. Needs root; otherwise it prints the
+//! reason, and fails in CI.
 #![cfg(target_os = "linux")]
-
-mod service;
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use fullcount_lab::namespace::{self, Layout, Link, Network};
-use service::{PATIENCE, Service};
+use crate::service::{PATIENCE, Service};
+use fullcount_lab::namespace::{self, Layout, NamespaceNetwork, VethPair};
 
 /// Packets before the link goes down, and after.
 const BEFORE: u64 = 3000;
 const AFTER: u64 = 4000;
-/// Packets on their way at a time: a socket of the usual size holds them all.
+/// Packets in flight at a time: a socket of the usual size holds them all.
 const STEP: u64 = 50;
 
-/// A numbered packet of 64 B (the layout of `docs/formats/sequence.md`), or an end mark.
+/// A numbered packet of 64 B (the layout of `docs/contracts.md`, "`sequence` payload"), or an end mark.
 fn packet(number: u64, time: u64) -> Vec<u8> {
     let mut p = b"FCSQ".to_vec();
     p.extend(9u32.to_le_bytes());
@@ -31,7 +28,7 @@ fn packet(number: u64, time: u64) -> Vec<u8> {
 }
 
 /// Packets that a link has brought to the receiver's namespace so far.
-fn brought(network: &Network, link: usize) -> u64 {
+fn brought(network: &NamespaceNetwork, link: usize) -> u64 {
     let name = network.interface(link);
     let shown = network.ip(1, ["-j", "-s", "link", "show", "dev", &name]).expect("a link");
     let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
@@ -47,13 +44,18 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// Sends numbers on both links and waits until those links that are up have brought them.
-fn send(network: &Network, links: &[UdpSocket; 2], numbers: std::ops::Range<u64>, up: &[usize]) {
+fn send(
+    network: &NamespaceNetwork,
+    links: &[UdpSocket; 2],
+    numbers: std::ops::Range<u64>,
+    up: &[usize],
+) {
     for first in numbers.clone().step_by(STEP as usize) {
         let last = (first + STEP).min(numbers.end);
         let then: Vec<u64> = up.iter().map(|&link| brought(network, link)).collect();
         for number in first..last {
             for socket in links {
-                // A link that is down may refuse; that is what is tried here.
+                // A link that is down may refuse; that is tested here.
                 let _ = socket.send(&packet(number, 0));
             }
         }
@@ -71,9 +73,9 @@ fn either_link_may_go_down_in_mid_run_and_nothing_is_lost() {
         return;
     }
     for fails in [0, 1] {
-        let links = vec![Link::between(0, 1, 1500), Link::between(0, 1, 1500)];
+        let links = vec![VethPair::between(0, 1, 1500), VethPair::between(0, 1, 1500)];
         let layout = Layout { purpose: "redundant".into(), hosts: 2, links };
-        let network = Network::build(&layout).expect("two links");
+        let network = NamespaceNetwork::build(&layout).expect("two links");
         let at = [0, 1].map(|link| format!("udp://{}:9000", network.address(link, 1)));
         let mut command = network.command(1, env!("CARGO_BIN_EXE_fullcount"));
         command.args(["receive", &at[0], &at[1], "--redundant", "--json"]);
@@ -93,7 +95,7 @@ fn either_link_may_go_down_in_mid_run_and_nothing_is_lost() {
         send(&network, &sockets, BEFORE..BEFORE + AFTER, &[1 - fails]);
         let begun = Instant::now();
         // It ends when it has two marks and then nothing comes, so they are further apart than its 20 ms.
-        while receiver.child.try_wait().expect("a child").is_none() {
+        while !receiver.has_ended() {
             assert!(begun.elapsed() < PATIENCE, "the receiver does not end");
             sockets.iter().for_each(|s| drop(s.send(&packet(u64::MAX, BEFORE + AFTER))));
             std::thread::sleep(Duration::from_millis(100));
@@ -106,7 +108,7 @@ fn either_link_may_go_down_in_mid_run_and_nothing_is_lost() {
         let lost: u64 =
             packets["lost"].as_object().unwrap().values().filter_map(|n| n.as_u64()).sum();
         assert_eq!(lost, 0, "{packets}");
-        // What one link lost the other brought: the first's count stands still, the other has everything.
+        // Packets that one link lost came over the other: the first's count stops, the other has everything.
         let links = summary["workers"].as_array().expect("links");
         let of = |link: usize| (links[link]["packets"].as_u64(), &links[link]["missing"]);
         assert_eq!(of(fails), (Some(BEFORE), &AFTER.into()), "{links:?}");
@@ -127,9 +129,9 @@ fn send_goes_on_over_one_link_when_the_other_goes_down_at_its_end() {
         println!("skipped: {reason}");
         return;
     }
-    let links = vec![Link::between(0, 1, 1500), Link::between(0, 1, 1500)];
+    let links = vec![VethPair::between(0, 1, 1500), VethPair::between(0, 1, 1500)];
     let layout = Layout { purpose: "redundant2".into(), hosts: 2, links };
-    let network = Network::build(&layout).expect("two links");
+    let network = NamespaceNetwork::build(&layout).expect("two links");
     let at = [0, 1].map(|link| format!("udp://{}:9000", network.address(link, 1)));
     let mut command = network.command(1, env!("CARGO_BIN_EXE_fullcount"));
     command.args(["receive", &at[0], &at[1], "--redundant", "--json"]);
@@ -146,7 +148,7 @@ fn send_goes_on_over_one_link_when_the_other_goes_down_at_its_end() {
     let summary = got.summary();
     assert_eq!((got.code, summary["balance"].as_u64()), (0, Some(0)), "{}", got.err);
     assert_eq!(summary["packets"]["accepted"], 20_000, "{}", got.err);
-    // What the first link did not get is told, with the reason, and is a loss of that destination.
+    // Packets that the first link did not get are reported, with the reason, and are a loss of that destination.
     let summary = sent.summary();
     assert_eq!((sent.code, &summary["packets"]["sent"]), (3, &20_000.into()), "{}", sent.err);
     let of = |link: usize| &summary["destinations"][link];

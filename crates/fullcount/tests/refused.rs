@@ -1,11 +1,9 @@
-//! A run that refuses most of its packets: exit code 3, red on the page, and the detector named that they fit.
-
-mod service;
+//! A run that refuses most of its packets: exit code 3, red on the page, and the matching detector is named.
 
 use std::net::UdpSocket;
 
+use crate::service::{Service, capture, get, say, seen_by_a_browser, vector};
 use serde_json::Value;
-use service::{Service, capture, get, say, seen_by_a_browser, vector};
 
 /// A Multi-Grid container with one event of one word, written by hand.
 fn multigrid() -> Vec<u8> {

@@ -1,20 +1,18 @@
-//! The coincidence detectors make the same events of the same packets, whatever the way: from a capture or over
-//! UDP, on one thread or two, and Multi-Blade on one worker or several; and SoNDe with whatever instructions.
+//! The coincidence detectors make the same events from the same packets in every case: from a capture or over UDP, on
+//! one thread or two, and Multi-Blade on one worker or several; and SoNDe with any instruction set.
 //!
-//! The packets are simulated, with noise and pile-up; the batches are what each way makes of them. Batch sizes one
+//! The packets are simulated, with noise and pile-up; batches differ from case to case. Batch sizes one
 //! by one are tried by `fullcount_detect::conformance`.
-
-mod service;
 
 use std::net::UdpSocket;
 use std::path::Path;
 
-use fullcount_lab::traffic::Traffic;
-use fullcount_lab::traffic::gdgem::{GdGem, GdGemSetup};
-use fullcount_lab::traffic::multiblade::{MultiBlade, MultiBladeSetup};
-use fullcount_lab::traffic::multigrid::{MultiGrid, MultiGridSetup};
+use crate::service::{Said, Service, capture, say, vector};
+use fullcount_sim::Traffic;
+use fullcount_sim::gdgem::{GdGemSetup, SimulatedGdGem};
+use fullcount_sim::multiblade::{MultiBladeSetup, SimulatedMultiBlade};
+use fullcount_sim::multigrid::{MultiGrid, MultiGridSetup};
 use serde_json::Value;
-use service::{Said, Service, capture, say, vector};
 
 /// Everything that a simulator can add.
 const NOISE: &str = "dark=10%,bad=5%,coincidence=2%,packet=3%,pileup=random";
@@ -31,8 +29,8 @@ fn packets(traffic: &mut dyn Traffic, count: usize) -> Vec<Vec<u8>> {
 fn multiblade(noise: &str, count: usize) -> (String, Vec<Vec<u8>>) {
     let noise = noise.parse().expect("noise");
     let setup = MultiBladeSetup { noise, prepared_bytes: 1 << 20, ..MultiBladeSetup::default() };
-    let mut traffic = MultiBlade::new(&setup).expect("the prototype");
-    let geometry = MultiBlade::configuration(setup.cassettes).expect("the prototype");
+    let mut traffic = SimulatedMultiBlade::new(&setup).expect("the prototype");
+    let geometry = SimulatedMultiBlade::configuration(setup.cassettes).expect("the prototype");
     (geometry, packets(&mut traffic, count))
 }
 
@@ -46,8 +44,8 @@ fn multigrid(count: usize) -> (String, Vec<Vec<u8>>) {
 fn gdgem(count: usize) -> (String, Vec<Vec<u8>>) {
     let noise = NOISE.parse().expect("noise");
     let setup = GdGemSetup { noise, prepared_bytes: 1 << 20, ..GdGemSetup::default() };
-    let mut traffic = GdGem::new(&setup).expect("four sectors");
-    (GdGem::configuration(), packets(&mut traffic, count))
+    let mut traffic = SimulatedGdGem::new(&setup).expect("four sectors");
+    (SimulatedGdGem::configuration(), packets(&mut traffic, count))
 }
 
 /// (time, pixel) of every event of a file, sorted.
@@ -83,7 +81,7 @@ fn counted(detector: &str, said: &Said) -> Vec<(String, Value)> {
 /// Events, and counters by name.
 type Made = (Vec<(i64, i64)>, Vec<(String, Value)>);
 
-/// How a run is made: its options, and who sends to it; nobody to a run from a file.
+/// How a run is made: its options, and its sender; a run from a file has none.
 type Feed<'a> = &'a dyn Fn(u16);
 
 /// Events and counters of one run.
@@ -104,7 +102,7 @@ fn made(folder: &Path, detector: &str, options: &[&str], feed: Option<Feed<'_>>)
             run.end()
         }
     };
-    // Broken packets are refused, and what was in them is missing.
+    // Broken packets are refused, and their events are missing.
     assert!(matches!(said.code, 0 | 3), "{}", said.err);
     (events(detector, &file), counted(detector, &said))
 }
@@ -201,7 +199,7 @@ fn multiblade_on_several_workers_is_multiblade_on_one() {
     let (geometry, mut packets) = multiblade("dark=10%,bad=5%,coincidence=2%,pileup=random", 1500);
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join("multiblade.json"), geometry).expect("written");
-    // Each digitiser sends by itself, with a numbering of its own.
+    // Each digitiser sends separately, with its own numbering.
     let digitiser = |p: &[u8]| u32::from_le_bytes([p[16], p[17], p[18], p[19]]);
     let mut numbers: Vec<(u32, u32)> = vec![];
     for packet in &mut packets {

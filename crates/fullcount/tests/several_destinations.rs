@@ -1,8 +1,6 @@
-//! `send` with several `--to`: the same packets to each, faults of their own, and one that cannot be reached.
+//! `send` with several `--to`: the same packets to each, separate faults, and an unreachable one.
 
-mod service;
-
-use service::{Service, say};
+use crate::service::{Service, say};
 
 /// A redundant receiver at two ports of its own choosing, and their URLs.
 fn receiver() -> (Service, [String; 2]) {
@@ -73,7 +71,7 @@ fn two_links_with_losses_of_their_own_lose_only_what_both_lost() {
 #[test]
 fn a_destination_that_cannot_be_reached_stops_no_other() {
     let (receiver, to) = receiver();
-    // Nobody may send to loopback's broadcast address.
+    // Sending to loopback's broadcast address is not allowed.
     let dead = "udp://127.255.255.255:9?broadcast=0";
     let sent = say(&[
         "send", "--to", dead, "--to", &to[0], "--to", &to[1], "--count", "1000", "--rate",
@@ -141,9 +139,9 @@ fn the_modules_of_a_simulated_detector_keep_their_ports_to_each_destination() {
 fn wrong_destinations_are_refused() {
     let udp = "udp://127.0.0.1:9";
     for (more, words) in [
-        (&["--to", "127.0.0.1:9000"][..], &["is udp://127.0.0.1:9000 meant?"][..]),
+        (&["--to", "127.0.0.1:9000"][..], &["write for example udp://127.0.0.1:9000"][..]),
         (&["--to", udp, "--to", "kafka://localhost/logs"], &["kafka://", "alone"]),
-        (&["--to", udp, "--to", "pcap:x"], &["pcap:x", "udp://"]),
+        (&["--to", udp, "--to", "pcap:x"], &["pcap:x", "known are udp"]),
         (&["--to", udp, "--fault", "none", "--fault", "loss=0.1"], &["fault", "one for all"]),
         (&[], &["--to"]),
     ] {

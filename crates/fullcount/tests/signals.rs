@@ -1,21 +1,20 @@
-//! Ctrl-C with a broker that is away: a doubled signal is one wish, the wait is said, and a later one ends it with the
-//! ledger.
+//! Ctrl-C while the broker is down: a doubled signal is one request, the wait is reported, and a later one ends it with
+//! the ledger.
 #![cfg(target_os = "linux")]
 
-mod service;
-
+use crate::service;
 use std::time::{Duration, Instant};
 
-use service::{Service, vector};
+use crate::service::{Service, vector};
 
 /// Two wishes are at least so far apart.
 const ANOTHER_WISH: Duration = Duration::from_millis(1100);
 
-/// A run whose events nobody takes, once it has spooled them; it would wait ten minutes for the broker.
+/// A run without a broker, after it has spooled its events; it would wait ten minutes for the broker.
 fn waiting(folder: &std::path::Path, source: &str) -> Service {
     let spool = folder.join("spool").display().to_string();
     let run = ["run", "--source", source, "--detector", "sonde", "--json", "--web", "off"];
-    // Nobody listens on port 1.
+    // No broker listens on port 1.
     let kafka = ["--kafka", "kafka://127.0.0.1:1/nobody_detector", "--spool", &spool];
     let more = ["--set", "output.kafka.drain=10min", "--set", "output.kafka.flush=10ms"];
     Service::start(&[&run[..], &kafka, &more].concat())
@@ -44,7 +43,7 @@ fn a_doubled_ctrl_c_does_not_cut_the_drain_and_a_later_one_leaves_the_ledger() {
     run.interrupt();
     // Three signals so far, one wish: it waits on. The pause only makes the next one another wish.
     std::thread::sleep(ANOTHER_WISH);
-    assert!(run.child.try_wait().unwrap().is_none(), "cut short");
+    assert!(!run.has_ended(), "cut short");
     run.interrupt();
     let said = run.end();
     assert!(begun.elapsed() < Duration::from_secs(60), "it did not wait for the broker");

@@ -2,15 +2,13 @@
 //!
 //! Source: `docs/simulators.md`.
 
-mod pages;
-mod service;
-
+use crate::pages;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pages::{document, quoted};
+use crate::pages::{document, quoted};
+use crate::service::{Said, Service, say};
 use serde_json::Value;
-use service::{Said, Service, say};
 
 const DETECTORS: [&str; 3] = ["multigrid", "multiblade", "gdgem"];
 
@@ -159,7 +157,7 @@ fn noise_is_in_the_truth_file_and_in_the_counters() {
         let s = got.summary();
         assert_eq!(s["balance"], 0, "{}", got.err);
         assert_eq!(s["packets"]["received"], 2000);
-        // Everything that stands alone is an event; overlapped ones may be.
+        // Every neutron without overlap is an event; overlapped ones may be.
         let sure = sent.summary()["events"].as_u64().expect("a number");
         let most = sure + rows.iter().filter(|r| r["overlap"] != "none").count() as u64;
         let events = s["events"].as_u64().expect("a number");
@@ -259,7 +257,7 @@ fn clean_neutrons_are_found_in_their_pixel_at_every_rate() {
             let made: u64 = classes.iter().filter_map(|c| row[c]["neutrons"].as_u64()).sum();
             assert_eq!(Some(made), row["neutrons"].as_u64());
         }
-        // Random coincidences are wrong events: a thousandth of the neutrons where there is noise.
+        // Random coincidences are wrong events: a thousandth of the neutrons with noise.
         let quiet = table[0]["extra_events_per_neutron"].as_f64().expect("a number");
         let noisy = table[3]["extra_events_per_neutron"].as_f64().expect("a number");
         assert!(quiet < 1e-4 && (5e-4..3e-3).contains(&noisy), "{quiet} {noisy}");
@@ -347,7 +345,7 @@ fn tracks_of_ten_hits_in_each_plane_give_twenty_hits_an_event() {
 fn wrong_options_name_key_value_and_range() {
     let to = ["send", "--to", "udp://127.0.0.1:9", "--source"];
     let cases: [(&[&str], &[&str]); 19] = [
-        (&["multigrid", "--noise", "monitor=1%"], &["noise", "monitor", "6 cassettes"]),
+        (&["multigrid", "--noise", "monitor=1%"], &["noise", "monitor", "no beam monitor"]),
         (&["multiblade", "--modules", "50", "--noise", "monitor=1%"], &["monitor", "6 cassettes"]),
         (&["multigrid", "--noise", "dark=200%"], &["noise", "dark=200%", "0 to 100%"]),
         (&["multigrid", "--noise", "glow=1%"], &["noise", "glow", "coincidence"]),
@@ -360,11 +358,11 @@ fn wrong_options_name_key_value_and_range() {
         (&["multigrid", "--pulse-rate", "14"], &["pulse-rate", "14", "1Hz to 1000Hz"]),
         (&["sonde", "--noise", "dark=1%"], &["noise", "multigrid, multiblade and gdgem"]),
         (&["sequence", "--truth", "t.csv"], &["truth", "t.csv", "multigrid, multiblade and gdgem"]),
-        (&["gdgem", "--modules", "4"], &["modules", "4", "four sectors"]),
+        (&["gdgem", "--modules", "4"], &["modules", "4", "sonde, multigrid and multiblade"]),
         (&["gdgem", "--hits", "21"], &["--hits: 21 ", "1 to 20"]),
         (&["gdgem", "--entries", "49"], &["--entries: 49 ", "50 to 1492"]),
         (&["multiblade", "--hits", "10"], &["hits", "10", "gdgem"]),
-        (&["multigrid", "--noise", "dead=1%"], &["noise", "dead", "gdgem"]),
+        (&["multigrid", "--noise", "dead=1%"], &["noise", "dead", "no dead strips"]),
         (&["multigrid", "--rate", "0ev/s"], &["rate", "0ev/s"]),
     ];
     for (arguments, words) in cases {
@@ -381,7 +379,7 @@ fn wrong_options_name_key_value_and_range() {
         (&["gdgem", "--modules", "4"], &["modules", "4", "four sectors"]),
         (&["gdgem", "--rates", "21MHz"], &["rates", "21MHz", "20MHz"]),
         (&["gdgem", "--set", "detector.egg=1"], &["egg"]),
-        (&["multiblade", "--noise", "dead=1%"], &["noise", "dead", "gdgem"]),
+        (&["multiblade", "--noise", "dead=1%"], &["noise", "dead", "no dead strips"]),
         (&["multigrid", "--rates", "1kHz,200kHz"], &["rates", "200kHz", "1Hz to 100kHz"]),
         (&["multigrid", "--rates", "10"], &["rates", "10", "for example 10kHz"]),
         (&["multigrid", "--noise", "bad=x"], &["noise", "bad=x"]),
@@ -494,7 +492,7 @@ fn a_decoder_that_misses_neutrons_fails_what_is_required() {
     let row = short.summary()["rows"][0].clone();
     assert_eq!(row["clean"]["right"], 0, "{row}");
     assert_eq!(row["clean"]["missed"], row["clean"]["neutrons"]);
-    // The reason is a counter of its own.
+    // The reason has its own counter.
     let refused = &row["refused_by_decoder"]["events.filter.amplitude_ratio"];
     assert!(refused.as_u64() > row["clean"]["neutrons"].as_u64().map(|n| n * 9 / 10), "{row}");
     let again = say(&[&campaign[..], &rest, &["--overwrite"]].concat());

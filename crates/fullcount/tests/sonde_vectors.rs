@@ -3,10 +3,9 @@
 //! Each gives the events, error kind and counters of `vectors/sonde/expected.json`: read from a capture,
 //! sent over UDP, and shown by `inspect`.
 
-mod service;
-
+use crate::service;
+use crate::service::{Service, capture, get, say, vector};
 use serde_json::Value;
-use service::{Service, capture, get, say, vector};
 
 fn expected() -> Value {
     let text =
@@ -240,7 +239,7 @@ fn a_capture_repeated_with_shift_is_one_long_run() {
 
 #[test]
 fn a_capture_repeated_with_shift_over_udp_is_one_long_run() {
-    // Forty packets of three events with a packet count that goes on and times 1 ms apart.
+    // Forty packets of three events with a consecutive packet count and times 1 ms apart.
     let dir = tempfile::tempdir().expect("a folder");
     let model = std::fs::read(vector("sonde/d6_3_events.bin")).expect("a vector");
     let first = u32::from_be_bytes(model[4..8].try_into().unwrap());

@@ -1,9 +1,8 @@
-//! A receiver that stands still, and senders that nobody knows: what is told of SoNDe's 14-bit count is what was lost.
+//! A receiver that is stopped, and unknown senders: the loss computed from SoNDe's 14-bit count is the real one.
 //!
-//! The sender's own numbers are the truth. No figure of time decides: the process is stopped and continued by what was sent.
+//! The sender's own numbers are the truth. No test depends on a time: the process is stopped and continued by the
+//! number of sent packets.
 #![cfg(target_os = "linux")]
-
-mod service;
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -11,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use service::{PATIENCE, Said, Service};
+use crate::service::{PATIENCE, Said, Service};
 
 /// A SoNDe packet without entries, written out by hand.
 fn packet(count: u64) -> [u8; 11] {
@@ -76,9 +75,9 @@ fn lost(said: &Said) -> u64 {
 fn a_stall_of_many_turns_is_told_whole_or_as_a_lower_bound() {
     let (service, to) = start(&["--receive-buffer", "64KiB", "--probes", "100ms"]);
     assert!(
-        service.seen.iter().any(|l| l.contains("have 14 bits")),
+        service.seen().iter().any(|l| l.contains("have 14 bits")),
         "times are asked for, and why is said: {:?}",
-        service.seen
+        service.seen()
     );
     let sent = Arc::new(AtomicU64::new(0));
     let counter = sent.clone();
@@ -98,7 +97,7 @@ fn a_stall_of_many_turns_is_told_whole_or_as_a_lower_bound() {
     let at_least = summary["packets"]["lost_at_least"].as_bool().unwrap();
     println!("{told} of {truth} packets, at least: {at_least}");
     assert!(told <= truth && (at_least || told == truth), "{told} of {truth}: {}", said.err);
-    // Either way more than the 14 bits alone tell.
+    // In both cases more than the 14 bits alone show.
     assert!(at_least || said.counter("packets.lost_by_time") > 0, "{}", said.err);
     assert_eq!(at_least, said.err.contains("lost at least"), "{}", said.err);
     assert_eq!((said.code, summary["balance"].as_u64()), (3, Some(0)), "{}", said.err);

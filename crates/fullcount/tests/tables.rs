@@ -1,16 +1,14 @@
-//! Tables of hits and clusters through the binary: complete at the end of the capture, the same on any number of threads,
-//! in both formats, refused before anything is opened where they make no sense. Source: `docs/tables.md`.
+//! Tables of hits and clusters through the binary: complete at the end of the capture, the same on any number of
+//! threads, in both formats, refused before anything is opened if they make no sense. Source: `docs/tables.md`.
 
-mod pages;
-mod service;
-
+use crate::service;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use pages::{document, quoted, rows};
+use crate::pages::{document, quoted, rows};
+use crate::service::{Said, Service, get, say, vector};
 use serde_json::Value;
-use service::{Said, Service, get, say, vector};
 
 const CAPTURE: &str = "gdgem/example_xyu.pcapng";
 

@@ -1,14 +1,13 @@
-//! Times of live runs are those of this host's clock, go on over a restart of the sender, and come again from a capture.
+//! Times of live runs are those of this host's clock, continue over a restart of the sender, and are the same in a
+//! replay of a capture.
 //!
 //! Source: `docs/time.md`.
-
-mod service;
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fullcount_core::wall::Record;
-use service::{Said, Service, say, vector};
+use crate::service::{Said, Service, say, vector};
+use fullcount_core::wall::ClockRecord;
 
 fn now_ns() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as i64
@@ -37,7 +36,7 @@ fn sorted(mut all: Vec<(i64, i32)>) -> Vec<(i64, i32)> {
     all
 }
 
-/// The same, or where not: both have hundreds of thousands.
+/// Compares, and shows the first difference: both have hundreds of thousands.
 #[track_caller]
 fn same(a: &[(i64, i32)], b: &[(i64, i32)]) {
     let differ = a.iter().zip(b).position(|(a, b)| a != b);
@@ -96,10 +95,10 @@ fn live_times_are_the_hosts_and_a_capture_has_them_again() {
     let after = now_ns();
     let all = events(&nexus, "sonde");
     assert!(all.len() > 200_000, "{}", all.len());
-    // 1 ms: what the issue of times allows; nobody's packets are received before they are sent.
+    // 1 ms is the allowed error; no packet is received before it is sent.
     let (first, last) = (all.iter().min().unwrap().0, all.iter().max().unwrap().0);
     assert!(first > before && last < after + 1_000_000, "{first} {last}, {before} to {after}");
-    // The second sender's clock begins anew; its events come after all of the first.
+    // The second sender's clock restarts; its events come after all of the first.
     let half = all.len() / 2;
     let (early, late) = (&all[..half - 20_000], &all[half + 20_000..]);
     assert!(early.iter().max().unwrap().0 < late.iter().min().unwrap().0, "times never go back");
@@ -116,7 +115,7 @@ fn live_times_are_the_hosts_and_a_capture_has_them_again() {
     let all = sorted(all);
     same(&sorted(replay(folder.path(), &capture, &[])), &all);
     same(&sorted(replay(folder.path(), &capture, &["--threads", "2"])), &all);
-    // Without what was captured of the clock, they are the detector's.
+    // Without the captured clock records, they are the detector's.
     let own = replay(folder.path(), &capture, &["--epoch", "1970-01-01T00:00:00Z"]);
     assert!(own.iter().max().unwrap().0 < 100_000_000_000);
 }
@@ -132,7 +131,7 @@ fn a_capture_that_was_cut_off_and_one_of_several_files_have_their_times() {
     std::fs::write(&cut, &bytes[..bytes.len() - 100_000]).unwrap();
     let records =
         fullcount_io::pcap::clock::records(&cut).unwrap().expect("found among the packets");
-    assert!(matches!(records[0], Record::Era { .. }), "{records:?}");
+    assert!(matches!(records[0], ClockRecord::Era { .. }), "{records:?}");
     let some = sorted(replay(folder.path(), &cut.display().to_string(), &[]));
     assert!(some.len() > 10_000 && some.len() < all.len());
     assert!(some.iter().all(|event| all.binary_search(event).is_ok()));

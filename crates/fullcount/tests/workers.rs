@@ -1,33 +1,29 @@
 //! Several workers, ports, senders and links: every packet counts once, and the ledgers add up.
 
-mod service;
-
-use service::{Said, Service, fullcount, say};
+use crate::service::{Said, Service, say};
 use std::net::UdpSocket;
-use std::process::{Child, Stdio};
 
 /// Ports of all UDP sockets, in the order in which they were opened.
 fn ports(receiver: &mut Service, n: usize) -> Vec<u16> {
-    // The line behind the last socket's.
+    // The line after the last socket's.
     receiver.wait_for("the detector's line", |l| l.starts_with("detector ").then_some(()));
     let port = |l: &String| l.strip_prefix("listening on ")?.rsplit(':').next()?.parse().ok();
-    let ports: Vec<u16> = receiver.seen.iter().filter_map(port).collect();
-    assert_eq!(ports.len(), n, "{:?}", receiver.seen);
+    let ports: Vec<u16> = receiver.seen().iter().filter_map(port).collect();
+    assert_eq!(ports.len(), n, "{:?}", receiver.seen());
     ports
 }
 
-fn start_sending(port: u16, count: &str, more: &[&str]) -> Child {
+fn start_sending(port: u16, count: &str, more: &[&str]) -> Service {
     let to = format!("udp://127.0.0.1:{port}");
     let mut arguments = vec!["send", "--to", &to, "--source", "sequence", "--count", count];
     arguments.extend(["--rate", "20kpps", "--size", "64"]);
     arguments.extend(more);
-    let mut c = fullcount(&arguments);
-    c.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts")
+    Service::start(&arguments)
 }
 
-fn sent(children: Vec<Child>) {
-    for mut child in children {
-        assert!(child.wait().expect("a child").success());
+fn sent(children: Vec<Service>) {
+    for child in children {
+        assert_eq!(child.end().code, 0);
     }
 }
 
@@ -62,7 +58,7 @@ fn senders_are_shared_out_among_workers_and_nothing_is_lost() {
 
 #[test]
 fn each_port_of_a_range_has_its_worker() {
-    // A range needs known ports: those that the system just gave to somebody else and took back.
+    // A range needs known ports: some that the system has just assigned and freed.
     let first = (20_000..60_000).step_by(4).find(|&first| {
         (first..first + 3).all(|p| std::net::UdpSocket::bind(("127.0.0.1", p)).is_ok())
     });
@@ -132,7 +128,7 @@ fn a_redundant_pair_loses_nothing_when_either_link_does() {
         assert_eq!(s["packets"]["accepted"], 4001);
         let links = shares(&got);
         assert_eq!(links.len(), 2);
-        // Once all numbers are there, nobody waits for the copies of the slower link.
+        // When all numbers are there, the receiver does not wait for the copies of the slower link.
         for (n, fault) in links.iter().zip([a, b]) {
             assert!(fault.is_none() || *n < 4000, "{links:?}");
         }

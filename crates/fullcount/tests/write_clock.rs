@@ -1,16 +1,14 @@
-//! A run over a real Kafka whose detector counts from 1970: its file is empty, and the writer says so while it runs, at
-//! its end, and by its exit code. It used to say that the file was complete, and to exit with 0.
+//! A run over a real Kafka whose detector counts from 1970: its file is empty, and the writer reports this while it
+//! runs, at its end, and by its exit code. It used to report a complete file, and to exit with 0.
 //!
-//! Needs Java and the jars that `cargo xtask test` has fetched; without them it says so, and fails with CI=true.
+//! Needs Java and the jars that `cargo xtask test` has fetched; without them it is skipped with a message, and fails
+//! with CI=true.
 
-mod broker;
-mod recipe;
-mod service;
-
-use broker::packet;
-use recipe::{Facility, json_in, wait_for};
+use crate::broker;
+use crate::broker::packet;
+use crate::recipe::{Facility, json_in, wait_for};
+use crate::service::{say, write_capture};
 use serde_json::Value;
-use service::{say, write_capture};
 
 const GROUP: &str = "/entry/instrument/sonde/sonde_events";
 /// Packets of 100 events.

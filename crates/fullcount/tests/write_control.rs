@@ -1,21 +1,18 @@
-//! Ten runs of two `fullcount write` that share a pool, over a real Kafka, two at once, controlled by a client that knows
-//! `ess-streaming-data-types` and Kafka alone: it starts, checks, extends, shortens, stops and aborts runs as NICOS and
-//! file-writer-control do, while events and logs flow, and reads each file with h5py: every event between start and stop,
-//! once, with its time and pixel.
+//! Ten runs of two `fullcount write` that share a pool, over a real Kafka, two at once, controlled by a client that
+//! uses only `ess-streaming-data-types` and Kafka: it starts, checks, extends, shortens, stops and aborts runs as NICOS
+//! and file-writer-control do, while events and logs flow, and reads each file with h5py: every event between start and
+//! stop, once, with its time and pixel.
 //!
-//! The client is `tests/python/control_runs.py`. Needs Java and the jars that `cargo xtask test` has fetched, and a Python
-//! with `tests/python/requirements.txt`; without them it says so, and fails with CI=true.
+//! The client is `tests/python/control_runs.py`. Needs Java and the jars that `cargo xtask test` has fetched, and a
+//! Python with `tests/python/requirements.txt`; without them it is skipped with a message, and fails with CI=true.
 
-mod broker;
-mod python;
-mod service;
-
+use crate::python;
 use std::path::Path;
 use std::process::Command;
 
-use broker::{Cluster, jars};
+use crate::broker::{BrokerCluster, jars};
+use crate::service::Service;
 use serde_json::Value;
-use service::Service;
 
 fn writer(brokers: &str, folder: &Path, id: &str) -> Service {
     let folder = folder.display().to_string();
@@ -32,7 +29,8 @@ fn a_client_of_todays_control_systems_runs_ten_files_two_at_once() {
     let Some(jars) = jars() else { return };
     let Some(python) = python::interpreter() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let cluster = Cluster::start(&jars, folder.path(), 1, None).unwrap_or_else(|e| panic!("{e}"));
+    let cluster =
+        BrokerCluster::start(&jars, folder.path(), 1, None).unwrap_or_else(|e| panic!("{e}"));
     let brokers = cluster.bootstrap();
     let data = folder.path().join("data");
     std::fs::create_dir_all(data.join("ess/raw")).unwrap();
@@ -55,7 +53,7 @@ fn a_client_of_todays_control_systems_runs_ten_files_two_at_once() {
     print!("{told}");
     let told: Value = serde_json::from_str(&told).expect("one object");
     assert_eq!((&told["runs"], &told["at_once"]), (&10.into(), &2.into()));
-    // Nothing is left over, and the writers count what the client does.
+    // Nothing is left, and the writers count the same as the client.
     let sum = |name: &str| ended.iter().map(|said| said.counter(name)).sum::<u64>();
     assert_eq!(sum("write.files"), 10, "{said}");
     assert_eq!(sum("write.events"), told["events"].as_u64().unwrap(), "{said}");

@@ -1,41 +1,28 @@
 //! Several `fullcount write` on one pool: an order goes to a writer that has room, also from one that came back full,
 //! a stop is answered by the writer that it is for, and answers that were never sent come after a kill.
 //!
-//! Against librdkafka's own mock of a broker, which other processes can reach. It knows no Kafka time, so no data is read.
-
-mod service;
+//! Against librdkafka's own mock of a broker, which other processes can reach. It has no Kafka time, so no data is
+//! read.
 
 use std::path::Path;
-use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use fullcount_out::flat::{self, Message, RunStart, RunStop};
-use fullcount_out::kafka::{Begin, Consumer, ConsumerOptions, Polled, Publisher, Settings};
+use crate::service::{PATIENCE, Service, say};
+use fullcount_kafka::{Begin, Consumer, ConsumerOptions, KafkaSettings, Polled, Publisher};
+use fullcount_messages::{Message, RunStart, RunStop};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use serde_json::{Value, json};
-use service::{PATIENCE, Service, fullcount, say};
 
-/// A writer that is killed when the test ends, however that is.
-struct Writer(Child);
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn writer(brokers: &str, folder: &Path, id: &str) -> Writer {
+fn writer(brokers: &str, folder: &Path, id: &str) -> Service {
     let folder = folder.display().to_string();
     let all = [
         &["write", "--brokers", brokers, "--folder", &folder, "--pool", "pool"][..],
         &["--control", "control", "--service-id", id, "--jobs", "1", "--heartbeat", "1s"],
         &["--kafka-set", "session.timeout.ms=3000", "--kafka-set", "heartbeat.interval.ms=300"],
     ];
-    let child = fullcount(&all.concat()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    Writer(child.expect("starts"))
+    Service::start(&all.concat())
 }
 
 fn now_ms() -> u64 {
@@ -99,7 +86,7 @@ impl Facility {
             assert!(Instant::now() < end, "{what}: no {schema} within {PATIENCE:?}");
             let polled = self.control.poll(Duration::from_millis(100)).expect("readable");
             let Polled::Message(message) = polled else { continue };
-            let decoded = flat::decode(message.payload()).expect("decodes");
+            let decoded = fullcount_messages::decode(message.payload()).expect("decodes");
             if decoded.schema().identifier() == schema {
                 return serde_json::to_value(&decoded).unwrap();
             }
@@ -127,7 +114,7 @@ fn facility() -> Facility {
     let brokers = cluster.bootstrap_servers();
     let control = Consumer::new(&ConsumerOptions::new(&brokers)).unwrap();
     control.assign(&[("control", 0, Begin::Oldest)]).unwrap();
-    let publisher = Publisher::new(&brokers, &Settings::default(), |_| ()).unwrap();
+    let publisher = Publisher::new(&brokers, &KafkaSettings::default(), |_| ()).unwrap();
     Facility { cluster, publisher, control }
 }
 
@@ -192,8 +179,7 @@ fn orders_go_to_a_writer_with_room_and_stops_are_answered_by_their_own() {
     facility.start("b");
     assert_eq!(facility.taken("b"), "w2");
     // The first comes back with all that it may have: it must not refuse what others could take.
-    first.0.kill().unwrap();
-    first.0.wait().unwrap();
+    first.child.kill();
     drop(first);
     let _first = writer(&brokers, folder.path(), "w1");
     facility.start("c");
@@ -217,7 +203,7 @@ fn orders_go_to_a_writer_with_room_and_stops_are_answered_by_their_own() {
     );
     facility.start("d");
     assert_eq!(facility.taken("d"), "w2", "and nobody has said a word about the job of none");
-    // Who orders a run is told that it was refused.
+    // The client that orders a run gets the refusal.
     let structure = folder.path().join("run.json");
     std::fs::write(&structure, json!({"children": []}).to_string()).unwrap();
     let (to, structure) = (format!("kafka://{brokers}/pool"), structure.display().to_string());

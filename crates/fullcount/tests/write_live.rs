@@ -1,30 +1,28 @@
-//! Live detectors whose packets say no absolute time, at a million events a second into a real Kafka, and a run of the file
-//! writer by the recipe of `docs/write.md`: every event between start and stop is in the file, with a time within 1 ms of
-//! the host's clock.
+//! Live detectors whose packets have no absolute time, at a million events a second into a real Kafka, and a run of the
+//! file writer by the recipe of `docs/write.md`: every event between start and stop is in the file, with a time within
+//! 1 ms of the host's clock.
 //!
-//! What the file must hold is what a consumer of its own reads off the topic. What the times must be is taken from a
-//! capture beside the run: the kernel's receive time of the packet that brought the event, which the simulated detector
-//! sends when its last readout has been made (`docs/simulators.md`). Which packet brought an event follows from the
-//! simulator's own rows of truth, or of SoNDe from the packet's entries, read here.
+//! The expected events are read from the topic by a separate consumer. The expected times come from a capture of the
+//! run: the kernel's receive time of the packet that brought the event, which the simulated detector sends when its
+//! last readout has been made (`docs/simulators.md`). The packet of an event is found from the simulator's rows of
+//! truth, or for SoNDe from the packet's entries, read here.
 //!
-//! Needs Java and the jars that `cargo xtask test` has fetched; without them it says so, and fails with CI=true.
+//! Needs Java and the jars that `cargo xtask test` has fetched; without them it is skipped with a message, and fails
+//! with CI=true.
 
-mod broker;
-mod recipe;
-mod service;
-
+use crate::recipe;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use crate::recipe::{Facility, Taken, json_in, wait_for};
+use crate::service::{Said, Service, say};
 use fullcount_io::pcap::Datagrams;
-use fullcount_lab::traffic::Traffic;
-use fullcount_lab::traffic::multiblade::{MultiBlade, MultiBladeSetup};
-use fullcount_lab::traffic::multigrid::{MultiGrid, MultiGridSetup};
+use fullcount_sim::Traffic;
+use fullcount_sim::multiblade::{MultiBladeSetup, SimulatedMultiBlade};
+use fullcount_sim::multigrid::{MultiGrid, MultiGridSetup};
 use hdf5_metno::File;
-use recipe::{Facility, Taken, json_in, wait_for};
 use serde_json::Value;
-use service::{Said, Service, say};
 
 /// Events per second.
 const RATE: f64 = 1e6;
@@ -34,7 +32,7 @@ const SECONDS: i64 = 5;
 const NEAR_NS: i64 = 1_000_000;
 /// A host that shares its CPUs sends late now and then; within this time it has sent at once, ns.
 const WINDOW_NS: i64 = 250_000_000;
-/// Where no pulses are known, events belong to blocks of 2³⁰ ns.
+/// Without known pulses, events belong to blocks of 2³⁰ ns.
 const BLOCK_NS: i64 = 1 << 26;
 /// Tries of a detector: a host that is too busy to receive everything has shown nothing about times.
 const TRIES: usize = 3;
@@ -68,13 +66,13 @@ fn brought(detector: &str, packets: &[(i64, Vec<u8>)]) -> Brought {
     match detector {
         "multiblade" => {
             let setup = MultiBladeSetup { neutrons_per_s, ..MultiBladeSetup::default() };
-            simulated(MultiBlade::new(&setup).unwrap(), packets.len())
+            simulated(SimulatedMultiBlade::new(&setup).unwrap(), packets.len())
         }
         "multigrid" => {
             let setup = MultiGridSetup { neutrons_per_s, ..MultiGridSetup::default() };
             simulated(MultiGrid::new(&setup).unwrap(), packets.len())
         }
-        // One module: entries and packets are in the order of time. Entry count behind type, number, time and length.
+        // One module: entries and packets are in the order of time. Entry count after type, number, time and length.
         _ => Brought::InOrder(packets.iter().map(|(_, p)| u32::from(p[10])).collect()),
     }
 }
@@ -178,7 +176,7 @@ fn in_file(path: &Path, bank: &str) -> Vec<(i64, i64)> {
     times
 }
 
-/// What a live run and the run of the file writer beside it left.
+/// The results of a live run and of the simultaneous run of the file writer.
 struct Live {
     run: Said,
     sent: Said,
@@ -214,7 +212,7 @@ fn live(facility: &Facility, detector: &str, name: &str) -> Live {
     let to = format!("udp://127.0.0.1:{}", run.udp_port());
     let send = ["send", "--to", &to, "--source", detector, "--rate", "1Mev/s", "--json"];
     let send = Service::start(&send);
-    // Events come before the run starts, and behind its stop.
+    // Events come before the run starts, and after its stop.
     facility.wait_for_events(&topic, 0);
     let length = format!("{SECONDS}s");
     let order = facility.run(name, &structure, &["--duration", &length]).end();
@@ -249,12 +247,12 @@ fn check(facility: &Facility, detector: &str, name: &str, live: Live) {
     let published = live.run.summary()["outputs"]["kafka"]["events"].as_u64();
     assert_eq!(published, Some(all as u64), "the topic has all that the run published");
 
-    // By pulse, which is what the writer goes by.
+    // By pulse, as the writer selects.
     let file = in_file(&facility.data().join(format!("{name}.nxs")), detector);
     let taken = topic.iter().filter(|message| (start..=stop).contains(&message.time));
     let taken: usize = taken.map(|message| message.events.len()).sum();
     println!("{detector}: {taken} of {all} events are of pulses between start and stop");
-    // The stop is an order of its own: what came in the ms until the writer had it stays in the file, as it answers.
+    // The stop is a separate order: events of the ms until the writer had it stay in the file, as its answer says.
     let behind = file.iter().filter(|event| event.0 > stop).count();
     println!("{detector}: {behind} events behind the stop were in the file when it came");
     assert!(file.iter().all(|event| event.0 >= start), "{detector}: nothing of before the start");

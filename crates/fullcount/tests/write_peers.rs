@@ -1,11 +1,11 @@
-//! What the existing file writer's own tests check of it, as scenarios for `fullcount write` over a real Kafka.
+//! The checks of the existing file writer's own tests, as scenarios for `fullcount write` with a real Kafka.
 //!
 //! The facts are those of `ess-dmsc/kafka-to-nexus` (`integration-tests`, `domain-tests`, and `system-tests` of earlier
-//! versions); the scenarios are written anew. A control system in Python (`tests/python/peers`) that knows
-//! `streaming_data_types`, a Kafka client and h5py alone orders the runs, sends their data and reads the files. One broker
-//! serves all: two writers of one file each share a pool (`control.py`, one scenario after the other), and a third has a
-//! run for each scenario at once (`files.py`). Each scenario is a test here, which fails with its own words.
-//! Where ours differs on purpose is in `docs/write.md`, "Differences from the existing file writer".
+//! versions); the scenarios are new. A control system in Python (`tests/python/peers`) that uses only
+//! `streaming_data_types`, a Kafka client and h5py orders the runs, sends their data and reads the files. One broker
+//! serves all: two writers of one file each share a pool (`control.py`, one scenario after the other), and a third has
+//! a run for each scenario at once (`files.py`). Each scenario is a test here, which fails with its own message.
+//! Intended differences are in `docs/write.md`, "Differences from the existing file writer".
 //!
 //! | what theirs check | scenario |
 //! |---|---|
@@ -44,73 +44,49 @@
 //! more), their module `f142_test`.
 //!
 //! Needs Java, the jars that `cargo xtask test` has fetched, and a Python with `tests/python/requirements.txt`; without
-//! them it says so, and fails with CI=true.
+//! them it is skipped with a message, and fails with CI=true.
 
-mod broker;
-mod python;
-mod service;
-
+use crate::python;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
-use broker::{Cluster, jars};
+use crate::broker::{BrokerCluster, jars};
+use crate::service::Service;
 use serde_json::{Value, json};
-use service::fullcount;
 
 /// What went wrong in each scenario; `None`: nothing.
 type Faults = BTreeMap<String, Option<String>>;
 
-/// A writer, with a file of what it says. It is killed when the scenarios end, however that is.
+/// A writer and its name. It is killed at any end of the scenarios.
 struct Writer {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    service: Service,
+    id: String,
 }
 
 impl Writer {
     fn start(brokers: &str, folder: &Path, id: &str, more: &[&str]) -> Writer {
-        let (data, log) = (folder.join("data").display().to_string(), folder.join(id));
+        let data = folder.join("data").display().to_string();
         let mut all = vec!["write", "--brokers", brokers, "--folder", &data, "--service-id", id];
         all.extend(["--control", "idle"]);
         all.extend(["--heartbeat", "300ms", "--flush", "100ms"]);
         all.extend(["--kafka-set", "session.timeout.ms=3000"]);
         all.extend(["--kafka-set", "heartbeat.interval.ms=100"]);
         all.extend(more);
-        let said = File::create(&log).unwrap();
-        let child = fullcount(&all).stdout(Stdio::null()).stderr(said).spawn().unwrap();
-        Writer { child, log }
+        Writer { service: Service::start(&all), id: id.to_owned() }
     }
 
-    /// As Ctrl-C, and waits for the end; what it said.
-    fn end(mut self) -> Result<String, String> {
-        let pid = self.child.id().to_string();
-        let asked = Command::new("kill").args(["-INT", &pid]).status().expect("kill runs");
-        assert!(asked.success() || self.child.try_wait().unwrap().is_some());
-        let end = Instant::now() + Duration::from_secs(60);
-        let status = loop {
-            match self.child.try_wait().unwrap() {
-                Some(status) => break status,
-                None if Instant::now() > end => return Err("the writer does not end".into()),
-                None => std::thread::sleep(Duration::from_millis(20)),
-            }
-        };
-        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-        let ended = format!("writer {}: {status}\n{said}", self.log.display());
-        if status.success() { Ok(ended) } else { Err(ended) }
+    /// As Ctrl-C, and waits for the end; returns its output.
+    fn end(self) -> Result<String, String> {
+        self.service.interrupt();
+        let said = self.service.end();
+        let ended = format!("writer {}: exit code {}\n{}", self.id, said.code, said.err);
+        if said.code == 0 { Ok(ended) } else { Err(ended) }
     }
 }
 
-/// A script of the scenarios; what it printed.
+/// Runs a script of the scenarios; returns its output.
 fn run(python: &Path, script: &str, arguments: &[&str]) -> Result<String, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python/peers");
     let done = Command::new(python).arg("-B").arg(folder.join(script)).args(arguments).output();
@@ -130,7 +106,7 @@ fn template() -> Value {
 /// Runs all scenarios.
 fn all(jars: &Path, python: &Path) -> Result<Faults, String> {
     let folder = tempfile::tempdir().expect("a folder");
-    let cluster = Cluster::start(jars, folder.path(), 1, None)?;
+    let cluster = BrokerCluster::start(jars, folder.path(), 1, None)?;
     both(&cluster.bootstrap(), folder.path(), python)
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use fullcount_out::kafka::{Begin, Consumer, ConsumerOptions, Polled, Publisher, Settings};
+use fullcount_kafka::{Begin, Consumer, ConsumerOptions, KafkaSettings, Polled, Publisher};
 
 use crate::now;
 use crate::spectrum::{Bins, Spectrum};
@@ -41,7 +41,7 @@ impl Board {
     /// A topic that need not be there yet.
     pub fn new(
         brokers: &str,
-        settings: &Settings,
+        settings: &KafkaSettings,
         topic: &str,
         name: &str,
         bins: Bins,

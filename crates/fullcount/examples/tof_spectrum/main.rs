@@ -18,7 +18,7 @@ use anyhow::{Result, bail};
 use clap::Parser;
 use fullcount_engine::stop::Stop;
 use fullcount_io::quantity;
-use fullcount_out::kafka::{Consumer, ConsumerOptions, Polled, Settings, check_brokers};
+use fullcount_kafka::{Consumer, ConsumerOptions, KafkaSettings, Polled, check_brokers};
 
 use board::{Board, Share};
 use spectrum::{Bins, Spectrum};
@@ -85,7 +85,7 @@ Exit codes: 0 ended as told; 1 failed; 2 wrong option.";
 /// Flags that were checked.
 struct Plan {
     brokers: String,
-    settings: Settings,
+    settings: KafkaSettings,
     spectra: String,
     bins: Bins,
     every: Duration,
@@ -116,7 +116,8 @@ impl Flags {
             None => bail!("--kafka-set {text}: expected NAME=VALUE"),
         };
         let settings = self.kafka_set.iter().map(pair).collect::<Result<Vec<_>>>()?;
-        let settings = Settings::read(settings).map_err(|e| anyhow::anyhow!("--kafka-set {e}"))?;
+        let settings =
+            KafkaSettings::read(settings).map_err(|e| anyhow::anyhow!("--kafka-set {e}"))?;
         settings.check().map_err(|e| anyhow::anyhow!("--kafka-set {e}"))?;
         Ok(Plan {
             brokers,

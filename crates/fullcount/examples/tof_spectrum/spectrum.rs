@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use fullcount_out::flat::{DataArray, DataType, Events42, Events44, Message, Variable, decode};
+use fullcount_messages::{DataArray, DataType, Events42, Events44, Message, Variable, decode};
 
 /// Bins of equal width, ns since the pulse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use crate::note;
 /// Receives or sends on this host for a campaign that runs on another one (`fullcount lab udp --where THIS-HOST`).
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Flags {
+pub struct LabAgentFlags {
     /// Address to listen on, IP or IP:PORT; the port is 9440 unless given
     #[arg(long, value_name = "ADDR")]
     listen: String,
@@ -37,7 +37,7 @@ Examples:
   fullcount lab agent --listen 192.168.10.2:9440 --token-file token";
 
 /// Serves until Ctrl-C.
-pub fn agent(flags: Flags) -> Result<u8, Failure> {
+pub fn agent(flags: LabAgentFlags) -> Result<u8, Failure> {
     let listen = &flags.listen;
     let address = match (listen.parse::<SocketAddr>(), listen.parse::<IpAddr>()) {
         (Ok(address), _) => address,

@@ -12,13 +12,13 @@ use fullcount_engine::stop::Stop;
 use fullcount_io::input_file;
 use fullcount_io::quantity::{self, Rate};
 use fullcount_lab::bench::costs;
-use fullcount_lab::capacity::instrument::{Instrument, Kind};
-use fullcount_lab::capacity::measured::Facts;
+use fullcount_lab::capacity::instrument::{Instrument, InstrumentKind};
+use fullcount_lab::capacity::measured::MeasuredRates;
 use fullcount_lab::capacity::plan::{Wishes, bound};
 use fullcount_lab::capacity::queues::Sizes;
 use fullcount_lab::capacity::{CapacityError, compute};
 
-pub use self::flags::Flags;
+pub use self::flags::LabCapacityFlags;
 use super::read::{bits, rate, read};
 use crate::exit::Failure;
 use crate::{say, tell};
@@ -31,7 +31,7 @@ fn wrong(e: CapacityError) -> Failure {
 }
 
 /// What the instrument sends a second: events of its detector, or bare packets.
-fn per_second(key: &'static str, text: &str, kind: &Kind) -> Result<f64, ConfigError> {
+fn per_second(key: &'static str, text: &str, kind: &InstrumentKind) -> Result<f64, ConfigError> {
     if kind.detector().is_some() {
         return read(key, text, quantity::events_per_second);
     }
@@ -41,7 +41,7 @@ fn per_second(key: &'static str, text: &str, kind: &Kind) -> Result<f64, ConfigE
     }
 }
 
-impl Flags {
+impl LabCapacityFlags {
     fn instruments(&self) -> Result<Vec<Instrument>, Failure> {
         let mut all = vec![];
         for name in &self.instrument {
@@ -61,7 +61,7 @@ impl Flags {
             if let Some(text) = &s.peak {
                 i.peak = Some(per_second("peak", text, &i.kind)?);
             }
-            if i.kind != Kind::Packets {
+            if i.kind != InstrumentKind::Packets {
                 i.bytes_per_event = s.bytes_per_event.or(i.bytes_per_event);
             }
             i.compress_factor = s.compress_factor.unwrap_or(i.compress_factor);
@@ -74,9 +74,9 @@ impl Flags {
         Ok(all)
     }
 
-    fn facts(&self) -> Result<Facts, Failure> {
+    fn facts(&self) -> Result<MeasuredRates, Failure> {
         let mut facts = match self.no_committed {
-            true => Facts::default(),
+            true => MeasuredRates::default(),
             false => compute::committed().map_err(wrong)?,
         };
         for path in &self.measured {
@@ -90,7 +90,7 @@ impl Flags {
         Ok(facts)
     }
 
-    fn wishes(&self, facts: &Facts) -> Result<Wishes, Failure> {
+    fn wishes(&self, facts: &MeasuredRates) -> Result<Wishes, Failure> {
         let (s, h) = (&self.stream, &self.hosts);
         let host_cores = h.host_cores.or(facts.cpus).unwrap_or(1);
         let produce = match &self.producer_rate {
@@ -155,7 +155,7 @@ impl Flags {
 }
 
 /// Computes and prints.
-pub fn capacity(flags: Flags) -> Result<u8, Failure> {
+pub fn capacity(flags: LabCapacityFlags) -> Result<u8, Failure> {
     if flags.list {
         tell!("{}", compute::list());
         return Ok(0);

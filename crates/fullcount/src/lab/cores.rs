@@ -20,7 +20,7 @@ use crate::{note, say, tell};
 /// Measures every pair of cores; writes no file.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Flags {
+pub struct LabCoresFlags {
     /// Measure again every second for so long, and say how often pairs changed between near and far
     #[arg(long, value_name = "TIME")]
     watch: Option<String>,
@@ -46,7 +46,7 @@ fn measure(cores: &[usize]) -> Result<Vec<Near>, Failure> {
 }
 
 /// Measures and prints.
-pub fn cores(flags: &Flags) -> Result<u8, Failure> {
+pub fn cores(flags: &LabCoresFlags) -> Result<u8, Failure> {
     let watch = flags.watch.as_ref().map(|t| read::duration("watch", t)).transpose()?;
     let watch = watch.filter(|time| !time.is_zero());
     if flags.watch.is_some() && watch.is_none() {

@@ -8,21 +8,21 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use fullcount_detect::parallel::MOST_THREADS;
+use fullcount_detect::detector::MOST_THREADS;
 use fullcount_engine::config::refuse;
 use fullcount_engine::open::check_core;
 use fullcount_engine::stop::Stop;
 use fullcount_io::host::Host;
 use fullcount_io::quantity;
-use fullcount_lab::detectors::campaign::{Campaign, Parts, Plan};
+use fullcount_lab::detectors::campaign::{SpeedCampaign, SpeedPlan, WantedParts};
 use fullcount_lab::detectors::job::Choice;
-use fullcount_lab::lossless::Settings;
+use fullcount_lab::lossless::SearchSettings;
 
 use super::lossless::SearchFlags;
 use super::read;
 use super::results::ResultFlags;
 use crate::exit::Failure;
-use crate::say;
+use crate::{help, say};
 
 /// What is measured.
 #[derive(Debug, Args)]
@@ -30,10 +30,7 @@ struct ChoiceFlags {
     /// Detectors, with commas [default: all that have an input]
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     detector: Vec<String>,
-    /// Inputs, with commas: recorded, recorded-calibrated, recorded-xyu and vectors (of the repository, see
-    /// --vectors), simulated, noisy, dense; captures: recorded, where there is none vectors [default: all from memory; over UDP captures; for
-    /// pipelines simulated]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help = help::inputs())]
     input: Vec<String>,
     /// Capture that is repeated instead: KIND=FILE, or KIND=FILE?port=N; may be repeated
     #[arg(long, value_name = "KIND=FILE")]
@@ -41,7 +38,7 @@ struct ChoiceFlags {
     /// Geometry file of a detector; may be repeated
     #[arg(long, value_name = "KIND=FILE")]
     geometry: Vec<String>,
-    /// Key of a detector's configuration, e.g. sonde.max_streams=64; may be repeated
+    /// Key of a detector's configuration, e.g. KIND.max_streams=64; may be repeated
     #[arg(long, value_name = "KIND.KEY=VALUE")]
     set: Vec<String>,
     /// What decoders use: auto, portable, x86-64-v3 or x86-64-v4-vbmi [default: auto, the largest that this processor has]
@@ -68,8 +65,8 @@ impl ChoiceFlags {
 
 /// Packets, readouts and events a second of every detector: from memory, over UDP, several at once.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub struct Flags {
+#[command(after_help = after())]
+pub struct LabDetectorsFlags {
     #[command(flatten)]
     jobs: ChoiceFlags,
     /// memory (packets prepared in memory, one core) and udp (replayed over loopback into the service, as
@@ -79,7 +76,7 @@ pub struct Flags {
     /// So many pipelines at once, with commas: each detector n times, and all of them mixed
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pipelines: Vec<usize>,
-    /// From memory, besides one: so many builder threads, with commas, for detectors that may have them (gdgem),
+    /// From memory, besides one: so many builder threads, with commas, for detectors that may have them,
     /// measured in turns with one
     #[arg(long, value_name = "N", value_delimiter = ',')]
     build_threads: Vec<usize>,
@@ -118,39 +115,38 @@ pub struct Flags {
     result: ResultFlags,
 }
 
-const EXAMPLES: &str = "\
+const ABOUT: &str = "\
 From memory each pass over --memory begins with a fresh decoder: packets of all repetitions are
 moved on before anything is measured. Over UDP captures are moved on in the same way. The figures
 are those of the service's own /metrics; where packets are lost flat out, the highest rate without
 loss is searched as 'lab lossless' does. Results: detectors-memory, -udp or -pipelines; of several
 parts: detectors.
-Exit code 1 if a search found no rate without loss above the floor.
+Exit code 1 if a search found no rate without loss above the floor.";
 
-Examples:
+const EXAMPLES: &str = "\
   fullcount lab detectors
-  fullcount lab detectors --detector sonde --input simulated --cores 1
-  fullcount lab detectors --detector sonde --duration 2s --repeats 5 --out /var/tmp
   fullcount lab detectors --over memory,udp --pipelines 1,2,3,4
-  fullcount lab detectors --detector sonde --capture sonde=run42.pcapng --geometry sonde=all.toml
-  fullcount lab detectors --detector gdgem --build-threads 2 --repeats 5
-  fullcount lab detectors --detector sonde --instructions portable --name sonde-portable
   fullcount lab detectors --over udp --flat-out-only --profile
   fullcount lab detectors --over udp --input captures,simulated --duration 3s --profile
   fullcount lab detectors --over udp --threads 2 --confirm 60s --confirmations 1";
 
-impl Flags {
-    fn parts(&self) -> Result<Parts, Failure> {
+fn after() -> String {
+    format!("{ABOUT}\n\n{}", help::examples("lab detectors", EXAMPLES))
+}
+
+impl LabDetectorsFlags {
+    fn parts(&self) -> Result<WantedParts, Failure> {
         let known = ["memory", "udp"];
         if let Some(other) = self.over.iter().find(|o| !known.contains(&o.as_str())) {
             return Err(refuse("over", other, "memory, udp or both with a comma").into());
         }
         let asked = |way: &str| self.over.iter().any(|o| o == way);
         let memory = asked("memory") || (self.over.is_empty() && self.pipelines.is_empty());
-        Ok(Parts { memory, udp: asked("udp"), pipelines: !self.pipelines.is_empty() })
+        Ok(WantedParts { memory, udp: asked("udp"), pipelines: !self.pipelines.is_empty() })
     }
 
     /// A profile needs the service over UDP, on cores that are its own.
-    fn check_profile(&self, parts: &Parts, plan: &Plan) -> Result<(), Failure> {
+    fn check_profile(&self, parts: &WantedParts, plan: &SpeedPlan) -> Result<(), Failure> {
         if !self.profile {
             return Ok(());
         }
@@ -168,7 +164,7 @@ impl Flags {
         Ok(fullcount_lab::profile::available().map_err(anyhow::Error::from)?)
     }
 
-    fn plan(&self) -> Result<Plan, Failure> {
+    fn plan(&self) -> Result<SpeedPlan, Failure> {
         let memory = read::size("memory", &self.memory)?;
         let time = read::duration("duration", &self.duration)?;
         if time.is_zero() {
@@ -213,16 +209,16 @@ impl Flags {
         }
         let build_threads = self.build_threads.clone();
         let (memory, repeats, tell) = (memory as usize, self.repeats, say::line);
-        Ok(Plan { memory, time, repeats, cores, build_threads, tell })
+        Ok(SpeedPlan { memory, time, repeats, cores, build_threads, tell })
     }
 }
 
 /// Runs the campaign.
-pub fn detectors(flags: Flags) -> Result<u8, Failure> {
+pub fn detectors(flags: LabDetectorsFlags) -> Result<u8, Failure> {
     let (parts, plan) = (flags.parts()?, flags.plan()?);
-    let search = flags.search.settings(Settings::default())?;
+    let search = flags.search.settings(SearchSettings::default())?;
     flags.check_profile(&parts, &plan)?;
-    let campaign = Campaign {
+    let campaign = SpeedCampaign {
         choice: flags.jobs.choice(),
         parts,
         plan,

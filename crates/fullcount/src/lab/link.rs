@@ -15,7 +15,7 @@ use crate::{say, tell};
 /// Frame sizes, overhead, rates and times of UDP datagrams on a link; a calculation.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Flags {
+pub struct LabLinkFlags {
     /// Speed of the link, bit/s
     #[arg(long, value_name = "RATE", default_value = "10Gbps")]
     speed: String,
@@ -65,7 +65,7 @@ struct Row {
 }
 
 /// Prints the table.
-pub fn link(flags: Flags) -> Result<u8, Failure> {
+pub fn link(flags: LabLinkFlags) -> Result<u8, Failure> {
     let speed = read::whole_bits("speed", &flags.speed)?;
     let rate = flags.rate.as_ref().map(|r| read::rate("rate", r)).transpose()?;
     let headers = UDP as usize + if flags.ipv6 { 40 } else { 20 };
@@ -136,7 +136,7 @@ fn nanoseconds(ps: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn object(flags: &Flags, speed: u64, rows: &[Row]) -> Value {
+fn object(flags: &LabLinkFlags, speed: u64, rows: &[Row]) -> Value {
     let rows: Vec<Value> = rows
         .iter()
         .map(|r| {

@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use fullcount_core::sim::{Channel, Setup, Spec};
+use fullcount_core::quantity::spoken;
+use fullcount_core::sim::{Channel, ChannelSetup, Spec};
 use fullcount_engine::config::refuse;
 use fullcount_engine::open::check_core;
 use fullcount_engine::stop::Stop;
 use fullcount_lab::agent::engine::{check_engine, check_fit, check_sizes};
 use fullcount_lab::emulator::network::{self, ADDRESSES};
 use fullcount_lab::emulator::watch::watch;
-use fullcount_lab::emulator::{Emulator, Plan, Unmerged, mtu};
+use fullcount_lab::emulator::{Emulator, EmulatorPlan, Unmerged, mtu};
 use fullcount_lab::lossless::pair::Pair;
-use fullcount_lab::lossless::{Campaign, Settings, time};
+use fullcount_lab::lossless::{LosslessCampaign, SearchSettings};
 use serde_json::json;
 
 use super::lossless::SearchFlags;
@@ -29,7 +30,7 @@ use crate::{note, say};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group(clap::ArgGroup::new("where").required(true).args(["between", "make", "measure"])))]
-pub struct Flags {
+pub struct LabLinkEmulatorFlags {
     /// Two interfaces of this namespace, without addresses of their own
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     between: Vec<String>,
@@ -111,7 +112,7 @@ Examples:
   fullcount lab link-emulator --measure --thorough --sizes 1472,8972";
 
 /// Runs it.
-pub fn link_emulator(flags: Flags) -> Result<u8, Failure> {
+pub fn link_emulator(flags: LabLinkEmulatorFlags) -> Result<u8, Failure> {
     let plan = plan(&flags)?;
     if flags.thorough && !flags.measure {
         return Err(refuse("thorough", true, "only with --measure").into());
@@ -149,7 +150,7 @@ pub fn link_emulator(flags: Flags) -> Result<u8, Failure> {
     code
 }
 
-fn plan(flags: &Flags) -> Result<Plan, Failure> {
+fn plan(flags: &LabLinkEmulatorFlags) -> Result<EmulatorPlan, Failure> {
     let delay = |key: &'static str, text: &str| {
         let ns = read::duration(key, text)?;
         Ok::<u64, Failure>(u64::try_from(ns.as_nanos()).unwrap_or(u64::MAX))
@@ -159,7 +160,7 @@ fn plan(flags: &Flags) -> Result<Plan, Failure> {
         Some(text) => text.parse::<Spec>().map_err(|e| refuse("fault", text, e.to_string()))?,
         None => Spec::default(),
     };
-    let there = Setup {
+    let there = ChannelSetup {
         rate_bps,
         delay_ns: delay("delay", &flags.delay)?,
         jitter_ns: delay("jitter", &flags.jitter)?,
@@ -170,8 +171,10 @@ fn plan(flags: &Flags) -> Result<Plan, Failure> {
         fault,
     };
     let back = match flags.back.as_str() {
-        "same" => Setup { fault: Spec { seed: fault.seed.wrapping_add(1), ..fault }, ..there },
-        "clear" => Setup { memory_bytes: there.memory_bytes, ..Setup::default() },
+        "same" => {
+            ChannelSetup { fault: Spec { seed: fault.seed.wrapping_add(1), ..fault }, ..there }
+        }
+        "clear" => ChannelSetup { memory_bytes: there.memory_bytes, ..ChannelSetup::default() },
         other => return Err(refuse("back", other, "same or clear").into()),
     };
     Channel::<()>::new(there).map_err(|e| Failure::Wrong(e.to_string()))?;
@@ -194,7 +197,7 @@ fn plan(flags: &Flags) -> Result<Plan, Failure> {
             return Err(refuse("between", other.join(","), why).into());
         }
     };
-    Ok(Plan { interfaces, setups: [there, back], cores, busy_poll: flags.busy_poll })
+    Ok(EmulatorPlan { interfaces, setups: [there, back], cores, busy_poll: flags.busy_poll })
 }
 
 fn run(
@@ -219,28 +222,29 @@ fn run(
 
 /// A search that says where the limit is in about 20 s a size: what an experiment must stay below wants no
 /// more than that. Trials are long enough for the sender to be 5 ms late and still keep its rate within 1 %.
-fn quick() -> Settings {
-    Settings {
+fn quick() -> SearchSettings {
+    SearchSettings {
         resolution: 0.05,
         trial: Duration::from_millis(500),
         confirm: Duration::from_secs(2),
         confirmations: 2,
-        ..Settings::default()
+        ..SearchSettings::default()
     }
 }
 
 /// The emulator's own limit: the highest rate that crosses it without loss.
-fn measure(flags: Flags, mut plan: Plan) -> Result<u8, Failure> {
+fn measure(flags: LabLinkEmulatorFlags, mut plan: EmulatorPlan) -> Result<u8, Failure> {
     check_sizes(&flags.sizes)?;
     check_fit(check_engine(&flags.engine, false)?, &flags.sizes, flags.mtu)?;
     let (usual, repeats) = match flags.thorough {
-        true => (Settings::default(), 3),
+        true => (SearchSettings::default(), 3),
         false => (quick(), 1),
     };
     let settings = flags.search.settings(usual)?;
     let repeats = flags.repeats.unwrap_or(repeats);
     let (sizes, contenders) = (flags.sizes, vec![flags.engine]);
-    let campaign = Campaign { contenders, sizes, repeats, settings };
+    let campaign =
+        LosslessCampaign { contenders, sizes, repeats, flat_out: None, search: Some(settings) };
     campaign.check().map_err(|e| Failure::Wrong(e.to_string()))?;
     let searches = (campaign.sizes.len() * repeats) as u32;
     let mut record = flags.result.begin("link-emulator")?;
@@ -253,7 +257,7 @@ fn measure(flags: Flags, mut plan: Plan) -> Result<u8, Failure> {
         plan.cores = [Some(3), Some(0)];
     }
     let emulator = network::start(&network, &plan).map_err(anyhow::Error::from)?;
-    note!("about {} if no confirmation fails", time(settings.usual() * searches));
+    note!("about {} if no confirmation fails", spoken(settings.usual() * searches));
     let place = network::place(network);
     let program = std::env::current_exe().context("finding this program")?;
     let mut pair = Pair::new(program, &place, &asked);

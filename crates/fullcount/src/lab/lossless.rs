@@ -4,14 +4,17 @@
 
 use anyhow::Context;
 use clap::Args;
+use fullcount_core::quantity::spoken;
 use fullcount_engine::config::refuse;
 use fullcount_engine::open::check_core;
 use fullcount_engine::stop::Stop;
 use fullcount_io::quantity::Rate;
 use fullcount_lab::agent::engine::{check_engine, check_fit, check_sizes};
 use fullcount_lab::lossless::pair::Pair;
-use fullcount_lab::lossless::place::{Place, Where};
-use fullcount_lab::lossless::{Campaign, Ceiling, OnNearCores, Settings, time};
+use fullcount_lab::lossless::place::{ReadyPlace, Where};
+use fullcount_lab::lossless::{
+    Ceiling, LosslessCampaign, LosslessResults, OnCores, OnNearCores, SearchSettings,
+};
 use fullcount_lab::record::Record;
 
 use super::read;
@@ -22,7 +25,7 @@ use crate::note;
 /// The highest rate without loss of each size and engine (RFC 2544: trials, bisection, confirmation).
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Flags {
+pub struct LabLosslessFlags {
     /// Engines, several with commas: auto, plain, mmsg, gso (sender only), gro (receiver only), both; with uring,
     /// packet and xdp (not on loopback) the sender is gso
     #[arg(long, value_name = "ENGINE", value_delimiter = ',', default_value = "auto")]
@@ -84,36 +87,46 @@ impl PlaceFlags {
     }
 
     /// Makes the place.
-    pub fn make(&self, kind: Where, purpose: &str) -> Result<Place, Failure> {
-        Ok(Place::make(kind, self.mtu, purpose).map_err(anyhow::Error::from)?)
+    pub fn make(&self, kind: Where, purpose: &str) -> Result<ReadyPlace, Failure> {
+        Ok(ReadyPlace::make(kind, self.mtu, purpose).map_err(anyhow::Error::from)?)
     }
 
     /// Sender and receiver there.
     pub fn pair<'a>(
         &self,
-        place: &'a Place,
+        place: &'a ReadyPlace,
         stop: &'a dyn Fn() -> bool,
     ) -> Result<Pair<'a>, Failure> {
         let program = std::env::current_exe().context("finding this program")?;
         let mut pair = Pair::new(program, place, stop);
-        pair.receive_buffer.clone_from(&self.receive_buffer);
+        pair.receive_buffer = read::size("receive-buffer", &self.receive_buffer)?;
         pair.send_core = self.send_core.or(pair.send_core);
         pair.receive_core = self.receive_core.or(pair.receive_core);
         Ok(pair)
     }
 
-    /// True if each trial gets two cores that are near each other.
-    pub fn near(&self) -> bool {
-        self.near_cores
-    }
-
-    /// Notes on which cores trials were made.
-    pub fn note_near<B>(&self, bench: &OnNearCores<B>, record: &mut Record) {
+    /// Runs a campaign there; notes on which cores trials were made if each got two that are near each other.
+    pub fn run<B: OnCores>(
+        &self,
+        campaign: LosslessCampaign,
+        place: &ReadyPlace,
+        mut bench: B,
+        record: &mut Record,
+    ) -> Result<LosslessResults, Failure> {
+        note!("about {} if no confirmation fails", spoken(campaign.usual()));
+        let mut tell = |line: &str| note!("{line}");
+        if !self.near_cores {
+            let results = campaign.run(place.name(), &mut bench, &mut tell);
+            return Ok(results.map_err(anyhow::Error::from)?);
+        }
+        let mut bench = OnNearCores::new(bench);
+        let results = campaign.run(place.name(), &mut bench, &mut tell);
         record
             .parameter("near_cores", true)
             .parameter("trials", bench.trials)
             .parameter("trials_on_far_cores", bench.far)
             .parameter("longest_round_trip_ns", bench.longest_ns.round());
+        Ok(results.map_err(anyhow::Error::from)?)
     }
 
     /// Notes how it is used.
@@ -159,7 +172,7 @@ pub struct SearchFlags {
 
 impl SearchFlags {
     /// Reads and checks all of them; what is not given is as `usual` has it.
-    pub fn settings(&self, usual: Settings) -> Result<Settings, Failure> {
+    pub fn settings(&self, usual: SearchSettings) -> Result<SearchSettings, Failure> {
         let time = |key: &'static str, text: &Option<String>, usual| match text {
             None => Ok(usual),
             Some(text) => read::duration(key, text),
@@ -171,29 +184,21 @@ impl SearchFlags {
                 Rate::Packets(n) => Some(Ceiling::Packets(n)),
             },
         };
-        let settings = Settings {
+        let settings = SearchSettings {
             resolution: match &self.resolution {
                 None => usual.resolution,
-                Some(text) => share("resolution", text)?,
+                Some(text) => read::share("resolution", text)?,
             },
             trial: time("trial", &self.trial, usual.trial)?,
             confirm: time("confirm", &self.confirm, usual.confirm)?,
             confirmations: self.confirmations.unwrap_or(usual.confirmations),
             retries: self.retries,
-            floor: share("floor", &self.floor)?,
+            floor: read::share("floor", &self.floor)?,
             ceiling,
         };
         settings.check().map_err(|e| Failure::Wrong(e.to_string()))?;
         Ok(settings)
     }
-}
-
-/// `1%` or `0.01`.
-fn share(key: &'static str, text: &str) -> Result<f64, Failure> {
-    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |t| (t, 100.0));
-    let value = number.trim().parse::<f64>().ok().map(|v| v / scale);
-    let ok = value.filter(|v| (0.0..=1.0).contains(v));
-    Ok(ok.ok_or_else(|| refuse(key, text, "a share such as 1% or 0.01"))?)
 }
 
 const EXAMPLES: &str = "\
@@ -209,16 +214,17 @@ Examples:
   fullcount lab lossless --max 10Gbps --resolution 0.5% --out /var/tmp";
 
 /// Runs the campaign.
-pub fn lossless(flags: Flags) -> Result<u8, Failure> {
+pub fn lossless(flags: LabLosslessFlags) -> Result<u8, Failure> {
     check_sizes(&flags.sizes)?;
-    let settings = flags.search.settings(Settings::default())?;
+    let settings = flags.search.settings(SearchSettings::default())?;
     let kind = flags.place.kind()?;
     for name in &flags.engine {
         let method = check_engine(name, kind == Where::Loopback)?;
         check_fit(method, &flags.sizes, flags.place.mtu_of(kind))?;
     }
     let (sizes, contenders, repeats) = (flags.sizes, flags.engine, flags.repeats);
-    let campaign = Campaign { contenders, sizes, repeats, settings };
+    let campaign =
+        LosslessCampaign { contenders, sizes, repeats, flat_out: None, search: Some(settings) };
     campaign.check().map_err(|e| Failure::Wrong(e.to_string()))?;
     let mut record = flags.result.begin(&format!("lossless-{}", kind.name()))?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
@@ -226,20 +232,7 @@ pub fn lossless(flags: Flags) -> Result<u8, Failure> {
     let place = flags.place.make(kind, "lossless")?;
     let pair = flags.place.pair(&place, &asked)?;
     flags.place.note(&pair, &mut record);
-    let usual =
-        settings.usual() * (campaign.sizes.len() * campaign.contenders.len() * repeats) as u32;
-    note!("about {} if no confirmation fails", time(usual));
-    let (mut tell, near) = (|line: &str| note!("{line}"), flags.place.near());
-    let (mut pair, name) = (pair, place.name());
-    let results = if near {
-        let mut bench = OnNearCores::new(pair);
-        let results = campaign.run(name, &mut bench, &mut tell);
-        flags.place.note_near(&bench, &mut record);
-        results
-    } else {
-        campaign.run(name, &mut pair, &mut tell)
-    };
-    let results = results.map_err(anyhow::Error::from)?;
+    let results = flags.place.run(campaign, &place, pair, &mut record)?;
     results.note(&mut record);
     let title = format!("Highest rate without loss, {}", place.name());
     flags.result.finish(&record, &title, &results.markdown())?;

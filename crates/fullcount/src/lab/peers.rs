@@ -10,10 +10,10 @@ use clap::Args;
 use fullcount_engine::stop::Stop;
 use fullcount_lab::agent::engine::{check_engine, check_fit, check_sizes};
 use fullcount_lab::lossless::place::Where;
-use fullcount_lab::lossless::{OnNearCores, Settings, time};
+use fullcount_lab::lossless::{LosslessCampaign, SearchSettings};
 use fullcount_lab::namespace;
 use fullcount_lab::peers::iperf3::{self, Iperf3, Iperf3Error};
-use fullcount_lab::peers::{Campaign, Contest, IPERF3};
+use fullcount_lab::peers::{self, Contest, IPERF3};
 
 use super::lossless::{PlaceFlags, SearchFlags};
 use super::read;
@@ -24,7 +24,7 @@ use crate::note;
 /// iperf3, one call a packet, and our best engine, in turn: flat out and without loss.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Flags {
+pub struct LabPeersFlags {
     /// iperf3 and engines (those of lab lossless), with commas; ratios are to the first
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "iperf3,plain,auto")]
     contenders: Vec<String>,
@@ -63,22 +63,22 @@ Examples:
   fullcount lab peers --where veth-cut --contenders plain,both,packet,xdp --flat-out-only";
 
 /// Runs the comparison.
-pub fn peers(flags: Flags) -> Result<u8, Failure> {
+pub fn peers(flags: LabPeersFlags) -> Result<u8, Failure> {
     check_sizes(&flags.sizes)?;
     let theirs = flags.contenders.iter().any(|c| c == IPERF3);
     let flat_out = read::duration("duration", &flags.duration)?;
-    let settings = flags.search.settings(Settings::default())?;
+    let settings = flags.search.settings(SearchSettings::default())?;
     let kind = flags.place.kind()?;
     for name in flags.contenders.iter().filter(|c| *c != IPERF3) {
         let method = check_engine(name, kind == Where::Loopback)?;
         check_fit(method, &flags.sizes, flags.place.mtu_of(kind))?;
     }
-    let campaign = Campaign {
+    let campaign = LosslessCampaign {
         contenders: flags.contenders,
         sizes: flags.sizes,
         repeats: flags.repeats,
-        flat_out,
-        lossless: (!flags.flat_out_only).then_some(settings),
+        flat_out: Some(flat_out),
+        search: (!flags.flat_out_only).then_some(settings),
     };
     campaign.check().map_err(|e| Failure::Wrong(e.to_string()))?;
     let mut record = flags.result.begin(&format!("peers-{}", kind.name()))?;
@@ -103,21 +103,10 @@ pub fn peers(flags: Flags) -> Result<u8, Failure> {
         buffer,
         stop: &asked,
     };
-    note!("about {} if no confirmation fails", time(campaign.usual()));
-    let mut contest = Contest { pair, iperf3 };
-    let (mut tell, name) = (|line: &str| note!("{line}"), place.name());
-    let results = if flags.place.near() {
-        let mut bench = OnNearCores::new(contest);
-        let results = campaign.run(name, &mut bench, &mut tell);
-        flags.place.note_near(&bench, &mut record);
-        results
-    } else {
-        campaign.run(name, &mut contest, &mut tell)
-    };
-    let results = results.map_err(anyhow::Error::from)?;
-    results.note(&mut record);
+    let results = flags.place.run(campaign, &place, Contest { pair, iperf3 }, &mut record)?;
+    peers::note(&results, &mut record);
     let title = format!("Peers side by side, {}", place.name());
-    flags.result.finish(&record, &title, &results.markdown())?;
+    flags.result.finish(&record, &title, &peers::markdown(&results))?;
     Ok(0)
 }
 

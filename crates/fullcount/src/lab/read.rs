@@ -24,6 +24,11 @@ pub fn duration(key: &'static str, text: &str) -> Result<Duration, ConfigError> 
     read(key, text, quantity::duration)
 }
 
+/// A share of 0 to 1.
+pub fn share(key: &'static str, text: &str) -> Result<f64, ConfigError> {
+    read(key, text, quantity::share)
+}
+
 /// Bits or packets a second.
 pub fn rate(key: &'static str, text: &str) -> Result<Rate, ConfigError> {
     read(key, text, str::parse)

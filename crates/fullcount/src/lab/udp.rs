@@ -6,37 +6,38 @@ use anyhow::Context;
 use fullcount_engine::config::refuse;
 use fullcount_engine::stop::Stop;
 use fullcount_lab::campaign::asked::{self, Ends};
-use fullcount_lab::campaign::field::{Field, Place, Settings, Watch};
+use fullcount_lab::campaign::field::{Field, FieldPlace, FieldWatch, TrialSettings};
 use fullcount_lab::campaign::parameters::Parameters;
 use fullcount_lab::campaign::report::{self, Circumstances};
-use fullcount_lab::campaign::state::State;
+use fullcount_lab::campaign::state::CampaignState;
 use fullcount_lab::campaign::{
-    Campaign, CampaignError, Ground as _, Load, Plan, SIZES, THREE_SIZES, Volume, table,
+    Campaign, CampaignError, CampaignPlan, Ground as _, OfferedLoad, SIZES, THREE_SIZES,
+    TrialVolume, table,
 };
 use fullcount_lab::record::{self, results::Results};
 
-pub use self::flags::Flags;
+pub use self::flags::LabUdpFlags;
 use super::read;
 use crate::exit::Failure;
 use crate::{note, say, tell};
 
-impl Flags {
-    fn plan(&self) -> Result<Plan, Failure> {
+impl LabUdpFlags {
+    fn plan(&self) -> Result<CampaignPlan, Failure> {
         let ms = |key, text: &str| read::duration(key, text).map(|d| d.as_millis() as u64);
         let load = match self.flat_out {
-            true => Load::FlatOut,
-            false => Load::Offered(read::bits("rate", &self.rate)?),
+            true => OfferedLoad::FlatOut,
+            false => OfferedLoad::Offered(read::bits("rate", &self.rate)?),
         };
         let volume = match &self.volume {
-            Some(text) => Volume::Bytes(read::size("volume", text)?),
-            None => Volume::Milliseconds(ms("duration", &self.duration)?),
+            Some(text) => TrialVolume::Bytes(read::size("volume", text)?),
+            None => TrialVolume::Milliseconds(ms("duration", &self.duration)?),
         };
         let sizes = match (self.sizes.as_slice(), self.ablate) {
             ([], false) => SIZES.to_vec(),
             ([], true) => THREE_SIZES.to_vec(),
             (given, _) => given.to_vec(),
         };
-        let series = asked::Series {
+        let series = asked::ParameterSets {
             sets: &self.parameters,
             engines: &self.engines,
             place: &self.place,
@@ -48,7 +49,7 @@ impl Flags {
         let (cores, near) = asked::cores(self.cores.as_deref(), &self.place)?;
         let cpu_interval_ms =
             self.cpu_pass.then(|| ms("cpu-interval", &self.cpu_interval)).transpose()?;
-        let mut plan = Plan {
+        let mut plan = CampaignPlan {
             name: self.name(),
             place,
             sizes,
@@ -91,7 +92,7 @@ impl Flags {
 }
 
 /// Runs the campaign.
-pub fn udp(flags: Flags) -> Result<u8, Failure> {
+pub fn udp(flags: LabUdpFlags) -> Result<u8, Failure> {
     let plan = flags.plan()?;
     if flags.profile {
         if !matches!(flags.place.as_str(), "loopback" | "namespaces") {
@@ -116,9 +117,9 @@ pub fn udp(flags: Flags) -> Result<u8, Failure> {
         interface: flags.interface.as_deref(),
         data: flags.data,
     };
-    let place: Place = place.open()?;
+    let place: FieldPlace = place.open()?;
     let program = std::env::current_exe().context("finding this program")?;
-    let path = State::path_of(folder, &plan.name);
+    let path = CampaignState::path_of(folder, &plan.name);
     let mut state = asked::state(&path, &plan, flags.resume, flags.overwrite, say::line)?;
     if flags.resume {
         // Only now is it known that there is something to go on with.
@@ -126,14 +127,14 @@ pub fn udp(flags: Flags) -> Result<u8, Failure> {
     }
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let (stopped, tell) = (|| stop.requested(), |line: &str| note!("{line}"));
-    let settings = Settings {
+    let settings = TrialSettings {
         cores: plan.cores,
         near: plan.near,
         profile: flags.profile,
         load: plan.load,
         port: flags.port,
     };
-    let watch = Watch { stop: &stopped, tell: &tell };
+    let watch = FieldWatch { stop: &stopped, tell: &tell };
     let mut field = Field::new(program, place, settings, watch);
     let run = Campaign::run(plan, &mut field, &mut state, &mut |line| note!("{line}"));
     let campaign = match run {

@@ -1,11 +1,13 @@
 //! `--to` and `--fault` of `send`: where packets go, and what happens to them on each way.
 //!
-//! Refuses what is no `udp://` endpoint, and as many faults as there are neither one nor destinations.
+//! Refuses what is no destination, and as many faults as there are neither one nor destinations.
+
+use std::path::Path;
 
 use fullcount_core::sim::{Fault, Spec};
-use fullcount_engine::config::refuse;
-use fullcount_io::endpoint::{Endpoint, Engine, UdpUrl};
-use fullcount_lab::send::Destination;
+use fullcount_engine::config::{ConfigError, refuse};
+use fullcount_engine::registered;
+use fullcount_lab::send::SendTo;
 
 use crate::exit::Failure;
 
@@ -13,7 +15,7 @@ use crate::exit::Failure;
 const NONE: &str = "none";
 
 /// Destinations with their faults, in order.
-pub fn read(to: &[String], faults: &[String]) -> Result<Vec<Destination>, Failure> {
+pub fn read(to: &[String], faults: &[String]) -> Result<Vec<SendTo>, Failure> {
     let of = |at: usize| match faults {
         [] => Ok(None),
         // Equal draws would lose the same packets on all links.
@@ -25,9 +27,32 @@ pub fn read(to: &[String], faults: &[String]) -> Result<Vec<Destination>, Failur
         return Err(refuse("fault", faults.join(" "), why).into());
     }
     let one = |(at, to): (usize, &String)| {
-        Ok::<_, Failure>(Destination { url: destination(to)?, fault: of(at)? })
+        let endpoint = registered::destinations().plan(to).map_err(ConfigError::from)?;
+        Ok::<_, Failure>(SendTo { endpoint, fault: of(at)? })
     };
     to.iter().enumerate().map(one).collect()
+}
+
+/// The same URLs; the one of `stcp` writes its frames to `file`.
+pub fn recorded(to: &[String], file: Option<&Path>) -> Result<Vec<String>, Failure> {
+    let Some(file) = file else { return Ok(to.to_vec()) };
+    let name = file.to_string_lossy();
+    let refused = |why: &str| Err(refuse("frames-to", &name, why).into());
+    if name.contains(['&', '?', '#']) {
+        return refused("a name without &, ? and #");
+    }
+    let scheme = |url: &&String| url.starts_with("stcp:");
+    if to.iter().filter(scheme).count() != 1 {
+        return refused("only one destination stcp:// writes its frames to a file");
+    }
+    let one = |url: &String| match scheme(&url) {
+        true => {
+            let join = if url.contains('?') { '&' } else { '?' };
+            format!("{url}{join}frames_to={name}")
+        }
+        false => url.clone(),
+    };
+    Ok(to.iter().map(one).collect())
 }
 
 fn fault(text: &str, later: u64) -> Result<Option<Fault>, Failure> {
@@ -38,19 +63,6 @@ fn fault(text: &str, later: u64) -> Result<Option<Fault>, Failure> {
     let mut spec: Spec = text.parse().map_err(|e| wrong(format!("{e}")))?;
     spec.seed = spec.seed.wrapping_add(later);
     Fault::new(spec).map(Some).map_err(|e| wrong(e.to_string()))
-}
-
-fn destination(to: &str) -> Result<UdpUrl, Failure> {
-    match to.parse::<Endpoint>() {
-        Ok(Endpoint::Udp(url)) if url.engine == Engine::Uring => {
-            Err(refuse("to", to, "engine=uring only receives; send with engine=gro").into())
-        }
-        Ok(Endpoint::Udp(url)) => Ok(url),
-        Ok(Endpoint::Pcap(_) | Endpoint::Xdp(_) | Endpoint::Packet(_)) => {
-            Err(refuse("to", to, "a udp:// endpoint").into())
-        }
-        Err(e) => Err(refuse("to", to, e.to_string()).into()),
-    }
 }
 
 #[cfg(test)]

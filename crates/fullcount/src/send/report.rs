@@ -10,9 +10,10 @@ use crate::{note, say};
 
 /// A line on standard error: every second on a terminal, every ten seconds elsewhere.
 pub fn watch(progress: &SendProgress, finished: impl Fn() -> bool) {
-    use std::io::{IsTerminal, Write};
+    use std::io::IsTerminal;
     use std::sync::atomic::Ordering::Relaxed;
-    let terminal = std::io::stderr().is_terminal();
+    let plain = fullcount_log::is_quiet() || fullcount_log::terminal::is_json();
+    let terminal = std::io::stderr().is_terminal() && !plain;
     let (mut ticks, mut last) = (0u64, (0, 0));
     while !finished() {
         std::thread::sleep(Duration::from_millis(20));
@@ -28,9 +29,10 @@ pub fn watch(progress: &SendProgress, finished: impl Fn() -> bool) {
         last = (p, b);
         let text =
             format!("sent {} packets  {gbps:.3} Gbit/s  {} packets/s", grouped(p), grouped(pps));
-        let mut err = std::io::stderr().lock();
-        let _ = if terminal { write!(err, "\r\x1b[2K{text}") } else { writeln!(err, "{text}") };
-        let _ = err.flush();
+        match terminal {
+            true => crate::say::write_error(format_args!("\r\x1b[2K{text}")),
+            false => crate::fact!("{text}"),
+        }
     }
     if terminal && ticks >= 50 {
         crate::say::write_error(format_args!("\r\x1b[2K"));
@@ -83,10 +85,14 @@ fn by_destination(sent: &Sent) -> String {
 
 /// One destination as the summary has it.
 fn destination(sent: &Sent, r: &Reached) -> serde_json::Value {
+    let mut counters = json!({"send.datagrams": r.datagrams, "send.calls": r.calls});
+    for (name, value) in &r.counters {
+        counters[name] = json!(value);
+    }
     let mut one = json!({
         "to": r.to,
         "packets": {"sent": sent.packets - r.failed, "failed": r.failed},
-        "counters": {"send.datagrams": r.datagrams, "send.calls": r.calls},
+        "counters": counters,
     });
     if let Some(why) = &r.failure {
         one["failure"] = json!(why);

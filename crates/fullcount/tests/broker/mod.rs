@@ -1,21 +1,19 @@
 //! A real Kafka for scenarios, packets whose events are numbered, and the checker that compares a topic with them.
 //!
-//! Event n of the sender's list is 1 µs behind event n − 1, and its pixel follows from n: so each event on a topic says
-//! which one it is. The encoder is this file's own. Needs Java and the jars that `cargo xtask test` (or
-//! `cargo xtask kafka`) has fetched; without them it says so, and fails with CI=true.
+//! Event n of the sender's list is 1 µs after event n − 1, and its pixel is a function of n: so each event on a topic
+//! identifies itself. The encoder is independent. Needs Java and the jars that `cargo xtask test` (or
+//! `cargo xtask kafka`) has fetched; without them it is skipped with a message, and fails with CI=true.
 
 #![allow(dead_code)] // each scenario file uses its own part
 
-#[path = "../../../../xtask/src/kafka/cluster.rs"]
-pub mod cluster;
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-pub use cluster::Cluster;
-use fullcount_out::flat::{self, Message};
-use fullcount_out::kafka::{Begin, Consumer, ConsumerOptions, Polled};
+pub use fullcount_broker::BrokerCluster;
+use fullcount_kafka::{Begin, Consumer, ConsumerOptions, Polled};
+use fullcount_messages::Message;
 
 use crate::service::get;
 
@@ -43,13 +41,40 @@ pub fn jars() -> Option<PathBuf> {
     found
 }
 
-/// Brokers in a folder of their own.
-pub fn brokers(count: usize) -> Option<(Cluster, tempfile::TempDir)> {
+/// Brokers in a separate folder.
+pub fn brokers(count: usize) -> Option<(BrokerCluster, tempfile::TempDir)> {
     let jars = jars()?;
     let folder = tempfile::tempdir().expect("a folder");
     let cluster =
-        Cluster::start(&jars, folder.path(), count, None).unwrap_or_else(|e| panic!("{e}"));
+        BrokerCluster::start(&jars, folder.path(), count, None).unwrap_or_else(|e| panic!("{e}"));
     Some((cluster, folder))
+}
+
+/// A broker for tests that only need a running one: `cargo xtask test` starts one for all of them and passes its
+/// address in `FULLCOUNT_KAFKA_BROKER`; otherwise the test starts its own. Names on it come from [`fresh`].
+pub struct Shared {
+    brokers: String,
+    _own: Option<(BrokerCluster, tempfile::TempDir)>,
+}
+
+impl Shared {
+    pub fn new() -> Option<Shared> {
+        if let Ok(brokers) = std::env::var("FULLCOUNT_KAFKA_BROKER") {
+            return Some(Shared { brokers, _own: None });
+        }
+        let own = brokers(1)?;
+        Some(Shared { brokers: own.0.bootstrap(), _own: Some(own) })
+    }
+
+    pub fn bootstrap(&self) -> String {
+        self.brokers.clone()
+    }
+}
+
+/// A name for a topic or a group that no other test has.
+pub fn fresh(name: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("{name}-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed))
 }
 
 /// SoNDe packet k (type 0xD6): events 100 k to 100 k + 99. Its times wrap after 2³² ns, as the format's do.
@@ -83,7 +108,7 @@ fn number(time_ns: i64, pixel: i32) -> u32 {
     n
 }
 
-/// `fullcount run` with what all scenarios share, messages of so many events at most.
+/// `fullcount run` with the common options of all scenarios, messages of this many events at most.
 pub fn arguments(source: &str, url: &str, spool: &str, events: u32) -> Vec<String> {
     let mut all: Vec<String> = ["run", "--source", source, "--detector", "sonde", "--json"]
         .into_iter()
@@ -99,7 +124,7 @@ pub fn arguments(source: &str, url: &str, spool: &str, events: u32) -> Vec<Strin
     all
 }
 
-/// What one producer's messages showed, taken in the order of their running numbers.
+/// The content of one producer's messages, in the order of their running numbers.
 #[derive(Debug, Default)]
 pub struct Row {
     /// Messages whose forerunners are on other partitions and have not been read yet.
@@ -110,9 +135,9 @@ pub struct Row {
     pub messages: u64,
     /// Events in them.
     pub events: u64,
-    /// Number behind that of the last event.
+    /// Number after that of the last event.
     pub next: u32,
-    /// Events of the list that are not there, each with the one behind the last of them.
+    /// Ranges of missing events of the list: first, and one after the last.
     pub gaps: Vec<(u32, u32)>,
 }
 
@@ -150,7 +175,7 @@ impl Row {
 pub struct Checker {
     consumer: Consumer,
     topic: String,
-    /// Offset behind the last message of each partition.
+    /// Offset after the last message of each partition.
     next: Vec<i64>,
     /// By spool.
     pub rows: BTreeMap<Vec<u8>, Row>,
@@ -175,7 +200,7 @@ impl Checker {
         let sent = message.timestamp_ms().expect("a timestamp");
         // Wall clock of sending, in ms: neither of the events nor in another unit. A campaign reads minutes later.
         assert!((now.as_millis() as i64 - sent).abs() < 3_600_000, "{sent}");
-        let (id, events) = match flat::decode(message.payload()).expect("decodes") {
+        let (id, events) = match fullcount_messages::decode(message.payload()).expect("decodes") {
             Message::Ev44(m) => {
                 let said = (m.source_name, m.check(), m.reference_time.len());
                 assert_eq!(said, ("sonde", Ok(()), 1));
@@ -227,12 +252,12 @@ impl Checker {
         }
     }
 
-    /// Reads until there are so many events.
+    /// Reads until there are this many events.
     pub fn wait_for_events(&mut self, count: u64) {
         self.read_until(&format!("{count} events"), |c| c.events() >= count);
     }
 
-    /// Reads what is left, to the end of the partitions as it is now; whoever sent has ended. All messages of each
+    /// Reads the rest, to the present end of the partitions; the senders have ended. All messages of each
     /// producer are there.
     pub fn read_all(&mut self) {
         let high: Vec<i64> = (0..self.next.len() as i32)
@@ -270,7 +295,7 @@ pub fn counter(page: &str, name: &str) -> u64 {
     line.rsplit(' ').next().and_then(|v| v.parse::<f64>().ok()).expect("a number") as u64
 }
 
-/// Looks again and again until `value` is in order; what it returns must go on changing meanwhile.
+/// Polls until `value` is in order; its value must keep changing meanwhile.
 pub fn wait_until(what: &str, look: impl Fn() -> u64, enough: impl Fn(u64) -> bool) {
     let (mut last, mut end) = (None, Instant::now() + PATIENCE);
     loop {

@@ -1,8 +1,8 @@
 //! Fenced blocks of a page, and the command lines of those in the language of a shell.
 //!
-//! Every fence says what it holds: `sh` and `python` are run as they stand; `text`, `toml` and `json` are not. What
-//! cannot run in a test says why in the fence: ```` ```sh sketch: needs a broker ````. ```` ```toml file=run.toml ````
-//! is saved under that name, as a reader would.
+//! Every fence says what it holds: `sh` and `python` are run unchanged; `text`, `toml` and `json` are not. A block that
+//! cannot run in a test has the reason in its fence: ```` ```sh sketch: needs a broker ````. ```` ```toml file=run.toml
+//! ```` is saved under that name, as a reader would.
 
 use std::fs;
 use std::path::{Path, PathBuf};

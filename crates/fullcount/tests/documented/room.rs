@@ -1,4 +1,4 @@
-//! Where the blocks of a page are run: a folder that looks like a clone, and a network of its own with an `eth0`.
+//! Where the blocks of a page are run: a folder that looks like a clone, and a separate network with an `eth0`.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fullcount_lab::namespace::{Layout, Network};
+use fullcount_lab::namespace::{Layout, NamespaceNetwork};
 
 use super::blocks::root;
 
-/// A command may take so long: it turns a hang into a failure, also on a machine that is busy with something else.
+/// Time limit of a command: it turns a hang into a failure, also on a machine that is busy with something else.
 const LIMIT: Duration = Duration::from_secs(300);
 /// What runs until Ctrl-C, or for a minute, gets it after this time.
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The folder and the network of a page.
 pub struct Room {
     folder: tempfile::TempDir,
-    network: Network,
+    network: NamespaceNetwork,
     /// Lines that change the shell itself, for the commands that follow.
     before: String,
     running: Vec<Run>,
@@ -29,7 +29,7 @@ pub struct Room {
     python: Option<Child>,
 }
 
-/// A command under way.
+/// A running command.
 struct Run {
     command: String,
     child: Child,
@@ -125,7 +125,7 @@ impl Room {
                 .expect("copied");
         }
         let layout = Layout { purpose: "docs".into(), hosts: 1, links: vec![] };
-        let network = Network::build(&layout).expect("a network");
+        let network = NamespaceNetwork::build(&layout).expect("a network");
         let ip = |words: &[&str]| network.ip(0, words.iter().copied()).expect("an interface");
         ip(&["link", "add", "eth0", "type", "veth", "peer", "name", "far0"]);
         for name in ["far0", "eth0"] {
@@ -148,8 +148,8 @@ impl Room {
         command
     }
 
-    /// Runs command lines one after another as a reader does who has a terminal for each: what listens stays there
-    /// until the next one that listens is started, or the block ends.
+    /// Runs command lines one after another, like a reader with a terminal for each: a command that listens runs until
+    /// the next one that listens is started, or the block ends.
     pub fn shell(&mut self, commands: &[String]) -> Result<(), String> {
         // Back from Python, which may have had files open.
         self.leave_python();
@@ -210,7 +210,7 @@ impl Room {
     /// Ends what listens.
     fn end(&mut self) -> Result<(), String> {
         let all: Vec<Run> = self.running.drain(..).collect();
-        // Each is ended, also behind one that failed.
+        // Each is ended, even after one that failed.
         let ends: Vec<_> = all.into_iter().map(Run::end).collect();
         ends.into_iter().collect()
     }
@@ -233,7 +233,7 @@ impl Room {
             .expect("piped")
             .write_all(line.as_bytes())
             .map_err(|e| e.to_string())?;
-        // One object a block, alone on its line; what the block prints stands before it.
+        // One object a block, alone on its line, after the output of the block.
         for line in BufReader::new(child.stdout.as_mut().expect("piped")).lines() {
             let line = line.map_err(|e| e.to_string())?;
             let Ok(answer) = serde_json::from_str::<serde_json::Value>(&line) else { continue };

@@ -1,5 +1,5 @@
-//! What all scenarios of faults share: how often and how long, the sender with its list, the service, and the account
-//! of what became of the list.
+//! Common parts of the fault scenarios: how often and how long, the sender with its list, the service, and the
+//! comparison of the list with the result.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -13,7 +13,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use serde_json::{Value, json};
 
 use crate::broker::{
-    Checker, Cluster, EVENTS, PATIENCE, arguments, counter, packet, wait_for_counter,
+    BrokerCluster, Checker, EVENTS, PATIENCE, arguments, counter, packet, wait_for_counter,
     wait_until_empty,
 };
 use crate::service::{Said, Service};
@@ -73,7 +73,7 @@ impl Sender {
         u64::from(self.next) * u64::from(EVENTS)
     }
 
-    /// Sends at so many events a second until `stop`; says how many they came to.
+    /// Sends this many events a second until `stop`; returns their number.
     pub fn paced(&mut self, rate: f64, stop: &AtomicBool) -> f64 {
         let (begun, first) = (Instant::now(), self.next);
         while !stop.load(Relaxed) {
@@ -127,8 +127,8 @@ impl Running {
         wait_for_counter(&self.page, name, least);
     }
 
-    /// Waits until each packet since `first` was received or found missing. If the last ones are missing, only one
-    /// behind them shows it, so such are sent.
+    /// Waits until each packet since `first` was received or found missing. If the last ones are missing, only a later
+    /// packet shows it, so later ones are sent.
     pub fn wait_for_all(&self, sender: &mut Sender, first: u32) {
         let known =
             || ["receive.packets", "packets.lost", "packets.missing"].map(|n| self.counter(n));
@@ -164,7 +164,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Ends the run, once its spool is empty, and reads the topic to its end: what was sent is there, or was counted.
+    /// Ends the run when its spool is empty, and reads the topic to its end: sent events are there, or were counted.
     pub fn close(running: Running, checker: &mut Checker, sender: &mut Sender) -> Account {
         running.wait_for_all(sender, 0);
         wait_until_empty(&running.page);
@@ -207,15 +207,15 @@ impl Account {
 }
 
 /// Address of a topic.
-pub fn url(cluster: &Cluster, topic: &str) -> String {
+pub fn url(cluster: &BrokerCluster, topic: &str) -> String {
     format!("kafka://{}/{topic}", cluster.bootstrap())
 }
 
-/// A small disk, removed with what is on it.
+/// A small disk, removed with its content.
 pub struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
-    /// `None` where nothing may be mounted, which is said, and fails with CI=true.
+    /// `None` if nothing may be mounted, which is printed, and fails with CI=true.
     pub fn mount(at: &'a Path, size: &str) -> Option<SmallDisk<'a>> {
         std::fs::create_dir(at).expect("a folder");
         let disk = SmallDisk(at);

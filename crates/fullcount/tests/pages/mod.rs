@@ -1,4 +1,4 @@
-//! Pages of docs/ as the tests that hold them against the program read them: tables and inline code.
+//! Reads pages of docs/ for tests that compare them with the program: tables and inline code.
 
 #![allow(dead_code)] // each test file uses its own part
 

@@ -1,11 +1,11 @@
-//! Places of losses with receivers that take frames (`xdp://` in both modes, `packet://`), provoked on a
-//! veth pair: the place is right, the amount exact, no packet counted twice.
+//! Places of losses with receivers that take frames (`xdp://` in both modes, `packet://`), caused on a veth pair: the
+//! place is right, the amount exact, no packet counted twice.
 
 use serde_json::{Value, json};
 
-use super::places_net::{FAR, NEAR, Net, Spoilt, alone};
-use super::service::{Said, Service};
 use super::{end, signal};
+use crate::places_net::{FAR, NEAR, Net, Spoilt, alone};
+use crate::service::{Said, Service};
 
 /// Every way to take frames.
 const WAYS: [&str; 3] =
@@ -29,7 +29,7 @@ fn check(sent: u64, said: &Said, place: &str, witness: &str) -> Value {
                               "queue": 0, "down": 0, "unknown": 0});
     expected[place] = (sent - accepted).into();
     assert_eq!(packets["lost"], expected, "{packets}\n{}", said.err);
-    // sent = delivered + lost: what was refused is the loss, not a third thing.
+    // sent = delivered + lost: the refused packets are the loss, not a third category.
     assert_eq!((&packets["sent"], &packets["rejected"]), (&json!(sent), &json!({})), "{packets}");
     let told = packets["lost_witnesses"].as_array().unwrap();
     let named: Vec<&Value> = told.iter().map(|w| &w["counter"]).collect();
@@ -68,7 +68,7 @@ fn a_fragment_loses_in_reassembly() {
         let mut sender = Net::sender(&net.far, FAR, NEAR);
         for _ in 0..20 {
             sender.burst(2);
-            // The rest of it never comes; nobody here would put it together either.
+            // The rest of it never comes; and it would not be reassembled either.
             sender.spoil(Spoilt::FirstFragment);
         }
         sender.burst(1);

@@ -1,5 +1,5 @@
-//! Two network namespaces joined by a veth, and a sender of numbered packets that can also send what no
-//! honest socket does: a wrong checksum, half of a datagram. Its encoder is its own.
+//! Two network namespaces joined by a veth, and a sender of numbered packets that can also send what no normal socket
+//! does: a wrong checksum, half of a datagram. Its encoder is independent.
 
 #![allow(dead_code)] // each scenario file uses its own part
 
@@ -44,7 +44,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// Makes them; `None` where that is not allowed, which is said, and fails with `CI=true`.
+    /// Creates them; `None` if that is not allowed, which is printed, and fails with `CI=true`.
     pub fn new() -> Option<Net> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
@@ -59,8 +59,8 @@ impl Net {
         Some(net)
     }
 
-    /// Waits until a datagram has come through: a new veth silently drops what is sent before the kernel
-    /// has noticed that both ends are up.
+    /// Waits until a datagram has come through: a new veth silently drops packets before the kernel has noticed that
+    /// both ends are up.
     fn await_carrier(&self) {
         let open = |space: &str, own: Ipv4Addr| {
             Net::inside(space, move || UdpSocket::bind((own, PORT)).unwrap())
@@ -120,7 +120,7 @@ impl Net {
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     }
 
-    /// Does `work` on a thread of its own inside a namespace.
+    /// Runs `work` on a separate thread inside a namespace.
     pub fn inside<T: Send>(space: &str, work: impl FnOnce() -> T + Send) -> T {
         let space = std::fs::File::open(format!("/run/netns/{space}")).unwrap();
         let inside = move || {
@@ -161,7 +161,7 @@ pub struct Sender {
     to: SocketAddrV4,
     /// Payload bytes of each packet, from 24.
     pub size: usize,
-    /// Packets sent, whatever became of them.
+    /// Packets sent, delivered or not.
     pub sent: u64,
 }
 
@@ -193,7 +193,7 @@ impl Sender {
     pub fn burst(&mut self, n: u64) {
         for _ in 0..n {
             let p = self.next();
-            // A refusal (nobody listens any more) is of an earlier packet; this one is sent all the same.
+            // A refusal (no receiver any more) is for an earlier packet; this one is still sent.
             if self.udp.send(&p).is_err() {
                 let _ = self.udp.send(&p);
             }

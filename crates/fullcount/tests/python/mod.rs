@@ -1,10 +1,10 @@
-//! The Python programs of the field, which look at files that the binary wrote.
+//! The Python programs of the field, which check files that the binary wrote.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A Python with what `tests/python/requirements.txt` names: `FULLCOUNT_PYTHON`, else `target/python-venv`.
+/// A Python with the packages of `tests/python/requirements.txt`: `FULLCOUNT_PYTHON`, otherwise `target/python-venv`.
 ///
 /// `None` after printing why; in CI (`CI=true`) a missing one fails the test.
 pub fn interpreter() -> Option<PathBuf> {

@@ -1,7 +1,8 @@
 //! The recipe of `docs/write.md` over a real broker: topics, a structure printed by `send`, a writer, its answers, and
 //! what is on a topic of events.
 //!
-//! Needs Java and the jars that `cargo xtask test` has fetched; without them it says so, and fails with CI=true.
+//! Needs Java and the jars that `cargo xtask test` has fetched; without them it is skipped with a message, and fails
+//! with CI=true.
 
 #![allow(dead_code)] // each scenario file uses its own part
 
@@ -9,11 +10,11 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use fullcount_out::flat::{self, LogEntry144, LogValue, Message};
-use fullcount_out::kafka::{Begin, Consumer, ConsumerOptions, Polled, Publisher, Settings};
+use fullcount_kafka::{Begin, Consumer, ConsumerOptions, KafkaSettings, Polled, Publisher};
+use fullcount_messages::{LogEntry144, LogValue, Message};
 use serde_json::Value;
 
-use crate::broker::{Cluster, PATIENCE, jars};
+use crate::broker::{PATIENCE, Shared, fresh};
 use crate::service::{Service, fullcount, say};
 
 /// ns since 1970.
@@ -23,46 +24,52 @@ pub fn now_ns() -> i64 {
 
 /// A broker, and a folder for everything.
 pub struct Facility {
-    pub cluster: Cluster,
+    pub cluster: Shared,
     pub folder: tempfile::TempDir,
     publisher: Publisher,
+    /// What makes its names its own.
+    mark: String,
 }
 
 /// A message of events as the file writer sees it.
 #[derive(Debug, Clone)]
 pub struct Taken {
-    /// Time of its first pulse, ns since 1970: what the writer goes by.
+    /// Time of its first pulse, ns since 1970, by which the writer selects.
     pub time: i64,
     /// (time, ns since 1970; pixel) of each event.
     pub events: Vec<(i64, i32)>,
 }
 
 impl Facility {
-    /// A broker with these topics, or nothing where there is none to be had.
+    /// A broker with these topics, or nothing if none is available. Topics have longer names on the broker, because
+    /// other tests share it.
     pub fn new(topics: &[&str]) -> Option<Facility> {
-        let jars = jars()?;
+        let cluster = Shared::new()?;
         let folder = tempfile::tempdir().expect("a folder");
-        let cluster =
-            Cluster::start(&jars, folder.path(), 1, None).unwrap_or_else(|e| panic!("{e}"));
-        let publisher = Publisher::new(&cluster.bootstrap(), &Settings::default(), |_| ()).unwrap();
-        let facility = Facility { cluster, folder, publisher };
+        let publisher =
+            Publisher::new(&cluster.bootstrap(), &KafkaSettings::default(), |_| ()).unwrap();
+        let facility = Facility { cluster, folder, publisher, mark: fresh("") };
         topics.iter().for_each(|topic| facility.topic(topic));
         Some(facility)
     }
 
-    /// Makes a topic: its first message does. Nobody asks for this one.
+    /// What this topic is called on the broker.
+    pub fn named(&self, topic: &str) -> String {
+        format!("{topic}{}", self.mark)
+    }
+
+    /// Creates a topic by a first message, which no run reads.
     pub fn topic(&self, topic: &str) {
         let value = LogValue::Int(0);
         let entry = LogEntry144 { source_name: "nobody", timestamp: 1, value };
         let value = Message::F144(entry).encode();
-        self.publisher.publish(topic, &value, now_ns() / 1_000_000, PATIENCE).unwrap();
+        self.publisher.publish(&self.named(topic), &value, now_ns() / 1_000_000, PATIENCE).unwrap();
         self.publisher.flush(PATIENCE).unwrap();
     }
 
     /// Waits until events have come to a topic that Kafka took at this time or later, ns since 1970.
     pub fn wait_for_events(&self, topic: &str, since_ns: i64) {
-        let consumer = Consumer::new(&ConsumerOptions::new(self.cluster.bootstrap())).unwrap();
-        consumer.assign(&[(topic, 0, Begin::Oldest)]).unwrap();
+        let consumer = self.consumer(topic);
         let end = Instant::now() + PATIENCE;
         loop {
             assert!(Instant::now() < end, "no events on {topic} within {PATIENCE:?}");
@@ -76,7 +83,7 @@ impl Facility {
     }
 
     pub fn url(&self, topic: &str) -> String {
-        format!("kafka://{}/{topic}", self.cluster.bootstrap())
+        format!("kafka://{}/{}", self.cluster.bootstrap(), self.named(topic))
     }
 
     /// A path in the folder.
@@ -93,8 +100,10 @@ impl Facility {
 
     pub fn writer(&self, more: &[&str]) -> Child {
         let (brokers, data) = (self.cluster.bootstrap(), self.data().display().to_string());
+        let [pool, control, group] = ["pool", "control", "writers"].map(|name| self.named(name));
         let mut all = vec!["write", "--brokers", &brokers, "--folder", &data, "--json"];
-        all.extend(["--pool", "pool", "--control", "control", "--service-id", "w"]);
+        all.extend(["--pool", &pool, "--control", &control, "--group", &group]);
+        all.extend(["--service-id", "w"]);
         all.extend(["--leeway", "3s", "--flush", "200ms", "--heartbeat", "500ms"]);
         all.extend(more);
         fullcount(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -102,7 +111,8 @@ impl Facility {
 
     /// The structure with a detector's events, as `send` prints it for the options of `run`; a file.
     pub fn structure(&self, name: &str, detector: &[&str]) -> String {
-        let (logs, stream) = (self.url("logs"), format!("{name}_detector/{name}"));
+        let topic = self.named(&format!("{name}_detector"));
+        let (logs, stream) = (self.url("logs"), format!("{topic}/{name}"));
         let mut print = vec!["send", "--to", &logs, "--print-structure", "--events", &stream];
         print.extend(detector);
         let printed = say(&print);
@@ -115,31 +125,37 @@ impl Facility {
     /// `send --source run`, once the writer has taken the run.
     pub fn run(&self, name: &str, structure: &str, more: &[&str]) -> Service {
         let (pool, file) = (self.url("pool"), format!("{name}.nxs"));
+        let control = self.named("control");
         let mut all = vec!["send", "--to", &pool, "--source", "run", "--structure", structure];
-        all.extend(["--file", &file, "--control", "control", "--job", name, "--json"]);
+        all.extend(["--file", &file, "--control", &control, "--job", name, "--json"]);
         all.extend(more);
         let mut run = Service::start(&all);
         run.wait_for("the start", |line| line.contains(" started: ").then_some(()));
         run
     }
 
-    /// Everything that is said on the control topic.
+    /// All messages on the control topic.
     pub fn control(&self) -> Consumer {
+        self.consumer("control")
+    }
+
+    fn consumer(&self, topic: &str) -> Consumer {
         let consumer = Consumer::new(&ConsumerOptions::new(self.cluster.bootstrap())).unwrap();
-        consumer.assign(&[("control", 0, Begin::Oldest)]).unwrap();
+        consumer.assign(&[(&self.named(topic), 0, Begin::Oldest)]).unwrap();
         consumer
     }
 
-    /// The messages of events of a topic, from its beginning to where it ends when nothing has come for 2 s.
+    /// The messages of events of a topic, from its beginning until nothing has come for 2 s.
     pub fn taken(&self, topic: &str) -> Vec<Taken> {
-        let consumer = Consumer::new(&ConsumerOptions::new(self.cluster.bootstrap())).unwrap();
-        consumer.assign(&[(topic, 0, Begin::Oldest)]).unwrap();
+        let consumer = self.consumer(topic);
         let (mut all, mut last) = (Vec::new(), Instant::now());
         while last.elapsed() < Duration::from_secs(2) {
             let polled = consumer.poll(Duration::from_millis(200)).expect("readable");
             let Polled::Message(message) = polled else { continue };
             last = Instant::now();
-            let Ok(Message::Ev44(m)) = flat::decode(message.payload()) else { continue };
+            let Ok(Message::Ev44(m)) = fullcount_messages::decode(message.payload()) else {
+                continue;
+            };
             let (offsets, pixels) = (m.time_of_flight.as_deref(), m.pixel_id.as_deref());
             let (offsets, pixels) = (offsets.unwrap_or_default(), pixels.unwrap_or_default());
             let ends = m.reference_time_index.iter().skip(1).map(|&i| i as usize);
@@ -162,7 +178,7 @@ pub fn wait_for(consumer: &Consumer, schema: &str, fits: impl Fn(&Value) -> bool
         assert!(Instant::now() < end, "no {schema} within {PATIENCE:?}");
         let polled = consumer.poll(Duration::from_millis(200)).expect("readable");
         let Polled::Message(message) = polled else { continue };
-        let Ok(decoded) = flat::decode(message.payload()) else { continue };
+        let Ok(decoded) = fullcount_messages::decode(message.payload()) else { continue };
         if decoded.schema().identifier() != schema {
             continue;
         }

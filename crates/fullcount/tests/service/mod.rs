@@ -5,11 +5,11 @@
 
 #![allow(dead_code)] // each scenario file uses its own part
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::time::{Duration, Instant};
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use fullcount_child::{ChildEnd, RunningChild};
 use serde_json::Value;
 
 /// Bound on anything that should take a second.
@@ -94,12 +94,12 @@ pub fn say(arguments: &[&str]) -> Said {
     }
 }
 
-/// A verb that runs until it is told to end.
+/// For waits that nobody cuts short.
+const GO_ON: fullcount_child::Asked<'_> = &|| false;
+
+/// A verb that runs until it is told to end; a scenario that fails leaves nothing running.
 pub struct Service {
-    pub child: Child,
-    lines: Receiver<String>,
-    pub seen: Vec<String>,
-    out: Option<std::thread::JoinHandle<String>>,
+    pub child: RunningChild,
 }
 
 impl Service {
@@ -109,49 +109,28 @@ impl Service {
     }
 
     /// Starts a verb that `command` runs, perhaps in another network namespace.
-    pub fn run(mut command: Command) -> Service {
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
-        let err: ChildStderr = child.stderr.take().expect("piped");
-        let mut stdout = child.stdout.take().expect("piped");
-        let (tell, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(err).lines().map_while(Result::ok) {
-                if tell.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        let out = std::thread::spawn(move || {
-            let mut all = String::new();
-            let _ = stdout.read_to_string(&mut all);
-            all
-        });
-        Service { child, lines, seen: vec![], out: Some(out) }
+    pub fn run(command: Command) -> Service {
+        let child = RunningChild::start("fullcount", command).unwrap_or_else(|e| panic!("{e}"));
+        Service { child: child.keeping_all() }
     }
 
-    /// Waits for a line of standard error that `find` recognises.
+    /// What it has said so far on standard error.
+    pub fn seen(&self) -> &[String] {
+        self.child.said()
+    }
+
+    /// Waits for a line of standard error that `find` recognises, also one that was seen before.
     pub fn wait_for<T>(&mut self, what: &str, find: impl Fn(&str) -> Option<T>) -> T {
-        let end = Instant::now() + PATIENCE;
-        if let Some(found) = self.seen.iter().find_map(|l| find(l)) {
+        if let Some(found) = self.seen().iter().find_map(|l| find(l)) {
             return found;
         }
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok(line) => {
-                    let found = find(&line);
-                    self.seen.push(line);
-                    if let Some(found) = found {
-                        return found;
-                    }
-                }
-                Err(e) => panic!("waiting for {what}: {e}; so far:\n{}", self.seen.join("\n")),
-            }
-        }
+        let found = self.child.wait_for_line(PATIENCE, GO_ON, find);
+        found.unwrap_or_else(|e| panic!("waiting for {what}: {e}; so far: {:?}", self.seen()))
+    }
+
+    /// True once it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.ended(Duration::ZERO).expect("a child")
     }
 
     /// Port of the UDP socket.
@@ -171,32 +150,16 @@ impl Service {
 
     /// As Ctrl-C.
     pub fn interrupt(&self) {
-        let ok = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
-        assert!(ok.expect("kill runs").success());
+        self.child.interrupt();
     }
 
     /// Waits for the end.
     pub fn end(mut self) -> Said {
-        let begun = Instant::now();
-        let status: ExitStatus = loop {
-            if let Some(status) = self.child.try_wait().expect("a child") {
-                break status;
-            }
-            assert!(begun.elapsed() < PATIENCE, "did not end; said:\n{}", self.seen.join("\n"));
-            // Not a synchronisation, only a pause between two looks at the child.
-            let _ = self.lines.recv_timeout(Duration::from_millis(10)).map(|l| self.seen.push(l));
+        let ended = self.child.end(PATIENCE, GO_ON).expect("a child");
+        let Some(ChildEnd { status, output, lines, .. }) = ended else {
+            panic!("did not end; said: {:?}", self.seen());
         };
-        let out = self.out.take().expect("taken once").join().expect("reader");
-        self.seen.extend(self.lines.iter());
-        Said { code: status.code().unwrap_or(-1), out, err: self.seen.join("\n") }
-    }
-}
-
-impl Drop for Service {
-    /// A scenario that fails leaves nothing running.
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Said { code: status.code().unwrap_or(-1), out: output, err: lines.join("\n") }
     }
 }
 

@@ -6,9 +6,9 @@
 use anyhow::Context;
 use clap::Args;
 use fullcount_engine::stop::Stop;
-use fullcount_lab::bench::kafka::{Comparison, EVERYBODY};
+use fullcount_lab::bench::kafka::{EVERYBODY, KafkaComparison};
 
-use super::{BrokerFlags, bytes};
+use super::place::{BrokerFlags, bytes};
 use crate::exit::Failure;
 use crate::lab::results::ResultFlags;
 use crate::say;
@@ -16,7 +16,7 @@ use crate::say;
 /// Events to a broker beside Kafka's own producer tool, in turn: MB/s, events/s, CPU
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Flags {
+pub struct LabBenchKafkaFlags {
     /// ProducerPerformance, ProducerPerformance-batched, sink, sink-no-commit, publisher, with
     /// commas; ratios are to the first
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = EVERYBODY)]
@@ -55,9 +55,9 @@ Examples:
   fullcount lab bench kafka --volume 4GB --repeats 5 --spool-size 256MiB";
 
 /// Runs the comparison.
-pub fn kafka(flags: Flags) -> Result<u8, Failure> {
+pub fn kafka(flags: LabBenchKafkaFlags) -> Result<u8, Failure> {
     let size = |text: &String| Ok(bytes("sizes", text, 1000, 8_000_000)? as usize);
-    let comparison = Comparison {
+    let comparison = KafkaComparison {
         volume: bytes("volume", &flags.volume, 1_000_000, 1 << 40)?,
         spool_size: bytes("spool-size", &flags.spool_size, 16 << 20, 1 << 40)?,
         sizes: flags.sizes.iter().map(size).collect::<Result<_, Failure>>()?,

@@ -12,7 +12,7 @@ use crate::lab::results::ResultFlags;
 /// Reads each probe many times, prints µs per reading and writes a results file.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Flags {
+pub struct LabBenchProbesFlags {
     /// Readings of each probe, 1 to 1000000
     #[arg(long, value_name = "N", default_value_t = 1000)]
     readings: usize,
@@ -30,7 +30,7 @@ Examples:
   fullcount lab bench probes --readings 10000 --json";
 
 /// Measures and prints.
-pub fn probes(flags: &Flags) -> Result<u8, Failure> {
+pub fn probes(flags: &LabBenchProbesFlags) -> Result<u8, Failure> {
     if !READINGS.contains(&flags.readings) {
         return Err(refuse("readings", flags.readings, "1 to 1000000").into());
     }

@@ -6,9 +6,9 @@
 use anyhow::Context;
 use clap::Args;
 use fullcount_engine::stop::Stop;
-use fullcount_lab::bench::write::Comparison;
+use fullcount_lab::bench::write::WriteComparison;
 
-use super::{BrokerFlags, bytes};
+use super::place::{BrokerFlags, bytes};
 use crate::exit::Failure;
 use crate::lab::results::ResultFlags;
 use crate::say;
@@ -16,7 +16,7 @@ use crate::say;
 /// A topic into a NeXus file, beside dd conv=fdatasync of the same bytes on the same disk, in turn
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Flags {
+pub struct LabBenchWriteFlags {
     /// Compressions of the file: none, gzip, gzip:1 to gzip:9, with commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "none,gzip:1,gzip")]
     compressions: Vec<String>,
@@ -46,8 +46,8 @@ Examples:
   fullcount lab bench write --broker kafka1:9092 --folder /data --repeats 5";
 
 /// Runs the comparison.
-pub fn write(flags: Flags) -> Result<u8, Failure> {
-    let comparison = Comparison {
+pub fn write(flags: LabBenchWriteFlags) -> Result<u8, Failure> {
+    let comparison = WriteComparison {
         size: bytes("size", &flags.size, 1000, 8_000_000)? as usize,
         volume: bytes("volume", &flags.volume, 1_000_000, 1 << 40)?,
         compressions: flags.compressions,

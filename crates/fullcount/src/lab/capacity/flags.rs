@@ -1,4 +1,4 @@
-//! Flags of `lab capacity`, and those of `--measure` checked.
+//! LabCapacityFlags of `lab capacity`, and those of `--measure` checked.
 //!
 //! Refuses: unknown parts to measure, times out of range, and brokers without an address.
 
@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use fullcount_engine::config::refuse;
-use fullcount_lab::bench::costs::{KNOWN, Parts};
-use fullcount_out::kafka::Address;
+use fullcount_lab::bench::costs::{CostParts, KNOWN};
 
 use crate::exit::Failure;
 use crate::lab::read;
@@ -17,7 +16,7 @@ use crate::lab::results::ResultFlags;
 /// Links, cores, hosts, partitions and disk of an instrument from measured costs, and its queues simulated.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Flags {
+pub struct LabCapacityFlags {
     /// Instruments, with commas: names (see --list), all, or a file.toml of your own
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "all")]
     pub(super) instrument: Vec<String>,
@@ -146,6 +145,7 @@ pub(super) struct MeasureFlags {
     #[arg(long, value_name = "PARTS", value_delimiter = ',', help_heading = "Costs")]
     measure: Vec<String>,
     /// Topic for --measure brokers: kafka://HOST[:PORT]/TOPIC, with one partition
+    #[cfg(feature = "kafka")]
     #[arg(long, value_name = "URL", requires = "measure", help_heading = "Costs")]
     kafka: Option<String>,
     /// Length of a trial of --measure
@@ -155,7 +155,7 @@ pub(super) struct MeasureFlags {
 
 impl MeasureFlags {
     /// What is asked for; `None`: nothing.
-    pub fn parts(&self) -> Result<Option<Parts>, Failure> {
+    pub fn parts(&self) -> Result<Option<CostParts>, Failure> {
         let trial = read::duration("trial", &self.trial)?;
         if !(Duration::from_millis(10)..=Duration::from_secs(600)).contains(&trial) {
             return Err(refuse("trial", &self.trial, "10ms to 10min").into());
@@ -170,9 +170,11 @@ impl MeasureFlags {
         }
         let all = self.measure.iter().any(|p| p == "all");
         let has = |part: &str| all || self.measure.iter().any(|p| p == part);
+        #[cfg(feature = "kafka")]
         let brokers = match &self.kafka {
             Some(url) => {
-                Some(Address::parse(url).map_err(|e| refuse("kafka", url, e.to_string()))?)
+                let address = fullcount_kafka::Address::parse(url);
+                Some(address.map_err(|e| refuse("kafka", url, e.to_string()))?)
             }
             None if has("brokers") && !all => {
                 let why = "only with --kafka kafka://HOST/TOPIC";
@@ -180,11 +182,16 @@ impl MeasureFlags {
             }
             None => None,
         };
-        Ok(Some(Parts {
+        #[cfg(not(feature = "kafka"))]
+        if has("brokers") && !all {
+            return Err(refuse("measure", "brokers", "a build with the feature `kafka`").into());
+        }
+        Ok(Some(CostParts {
             detectors: has("detectors"),
             messages: has("messages"),
             spool: has("spool"),
             disk: has("disk"),
+            #[cfg(feature = "kafka")]
             brokers: brokers.filter(|_| has("brokers")),
             trial,
         }))

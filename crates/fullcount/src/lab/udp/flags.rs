@@ -1,4 +1,4 @@
-//! Flags of `lab udp`.
+//! LabUdpFlags of `lab udp`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use clap::Args;
 /// figures: the measurements of "Achieving reliable UDP transmission at 10 Gb/s" on your own link.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Flags {
+pub struct LabUdpFlags {
     /// loopback, namespaces (two, joined by a veth pair, made and removed; needs root), or the HOST[:PORT] where
     /// `fullcount lab agent` runs
     #[arg(

@@ -1,0 +1,76 @@
+//! `lab stcp readout`: the readout unit beside a reader that discards.
+
+use clap::Args;
+use fullcount_engine::config::refuse;
+use fullcount_lab::stcp::readout::{CHECKED, ReadoutTrial, SHARE};
+
+use super::super::results::ResultFlags;
+use super::live::{span, stop};
+use crate::exit::Failure;
+use crate::{note, say};
+
+/// Streams of fragments into the readout unit, beside the same streams into a reader that discards them.
+#[derive(Debug, Args)]
+#[command(after_help = READOUT)]
+pub struct ReadoutFlags {
+    /// Streams, 1 to 256
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    streams: usize,
+    /// Fragment, bytes: a multiple of 8 from 24 to 65000
+    #[arg(long, value_name = "BYTES", default_value_t = 2048)]
+    fragment: usize,
+    /// Checksums of every such event are checked, with commas; 0: of none
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [0, 100, 10, 1])]
+    crc_every: Vec<u32>,
+    /// Length of a trial
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    time: String,
+    /// Times each reader is measured, by turns; the median counts
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    repeats: usize,
+    #[command(flatten)]
+    result: ResultFlags,
+}
+
+const READOUT: &str = "\
+Four threads send fragments built before over loopback. Exit code 1: with the checksums of every
+100th event the unit has less than 0.9 of the discarding reader's rate, or an event was wrong.
+
+Examples:
+  fullcount lab stcp readout
+  fullcount lab stcp readout --streams 4 --fragment 8192 --crc-every 1 --json";
+
+/// Measures.
+pub fn readout(flags: &ReadoutFlags) -> Result<u8, Failure> {
+    if !(1..=256).contains(&flags.streams) {
+        return Err(refuse("streams", flags.streams, "1 to 256").into());
+    }
+    if !(24..=65_000).contains(&flags.fragment) || !flags.fragment.is_multiple_of(8) {
+        let allowed = "a multiple of 8 from 24 to 65000 bytes";
+        return Err(refuse("fragment", flags.fragment, allowed).into());
+    }
+    if let Some(k) = flags.crc_every.iter().find(|k| **k >= 1 << 24) {
+        return Err(refuse("crc-every", k, "0 to 16777215").into());
+    }
+    if !(1..=1000).contains(&flags.repeats) {
+        return Err(refuse("repeats", flags.repeats, "1 to 1000").into());
+    }
+    let trial = ReadoutTrial {
+        streams: flags.streams,
+        fragment: flags.fragment,
+        time: span("time", &flags.time)?,
+        repeats: flags.repeats,
+        every: flags.crc_every.clone(),
+    };
+    let mut record = flags.result.begin("stcp-readout")?;
+    let stop = stop()?;
+    let finding = trial.run(&mut record, &mut |line| note!("{line}"), &|| stop.requested())?;
+    flags.result.finish(&record, "The readout unit beside a discarding reader", &finding.table)?;
+    if finding.held == Some(false) {
+        say!(
+            "missed: {SHARE} of the discarding reader with the checksums of every {CHECKED}th event"
+        );
+        return Ok(1);
+    }
+    Ok(0)
+}

@@ -1,0 +1,225 @@
+//! `fullcount receive spead+…`: SPEAD heaps, counted as spead2 counts them and beyond.
+//!
+//! Several endpoints are readers of one stream. Ends with the stream, a limit or Ctrl-C; 3 if a heap is incomplete or lost, or a
+//! value is wrong.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use fullcount_core::ledger::Ledger;
+use fullcount_core::source::{SourceOpening, SourceSetup};
+use fullcount_engine::config::{ConfigError, refuse};
+use fullcount_engine::open::check_core;
+use fullcount_engine::registered;
+use fullcount_engine::stop::Stop;
+use fullcount_engine::summary::grouped;
+use fullcount_io::quantity;
+use fullcount_io::spead::{IntakeStep, SpeadIntake, TestValues, carrier};
+use fullcount_spead::receive::{Delivery, StreamEnd};
+use serde_json::{Value, json};
+
+use super::ReceiveFlags;
+use crate::exit::Failure;
+use crate::{note, say};
+
+/// True if heaps are received.
+pub fn is_meant(urls: &[String]) -> bool {
+    urls.iter().any(|url| url.starts_with("spead+"))
+}
+
+/// What came.
+#[derive(Debug, Default)]
+struct Came {
+    heaps: u64,
+    heap_bytes: u64,
+    incomplete: u64,
+    mismatches: u64,
+}
+
+/// When it ends beside the stream's own end.
+struct Limits {
+    duration: Option<Duration>,
+    idle: Option<Duration>,
+    heaps: Option<u64>,
+}
+
+fn time(key: &'static str, text: Option<&String>) -> Result<Option<Duration>, Failure> {
+    let read = |t: &String| quantity::duration(t).map_err(|e| refuse(key, t, e.to_string()));
+    Ok(text.map(read).transpose()?)
+}
+
+/// Receives until the stream ends, a limit or Ctrl-C.
+pub fn receive(flags: &ReceiveFlags) -> Result<u8, Failure> {
+    if let Some(other) = flags.url.iter().find(|url| !url.starts_with("spead+")) {
+        let why = "all endpoints of a stream of heaps are spead+ ones";
+        return Err(refuse("url", other, why).into());
+    }
+    let mut setup = SourceSetup::plain(registered::sources());
+    if let Some(text) = &flags.source.receive_buffer {
+        let size = quantity::size(text).map_err(|e| refuse("receive-buffer", text, e.to_string()));
+        setup.receive_buffer = size?;
+    }
+    setup.busy_poll = flags.source.busy_poll;
+    setup.nap = flags.source.nap.as_deref();
+    setup.engine = flags.source.engine.as_deref().unwrap_or("auto");
+    let core = flags.source.core.first().copied();
+    check_core("core", core)?;
+    let limits = Limits {
+        duration: time("duration", flags.engine.duration.as_ref())?,
+        idle: time("idle-exit", flags.engine.idle_exit.as_ref())?,
+        heaps: flags.engine.packets,
+    };
+    let planned =
+        flags.url.iter().map(|url| carrier::plan(url, &setup)).collect::<Result<Vec<_>, _>>();
+    let (urls, inner): (Vec<_>, Vec<_>) = planned.map_err(ConfigError::from)?.into_iter().unzip();
+    for (url, endpoint) in flags.url.iter().zip(&inner) {
+        let there = endpoint.as_ref().map_or(Ok(()), |endpoint| endpoint.is_there());
+        there.map_err(|cause| Failure::Wrong(format!("{url}: {cause}")))?;
+    }
+    let mut intake =
+        SpeadIntake::open(&urls, &inner, &SourceOpening::PLAIN).map_err(anyhow::Error::from)?;
+    intake.describe().iter().for_each(|fact| note!("{fact}"));
+    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    if let Some(core) = core
+        && let Err(e) = fullcount_io::sys::pin_thread(core)
+    {
+        note!("fullcount: cannot pin to CPU {core}: {e}");
+    }
+    let (came, active, why) = read(&mut intake, &limits, flags.verify, &stop)?;
+    Ok(report(&intake, &came, active, why, flags.json))
+}
+
+fn read(
+    intake: &mut SpeadIntake,
+    limits: &Limits,
+    verify: bool,
+    stop: &Stop,
+) -> Result<(Came, Duration, Option<StreamEnd>), Failure> {
+    let mut came = Came::default();
+    let begun = Instant::now();
+    let (mut first, mut last): (Option<Instant>, Option<Instant>) = (None, None);
+    let mut line = Progress::default();
+    loop {
+        let mut deliver = |delivery: Delivery, _| match delivery {
+            Delivery::Heap(heap) => {
+                came.heaps += 1;
+                came.heap_bytes += heap.payload().len() as u64;
+                came.mismatches += u64::from(verify && TestValues::wrong_in(&heap).is_some());
+            }
+            Delivery::Incomplete(_) => came.incomplete += 1,
+        };
+        let step =
+            intake.step(Duration::from_millis(20), &mut deliver).map_err(anyhow::Error::from)?;
+        let now = Instant::now();
+        match step {
+            IntakeStep::Ended(why) => {
+                let active = first.map_or(Duration::ZERO, |first| now - first);
+                return Ok((came, active, Some(why)));
+            }
+            IntakeStep::Data => {
+                first.get_or_insert(now);
+                last = Some(now);
+            }
+            IntakeStep::Idle => {}
+        }
+        line.tell(now, &came);
+        let silent = |idle: Duration| last.is_some_and(|last| now - last >= idle);
+        let over = limits.duration.is_some_and(|time| now - begun >= time)
+            || limits.idle.is_some_and(silent)
+            || limits.heaps.is_some_and(|heaps| came.heaps >= heaps)
+            || stop.requested();
+        if over {
+            intake.stop();
+            let active = first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first);
+            let mut rest =
+                |delivery: Delivery, _| came.incomplete += u64::from(delivery.heap().is_none());
+            intake.step(Duration::ZERO, &mut rest).map_err(anyhow::Error::from)?;
+            return Ok((came, active, None));
+        }
+    }
+}
+
+/// A line on a terminal every second.
+#[derive(Default)]
+struct Progress {
+    told: Option<(Instant, u64, u64)>,
+}
+
+impl Progress {
+    fn tell(&mut self, now: Instant, came: &Came) {
+        use std::io::IsTerminal;
+        let (then, heaps, bytes) = *self.told.get_or_insert((now, 0, 0));
+        let seconds = (now - then).as_secs_f64();
+        if seconds < 1.0 || !std::io::stderr().is_terminal() {
+            return;
+        }
+        let gbps = (came.heap_bytes - bytes) as f64 * 8e-9 / seconds;
+        let rate = (came.heaps - heaps) as f64 / seconds;
+        crate::say::write_error(format_args!(
+            "\r\x1b[2K{} heaps  {gbps:.3} Gbit/s  {rate:.1} heaps/s",
+            grouped(came.heaps)
+        ));
+        self.told = Some((now, came.heaps, came.heap_bytes));
+    }
+}
+
+fn report(
+    intake: &SpeadIntake,
+    came: &Came,
+    active: Duration,
+    why: Option<StreamEnd>,
+    as_json: bool,
+) -> u8 {
+    let ledger = Ledger::default();
+    ledger.register(intake.sheet());
+    intake.reader_sheets().into_iter().for_each(|sheet| ledger.register(sheet));
+    let entries = ledger.read();
+    let get = |name: &str| entries.get(name).unwrap_or(0);
+    let (statistics, losses) = (intake.stream().statistics(), intake.stream().losses());
+    let seconds = active.as_secs_f64();
+    let spead_bytes = get("spead.packet_bytes");
+    let gbps = spead_bytes as f64 * 8e-9 / seconds.max(1e-9);
+    let bad = get("spead.heaps.incomplete") + losses.heaps.unwrap_or(0) + came.mismatches;
+    let ended = match why {
+        Some(StreamEnd::StopItem) => "stop heap",
+        Some(StreamEnd::Readers) => "end of all readers",
+        Some(StreamEnd::Stalled) => "stalled",
+        Some(StreamEnd::User) | None => "here",
+    };
+    let text = format!(
+        "received {} heaps, {} bytes in {seconds:.3} s: {gbps:.3} Gbit/s of SPEAD; {} incomplete; ended: {ended}",
+        grouped(came.heaps),
+        grouped(came.heap_bytes),
+        grouped(get("spead.heaps.incomplete")),
+    );
+    if as_json {
+        note!("{text}");
+        let statistics: serde_json::Map<String, Value> =
+            statistics.entries().map(|(name, _, value)| (name.to_owned(), json!(value))).collect();
+        let counters: serde_json::Map<String, Value> =
+            entries.iter().map(|e| (e.info.name.to_string(), json!(e.value))).collect();
+        say!(
+            "{}",
+            json!({
+                "schema": "fullcount/summary/1", "verb": "receive", "seconds": seconds, "ended": ended,
+                "heaps": {
+                    "received": came.heaps, "incomplete": get("spead.heaps.incomplete"),
+                    "lost": losses.heaps, "wrong": came.mismatches,
+                },
+                "bytes": {
+                    "heaps": came.heap_bytes, "spead": spead_bytes,
+                    "transport": get("receive.bytes"), "missing": losses.bytes,
+                },
+                "rates": {"gbps": gbps, "heaps_per_s": came.heaps as f64 / seconds.max(1e-9)},
+                "statistics": statistics, "counters": counters, "balance": entries.balance(),
+            })
+        );
+    } else {
+        say!("{text}");
+        statistics.entries().for_each(|(name, _, value)| say!("{name}: {value}"));
+    }
+    if came.mismatches > 0 {
+        note!("fullcount: {} heaps have other values than those of send --verify", came.mismatches);
+    }
+    if bad > 0 { 3 } else { 0 }
+}

@@ -1,0 +1,288 @@
+//! `fullcount spead2 recv`: spead2_recv's options.
+//!
+//! Each source is a stream, on a thread of its own; with --joint all are one. Lines are printed as heaps come.
+
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use fullcount_core::source::{SourceOpening, SourceSetup};
+use fullcount_engine::config::ConfigError;
+use fullcount_engine::registered;
+use fullcount_engine::stop::Stop;
+use fullcount_io::spead::{IntakeStep, SpeadInput, SpeadIntake, TestValues, carrier};
+use fullcount_spead::receive::{Delivery, Heap, ItemValue, OnIncomplete, StreamStatistics};
+use fullcount_spead::wire::id;
+use fullcount_spead::{BugCompat, Descriptor};
+
+use super::{place, shown};
+use crate::exit::Failure;
+use crate::{note, say, tell};
+
+/// Takes the options of spead2_recv and receives the same heaps
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fullcount spead2 recv --quiet --packet 9000 --mem-pool 8888
+  fullcount spead2 recv --joint --concurrent-heaps 8 239.1.2.3:8888 239.1.2.4:8888
+  fullcount spead2 recv --descriptors run.pcap")]
+pub struct Spead2Recv {
+    /// [host]:port, a port, or a capture file
+    #[arg(required = true, value_name = "[HOST]:PORT|FILE")]
+    from: Vec<String>,
+    /// Over TCP
+    #[arg(long)]
+    tcp: bool,
+    /// PySPEAD's form of descriptors
+    #[arg(long)]
+    pyspead: bool,
+    /// Interface address
+    #[arg(long, value_name = "ADDR")]
+    bind: Option<String>,
+    /// Largest packet, bytes [default: 9200; TCP: 65536]
+    #[arg(long, value_name = "BYTES")]
+    packet: Option<u64>,
+    /// Socket buffer, bytes [default: 8388608; TCP: 212992]
+    #[arg(long, value_name = "BYTES")]
+    buffer: Option<u64>,
+    /// Heaps that are put together at once
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    concurrent_heaps: usize,
+    /// Windows: heap number modulo this
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    substreams: usize,
+    /// Accepted: heaps are taken out as they come
+    #[arg(long)]
+    ring: bool,
+    /// Places of the ring
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    ring_heaps: usize,
+    /// Memory pool
+    #[arg(long)]
+    mem_pool: bool,
+    /// Smallest heap that takes a block of it, bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 16_384)]
+    mem_lower: u64,
+    /// Size of its blocks, bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 33_554_432)]
+    mem_upper: u64,
+    /// Free blocks that it keeps
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    mem_max_free: usize,
+    /// Blocks made at once
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    mem_initial: usize,
+    /// Accepted, without effect
+    #[arg(long)]
+    memcpy_nt: bool,
+    /// Only the totals
+    #[arg(long)]
+    quiet: bool,
+    /// Print descriptors
+    #[arg(long)]
+    descriptors: bool,
+    /// All sources are one stream
+    #[arg(long)]
+    joint: bool,
+    /// Accepted: each stream has one thread
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: u32,
+    /// Check the values of --verify of the sender
+    #[arg(long)]
+    verify: bool,
+}
+
+impl Spead2Recv {
+    fn url(&self, from: &str) -> String {
+        let bare = !from.is_empty() && from.bytes().all(|b| b.is_ascii_digit());
+        let at = if bare { from.parse().ok().map(|port| ("", port)) } else { place(from) };
+        let keys = format!(
+            "compat=spead2&max_heaps={}&substreams={}",
+            self.concurrent_heaps, self.substreams
+        );
+        let pool = if self.mem_pool { self.mem_max_free } else { 0 };
+        let keys = format!("{keys}&pool={pool}");
+        let Some((host, port)) = at else { return format!("spead+pcap:{from}?flat-out&{keys}") };
+        let host = if host.is_empty() { "0.0.0.0" } else { host };
+        let scheme = if self.tcp { "spead+tcp" } else { "spead+udp" };
+        let packet = self.packet.unwrap_or(if self.tcp { 65_536 } else { 9200 }).max(56);
+        let buffer = self.buffer.unwrap_or(if self.tcp { 212_992 } else { 8 << 20 });
+        let mut url = format!("{scheme}://{host}:{port}?{keys}&max_packet={packet}B");
+        if buffer > 0 {
+            url += &format!("&receive_buffer={}B", buffer.max(4096));
+        }
+        match &self.bind {
+            Some(bind) if !self.tcp => url + &format!("&interface={bind}"),
+            _ => url,
+        }
+    }
+
+    fn compat(&self) -> BugCompat {
+        BugCompat::from_bits(if self.pyspead { 7 } else { 0 }).unwrap_or_default()
+    }
+
+    /// What cannot be said in a URL.
+    fn set(&self, told: &mut SpeadInput) {
+        told.pool_range = (self.mem_lower, self.mem_upper);
+        told.config.ring_heaps = self.ring_heaps.clamp(1, 1 << 20);
+        told.config.incomplete = OnIncomplete::Give;
+    }
+}
+
+/// What all streams share.
+struct Shared<'a> {
+    flags: &'a Spead2Recv,
+    begun: Instant,
+    stop: Stop,
+    totals: Mutex<(u64, StreamStatistics)>,
+}
+
+/// Receives until all streams have stopped.
+pub fn recv(flags: &Spead2Recv) -> Result<u8, Failure> {
+    let texts: Vec<String> = flags.from.iter().map(|from| flags.url(from)).collect();
+    let setup = SourceSetup::plain(registered::sources());
+    let planned = texts.iter().map(|url| carrier::plan(url, &setup)).collect::<Result<Vec<_>, _>>();
+    let mut planned = planned.map_err(ConfigError::from)?;
+    for (text, (url, inner)) in texts.iter().zip(&mut planned) {
+        flags.set(&mut url.told);
+        let there = inner.as_ref().map_or(Ok(()), |inner| inner.is_there());
+        there.map_err(|cause| Failure::Wrong(format!("{text}: {cause}")))?;
+    }
+    let own = |texts: &[String]| {
+        let mut same = vec!["fullcount".to_owned(), "receive".into()];
+        same.extend(texts.iter().cloned());
+        same.extend(flags.verify.then(|| "--verify".to_owned()));
+        note!("{}", shown(&same));
+    };
+    let streams: Vec<Vec<_>> = match flags.joint {
+        true => {
+            own(&texts);
+            vec![planned]
+        }
+        false => {
+            texts.iter().for_each(|text| own(std::slice::from_ref(text)));
+            planned.into_iter().map(|one| vec![one]).collect()
+        }
+    };
+    let shared = Shared {
+        flags,
+        begun: Instant::now(),
+        stop: Stop::on_signals().context("installing the signal handlers")?,
+        totals: Mutex::default(),
+    };
+    let opened = streams.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    opened.iter().flat_map(SpeadIntake::describe).for_each(|fact| note!("{fact}"));
+    let outcomes: Vec<Result<bool, Failure>> = std::thread::scope(|scope| {
+        let all: Vec<_> =
+            opened.into_iter().map(|intake| scope.spawn(|| stream(intake, &shared))).collect();
+        let panicked = |_| Err(anyhow::anyhow!("a stream panicked").into());
+        all.into_iter().map(|one| one.join().unwrap_or_else(panicked)).collect()
+    });
+    let right = outcomes.into_iter().collect::<Result<Vec<bool>, _>>()?;
+    if right.contains(&false) {
+        return Ok(1);
+    }
+    let (heaps, statistics) = shared.totals.into_inner().unwrap_or_default();
+    say!("Received {heaps} heaps");
+    // spead2 has no chunks here, so its list ends before them.
+    for (name, _, value) in statistics.entries().take(9) {
+        say!("{name}: {value}");
+    }
+    Ok(0)
+}
+
+fn open(planned: Vec<carrier::PlannedSpead>) -> Result<SpeadIntake, Failure> {
+    let (mut urls, inner): (Vec<_>, Vec<_>) = planned.into_iter().unzip();
+    // The first stop or end of any reader ends the stream, as spead2 has it.
+    urls.iter_mut().skip(1).for_each(|url| url.told.senders = 0);
+    Ok(SpeadIntake::open(&urls, &inner, &SourceOpening::PLAIN).map_err(anyhow::Error::from)?)
+}
+
+/// Reads one stream to its end; false: a value is wrong.
+fn stream(mut intake: SpeadIntake, shared: &Shared<'_>) -> Result<bool, Failure> {
+    let (mut heaps, mut right, mut text) = (0u64, true, String::new());
+    loop {
+        let mut deliver = |delivery: Delivery, _| {
+            let seconds = shared.begun.elapsed().as_secs_f64();
+            let heap = match delivery {
+                Delivery::Incomplete(heap) => {
+                    if !shared.flags.quiet {
+                        let _ = writeln!(text, "Discarding incomplete heap {}", heap.cnt);
+                    }
+                    return;
+                }
+                Delivery::Heap(heap) => heap,
+            };
+            heaps += 1;
+            if !shared.flags.quiet {
+                print(&mut text, &heap, seconds, shared.flags);
+            }
+            if shared.flags.verify
+                && right
+                && let Some((item, element)) = TestValues::wrong_in(&heap)
+            {
+                right = false;
+                note!("Verification mismatch in heap {}: item {item}, element {element}", heap.cnt);
+            }
+        };
+        let step =
+            intake.step(Duration::from_millis(20), &mut deliver).map_err(anyhow::Error::from)?;
+        if !text.is_empty() {
+            tell!("{text}");
+            text.clear();
+        }
+        if matches!(step, IntakeStep::Ended(_)) || !right {
+            break;
+        }
+        if shared.stop.requested() {
+            intake.stop();
+        }
+    }
+    let mut totals = shared.totals.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    totals.0 += heaps;
+    totals.1.merge(intake.stream().statistics());
+    Ok(right)
+}
+
+/// spead2's lines about a heap.
+fn print(text: &mut String, heap: &Heap, seconds: f64, flags: &Spead2Recv) {
+    let _ = writeln!(text, "Received heap {} at {seconds:.5}", heap.cnt);
+    if flags.descriptors {
+        for bytes in heap.descriptor_bytes() {
+            for d in Descriptor::parse(bytes, flags.compat(), 65_536) {
+                describe(text, &d);
+            }
+        }
+    }
+    for item in heap.all_items() {
+        let many = match item.value {
+            ItemValue::Bytes(bytes) => bytes.len(),
+            ItemValue::Immediate(_) => heap.flavour.address_bytes(),
+        };
+        let _ = write!(text, "{:#x} = [{many} bytes]", item.id);
+        if let ItemValue::Immediate(value) = item.value {
+            let _ = write!(text, " = {value:#x}");
+        }
+        text.push('\n');
+    }
+}
+
+fn describe(text: &mut String, d: &Descriptor) {
+    let fields: Vec<String> =
+        d.format.iter().map(|f| format!("({}, {})", f.code, f.bits)).collect();
+    let shape: Vec<String> =
+        d.shape.iter().map(|n| n.map_or("?".into(), |n| n.to_string())).collect();
+    let _ = write!(
+        text,
+        "Descriptor for {} ({:#x})\n  description: {}\n  format:      [{}]\n  dtype:       {}\n  shape:       ({})\n",
+        d.name,
+        d.id,
+        d.description,
+        fields.join(", "),
+        d.numpy_header,
+        shape.join(", "),
+    );
+    debug_assert!(d.id != id::NULL, "the parser drops those");
+}

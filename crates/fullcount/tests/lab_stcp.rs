@@ -1,0 +1,100 @@
+//! `fullcount lab stcp congestion` as a person runs it: figures and numbers of the paper, an own network, wrong options.
+
+use crate::service::say;
+
+#[test]
+fn the_papers_experiment_has_its_figures_and_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let words = [
+        "lab",
+        "stcp",
+        "congestion",
+        "--variants",
+        "none,simplified,figure6",
+        "--part-time",
+        "300ms",
+        "--out",
+        out,
+    ];
+    let layouts = [
+        "--parts",
+        "reference,merge,detector",
+        "--layout-time",
+        "20ms",
+        "--sources",
+        "8",
+        "--json",
+    ];
+    let said = say(&[&words[..], &layouts].concat());
+    assert!(said.code <= 1, "{}", said.err);
+    let s = said.summary();
+    assert_eq!(s["schema"], "fullcount/result/1");
+    let rows = s["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 5, "{rows:?}");
+    let of = |row: usize, path: &str| rows[row].pointer(path).unwrap().as_f64().unwrap();
+    assert!((0.6..0.8).contains(&of(0, "/during/useful_gbps")), "{}", rows[0]);
+    assert!(of(0, "/during/link_gbps") > 4.9 && rows[0]["recovery_s"].is_null());
+    assert!(of(1, "/during/useful_gbps") > 1.85 && of(1, "/recovery_s") <= 0.1, "{}", rows[1]);
+    assert!(of(3, "/before/useful_gbps") > 9.7, "{}", rows[3]);
+    let detector = &rows[4];
+    assert_eq!(
+        (&detector["aborted"], &detector["dropped"], &detector["sources"]),
+        (&0.into(), &0.into(), &8.into())
+    );
+    for file in ["figure5.svg", "figure5.png", "figure6.svg", "simplified.svg"] {
+        assert!(folder.path().join(format!("stcp-congestion-{file}")).is_file(), "{file}");
+    }
+    let text = std::fs::read_to_string(folder.path().join("stcp-congestion.md")).unwrap();
+    assert!(text.contains("| paper, without control | 2.048 | 0.69 / 5 |"), "{text}");
+    let figure =
+        std::fs::read_to_string(folder.path().join("stcp-congestion-figure5.svg")).unwrap();
+    assert!(figure.contains("paper: useful 0.69 Gb/s"), "the paper's numbers stand beside ours");
+    // A second run replaces nothing.
+    assert_eq!(say(&words).code, 2);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_flag_and_range() {
+    for (words, parts) in [
+        (["--parts", "all"], ["parts", "reference, scan, merge or detector"]),
+        (["--variants", "cubic"], ["variants", "simplified"]),
+        (["--scanned", "static=1"], ["scanned", "static=BYTES"]),
+        (["--part-time", "1ms"], ["part-time", "10ms to 1h"]),
+        (["--sources", "7"], ["sources", "multiple of 4"]),
+        (["--queue", "1kB"], ["queue", "10 kB to 1 GiB"]),
+        (["--window", "1GiB"], ["window", "64 KiB to 4 MiB"]),
+        (["--senders", "0"], ["senders", "1 to 1000"]),
+        (["--threads", "0"], ["threads", "1 to 1024"]),
+    ] {
+        let said = say(&[&["lab", "stcp", "congestion"][..], &words].concat());
+        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
+        assert!(parts.iter().all(|p| said.err.contains(p)), "{words:?}: {}", said.err);
+    }
+}
+
+#[test]
+fn the_readout_unit_is_measured_beside_a_reader_that_discards() {
+    let words = ["lab", "stcp", "readout"];
+    let short = ["--streams", "4", "--fragment", "1024", "--time", "200ms", "--repeats", "1"];
+    let folder = tempfile::tempdir().unwrap();
+    let more = ["--crc-every", "0,1", "--json", "--out", folder.path().to_str().unwrap()];
+    let said = say(&[&words[..], &short, &more].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let rows = said.summary()["rows"].clone();
+    let names: Vec<&str> =
+        rows.as_array().unwrap().iter().map(|row| row["reader"].as_str().unwrap()).collect();
+    assert_eq!(names, ["discards", "unit, no checksums", "unit, all checksums"]);
+    for row in rows.as_array().unwrap() {
+        assert!(row["gbps"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    for (wrong, allowed) in [
+        (["--streams", "0"], "1 to 256"),
+        (["--fragment", "44"], "a multiple of 8 from 24 to 65000"),
+        (["--crc-every", "16777216"], "0 to 16777215"),
+        (["--repeats", "0"], "1 to 1000"),
+    ] {
+        let said = say(&[&words[..], &wrong].concat());
+        assert!(said.code == 2 && said.err.contains(allowed), "{wrong:?}: {}", said.err);
+    }
+}

@@ -1,0 +1,388 @@
+//! The simplified TCP live, as a person runs it: `lab stcp sweep`, `streams`, `backpressure`, `soak` and `realtime` in short, `send --to
+//! stcp://` into a plain Linux socket, and what tshark says of the frames. Needs root and iproute2.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fullcount_testing::veth::{NAME, RECEIVER, Veth};
+use serde_json::Value;
+
+use crate::service::{PATIENCE, Service, fullcount, say};
+
+/// True after printing why, if namespaces cannot be made; fails in CI.
+fn skipped() -> bool {
+    let Some(why) = fullcount_lab::namespace::lacking() else { return false };
+    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI needs namespaces: {why}");
+    println!("skipped: {why}");
+    true
+}
+
+fn rows(words: &[&str]) -> (i32, Vec<Value>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let said = say(&[&["lab", "stcp"][..], words, &["--json", "--out", out]].concat());
+    assert!(said.code <= 1, "{words:?}: {}", said.err);
+    let s = said.summary();
+    assert_eq!(s["schema"], "fullcount/result/1", "{}", said.err);
+    (said.code, s["rows"].as_array().unwrap().clone(), said.err)
+}
+
+#[test]
+fn every_sender_carries_fragments_to_linux() {
+    if skipped() {
+        return;
+    }
+    let names = "offload,frames,xdp,tap,tap-frames,linux,linux-nodelay";
+    let words = ["sweep", "--links", "none", "--sizes", "16,2048", "--repeats", "1"];
+    let (_, rows, _) = rows(&[&words[..], &["--time", "200ms", "--senders", names]].concat());
+    assert_eq!(rows.len(), 14, "{rows:?}");
+    for row in &rows {
+        assert!(row["gbps"].as_f64().unwrap() > 0.0, "{row}");
+    }
+}
+
+#[test]
+fn a_limited_link_and_several_streams() {
+    if skipped() {
+        return;
+    }
+    let words = ["streams", "--link", "500Mbps", "--streams", "1,4", "--senders", "frames,linux"];
+    let (_, rows, _) = rows(&[&words[..], &["--repeats", "1", "--time", "500ms"]].concat());
+    assert_eq!(rows.len(), 4);
+    for row in &rows {
+        let gbps = row["gbps"].as_f64().unwrap();
+        assert!((0.1..0.56).contains(&gbps), "{row}");
+    }
+}
+
+#[test]
+fn a_source_sees_that_the_buffer_is_full_and_nothing_is_lost() {
+    if skipped() {
+        return;
+    }
+    let words = ["backpressure", "--time", "2s", "--rate", "400Mbps", "--buffer", "256KiB"];
+    let (code, rows, err) = rows(&words);
+    assert_eq!(code, 0, "{err}");
+    let row = &rows[0];
+    assert!(row["busy"].as_u64().unwrap() > 0 && row["throttled_fragments"].as_u64().unwrap() > 0);
+    assert!(row["seen_after_us"]["p99"].as_f64().unwrap() > 0.0, "{row}");
+    assert_eq!(row["bytes"], row["read_and_compared"]);
+}
+
+#[test]
+fn every_byte_is_right_over_a_bad_link() {
+    if skipped() {
+        return;
+    }
+    let fault = "loss=0.005,duplicate=0.01,swap=0.01,delay=0.005,by=4,seed=5";
+    let words = ["soak", "--bytes", "50MB", "--sender", "frames", "--fault", fault];
+    let (code, rows, err) = rows(&[&words[..], &["--streams", "2"]].concat());
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(rows[0]["bytes"], rows[0]["read_and_compared"]);
+    assert!(rows[0]["again_bytes"].as_u64().unwrap() > 0, "{}", rows[0]);
+}
+
+#[test]
+fn the_congestion_experiment_runs_in_real_time() {
+    if skipped() {
+        return;
+    }
+    let words = ["realtime", "--variants", "simplified", "--part-time", "1s"];
+    let (code, rows, err) = rows(&words);
+    assert_eq!((code, rows.len()), (0, 1), "{err}");
+    assert!(rows[0]["before"]["useful_gbps"].as_f64().unwrap() > 0.05, "{}", rows[0]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_made() {
+    for (words, parts) in [
+        (&["sweep", "--senders", "dpdk"][..], ["senders", "offload"]),
+        (&["sweep", "--sizes", "0"], ["sizes", "half of the send buffer"]),
+        (&["sweep", "--mtu", "9001"], ["mtu", "9000"]),
+        (&["sweep", "--buffer", "3MB"], ["buffer", "power of two"]),
+        (&["sweep", "--links", "10"], ["links", "10"]),
+        (&["sweep", "--repeats", "0"], ["repeats", "1 to 1000"]),
+        (&["streams", "--streams", "300"], ["streams", "256"]),
+        (&["backpressure", "--reader", "0"], ["reader", "above 0"]),
+        (&["backpressure", "--sender", "linux"], ["sender", "offload"]),
+        (&["soak", "--fault", "eat=1"], ["fault", "eat"]),
+        (&["soak", "--time", "1ms"], ["time", "100ms"]),
+        (&["realtime", "--variants", "cubic"], ["variants", "simplified"]),
+    ] {
+        let said = say(&[&["lab", "stcp"][..], words].concat());
+        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
+        assert!(parts.iter().all(|p| said.err.contains(p)), "{words:?}: {}", said.err);
+    }
+    for (url, part) in [
+        ("stcp://10.0.0.2:5000", "interface"),
+        ("stcp://10.0.0.2:5000?interface=v0", "address"),
+        ("stcp://10.0.0.2:5000?interface=v0&address=10.0.0.9&mtu=9001", "mtu"),
+        ("stcp://nobody:5000?interface=v0&address=10.0.0.9", "IPv4"),
+    ] {
+        let said = say(&["send", "--to", url, "--count", "1"]);
+        assert_eq!(said.code, 2, "{url}: {}", said.err);
+        assert!(said.err.contains(part), "{url}: {}", said.err);
+    }
+    let said = say(&["send", "--to", "udp://127.0.0.1:9", "--frames-to", "x.pcap", "--count", "1"]);
+    assert!(said.code == 2 && said.err.contains("frames-to"), "{}", said.err);
+}
+
+#[test]
+fn the_page_has_the_keys_of_the_destination() {
+    let kinds = say(&["catalogue", "--kinds", "--json"]).summary();
+    let stcp = kinds["destinations"].as_array().unwrap().iter().find(|k| k["name"] == "stcp");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stcp.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for key in stcp.unwrap()["keys"].as_array().unwrap() {
+        let of = |name: &str| key[name].as_str().unwrap();
+        let row = format!(
+            "| `{}` | {} | {} | {} |",
+            of("key"),
+            of("allowed"),
+            of("default"),
+            of("about")
+        );
+        assert!(page.contains(&row), "docs/stcp.md lacks: {row}");
+    }
+}
+
+/// Entries of tshark's TCP analysis that every connection may have: its begin, a window that was full, its probes and their answers, the
+/// window that opens again, and the RST that is its end.
+const EXPECTED: [&str; 9] = [
+    "Connection establish request (SYN)",
+    "Connection establish acknowledge (SYN+ACK)",
+    "TCP window specified by the receiver is now completely full",
+    "TCP Zero Window segment",
+    "TCP Zero Window Probe",
+    "ACK to a TCP Zero Window Probe",
+    "TCP window update",
+    "TCP keep-alive",
+    "Connection reset (RST)",
+];
+/// And those that a link with loss, duplication and reordering has besides.
+const EXPECTED_LOSS: [&str; 8] = [
+    "Previous segment(s) not captured",
+    "out-of-order segment",
+    "Duplicate ACK",
+    "This frame is a (suspected) retransmission",
+    "fast retransmission",
+    "spurious retransmission",
+    "ACKed segment that wasn't captured",
+    "Duplicate IP address",
+];
+
+/// Entries of a file that are expected nowhere; checksums are verified too. `None`: there is no tshark.
+fn unexpected(file: &Path, lossy: bool) -> Option<Vec<String>> {
+    let out = Command::new("tshark")
+        .args(["-r", file.to_str().unwrap(), "-q", "-z", "expert"])
+        .args(["-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"])
+        // The payload is a pattern; nothing of it is to be guessed from the ports.
+        .args(["-d", "tcp.port==5000,data", "-d", "tcp.port==10,data"])
+        .output();
+    let out = match out {
+        Ok(out) => out,
+        Err(e) => {
+            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI needs tshark: {e}");
+            println!("skipped: tshark: {e}");
+            return None;
+        }
+    };
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && !err.contains("cut short"), "{err}");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let is_entry = |line: &&str| {
+        line.split_whitespace().next().is_some_and(|word| word.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let entries: Vec<&str> = text.lines().filter(is_entry).collect();
+    assert!(entries.iter().any(|e| e.contains("(SYN)")), "{text}");
+    let more = if lossy { &EXPECTED_LOSS[..] } else { &[] };
+    let known = |e: &&str| EXPECTED.iter().chain(more).any(|known| e.contains(known));
+    Some(entries.into_iter().filter(|e| !known(e)).map(str::to_owned).collect())
+}
+
+#[test]
+fn tshark_finds_nothing_but_what_is_expected() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (name, sender, fault) in [
+        ("frames.pcap", "frames", ""),
+        ("units.pcapng", "offload", ""),
+        ("loss.pcap", "frames", "loss=0.01,duplicate=0.005,swap=0.01,seed=2"),
+    ] {
+        let file = folder.path().join(name);
+        let path = file.to_str().unwrap();
+        let mut words = vec!["soak", "--bytes", "4MB", "--sender", sender, "--frames-to", path];
+        if !fault.is_empty() {
+            words.extend(["--fault", fault]);
+        }
+        let (code, rows, err) = rows(&words);
+        assert_eq!(code, 0, "{err}");
+        // Frames of the interface's MTU, or units of 64 KiB that it would cut.
+        let largest = if sender == "offload" { 65_535 } else { 9000 };
+        assert!(rows[0]["frames_in_file"].as_u64().unwrap() > 4_000_000 / largest, "{}", rows[0]);
+        match unexpected(&file, !fault.is_empty()) {
+            None => return,
+            Some(none) => assert!(none.is_empty(), "{name}: {none:#?}"),
+        }
+    }
+}
+
+/// Reads a connection to its end: how many bytes, and how it ended.
+fn drain(listener: &TcpListener, pause: Duration) -> (Vec<u8>, Option<std::io::ErrorKind>) {
+    let (mut stream, _) = listener.accept().unwrap();
+    thread::sleep(pause);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (mut all, mut buffer) = (vec![], vec![0; 1 << 16]);
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return (all, None),
+            Ok(n) => all.extend_from_slice(&buffer[..n]),
+            Err(e) => return (all, Some(e.kind())),
+        }
+    }
+}
+
+#[test]
+fn packets_of_send_reach_a_plain_socket_and_the_source_waits_for_a_slow_one() {
+    let Some(veth) = Veth::new(9000, 1) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sent.pcap");
+    let listener = veth.receiving(|| TcpListener::bind((RECEIVER, 5000)).unwrap());
+    let reader = thread::spawn(move || drain(&listener, Duration::from_millis(1500)));
+    let to = format!(
+        "stcp://{RECEIVER}:5000?interface={NAME}&address=10.77.0.9&framing=u32be&buffer=128KiB"
+    );
+    let words = ["send", "--to", &to, "--count", "4000", "--size", "1000", "--json"];
+    let begun = Instant::now();
+    let out = veth
+        .sending(|| {
+            let mut command = fullcount(&words);
+            command.args(["--frames-to", file.to_str().unwrap()]).output()
+        })
+        .unwrap();
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(0), "{err}");
+    assert!(begun.elapsed() > Duration::from_secs(1), "the source waits for the reader");
+    let s: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(s.pointer("/packets/sent").and_then(Value::as_u64), Some(4000), "{s}");
+    let (bytes, end) = reader.join().unwrap();
+    assert_eq!(end, Some(std::io::ErrorKind::ConnectionReset));
+    let (mut at, mut packets) = (0, 0);
+    while at < bytes.len() {
+        let length = u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+        assert!(length <= 1000, "{length}");
+        (at, packets) = (at + 4 + length, packets + 1);
+    }
+    assert!(packets >= 4000, "{packets}");
+    // A reader that stands still delays its ACKs beyond the least retransmission time of 5 ms.
+    if let Some(none) = unexpected(&file, true) {
+        assert!(none.is_empty(), "{none:#?}");
+    }
+}
+
+#[test]
+fn send_says_why_there_is_no_connection_and_ctrl_c_resets() {
+    let Some(veth) = Veth::new(9000, 1) else { return };
+    let url = |port: u16| {
+        format!("stcp://{RECEIVER}:{port}?interface={NAME}&address=10.77.0.9&buffer=128KiB")
+    };
+    let refused = veth.sending(|| fullcount(&["send", "--to", &url(1), "--count", "1"]).output());
+    let refused = refused.unwrap();
+    let err = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{err}");
+    assert!(err.contains("nobody listens"), "{err}");
+    // Nobody reads: the sender waits, until it is asked to end.
+    let listener = veth.receiving(|| TcpListener::bind((RECEIVER, 5001)).unwrap());
+    let to = url(5001);
+    let mut sender = veth.sending(|| fullcount(&["send", "--to", &to]).spawn()).unwrap();
+    let (mut stream, _) = listener.accept().unwrap();
+    thread::sleep(Duration::from_millis(500));
+    let pid = sender.id().to_string();
+    Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    let code = sender.wait().unwrap().code();
+    assert!(code == Some(1) || code == Some(3), "{code:?}");
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut buffer = vec![0; 1 << 16];
+    let end = loop {
+        match stream.read(&mut buffer) {
+            Ok(n) if n > 0 => {}
+            other => break other,
+        }
+    };
+    assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+/// The readout unit in the receiver's namespace, for eight sources.
+fn unit(veth: &Veth, more: &[&str]) -> (Service, String) {
+    let source = format!("tcp://{RECEIVER}:0?until=closed");
+    let mut words = vec!["run", "--source", &source, "--detector", "fragments", "--web", "off"];
+    words.extend(["--set", "detector.sources=8", "--json"]);
+    words.extend(more);
+    let mut unit = veth.receiving(|| Service::start(&words));
+    let port = unit.wait_for("the socket", |line| {
+        let address = line.strip_prefix("listening on ")?.split(',').next()?;
+        Some(address.rsplit(':').next()?.to_owned())
+    });
+    unit.wait_for("the detector", |line| line.starts_with("detector ").then_some(()));
+    (unit, port)
+}
+
+/// A sender of fragments with an address of its own.
+fn fragments(veth: &Veth, port: &str, address: u8, more: &[&str]) -> Service {
+    let to = format!(
+        "stcp://{RECEIVER}:{port}?interface={NAME}&address=10.77.0.{address}&buffer=128KiB"
+    );
+    let words = [&["send", "--to", &to, "--source", "fragments", "--json"][..], more].concat();
+    veth.sending(|| Service::start(&words))
+}
+
+/// Statement 60 of `docs/formats/simplified-tcp.md`.
+#[test]
+fn s60_the_readout_unit_builds_all_events_and_a_paused_source_holds_the_others() {
+    let Some(veth) = Veth::new(9000, 1) else { return };
+    let (mut all, port) = unit(&veth, &["--sink", "null"]);
+    let mut sent = fragments(&veth, &port, 9, &["--sources", "8", "--count", "800"]);
+    assert!(sent.child.ended(PATIENCE).unwrap());
+    let sent = sent.end();
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    assert!(all.child.ended(PATIENCE).unwrap(), "{:?}", all.seen());
+    let built = all.end();
+    let of = |name: &str| built.counter(name);
+    assert_eq!((built.code, of("events.count"), of("events.incomplete")), (0, 100, 0));
+    assert_eq!((of("fragments.lost"), of("fragments.wrong_crc")), (0, 0), "{}", built.err);
+
+    let (mut held, port) = unit(&veth, &["--sink", "null", "--set", "detector.memory=1MiB"]);
+    let start = |n: u8| {
+        let source = n.to_string();
+        let words = ["--sources", "1", "--first-source", &source, "--count", "10000"];
+        fragments(&veth, &port, 10 + n, &[&words[..], &["--fragment-size", "4080"]].concat())
+    };
+    let senders: Vec<Service> = (0..8).map(start).collect();
+    let signal = |which: &str| {
+        let pid = senders[3].child.id().to_string();
+        assert!(Command::new("kill").args([which, &pid]).status().unwrap().success());
+    };
+    signal("-STOP");
+    // Somewhere in its stream; the others fill the unit's memory, then the kernel's buffers, then their own.
+    thread::sleep(Duration::from_millis(700));
+    signal("-CONT");
+    for (n, mut sender) in senders.into_iter().enumerate() {
+        assert!(sender.child.ended(PATIENCE).unwrap(), "{n}: {:?}", sender.seen());
+        let said = sender.end();
+        assert_eq!(said.code, 0, "{n}: {}", said.err);
+        let one = &said.summary()["destinations"][0]["counters"];
+        let raised = one["stcp.stream.xoff"].as_u64().unwrap_or(0);
+        assert!(n == 3 || raised > 0, "{n} was never busy: {one}");
+    }
+    assert!(held.child.ended(PATIENCE).unwrap(), "{:?}", held.seen());
+    let built = held.end();
+    let of = |name: &str| built.counter(name);
+    assert_eq!((built.code, of("events.count"), of("events.incomplete")), (0, 10_000, 0));
+    assert_eq!((of("fragments.lost"), of("fragments.wrong_crc")), (0, 0), "{}", built.err);
+}
