@@ -4,7 +4,7 @@
 
 #![no_main]
 
-use fullcount_out::flat::{EventView, Message, decode};
+use fullcount_messages::{EventView, Message, decode};
 use libfuzzer_sys::fuzz_target;
 
 /// The columns as they lie there are those that were decoded, and both say no to the same buffers.

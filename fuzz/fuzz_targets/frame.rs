@@ -2,14 +2,20 @@
 //! every fragment accounted for. The input is a list of frames: link type, time step, length, bytes.
 #![no_main]
 
-use fullcount_core::frame::reassembly::{Limits, Outcome, Reassembler};
-use fullcount_core::frame::{Ethernet, Link};
+use fullcount_core::frame::reassembly::{FragmentOutcome, Reassembler, ReassemblyLimits};
+use fullcount_core::frame::{Ethernet, LinkLayer};
 use libfuzzer_sys::fuzz_target;
 
-const LINKS: [Link; 5] = [Link::Ethernet, Link::Cooked, Link::Cooked2, Link::RawIp, Link::Loopback];
+const LINKS: [LinkLayer; 5] = [
+    LinkLayer::Ethernet,
+    LinkLayer::Cooked,
+    LinkLayer::Cooked2,
+    LinkLayer::RawIp,
+    LinkLayer::Loopback,
+];
 
 fuzz_target!(|input: &[u8]| {
-    let mut reassembler = Reassembler::new(Limits { datagrams: 3, expiry_ns: 1_000 });
+    let mut reassembler = Reassembler::new(ReassemblyLimits { datagrams: 3, expiry_ns: 1_000 });
     let (mut rest, mut now) = (input, 0i64);
     while let [link, step, high, low, tail @ ..] = rest {
         let len = usize::from(u16::from_be_bytes([*high, *low])).min(tail.len());
@@ -30,7 +36,8 @@ fuzz_target!(|input: &[u8]| {
             }
             Some(fragment) => {
                 assert!(packet.udp().is_err());
-                if let Outcome::Complete(whole) = reassembler.accept(&packet, fragment, now) {
+                if let FragmentOutcome::Complete(whole) = reassembler.accept(&packet, fragment, now)
+                {
                     assert!(whole.bytes.len() <= 65_535);
                     let _ = whole.udp().map(|u| u.verify(whole.source, whole.destination));
                     reassembler.give_back(whole.bytes);

@@ -4,17 +4,17 @@
 
 use std::sync::Mutex;
 
-use fullcount_io::pcap::{Datagrams, Reader, Tail};
+use fullcount_io::pcap::{CaptureReader, Datagrams, Tail};
 use libfuzzer_sys::fuzz_target;
 
 /// 2 MiB of memory handed from run to run: clearing it would take most of the time.
 static BUFFER: Mutex<Option<Box<[u8]>>> = Mutex::new(None);
 
-fn open(file: &[u8]) -> Option<Reader<&[u8]>> {
+fn open(file: &[u8]) -> Option<CaptureReader<&[u8]>> {
     let kept = BUFFER.lock().expect("a panic ends the run").take();
     let opened = match kept {
-        Some(buffer) => Reader::with_buffer(file, buffer),
-        None => Reader::new(file),
+        Some(buffer) => CaptureReader::with_buffer(file, buffer),
+        None => CaptureReader::new(file),
     };
     opened.ok()
 }

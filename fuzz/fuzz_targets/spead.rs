@@ -1,0 +1,118 @@
+//! Any bytes as SPEAD: as one datagram, as packets on a stream, as whole heaps, as a NumPy header. No panic, every packet in
+//! one place, memory within its bounds, and what is decoded is encoded to the same.
+//!
+//! The first byte chooses the receiver. The seeds are the streams of `vectors/spead`.
+
+#![no_main]
+
+use fullcount_core::ledger::{Ledger, Sheet};
+use fullcount_spead::describe::{BugCompat, ItemGroup, NumpyHeader};
+use fullcount_spead::feedback::FeedbackMessage;
+use fullcount_spead::framing::{HeapStream, PacketStream};
+use fullcount_spead::receive::{
+    Delivery, HeapReceiver, OnIncomplete, ReceiverConfig, SpeadCounter,
+};
+use libfuzzer_sys::fuzz_target;
+
+const LIVE: u64 = 1 << 20;
+
+fn config(choice: u8) -> ReceiverConfig {
+    let base = if choice & 1 == 0 { ReceiverConfig::default() } else { ReceiverConfig::spead2() };
+    ReceiverConfig {
+        allow_out_of_order: choice & 2 == 0,
+        stop_on_stop_item: choice & 4 == 0,
+        max_heaps: 1 + usize::from(choice >> 3 & 3),
+        substreams: 1 + usize::from(choice >> 5 & 1),
+        incomplete: OnIncomplete::Give,
+        max_heap_bytes: 1 << 18,
+        max_live_bytes: LIVE,
+        max_items: 64,
+        max_ranges: 16,
+        ring_heaps: 1 << 20,
+        ..base
+    }
+}
+
+fn drain(stream: &mut HeapReceiver, group: &mut ItemGroup) {
+    while let Some(delivery) = stream.pop() {
+        match delivery {
+            Delivery::Heap(heap) => {
+                let update = group.update(&heap);
+                for id in update.values {
+                    let item = group.get(id).expect("it has a new value");
+                    let (value, layout) = (
+                        item.value.as_ref().expect("a new one"),
+                        item.layout().expect("it was read"),
+                    );
+                    assert!(value.check().is_ok());
+                    layout.encode(value, group.compat()).expect("it was read by this layout");
+                }
+            }
+            Delivery::Incomplete(heap) => {
+                let pieces: usize = heap.pieces().map(|(_, piece)| piece.len()).sum();
+                assert_eq!(pieces as u64, heap.received_length);
+            }
+        }
+    }
+}
+
+/// The same bytes as whole heaps on a connection, into a stream.
+fn whole_heaps(choice: u8, bytes: &[u8]) {
+    let mut stream = HeapReceiver::new(config(choice)).expect("all of it is allowed");
+    let mut group = ItemGroup::new(BugCompat::default()).with_limit(100);
+    let mut heaps = HeapStream::plain(1 << 16);
+    for piece in bytes.chunks(1 + usize::from(choice)) {
+        heaps.push(piece, 0, |heap| {
+            stream.push_heap(0, heap, 1);
+        });
+        drain(&mut stream, &mut group);
+    }
+    if heaps.is_stopped() {
+        stream.push_stop(0, 1);
+    }
+    if heaps.finish() {
+        stream.reader_ended(0);
+    }
+    let sheet = Sheet::new(SpeadCounter::catalogue());
+    stream.tally().flush(&sheet);
+    let ledger = Ledger::default();
+    ledger.register(sheet);
+    assert_eq!(ledger.read().balance(), 0);
+}
+
+fuzz_target!(|data: &[u8]| {
+    let [choice, bytes @ ..] = data else { return };
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Ok(header) = NumpyHeader::parse(text)
+    {
+        assert_eq!(NumpyHeader::parse(&header.to_string()), Ok(header));
+    }
+    if let Ok(message) = FeedbackMessage::parse(bytes) {
+        assert_eq!(FeedbackMessage::parse(&message.emit()), Ok(message));
+    }
+    let mut stream = HeapReceiver::new(config(*choice)).expect("all of it is allowed");
+    let compat = BugCompat::from_bits(u32::from(choice >> 6)).expect("below 8");
+    let mut group = ItemGroup::new(compat).with_limit(100);
+    stream.push(0, bytes);
+    let mut packets = PacketStream::new(2000);
+    let mut time = 0;
+    for piece in bytes.chunks(1 + usize::from(*choice)) {
+        packets.push(piece, |packet| {
+            time += 100_000_000;
+            stream.expire(time);
+            stream.push(time, packet);
+        });
+        assert!(stream.live_bytes() <= LIVE);
+        drain(&mut stream, &mut group);
+    }
+    packets.finish();
+    stream.stop(time);
+    drain(&mut stream, &mut group);
+    assert_eq!((stream.live_heaps(), stream.live_bytes()), (0, 0));
+    let sheet = Sheet::new(SpeadCounter::catalogue());
+    stream.tally().flush(&sheet);
+    let ledger = Ledger::default();
+    ledger.register(sheet);
+    assert_eq!(ledger.read().balance(), 0);
+    whole_heaps(*choice, bytes);
+});
