@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -87,16 +88,39 @@ impl Job {
     /// Takes what the processors have left over: for what runs beside something else.
     pub fn last(mut self) -> Self {
         let mut command = Command::new("nice");
-        command.args(["-n", "19"]).arg(self.command.get_program()).args(self.command.get_args());
-        for (key, value) in self.command.get_envs() {
-            match value {
-                Some(value) => command.env(key, value),
-                None => command.env_remove(key),
-            };
-        }
-        command.current_dir(place::root()).stdin(Stdio::null());
+        command.args(["-n", "19"]);
+        self.wrap(&mut command);
         self.command = command;
         self
+    }
+
+    /// Runs in this folder instead of the workspace root.
+    pub fn folder(mut self, folder: &Path) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
+    /// Lets a shell say at the end, by `times`, what the command and all that it waited for took of the processors;
+    /// arguments may follow. The exit code is the command's; of one that a signal ended it is 128 and the signal.
+    pub fn measured(mut self) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", "\"$0\" \"$@\"; code=$?; times; exit $code"]);
+        self.wrap(&mut command);
+        self.command = command;
+        self
+    }
+
+    /// Gives `outer` the command as its last arguments, with environment and folder.
+    fn wrap(&self, outer: &mut Command) {
+        outer.arg(self.command.get_program()).args(self.command.get_args());
+        for (key, value) in self.command.get_envs() {
+            match value {
+                Some(value) => outer.env(key, value),
+                None => outer.env_remove(key),
+            };
+        }
+        let folder = self.command.get_current_dir().map_or_else(place::root, Path::to_path_buf);
+        outer.current_dir(folder).stdin(Stdio::null());
     }
 
     /// Sets the longest time the child may take.
@@ -241,6 +265,18 @@ mod tests {
         });
         assert_eq!(seen, ["one", "two", "three"]);
         assert_eq!(end, End { ok: false, phrase: "exit status: 3".to_owned() });
+    }
+
+    #[test]
+    fn a_measured_command_keeps_its_arguments_folder_and_end() {
+        let mut seen = Vec::new();
+        let job = Job::new("sh").args(["-c", "pwd; echo \"$0 $1\"; exit 7"]).folder(Path::new("/"));
+        let end = job.measured().args(["a", "b c"]).run_silently(|line| {
+            seen.push(line.to_owned());
+            Show::No
+        });
+        assert_eq!((&seen[..2], seen.len()), (&["/".to_owned(), "a b c".to_owned()][..], 4));
+        assert_eq!(end.phrase, "exit status: 7");
     }
 
     #[test]

@@ -200,7 +200,7 @@ mod tests {
             file("/w/crates/core/src/time.rs", 100, 90),
             file("/w/crates/core/src/sim/link.rs", 50, 50),
             file("/w/crates/core/src/sequence_tests.rs", 400, 400),
-            file("/w/crates/out/tests/page.rs", 30, 30),
+            file("/w/crates/web/tests/page.rs", 30, 30),
             file("/w/xtask/src/main.rs", 10, 0),
         ]}]});
         let crates = per_crate(&summary, Path::new("/w")).unwrap();

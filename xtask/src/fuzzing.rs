@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::command::{End, Job, Show};
-use crate::place;
+use crate::{kinds, place};
 
 mod seeds;
 
@@ -52,13 +52,18 @@ impl Build {
     }
 }
 
-/// One fuzz target that is built.
+/// The target that serves all decoders: one [`Target`] a kind comes of it.
+const DECODERS: &str = "decoders";
+
+/// One fuzz target that is built, or one kind of the target of all decoders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The name of its file in `fuzz/fuzz_targets`.
+    /// The name of its file in `fuzz/fuzz_targets`; of [`DECODERS`] that of the kind.
     pub name: String,
     binary: PathBuf,
     seeds: Vec<PathBuf>,
+    /// What the target reads from its environment.
+    environment: Vec<(&'static str, String)>,
 }
 
 /// What a target is to do.
@@ -75,13 +80,12 @@ pub struct Task {
 }
 
 /// Longest input, bytes: what the target reads several of, or a small capture.
-fn longest(name: &str) -> usize {
-    match name {
-        // Several datagrams as they are sent, and the longest vector (7.7 KiB, of Multi-Blade). Longer inputs take
-        // longer and show nothing new: what is beyond a datagram is refused by its length alone.
-        "sonde" | "multigrid" | "gdgem" => 4096,
-        "multiblade" => 8192,
-        _ => 65_536,
+fn longest(target: &Target) -> usize {
+    match target.environment.is_empty() {
+        // Several datagrams as they are sent, and the longest vector (7.7 KiB). Longer inputs of a decoder take longer
+        // and show nothing new: what is beyond a datagram is refused by its length alone.
+        false => 8192,
+        true => 65_536,
     }
 }
 
@@ -103,11 +107,22 @@ pub fn build(build: Build) -> Result<Vec<Target>, String> {
         return Err(format!("the fuzz targets do not build: {}", end.phrase));
     }
     let binaries = folder.join(triple).join("release");
-    let target = |name: String| {
+    let mut targets = Vec::new();
+    for name in names.into_iter().filter(|name| name != DECODERS) {
         let (binary, seeds) = (binaries.join(&name), seeds::of(&name, &folder)?);
-        Ok(Target { name, binary, seeds })
-    };
-    names.into_iter().map(target).collect()
+        targets.push(Target { name, binary, seeds, environment: Vec::new() });
+    }
+    let kinds = kinds::decoders(&kinds::program()?)?;
+    let known: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+    for kind in &kinds {
+        let environment = vec![
+            ("FULLCOUNT_FUZZ_KIND", kind.name.clone()),
+            ("FULLCOUNT_FUZZ_KINDS", known.join(",")),
+        ];
+        let (name, binary) = (kind.name.clone(), binaries.join(DECODERS));
+        targets.push(Target { name, binary, seeds: seeds::of_kind(kind, &folder)?, environment });
+    }
+    Ok(targets)
 }
 
 impl Target {
@@ -133,11 +148,15 @@ impl Target {
         let one = |number: u32| {
             let seed = task.seed + number;
             let mut inputs = 0;
-            let end = Job::new(&self.binary)
+            let job = self
+                .environment
+                .iter()
+                .fold(Job::new(&self.binary), |job, (key, value)| job.env(key, value));
+            let end = job
                 .args([format!("-runs={runs}"), format!("-seed={seed}")])
                 .args([format!("-max_total_time={}", task.limit.as_secs())])
                 .args(["-print_final_stats=1", "-verbosity=1", "-timeout=10", "-rss_limit_mb=2048"])
-                .args([format!("-max_len={}", longest(&self.name))])
+                .args([format!("-max_len={}", longest(self))])
                 .args([format!("-artifact_prefix={}/", artifacts.display())])
                 .args([&corpus])
                 .args(&self.seeds)

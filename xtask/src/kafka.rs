@@ -5,16 +5,15 @@
 //!
 //! Source: docs/testing.md.
 
-pub mod cluster;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use fullcount_broker::BrokerCluster;
+
 use crate::command::Job;
 use crate::{place, setup};
-use cluster::Cluster;
 
 /// The release that the tests run against; the brokers alone, and the tool that its speed is measured with.
 const VERSION: &str = "3.9.1";
@@ -56,7 +55,7 @@ fn serve(brokers: usize, fresh: bool) -> Result<(), String> {
         fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     }
     println!("starting {brokers} broker(s) in {}", folder.display());
-    let mut cluster = Cluster::start(&jars, &folder, brokers, Some(PORT))?;
+    let mut cluster = BrokerCluster::start(&jars, &folder, brokers, Some(PORT))?;
     println!("ready at {}; Ctrl-C ends it", cluster.bootstrap());
     loop {
         if let Some(n) = cluster.ended() {

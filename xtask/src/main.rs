@@ -4,16 +4,18 @@
 //! anything is built. Everything else that goes wrong is exit 1; `demo` passes on the exit code of
 //! the binary it starts.
 //!
-//! Source: CONTRIBUTING.md (how to run) and docs/testing.md (the three tiers of proof).
+//! Source: CONTRIBUTING.md (how to run) and docs/testing.md (the tiers of proof).
 
 #![forbid(unsafe_code)]
 
-mod axe;
 mod command;
 mod coverage;
 mod demo;
 mod fuzzing;
 mod kafka;
+mod kinds;
+mod lines;
+mod npm;
 mod place;
 mod prove;
 mod record;
@@ -28,14 +30,17 @@ use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask demo [ARGS…]            build the release binary and run `fullcount demo ARGS…`
-cargo xtask test                    every check and every test: what CI runs
-cargo xtask test --quick            formatting, clippy and the Rust tests only
+cargo xtask test                    formatting, clippy, every test, licences: a change is ready
+cargo xtask test --deep             Miri, AddressSanitizer, fuzzing, other hosts, the faults again
+cargo xtask test --quick            formatting, clippy and the tests, and nothing is fetched
 cargo xtask test STEP…              only these steps (list below)
+cargo xtask test --table            what the last runs took, into docs/testing.md
 cargo xtask coverage                line coverage per crate, into docs/results/coverage.json
 cargo xtask prove NAME [--resume]   the long tier, into docs/results/prove-NAME.json
 cargo xtask kafka [--brokers N] [--fresh]
                                     Apache Kafka on this machine, at port 9092, until Ctrl-C
-cargo xtask schemas [--check]       the code of out::flat::generated, made from crates/out/schemas
+cargo xtask lines [REVISION]        source lines of the program by crate, without tests and generated code
+cargo xtask schemas [--check]       the code of fullcount_messages::generated, made from crates/messages/schemas
 ";
 
 fn main() -> ExitCode {
@@ -55,6 +60,7 @@ fn main() -> ExitCode {
         "prove" => prove::run(rest),
         "kafka" => kafka::run(rest),
         "schemas" => schemas::run(rest),
+        "lines" => lines::run(rest),
         "--help" | "-h" | "help" => {
             print!("{HELP}\nSteps of `test`, in this order:\n{}", test::list());
             print!("\nNames for `prove`:\n{}", prove::list());

@@ -1,6 +1,6 @@
 //! Where things are: the workspace, its target directory, the toolchain's own tools.
 //!
-//! Refuses nothing; a tool that is not there is `None`.
+//! A tool that is not there is `None`.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Room on the disk of the target directory: how much there is, and what a step leaves behind.
 //!
-//! Refuses nothing: too little room is said before anything is built, for a compiler that meets a full disk half an hour
+//! Too little room is said before anything is built, for a compiler that meets a full disk half an hour
 //! later says neither how much it wanted nor what to do. In CI, which never comes back to a target directory, a step's
 //! own folder goes with the step.
 //!

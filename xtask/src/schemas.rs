@@ -1,4 +1,4 @@
-//! `cargo xtask schemas`: makes the code of `out::flat::generated` from the schemas in `crates/out/schemas`.
+//! `cargo xtask schemas`: makes the code of `fullcount_messages::generated` from the schemas in `crates/messages/schemas`.
 //!
 //! The compiler, flatc, is that of the crate `flatc-fork`, which carries FlatBuffers' own C++ sources and builds them with
 //! CMake; its version is that of the crate `flatbuffers` in the root `Cargo.toml`. It is built in a small package
@@ -46,8 +46,8 @@ fn compile(check: bool) -> Result<String, String> {
     let flatc = flatc()?;
     let out = place::target().join("schemas/code");
     fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
-    let schemas = place::root().join("crates/out/schemas");
-    let folder = place::root().join("crates/out/src/flat/generated");
+    let schemas = place::root().join("crates/messages/schemas");
+    let folder = place::root().join("crates/messages/src/generated");
     let (mut files, mut differ) = (0, Vec::new());
     let entries =
         fs::read_dir(&schemas).map_err(|error| format!("{}: {error}", schemas.display()))?;

@@ -72,10 +72,10 @@ pub const BROWSER: Need = Need {
     programs: &["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"],
     package: "chromium",
 };
-/// It fetches axe-core, which checks the page inside that browser.
+/// It fetches axe-core, which checks the page inside that browser, and Grafana's schema.
 pub const NPM: Need = Need {
     name: "npm",
-    reason: "the accessibility checks of the web page",
+    reason: "the accessibility checks of the web page, and those of the dashboards",
     programs: &["npm"],
     package: "npm",
 };
@@ -92,6 +92,55 @@ pub const IPERF3: Need = Need {
     reason: "the test of `lab peers`",
     programs: &["iperf3"],
     package: "iperf3",
+};
+/// Carbon stores what goes to Graphite.
+pub const CARBON: Need = Need {
+    name: "Carbon",
+    reason: "the test of `metrics.graphite`",
+    programs: &["carbon-cache"],
+    package: "graphite-carbon",
+};
+/// Takes messages as a facility's syslog server does.
+pub const RSYSLOG: Need = Need {
+    name: "rsyslog",
+    reason: "the test of `log.syslog`",
+    programs: &["rsyslogd"],
+    package: "rsyslog",
+};
+/// A terminal for `fullcount top`.
+pub const TMUX: Need = Need {
+    name: "tmux",
+    reason: "the test of `fullcount top`",
+    programs: &["tmux"],
+    package: "tmux",
+};
+/// graphite-web answers the queries of the dashboard for Graphite.
+pub const GRAPHITE_WEB: Need = Need {
+    name: "graphite-web",
+    reason: "the test of the dashboard for Graphite",
+    programs: &["graphite-manage"],
+    package: "graphite-web",
+};
+/// promtool judges the metrics, Prometheus reads them.
+pub const PROMETHEUS: Need = Need {
+    name: "Prometheus",
+    reason: "the tests of `/metrics`",
+    programs: &["promtool"],
+    package: "prometheus",
+};
+/// tshark judges the frames of the simplified TCP.
+pub const TSHARK: Need = Need {
+    name: "tshark",
+    reason: "the test of the frames of the simplified TCP",
+    programs: &["tshark"],
+    package: "tshark",
+};
+/// A simulator of hardware reads the traces of the simplified TCP.
+pub const VERILOG: Need = Need {
+    name: "Icarus Verilog",
+    reason: "the test of the traces of the simplified TCP",
+    programs: &["iverilog"],
+    package: "iverilog",
 };
 /// h5py and scippnexus read the files that we write.
 pub const PYTHON: Need = Need {

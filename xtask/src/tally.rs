@@ -75,6 +75,20 @@ impl Tally {
         self.missing.len() + self.unavailable.len()
     }
 
+    /// Prints what was skipped, what failed and what that said: at the end of a long log, where people look.
+    pub fn tell_failures(&self) {
+        for reason in self.missing.iter().chain(&self.unavailable) {
+            println!("skipped: {reason}");
+        }
+        for said in &self.said {
+            println!("{} said:", said.test);
+            said.lines.iter().for_each(|line| println!("    {line}"));
+        }
+        for name in &self.failed {
+            println!("failed: {name}");
+        }
+    }
+
     /// The last line of `cargo xtask test`.
     pub fn line(&self) -> String {
         let (failed, skipped) = (self.failed.len(), self.skipped());
@@ -100,6 +114,8 @@ pub struct Libtest {
     in_failures: bool,
     test: String,
     said: bool,
+    /// Skipped ones of this binary, which it is going to count as passed.
+    skips: u64,
 }
 
 impl Libtest {
@@ -124,6 +140,11 @@ impl Libtest {
         if self.in_successes { Show::No } else { Show::Yes }
     }
 
+    /// The counts so far.
+    pub fn tally(self) -> Tally {
+        self.tally
+    }
+
     /// The counts so far, given how the runner ended: an end that no failed test explains
     /// (it did not compile, it was killed) is a failure of its own.
     pub fn finish(mut self, end: &crate::command::End, what: &str) -> Tally {
@@ -146,7 +167,7 @@ impl Libtest {
             self.said = true;
             println!("test {} skipped: {}", self.test, reason.trim());
             self.tally.missing.push(format!("{}: {}", self.test, reason.trim()));
-            self.tally.passed = self.tally.passed.wrapping_sub(1);
+            self.skips += 1;
         }
         Show::No
     }
@@ -183,9 +204,9 @@ impl Libtest {
                 continue;
             };
             match words.next() {
-                // Wrapping: the skipped ones of this binary were taken off before it said how
-                // many passed.
-                Some("passed") => self.tally.passed = self.tally.passed.wrapping_add(number),
+                Some("passed") => {
+                    self.tally.passed += number.saturating_sub(std::mem::take(&mut self.skips));
+                }
                 Some("ignored") => {
                     for _ in 0..number {
                         self.tally.missing.push("a test marked #[ignore]".to_owned());

@@ -1,13 +1,14 @@
 //! Where the fuzz targets start: the golden vectors, or a few inputs made here, in each target's form.
 //!
 //! Made inputs share no code with the parsers: frames by RFC 791, RFC 8200, RFC 768 and the tcpdump
-//! list of link types, numbers by `docs/architecture.md`, contract "`sequence` payload". A target that
-//! is not known here starts from nothing.
+//! list of link types, numbers by `docs/contracts.md`, "`sequence` payload". The seeds of a decoder come from its
+//! golden vectors and from what the program says of its kind. A target that is not known here starts from nothing.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::kinds::Decoder;
 use crate::place;
 
 /// Folders of a target's seeds; those that must be made are made in `folder/seeds/NAME`.
@@ -20,49 +21,135 @@ pub fn of(name: &str, folder: &Path) -> Result<Vec<PathBuf>, String> {
     let folder = folder.join("seeds").join(name);
     let made = match name {
         // Whole captures.
-        "pcap" => return Ok(vec![vectors.join("pcap"), vectors.join("sonde")]),
+        "pcap" => {
+            let own = vectors.join("pcap");
+            return match captures(&vectors, &folder) {
+                Ok(()) => Ok(vec![own, folder]),
+                Err(error) => Err(format!("{}: {error}", folder.display())),
+            };
+        }
         // Whole messages, the damaged ones too: libFuzzer looks into folders of folders.
         "flat" => return Ok(vec![vectors.join("flatbuffers")]),
-        // Datagrams, each behind its length; one input may hold several.
-        "sonde" | "multigrid" | "multiblade" => prefixed(&vectors.join(name), &folder),
-        "gdgem" => chosen(&vectors.join(name), &folder),
         "structure" => write(&folder, &structures()),
         "frame" => write(&folder, &frames()),
-        "sequence" => write(&folder, &numbers()),
+        "spead" => streams(&vectors.join("spead"), &folder),
+        "control" => write(&folder, &receives()),
+        "stcp" => write(&folder, &sessions()),
+        "framing" => write(&folder, &framed()),
         _ => return Ok(Vec::new()),
     };
     made.map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(vec![folder])
 }
 
-/// Writes each `.bin` of `from` into `to` behind its length (16 bits, little-endian), and all of
-/// them in a row as one more.
-fn prefixed(from: &Path, to: &Path) -> io::Result<()> {
-    let (mut all, mut seeds) = (Vec::new(), Vec::new());
-    for entry in fs::read_dir(from)? {
-        let file = entry?.path();
-        if file.extension().is_none_or(|extension| extension != "bin") {
-            continue;
+/// The folder of a decoder's seeds for the target of all decoders: its golden vectors, the packets of its sample, and of
+/// numbered packets the orders that matter.
+///
+/// # Errors
+///
+/// A folder that cannot be read or written.
+pub fn of_kind(kind: &Decoder, folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let folder = folder.join("seeds").join(&kind.name);
+    let vectors = place::root().join("vectors").join(&kind.name);
+    let made = packets_of(kind, &vectors).and_then(|mut seeds| {
+        if kind.packets.first().is_some_and(|packet| packet.starts_with(MAGIC)) {
+            // Streams told apart by sender, and by id alone.
+            for (name, bytes) in numbers() {
+                let by_id = [&[bytes[0], 1], &bytes[2..]].concat();
+                seeds.extend([(format!("{name}_by_id"), by_id), (name, bytes)]);
+            }
         }
-        let bytes = fs::read(&file)?;
-        let length = u16::try_from(bytes.len()).map_err(io::Error::other)?;
-        let seed = [&length.to_le_bytes()[..], &bytes].concat();
-        all.extend_from_slice(&seed);
-        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        seeds.push((stem, seed));
+        write(&folder, &seeds)
+    });
+    made.map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(vec![folder])
+}
+
+/// Set-ups that each packet is a seed for; the target takes the number modulo its own.
+const SETUPS: u8 = 8;
+
+/// An input of the target: kind (which the target takes from its environment), set-up, and each packet with its sender's
+/// port behind 13 bits of length and 3 of port.
+fn input(setup: u8, packets: &[(&[u8], u8)]) -> Vec<u8> {
+    let mut input = vec![0, setup];
+    for (packet, port) in packets.iter().filter(|(packet, _)| packet.len() < 1 << 13) {
+        let head = packet.len() as u16 | u16::from(*port) << 13;
+        input.extend(head.to_le_bytes());
+        input.extend_from_slice(packet);
     }
-    seeds.push(("all".to_owned(), all));
+    input
+}
+
+/// Each `.bin` of `vectors`, if the folder is there, each packet of the sample, and all of them in a row; set-ups in turn.
+fn packets_of(kind: &Decoder, vectors: &Path) -> io::Result<Vec<Seed>> {
+    let mut packets: Vec<Seed> = Vec::new();
+    if vectors.is_dir() {
+        for entry in fs::read_dir(vectors)? {
+            let file = entry?.path();
+            if file.extension().is_some_and(|extension| extension == "bin") {
+                let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                packets.push((stem, fs::read(&file)?));
+            }
+        }
+    }
+    packets.sort();
+    let sample = kind.packets.iter().enumerate();
+    packets.extend(sample.map(|(n, packet)| (format!("sample_{n}"), packet.clone())));
+    let row: Vec<(&[u8], u8)> = packets.iter().map(|(_, packet)| (&packet[..], 0)).collect();
+    let rows = (0..SETUPS).map(|setup| (format!("all_{setup}"), input(setup, &row)));
+    let each = (0u8..)
+        .zip(&packets)
+        .map(|(n, (name, packet))| (name.clone(), input(n % SETUPS, &[(&packet[..], 0)])));
+    Ok(each.chain(rows).collect())
+}
+
+/// Streams of frames: two sources' blocks by `docs/fragments.md`, without a checksum, and each prefix around a few bytes.
+fn framed() -> Vec<Seed> {
+    let block = |source: u64, event: u64| {
+        let words = [5 << 60 | event << 32 | source << 8, 0xa << 60 | 2 << 32];
+        let mut bytes = (0x475a << 48 | 3u64 << 30 | 2).to_be_bytes().to_vec();
+        bytes.extend((source << 32 | event).to_be_bytes());
+        words.iter().for_each(|word: &u64| bytes.extend(word.to_le_bytes()));
+        bytes
+    };
+    let blocks: Vec<u8> = (0..4).flat_map(|n| block(n % 2, n / 2)).collect();
+    let stream = |choice: u8| [&[choice][..], &blocks].concat();
+    let mut seeds: Vec<Seed> =
+        [0, 0x18, 0x30].map(|choice| (format!("blocks_{choice:02x}"), stream(choice))).into();
+    let prefixes: [&[u8]; 4] = [&[0, 2], &[2, 0], &[0, 0, 0, 2], &[2, 0, 0, 0]];
+    for (choice, prefix) in (4u8..).zip(prefixes) {
+        seeds
+            .push((format!("prefix_{choice}"), [&[choice], prefix, b"ab", prefix, b"cd"].concat()));
+    }
+    seeds
+}
+
+/// Copies the captures of all kinds' vectors into `to`.
+fn captures(vectors: &Path, to: &Path) -> io::Result<()> {
+    let mut seeds = Vec::new();
+    for folder in fs::read_dir(vectors)? {
+        let Ok(files) = fs::read_dir(folder?.path()) else { continue };
+        for file in files {
+            let file = file?.path();
+            if file.extension().is_some_and(|extension| extension == "pcap") {
+                let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                seeds.push((stem, fs::read(&file)?));
+            }
+        }
+    }
     write(to, &seeds)
 }
 
-/// Writes each `.bin` of `from` into `to` behind the number of a set-up, all set-ups in turn.
-fn chosen(from: &Path, to: &Path) -> io::Result<()> {
+/// Streams of SPEAD packets, each for four receivers.
+fn streams(vectors: &Path, to: &Path) -> io::Result<()> {
     let mut seeds = Vec::new();
-    for (number, entry) in (0u8..).zip(fs::read_dir(from)?) {
-        let file = entry?.path();
+    for file in fs::read_dir(vectors)? {
+        let file = file?.path();
         if file.extension().is_some_and(|extension| extension == "bin") {
             let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            seeds.push((stem, [&[number % 6][..], &fs::read(&file)?].concat()));
+            let bytes = fs::read(&file)?;
+            let of = |choice: u8| (format!("{stem}_{choice}"), [&[choice], &bytes[..]].concat());
+            seeds.extend([0, 1, 6, 63].map(of));
         }
     }
     write(to, &seeds)
@@ -121,6 +208,48 @@ enum Link {
     Cooked2,
     RawIp,
     Loopback,
+}
+
+/// Inputs of the target `control`: what may be sent at a time, who sends, length (16 bits, big-endian), bytes; each
+/// receive of `docs/operations.md`, and two that follow each other.
+fn receives() -> Vec<Seed> {
+    let all: [(&str, &[&str]); 7] = [
+        ("one", &["STAT_GET 1"]),
+        ("line", &["STAT_GET 1\r\n"]),
+        ("lines", &["STAT_GET 1\nHELP\nCMD_GET 2\n"]),
+        ("rubbish", &["stat_get", " \n", "\0\u{7f}"]),
+        ("browser", &["POST / HTTP/1.1\r\n\r\n", "EXIT"]),
+        ("token", &["EXIT", "AUTH 0123456789abcdef", "STAT_GET -1"]),
+        ("end", &["CMD_GET_COUNT", "EXIT\n", "AUTH x", "AUTH x\nAUTH x"]),
+    ];
+    let receive = |text: &&str| {
+        let length = (text.len() as u16).to_be_bytes();
+        [&[7, 0, length[0], length[1]], text.as_bytes()].concat()
+    };
+    let seed = |(name, texts): (&str, &[&str])| {
+        (name.to_owned(), texts.iter().flat_map(receive).collect())
+    };
+    all.into_iter().map(seed).collect()
+}
+
+/// Inputs of the target `stcp`: settings, then steps of nine bytes: what, and eight bytes of it.
+fn sessions() -> Vec<Seed> {
+    const OPEN: u8 = 11;
+    let all: [(&str, &[u8]); 7] = [
+        ("open", &[OPEN]),
+        ("answered", &[OPEN, 3]),
+        ("data", &[OPEN, 3, 4, 5, 0]),
+        ("timeout", &[OPEN, 3, 4, 5, 7, 7, 7]),
+        ("blind", &[OPEN, 3, 4, 1, 1, 2, 6]),
+        ("frames", &[OPEN, 9, 9, 8]),
+        ("abort", &[OPEN, 3, 4, 10]),
+    ];
+    let step = |what: &u8| [*what, 0, 0, 0, 1, 0, 0, 0x10, 0];
+    let seed = |(name, steps): (&str, &[u8])| {
+        let steps = steps.iter().flat_map(step);
+        (name.to_owned(), std::iter::once(0).chain(steps).collect())
+    };
+    all.into_iter().map(seed).collect()
 }
 
 /// Inputs of the target `frame`: link type, time step, length (16 bits, big-endian), bytes.
@@ -229,18 +358,29 @@ fn ipv6(payload: Vec<u8>, part: Option<(u16, bool)>) -> Vec<u8> {
     p
 }
 
-/// An end mark's bit in a tag of the target `sequence`.
+/// First bytes of a numbered packet: `docs/contracts.md`, "`sequence` payload".
+const MAGIC: &[u8] = b"FCSQ";
+/// An end mark's bit in a tag.
 const END: u8 = 8;
 /// A packet cut short.
 const CUT: u8 = 16;
 /// Another sender: the port, in the tag's upper three bits.
 const SENDER: u8 = 32;
 
-/// Inputs of the target `sequence`: per packet a tag and a number (64 bits, little-endian).
+/// Orders of numbered packets: per packet a tag (stream id 0 to 7, end mark, damage, sender) and a number.
 fn numbers() -> Vec<Seed> {
+    let packet = |&(tag, number): &(u8, u64)| {
+        let mut packet = [MAGIC, &u32::from(tag & 7).to_le_bytes()].concat();
+        let number = number.to_le_bytes();
+        let (first, second) = if tag & END == 0 { (number, [0; 8]) } else { ([0xff; 8], number) };
+        packet.extend(first.into_iter().chain(second));
+        packet.truncate(if tag & CUT == 0 { 24 } else { usize::from(tag >> 5) });
+        (packet, tag >> 5)
+    };
     let seed = |name: &str, packets: &[(u8, u64)]| {
-        let bytes = packets.iter().flat_map(|&(tag, n)| [tag].into_iter().chain(n.to_le_bytes()));
-        (name.to_owned(), bytes.collect())
+        let packets: Vec<(Vec<u8>, u8)> = packets.iter().map(packet).collect();
+        let packets: Vec<(&[u8], u8)> = packets.iter().map(|(p, port)| (&p[..], *port)).collect();
+        (name.to_owned(), input(0, &packets))
     };
     let run = |tag: u8, from: u64, to: u64| (from..to).map(|n| (tag, n)).collect::<Vec<_>>();
     let ends = |tag: u8, total: u64| vec![(tag | END, total); 5];
@@ -268,17 +408,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vectors_stand_behind_their_lengths() {
+    fn vectors_and_samples_stand_behind_their_lengths() {
         let folder = std::env::temp_dir().join(format!("fullcount-seeds-{}", std::process::id()));
-        let (from, to) = (folder.join("from"), folder.join("to"));
-        fs::create_dir_all(&from).unwrap();
-        fs::write(from.join("a.bin"), [7u8; 300]).unwrap();
-        fs::write(from.join("notes.txt"), "no packet").unwrap();
-        prefixed(&from, &to).unwrap();
-        let seed = fs::read(to.join("a.bin")).unwrap();
-        assert_eq!((&seed[..2], seed.len()), (&[0x2c, 1][..], 302));
-        assert_eq!(fs::read(to.join("all.bin")).unwrap(), seed);
-        assert_eq!(fs::read_dir(&to).unwrap().count(), 2);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("a.bin"), [7u8; 300]).unwrap();
+        fs::write(folder.join("notes.txt"), "no packet").unwrap();
+        let packets = vec![vec![9; 4], vec![1; 1 << 13]];
+        let kind = Decoder { name: "own".into(), geometry: None, packets };
+        let seeds = packets_of(&kind, &folder).unwrap();
+        assert_eq!(seeds.len(), 3 + usize::from(SETUPS));
+        assert_eq!((&seeds[0].1[..4], seeds[0].1.len()), (&[0, 0, 0x2c, 1][..], 304));
+        assert_eq!(seeds[1].1, [0, 1, 4, 0, 9, 9, 9, 9]);
+        assert_eq!(seeds[2].1, [0, 2], "too long for an input");
+        assert_eq!(seeds[3].1.len(), 2 + 302 + 6);
+        assert_eq!(input(1, &[(&[5], 3)]), [0, 1, 1, 0x60, 5]);
+        let none = packets_of(&kind, &folder.join("none")).unwrap();
+        assert_eq!(none.len(), 2 + usize::from(SETUPS), "a kind without vectors");
         fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -286,11 +431,18 @@ mod tests {
     fn every_target_has_seeds_and_no_two_share_a_name() {
         let folder = std::env::temp_dir().join(format!("fullcount-of-{}", std::process::id()));
         for target in crate::fuzzing::names().unwrap() {
+            if target == crate::fuzzing::DECODERS {
+                continue;
+            }
             let folders = of(&target, &folder).unwrap();
             let files = folders.iter().flat_map(|f| fs::read_dir(f).unwrap());
             assert!(files.count() > 5, "{target} starts from nothing");
         }
-        for made in [frames(), numbers(), structures()] {
+        let packets = vec![[MAGIC, &[0; 20]].concat()];
+        let kind = Decoder { name: "numbered".into(), geometry: None, packets };
+        let folders = of_kind(&kind, &folder).unwrap();
+        assert_eq!(fs::read_dir(&folders[0]).unwrap().count(), 1 + 8 + 2 * numbers().len());
+        for made in [frames(), numbers(), structures(), receives()] {
             let names: std::collections::BTreeSet<_> = made.iter().map(|(name, _)| name).collect();
             assert_eq!(names.len(), made.len());
         }

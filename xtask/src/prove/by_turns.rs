@@ -1,6 +1,6 @@
 //! `by-turns`: an older binary and this one, in turn on the same cores: no rate falls.
 //!
-//! Each round runs `fullcount lab detectors --over memory` and `send` into `receive` flat out at three sizes, with the
+//! Each round runs `fullcount lab detectors --over memory` and `lab udp --flat-out` at three sizes, with the
 //! older binary and with this one; where there are Java and Kafka's jars, also `lab bench kafka` and `lab bench write` with one
 //! broker for both. Binaries before `lab bench` know these two as `lab kafka` and `lab write`. Which is first changes with the round, so that what else the host does meets both alike.
 //! Flat out each binary runs three times a round, by turns, and the best counts: loopback between two virtual cores has a fast
@@ -22,8 +22,9 @@ use super::campaign::Campaign;
 use super::flat_out::{self, median};
 use super::service;
 use crate::command::{Job, Show};
-use crate::kafka::{self, cluster::Cluster};
+use crate::kafka;
 use crate::{place, setup};
+use fullcount_broker::BrokerCluster;
 
 /// Rounds: the median of nine stands four disturbed ones.
 const ROUNDS: u32 = 9;
@@ -108,38 +109,23 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
 }
 
 /// A broker for both binaries, which ends with the proof.
-fn broker() -> Result<Cluster, String> {
+fn broker() -> Result<BrokerCluster, String> {
     setup::ensure(&[setup::JAVA, setup::MAVEN]).map_err(|missing| missing.to_string())?;
     let folder = place::target().join("prove/by-turns-broker");
     let _ = fs::remove_dir_all(&folder);
-    Cluster::start(&kafka::jars()?, &folder, 1, None)
-}
-
-/// An empty folder for results: the older binary may know no `--overwrite`, and the new one replaces nothing unasked.
-fn results() -> Result<PathBuf, String> {
-    let folder = place::target().join("prove/by-turns");
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    Ok(folder)
+    BrokerCluster::start(&kafka::jars()?, &folder, 1, None)
 }
 
 /// MB a second of events to the broker and from it into a file.
-fn brokered(binary: &PathBuf, broker: &str) -> Result<Rates, String> {
+fn brokered(binary: &Path, broker: &str) -> Result<Rates, String> {
     // The older binary may have these verbs under their older names.
     let has_bench = Job::new(binary).args(["lab", "bench", "--help"]).run_reading(|_| Show::No).ok;
-    let verbs: &[&str] = if has_bench { &["lab", "bench"] } else { &["lab"] };
-    let folder = results()?;
+    let verbs: &[&str] = if has_bench { &["bench"] } else { &[] };
     let mut rates = Rates::new();
     for (verb, options) in BROKERED {
-        let end = Job::new(binary)
-            .args(verbs)
-            .args([verb, "--broker", broker, "--volume", VOLUME, "--repeats", "1"])
-            .args(options)
-            .args(["--name", verb, "--out"])
-            .args([&folder])
-            .run();
-        let record = read(&folder.join(format!("{verb}.json")), &end.phrase)?;
-        rates.extend(ours(&record));
+        let more = [verb, "--broker", broker, "--volume", VOLUME, "--repeats", "1"];
+        let ended = service::lab(binary, &[verbs, &more, options].concat())?;
+        rates.extend(ours(&ended.summary));
     }
     Ok(rates)
 }
@@ -154,24 +140,11 @@ fn ours(record: &Value) -> Rates {
     figures.filter_map(rate).collect()
 }
 
-/// A results file; `phrase` says how the program ended that should have written it.
-fn read(file: &Path, phrase: &str) -> Result<Value, String> {
-    let text = fs::read_to_string(file).map_err(|error| format!("{phrase}; no record: {error}"))?;
-    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))
-}
-
 /// Packets a second of every detector and input, from memory on one core.
-fn decoders(binary: &PathBuf) -> Result<Rates, String> {
-    let folder = results()?;
-    let end = Job::new(binary)
-        .args(["lab", "detectors", "--over", "memory", "--duration", "1s", "--repeats", "1"])
-        .args(["--name", "rates", "--out"])
-        .args([&folder])
-        .run();
-    let file = folder.join("rates.json");
-    let record = read(&file, &end.phrase)?;
-    by_row(&record)
-        .ok_or_else(|| format!("{}: a row without detector, input or rate", file.display()))
+fn decoders(binary: &Path) -> Result<Rates, String> {
+    let words = ["detectors", "--over", "memory", "--duration", "1s", "--repeats", "1"];
+    let ended = service::lab(binary, &words)?;
+    by_row(&ended.summary).ok_or_else(|| "a row without detector, input or rate".to_owned())
 }
 
 /// Packets a second of each row; where reading alone is measured too, it has a row of its own.

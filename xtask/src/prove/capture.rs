@@ -1,7 +1,7 @@
 //! `capture`: all packets captured beside their events, at 10 Gb/s or at 0.8 of what the disk writes.
 //!
-//! `dd conv=fdatasync` and runs take turns: the disk's own rate, then 20 s of SoNDe packets into `run` with a
-//! capture, and once without. If 0.8 of the slowest `dd` is less than what a capture of 10 Gb/s writes, the
+//! `dd conv=fdatasync` and runs take turns: the disk's own rate, then 20 s of the first detector's packets into `run`
+//! with a capture, and once without. If 0.8 of the slowest `dd` is less than what a capture of 10 Gb/s writes, the
 //! packets come at the rate that makes 0.8 of it, or a little faster, and one more run at 10 Gb/s shows what is then counted:
 //! all packets as events, those not captured by name. The last files are replayed: they hold as many
 //! packets as was said. Holds if nothing was lost and nothing not captured at the wanted rate, and the
@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use super::Finding;
 use super::campaign::Campaign;
 use super::service::{self, Ended, Service};
-use crate::place;
+use crate::{kinds, place};
 
-/// Bits a second of payload, and what a capture of it writes: SoNDe packets of 1261 B need 76 B more.
+/// Bits a second of payload, and what a capture of it writes: packets of 1261 B need 76 B more.
 const LINE: f64 = 10e9;
 const PACKET: f64 = 1261.0;
 const RECORD: f64 = 1261.0 + 28.0 + 42.0 + 4.0 + 1.0;
@@ -166,20 +166,16 @@ fn measure(size: &Size, rate: f64, capture: bool) -> Result<Value, String> {
     let _ = fs::remove_dir_all(&series);
     fs::create_dir_all(&series).map_err(|e| format!("{}: {e}", series.display()))?;
     let file = series.join("run.pcapng").display().to_string();
-    let port = service::free_port()?;
-    let url = format!("udp://127.0.0.1:{port}");
-    let mut arguments = vec!["run", "--source", &url, "--detector", "sonde", "--sink", "null"];
-    arguments.extend(["--web", "off", "--json"]);
+    let detector = kinds::first(&binary)?;
+    let mut run = vec!["--sink", "null", "--web", "off"];
     let (file_size, keep) = (format!("{}MiB", size.file()), KEEP.to_string());
     if capture {
-        arguments.extend(["--capture", &file, "--rotate-size", &file_size, "--keep", &keep]);
+        run.extend(["--capture", &file, "--rotate-size", &file_size, "--keep", &keep]);
     }
-    let mut receiver = Service::start(&binary, &arguments)?;
-    receiver.until_bound(port, Duration::from_secs(30))?;
     let (duration, rate) = (format!("{}s", size.seconds), format!("{:.0}bps", rate));
-    let send = ["send", "--to", &url, "--source", "sonde", "--rate", &rate];
-    let send = [&send[..], &["--duration", &duration, "--json"]].concat();
-    let sent = Service::start(&binary, &send)?.finish(Duration::from_secs(size.seconds + 120))?;
+    let send = ["--rate", &rate, "--duration", &duration];
+    let (receiver, sender) = service::run_and_send(&binary, &detector, &run, &send)?;
+    let sent = sender.finish(Duration::from_secs(size.seconds + 120))?;
     thread::sleep(Duration::from_secs(1));
     receiver.interrupt();
     let ended = receiver.finish(Duration::from_secs(120))?;
@@ -214,12 +210,13 @@ fn counter(ended: &Ended, name: &str) -> u64 {
 }
 
 /// True if the files that stayed can be read to their end, and follow each other without a gap of their own.
-fn replayed(binary: &PathBuf, series: &Path, files: u64) -> Result<bool, String> {
+fn replayed(binary: &Path, series: &Path, files: u64) -> Result<bool, String> {
     let mut whole = true;
+    let detector = kinds::first(binary)?;
     for n in files.saturating_sub(KEEP)..files {
         let file = series.join(format!("run-{:05}.pcapng", n + 1));
         let url = format!("pcap:{}?flat-out", file.display());
-        let arguments = ["run", "--source", &url, "--detector", "sonde", "--sink", "null"];
+        let arguments = ["run", "--source", &url, "--detector", &detector, "--sink", "null"];
         let arguments = [&arguments[..], &["--web", "off", "--json"]].concat();
         let read = Service::start(binary, &arguments)?.finish(Duration::from_secs(300))?;
         let n =

@@ -1,14 +1,13 @@
-//! `datagrams`: for each detector ten million datagrams that no readout system sends, into a `run` of its own.
+//! `datagrams`: for each detector that the program has ten million datagrams that no readout system sends, into a `run` of its own.
 //!
 //! A third is noise of any length from 0 to 9000 B (one in ten thousand 65,507 B, the longest that
-//! UDP carries), a third are golden vectors with some bytes changed, a third are vectors cut or
+//! UDP carries), a third are golden vectors and packets of the kind's sample with some bytes changed, a third are such cut or
 //! drawn out. Holds if `run` never panicked, its balance is 0 each time, and what it received and
 //! what the kernel dropped before it add up to what was sent. Gaps in random sequence numbers
-//! count as lost packets, so exit code 3 is no failure here. Refuses an empty folder of vectors.
+//! count as lost packets, so exit code 3 is no failure here. Refuses a kind with neither vectors nor a sample.
 
 use std::fs;
 use std::net::UdpSocket;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,15 +16,9 @@ use serde_json::{Value, json};
 use super::Finding;
 use super::campaign::Campaign;
 use super::service::{self, Service};
+use crate::kinds::{self, Decoder};
 use crate::place;
 
-/// Detectors, with their geometry below their folder of vectors.
-const DETECTORS: [(&str, Option<&str>); 4] = [
-    ("sonde", None),
-    ("multigrid", Some("config/three_modules_mg24.json")),
-    ("multiblade", None),
-    ("gdgem", Some("config/vmm3.json")),
-];
 /// Units of each detector; each is a `run` of its own, so that `--resume` loses little.
 const RUNS: u32 = 10;
 const EACH: u32 = 1_000_000;
@@ -34,11 +27,13 @@ const LONGEST: usize = 65_507;
 
 pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
     let binary = service::build()?;
-    let units = campaign.units("million datagrams", RUNS * DETECTORS.len() as u32, |unit| {
-        let (detector, geometry) = DETECTORS[(unit / RUNS) as usize];
-        let folder = place::root().join("vectors").join(detector);
-        let vectors = vectors(&folder)?;
-        let geometry = geometry.map(|file| folder.join(file).display().to_string());
+    let kinds = kinds::decoders(&binary)?;
+    let count = u32::try_from(kinds.len()).map_err(|error| error.to_string())?;
+    let units = campaign.units("million datagrams", RUNS * count, |unit| {
+        let kind = &kinds[(unit / RUNS) as usize];
+        let detector = kind.name.as_str();
+        let vectors = packets(kind)?;
+        let geometry = geometry(kind)?;
         let port = service::free_port()?;
         let url = format!("udp://127.0.0.1:{port}");
         let mut words = vec!["run", "--source", &url, "--detector", detector];
@@ -82,17 +77,34 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
     Ok(Finding { held: units.iter().all(good), figures })
 }
 
-fn vectors(folder: &Path) -> Result<Vec<Vec<u8>>, String> {
-    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+/// The geometry of the kind's sample as a file.
+fn geometry(kind: &Decoder) -> Result<Option<String>, String> {
+    let Some(text) = &kind.geometry else { return Ok(None) };
+    let folder = place::target().join("prove");
+    let file = folder.join(format!("datagrams-{}.geometry", kind.name));
+    let said = |error: std::io::Error| format!("{}: {error}", file.display());
+    fs::create_dir_all(&folder).map_err(said)?;
+    fs::write(&file, text).map_err(said)?;
+    Ok(Some(file.display().to_string()))
+}
+
+/// The kind's golden vectors, if it has some, and the packets of its sample.
+fn packets(kind: &Decoder) -> Result<Vec<Vec<u8>>, String> {
+    let folder = place::root().join("vectors").join(&kind.name);
+    let mut files: Vec<_> = match fs::read_dir(&folder) {
+        Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
+        Err(_) => Vec::new(),
+    };
     files.retain(|file| file.extension().is_some_and(|extension| extension == "bin"));
     // The order of a folder is the file system's; the proof's is not.
     files.sort();
-    if files.is_empty() {
-        return Err(format!("{}: no vector", folder.display()));
-    }
     let read = |file| fs::read(file).map_err(|error| error.to_string());
-    files.into_iter().map(read).collect()
+    let mut all = files.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    all.extend(kind.packets.iter().cloned());
+    match all.is_empty() {
+        true => Err(format!("{}: neither vectors nor a sample", kind.name)),
+        false => Ok(all),
+    }
 }
 
 /// Sends one unit's datagrams; how many.

@@ -1,8 +1,8 @@
 //! `flat-out`: `fullcount send` and `receive` without a rate, beside a plain C program.
 //!
 //! The C program (`crates/lab/peers/flood.c`) uses the kernel's trains (UDP GSO and GRO) and does
-//! nothing else. Both run over loopback in turn, C then ours, on the same two cores, so that what
-//! else the host does meets both. Holds if our median of received Gb/s is at least 0.85 of the C
+//! nothing else; ours are trials of `fullcount lab udp --flat-out`. Both run over loopback in turn, C then ours, on the
+//! same two cores, so that what else the host does meets both. Holds if our median of received Gb/s is at least 0.85 of the C
 //! program's at every size; losses are recorded, not judged: nothing paces the senders.
 //!
 //! Refuses a host without a C compiler or with fewer than 2 cores: there it is skipped.
@@ -75,7 +75,7 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
 }
 
 /// One C run: what was received, sent and lost on the way.
-fn run_c(flood: &PathBuf, size: u32, cores: Cores) -> Result<Value, String> {
+fn run_c(flood: &Path, size: u32, cores: Cores) -> Result<Value, String> {
     let port = service::free_port()?;
     let words = [port.to_string(), size.to_string()];
     let [port_word, size_word] = &words;
@@ -99,34 +99,29 @@ fn run_c(flood: &PathBuf, size: u32, cores: Cores) -> Result<Value, String> {
     }))
 }
 
-/// One run of ours, the same way; the ledger counts the losses.
+/// One run of ours, the same way, by `lab udp`; the ledger counts the losses.
 pub(super) fn run_ours(
-    binary: &PathBuf,
+    binary: &Path,
     size: u32,
     seconds: u64,
     cores: Cores,
 ) -> Result<Value, String> {
-    let port = service::free_port()?;
-    let url = format!("udp://127.0.0.1:{port}");
-    let core = cores.receiver.to_string();
-    let mut receiver =
-        Service::start(binary, &["receive", &url, "--core", &core, "--web", "off", "--json"])?;
-    receiver.until_bound(port, LIMIT)?;
-    let (core, size) = (cores.sender.to_string(), size.to_string());
-    let duration = format!("{seconds}s");
-    let mut words = vec!["send", "--to", &url, "--source", "sequence", "--size", &size];
-    words.extend(["--duration", &duration, "--core", &core, "--json"]);
-    let sent = Service::start(binary, &words)?.finish(LIMIT)?;
-    let received = receiver.finish(LIMIT)?;
+    let (size, duration) = (size.to_string(), format!("{seconds}s"));
+    let cores = format!("{},{}", cores.receiver, cores.sender);
+    let words = ["udp", "--flat-out", "--sizes", &size, "--duration", &duration, "--cores", &cores];
+    let more = ["--parameters", "tuned", "--repeats", "1", "--warm-up", "0s", "--no-figures"];
+    let record = service::lab(binary, &[&words[..], &more].concat())?.summary;
+    let outcome = &record["trials"][0]["outcome"];
+    let of = |name: &str| outcome[name].clone();
     Ok(json!({
-        "gbps": received.summary.pointer("/rates/gbps"),
-        "gbps_sent": sent.summary.pointer("/rates/gbps"),
-        "seconds": received.summary.get("seconds"),
-        "packets_sent": sent.number("/packets/sent"),
-        "packets_received": received.number("/packets/accepted"),
-        "packets_lost": received.sum("/packets/lost"),
-        "balance": received.number("/balance"),
-        "cpu": received.summary.get("cpu"),
+        "gbps": of("received_gbps"),
+        "gbps_sent": of("sent_gbps"),
+        "seconds": of("seconds"),
+        "packets_sent": of("sent"),
+        "packets_received": of("delivered"),
+        "packets_lost": of("lost"),
+        "receiver": of("receiver"),
+        "sender": of("sender"),
     }))
 }
 

@@ -1,4 +1,4 @@
-//! `fuzz`: ten million inputs for each fuzz target, then two minutes of each under AddressSanitizer.
+//! `fuzz`: ten million inputs for each fuzz target and each decoder, then two minutes of each under AddressSanitizer.
 //!
 //! The ten million are executed by a build with assertions and overflow checks, but without AddressSanitizer, by as
 //! many processes as there are cores. They come in parts of a million, each with seeds of its own and the corpus
@@ -36,7 +36,7 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
     let targets: Vec<Target> = build(Build::Plain)?;
     if targets.is_empty() {
         return Err(format!(
-            "no fuzz target `{}`; they are in fuzz/Cargo.toml",
+            "no fuzz target or detector `{}`; targets are in fuzz/Cargo.toml",
             only.unwrap_or_default()
         ));
     }

@@ -1,6 +1,6 @@
 //! `kafka`: each fault between the service and a real Kafka 20 times, and what is on the topic compared with what was sent.
 //!
-//! The scenarios and the checker are those of the test `kafka_faults` of `fullcount`, optimised, more often and longer: a
+//! The scenarios and the checker are those of `kafka_faults` in `fullcount`, optimised, more often and longer: a
 //! broker gone for 60 s, a network cut for 30 s. Holds if every round held, if nothing was lost at 80 % of the spool's
 //! rate, and if something was above it. Refuses a fault or a number that there is not, and a test that tested nothing.
 //!
@@ -30,6 +30,9 @@ struct Fault {
     /// Nothing may be missing, as opposed to: what is missing must be counted.
     lossless: bool,
 }
+
+/// Their module among the scenarios.
+const SCENARIOS: &str = "kafka_faults";
 
 const KILLED_BROKER: &str = "a_broker_that_is_killed_or_gone_costs_no_event_and_doubles_none";
 const SPOOL: &str =
@@ -125,26 +128,25 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
 fn rounds_of(fault: &Fault, rounds: u32, jars: &str) -> Result<Value, String> {
     let mut reader = Libtest::default();
     let mut told = Vec::new();
-    let end =
-        Job::cargo(&["test", "--release", "--package", "fullcount", "--test", "kafka_faults"])
-            .args(["--", "--exact", fault.test, "--show-output"])
-            .env("FULLCOUNT_FAULT", fault.name)
-            .env("FULLCOUNT_FAULT_ROUNDS", rounds.to_string())
-            .env("FULLCOUNT_FAULT_SECONDS", fault.seconds.to_string())
-            .env("FULLCOUNT_KAFKA_JARS", jars)
-            // The first builds; then brokers start, and what was spooled in a minute is sent and read.
-            .limit(Duration::from_secs(3600))
-            .run_reading(|line| {
-                told.extend(line.strip_prefix("figures: ").map(serde_json::from_str::<Value>));
-                reader.read(line)
-            });
+    let end = Job::cargo(&["test", "--release", "--package", "fullcount", "--test", "scenarios"])
+        .args(["--", "--exact", &format!("{SCENARIOS}::{}", fault.test), "--show-output"])
+        .env("FULLCOUNT_FAULT", fault.name)
+        .env("FULLCOUNT_FAULT_ROUNDS", rounds.to_string())
+        .env("FULLCOUNT_FAULT_SECONDS", fault.seconds.to_string())
+        .env("FULLCOUNT_KAFKA_JARS", jars)
+        // The first builds; then brokers start, and what was spooled in a minute is sent and read.
+        .limit(Duration::from_secs(3600))
+        .run_reading(|line| {
+            told.extend(line.strip_prefix("figures: ").map(serde_json::from_str::<Value>));
+            reader.read(line)
+        });
     let tally = reader.finish(&end, fault.name);
     if let Some(reason) = tally.missing.first() {
         return Err(format!("{}: {reason}", fault.name));
     }
     let told = told.into_iter().collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
     if tally.failed.is_empty() && told.is_empty() {
-        return Err(format!("kafka_faults ran nothing of {}: nothing was proved", fault.name));
+        return Err(format!("{SCENARIOS} ran nothing of {}: nothing was proved", fault.name));
     }
     let figures: Vec<&Value> = told.iter().map(|told| &told["figures"]).collect();
     Ok(json!({"rounds": rounds, "failed": tally.failed, "figures": figures}))

@@ -1,6 +1,6 @@
 //! `kill`: the writer of a NeXus file is killed at 50 random moments and its file recovered.
 //!
-//! The rounds are those of the test `nexus_kill` of `fullcount-out`, each with its own seed.
+//! The rounds are those of the test `nexus_kill` of `fullcount-nexus`, each with its own seed.
 //! Holds if nothing that was flushed was missing once. Refuses a test run that tested nothing.
 
 use serde_json::json;
@@ -24,10 +24,11 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
         let end = Job::cargo(&[
             "test",
             "--package",
-            "fullcount-out",
+            "fullcount-nexus",
             "--test",
-            "nexus_kill",
+            "scenarios",
             "--",
+            "nexus_kill::",
             "--show-output",
         ])
         .env("FULLCOUNT_KILL_ROUNDS", KILLS.to_string())
@@ -35,7 +36,7 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
         .run_reading(|line| reader.read(line));
         let tally = reader.finish(&end, "the kill test");
         if tally.passed == 0 && tally.failed.is_empty() {
-            return Err("fullcount-out's nexus_kill ran no test: nothing was proved".to_owned());
+            return Err("fullcount-nexus' nexus_kill ran no test: nothing was proved".to_owned());
         }
         Ok(json!({"kills": KILLS, "seed": seed, "failed": tally.failed}))
     })?;

@@ -1,6 +1,6 @@
-//! `line-rate`: 60 s of SoNDe packets at 10 Gb/s through `run --sink null`, one thread.
+//! `line-rate`: 60 s of the first detector's packets at 10 Gb/s through `run --sink null`, one thread.
 //!
-//! Holds if every packet sent was accepted and the exit code is 0. Refuses nothing else; the
+//! Holds if every packet sent was accepted and the exit code is 0. The
 //! figures say what was reached where it did not hold.
 
 use std::thread;
@@ -10,7 +10,8 @@ use serde_json::json;
 
 use super::Finding;
 use super::campaign::Campaign;
-use super::service::{self, Service};
+use super::service;
+use crate::kinds;
 
 const RATE: &str = "10Gbps";
 const SECONDS: u64 = 60;
@@ -29,42 +30,11 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
 
 fn measure() -> Result<serde_json::Value, String> {
     let binary = service::build()?;
-    let port = service::free_port()?;
-    let url = format!("udp://127.0.0.1:{port}");
-    let mut receiver = Service::start(
-        &binary,
-        &[
-            "run",
-            "--source",
-            &url,
-            "--detector",
-            "sonde",
-            "--sink",
-            "null",
-            "--threads",
-            "1",
-            "--web",
-            "off",
-            "--json",
-        ],
-    )?;
-    receiver.until_bound(port, Duration::from_secs(30))?;
+    let detector = kinds::first(&binary)?;
     let duration = format!("{SECONDS}s");
-    let sender = Service::start(
-        &binary,
-        &[
-            "send",
-            "--to",
-            &url,
-            "--source",
-            "sonde",
-            "--rate",
-            RATE,
-            "--duration",
-            &duration,
-            "--json",
-        ],
-    )?;
+    let run = ["--sink", "null", "--threads", "1", "--web", "off"];
+    let send = ["--rate", RATE, "--duration", &duration];
+    let (receiver, sender) = service::run_and_send(&binary, &detector, &run, &send)?;
     let sent = sender.finish(Duration::from_secs(SECONDS + 120))?;
     thread::sleep(Duration::from_secs(1));
     receiver.interrupt();

@@ -14,6 +14,7 @@ mod by_turns;
 mod campaign;
 mod capture;
 mod datagrams;
+mod files;
 mod flat_out;
 mod fuzz;
 mod kafka;
@@ -21,6 +22,7 @@ mod kill;
 mod line_rate;
 mod service;
 mod soak;
+mod stcp;
 mod sweep;
 mod workers;
 
@@ -46,7 +48,7 @@ struct Proof {
     run: fn(&mut Campaign) -> Result<Finding, String>,
 }
 
-const PROOFS: [Proof; 11] = [
+const PROOFS: [Proof; 13] = [
     Proof {
         name: "soak",
         about: "10 min of `run` at 1 M events/s into a file: nothing lost, memory flat",
@@ -58,6 +60,12 @@ const PROOFS: [Proof; 11] = [
         about: "50 SIGKILLs at random moments: nothing flushed is missing after recovery",
         lacking: nothing,
         run: kill::run,
+    },
+    Proof {
+        name: "files",
+        about: "100 new files by command in 60 s at 1 M events/s: every event in exactly one",
+        lacking: nothing,
+        run: files::run,
     },
     Proof {
         name: "datagrams",
@@ -79,13 +87,13 @@ const PROOFS: [Proof; 11] = [
     },
     Proof {
         name: "fuzz",
-        about: "10 million inputs for each fuzz target (fuzz:NAME for one), 2 min under AddressSanitizer",
+        about: "10 million inputs for each fuzz target and decoder (fuzz:NAME for one), 2 min under AddressSanitizer",
         lacking: nothing,
         run: fuzz::run,
     },
     Proof {
         name: "line-rate",
-        about: "60 s of SoNDe at 10 Gb/s through `run --sink null` on one core: no loss",
+        about: "60 s of the first detector at 10 Gb/s through `run --sink null` on one core: no loss",
         lacking: nothing,
         run: line_rate::run,
     },
@@ -94,6 +102,12 @@ const PROOFS: [Proof; 11] = [
         about: "`fullcount lab udp`: no loss at 10 Gb/s for 16 packet sizes, 10 s each",
         lacking: nothing,
         run: sweep::run,
+    },
+    Proof {
+        name: "stcp",
+        about: "the simplified TCP into Linux, 100 GB or 10 min, and over bad links: every byte compared",
+        lacking: nothing,
+        run: stcp::run,
     },
     Proof {
         name: "flat-out",

@@ -3,13 +3,11 @@
 //! Refuses a process that ends without its JSON summary, and one that says `panicked` anywhere.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
+use fullcount_child::{ChildError, RunningChild};
 use serde_json::Value;
 
 use crate::command::Job;
@@ -40,6 +38,24 @@ pub fn free_port() -> Result<u16, String> {
     address.map(|address| address.port()).map_err(|error| format!("no free UDP port: {error}"))
 }
 
+/// The longest that a campaign of `lab` may take; only what hangs ever meets it.
+const CAMPAIGN: Duration = Duration::from_secs(3600);
+
+/// What `fullcount lab WORDS… --json` says: its record, and its exit code. Its files go to a folder that is empty before,
+/// because older binaries know no `--overwrite`.
+///
+/// # Errors
+///
+/// It failed without a record.
+pub fn lab(binary: &Path, words: &[&str]) -> Result<Ended, String> {
+    let folder = place::target().join("prove/lab");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let out = folder.display().to_string();
+    let words = [&["lab"], words, &["--json", "--name", "proof", "--out", &out]].concat();
+    Service::start(binary, &words)?.finish(CAMPAIGN)
+}
+
 /// What a process left behind.
 #[derive(Debug, Clone)]
 pub struct Ended {
@@ -62,14 +78,35 @@ impl Ended {
     }
 }
 
-/// A running process.
+/// `run` with these options on a free port of loopback, and `send` of the same detector to it; `run` listens when `send` begins.
+///
+/// # Errors
+///
+/// One of them did not start.
+pub fn run_and_send(
+    binary: &Path,
+    detector: &str,
+    run: &[&str],
+    send: &[&str],
+) -> Result<(Service, Service), String> {
+    let port = free_port()?;
+    let url = format!("udp://127.0.0.1:{port}");
+    let words = ["run", "--source", &url, "--detector", detector, "--json"];
+    let mut receiver = Service::start(binary, &[&words[..], run].concat())?;
+    receiver.until_bound(port, Duration::from_secs(30))?;
+    let words = ["send", "--to", &url, "--source", detector, "--json"];
+    let sender = Service::start(binary, &[&words[..], send].concat())?;
+    Ok((receiver, sender))
+}
+
+/// Nobody asks to stop: Ctrl-C ends the proof with its children.
+const GO_ON: &dyn Fn() -> bool = &|| false;
+
+/// A running process; killed when dropped, so that a proof that gave up leaves nothing running.
 pub struct Service {
     /// Program and verb, for complaints.
     name: String,
-    child: Child,
-    output: JoinHandle<String>,
-    said: Receiver<String>,
-    heard: Vec<String>,
+    child: RunningChild,
 }
 
 impl Service {
@@ -78,34 +115,14 @@ impl Service {
     /// # Errors
     ///
     /// It did not start.
-    pub fn start(binary: &PathBuf, arguments: &[&str]) -> Result<Self, String> {
+    pub fn start(binary: &Path, arguments: &[&str]) -> Result<Self, String> {
         let program = binary.file_name().unwrap_or_default().to_string_lossy();
         println!("$ {program} {}", arguments.join(" "));
-        let mut child = Command::new(binary)
-            .args(arguments)
-            .current_dir(place::root())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("{}: {error}", binary.display()))?;
-        let stdout = child.stdout.take().ok_or("no standard output")?;
-        let stderr = child.stderr.take().ok_or("no standard error")?;
-        let output = thread::spawn(move || {
-            let mut text = String::new();
-            let _ = BufReader::new(stdout).read_to_string(&mut text);
-            text
-        });
-        let (tell, said) = mpsc::channel();
-        thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                if tell.send(line).is_err() {
-                    break;
-                }
-            }
-        });
         let name = format!("{program} {}", arguments.first().copied().unwrap_or_default());
-        Ok(Self { name, child, output, said, heard: Vec::new() })
+        let mut command = Command::new(binary);
+        command.args(arguments).current_dir(place::root());
+        let child = RunningChild::start(&name, command).map_err(|error| error.to_string())?;
+        Ok(Self { name, child })
     }
 
     /// Waits until the UDP port is bound on this host: whoever sends now is heard.
@@ -114,19 +131,12 @@ impl Service {
     ///
     /// It ended, or `limit` passed.
     pub fn until_bound(&mut self, port: u16, limit: Duration) -> Result<(), String> {
-        let deadline = Instant::now() + limit;
-        while self.is_running() {
+        let bound = || {
             let table = fs::read_to_string("/proc/net/udp").unwrap_or_default();
-            if socket_line(&table, port).is_some() {
-                return Ok(());
-            }
-            if Instant::now() >= deadline {
-                let what = format!("did not bind port {port} in {} s", limit.as_secs());
-                return Err(self.complaint(&what));
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        Err(self.complaint("ended early"))
+            socket_line(&table, port).is_some()
+        };
+        let waited = self.child.wait_until(limit, GO_ON, bound);
+        waited.map_err(|error| format!("{error}; UDP port {port} was to be bound"))
     }
 
     /// Resident memory in bytes; `None` once it has ended.
@@ -137,12 +147,12 @@ impl Service {
 
     /// Whether it still runs.
     pub fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        matches!(self.child.ended(Duration::ZERO), Ok(false))
     }
 
     /// Ctrl-C, as a person would end it.
     pub fn interrupt(&self) {
-        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        self.child.interrupt();
     }
 
     /// Waits for the end and reads the summary.
@@ -151,49 +161,20 @@ impl Service {
     ///
     /// It did not end within `limit`, panicked, or left no summary.
     pub fn finish(mut self, limit: Duration) -> Result<Ended, String> {
-        let deadline = Instant::now() + limit;
-        let status = loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => break status,
-                Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(20)),
-                Ok(None) => {
-                    let what = format!("did not end within {} s", limit.as_secs());
-                    return Err(self.complaint(&what));
-                }
-                Err(error) => return Err(self.complaint(&error.to_string())),
-            }
-        };
-        // The channel closes with the process's standard error.
-        while let Ok(line) = self.said.recv() {
-            self.heard.push(line);
+        let told = |error: ChildError| error.to_string();
+        // At least one look, also where it has ended already.
+        let ended = self.child.end(limit.max(Duration::from_secs(1)), GO_ON).map_err(told)?;
+        let ended = ended.ok_or_else(|| told(self.child.stuck(limit)))?;
+        if let Some(line) = ended.panicked {
+            return Err(format!("{}: {line}", self.name));
         }
-        if let Some(line) = self.heard.iter().find(|line| line.contains("panicked")) {
-            let line = line.clone();
-            return Err(self.complaint(&line));
-        }
-        let output = std::mem::replace(&mut self.output, thread::spawn(String::new));
-        let text = output.join().unwrap_or_default();
-        let last = text.lines().next_back().unwrap_or_default();
+        let last = ended.output.lines().next_back().unwrap_or_default();
         match serde_json::from_str(last) {
-            Ok(summary) => Ok(Ended { code: status.code(), summary }),
-            Err(_) => Err(self.complaint(&format!("{status} without a summary"))),
+            Ok(summary) => Ok(Ended { code: ended.status.code(), summary }),
+            Err(_) => {
+                Err(format!("{}: {} without a summary: {}", self.name, ended.status, ended.said))
+            }
         }
-    }
-
-    /// What went wrong, with the last that the process said.
-    fn complaint(&mut self, what: &str) -> String {
-        self.heard.extend(self.said.try_iter());
-        let tail: Vec<String> =
-            self.heard.iter().rev().take(8).rev().map(|line| format!("\n  {line}")).collect();
-        format!("{}: {what}{}", self.name, tail.concat())
-    }
-}
-
-impl Drop for Service {
-    /// A proof that gave up leaves nothing running.
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

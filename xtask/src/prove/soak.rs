@@ -13,9 +13,9 @@ use serde_json::json;
 
 use super::Finding;
 use super::campaign::Campaign;
-use super::service::{self, Ended, Service};
+use super::service::{self, Ended};
 use crate::command::spoken;
-use crate::place;
+use crate::{kinds, place};
 
 const SECONDS: u64 = 600;
 const RATE: &str = "1Mev/s";
@@ -35,43 +35,13 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
 
 fn soak() -> Result<serde_json::Value, String> {
     let binary = service::build()?;
+    let detector = kinds::first(&binary)?;
     let file = place::target().join("prove/soak.nxs");
     let path = file.display().to_string();
-    let port = service::free_port()?;
-    let url = format!("udp://127.0.0.1:{port}");
-    let mut receiver = Service::start(
-        &binary,
-        &[
-            "run",
-            "--source",
-            &url,
-            "--detector",
-            "sonde",
-            "--nexus",
-            &path,
-            "--overwrite",
-            "--web",
-            "127.0.0.1:0",
-            "--json",
-        ],
-    )?;
-    receiver.until_bound(port, Duration::from_secs(30))?;
     let duration = format!("{SECONDS}s");
-    let sender = Service::start(
-        &binary,
-        &[
-            "send",
-            "--to",
-            &url,
-            "--source",
-            "sonde",
-            "--rate",
-            RATE,
-            "--duration",
-            &duration,
-            "--json",
-        ],
-    )?;
+    let run = ["--nexus", &path, "--overwrite", "--web", "127.0.0.1:0"];
+    let send = ["--rate", RATE, "--duration", &duration];
+    let (mut receiver, sender) = service::run_and_send(&binary, &detector, &run, &send)?;
     let start = Instant::now();
     let mut samples = Vec::new();
     // Every 10 s up to the last whole one before the sender ends: memory under load.

@@ -1,19 +1,30 @@
-//! `cargo xtask test`: every check and every test, each step timed, none hiding the next.
+//! `cargo xtask test`: every check and every test, each step timed, none hiding the next; `--deep`: what needs compilers
+//! and hours of its own.
 //!
 //! Refuses an unknown step with the list (exit 2). A step that fails does not stop the others; the
 //! last line of the output is `N passed, N failed, N skipped` alone, and the exit code is 1 if
-//! anything failed.
+//! anything failed. With `--add` it is the sum with that of the whole run before it.
 //!
 //! Source: docs/testing.md.
 
+mod arrows;
+mod bare;
+mod binaries;
+mod cost;
+mod counts;
+mod crew;
+mod house;
 mod nightly;
 mod part;
+mod pieces;
 mod portable;
 mod rust;
+mod trace;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
+use std::time::Duration;
 
 use crate::command::{Job, spoken, timed};
 use crate::place;
@@ -26,8 +37,10 @@ use crate::tally::Tally;
 enum When {
     /// With `--quick` as well.
     Quick,
-    /// In a full run only.
-    Full,
+    /// Without `--quick`.
+    Usual,
+    /// With `--deep` only.
+    Deep,
     /// Never: its tests are part of `test`.
     Named,
 }
@@ -49,9 +62,26 @@ struct Step {
 /// Most that the target directory of a whole run from empty takes, MB: docs/testing.md.
 const ROOM_MB: u64 = 10_000;
 
+/// Its row in the summary: what is fetched, if anything is.
+const SET_UP: &str = "set-up";
+
 /// In the order of running: what fails fastest and most often comes first.
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 19] = [
     step("fmt", "formatting", When::Quick, &[], rust::format),
+    step(
+        "arrows",
+        "which crate uses which: the table of docs/architecture.md",
+        When::Quick,
+        &[],
+        arrows::check,
+    ),
+    step(
+        "house",
+        "files of 600 lines at most (the binary's 300), each name of a public type once",
+        When::Quick,
+        &[],
+        house::check,
+    ),
     step(
         "clippy",
         "clippy over all targets; a warning is an error",
@@ -66,11 +96,29 @@ const STEPS: [Step; 14] = [
             setup::NPM,
             setup::NAMESPACES,
             setup::IPERF3,
+            setup::CARBON,
+            setup::GRAPHITE_WEB,
+            setup::PROMETHEUS,
+            setup::RSYSLOG,
+            setup::TMUX,
+            setup::TSHARK,
+            setup::VERILOG,
             setup::JAVA,
             setup::MAVEN,
         ],
         ..step("test", "all Rust tests", When::Quick, NATIVE, rust::test)
     },
+    Step {
+        leaves: &[trace::FOLDER],
+        ..step(
+            "trace",
+            "traces that are not built in cost nothing: the instructions compared",
+            When::Usual,
+            &[],
+            trace::check,
+        )
+    },
+    step("deny", "licences, bans and sources of the dependencies", When::Usual, &[], rust::deny),
     step(
         "python",
         "part of `test`: our files in h5py, scippnexus and pandas",
@@ -134,7 +182,7 @@ const STEPS: [Step; 14] = [
         ..step(
             "wasm",
             "core for wasm32: builds, and imports nothing",
-            When::Full,
+            When::Deep,
             &[],
             portable::wasm,
         )
@@ -143,20 +191,28 @@ const STEPS: [Step; 14] = [
         leaves: &portable::ELSEWHERE,
         ..step(
             "portable",
-            "core, io, detect, out without C for aarch64 Linux and macOS",
-            When::Full,
+            "core, io, detect, out without C for aarch64 Linux and macOS, stcp for no system",
+            When::Deep,
             &[],
             portable::check,
         )
     },
-    step("deny", "licences, bans and sources of the dependencies", When::Full, &[], rust::deny),
-    Step { leaves: &["miri"], ..step("miri", "core under Miri", When::Full, &[], nightly::miri) },
+    Step {
+        leaves: &[bare::FOLDER],
+        ..step(
+            "bare",
+            "the program without C libraries and without a runtime: builds, runs, refuses by name",
+            When::Deep,
+            &[],
+            bare::check,
+        )
+    },
     Step {
         leaves: &["asan"],
         ..step(
             "asan",
             "io, with its system calls, under AddressSanitizer",
-            When::Full,
+            When::Deep,
             &[setup::C_COMPILER],
             nightly::asan,
         )
@@ -166,11 +222,22 @@ const STEPS: [Step; 14] = [
         ..step(
             "fuzz",
             "fuzz targets: seeds replayed, then a short run",
-            When::Full,
+            When::Deep,
             &[setup::C_COMPILER, setup::CPP_COMPILER],
             nightly::fuzz,
         )
     },
+    Step {
+        wants: &[setup::NAMESPACES],
+        ..step(
+            "faults",
+            "the scenarios of faults again: twice, with more rounds",
+            When::Deep,
+            FAULTS,
+            part::faults,
+        )
+    },
+    Step { leaves: &["miri"], ..step("miri", "core under Miri", When::Deep, &[], nightly::miri) },
 ];
 
 const fn step(
@@ -185,6 +252,8 @@ const fn step(
 
 /// HDF5 and librdkafka are in the default features of the binary and compile from source.
 const NATIVE: &[Need] = &[setup::C_COMPILER, setup::CPP_COMPILER, setup::CMAKE, setup::MAKE];
+const FAULTS: &[Need] =
+    &[setup::C_COMPILER, setup::CPP_COMPILER, setup::CMAKE, setup::MAKE, setup::JAVA, setup::MAVEN];
 /// Without these two there is no Kafka to test against.
 const KAFKA: [Need; 2] = [setup::JAVA, setup::MAVEN];
 
@@ -195,13 +264,17 @@ pub struct Host {
     browser: Option<PathBuf>,
     /// axe-core's file.
     axe: Option<PathBuf>,
+    /// Folder with Grafana's schema and TypeScript's compiler.
+    grafana: Option<PathBuf>,
     /// Jars of Apache Kafka.
     kafka: Option<PathBuf>,
+    /// What the parts of a step cost.
+    notes: cost::Notes,
 }
 
 impl Host {
     /// Gives a job what the tests look for in their environment: the interpreter of the private
-    /// environment, the browser, axe-core and Kafka's jars, each only if it is there.
+    /// environment, the browser, axe-core, Grafana's schema and Kafka's jars, each only if it is there.
     fn tell(&self, mut job: Job) -> Job {
         if let Some(python) = &self.python {
             job = job.env("FULLCOUNT_PYTHON", python);
@@ -211,6 +284,9 @@ impl Host {
         }
         if let Some(axe) = &self.axe {
             job = job.env("FULLCOUNT_AXE", axe);
+        }
+        if let Some(modules) = &self.grafana {
+            job = job.env("FULLCOUNT_GRAFANA_MODULES", modules);
         }
         if let Some(jars) = &self.kafka {
             job = job.env("FULLCOUNT_KAFKA_JARS", jars);
@@ -224,80 +300,176 @@ pub fn list() -> String {
     STEPS.iter().map(|step| format!("  {:9} {}\n", step.name, step.about)).collect()
 }
 
-/// Runs the steps asked for, all of them by default.
-pub fn run(arguments: &[String]) -> ExitCode {
-    let mut quick = false;
-    let mut names = Vec::new();
-    for argument in arguments {
-        match argument.as_str() {
-            "--quick" => quick = true,
-            name if STEPS.iter().any(|step| step.name == name) => names.push(name),
-            other => {
-                eprintln!("error: there is no step `{other}`; these exist:\n{}", list());
-                return ExitCode::from(2);
+/// What was asked for.
+struct Wish<'a> {
+    names: Vec<&'a str>,
+    quick: bool,
+    deep: bool,
+    /// The counts of the whole run before are added to the last line.
+    add: bool,
+    /// The table in docs/testing.md is written; alone, nothing else is done.
+    table: bool,
+}
+
+impl Wish<'_> {
+    fn read(arguments: &[String]) -> Result<Wish<'_>, String> {
+        let mut wish =
+            Wish { names: Vec::new(), quick: false, deep: false, add: false, table: false };
+        for argument in arguments {
+            match argument.as_str() {
+                "--quick" => wish.quick = true,
+                "--deep" => wish.deep = true,
+                "--add" => wish.add = true,
+                "--table" => wish.table = true,
+                name if STEPS.iter().any(|step| step.name == name) => wish.names.push(name),
+                other => {
+                    return Err(format!("there is no step `{other}`; these exist:\n{}", list()));
+                }
             }
+        }
+        if wish.quick && wish.deep {
+            return Err("--quick and --deep: one of the two".to_owned());
+        }
+        Ok(wish)
+    }
+
+    /// Everything that runs without names, or its deep half.
+    fn is_whole(&self) -> bool {
+        self.names.is_empty() && !self.quick
+    }
+
+    fn takes(&self, step: &Step) -> bool {
+        match (self.names.is_empty(), step.when) {
+            (false, _) => self.names.contains(&step.name),
+            (true, When::Quick) => !self.deep,
+            (true, When::Usual) => !self.deep && !self.quick,
+            (true, When::Deep) => self.deep,
+            (true, When::Named) => false,
         }
     }
-    let chosen: Vec<&Step> = STEPS
-        .iter()
-        .filter(|step| match (names.is_empty(), step.when) {
-            (false, _) => names.contains(&step.name),
-            (true, When::Quick) => true,
-            (true, When::Full) => !quick,
-            (true, When::Named) => false,
-        })
-        .collect();
+}
 
-    let (outcomes, total) = timed(|| {
-        if names.is_empty() && !quick {
-            room::warn(ROOM_MB);
+/// Runs the steps asked for, all but the deep ones by default.
+pub fn run(arguments: &[String]) -> ExitCode {
+    let wish = match Wish::read(arguments) {
+        Ok(wish) => wish,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(2);
         }
-        // Quick uses what is there; it does not go and fetch a browser.
-        let host = set_up(&chosen, !quick);
-        let has = |name: &str| chosen.iter().any(|step| step.name == name);
-        // Tests wait for brokers and browsers half of the time, and Miri needs one processor for minutes: it takes what they leave.
-        let mut beside = (has("test") && has("miri")).then(|| thread::spawn(nightly::miri_beside));
-        let run = |step: &&Step| {
-            heading(&format!("{}: {}", step.name, step.about));
-            let other = if step.name == "miri" { beside.take() } else { None };
-            let work = || match other {
-                Some(beside) => shown(beside),
-                None => run_step(step, &host),
-            };
-            let (tally, took) = timed(|| work().judged(place::in_ci()));
-            println!("-- {}: {} ({})", step.name, tally.line(), spoken(took));
-            // What failed may have left what shows why: fuzzing's inputs lie there.
-            if tally.failed.is_empty() {
-                room::leave(step.leaves);
-            }
-            (step.name, tally, took)
-        };
-        chosen.iter().map(run).collect::<Vec<_>>()
-    });
+    };
+    if wish.table && arguments.len() == 1 {
+        return write_table();
+    }
+    let chosen: Vec<&Step> = STEPS.iter().filter(|step| wish.takes(step)).collect();
+    let before = wish.add.then(counts::take);
+    if wish.is_whole() && !wish.deep {
+        // What is left of an earlier run must not be taken for this one's, should it not come to its end.
+        counts::forget();
+    }
+    let (outcomes, total) = timed(|| run_steps(&wish, &chosen));
+    let mut all = summary(outcomes, total);
+    if wish.is_whole() && !wish.deep {
+        counts::leave(&all);
+    }
+    if let Some(before) = before {
+        heading("the run before");
+        before.tell_failures();
+        println!("before: {}", before.line());
+        all += before;
+    }
+    let table = if wish.table { write_table() } else { ExitCode::SUCCESS };
+    println!("{}", all.line());
+    if all.failed.is_empty() { table } else { ExitCode::FAILURE }
+}
 
+fn write_table() -> ExitCode {
+    let steps: Vec<&str> = [SET_UP].into_iter().chain(STEPS.map(|step| step.name)).collect();
+    match cost::write_table(&steps) {
+        Ok(page) => {
+            println!("written: {}", page.display());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A step that has been made.
+struct Outcome {
+    tally: Tally,
+    step: cost::Step,
+}
+
+fn run_steps(wish: &Wish<'_>, chosen: &[&Step]) -> Vec<Outcome> {
+    if wish.is_whole() {
+        room::warn(ROOM_MB);
+    }
+    // Quick uses what is there; it does not go and fetch a browser.
+    let (host, cost) = cost::measured(|| set_up(chosen, !wish.quick));
+    println!("-- {SET_UP}: {}", spoken(cost.wall));
+    // A run of a step alone finds what it needs; its set-up says nothing about that of an empty host.
+    let kept = wish.is_whole() && !wish.deep;
+    let set_up = Outcome {
+        tally: Tally::default(),
+        step: cost::Step {
+            line: cost::Line { name: SET_UP.to_owned(), cost },
+            parts: Vec::new(),
+            pieces: Vec::new(),
+        },
+    };
+    let has = |name: &str| chosen.iter().any(|step| step.name == name);
+    // Miri needs one processor for minutes, and the others wait now and then: it takes what they leave.
+    let mut beside = (has("faults") && has("miri")).then(|| thread::spawn(nightly::miri_beside));
+    let run = |step: &&Step| {
+        heading(&format!("{}: {}", step.name, step.about));
+        let other = if step.name == "miri" { beside.take() } else { None };
+        let work = || match other {
+            Some(beside) => shown(beside),
+            None => run_step(step, &host),
+        };
+        let (tally, cost) = cost::measured(|| work().judged(place::in_ci()));
+        println!("-- {}: {} ({})", step.name, tally.line(), spoken(cost.wall));
+        // What failed may have left what shows why: fuzzing's inputs lie there.
+        if tally.failed.is_empty() {
+            room::leave(step.leaves);
+        }
+        let (parts, pieces) = host.notes.take();
+        let line = cost::Line { name: step.name.to_owned(), cost };
+        Outcome { tally, step: cost::Step { line, parts, pieces } }
+    };
+    let made = chosen.iter().map(run);
+    let outcomes: Vec<Outcome> = std::iter::once(set_up).chain(made).collect();
+    cost::keep(outcomes.iter().skip(usize::from(!kept)).map(|outcome| &outcome.step));
+    outcomes
+}
+
+/// Prints what each step came to and cost, and what failed or was skipped.
+fn summary(outcomes: Vec<Outcome>, total: Duration) -> Tally {
     heading("summary");
     let mut all = Tally::default();
-    for (name, tally, took) in outcomes {
-        println!("{name:9} {:40} {:>12}", tally.line(), spoken(took));
+    let row = |name: &str, counts: &str, cost: cost::Cost| {
+        let (wall, processor) = (spoken(cost.wall), spoken(cost.processor));
+        println!("{name:9} {counts:40} {wall:>12}, of the processors {processor:>12}");
+    };
+    for Outcome { tally, step } in outcomes {
+        let counts = if step.line.name == SET_UP { String::new() } else { tally.line() };
+        row(&step.line.name, &counts, step.line.cost);
+        step.parts.iter().for_each(|part| row(&format!("  {}", part.name), "", part.cost));
         all += tally;
     }
     println!("{:9} {:40} {:>12}\n", "total", "", spoken(total));
-    for reason in all.missing.iter().chain(&all.unavailable) {
-        println!("skipped: {reason}");
-    }
-    for said in &all.said {
-        println!("{} said:", said.test);
-        said.lines.iter().for_each(|line| println!("    {line}"));
-    }
-    for name in &all.failed {
-        println!("failed: {name}");
-    }
-    println!("{}", all.line());
-    if all.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    all.tell_failures();
+    all
 }
 
 fn set_up(chosen: &[&Step], fetch_wants: bool) -> Host {
-    heading("set-up");
+    heading(SET_UP);
+    if fetch_wants {
+        fetch_crates(chosen);
+    }
     let mut needs: Vec<Need> = Vec::new();
     for step in chosen {
         let wants = step.wants.iter().filter(|_| fetch_wants);
@@ -328,14 +500,39 @@ fn set_up(chosen: &[&Step], fetch_wants: bool) -> Host {
         }
     }
     // As with Kafka: a quick run fetches nothing.
-    let mut axe = crate::axe::fetched();
-    if needs.contains(&setup::NPM) && setup::program(setup::NPM).is_some() {
-        match crate::axe::fetch() {
-            Ok(file) => axe = Some(file),
-            Err(error) => println!("no axe-core: {error}"),
+    let has_npm = needs.contains(&setup::NPM) && setup::program(setup::NPM).is_some();
+    let [axe, grafana] = [crate::npm::AXE, crate::npm::GRAFANA].map(|wanted| {
+        if !has_npm {
+            return wanted.fetched();
         }
+        let fetched = wanted.fetch();
+        fetched.inspect_err(|error| println!("no {}: {error}", wanted.name)).ok()
+    });
+    Host {
+        missing,
+        python,
+        browser: setup::program(setup::BROWSER),
+        axe,
+        grafana,
+        kafka,
+        notes: cost::Notes::default(),
     }
-    Host { missing, python, browser: setup::program(setup::BROWSER), axe, kafka }
+}
+
+/// Brings the sources of the dependencies, so that no step's time is that of a network. What cannot be fetched the build
+/// will name.
+fn fetch_crates(chosen: &[&Step]) {
+    let fetch = |manifest: &str| {
+        let triple = place::host_triple().unwrap_or_default();
+        let job = Job::cargo(&["fetch", "--quiet", "--manifest-path", manifest]);
+        job.args(["--target", &triple]).limit(Duration::from_secs(900)).run()
+    };
+    if chosen.iter().any(|step| step.name != "fmt") {
+        fetch("Cargo.toml");
+    }
+    if chosen.iter().any(|step| step.name == "fuzz") {
+        fetch("fuzz/Cargo.toml");
+    }
 }
 
 /// Whether Kafka's jars are there already.
@@ -366,4 +563,29 @@ fn shown(beside: thread::JoinHandle<(Tally, Vec<String>)>) -> Tally {
 
 fn heading(text: &str) {
     println!("\n==== {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(arguments: &[&str]) -> Result<Vec<&'static str>, String> {
+        let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+        let wish = Wish::read(&arguments)?;
+        Ok(STEPS.iter().filter(|step| wish.takes(step)).map(|step| step.name).collect())
+    }
+
+    #[test]
+    fn every_step_is_of_one_run_or_has_a_name_only() {
+        assert_eq!(steps(&["--quick"]).unwrap(), ["fmt", "arrows", "house", "clippy", "test"]);
+        assert_eq!(
+            steps(&[]).unwrap(),
+            ["fmt", "arrows", "house", "clippy", "test", "trace", "deny"]
+        );
+        let deep = ["wasm", "portable", "bare", "asan", "fuzz", "faults", "miri"];
+        assert_eq!(steps(&["--deep", "--add"]).unwrap(), deep);
+        assert_eq!(steps(&["miri", "fmt"]).unwrap(), ["fmt", "miri"]);
+        assert!(steps(&["--deep", "--quick"]).is_err());
+        assert!(steps(&["flour"]).is_err_and(|said| said.contains("kafka-tls")));
+    }
 }

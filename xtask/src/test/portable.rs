@@ -1,4 +1,4 @@
-//! Steps that build for somewhere else: core for wasm32, the C-free crates for other hosts.
+//! Steps that build for somewhere else: core for wasm32, the C-free crates for other hosts, stcp for no operating system.
 //!
 //! Refuses a core that asks anything of its host. That check first proves itself on a crate that
 //! does ask, built the same way: a check that sees nothing is no check.
@@ -38,27 +38,33 @@ pub fn wasm(_: &Host) -> Tally {
         }
         Err(error) => Tally::fail(error),
     };
-    tally += match core() {
-        Ok(imports) if imports.is_empty() => Tally::pass(),
-        Ok(imports) => Tally::fail(format!("core asks its host for {}", imports.join(", "))),
-        Err(error) => Tally::fail(error),
-    };
+    for name in SANS_IO {
+        tally += match module_of(name) {
+            Ok(imports) if imports.is_empty() => Tally::pass(),
+            Ok(imports) => Tally::fail(format!("{name} asks its host for {}", imports.join(", "))),
+            Err(error) => Tally::fail(error),
+        };
+    }
     tally
 }
 
-/// Imports of core as a module of its own, with the code kept that nothing calls.
-fn core() -> Result<Vec<String>, String> {
+/// Crates that reach for no host at all.
+const SANS_IO: [&str; 2] = ["core", "spead"];
+
+/// Imports of a crate as a module of its own, with the code kept that nothing calls.
+fn module_of(name: &str) -> Result<Vec<String>, String> {
     let folder = place::target().join("wasm");
-    let end = Job::cargo(&["rustc", "--package", "fullcount-core", "--lib", "--target", WASM])
+    let package = format!("fullcount-{name}");
+    let end = Job::cargo(&["rustc", "--package", &package, "--lib", "--target", WASM])
         .args(["--crate-type", "cdylib", "--target-dir"])
         .args([&folder])
         .args(["--"])
         .args(KEEP)
         .run();
     if !end.ok {
-        return Err(format!("core does not build for {WASM}: {}", end.phrase));
+        return Err(format!("{name} does not build for {WASM}: {}", end.phrase));
     }
-    imports(&folder.join(WASM).join("debug/fullcount_core.wasm"))
+    imports(&folder.join(WASM).join(format!("debug/fullcount_{name}.wasm")))
 }
 
 fn asking() -> Result<Vec<String>, String> {
@@ -85,16 +91,32 @@ fn imports(file: &Path) -> Result<Vec<String>, String> {
     module::imports(&bytes).map_err(|error| format!("{}: {error}", file.display()))
 }
 
+/// A target without operating system: the sender of the simplified TCP is for hardware.
+const BARE: &str = "x86_64-unknown-none";
+
+/// `stcp` builds for a processor with nothing on it.
+fn bare() -> Tally {
+    if let Err(reason) = setup::rust_target(BARE) {
+        return Tally::unavailable(format!("{BARE} is not to be had: {reason}"));
+    }
+    let job = Job::cargo(&["check", "--package", "fullcount-stcp", "--target", BARE])
+        .env("RUSTFLAGS", "-D warnings");
+    rust::check(&format!("cargo check for {BARE}"), &job.run())
+}
+
 pub fn check(_: &Host) -> Tally {
-    let mut tally = Tally::default();
+    let mut tally = bare();
     for target in ELSEWHERE {
         if let Err(reason) = setup::rust_target(target) {
             tally += Tally::unavailable(format!("{target} is not to be had: {reason}"));
             continue;
         }
         let job = Job::cargo(&["check", "--no-default-features", "--target", target])
-            .args(["--package", "fullcount-core", "--package", "fullcount-io"])
-            .args(["--package", "fullcount-detect", "--package", "fullcount-out"])
+            .args(["--package", "fullcount-core", "--package", "fullcount-spead"])
+            .args(["--package", "fullcount-io"])
+            .args(["--package", "fullcount-detect", "--package", "fullcount-messages"])
+            .args(["--package", "fullcount-sim", "--package", "fullcount-spool"])
+            .args(["--package", "fullcount-web", "--package", "fullcount-engine"])
             .env("RUSTFLAGS", "-D warnings");
         tally += rust::check(&format!("cargo check for {target}"), &job.run());
     }

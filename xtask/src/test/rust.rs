@@ -2,9 +2,13 @@
 //!
 //! Refuses any warning.
 
-use std::time::Duration;
+use std::fs;
 
-use super::Host;
+use fullcount_broker::BrokerCluster;
+
+use super::crew::{self, Other};
+use super::pieces::{self, Piece};
+use super::{Host, binaries, cost};
 use crate::command::{End, Job, Show};
 use crate::place;
 use crate::tally::{Libtest, Tally};
@@ -43,9 +47,100 @@ pub fn clippy(_: &Host) -> Tally {
     check("cargo clippy", &job.run())
 }
 
+/// The broker for tests that need no more of it than that it is there; with it they start none of their own.
+struct Broker(Option<BrokerCluster>);
+
+impl Broker {
+    /// Nothing without Kafka's jars; where it does not start the tests' own will say why.
+    fn start(host: &Host) -> Self {
+        let folder = place::target().join("kafka/for-tests");
+        // What a run left that was ended half-way.
+        let _ = fs::remove_dir_all(&folder);
+        Self(host.kafka.as_ref().and_then(|jars| BrokerCluster::start(jars, &folder, 1, None).ok()))
+    }
+
+    fn tell(&self, job: Job) -> Job {
+        match &self.0 {
+            Some(cluster) => job.env("FULLCOUNT_KAFKA_BROKER", cluster.bootstrap()),
+            None => job,
+        }
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.0 = None;
+        let _ = fs::remove_dir_all(place::target().join("kafka/for-tests"));
+    }
+}
+
+/// All tests: built once, then run by the crew.
 pub fn test(host: &Host) -> Tally {
-    let job = Job::cargo(&["test", "--workspace", "--no-fail-fast", "--", "--show-output"]);
-    libtest("cargo test", host.tell(job).limit(Duration::from_secs(45 * 60)))
+    let (built, cost) = cost::measured(binaries::build);
+    host.notes.part("build", cost);
+    let built = match built {
+        Ok(built) => built,
+        Err(error) => return Tally::fail(error),
+    };
+    let pieces = pieces::cut(&built);
+    let listed = pieces::unknown(&pieces).into_iter();
+    let mut tally = listed.fold(Tally::default(), |mut tally, name| {
+        tally += Tally::fail(format!("xtask/src/test/pieces.rs: there is no test file `{name}`"));
+        tally
+    });
+    let folders = ["crates", "examples"].map(|folder| place::root().join(folder));
+    for file in folders.iter().flat_map(|folder| pieces::unheard(folder, &pieces)) {
+        let file = file.strip_prefix(place::root()).unwrap_or(&file).display().to_string();
+        tally += Tally::fail(format!("{file}: none of its tests runs; is it in tests/main.rs?"));
+    }
+    let job =
+        Job::cargo(&["test", "--workspace", "--doc", "--no-fail-fast", "--", "--show-output"]);
+    let docs = vec![Other { label: "doc tests", job }];
+    let broker = Broker::start(host);
+    let work = || crew::run(&built, &pieces, docs, |job| broker.tell(host.tell(job)));
+    let ((ran, costs), cost) = cost::measured(work);
+    host.notes.part("run", cost);
+    host.notes.pieces(costs);
+    tally += ran;
+    tally
+}
+
+/// Tests chosen by the name of their file and their own: everything is built, as for `test`, so that nothing is built twice.
+///
+/// A choice that finds no test is a failure. All of it so many times, with so many rounds of each fault, if that is said.
+pub fn some(
+    host: &Host,
+    (times, faults): (u32, Option<u32>),
+    chosen: impl Fn(&str, &str) -> bool,
+) -> Tally {
+    let (built, cost) = cost::measured(binaries::build);
+    host.notes.part("build", cost);
+    let built = match built {
+        Ok(built) => built,
+        Err(error) => return Tally::fail(error),
+    };
+    let mut pieces = pieces::cut(&built);
+    for piece in &mut pieces {
+        let Piece { file, tests, .. } = piece;
+        tests.retain(|test| chosen(file, test));
+    }
+    pieces.retain(|piece| !piece.tests.is_empty());
+    if pieces.is_empty() {
+        return Tally::fail("there is no such test");
+    }
+    let mut tally = Tally::default();
+    let broker = Broker::start(host);
+    let tell = |job| match faults {
+        Some(n) => broker.tell(host.tell(job)).env("FULLCOUNT_FAULT_ROUNDS", n.to_string()),
+        None => broker.tell(host.tell(job)),
+    };
+    for _ in 0..times {
+        let work = || crew::run(&built, &pieces, Vec::new(), tell);
+        let ((ran, _), cost) = cost::measured(work);
+        host.notes.part("run", cost);
+        tally += ran;
+    }
+    tally
 }
 
 /// Advisories are left out: they need the network, and a new one must not turn an unchanged

@@ -1,0 +1,49 @@
+//! `stcp`: the simplified TCP into the real Linux stack for 100 GB or 10 min, whichever comes first, and shorter over links with
+//! seeded loss, duplication and reordering in both directions, by `fullcount lab stcp soak`.
+//!
+//! Holds if every byte was compared and right each time, which the campaign says by its exit code.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::Finding;
+use super::campaign::Campaign;
+use super::service;
+use crate::command::Job;
+use crate::place;
+
+/// Sender, bytes, time, and faults of each unit.
+const UNITS: [(&str, &str, &str, &str); 6] = [
+    ("offload", "100GB", "10min", ""),
+    ("frames", "20GB", "2min", ""),
+    ("offload", "20GB", "2min", "loss=0.001,seed=1"),
+    ("frames", "10GB", "2min", "loss=0.01,seed=2"),
+    ("frames", "10GB", "2min", "duplicate=0.01,swap=0.01,delay=0.005,by=4,seed=3"),
+    ("frames", "10GB", "2min", "loss=0.005,duplicate=0.005,swap=0.01,delay=0.005,by=8,seed=4"),
+];
+
+pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
+    let binary = service::build()?;
+    let folder = place::target().join("prove");
+    let count = u32::try_from(UNITS.len()).map_err(|error| error.to_string())?;
+    let runs = campaign.units("link", count, |unit| {
+        let (sender, bytes, time, fault) = UNITS[unit as usize];
+        let name = format!("stcp-{unit}");
+        let file = folder.join(format!("{name}.json"));
+        let _ = fs::remove_file(&file);
+        let mut job = Job::new(&binary)
+            .args(["lab", "stcp", "soak", "--sender", sender, "--bytes", bytes, "--time", time])
+            .args(["--overwrite", "--name", &name, "--out"])
+            .args([&folder]);
+        if !fault.is_empty() {
+            job = job.args(["--fault", fault]);
+        }
+        let end = job.run();
+        let record = fs::read_to_string(&file).unwrap_or_default();
+        let record: Value = serde_json::from_str(&record).unwrap_or_default();
+        Ok(json!({"sender": sender, "fault": fault, "right": end.ok, "record": record}))
+    })?;
+    let held = runs.iter().all(|run| run["right"] == true);
+    Ok(Finding { held, figures: json!({"links": runs}) })
+}
