@@ -4,6 +4,7 @@
 //! protocol of the port, without socket or clock. Refuses what the protocol refuses, in its spelling.
 //! Source: `control-and-monitoring.md` section 3.
 
+mod given;
 mod mailbox;
 pub mod session;
 mod token;
@@ -13,6 +14,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+pub use given::{CommandRecord, GivenCommand};
 pub use mailbox::Mailbox;
 pub use session::{Access, Desk, Session};
 pub use token::{Token, TokenError};
@@ -105,6 +107,8 @@ pub struct Command {
     pub about: Cow<'static, str>,
     /// Who may give it.
     pub rights: Rights,
+    /// Without arguments it only tells something.
+    tells_bare: bool,
     /// How many arguments it takes.
     count: RangeInclusive<usize>,
     does: Does,
@@ -126,7 +130,8 @@ impl Command {
     ) -> Command {
         let (name, does) = (name.into(), Does::Work(Box::new(work)));
         let (arguments, about) = (arguments.into(), about.into());
-        Command { name, arguments, about, rights: Rights::Read, count, does }
+        let (rights, tells_bare) = (Rights::Read, false);
+        Command { name, arguments, about, rights, tells_bare, count, does }
     }
 
     /// A command that changes something.
@@ -137,6 +142,17 @@ impl Command {
         work: impl Fn(&[&str]) -> Result<Answer, NotDone> + Send + Sync + 'static,
     ) -> Command {
         Command { rights: Rights::Change, ..Command::read(name, texts, count, work) }
+    }
+
+    /// The same command, which without arguments only tells something.
+    #[must_use]
+    pub fn telling_bare(self) -> Command {
+        Command { tells_bare: true, ..self }
+    }
+
+    /// Who may give it with so many arguments.
+    pub fn rights_with(&self, arguments: usize) -> Rights {
+        if self.tells_bare && arguments == 0 { Rights::Read } else { self.rights }
     }
 
     /// How many arguments it takes.
@@ -162,6 +178,7 @@ impl Command {
             arguments: arguments.into(),
             about: about.into(),
             rights: Rights::Read,
+            tells_bare: false,
             count: least..=n,
             does,
         }

@@ -39,6 +39,17 @@ pub struct Departed {
     pub calls: u64,
 }
 
+/// A part of a destination that goes its own way: one connection of several.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DestinationPart {
+    /// As people tell it from the others.
+    pub name: String,
+    /// Why it ended while the others went on.
+    pub ended: Option<String>,
+    /// What was measured of it; names end in their unit where they have one.
+    pub values: Vec<(&'static str, u64)>,
+}
+
 /// Takes packets away. Opened by [`DestinationEndpoint::open`].
 pub trait Destination: Send {
     /// Sends `bytes` as packets of `stride` bytes, the last may be shorter; with `stride` 0 as one packet. Returns when the bytes may
@@ -73,6 +84,11 @@ pub trait Destination: Send {
     /// Bits of link time of one packet of `payload` bytes.
     fn wire_bits(&self, payload: usize) -> u64 {
         Wire::usual(false, payload).bits(payload)
+    }
+
+    /// Its parts, as they were at its end; empty where it has none.
+    fn parts(&self) -> Vec<DestinationPart> {
+        vec![]
     }
 
     /// This destination's counters.

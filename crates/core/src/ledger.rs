@@ -2,7 +2,7 @@
 //!
 //! A component declares its counters once with [`counters!`](crate::counters) and owns one [`Sheet`]
 //! per thread. Only the owner writes, once per batch, with plain stores; anyone reads. [`Ledger`]
-//! merges sheets by name (sum or maximum) and balances each hop in its own unit:
+//! merges sheets by name (sum, present sum or maximum) and balances each hop in its own unit:
 //! `in − accepted − rejected − queued = 0`.
 //! *Amounts of lost packets come from sequence gaps or the sender's count, never from kernel counters*
 //! (with GRO those count trains: 62,848 missing packets showed as 982); kernel counters name the place.
@@ -72,8 +72,10 @@ impl Unit {
 /// How the same counter of several threads becomes one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Merge {
-    /// Added up.
+    /// Added up; only grows.
     Sum,
+    /// Added up as well, of present values: they fall again (open streams, messages in a spool, its bound).
+    Present,
     /// The largest.
     Max,
 }
@@ -175,9 +177,9 @@ pub struct Info {
 }
 
 impl Info {
-    /// True for values that can fall: a queue's length, an extreme.
+    /// True for values that can fall: a queue's length, a present value, an extreme.
     pub fn can_fall(&self) -> bool {
-        self.role == Role::Queued || self.merge == Merge::Max
+        self.role == Role::Queued || self.merge != Merge::Sum
     }
 }
 
@@ -336,7 +338,7 @@ impl Ledger {
                 });
                 let e = &mut entries[at];
                 e.value = match info.merge {
-                    Merge::Sum => e.value.wrapping_add(value),
+                    Merge::Sum | Merge::Present => e.value.wrapping_add(value),
                     Merge::Max => e.value.max(value),
                 };
             }
@@ -485,7 +487,23 @@ mod tests {
             Full "t.full" Packets Sum "t" Dropped(Queue) "full" "read faster";
             Gap "t.gap" Packets Sum "t" Missing(Unknown) "gap" "look";
             Depth "t.depth" Times Max "t" Note "deepest" "";
+            Open "t.open" Times Present "t" Note "open now" "";
         }
+    }
+
+    #[test]
+    fn present_values_are_added_up_and_can_fall() {
+        let ledger = Ledger::default();
+        let (a, b) = (Sheet::new(T::catalogue()), Sheet::new(T::catalogue()));
+        ledger.register(a.clone());
+        ledger.register(b.clone());
+        a.set(T::Open as usize, 3);
+        b.set(T::Open as usize, 2);
+        assert_eq!(ledger.read().get("t.open"), Some(5));
+        a.set(T::Open as usize, 1);
+        assert_eq!(ledger.read().get("t.open"), Some(3));
+        let falls = |line: T| T::catalogue()[line as usize].can_fall();
+        assert_eq!([T::In, T::Depth, T::Open].map(falls), [false, true, true]);
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub struct PublishedNames {
     pub now: &'static [Theirs],
     /// Names of 2018, the number of received packets first.
     pub of_2018: &'static [Theirs],
+    /// Options of the modules that `fullcount efu` refuses, dashes included, each with what is here instead.
+    pub not_taken: &'static [(&'static str, &'static str)],
 }
 
 /// Names that all detectors have today, where ours are others.
@@ -81,17 +83,30 @@ pub struct Names {
     /// What all names begin with, its last dot included.
     prefix: String,
     table: Vec<Theirs>,
+    /// What the detector is called.
+    detector: String,
+}
+
+/// What was set of the names, each in place of the usual one.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NamesGiven<'a> {
+    /// What the detector is called.
+    pub detector: Option<&'a str>,
+    /// First part of the names.
+    pub prefix: Option<&'a str>,
+    /// Second part of the names.
+    pub region: Option<&'a str>,
 }
 
 impl Names {
-    /// Names of a detector; `prefix` and `region` are the usual ones unless they are given.
+    /// Names of a detector; those that are not given are the usual ones.
     pub fn new(
         naming: Naming,
         (detector, published): (&str, Option<&PublishedNames>),
-        prefix: Option<&str>,
-        region: Option<&str>,
+        given: NamesGiven<'_>,
     ) -> Names {
-        let module = published.map_or(detector, |p| p.module_2018);
+        let module = given.detector.or(published.map(|p| p.module_2018)).unwrap_or(detector);
+        let detector = given.detector.unwrap_or(detector);
         let (usual, usual_region, mut table) = match naming {
             Naming::Ours => (format!("fullcount.{detector}"), None, Vec::new()),
             Naming::Efu => (
@@ -110,11 +125,16 @@ impl Names {
             let common: Vec<Theirs> = COMMON.iter().filter(new).copied().collect();
             table.extend(common);
         }
-        let mut full = prefix.map_or(usual, str::to_owned);
-        if let Some(region) = region.or(usual_region) {
+        let mut full = given.prefix.map_or(usual, str::to_owned);
+        if let Some(region) = given.region.or(usual_region) {
             full = format!("{full}.{region}");
         }
-        Names { prefix: full + ".", table }
+        Names { prefix: full + ".", table, detector: detector.to_owned() }
+    }
+
+    /// What the detector is called: one word.
+    pub fn detector(&self) -> &str {
+        &self.detector
     }
 
     /// What all names begin with, its last dot included.
@@ -188,6 +208,7 @@ mod tests {
             theirs("errors.all", &["errors.short", "errors.long"]),
         ],
         of_2018: &[theirs("input.rx_packets", &["receive.packets"]), theirs("gone", &["no.such"])],
+        not_taken: &[],
     };
 
     fn entries() -> Entries {
@@ -200,7 +221,7 @@ mod tests {
     }
 
     fn named(naming: Naming) -> (String, Vec<(String, i64)>) {
-        let names = Names::new(naming, ("tube", Some(&PUBLISHED)), None, None);
+        let names = Names::new(naming, ("tube", Some(&PUBLISHED)), NamesGiven::default());
         (names.prefix().to_owned(), names.values(&entries(), 7))
     }
 
@@ -238,12 +259,17 @@ mod tests {
 
     #[test]
     fn prefix_and_region_are_those_that_are_given() {
-        let names = |prefix, region| {
-            let names = Names::new(Naming::Efu, ("x", None), prefix, region);
-            names.prefix().to_owned()
+        let names = |naming, detector, prefix, region| {
+            let given = NamesGiven { detector, prefix, region };
+            let names = Names::new(naming, ("x", Some(&PUBLISHED)), given);
+            (names.prefix().to_owned(), names.detector().to_owned())
         };
-        assert_eq!(names(None, None), "efu.x.0.");
-        assert_eq!(names(Some("a.b"), Some("r")), "a.b.r.");
+        let of = |prefix: &str, detector: &str| (prefix.to_owned(), detector.to_owned());
+        assert_eq!(names(Naming::Efu, None, None, None), of("efu.x.0.", "x"));
+        assert_eq!(names(Naming::Efu, Some("y"), None, None), of("efu.y.0.", "y"));
+        assert_eq!(names(Naming::Efu2018, Some("y"), None, None), of("efu.y.", "y"));
+        assert_eq!(names(Naming::Ours, Some("y"), None, None), of("fullcount.y.", "y"));
+        assert_eq!(names(Naming::Efu, Some("y"), Some("a.b"), Some("r")), of("a.b.r.", "y"));
         assert_eq!(Naming::read("efu2018"), Some(Naming::Efu2018));
         assert_eq!(Naming::read("theirs"), None);
     }

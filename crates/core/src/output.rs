@@ -237,6 +237,12 @@ pub trait Plan: Send + Sync {
         false
     }
 
+    /// True if messages about the run go to it: it is opened before all others, so that it hears why one cannot be, and is told until
+    /// the plan is dropped.
+    fn takes_messages(&self) -> bool {
+        false
+    }
+
     /// True if it can go on with an interrupted replay; `restart`: it is to begin anew.
     fn resumes(&self) -> Option<bool> {
         None

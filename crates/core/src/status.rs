@@ -42,6 +42,8 @@ pub struct Facts {
     pub source: Vec<String>,
     /// Detector kind and size.
     pub detector: String,
+    /// Name of the kind alone.
+    pub kind: String,
     /// Where events go: files, topics.
     pub outputs: Vec<String>,
     /// Start of the run, ms since 1970 UTC.
@@ -128,7 +130,7 @@ pub trait StatusSource: Send + Sync {
         ""
     }
 
-    /// True if what is published under this name can fall: a queue's length, an extreme.
+    /// True if what is published under this name can fall: a queue's length, a present value, an extreme.
     fn can_fall(&self, name: &str, entries: &Entries) -> bool {
         let entry = entries.iter().find(|entry| entry.info.name == name);
         entry.is_some_and(|entry| entry.info.can_fall())

@@ -5,7 +5,11 @@
 //! one reply. Who speaks HTTP is hung up on: a web page must not be able to have a browser give commands.
 //! Source: `control-and-monitoring.md` section 3, `docs/decisions/0021-control-port.md`.
 
-use super::{Answer, ClientTrust, Command, Commands, NotDone, Rights, Token};
+use std::net::SocketAddr;
+
+use super::{
+    Answer, ClientTrust, Command, CommandRecord, Commands, GivenCommand, NotDone, Rights, Token,
+};
 
 /// Most bytes of one receive.
 pub const LARGEST: usize = 9000;
@@ -43,12 +47,25 @@ pub struct Desk {
     pub token: Option<Token>,
     /// Who may do what without it.
     pub trust: ClientTrust,
+    /// Told of every command, whatever came of it.
+    pub record: Option<CommandRecord>,
+}
+
+impl Desk {
+    /// Has a command recorded.
+    pub fn record(&self, given: &GivenCommand<'_>) {
+        if let Some(record) = self.record {
+            record(given);
+        }
+    }
 }
 
 /// One connection.
 #[derive(Debug)]
 pub struct Session {
     access: Access,
+    /// Who is at its other end, for the record.
+    client: Option<SocketAddr>,
     wrong_tokens: u8,
     /// Lines of the last receive that are still to be worked on; from `at` on.
     waiting: Vec<u8>,
@@ -68,6 +85,7 @@ impl Session {
         let (waiting, out) = (Vec::new(), Vec::new());
         Session {
             access,
+            client: None,
             wrong_tokens: 0,
             waiting,
             at: 0,
@@ -77,6 +95,12 @@ impl Session {
             answered: 0,
             why: String::new(),
         }
+    }
+
+    /// The same with the client's address, for the record of commands.
+    #[must_use]
+    pub fn of_client(self, client: SocketAddr) -> Session {
+        Session { client: Some(client), ..self }
     }
 
     /// True if the next receive can be taken: all replies to the last one are gone.
@@ -172,6 +196,7 @@ impl Session {
         let Some(command) = command else {
             let known = self.access > Access::Nothing;
             self.because("there is no such command: HELP lists them");
+            self.record(desk, ("", &[]), (false, false));
             return self.say(if known { BAD_COMMAND } else { NOT_ALLOWED }, line);
         };
         let arguments: Vec<&[u8]> = all.collect();
@@ -179,19 +204,28 @@ impl Session {
         if command.name == "AUTH" {
             return self.authorise(&arguments, desk, line);
         }
-        let needed = if command.rights == Rights::Read { Access::Read } else { Access::All };
+        let text: Result<Vec<&str>, _> = arguments.iter().map(|a| std::str::from_utf8(a)).collect();
+        let rights = command.rights_with(arguments.len());
+        // Arguments that it does not take may be a token that was misplaced.
+        let takes = text.as_deref().ok().filter(|all| command.count.contains(&all.len()));
+        let (name, changes) = ((&*command.name, takes.unwrap_or(&[])), rights == Rights::Change);
+        let needed = if changes { Access::All } else { Access::Read };
         if self.access < needed {
             self.because("this client may not give it without the token: AUTH TOKEN");
+            self.record(desk, name, (changes, false));
             return self.say(NOT_ALLOWED, line);
         }
         if command.name == "WHY" && arguments.is_empty() {
+            self.record(desk, name, (changes, true));
             let why = if self.why.is_empty() { "nothing was refused" } else { &self.why };
             return self.say(&format!("WHY {why}"), line);
         }
-        let text: Result<Vec<&str>, _> = arguments.iter().map(|a| std::str::from_utf8(a)).collect();
-        let given = text.map_err(|_| NotDone::Arguments);
-        let given = given.and_then(|arguments| desk.commands.give(command, &arguments));
+        let given = match &text {
+            Ok(arguments) => desk.commands.give(command, arguments),
+            Err(_) => Err(NotDone::Arguments),
+        };
         self.because(given.as_ref().err().map_or("", NotDone::why));
+        self.record(desk, name, (changes, given.is_ok()));
         match given {
             Ok(Answer::Done) => self.say(OK, line),
             Ok(Answer::Values(values)) => self.say(&format!("{} {values}", command.name), line),
@@ -209,15 +243,37 @@ impl Session {
         self.why = why.chars().filter(|c| !c.is_control()).take(LONGEST_WHY / 4).collect();
     }
 
+    /// Has a command recorded: its name and arguments; whether it changes something, and whether it was done.
+    fn record(
+        &self,
+        desk: &Desk,
+        (name, arguments): (&str, &[&str]),
+        (changes, done): (bool, bool),
+    ) {
+        let refused = (!done).then_some(self.why.as_str());
+        desk.record(&GivenCommand { client: self.client, name, arguments, changes, refused });
+    }
+
     fn authorise(&mut self, arguments: &[&[u8]], desk: &Desk, line: bool) {
-        let [word] = arguments else { return self.say(BAD_ARGUMENTS, line) };
+        // Its argument is in no record, and how many were tried is.
+        let name = ("AUTH", &[][..]);
+        let [word] = arguments else {
+            self.because(NotDone::Arguments.why());
+            self.record(desk, name, (true, false));
+            return self.say(BAD_ARGUMENTS, line);
+        };
         if desk.token.as_ref().is_some_and(|token| token.is(word)) {
             self.access = Access::All;
+            self.record(desk, name, (true, true));
             return self.say(OK, line);
         }
-        self.because("this is not the token");
         self.wrong_tokens += 1;
         self.closing = self.wrong_tokens >= WRONG_TOKENS;
+        self.because(match self.closing {
+            true => "this is not the token, and the connection is closed",
+            false => "this is not the token",
+        });
+        self.record(desk, name, (true, false));
         self.say(NOT_ALLOWED, line);
     }
 }

@@ -107,6 +107,74 @@ fn who_is_not_trusted_reads_at_most_until_the_token_is_given() {
 }
 
 #[test]
+fn a_command_that_tells_without_arguments_needs_the_right_to_read_so_far() {
+    let mut desk = desk();
+    let both = |arguments: &[&str]| match arguments {
+        [] => Ok(Answer::Values("info".into())),
+        _ => Ok(Answer::Done),
+    };
+    let both = Command::change("LEVEL", ("[N]", "tells or sets it"), 0..=1, both);
+    desk.commands.register(both.telling_bare());
+    let mut reader = Session::new(Access::Read);
+    assert_eq!(ask(&mut reader, b"LEVEL", &desk), "LEVEL info");
+    assert_eq!(ask(&mut reader, b"LEVEL 7", &desk), "Error: <NOAUTH>");
+    assert_eq!(ask(&mut reader, b"A_SET", &desk), "Error: <NOAUTH>", "it always changes something");
+    assert_eq!(ask(&mut Session::new(Access::Nothing), b"LEVEL", &desk), "Error: <NOAUTH>");
+    assert_eq!(ask(&mut Session::new(Access::All), b"LEVEL 7", &desk), "<OK>");
+}
+
+thread_local! {
+    /// What was recorded by this test's thread.
+    static RECORD: std::cell::RefCell<Vec<String>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+fn record(given: &GivenCommand<'_>) {
+    let GivenCommand { client, name, arguments, changes, refused } = given;
+    let client = client.map_or("?".into(), |client| client.to_string());
+    let line = format!("{client} {name} {arguments:?} {changes} {refused:?}");
+    RECORD.with_borrow_mut(|all| all.push(line));
+}
+
+#[test]
+fn every_command_is_recorded_with_its_client_and_no_token_is() {
+    let desk = Desk { record: Some(record), ..desk() };
+    let client = "10.0.0.9:4711".parse().unwrap();
+    let mut session = Session::new(Access::Read).of_client(client);
+    let not_allowed = "this client may not give it without the token: AUTH TOKEN";
+    let wrong = NotDone::Arguments.why();
+    for (request, recorded) in [
+        (b"A_GET 7".to_vec(), "A_GET [\"7\"] false None".to_owned()),
+        (b"A_GET 1 2".to_vec(), format!("A_GET [] false Some({wrong:?})")),
+        (b"A_GET \xff".to_vec(), format!("A_GET [] false Some({wrong:?})")),
+        (b"WHY".to_vec(), "WHY [] false None".to_owned()),
+        (b"A_SET".to_vec(), format!("A_SET [] true Some({not_allowed:?})")),
+        (
+            format!("auth {TOKEN}").into_bytes(),
+            " [] false Some(\"there is no such command: HELP lists them\")".to_owned(),
+        ),
+        (format!("A_SET {TOKEN}").into_bytes(), format!("A_SET [] true Some({not_allowed:?})")),
+        (format!("AUTH {TOKEN} 1").into_bytes(), format!("AUTH [] true Some({wrong:?})")),
+        (
+            format!("AUTH {TOKEN}x").into_bytes(),
+            "AUTH [] true Some(\"this is not the token\")".to_owned(),
+        ),
+        (format!("AUTH {TOKEN}").into_bytes(), "AUTH [] true None".to_owned()),
+        (b"A_SET".to_vec(), "A_SET [] true None".to_owned()),
+    ] {
+        ask(&mut session, &request, &desk);
+        let all = RECORD.take();
+        assert_eq!(all, [format!("{client} {recorded}")], "{}", String::from_utf8_lossy(&request));
+        assert!(!all[0].contains(TOKEN));
+    }
+    ask(&mut session, b"A_GET\nEXIT\n", &desk);
+    assert_eq!(RECORD.take().len(), 2, "each line is one");
+    let mut guesser = Session::new(Access::Nothing);
+    (0..3).for_each(|_| drop(ask(&mut guesser, b"AUTH x", &desk)));
+    let all = RECORD.take();
+    assert!(all[2].starts_with("? AUTH [] true") && all[2].contains("closed"), "{all:?}");
+}
+
+#[test]
 fn a_browser_is_hung_up_on_before_its_body_is_a_command() {
     // A path longer than a receive has its version in the next one.
     let long = format!("POST /{}", "A".repeat(LARGEST));

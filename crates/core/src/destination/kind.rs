@@ -66,6 +66,11 @@ pub trait DestinationEndpoint: Send + Sync + Debug {
         false
     }
 
+    /// What a user should know before it is opened, a sentence each.
+    fn cautions(&self) -> Vec<String> {
+        vec![]
+    }
+
     /// Opens it: one destination, or one for each of [`DestinationOpening::source_ports`] in their order.
     ///
     /// # Errors

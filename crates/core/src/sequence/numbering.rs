@@ -95,7 +95,7 @@ crate::counters! {
         LostAtLeast "{key}.lost_at_least" Times Sum "decode" Note
             "gaps that may be longer by whole turns of the {bits}-bit number: {key}.lost is a lower bound"
             "see host.socket.full: raise receive_buffer, or give the receiver a core of its own, so that it never stands still for a turn";
-        Missing "{key}.missing" Packets Sum "decode" Note
+        Missing "{key}.missing" Packets Present "decode" Note
             "numbers not seen yet that may still come; they become lost when the window has passed or the run ends" "";
         Duplicate "{key}.duplicate" Packets Sum "decode" Duplicate
             "{numbers} that came again{again}" "{redundant}look for a mirrored port or a second path in the network";

@@ -6,9 +6,9 @@
 //! refuse a stream. All of it is atomic numbers, looked at once a batch. A batch holds packets of one stream and carries its credit.
 //! Source: `docs/fragments.md`, "Back-pressure".
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 use crate::batch::Origin;
 
@@ -33,6 +33,8 @@ pub struct StreamCredit {
     allowed: AtomicU64,
     phase: AtomicU8,
     refused: AtomicBool,
+    /// Why, in words.
+    refusal: OnceLock<String>,
     /// Bytes of all its packets, once it is closed.
     total: AtomicU64,
 }
@@ -60,8 +62,9 @@ impl StreamCredit {
         self.allowed.load(Acquire)
     }
 
-    /// Nobody wants its bytes: the source closes it.
-    pub fn refuse(&self) {
+    /// Nobody wants its bytes: the source closes it and says why. The first reason stands.
+    pub fn refuse(&self, why: &str) {
+        let _ = self.refusal.set(why.to_owned());
         self.refused.store(true, Release);
     }
 
@@ -69,6 +72,11 @@ impl StreamCredit {
     #[inline]
     pub fn is_refused(&self) -> bool {
         self.refused.load(Acquire)
+    }
+
+    /// Why it was refused.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.get().map(String::as_str)
     }
 
     /// How far it is.
@@ -125,6 +133,7 @@ impl StreamTable {
             allowed: AtomicU64::new(self.first.load(Relaxed)),
             phase: AtomicU8::new(StreamPhase::Open as u8),
             refused: AtomicBool::new(false),
+            refusal: OnceLock::new(),
             total: AtomicU64::new(0),
         })
     }
@@ -147,7 +156,9 @@ mod tests {
         assert_eq!((second.number(), second.allowed(), second.is_refused()), (2, 10, false));
         let seen = second.clone();
         second.allow(20);
-        second.refuse();
+        second.refuse("source 3 is not known");
+        second.refuse("again");
         assert!(seen.is_refused() && seen.allowed() == 20);
+        assert_eq!(seen.refusal(), Some("source 3 is not known"));
     }
 }
