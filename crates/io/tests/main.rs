@@ -7,4 +7,5 @@
 mod interfaces;
 mod loopback;
 mod raw;
+mod raw_streams;
 mod spead;

@@ -13,12 +13,12 @@ use fullcount_io::fault::FaultSource;
 use fullcount_io::spead::{
     BackChannel, HeapsJob, HeapsSent, IntakeCounter, IntakeStep, SenderSide, SpeadFraming,
     SpeadInput, SpeadIntake, SpeadOutlet, SpeadOutput, SpeadUrl, TcpIntake, TcpIntakeOptions,
-    TestValues, carrier,
+    TestValues, carrier, carry, end_when_stalled,
 };
 use fullcount_io::udp::{ReceiveOptions, UdpSource};
 use fullcount_spead::feedback::TunerConfig;
-use fullcount_spead::receive::{Delivery, SpeadCounter, StreamEnd};
-use fullcount_spead::send::{HeapSender, OutHeap, SendHow, SenderConfig};
+use fullcount_spead::receive::{Delivery, OnIncomplete, SpeadCounter, StreamEnd};
+use fullcount_spead::send::{HeapSender, OutHeap, Packetiser, SendHow, SenderConfig};
 use socket2::SockRef;
 
 fn any() -> SocketAddr {
@@ -188,6 +188,153 @@ fn a_reset_ends_the_stream_and_a_silent_visitor_does_not() {
     }
 }
 
+/// A heap that is one packet, and no stop.
+fn whole_heap(heap_bytes: usize) -> Vec<u8> {
+    let mut heap = OutHeap::default();
+    heap.add_item(0x1000, vec![7; heap_bytes], false);
+    let mut bytes = vec![];
+    Packetiser::whole(&heap, 1).unwrap().next_packet(&heap, &mut bytes);
+    bytes
+}
+
+#[test]
+fn a_reset_inside_a_whole_heap_is_an_incomplete_heap_to_the_byte() {
+    for incomplete in [OnIncomplete::Drop, OnIncomplete::Give] {
+        let options = TcpIntakeOptions { framing: SpeadFraming::Heap, ..Default::default() };
+        let mut told = SpeadInput::default();
+        told.config.incomplete = incomplete;
+        let (mut intake, at) = tcp(options, &told);
+        let mut sender = TcpStream::connect(at).unwrap();
+        let bytes = whole_heap(100_000);
+        let head = bytes.len() - 100_000;
+        sender.write_all(&bytes[..head + 40_000]).unwrap();
+        SockRef::from(&sender).set_linger(Some(Duration::ZERO)).unwrap();
+        while intake.step(Duration::from_millis(50), &mut |_, _| {}).unwrap() == IntakeStep::Data {}
+        drop(sender);
+        let (why, all) = receive(&mut intake);
+        assert_eq!(
+            (why, all.len()),
+            (StreamEnd::Readers, usize::from(incomplete == OnIncomplete::Give))
+        );
+        for delivery in all {
+            let Delivery::Incomplete(part) = delivery else { panic!("{delivery:?}") };
+            assert_eq!(
+                (part.cnt, part.heap_length, part.received_length),
+                (1, Some(100_000), 40_000)
+            );
+            assert!(part.gaps().eq(std::iter::once(40_000..100_000)));
+            assert!(part.pieces().all(|(at, bytes)| at == 0 && bytes == vec![7; 40_000]));
+        }
+        balanced(&intake);
+        let sheet = intake.sheet();
+        let get = |line: SpeadCounter| sheet.get(line as usize);
+        assert_eq!((get(SpeadCounter::Heaps), get(SpeadCounter::Incomplete)), (1, 1));
+        assert_eq!(
+            (get(SpeadCounter::LostBytes), get(SpeadCounter::PayloadBytes)),
+            (60_000, 40_000)
+        );
+        assert_eq!(get(SpeadCounter::PacketBytes), (head + 40_000) as u64);
+        assert_eq!(sheet.get(SpeadCounter::LINES + IntakeCounter::Cut as usize), 1);
+    }
+}
+
+#[test]
+fn a_whole_heap_that_comes_slowly_is_no_stall() {
+    let options = TcpIntakeOptions { framing: SpeadFraming::Heap, ..Default::default() };
+    let mut told = SpeadInput::default();
+    (told.config.stall_timeout_ns, told.config.stall_ends) = (400_000_000, true);
+    let (mut intake, at) = tcp(options, &told);
+    let sender = std::thread::spawn(move || {
+        let (mut sender, bytes) = (TcpStream::connect(at).unwrap(), whole_heap(100_000));
+        for piece in bytes.chunks(bytes.len() / 8 + 1) {
+            sender.write_all(piece).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    let (why, all) = receive(&mut intake);
+    assert_eq!((why, all.len()), (StreamEnd::Readers, 1));
+    sender.join().unwrap();
+}
+
+#[test]
+fn a_missing_stop_of_several_senders_hangs_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = HeapsJob { heap_size: 50_000, heaps: Some(3), verify: true, ..HeapsJob::default() };
+    let url = format!("spead+pcap:{}", dir.path().join("one.pcap").display());
+    send(url.clone(), job.clone(), 0.0).join().unwrap();
+    let mut sources = Sources::default();
+    fullcount_io::source::register(&mut sources);
+    let setup = SourceSetup::plain(&sources);
+    // The capture has the stop heap of one of its two senders.
+    let from = format!("{url}?flat-out&senders=2");
+    let (url, inner) = carrier::plan(&from, &setup).unwrap();
+    let mut intake = SpeadIntake::open(&[url], &[inner], &SourceOpening::PLAIN).unwrap();
+    let (why, all) = receive(&mut intake);
+    assert_eq!((why, good(all, &job)), (StreamEnd::Readers, 3));
+    // As a carrier.
+    let endpoint = sources.find(&from).unwrap().0.plan(&from, &setup).unwrap();
+    let mut source = endpoint.open(&SourceOpening::PLAIN).unwrap().remove(0).source;
+    let (mut batch, mut heaps, begun) = (source.batch(), 0, Instant::now());
+    loop {
+        match source.recv(&mut batch, Duration::from_millis(20)).unwrap() {
+            Received::End => break,
+            Received::Data => heaps += batch.trains().count(),
+            _ => assert!(begun.elapsed() < Duration::from_secs(10), "it hangs"),
+        }
+    }
+    assert_eq!(heaps, 3);
+}
+
+#[test]
+fn a_finite_reader_ends_once_and_leaves_the_others_their_time() {
+    let mut told = SpeadInput::default();
+    (told.config.stops, told.config.readers) = (2, 2);
+    let (mut intake, at) = udp(&told);
+    intake.add_memory(packets(5000));
+    let mut all = vec![];
+    for _ in 0..20 {
+        let step = intake.step(Duration::from_millis(5), &mut |heap, _| all.push(heap)).unwrap();
+        assert!(!matches!(step, IntakeStep::Ended(_)), "the socket is still open");
+    }
+    assert_eq!(all.len(), 1);
+    // One sender's reader has ended, the other one stops: these are both.
+    let job = HeapsJob { heap_size: 5000, heaps: Some(2), numbers: (2, 1), ..HeapsJob::default() };
+    let sender = send(format!("spead+udp://{at}"), job, 0.0);
+    let (why, all) = receive(&mut intake);
+    assert_eq!((why, all.len()), (StreamEnd::Readers, 2));
+    sender.join().unwrap();
+}
+
+#[test]
+fn without_its_stop_a_stream_of_datagrams_ends_some_time_after_its_last_packet() {
+    let mut sources = Sources::default();
+    fullcount_io::source::register(&mut sources);
+    let setup = SourceSetup::plain(&sources);
+    // A port that was free a moment ago.
+    let port = std::net::UdpSocket::bind(any()).unwrap().local_addr().unwrap().port();
+    let url = format!("spead+udp://127.0.0.1:{port}");
+    let (planned, inner) = carrier::plan(&url, &setup).unwrap();
+    let mut urls = [planned];
+    assert!(end_when_stalled(&mut urls, Duration::from_millis(300)));
+    let mut intake = SpeadIntake::open(&urls, &[inner], &SourceOpening::PLAIN).unwrap();
+    let before = Instant::now();
+    while before.elapsed() < Duration::from_millis(600) {
+        let step = intake.step(Duration::from_millis(20), &mut |_, _| {}).unwrap();
+        assert_eq!(step, IntakeStep::Idle, "before the first packet nothing stalls");
+    }
+    let job = HeapsJob {
+        heap_size: 5000,
+        heaps: Some(2),
+        stop: false,
+        verify: true,
+        ..Default::default()
+    };
+    let sender = send(url, job.clone(), 0.0);
+    let (why, all) = receive(&mut intake);
+    assert_eq!((why, good(all, &job)), (StreamEnd::Stalled, 2));
+    sender.join().unwrap();
+}
+
 #[test]
 fn a_lost_end_and_a_lost_stop_hang_nobody() {
     let mut told = SpeadInput::default();
@@ -330,6 +477,55 @@ fn lost_packets_are_sent_again_and_the_sender_says_what_it_sent() {
     assert_eq!(good(all, &job), 20);
     assert_eq!(intake.stream().losses().heaps, Some(0));
     assert!(sent.join().unwrap().counts.resent_packets > 20);
+}
+
+#[test]
+fn totals_of_one_of_several_senders_say_nothing() {
+    let back = SenderSide::listen(any(), None).unwrap();
+    let to = back.local_addr().unwrap();
+    let mut told = SpeadInput::default();
+    (told.config.stops, told.config.readers) = (2, 2);
+    let (mut intake, at) = udp(&told);
+    intake.report_to(BackChannel::to(to, false).unwrap());
+    let sent = std::thread::spawn(move || {
+        let config =
+            SpeadUrl::<SpeadOutput>::read("spead+udp://127.0.0.1:1").unwrap().sender_config(0.0);
+        let mut outlet = SpeadOutlet::udp(config, &[&UdpUrl::new(at)]).unwrap();
+        outlet.listen_to(back);
+        let job = HeapsJob {
+            heap_size: 5000,
+            heaps: Some(5),
+            linger: Duration::from_millis(300),
+            ..HeapsJob::default()
+        };
+        job.run(&mut outlet, &|| false, &|_| {}).unwrap();
+        outlet.back().unwrap().counts().reports
+    });
+    let (mut all, mut over) = (vec![], None);
+    while over.is_none_or(|at: Instant| at.elapsed() < Duration::from_millis(200)) {
+        intake.step(Duration::from_millis(5), &mut |heap, _| all.push(heap)).unwrap();
+        over = over.or(sent.is_finished().then(Instant::now));
+    }
+    assert!(sent.join().unwrap() > 0, "the totals had somewhere to go");
+    assert_eq!((all.len(), intake.stream().losses().heaps), (5, None));
+}
+
+#[test]
+fn a_back_channel_has_one_receiver_and_heaps_of_its_own() {
+    let mut destinations = Destinations::default();
+    fullcount_io::source::register_destinations(&mut destinations);
+    let url = "spead+udp://127.0.0.1:1?feedback=127.0.0.1:0".to_owned();
+    let said = destinations.plan(&url).err().unwrap().to_string();
+    assert!(said.contains("no back-channel") && said.contains("--source heaps"), "{said}");
+    let other = "spead+udp://127.0.0.1:2".to_owned();
+    assert_eq!(carry::plan_all(std::slice::from_ref(&url)).unwrap().len(), 1);
+    assert_eq!(carry::plan_all(&[other.clone(), other.clone()]).unwrap().len(), 2);
+    for urls in [[url.clone(), other.clone()], [other, url]] {
+        let said = carry::plan_all(&urls).unwrap_err().to_string();
+        assert!(said.contains("one destination only"), "{said}");
+        let opened = SpeadOutlet::open(&urls.map(|url| output(&url)), 0.0);
+        assert!(opened.unwrap_err().to_string().contains("one destination only"));
+    }
 }
 
 #[test]

@@ -40,6 +40,7 @@ counters! {
     again_partial "segments" "sent again after an ACK that repaired one hole and showed the next"
     again_bytes "bytes" "sent more than once"
     acked_bytes "bytes" "acknowledged: the useful throughput"
+    acked_fragments "fragments" "acknowledged to their last byte; where fragments share a mark with the last of them"
     rto_expired "times" "the retransmission timer expired"
     probes "segments" "probes of a closed window"
     keepalives "segments" "probes of an idle connection"
@@ -80,25 +81,90 @@ pub const LATENCY_BUCKETS: usize = 40;
 /// Buckets of payload sizes, 1/16 of the MSS each; the last one is full segments.
 pub const SIZE_BUCKETS: usize = 17;
 
-/// Histograms of one stream.
+/// The least and the greatest of some values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StcpRange {
+    least: u64,
+    most: u64,
+}
+
+impl Default for StcpRange {
+    fn default() -> StcpRange {
+        StcpRange { least: u64::MAX, most: 0 }
+    }
+}
+
+impl StcpRange {
+    /// One value.
+    #[inline]
+    pub fn add(&mut self, value: u64) {
+        self.least = self.least.min(value);
+        self.most = self.most.max(value);
+    }
+
+    /// The least, 0 without any.
+    pub fn least(&self) -> u64 {
+        self.least.min(self.most)
+    }
+
+    /// The greatest, 0 without any.
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+}
+
+/// Histograms of one stream, and the extremes of what it measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StcpHistograms {
     /// From submit to ACK, of each mark.
     pub latency: [u64; LATENCY_BUCKETS],
     /// Payload of each segment.
     pub size: [u64; SIZE_BUCKETS],
+    /// The greatest latency, ns.
+    pub latency_most: u64,
+    /// Valid samples of the round trip, ns.
+    pub rtt: StcpRange,
+    /// The peer's window after each update once connected, bytes.
+    pub window: StcpRange,
+    /// Most bytes in the send buffer when an ACK made room in it.
+    pub used_most: u64,
+    /// Most halvings of `simplified` when an ACK advanced.
+    pub shift_most: u8,
 }
 
 impl Default for StcpHistograms {
     fn default() -> StcpHistograms {
-        StcpHistograms { latency: [0; LATENCY_BUCKETS], size: [0; SIZE_BUCKETS] }
+        StcpHistograms {
+            latency: [0; LATENCY_BUCKETS],
+            size: [0; SIZE_BUCKETS],
+            latency_most: 0,
+            rtt: StcpRange::default(),
+            window: StcpRange::default(),
+            used_most: 0,
+            shift_most: 0,
+        }
     }
 }
 
 impl StcpHistograms {
+    /// A latency that `percent` of the marks did not exceed, ns: the upper end of its bucket, and at most the greatest; 0 without any.
+    pub fn latency_share(&self, percent: u64) -> u64 {
+        let all: u64 = self.latency.iter().sum();
+        let wanted = (all.saturating_mul(percent)).div_ceil(100);
+        let mut below = 0;
+        for (k, count) in self.latency.iter().enumerate() {
+            below += count;
+            if below >= wanted && all > 0 {
+                return (2u64 << k).min(self.latency_most);
+            }
+        }
+        0
+    }
+
     /// One latency, ns.
     #[inline]
     pub fn latency(&mut self, ns: u64) {
+        self.latency_most = self.latency_most.max(ns);
         let bucket = (63 - ns.max(1).leading_zeros()) as usize;
         self.latency[bucket.min(LATENCY_BUCKETS - 1)] += 1;
     }

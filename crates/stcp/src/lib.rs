@@ -33,7 +33,7 @@ pub mod trace;
 pub mod wire;
 
 pub use congestion::Strategy;
-pub use counters::{StcpCounters, StcpHistograms};
+pub use counters::{StcpCounters, StcpHistograms, StcpRange};
 pub use memory::{Borrowed, FragmentMark, StcpMemory};
 pub use sender::{Accepted, Ended, Notice, Outbound, Pressure, StcpSender, SubmitError};
 pub use settings::{Coalescing, StcpSettings};

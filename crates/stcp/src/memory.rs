@@ -9,6 +9,8 @@ pub struct FragmentMark {
     pub end: u64,
     /// When it was submitted, ns.
     pub at_ns: u64,
+    /// Fragments that end here or share this mark, at most 2³²−1.
+    pub fragments: u32,
 }
 
 /// Memory of one stream. The sender calls it with offsets inside what is in use only.

@@ -214,6 +214,23 @@ impl World {
         self.send();
     }
 
+    /// The network is cut: the sender must notice, whatever it was doing, and how long that took comes back.
+    fn cut(&mut self) -> u64 {
+        let begin = self.rig.t;
+        for _ in 0..20_000 {
+            self.there.clear();
+            self.back.clear();
+            if self.rig.s.state() == StcpState::Closed {
+                return self.rig.t - begin;
+            }
+            let next = self.rig.s.deadline();
+            self.rig.t =
+                self.rig.t.max(next.unwrap_or_else(|| panic!("deadlock: {:?}", self.rig.s)));
+            self.send();
+        }
+        panic!("no end after {} s: {:?}", (self.rig.t - begin) / S, self.rig.s);
+    }
+
     fn done(&self) -> bool {
         let s = self.rig.s.snapshot();
         s.una == s.end && s.state == StcpState::Established
@@ -270,6 +287,48 @@ proptest! {
         prop_assert_eq!(world.peer.in_order(), s.end);
         let c = world.rig.counters();
         prop_assert_eq!((c.fragment_bytes, c.acked_bytes), (s.end, s.end));
+    }
+
+    /// With the limits of `daq`, and in half of the cases a network that is cut: it arrives, or the connection ends, within the limits, and
+    /// the peer has a beginning of it.
+    #[test]
+    fn s48_a_connection_that_ends_leaves_a_beginning(
+        settings in settings(),
+        iss in any::<u32>(),
+        buffer in 1000u32..60_000,
+        most in prop_oneof![Just(0u32), Just(20_000)],
+        steps in proptest::collection::vec(step(), 1..400),
+        cut in any::<bool>(),
+    ) {
+        let daq = StcpSettings::daq();
+        let settings = StcpSettings {
+            give_up_us: daq.give_up_us,
+            syn_give_up_us: daq.syn_give_up_us,
+            keepalive_idle_us: daq.keepalive_idle_us,
+            persist_give_up_us: daq.persist_give_up_us,
+            ..settings
+        };
+        let mut world = World::new(settings, iss, buffer, most);
+        world.send();
+        for step in &steps {
+            if world.rig.s.state() == StcpState::Closed {
+                break;
+            }
+            world.step(step);
+        }
+        if cut {
+            // 7 s without progress, 10 s without anything to send and 9 probes, and what was left of a window's 7 s before.
+            let took = world.cut();
+            prop_assert!(took < 30 * S, "{} ms", took / MS);
+        } else {
+            world.finish();
+        }
+        let c = world.rig.counters();
+        let arrived = world.peer.in_order();
+        prop_assert!(c.acked_bytes <= arrived && arrived <= c.fragment_bytes, "{arrived}: {c:?}");
+        if world.rig.s.state() == StcpState::Established {
+            prop_assert_eq!((c.acked_bytes, arrived), (c.fragment_bytes, c.fragment_bytes));
+        }
     }
 
     /// Statement 46: segments of anybody, between honest ones.

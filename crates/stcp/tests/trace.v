@@ -6,14 +6,14 @@ module bench;
   reg [8*256-1:0] text;
   reg [63:0] at, latest;
   reg [3:0] kind;
-  reg [7:0] flags, scale;
+  reg [7:0] flags, scale, shift;
   reg [31:0] seq, ack, length, bytes, una, max, edge_;
   reg [15:0] window, mss;
   reg established;
 
   initial begin
     lines = 0; sent = 0; received = 0; wrong = 0; bytes = 0; latest = 0; established = 0;
-    una = 0; max = 0; edge_ = 0;
+    una = 0; max = 0; edge_ = 0; shift = 0;
     if (!$value$plusargs("trace=%s", path)) $finish;
     file = $fopen(path, "r");
     while ($fgets(text, file) != 0) begin
@@ -36,7 +36,9 @@ module bench;
           1: begin
             received = received + 1;
             if ($signed(ack - max) > 0) wrong = wrong + 1;
-            if ($signed(ack - una) >= 0) begin una = ack; edge_ = ack + window; end
+            // The window of a SYN is not scaled.
+            if (flags & 8'h02) begin shift = scale == 8'hff ? 0 : scale; una = ack; edge_ = ack + window; end
+            else if ($signed(ack - una) >= 0) begin una = ack; edge_ = ack + (window << shift); end
           end
           default: ;
         endcase

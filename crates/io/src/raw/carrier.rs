@@ -1,16 +1,19 @@
 //! The thread of a link: it takes packets from the lanes' rings, so that timers, acknowledgements and ARP go on while the source
-//! waits for its next packet.
+//! waits for its next packet. How long a receiver may hold, and when it is dead, is the senders' affair: there is no limit here.
+//! A stream that ends ends alone, as long as others are left.
 
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 
+use fullcount_core::destination::DestinationPart;
 use fullcount_core::ledger::Sheet;
 use fullcount_stcp::{Notice, StcpState, SubmitError};
 use rtrb::Consumer;
 
 use super::counters::{StcpSending, publish};
+use super::measured::{part, unacknowledged};
 use super::{FrameFile, RawError, RawLink};
 
 /// Longest sleep of a link with nothing to do: what a packet may wait for.
@@ -19,8 +22,6 @@ const NAP: Duration = Duration::from_micros(200);
 const PORTION: usize = 256 << 10;
 /// Between looks at the counters.
 const PUBLISH: Duration = Duration::from_millis(20);
-/// How long a finished link waits for the last acknowledgements without any progress.
-const LAST: Duration = Duration::from_secs(10);
 
 /// Between a lane, its thread, and whoever asks it to stop.
 #[derive(Debug, Default)]
@@ -35,6 +36,8 @@ pub(super) struct Shared {
     pub connected: AtomicBool,
     /// Why it ended, or cannot begin.
     pub failure: Mutex<Option<String>>,
+    /// Its streams, once it has ended.
+    pub parts: Mutex<Vec<DestinationPart>>,
 }
 
 impl Shared {
@@ -58,6 +61,36 @@ pub(super) struct Lane {
     pub scratch: Vec<u8>,
 }
 
+/// What became of a packet.
+enum Given {
+    Taken,
+    /// No stream has room.
+    Full,
+    /// All its streams have ended.
+    Nobody,
+}
+
+/// Gives a packet to the next stream that takes it: one whose buffer is full is passed over, and so is one that has ended.
+fn give(
+    link: &mut RawLink,
+    streams: &[usize],
+    turn: &mut usize,
+    packet: &[u8],
+) -> Result<Given, SubmitError> {
+    let mut given = Given::Nobody;
+    for _ in streams {
+        let at = streams[*turn];
+        *turn = (*turn + 1) % streams.len();
+        match link.submit(at, packet) {
+            Ok(_) => return Ok(Given::Taken),
+            Err(SubmitError::WouldBlock) => given = Given::Full,
+            Err(SubmitError::NotConnected) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(given)
+}
+
 /// Bytes in front of each packet in a ring.
 pub(super) const LENGTH: usize = 4;
 
@@ -77,31 +110,45 @@ impl Lane {
             if length > left && left < PORTION {
                 return Ok(true);
             }
-            let at = self.streams[self.turn];
             let Ok(chunk) = self.ring.read_chunk(LENGTH + length) else { return Ok(false) };
             let (first, second) = chunk.as_slices();
             let taken = match first.get(LENGTH..).filter(|_| second.is_empty()) {
-                Some(whole) => link.submit(at, whole),
+                Some(whole) => give(link, &self.streams, &mut self.turn, whole),
                 None => {
                     self.scratch.clear();
                     self.scratch.extend_from_slice(first);
                     self.scratch.extend_from_slice(second);
-                    link.submit(at, &self.scratch[LENGTH..])
+                    give(link, &self.streams, &mut self.turn, &self.scratch[LENGTH..])
                 }
             };
-            match taken {
-                Ok(_) => {
-                    chunk.commit_all();
-                    sheet.add(StcpSending::Packets as usize, 1);
-                    self.turn = (self.turn + 1) % self.streams.len();
-                    left -= length.min(left);
-                }
-                Err(SubmitError::WouldBlock) => {
+            let line = match taken? {
+                Given::Taken => StcpSending::Packets,
+                Given::Nobody => StcpSending::Lost,
+                Given::Full => {
                     sheet.add(StcpSending::Waited as usize, 1);
                     return Ok(false);
                 }
-                Err(e) => return Err(e),
+            };
+            chunk.commit_all();
+            sheet.add(line as usize, 1);
+            left -= length.min(left);
+        }
+    }
+}
+
+impl Lane {
+    /// What nobody takes any more, because the link has ended: so many packets.
+    fn discard(&mut self) -> u64 {
+        let mut packets = 0;
+        loop {
+            let waiting = self.ring.slots();
+            let Ok(head) = self.ring.read_chunk(LENGTH) else { return packets };
+            let length = LENGTH + four(head.as_slices());
+            match self.ring.read_chunk(length) {
+                Ok(chunk) if waiting >= length => chunk.commit_all(),
+                _ => return packets,
             }
+            packets += 1;
         }
     }
 }
@@ -119,6 +166,10 @@ pub(super) struct Carrier {
     pub lanes: Vec<Lane>,
     pub shared: Arc<Shared>,
     pub sheet: Arc<Sheet>,
+    /// Where it goes, for people.
+    pub label: String,
+    /// Of each stream: why it has ended.
+    pub ended: Vec<Option<String>>,
 }
 
 impl Carrier {
@@ -127,13 +178,7 @@ impl Carrier {
         if let Err(e) = self.carry() {
             self.shared.fail(e);
         }
-        let counted = self.link.streams().iter().map(|s| *s.sender().memory().counted());
-        let unacknowledged: u64 =
-            counted.map(|c| c.fragment_bytes.saturating_sub(c.acked_bytes)).sum();
-        self.sheet.set(StcpSending::Unacknowledged as usize, unacknowledged);
-        if unacknowledged > 0 {
-            self.shared.fail(format!("{unacknowledged} bytes were not acknowledged at the end"));
-        }
+        self.account();
         for at in 0..self.link.streams().len() {
             self.link.abort(at);
         }
@@ -145,34 +190,50 @@ impl Carrier {
         }
         publish(&self.sheet, &self.link);
         self.shared.over.store(true, Release);
+        // What was put into the rings in the meantime is as lost as what was there.
+        let left: u64 = self.lanes.iter_mut().map(Lane::discard).sum();
+        self.sheet.add(StcpSending::Lost as usize, left);
+    }
+
+    /// What was not acknowledged, and what was measured, before the last streams are closed.
+    fn account(&mut self) {
+        let (mut all, mut live) = (0, 0);
+        let mut parts = vec![];
+        for (stream, ended) in self.link.streams().iter().zip(&self.ended) {
+            let counted = stream.sender().memory().counted();
+            let bytes = counted.fragment_bytes.saturating_sub(counted.acked_bytes);
+            all += bytes;
+            if ended.is_none() {
+                live += bytes;
+                let packets = unacknowledged(stream);
+                self.sheet.add(StcpSending::UnacknowledgedPackets as usize, packets);
+            }
+            parts.push(part(stream, ended.as_ref()));
+        }
+        self.sheet.set(StcpSending::Unacknowledged as usize, all);
+        if live > 0 {
+            self.shared.fail(format!("{live} bytes were not acknowledged at the end"));
+        }
+        if let Ok(mut place) = self.shared.parts.lock() {
+            *place = parts;
+        }
     }
 
     fn carry(&mut self) -> Result<(), String> {
         let mut published = Instant::now();
-        let mut progress = (Instant::now(), 0);
         while !self.shared.hurry.load(Acquire) {
             let finished = self.shared.finished.load(Acquire) >= self.lanes.len();
             let mut more = false;
             for lane in &mut self.lanes {
-                match lane.hand_over(&mut self.link, &self.sheet) {
-                    Ok(m) => more |= m,
-                    Err(e) => {
-                        self.notices()?;
-                        return Err(e.to_string());
-                    }
-                }
+                let handed = lane.hand_over(&mut self.link, &self.sheet);
+                more |= handed.map_err(|e| e.to_string())?;
             }
             let empty = self.lanes.iter().all(|lane| lane.ring.is_empty());
             if finished && empty {
                 (0..self.link.streams().len()).for_each(|at| self.link.flush(at));
-                let waiting: u64 = self.link.streams().iter().map(|s| s.sender().used()).sum();
-                if waiting == 0 {
-                    return Ok(());
-                }
-                if waiting != progress.1 {
-                    progress = (Instant::now(), waiting);
-                } else if progress.0.elapsed() > LAST {
-                    return Err(format!("{waiting} bytes were not acknowledged within {LAST:?}"));
+                if self.link.streams().iter().all(|s| s.sender().used() == 0) {
+                    // An end that nobody has read is one of those that leave nothing in a buffer.
+                    return self.notices();
                 }
             }
             let turned = |e: RawError| e.to_string();
@@ -208,17 +269,31 @@ impl Carrier {
                                 mac.map(|b| format!("{b:02x}")).join(":")
                             )
                         });
-                        return Err(format!(
-                            "the connection from port {} ended: {}{}",
-                            self.link.stream(at).ends().local_port,
-                            words(why),
-                            taken.unwrap_or_default()
-                        ));
+                        self.end(at, &(words(why).to_owned() + &taken.unwrap_or_default()))?;
                     }
                     _ => {}
                 }
             }
         }
+        Ok(())
+    }
+}
+
+impl Carrier {
+    /// A stream has ended: what it had not delivered is lost, and the others go on.
+    ///
+    /// # Errors
+    /// There are no others, or not all were connected yet.
+    fn end(&mut self, at: usize, why: &str) -> Result<(), String> {
+        let stream = self.link.stream(at);
+        let lost = unacknowledged(stream);
+        let why = format!("the connection from port {} ended: {why}", stream.ends().local_port);
+        self.sheet.add(StcpSending::UnacknowledgedPackets as usize, lost);
+        self.ended[at] = Some(why.clone());
+        if self.ended.iter().all(Option::is_some) || !self.shared.connected.load(Acquire) {
+            return Err(why);
+        }
+        eprintln!("fullcount: {}: {why}; the other connections go on", self.label);
         Ok(())
     }
 }

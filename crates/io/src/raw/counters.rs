@@ -15,6 +15,12 @@ fullcount_core::counters! {
         Failed "stcp.failed" Packets Sum "stcp" Rejected
             "packets that were not taken: the connection had ended, or the sender was stopped while it waited"
             "see the error message of the sender; is the receiver there, and does it read?";
+        Lost "stcp.packets_lost" Packets Sum "stcp" Rejected
+            "packets that waited for a stream when its connection had ended"
+            "see the error message of the sender; the receiver refused or left one connection, the others went on";
+        UnacknowledgedPackets "stcp.packets_unacknowledged" Packets Sum "stcp" Note
+            "packets that were taken and not acknowledged to their last byte when their connection ended"
+            "the receiver may not have them: it stopped reading, refused the connection or went away";
         Unacknowledged "stcp.unacknowledged" Bytes Sum "stcp" Note
             "bytes that were taken and not acknowledged when the sender ended or its connection did"
             "the receiver may not have them: it stopped reading or went away";

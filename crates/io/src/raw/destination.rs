@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fullcount_core::destination::{
     Departed, Destination, DestinationEndpoint, DestinationError, DestinationKind,
-    DestinationOpening,
+    DestinationOpening, DestinationPart,
 };
 use fullcount_core::ledger::{Info, Sheet};
 use fullcount_core::refusal::{Refusal, refuse};
@@ -95,6 +95,10 @@ impl DestinationEndpoint for StcpUrl {
         self.to_string()
     }
 
+    fn cautions(&self) -> Vec<String> {
+        self.cautions().into_iter().map(|why| format!("{self}: {why}")).collect()
+    }
+
     fn open(
         &self,
         opening: &DestinationOpening<'_>,
@@ -124,8 +128,14 @@ impl DestinationEndpoint for StcpUrl {
             outputs.push(Lane { ring, streams, turn: 0, scratch: vec![] });
             inputs.push(producer);
         }
-        let carrier =
-            Carrier { link, lanes: outputs, shared: shared.clone(), sheet: sheet.clone() };
+        let carrier = Carrier {
+            ended: vec![None; link.streams().len()],
+            link,
+            lanes: outputs,
+            shared: shared.clone(),
+            sheet: sheet.clone(),
+            label: self.label(),
+        };
         let thread = std::thread::Builder::new()
             .name("stcp".into())
             .spawn(move || carrier.run())
@@ -218,6 +228,10 @@ impl StcpSendLane {
         if packet.len() > self.url.prefix.most() || length + LENGTH > RING {
             return Err(self.url.wrong(format!("a packet of {} bytes is too long", packet.len())));
         }
+        if self.shared.over.load(Acquire) {
+            let why = self.shared.failed();
+            return Err(self.url.wrong(why.unwrap_or_else(|| "it has ended".into())));
+        }
         let mut since = None;
         while self.ring.slots() < length + LENGTH {
             if let Some(why) = self.shared.failed() {
@@ -298,8 +312,18 @@ impl Destination for StcpSendLane {
     }
 
     fn departed(&self) -> Departed {
-        let calls = if self.first { self.own.get(StcpSending::Calls as usize) } else { 0 };
-        Departed { datagrams: self.taken, failed: self.failed, calls }
+        // The link's own are told once.
+        let get = |line: StcpSending| if self.first { self.own.get(line as usize) } else { 0 };
+        let lost = get(StcpSending::Lost) + get(StcpSending::UnacknowledgedPackets);
+        let calls = get(StcpSending::Calls);
+        Departed { datagrams: self.taken, failed: self.failed + lost, calls }
+    }
+
+    fn parts(&self) -> Vec<DestinationPart> {
+        if !self.first {
+            return vec![];
+        }
+        self.shared.parts.lock().map(|parts| parts.clone()).unwrap_or_default()
     }
 
     fn lossless(&self) -> bool {

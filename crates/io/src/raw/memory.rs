@@ -3,7 +3,7 @@
 use fullcount_stcp::memory::{ring_put, ring_slices};
 use fullcount_stcp::{FragmentMark, StcpCounters, StcpHistograms, StcpMemory};
 
-/// Marks at ends of fragments: 16 bytes each.
+/// Marks at ends of fragments: 24 bytes each.
 const MARKS: usize = 4096;
 
 /// Send buffer, marks, counters and histograms of one stream.

@@ -13,6 +13,7 @@ mod counters;
 mod destination;
 mod frame;
 mod intake;
+mod measured;
 mod memory;
 mod port;
 mod record;
@@ -77,6 +78,8 @@ pub struct RawLink {
     setup: RawSetup,
     mac: [u8; 6],
     port: Port,
+    /// Longest packet that the interface takes, where it has such a bound.
+    most: Option<usize>,
     streams: Vec<RawStream>,
     /// Streams by their local port.
     ports: HashMap<u16, usize>,
@@ -112,6 +115,7 @@ impl RawLink {
             mac: setup.mac.unwrap_or([2, 0, a, b, c, d]),
             ways: [way(0)?, way(1)?],
             port: Port::open(&setup)?,
+            most: port::mtu(&setup),
             setup,
             streams: vec![],
             ports: HashMap::new(),
@@ -162,6 +166,10 @@ impl RawLink {
         }
         if self.ports.contains_key(&local_port) {
             return Err(RawError::Port(local_port));
+        }
+        if let Some(most) = self.most.filter(|&most| usize::from(settings.mtu) > most) {
+            let interface = self.setup.interface.clone();
+            return Err(RawError::Mtu { mtu: settings.mtu, most, interface });
         }
         let ends = Addresses {
             local: self.setup.address,

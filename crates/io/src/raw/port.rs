@@ -27,6 +27,18 @@ pub(super) enum Port {
     Xdp { receiver: FrameReceiver, output: Box<XdpPort> },
 }
 
+/// Longest packet that the interface takes. A TAP device takes any: what its far end can take is in that one's SYN.
+#[cfg(target_os = "linux")]
+pub(super) fn mtu(setup: &RawSetup) -> Option<usize> {
+    let asked = (setup.driver != Driver::Tap).then(|| sys::interface::interface(&setup.interface));
+    asked?.ok().map(|about| about.mtu)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn mtu(_: &RawSetup) -> Option<usize> {
+    None
+}
+
 impl Port {
     pub fn open(setup: &RawSetup) -> Result<Port, RawError> {
         let interface = &setup.interface;

@@ -43,18 +43,34 @@ impl FrameFile {
     /// no more and says so at its end: the streams go on.
     pub(super) fn put(&mut self, parts: &[&[u8]]) -> bool {
         let length: usize = parts.iter().map(|p| p.len()).sum();
-        let need = length as u64 + RECORD;
-        if need > self.left {
-            self.left = 0;
+        if !self.has_room(length) {
             return false;
         }
-        self.left -= need;
-        self.scratch.clear();
-        parts.iter().for_each(|part| self.scratch.extend_from_slice(part));
-        complete(&mut self.scratch);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        parts.iter().for_each(|part| scratch.extend_from_slice(part));
+        complete(&mut scratch);
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let frame = self.scratch.get(NOTE..).unwrap_or_default();
-        match self.writer.frame(time.as_nanos() as i64, frame) {
+        let put = self.write(time.as_nanos() as i64, scratch.get(NOTE..).unwrap_or_default());
+        self.scratch = scratch;
+        put
+    }
+
+    /// Writes an Ethernet frame with complete checksums at a time of its own, ns since 1970; false: there is no room for it, and for
+    /// none after it.
+    pub fn put_at(&mut self, time_ns: i64, frame: &[u8]) -> bool {
+        self.has_room(frame.len()) && self.write(time_ns, frame)
+    }
+
+    fn has_room(&mut self, frame: usize) -> bool {
+        let need = frame as u64 + RECORD;
+        let room = need <= self.left;
+        self.left = if room { self.left - need } else { 0 };
+        room
+    }
+
+    fn write(&mut self, time_ns: i64, frame: &[u8]) -> bool {
+        match self.writer.frame(time_ns, frame) {
             Ok(()) => true,
             Err(e) => {
                 (self.left, self.failed) = (0, Some(e.to_string()));

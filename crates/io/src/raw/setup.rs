@@ -65,6 +65,11 @@ pub enum RawError {
     /// A local port twice.
     #[error("port {0} is used by another stream of this link")]
     Port(u16),
+    /// Longer packets than the interface takes.
+    #[error(
+        "mtu={mtu} is more than the MTU of {interface}, {most} bytes: mtu={most}, or 'ip link set {interface} mtu {mtu}'"
+    )]
+    Mtu { mtu: u16, most: usize, interface: String },
     /// The driver does not have it.
     #[error("driver {} has no segmentation offload: offload=off", .0.name())]
     NoOffload(Driver),

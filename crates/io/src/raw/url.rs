@@ -358,6 +358,12 @@ impl StcpUrl {
         self.settings().check().map_err(|e| e.to_string())
     }
 
+    /// What a user should know before it is used, as clauses.
+    pub(super) fn cautions(&self) -> Vec<String> {
+        let none = "strategy=none has no congestion control, and makes a shared network collapse; it is for experiments";
+        (self.control == Control::None).then(|| none.to_owned()).into_iter().collect()
+    }
+
     /// Settings of a stream.
     pub(super) fn settings(&self) -> StcpSettings {
         let base = match self.profile {
@@ -404,6 +410,10 @@ mod tests {
         let plain: StcpUrl = read(BASE).unwrap();
         plain.check().unwrap();
         assert_eq!(plain.settings(), StcpSettings::daq());
+        assert!(plain.cautions().is_empty());
+        let free: StcpUrl = read(&format!("{BASE}&strategy=none")).unwrap();
+        free.check().unwrap();
+        assert!(free.cautions()[0].contains("strategy=none"), "{:?}", free.cautions());
         let timed: StcpUrl = read(&format!("{BASE}&coalescing=200us&window=1MB")).unwrap();
         assert_eq!(timed.settings().coalescing, Coalescing::Within(200));
     }

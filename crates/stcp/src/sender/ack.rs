@@ -27,7 +27,11 @@ impl<M: StcpMemory> StcpSender<M> {
         }
         let bare = s.length == 0 && !s.flags.has(TcpFlags::FIN);
         match (probing, same_window) {
-            (true, _) => self.memory.counters().probe_answers += 1,
+            // The peer lives and holds: what was sent again before its window closed is no lack of progress.
+            (true, _) => {
+                self.expiries = 0;
+                self.memory.counters().probe_answers += 1;
+            }
             (false, false) => self.memory.counters().window_updates += 1,
             (false, true) if bare && self.nxt > self.una => self.duplicate(),
             (false, true) => {}
@@ -43,6 +47,9 @@ impl<M: StcpMemory> StcpSender<M> {
         let window = u32::from(s.window) << self.scale;
         self.edge = ack + u64::from(window);
         self.max_wnd = self.max_wnd.max(window);
+        if let Some(histograms) = self.memory.histograms() {
+            histograms.window.add(u64::from(window));
+        }
         (self.wl1, self.wl2, self.last_window) = (s.seq, ack, s.window);
         match (window, self.zero_since) {
             (0, NEVER) => {
@@ -54,6 +61,15 @@ impl<M: StcpMemory> StcpSender<M> {
                 self.memory.counters().zero_window_ns += now_ns.saturating_sub(since);
             }
             _ => {}
+        }
+    }
+
+    /// A round trip that began at [`StcpSender::timed_at`] is over.
+    pub(super) fn sample(&mut self, now_ns: u64) {
+        let ns = now_ns.saturating_sub(self.timed_at);
+        self.rtt.sample(ns);
+        if let Some(histograms) = self.memory.histograms() {
+            histograms.rtt.add(ns);
         }
     }
 
@@ -85,13 +101,19 @@ impl<M: StcpMemory> StcpSender<M> {
 
     fn advance(&mut self, now_ns: u64, ack: u64) {
         let bytes = ack - self.una;
+        let (used, shift) = (self.used(), self.congestion.shift());
+        if let Some(histograms) = self.memory.histograms() {
+            // Both only shrink here, so that nothing greater is missed.
+            histograms.used_most = histograms.used_most.max(used);
+            histograms.shift_most = histograms.shift_most.max(shift);
+        }
         let early = self.early(now_ns, bytes);
         self.una = ack;
         self.nxt = self.nxt.max(ack);
         (self.dupacks, self.expiries) = (0, 0);
         self.rtt.progress(&self.settings);
         if self.timed_end != 0 && ack >= self.timed_end {
-            self.rtt.sample(now_ns.saturating_sub(self.timed_at));
+            self.sample(now_ns);
             self.timed_end = 0;
         }
         let recovering = self.recovery != Recovery::No;
@@ -126,6 +148,7 @@ impl<M: StcpMemory> StcpSender<M> {
             self.marks_head = (self.marks_head + 1) % marks.len() as u32;
             self.marks_len -= 1;
             self.marks_sent = self.marks_sent.saturating_sub(1);
+            self.memory.counters().acked_fragments += u64::from(mark.fragments);
             if let Some(histograms) = self.memory.histograms() {
                 histograms.latency(now_ns.saturating_sub(mark.at_ns));
             }

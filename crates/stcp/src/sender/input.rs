@@ -1,6 +1,6 @@
 //! What arrives: each segment is one [`Trigger`], by the order of checks of RFC 9293 section 3.10.7 and RFC 5961; the table says what follows.
 
-use super::{Ended, StcpSender, Timer, US, told};
+use super::{Ended, Recovery, StcpSender, Timer, US, told};
 use crate::memory::StcpMemory;
 use crate::seq;
 use crate::settings::PeerPolicy;
@@ -162,7 +162,7 @@ impl<M: StcpMemory> StcpSender<M> {
         self.last_window = s.window;
         (self.wl1, self.wl2) = (s.seq, 0);
         if !self.rtt.careful {
-            self.rtt.sample(now_ns.saturating_sub(self.timed_at));
+            self.sample(now_ns);
         }
         self.stop(Timer::Syn);
         self.stop(Timer::HalfOpen);
@@ -218,7 +218,12 @@ impl<M: StcpMemory> StcpSender<M> {
                     true => {
                         self.mss = mss;
                         self.memory.counters().mss_lowered += 1;
-                        // What was too long is lost: it is cut anew.
+                        // What was too long is lost: it is cut anew, and nothing else is to be repaired.
+                        if self.recovery == Recovery::Fast {
+                            self.congestion.recovered();
+                        }
+                        (self.recovery, self.recover) = (Recovery::No, self.una);
+                        self.due.again = false;
                         self.nxt = self.una;
                         self.timed_end = 0;
                     }

@@ -427,11 +427,13 @@ impl<M: StcpMemory> StcpSender<M> {
         let round = |at: u32| if at >= all { at - all } else { at };
         if self.marks_len < all {
             let at = round(head + self.marks_len);
-            marks[at as usize] = crate::FragmentMark { end, at_ns: now_ns };
+            marks[at as usize] = crate::FragmentMark { end, at_ns: now_ns, fragments: 1 };
             self.marks_len += 1;
         } else {
             let last = round(head + self.marks_len - 1);
-            marks[last as usize].end = end;
+            let shared = &mut marks[last as usize];
+            shared.end = end;
+            shared.fragments = shared.fragments.saturating_add(1);
             self.marks_sent = self.marks_sent.min(self.marks_len - 1);
             self.memory.counters().marks_merged += 1;
         }

@@ -135,10 +135,13 @@ impl<M: StcpMemory> StcpSender<M> {
         Some(self.outbound(Purpose::Data, self.una, length as u32, flags))
     }
 
+    /// What is sent again after an expiry is no progress, however often the timer was stopped in between.
     fn start_rto(&mut self, now_ns: u64) {
         if !self.runs(Timer::Rto) {
-            self.progress_at = now_ns;
-            let limit = now_ns + u64::from(self.settings.give_up_us) * US;
+            if self.expiries == 0 {
+                self.progress_at = now_ns;
+            }
+            let limit = self.progress_at + u64::from(self.settings.give_up_us) * US;
             self.set(Timer::Rto, (now_ns + self.rtt.rto_ns(&self.settings)).min(limit));
         }
     }
@@ -188,6 +191,8 @@ impl<M: StcpMemory> StcpSender<M> {
         let segments = length.div_ceil(mss);
         let full = length / mss;
         let again = length.min(self.max - offset);
+        // What lies below the last expiry's highest byte: not what an ICMP message or a probe left behind.
+        let expired = self.recover.saturating_sub(offset).min(length).div_ceil(mss);
         self.nxt += length;
         self.max = self.max.max(self.nxt);
         self.start_rto(now_ns);
@@ -199,7 +204,7 @@ impl<M: StcpMemory> StcpSender<M> {
         counters.full_segments += full;
         counters.bytes += length;
         counters.again_bytes += again;
-        counters.again_rto += if first { 0 } else { segments };
+        counters.again_rto += expired;
         if let Some(histograms) = self.memory.histograms() {
             for _ in 0..segments {
                 histograms.size(length.min(mss) as u32, mss as u16);
@@ -233,6 +238,8 @@ impl<M: StcpMemory> StcpSender<M> {
             (false, true) => self.stop(Timer::Persist),
             _ => {}
         }
+        // An override that fired has nothing to act on any more; another one is for the next window.
+        self.due.short = false;
         let short = window > 0 && window < waiting.min(u64::from(self.mss));
         match (short, self.runs(Timer::Override)) {
             (true, false) => {

@@ -89,10 +89,10 @@ impl<M: StcpMemory> StcpSender<M> {
         self.timed_end = 0;
         self.dupacks = 0;
         self.recovery = Recovery::No;
+        self.recover = self.max;
         self.due.again = false;
         if self.settings.resend == Resend::First && self.edge > self.una {
             self.recovery = Recovery::Timeout;
-            self.recover = self.max;
             self.due.again = true;
             self.due.partial = false;
         } else {

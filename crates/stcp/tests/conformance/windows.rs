@@ -100,6 +100,23 @@ fn s21_no_silly_windows() {
     assert_eq!(rig.sizes(), [500]);
 }
 
+/// The window closes at the moment of the override: what it allowed is not kept for the next window.
+#[test]
+fn s21_an_override_ends_with_its_window() {
+    let settings = StcpSettings { sws_override_us: 100_000, ..StcpSettings::default() };
+    let mut rig = Rig::connected(settings, 20_000);
+    rig.submit(100_000);
+    assert_eq!(rig.sizes(), [8960, 8960]);
+    rig.t += 100 * MS;
+    rig.give(rig.ack(17_920, 0));
+    assert!(rig.all().is_empty());
+    rig.give(rig.ack(17_920, 100));
+    assert!(rig.all().is_empty(), "100 bytes are a silly window");
+    let begin = rig.t;
+    let (t, out) = rig.until_sent();
+    assert_eq!((t - begin, out[0].length), (100 * MS, 100));
+}
+
 #[test]
 fn s22_a_window_that_shrinks_is_obeyed() {
     let mut rig = Rig::connected(StcpSettings::default(), 60_000);
