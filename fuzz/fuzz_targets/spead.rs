@@ -10,7 +10,7 @@ use fullcount_spead::describe::{BugCompat, ItemGroup, NumpyHeader};
 use fullcount_spead::feedback::FeedbackMessage;
 use fullcount_spead::framing::{HeapStream, PacketStream};
 use fullcount_spead::receive::{
-    Delivery, HeapReceiver, OnIncomplete, ReceiverConfig, SpeadCounter,
+    Arrival, Delivery, HeapReceiver, OnIncomplete, ReceiverConfig, SpeadCounter,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -70,7 +70,9 @@ fn whole_heaps(choice: u8, bytes: &[u8]) {
     if heaps.is_stopped() {
         stream.push_stop(0, 1);
     }
-    if heaps.finish() {
+    if let Some(part) = heaps.finish(Arrival::Flushed) {
+        stream.push_heap(0, Delivery::Incomplete(part), 1);
+        drain(&mut stream, &mut group);
         stream.reader_ended(0);
     }
     let sheet = Sheet::new(SpeadCounter::catalogue());

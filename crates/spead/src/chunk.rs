@@ -8,8 +8,10 @@ mod store;
 mod window;
 
 pub use group::{ChunkGroup, ChunkGroupMember, GroupEviction};
-pub use store::{ChunkConfig, ChunkReceiver, ChunkStore, HeapPlace, PlaceHeap, PlaceRequest};
-pub use window::{Chunk, ChunkMemory, ChunkRing, SharedChunkRing};
+pub use store::{
+    ChunkConfig, ChunkReceiver, ChunkStore, HeapPlace, PlaceHeap, PlaceRequest, PlacedHeap,
+};
+pub use window::{Chunk, ChunkMemory, ChunkRing, FilledPart, SharedChunkRing};
 
 #[cfg(test)]
 mod tests;

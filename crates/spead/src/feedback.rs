@@ -9,4 +9,4 @@ mod tuner;
 
 pub use gaps::{GapConfig, GapWatch};
 pub use message::{FeedbackError, FeedbackMessage, ReceiverReport, ResendRequest};
-pub use tuner::{RateReason, RateTuner, TunerConfig, TunerDecision, TunerState};
+pub use tuner::{RateReason, RateTuner, SentSoFar, TunerConfig, TunerDecision, TunerState};

@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use fullcount_core::refusal::Refusal;
 use fullcount_spead::HeapReceiver;
 use fullcount_spead::feedback::{
-    FeedbackMessage, GapConfig, GapWatch, RateTuner, TunerConfig, TunerDecision,
+    FeedbackMessage, GapConfig, GapWatch, RateTuner, SentSoFar, TunerConfig, TunerDecision,
 };
 use fullcount_spead::send::HeapSender;
 
@@ -96,13 +96,16 @@ impl BackChannel {
         }
     }
 
-    /// Totals of the sender, if they have come.
+    /// Totals of the sender, if they have come. With several senders, those of one say nothing about what is lost.
     pub(super) fn listen(&mut self, stream: &mut HeapReceiver) {
+        let alone = stream.config().stops.max(stream.config().readers) <= 1;
         let mut slot = [0; LONGEST];
         // Bounded: what comes faster than this is no sender of ours.
         for _ in 0..64 {
             let Ok(many) = self.socket.recv(&mut slot) else { return };
-            if let Ok(FeedbackMessage::Totals(totals)) = FeedbackMessage::parse(&slot[..many]) {
+            if let Ok(FeedbackMessage::Totals(totals)) = FeedbackMessage::parse(&slot[..many])
+                && alone
+            {
                 stream.sender_said(totals);
             }
         }
@@ -193,7 +196,9 @@ impl SenderSide {
                     self.counts.reports += 1;
                     self.peer = Some(from);
                     if let Some(tuner) = &mut self.tuner {
-                        tuner.report(now_ns, report, sender.counts().packet_bytes);
+                        let bytes = sender.counts().packet_bytes;
+                        let sent = SentSoFar { bytes, behind_ns: sender.behind_ns(now_ns) };
+                        tuner.report(now_ns, report, sent);
                     }
                 }
                 Ok(FeedbackMessage::Resend(request)) => {

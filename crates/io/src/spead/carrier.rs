@@ -118,6 +118,20 @@ pub type PlannedSpead = (SpeadUrl<SpeadInput>, Option<Box<dyn SourceEndpoint>>);
 /// What is wrong with it.
 pub fn plan(text: &str, setup: &SourceSetup<'_>) -> Result<PlannedSpead, Refusal> {
     let url = SpeadUrl::<SpeadInput>::read(text).map_err(|e| refused(text, e))?;
+    let told = &url.told;
+    let why = match &url.address {
+        Some(at) if url.transport == SpeadTransport::Tcp && at.interface.is_some() => {
+            Some("bind is for sending: the URL's address says where it listens")
+        }
+        _ if told.pool > 0 && told.pool_range.0 > told.pool_range.1 => {
+            Some("pool_lower is at most pool_upper")
+        }
+        _ if told.pool_initial > told.pool => Some("pool_initial is at most pool"),
+        _ => None,
+    };
+    if let Some(why) = why {
+        return Err(refused(text, why));
+    }
     let inner = match url.transport {
         SpeadTransport::Tcp => None,
         _ => Some(setup.endpoint(&url.inner)?),
@@ -150,10 +164,12 @@ impl CarrierEndpoint {
             Some(inner) => {
                 let (mut intake, mut local) = (SpeadIntake::new(&told)?, None);
                 let plain = SourceOpening { downstream: None, workers: 1, ..*opening };
+                let mut sources = vec![];
                 for opened in inner.open(&plain)? {
                     local = local.or(opened.local);
-                    intake.add_source(opened.source);
+                    sources.push(opened.source);
                 }
+                intake.add_sources(sources, told.senders);
                 if let Some(to) = told.feedback {
                     let back = super::back::BackChannel::to(to, told.resend);
                     intake.report_to(back.map_err(SourceOpenError::failed)?);
@@ -180,7 +196,7 @@ impl SourceEndpoint for CarrierEndpoint {
     fn open(&self, opening: &SourceOpening<'_>) -> Result<Vec<OpenedSource>, SourceOpenError> {
         let (intake, local) = self.intake(opening)?;
         let live = self.is_live();
-        let source = CarrierSource::new(intake, self.url.told.item.clone(), live);
+        let source = CarrierSource::new(intake, &self.url.told, live);
         let label = match local {
             Some(at) => format!("{}://{at}", self.url.transport.scheme()),
             None => self.text.split('?').next().unwrap_or_default().to_owned(),
@@ -193,6 +209,7 @@ impl SourceEndpoint for CarrierEndpoint {
 pub struct CarrierSource {
     intake: SpeadIntake,
     item: ItemChoice,
+    compat: BugCompat,
     /// Id of the item, once it is known.
     id: Option<u64>,
     live: bool,
@@ -207,7 +224,8 @@ const MOST_DESCRIPTORS: usize = 64;
 
 impl CarrierSource {
     /// Takes that item out of each heap.
-    pub fn new(mut intake: SpeadIntake, item: ItemChoice, live: bool) -> CarrierSource {
+    pub fn new(mut intake: SpeadIntake, told: &SpeadInput, live: bool) -> CarrierSource {
+        let (item, compat) = (told.item.clone(), told.compat);
         let id = match item {
             ItemChoice::Id(id) => Some(id),
             ItemChoice::Name(_) => None,
@@ -220,14 +238,14 @@ impl CarrierSource {
             Some((sheet, at))
         };
         let drops = intake.reader_sheets().into_iter().filter_map(drops).collect();
-        CarrierSource { intake, item, id, live, sheet, own: own(), drops }
+        CarrierSource { intake, item, compat, id, live, sheet, own: own(), drops }
     }
 }
 
 /// Learns the item's id from descriptors.
-fn learn(heap: &Heap, name: &str) -> Option<u64> {
+fn learn(heap: &Heap, name: &str, compat: BugCompat) -> Option<u64> {
     let all = heap.descriptor_bytes().take(MOST_DESCRIPTORS);
-    let described = |bytes: &[u8]| Descriptor::parse(bytes, BugCompat::default(), 1);
+    let described = |bytes: &[u8]| Descriptor::parse(bytes, compat, 1);
     all.flat_map(described).find(|d| d.name == name).map(|d| d.id)
 }
 
@@ -235,12 +253,13 @@ impl Source for CarrierSource {
     fn recv(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError> {
         batch.clear();
         let (item, id, sheet, own) = (&self.item, &mut self.id, &self.sheet, self.own);
+        let compat = self.compat;
         let count = |line: CarrierCounter, n: u64| sheet.add(own + line as usize, n);
         let step = self.intake.step(wait, &mut |delivery, arrived| {
             let Delivery::Heap(heap) = delivery else { return };
             count(CarrierCounter::Heaps, 1);
             if let ItemChoice::Name(name) = item
-                && let Some(known) = learn(&heap, name)
+                && let Some(known) = learn(&heap, name, compat)
             {
                 *id = Some(known);
             }

@@ -20,7 +20,7 @@ use fullcount_spead::send::{OutHeap, SendHow};
 use fullcount_spead::wire::{header, id};
 use fullcount_spead::{BugCompat, Descriptor, Flavour};
 
-use super::outlet::{OutletError, Pumped, SpeadOutlet};
+use super::outlet::{ONE_RECEIVER, OutletError, Pumped, SpeadOutlet};
 use super::url::{ItemChoice, SpeadFraming, SpeadOutput, SpeadTransport, SpeadUrl};
 
 fullcount_core::counters! {
@@ -83,6 +83,11 @@ impl DestinationKind for SpeadDestination {
 
     fn plan(&self, text: &str) -> Result<Box<dyn DestinationEndpoint>, Refusal> {
         let url = plan(text)?;
+        if url.told.feedback.is_some() {
+            // Its packets leave as they come: there is no rate to tune, and nothing is kept.
+            let why = "a carried readout has no back-channel: feedback, tune and keep are for heaps (--source heaps)";
+            return Err(refuse("to", text, why));
+        }
         Ok(Box::new(CarryEndpoint {
             label: text.split('?').next().unwrap_or_default().into(),
             url,
@@ -111,11 +116,27 @@ pub fn plan(text: &str) -> Result<SpeadUrl<SpeadOutput>, Refusal> {
         _ if told.feedback.is_none() && (told.tune || told.config.keep_bytes > 0) => {
             Some("tune and keep need feedback=ADDRESS:PORT")
         }
+        _ if !told.tune && (told.loss_target > 0.0 || told.min_rate.is_some()) => {
+            Some("loss and min_rate are limits of tune")
+        }
         _ => None,
     };
     match why {
         Some(why) => Err(refuse("to", text, why)),
         None => Ok(url),
+    }
+}
+
+/// Reads the URLs of one stream of heaps; several are its substreams.
+///
+/// # Errors
+/// Key (`to`), value and what is allowed.
+pub fn plan_all(texts: &[String]) -> Result<Vec<SpeadUrl<SpeadOutput>>, Refusal> {
+    let urls = texts.iter().map(|text| plan(text)).collect::<Result<Vec<_>, _>>()?;
+    let back = texts.iter().zip(&urls).find(|(_, url)| url.told.feedback.is_some());
+    match back {
+        Some((text, _)) if urls.len() > 1 => Err(refuse("to", text, ONE_RECEIVER)),
+        _ => Ok(urls),
     }
 }
 
@@ -158,6 +179,7 @@ struct CarryDestination {
     name: String,
     most: usize,
     descriptors: u64,
+    compat: BugCompat,
     next: u64,
     train: Vec<u8>,
     sheet: Arc<Sheet>,
@@ -187,6 +209,7 @@ impl CarryDestination {
             name,
             most,
             descriptors: url.told.descriptors,
+            compat: url.told.compat,
             next: 1,
             train: vec![],
             sheet: Sheet::new(CarryCounter::catalogue()),
@@ -235,7 +258,7 @@ impl CarryDestination {
             descriptor.numpy_header.clear();
             descriptor.shape = vec![None];
             descriptor.format = vec![fullcount_spead::describe::FormatField { code: 'u', bits: 8 }];
-            let added = heap.add_descriptor(&descriptor, BugCompat::default());
+            let added = heap.add_descriptor(&descriptor, self.compat);
             added.map_err(|e| OutletError::Unfit(e.to_string()))?;
         }
         heap.add_item(self.item, packet.to_vec(), false);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::{Info, Sheet};
-use fullcount_core::refusal::Refusal;
+use fullcount_core::refusal::{Refusal, refuse};
 use fullcount_core::source::{
     Received, Source, SourceEndpoint, SourceError, SourceOpenError, SourceOpening,
 };
@@ -56,10 +56,47 @@ pub enum IntakeStep {
     Ended(StreamEnd),
 }
 
-enum Reader {
-    Datagrams { source: Box<dyn Source>, batch: Batch, ended: bool },
-    Tcp { intake: Box<TcpIntake>, ended: bool },
+enum ReadFrom {
+    Datagrams { source: Box<dyn Source>, batch: Batch },
+    Tcp(Box<TcpIntake>),
     Memory { bytes: Vec<u8>, at: usize },
+}
+
+struct Reader {
+    from: ReadFrom,
+    ended: bool,
+    /// Its endpoint.
+    endpoint: usize,
+}
+
+/// An endpoint: its readers, and how many of its senders are done.
+struct Endpoint {
+    senders: u32,
+    /// Readers that have not ended.
+    open: u32,
+    /// Stop items that came in there.
+    stops: u32,
+    /// Senders whose reader or connection has ended.
+    ended: u32,
+}
+
+impl Endpoint {
+    /// A sender that stopped and whose connection then ended is one.
+    fn done(&self) -> u32 {
+        self.stops.min(self.senders).max(self.ended)
+    }
+
+    /// One of its readers has come to its end; with the last one all its senders have.
+    fn reader_ended(&mut self, stream: &mut HeapReceiver, now: u64) {
+        self.open = self.open.saturating_sub(1);
+        if self.open == 0 {
+            self.ended = self.senders;
+            // Readers that bring no sender of their own end the stream as spead2 has it.
+            for _ in 0..self.senders.max(1) {
+                stream.reader_ended(now);
+            }
+        }
+    }
 }
 
 /// Longest wait for one of several readers while another may have something.
@@ -71,6 +108,7 @@ const LOOK_NS: u64 = 5_000_000;
 pub struct SpeadIntake {
     stream: HeapReceiver,
     readers: Vec<Reader>,
+    endpoints: Vec<Endpoint>,
     max_packet: usize,
     began: Instant,
     looked_ns: u64,
@@ -93,14 +131,15 @@ impl SpeadIntake {
     /// # Errors
     /// A setting outside its range, or no memory for the pool.
     pub fn new(told: &SpeadInput) -> Result<SpeadIntake, Refusal> {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let (lower, upper) = (size(told.pool_range.0), size(told.pool_range.1));
         let pool = match told.pool {
             0 => None,
-            most => MemoryPool::new(
-                usize::try_from(told.pool_range.0).unwrap_or(usize::MAX),
-                usize::try_from(told.pool_range.1).unwrap_or(usize::MAX),
-                most,
-                0,
-            ),
+            most => {
+                let made = MemoryPool::new(lower, upper, most, told.pool_initial);
+                let many = format!("{} blocks of {upper} B", told.pool_initial);
+                Some(made.ok_or_else(|| refuse("pool_initial", many, "what memory has room for"))?)
+            }
         };
         SpeadIntake::with_pool(told, pool)
     }
@@ -118,6 +157,7 @@ impl SpeadIntake {
         Ok(SpeadIntake {
             stream: StreamReceiver::with_store(config, store)?,
             readers: vec![],
+            endpoints: vec![],
             max_packet: told.max_packet,
             began: Instant::now(),
             looked_ns: 0,
@@ -158,9 +198,8 @@ impl SpeadIntake {
         for (url, inner) in urls.iter().zip(inner) {
             match (inner, &url.address) {
                 (Some(endpoint), _) => {
-                    for opened in endpoint.open(opening)? {
-                        intake.add_source(opened.source);
-                    }
+                    let sources = endpoint.open(opening)?.into_iter().map(|one| one.source);
+                    intake.add_sources(sources.collect(), url.told.senders);
                 }
                 (None, Some(address)) => {
                     let options = TcpIntakeOptions {
@@ -185,12 +224,25 @@ impl SpeadIntake {
         Ok(intake)
     }
 
-    /// Datagrams from there are packets.
+    /// Datagrams from there are packets, of one sender.
     pub fn add_source(&mut self, source: Box<dyn Source>) {
-        self.facts.extend(source.describe());
-        self.lossless &= source.lossless();
-        let batch = source.batch();
-        self.readers.push(Reader::Datagrams { source, batch, ended: false });
+        self.add_sources(vec![source], 1);
+    }
+
+    /// The same of an endpoint with several sources; its `senders` have ended when all of these have.
+    pub(super) fn add_sources(&mut self, sources: Vec<Box<dyn Source>>, senders: u32) {
+        let endpoint = self.add_endpoint(senders, sources.len() as u32);
+        for source in sources {
+            self.facts.extend(source.describe());
+            self.lossless &= source.lossless();
+            let from = ReadFrom::Datagrams { batch: source.batch(), source };
+            self.readers.push(Reader { from, ended: false, endpoint });
+        }
+    }
+
+    fn add_endpoint(&mut self, senders: u32, open: u32) -> usize {
+        self.endpoints.push(Endpoint { senders, open, stops: 0, ended: 0 });
+        self.endpoints.len() - 1
     }
 
     /// Connections bring packets or heaps.
@@ -198,12 +250,16 @@ impl SpeadIntake {
         if let Ok(at) = intake.local_addr() {
             self.facts.push(format!("listening on spead+tcp://{at}"));
         }
-        self.readers.push(Reader::Tcp { intake: Box::new(intake), ended: false });
+        let endpoint = self.add_endpoint(intake.senders(), 1);
+        let from = ReadFrom::Tcp(Box::new(intake));
+        self.readers.push(Reader { from, ended: false, endpoint });
     }
 
     /// Packets back to back in memory.
     pub fn add_memory(&mut self, bytes: Vec<u8>) {
-        self.readers.push(Reader::Memory { bytes, at: 0 });
+        let endpoint = self.add_endpoint(1, 1);
+        let from = ReadFrom::Memory { bytes, at: 0 };
+        self.readers.push(Reader { from, ended: false, endpoint });
     }
 
     /// Tells the sender what came.
@@ -230,8 +286,8 @@ impl SpeadIntake {
 
     /// Sheets of the readers below.
     pub fn reader_sheets(&self) -> Vec<Arc<Sheet>> {
-        let sheet = |reader: &Reader| match reader {
-            Reader::Datagrams { source, .. } => Some(source.sheet()),
+        let sheet = |reader: &Reader| match &reader.from {
+            ReadFrom::Datagrams { source, .. } => Some(source.sheet()),
             _ => None,
         };
         self.readers.iter().filter_map(sheet).collect()
@@ -244,11 +300,20 @@ impl SpeadIntake {
 
     /// Addresses of listening TCP readers.
     pub fn tcp_addrs(&self) -> Vec<std::net::SocketAddr> {
-        let address = |reader: &Reader| match reader {
-            Reader::Tcp { intake, .. } => intake.local_addr().ok(),
+        let address = |reader: &Reader| match &reader.from {
+            ReadFrom::Tcp(intake) => intake.local_addr().ok(),
             _ => None,
         };
         self.readers.iter().filter_map(address).collect()
+    }
+
+    /// Bytes of all TCP connections.
+    pub fn stream_bytes(&self) -> u64 {
+        let bytes = |reader: &Reader| match &reader.from {
+            ReadFrom::Tcp(intake) => intake.waste().bytes,
+            _ => 0,
+        };
+        self.readers.iter().map(bytes).sum()
     }
 
     /// For people, one fact a line.
@@ -304,45 +369,59 @@ impl SpeadIntake {
         wait: Duration,
         deliver: &mut dyn FnMut(Delivery, Arrived),
     ) -> Result<bool, SourceError> {
-        let (stream, began, most) = (&mut self.stream, self.began, self.max_packet);
+        let SpeadIntake { stream, readers, endpoints, sheet, .. } = self;
+        let (began, most) = (self.began, self.max_packet);
         let now = || began.elapsed().as_nanos() as u64;
         let mut came = false;
-        for reader in &mut self.readers {
+        for reader in readers.iter_mut().filter(|reader| !reader.ended) {
             if stream.ended().is_some() {
                 break;
             }
-            came |= match reader {
-                Reader::Datagrams { ended: true, .. } | Reader::Tcp { ended: true, .. } => false,
-                Reader::Datagrams { source, batch, ended } => match source.recv(batch, wait)? {
+            let endpoint = &mut endpoints[reader.endpoint];
+            let stops = stream.stop_items();
+            came |= match &mut reader.from {
+                ReadFrom::Datagrams { source, batch } => match source.recv(batch, wait)? {
                     Received::Data => {
                         let over = take_batch(stream, batch, now(), most, deliver);
-                        self.sheet
-                            .add(SpeadCounter::LINES + IntakeCounter::TooLarge as usize, over);
+                        sheet.add(SpeadCounter::LINES + IntakeCounter::TooLarge as usize, over);
                         true
                     }
                     Received::Idle | Received::Flush(_) => false,
                     Received::End => {
-                        *ended = true;
-                        stream.reader_ended(now());
+                        reader.ended = true;
+                        endpoint.reader_ended(stream, now());
                         true
                     }
                 },
-                Reader::Tcp { intake, ended } => {
+                ReadFrom::Tcp(intake) => {
+                    let before = intake.waste().bytes;
                     let came = intake.read(now, wait, |piece| take(stream, piece, now(), deliver));
+                    if intake.waste().bytes > before {
+                        stream.bytes_came(now());
+                    }
                     stream.end_batch();
-                    *ended = intake.is_over();
+                    reader.ended = intake.is_over();
+                    endpoint.ended = intake.ended();
                     came
                 }
-                Reader::Memory { bytes, at } => {
+                ReadFrom::Memory { bytes, at } => {
                     while *at < bytes.len() && stream.ended().is_none() {
                         *at += stream.push_buffer(now(), &bytes[*at..]);
                         hand_over(stream, Arrived::default(), deliver);
                     }
                     stream.end_batch();
-                    stream.reader_ended(now());
+                    reader.ended = true;
+                    endpoint.reader_ended(stream, now());
                     true
                 }
             };
+            endpoint.stops += stream.stop_items() - stops;
+            hand_over(stream, Arrived::default(), deliver);
+        }
+        let wanted = stream.config().stops.max(stream.config().readers);
+        let over = !readers.is_empty() && readers.iter().all(|reader| reader.ended);
+        if over || endpoints.iter().map(Endpoint::done).sum::<u32>() >= wanted {
+            stream.readers_over(now());
             hand_over(stream, Arrived::default(), deliver);
         }
         Ok(came)
@@ -354,13 +433,14 @@ impl SpeadIntake {
         let timeout = self.stream.config().heap_timeout_ns;
         let mut waste = super::tcp::StreamWaste::default();
         for reader in &mut self.readers {
-            let Reader::Tcp { intake, ended } = reader else { continue };
+            let ReadFrom::Tcp(intake) = &mut reader.from else { continue };
             let silent =
                 intake.waits_since_ns().is_some_and(|at| now.saturating_sub(at) >= timeout);
             if timeout > 0 && silent {
                 let stream = &mut self.stream;
                 intake.give_up(now - timeout, |piece| take(stream, piece, now, deliver));
-                *ended = intake.is_over();
+                reader.ended = intake.is_over();
+                self.endpoints[reader.endpoint].ended = intake.ended();
             }
             let of = intake.waste();
             waste.connections += of.connections;

@@ -22,4 +22,6 @@ pub use heaps::{HeapsJob, HeapsSent, TestValues};
 pub use intake::{Arrived, IntakeCounter, IntakeStep, SpeadIntake};
 pub use outlet::{OutletError, Pumped, SpeadOutlet, TransportCount};
 pub use tcp::{TcpIntake, TcpIntakeOptions};
-pub use url::{ItemChoice, SpeadFraming, SpeadInput, SpeadOutput, SpeadTransport, SpeadUrl};
+pub use url::{
+    ItemChoice, SpeadFraming, SpeadInput, SpeadOutput, SpeadTransport, SpeadUrl, end_when_stalled,
+};

@@ -80,6 +80,9 @@ const NEAR_NS: u64 = 100_000;
 /// Packets between two looks at clock and back-channel.
 const LOOK: u32 = 512;
 
+/// Why several destinations have no back-channel.
+pub(super) const ONE_RECEIVER: &str = "feedback goes with one destination only: rate, totals and kept heaps are those of the whole stream";
+
 /// A send stream with its way out.
 pub struct SpeadOutlet {
     sender: HeapSender,
@@ -123,11 +126,14 @@ impl SpeadOutlet {
     /// Opens endpoints: each is a substream; `rate` in SPEAD bytes/s, 0: no limit.
     ///
     /// # Errors
-    /// What could not be opened; several endpoints that are not all UDP.
+    /// What could not be opened; several endpoints that are not all UDP, or a back-channel with several.
     pub fn open(urls: &[SpeadUrl<SpeadOutput>], rate: f64) -> Result<SpeadOutlet, OutletError> {
         let Some(first) = urls.first() else {
             return Err(OutletError::Unfit("no endpoint".into()));
         };
+        if urls.len() > 1 && urls.iter().any(|url| url.told.feedback.is_some()) {
+            return Err(OutletError::Unfit(ONE_RECEIVER.into()));
+        }
         let config = SenderConfig { substreams: urls.len(), ..first.sender_config(rate) };
         let alone = |what: &str| match urls.len() {
             1 => Ok(()),
@@ -166,10 +172,11 @@ impl SpeadOutlet {
         if let Some(at) = first.told.feedback {
             let most = if rate > 0.0 { rate } else { TunerConfig::default().max_rate };
             let start = TunerConfig::default().start_rate.min(most);
+            let least = first.told.min_rate.unwrap_or(TunerConfig::default().min_rate.min(start));
             let tune = first.told.tune.then(|| TunerConfig {
                 max_rate: most,
-                start_rate: start,
-                min_rate: TunerConfig::default().min_rate.min(start),
+                start_rate: start.max(least),
+                min_rate: least,
                 loss_target: first.told.loss_target,
                 max_burst: first.told.config.pace.burst_size,
                 packet_bytes: first.told.config.cut.max_packet_size as u64,

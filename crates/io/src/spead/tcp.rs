@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fullcount_core::batch::Origin;
 use fullcount_spead::framing::{HeapStream, PacketStream};
-use fullcount_spead::receive::{Heap, MemoryPool};
+use fullcount_spead::receive::{Arrival, Delivery, MemoryPool};
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 
 use super::url::SpeadFraming;
@@ -73,8 +73,8 @@ struct Connection {
 pub(super) enum Piece<'a> {
     /// A packet.
     Packet(&'a [u8], Origin),
-    /// A heap, and the bytes that it took on the connection.
-    Heap(Heap, u64, Origin),
+    /// A heap or what is there of one, and the bytes that it took on the connection.
+    Heap(Delivery, u64, Origin),
     /// A stop heap, and its bytes.
     Stop(u64),
     /// A connection has ended, whole or not.
@@ -160,6 +160,16 @@ impl TcpIntake {
         self.waste
     }
 
+    /// Senders that are expected.
+    pub(super) fn senders(&self) -> u32 {
+        self.options.senders
+    }
+
+    /// Senders that have ended.
+    pub(super) fn ended(&self) -> u32 {
+        self.ended
+    }
+
     /// All senders have ended.
     pub(super) fn is_over(&self) -> bool {
         self.ended >= self.options.senders
@@ -183,7 +193,7 @@ impl TcpIntake {
                 Framing::Packets(_) => false,
             };
             match silent {
-                true => self.close(n, true, &mut give),
+                true => self.close(n, Arrival::TimedOut, true, &mut give),
                 false => n += 1,
             }
         }
@@ -260,7 +270,7 @@ impl TcpIntake {
             for _ in 0..TURNS {
                 match self.one(at, now, give) {
                     Ok(0) => {
-                        self.close(at, false, give);
+                        self.close(at, Arrival::Flushed, false, give);
                         open = false;
                     }
                     Ok(_) => {
@@ -270,7 +280,7 @@ impl TcpIntake {
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                     Err(_) => {
-                        self.close(at, true, give);
+                        self.close(at, Arrival::Flushed, true, give);
                         open = false;
                     }
                 }
@@ -320,7 +330,14 @@ impl TcpIntake {
         Ok(many)
     }
 
-    fn close(&mut self, at: usize, reset: bool, give: &mut impl FnMut(Piece<'_>)) {
+    /// A connection is over. Of a whole heap that it cut, what is there is handed on.
+    fn close(
+        &mut self,
+        at: usize,
+        arrival: Arrival,
+        reset: bool,
+        give: &mut impl FnMut(Piece<'_>),
+    ) {
         let mut gone = self.connections.swap_remove(at);
         let (junk, too_large, cut, any) = match &mut gone.framing {
             Framing::Packets(packets) => {
@@ -329,9 +346,13 @@ impl TcpIntake {
                 (counts.junk_bytes, counts.too_large, cut, gone.bytes > 0)
             }
             Framing::Heaps(heaps) => {
-                let cut = heaps.finish();
+                let part = heaps.finish(arrival);
                 let counts = heaps.counts();
-                (counts.junk_bytes, counts.too_large, cut, counts.stream_bytes > 0)
+                if let Some(part) = part {
+                    let used = counts.stream_bytes - counts.junk_bytes - counts.skipped_bytes;
+                    give(Piece::Heap(Delivery::Incomplete(part), used - gone.bytes, gone.origin));
+                }
+                (counts.junk_bytes, counts.too_large, counts.cut > 0, counts.stream_bytes > 0)
             }
         };
         self.waste.junk_bytes += junk;

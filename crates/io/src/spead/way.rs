@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, IoSlice, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ use socket2::{Domain, Socket, Type};
 use super::outlet::{OutletError, TransportCount};
 use crate::pcap::{CaptureFormat, Writer};
 use crate::udp::UdpSender;
-use crate::udp::url::UdpUrl;
+use crate::udp::url::{InterfaceChoice, UdpUrl};
 
 /// Slices of one `writev`: the system's limit.
 const SLICES: usize = 1024;
@@ -104,6 +104,19 @@ impl TcpWay {
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, None).map_err(failed)?;
         if let Some(bytes) = url.send_buffer {
             crate::udp::send_buffer(&socket, bytes).map_err(failed)?;
+        }
+        let local: Option<IpAddr> = match url.interface {
+            Some(InterfaceChoice::V4(v4)) => Some(v4.into()),
+            Some(InterfaceChoice::V6(v6)) => Some(v6.into()),
+            _ => None,
+        };
+        if let Some(local) = local {
+            let bound = socket.bind(&SocketAddr::new(local, 0).into());
+            bound.map_err(|cause| OutletError::Tcp {
+                endpoint: label.clone(),
+                what: "taking the local address of bind",
+                cause,
+            })?;
         }
         socket.connect_timeout(&to.into(), Duration::from_secs(10)).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;

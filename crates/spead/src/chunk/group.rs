@@ -1,13 +1,16 @@
 //! Several streams that fill one sequence of chunks, each on a thread of its own.
 //!
-//! A group chunk is whole when every member has left it; its parts are merged: a member fills only its own heaps, and a flag
-//! says which. No lock is held while payload is copied: members fill chunks of their own, and whoever hands one over merges it
+//! A group chunk is whole when every member has left it; its parts are merged: a member fills only its own heaps, and its chunk
+//! says where these lie. No lock is held while payload is copied: members fill chunks of their own, and whoever hands one over merges it
 //! with what is there before the lock is taken again; the part with fewer heaps is copied into the other. So a payload is copied into its
 //! chunk once, and at most half of a chunk's heaps a second time for each further member. Source: `docs/formats/spead.md`, section 12.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+#[cfg(test)]
+use super::window::FilledPart;
 use super::window::{Chunk, ChunkMemory};
 
 /// What happens when one member is behind.
@@ -88,19 +91,21 @@ fn joined((a, b): (Chunk, Chunk)) -> Chunk {
     whole
 }
 
-/// Takes over the heaps whose flag is set in `part`; all flags of a chunk stand for equal shares of its data.
+/// Takes over what `part` says that its stream filled, wherever that lies.
 fn join(whole: &mut Chunk, part: &Chunk) {
-    let flags = whole.present.len().min(part.present.len());
-    let shares = |len: usize| len.checked_div(flags).unwrap_or(0);
-    let (data, extra) = (
-        shares(whole.data.len().min(part.data.len())),
-        shares(whole.extra.len().min(part.extra.len())),
-    );
-    for n in (0..flags).filter(|n| part.present[*n] != 0) {
-        whole.present[n] = part.present[n];
-        whole.data[n * data..][..data].copy_from_slice(&part.data[n * data..][..data]);
-        whole.extra[n * extra..][..extra].copy_from_slice(&part.extra[n * extra..][..extra]);
+    /// What lies beyond the end of either is left out: members may have chunks of several sizes.
+    fn copy(to: &mut [u8], from: &[u8], range: &Range<usize>) {
+        let range = range.start..range.end.min(to.len()).min(from.len());
+        if let (Some(to), Some(from)) = (to.get_mut(range.clone()), from.get(range)) {
+            to.copy_from_slice(from);
+        }
     }
+    for filled in &part.filled {
+        copy(&mut whole.present, &part.present, &filled.flags);
+        copy(&mut whole.data, &part.data, &filled.data);
+        copy(&mut whole.extra, &part.extra, &filled.extra);
+    }
+    whole.filled.extend_from_slice(&part.filled);
 }
 
 /// The group.
@@ -183,7 +188,7 @@ impl ChunkMemory for ChunkGroupMember {
             shared.settle();
         }
         let mut chunk = self.spare.pop().unwrap_or_else(|| self.like.clone());
-        chunk.present.fill(0);
+        chunk.clear();
         Some(Chunk { id, stream, ..chunk })
     }
 
@@ -216,6 +221,10 @@ impl ChunkMemory for ChunkGroupMember {
         let own = shared.members[self.number].unwrap_or(0);
         shared.eviction == GroupEviction::Lossless && own >= shared.head + shared.max_chunks
     }
+
+    fn merges(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]
@@ -226,6 +235,8 @@ mod tests {
         let mut chunk = member.take(id, 0).unwrap();
         chunk.present[heap] = 1;
         chunk.data[heap] = 10 * id as u8 + heap as u8;
+        let (flags, data) = (heap..heap + 1, heap..heap + 1);
+        chunk.filled.push(FilledPart { flags, data, extra: 0..0 });
         member.ready(chunk);
     }
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use fullcount_core::refusal::{Refusal, refuse};
 
-use super::window::{ChunkMemory, ChunkRing, ChunkWindow};
+use super::window::{ChunkMemory, ChunkRing, ChunkWindow, FilledPart};
 use crate::receive::{
     Arrival, HeapEnd, ReceiverConfig, Refused, Store, StreamReceiver, StreamStatistics,
 };
@@ -39,6 +39,14 @@ pub struct HeapPlace {
     pub offset: usize,
     /// Byte in `extra`.
     pub extra_offset: usize,
+}
+
+/// What the store knows of a live heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacedHeap {
+    place: HeapPlace,
+    /// Bytes in `extra` that no filled part has yet.
+    extra: usize,
 }
 
 /// Says where a heap goes; `None`: nowhere.
@@ -91,6 +99,8 @@ pub struct ChunkStore<P, M> {
     window: ChunkWindow,
     items: Vec<Option<u64>>,
     extra: Vec<u8>,
+    /// Chunks say what was filled.
+    merges: bool,
 }
 
 impl<P, M: fmt::Debug> fmt::Debug for ChunkStore<P, M> {
@@ -117,7 +127,8 @@ impl<P: PlaceHeap, M: ChunkMemory> ChunkStore<P, M> {
         }
         let window = ChunkWindow::new(config.max_chunks);
         let items = vec![None; config.items.len()];
-        Ok(ChunkStore { config, place, memory, window, items, extra: vec![] })
+        let merges = memory.merges();
+        Ok(ChunkStore { config, place, memory, window, items, extra: vec![], merges })
     }
 
     /// Rings, or what else gives and takes chunks.
@@ -164,13 +175,13 @@ impl<P: PlaceHeap, M: ChunkMemory> ChunkStore<P, M> {
 
 impl<P: PlaceHeap, M: ChunkMemory> Store for ChunkStore<P, M> {
     /// `None`: the heap is thrown away.
-    type Place = Option<HeapPlace>;
+    type Place = Option<PlacedHeap>;
 
     fn begin(
         &mut self,
         packet: &SpeadPacket<'_>,
         statistics: &mut StreamStatistics,
-    ) -> Result<Option<HeapPlace>, Refused> {
+    ) -> Result<Option<PlacedHeap>, Refused> {
         self.wanted(packet);
         self.extra.clear();
         let (items, extra) = (&self.items[..], &mut self.extra);
@@ -198,24 +209,31 @@ impl<P: PlaceHeap, M: ChunkMemory> Store for ChunkStore<P, M> {
         if let Some(chunk) = self.window.get(place.chunk).filter(|_| !extra.is_empty()) {
             chunk.extra[place.extra_offset..][..extra.len()].copy_from_slice(&extra);
         }
+        let placed = PlacedHeap { place, extra: extra.len() };
         self.extra = extra;
-        Ok(Some(place))
+        Ok(Some(placed))
     }
 
     #[inline]
     fn write(
         &mut self,
-        place: &mut Option<HeapPlace>,
+        placed: &mut Option<PlacedHeap>,
         packet: &SpeadPacket<'_>,
         _: Option<u64>,
     ) -> bool {
-        let Some(place) = place else { return true };
+        let Some(PlacedHeap { place, extra }) = placed else { return true };
         if let Some(chunk) = self.window.get(place.chunk) {
             let at = place.offset + packet.offset as usize;
-            chunk.data[at..at + packet.payload.len()].copy_from_slice(packet.payload);
+            let data = at..at + packet.payload.len();
+            chunk.data[data.clone()].copy_from_slice(packet.payload);
             // A packet without payload may stand behind the last flag.
             if let Some(each) = self.config.packet_presence.filter(|_| !packet.payload.is_empty()) {
-                chunk.present[place.index + packet.offset as usize / each] = 1;
+                let flag = place.index + packet.offset as usize / each;
+                chunk.present[flag] = 1;
+                if self.merges {
+                    let extra = place.extra_offset..place.extra_offset + std::mem::take(extra);
+                    chunk.add_filled(FilledPart { flags: flag..flag + 1, data, extra });
+                }
             }
         }
         true
@@ -223,17 +241,25 @@ impl<P: PlaceHeap, M: ChunkMemory> Store for ChunkStore<P, M> {
 
     fn finish(
         &mut self,
-        place: Option<HeapPlace>,
+        placed: Option<PlacedHeap>,
         end: HeapEnd,
         statistics: &mut StreamStatistics,
     ) {
-        let Some(place) = place.filter(|_| end.arrival == Arrival::Complete) else { return };
+        let Some(placed) = placed.filter(|_| end.arrival == Arrival::Complete) else { return };
+        let place = placed.place;
         if place.chunk < self.window.head {
             statistics.too_old_heaps += 1;
         } else if let Some(chunk) = self.window.get(place.chunk)
             && self.config.packet_presence.is_none()
         {
             chunk.present[place.index] = 1;
+            if self.merges {
+                chunk.filled.push(FilledPart {
+                    flags: place.index..place.index + 1,
+                    data: place.offset..place.offset + end.received as usize,
+                    extra: place.extra_offset..place.extra_offset + placed.extra,
+                });
+            }
         }
     }
 
@@ -250,8 +276,8 @@ impl<P: PlaceHeap, M: ChunkMemory> Store for ChunkStore<P, M> {
         false
     }
 
-    fn discards(&self, place: &Option<HeapPlace>) -> bool {
-        place.is_none_or(|place| place.chunk < self.window.head)
+    fn discards(&self, placed: &Option<PlacedHeap>) -> bool {
+        placed.is_none_or(|placed| placed.place.chunk < self.window.head)
     }
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::receive::ReceiverConfig;
-use crate::testing::{Raw, imm, stop};
+use crate::testing::{Raw, imm, pattern, stop};
 
 /// Chunk, index, offset and extra offset as items 0x1600 to 0x1603; a fifth item goes into `extra`.
 fn place(request: PlaceRequest<'_>) -> Option<HeapPlace> {
@@ -45,6 +45,53 @@ fn several_streams_share_rings_that_stop_with_the_last_of_them() {
     }
     assert_eq!(ids, [(0, vec![1, 0], vec![7, 0]), (5, vec![0, 1], vec![0, 7])]);
     assert!(user.lock().unwrap().is_stopped());
+}
+
+/// Chunks of two real members of a group, each with every second of 6 heaps of 20 B; a flag for each heap or each packet.
+fn grouped(presence: Option<usize>, missing: &[usize]) -> Chunk {
+    let group = ChunkGroup::new(2, GroupEviction::Lossless);
+    let flags = presence.map_or(1, |each| 20usize.div_ceil(each));
+    let mut members = [0, 1].map(|_| {
+        let memory = group.member(Chunk::new(6 * 20, 6 * flags, 6), 2);
+        let config = config(1, presence);
+        ChunkReceiver::for_chunks(ReceiverConfig::default(), config, place, memory).unwrap()
+    });
+    for heap in (0..6).filter(|heap| !missing.contains(heap)) {
+        // Flags by antenna, then time; data by time, then antenna; extra backwards.
+        let (antenna, time) = (heap / 2, heap % 2);
+        let at = [0, heap * flags, (3 * time + antenna) * 20, 5 - heap].map(|n| n as u64);
+        let bytes = pattern(20, heap as u64);
+        for n in [1, 0, 2] {
+            let part = &bytes[8 * n..(8 * n + 8).min(20)];
+            members[antenna % 2].push(0, &packet(heap as u64, 20, 8 * n as u64, part, at));
+        }
+    }
+    for member in &mut members {
+        member.stop(0);
+    }
+    let mut all = group.take_ready();
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+#[test]
+fn members_of_a_group_are_merged_where_their_heaps_lie() {
+    for presence in [None, Some(8), Some(7)] {
+        let each = presence.map_or(1, |each| 20usize.div_ceil(each));
+        for missing in [&[][..], &[2], &[0, 5]] {
+            let chunk = grouped(presence, missing);
+            for heap in 0..6 {
+                let (antenna, time) = (heap / 2, heap % 2);
+                let there = !missing.contains(&heap);
+                let at = (3 * time + antenna) * 20;
+                let wanted = if there { pattern(20, heap as u64) } else { vec![0; 20] };
+                assert_eq!(chunk.data[at..at + 20], wanted, "{presence:?} {missing:?} {heap}");
+                assert_eq!(chunk.extra[5 - heap], if there { 7 } else { 0 });
+                let flags = &chunk.present[heap * each..(heap + 1) * each];
+                assert!(flags.iter().all(|flag| *flag == u8::from(there)), "{heap}: {flags:?}");
+            }
+        }
+    }
 }
 
 #[test]

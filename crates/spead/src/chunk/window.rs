@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +22,19 @@ pub struct Chunk {
     pub present: Vec<u8>,
     /// What the place function wrote.
     pub extra: Vec<u8>,
+    /// What the flags stand for; only where [`ChunkMemory::merges`].
+    pub filled: Vec<FilledPart>,
+}
+
+/// Part of a chunk that was filled: what a group copies when it merges chunks of its members.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FilledPart {
+    /// Its flags.
+    pub flags: Range<usize>,
+    /// Its bytes in `data`.
+    pub data: Range<usize>,
+    /// Its bytes in `extra`.
+    pub extra: Range<usize>,
 }
 
 impl fmt::Debug for Chunk {
@@ -46,6 +60,27 @@ impl Chunk {
             ..Chunk::default()
         }
     }
+
+    /// Nothing of it is there.
+    pub(super) fn clear(&mut self) {
+        self.present.fill(0);
+        self.filled.clear();
+    }
+
+    /// A packet's payload and flags join the part that ends where they begin.
+    pub(super) fn add_filled(&mut self, part: FilledPart) {
+        match self.filled.last_mut() {
+            Some(last)
+                if last.data.end == part.data.start
+                    && (last.flags.start..=last.flags.end).contains(&part.flags.start)
+                    && part.extra.is_empty() =>
+            {
+                last.data.end = part.data.end;
+                last.flags.end = last.flags.end.max(part.flags.end);
+            }
+            _ => self.filled.push(part),
+        }
+    }
 }
 
 /// Where chunks come from and go to.
@@ -61,6 +96,11 @@ pub trait ChunkMemory {
 
     /// Finished chunks cannot be taken at the moment.
     fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Chunks say which parts were filled.
+    fn merges(&self) -> bool {
         false
     }
 }
@@ -83,7 +123,7 @@ impl ChunkRing {
 
     /// Gives an empty chunk; its flags are cleared.
     pub fn add_free(&mut self, mut chunk: Chunk) {
-        chunk.present.fill(0);
+        chunk.clear();
         self.free.push_back(chunk);
     }
 

@@ -3,7 +3,8 @@
 //! Each rate is a trial: wait until packets of the rate before are gone, then compare what was sent with what came. It is bad if
 //! more than the target is missing, or if less came than was sent, which shows a queue that fills before it drops. A bad trial
 //! says how fast the link is: what came. From there two or three trials narrow it down; then the rate is held, and now and
-//! then a little more is tried, in steps that double as long as they are good. Without reports the rate is halved. Every decision is
+//! then a little more is tried, in steps that double as long as they are good. A link of the sender's own does not drop: it
+//! keeps the sender waiting, and what came is held. Without reports the rate is halved. Every decision is
 //! logged with its reason. Time is an argument, ns from any origin; rates are SPEAD bytes per second.
 
 use std::collections::VecDeque;
@@ -120,6 +121,8 @@ pub enum RateReason {
     Loss,
     /// Less came than was sent.
     Lagging,
+    /// The sender's own way out takes less than the rate: held at what came.
+    HeldBack,
     /// Good and bad rate are close: held.
     Found,
     /// Held long enough: more is tried.
@@ -153,14 +156,28 @@ const MOST_DECISIONS: usize = 1024;
 const BELOW: f64 = 0.985;
 /// Less than this share of what was sent is lagging.
 const LAG: f64 = 0.99;
+/// A sender that falls behind its pace by more than this share of a trial is held back: 2 % of 200 ms is 4 ms, more than a
+/// late wake-up.
+const BEHIND: f64 = 0.02;
+/// Share of the best rate that is held: a queue that filled while the sender caught up drains again.
+const HELD: f64 = 0.99;
 /// A good rate this close to a bad one is the answer.
 const CLOSE: f64 = 0.97;
 
 #[derive(Debug, Clone, Copy)]
 struct Base {
     report: ReceiverReport,
-    sent_bytes: u64,
+    sent: SentSoFar,
     at_ns: u64,
+}
+
+/// What the sender has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SentSoFar {
+    /// SPEAD bytes.
+    pub bytes: u64,
+    /// How far the packets that wait are behind the pace, ns: [`HeapSender::behind_ns`](crate::send::HeapSender::behind_ns).
+    pub behind_ns: u64,
 }
 
 /// What a trial showed.
@@ -170,6 +187,7 @@ struct Shown {
     delivered: f64,
     sent: f64,
     seconds: f64,
+    held_back: bool,
 }
 
 /// The tuner.
@@ -182,6 +200,8 @@ pub struct RateTuner {
     base: Option<Base>,
     last_report: Option<ReceiverReport>,
     heard_ns: u64,
+    /// The last trial at this rate showed that the sender is held back.
+    held_back: bool,
     decisions: VecDeque<TunerDecision>,
 }
 
@@ -200,6 +220,7 @@ impl RateTuner {
             base: None,
             last_report: None,
             heard_ns: now_ns,
+            held_back: false,
             decisions: VecDeque::new(),
         })
     }
@@ -252,7 +273,7 @@ impl RateTuner {
         });
         // Behind a rate that was too high a queue has to drain, and heaps that lost packets are still to be given up.
         let drain = if to < self.rate { 2 * self.config.settle_ns } else { 0 };
-        (self.rate, self.state) = (to, state);
+        (self.rate, self.state, self.held_back) = (to, state, false);
         (self.since_ns, self.base) = (now_ns.saturating_add(drain), None);
     }
 
@@ -266,8 +287,8 @@ impl RateTuner {
         }
     }
 
-    /// A report came; `sent_bytes` are the SPEAD bytes that were sent so far. Old and repeated reports are passed over.
-    pub fn report(&mut self, now_ns: u64, report: ReceiverReport, sent_bytes: u64) {
+    /// A report came. Old and repeated reports are passed over.
+    pub fn report(&mut self, now_ns: u64, report: ReceiverReport, sent: SentSoFar) {
         let restarted =
             self.last_report.is_some_and(|last| report.packet_bytes < last.packet_bytes);
         let old = self.last_report.is_some_and(|last| report.number <= last.number);
@@ -282,7 +303,7 @@ impl RateTuner {
             return;
         }
         let Some(base) = self.base else {
-            self.base = Some(Base { report, sent_bytes, at_ns: now_ns });
+            self.base = Some(Base { report, sent, at_ns: now_ns });
             return;
         };
         let receiver_ns = report.time_ns.saturating_sub(base.report.time_ns);
@@ -295,8 +316,10 @@ impl RateTuner {
         let shown = Shown {
             loss: loss(&base.report, &report),
             delivered: per_second(came, receiver_ns),
-            sent: per_second(sent_bytes.saturating_sub(base.sent_bytes), sender_ns),
+            sent: per_second(sent.bytes.saturating_sub(base.sent.bytes), sender_ns),
             seconds: receiver_ns as f64 / 1e9,
+            held_back: sent.behind_ns.saturating_sub(base.sent.behind_ns) as f64
+                > BEHIND * sender_ns as f64,
         };
         let over = receiver_ns >= self.config.trial_ns;
         // Loss is loss at once, but how fast the link is takes a moment to see.
@@ -316,6 +339,15 @@ impl RateTuner {
         match (lossy, lagging && !allowed) {
             (true, _) => self.bad(now_ns, shown, RateReason::Loss),
             (false, true) => self.bad(now_ns, shown, RateReason::Lagging),
+            // Once may be the processor's doing.
+            (false, false) if shown.held_back && !std::mem::replace(&mut self.held_back, true) => {
+                self.base = None;
+            }
+            (false, false) if shown.held_back => {
+                let state = TunerState::Hold { since_ns: now_ns, step: self.config.step };
+                let came = HELD * shown.delivered.min(shown.sent).min(self.rate);
+                self.go(now_ns, came, state, RateReason::HeldBack, Some(shown));
+            }
             // Whoever does not send at the rate learns nothing of it.
             (false, false) if shown.sent < 0.9 * self.rate => self.base = None,
             (false, false) => self.good(now_ns, shown),
@@ -323,6 +355,7 @@ impl RateTuner {
     }
 
     fn good(&mut self, now_ns: u64, shown: Shown) {
+        self.held_back = false;
         let rate = self.rate;
         let (first, top) = (self.config.step, rate >= self.config.max_rate);
         let hold = |step| TunerState::Hold { since_ns: now_ns, step };
@@ -334,7 +367,7 @@ impl RateTuner {
                 self.go(now_ns, 2.0 * rate, TunerState::Ramp, RateReason::Good, Some(shown))
             }
             TunerState::Narrow { high, .. } if rate >= CLOSE * high => {
-                self.go(now_ns, rate, hold(first), RateReason::Found, Some(shown));
+                self.go(now_ns, HELD * rate, hold(first), RateReason::Found, Some(shown));
             }
             TunerState::Narrow { high, .. } => {
                 let next = (rate + high) / 2.0;
@@ -404,7 +437,7 @@ impl RateTuner {
     ) {
         if low >= CLOSE * high {
             let state = TunerState::Hold { since_ns: now_ns, step: self.config.step };
-            return self.go(now_ns, low, state, RateReason::Found, Some(shown));
+            return self.go(now_ns, HELD * low, state, RateReason::Found, Some(shown));
         }
         // What came may be far less than the link can: the receiver may have broken down under it.
         let next = if next > low { next } else { (low + high) / 2.0 };

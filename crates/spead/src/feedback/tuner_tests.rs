@@ -23,6 +23,8 @@ struct Bench {
     reports: VecDeque<(u64, ReceiverReport)>,
     next_report: u64,
     data: std::sync::Arc<[u8]>,
+    /// The link is the sender's own: with two packets waiting it takes no more.
+    own: bool,
 }
 
 /// Link time of a packet: frame, preamble, gap.
@@ -66,6 +68,7 @@ impl Bench {
             reports,
             next_report: REPORT_NS,
             data,
+            own: false,
         }
     }
 
@@ -79,7 +82,12 @@ impl Bench {
             }
             packet.clear();
             let mut next = self.next_report;
-            match self.sender.next_packet(self.now, &mut packet) {
+            let asked = if self.own && self.link.waiting(self.now) > 2 {
+                NextPacket::Wait(self.now + 20_000)
+            } else {
+                self.sender.next_packet(self.now, &mut packet)
+            };
+            match asked {
                 NextPacket::Packet { bytes, .. } => {
                     let bits = wire_bits(bytes);
                     self.link.push(
@@ -106,7 +114,9 @@ impl Bench {
             }
             while self.reports.front().is_some_and(|r| r.0 <= self.now) {
                 let (_, report) = self.reports.pop_front().unwrap();
-                self.tuner.report(self.now, report, self.sender.counts().packet_bytes);
+                let bytes = self.sender.counts().packet_bytes;
+                let behind_ns = self.sender.behind_ns(self.now);
+                self.tuner.report(self.now, report, SentSoFar { bytes, behind_ns });
                 self.sender.set_pace(self.tuner.rate(), self.tuner.burst_size());
             }
             self.tuner.tick(self.now);
@@ -180,6 +190,24 @@ fn a_step_of_the_link_is_followed_within_10_s() {
 }
 
 #[test]
+fn a_link_of_the_senders_own_that_keeps_it_waiting_is_found_and_followed() {
+    for (before, after) in [(400, 150), (150, 300), (800, 780)] {
+        let config = TunerConfig { start_rate: 2e6, max_rate: 1e9, ..Default::default() };
+        let mut bench = Bench::new(before * 1_000_000, config);
+        bench.own = true;
+        bench.run(10 * SECOND);
+        let share = bench.share(before * 1_000_000);
+        assert!((0.95..=1.1).contains(&share), "{before}: {share}\n{}", log(&mut bench));
+        bench.link = link(after * 1_000_000);
+        bench.run(20 * SECOND);
+        let share = bench.share(after * 1_000_000);
+        let words = log(&mut bench);
+        assert!((0.95..=1.1).contains(&share), "{before} -> {after}: {share}\n{words}");
+        assert!(words.contains("HeldBack"), "{words}");
+    }
+}
+
+#[test]
 fn without_reports_the_rate_goes_down_to_its_floor() {
     let config = TunerConfig { start_rate: 1e9, min_rate: 1e8, ..Default::default() };
     let mut tuner = RateTuner::new(config, 0).unwrap();
@@ -204,7 +232,7 @@ fn a_sender_with_nothing_to_send_is_not_sped_up() {
             packet_bytes: bytes,
             ..Default::default()
         };
-        tuner.report(n * REPORT_NS, report, bytes);
+        tuner.report(n * REPORT_NS, report, SentSoFar { bytes, behind_ns: 0 });
     }
     assert_eq!(tuner.rate(), rate);
     assert!(tuner.pop_decision().is_none());

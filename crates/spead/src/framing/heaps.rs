@@ -4,15 +4,20 @@
 //! whose largest packet is set high enough takes the same bytes. A heap has at most 65,531 items that way. The driver asks [`HeapStream::want`] for memory, fills some of it and says how much.
 //!
 //! A damaged stream is found again as spead2 finds packets: 8 bytes on, try again. Refuses heaps above the limit: they are
-//! skipped. Source: `docs/formats/spead.md`, sections 3, 9.2 and 18 (5, 6).
+//! skipped. A heap that the connection's end cuts is handed on as an incomplete one, and so is one with an item beyond its end. Source: `docs/formats/spead.md`, sections 3, 9.2 and 18 (5, 6).
 
-use crate::receive::{Arrival, Heap, HeapBytes, HeapEnd, HeapMemory, PlainMemory, PresenceMap};
+use std::collections::HashSet;
+
+use crate::receive::{
+    Arrival, Delivery, Heap, HeapBytes, HeapEnd, HeapMemory, IncompleteHeap, PlainMemory,
+    PresenceMap,
+};
 use crate::wire::{HEADER_BYTES, SpeadPacket, control, id, prefix_of};
 
 /// What was read so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeapStreamCounts {
-    /// Heaps that came whole.
+    /// Heaps whose bytes all came.
     pub heaps: u64,
     /// Payload of these.
     pub payload_bytes: u64,
@@ -117,8 +122,9 @@ impl HeapStream {
         }
     }
 
-    /// The first `bytes` of what [`HeapStream::want`] gave are there now. Returns a heap if one is whole.
-    pub fn filled(&mut self, bytes: usize, now_ns: u64) -> Option<Heap> {
+    /// The first `bytes` of what [`HeapStream::want`] gave are there now. Returns a heap if one is there with all its bytes: as an
+    /// incomplete one if an item lies beyond them, which no byte can mend.
+    pub fn filled(&mut self, bytes: usize, now_ns: u64) -> Option<Delivery> {
         self.counts.stream_bytes += bytes as u64;
         self.last_ns = now_ns;
         match &mut self.reading {
@@ -151,7 +157,7 @@ impl HeapStream {
     }
 
     /// For bytes that are in memory already: uses all of them.
-    pub fn push(&mut self, mut bytes: &[u8], now_ns: u64, mut heap: impl FnMut(Heap)) {
+    pub fn push(&mut self, mut bytes: &[u8], now_ns: u64, mut heap: impl FnMut(Delivery)) {
         while !bytes.is_empty() && !self.stopped {
             let room = self.want();
             let many = room.len().min(bytes.len());
@@ -163,12 +169,13 @@ impl HeapStream {
         }
     }
 
-    /// The connection has ended. True: in the middle of a heap.
-    pub fn finish(&mut self) -> bool {
+    /// The connection has ended, or is given up ([`Arrival::TimedOut`]). In the middle of a heap's payload: what is there of it.
+    pub fn finish(&mut self, arrival: Arrival) -> Option<IncompleteHeap> {
         let cut = self.have > 0 || !matches!(self.reading, Reading::Prefix(_));
         self.counts.cut += u64::from(cut);
+        let part = self.taken(arrival, self.last_ns);
         self.begin();
-        cut
+        part.map(|(end, memory)| IncompleteHeap::new(end, memory))
     }
 
     fn begin(&mut self) {
@@ -183,7 +190,7 @@ impl HeapStream {
         self.have -= 8;
     }
 
-    fn prefix_is_there(&mut self, now_ns: u64) -> Option<Heap> {
+    fn prefix_is_there(&mut self, now_ns: u64) -> Option<Delivery> {
         loop {
             let wanted = match prefix_of(&self.prefix[..self.have]) {
                 Ok(Some(wanted)) => wanted,
@@ -217,7 +224,7 @@ impl HeapStream {
         }
     }
 
-    fn payload(&mut self, prefix: usize, length: u64, now_ns: u64) -> Option<Heap> {
+    fn payload(&mut self, prefix: usize, length: u64, now_ns: u64) -> Option<Delivery> {
         let extra = self.have - prefix;
         let head = SpeadPacket::parse_head(&self.prefix[..prefix]).ok();
         let memory = match (usize::try_from(length), head) {
@@ -246,35 +253,50 @@ impl HeapStream {
         }
     }
 
-    fn whole(&mut self, now_ns: u64) -> Option<Heap> {
+    /// What is there of the heap that is being read; the next one begins.
+    fn taken(&mut self, arrival: Arrival, now_ns: u64) -> Option<(HeapEnd, HeapBytes)> {
         let reading = std::mem::replace(&mut self.reading, Reading::Prefix(HEADER_BYTES));
-        let Reading::Payload { memory, .. } = reading else { return None };
-        let have = std::mem::take(&mut self.have);
-        let (packet, _) = SpeadPacket::parse_head(&self.prefix[..have]).ok()?;
-        let length = memory.as_slice().len() as u64;
+        let Reading::Payload { memory, have } = reading else { return None };
+        let prefix = std::mem::take(&mut self.have);
+        let (packet, _) = SpeadPacket::parse_head(&self.prefix[..prefix]).ok()?;
+        let (length, received) = (memory.as_slice().len() as u64, have as u64);
         let mut present = PresenceMap::default();
-        present.add(0..length, 1);
+        present.add(0..received, 1);
+        // Equal pointers count once, as in a heap of several packets.
+        let mut seen = HashSet::new();
+        let pointers: Vec<_> = packet.items().filter(|p| seen.insert(p.0)).collect();
+        let mut addressed = pointers.iter().filter(|p| !p.is_immediate());
+        let inside = addressed.all(|p| packet.flavour.value_of(*p) <= length);
         let end = HeapEnd {
             cnt: packet.heap_cnt,
             flavour: packet.flavour,
             length: Some(length),
-            received: length,
+            received,
             present,
-            pointers: packet.items().collect(),
-            arrival: Arrival::Complete,
-            contiguous: true,
+            pointers,
+            arrival,
+            contiguous: received == length && inside,
             packets: 1,
             first_ns: self.began_ns,
             last_ns: now_ns,
         };
+        Some((end, memory))
+    }
+
+    fn whole(&mut self, now_ns: u64) -> Option<Delivery> {
+        let (mut end, memory) = self.taken(Arrival::Complete, now_ns)?;
         self.counts.heaps += 1;
-        self.counts.payload_bytes += length;
-        let stop = packet.flavour.immediate(id::STREAM_CTRL, control::STOP);
-        if self.stop_on_stop_item && packet.items().any(|p| p == stop) {
+        self.counts.payload_bytes += end.received;
+        let stop = end.flavour.immediate(id::STREAM_CTRL, control::STOP);
+        if self.stop_on_stop_item && end.pointers.contains(&stop) {
             self.stopped = true;
             return None;
         }
-        Some(Heap::new(end, memory))
+        if !end.contiguous {
+            end.arrival = Arrival::Flushed;
+            return Some(Delivery::Incomplete(IncompleteHeap::new(end, memory)));
+        }
+        Some(Delivery::Heap(Heap::new(end, memory)))
     }
 }
 

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::receive::MemoryPool;
+use crate::receive::{HeapReceiver, MemoryPool, OnIncomplete, ReceiverConfig, SpeadCounter};
 use crate::send::{OutHeap, Packetiser};
-use crate::testing::{Raw, adr, pattern, stop};
+use crate::testing::{Raw, adr, imm, pattern, stop};
 
 fn raw(cnt: u64, bytes: usize) -> Vec<u8> {
     let items = vec![adr(0x1000, 0)];
@@ -16,6 +16,7 @@ fn read(stream: &mut HeapStream, bytes: &[u8], piece: usize) -> Vec<(u64, usize)
     let mut heaps = vec![];
     for part in bytes.chunks(piece) {
         stream.push(part, 5, |heap| {
+            let heap = heap.heap().unwrap();
             let data = pattern(heap.payload().len(), heap.cnt);
             assert_eq!(heap.item(0x1000).and_then(|i| i.bytes()).unwrap_or(&[]), data);
             heaps.push((heap.cnt, data.len()));
@@ -40,7 +41,7 @@ fn payload_goes_into_the_heaps_own_memory() {
     assert_eq!(room.len(), 5000);
     room.copy_from_slice(&bytes[48..]);
     let place = room.as_ptr();
-    let heap = stream.filled(5000, 9).unwrap();
+    let heap = stream.filled(5000, 9).and_then(Delivery::heap).unwrap();
     assert_eq!((heap.payload().as_ptr(), heap.first_ns, heap.last_ns), (place, 1, 9));
     assert_eq!(pool.free_blocks(), 0);
     drop(heap);
@@ -56,11 +57,18 @@ fn heaps_above_the_limit_and_junk_are_skipped_and_a_cut_is_said() {
         assert_eq!(read(&mut stream, &all, piece), [(1, 50), (3, 900)]);
         let counts = stream.counts();
         assert_eq!((counts.too_large, counts.skipped_bytes, counts.junk_bytes), (1, 5000, 16));
-        assert!(stream.is_stopped() && !stream.finish());
+        assert!(stream.is_stopped() && stream.finish(Arrival::Flushed).is_none());
+        assert_eq!(stream.counts().cut, 0);
     }
     let mut stream = HeapStream::plain(1000);
     assert_eq!(read(&mut stream, &raw(1, 50)[..70], 7), []);
-    assert!(stream.finish() && stream.counts().cut == 1);
+    let part = stream.finish(Arrival::Flushed).unwrap();
+    assert_eq!((part.cnt, part.heap_length, part.received_length), (1, Some(50), 22));
+    assert_eq!(part.pieces().collect::<Vec<_>>(), [(0, &pattern(50, 1)[..22])]);
+    assert_eq!(stream.counts().cut, 1);
+    // Of one that is cut in its pointers nobody knows what it is.
+    read(&mut stream, &raw(1, 50)[..30], 7);
+    assert!(stream.finish(Arrival::Flushed).is_none() && stream.counts().cut == 2);
     let mut packets = HeapStream::plain(1000);
     read(&mut packets, &crate::testing::heap(1, &[1; 100], 40).concat(), 9);
     assert_eq!(packets.counts().heaps, 0, "packets of a heap are no heaps");
@@ -80,11 +88,68 @@ fn what_a_sender_writes_whole_is_read() {
     Packetiser::whole(&empty, 4).unwrap().next_packet(&empty, &mut bytes).unwrap();
     let mut stream = HeapStream::plain(1 << 20);
     let mut seen = vec![];
-    stream
-        .push(&bytes, 0, |heap| seen.push((heap.cnt, heap.items().count(), heap.payload().len())));
+    stream.push(&bytes, 0, |heap| {
+        let heap = heap.heap().unwrap();
+        seen.push((heap.cnt, heap.items().count(), heap.payload().len()));
+    });
     assert_eq!(seen, [(3, 41, 70_000), (4, 0, 1)]);
     (0..65_600).for_each(|n| heap.add_inline(0x1100 + n, n));
     assert!(Packetiser::whole(&heap, 3).is_err());
+}
+
+/// Counts of a stream that gets what whole heaps of these bytes give.
+fn counted(bytes: &[u8], arrival: Arrival) -> (HeapReceiver, Vec<Delivery>) {
+    let config = ReceiverConfig { incomplete: OnIncomplete::Give, ..ReceiverConfig::default() };
+    let (mut framing, mut stream) =
+        (HeapStream::plain(1 << 20), HeapReceiver::new(config).unwrap());
+    framing.push(bytes, 7, |heap| {
+        stream.push_heap(7, heap, 1);
+    });
+    if let Some(part) = framing.finish(arrival) {
+        stream.push_heap(8, Delivery::Incomplete(part), 1);
+    }
+    let all = std::iter::from_fn(|| stream.pop()).collect();
+    (stream, all)
+}
+
+#[test]
+fn a_heap_that_is_cut_is_counted_to_the_byte_and_given_with_its_map() {
+    let bytes = [raw(1, 50), raw(2, 900)].concat();
+    for (arrival, flushed) in [(Arrival::Flushed, 1), (Arrival::TimedOut, 0)] {
+        let (mut stream, all) = counted(&bytes[..bytes.len() - 300], arrival);
+        let count = |stream: &mut HeapReceiver, line| stream.tally().get(line);
+        assert_eq!(count(&mut stream, SpeadCounter::Incomplete), 1);
+        assert_eq!(count(&mut stream, SpeadCounter::LostBytes), 300);
+        assert_eq!(count(&mut stream, SpeadCounter::PayloadBytes), 650);
+        assert_eq!(count(&mut stream, SpeadCounter::TimedOut), 1 - flushed);
+        let statistics = stream.statistics();
+        assert_eq!((statistics.heaps, statistics.incomplete_heaps_flushed), (2, flushed));
+        assert_eq!(stream.losses().bytes, 300);
+        let Delivery::Incomplete(part) = &all[1] else { panic!("{all:?}") };
+        assert_eq!((part.cnt, part.arrival), (2, arrival));
+        assert!(part.gaps().eq(std::iter::once(600..900)));
+        assert_eq!(part.addresses().collect::<Vec<_>>(), [(0x1000, 0)]);
+    }
+}
+
+#[test]
+fn an_item_beyond_the_end_makes_a_whole_heap_incomplete() {
+    let items = vec![adr(0x1000, 0), adr(0x1001, 17)];
+    let heap = Raw { items, ..Raw::new(1, 16, 0, &[9; 16]) }.bytes();
+    let (mut stream, all) = counted(&heap, Arrival::Flushed);
+    assert!(matches!(&all[..], [Delivery::Incomplete(part)] if part.received_length == 16));
+    let tally = stream.tally();
+    let lines = [SpeadCounter::Complete, SpeadCounter::Incomplete, SpeadCounter::LostBytes];
+    assert_eq!(lines.map(|line| tally.get(line)), [0, 1, 0]);
+}
+
+#[test]
+fn a_start_item_lets_a_sender_use_its_numbers_again() {
+    let start = Raw { items: vec![imm(6, 0)], ..Raw::new(1, 4, 0, &[1; 4]) }.bytes();
+    let bytes = [raw(1, 50), raw(2, 50), raw(2, 50), start, raw(2, 50)].concat();
+    let (mut stream, all) = counted(&bytes, Arrival::Flushed);
+    assert_eq!(all.iter().map(Delivery::cnt).collect::<Vec<_>>(), [1, 2, 1, 2]);
+    assert_eq!(stream.tally().get(SpeadCounter::DuplicateHeap), 1);
 }
 
 proptest! {
@@ -107,6 +172,6 @@ proptest! {
         if parts.iter().all(|p| p.0) {
             prop_assert_eq!(heaps, good);
         }
-        stream.finish();
+        stream.finish(Arrival::Flushed);
     }
 }

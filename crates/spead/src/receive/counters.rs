@@ -46,9 +46,9 @@ fullcount_core::counters! {
         Live "spead.heaps.live" Messages Sum "spead.heaps" Queued "heaps that are not finished" "";
         TimedOut "spead.heaps.timed_out" Messages Sum "spead.heaps" Note "heaps given up because no packet came for them" "";
         Stalls "spead.stalls" Times Sum "spead.heaps" Note "times that no packet came for the stall timeout" "look at the sender and the link";
-        LostHeaps "spead.lost.heaps" Messages Sum "spead.heaps" Missing(Unknown) "heaps of which no packet came, by their numbers or the sender's count" "lower the rate or enlarge socket buffers";
+        LostHeaps "spead.lost.heaps" Messages Sum "spead.heaps" Missing(Unknown) "heaps of which no packet came, by their numbers or the sender's count; without both that is unknown, and 0 here" "lower the rate or enlarge socket buffers";
         LostBytes "spead.lost.bytes" Bytes Sum "spead.heaps" Missing(Unknown) "payload bytes missing in incomplete heaps of known length" "lower the rate or enlarge socket buffers";
-        LostPackets "spead.lost.packets" Packets Sum "spead.heaps" Missing(Unknown) "packets missing in incomplete heaps, where the packet size is known" "lower the rate or enlarge socket buffers";
+        LostPackets "spead.lost.packets" Packets Sum "spead.heaps" Missing(Unknown) "packets missing in incomplete heaps; without the packet size that is unknown, and 0 here" "lower the rate or enlarge socket buffers";
     }
 }
 

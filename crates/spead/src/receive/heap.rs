@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::live::HeapEnd;
+use super::live::{Arrival, HeapEnd};
 use super::memory::HeapBytes;
 use super::presence::PresenceMap;
 use crate::wire::{Flavour, ItemPointer, control, id};
@@ -189,12 +189,14 @@ pub struct IncompleteHeap {
     pub packets: u64,
     /// When its first packet came.
     pub first_ns: u64,
+    /// Why it was given up.
+    pub arrival: Arrival,
     pointers: Vec<ItemPointer>,
     payload: HeapBytes,
 }
 
 impl IncompleteHeap {
-    pub(super) fn new(end: HeapEnd, payload: HeapBytes) -> IncompleteHeap {
+    pub(crate) fn new(end: HeapEnd, payload: HeapBytes) -> IncompleteHeap {
         IncompleteHeap {
             cnt: end.cnt,
             flavour: end.flavour,
@@ -203,6 +205,7 @@ impl IncompleteHeap {
             present: end.present,
             packets: end.packets,
             first_ns: end.first_ns,
+            arrival: end.arrival,
             pointers: sorted(end.flavour, end.pointers),
             payload,
         }

@@ -7,6 +7,7 @@ use fullcount_core::sequence::{Start, Tracker};
 
 use super::config::NumberSequence;
 use super::live::HeapEnd;
+use super::presence::PresenceMap;
 use crate::wire::Flavour;
 
 /// How far numbers may be out of order before a missing one is lost.
@@ -85,15 +86,25 @@ impl LossCount {
 
     /// A heap was given up: what of it is missing, in bytes and packets.
     pub fn incomplete(&mut self, end: &HeapEnd) -> (u64, u64) {
-        let Some(length) = end.length else {
+        self.missing(end.length, end.received, &end.present)
+    }
+
+    /// The same of one by its length, the bytes that came, and which these are.
+    pub fn missing(
+        &mut self,
+        length: Option<u64>,
+        received: u64,
+        present: &PresenceMap,
+    ) -> (u64, u64) {
+        let Some(length) = length else {
             self.losses.unsized_heaps += 1;
             return (0, 0);
         };
-        let missing = length - end.received.min(length);
+        let missing = length - received.min(length);
         self.losses.bytes += missing;
         let mut packets = 0;
         if let (Some(each), Some(sum)) = (self.packet_payload, &mut self.losses.packets) {
-            packets = end.present.gaps(length).map(|g| (g.end - g.start).div_ceil(each)).sum();
+            packets = present.gaps(length).map(|g| (g.end - g.start).div_ceil(each)).sum();
             *sum += packets;
         }
         (missing, packets)

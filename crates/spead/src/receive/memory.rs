@@ -149,7 +149,8 @@ impl Drop for HeapBytes {
     fn drop(&mut self) {
         if let Some(home) = self.home.take() {
             let mut free = home.lock().unwrap_or_else(PoisonError::into_inner);
-            if free.blocks.len() < free.most {
+            // One that grew, for a heap whose length nobody said, would keep that memory for good.
+            if free.blocks.len() < free.most && self.bytes.capacity() <= free.upper {
                 free.blocks.push(std::mem::take(&mut self.bytes));
             }
         }
@@ -160,10 +161,12 @@ impl Drop for HeapBytes {
 struct Free {
     blocks: Vec<Vec<u8>>,
     most: usize,
+    /// Largest block that is kept, bytes.
+    upper: usize,
     empty: u64,
 }
 
-/// Blocks of one size that come back when the last user drops a heap; may be shared by streams.
+/// Blocks of one size that come back when the last user drops a heap, unless they grew; may be shared by streams.
 #[derive(Debug, Clone)]
 pub struct MemoryPool {
     lower: usize,
@@ -179,7 +182,7 @@ impl MemoryPool {
         if lower > upper || upper == 0 {
             return None;
         }
-        let free = Free { blocks: Vec::new(), most: most_free.max(first), empty: 0 };
+        let free = Free { blocks: Vec::new(), most: most_free.max(first), upper, empty: 0 };
         let pool = MemoryPool { lower, upper, low_water: 0, free: Arc::new(Mutex::new(free)) };
         pool.refill(first).then_some(pool)
     }
@@ -282,6 +285,19 @@ mod tests {
         let again = pool.take(20, &hint).unwrap();
         assert!(again.as_slice().is_empty(), "bytes of another heap are not shown");
         assert!(MemoryPool::new(9, 8, 1, 1).is_none());
+    }
+
+    #[test]
+    fn a_block_that_grew_does_not_come_back() {
+        let raw = Raw::new(1, 8, 0, &[1; 8]).bytes();
+        let hint = SpeadPacket::parse(&raw).unwrap();
+        let mut pool = MemoryPool::new(1, 64, 4, 1).unwrap();
+        for (bytes, free) in [(64, 1), (65, 0), (1 << 20, 0)] {
+            let mut heap = pool.take(30, &hint).unwrap();
+            assert!(heap.write(0, &vec![1; bytes], None));
+            drop(heap);
+            assert_eq!(pool.free_blocks(), free, "{bytes} B");
+        }
     }
 
     #[test]

@@ -112,9 +112,11 @@ impl HeapStore {
         self.ring.pop_front()
     }
 
-    /// A heap that came whole.
-    pub(super) fn put(&mut self, heap: Heap) {
-        self.ring.push_back(Delivery::Heap(heap));
+    /// A heap of a byte stream; an incomplete one only where these are wanted.
+    pub(super) fn put(&mut self, heap: Delivery) {
+        if matches!(heap, Delivery::Heap(_)) || self.incomplete == OnIncomplete::Give {
+            self.ring.push_back(heap);
+        }
     }
 
     /// Finished heaps that wait.

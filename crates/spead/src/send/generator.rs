@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::out_heap::OutHeap;
-use crate::describe::{DescriptorError, ItemGroup, ValueError};
+use crate::describe::{Descriptor, DescriptorError, ItemGroup, ValueError};
 use crate::wire::Flavour;
 
 /// Which descriptors or values go into a heap.
@@ -32,10 +32,12 @@ pub enum GenerateError {
     Value(u64, ValueError),
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Told {
-    /// Of which descriptor: the item's version when it was made.
-    descriptor: Option<u64>,
+    /// The one that the rest is about.
+    descriptor: Option<Descriptor>,
+    /// It was sent.
+    sent: bool,
     at_heap: u64,
     value: Option<u64>,
 }
@@ -87,16 +89,16 @@ impl HeapGenerator {
         for item in self.group.items() {
             let id = item.descriptor.id;
             let told = self.told.entry(id).or_default();
-            let again = self.descriptor_frequency.is_some_and(|f| self.heaps - told.at_heap >= f);
-            // A descriptor that replaced another one begins without a value, above the version that was sent.
-            let replaced = told.value.is_some() && item.value.is_none();
-            if replaced {
-                *told = Told::default();
+            // Another descriptor than before, whether it has a value by now or not: all of the item is new.
+            if told.descriptor.as_ref() != Some(&item.descriptor) {
+                let descriptor = Some(item.descriptor.clone());
+                *told = Told { descriptor, ..Told::default() };
             }
-            let stale = told.descriptor.is_none() || again;
+            let again = self.descriptor_frequency.is_some_and(|f| self.heaps - told.at_heap >= f);
+            let stale = !told.sent || again;
             if descriptors == What::All || descriptors == What::Stale && stale {
                 heap.add_descriptor(&item.descriptor, compat)?;
-                told.descriptor = Some(item.version);
+                told.sent = true;
                 told.at_heap = self.heaps;
             }
         }

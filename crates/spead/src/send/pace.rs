@@ -53,6 +53,12 @@ pub struct BurstPacer {
     catch_up: Fine,
     /// The time until which the last burst waits.
     until: Fine,
+    /// The rate is another one: what was not sent at the old one is not caught up.
+    renewed: bool,
+    /// Time that may be caught up; `None`: all of it.
+    most_late: Option<Fine>,
+    /// Time that was not caught up.
+    forgiven: Fine,
 }
 
 impl BurstPacer {
@@ -65,6 +71,9 @@ impl BurstPacer {
             nominal: Fine::MIN / 4,
             catch_up: Fine::MIN / 4,
             until: Fine::MIN / 4,
+            renewed: false,
+            most_late: None,
+            forgiven: 0,
         }
     }
 
@@ -73,9 +82,27 @@ impl BurstPacer {
         self.settings
     }
 
-    /// Another rate from the next packet on.
+    /// Another rate from the next packet on. What was not sent in time at the old one is not caught up: a sender whose rate was
+    /// lowered, because its link is slower, would go on at `burst_rate_ratio` times that.
     pub fn set_rate(&mut self, rate: f64) {
-        self.settings.rate = rate.clamp(0.0, 1e13);
+        let rate = rate.clamp(0.0, 1e13);
+        self.renewed |= rate != self.settings.rate;
+        self.settings.rate = rate;
+    }
+
+    /// Of a delay only so much is caught up, ns. For rates close to what a link carries: after 20 ms without the processor a
+    /// sender that catches up 5 % faster fills 5 ms of the link's queue.
+    pub fn set_most_late(&mut self, ns: u64) {
+        self.most_late = Some(Fine::from(ns) * ONE_NS);
+    }
+
+    /// How far packets are behind the pace, ns; `waits`: some wait now. It grows while the way out is slower than the rate, and
+    /// while the sender does not get the processor.
+    pub fn behind_ns(&self, now_ns: u64, waits: bool) -> u64 {
+        let late = Fine::from(now_ns) * ONE_NS - self.nominal;
+        // Before the first burst there is no pace.
+        let late = if waits && self.nominal > 0 { late.max(0) } else { 0 };
+        u64::try_from((late + self.forgiven) / ONE_NS).unwrap_or(u64::MAX)
     }
 
     /// Another burst from the next packet on.
@@ -92,10 +119,18 @@ impl BurstPacer {
 
     /// When the next packet may leave, ns; not later than `now_ns`: at once.
     pub fn due_ns(&mut self, now_ns: u64) -> u64 {
+        if std::mem::take(&mut self.renewed) {
+            self.wake(now_ns);
+        }
         if self.burst_bytes >= self.settings.burst_size {
             let now = Fine::from(now_ns) * ONE_NS;
             let slower = self.wait as f64 / self.settings.burst_rate_ratio;
             self.nominal += self.wait;
+            let least = self.most_late.map_or(Fine::MIN, |late| now - late);
+            if self.nominal < least {
+                self.forgiven += least - self.nominal;
+                self.nominal = least;
+            }
             self.catch_up += slower as Fine;
             self.until = self.nominal.max(self.catch_up);
             self.catch_up = now.max(self.until);

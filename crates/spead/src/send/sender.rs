@@ -225,10 +225,17 @@ impl HeapSender {
         self.pacer.set_rate(rate);
     }
 
-    /// Another rate and burst from the next packet on.
+    /// Another rate and burst from the next packet on, as a tuner says: close to what the link carries, so that at most 2 ms are
+    /// caught up.
     pub fn set_pace(&mut self, rate: f64, burst_size: u64) {
+        self.pacer.set_most_late(2_000_000);
         self.pacer.set_rate(rate);
         self.pacer.set_burst(burst_size);
+    }
+
+    /// How far packets are behind the pace, ns. It grows while the socket takes less than the rate.
+    pub fn behind_ns(&self, now_ns: u64) -> u64 {
+        self.pacer.behind_ns(now_ns, !self.queue.is_empty())
     }
 
     /// Heaps that can be queued now.

@@ -315,6 +315,40 @@ fn no_26_descriptors_come_again() {
     assert_eq!(generator.heap(What::All, What::None).unwrap().entries().len(), 1);
 }
 
+#[test]
+fn a_changed_descriptor_goes_out_before_its_first_value() {
+    let header = |descr: &str| {
+        let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (3,)}}");
+        NumpyHeader::parse(&text).unwrap()
+    };
+    let of = |descr: &str| Descriptor::numpy(0x1000, "v", "values", &header(descr));
+    let mut group = ItemGroup::new(BugCompat::default());
+    group.add(of("<u2")).unwrap();
+    group.set(0x1000, ItemArray::vector(Elements::U16(vec![1; 3]))).unwrap();
+    let mut generator = HeapGenerator::new(group, Flavour::default(), None);
+    let mut sender = HeapSender::new(SenderConfig::default()).unwrap();
+    let mut known = ItemGroup::new(BugCompat::default());
+    let mut next = |generator: &mut HeapGenerator| {
+        let heap = generator.heap(What::Stale, What::Stale).unwrap();
+        let entries = heap.entries().len();
+        sender.send(heap, SendHow::default()).unwrap();
+        let heap = received(&run(&mut sender)).remove(0).heap().unwrap();
+        assert_eq!(known.update(&heap).errors, []);
+        (entries, known.get(0x1000).unwrap().value.clone().unwrap().elements)
+    };
+    assert_eq!(next(&mut generator), (2, Elements::U16(vec![1; 3])));
+    // The new item has its value before the next heap is made.
+    generator.group.add(of("<f4")).unwrap();
+    generator.group.set(0x1000, ItemArray::vector(Elements::F32(vec![0.5; 3]))).unwrap();
+    assert_eq!(next(&mut generator), (2, Elements::F32(vec![0.5; 3])));
+    generator.group.set(0x1000, ItemArray::vector(Elements::F32(vec![1.5; 3]))).unwrap();
+    assert_eq!(next(&mut generator), (1, Elements::F32(vec![1.5; 3])));
+    // The first one again is a change like any other.
+    generator.group.add(of("<u2")).unwrap();
+    generator.group.set(0x1000, ItemArray::vector(Elements::U16(vec![7; 3]))).unwrap();
+    assert_eq!(next(&mut generator), (2, Elements::U16(vec![7; 3])));
+}
+
 /// Some layouts with a value of each; `seed` chooses bytes.
 fn items(seed: u64) -> Vec<(Descriptor, ItemArray)> {
     let headers = [

@@ -3,7 +3,7 @@
 use fullcount_core::ledger::{Ledger, Sheet};
 use fullcount_spead::framing::{HeapStream, PacketStream};
 use fullcount_spead::receive::{
-    Delivery, HeapReceiver, OnIncomplete, ReceiverConfig, SpeadCounter,
+    Arrival, Delivery, HeapReceiver, OnIncomplete, ReceiverConfig, SpeadCounter,
 };
 use fullcount_spead::{BugCompat, ItemGroup};
 
@@ -85,9 +85,11 @@ fn run(bytes: &[u8], config: ReceiverConfig, choice: u64) {
     assert_eq!(ledger.read().balance(), 0);
     let mut heaps = HeapStream::plain(1 << 16);
     heaps.push(bytes, 0, |heap| {
-        group.update(&heap);
+        if let Some(heap) = heap.heap() {
+            group.update(&heap);
+        }
     });
-    heaps.finish();
+    heaps.finish(Arrival::Flushed);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod chunks;
 mod damaged;
 mod facts;
+mod malformed;
 mod receive;
 mod send;
 mod sha256;

@@ -60,6 +60,22 @@ impl<S: Store> StreamReceiver<S> {
         self.flush(Arrival::Flushed, now_ns);
     }
 
+    /// Bytes of a packet came whose end is still on its way: the stream does not stall.
+    pub fn bytes_came(&mut self, now_ns: u64) {
+        self.last_packet_ns = Some(now_ns);
+        self.stalled = false;
+    }
+
+    /// Stop items that came.
+    pub fn stop_items(&self) -> u32 {
+        self.stops
+    }
+
+    /// Each sender has stopped or its reader has ended: the stream ends, whatever was counted of either.
+    pub fn readers_over(&mut self, now_ns: u64) {
+        self.end(StreamEnd::Readers, now_ns);
+    }
+
     /// No packet has come for the stall timeout.
     pub fn is_stalled(&self) -> bool {
         self.stalled

@@ -1,13 +1,15 @@
-//! Heaps that a byte stream gives whole: they are counted and kept without a place in the window.
+//! Heaps that a byte stream gives whole, or cut by its end: they are counted and kept without a place in the window.
 //! Source: `docs/spead.md`, whole heaps over TCP.
 
 use fullcount_core::refusal::Refusal;
 
-use super::super::Heap;
 use super::super::config::ReceiverConfig;
 use super::super::counters::{Outcome, Refused, SpeadCounter as C};
+use super::super::heap::IncompleteHeap;
+use super::super::live::Arrival;
 use super::super::store::{Delivery, HeapStore};
 use super::{HeapReceiver, StreamEnd, StreamReceiver};
+use crate::wire::{control, id};
 
 impl HeapReceiver {
     /// A stream with plain memory.
@@ -24,30 +26,57 @@ impl HeapReceiver {
         self.store.pop()
     }
 
-    /// A heap that a byte stream gave whole ([`HeapStream`](crate::framing::HeapStream)): one packet of `bytes` bytes. Take finished heaps out before:
-    /// the ring is not looked at.
-    pub fn push_heap(&mut self, now_ns: u64, heap: Heap, bytes: u64) -> Outcome {
+    /// A heap that a byte stream gave ([`HeapStream`](crate::framing::HeapStream)): one packet of `bytes` bytes, of which the end may be missing. Take
+    /// finished heaps out before: the ring is not looked at.
+    pub fn push_heap(&mut self, now_ns: u64, heap: Delivery, bytes: u64) -> Outcome {
         self.count_packet(now_ns, bytes);
         if self.ended.is_some() {
             return self.refuse(Refused::Stopped);
         }
-        let length = heap.payload().len() as u64;
-        match self.recent.ended(heap.cnt, now_ns) {
+        if says_start(&heap) {
+            // A sender begins, perhaps with numbers that another one has used.
+            self.recent.clear();
+        }
+        match self.recent.ended(heap.cnt(), now_ns) {
             Some(true) => return self.refuse(Refused::DuplicateHeap),
             Some(false) => return self.refuse(Refused::Late),
             None => {}
         }
-        self.recent.add(heap.cnt, now_ns, true);
-        self.losses.came(heap.cnt, heap.flavour, length);
         self.statistics.heaps += 1;
         self.statistics.single_packet_heaps += 1;
-        for (line, n) in
-            [(C::Accepted, 1), (C::PayloadBytes, length), (C::Heaps, 1), (C::Complete, 1)]
-        {
-            self.tally.add(line, n);
+        self.tally.add(C::Accepted, 1);
+        self.tally.add(C::Heaps, 1);
+        match &heap {
+            Delivery::Heap(heap) => {
+                let length = heap.payload().len() as u64;
+                self.recent.add(heap.cnt, now_ns, true);
+                self.losses.came(heap.cnt, heap.flavour, length);
+                self.tally.add(C::PayloadBytes, length);
+                self.tally.add(C::Complete, 1);
+            }
+            Delivery::Incomplete(part) => self.came_in_part(now_ns, part),
         }
         self.store.put(heap);
         Outcome::Accepted
+    }
+
+    fn came_in_part(&mut self, now_ns: u64, part: &IncompleteHeap) {
+        let received = part.received_length;
+        self.recent.add(part.cnt, now_ns, false);
+        self.losses.came(part.cnt, part.flavour, part.heap_length.unwrap_or(received));
+        let (bytes, packets) = self.losses.missing(part.heap_length, received, &part.present);
+        match part.arrival {
+            Arrival::TimedOut => {
+                self.statistics.incomplete_heaps_timed_out += 1;
+                self.tally.add(C::TimedOut, 1);
+            }
+            Arrival::Evicted => self.statistics.incomplete_heaps_evicted += 1,
+            Arrival::Complete | Arrival::Flushed => self.statistics.incomplete_heaps_flushed += 1,
+        }
+        self.tally.add(C::PayloadBytes, received);
+        self.tally.add(C::Incomplete, 1);
+        self.tally.add(C::LostBytes, bytes);
+        self.tally.add(C::LostPackets, packets);
     }
 
     /// A stop heap that a byte stream gave whole, of `bytes` bytes.
@@ -77,5 +106,15 @@ impl HeapReceiver {
         self.tally.add(C::PacketBytes, bytes);
         self.last_packet_ns = Some(now_ns);
         self.stalled = false;
+    }
+}
+
+/// One of its immediate items says that the stream begins.
+fn says_start(heap: &Delivery) -> bool {
+    let start =
+        |id: u64, value: Option<u64>| id == id::STREAM_CTRL && value == Some(control::START);
+    match heap {
+        Delivery::Heap(heap) => heap.all_items().any(|i| start(i.id, i.immediate())),
+        Delivery::Incomplete(heap) => heap.immediates().any(|i| start(i.id, i.immediate())),
     }
 }

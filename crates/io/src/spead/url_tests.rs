@@ -1,0 +1,99 @@
+//! Keys that stand together, their order, and what is refused.
+
+use fullcount_spead::BugCompat;
+use fullcount_spead::receive::NumberSequence;
+
+use super::*;
+
+#[test]
+fn keys_of_spead_and_of_the_transport_stand_together() {
+    let url = SpeadUrl::<SpeadInput>::read(
+        "spead+udp://239.1.2.3:8888?max_heaps=8&interface=10.0.0.1&item=packet&receive_buffer=8MiB",
+    )
+    .unwrap();
+    assert_eq!(url.inner, "udp://239.1.2.3:8888?interface=10.0.0.1&receive_buffer=8MiB");
+    assert_eq!((url.told.config.max_heaps, url.told.item), (8, ItemChoice::Name("packet".into())));
+    let url = SpeadUrl::<SpeadOutput>::read("spead+tcp://[::1]:8888?framing=heap&send_buffer=1MiB")
+        .unwrap();
+    assert_eq!(url.address.clone().unwrap().send_buffer, Some(1 << 20));
+    assert_eq!(url.sender_config(0.0).cut.payload, PayloadSize::Heap);
+    let url = SpeadUrl::<SpeadInput>::read("spead+pcap:a/b.pcapng?flat-out&compat=spead2").unwrap();
+    assert_eq!((url.inner.as_str(), url.told.config.ring_heaps), ("pcap:a/b.pcapng?flat-out", 4));
+}
+
+#[test]
+fn compat_may_stand_anywhere_and_memory_ring_and_numbers_can_be_set() {
+    let read = |text| SpeadUrl::<SpeadInput>::read(text).unwrap().told;
+    let told = read(
+        "spead+udp://1.2.3.4:5?max_heaps=9&ring_heaps=7&sequence=3,2&packet_payload=1432B&compat=spead2&pyspead\
+         &pool=12&pool_lower=1KiB&pool_upper=4MiB&pool_initial=8",
+    );
+    let c = &told.config;
+    assert_eq!((c.max_heaps, c.ring_heaps, c.allow_out_of_order), (9, 7, false));
+    assert_eq!(c.sequence, Some(NumberSequence { first: 3, step: 2 }));
+    assert_eq!((c.packet_payload, told.compat), (Some(1432), BugCompat::PYSPEAD));
+    assert_eq!((told.pool, told.pool_range, told.pool_initial), (12, (1 << 10, 4 << 20), 8));
+    let told = read("spead+udp://1.2.3.4:5?sequence=4");
+    assert_eq!(told.config.sequence, Some(NumberSequence { first: 1, step: 4 }));
+    let told = SpeadUrl::<SpeadOutput>::read("spead+tcp://1.2.3.4:5?bind=127.0.0.2&min_rate=8Mbps");
+    let told = told.unwrap();
+    assert_eq!(told.told.min_rate, Some(1e6));
+    let local = InterfaceChoice::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
+    assert_eq!(told.address.unwrap().interface, Some(local));
+}
+
+#[test]
+fn what_is_refused_is_named_with_what_is_allowed() {
+    for (text, told) in [
+        ("spead+udp://x", "port is missing"),
+        ("spead+udp://1.2.3.4:5?size=1", "unknown key 'size' for spead+udp"),
+        ("spead+udp://1.2.3.4:5?max_heaps=0", "max_heaps=0 is not allowed; 1 to 4096"),
+        ("spead+udp://1.2.3.4:5?item=5", "item=5 is not allowed; an item id from 7"),
+        ("spead+tcp://1.2.3.4:5?ttl=2", "unknown key 'ttl' for spead+tcp"),
+        ("spead+tcp://1.2.3.4:5?framing=frames", "packets or heap"),
+        ("spead+udp://1.2.3.4:5?sequence=1,0", "sequence=1,0 is not allowed; FIRST,STEP"),
+        ("spead+udp://1.2.3.4:5?pool_upper=0B", "pool_upper=0B is not allowed; a size from 1B"),
+        ("spead+smoke://x", "it does not begin with spead+ and a transport"),
+    ] {
+        let said = SpeadUrl::<SpeadInput>::read(text).unwrap_err().to_string();
+        assert!(said.contains(told), "{said}");
+    }
+}
+
+#[test]
+fn compat_comes_first_wherever_it_stands() {
+    let read = |keys: &str| {
+        SpeadUrl::<SpeadInput>::read(&format!("spead+udp://127.0.0.1:8888?{keys}")).unwrap().told
+    };
+    for keys in ["max_heaps=8", "heap_timeout=2s", "stall_timeout=9s", "in_order=0", "incomplete"] {
+        let (before, behind) =
+            (read(&format!("{keys}&compat=spead2")), read(&format!("compat=spead2&{keys}")));
+        assert_eq!(before, behind);
+        assert_ne!(before, read("compat=spead2"), "{keys} counts");
+    }
+    assert_eq!(read("max_heaps=8&compat=spead2").config.max_heaps, 8);
+}
+
+#[test]
+fn a_lost_stop_ends_a_stream_of_datagrams_unless_the_url_says_otherwise() {
+    for (url, ends) in [
+        ("spead+udp://127.0.0.1:8888", true),
+        ("spead+udp://127.0.0.1:8888?max_heaps=8", true),
+        ("spead+xdp://eth0:8888", true),
+        ("spead+udp://127.0.0.1:8888?stall_timeout=0s", false),
+        ("spead+udp://127.0.0.1:8888?stall_timeout=1h", false),
+        ("spead+udp://127.0.0.1:8888?compat=spead2", false),
+        ("spead+udp://127.0.0.1:8888?ignore_stop", true),
+        ("spead+tcp://127.0.0.1:8888", false),
+        ("spead+pcap:x.pcap", false),
+    ] {
+        let mut urls = [SpeadUrl::<SpeadInput>::read(url).unwrap()];
+        let told = urls[0].told.config.clone();
+        assert_eq!(end_when_stalled(&mut urls, Duration::from_secs(7)), ends, "{url}");
+        let config = &urls[0].told.config;
+        match ends {
+            true => assert_eq!((config.stall_timeout_ns, config.stall_ends), (7_000_000_000, true)),
+            false => assert_eq!(*config, told),
+        }
+    }
+}
