@@ -133,6 +133,9 @@ fn interfaces_of_a_saved_tree_and_what_lies_below_them() {
     }
     files.push((at("eth0", "master/ifindex"), "3\n"));
     for (file, value) in [
+        ("rx_packets", "7\n"),
+        ("rx_bytes", "700\n"),
+        ("tx_bytes", "60\n"),
         ("rx_dropped", "5\n"),
         ("rx_missed_errors", "2\n"),
         ("rx_fifo_errors", "1\n"),
@@ -144,7 +147,14 @@ fn interfaces_of_a_saved_tree_and_what_lies_below_them() {
     let (_dir, host) = tree(&files);
     let cards = host.cards().unwrap();
     let eth0 = cards.iter().find(|c| c.name == "eth0").unwrap();
-    let told = card::CardCounters { packets: 0, dropped: 5, missed: 3, damaged: 4 };
+    let told = card::CardCounters {
+        packets: 7,
+        bytes: 700,
+        sent_bytes: 60,
+        dropped: 5,
+        missed: 3,
+        damaged: 4,
+    };
     assert_eq!((eth0.counters, eth0.mtu, eth0.master), (told, 9000, Some(3)));
     let all = card::with_lower([4].into(), &cards);
     assert_eq!(all.into_iter().collect::<Vec<_>>(), [1, 3, 4, 9], "VLAN, bond, card and loopback");

@@ -14,7 +14,7 @@ use fullcount_core::bytes::Bytes;
 use super::Host;
 use super::netlink::{self, attributes, ne32, number, text};
 
-/// One network interface with its receive counters, since it exists.
+/// One network interface with its counters, since it exists.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Card {
     /// Number.
@@ -31,15 +31,19 @@ pub struct Card {
     pub master: Option<u32>,
     /// Number of the interface below it (VLAN) in the same namespace.
     pub lower: Option<u32>,
-    /// Receive counters.
+    /// What it received and sent.
     pub counters: CardCounters,
 }
 
-/// Receive counters of an interface; frames, before GRO.
+/// Counters of an interface; frames, before GRO. Bytes are those of frames without their check sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CardCounters {
     /// Frames received.
     pub packets: u64,
+    /// Bytes received.
+    pub bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
     /// Dropped by driver or kernel for lack of space, and frames of protocols without a receiver. Includes drops of the
     /// backlog.
     pub dropped: u64,
@@ -101,6 +105,8 @@ impl Host {
                 lower,
                 counters: CardCounters {
                     packets: count("rx_packets"),
+                    bytes: count("rx_bytes"),
+                    sent_bytes: count("tx_bytes"),
                     dropped: count("rx_dropped"),
                     missed: count("rx_missed_errors")
                         + count("rx_fifo_errors")
@@ -212,6 +218,8 @@ fn counters(value: &[u8]) -> CardCounters {
     };
     CardCounters {
         packets: at(0),
+        bytes: at(2),
+        sent_bytes: at(3),
         dropped: at(6),
         missed: at(11) + at(14) + at(15),
         damaged: at(10) + at(12) + at(13),

@@ -15,7 +15,7 @@ fullcount_core::counters! {
         Idle "thread.input_idle" Times Sum "receive" Note "receive calls that timed out" "";
         Calls "receive.calls" Times Sum "receive" Note "receive calls that brought at least one packet" "";
         SystemCalls "receive.system_calls" Times Sum "receive" Note "reads of sockets, those that brought nothing included" "";
-        Streams "tcp.streams" Times Sum "tcp" Note "streams that are open now" "";
+        Streams "tcp.streams" Times Present "tcp" Note "streams that are open now" "";
         Begun "tcp.begun" Times Sum "tcp" Note "streams that began: connections accepted or made" "";
         Ended "tcp.ended" Times Sum "tcp" Note "streams that their peer ended in order" "";
         Reset "tcp.reset" Times Sum "tcp" Note
@@ -39,13 +39,13 @@ fullcount_core::counters! {
         Stalls "tcp.stalls" Times Sum "tcp" Note
             "times that a stream that may send was silent for longer than stall"
             "the message on standard error names the peer: is it stopped, or has it no data?";
-        Stalled "tcp.stalled" Times Sum "tcp" Note "streams that are silent now for longer than stall" "";
+        Stalled "tcp.stalled" Times Present "tcp" Note "streams that are silent now for longer than stall" "";
         Pauses "tcp.pauses" Times Sum "tcp" Note
             "times that a stream had no credit and was left in the kernel, so that its sender waits" "";
-        Paused "tcp.paused" Times Sum "tcp" Note "streams without credit now" "";
+        Paused "tcp.paused" Times Present "tcp" Note "streams without credit now" "";
         PausedTime "tcp.paused_ms" Times Sum "tcp" Note
             "time that streams were without credit, ms, all streams added up"
             "the streams that an event waits for are slower than these, or the outputs are: detector.memory holds more";
-        Memory "tcp.memory" Bytes Max "tcp" Note "memory for received bytes, in use or ready" "";
+        Memory "tcp.memory" Bytes Present "tcp" Note "memory for received bytes, in use or ready" "";
     }
 }

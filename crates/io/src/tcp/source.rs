@@ -333,7 +333,8 @@ impl TcpSource {
             StreamEnd::Orderly => (TcpCounter::Ended, None),
             StreamEnd::Broken(e) => (TcpCounter::Reset, Some(format!("broke off: {e}"))),
             StreamEnd::Unwanted => {
-                (TcpCounter::Unwanted, Some("closed: the detector refuses it".into()))
+                let why = connection.credit.refusal().unwrap_or("no reason given");
+                (TcpCounter::Unwanted, Some(format!("closed: the detector refuses it: {why}")))
             }
             StreamEnd::Fault(FrameFault::Start) => {
                 let rule = self.reading.rule.name;

@@ -171,7 +171,7 @@ fn a_stream_without_credit_waits_and_the_others_do_not() {
     assert!(until(&mut source, &mut came, |came, _| came.len() == 2));
     assert!(came.iter().all(|(_, bytes)| bytes[0] == 2));
     // A credit of 0 more, and a refusal.
-    credit(0).refuse();
+    credit(0).refuse("source 3");
     credit(2).allow(u64::MAX);
     assert!(until(&mut source, &mut came, |came, s| {
         came.len() == 4 && get(s, TcpCounter::Unwanted) == 1
