@@ -5,6 +5,7 @@
 //! per reason) and configurations with unknown keys. Entry: [`GdGem`], the [`Kind`]. Source: `docs/formats/gdgem.md`; for users:
 //! `docs/gdgem.md`.
 
+mod asked;
 mod builder;
 mod chain;
 mod clock;

@@ -36,6 +36,8 @@ pub struct FragmentsSetup {
     pub first: u64,
     /// Every so many fragments of a source have a wrong checksum; 0: none.
     pub wrong_crc: u64,
+    /// Throttling state of every fragment, 4 bits.
+    pub throttling: u8,
     /// Decides the pattern.
     pub seed: u64,
 }
@@ -72,7 +74,7 @@ impl FragmentTraffic {
         let slots = (RING_BYTES / stride).max(1) as u64;
         let mut random = Random::new(setup.seed);
         let lane = |&source: &u16| {
-            let fragment = fragment(source, setup.size, &mut random);
+            let fragment = fragment(source, setup, &mut random);
             let summed = Summed::new(&fragment);
             let packet = blocks(source, &fragment);
             Lane { bytes: packet.repeat(slots as usize), summed, next: setup.first }
@@ -92,11 +94,11 @@ impl FragmentTraffic {
 }
 
 /// The words of a fragment of event 0, without its checksum.
-fn fragment(source: u16, size: usize, random: &mut Random) -> Vec<u64> {
-    let count = size / 8;
+fn fragment(source: u16, setup: &FragmentsSetup, random: &mut Random) -> Vec<u64> {
+    let count = setup.size / 8;
     let mut words = vec![5 << 60 | 1 << 56 | u64::from(source) << 8];
     words.extend((2..count).map(|_| random.bits()));
-    words.push(0xa << 60 | (count as u64) << 32 | 8 << 4);
+    words.push(0xa << 60 | (count as u64) << 32 | u64::from(setup.throttling) << 4);
     words
 }
 

@@ -9,7 +9,8 @@ use fullcount_detect::fragments::fed::{Fed, checksum, ends};
 use super::*;
 
 fn setup(sources: &[u16], size: usize) -> FragmentsSetup {
-    FragmentsSetup { sources: sources.to_vec(), size, first: NUMBERS - 5, wrong_crc: 0, seed: 3 }
+    let (sources, first) = (sources.to_vec(), NUMBERS - 5);
+    FragmentsSetup { sources, size, first, wrong_crc: 0, throttling: 8, seed: 3 }
 }
 
 /// Fragments of each lane.
@@ -79,6 +80,7 @@ fn wishes_are_kept_and_impossible_ones_refused() {
         (&[("first-source", "4090")], "at most 6 sources from 4090 on"),
         (&[("missing-source", "99")], "missing-source: 99 is not possible: one of the sources"),
         (&[("sources", "1"), ("missing-source", "0")], "not the only source"),
+        (&[("throttling", "16")], "throttling: 16 is not possible: 0 to 15"),
     ] {
         let said = of(given).unwrap_err();
         assert!(said.contains(told), "{said}");
@@ -93,4 +95,19 @@ fn wishes_are_kept_and_impossible_ones_refused() {
         Fed::read(header, trailer).unwrap().crc == checksum([payload].into_iter())
     };
     assert_eq!(train.each().map(right).collect::<Vec<_>>(), [true, false, true, false]);
+}
+
+#[test]
+fn every_fragment_says_the_throttling_state_with_a_right_checksum() {
+    for state in [0, 4, 8, 15] {
+        let setup = FragmentsSetup { throttling: state, ..setup(&[3], 64) };
+        let mut traffic = FragmentTraffic::new(&setup);
+        let train = traffic.next_train(3, 0).unwrap();
+        for packet in train.each() {
+            let payload = &packet[16..];
+            let (header, trailer) = ends([payload].into_iter()).unwrap();
+            let fed = Fed::read(header, trailer).unwrap();
+            assert_eq!((fed.throttling, fed.crc), (state, checksum([payload].into_iter())));
+        }
+    }
 }

@@ -9,7 +9,9 @@ use fullcount_core::records::RecordPiece;
 use super::block::{FragmentBlock, HEADER, MOST};
 
 /// Longest fragment, bytes.
-pub(super) const MOST_FRAGMENT: u64 = 2048 * (MOST - HEADER) as u64;
+pub(super) const MOST_FRAGMENT: u64 = BLOCKS as u64 * (MOST - HEADER) as u64;
+/// Most blocks of a fragment.
+const BLOCKS: usize = 2048;
 
 /// A fragment whose last block has come, or that came to another end.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +57,12 @@ impl Assembly {
         self.open.as_ref().map(|_| self.batch)
     }
 
+    /// Memory of the fragment under way, bytes.
+    pub fn room(&self) -> u64 {
+        let room = |open: &Assembled| open.len + size_of_val(&open.more[..]) as u64;
+        self.open.as_ref().map_or(0, |(open, _)| room(open))
+    }
+
     /// The stream ended; true if a fragment was under way.
     pub fn give_up(&mut self) -> bool {
         self.open.take().is_some()
@@ -67,10 +75,17 @@ impl Assembly {
         piece: RecordPiece,
         batch: BatchNumber,
     ) -> BlockOutcome {
-        let mut outcome = BlockOutcome::default();
         let len = block.len as u64;
+        // Most fragments are one block: they never wait here.
+        if self.open.is_none() && block.first && block.last && block.number == 0 {
+            let (event, more) = (block.event, Vec::new());
+            let done = Some(Assembled { event, broken: false, len, first: piece, more });
+            return BlockOutcome { done, ..BlockOutcome::default() };
+        }
+        let mut outcome = BlockOutcome::default();
         let follows = |open: &(Assembled, u16)| {
-            !block.first && open.0.event == block.event && open.0.len + len <= MOST_FRAGMENT
+            let fits = open.0.len + len <= MOST_FRAGMENT && open.0.more.len() + 1 < BLOCKS;
+            !block.first && open.0.event == block.event && fits
         };
         match self.open.take() {
             Some(mut open) if follows(&open) => {
@@ -153,5 +168,17 @@ mod tests {
             ended += usize::from(outcome.before.is_some_and(|f| f.len <= MOST_FRAGMENT));
         }
         assert_eq!(ended, 2);
+    }
+
+    #[test]
+    fn an_endless_fragment_without_bytes_is_cut_too() {
+        let mut assembly = Assembly::default();
+        feed(&mut assembly, FragmentBlock { len: 0, ..block(0, 5, "f") });
+        let mut most = 0;
+        for n in 1..5000u16 {
+            feed(&mut assembly, FragmentBlock { len: 0, ..block(n % 2048, 5, "") });
+            most = most.max(assembly.room());
+        }
+        assert_eq!(most, (BLOCKS as u64 - 1) * size_of::<RecordPiece>() as u64);
     }
 }

@@ -68,12 +68,13 @@ fullcount_core::counters! {
         Skipped "events.skipped" Events Sum "events" Note "numbers that no source had" "";
         Restarts "events.restarts" Events Sum "events" Note "times that all senders ended and began anew with lower numbers" "";
         Bytes "events.bytes" Bytes Sum "events" Note "bytes of fragments that left with their events" "";
-        Held "merge.held" Bytes Sum "fragments" Note "bytes that wait for other sources" "";
+        Held "merge.held" Bytes Present "fragments" Note
+            "memory of fragments that wait: for other sources, for the end of an earlier stream, for their own rest; with what is noted of each" "";
         Pauses "merge.pauses" Times Sum "fragments" Note
             "times that a stream which is ahead of the others was paused" "it is no loss: the streams that are awaited are slower; detector.memory holds more";
-        Paused "merge.paused" Times Sum "fragments" Note "streams that are paused now" "";
-        Awaited "merge.awaited" Times Sum "fragments" Note "sources that the next event waits for" "";
-        Absent "merge.absent" Times Sum "fragments" Note "configured sources without an open stream" "start their senders; fragments.source.N.streams tells which";
+        Paused "merge.paused" Times Present "fragments" Note "streams that are paused now" "";
+        Awaited "merge.awaited" Times Present "fragments" Note "sources that the next event waits for" "";
+        Absent "merge.absent" Times Present "fragments" Note "configured sources without an open stream" "start their senders; fragments.source.N.streams tells which";
         OldestMs "merge.oldest_ms" Times Max "fragments" Note "age of the oldest fragment that waits, ms" "a source is slow or stopped: fragments.source.N.streams, tcp.stalled";
     }
 }
@@ -108,14 +109,19 @@ pub(super) enum PerSource {
     Lost,
     Bad,
     Streams,
+    Throttled,
 }
 
 impl PerSource {
-    const ALL: [(&'static str, &'static str); 4] = [
+    const ALL: [(&'static str, &'static str); 5] = [
         ("count", "fragments of this source"),
         ("lost", "fragments of this source that are missing from events"),
         ("bad", "fragments of this source that are damaged"),
         ("streams", "open streams of this source: 0 or 1"),
+        (
+            "throttled",
+            "fragments of this source whose trailer says another throttling state than ready",
+        ),
     ];
 
     /// Line of the source at this place.
@@ -129,7 +135,7 @@ pub(super) fn lines(ids: &[u16]) -> Vec<Info> {
     let one = |id: u16, (what, meaning): (&str, &'static str)| Info {
         name: format!("fragments.source.{id}.{what}").into(),
         unit: if what == "streams" { Unit::Times } else { Unit::Fragments },
-        merge: Merge::Sum,
+        merge: if what == "streams" { Merge::Present } else { Merge::Sum },
         hop: "fragments".into(),
         role: Role::Note,
         meaning: meaning.into(),

@@ -31,6 +31,20 @@ pub struct Fed {
     pub throttling: u8,
 }
 
+/// What a throttling state is called.
+pub const fn throttling_name(state: u8) -> &'static str {
+    match state {
+        1 => "warning",
+        2 => "out of synchronisation",
+        4 => "busy",
+        8 => "ready",
+        12 => "error",
+        15 => "disconnected",
+        0 => "not said",
+        _ => "unknown",
+    }
+}
+
 impl Fed {
     /// Reads the first and the last word; `None`: these are not a header and a trailer.
     #[inline]

@@ -2,7 +2,8 @@
 //!
 //! Each source has a queue, and its numbers only rise. An event is complete when every source either has it or has gone past it: so
 //! the lowest number at the heads of the queues is the next event as soon as no queue is empty, and a source whose queue is empty
-//! is the one that is waited for. No clock, no socket: time is an argument. An event leaves early only when its time is over
+//! is the one that is waited for. No clock, no socket: time is an argument. An event leaves early only when its time, or that of a
+//! later one, is over
 //! or the caller has no room. Keeps nothing of what has left. Source: `docs/formats/simplified-tcp.md`, section 26.2.
 
 use std::collections::VecDeque;
@@ -37,6 +38,13 @@ pub struct EventFragment {
     pub more: Vec<RecordPiece>,
 }
 
+impl EventFragment {
+    /// Memory that it takes while it waits, bytes: its own and what is noted of it, so that one without bytes takes some too.
+    pub fn room(&self) -> u64 {
+        self.len + (size_of::<EventFragment>() + size_of_val(&self.more[..])) as u64
+    }
+}
+
 /// What became of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FragmentVerdict {
@@ -56,7 +64,7 @@ pub enum FragmentVerdict {
 pub enum EventDue {
     /// Nothing more can come for it.
     Decided,
-    /// Its time is over.
+    /// Its time is over, or that of an event behind it.
     Expired,
     /// There is no room to wait.
     Forced,
@@ -122,7 +130,7 @@ impl Merger {
         self.waiting
     }
 
-    /// Their bytes.
+    /// Their memory ([`EventFragment::room`]), bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -195,7 +203,7 @@ impl Merger {
         self.near.get_or_insert(number);
         self.empty -= usize::from(of.fragments.is_empty());
         self.waiting += 1;
-        self.bytes += fragment.len;
+        self.bytes += fragment.room();
         of.fragments.push_back((number, fragment));
         FragmentVerdict::Taken { gap }
     }
@@ -221,8 +229,9 @@ impl Merger {
             EventDue::Forced
         } else {
             let (now, timeout) = expires?;
+            // Of all heads: an event may be older than one with a lower number, which then leaves before it.
             let heads = self.sources.iter().filter_map(|source| source.fragments.front());
-            let arrived = heads.filter(|(n, _)| *n == number).map(|(_, f)| f.arrived.0).min()?;
+            let arrived = heads.map(|(_, f)| f.arrived.0).min()?;
             if now.0.saturating_sub(arrived) < timeout.0 {
                 return None;
             }
@@ -262,7 +271,7 @@ impl Merger {
             };
             self.empty += usize::from(source.fragments.is_empty());
             self.waiting -= 1;
-            self.bytes -= fragment.len;
+            self.bytes -= fragment.room();
             event.parts += 1;
             event.bytes += fragment.len;
             of_event |= fragment.flags;

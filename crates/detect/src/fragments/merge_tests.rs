@@ -74,6 +74,31 @@ fn an_event_expires_by_its_own_first_fragment() {
 }
 
 #[test]
+fn an_event_with_a_higher_number_leaves_at_its_time_too() {
+    let mut merger = Merger::new(vec![0, 1, 2], Some(Nanos(100)));
+    merger.push(0, fragment(4, 0));
+    merger.push(1, fragment(3, 99));
+    assert!(drain(&mut merger, Some(Nanos(99)), false).is_empty());
+    let left = drain(&mut merger, Some(Nanos(100)), false);
+    assert_eq!(left.iter().map(|e| e.number).collect::<Vec<_>>(), [3, 4]);
+}
+
+#[test]
+fn what_is_noted_of_a_fragment_takes_room_too() {
+    let mut merger = Merger::new(vec![0, 1], None);
+    let piece = || RecordPiece { memory: vec![0; 8].into(), start: 0, len: 8 };
+    let empty = EventFragment { len: 0, ..fragment(1, 0) };
+    let pieces = EventFragment { first: Some(piece()), more: vec![piece()], ..fragment(2, 0) };
+    merger.push(0, empty);
+    let of_one = size_of::<EventFragment>() as u64;
+    assert_eq!(merger.bytes(), of_one);
+    merger.push(0, pieces);
+    assert_eq!(merger.bytes(), 2 * of_one + 8 + size_of::<RecordPiece>() as u64);
+    drain(&mut merger, None, true);
+    assert_eq!((merger.bytes(), merger.waiting()), (0, 0));
+}
+
+#[test]
 fn numbers_go_on_over_their_turn_and_a_new_beginning_is_above() {
     let mut merger = Merger::new(vec![0], None);
     for n in [(1 << 24) - 2, (1 << 24) - 1, 0, 1] {
@@ -154,9 +179,11 @@ proptest! {
                 last = Some(event.number);
                 kept += event.parts as u64;
             }
-            prop_assert!(timeout.is_none() || merger.oldest().is_none_or(|(_, at)| now - at.0 <= 50 * 300));
+            let mut waiting = merger.sources.iter().flat_map(|source| &source.fragments);
+            let young = |(_, f): &(i64, EventFragment)| timeout.is_none_or(|most| now - f.arrived.0 < most);
+            prop_assert!(waiting.all(young), "older than {timeout:?} at {now}");
         }
         prop_assert_eq!(given, kept + refused + merger.waiting());
-        prop_assert_eq!(merger.bytes(), 8 * merger.waiting());
+        prop_assert_eq!(merger.bytes(), fragment(0, 0).room() * merger.waiting());
     }
 }

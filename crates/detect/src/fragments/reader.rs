@@ -18,7 +18,7 @@ use super::assembly::{Assembled, Assembly};
 use super::block::{FragmentBlock, HEADER};
 use super::counters::{FragmentCounter as C, PerSource, lines};
 use super::credit::{CreditRule, FULL, Grant};
-use super::fed::{Fed, checksum, ends};
+use super::fed::{Fed, checksum, ends, throttling_name};
 use super::merge::{EventDue, EventFragment, FragmentVerdict, Merger};
 use super::options::Options;
 use super::sources::{Owners, Refusal, Slot, UnitStream};
@@ -47,6 +47,10 @@ pub(super) struct UnitReader {
     early: EventRecords,
     now: Option<Nanos>,
     batch: BatchNumber,
+    /// Memory of fragments that wait for an earlier stream of their source, bytes.
+    stashed: u64,
+    /// By source: throttling state of its last fragment.
+    throttling: Vec<Option<u8>>,
     tally: Tally<{ C::LINES }>,
     sheet: Arc<Sheet>,
 }
@@ -75,6 +79,8 @@ impl UnitReader {
             early: EventRecords::default(),
             now: None,
             batch: BatchNumber::default(),
+            stashed: 0,
+            throttling: vec![None; ids.len()],
             tally: Tally::default(),
             sheet: Sheet::new(lines(&ids)),
             ids,
@@ -158,7 +164,10 @@ impl UnitReader {
         let Some(stream) = self.streams[from.stream].as_mut() else { return };
         let outcome = stream.slots[slot].assembly.block(block, piece, self.batch);
         self.add(C::BlockOrder, outcome.out_of_order.into());
-        for done in outcome.before.into_iter().chain(outcome.done) {
+        if let Some(before) = outcome.before {
+            self.fragment(before, (from.stream, slot), from.time_ns);
+        }
+        if let Some(done) = outcome.done {
             self.fragment(done, (from.stream, slot), from.time_ns);
         }
     }
@@ -186,7 +195,7 @@ impl UnitReader {
             Err(refusal) => {
                 // Of datagrams only these are refused.
                 if let Some(credit) = &stream.credit {
-                    credit.refuse();
+                    credit.refuse(&refusal.told(block.source, alone));
                     stream.refused = Some(refusal);
                 }
                 return Err(refusal);
@@ -241,7 +250,9 @@ impl UnitReader {
                 }
                 if let Some(line) = C::of_throttling(fed.throttling) {
                     self.tally.add(line, 1);
+                    self.sheet.add(PerSource::Throttled.line(at), 1);
                 }
+                self.throttling[at] = Some(fed.throttling);
                 if self.crc_every > 0 && done.event.is_multiple_of(self.crc_every) {
                     self.tally.add(C::Checked, 1);
                     if checksum(done.pieces()) != fed.crc {
@@ -274,7 +285,16 @@ impl UnitReader {
         }
         let stream = self.streams[stream].as_mut();
         if let Some(stash) = stream.and_then(|stream| stream.slots[slot].stash.as_mut()) {
+            self.stashed += fragment.room();
             stash.push_back(fragment);
+        }
+    }
+
+    /// What waited for an earlier stream waits for the other sources.
+    fn unstash(&mut self, at: usize, stash: Option<VecDeque<EventFragment>>) {
+        for fragment in stash.into_iter().flatten() {
+            self.stashed -= fragment.room();
+            self.merge(at, fragment);
         }
     }
 
@@ -304,7 +324,7 @@ impl UnitReader {
                 self.sheet.set(PerSource::Streams.line(slot.at), heir.is_some().into());
                 let heir = heir.and_then(|heir| self.streams[heir].as_mut());
                 let stash = heir.and_then(|heir| heir.slots.first_mut()?.stash.take());
-                stash.into_iter().flatten().for_each(|fragment| self.merge(slot.at, fragment));
+                self.unstash(slot.at, stash);
             }
         }
     }
@@ -362,7 +382,7 @@ impl UnitReader {
             let heir = self.owners.streams[at].1.and_then(|heir| self.streams[heir].as_mut());
             let stash =
                 heir.and_then(|heir| heir.slots.first_mut()?.stash.as_mut().map(std::mem::take));
-            stash.into_iter().flatten().for_each(|fragment| self.merge(at, fragment));
+            self.unstash(at, stash);
         }
         products.records.append(&mut self.early);
         while let Some((_, due)) = self.merger.due(None, true) {
@@ -371,9 +391,16 @@ impl UnitReader {
         }
     }
 
+    /// Memory of all that waits: for other sources, for an earlier stream, for the rest of its fragment; bytes.
+    fn held(&self) -> u64 {
+        let slots = self.streams.iter().flatten().flat_map(|stream| &stream.slots);
+        let begun: u64 = slots.map(|slot| slot.assembly.room()).sum();
+        self.merger.bytes() + self.stashed + begun
+    }
+
     /// Gives each stream its credit.
     fn govern_all(&mut self) {
-        let (held, rule, merger) = (self.merger.bytes(), self.rule, &self.merger);
+        let (held, rule, merger) = (self.held(), self.rule, &self.merger);
         let mut pauses = 0;
         for stream in self.streams[1..].iter_mut().flatten() {
             let Some(credit) = &stream.credit else { continue };
@@ -408,7 +435,7 @@ impl UnitReader {
         let stashed: usize = self.stashed();
         let set = |line: C, n: u64| self.sheet.set(line as usize, n);
         set(C::Waiting, self.merger.waiting() + stashed as u64);
-        set(C::Held, self.merger.bytes());
+        set(C::Held, self.held());
         set(C::Awaited, self.merger.awaited() as u64);
     }
 
@@ -444,11 +471,13 @@ impl UnitReader {
                 }
             };
             let awaited = if self.merger.is_awaited(at) { "awaited" } else { "ahead" };
+            let state = self.throttling[at].map_or("not known", throttling_name);
             format!(
-                "source {id}: {place}, {awaited}, {} fragments, {} lost, {} damaged",
+                "source {id}: {place}, {awaited}, {} fragments, {} lost, {} damaged, {} throttled, state {state}",
                 get(PerSource::Count),
                 get(PerSource::Lost),
-                get(PerSource::Bad)
+                get(PerSource::Bad),
+                get(PerSource::Throttled)
             )
         };
         self.ids.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
@@ -512,7 +541,7 @@ impl Decoder for UnitReader {
     }
 
     fn commands(&self) -> Vec<CommandInfo> {
-        let help = "a line for each source: its stream, what it waits for, what is lost".to_owned();
+        let help = "a line for each source: its stream, what it waits for, what is lost, its throttling state".to_owned();
         vec![CommandInfo {
             name: "SOURCES".into(),
             arguments: String::new(),

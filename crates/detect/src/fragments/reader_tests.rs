@@ -30,6 +30,22 @@ fn blocks(source: u64, event: u64, payload: usize, words: usize) -> Vec<Vec<u8>>
     (0..).zip(all.chunks(words)).map(block).collect()
 }
 
+/// A fragment of one block without a word.
+fn empty(source: u64, event: u64) -> Vec<u8> {
+    let mut bytes = (0x475a << 48 | 3u64 << 30).to_be_bytes().to_vec();
+    bytes.extend((source << 32 | event & 0x00ff_ffff).to_be_bytes());
+    bytes
+}
+
+/// Gives a one-block fragment another throttling state and a right checksum.
+fn throttled(mut block: Vec<u8>, state: u8) -> Vec<u8> {
+    let end = block.len();
+    block[end - 8] = state << 4;
+    let crc = checksum([&block[16..]].into_iter());
+    block[end - 6..end - 4].copy_from_slice(&crc.to_le_bytes());
+    block
+}
+
 fn unit(options: &str) -> UnitReader {
     UnitReader::new(&Options::read(options).unwrap(), true)
 }
@@ -205,6 +221,95 @@ fn strangers_and_doubles_are_refused_and_counted() {
 }
 
 #[test]
+fn a_stream_is_refused_with_the_reason() {
+    let (mut unit, mut products) = (unit("sources = \"0-1\""), Products::default());
+    let mut first = peers(1, 2, 4).remove(0);
+    decode(&mut unit, first.batch(1).as_ref(), 0, &mut products);
+    let mut other = Peer::new(4, [blocks(1, 7, 4, 510), blocks(0, 7, 4, 510)].concat());
+    let mut double = Peer::new(5, blocks(0, 7, 4, 510));
+    let mut stranger = Peer::new(6, blocks(3, 7, 4, 510));
+    for (peer, why) in [
+        (&mut other, "source 0 comes on the stream of another source"),
+        (&mut double, "source 0 has another open stream"),
+        (&mut stranger, "source 3 is not in detector.sources"),
+    ] {
+        decode(&mut unit, peer.batch(2).as_ref(), 0, &mut products);
+        assert_eq!(peer.credit.refusal(), Some(why));
+    }
+}
+
+#[test]
+fn throttling_states_are_counted_and_named_by_source() {
+    let (mut unit, mut products) = (unit("sources = 3"), Products::default());
+    let mut both = peers(2, 2, 4);
+    let states = [(0, 0, 4), (0, 1, 4), (1, 0, 12), (1, 1, 8)];
+    for (peer, event, state) in states {
+        let packet = std::mem::take(&mut both[peer].packets[event]);
+        both[peer].packets[event] = throttled(packet, state);
+    }
+    for peer in &mut both {
+        decode(&mut unit, peer.batch(9).as_ref(), 0, &mut products);
+    }
+    let lines = [C::Busy, C::Failing, C::Warning, C::WrongCrc];
+    assert_eq!(lines.map(|line| count(&unit, line)), [2, 1, 0, 0]);
+    let of = |at| unit.sheet.get(PerSource::Throttled.line(at));
+    assert_eq!([of(0), of(1), of(2)], [2, 1, 0]);
+    let told = unit.command("SOURCES", &[]).unwrap();
+    let ends: Vec<&str> = told.lines().filter_map(|line| line.split("damaged, ").nth(1)).collect();
+    assert_eq!(
+        ends,
+        ["2 throttled, state busy", "1 throttled, state ready", "0 throttled, state not known"]
+    );
+}
+
+#[test]
+fn a_source_that_is_ahead_with_empty_fragments_waits_too() {
+    let (mut unit, mut products) = (unit("sources = 2\nmemory = \"1MiB\""), Products::default());
+    let events = 60_000;
+    let mut both: Vec<Peer> = (0..2)
+        .map(|source| Peer::new(source as u32 + 1, (0..events).map(|e| empty(source, e)).collect()))
+        .collect();
+    let (read, mut most) = (1000, 0);
+    while let Some(batch) = both[0].batch(read) {
+        decode(&mut unit, Some(&batch), 0, &mut products);
+        most = most.max(count(&unit, C::Held));
+    }
+    assert!(!both[0].packets.is_empty(), "it is paused");
+    assert!(most <= (1 << 20) + read as u64 * fragment_room(), "{most} B");
+    while both.iter().any(|peer| !peer.packets.is_empty()) {
+        for peer in both.iter_mut().rev() {
+            let batch = peer.batch(read);
+            decode(&mut unit, batch.as_ref(), 0, &mut products);
+            most = most.max(count(&unit, C::Held));
+        }
+    }
+    assert!(most <= (1 << 20) + 2 * read as u64 * fragment_room(), "{most} B");
+    assert_eq!((products.records.len() as u64, count(&unit, C::Held)), (events, 0));
+    balanced(&unit);
+}
+
+/// Memory of a fragment without bytes.
+fn fragment_room() -> u64 {
+    size_of::<EventFragment>() as u64
+}
+
+#[test]
+fn what_is_begun_and_what_waits_for_an_earlier_stream_is_held() {
+    let (mut unit, mut products) = (unit("sources = 1"), Products::default());
+    let mut old = Peer::new(1, blocks(0, 0, 1200, 510));
+    decode(&mut unit, old.batch(1).as_ref(), 0, &mut products);
+    assert_eq!(count(&unit, C::Held), 4080);
+    old.credit.hung_up();
+    let mut new = Peer::new(2, blocks(0, 1, 4, 510));
+    decode(&mut unit, new.batch(1).as_ref(), 0, &mut products);
+    assert_eq!(count(&unit, C::Held), 4080 + 48 + fragment_room());
+    decode(&mut unit, old.batch(9).as_ref(), 0, &mut products);
+    old.close();
+    decode(&mut unit, None, 0, &mut products);
+    assert_eq!((products.records.len(), count(&unit, C::Held)), (2, 0));
+}
+
+#[test]
 fn an_event_leaves_at_its_time_and_never_in_a_replay() {
     let (mut unit, mut products) =
         (unit("sources = 2\nevent_timeout = \"100ms\""), Products::default());
@@ -260,13 +365,18 @@ proptest! {
     fn streams_that_are_ahead_wait_and_nothing_is_lost(
         sources in 2usize..6,
         events in 1u64..150,
-        payload in prop::sample::select(vec![0usize, 30, 500, 3000]),
+        payload in prop::sample::select(vec![None, Some(0usize), Some(30), Some(500), Some(3000)]),
         order in prop::collection::vec((0usize..6, 1usize..40), 0..200),
     ) {
         let mut unit = unit(&format!("sources = {sources}\nmemory = \"1MiB\""));
         let mut products = Products::default();
-        let mut peers = peers(sources as u64, events, payload);
-        let read = 40 * 4096;
+        let mut peers = match payload {
+            Some(payload) => peers(sources as u64, events, payload),
+            None => (0..sources as u64)
+                .map(|s| Peer::new(s as u32 + 1, (0..events).map(|e| empty(s, e)).collect()))
+                .collect(),
+        };
+        let read = 40 * (4096 + fragment_room());
         let rest = (0..100_000).map(|n| (n % sources, 3));
         for (peer, most) in order.into_iter().map(|(p, most)| (p % sources, most)).chain(rest) {
             if peers.iter().all(|peer| peer.packets.is_empty()) {
@@ -279,8 +389,9 @@ proptest! {
         }
         decode(&mut unit, None, 0, &mut products);
         prop_assert_eq!(products.records.number.clone(), (0..events).collect::<Vec<_>>());
-        prop_assert!(products.records.flags.iter().all(|&of| of == 0));
-        prop_assert_eq!(unit.merger.bytes(), 0);
+        let as_sent = payload.map_or(flags::BROKEN, |_| 0);
+        prop_assert!(products.records.flags.iter().all(|&of| of == as_sent));
+        prop_assert_eq!((unit.merger.bytes(), count(&unit, C::Held)), (0, 0));
     }
 
     /// No block and no stream of blocks panics, and every one is counted.

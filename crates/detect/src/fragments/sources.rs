@@ -79,6 +79,17 @@ pub(super) enum Refusal {
     Doubled,
 }
 
+impl Refusal {
+    /// In words. `alone`: the stream has no other source.
+    pub fn told(self, id: u16, alone: bool) -> String {
+        match self {
+            Refusal::Unknown => format!("source {id} is not in detector.sources"),
+            Refusal::Doubled if alone => format!("source {id} has another open stream"),
+            Refusal::Doubled => format!("source {id} comes on the stream of another source"),
+        }
+    }
+}
+
 /// The place of each source.
 #[derive(Debug)]
 pub(super) struct Owners {

@@ -55,4 +55,5 @@ pub const PUBLISHED: PublishedNames = PublishedNames {
         theirs("good_frames", &["decode.accepted"]),
         theirs("tx_bytes", &["transmit.bytes"]),
     ],
+    not_taken: &[],
 };

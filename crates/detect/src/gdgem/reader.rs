@@ -19,6 +19,7 @@ use fullcount_core::tables::StripHits;
 use fullcount_core::wall::{EACH, Readings};
 use fullcount_instructions::Instructions;
 
+use super::asked;
 use super::clock::{ClockRules, Offsets, TimeTables};
 use super::counters::{Counts, GdGemCount};
 use super::layout::{FECS, Fec, Layout, VMMS};
@@ -498,10 +499,13 @@ impl Reader for GemReader {
     }
 
     fn commands(&self) -> Vec<CommandInfo> {
-        thresholds::commands("hits")
+        asked::commands()
     }
 
     fn command(&mut self, name: &str, arguments: &[&str]) -> Result<String, CommandError> {
+        if name == asked::CALIBRATION {
+            return asked::calibration(&self.facts.layout, arguments);
+        }
         match thresholds::read(name, arguments)? {
             Threshold::Get => Ok(thresholds::told("hits", self.threshold)),
             Threshold::Set("hits", value) => {

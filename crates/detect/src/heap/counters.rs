@@ -46,9 +46,9 @@ fullcount_core::counters! {
         Live "heaps.live" Messages Sum "heaps" Queued "heaps that are not finished" "";
         TimedOut "heaps.timed_out" Messages Sum "heaps" Note "of heaps.incomplete: no packet came for detector.heap_timeout" "";
         Stalls "heaps.stalls" Times Sum "heaps" Note "times that no packet came for detector.stall_timeout" "look at the sender and the link";
-        LostHeaps "heaps.lost" Messages Sum "heaps" Missing(Unknown) "heaps of which no packet came, by their numbers" "lower the rate or enlarge socket buffers";
+        LostHeaps "heaps.lost" Messages Sum "heaps" Missing(Unknown) "heaps of which no packet came, by their numbers; without detector.sequence that is unknown, and 0 here" "lower the rate or enlarge socket buffers";
         LostBytes "heaps.lost_bytes" Bytes Sum "heaps" Missing(Unknown) "payload bytes missing in incomplete heaps of known length" "lower the rate or enlarge socket buffers";
-        LostPackets "heaps.lost_packets" Packets Sum "heaps" Note "packets missing in incomplete heaps, where detector.packet_payload says their size" "";
+        LostPackets "heaps.lost_packets" Packets Sum "heaps" Note "packets missing in incomplete heaps; without detector.packet_payload that is unknown, and 0 here" "";
         OffSequence "heaps.off_sequence" Messages Sum "heaps" Note "heaps whose number is none of detector.sequence" "";
         Reordered "heaps.reordered" Packets Sum "heaps" Note "packets that came behind a later one of their heap" "";
         Merged "heaps.merged_datagrams" Times Sum "heaps" Note "datagrams that held several packets, as a capture on a sending host shows them" "";

@@ -44,4 +44,5 @@ pub const PUBLISHED: PublishedNames = PublishedNames {
         theirs("processing.rx_geometry_errors", &["events.geometry_errors"]),
         theirs("processing.fifo_seq_errors", &["thread.fifo_synch_errors"]),
     ],
+    not_taken: &[],
 };

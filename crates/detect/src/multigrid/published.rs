@@ -25,4 +25,8 @@ pub const PUBLISHED: PublishedNames = PublishedNames {
         theirs("events", &["events.count"]),
         theirs("tx_bytes", &["transmit.bytes"]),
     ],
+    not_taken: &[(
+        "--multigrid-monitor",
+        "no hits are streamed; fullcount run --hits keeps them in a file",
+    )],
 };

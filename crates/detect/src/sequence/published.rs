@@ -12,4 +12,5 @@ pub const PUBLISHED: PublishedNames = PublishedNames {
         theirs("receive.dropped", &["receive.dropped"]),
     ],
     of_2018: &[theirs("rx_packets", &["receive.packets"]), theirs("rx_bytes", &["receive.bytes"])],
+    not_taken: &[],
 };

@@ -24,4 +24,5 @@ pub const PUBLISHED: PublishedNames = PublishedNames {
         theirs("processing.rx_seq_errors", &["thread.fifo_synch_errors"]),
         theirs("output.tx_bytes", &["transmit.bytes"]),
     ],
+    not_taken: &[],
 };

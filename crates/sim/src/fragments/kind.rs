@@ -22,7 +22,7 @@ const fn option(
     SimulatorOption { key, value, about, range, default, unit: OptionUnit::None }
 }
 
-const OPTIONS: [SimulatorOption; 7] = [
+const OPTIONS: [SimulatorOption; 8] = [
     option("sources", "N", "sources, each on a stream of its own", "1 to 4096", "16"),
     option("first-source", "ID", "id of the first source; the others follow", "0 to 4095", "0"),
     SimulatorOption {
@@ -45,6 +45,13 @@ const OPTIONS: [SimulatorOption; 7] = [
     ),
     option("missing-source", "ID", "this source sends nothing", "0 to 4095", ""),
     option("doubled-source", "ID", "one more stream has this source's id", "0 to 4095", ""),
+    option(
+        "throttling",
+        "STATE",
+        "throttling state of every fragment: 1 warning, 2 out of synchronisation, 4 busy, 8 ready, 12 error, 15 disconnected",
+        "0 to 15",
+        "8",
+    ),
 ];
 
 const DECLARED: Declared = Declared {
@@ -91,6 +98,7 @@ impl FragmentsSetup {
         let first = within(order, 3, (0, 0x00ff_ffff, 0))?;
         let wrong_crc = within(order, 4, (0, 0x00ff_ffff, 0))?;
         let (missing, doubled) = (id(order, 5)?, id(order, 6)?);
+        let throttling = within(order, 7, (0, 15, 8))? as u8;
         if size % 8 != 0 {
             return Err(TrafficError::value(OPTIONS[2].key, size, OPTIONS[2].range));
         }
@@ -110,7 +118,8 @@ impl FragmentsSetup {
         if sources.is_empty() {
             return Err(TrafficError::value(OPTIONS[5].key, first_id, "not the only source"));
         }
-        Ok(FragmentsSetup { sources, size: size as usize, first, wrong_crc, seed: order.seed })
+        let (size, seed) = (size as usize, order.seed);
+        Ok(FragmentsSetup { sources, size, first, wrong_crc, throttling, seed })
     }
 }
 
