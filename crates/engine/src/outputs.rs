@@ -21,7 +21,7 @@ use fullcount_detect::detector::{self, Detector, Sharding};
 
 use crate::claims::Claims;
 use crate::config::{Config, ConfigError};
-use crate::control::{ControlPlan, DeskPlan};
+use crate::control::{ControlPlan, CurrentConfig, DeskPlan};
 use crate::run::RunError;
 use crate::stop::Stop;
 
@@ -122,12 +122,17 @@ impl OutputPlan {
             .try_for_each(|claim| claims.take(claim))
     }
 
+    /// The configuration without secrets; shared, as it changes.
+    pub(crate) fn configuration(&self) -> CurrentConfig {
+        self.control.configuration()
+    }
+
     /// What the run's desk is made of, with the commands of its parts.
-    pub fn desk(&self, detector: &str, stop: &Stop, commands: Vec<Command>) -> DeskPlan {
+    pub fn desk(&self, stop: &Stop, commands: Vec<Command>) -> DeskPlan {
         DeskPlan {
             trust: self.control.trust(),
-            detector: detector.to_owned(),
-            configuration: self.control.configuration(),
+            detector: self.names.detector().to_owned(),
+            configuration: self.configuration(),
             stop: stop.clone(),
             names: self.names.clone(),
             commands,
@@ -159,7 +164,10 @@ impl OutputPlan {
         let mut opened = OpenedOutputs::default();
         // What stands at the path of a prepared one is replaced or recovered only when all else is open.
         let mut prepared: Vec<(usize, Box<dyn Prepared>)> = Vec::new();
-        for (_, plan) in &mut self.all {
+        // What takes messages about the others comes before them.
+        let mut plans: Vec<_> = self.all.iter_mut().map(|(_, plan)| plan).collect();
+        plans.sort_by_key(|plan| !plan.takes_messages());
+        for plan in plans {
             let one = plan.open(&opening).map_err(failed)?;
             opened.facts.extend(one.facts);
             let sinks = opened.sinks.len() + prepared.len();

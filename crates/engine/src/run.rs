@@ -17,12 +17,13 @@ use std::time::Duration;
 
 use fullcount_core::output::{Recording, Serving};
 use fullcount_core::source::{Position, SourceOpenError};
+use fullcount_log::alert;
 
 use self::cpu::CpuMark;
 use self::last_time::LastTime;
 use self::worker::Finished;
 use crate::account::Account;
-use crate::control::ActivityWatch;
+use crate::control::{ActivityWatch, CurrentConfig};
 use crate::fanout::Drains;
 
 use crate::pipeline::PipelineError;
@@ -59,6 +60,12 @@ impl RunError {
     pub fn refused(&self) -> bool {
         matches!(self, RunError::Source(SourceOpenError::Unfit(_)))
     }
+
+    /// With all causes, in one line.
+    fn with_causes(&self) -> String {
+        let causes = std::iter::successors(std::error::Error::source(self), |e| e.source());
+        causes.fold(self.to_string(), |text, cause| format!("{text}: {cause}"))
+    }
 }
 
 /// A run under way.
@@ -70,8 +77,10 @@ pub struct Running {
     drains: Drains,
     /// Hangs up when all workers have ended.
     ended: Mutex<mpsc::Receiver<()>>,
-    /// Outputs of the run's state.
+    /// Outputs of the run's state; what takes messages about it comes first.
     pages: Vec<Box<dyn Serving>>,
+    /// What holds now, also after a reload.
+    configuration: CurrentConfig,
     /// Compares what the run does once a second.
     _activity: ActivityWatch,
     facts: Vec<String>,
@@ -123,8 +132,8 @@ impl Running {
         self.stop.request();
     }
 
-    /// Waits for the end, closes everything and adds up. `sent`: the sender's own packets and bytes,
-    /// where they are known.
+    /// Waits for the end, closes everything and adds up; why it ended badly is told (alert) while receivers of messages are there.
+    /// `sent`: the sender's own packets and bytes, where they are known.
     pub fn finish(mut self, sent: Option<(u64, u64)>) -> (Summary, Result<(), RunError>) {
         let mut outcome = Ok(());
         let mut ways = Vec::with_capacity(self.workers.len());
@@ -181,9 +190,18 @@ impl Running {
             spools: self.spools,
             clock: self.watch.wall.as_ref().map(|wall| wall.status()),
         };
-        drop(self.pages);
-        (summary, outcome.map_err(Into::into))
+        let outcome = outcome.map_err(RunError::from);
+        if let Err(e) = &outcome {
+            alert!("{e}");
+        }
+        close(self.pages);
+        (summary, outcome)
     }
+}
+
+/// Ends outputs of the run's state, what takes messages last.
+fn close(pages: Vec<Box<dyn Serving>>) {
+    pages.into_iter().rev().for_each(drop);
 }
 
 /// Bits on the wire for what was received: as the source counted them by packet size, else from the mean

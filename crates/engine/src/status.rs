@@ -240,6 +240,8 @@ pub struct StatusWatch {
     pub source: Vec<String>,
     /// What they are.
     pub detector: String,
+    /// Name of the detector's kind.
+    pub kind: String,
     /// Where events go.
     pub outputs: Vec<String>,
     /// Both clocks, where times are those of the host's.
@@ -372,6 +374,7 @@ impl StatusSource for StatusWatch {
                 Some(clock) => format!("{} · {clock}", self.detector),
                 None => self.detector.clone(),
             },
+            kind: self.kind.clone(),
             outputs: {
                 let failed = self.lanes.iter().filter(|l| l.failed());
                 let entries = self.ledger.read();

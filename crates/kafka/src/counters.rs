@@ -22,9 +22,9 @@ fullcount_core::counters! {
         CutCapacity "sink.kafka.cut.capacity" Messages Sum "sink.kafka" Note "messages cut because they were full" "";
         CutTimer "sink.kafka.cut.timer" Messages Sum "sink.kafka" Note "messages cut because the flush interval was over" "";
         CutEnd "sink.kafka.cut.end" Messages Sum "sink.kafka" Note "messages cut at the end of the run" "";
-        SpoolMessages "kafka.spool.messages" Messages Sum "sink.kafka" Note "messages in the spool that the broker has not confirmed" "if it grows: the broker is away or too slow";
-        SpoolBytes "kafka.spool.bytes" Bytes Sum "sink.kafka" Note "size of the spool's files" "";
-        SpoolLimit "kafka.spool.limit" Bytes Sum "sink.kafka" Note "most bytes of the spool's files: output.kafka.spool_size" "";
+        SpoolMessages "kafka.spool.messages" Messages Present "sink.kafka" Note "messages in the spool that the broker has not confirmed" "if it grows: the broker is away or too slow";
+        SpoolBytes "kafka.spool.bytes" Bytes Present "sink.kafka" Note "size of the spool's files" "";
+        SpoolLimit "kafka.spool.limit" Bytes Present "sink.kafka" Note "most bytes of the spool's files: output.kafka.spool_size" "";
         SpoolNearlyFull "kafka.spool.nearly_full" Times Sum "sink.kafka" Note "times that the spool came to be 80 % full" "the broker is away or too slow: start it, or make output.kafka.spool_size larger";
         SpoolAge "kafka.spool.age_ms" Times Max "sink.kafka" Note "age of the oldest message in the spool, ms" "if it grows: the broker is away or too slow";
         SpoolFull "kafka.spool.full" Times Sum "sink.kafka" Note "times that a message had to wait because the spool or its disk was full" "the broker is away or too slow: make output.kafka.spool_size larger, or clear the disk";

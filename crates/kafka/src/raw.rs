@@ -37,9 +37,9 @@ fullcount_core::counters! {
         Damaged "sink.raw.damaged" Packets Sum "sink.raw" Dropped(Queue) "packets in messages of the spool that were damaged on the disk, as far as it is known how many they had" "check the disk";
         Bytes "sink.raw.bytes" Bytes Sum "sink.raw" Note "payload of confirmed messages" "";
         Already "sink.raw.already" Messages Sum "sink.raw" Note "messages of an earlier run that were found on the topic, and not sent again" "";
-        SpoolMessages "raw.spool.messages" Messages Sum "sink.raw" Note "messages in the spool that the broker has not confirmed" "if it grows: the broker is away or too slow";
-        SpoolBytes "raw.spool.bytes" Bytes Sum "sink.raw" Note "size of the spool's files" "";
-        SpoolLimit "raw.spool.limit" Bytes Sum "sink.raw" Note "most bytes of the spool's files: output.raw.spool_size" "";
+        SpoolMessages "raw.spool.messages" Messages Present "sink.raw" Note "messages in the spool that the broker has not confirmed" "if it grows: the broker is away or too slow";
+        SpoolBytes "raw.spool.bytes" Bytes Present "sink.raw" Note "size of the spool's files" "";
+        SpoolLimit "raw.spool.limit" Bytes Present "sink.raw" Note "most bytes of the spool's files: output.raw.spool_size" "";
         SpoolNearlyFull "raw.spool.nearly_full" Times Sum "sink.raw" Note "times that the spool came to be 80 % full" "the broker is away or too slow: start it, or make output.raw.spool_size larger";
         SpoolAge "raw.spool.age_ms" Times Max "sink.raw" Note "age of the oldest message in the spool, ms" "if it grows: the broker is away or too slow";
         SpoolFull "raw.spool.full" Times Sum "sink.raw" Note "times that a message had to wait because the spool or its disk was full" "the broker is away or too slow: make output.raw.spool_size larger, or output.raw.every";

@@ -58,7 +58,7 @@ fullcount_core::counters! {
             "detectors that follow each sender's numbers need it: send with output.raw";
         NoTime "receive.without_time" Packets Sum "receive" Note
             "packets whose message does not say when they came (header fc.time_ns)" "";
-        Owned "receive.owned_partitions" Times Sum "receive" Note
+        Owned "receive.owned_partitions" Times Present "receive" Note
             "partitions that are read now, as of the last second" "";
         Moved "receive.moved_partitions" Times Sum "receive" Note
             "times that a partition was given up because the group shares them out anew" "";

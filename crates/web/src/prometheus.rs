@@ -10,7 +10,7 @@ mod host;
 mod text;
 mod units;
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use fullcount_core::ledger::{Entries, Entry, Info, Role};
@@ -22,12 +22,7 @@ use text::{ExpositionText, help, label};
 /// `Content-Type` of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Metric name of a catalogue line.
-pub fn metric_name(info: &Info) -> String {
-    named(info).0
-}
-
-/// The same, and how many of ours make one of its unit.
+/// Metric name of a catalogue line, and how many of ours make one of its unit.
 fn named(info: &Info) -> (String, u64) {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
     let name: String = info.name.chars().map(allowed).collect();
@@ -84,26 +79,35 @@ pub fn render_process() -> String {
     out.0
 }
 
+/// Counters by metric name, each name with how many of ours make one of its unit: a family is contiguous, in any order of
+/// registration. None is empty.
+fn families(entries: &Entries) -> Vec<(String, u64, Vec<&Entry>)> {
+    let mut all: Vec<(String, u64, Vec<&Entry>)> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    for entry in entries.iter() {
+        let (name, per) = named(&entry.info);
+        match known.get(&name) {
+            Some(&at) => all[at].2.push(entry),
+            None => {
+                known.insert(name.clone(), all.len());
+                all.push((name, per, vec![entry]));
+            }
+        }
+    }
+    all
+}
+
 /// All counters, the balance of each hop, the sinks' queues, and whether the run continues.
 pub fn render(entries: &Entries, facts: &Facts) -> String {
     let mut out = String::with_capacity(16 << 10);
-    let mut written: BTreeSet<String> = BTreeSet::new();
-    for entry in entries.iter() {
-        let (name, per) = named(&entry.info);
-        if !written.insert(name.clone()) {
-            continue;
+    for (name, per, all) in families(entries) {
+        let info = &all[0].info;
+        let mut text = info.meaning.to_string();
+        if !info.todo.is_empty() {
+            let _ = write!(text, ". Above 0: {}", info.todo);
         }
-        let mut text = entry.info.meaning.to_string();
-        if !entry.info.todo.is_empty() {
-            let _ = write!(text, ". Above 0: {}", entry.info.todo);
-        }
-        let kind = if entry.info.can_fall() { "gauge" } else { "counter" };
-        family(&mut out, &name, kind, &text);
-        // A family is contiguous, in any order of registration.
-        entries
-            .iter()
-            .filter(|e| metric_name(&e.info) == name)
-            .for_each(|e| sample(&mut out, (&name, per), e));
+        family(&mut out, &name, if info.can_fall() { "gauge" } else { "counter" }, &text);
+        all.into_iter().for_each(|entry| sample(&mut out, (&name, per), entry));
     }
     let name = "fullcount_hop_difference";
     family(
@@ -154,6 +158,11 @@ pub fn render(entries: &Entries, facts: &Facts) -> String {
     let _ = writeln!(out, "{name} {}", u8::from(facts.refused.is_some()));
     family(&mut out, "fullcount_running", "gauge", "1 while the run goes on, 0 after its end");
     let _ = writeln!(out, "fullcount_running {}", u8::from(facts.running));
+    let name = "fullcount_detector_info";
+    family(&mut out, name, "gauge", "1; the label is the kind of the detector");
+    if !facts.kind.is_empty() {
+        let _ = writeln!(out, "{name}{{detector=\"{}\"}} 1", label(&facts.kind));
+    }
     let name = "fullcount_start_time_seconds";
     family(&mut out, name, "gauge", "Start of the run, seconds since 1970 UTC");
     let _ = writeln!(out, "{name} {}.{:03}", facts.started / 1000, facts.started % 1000);

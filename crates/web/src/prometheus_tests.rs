@@ -15,6 +15,7 @@ fullcount_core::counters! {
         High "queue.high-water" Messages Max "queue" Note "most that waited" "";
         Twin "queue.high_water" Messages Sum "queue" Note "a name that collides" "";
         Twin2 "queue.high.water" Messages Sum "queue" Note "the same again" "";
+        Spool "spool.messages" Messages Present "sink" Note "messages in the spool" "";
     }
 }
 
@@ -24,7 +25,12 @@ fn rendered(values: &[(usize, u64)]) -> String {
     values.iter().for_each(|&(line, n)| sheet.add(line, n));
     ledger.register(sheet);
     let sink = SinkFacts { name: "a\"b\\c".into(), capacity: 8, ..SinkFacts::default() };
-    let facts = Facts { sinks: vec![sink], started: 1_500_000_000_007, ..Facts::default() };
+    let facts = Facts {
+        sinks: vec![sink],
+        kind: "tube".into(),
+        started: 1_500_000_000_007,
+        ..Facts::default()
+    };
     render(&ledger.read(), &facts)
 }
 
@@ -106,6 +112,8 @@ fn values_places_and_kinds_are_right() {
     assert_eq!(samples["fullcount_hop_difference{hop=\"receive\",unit=\"packets\"}"], 3.0);
     assert_eq!(samples["fullcount_running"], 0.0);
     assert!(text.contains("# TYPE fullcount_queue_depth gauge\n"));
+    assert!(text.contains("# TYPE fullcount_spool_messages gauge\n"));
+    assert_eq!(samples["fullcount_detector_info{detector=\"tube\"}"], 1.0);
     assert!(
         text.contains("# HELP fullcount_receive_lost_total missing. Above 0: enlarge the buffer\n")
     );

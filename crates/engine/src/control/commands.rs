@@ -10,6 +10,7 @@ use fullcount_core::command::{Answer, BadArguments, Command, Commands, NotDone, 
 use fullcount_core::status::{ModuleFacts, StatusSource};
 
 use super::activity::Mask;
+use super::current::CurrentConfig;
 use super::reset::ResetBase;
 use super::version;
 use crate::stop::Stop;
@@ -28,7 +29,7 @@ pub struct Context {
     /// Name of the detector.
     pub detector: String,
     /// The configuration without secrets.
-    pub configuration: serde_json::Value,
+    pub configuration: CurrentConfig,
     /// What grew in the last second.
     pub mask: Arc<Mask>,
 }
@@ -128,7 +129,7 @@ fn counters(all: &mut Commands, fresh: &Arc<Fresh>) {
 fn about_the_run(
     all: &mut Commands,
     run: &Arc<dyn StatusSource>,
-    (detector, configuration): (String, serde_json::Value),
+    (detector, configuration): (String, CurrentConfig),
     mask: Arc<Mask>,
 ) {
     let words = version::words();
@@ -152,13 +153,11 @@ fn about_the_run(
     let about = ("", "all counters of the catalogue with their values, and the balance, as JSON");
     all.register(Command::read("LEDGER_GET", about, 0..=0, ledger));
     let config = move |arguments: &[&str]| {
-        let at = |value: &serde_json::Value, key: &&str| {
-            key.split('.').try_fold(value.clone(), |value, name| value.get(name).cloned())
-        };
         let shown = match arguments.first() {
-            Some(key) => at(&configuration, key)
+            Some(key) => configuration
+                .get(key)
                 .ok_or_else(|| NotDone::Refused(format!("there is no key {key}")))?,
-            None => configuration.clone(),
+            None => configuration.all(),
         };
         Ok(Answer::Values(shown.to_string()))
     };

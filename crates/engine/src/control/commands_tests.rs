@@ -20,6 +20,7 @@ fullcount_core::counters! {
         In "receive.packets" Packets Sum "t" In "in" "";
         Depth "queue.depth" Packets Sum "t" Queued "waiting" "";
         Most "depth.most" Times Max "t" Note "deepest" "";
+        Open "streams.open" Times Present "t" Note "open now" "";
     }
 }
 
@@ -48,7 +49,7 @@ fn desk() -> (Desk, Stop) {
         run: Arc::new(Run(ledger)),
         stop: stop.clone(),
         detector: "tube".into(),
-        configuration: serde_json::json!({"web": {"listen": "off"}}),
+        configuration: CurrentConfig::new(serde_json::json!({"web": {"listen": "off", "a.b": 1}})),
         mask: Arc::default(),
     };
     register(&mut desk.commands, context);
@@ -92,7 +93,8 @@ fn replies_are_spelled_as_scripts_expect_them() {
         // The old one counted what it did not know.
         ("CMD_GET_COUNT", "CMD_GET_COUNT 18"),
         ("CONFIG_GET web.listen", "CONFIG_GET \"off\""),
-        ("CONFIG_GET web", "CONFIG_GET {\"listen\":\"off\"}"),
+        ("CONFIG_GET web", "CONFIG_GET {\"listen\":\"off\",\"a.b\":1}"),
+        ("CONFIG_GET web.a.b", "CONFIG_GET 1"),
         ("CONFIG_GET web.no", "Error: <BADARGS>"),
     ] {
         assert_eq!(ask(&desk, request), reply, "{request}");
@@ -116,27 +118,28 @@ fn replies_are_spelled_as_scripts_expect_them() {
 #[test]
 fn counters_begin_anew_for_scripts_and_go_on_in_the_ledger() {
     let (ledger, sheet) = (Ledger::default(), Sheet::new(G::catalogue()));
-    [17, 5, 9].iter().enumerate().for_each(|(line, n)| sheet.set(line, *n));
+    [17, 5, 9, 4].iter().enumerate().for_each(|(line, n)| sheet.set(line, *n));
     ledger.register(sheet.clone());
     let run: Arc<dyn StatusSource> = Arc::new(Run(ledger));
     let mut desk = Desk::default();
-    let (configuration, mask) = (serde_json::Value::Null, Arc::default());
+    let (configuration, mask) = (CurrentConfig::default(), Arc::default());
     let (stop, detector) = (Stop::default(), "tube".into());
     register(&mut desk.commands, Context { run: run.clone(), stop, detector, configuration, mask });
     let values = || {
         // As old as what is shown may be.
         std::thread::sleep(2 * FRESH);
-        ["receive.packets", "queue.depth", "depth.most"].map(|name| {
+        ["receive.packets", "queue.depth", "depth.most", "streams.open"].map(|name| {
             let said = ask(&desk, &format!("STAT_GET_NAME {name}"));
             said.rsplit(' ').next().unwrap().parse::<i64>().unwrap()
         })
     };
-    assert_eq!(values(), [17, 5, 9]);
+    assert_eq!(values(), [17, 5, 9, 4]);
     assert_eq!(ask(&desk, "STAT_RESET"), "<OK>");
-    assert_eq!(values(), [0, 5, 9], "what can fall is shown as it is");
+    assert_eq!(values(), [0, 5, 9, 4], "what can fall is shown as it is");
     sheet.add(0, 3);
     sheet.set(1, 2);
-    assert_eq!(values(), [3, 2, 9]);
+    sheet.set(3, 1);
+    assert_eq!(values(), [3, 2, 9, 1]);
     assert_eq!(ask(&desk, "STAT_GET_NAME no.such"), "STAT_GET_NAME no.such -1");
     assert!(ask(&desk, "LEDGER_GET").contains("\"receive.packets\":20"));
     assert_eq!(run.entries().get("receive.packets"), Some(20));
@@ -155,7 +158,7 @@ fn a_value_above_what_is_signed_is_shown_as_the_largest() {
         run: Arc::new(Run(ledger)),
         stop: Stop::default(),
         detector: "tube".into(),
-        configuration: serde_json::Value::Null,
+        configuration: CurrentConfig::default(),
         mask: Arc::default(),
     };
     register(&mut desk.commands, context);

@@ -51,7 +51,7 @@ fn server(stop: &Stop) -> (Box<dyn Serving>, String) {
         run: run.clone(),
         stop: stop.clone(),
         detector: "tube".into(),
-        configuration: serde_json::Value::Null,
+        configuration: CurrentConfig::default(),
         mask: Arc::default(),
     };
     commands::register(&mut desk.commands, context);

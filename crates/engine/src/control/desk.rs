@@ -11,6 +11,8 @@ use fullcount_core::status::StatusSource;
 
 use super::activity::{ActivityWatch, Mask};
 use super::commands::{self, Context};
+use super::current::CurrentConfig;
+use super::record::record;
 use crate::named::{Named, WithDesk};
 use crate::run::RunError;
 use crate::status::StatusWatch;
@@ -20,10 +22,10 @@ use crate::stop::Stop;
 pub struct DeskPlan {
     /// Who may do what, and the token.
     pub trust: (ClientTrust, Option<Token>),
-    /// Name of the detector.
+    /// What the detector is called.
     pub detector: String,
     /// The configuration without secrets.
-    pub configuration: serde_json::Value,
+    pub configuration: CurrentConfig,
     /// How the run is ended.
     pub stop: Stop,
     /// Names of its counters.
@@ -33,7 +35,7 @@ pub struct DeskPlan {
 }
 
 impl DeskPlan {
-    /// Serves what shows the run, and what takes commands for it.
+    /// Serves what shows the run, and what takes commands for it. What is served stands in `served`, also where another fails.
     ///
     /// # Errors
     /// The system refuses a thread or an event loop.
@@ -41,7 +43,8 @@ impl DeskPlan {
         self,
         pages: Vec<Box<dyn StateOutput>>,
         watch: &Arc<StatusWatch>,
-    ) -> Result<(Vec<Box<dyn Serving>>, ActivityWatch), RunError> {
+        served: &mut Vec<Box<dyn Serving>>,
+    ) -> Result<ActivityWatch, RunError> {
         let run: Arc<dyn StatusSource> = Arc::new(Named::new(watch.clone(), self.names));
         let mask: Arc<Mask> = Arc::default();
         let activity = ActivityWatch::start(Arc::downgrade(&run), mask.clone());
@@ -57,13 +60,13 @@ impl DeskPlan {
         commands::register(&mut all, context);
         self.commands.into_iter().for_each(|command| all.register(command));
         let (trust, token) = self.trust;
-        let desk = Arc::new(Desk { commands: all, token, trust });
+        let desk = Arc::new(Desk { commands: all, token, trust, record: Some(record) });
         let run: Arc<dyn StatusSource> = Arc::new(WithDesk { run, desk });
-        let one = |page: Box<dyn StateOutput>| {
+        for page in pages {
             page.sheets().into_iter().for_each(|sheet| watch.ledger.register(sheet));
-            page.serve(run.clone())
-        };
-        let pages = pages.into_iter().map(one).collect::<Result<_, _>>();
-        Ok((pages.map_err(|e| RunError::Web(e.to_string()))?, activity))
+            let page = page.serve(run.clone());
+            served.push(page.map_err(|e| RunError::Web(e.to_string()))?);
+        }
+        Ok(activity)
     }
 }

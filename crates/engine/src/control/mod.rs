@@ -7,7 +7,9 @@
 
 mod activity;
 mod commands;
+mod current;
 mod desk;
+mod record;
 mod reset;
 mod server;
 mod version;
@@ -27,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, ConfigError, refuse};
 
 pub use activity::ActivityWatch;
+pub use current::CurrentConfig;
 pub use desk::DeskPlan;
 
 /// Networks in `control.allow` at most.
@@ -78,7 +81,7 @@ pub struct ControlPlan {
     address: Option<SocketAddr>,
     trust: ClientTrust,
     token: Option<Token>,
-    configuration: serde_json::Value,
+    configuration: CurrentConfig,
 }
 
 impl ControlPlan {
@@ -99,7 +102,7 @@ impl ControlPlan {
         let local = if address.is_some() { Access::All } else { Access::Read };
         let trust = ClientTrust::new(allow, token.is_some(), local);
         let shown: toml::Table = toml::from_str(&config.to_toml()).unwrap_or_default();
-        let configuration = serde_json::to_value(shown).unwrap_or_default();
+        let configuration = CurrentConfig::new(serde_json::to_value(shown).unwrap_or_default());
         Ok(ControlPlan { address, trust, token, configuration })
     }
 
@@ -121,8 +124,8 @@ impl ControlPlan {
         (self.trust.clone(), self.token.clone())
     }
 
-    /// The configuration without secrets.
-    pub fn configuration(&self) -> serde_json::Value {
+    /// The configuration without secrets; shared, as it changes.
+    pub fn configuration(&self) -> CurrentConfig {
         self.configuration.clone()
     }
 }

@@ -1,6 +1,6 @@
 //! `STAT_RESET`: counters as they are shown to scripts begin at 0 again; the ledger goes on, and decides the exit code.
 //!
-//! What can fall (a queue's length) and extremes are shown as they are. Source: `docs/operations.md`.
+//! What can fall (a queue's length, a present value) and extremes are shown as they are. Source: `docs/operations.md`.
 
 use std::collections::HashMap;
 

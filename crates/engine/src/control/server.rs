@@ -254,7 +254,7 @@ impl Round {
                     self.clients.swap_remove(at);
                 }
             }
-            let session = Session::new(access);
+            let session = Session::new(access).of_client(from);
             self.clients.push(Client { stream, session, last: now, before: 0, gone: false });
         }
     }

@@ -2,10 +2,7 @@
 //!
 //! What is refused changes nothing: all parts check before any takes. Source: `docs/operations.md`, "Reload".
 
-use std::collections::BTreeMap;
-
 use fullcount_core::output::OutputOpenError;
-use toml::{Table, Value};
 
 use super::plan::RunPlan;
 use super::{RunError, Running};
@@ -24,14 +21,15 @@ pub struct Reloaded {
 }
 
 impl Running {
-    /// Takes what differs between both. Files of the log are opened again in any case.
+    /// Takes what differs from what holds now. Files of the log are opened again in any case. A key that takes a restart is named
+    /// each time until it holds.
     ///
     /// # Errors
-    /// A value that is refused, then all is as it was; or a file that cannot be opened.
-    pub fn reload(&self, old: &Config, new: &Config) -> Result<Reloaded, RunError> {
+    /// A value that is refused, then all is as it was; or a file that cannot be opened, then what was taken before it holds.
+    pub fn reload(&self, new: &Config) -> Result<Reloaded, RunError> {
         let wrong = |e: ConfigError| RunError::Output(e.to_string());
         // All of it must be right, also what a restart would take: a file of the log may be another output's.
-        RunPlan::new("run", new).map_err(wrong)?;
+        let shown = RunPlan::new("run", new).map_err(wrong)?.outputs.configuration();
         let percent = new.max_refused().map_err(wrong)?;
         let part = |page: &usize| Some((*page, self.pages[*page].reads_again()?));
         let parts: Vec<(usize, &'static str)> =
@@ -41,12 +39,9 @@ impl Running {
             checked.map_err(|e| wrong(e.into()))?;
         }
         let mut reloaded = Reloaded::default();
-        for key in differ(old, new) {
-            let is_of = |path: &str| {
-                key.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            };
+        for key in self.configuration.differ(&shown) {
             let threshold = key == MAX_REFUSED && self.watch.refusals.is_some();
-            match threshold || parts.iter().any(|(_, path)| is_of(path)) {
+            match threshold || parts.iter().any(|(_, path)| is_of(&key, path)) {
                 true => reloaded.taken.push(key),
                 false => reloaded.restart.push(key),
             }
@@ -54,12 +49,19 @@ impl Running {
         let failed = |e: OutputOpenError| RunError::Output(e.to_string());
         for (page, path) in &parts {
             self.pages[*page].read_again(&section(new, path)).map_err(failed)?;
+            self.configuration.take(&shown, |key| is_of(key, path));
         }
         if let Some(refusals) = &self.watch.refusals {
             refusals.set_limit(percent);
+            self.configuration.take(&shown, |key| key == MAX_REFUSED);
         }
         Ok(reloaded)
     }
+}
+
+/// True for a section's or a key's own path, and what is below it.
+fn is_of(key: &str, path: &str) -> bool {
+    key.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The section that a part reads again.
@@ -70,55 +72,33 @@ fn section(config: &Config, path: &str) -> String {
     }
 }
 
-/// Keys whose values differ, defaults included.
-fn differ(old: &Config, new: &Config) -> Vec<String> {
-    let keys = |config: &Config| {
-        let mut all = BTreeMap::new();
-        flat("", &config.to_toml().parse::<Table>().unwrap_or_default(), &mut all);
-        all
-    };
-    let (old, new) = (keys(old), keys(new));
-    let mut all: Vec<&String> = old.keys().chain(new.keys()).collect();
-    all.sort();
-    all.dedup();
-    all.into_iter().filter(|key| old.get(*key) != new.get(*key)).cloned().collect()
-}
-
-fn flat(path: &str, table: &Table, all: &mut BTreeMap<String, Value>) {
-    for (name, value) in table {
-        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        match value {
-            Value::Table(inner) => flat(&path, inner, all),
-            value => drop(all.insert(path, value.clone())),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Overlay;
+    use crate::control::CurrentConfig;
 
-    fn config(settings: &[&str]) -> Config {
+    fn config(settings: &[&str]) -> CurrentConfig {
         let mut overlay = Overlay::default();
         let settings: Vec<String> = settings.iter().map(|s| (*s).to_owned()).collect();
         overlay.set(&settings).unwrap();
-        overlay.read(None).unwrap()
+        let config = overlay.read(None).unwrap();
+        RunPlan::new("run", &config).unwrap().outputs.configuration()
     }
 
     #[test]
     fn keys_that_differ_are_named_defaults_included() {
         let old = config(&["detector.kind=sequence", "output.sink=null"]);
-        assert!(differ(&old, &old.clone()).is_empty());
+        assert!(old.differ(&old.clone()).is_empty());
         let same = config(&["detector.kind=sequence", "output.sink=null", "engine.queue=64"]);
-        let queue = old.engine.queue;
-        assert_eq!(differ(&old, &same).is_empty(), queue == 64);
+        assert!(old.differ(&same).is_empty(), "the default");
         let new = config(&[
             "detector.kind=sequence",
             "output.sink=null",
             "engine.max_refused=7%",
             "control.allow=[\"10.0.0.0/8\"]",
         ]);
-        assert_eq!(differ(&old, &new), ["control.allow", "engine.max_refused"]);
+        assert_eq!(old.differ(&new), ["control.allow", "engine.max_refused"]);
+        assert!(is_of("log.level", "log") && is_of("log", "log") && !is_of("logs.level", "log"));
     }
 }

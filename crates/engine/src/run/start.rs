@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use fullcount_core::command::Command;
 use fullcount_core::ledger::{Ledger, Sheet};
-use fullcount_core::output::{PacketOutput, Recording, Replay};
+use fullcount_core::output::{PacketOutput, Recording, Replay, Serving};
 use fullcount_core::products::Want;
 use fullcount_core::source::{Position, SourceOpenError};
 use fullcount_core::trace;
@@ -14,11 +14,12 @@ use fullcount_core::wall::{WallClock, WorkerClock};
 use fullcount_detect::detector::{Decoder, Threads};
 use fullcount_io::host::Host;
 use fullcount_io::host::probe::Reading;
+use fullcount_log::alert;
 
 use super::cpu::CpuMark;
 use super::last_time::{self, LastTime};
 use super::worker::{Finished, Worker, pin, watch_limits};
-use super::{RunError, RunPlan, Running};
+use super::{RunError, RunPlan, Running, close};
 use crate::failed::Failures;
 use crate::fanout::Fanout;
 use crate::modules::{ModuleBoard, ModuleBoards};
@@ -43,22 +44,40 @@ struct Made {
 }
 
 impl Running {
-    /// Opens everything and starts the threads.
+    /// Opens everything and starts the threads. Why it cannot is told (alert), to the receivers of messages as far as they are open.
     ///
     /// # Errors
     /// What could not be opened, with its address or path.
     pub fn start(mut plan: RunPlan, stop: Stop) -> Result<Running, RunError> {
+        let mut pages = Vec::new();
+        match Running::open(&mut plan, stop, &mut pages) {
+            Ok(running) => Ok(Running { pages, ..running }),
+            Err(e) => {
+                // Receivers are there as long as the plan and the pages.
+                alert!("{}", e.with_causes());
+                close(pages);
+                Err(e)
+            }
+        }
+    }
+
+    /// Opens everything and starts the threads; `pages` gets the outputs of the run's state.
+    fn open(
+        plan: &mut RunPlan,
+        stop: Stop,
+        pages: &mut Vec<Box<dyn Serving>>,
+    ) -> Result<Running, RunError> {
         let cpu = CpuMark::now();
         let ledger = Arc::new(Ledger::default());
         // Before the socket is there: what happens to its first packets must move a counter after this.
         let before = plan.probes.map(|every| (every, Reading::of(&Host::default())));
         let spools = plan.outputs.spools();
         last_time::go_on(plan.wall.as_deref(), &spools);
-        let (opened, replay) = open_source(&mut plan)?;
+        let (opened, replay) = open_source(plan)?;
         let local = opened.first().and_then(|o| o.local);
         let lossless = opened.iter().all(|o| o.source.lossless());
         let live = opened.iter().any(|o| o.live);
-        let source = source_facts(&plan, &opened);
+        let source = source_facts(plan, &opened);
         let of_source: Vec<_> = opened.iter().flat_map(|from| from.source.commands()).collect();
         plan.wall.iter().for_each(|wall| ledger.register(wall.sheet()));
         let mut outputs = plan.outputs.open(opened.len(), &stop, replay)?;
@@ -75,23 +94,21 @@ impl Running {
         let packets = start_packets(outputs.packets, &failures)?;
         trace!(Init, Info, "{} sources are open", opened.len());
         let progress = Arc::new(Progress::new(opened.len()));
-        let refusals = plan.max_refused.map(|limit| Refusals::new(plan.detector.name(), limit));
-        let refusals = refusals.map(Arc::new);
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let watch = Arc::new(StatusWatch {
             ledger,
             lanes: drains.views(),
             beside: packets.iter().map(|(name, _)| *name).collect(),
             failures,
-            refusals,
+            refusals: plan.refusals(),
             parts,
             progress,
             places: places.as_ref().map(|p| p.watch().clone()),
             started: Instant::now(),
-            started_unix_ms: unix.as_millis() as u64,
+            started_unix_ms: fullcount_log::line::unix_ms(),
             title: plan.title(&opened),
             source,
             detector: plan.detector_fact(),
+            kind: plan.detector.name().to_owned(),
             outputs: outputs.facts,
             wall: plan.wall.clone(),
             modules: ModuleBoards {
@@ -100,14 +117,14 @@ impl Running {
             },
         });
         let commands = all_commands(outputs.commands, of_source, &made);
-        let desk = plan.outputs.desk(plan.detector.name(), &stop, commands);
-        let (pages, activity) = desk.serve(outputs.pages, &watch)?;
-        let mut facts = facts(&plan, &watch);
+        let desk = plan.outputs.desk(&stop, commands);
+        let activity = desk.serve(outputs.pages, &watch, pages)?;
+        let mut facts = facts(plan, &watch);
         facts.extend(pages.iter().map(|page| page.fact()).filter(|fact| !fact.is_empty()));
         let limits = RunLimits { past_end_mark: !live, ..plan.limits.clone() };
         let each =
             opened.into_iter().zip(made).zip(ways).map(|((from, made), way)| (from, made, way));
-        let (workers, ended) = start_workers(&plan, each, &limits, &watch, &stop)?;
+        let (workers, ended) = start_workers(plan, each, &limits, &watch, &stop)?;
         watch_limits(limits, lossless, &stop, &watch.progress).map_err(RunError::Thread)?;
         Ok(Running {
             verb: plan.verb,
@@ -116,7 +133,8 @@ impl Running {
             workers,
             drains,
             ended: Mutex::new(ended),
-            pages,
+            pages: Vec::new(),
+            configuration: plan.outputs.configuration(),
             _activity: activity,
             facts,
             local,
@@ -202,6 +220,12 @@ impl RunPlan {
             }
             _ => format!("{} · {}", self.detector.name(), self.source.urls()),
         }
+    }
+
+    /// What judges how many packets are refused, where that is to be done.
+    fn refusals(&self) -> Option<Arc<Refusals>> {
+        let refusals = self.max_refused.map(|limit| Refusals::new(self.detector.name(), limit));
+        refusals.map(Arc::new)
     }
 
     /// For people: what data are.

@@ -203,11 +203,15 @@ impl Summary {
             let [messages, content, _] = self.spooled(output);
             if messages > 0 {
                 let what = if self.takes_packets(output) { "packets" } else { "events" };
+                // Records of merged events are a message each: there is nothing else to count.
+                let with = match content {
+                    0 => String::new(),
+                    content => format!(" with {} {what}", grouped(content)),
+                };
                 let _ = writeln!(
                     t,
-                    "  {output} spool: {} messages with {} {what} wait in {}: the next start sends them",
+                    "  {output} spool: {} messages{with} wait in {}: the next start sends them",
                     grouped(messages),
-                    grouped(content),
                     folder.display()
                 );
             }

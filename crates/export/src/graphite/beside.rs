@@ -36,6 +36,8 @@ pub(super) fn machine(host: &Host) -> Vec<(String, i64)> {
     for card in host.cards().unwrap_or_default().iter().take(MOST) {
         let (name, of) = (word(&card.name), &card.counters);
         put(format!("nic.{name}.packets"), of.packets);
+        put(format!("nic.{name}.bytes"), of.bytes);
+        put(format!("nic.{name}.sent_bytes"), of.sent_bytes);
         put(format!("nic.{name}.dropped"), of.dropped);
         put(format!("nic.{name}.missed"), of.missed);
         put(format!("nic.{name}.damaged"), of.damaged);
@@ -94,7 +96,12 @@ mod tests {
     #[test]
     fn this_host_tells_of_its_cores_and_of_udp() {
         let all = machine(&Host::default());
-        for name in ["machine.cpu.0.busy_ms", "machine.udp.receive_buffer_errors"] {
+        for name in [
+            "machine.cpu.0.busy_ms",
+            "machine.udp.receive_buffer_errors",
+            "machine.nic.lo.bytes",
+            "machine.nic.lo.sent_bytes",
+        ] {
             assert!(all.iter().any(|(known, _)| known == name), "{name}: {all:?}");
         }
     }

@@ -38,6 +38,9 @@ struct MetricsSection {
     graphite: String,
     /// Whose names they have.
     names: String,
+    /// What the detector is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detector: Option<String>,
     /// First part of the names.
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix: Option<String>,
@@ -59,6 +62,7 @@ impl Default for MetricsSection {
         MetricsSection {
             graphite,
             names,
+            detector: None,
             prefix: None,
             region: None,
             period,
@@ -91,6 +95,11 @@ impl MetricsSection {
         if Naming::read(&self.names).is_none() {
             let known: Vec<&str> = Naming::ALL.iter().map(|(name, _)| *name).collect();
             return Err(refuse("metrics.names", &self.names, known.join(", ")));
+        }
+        let one_word = |text: &String| is_path(text) && !text.contains('.');
+        if let Some(text) = self.detector.as_ref().filter(|text| !one_word(text)) {
+            let why = "a word of letters, digits, - and _, up to 200 characters";
+            return Err(refuse("metrics.detector", text, why));
         }
         let checked = |key, text: &Option<String>| match text {
             Some(text) if !is_path(text) => {
@@ -223,6 +232,13 @@ const KEYS: &[Key] = &[
         "`\"ours\"`",
         "`ours`, `efu`, `efu2018`",
         "names of counters towards Graphite and on the control port: those of the [catalogue](counters.md), or those of the event formation unit, of today or of 2018 ([which](operations.md#names))",
+    ),
+    Key::new(
+        Text,
+        "metrics.detector",
+        "–",
+        "a word of letters, digits, `-` and `_`, up to 200 characters",
+        "what the detector is called in the names of counters and by `DETECTOR_INFO_GET`; without it as its kind",
     ),
     Key::new(
         Text,

@@ -19,10 +19,10 @@ pub fn commands() -> Vec<Command> {
     };
     let about =
         "what is told: a level, ORIGIN=LEVEL, or several with commas; without LEVEL what it is now";
-    let mask = "which traces are shown: groups as INPUT,CMD or a number, ALL or OFF; up to a level from 1 to 7";
+    let mask = "which traces are shown: groups as INPUT,CMD or a number, ALL or OFF; up to a level from 1 to 7; without MASK what it is now";
     vec![
-        Command::change("LOG_LEVEL", ("[LEVEL]", about), 0..=1, level),
-        Command::change("TRACE_MASK", ("[MASK [LEVEL]]", mask), 0..=2, traced),
+        Command::change("LOG_LEVEL", ("[LEVEL]", about), 0..=1, level).telling_bare(),
+        Command::change("TRACE_MASK", ("[MASK [LEVEL]]", mask), 0..=2, traced).telling_bare(),
     ]
 }
 
@@ -51,7 +51,7 @@ fn set(_: Option<u32>, _: Option<u32>) -> Result<Answer, NotDone> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fullcount_core::command::Commands;
+    use fullcount_core::command::{Commands, Rights};
 
     #[test]
     fn levels_and_masks_are_checked_and_a_usual_build_says_that_it_has_no_traces() {
@@ -62,6 +62,13 @@ mod tests {
             all.give(all.find(words[0]).unwrap(), &words[1..])
         };
         assert!(matches!(give("LOG_LEVEL"), Ok(Answer::Values(_))));
+        for name in ["LOG_LEVEL", "TRACE_MASK"] {
+            let command = all.find(name).unwrap();
+            assert_eq!(
+                (command.rights_with(0), command.rights_with(1)),
+                (Rights::Read, Rights::Change)
+            );
+        }
         for bad in
             ["LOG_LEVEL loud", "LOG_LEVEL info error", "TRACE_MASK 0x2000", "TRACE_MASK ALL 8"]
         {

@@ -59,7 +59,7 @@ impl OutputKind for Log {
         let section: LogSection = section::read(SECTION, setup.section)?;
         let (targets, filter) = (section.targets()?, section.level()?);
         let sender = Sender { host: host(), detector: setup.detector.to_owned() };
-        Ok(Some(Box::new(LogPlan { targets, filter, sender })))
+        Ok(Some(Box::new(LogPlan { targets, filter, sender, opened: None })))
     }
 }
 
@@ -68,6 +68,8 @@ struct LogPlan {
     targets: Vec<LogTarget>,
     filter: LogFilter,
     sender: Sender,
+    /// Receivers, kept until the run has started: they hear why it could not.
+    opened: Option<Arc<Outlets>>,
 }
 
 impl Plan for LogPlan {
@@ -79,11 +81,16 @@ impl Plan for LogPlan {
         files.flatten().map(|path| Claim::Written("log.file", path)).collect()
     }
 
+    fn takes_messages(&self) -> bool {
+        true
+    }
+
     fn open(&mut self, _: &Opening) -> Result<Opened, OutputOpenError> {
         fullcount_log::configure(self.filter.clone());
         // Whether a server is there is found out beside the run, which needs it for nothing.
         let outlets = Outlets::open(&self.targets, self.sender.clone());
         let outlets = Arc::new(outlets.map_err(|e| OutputOpenError(e.to_string()))?);
+        self.opened = Some(outlets.clone());
         let page: Box<dyn StateOutput> = Box::new(Ready(outlets));
         Ok(Opened { page: Some(page), commands: self.commands(), ..Opened::default() })
     }

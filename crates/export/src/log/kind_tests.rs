@@ -106,6 +106,96 @@ fn datagrams_go_to_both_compressed_where_it_is_wanted() {
     assert!(line.starts_with("<27>1 ") && line.ends_with("datagrams have no space"), "{line}");
 }
 
+/// Joins chunks as Graylog does: by id and number, whatever their order.
+#[derive(Default)]
+struct Joined(std::collections::BTreeMap<[u8; 8], Vec<Option<Vec<u8>>>>);
+
+impl Joined {
+    /// A message once all of its chunks are there, and how many they were.
+    fn take(&mut self, datagram: &[u8]) -> Option<(usize, Vec<u8>)> {
+        let Some(chunk) = datagram.strip_prefix(&[0x1e, 0x0f]) else {
+            return Some((1, datagram.to_vec()));
+        };
+        let (id, rest) = chunk.split_first_chunk::<8>().expect("an id");
+        let [number, count, part @ ..] = rest else { panic!("number and count") };
+        let (number, count) = (usize::from(*number), usize::from(*count));
+        let parts = self.0.entry(*id).or_insert_with(|| vec![None; count]);
+        assert!(parts.len() == count && count <= 128 && parts[number].is_none(), "each once");
+        parts[number] = Some(part.to_vec());
+        if parts.iter().any(Option::is_none) {
+            return None;
+        }
+        let parts = self.0.remove(id).expect("it is there");
+        Some((count, parts.into_iter().flatten().flatten().collect()))
+    }
+}
+
+#[test]
+fn a_long_message_comes_in_chunks_that_its_receiver_joins_and_inflates() {
+    // What hardly gets smaller: 20,000 hexadecimal digits of a generator, with words of its own.
+    let mut seed = 7u64;
+    let digits = std::iter::repeat_with(|| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        char::from_digit((seed >> 60) as u32, 16).expect("a digit")
+    });
+    let long: String = digits.take(20_000).collect();
+    for (how, name) in [(Smaller::Gzip, "gzip"), (Smaller::Zlib, "zlib"), (Smaller::Off, "off")] {
+        let graylog = UdpSocket::bind("127.0.0.1:0").unwrap();
+        patient(&graylog);
+        let at = graylog.local_addr().unwrap();
+        let threads = start(&format!("gelf = \"udp://{at}\"\ncompression = \"{name}\""), name);
+        error!("chunked by {name}\n{long}");
+        let (mut joined, mut buffer) = (Joined::default(), [0; 9000]);
+        let (count, object) = loop {
+            let n = graylog.recv(&mut buffer).expect("all chunks come");
+            assert!(n <= 1420, "{n} bytes in a datagram");
+            let Some((count, whole)) = joined.take(&buffer[..n]) else { continue };
+            let mut text = String::new();
+            match how {
+                Smaller::Gzip => flate2::read::GzDecoder::new(&whole[..]).read_to_string(&mut text),
+                Smaller::Zlib => {
+                    flate2::read::ZlibDecoder::new(&whole[..]).read_to_string(&mut text)
+                }
+                Smaller::Off => (&whole[..]).read_to_string(&mut text),
+            }
+            .expect("the object");
+            let object: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            if object["short_message"] == format!("chunked by {name}") {
+                break (count, object);
+            }
+        };
+        // Digits are half a byte each at best.
+        assert!(count > 20_000 / 2 / 1420, "{count} chunks");
+        assert_eq!(object["full_message"], format!("chunked by {name}\n{long}"));
+        assert_eq!(object["level"], 3);
+        drop(threads);
+    }
+}
+
+#[test]
+fn receivers_hear_why_a_run_did_not_start_before_the_plan_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.log");
+    fullcount_log::install(LogForm::Text, true, None);
+    let section = section(&format!("file = \"{}\"", path.display()));
+    let (targets, filter) = (section.targets().unwrap(), section.level().unwrap());
+    let sender = Sender { host: "daq".into(), detector: "tube".into() };
+    let mut plan = LogPlan { targets, filter, sender, opened: None };
+    assert!(plan.takes_messages());
+    let no: fullcount_core::output::Ask = Arc::new(|| false);
+    let ending =
+        fullcount_core::output::Ending { requested: no.clone(), over: no.clone(), hurried: no };
+    // What was opened goes, as where another output cannot be opened.
+    drop(plan.open(&Opening { workers: 1, ending, replay: None }).unwrap());
+    fullcount_log::alert!("unstarted: the other output is gone");
+    drop(plan);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        text.contains(" ALR ") && text.contains("unstarted: the other output is gone"),
+        "{text}"
+    );
+}
+
 #[test]
 fn syslog_over_tcp_has_the_length_before_each_message() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -138,6 +138,13 @@ impl Outlets {
     }
 }
 
+impl Drop for Outlets {
+    /// What was told reaches them, also where no run has begun.
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 /// All under way; told to end when it is dropped.
 pub struct LogThreads {
     outlets: Arc<Outlets>,

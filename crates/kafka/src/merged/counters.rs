@@ -12,9 +12,9 @@ fullcount_core::counters! {
         Damaged "sink.merged.damaged" Events Sum "sink.merged" Dropped(Queue) "merged events in messages of the spool that were damaged on the disk, as far as it is known how many they had" "check the disk";
         Bytes "sink.merged.bytes" Bytes Sum "sink.merged" Note "payload of confirmed messages" "";
         Already "sink.merged.already" Messages Sum "sink.merged" Note "messages of an earlier run that were found on the topic, and not sent again" "";
-        SpoolMessages "merged.spool.messages" Messages Sum "sink.merged" Note "messages in the spool that the broker has not confirmed" "if it grows: the broker is away or too slow";
-        SpoolBytes "merged.spool.bytes" Bytes Sum "sink.merged" Note "size of the spool's files" "";
-        SpoolLimit "merged.spool.limit" Bytes Sum "sink.merged" Note "most bytes of the spool's files: output.merged.spool_size" "";
+        SpoolMessages "merged.spool.messages" Messages Present "sink.merged" Note "messages in the spool that the broker has not confirmed" "if it grows: the broker is away or too slow";
+        SpoolBytes "merged.spool.bytes" Bytes Present "sink.merged" Note "size of the spool's files" "";
+        SpoolLimit "merged.spool.limit" Bytes Present "sink.merged" Note "most bytes of the spool's files: output.merged.spool_size" "";
         SpoolNearlyFull "merged.spool.nearly_full" Times Sum "sink.merged" Note "times that the spool came to be 80 % full" "the broker is away or too slow: start it, or make output.merged.spool_size larger";
         SpoolAge "merged.spool.age_ms" Times Max "sink.merged" Note "age of the oldest message in the spool, ms" "if it grows: the broker is away or too slow";
         SpoolFull "merged.spool.full" Times Sum "sink.merged" Note "times that a message had to wait because the spool or its disk was full" "the broker is away or too slow: make output.merged.spool_size larger";

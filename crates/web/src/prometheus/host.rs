@@ -83,6 +83,9 @@ fn cards(out: &mut ExpositionText, host: &Host) {
     };
     let name = |what: &str| format!("fullcount_host_nic_receive_{what}_total");
     counters(out, &name("packets"), "Frames that an interface received", &of(|c| c.packets));
+    counters(out, &name("bytes"), "Bytes of these frames", &of(|c| c.bytes));
+    let sent = "fullcount_host_nic_transmit_bytes_total";
+    counters(out, sent, "Bytes that an interface sent", &of(|c| c.sent_bytes));
     let dropped = "Frames dropped by driver or kernel for want of room, or that nobody wanted";
     counters(out, &name("dropped"), dropped, &of(|c| c.dropped));
     let missed = "Frames for which the card had no room";
@@ -163,5 +166,9 @@ mod tests {
             out.0
         );
         assert!(out.0.contains("fullcount_host_udp_receive_buffer_errors_total "), "{}", out.0);
+        for way in ["receive", "transmit"] {
+            let lo = format!("fullcount_host_nic_{way}_bytes_total{{interface=\"lo\"}} ");
+            assert!(out.0.contains(&lo), "{lo}: {}", out.0);
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! The same commands as those of the control port, from the same desk, and the same rule who may give them: clients of this machine as the
 //! desk says, networks of `control.allow` may read, others send `Authorization: Bearer TOKEN`. A request that came through
 //! another server (`Forwarded`, `X-Forwarded-…`, `X-Real-IP`, `Via`) is none of this machine. Commands run beside the page's thread, [`AT_ONCE`]
-//! at a time. Refuses bodies above 9,000 bytes, and any that is not `application/json` (which another site's page cannot send
+//! at a time. Each is recorded with its client and what came of it. Refuses bodies above 9,000 bytes, and any that is not `application/json` (which another site's page cannot send
 //! unasked). Source: `docs/operations.md`, "HTTP interface".
 
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::serve::IncomingStream;
 use fullcount_core::command::session::LARGEST;
-use fullcount_core::command::{Access, Answer, Command, Desk, NotDone, Rights};
+use fullcount_core::command::{Access, Answer, Command, Desk, GivenCommand, NotDone, Rights};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -29,6 +29,38 @@ pub(super) const AT_ONCE: usize = 4;
 /// Who asks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClientAddress(SocketAddr);
+
+/// Who gives a command, for the record.
+#[derive(Debug, Clone, Copy)]
+struct Giver {
+    client: SocketAddr,
+    /// They said a word.
+    authorised: bool,
+}
+
+impl Giver {
+    fn new(peer: ClientAddress, headers: &HeaderMap) -> Giver {
+        Giver { client: peer.0, authorised: headers.contains_key(header::AUTHORIZATION) }
+    }
+
+    /// Has a command recorded, done or refused. `words`: its arguments, once they are known.
+    fn record(self, desk: &Desk, name: &str, words: Option<&[&str]>, refused: Option<&Refused>) {
+        // What is no command's name may be anything, also a token.
+        let command = offered(desk).find(|command| command.name == name);
+        let takes = |words: &&[&str]| command.is_some_and(|c| c.count().contains(&words.len()));
+        let changes = command.is_some_and(|c| {
+            words.map_or(c.rights, |words| c.rights_with(words.len())) == Rights::Change
+        });
+        let guessed = self.authorised && refused.is_some_and(|r| r.0 == StatusCode::UNAUTHORIZED);
+        desk.record(&GivenCommand {
+            client: Some(self.client),
+            name: command.map_or("", |command| &command.name),
+            arguments: words.filter(takes).unwrap_or(&[]),
+            changes: changes || guessed,
+            refused: refused.map(|refused| refused.2.as_str()),
+        });
+    }
+}
 
 impl Connected<IncomingStream<'_, Bounded>> for ClientAddress {
     fn connect_info(stream: IncomingStream<'_, Bounded>) -> Self {
@@ -116,10 +148,10 @@ fn access(desk: &Desk, peer: ClientAddress, headers: &HeaderMap) -> Access {
     }
 }
 
-/// The command, if this client may give it.
+/// The command, if this client may give it with so many arguments.
 fn allowed<'a>(
     desk: &'a Desk,
-    name: &str,
+    (name, arguments): (&str, usize),
     (peer, headers): (ClientAddress, &HeaderMap),
 ) -> Result<&'a Command, Refused> {
     let access = access(desk, peer, headers);
@@ -131,7 +163,7 @@ fn allowed<'a>(
     let command = offered(desk).find(|command| command.name == name);
     let unknown = || Refused::new(StatusCode::NOT_FOUND, "unknown", "/api/commands lists them");
     let command = command.ok_or_else(unknown)?;
-    if command.rights == Rights::Change && access < Access::All {
+    if command.rights_with(arguments) == Rights::Change && access < Access::All {
         return Err(match desk.token {
             Some(_) => Refused::new(
                 StatusCode::UNAUTHORIZED,
@@ -181,8 +213,9 @@ pub(super) async fn told(
     headers: HeaderMap,
 ) -> Response {
     let checked = desk(&app).and_then(|desk| {
-        let command = allowed(&desk, &name, (peer, &headers))?;
-        if command.rights == Rights::Change {
+        let command = allowed(&desk, (&name, 0), (peer, &headers))?;
+        let arguments = query.as_ref().map_or(1, |query| query.len());
+        if command.rights_with(arguments) == Rights::Change {
             let why = "it changes something: POST it";
             return Err(Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method", why));
         }
@@ -193,7 +226,7 @@ pub(super) async fn told(
         }
         Ok((desk.clone(), query.into_iter().map(|(_, value)| value).collect()))
     });
-    give(&app, &name, checked).await
+    give(&app, &name, Giver::new(peer, &headers), checked).await
 }
 
 /// Any command, with its arguments as JSON.
@@ -204,21 +237,24 @@ pub(super) async fn done(
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let desk = desk(&app).and_then(|desk| {
-        allowed(&desk, &name, (peer, &parts.headers))?;
-        Ok(desk)
-    });
+    // Who may not give it at all is not read.
+    let may = |desk: &Desk, n: usize| allowed(desk, (&name, n), (peer, &parts.headers)).map(drop);
+    let desk = desk(&app).and_then(|desk| may(&desk, 0).map(|()| desk));
     let checked = match desk {
-        Ok(desk) => read(&parts.headers, body).await.map(|given| (desk, given.arguments)),
+        Ok(desk) => read(&parts.headers, body).await.and_then(|Given { arguments }| {
+            may(&desk, arguments.len())?;
+            Ok((desk, arguments))
+        }),
         Err(refused) => Err(refused),
     };
-    give(&app, &name, checked).await
+    give(&app, &name, Giver::new(peer, &parts.headers), checked).await
 }
 
 /// Another method: only a command that changes nothing can be read with GET.
 pub(super) async fn other(State(app): Shared, Path(name): Path<String>) -> Response {
     let changes = desk(&app).is_ok_and(|desk| {
-        offered(&desk).any(|command| command.name == name && command.rights == Rights::Change)
+        let always = |command: &Command| command.rights_with(0) == Rights::Change;
+        offered(&desk).any(|command| command.name == name && always(command))
     });
     let allow = HeaderValue::from_static(if changes { "POST" } else { "GET, HEAD, POST" });
     let why = "GET or POST; POST alone for a command that changes something";
@@ -258,11 +294,17 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<Given, Refused> {
 async fn give(
     app: &App,
     name: &str,
+    giver: Giver,
     checked: Result<(Arc<Desk>, Vec<String>), Refused>,
 ) -> Response {
     let (desk, arguments) = match checked {
         Ok(checked) => checked,
-        Err(refused) => return refused.into_response(),
+        Err(refused) => {
+            if let Ok(desk) = desk(app) {
+                giver.record(&desk, name, None, Some(&refused));
+            }
+            return refused.into_response();
+        }
     };
     let Ok(place) = app.commands.clone().acquire_owned().await else {
         return Refused::new(StatusCode::CONFLICT, "busy", "the run ends").into_response();
@@ -272,15 +314,18 @@ async fn give(
         // Kept until it is done, also if the client has gone.
         let _place = place;
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        match desk.commands.find(&own) {
+        let done = match desk.commands.find(&own) {
             Some(command) => desk.commands.give(command, &words),
             None => Err(NotDone::Arguments),
-        }
+        };
+        let done = done.map_err(Refused::from);
+        giver.record(&desk, &own, Some(&words), done.as_ref().err());
+        done
     });
     let reply = match work.await {
         Ok(Ok(Answer::Values(reply))) => Some(reply),
         Ok(Ok(Answer::Done | Answer::Goodbye)) => None,
-        Ok(Err(not_done)) => return Refused::from(not_done).into_response(),
+        Ok(Err(refused)) => return refused.into_response(),
         Err(_) => {
             let why = "the command has ended without an answer";
             return Refused::new(StatusCode::CONFLICT, "failed", why).into_response();

@@ -134,6 +134,64 @@ fn the_rule_of_the_port_says_who_may_give_commands_over_http() {
     }
 }
 
+/// What was recorded; the tests of this process share it, and each has commands of its own.
+static RECORD: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+
+fn record(given: &fullcount_core::command::GivenCommand<'_>) {
+    assert!(given.client.is_some_and(|client| client.ip().is_loopback()));
+    let (name, arguments, refused) = (given.name, given.arguments, given.refused);
+    let line = format!("{name} {arguments:?} {} {refused:?}", given.changes);
+    RECORD.lock().unwrap().push(line);
+}
+
+#[test]
+fn a_bare_command_is_read_and_every_command_is_recorded_without_its_token() {
+    use fullcount_core::command::{Access, Answer, ClientTrust, Command, Desk, Token};
+    const TOKEN: &str = "0123456789abcdef";
+    let token = Token::read(TOKEN).ok();
+    let trust = ClientTrust::new(Vec::new(), true, Access::Read);
+    let mut desk = Desk { token, trust, record: Some(record), ..Desk::default() };
+    let level = |arguments: &[&str]| match arguments {
+        [] => Ok(Answer::Values("info".into())),
+        _ => Ok(Answer::Done),
+    };
+    let level = Command::change("C_LEVEL", ("[N]", "tells or sets it"), 0..=1, level);
+    desk.commands.register(level.telling_bare());
+    desk.commands.register(Command::change("C_SET", ("", "sets it"), 0..=0, |_| Ok(Answer::Done)));
+    let server = PageServer::start(loopback(), None, Arc::new(Told(Arc::new(desk)))).unwrap();
+    let recorded = |lines: &[&str]| {
+        let all = std::mem::take(&mut *RECORD.lock().unwrap());
+        assert_eq!(all, lines);
+        assert!(!all.concat().contains(TOKEN));
+    };
+    let (status, _, body) = get(&server, "/api/commands/C_LEVEL");
+    assert_eq!((status, &json_of(&body)["reply"]), (200, &"info".into()));
+    recorded(&["C_LEVEL [] false None"]);
+    let set = "{\"arguments\":[\"debug\"]}";
+    assert_eq!(get(&server, "/api/commands/C_LEVEL?argument=debug").0, 405);
+    recorded(&["C_LEVEL [] true Some(\"it changes something: POST it\")"]);
+    assert_eq!(command(&server, "C_LEVEL", JSON, "").0, 200);
+    recorded(&["C_LEVEL [] false None"]);
+    assert_eq!(command(&server, "C_LEVEL", JSON, set).0, 401);
+    recorded(&["C_LEVEL [] true Some(\"it changes the run and needs its token\")"]);
+    let with = |word: &str| format!("{JSON}Authorization: Bearer {word}\r\n");
+    assert_eq!(command(&server, "C_LEVEL", &with(TOKEN), set).0, 200);
+    recorded(&["C_LEVEL [\"debug\"] true None"]);
+    assert_eq!(command(&server, "C_SET", &with(TOKEN), set).0, 400);
+    recorded(&[&format!(
+        "C_SET [] true Some({:?})",
+        fullcount_core::command::NotDone::Arguments.why()
+    )]);
+    assert_eq!(command(&server, "HELP", &with("guessed"), "").0, 401);
+    recorded(&["HELP [] true Some(\"this is not the token\")"]);
+    assert_eq!(command(&server, TOKEN, &with(TOKEN), "").0, 404);
+    recorded(&[" [] false Some(\"/api/commands lists them\")"]);
+    let described = json_of(&get(&server, "/api/openapi.json").2);
+    let level = &described["paths"]["/api/commands/C_LEVEL"];
+    assert!(level["get"]["parameters"].is_null() && level["get"]["responses"]["405"].is_object());
+    assert!(described["paths"]["/api/commands/C_SET"].get("get").is_none());
+}
+
 #[test]
 fn the_description_has_every_command_of_the_run_and_every_path() {
     use fullcount_core::command::Access;

@@ -76,6 +76,7 @@ fn of(command: &Command) -> Value {
     let count = command.count();
     let (least, most) = (*count.start(), *count.end());
     let changes = command.rights == Rights::Change;
+    let tells_bare = command.rights_with(0) == Rights::Read;
     let mut responses = json!({
         "200": answered("done", "application/json", &json!({"$ref": "#/components/schemas/Reply"})),
         "400": refused("a wrong number of arguments, a value that is not allowed, or no JSON"),
@@ -100,9 +101,11 @@ fn of(command: &Command) -> Value {
     post["responses"]["413"] = refused("a body above 9000 bytes");
     post["responses"]["415"] = refused("another type of body than JSON");
     let mut methods = Map::from_iter([("post".to_owned(), post)]);
-    if !changes {
+    if tells_bare {
         let mut get = about("get");
-        if most > 0 {
+        if changes {
+            get["responses"]["405"] = refused("with arguments it changes something: POST it");
+        } else if most > 0 {
             get["parameters"] = json!([{"name": "argument", "in": "query", "required": least > 0, "explode": true,
                                         "schema": arguments}]);
         }
