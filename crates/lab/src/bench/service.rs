@@ -2,8 +2,10 @@
 //!
 //! A `run` of the first detector that can be shown, without outputs, gets packets at a rate, while well-behaved clients give commands, rude ones send endless lines, its
 //! counters are published to a server that does not take them, and its messages go nowhere. All clients run at a low priority, as the
-//! run's own service threads do. The claim is that the run loses nothing, and that all commands are answered.
+//! run's own service threads do. The claim is that the run loses nothing, and that it gets, answers and publishes what it should: [`claim`].
 //! Source: `docs/operations.md`, `docs/lab.md`.
+
+mod claim;
 
 use std::io::{Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,6 +22,8 @@ use fullcount_core::simulator::facts::Demonstration;
 use serde_json::{Value, json};
 
 use crate::record::{Figure, Record};
+
+pub use claim::OperatedRate;
 
 /// Longest wait for a program to get ready, and for its end beyond its time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,8 +43,10 @@ const DEAR: [&[u8]; 2] = [b"LEDGER_GET", b"CONFIG_GET"];
 /// What is tried.
 #[derive(Debug, Clone)]
 pub struct OperatedTrial {
-    /// As `send --rate` takes it.
-    pub rate: String,
+    /// What is asked of the sender.
+    pub rate: OperatedRate,
+    /// The same, as `send --rate` takes it.
+    pub rate_text: String,
     /// How long packets are sent.
     pub duration: Duration,
     /// Clients that wait for each reply, and commands a second of each.
@@ -235,7 +241,7 @@ fn send(program: &Path, to: SocketAddr, trial: &OperatedTrial) -> Result<Running
     let mut command = Command::new(program);
     let seconds = format!("{}ms", trial.duration.as_millis());
     command.args(["send", "--to", &format!("udp://{to}"), "--source", detector().0, "--json"]);
-    command.args(["--rate", &trial.rate, "--duration", &seconds]);
+    command.args(["--rate", &trial.rate_text, "--duration", &seconds]);
     RunningChild::start("fullcount send", command)
 }
 
@@ -257,8 +263,10 @@ fn summary(
 pub struct OperatedFinding {
     /// The table.
     pub table: String,
-    /// Nothing was lost, and all commands were answered.
+    /// True if `missed` is empty.
     pub held: bool,
+    /// What of the claim did not hold, each with its number.
+    pub missed: Vec<String>,
 }
 
 /// Runs the trial with this program, and notes what it found.
@@ -296,19 +304,31 @@ pub fn measure(
         waits.get(at).copied().unwrap_or(f64::NAN)
     };
     let (answered, wrong) = (tally.answered.load(Relaxed), tally.wrong.load(Relaxed));
-    let held = lost == 0 && code == 0 && wrong == 0 && answered > 0;
+    let shares = claim::shares(trial, &got, answered);
+    let exact = [
+        ("exit code", code.into()),
+        ("lost packets", lost as i64),
+        ("commands failed", wrong as i64),
+    ];
+    let exact =
+        exact.iter().filter(|(_, n)| *n != 0).map(|(what, n)| format!("{what}: {n}, not 0"));
+    let missed = shares.iter().filter(|share| !share.held()).map(ToString::to_string);
+    let missed: Vec<String> = exact.chain(missed).collect();
+    let held = missed.is_empty();
     let counters = got["counters"].as_object().map_or(0, serde_json::Map::len);
-    let row = json!({
+    let mut row = json!({
         "exit": code, "sent_packets": sent_packets, "received_packets": received, "lost_packets": lost,
         "gbps": got["rates"]["gbps"], "events": got["events"], "balance": got["balance"],
         "counters": counters, "commands_answered": answered, "commands_failed": wrong,
         "commands_per_s": answered as f64 / seconds, "reply_ms_median": part(500), "reply_ms_p99": part(990),
         "reply_ms_most": part(1000), "endless_bytes": tally.rude_bytes.load(Relaxed),
         "endless_hung_up": tally.rude_hung_up.load(Relaxed), "graphite_errors": counter("graphite.errors"),
-        "graphite_dropped": counter("graphite.dropped"), "log_dropped": counter("log.dropped"), "held": held,
+        "graphite_snapshots": counter("graphite.snapshots"), "graphite_dropped": counter("graphite.dropped"),
+        "log_dropped": counter("log.dropped"), "held": held,
     });
+    shares.iter().for_each(|share| row[share.key] = json!(share.reached));
     for (key, value) in [
-        ("rate", json!(trial.rate)),
+        ("rate", json!(trial.rate_text)),
         ("seconds", json!(trial.duration.as_secs_f64())),
         ("clients", json!(trial.clients)),
         ("commands_per_s_of_each", json!(trial.commands)),
@@ -322,9 +342,13 @@ pub fn measure(
     for (key, value) in row.as_object().into_iter().flatten() {
         table += &format!("| {} | {value} |\n", key.replace('_', " "));
     }
+    if !held {
+        table += &format!("\nDid not hold: {}.\n", missed.join("; "));
+    }
+    row["missed"] = json!(missed);
     if let Some(figure) = Figure::of(&[lost as f64], "packets") {
         record.figure("lost", &figure);
     }
     record.row(row);
-    Ok(OperatedFinding { table, held })
+    Ok(OperatedFinding { table, held, missed })
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use fullcount_core::batch::Batch;
 use fullcount_core::destination::{
     Departed, Destination, DestinationEndpoint, DestinationError, DestinationOpening,
+    DestinationPart,
 };
 use fullcount_core::ledger::Ledger;
 use fullcount_core::link::Wire;
@@ -39,6 +40,8 @@ pub struct Reached {
     pub failure: Option<String>,
     /// The destination's own counters that are not 0.
     pub counters: Vec<(String, u64)>,
+    /// Its connections, where it has several or measures them.
+    pub parts: Vec<DestinationPart>,
 }
 
 /// A destination that failed is left alone for so long: each try costs the others its time.
@@ -200,11 +203,16 @@ impl Way {
         self.lanes.iter().for_each(|lane| ledger.register(lane.sheet()));
         let own = ledger.read();
         let moved = own.iter().filter(|entry| entry.value > 0);
+        let parts: Vec<_> = self.lanes.iter().flat_map(|lane| lane.parts()).collect();
+        let ended: Vec<&str> = parts.iter().filter_map(|part| part.ended.as_deref()).collect();
+        let ended = (!ended.is_empty()).then(|| ended.join("; "));
         Reached {
+            failure: self.reached.failure.clone().or(ended),
             counters: moved.map(|entry| (entry.info.name.to_string(), entry.value)).collect(),
             failed: self.reached.failed + self.tried_in_vain(),
             datagrams: sum(|d| d.datagrams),
             calls: sum(|d| d.calls),
+            parts,
             ..self.reached.clone()
         }
     }

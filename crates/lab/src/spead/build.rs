@@ -13,7 +13,7 @@ use crate::Tell;
 pub const VERSION: &str = "4.5.1";
 
 /// Program that stands for Python.
-fn python() -> String {
+pub(super) fn python() -> String {
     std::env::var("FULLCOUNT_PYTHON").unwrap_or_else(|_| "python3".to_owned())
 }
 
@@ -32,6 +32,11 @@ pub fn find(folder: Option<&Path>, target: &Path) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let built = cache(target).join("build").join("src");
     std::iter::once(built).chain(std::env::split_paths(&path)).find(|folder| has(folder))
+}
+
+/// `spead2_bench` in a folder that [`find`] gave.
+pub fn bench(folder: &Path) -> Option<PathBuf> {
+    Some(folder.join("spead2_bench")).filter(|bench| bench.is_file())
 }
 
 fn run(what: &str, command: &mut Command) -> Result<(), String> {
@@ -63,27 +68,37 @@ pub fn build(target: &Path, tell: Tell) -> Result<PathBuf, String> {
     std::fs::create_dir_all(&cache).map_err(|e| format!("{}: {e}", cache.display()))?;
     let cache = std::path::absolute(&cache).map_err(|e| format!("{}: {e}", cache.display()))?;
     tell("building spead2's tools from its source package: some minutes");
-    // The wheel is not wanted, but the folder in which it is built: its Meson project makes the tools as well. Meson, Ninja and what
-    // else it needs come into a place of their own, by pip.
-    let built = format!("builddir={}", cache.join("build").display());
-    let mut wheel = Command::new(python());
-    wheel
-        .args([
-            "-m",
-            "pip",
-            "wheel",
-            "--quiet",
-            "--no-deps",
-            "--no-binary",
-            "spead2",
-            "--wheel-dir",
-        ])
-        .arg(&cache);
-    for setting in [built.as_str(), "setup-args=-Dtools=enabled", "setup-args=-Dbuildtype=release"]
-    {
-        wheel.args(["--config-settings", setting]);
+    // The wheel of the same package leaves the tools out. Meson, Ninja and what else it needs come into a place of their own, by pip.
+    let (modules, sources) = (cache.join("python"), cache.join("source"));
+    let pip = |words: &[&str], folder: &Path| {
+        let mut command = Command::new(python());
+        command.args(["-m", "pip", "--quiet", "--disable-pip-version-check"]).args(words);
+        command.arg(folder);
+        command
+    };
+    let needs = ["install", "meson", "ninja", "jinja2", "pycparser", "packaging", "--target"];
+    if !modules.join("mesonbuild").is_dir() {
+        run("pip install meson", &mut pip(&needs, &modules))?;
     }
-    run("pip wheel spead2", wheel.arg(format!("spead2=={VERSION}")))?;
-    find(Some(&cache.join("build").join("src")), target)
+    let wanted = format!("spead2=={VERSION}");
+    let package = ["download", "--no-deps", "--no-binary", "spead2", &wanted, "--dest"];
+    run("pip download spead2", &mut pip(&package, &sources))?;
+    let archive = sources.join(format!("spead2-{VERSION}.tar.gz"));
+    let mut unpack = Command::new("tar");
+    run("tar", unpack.arg("xzf").arg(&archive).arg("-C").arg(&sources))?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::iter::once(modules.join("bin")).chain(std::env::split_paths(&path));
+    let path = std::env::join_paths(path).map_err(|e| format!("PATH: {e}"))?;
+    let build = cache.join("build");
+    let _ = std::fs::remove_dir_all(&build);
+    let mut setup = Command::new(python());
+    setup.env("PYTHONPATH", &modules).env("PATH", &path);
+    setup.args(["-m", "mesonbuild.mesonmain", "setup", "-Dtools=enabled", "-Dunit_test=disabled"]);
+    setup.arg("--buildtype=release").arg(&build).arg(sources.join(format!("spead2-{VERSION}")));
+    run("meson setup", &mut setup)?;
+    let mut ninja = Command::new(modules.join("bin").join("ninja"));
+    ninja.env("PYTHONPATH", &modules).env("PATH", &path).arg("-C").arg(&build);
+    run("ninja", ninja.args(["src/spead2_send", "src/spead2_recv", "src/spead2_bench"]))?;
+    find(Some(&build.join("src")), target)
         .ok_or_else(|| "the build has no spead2_send and spead2_recv".to_owned())
 }

@@ -18,13 +18,19 @@ use crate::record::{Figure, Record};
 
 /// Heap, bytes.
 pub(super) const HEAP: u64 = 4 << 20;
-/// What a pass may lose.
+/// Trials without a lost heap that a rate needs.
 const PASSES: usize = 2;
+/// What an ordinary user's socket has and gets, bytes: the system's default and limit.
+const STOCK: u64 = 212_992;
+/// Buffers of both ends otherwise, bytes.
+const LARGE: u64 = 4 << 20;
+/// Largest packet on TCP, bytes: what one segment of loopback holds.
+const TCP_PACKET: usize = 65_483;
 
 /// Buffers of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffers {
-    /// The tool's own, as an ordinary user has them.
+    /// 212,992 B at both ends, as an ordinary user has them on a system with nothing set.
     Stock,
     /// 4 MB at both ends, and a memory pool.
     Large,
@@ -70,10 +76,19 @@ fn wish(
         heap_bytes: HEAP,
         heaps: ((bits / 8.0 / HEAP as f64) as u64).max(4),
         packet,
-        buffer: (buffers == Buffers::Large).then_some(4 << 20),
+        buffer: Some(if buffers == Buffers::Large { LARGE } else { STOCK }),
         rate,
         pool: buffers == Buffers::Large,
     }
+}
+
+/// What a process may ask for at most at a socket, bytes: `rmem_max` or `wmem_max`, the smaller. `None`: not known.
+fn granted() -> Option<u64> {
+    let limits = ["rmem_max", "wmem_max"].map(|name| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).ok()?;
+        text.trim().parse::<u64>().ok()
+    });
+    limits.into_iter().flatten().min()
 }
 
 /// The highest good rate between 0 and `top`, by halves: what `passes` says yes to. Never asks outside.
@@ -147,6 +162,8 @@ pub fn run(
         "passes": PASSES,
     });
     record.parameter("plan", plan.clone());
+    let granted = granted();
+    record.parameter("granted_bytes", granted);
     let mut kept = Kept::open(&results.folder, record.name(), &plan, resume)?;
     let search = Search { order, stop };
     let mut text = "| packet B | buffers | ".to_owned();
@@ -157,10 +174,7 @@ pub fn run(
         for &buffers in &order.buffers {
             let mut values: Vec<Vec<f64>> = vec![Vec::new(); peers.len()];
             for turn in 0..order.repeats {
-                // Who begins changes.
-                let mut turns: Vec<usize> = (0..peers.len()).collect();
-                turns.rotate_left(turn % peers.len().max(1));
-                for n in turns {
+                for n in turns(peers.len(), turn) {
                     let peer = &peers[n];
                     let key = format!("udp {packet} {} {} {turn}", buffers.name(), peer.name());
                     let value = kept.or_measure(&key, || search.find(peer, packet, buffers))?;
@@ -182,29 +196,15 @@ pub fn run(
         }
     }
     if order.tcp {
-        for packet in order.packets.iter().map(|&p| p.min(65_483)) {
-            let mut values: Vec<Vec<f64>> = vec![Vec::new(); peers.len()];
-            for turn in 0..order.repeats {
-                for (n, peer) in peers.iter().enumerate() {
-                    let key = format!("tcp {packet} {} {turn}", peer.name());
-                    let wish = SpeadWish {
-                        tcp: true,
-                        ..wish(packet, Buffers::Large, None, order.seconds, 5.0)
-                    };
-                    let value = kept.or_measure(&key, || Ok(search.once(peer, &wish)?.json()))?;
-                    values[n].extend(value.get("sum_gbps").and_then(Value::as_f64));
-                    record.row(json!({"packet_bytes": packet, "tcp": true, "peer": peer.name(), "turn": turn, "found": value}));
-                }
-            }
-            text += &line(
-                &format!("| {packet} | TCP, 4 MB |"),
-                (peers, &values),
-                &format!("tcp-{packet}"),
-                record,
-            );
-        }
+        text += &over_tcp(&search, peers, &mut kept, record)?;
     }
-    text += "\nMedians (least to most) of bisections by turns; a rate passes if two trials lose no heap.\n";
+    text += "\nMedians (least to most) of bisections by turns; a rate passes if two trials lose no heap. stock: 212,992 B \
+             at both ends, what a user gets on a system with nothing set.\n";
+    if let Some(bytes) = granted.filter(|bytes| *bytes < LARGE) {
+        text += &format!(
+            "\nNot granted: this system's net.core.rmem_max or wmem_max is {bytes} B, so \"4 MB\" is not what both programs had.\n"
+        );
+    }
     let ours = peers.iter().find_map(|peer| match peer {
         SpeadPeer::Ours { program } => Some(program),
         SpeadPeer::Spead2 { .. } => None,
@@ -213,6 +213,53 @@ pub fn run(
         text += &whole::run(program, order, &mut kept, record, (tell, stop))?;
     }
     kept.finish();
+    Ok(text)
+}
+
+/// The order of the peers in a turn: who begins changes.
+fn turns(peers: usize, turn: usize) -> Vec<usize> {
+    let mut turns: Vec<usize> = (0..peers).collect();
+    turns.rotate_left(turn % peers.max(1));
+    turns
+}
+
+/// Rows of TCP without a limit.
+fn over_tcp(
+    search: &Search<'_>,
+    peers: &[SpeadPeer],
+    kept: &mut Kept,
+    record: &mut Record,
+) -> Result<String, LabError> {
+    let (order, mut text) = (search.order, String::new());
+    for &asked in &order.packets {
+        let packet = asked.min(TCP_PACKET);
+        if packet < asked && order.packets.contains(&packet) {
+            continue;
+        }
+        let mut values: Vec<Vec<f64>> = vec![Vec::new(); peers.len()];
+        for turn in 0..order.repeats {
+            for n in turns(peers.len(), turn) {
+                let peer = &peers[n];
+                let key = format!("tcp {packet} {} {turn}", peer.name());
+                let wish = wish(packet, Buffers::Large, None, order.seconds, 5.0);
+                let wish = SpeadWish { tcp: true, ..wish };
+                let value = kept.or_measure(&key, || Ok(search.once(peer, &wish)?.json()))?;
+                values[n].extend(value.get("sum_gbps").and_then(Value::as_f64));
+                record.row(json!({"packet_bytes": packet, "tcp": true, "peer": peer.name(), "turn": turn, "found": value}));
+            }
+        }
+        let label = match packet < asked {
+            true => format!("| {packet} (not {asked}) | TCP, 4 MB |"),
+            false => format!("| {packet} | TCP, 4 MB |"),
+        };
+        text += &line(&label, (peers, &values), &format!("tcp-{packet}"), record);
+    }
+    if order.packets.iter().any(|packet| *packet > TCP_PACKET) {
+        let most = order.packets.iter().max().unwrap_or(&0);
+        text += &format!(
+            "\nPackets of {most} B are of {TCP_PACKET} B on TCP: one segment of loopback.\n"
+        );
+    }
     Ok(text)
 }
 

@@ -1,12 +1,13 @@
-//! `lab spead memory`: heaps from packets in memory, beside copies of the same packets into heaps that take turns.
+//! `lab spead memory`: heaps from packets in memory, beside spead2's own and copies of the same packets into heaps that take turns.
 //!
 //! No socket: what is left is finding the heap, its map, and one copy. The copies are the least that any receiver does. Source:
-//! `docs/formats/spead.md`, annex.
+//! `docs/formats/spead.md`, sections 14.3 and annex.
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fullcount_child::Asked;
 use fullcount_spead::receive::{
     HeapReceiver, HeapStore, MemoryPool, ReceiverConfig, StreamReceiver,
 };
@@ -14,11 +15,14 @@ use fullcount_spead::send::{CutRules, HeapSender, NextPacket, OutHeap, SendHow, 
 use serde_json::json;
 
 use super::pm;
+use super::reassembly::Spead2Memory;
 use crate::error::LabError;
 use crate::record::{Figure, Record};
 
 /// Heap, bytes.
-const HEAP: usize = 4 << 20;
+pub(super) const HEAP: usize = 4 << 20;
+/// Blocks of a memory pool.
+pub(super) const BLOCKS: usize = 16;
 /// Heaps that copies go to in turn: as many as a window and its ring.
 const CYCLE: usize = 8;
 
@@ -31,6 +35,8 @@ pub struct MemoryOrder {
     pub rounds: usize,
     /// Heaps of a round.
     pub heaps: usize,
+    /// What of spead2's is measured beside ours.
+    pub spead2: Spead2Memory,
 }
 
 /// Packets of some heaps, one behind the other.
@@ -110,63 +116,108 @@ pub(super) fn copy_gbps(packet: usize) -> f64 {
     rounds.iter().copied().fold(0.0, f64::max)
 }
 
+/// What was measured.
+#[derive(Debug)]
+pub struct MemoryFound {
+    /// Table in Markdown.
+    pub text: String,
+    /// What is below its goal.
+    pub missed: Vec<String>,
+}
+
+/// Least share of spead2's rate in the same configuration.
+const OF_SPEAD2: f64 = 1.0;
+/// Least share of the rate of copies.
+const OF_COPIES: f64 = 0.85;
+
+/// What is measured of a packet size, by turns.
+const COLUMNS: [&str; 5] = ["plain", "pool", "copies", "spead2-plain", "spead2-pool"];
+/// What is divided by what, as places in [`COLUMNS`], and the goal.
+const RATIOS: [(usize, usize, f64); 4] =
+    [(0, 3, OF_SPEAD2), (1, 4, OF_SPEAD2), (0, 2, OF_COPIES), (1, 2, OF_COPIES)];
+
+/// All columns of one packet size, Gb/s of each round.
+fn columns(order: &MemoryOrder, packet: usize, stop: Asked<'_>) -> Result<[Vec<f64>; 5], LabError> {
+    let words = |e: String| LabError::Failed(anyhow::anyhow!(e));
+    let stream = stream(packet, order.heaps)?;
+    let pool = MemoryPool::new(1, HEAP, BLOCKS, BLOCKS);
+    let pool = pool.ok_or_else(|| words("no memory for a pool of 64 MiB".to_owned()))?;
+    let mut cycle = vec![vec![0; HEAP]; CYCLE];
+    let mut all: [Vec<f64>; 5] = Default::default();
+    let once = |pool: Option<&MemoryPool>| match receive(&stream, pool)? {
+        (rate, heaps) if heaps == order.heaps => Ok(rate),
+        (_, heaps) => Err(words(format!("{heaps} of {} heaps", order.heaps))),
+    };
+    // One round of ours that does not count; then by turns, so that a busy machine is busy for all.
+    for round in 0..=order.rounds {
+        let ours = [once(None)?, once(Some(&pool))?, copies(&stream, &mut cycle)];
+        if round == 0 {
+            continue;
+        }
+        all.iter_mut().zip(ours).for_each(|(list, rate)| list.push(rate));
+        let theirs = order.spead2.rates(packet, order.heaps, stop);
+        let theirs = theirs.map_err(|e| LabError::Failed(e.into()))?;
+        for (list, rate) in all[3..].iter_mut().zip(theirs) {
+            list.extend(rate);
+        }
+    }
+    Ok(all)
+}
+
 /// Measures; the table in Markdown.
 ///
 /// # Errors
-/// Heaps that were lost: then the receiver is at fault.
-pub fn run(order: &MemoryOrder, record: &mut Record) -> Result<String, LabError> {
+/// Heaps that were lost: then the receiver is at fault. A program of spead2's that gives no result.
+pub fn run(
+    order: &MemoryOrder,
+    record: &mut Record,
+    stop: Asked<'_>,
+) -> Result<MemoryFound, LabError> {
     record
         .parameter("heap_bytes", HEAP)
         .parameter("heaps", order.heaps)
-        .parameter("rounds", order.rounds);
-    let mut text =
-        "| packet B | plain Gb/s | pool Gb/s | copies Gb/s | plain / copies | pool / copies |\n\
-                    |---|---|---|---|---|---|\n"
-            .to_owned();
+        .parameter("rounds", order.rounds)
+        .parameter("goals", json!({"of_spead2": OF_SPEAD2, "of_copies": OF_COPIES}));
+    let named = |(a, b, _): &(usize, usize, f64)| format!(" {} / {} |", COLUMNS[*a], COLUMNS[*b]);
+    let mut text = "| packet B |".to_owned();
+    text += &COLUMNS.map(|name| format!(" {name} Gb/s |")).concat();
+    text += &RATIOS.iter().map(named).collect::<String>();
+    text += &format!("\n|---|{}\n", "---|".repeat(COLUMNS.len() + RATIOS.len()));
+    let mut missed = Vec::new();
     for &packet in &order.packets {
-        let stream = stream(packet, order.heaps)?;
-        let pool = MemoryPool::new(1, HEAP, 16, 16);
-        let pool = pool
-            .ok_or_else(|| LabError::Failed(anyhow::anyhow!("no memory for a pool of 64 MiB")))?;
-        let mut cycle = vec![vec![0; HEAP]; CYCLE];
-        let [mut plain, mut pooled, mut bare] = [const { Vec::new() }; 3];
-        // One round of each that does not count; then by turns, so that a busy machine is busy for all.
-        for round in 0..=order.rounds {
-            let once = |pool: Option<&MemoryPool>| {
-                let (rate, heaps) = receive(&stream, pool)?;
-                match heaps == order.heaps {
-                    true => Ok(rate),
-                    false => {
-                        Err(LabError::Failed(anyhow::anyhow!("{heaps} of {} heaps", order.heaps)))
-                    }
+        let all = columns(order, packet, stop)?;
+        let figures = all.each_ref().map(|values| Figure::of(values, "Gb/s"));
+        let mut row = json!({"packet_bytes": packet});
+        text += &format!("| {packet} |");
+        for ((name, values), figure) in COLUMNS.iter().zip(&all).zip(&figures) {
+            row[format!("{}_gbps", name.replace('-', "_"))] = json!(values);
+            text += &match figure {
+                Some(figure) => {
+                    record.figure(&format!("{name}-{packet}"), figure);
+                    format!(" {:.1} ({}) |", figure.value, pm(values))
                 }
+                None => " – |".to_owned(),
             };
-            let rates = [once(None)?, once(Some(&pool))?, copies(&stream, &mut cycle)];
-            if round > 0 {
-                for (list, rate) in [&mut plain, &mut pooled, &mut bare].into_iter().zip(rates) {
-                    list.push(rate);
-                }
+        }
+        for &(a, b, goal) in &RATIOS {
+            let (Some(x), Some(y)) = (&figures[a], &figures[b]) else {
+                text += " – |";
+                continue;
+            };
+            let ratio = x.value / y.value.max(1e-9);
+            text += &format!(" {ratio:.2} |");
+            row[format!("{}_of_{}", COLUMNS[a], COLUMNS[b].replace('-', "_"))] = json!(ratio);
+            if ratio < goal {
+                let (of, with) = (COLUMNS[a], COLUMNS[b]);
+                missed.push(format!(
+                    "packets of {packet} B: {of} is {ratio:.2} of {with}; wanted {goal:.2}"
+                ));
             }
         }
-        let figure = |values: &[f64]| Figure::of(values, "Gb/s");
-        let (Some(p), Some(q), Some(c)) = (figure(&plain), figure(&pooled), figure(&bare)) else {
-            continue;
-        };
-        for (name, figure) in [("plain", &p), ("pool", &q), ("copies", &c)] {
-            record.figure(&format!("{name}-{packet}"), figure);
-        }
-        record.row(json!({"packet_bytes": packet, "plain_gbps": plain, "pool_gbps": pooled, "copies_gbps": bare}));
-        text += &format!(
-            "| {packet} | {:.1} ({}) | {:.1} ({}) | {:.1} ({}) | {:.2} | {:.2} |\n",
-            p.value,
-            pm(&plain),
-            q.value,
-            pm(&pooled),
-            c.value,
-            pm(&bare),
-            p.value / c.value,
-            q.value / c.value
-        );
+        text.push('\n');
+        record.row(row);
     }
-    Ok(text + "\nMedians, with mean ± standard deviation in brackets.\n")
+    text += "\nMedians, with mean ± standard deviation in brackets. ";
+    text += "spead2-pool is `spead2_bench mem`, which always has a memory pool; spead2-plain is the Python package's receiver.\n";
+    Ok(MemoryFound { text, missed })
 }

@@ -2,8 +2,9 @@
 //!
 //! Every trial starts programs with `spead2_send`'s and `spead2_recv`'s options and reads their own lines: ours (`fullcount spead2`),
 //! or spead2's ([`tools`], built by [`build`]). [`campaign`] has the memo's tables and figures, [`lossless`] the highest rate without
-//! a lost heap, [`tuning`] the rate tuner on a link of unknown rate, [`memory`] heaps from memory. Refuses: parts, peers and numbers
-//! that cannot be, before anything runs. Sources: `docs/lab-spead.md`, `docs/formats/spead.md` section 20.
+//! a lost heap, [`tuning`] the rate tuner on a link of unknown rate, [`memory`] heaps from memory, beside spead2's ([`reassembly`]).
+//! Refuses: parts, peers and numbers that cannot be, before anything runs. Sources: `docs/lab-spead.md`, `docs/formats/spead.md`
+//! section 20.
 
 pub mod build;
 pub mod campaign;
@@ -14,6 +15,7 @@ pub mod lossless;
 pub mod memo;
 pub mod memory;
 mod mro;
+pub mod reassembly;
 mod tables;
 pub mod tools;
 pub mod trial;

@@ -1,7 +1,8 @@
 //! `lab spead tuning`: the rate tuner on a link whose rate it does not know, and that changes in the midst.
 //!
-//! A real sender and a real receiver over UDP in two namespaces, a token bucket between them, reports on a back-channel. Written down:
-//! every decision, and when the rate was within 5 % of the link's. Needs root.
+//! A real sender and a real receiver over UDP in two namespaces, a token bucket between them, reports on a back-channel. Twice: the
+//! sender's socket takes more than the link's queue, so that the link drops as a switch would; and it takes less, so that the sender
+//! waits as before an interface of its own. Written down: every decision, and from when on the rate was within 5 % of the link's. Needs root.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -10,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use fullcount_child::Asked as Stop;
-use fullcount_spead::feedback::{FeedbackMessage, RateTuner, TunerConfig, TunerDecision};
+use fullcount_spead::feedback::{
+    FeedbackMessage, RateTuner, SentSoFar, TunerConfig, TunerDecision,
+};
 use fullcount_spead::receive::{HeapReceiver, NumberSequence, ReceiverConfig};
 use fullcount_spead::send::{
     CutRules, HeapSender, NextPacket, OutHeap, PaceSettings, PayloadSize, SendHow, SenderConfig,
@@ -29,9 +32,37 @@ const REPORT: Duration = Duration::from_millis(50);
 const HEAP: usize = 60 * 8904;
 /// How near the link's rate is found.
 const NEAR: f64 = 0.05;
+/// Share of the time after it was found: the tuner probes, and reacts to a loss.
+const MOSTLY: f64 = 0.9;
 /// Time to find it, s.
 const LIMIT: f64 = 10.0;
 const PORT: u16 = 17_140;
+
+/// Where the narrow link is, seen from the sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Narrow {
+    /// Behind a switch: it drops.
+    Behind,
+    /// The sender's own: the socket waits.
+    Own,
+}
+
+impl Narrow {
+    fn name(self) -> &'static str {
+        match self {
+            Narrow::Behind => "behind a switch",
+            Narrow::Own => "the sender's own",
+        }
+    }
+
+    /// Send buffer of the socket, bytes: above or below the 5 ms of the link's queue.
+    fn send_buffer(self) -> usize {
+        match self {
+            Narrow::Behind => 4 << 20,
+            Narrow::Own => 32 << 10,
+        }
+    }
+}
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +92,7 @@ fn why(decision: &TunerDecision) -> &'static str {
         R::Good => "good",
         R::Loss => "loss",
         R::Lagging => "lagging",
+        R::HeldBack => "held back",
         R::Found => "found",
         R::Probing => "probing",
         R::ProbeFailed => "probe failed",
@@ -154,7 +186,8 @@ fn send(
         while let Ok(n) = socket.recv(&mut buffer) {
             if let Ok(FeedbackMessage::Report(report)) = FeedbackMessage::parse(&buffer[..n]) {
                 let now = begun.elapsed().as_nanos() as u64;
-                tuner.report(now, report, sender.counts().packet_bytes);
+                let bytes = sender.counts().packet_bytes;
+                tuner.report(now, report, SentSoFar { bytes, behind_ns: sender.behind_ns(now) });
             }
         }
         tuner.tick(begun.elapsed().as_nanos() as u64);
@@ -189,13 +222,21 @@ fn words_of(e: crate::namespace::NamespaceError) -> LabError {
     LabError::Failed(e.into())
 }
 
-/// From `from` on, the time until the rate is within [`NEAR`] of `best` and stays there but for probes, s.
+/// From `from` on, the time after which the rate is within [`NEAR`] of `best` for [`MOSTLY`] of what is left until `to`, s.
 fn found(changes: &[Change], best: f64, from: f64, to: f64) -> Option<f64> {
-    let near = |rate: f64| ((1.0 - NEAR) * best..=best * 1.01).contains(&rate);
-    let held = changes.iter().filter(|c| c.at >= from && c.at < to);
-    held.filter(|c| near(c.rate) && matches!(c.why, "found" | "probe failed" | "good"))
-        .map(|c| c.at - from)
-        .next()
+    let near = |rate: f64| ((1.0 - NEAR) * best..=(1.0 + NEAR) * best).contains(&rate);
+    let before = changes.iter().rev().find(|c| c.at <= from).map(|c| (from, c.rate));
+    let within = changes.iter().filter(|c| c.at > from && c.at < to).map(|c| (c.at, c.rate));
+    let starts: Vec<(f64, f64)> = before.into_iter().chain(within).collect();
+    let ends = starts.iter().skip(1).map(|start| start.0).chain([to]);
+    let pieces: Vec<(f64, f64, bool)> =
+        starts.iter().zip(ends).map(|(&(at, rate), end)| (at, end, near(rate))).collect();
+    let settled = |n: &usize| {
+        let (at, _, is) = pieces[*n];
+        let good: f64 = pieces[*n..].iter().filter(|p| p.2).map(|p| p.1 - p.0).sum();
+        is && good >= MOSTLY * (to - at)
+    };
+    (0..pieces.len()).find(settled).map(|n| pieces[n].0 - from)
 }
 
 /// What came of it.
@@ -218,6 +259,15 @@ pub fn run(
     record: &mut Record,
     stop: Stop<'_>,
 ) -> Result<TuningFound, LabError> {
+    let mut found = TuningFound { text: String::new(), figure: None, missed: Vec::new() };
+    for narrow in [Narrow::Behind, Narrow::Own] {
+        let changes = one(order, narrow, stop)?;
+        tell(order, narrow, &changes, record, &mut found);
+    }
+    Ok(found)
+}
+
+fn one(order: &TuningOrder, narrow: Narrow, stop: Stop<'_>) -> Result<Vec<Change>, LabError> {
     let first = order.rates.first().copied().unwrap_or(0.5);
     let ground = SpeadGround::links(&[first], 9000).map_err(words)?;
     let at = SocketAddr::from((ground.address(0), PORT));
@@ -225,12 +275,13 @@ pub fn run(
         ground.inside(0, false, || UdpSocket::bind(at)).map_err(words)?.map_err(words)?;
     let sender =
         ground.inside(0, true, || UdpSocket::bind("0.0.0.0:0")).map_err(words)?.map_err(words)?;
+    socket2::SockRef::from(&sender).set_send_buffer_size(narrow.send_buffer()).map_err(words)?;
     let SpeadGround::Links(network) = &ground else { return Err(words("no link")) };
     let port = sender.local_addr().map_err(words)?.port();
     let back = SocketAddr::from((network.address(0, 0), port));
     let over = AtomicBool::new(false);
     let length = order.each * order.rates.len() as u32;
-    let changes = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let receiving = scope.spawn(|| receive(&receiver, back, &over));
         let sending = scope.spawn(|| send(&sender, at, length, &|| over.load(Relaxed)));
         let begun = Instant::now();
@@ -252,13 +303,21 @@ pub fn run(
             return Err(words("no heap arrived"));
         }
         changes?.map_err(words)
-    })?;
-    Ok(tell(order, &changes, record))
+    })
 }
 
-fn tell(order: &TuningOrder, changes: &[Change], record: &mut Record) -> TuningFound {
-    let mut text = "| link Gb/s | best SPEAD rate Gb/s | within 5 % after s | last rate Gb/s |\n|---|---|---|---|\n".to_owned();
-    let (mut missed, mut links) = (Vec::new(), Vec::new());
+fn tell(
+    order: &TuningOrder,
+    narrow: Narrow,
+    changes: &[Change],
+    record: &mut Record,
+    all: &mut TuningFound,
+) {
+    if all.text.is_empty() {
+        all.text = "| narrow link | its rate Gb/s | best SPEAD rate Gb/s | within 5 % after s | last rate Gb/s |\n|---|---|---|---|---|\n".to_owned();
+    }
+    let mut links = Vec::new();
+    let place = narrow.name();
     let each = order.each.as_secs_f64();
     for (n, &rate) in order.rates.iter().enumerate() {
         let (from, to) = (n as f64 * each, (n + 1) as f64 * each);
@@ -267,17 +326,22 @@ fn tell(order: &TuningOrder, changes: &[Change], record: &mut Record) -> TuningF
         let last = changes.iter().rev().find(|c| c.at < to).map(|c| c.rate);
         let shown = after.map_or("never".to_owned(), |s| format!("{s:.1}"));
         let number = |v: Option<f64>| v.map_or("–".to_owned(), |v| format!("{v:.4}"));
-        text += &format!("| {rate} | {best:.4} | {shown} | {} |\n", number(last));
-        record.row(json!({"link_gbps": rate, "best_gbps": best, "found_after_s": after, "last_gbps": last}));
+        all.text += &format!("| {place} | {rate} | {best:.4} | {shown} | {} |\n", number(last));
+        record.row(json!({"link": place, "link_gbps": rate, "best_gbps": best, "found_after_s": after, "last_gbps": last}));
         if after.is_none_or(|s| s > LIMIT) {
-            missed.push(format!("{rate} Gb/s: found after {shown} s, at most {LIMIT} s"));
+            all.missed
+                .push(format!("{place}, {rate} Gb/s: found after {shown} s, at most {LIMIT} s"));
         }
         let end = |x| Dot { x, y: best, spread: None, below: false };
         links.extend([end(from), end(to)]);
     }
     let decisions =
         changes.iter().map(|c| json!({"s": c.at, "gbps": c.rate, "why": c.why, "loss": c.loss}));
-    record.parameter("decisions", json!(decisions.collect::<Vec<_>>()));
+    let key = match narrow {
+        Narrow::Behind => "decisions",
+        Narrow::Own => "decisions_own_link",
+    };
+    record.parameter(key, json!(decisions.collect::<Vec<_>>()));
     let mut dots = Vec::new();
     for pair in changes.windows(2) {
         dots.extend([pair[0].at, pair[1].at].map(|x| Dot {
@@ -293,14 +357,38 @@ fn tell(order: &TuningOrder, changes: &[Change], record: &mut Record) -> TuningF
         stroke,
         dots,
     };
-    let figure = (!dots.is_empty()).then(|| Chart {
+    if dots.is_empty() {
+        return;
+    }
+    let figure = all.figure.get_or_insert_with(|| Chart {
         name: record.name().to_owned(),
         title: "Rate tuner on a link of unknown rate".to_owned(),
         x_label: "Time, s".to_owned(),
         y_label: "SPEAD rate, Gb/s".to_owned(),
         x_axis: PlotAxis::Linear(0.0),
         axis: PlotAxis::Linear(0.0),
-        lines: vec![line("best", 6, Stroke::Floor, links), line("tuner", 0, Stroke::Line, dots)],
+        lines: vec![line("best", 6, Stroke::Floor, links)],
     });
-    TuningFound { text, figure, missed }
+    let colour = figure.lines.len() - 1;
+    figure.lines.push(line(place, colour, Stroke::Line, dots));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_found_when_it_stays() {
+        let changes = |of: &[(f64, f64)]| {
+            of.iter()
+                .map(|&(at, rate)| Change { at, rate, why: "good", loss: 0.0 })
+                .collect::<Vec<_>>()
+        };
+        let touched = changes(&[(0.0, 1.0), (2.0, 9.8), (3.0, 12.0)]);
+        assert_eq!(found(&touched, 10.0, 0.0, 15.0), None);
+        let held = changes(&[(0.0, 1.0), (4.0, 9.8), (6.0, 10.8), (6.5, 9.8)]);
+        assert_eq!(found(&held, 10.0, 0.0, 15.0), Some(4.0));
+        assert_eq!(found(&held, 10.0, 7.0, 15.0), Some(0.0));
+        assert_eq!(found(&[], 10.0, 0.0, 15.0), None);
+    }
 }

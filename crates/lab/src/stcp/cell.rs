@@ -4,10 +4,13 @@ use fullcount_core::sim::Spec;
 
 use super::network::{Bin, Course, Network};
 use super::variant::Variant;
+use super::watch::SimWatch;
 
 const MB: u64 = 1_000_000;
 const GB_S: u64 = 1_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// Width of a bin: a recovery is known to it.
+const BIN_NS: u64 = 20_000_000;
 
 /// Why an experiment cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,7 +83,7 @@ impl ScanCell {
             fault: Spec::default(),
             seed: 1,
             end_ns: 3 * scale_ns,
-            bin_ns: 100_000_000.min(scale_ns / 10),
+            bin_ns: BIN_NS.min(scale_ns / 10),
         }
     }
 
@@ -140,14 +143,35 @@ impl ScanCell {
         self.offered_bps().is_none_or(|bps| bps * wire * self.senders as f64 > self.port_bps as f64)
     }
 
+    /// Senders without control collapse here for good: more is offered than the port takes, and the windows of those that stay are at
+    /// least twice the queue, so that what they have under way can overflow it for ever.
+    pub fn must_collapse(&self) -> bool {
+        let windows = self.permanent() as u64 * u64::from(self.window_bytes);
+        self.variant == Variant::None
+            && self.guest_ns.is_some()
+            && self.overloaded()
+            && windows >= 2 * self.queue_bytes
+    }
+
     /// Runs it.
     ///
     /// # Errors
     /// See [`ScanCell::check`].
     pub fn run(&self) -> Result<ScanOutcome, CellError> {
+        self.run_watched(None).map(|(outcome, _)| outcome)
+    }
+
+    /// Runs it, and what the first sender does is written; the watch comes back.
+    ///
+    /// # Errors
+    /// See [`ScanCell::check`].
+    pub fn run_watched(
+        &self,
+        watch: Option<SimWatch>,
+    ) -> Result<(ScanOutcome, Option<SimWatch>), CellError> {
         self.check()?;
-        let course = Network::new(self).run();
-        Ok(ScanOutcome::of(self, course))
+        let (course, watch) = Network::new(self).watched(watch).run();
+        Ok((ScanOutcome::of(self, course), watch))
     }
 }
 

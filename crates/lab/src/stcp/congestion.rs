@@ -3,14 +3,15 @@
 //! Each part says what it must reach, and the campaign whether it did. Refuses: unknown parts and variants, numbers out of
 //! range, before anything runs.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
 use super::cell::{ScanCell, ScanOutcome, SenderRates};
 use super::figures::{self, PAPER_LINK_GBPS, PAPER_USEFUL_GBPS};
 use super::variant::Variant;
+use super::watch::{SimWatch, WatchFiles};
 use crate::Tell;
 use crate::error::LabError;
 use crate::plot::Chart;
@@ -64,6 +65,8 @@ pub struct ScanOptions {
     pub sources: usize,
     /// Cells at a time.
     pub threads: usize,
+    /// What is written of the first sender of the reference with the first variant.
+    pub watch: WatchFiles,
 }
 
 /// What came of it.
@@ -112,18 +115,32 @@ fn row(part: ScanPart, cell: &ScanCell, o: &ScanOutcome) -> Value {
 
 /// Runs cells on several threads; the outcomes come in their order.
 fn run_all(cells: &[ScanCell], threads: usize) -> Result<Vec<ScanOutcome>, LabError> {
+    run_watched(cells, threads, None).map(|(outcomes, _)| outcomes)
+}
+
+/// The same, and the first sender of the first cell is watched; the watch comes back.
+fn run_watched(
+    cells: &[ScanCell],
+    threads: usize,
+    watch: Option<SimWatch>,
+) -> Result<(Vec<ScanOutcome>, Option<SimWatch>), LabError> {
     for cell in cells {
         cell.check().map_err(|e| LabError::Refused(e.to_string()))?;
     }
-    let next = AtomicUsize::new(0);
+    let (next, watch, back) = (AtomicUsize::new(0), Mutex::new(watch), Mutex::new(None));
     let done: Mutex<Vec<(usize, ScanOutcome)>> = Mutex::new(vec![]);
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, cells.len().max(1)) {
             scope.spawn(|| {
-                while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let at = cells.iter().position(|c| std::ptr::eq(c, cell));
-                    if let (Some(at), Ok(outcome)) = (at, cell.run()) {
-                        done.lock().unwrap_or_else(|e| e.into_inner()).push((at, outcome));
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(cell) = cells.get(at) else { return };
+                    let mine = if at == 0 { lock(&watch).take() } else { None };
+                    if let Ok((outcome, mine)) = cell.run_watched(mine) {
+                        lock(&done).push((at, outcome));
+                        if mine.is_some() {
+                            *lock(&back) = mine;
+                        }
                     }
                 }
             });
@@ -131,7 +148,12 @@ fn run_all(cells: &[ScanCell], threads: usize) -> Result<Vec<ScanOutcome>, LabEr
     });
     let mut done = done.into_inner().unwrap_or_else(|e| e.into_inner());
     done.sort_by_key(|d| d.0);
-    Ok(done.into_iter().map(|d| d.1).collect())
+    let watch = back.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((done.into_iter().map(|d| d.1).collect(), watch))
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Queues, windows, retransmission times and links of the scan: 72 cells.
@@ -142,7 +164,7 @@ pub fn scan_cells(variant: Variant, part_ns: u64, seed: u64) -> Vec<ScanCell> {
             for rto_us in [2000, 5000, 10_000] {
                 for emit in [5, 7, 10] {
                     let emit_bps = emit * 1_000_000_000;
-                    let bin_ns = 100_000_000.min(part_ns / 5).max(1_000_000);
+                    let bin_ns = 20_000_000.min(part_ns / 10).max(1_000_000);
                     let base = ScanCell::reference(variant, part_ns);
                     cells.push(ScanCell {
                         queue_bytes,
@@ -186,7 +208,7 @@ impl Campaign<'_> {
             .iter()
             .map(|&variant| ScanCell { variant, ..asked.cell.clone() })
             .collect();
-        let outcomes = run_all(&cells, asked.threads)?;
+        let (outcomes, watch) = run_watched(&cells, asked.threads, asked.watch.create()?)?;
         let c = &asked.cell;
         self.found.text += &format!(
             "\n## The paper's experiment\n\n{} senders of {}-byte fragments at {} kHz ({:.3} Gb/s each) into a port of {} Gb/s with a queue of \
@@ -226,6 +248,11 @@ impl Campaign<'_> {
             }
             self.reached(cell, o);
             self.draw(cell, o);
+        }
+        if let Some(watch) = watch {
+            let written = watch.finish()?;
+            self.record.parameter("frames_in_file", written.frames);
+            self.record.parameter("lines_in_trace", written.lines);
         }
         Ok(())
     }
@@ -319,6 +346,15 @@ impl Campaign<'_> {
         if asked.scanned == Variant::Simplified {
             self.must(count == 0, format!("scan: {count} cells do not recover within 0.1 s"));
         }
+        let all = || cells.iter().zip(&outcomes).filter(|(cell, _)| cell.must_collapse());
+        if all().next().is_some() {
+            let (of, up) = (all().count(), all().filter(|(_, o)| o.recovery_s.is_some()).count());
+            let stay = of - up;
+            self.found.text += &format!(
+                "\nOf {of} networks where the windows of the senders that stay are at least twice the queue, {stay} collapse for good.\n"
+            );
+            self.must(up == 0, format!("scan: {up} cells without control recover"));
+        }
         Ok(())
     }
 
@@ -363,7 +399,7 @@ impl Campaign<'_> {
                 senders: 4,
                 guest_ns: None,
                 rate_hz: 100_000,
-                buffer_bytes: 1 << 20,
+                buffer_bytes: 1 << 19,
                 emit_bps: 10_000_000_000,
                 port_bps: 40_000_000_000,
                 end_ns: asked.layout_ns,
@@ -388,7 +424,7 @@ impl Campaign<'_> {
         }));
         self.found.text += &format!(
             "\n## {sources} sources at 100 kHz\n\nFour links of 10 Gb/s into each of {ports} ports of 40 Gb/s with queues of 1 MB, send buffers \
-             of 1 MB, {seconds:.2} s: {fragments} fragments of 2048 B ({:.1} Gb/s useful), {throttled} not made because of back-pressure, \
+             of 0.5 MB, {seconds:.2} s: {fragments} fragments of 2048 B ({:.1} Gb/s useful), {throttled} not made because of back-pressure, \
              {dropped} of {frames} frames dropped, {aborted} connections lost; at the end at most {most} B of a source were not in order \
              at its receiver.\n",
             useful / 1e9
@@ -412,6 +448,10 @@ pub fn congestion(
     tell: Tell,
 ) -> Result<ScanFindings, LabError> {
     asked.cell.check().map_err(|e| LabError::Refused(e.to_string()))?;
+    if !asked.watch.is_empty() && !asked.parts.contains(&ScanPart::Reference) {
+        let what = "frames-to and trace are of the part reference, which is not asked for";
+        return Err(LabError::Refused(what.into()));
+    }
     record
         .parameter("parts", asked.parts.iter().map(|p| p.name()).collect::<Vec<_>>())
         .parameter("variants", asked.variants.iter().map(|v| v.name()).collect::<Vec<_>>())

@@ -8,6 +8,9 @@ pub const PAPER_USEFUL_GBPS: f64 = 0.69;
 /// The paper's figure 5: highest rate of one link, Gb/s.
 pub const PAPER_LINK_GBPS: f64 = 5.0;
 
+/// Width of what a dot stands for, ns.
+const DOT_NS: u64 = 100_000_000;
+
 fn dot(x: f64, y: f64) -> Dot {
     Dot { x, y, spread: None, below: false }
 }
@@ -20,10 +23,14 @@ pub fn over_time(
     outcome: &ScanOutcome,
     of_paper: bool,
 ) -> Chart {
-    let width = cell.bin_ns as f64 / 1e9;
+    // Dots are wider than bins: what one segment more or less does is no news.
+    let bins = (DOT_NS / cell.bin_ns.max(1)).max(1) as usize;
+    let width = bins as f64 * cell.bin_ns as f64 / 1e9;
     let series = |f: &dyn Fn(&super::network::Bin) -> f64| -> Vec<Dot> {
-        let lane = outcome.course.bins.first().into_iter().flatten();
-        lane.enumerate().map(|(i, b)| dot((i as f64 + 0.5) * width, f(b) / width / 1e9)).collect()
+        let lane = outcome.course.bins.first().map_or(&[][..], Vec::as_slice);
+        let rate = |some: &[super::network::Bin]| some.iter().map(f).sum::<f64>() / width / 1e9;
+        let dots = lane.chunks_exact(bins).enumerate();
+        dots.map(|(i, some)| dot((i as f64 + 0.5) * width, rate(some))).collect()
     };
     let line = |name: &str, colour, stroke, dots| ChartLine {
         name: name.to_owned(),

@@ -2,7 +2,7 @@
 //!
 //! The senders are those of `fullcount-stcp`, the queue and the links [`fullcount_core::sim::Channel`]; time is a number, and
 //! the same seed gives the same segments. [`congestion`] runs the experiment of P. Zejdl et al., J. Phys.: Conf. Ser.
-//! 513 (2014) 012042 (figures 4 to 6), scans around it, and two larger layouts. [`live`] is the same sender with real frames and the
+//! 513 (2014) 012042 (figures 4 to 6), scans around it, and two larger layouts; [`watch`] writes frames and trace of one sender. [`live`] is the same sender with real frames and the
 //! real Linux stack, and [`readout`] what reads such streams. Refuses: see [`cell::CellError`]. Source: docs/stcp-congestion.md.
 
 pub mod cell;
@@ -13,6 +13,7 @@ mod memory;
 mod network;
 pub mod readout;
 pub mod variant;
+pub mod watch;
 
 #[cfg(test)]
 mod stcp_tests;

@@ -8,11 +8,13 @@ use std::collections::BinaryHeap;
 
 use fullcount_core::sim::{Channel, ChannelSetup};
 use fullcount_stcp::receiver::{ModelReceiver, ReceiverSetup};
+use fullcount_stcp::trace::TraceKind;
 use fullcount_stcp::wire::Inbound;
 use fullcount_stcp::{Outbound, StcpCounters, StcpSender, StcpState};
 
 use super::cell::ScanCell;
 use super::memory::Counting;
+use super::watch::SimWatch;
 
 /// Headers (Ethernet 14, IP 20, TCP 20 bytes) and frame check sequence.
 const FRAME: u32 = 58;
@@ -87,6 +89,13 @@ pub(super) struct Network<'c> {
     made: u64,
     fragment: Vec<u8>,
     hash: u64,
+    /// Writes what the first sender does.
+    watch: Option<SimWatch>,
+}
+
+/// Initial sequence number of sender `i`.
+pub(super) fn first_number(i: usize) -> u32 {
+    0xffff_0000u32.wrapping_add(i as u32 * 77_777)
 }
 
 /// SplitMix64.
@@ -114,11 +123,10 @@ impl<'c> Network<'c> {
             ..ChannelSetup::default()
         };
         let lanes = (0..cell.senders).map(|i| {
-            let iss = 0xffff_0000u32.wrapping_add(i as u32 * 77_777);
             let mut sender =
                 StcpSender::new(settings, Counting::new(cell.buffer_bytes)).expect("checked");
             let (from_ns, until_ns) = cell.times(i);
-            sender.open(from_ns, iss, true).expect("closed");
+            sender.open(from_ns, first_number(i), true).expect("closed");
             let receiver = ReceiverSetup { buffer: cell.window_bytes, ..ReceiverSetup::default() };
             let mut state = cell.seed.wrapping_mul(1_000_003).wrapping_add(i as u64);
             // Sources of one experiment have no common phase.
@@ -149,11 +157,21 @@ impl<'c> Network<'c> {
             fragment: vec![0; cell.fragment_bytes as usize],
             hash: 0xcbf2_9ce4_8422_2325,
             lanes,
+            watch: None,
         };
         for i in 0..network.lanes.len() {
             network.wake(i, cell.times(i).0);
         }
         network
+    }
+
+    /// The first sender is watched.
+    pub fn watched(mut self, mut watch: Option<SimWatch>) -> Network<'c> {
+        if let Some(watch) = &mut watch {
+            watch.call(self.cell.times(0).0, TraceKind::Opened, first_number(0), 0);
+        }
+        self.watch = watch;
+        self
     }
 
     fn wake(&mut self, actor: usize, at_ns: u64) {
@@ -164,8 +182,8 @@ impl<'c> Network<'c> {
         }
     }
 
-    /// Runs to the end of the cell.
-    pub fn run(mut self) -> Course {
+    /// Runs to the end of the cell; the watch comes back.
+    pub fn run(mut self) -> (Course, Option<SimWatch>) {
         let cell = self.cell;
         let n = self.lanes.len();
         let mut bins: Vec<Vec<Bin>> = vec![vec![]; n];
@@ -199,7 +217,8 @@ impl<'c> Network<'c> {
                 _ => self.arrivals(now),
             }
         }
-        self.finish(bins)
+        let watch = self.watch.take();
+        (self.finish(bins), watch)
     }
 
     fn finish(self, bins: Vec<Vec<Bin>>) -> Course {
@@ -226,6 +245,7 @@ impl<'c> Network<'c> {
     fn host(&mut self, i: usize, now: u64) {
         let cell = self.cell;
         let lane = &mut self.lanes[i];
+        let mut watch = self.watch.as_mut().filter(|_| i == 0);
         if lane.removed {
             return;
         }
@@ -237,6 +257,9 @@ impl<'c> Network<'c> {
             let made = lane.sender.submit(now, &self.fragment).is_ok();
             lane.throttled += u64::from(!made);
             lane.fragments += u64::from(made);
+            if let Some(watch) = watch.as_mut().filter(|_| made) {
+                watch.call(now, TraceKind::Submitted, 0, cell.fragment_bytes);
+            }
             lane.next_ns = match cell.rate_hz {
                 // As fast as it is taken.
                 0 if made => lane.next_ns,
@@ -245,6 +268,9 @@ impl<'c> Network<'c> {
             };
         }
         while let Some(ack) = lane.back.pop(now) {
+            if let Some(watch) = &mut watch {
+                watch.received(now, &ack);
+            }
             lane.sender.receive(now, &ack);
         }
         let mut next = lane.next_ns.min(lane.back.next_ns().unwrap_or(NEVER)).min(lane.until_ns);
@@ -252,7 +278,14 @@ impl<'c> Network<'c> {
             let free = lane.free_ns;
             return self.wake(i, next.min(free));
         }
+        let waited = lane.sender.deadline().is_some_and(|at| at <= now);
+        if let Some(watch) = watch.as_mut().filter(|_| waited) {
+            watch.call(now, TraceKind::Waited, 0, 0);
+        }
         if let Some(segment) = lane.sender.poll(now, 0) {
+            if let Some(watch) = &mut watch {
+                watch.sent(now, &segment);
+            }
             let bits = u64::from(segment.length + FRAME + GAP) * 8;
             lane.wire_bits += bits;
             // ± 5 %: without it phases lock, and single senders win or starve.

@@ -95,7 +95,7 @@ impl Senders {
 
 /// Sends fragments of these sources, a lane each, until somebody says stop or hangs up.
 fn send(to: SocketAddr, sources: Vec<u16>, size: usize, stop: &AtomicBool) {
-    let setup = FragmentsSetup { sources, size, first: 0, wrong_crc: 0, seed: 1 };
+    let setup = FragmentsSetup { sources, size, first: 0, wrong_crc: 0, throttling: 8, seed: 1 };
     let connected: Result<Vec<TcpStream>, _> =
         setup.sources.iter().map(|_| TcpStream::connect(to)).collect();
     // Who reads sees that streams are missing.
@@ -231,6 +231,7 @@ impl ReadoutTrial {
             let now = Nanos(began.elapsed().as_nanos() as i64);
             decoder.decode((!batch.is_empty()).then_some(&batch), Some(now), &mut products);
             bytes += batch.bytes();
+            // As the engine hands them over.
             if products.table_bytes() > 1 << 20 {
                 events += products.records.len() as u64;
                 // Checksums that were not looked at are what was asked for.

@@ -56,6 +56,15 @@ fn s36_constant_windows_that_fit_the_queue_lose_nothing() {
     assert!(o.during.useful >= 0.19e9);
 }
 
+/// In parts of 0.4 s, and the last one long enough.
+#[test]
+fn the_back_off_of_figure_6_recovers_within_a_second_and_a_half() {
+    let base = ScanCell::reference(Variant::Figure6, 400 * MS);
+    let o = ScanCell { end_ns: 2800 * MS, ..base }.run().unwrap();
+    assert!(o.during.useful < 1.9e9 && o.during.wire > 2.1e9, "it has something to recover from");
+    assert!(o.recovery_s.is_some_and(|s| s > 0.0 && s <= 1.5), "{:?}", o.recovery_s);
+}
+
 #[test]
 fn one_sender_over_a_link_that_loses_one_in_a_hundred() {
     let base = ScanCell::reference(Variant::Simplified, 300 * MS);
@@ -123,5 +132,83 @@ fn corners_of_the_scan_recover() {
         let o = all[at].run().unwrap();
         assert!(all[at].overloaded());
         assert!(o.recovery_s.is_some_and(|s| s <= 0.1), "{:?} {:?}", all[at], o.recovery_s);
+    }
+}
+
+#[test]
+fn without_control_it_collapses_where_windows_are_twice_the_queue_and_the_port_is_overloaded() {
+    let mut all = super::congestion::scan_cells(Variant::None, 200 * MS, 1);
+    // Queue and window decide: 0.3 MB to 4 MB, 1 and 4 MiB of each of four senders.
+    assert_eq!(all.iter().filter(|cell| cell.must_collapse()).count(), 63);
+    for (at, must) in [(0, true), (8, true), (17, true), (36, true), (54, false), (71, true)] {
+        assert_eq!(all[at].must_collapse(), must, "{:?}", all[at]);
+        let o = all[at].run().unwrap();
+        assert!(!must || o.recovery_s.is_none(), "{:?} {:?}", all[at], o.recovery_s);
+    }
+    let cell = all.swap_remove(0);
+    let sum = 4 * u64::from(cell.window_bytes);
+    for (other, must) in [
+        (ScanCell { queue_bytes: sum / 2, ..cell.clone() }, true),
+        (ScanCell { queue_bytes: sum / 2 + 1, ..cell.clone() }, false),
+        (ScanCell { port_bps: 11_000_000_000, ..cell.clone() }, false),
+        (ScanCell { guest_ns: None, ..cell.clone() }, false),
+        (ScanCell { variant: Variant::Simplified, ..cell }, false),
+    ] {
+        assert_eq!(other.must_collapse(), must, "{other:?}");
+    }
+}
+
+/// The trace is what a sender does that is told the same: fed with its calls and segments, another one sends the same.
+#[test]
+fn a_trace_of_one_sender_is_read_back_and_followed() {
+    use fullcount_stcp::StcpSender;
+    use fullcount_stcp::trace::{TRACE_HEADER, TraceKind, TraceLine};
+
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, frames) = (folder.path().join("a.trace"), folder.path().join("a.pcap"));
+    for (variant, fault) in
+        [(Variant::Simplified, Amount::Share(0.01)), (Variant::None, Amount::Share(0.0))]
+    {
+        let base = ScanCell::reference(variant, 10 * MS);
+        let mut cell = ScanCell { bin_ns: MS, ..base };
+        cell.fault.drop = fault;
+        let asked = super::watch::WatchFiles {
+            frames: Some((frames.clone(), 1 << 20)),
+            trace: Some((trace.clone(), 1 << 30)),
+        };
+        let (outcome, watch) = cell.run_watched(asked.create().unwrap()).unwrap();
+        assert!(asked.create().is_err(), "nothing is replaced");
+        let written = watch.unwrap().finish().unwrap();
+        assert_eq!(outcome, cell.run().unwrap(), "watching changes nothing");
+        let text = std::fs::read_to_string(&trace).unwrap();
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some(TRACE_HEADER));
+        let lines: Vec<TraceLine> = lines.map(|line| TraceLine::read(line).unwrap()).collect();
+        assert_eq!(lines.len() as u64, written.lines);
+        assert!(lines.is_sorted_by_key(|line| line.at_ns));
+        let memory = super::memory::Counting::new(cell.buffer_bytes);
+        let mut sender = StcpSender::new(variant.settings(cell.rto_us), memory).unwrap();
+        let mut sent = 0;
+        for line in &lines {
+            let (at, segment) = (line.at_ns, &line.segment);
+            match line.kind {
+                TraceKind::Opened => sender.open(at, segment.seq, true).unwrap(),
+                TraceKind::Submitted => {
+                    assert!(sender.submit(at, &vec![0; segment.length as usize]).is_ok());
+                }
+                TraceKind::Received => sender.receive(at, segment),
+                TraceKind::Sent => {
+                    let again = sender.poll(at, 0).map(|s| TraceLine::sent(at, &s));
+                    assert_eq!(again.as_ref(), Some(line), "segment {sent}");
+                    sent += 1;
+                }
+                _ => {}
+            }
+        }
+        assert!(sent > 500, "{sent}");
+        // A frame of 9018 bytes with its record; ACKs beside it.
+        let size = std::fs::metadata(&frames).unwrap().len();
+        assert!(written.frames > 100 && (1_000_000..=1 << 20).contains(&size), "{size}");
+        std::fs::remove_file(&trace).and_then(|()| std::fs::remove_file(&frames)).unwrap();
     }
 }

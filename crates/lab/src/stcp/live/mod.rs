@@ -2,7 +2,7 @@
 //!
 //! [`place`] makes the network, [`sink`] reads and checks, [`sender`] sends with one of the drivers or with plain Linux sockets.
 //! [`sweep`] goes over fragment sizes, [`scaling`] over numbers of streams, [`pressure`] measures how soon a source sees
-//! that the buffer is full, [`soak`] compares every byte over a bad link, and [`realtime`] is the congestion experiment at a tenth
+//! that the buffer is full, [`soak`] compares every byte over a bad link, [`tape`] keeps the frames of trials, and [`realtime`] is the congestion experiment at a tenth
 //! of its rates. Refuses: see [`crate::error::LabError`]; needs Linux and root. LiveSource: docs/stcp.md, "Measured".
 
 pub mod place;
@@ -13,11 +13,24 @@ pub mod sender;
 pub mod sink;
 pub mod soak;
 pub mod sweep;
+pub mod tape;
 pub mod trial;
 
 use anyhow::Context;
 
 use crate::error::LabError;
+use crate::plot::Chart;
+
+/// What came of a campaign that has something to reach.
+#[derive(Debug, Default)]
+pub struct LiveFound {
+    /// Table or line, Markdown.
+    pub text: String,
+    /// Figures, to be written.
+    pub figures: Vec<Chart>,
+    /// What was to be reached and was not.
+    pub missed: Vec<String>,
+}
 
 /// With what was being done.
 fn during<T, E: std::error::Error + Send + Sync + 'static>(

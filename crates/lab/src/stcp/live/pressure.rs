@@ -1,6 +1,7 @@
 //! `lab stcp backpressure`: how soon a source on another thread sees that the send buffer passed its high mark, with a reader that
 //! is slower than the source; and whether anything is lost meanwhile.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,14 @@ use serde_json::json;
 use super::place::LivePlace;
 use super::sender::{LiveSender, abort, connect, notices, step};
 use super::sink::{SinkReading, TcpSink};
+use super::tape::FrameTape;
 use super::trial::{LiveTrial, PORT};
-use super::{gbps, pattern};
+use super::{LiveFound, gbps, pattern};
 use crate::error::LabError;
 use crate::record::Record;
 
+/// Most of the median delay, ns.
+const MOST_NS: u64 = 1_000_000;
 /// The source looks so often.
 const LOOK: Duration = Duration::from_micros(50);
 
@@ -36,6 +40,15 @@ pub struct BackPressure {
     pub mtu: usize,
     /// Send buffer, bytes.
     pub buffer: usize,
+    /// Frames go here too, up to so many bytes.
+    pub frames_to: Option<(PathBuf, u64)>,
+}
+
+/// What the median delay misses, if it does.
+fn missed(median_ns: u64) -> Option<String> {
+    (median_ns >= MOST_NS).then(|| {
+        format!("the source sees a full buffer after {} µs (median): below 1 ms", median_ns / 1000)
+    })
 }
 
 /// Between the source and the link.
@@ -56,16 +69,18 @@ struct Seen {
 }
 
 impl BackPressure {
-    /// Measures; a line comes back.
+    /// Measures; a line comes back, and what was not reached.
     ///
     /// # Errors
     /// A wrong or missing byte, a connection that ended, never busy.
-    pub fn run(&self, record: &mut Record, stop: &dyn Fn() -> bool) -> Result<String, LabError> {
+    pub fn run(&self, record: &mut Record, stop: &dyn Fn() -> bool) -> Result<LiveFound, LabError> {
         let LiveSender::Simplified { driver, offload } = self.sender else {
             return Err(LabError::Refused("sender: the simplified TCP".into()));
         };
         let place = LivePlace::make(self.sender.on_tap(), self.mtu, None)?;
         let mut link = place.link(driver, self.mtu, |s| s.offload = offload)?;
+        let tape = FrameTape::create(self.frames_to.as_ref())?;
+        tape.lend(&mut link);
         let limit = Some((self.rate * self.reader) as u64);
         let sink = TcpSink::start(place.listen(PORT)?, 1, SinkReading { compare: true, limit });
         let settings = self.trial().settings();
@@ -80,6 +95,8 @@ impl BackPressure {
             Ok((seen, sent?))
         })?;
         abort(&mut link, &streams)?;
+        tape.take_back(&mut link);
+        tape.finish(record)?;
         let (bytes, wrong) = sink.finish();
         let counted = *link.stream(streams[0]).sender().memory().counted();
         let mut delays = seen.delays_ns.clone();
@@ -103,7 +120,7 @@ impl BackPressure {
                 "{sent} bytes sent, {read} read: {what}"
             )));
         }
-        Ok(format!(
+        let text = format!(
             "busy {} times; the source saw it after {:.0} µs (median), {:.0} µs (p99), {:.0} µs (most); {} fragments \
              not made meanwhile; {:.3} GB sent and read, none lost\n",
             delays.len(),
@@ -112,7 +129,9 @@ impl BackPressure {
             us(*most),
             seen.throttled,
             sent as f64 / 1e9
-        ))
+        );
+        let missed = missed(median).into_iter().collect();
+        Ok(LiveFound { text, missed, ..LiveFound::default() })
     }
 
     fn trial(&self) -> LiveTrial {
@@ -193,5 +212,16 @@ impl BackPressure {
                 line.over.store(true, Release);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_below_a_millisecond() {
+        assert_eq!(missed(999_999), None);
+        assert!(missed(1_000_000).is_some_and(|said| said.contains("1000 µs")));
     }
 }

@@ -1,5 +1,6 @@
 //! `lab stcp streams`: throughput over the number of streams on one link, and how evenly they share it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fullcount_stcp::Strategy;
@@ -9,6 +10,7 @@ use super::gbps;
 use super::place::limited;
 use super::sender::LiveSender;
 use super::sweep::link_name;
+use super::tape::FrameTape;
 use super::trial::LiveTrial;
 use crate::Tell;
 use crate::error::LabError;
@@ -33,6 +35,8 @@ pub struct StcpScaling {
     pub buffer: usize,
     /// Of each trial.
     pub time: Duration,
+    /// Frames go here too, up to so many bytes.
+    pub frames_to: Option<(PathBuf, u64)>,
 }
 
 impl StcpScaling {
@@ -48,6 +52,7 @@ impl StcpScaling {
     ) -> Result<String, LabError> {
         record.parameter("fragment_bytes", self.fragment).parameter("mtu", self.mtu);
         record.parameter("send_buffer", self.buffer).parameter("link", link_name(self.link));
+        let tape = FrameTape::create(self.frames_to.as_ref())?;
         let mut text = "| streams | sender | Gb/s, all | least / most of a stream, of the mean |\n\
                         |---|---|---|---|\n"
             .to_owned();
@@ -58,7 +63,7 @@ impl StcpScaling {
                     if stop() {
                         return Err(LabError::Failed(anyhow::anyhow!("interrupted")));
                     }
-                    let outcome = self.trial(sender, streams).run(stop)?;
+                    let outcome = self.trial(sender, streams).run(&tape, stop)?;
                     rates.push(gbps(outcome.bits_per_s));
                     let sum: u64 = outcome.of_streams.iter().sum();
                     let mean = (sum as f64 / streams as f64).max(1.0);
@@ -83,6 +88,7 @@ impl StcpScaling {
                 }));
             }
         }
+        tape.finish(record)?;
         Ok(text)
     }
 

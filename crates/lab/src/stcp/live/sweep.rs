@@ -1,14 +1,16 @@
 //! `lab stcp sweep`: throughput over fragment sizes, simplified TCP and Linux sockets, as figure 3 of the paper.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fullcount_stcp::Strategy;
 use serde_json::json;
 
-use super::gbps;
 use super::place::limited;
 use super::sender::LiveSender;
+use super::tape::FrameTape;
 use super::trial::LiveTrial;
+use super::{LiveFound, gbps};
 use crate::Tell;
 use crate::error::LabError;
 use crate::plot::{Chart, ChartLine, Dot, PlotAxis, Stroke};
@@ -37,17 +39,8 @@ pub struct StcpSweep {
     pub buffer: usize,
     /// Of each trial.
     pub time: Duration,
-}
-
-/// What came of it.
-#[derive(Debug, Default)]
-pub struct SweepFound {
-    /// Table in Markdown.
-    pub text: String,
-    /// Figures, to be written.
-    pub figures: Vec<Chart>,
-    /// What was to be reached and was not.
-    pub missed: Vec<String>,
+    /// Frames go here too, up to so many bytes.
+    pub frames_to: Option<(PathBuf, u64)>,
 }
 
 /// A measured point.
@@ -75,15 +68,17 @@ impl StcpSweep {
         record: &mut Record,
         stop: &dyn Fn() -> bool,
         tell: Tell,
-    ) -> Result<SweepFound, LabError> {
+    ) -> Result<LiveFound, LabError> {
         record.parameter("mtu", self.mtu).parameter("send_buffer", self.buffer);
         record.parameter("seconds", self.time.as_secs_f64()).parameter("repeats", self.repeats);
+        let tape = FrameTape::create(self.frames_to.as_ref())?;
         let mut points = vec![];
         for &link in &self.links {
             for &size in &self.sizes {
-                points.extend(self.size(link, size, stop, tell)?);
+                points.extend(self.size((link, size), &tape, stop, tell)?);
             }
         }
+        tape.finish(record)?;
         for p in &points {
             record.row(json!({
                 "link": link_name(p.link), "sender": p.sender.name(), "fragment_bytes": p.size,
@@ -91,7 +86,7 @@ impl StcpSweep {
                 "repeats": p.figure.repeats, "sender_cpu_s_per_gb": (p.cpu * 1e4).round() / 1e4,
             }));
         }
-        Ok(SweepFound {
+        Ok(LiveFound {
             text: self.table(&points),
             figures: self.links.iter().map(|&link| self.figure(link, &points)).collect(),
             missed: missed(&points),
@@ -100,8 +95,8 @@ impl StcpSweep {
 
     fn size(
         &self,
-        link: Option<u64>,
-        size: usize,
+        (link, size): (Option<u64>, usize),
+        tape: &FrameTape,
         stop: &dyn Fn() -> bool,
         tell: Tell,
     ) -> Result<Vec<Point>, LabError> {
@@ -125,7 +120,7 @@ impl StcpSweep {
                     warm_up: Duration::from_millis(300),
                     time: self.time,
                 };
-                let outcome = trial.run(stop)?;
+                let outcome = trial.run(tape, stop)?;
                 rates.0.push(gbps(outcome.bits_per_s));
                 rates.1.push(outcome.cpu_s_per_gb);
             }

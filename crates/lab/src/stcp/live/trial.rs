@@ -9,6 +9,7 @@ use fullcount_stcp::{StcpSettings, Strategy};
 use super::place::LivePlace;
 use super::sender::{LiveSender, LiveSource, abort, connect, notices, step, write};
 use super::sink::{SinkReading, TcpSink};
+use super::tape::FrameTape;
 use crate::error::LabError;
 use crate::namespace::TokenBucket;
 
@@ -62,15 +63,16 @@ impl LiveTrial {
         }
     }
 
-    /// Runs it in a network of its own.
+    /// Runs it in a network of its own; frames go to the tape, if it has a file.
     ///
     /// # Errors
     /// The network, a connection that ended, wrong bytes.
-    pub fn run(&self, stop: &dyn Fn() -> bool) -> Result<LiveOutcome, LabError> {
+    pub fn run(&self, tape: &FrameTape, stop: &dyn Fn() -> bool) -> Result<LiveOutcome, LabError> {
         let place = LivePlace::make(self.sender.on_tap(), self.mtu, self.limit)?;
         match self.sender {
             LiveSender::Simplified { driver, offload } => {
                 let mut link = place.link(driver, self.mtu, |s| s.offload = offload)?;
+                tape.lend(&mut link);
                 let sink =
                     TcpSink::start(place.listen(PORT)?, self.streams, SinkReading::default());
                 let peer = (place.peer().octets(), PORT);
@@ -84,6 +86,7 @@ impl LiveTrial {
                     notices(&mut link, &streams)
                 })?;
                 abort(&mut link, &streams)?;
+                tape.take_back(&mut link);
                 finish(sink, measured)
             }
             LiveSender::Linux { no_delay } => {
