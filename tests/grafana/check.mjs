@@ -14,7 +14,9 @@ const panel = "@grafana/schema/dist/types/raw/composable/timeseries/panelcfg/x/t
 /** A program that compiles if the dashboard and its graphs are what Grafana says they are. */
 function program(dashboard) {
   const text = fs.readFileSync(dashboard, "utf8");
-  const options = JSON.parse(text).panels.map((p) => JSON.stringify(p.options));
+  // A closed row holds its graphs.
+  const graphs = JSON.parse(text).panels.flatMap((p) => (p.type === "row" ? p.panels : [p]));
+  const options = graphs.map((p) => JSON.stringify(p.options));
   return `import type { Dashboard } from "@grafana/schema";
 import type { Options } from "${panel}";
 // What JSON has for an enumeration is its value.

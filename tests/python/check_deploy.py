@@ -58,9 +58,10 @@ def stateful_set(document, services):
             if mount["name"] not in claims:
                 wrong.append(f"{name}: there is no volume {mount['name']}")
         ports = {port["name"] for port in container.get("ports", [])}
-        probe = container.get("readinessProbe", {}).get("httpGet", {}).get("port")
-        if probe is not None and probe not in ports:
-            wrong.append(f"{name}: there is no port {probe}")
+        for kind in ("readinessProbe", "livenessProbe"):
+            probe = container.get(kind, {}).get("httpGet", {}).get("port")
+            if probe is not None and probe not in ports:
+                wrong.append(f"{name}: there is no port {probe}")
         values = {v["name"]: v["valueFrom"]["fieldRef"]["fieldPath"] for v in container.get("env", [])}
         for pod_number in range(spec["replicas"]):
             known = {SECTORS: str(pod_number), "metadata.name": f"{name}-{pod_number}"}

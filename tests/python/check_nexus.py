@@ -1,6 +1,6 @@
 """Loads a file of Fullcount with h5py, scippnexus and scippneutron, and checks every event.
 
-The events are those of crates/out/tests/nexus_made: event i has pixel i * 7919 mod pixels + 1, belongs to
+The events are those of crates/testing/src/made_events.rs: event i has pixel i * 7919 mod pixels + 1, belongs to
 pulse i / 700 and lies (i mod 700) * 13 ns after it; pulse k is at 10**9 + k * 71,428,571 ns. With --deep,
 pixel i + 1 lies 20 mm * (i mod 5) + 1 mm * (i / 16) behind the panel's origin.
 Rules: docs/formats/nexus.md sections 5 and 6. Ends with status 1 and a sentence at the first fault.

@@ -54,7 +54,9 @@ def render(target: str) -> list:
 stored = {str(path.relative_to(storage / "whisper")).removesuffix(".wsp").replace("/", ".")
           for path in (storage / "whisper").rglob("*.wsp")}
 queries = filled = 0
-for panel in json.loads(dashboard.read_text())["panels"]:
+panels = json.loads(dashboard.read_text())["panels"]
+# A closed row holds its graphs.
+for panel in [graph for panel in panels for graph in panel.get("panels", [panel])]:
     for target in panel["targets"]:
         query = target["target"].replace("$prefix", prefix)
         series = render(query)

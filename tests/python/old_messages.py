@@ -4,7 +4,7 @@
     old_messages.py FOLDER
 
 One file a message, NN_SCHEMA.bin, and expected.json: its name with the fields that our reader must find. hs00 is not in
-there: it has golden messages. crates/out/tests/write_python.rs knows the values too. Prints how many messages there are.
+there: it has golden messages. crates/writer/tests/scenarios/write_python.rs knows the values too. Prints how many messages there are.
 """
 import json
 import sys

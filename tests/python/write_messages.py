@@ -3,7 +3,7 @@
 
     write_messages.py FOLDER
 
-One file a message, NN_TOPIC.bin, for the structure of crates/out/tests/write_made. check_write.py knows the values.
+One file a message, NN_TOPIC.bin, for the structure of crates/writer/tests/write_made. check_write.py knows the values.
 """
 import sys
 from pathlib import Path

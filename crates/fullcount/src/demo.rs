@@ -96,7 +96,7 @@ pub fn demo(flags: DemoFlags) -> Result<u8, Failure> {
     let stop = Stop::on_signals_in_two_steps().context("installing the signal handlers")?;
     // Ctrl-C stops the sender; the service then stops by itself once everything has arrived.
     let service_stop = Stop::default();
-    let running = Running::start(plan, service_stop).map_err(anyhow::Error::from)?;
+    let running = Running::start(plan, service_stop).map_err(|e| Failure::of_start(&e))?;
     for fact in running.facts() {
         fact!("{fact}");
     }
@@ -108,9 +108,6 @@ pub fn demo(flags: DemoFlags) -> Result<u8, Failure> {
     running.stop();
     line.clear();
     let (mut summary, outcome) = running.finish(Some((sent.packets, sent.bytes)));
-    if let Err(e) = &outcome {
-        fullcount_log::error!("{e}");
-    }
     if let Some(cpu) = sent.cpu {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let (user, system) = (seconds(cpu.user_ns), seconds(cpu.system_ns));

@@ -61,11 +61,17 @@ pub fn efu(flags: &EfuFlags) -> u8 {
             note!("fullcount efu: {e:#}");
             1
         }
+        Err(Failure::Told(2)) => BAD,
+        Err(Failure::Told(_)) => 1,
     }
 }
 
 /// Help and version end with 0, what is wrong with the options with 255.
 pub fn refused(e: &clap::Error) -> ExitCode {
+    if let Some(why) = options::not_taken(e) {
+        note!("fullcount efu: {why}");
+        return ExitCode::from(BAD);
+    }
     if e.use_stderr() {
         note!("{}", e.render().to_string().trim_end());
         return ExitCode::from(BAD);
@@ -136,6 +142,8 @@ fn meaning(flags: &EfuFlags) -> Result<Meaning, String> {
         set("detector.calibration", file.clone());
     }
     set("metrics.names", "efu".into());
+    // As scripts and dashboards of the unit know it, whatever it is called here.
+    set("metrics.detector", module.clone());
     set("output.kafka.flush", format!("{}s", flags.updateinterval));
     let metrics = [("metrics.prefix", &flags.graphite_prefix), ("metrics.region", &flags.region)];
     for (key, value) in metrics {

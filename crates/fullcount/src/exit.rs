@@ -4,6 +4,7 @@ use crate::say::write_failure;
 use std::process::ExitCode;
 
 use fullcount_engine::config::ConfigError;
+use fullcount_engine::run::RunError;
 use fullcount_lab::error::LabError;
 
 /// Why a verb did not do its work.
@@ -13,6 +14,15 @@ pub enum Failure {
     Wrong(String),
     /// Failed at run time: 1.
     Failed(anyhow::Error),
+    /// One of both with its exit code, told already: who found it told the receivers of messages as well.
+    Told(u8),
+}
+
+impl Failure {
+    /// Of a run that did not start.
+    pub fn of_start(e: &RunError) -> Failure {
+        Failure::Told(if e.refused() { 2 } else { 1 })
+    }
 }
 
 impl From<ConfigError> for Failure {
@@ -48,5 +58,6 @@ pub fn code(outcome: Result<u8, Failure>) -> ExitCode {
             write_failure(format_args!("fullcount: {e:#}\n"));
             ExitCode::from(1)
         }
+        Err(Failure::Told(code)) => ExitCode::from(code),
     }
 }

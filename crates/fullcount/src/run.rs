@@ -112,7 +112,7 @@ pub type ReadAgain<'a> = &'a dyn Fn() -> Result<Config, Failure>;
 /// Starts the engine on `config`, shows its progress, ends with the ledger. `again`: SIGHUP reads the configuration with it.
 pub fn serve(
     verb: &'static str,
-    mut config: Config,
+    config: Config,
     json: bool,
     again: Option<ReadAgain<'_>>,
 ) -> Result<u8, Failure> {
@@ -123,10 +123,7 @@ pub fn serve(
         None => Stop::on_signals_in_two_steps(),
     };
     let stop = stop.context("installing the signal handlers")?;
-    let running = Running::start(plan, stop.clone()).map_err(|e| match e.refused() {
-        true => Failure::Wrong(e.to_string()),
-        false => Failure::Failed(e.into()),
-    })?;
+    let running = Running::start(plan, stop.clone()).map_err(|e| Failure::of_start(&e))?;
     for fact in running.facts() {
         fact!("{fact}");
     }
@@ -139,7 +136,7 @@ pub fn serve(
         if let Some(again) = again.filter(|_| stop.read_again()) {
             line.clear();
             manager.reloading();
-            reload(&running, &mut config, again);
+            reload(&running, again);
             manager.ready();
         }
         let status = running.status();
@@ -156,9 +153,6 @@ pub fn serve(
     line.clear();
     manager.ending();
     let (summary, outcome) = running.finish(None);
-    if let Err(e) = &outcome {
-        error!("{e}");
-    }
     if json {
         fact!("{}", summary.to_text().trim_end());
         say!("{}", summary.to_json());
@@ -169,13 +163,14 @@ pub fn serve(
 }
 
 /// Takes over what the configuration says now; what is wrong with it is said, and changes nothing.
-fn reload(running: &Running, config: &mut Config, again: ReadAgain<'_>) {
+fn reload(running: &Running, again: ReadAgain<'_>) {
     let new = match again() {
         Ok(new) => new,
         Err(Failure::Wrong(why)) => return error!("not reloaded: {why}"),
         Err(Failure::Failed(e)) => return error!("not reloaded: {e:#}"),
+        Err(Failure::Told(_)) => return error!("not reloaded"),
     };
-    match running.reload(config, &new) {
+    match running.reload(&new) {
         Ok(Reloaded { taken, restart }) => {
             trace!(
                 Utils,
@@ -189,7 +184,6 @@ fn reload(running: &Running, config: &mut Config, again: ReadAgain<'_>) {
             if !restart.is_empty() {
                 warning!("these take a restart: {}", restart.join(", "));
             }
-            *config = new;
         }
         Err(e) => error!("not reloaded: {e}"),
     }

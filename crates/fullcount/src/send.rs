@@ -23,6 +23,7 @@ use fullcount_engine::stop::Stop;
 use fullcount_engine::summary::grouped;
 use fullcount_io::quantity::{self, Rate};
 use fullcount_lab::send::{Payload, SendJob, SendProgress};
+use fullcount_log::LogLevel;
 
 use self::options::OptionFlags;
 use self::rate::SendRate;
@@ -231,6 +232,9 @@ pub fn send(flags: SendFlags) -> Result<u8, Failure> {
     }
     let to = destinations::recorded(&flags.to, flags.frames_to.as_deref())?;
     let mut job = flags.what.job(&to, None)?;
+    for caution in job.to.iter().flat_map(|to| to.endpoint.cautions()) {
+        fullcount_log::plain(LogLevel::Warning, &format!("fullcount: {caution}\n"));
+    }
     let truth = flags.what.watched(&mut job)?;
     let wish = Arc::new(AtomicBool::new(false));
     job.wish = Some(wish.clone());

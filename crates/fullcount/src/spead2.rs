@@ -4,6 +4,7 @@
 //! (threads, non-temporal copies, ibverbs) are taken and said. Exit codes are spead2's: 2 for wrong options, 1 for a mismatch.
 //! Source: `docs/formats/spead.md`, section 14.
 
+mod lines;
 mod recv;
 mod send;
 

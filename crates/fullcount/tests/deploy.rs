@@ -157,16 +157,18 @@ fn an_instance_of_two_digits_gets_ports_that_exist() {
         }));
     }
     fs::write(&path, geometry.to_string()).expect("written");
-    for (instance, source, page) in [
-        ("0", "udp://0.0.0.0:9000", "127.0.0.1:8080"),
-        ("9", "udp://0.0.0.0:9009", "127.0.0.1:8089"),
-        ("10", "udp://0.0.0.0:9010", "127.0.0.1:8090"),
+    for (instance, source, page, control) in [
+        ("0", "udp://0.0.0.0:9000", "127.0.0.1:8080", "127.0.0.1:8888"),
+        ("9", "udp://0.0.0.0:9009", "127.0.0.1:8089", "127.0.0.1:8897"),
+        ("10", "udp://0.0.0.0:9010", "127.0.0.1:8090", "127.0.0.1:8898"),
     ] {
         let all = commands(&unit, instance);
-        assert!(
-            all[1].contains(&source.to_owned()) && all[1].contains(&page.to_owned()),
-            "{all:?}"
-        );
+        let behind = |flag: &str| {
+            let at = all[1].iter().position(|word| word == flag);
+            at.map_or("", |at| all[1][at + 1].as_str())
+        };
+        let told = [behind("--source"), behind("--web"), behind("--control")];
+        assert_eq!(told, [source, page, control], "{all:?}");
         all.iter().for_each(|command| stage.takes(instance, command));
     }
     // A name that is no number is refused, not used as sector 0.
@@ -346,7 +348,12 @@ fn in_kubernetes_the_page_is_on_loopback_and_the_image_is_named_as_one_to_push()
     let lines: Vec<&str> = file.lines().map(str::trim).filter(|l| !l.starts_with('#')).collect();
     let web = lines.iter().position(|l| *l == "- --web").expect("a page");
     assert_eq!(lines[web + 1], "- 127.0.0.1:8080");
-    assert!(file.contains("httpGet: {host: 127.0.0.1, path: /metrics, port: web}"));
+    for path in ["/healthz", "/readyz"] {
+        assert!(file.contains(&format!("httpGet: {{host: 127.0.0.1, path: {path}, port: web}}")));
+    }
+    assert!(file.contains("livenessProbe:") && file.contains("readinessProbe:"));
+    // It would end the run of whoever reaches the node's loopback.
+    assert!(!file.contains("--control"));
     let readme = read("deploy/README.md");
     let images: Vec<&str> = lines.iter().filter_map(|l| l.strip_prefix("image: ")).collect();
     assert_eq!((images.len(), images[0]), (2, images[1]));

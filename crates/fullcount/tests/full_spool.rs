@@ -224,8 +224,8 @@ fn that_a_spool_fills_is_said_before_it_is_full() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(metric(&page, "fullcount_kafka_spool_full_total"), 0, "there is room yet");
-    let limit = metric(&page, "fullcount_kafka_spool_limit_total");
-    let used = metric(&page, "fullcount_kafka_spool_bytes_total");
+    let limit = metric(&page, "fullcount_kafka_spool_limit");
+    let used = metric(&page, "fullcount_kafka_spool_bytes");
     assert!(limit == 16 << 20 && used * 100 >= limit * 80 && used < limit, "{used} of {limit}");
     let state: serde_json::Value = serde_json::from_str(&get(&page, "/api/state")).expect("JSON");
     assert_eq!(state["spools"][0]["nearly_full"], true, "{}", state["spools"]);

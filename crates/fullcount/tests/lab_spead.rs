@@ -18,8 +18,9 @@ fn heaps_from_memory_are_measured_beside_copies() {
     for name in ["plain-1472", "pool-8972", "copies-8972"] {
         assert!(s["figures"][name]["value"].as_f64() > Some(0.0), "{name}");
     }
+    assert!(s["rows"][0]["pool_of_copies"].as_f64() > Some(0.0), "{s}");
     let text = std::fs::read_to_string(folder.path().join("spead-memory.md")).unwrap();
-    assert!(text.contains("| 8972 |"), "{text}");
+    assert!(text.contains("| 8972 |") && text.contains("pool / spead2-pool"), "{text}");
     assert_eq!(quick(&["memory"], out).code, 2, "results that are there are not replaced");
 }
 
@@ -130,6 +131,11 @@ fn what_cannot_be_is_refused_with_flag_and_range() {
         (&["lossless", "--buffers", "huge"], ["buffers", "stock or large"]),
         (&["tuning", "--rates", "1bps"], ["rates", "20Mbps to 9Gbps"]),
         (&["memory", "--rounds", "0"], ["rounds", "1 to 1000"]),
+        (&["memory", "--peers", "spead2"], ["peers", "fullcount as well"]),
+        (
+            &["memory", "--peers", "fullcount,spead2", "--spead2", "/no/such"],
+            ["peers", "spead2_bench"],
+        ),
         (&["memo", "--peers", "spead2", "--spead2", "/no/such"], ["peers", "--build-spead2"]),
     ] {
         let said = say(&[&["lab", "spead"][..], words].concat());

@@ -66,11 +66,37 @@ fn what_cannot_be_is_refused_with_flag_and_range() {
         (["--window", "1GiB"], ["window", "64 KiB to 4 MiB"]),
         (["--senders", "0"], ["senders", "1 to 1000"]),
         (["--threads", "0"], ["threads", "1 to 1024"]),
+        (["--trace-limit", "much"], ["trace-limit", "much"]),
+        (["--frames-limit", "much"], ["frames-limit", "much"]),
     ] {
         let said = say(&[&["lab", "stcp", "congestion"][..], &words].concat());
         assert_eq!(said.code, 2, "{words:?}: {}", said.err);
         assert!(parts.iter().all(|p| said.err.contains(p)), "{words:?}: {}", said.err);
     }
+}
+
+#[test]
+fn one_sender_is_written_as_frames_and_as_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (out, frames, trace) = (at(""), at("a.pcapng"), at("a.trace"));
+    let words = ["lab", "stcp", "congestion", "--part-time", "10ms", "--variants", "none,reno"];
+    let files = ["--frames-to", &frames, "--trace", &trace, "--trace-limit", "100kB"];
+    let said = say(&[&words[..], &files, &["--json", "--out", &out]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let parameters = said.summary()["parameters"].clone();
+    assert!(parameters["frames_in_file"].as_u64().unwrap() > 500, "{parameters}");
+    let text = std::fs::read_to_string(&trace).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#')).count() as u64;
+    assert_eq!(parameters["lines_in_trace"].as_u64(), Some(lines), "{parameters}");
+    assert!((99_000..100_200).contains(&text.len()), "{}", text.len());
+    // Opened, then the SYN.
+    let mut first = text.lines().skip(1).map(|line| line.split(' ').nth(1).unwrap().to_owned());
+    assert_eq!(first.next().as_deref(), Some("2"));
+    let again = say(&[&words[..], &files, &["--out", &at("other")]].concat());
+    assert_eq!(again.code, 2, "nothing is replaced: {}", again.err);
+    let scan = say(&["lab", "stcp", "congestion", "--parts", "merge", "--trace", &at("b.trace")]);
+    assert!(scan.code == 2 && scan.err.contains("reference"), "{}", scan.err);
 }
 
 #[test]

@@ -116,6 +116,104 @@ fn sighup_takes_what_can_be_taken_names_the_rest_and_opens_the_file_again() {
 }
 
 #[test]
+fn a_key_that_takes_a_restart_is_named_until_then_and_config_get_tells_what_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("run.toml");
+    let write = |more: &str| fs::write(&config, format!("{BASE}{more}")).unwrap();
+    write("");
+    let path = config.display().to_string();
+    let mut run = Service::run(without_terminal(&["run", &path, "--control", "127.0.0.1:0"]));
+    let at = run.wait_for("the control port", |l| Some(l.strip_prefix("commands at ")?.to_owned()));
+    let get = |key: &str| {
+        let said = say(&["ctl", "--to", &at, "CONFIG_GET", key]).out;
+        said.trim_end().strip_prefix("CONFIG_GET ").map(str::to_owned)
+    };
+    let mut seen = 0;
+    // Lines that came since the last reload, up to the one that begins so.
+    let mut reloaded = |run: &mut Service, last: &str| {
+        hang_up(run);
+        let before = run.seen().iter().filter(|line| line.starts_with(last)).count();
+        let end = Instant::now() + PATIENCE;
+        while run.seen().iter().filter(|line| line.starts_with(last)).count() == before {
+            assert!(Instant::now() < end, "{last}: {:?}", run.seen());
+            let more = run.child.wait_for_line(PATIENCE, &|| false, |_| Some(()));
+            more.unwrap_or_else(|e| panic!("{last}: {e}"));
+        }
+        let all: Vec<String> = run.seen()[seen..].to_vec();
+        seen = run.seen().len();
+        all.join("\n")
+    };
+    let restart = "fullcount: these take a restart: ";
+    let again = "fullcount: configuration read again: ";
+    write("[engine]\nmax_refused = \"7%\"\nqueue = 77\n");
+    let first = reloaded(&mut run, restart);
+    assert!(
+        first.contains(&format!("{again}engine.max_refused\n{restart}engine.queue")),
+        "{first}"
+    );
+    assert_eq!(get("engine.max_refused").as_deref(), Some("\"7%\""));
+    assert_eq!(get("engine.queue").as_deref(), Some("64"), "it does not hold yet");
+    let second = reloaded(&mut run, restart);
+    assert!(second.contains(&format!("{again}nothing new\n{restart}engine.queue")), "{second}");
+    // As it was at the start: nothing is to be done any more.
+    write("[engine]\nmax_refused = \"7%\"\n[log]\nlevel = \"notice\"\n");
+    let reverted = reloaded(&mut run, again);
+    assert!(reverted.contains(&format!("{again}log.level")), "{reverted}");
+    assert_eq!(get("log.level").as_deref(), Some("\"notice\""));
+    let last = reloaded(&mut run, again);
+    assert!(last.contains(&format!("{again}nothing new")), "{last}");
+    assert!(!reverted.contains(restart) && !last.contains(restart), "{reverted}{last}");
+    run.interrupt();
+    assert_eq!(run.end().code, 0);
+}
+
+/// The run ended with 1, `words` are once on standard error, and in the file as an alert.
+fn failed(said: &crate::service::Said, file: &Path, words: &str) {
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert_eq!(said.err.matches(words).count(), 1, "{}", said.err);
+    let text = fs::read_to_string(file).unwrap();
+    let alert = |line: &&str| line.contains(" ALR ") && line.contains(words);
+    assert_eq!(text.lines().filter(alert).count(), 1, "{text}");
+}
+
+#[test]
+fn why_a_run_does_not_start_or_go_on_is_an_alert_in_its_file_and_once_on_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let set = |name: &str| format!("log.file={}", at(name).display());
+    let there = at("there.nxs");
+    fs::write(&there, "anything").unwrap();
+    let path = there.display().to_string();
+    let source = ["run", "--source", "udp://127.0.0.1:0", "--detector", "sonde", "--tick", "1ns"];
+    let nexus = ["--web", "off", "--nexus", &path, "--set"];
+    for form in ["text", "json"] {
+        let name = format!("start-{form}.log");
+        let said = say(&[&source[..], &nexus, &[&set(&name), "--log-format", form]].concat());
+        failed(&said, &at(&name), "there.nxs: the file exists");
+        if form == "json" {
+            let object: Value = serde_json::from_str(said.err.lines().last().unwrap()).unwrap();
+            assert_eq!(object["severity"], "alert", "{object}");
+        }
+    }
+    assert_eq!(fs::read_to_string(&there).unwrap(), "anything");
+    // A capture that is replayed again and again, until nothing is left of it.
+    let capture = at("short.pcap");
+    fs::copy(vector("pcap/udp_capture.pcap"), &capture).unwrap();
+    let source = format!("pcap:{}?flat-out&repeat=forever", capture.display());
+    let run = ["run", "--source", &source, "--detector", "sequence", "--sink", "null"];
+    let more = ["--web", "off", "--control", "127.0.0.1:0", "--set", &set("run.log")];
+    let mut run = Service::start(&[&run[..], &more].concat());
+    until("the run has started", || has(&at("run.log"), "run started"));
+    run.wait_for("the control port", |l| l.starts_with("commands at ").then_some(()));
+    fs::File::options().write(true).open(&capture).unwrap().set_len(0).unwrap();
+    let said = run.end();
+    failed(&said, &at("run.log"), "the file is empty");
+    // Before the receivers go.
+    let text = fs::read_to_string(at("run.log")).unwrap();
+    assert!(text.contains("run ended: "), "{text}");
+}
+
+#[test]
 fn two_runs_do_not_share_a_file_and_a_link_is_not_followed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.log");

@@ -30,6 +30,7 @@ mod control;
 mod deploy;
 mod documented;
 mod documents;
+mod efu;
 mod ends;
 mod failed_outputs;
 mod files_safe;

@@ -24,6 +24,18 @@ fn promtool(arguments: &[&str]) -> bool {
     true
 }
 
+/// The graphs of a dashboard, those of its closed rows included.
+pub fn graphs(dashboard: &Value) -> Vec<&Value> {
+    let mut all = vec![];
+    for panel in dashboard["panels"].as_array().expect("panels") {
+        match panel["panels"].as_array() {
+            Some(graphs) => all.extend(graphs),
+            None => all.push(panel),
+        }
+    }
+    all
+}
+
 #[test]
 fn files_are_what_the_catalogue_gives() {
     for (file, arguments) in [
@@ -49,7 +61,7 @@ fn alerts_do_what_they_say_and_queries_of_the_dashboard_are_understood() {
     let dashboard: Value = serde_json::from_str(&text).expect("JSON");
     let mut rules = "groups:\n- name: queries\n  rules:\n".to_owned();
     let mut n = 0;
-    for panel in dashboard["panels"].as_array().expect("panels") {
+    for panel in graphs(&dashboard) {
         for target in panel["targets"].as_array().expect("targets") {
             let query = target["expr"].as_str().expect("a query").replace("$__rate_interval", "1m");
             rules += &format!("  - record: 'query_{n}'\n    expr: '{query}'\n");
@@ -78,6 +90,49 @@ fn dashboards_have_every_loss_of_the_catalogue() {
         let name = loss["name"].as_str().unwrap();
         assert!(graphite.contains(&format!("perSecond($prefix.{name})")), "{name}");
     }
+}
+
+#[test]
+fn dashboards_have_a_row_for_each_detector_with_all_that_it_refuses() {
+    let json =
+        |arguments: &[&str]| -> Value { serde_json::from_str(&say(arguments).out).expect("JSON") };
+    let catalogue = json(&["catalogue", "--json"]);
+    let counters = catalogue["counters"].as_array().expect("a list");
+    let kinds = json(&["catalogue", "--kinds", "--json"]);
+    let kinds = kinds["detectors"].as_array().expect("a list").iter();
+    let kinds: Vec<&str> = kinds.map(|kind| kind["name"].as_str().expect("a name")).collect();
+    for store in ["prometheus", "graphite"] {
+        let dashboard = json(&["catalogue", "--dashboard", store]);
+        let panels = dashboard["panels"].as_array().expect("panels");
+        let rows = panels.iter().filter(|panel| panel["type"] == "row").collect::<Vec<_>>();
+        assert_eq!(rows.len(), kinds.len(), "{store}: {kinds:?}");
+        for kind in &kinds {
+            let row = rows.iter().find(|row| row["title"] == format!("Detector {kind}"));
+            let text = row.unwrap_or_else(|| panic!("{store}: no row of {kind}")).to_string();
+            let own = counters.iter().filter(|c| c["part"] == *kind);
+            let mut n = 0;
+            for role in ["in", "rejected"] {
+                for counter in own.clone().filter(|c| c["role"] == role) {
+                    let name = counter["name"].as_str().expect("a name");
+                    let asked = match store {
+                        "graphite" => format!("$prefix.{name})"),
+                        _ => name.replace('.', "[.]"),
+                    };
+                    assert!(text.contains(&asked), "{store}: {kind}: {name}");
+                    n += 1;
+                }
+            }
+            assert!(n > 1, "{store}: {kind}: {n}");
+        }
+        let mut ids: Vec<u64> = panels.iter().chain(graphs(&dashboard)).map(id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), graphs(&dashboard).len() + rows.len(), "{store}");
+    }
+}
+
+fn id(panel: &Value) -> u64 {
+    panel["id"].as_u64().expect("an id")
 }
 
 #[test]

@@ -259,6 +259,13 @@ fn a_run_under_its_operators_answers_all_and_loses_nothing() {
             && row["received_packets"].as_u64().unwrap() > 0,
         "{row}"
     );
+    // How much is reached is this host's business; each share is told, and one that is too small is named.
+    let shares =
+        [("answered_share", 0.95), ("received_share", 0.99), ("graphite_snapshots_share", 0.95)];
+    let small = shares.iter().filter(|(key, least)| row[*key].as_f64().unwrap() < *least).count();
+    let missed = row["missed"].as_array().unwrap().len();
+    assert!(missed >= small && (missed == 0) == (said.code == 0), "{row}");
+    assert_eq!(said.err.matches("did not hold: ").count(), missed, "{}", said.err);
     assert!(
         row["counters"].as_u64().unwrap() >= 1000 && row["endless_bytes"].as_u64().unwrap() > 0,
         "{row}"

@@ -103,6 +103,24 @@ fn six_hundred_streams_are_read_and_faults_are_named() {
     assert_eq!(said.counter("fragments.wrong_crc"), 2 * 599);
 }
 
+/// A doubled stream is named with its source, and throttling states are counted by source.
+#[test]
+fn a_refused_stream_and_throttling_are_named_by_source() {
+    let (unit, url) = unit(3, &["--sink", "null"]);
+    let words = ["send", "--to", &url, "--source", "fragments", "--sources", "3", "--count", "800"];
+    let sent = say(&[&words[..], &["--doubled-source", "1", "--throttling", "4"]].concat());
+    assert!(sent.code <= 1, "{}", sent.err);
+    let said = ended(unit);
+    let of = |id: u16, what: &str| said.counter(&format!("fragments.source.{id}.{what}"));
+    for id in 0..3 {
+        assert!(of(id, "count") > 0, "{}", said.err);
+        assert_eq!(of(id, "throttled"), of(id, "count"), "source {id}");
+    }
+    assert_eq!(said.counter("throttling.busy"), (0..3).map(|id| of(id, "count")).sum::<u64>());
+    let told = "the detector refuses it: source 1 has another open stream";
+    assert!(said.err.contains(told), "{}", said.err);
+}
+
 #[test]
 fn a_killed_sender_is_named_and_nothing_else_is_lost() {
     let (unit, url) = unit(4, &["--sink", "null"]);

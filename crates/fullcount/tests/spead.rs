@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fullcount_testing::veth::{RECEIVER, Veth};
+use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::python;
@@ -33,7 +34,7 @@ fn heaps_arrive_with_their_values_and_both_ends_count_the_same_bytes() {
     for (receive, send) in [
         ("spead+udp://127.0.0.1:{}", "spead+udp://127.0.0.1:{}?burst=16KiB"),
         ("spead+udp://[::1]:{}", "spead+udp://[::1]:{}?packet=8972B&burst=32KiB&flavour=48"),
-        ("spead+tcp://127.0.0.1:{}", "spead+tcp://127.0.0.1:{}"),
+        ("spead+tcp://127.0.0.1:{}?sequence=1", "spead+tcp://127.0.0.1:{}?bind=127.0.0.1"),
         ("spead+tcp://[::1]:{}?framing=heap", "spead+tcp://[::1]:{}?framing=heap"),
     ] {
         let (sent, received) = through(receive, send, &words);
@@ -44,7 +45,14 @@ fn heaps_arrive_with_their_values_and_both_ends_count_the_same_bytes() {
         assert_eq!(s["bytes"]["spead"], s["bytes"]["transport"]);
         assert_eq!((&r["statistics"]["heaps"], &r["balance"]), (&20.into(), &0.into()));
         assert_eq!(r["statistics"]["packets"], s["packets"]["sent"]);
+        assert_eq!(
+            r["heaps"]["lost"],
+            if receive.contains("sequence") { 0.into() } else { Value::Null }
+        );
+        assert_eq!(r["counters"]["spead.lost.heaps"], r["heaps"]["lost"]);
+        assert_eq!(r["counters"]["spead.lost.packets"], r["packets"]["lost"]);
         if receive.starts_with("spead+tcp") {
+            assert_eq!(s["bytes"]["transport"], r["bytes"]["transport"], "{receive}");
             let left = s["bytes"]["segments"].as_u64().unwrap()
                 - s["bytes"]["segments_again"].as_u64().unwrap();
             assert_eq!(s["bytes"]["transport"], left, "the kernel counts the same");
@@ -154,6 +162,46 @@ fn a_capture_of_heaps_is_written_and_received() {
     assert_eq!(say(&[&["send", "--to", &url, "--source", "heaps"], &words[..]].concat()).code, 1);
 }
 
+/// A heap of one packet: header, four pointers, an item at its beginning, payload.
+fn whole_heap(number: u64, payload: &[u8]) -> Vec<u8> {
+    let length = payload.len() as u64;
+    let mut bytes = vec![0x53, 4, 3, 5, 0, 0, 0, 5];
+    for (id, value) in [(1, number), (2, length), (3, 0), (4, length)] {
+        bytes.extend((1 << 63 | id << 40 | value).to_be_bytes());
+    }
+    bytes.extend((0x1000u64 << 40).to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+#[test]
+fn a_sender_that_dies_inside_a_heap_and_a_heap_above_the_limit_end_with_3() {
+    let heaps = [whole_heap(1, &[1; 3000]), whole_heap(2, &[2; 5000])].concat();
+    for (keys, bytes, incomplete, missing) in [
+        ("", &heaps[..], 0, 0),
+        ("?framing=heap", &heaps[..], 0, 0),
+        ("?framing=heap", &heaps[..heaps.len() - 1000], 1, 1000),
+        ("?framing=heap", &heaps[..3060], 0, 0),
+        ("?framing=heap&max_heap=4kB", &heaps[..], 0, 0),
+        ("?max_heap=4kB", &heaps[..], 0, 0),
+    ] {
+        let at = format!("spead+tcp://127.0.0.1:0{keys}");
+        let mut receiver = Service::start(&["receive", &at, "--json"]);
+        let port = receiver.udp_port();
+        let mut sender = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        std::io::Write::write_all(&mut sender, bytes).unwrap();
+        drop(sender);
+        let said = receiver.end();
+        let whole = bytes.len() == heaps.len() && !keys.contains("max_heap");
+        assert_eq!(said.code, if whole { 0 } else { 3 }, "{keys} {}: {}", bytes.len(), said.out);
+        let s = said.summary();
+        assert_eq!(s["heaps"]["incomplete"], incomplete, "{keys}: {s}");
+        assert_eq!(s["bytes"]["missing"], missing, "{keys}: {s}");
+        assert_eq!(s["balance"], 0, "{keys}");
+        assert_eq!(s["heaps"]["received"], if whole { 2 } else { 1 }, "{keys}: {s}");
+    }
+}
+
 #[test]
 fn a_readout_is_carried_and_every_packet_accounted_for() {
     for (scheme, keys) in [("spead+udp", ""), ("spead+tcp", ""), ("spead+tcp", "?framing=heap")] {
@@ -192,6 +240,20 @@ fn wrong_options_end_with_2_and_a_sentence() {
     for (words, part) in [
         (&["receive", "spead+udp://127.0.0.1:1?max_heaps=0"][..], "1 to 4096"),
         (&["receive", "spead+udp://127.0.0.1:1", "udp://127.0.0.1:2"], "spead+"),
+        (&["receive", "spead+udp://127.0.0.1:1", "--web", "127.0.0.1:0"], "web"),
+        (&["receive", "spead+udp://127.0.0.1:1", "--key", "id"], "key"),
+        (&["receive", "spead+udp://127.0.0.1:1", "--workers", "2"], "workers"),
+        (&["receive", "spead+udp://127.0.0.1:1", "--redundant"], "redundant"),
+        (&["receive", "spead+udp://127.0.0.1:1", "--fault", "loss=0.1"], "fault"),
+        (&["receive", "spead+udp://127.0.0.1:1", "--timestamps"], "timestamps"),
+        (&["receive", "spead+udp://127.0.0.1:1", "--core", "0,1"], "one CPU"),
+        (&["receive", "spead+udp://127.0.0.1:1?sequence=1,0"], "FIRST,STEP"),
+        (&["receive", "spead+udp://127.0.0.1:1?pool=2&pool_initial=3"], "at most pool"),
+        (&["receive", "spead+tcp://127.0.0.1:1?bind=127.0.0.1"], "bind is for sending"),
+        (
+            &["send", "--source", "heaps", "--to", "spead+udp://127.0.0.1:1?min_rate=8Mbps"],
+            "limits of tune",
+        ),
         (&["receive", "spead+pcap:/nowhere/x.pcap"], "/nowhere/x.pcap"),
         (&["send", "--source", "heaps", "--to", "udp://127.0.0.1:1"], "spead+"),
         (
@@ -208,13 +270,55 @@ fn wrong_options_end_with_2_and_a_sentence() {
             &["send", "--source", "heaps", "--to", "spead+udp://127.0.0.1:1", "--rate", "5kpps"],
             "Gbps",
         ),
+        (
+            &[
+                "send",
+                "--source",
+                "heaps",
+                "--to",
+                "spead+udp://127.0.0.1:1?feedback=127.0.0.1:0",
+                "--to",
+                "spead+udp://127.0.0.1:2",
+            ],
+            "one destination only",
+        ),
+        (
+            &["send", "--to", "spead+udp://127.0.0.1:1?feedback=127.0.0.1:0", "--count", "1"],
+            "no back-channel",
+        ),
         (&["spead2", "send", "--packet", "20", "127.0.0.1:1"], "56"),
         (&["spead2", "send", "--addr-bits", "41", "127.0.0.1:1"], "8, 16, 24"),
         (&["spead2", "recv", "/nowhere.pcap"], "/nowhere.pcap"),
+        (&["spead2", "recv", "--tcp", "--bind", "127.0.0.1", "127.0.0.1:1"], "bind"),
     ] {
         let said = say(words);
         assert!(said.code == 2 && said.err.contains(part), "{words:?}: {} {}", said.code, said.err);
     }
+}
+
+/// What of the equivalent command says `key=value`.
+fn has(command: &str, keys: &[&str]) {
+    let missing: Vec<_> = keys.iter().filter(|key| !command.contains(**key)).collect();
+    assert!(missing.is_empty(), "{missing:?}: {command}");
+}
+
+#[test]
+fn every_option_of_the_front_ends_stands_in_the_printed_command_and_has_an_effect() {
+    let words = ["--tcp", "--bind", "127.0.0.1", "--pyspead", "--descriptors", "--ring-heaps", "7"];
+    let pool = ["--mem-pool", "--mem-lower", "1", "--mem-upper", "4096", "--mem-initial", "3"];
+    let mut recv = Service::start(&[&["spead2", "recv"][..], &words, &pool, &["0"]].concat());
+    let port = recv.udp_port();
+    let to = format!("127.0.0.1:{port}");
+    let words = ["--tcp", "--bind", "127.0.0.1", "--pyspead", "--heaps", "3", "--heap-size", "40"];
+    let sent = say(&[&["spead2", "send"][..], &words, &[&to]].concat());
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    has(&sent.err, &["&pyspead", "&bind=127.0.0.1"]);
+    let said = recv.end();
+    assert_eq!(said.code, 0, "{}", said.err);
+    let keys = ["pool=12", "pool_lower=1B", "pool_upper=4096B", "pool_initial=3", "ring_heaps=7"];
+    has(&said.err, &keys);
+    has(&said.err, &["&pyspead", "spead+tcp://127.0.0.1:0", "3 free blocks"]);
+    has(&said.out, &["Received 3 heaps", "Descriptor for Test item 0 (0x1000)"]);
 }
 
 /// Statistics of `spead2 recv` by name.

@@ -233,6 +233,63 @@ fn tshark_finds_nothing_but_what_is_expected() {
     }
 }
 
+/// Any experiment has a file of its frames: a simulated one, and a live one of five senders.
+#[test]
+fn tshark_reads_the_frames_of_a_simulation_and_of_the_live_experiment() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("simulated.pcap");
+    let path = file.to_str().unwrap();
+    let words = ["congestion", "--variants", "static=200000", "--part-time", "20ms"];
+    let (_, rows, err) =
+        rows(&[&words[..], &["--frames-to", path, "--frames-limit", "4MB"]].concat());
+    assert_eq!(rows.len(), 1, "{err}");
+    let size = std::fs::metadata(&file).unwrap().len();
+    assert!((3_900_000..=4_000_000).contains(&size), "{size}");
+    match unexpected(&file, false) {
+        None => return,
+        Some(none) => assert!(none.is_empty(), "{none:#?}"),
+    }
+    if skipped() {
+        return;
+    }
+    let file = folder.path().join("live.pcapng");
+    let path = file.to_str().unwrap();
+    let words = ["realtime", "--variants", "static=200000", "--part-time", "500ms"];
+    let (code, _, err) =
+        self::rows(&[&words[..], &["--frames-to", path, "--frames-limit", "8MB"]].concat());
+    assert_eq!(code, 0, "{err}");
+    let size = std::fs::metadata(&file).unwrap().len();
+    assert!((1_000_000..=8_000_000).contains(&size), "{size}");
+    // A busy host delays ACKs beyond the retransmission time of 20 ms.
+    let none = unexpected(&file, true).unwrap();
+    assert!(none.is_empty(), "{none:#?}");
+}
+
+#[test]
+fn other_campaigns_write_their_frames_too() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (name, words) in [
+        ("sweep", &["--links", "none", "--sizes", "2048,4096", "--senders", "frames,linux"][..]),
+        ("streams", &["--streams", "2", "--senders", "offload"]),
+        ("backpressure", &["--rate", "400Mbps", "--buffer", "256KiB"]),
+    ] {
+        let file = folder.path().join(format!("{name}.pcap"));
+        let path = file.to_str().unwrap();
+        let mut all = vec![name, "--time", "300ms", "--frames-to", path, "--frames-limit", "2MB"];
+        if name != "backpressure" {
+            all.extend(["--repeats", "1"]);
+        }
+        let (_, _, err) = rows(&[&all[..], words].concat());
+        let size = std::fs::metadata(&file).unwrap().len();
+        assert!((1_000_000..=2_000_000).contains(&size), "{name}: {size} B: {err}");
+        let again = say(&[&["lab", "stcp"][..], &all, words, &["--out", path]].concat());
+        assert_eq!(again.code, 2, "{name}: nothing is replaced: {}", again.err);
+    }
+}
+
 /// Reads a connection to its end: how many bytes, and how it ended.
 fn drain(listener: &TcpListener, pause: Duration) -> (Vec<u8>, Option<std::io::ErrorKind>) {
     let (mut stream, _) = listener.accept().unwrap();
@@ -316,6 +373,62 @@ fn send_says_why_there_is_no_connection_and_ctrl_c_resets() {
         }
     };
     assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+/// One of three connections is reset by the receiver: exit code 3, the stream and the reason are named, the others get the rest.
+/// What has no congestion control says so.
+#[test]
+fn send_goes_on_without_a_stream_that_ended() {
+    let Some(veth) = Veth::new(9000, 1) else { return };
+    let listener = veth.receiving(|| TcpListener::bind((RECEIVER, 5000)).unwrap());
+    let reader = thread::spawn(move || {
+        let (first, _) = listener.accept().unwrap();
+        let others = [(); 2].map(|()| listener.accept().unwrap().0);
+        let refused = thread::spawn(move || {
+            let mut first = first;
+            first.read_exact(&mut [0; 100_000]).unwrap();
+            // What it has not read makes this a RST.
+            thread::sleep(Duration::from_millis(100));
+        });
+        let others = others.map(|mut stream| {
+            thread::spawn(move || {
+                let (mut all, mut buffer) = (0, vec![0; 1 << 16]);
+                while let Ok(n @ 1..) = stream.read(&mut buffer) {
+                    all += n;
+                }
+                all
+            })
+        });
+        refused.join().unwrap();
+        others.map(|other| other.join().unwrap()).iter().sum::<usize>()
+    });
+    let to = format!(
+        "stcp://{RECEIVER}:5000?interface={NAME}&address=10.77.0.9&streams=3&strategy=none&buffer=1MiB"
+    );
+    let words = ["send", "--to", &to, "--count", "200000", "--size", "1000", "--json"];
+    let out = veth.sending(|| fullcount(&words).output()).unwrap();
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(3), "{err}");
+    let parts = ["strategy=none has no congestion control", "the connection from port 1", "go on"];
+    assert!(parts.iter().all(|part| err.contains(part)), "{err}");
+    let s: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let one = &s["destinations"][0];
+    let failed = one["packets"]["failed"].as_u64().unwrap();
+    assert!(failed > 0 && one["failure"].as_str().unwrap().contains("reset"), "{one}");
+    let streams = one["streams"].as_array().unwrap();
+    let of = |stream: &Value, name: &str| stream[name].as_u64().unwrap();
+    let (gone, there): (Vec<&Value>, Vec<&Value>) =
+        streams.iter().partition(|stream| stream.get("ended").is_some());
+    assert_eq!((gone.len(), there.len()), (1, 2), "{one}");
+    assert_eq!(of(gone[0], "packets_unacknowledged"), failed);
+    let sent: u64 = there.iter().map(|stream| of(stream, "acked_bytes")).sum();
+    assert_eq!(reader.join().unwrap() as u64, sent);
+    for stream in there {
+        assert!(of(stream, "srtt_ns") > 0 && of(stream, "rto_ns") > 0, "{stream}");
+        assert!(of(stream, "window_least_bytes") <= of(stream, "window_most_bytes"), "{stream}");
+        let latencies = ["latency_p50_ns", "latency_p99_ns", "latency_most_ns"];
+        assert!(latencies.map(|name| of(stream, name)).is_sorted(), "{stream}");
+    }
 }
 
 /// The readout unit in the receiver's namespace, for eight sources.

@@ -32,7 +32,7 @@ const SECONDS: i64 = 5;
 const NEAR_NS: i64 = 1_000_000;
 /// A host that shares its CPUs sends late now and then; within this time it has sent at once, ns.
 const WINDOW_NS: i64 = 250_000_000;
-/// Without known pulses, events belong to blocks of 2³⁰ ns.
+/// Live and without known pulses, events belong to blocks of 2²⁶ ns.
 const BLOCK_NS: i64 = 1 << 26;
 /// Tries of a detector: a host that is too busy to receive everything has shown nothing about times.
 const TRIES: usize = 3;

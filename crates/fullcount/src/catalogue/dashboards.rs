@@ -1,7 +1,11 @@
 //! Grafana dashboards of the counter catalogue, for Prometheus and for Graphite: `deploy/monitoring` holds what is printed here.
 //!
 //! Every panel comes of the catalogue's units, hops and roles, so that a new counter has its place without anybody's help.
+//! Below them each registered detector has a row of its own.
 //! Source: `control-and-monitoring.md` section 4.6 (panels), `docs/operations.md`.
+
+mod detectors;
+mod host;
 
 use std::collections::BTreeSet;
 
@@ -78,78 +82,6 @@ fn rates(store: MetricStore, labels: &str, names: &[String]) -> Vec<(String, Str
     }
 }
 
-/// The host and each module in Graphite; legends are made of the names that are there.
-fn in_graphite() -> Vec<Panel> {
-    let named = |query: &str, what: &str, to: &str| {
-        (format!("aliasSub({query}, '^.*{what}', '{to}')"), String::new())
-    };
-    let lost = |of: &str| {
-        named(&format!("perSecond($prefix.machine.{of})"), r"\.machine\.([^ )]+).*$", r"\1")
-    };
-    let module =
-        |of: &str, query: &str| named(query, &format!(r"\.module\.([^.]+)\.{of}.*$"), r"\1");
-    let lost = ["softnet.*.dropped", "nic.*.missed", "udp.receive_buffer_errors"].map(lost);
-    let busy = named(
-        "scale(perSecond($prefix.machine.cpu.*.busy_ms), 0.001)",
-        r"\.cpu\.([0-9]+)\..*$",
-        r"CPU \1",
-    );
-    let packets = module("packets", "perSecond($prefix.module.*.packets)");
-    let age = module("age_ms", "$prefix.module.*.age_ms");
-    let panel = |title, unit, queries| Panel { title, unit, queries };
-    vec![
-        panel("Processor, core by core", "percentunit", vec![busy]),
-        panel("Losses that the host counts", "pps", lost.into()),
-        panel("Packets of each module", "pps", vec![packets]),
-        panel("Age of each module's newest packet", "ms", vec![age]),
-    ]
-}
-
-/// What Prometheus is told of them, and what is wrong now.
-fn of_host_and_modules() -> Vec<Panel> {
-    let mut all = Vec::new();
-    let at = "job=~\"$job\",instance=~\"$instance\"";
-    let busy = format!(
-        "1 - rate(fullcount_host_cpu_seconds_total{{mode=\"idle\",{at}}}[$__rate_interval])"
-    );
-    all.push(Panel {
-        title: "Processor, core by core",
-        unit: "percentunit",
-        queries: vec![(busy, "{{instance}} CPU {{cpu}}".into())],
-    });
-    let host = format!(
-        "rate({{__name__=~\"fullcount_host_(softnet_dropped|nic_receive_missed|udp_receive_buffer_errors)_total\",{at}}}[$__rate_interval]) > 0"
-    );
-    let legend = "{{instance}} {{__name__}} {{cpu}}{{interface}}";
-    all.push(Panel {
-        title: "Losses that the host counts",
-        unit: "pps",
-        queries: vec![(host, legend.into())],
-    });
-    let rate = format!("rate(fullcount_module_packets_total{{{at}}}[$__rate_interval])");
-    all.push(Panel {
-        title: "Packets of each module",
-        unit: "pps",
-        queries: vec![(rate, "{{instance}} {{module}}".into())],
-    });
-    let age = format!("fullcount_module_age_seconds{{{at}}}");
-    all.push(Panel {
-        title: "Age of each module's newest packet",
-        unit: "s",
-        queries: vec![(age, "{{instance}} {{module}}".into())],
-    });
-    let state = format!(
-        "{{__name__=~\"fullcount_(output_failed|mostly_refused|spool_nearly_full|module_silent)\",{at}}} > 0"
-    );
-    let legend = "{{instance}} {{__name__}} {{output}}{{module}}";
-    all.push(Panel {
-        title: "What is wrong now",
-        unit: "short",
-        queries: vec![(state, legend.into())],
-    });
-    all
-}
-
 fn panels(store: MetricStore, lines: &[(&'static str, Info)]) -> Vec<Panel> {
     let one = |name: &str| rate(store, name);
     let mut all = vec![
@@ -190,8 +122,8 @@ fn panels(store: MetricStore, lines: &[(&'static str, Info)]) -> Vec<Panel> {
         },
     });
     all.extend(match store {
-        MetricStore::Prometheus => of_host_and_modules(),
-        MetricStore::Graphite => in_graphite(),
+        MetricStore::Prometheus => host::in_prometheus(),
+        MetricStore::Graphite => host::in_graphite(),
     });
     all.push(Panel {
         title: "Seconds since the start",
@@ -216,6 +148,70 @@ fn choice(name: &str, query: &str) -> Value {
     })
 }
 
+/// Height of a graph, in Grafana's own unit.
+const HEIGHT: usize = 8;
+
+/// Makes Grafana's panels, each with an id of its own.
+struct Drawing {
+    store: MetricStore,
+    source: Value,
+    /// The last id.
+    last: usize,
+}
+
+impl Drawing {
+    fn id(&mut self) -> usize {
+        self.last += 1;
+        self.last
+    }
+
+    /// Graphs in two columns, from this height on.
+    fn graphs(&mut self, panels: Vec<Panel>, y: usize) -> Vec<Value> {
+        let places = (0..).map(|at| (at % 2 * 12, y + at / 2 * HEIGHT));
+        panels.into_iter().zip(places).map(|(panel, place)| self.graph(panel, place)).collect()
+    }
+
+    fn graph(&mut self, panel: Panel, (x, y): (usize, usize)) -> Value {
+        let targets = panel.queries.into_iter().enumerate();
+        let targets: Vec<Value> = targets.map(|(n, query)| self.target(n, query)).collect();
+        json!({
+            "id": self.id(), "title": panel.title, "type": "timeseries", "datasource": self.source,
+            "gridPos": {"x": x, "y": y, "w": 12, "h": HEIGHT},
+            "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
+            "options": {"legend": {"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []},
+                        "tooltip": {"mode": "multi", "sort": "desc"}},
+            "targets": targets,
+        })
+    }
+
+    fn target(&self, n: usize, (query, legend): (String, String)) -> Value {
+        // A, B, …, Z, A1, B1, …
+        let letter = char::from(b'A' + (n % 26) as u8);
+        let name = if n < 26 { letter.to_string() } else { format!("{letter}{}", n / 26) };
+        let source = &self.source;
+        match self.store {
+            MetricStore::Prometheus => {
+                json!({"refId": name, "datasource": source, "expr": query, "legendFormat": legend})
+            }
+            MetricStore::Graphite => {
+                let query = match legend.is_empty() {
+                    true => query,
+                    false => format!("alias({query}, '{legend}')"),
+                };
+                json!({"refId": name, "datasource": source, "target": query})
+            }
+        }
+    }
+
+    /// A row that is closed: Grafana asks for what is in it once somebody opens it.
+    fn row(&mut self, detector: &str, graphs: Vec<Panel>, y: usize) -> Value {
+        json!({
+            "id": self.id(), "title": format!("Detector {detector}"), "type": "row", "collapsed": true,
+            "gridPos": {"x": 0, "y": y, "w": 24, "h": 1}, "panels": self.graphs(graphs, y + 1),
+        })
+    }
+}
+
 /// The dashboard as Grafana imports it.
 pub fn dashboard(store: MetricStore, lines: &[(&'static str, Info)]) -> Value {
     let kind = if store == MetricStore::Prometheus { "prometheus" } else { "graphite" };
@@ -231,35 +227,13 @@ pub fn dashboard(store: MetricStore, lines: &[(&'static str, Info)]) -> Value {
             "current": {"text": "fullcount.*", "value": "fullcount.*"},
         })),
     }
-    let panel = |(at, panel): (usize, Panel)| {
-        let target = |(n, (query, legend)): (usize, (String, String))| {
-            // A, B, …, Z, A1, B1, …
-            let letter = char::from(b'A' + (n % 26) as u8);
-            let name = if n < 26 { letter.to_string() } else { format!("{letter}{}", n / 26) };
-            match store {
-                MetricStore::Prometheus => {
-                    json!({"refId": name, "datasource": source, "expr": query, "legendFormat": legend})
-                }
-                MetricStore::Graphite => {
-                    let query = match legend.is_empty() {
-                        true => query,
-                        false => format!("alias({query}, '{legend}')"),
-                    };
-                    json!({"refId": name, "datasource": source, "target": query})
-                }
-            }
-        };
-        let targets: Vec<Value> = panel.queries.into_iter().enumerate().map(target).collect();
-        json!({
-            "id": at + 1, "title": panel.title, "type": "timeseries", "datasource": source,
-            "gridPos": {"x": at % 2 * 12, "y": at / 2 * 8, "w": 12, "h": 8},
-            "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
-            "options": {"legend": {"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []},
-                        "tooltip": {"mode": "multi", "sort": "desc"}},
-            "targets": targets,
-        })
-    };
-    let panels: Vec<Value> = panels(store, lines).into_iter().enumerate().map(panel).collect();
+    let mut drawing = Drawing { store, source, last: 0 };
+    let top = panels(store, lines);
+    let below = top.len().div_ceil(2) * HEIGHT;
+    let mut panels = drawing.graphs(top, 0);
+    for ((detector, graphs), y) in detectors::rows(store, lines).into_iter().zip(below..) {
+        panels.push(drawing.row(&detector, graphs, y));
+    }
     json!({
         "title": format!("Fullcount ({kind})"), "uid": format!("fullcount-{kind}"), "schemaVersion": 39,
         "tags": ["fullcount"], "timezone": "browser", "refresh": "5s", "editable": true,

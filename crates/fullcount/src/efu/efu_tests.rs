@@ -30,7 +30,8 @@ fn options_become_a_run() {
     let plain = becomes("efu -d sonde").unwrap();
     let want = "run --source udp://0.0.0.0:9000 --detector sonde --receive-buffer 2000000 \
                 --kafka kafka://localhost:9092/sonde_detector --graphite 127.0.0.1:2003 \
-                --control 127.0.0.1:8888 --web off --set metrics.names=efu --set output.kafka.flush=1s";
+                --control 127.0.0.1:8888 --web off --set metrics.names=efu --set metrics.detector=sonde \
+                --set output.kafka.flush=1s";
     assert_eq!(plain, want);
     let all = "efu --det mbcaen -i 239.1.2.3 -p 9001 -b b:1 -t top -f g.json --calibration c.json -m 8889 -g carbon \
                -o 2103 --graphite_prefix p -r north -s 60 --updateinterval 5 --rxbuffer 1000000 -c 3 --ar51_topic raw -a graylog -l 5 --log_file efu.log";
@@ -39,6 +40,7 @@ fn options_become_a_run() {
         "--source udp://239.1.2.3:9001 --detector multiblade --geometry g.json --receive-buffer 1000000",
         "--kafka kafka://b:1/top --graphite carbon:2103 --control 127.0.0.1:8889 --web off --duration 60s",
         "--set detector.calibration=c.json",
+        "--set metrics.names=efu --set metrics.detector=mbcaen",
         "--set metrics.prefix=p --set metrics.region=north",
         "--set output.kafka.flush=5s",
         "--set log.gelf=graylog --set log.level=notice --set log.file=efu.log",
@@ -74,6 +76,14 @@ fn what_is_not_there_is_refused_by_name() {
         assert!(Cli::try_parse_from(bad.split_whitespace()).is_err(), "{bad}");
     }
     assert_eq!(flags("efu -d sonde -l notice").log_level, Some(5));
+    for (option, ours) in
+        [("--multigrid-monitor", true), ("--multigrid-monitor=false", true), ("--nosuch", false)]
+    {
+        let e = Cli::try_parse_from(["efu", "-d", "mgmesytec", option]).unwrap_err();
+        let said = options::not_taken(&e);
+        let named = said.is_some_and(|said| said.starts_with("--multigrid-monitor is not taken: "));
+        assert_eq!(named, ours, "{option}");
+    }
 }
 
 #[test]

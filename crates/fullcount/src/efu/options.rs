@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use clap::Args;
+use clap::error::{ContextKind, ContextValue};
 use fullcount_detect::detector::registered;
 use fullcount_io::input_file;
 use serde_json::Value;
@@ -126,6 +127,15 @@ pub struct EfuFlags {
 pub fn modules() -> String {
     let all = registered().kinds().filter_map(|kind| kind.published());
     all.flat_map(|p| p.modules.iter().copied()).collect::<Vec<_>>().join(", ")
+}
+
+/// What is here instead of a module's option that is not taken; `None` for every other mistake.
+pub fn not_taken(e: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(option)) = e.get(ContextKind::InvalidArg) else { return None };
+    let all = registered().kinds().filter_map(|kind| kind.published());
+    let mut all = all.flat_map(|p| p.not_taken);
+    let (name, instead) = all.find(|(name, _)| option.split('=').next() == Some(name))?;
+    Some(format!("{name} is not taken: {instead}"))
 }
 
 fn examples() -> String {

@@ -38,7 +38,7 @@ enum What {
     Lossless(Box<BisectionFlags>),
     /// The rate tuner on a link of unknown rate that changes
     Tuning(TuningFlags),
-    /// Heaps from packets in memory, beside copies of the same packets
+    /// Heaps from packets in memory, beside spead2's own and copies of the same packets
     Memory(MemoryFlags),
 }
 
@@ -53,7 +53,7 @@ Examples:
   fullcount lab spead memo --memo          (50000 heaps a stream, links of 10 to 40 Gb/s)
   fullcount lab spead lossless --packets 1472,8972,65507 --build-spead2
   fullcount lab spead tuning --rates 400Mbps,150Mbps,300Mbps
-  fullcount lab spead memory --packets 1472,8972,65507";
+  fullcount lab spead memory --packets 1472,8972,65507 --build-spead2";
 
 /// The rate without a lost heap.
 #[derive(Debug, Args)]
@@ -158,6 +158,8 @@ struct MemoryFlags {
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
+    peers: PeerFlags,
+    #[command(flatten)]
     result: ResultFlags,
 }
 
@@ -212,10 +214,13 @@ fn of_tuning(flags: &TuningFlags) -> Result<u8, Failure> {
     let found = tuning::run(&order, &mut record, &|| stop.requested())?;
     flags.result.finish(&record, "SPEAD: the rate tuner on a link of unknown rate", &found.text)?;
     write(found.figure.as_slice(), &flags.result)?;
-    for missed in &found.missed {
-        note!("not reached: {missed}");
-    }
-    Ok(if found.missed.is_empty() || flags.quick { 0 } else { 1 })
+    Ok(reached(&found.missed, flags.quick))
+}
+
+/// The exit code: a quick run only shows that everything works.
+fn reached(missed: &[String], quick: bool) -> u8 {
+    missed.iter().for_each(|missed| note!("not reached: {missed}"));
+    u8::from(!missed.is_empty() && !quick)
 }
 
 fn of_memory(flags: &MemoryFlags) -> Result<u8, Failure> {
@@ -226,13 +231,18 @@ fn of_memory(flags: &MemoryFlags) -> Result<u8, Failure> {
         let value = format!("{} rounds of {} heaps", flags.rounds, flags.heaps);
         return Err(refuse("rounds", value, "1 to 1000 rounds of 1 to 1024 heaps").into());
     }
-    let mut order =
-        MemoryOrder { packets: flags.packets.clone(), rounds: flags.rounds, heaps: flags.heaps };
+    let mut order = MemoryOrder {
+        packets: flags.packets.clone(),
+        rounds: flags.rounds,
+        heaps: flags.heaps,
+        spead2: flags.peers.memory()?,
+    };
     if flags.quick {
         order = MemoryOrder { rounds: 1, heaps: 4, ..order };
     }
     let mut record = flags.result.begin("spead-memory")?;
-    let text = memory::run(&order, &mut record)?;
-    flags.result.finish(&record, "SPEAD: heaps from memory", &text)?;
-    Ok(0)
+    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    let found = memory::run(&order, &mut record, &|| stop.requested())?;
+    flags.result.finish(&record, "SPEAD: heaps from memory", &found.text)?;
+    Ok(reached(&found.missed, flags.quick))
 }

@@ -3,6 +3,7 @@
 //! Refuses, before anything runs: unknown parts, senders and variants, numbers out of range, results that are there.
 
 mod congestion;
+mod frames;
 mod live;
 mod measured;
 mod readout;

@@ -1,7 +1,7 @@
 //! `fullcount receive spead+…`: SPEAD heaps, counted as spead2 counts them and beyond.
 //!
-//! Several endpoints are readers of one stream. Ends with the stream, a limit or Ctrl-C; 3 if a heap is incomplete or lost, or a
-//! value is wrong.
+//! Several endpoints are readers of one stream. Ends with the stream, a limit or Ctrl-C; 3 if a heap is incomplete, lost or thrown away,
+//! a value is wrong, or the stop heap did not come.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use fullcount_engine::registered;
 use fullcount_engine::stop::Stop;
 use fullcount_engine::summary::grouped;
 use fullcount_io::quantity;
-use fullcount_io::spead::{IntakeStep, SpeadIntake, TestValues, carrier};
+use fullcount_io::spead::{IntakeStep, SpeadIntake, TestValues, carrier, end_when_stalled};
 use fullcount_spead::receive::{Delivery, StreamEnd};
 use serde_json::{Value, json};
 
@@ -26,6 +26,18 @@ use crate::{note, say};
 pub fn is_meant(urls: &[String]) -> bool {
     urls.iter().any(|url| url.starts_with("spead+"))
 }
+
+/// Without a packet for so long, after the first one, the stop heap is lost: the stream has ended.
+const STALLED: Duration = Duration::from_secs(30);
+/// Heaps that came and were thrown away, or of which only the beginning came.
+const THROWN: [&str; 6] = [
+    "spead.reader.too_large",
+    "spead.reader.cut",
+    "spead.refused.heap_too_large",
+    "spead.refused.no_memory",
+    "spead.refused.too_many_items",
+    "spead.refused.unsized",
+];
 
 /// What came.
 #[derive(Debug, Default)]
@@ -48,8 +60,44 @@ fn time(key: &'static str, text: Option<&String>) -> Result<Option<Duration>, Fa
     Ok(text.map(read).transpose()?)
 }
 
+/// What only other endpoints have, by its flag.
+fn without_effect(flags: &ReceiveFlags) -> Option<(&'static str, String, &'static str)> {
+    let (source, engine) = (&flags.source, &flags.engine);
+    let cores = |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    let number = |n: Option<u32>| n.map(|n| n.to_string());
+    let several = (source.core.len() > 1).then(|| cores(&source.core));
+    let listed = |list: &[usize]| (!list.is_empty()).then(|| cores(list));
+    let alone = "not of heaps: one thread receives a stream of heaps and puts them together";
+    let packets = "not of heaps: heaps have numbers and item pointers of their own";
+    let page = "not of heaps: the detector heap of run has the live page and /metrics";
+    let all = [
+        ("web", (flags.web != "off").then(|| flags.web.clone()), page),
+        ("key", flags.key.clone(), packets),
+        ("workers", number(source.workers), alone),
+        ("steer", source.steer.clone(), alone),
+        ("core", several, "one CPU: one thread receives a stream of heaps"),
+        (
+            "redundant",
+            source.redundant.then(|| "on".to_owned()),
+            "not of heaps: copies of packets are always found",
+        ),
+        ("fault", source.fault.clone(), "not of heaps: send --fault or run have it"),
+        ("timestamps", source.timestamps.then(|| "on".to_owned()), packets),
+        ("threads", number(engine.threads), alone),
+        ("process-core", listed(&engine.process_core), alone),
+        ("build-threads", number(engine.build_threads), alone),
+        ("build-core", listed(&engine.build_core), alone),
+        ("probes", engine.probes.clone(), "not of heaps: run has it"),
+        ("senders", number(engine.senders), "not of heaps: senders= in the URL says it"),
+    ];
+    all.into_iter().find_map(|(key, value, why)| Some((key, value?, why)))
+}
+
 /// Receives until the stream ends, a limit or Ctrl-C.
 pub fn receive(flags: &ReceiveFlags) -> Result<u8, Failure> {
+    if let Some((key, value, why)) = without_effect(flags) {
+        return Err(refuse(key, value, why).into());
+    }
     if let Some(other) = flags.url.iter().find(|url| !url.starts_with("spead+")) {
         let why = "all endpoints of a stream of heaps are spead+ ones";
         return Err(refuse("url", other, why).into());
@@ -71,7 +119,9 @@ pub fn receive(flags: &ReceiveFlags) -> Result<u8, Failure> {
     };
     let planned =
         flags.url.iter().map(|url| carrier::plan(url, &setup)).collect::<Result<Vec<_>, _>>();
-    let (urls, inner): (Vec<_>, Vec<_>) = planned.map_err(ConfigError::from)?.into_iter().unzip();
+    let (mut urls, inner): (Vec<_>, Vec<_>) =
+        planned.map_err(ConfigError::from)?.into_iter().unzip();
+    let stalls = limits.idle.is_none() && end_when_stalled(&mut urls, STALLED);
     for (url, endpoint) in flags.url.iter().zip(&inner) {
         let there = endpoint.as_ref().map_or(Ok(()), |endpoint| endpoint.is_there());
         there.map_err(|cause| Failure::Wrong(format!("{url}: {cause}")))?;
@@ -86,7 +136,14 @@ pub fn receive(flags: &ReceiveFlags) -> Result<u8, Failure> {
         note!("fullcount: cannot pin to CPU {core}: {e}");
     }
     let (came, active, why) = read(&mut intake, &limits, flags.verify, &stop)?;
-    Ok(report(&intake, &came, active, why, flags.json))
+    let code = report(&intake, &came, active, why, flags.json);
+    if stalls && why == Some(StreamEnd::Stalled) {
+        note!(
+            "fullcount: no packet for 30 s: the stop heap is lost, or the sender has died; stall_timeout= says another time or 0s"
+        );
+        return Ok(3);
+    }
+    Ok(code)
 }
 
 fn read(
@@ -179,25 +236,36 @@ fn report(
     let seconds = active.as_secs_f64();
     let spead_bytes = get("spead.packet_bytes");
     let gbps = spead_bytes as f64 * 8e-9 / seconds.max(1e-9);
-    let bad = get("spead.heaps.incomplete") + losses.heaps.unwrap_or(0) + came.mismatches;
+    let thrown: u64 = THROWN.iter().map(|name| get(name)).sum();
+    let bad = get("spead.heaps.incomplete") + losses.heaps.unwrap_or(0) + came.mismatches + thrown;
     let ended = match why {
         Some(StreamEnd::StopItem) => "stop heap",
         Some(StreamEnd::Readers) => "end of all readers",
         Some(StreamEnd::Stalled) => "stalled",
         Some(StreamEnd::User) | None => "here",
     };
+    let known = |n: Option<u64>| n.map_or_else(|| "unknown".to_owned(), grouped);
     let text = format!(
-        "received {} heaps, {} bytes in {seconds:.3} s: {gbps:.3} Gbit/s of SPEAD; {} incomplete; ended: {ended}",
+        "received {} heaps, {} bytes in {seconds:.3} s: {gbps:.3} Gbit/s of SPEAD; {} incomplete, lost: {}; ended: {ended}",
         grouped(came.heaps),
         grouped(came.heap_bytes),
         grouped(get("spead.heaps.incomplete")),
+        known(losses.heaps),
     );
     if as_json {
         note!("{text}");
         let statistics: serde_json::Map<String, Value> =
             statistics.entries().map(|(name, _, value)| (name.to_owned(), json!(value))).collect();
-        let counters: serde_json::Map<String, Value> =
-            entries.iter().map(|e| (e.info.name.to_string(), json!(e.value))).collect();
+        let unknown = |name: &str| match name {
+            "spead.lost.heaps" => losses.heaps.is_none(),
+            "spead.lost.packets" => losses.packets.is_none(),
+            _ => false,
+        };
+        let value = |name: &str, value| if unknown(name) { Value::Null } else { json!(value) };
+        let counters: serde_json::Map<String, Value> = entries
+            .iter()
+            .map(|e| (e.info.name.to_string(), value(&e.info.name, e.value)))
+            .collect();
         say!(
             "{}",
             json!({
@@ -206,9 +274,10 @@ fn report(
                     "received": came.heaps, "incomplete": get("spead.heaps.incomplete"),
                     "lost": losses.heaps, "wrong": came.mismatches,
                 },
+                "packets": {"lost": losses.packets},
                 "bytes": {
                     "heaps": came.heap_bytes, "spead": spead_bytes,
-                    "transport": get("receive.bytes"), "missing": losses.bytes,
+                    "transport": get("receive.bytes") + intake.stream_bytes(), "missing": losses.bytes,
                 },
                 "rates": {"gbps": gbps, "heaps_per_s": came.heaps as f64 / seconds.max(1e-9)},
                 "statistics": statistics, "counters": counters, "balance": entries.balance(),
@@ -220,6 +289,11 @@ fn report(
     }
     if came.mismatches > 0 {
         note!("fullcount: {} heaps have other values than those of send --verify", came.mismatches);
+    }
+    if thrown > 0 {
+        let each = THROWN.iter().map(|name| (name, get(name))).filter(|(_, n)| *n > 0);
+        let each: Vec<String> = each.map(|(name, n)| format!("{name} {n}")).collect();
+        note!("fullcount: heaps were thrown away or cut: {}", each.join(", "));
     }
     if bad > 0 { 3 } else { 0 }
 }

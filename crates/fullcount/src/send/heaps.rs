@@ -95,11 +95,11 @@ impl SendFlags {
 
 /// Sends until the heaps or the duration end, or Ctrl-C.
 pub fn send(flags: &SendFlags) -> Result<u8, Failure> {
-    let urls = flags.to.iter().map(|to| carry::plan(to)).collect::<Result<Vec<_>, _>>();
-    let urls = urls.map_err(ConfigError::from)?;
+    let urls = carry::plan_all(&flags.to).map_err(ConfigError::from)?;
     let mut job = flags.heaps_job()?;
     if let Some(first) = urls.first() {
         (job.flavour, job.descriptors) = (first.told.flavour, first.told.descriptors);
+        job.compat = first.told.compat;
     }
     let rate = rate(flags.what.rate.as_deref(), flags.what.wire_rate)?;
     check_core("core", flags.what.core)?;

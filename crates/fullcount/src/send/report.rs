@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fullcount_core::destination::DestinationPart;
 use fullcount_engine::summary::grouped;
 use fullcount_lab::send::{Reached, SendProgress, Sent};
 use serde_json::json;
@@ -73,7 +74,7 @@ fn by_destination(sent: &Sent) -> String {
         return String::new();
     }
     let line = |r: &Reached| {
-        let (there, failed) = (grouped(sent.packets - r.failed), grouped(r.failed));
+        let (there, failed) = (grouped(sent.packets.saturating_sub(r.failed)), grouped(r.failed));
         let mut line = format!("  {}: {there} packets", r.to);
         if let Some(why) = &r.failure {
             line += &format!(", {failed} not sent: {why}");
@@ -91,13 +92,40 @@ fn destination(sent: &Sent, r: &Reached) -> serde_json::Value {
     }
     let mut one = json!({
         "to": r.to,
-        "packets": {"sent": sent.packets - r.failed, "failed": r.failed},
+        "packets": {"sent": sent.packets.saturating_sub(r.failed), "failed": r.failed},
         "counters": counters,
     });
     if let Some(why) = &r.failure {
         one["failure"] = json!(why);
     }
+    let streams: Vec<_> = r.parts.iter().map(part).collect();
+    if !streams.is_empty() {
+        one["streams"] = json!(streams);
+    }
     one
+}
+
+/// One connection of a destination, with what was measured of it.
+fn part(p: &DestinationPart) -> serde_json::Value {
+    let mut one = json!({"name": p.name});
+    for (name, value) in &p.values {
+        one[*name] = json!(value);
+    }
+    if let Some(why) = &p.ended {
+        one["ended"] = json!(why);
+    }
+    one
+}
+
+/// What a single destination did not get, for people.
+fn not_sent(sent: &Sent) -> String {
+    match sent.reached.as_slice() {
+        [one] if one.failed > 0 => {
+            let why = one.failure.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            format!("; {} of them did not arrive{why}", grouped(one.failed))
+        }
+        _ => String::new(),
+    }
 }
 
 /// CPU seconds of this process; no keys where the system does not say.
@@ -120,9 +148,10 @@ pub fn report(sent: &Sent, json: bool) -> u8 {
     };
     let mut text = format!(
         "sent {} packets, {} bytes{to} in {seconds:.3} s: {gbps:.3} Gbit/s payload, {wire_gbps:.3} Gbit/s \
-         on the wire, {mpps:.3} Mpackets/s",
+         on the wire, {mpps:.3} Mpackets/s{}",
         grouped(sent.packets),
         grouped(sent.bytes),
+        not_sent(sent),
     );
     let each = by_destination(sent);
     if !each.is_empty() {

@@ -3,20 +3,21 @@
 //! Each source is a stream, on a thread of its own; with --joint all are one. Lines are printed as heaps come.
 
 use std::fmt::Write as _;
+use std::net::Ipv6Addr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
 use fullcount_core::source::{SourceOpening, SourceSetup};
-use fullcount_engine::config::ConfigError;
+use fullcount_engine::config::{ConfigError, refuse};
 use fullcount_engine::registered;
 use fullcount_engine::stop::Stop;
-use fullcount_io::spead::{IntakeStep, SpeadInput, SpeadIntake, TestValues, carrier};
-use fullcount_spead::receive::{Delivery, Heap, ItemValue, OnIncomplete, StreamStatistics};
-use fullcount_spead::wire::id;
-use fullcount_spead::{BugCompat, Descriptor};
+use fullcount_io::spead::{IntakeStep, SpeadIntake, TestValues, carrier};
+use fullcount_spead::BugCompat;
+use fullcount_spead::receive::{Delivery, StreamStatistics};
 
+use super::lines::print;
 use super::{place, shown};
 use crate::exit::Failure;
 use crate::{note, say, tell};
@@ -95,17 +96,29 @@ pub struct Spead2Recv {
 }
 
 impl Spead2Recv {
-    fn url(&self, from: &str) -> String {
+    /// The equivalent URL: every option is in it.
+    fn url(&self, from: &str) -> Result<String, ConfigError> {
         let bare = !from.is_empty() && from.bytes().all(|b| b.is_ascii_digit());
         let at = if bare { from.parse().ok().map(|port| ("", port)) } else { place(from) };
-        let keys = format!(
-            "compat=spead2&max_heaps={}&substreams={}",
-            self.concurrent_heaps, self.substreams
-        );
-        let pool = if self.mem_pool { self.mem_max_free } else { 0 };
-        let keys = format!("{keys}&pool={pool}");
-        let Some((host, port)) = at else { return format!("spead+pcap:{from}?flat-out&{keys}") };
-        let host = if host.is_empty() { "0.0.0.0" } else { host };
+        let keys = self.keys();
+        let Some((host, port)) = at else {
+            return Ok(format!("spead+pcap:{from}?flat-out&{keys}"));
+        };
+        let bind = self.bind.as_deref();
+        let host = match (host, bind) {
+            // One that is a host's own: where it listens.
+            ("", Some(bind)) if self.tcp && bind.parse::<Ipv6Addr>().is_ok() => format!("[{bind}]"),
+            ("", Some(bind)) if self.tcp => bind.to_owned(),
+            (_, Some(bind)) if self.tcp => {
+                return Err(refuse(
+                    "bind",
+                    bind,
+                    "with --tcp and HOST:PORT: HOST says where it listens",
+                ));
+            }
+            ("", _) => "0.0.0.0".to_owned(),
+            (host, _) => host.to_owned(),
+        };
         let scheme = if self.tcp { "spead+tcp" } else { "spead+udp" };
         let packet = self.packet.unwrap_or(if self.tcp { 65_536 } else { 9200 }).max(56);
         let buffer = self.buffer.unwrap_or(if self.tcp { 212_992 } else { 8 << 20 });
@@ -113,21 +126,34 @@ impl Spead2Recv {
         if buffer > 0 {
             url += &format!("&receive_buffer={}B", buffer.max(4096));
         }
-        match &self.bind {
-            Some(bind) if !self.tcp => url + &format!("&interface={bind}"),
-            _ => url,
+        match bind {
+            Some(bind) if !self.tcp => Ok(url + &format!("&interface={bind}")),
+            _ => Ok(url),
         }
     }
 
-    fn compat(&self) -> BugCompat {
-        BugCompat::from_bits(if self.pyspead { 7 } else { 0 }).unwrap_or_default()
+    /// Keys of every transport.
+    fn keys(&self) -> String {
+        let mut keys = format!(
+            "compat=spead2&max_heaps={}&substreams={}&ring_heaps={}&incomplete",
+            self.concurrent_heaps, self.substreams, self.ring_heaps
+        );
+        keys += &match self.mem_pool {
+            // spead2 keeps the first blocks even if there are more than it keeps later.
+            true => format!(
+                "&pool={}&pool_lower={}B&pool_upper={}B&pool_initial={}",
+                self.mem_max_free.max(self.mem_initial),
+                self.mem_lower.max(1),
+                self.mem_upper,
+                self.mem_initial
+            ),
+            false => "&pool=0".to_owned(),
+        };
+        keys + if self.pyspead { "&pyspead" } else { "" }
     }
 
-    /// What cannot be said in a URL.
-    fn set(&self, told: &mut SpeadInput) {
-        told.pool_range = (self.mem_lower, self.mem_upper);
-        told.config.ring_heaps = self.ring_heaps.clamp(1, 1 << 20);
-        told.config.incomplete = OnIncomplete::Give;
+    fn compat(&self) -> BugCompat {
+        if self.pyspead { BugCompat::PYSPEAD } else { BugCompat::default() }
     }
 }
 
@@ -141,12 +167,11 @@ struct Shared<'a> {
 
 /// Receives until all streams have stopped.
 pub fn recv(flags: &Spead2Recv) -> Result<u8, Failure> {
-    let texts: Vec<String> = flags.from.iter().map(|from| flags.url(from)).collect();
+    let texts = flags.from.iter().map(|from| flags.url(from)).collect::<Result<Vec<_>, _>>()?;
     let setup = SourceSetup::plain(registered::sources());
     let planned = texts.iter().map(|url| carrier::plan(url, &setup)).collect::<Result<Vec<_>, _>>();
-    let mut planned = planned.map_err(ConfigError::from)?;
-    for (text, (url, inner)) in texts.iter().zip(&mut planned) {
-        flags.set(&mut url.told);
+    let planned = planned.map_err(ConfigError::from)?;
+    for (text, (_, inner)) in texts.iter().zip(&planned) {
         let there = inner.as_ref().map_or(Ok(()), |inner| inner.is_there());
         there.map_err(|cause| Failure::Wrong(format!("{text}: {cause}")))?;
     }
@@ -217,7 +242,8 @@ fn stream(mut intake: SpeadIntake, shared: &Shared<'_>) -> Result<bool, Failure>
             };
             heaps += 1;
             if !shared.flags.quiet {
-                print(&mut text, &heap, seconds, shared.flags);
+                let described = shared.flags.descriptors.then(|| shared.flags.compat());
+                print(&mut text, &heap, seconds, described);
             }
             if shared.flags.verify
                 && right
@@ -244,45 +270,4 @@ fn stream(mut intake: SpeadIntake, shared: &Shared<'_>) -> Result<bool, Failure>
     totals.0 += heaps;
     totals.1.merge(intake.stream().statistics());
     Ok(right)
-}
-
-/// spead2's lines about a heap.
-fn print(text: &mut String, heap: &Heap, seconds: f64, flags: &Spead2Recv) {
-    let _ = writeln!(text, "Received heap {} at {seconds:.5}", heap.cnt);
-    if flags.descriptors {
-        for bytes in heap.descriptor_bytes() {
-            for d in Descriptor::parse(bytes, flags.compat(), 65_536) {
-                describe(text, &d);
-            }
-        }
-    }
-    for item in heap.all_items() {
-        let many = match item.value {
-            ItemValue::Bytes(bytes) => bytes.len(),
-            ItemValue::Immediate(_) => heap.flavour.address_bytes(),
-        };
-        let _ = write!(text, "{:#x} = [{many} bytes]", item.id);
-        if let ItemValue::Immediate(value) = item.value {
-            let _ = write!(text, " = {value:#x}");
-        }
-        text.push('\n');
-    }
-}
-
-fn describe(text: &mut String, d: &Descriptor) {
-    let fields: Vec<String> =
-        d.format.iter().map(|f| format!("({}, {})", f.code, f.bits)).collect();
-    let shape: Vec<String> =
-        d.shape.iter().map(|n| n.map_or("?".into(), |n| n.to_string())).collect();
-    let _ = write!(
-        text,
-        "Descriptor for {} ({:#x})\n  description: {}\n  format:      [{}]\n  dtype:       {}\n  shape:       ({})\n",
-        d.name,
-        d.id,
-        d.description,
-        fields.join(", "),
-        d.numpy_header,
-        shape.join(", "),
-    );
-    debug_assert!(d.id != id::NULL, "the parser drops those");
 }

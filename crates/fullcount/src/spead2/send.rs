@@ -89,6 +89,12 @@ impl Spead2Send {
         if buffer > 0 {
             url += &format!("&send_buffer={}B", buffer.max(4096));
         }
+        if self.pyspead {
+            url += "&pyspead";
+        }
+        if let (true, Some(bind)) = (self.tcp, &self.bind) {
+            url += &format!("&bind={bind}");
+        }
         if !self.tcp {
             let multicast = host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_multicast());
             if multicast {
@@ -110,7 +116,7 @@ impl Spead2Send {
                 self.heap_size
             );
         }
-        let compat = if self.pyspead { BugCompat::from_bits(7) } else { BugCompat::from_bits(0) };
+        let compat = if self.pyspead { BugCompat::PYSPEAD } else { BugCompat::default() };
         let flavour = Flavour::new(self.addr_bits)
             .map_err(|e| refuse("addr-bits", self.addr_bits, e.to_string()))?;
         let job = HeapsJob {
@@ -119,7 +125,7 @@ impl Spead2Send {
             heaps: u64::try_from(self.heaps).ok(),
             verify: self.verify,
             flavour,
-            compat: compat.unwrap_or_default(),
+            compat,
             ..HeapsJob::default()
         };
         job.check()?;

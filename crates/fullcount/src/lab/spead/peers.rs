@@ -1,11 +1,12 @@
 //! Whose programs a trial of `lab spead` starts. Refuses unknown peers, and one that was asked for and is not found.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
 use fullcount_engine::config::refuse;
 use fullcount_lab::spead::build;
+use fullcount_lab::spead::reassembly::Spead2Memory;
 use fullcount_lab::spead::tools::SpeadPeer;
 
 use crate::exit::Failure;
@@ -17,7 +18,7 @@ pub struct PeerFlags {
     /// Whose programs, with commas: fullcount, spead2 [default: both where spead2's are found]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     peers: Vec<String>,
-    /// Folder with spead2_send and spead2_recv [default: looked for in the cache and on the path]
+    /// Folder with spead2_send, spead2_recv and spead2_bench [default: looked for in the cache and on the path]
     #[arg(long, value_name = "DIR")]
     spead2: Option<PathBuf>,
     /// Build spead2's C++ tools from its source package first, if they are not there
@@ -29,28 +30,70 @@ pub struct PeerFlags {
 }
 
 impl PeerFlags {
-    /// The peers, ours first.
-    pub fn find(&self) -> Result<Vec<SpeadPeer>, Failure> {
-        for name in &self.peers {
-            if !["fullcount", "spead2"].contains(&name.as_str()) {
-                return Err(refuse("peers", name, "fullcount or spead2").into());
+    fn wants(&self, name: &str) -> bool {
+        self.peers.is_empty() || self.peers.iter().any(|p| p == name)
+    }
+
+    /// The folder of spead2's tools; they are built if that was asked for and `enough` says no.
+    fn folder(&self, enough: impl Fn(Option<&Path>) -> bool) -> Option<PathBuf> {
+        let folder = build::find(self.spead2.as_deref(), &self.cache);
+        if enough(folder.as_deref()) || !self.build_spead2 {
+            return folder;
+        }
+        match build::build(&self.cache, say::line) {
+            Ok(built) => Some(built),
+            Err(why) => {
+                note!("spead2's tools: {why}");
+                folder
             }
         }
-        let wants = |name: &str| self.peers.is_empty() || self.peers.iter().any(|p| p == name);
+    }
+
+    /// What of spead2's feeds heaps from memory.
+    pub fn memory(&self) -> Result<Spead2Memory, Failure> {
+        self.known()?;
+        if !self.wants("fullcount") {
+            return Err(refuse("peers", "spead2", "fullcount as well: ratios are of ours").into());
+        }
+        if !self.wants("spead2") {
+            return Ok(Spead2Memory::default());
+        }
+        let bench = |folder: Option<&Path>| folder.and_then(build::bench);
+        let found = bench(self.folder(|folder| bench(folder).is_some()).as_deref());
+        let found = found.map(std::path::absolute).transpose();
+        let memory = Spead2Memory::with(found.context("the folder of spead2's tools")?);
+        if memory.bench.is_none() {
+            let how = "--build-spead2 builds it, --spead2 names its folder";
+            if !self.peers.is_empty() {
+                let why = format!("spead2_bench is not found: {how}");
+                return Err(refuse("peers", "spead2", why).into());
+            }
+            note!("spead2_bench is not found: no figure of spead2 with a memory pool ({how})");
+        }
+        if memory.python.is_none() {
+            note!(
+                "no Python with numpy and spead2: no figure of spead2 without a memory pool (FULLCOUNT_PYTHON names one)"
+            );
+        }
+        Ok(memory)
+    }
+
+    fn known(&self) -> Result<(), Failure> {
+        let other =
+            self.peers.iter().find(|name| !["fullcount", "spead2"].contains(&name.as_str()));
+        other.map_or(Ok(()), |name| Err(refuse("peers", name, "fullcount or spead2").into()))
+    }
+
+    /// The peers, ours first.
+    pub fn find(&self) -> Result<Vec<SpeadPeer>, Failure> {
+        self.known()?;
         let mut peers = Vec::new();
-        if wants("fullcount") {
+        if self.wants("fullcount") {
             let program = std::env::current_exe().context("finding this program")?;
             peers.push(SpeadPeer::Ours { program });
         }
-        if wants("spead2") {
-            let mut folder = build::find(self.spead2.as_deref(), &self.cache);
-            if folder.is_none() && self.build_spead2 {
-                match build::build(&self.cache, say::line) {
-                    Ok(built) => folder = Some(built),
-                    Err(why) => note!("spead2's tools: {why}"),
-                }
-            }
-            match folder {
+        if self.wants("spead2") {
+            match self.folder(|folder| folder.is_some()) {
                 Some(folder) => peers.push(SpeadPeer::Spead2 { folder: std::path::absolute(folder).context("the folder of spead2's tools")? }),
                 None if self.peers.is_empty() => note!(
                     "spead2's tools are not found: ours alone is measured (--build-spead2 builds them, --spead2 names their folder)"

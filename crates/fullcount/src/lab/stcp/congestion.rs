@@ -2,15 +2,19 @@
 //!
 //! Refuses, before anything runs: unknown parts and variants, numbers out of range, results that are there.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use fullcount_engine::config::refuse;
 use fullcount_io::quantity;
 use fullcount_lab::stcp::cell::ScanCell;
 use fullcount_lab::stcp::congestion::{self, ScanOptions, ScanPart};
 use fullcount_lab::stcp::variant::Variant;
+use fullcount_lab::stcp::watch::WatchFiles;
 
 use super::super::read::{read, whole_bits};
 use super::super::results::ResultFlags;
+use super::frames::FramesFlags;
 use crate::exit::Failure;
 use crate::{note, say};
 
@@ -104,6 +108,15 @@ pub struct CongestionFlags {
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     #[command(flatten)]
+    frames: FramesFlags,
+    /// What the first sender was told and what it sent, with the first of the variants, goes to this
+    /// new file as test vectors (docs/stcp.md)
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Size of that file at most; what comes after is left out
+    #[arg(long, value_name = "SIZE", default_value = "1GB")]
+    trace_limit: String,
+    #[command(flatten)]
     result: ResultFlags,
 }
 
@@ -115,6 +128,7 @@ Examples:
   fullcount lab stcp congestion                              (figures 5 and 6, about 20 s)
   fullcount lab stcp congestion --parts reference,scan,merge,detector
   fullcount lab stcp congestion --variants none,static=80000 --queue 4MB --part-time 2s
+  fullcount lab stcp congestion --variants simplified --frames-to a.pcap --trace a.txt
   fullcount lab stcp congestion --parts scan --scanned none --scan-time 300ms --json";
 
 fn time(key: &'static str, text: &str) -> Result<u64, Failure> {
@@ -132,6 +146,12 @@ pub fn variant(key: &'static str, text: &str) -> Result<Variant, Failure> {
 }
 
 impl CongestionFlags {
+    fn watch(&self) -> Result<WatchFiles, Failure> {
+        let limit = read("trace-limit", &self.trace_limit, quantity::size)?;
+        let trace = self.trace.clone().map(|path| (path, limit));
+        Ok(WatchFiles { frames: self.frames.read()?, trace })
+    }
+
     fn asked(&self) -> Result<ScanOptions, Failure> {
         let part = |text: &String| {
             let known = "reference, scan, merge or detector";
@@ -174,6 +194,7 @@ impl CongestionFlags {
             layout_ns: time("layout-time", &self.layout_time)?,
             sources: self.sources,
             threads,
+            watch: self.watch()?,
         })
     }
 }

@@ -13,6 +13,7 @@ use fullcount_lab::stcp::live::sweep::{self, SIZES, StcpSweep};
 
 use super::super::read;
 use super::super::results::ResultFlags;
+use super::frames::FramesFlags;
 use crate::exit::Failure;
 use crate::{note, say};
 
@@ -94,6 +95,12 @@ pub fn draw(result: &ResultFlags, figures: &[Chart]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Says what was not reached; the exit code.
+pub fn judged(missed: &[String]) -> u8 {
+    missed.iter().for_each(|what| note!("not reached: {what}"));
+    u8::from(!missed.is_empty())
+}
+
 /// Throughput over fragment sizes, simplified TCP and Linux sockets: figure 3 of the paper.
 #[derive(Debug, Args)]
 #[command(after_help = SWEEP)]
@@ -118,6 +125,8 @@ pub struct SweepFlags {
     /// Length of a trial, after 0.3 s
     #[arg(long, value_name = "TIME", default_value = "1200ms")]
     time: String,
+    #[command(flatten)]
+    frames: FramesFlags,
     #[command(flatten)]
     trial: TrialFlags,
     #[command(flatten)]
@@ -144,6 +153,7 @@ pub fn sweep(flags: &SweepFlags) -> Result<u8, Failure> {
         mtu,
         buffer,
         time: span("time", &flags.time)?,
+        frames_to: flags.frames.read()?,
     };
     flags.sizes.iter().try_for_each(|&size| fragment("sizes", size, buffer).map(drop))?;
     sweep::check(&plan)?;
@@ -156,8 +166,7 @@ pub fn sweep(flags: &SweepFlags) -> Result<u8, Failure> {
         &found.text,
     )?;
     draw(&flags.result, &found.figures)?;
-    found.missed.iter().for_each(|what| note!("not reached: {what}"));
-    Ok(u8::from(!found.missed.is_empty()))
+    Ok(judged(&found.missed))
 }
 
 /// Throughput over the number of streams on one link.
@@ -188,6 +197,8 @@ pub struct StreamsFlags {
     #[arg(long, value_name = "TIME", default_value = "1200ms")]
     time: String,
     #[command(flatten)]
+    frames: FramesFlags,
+    #[command(flatten)]
     trial: TrialFlags,
     #[command(flatten)]
     result: ResultFlags,
@@ -213,6 +224,7 @@ pub fn streams(flags: &StreamsFlags) -> Result<u8, Failure> {
         mtu,
         buffer,
         time: span("time", &flags.time)?,
+        frames_to: flags.frames.read()?,
     };
     let mut record = flags.result.begin("stcp-streams")?;
     let stop = stop()?;

@@ -1,7 +1,5 @@
 //! `lab stcp backpressure`, `soak` and `realtime`: what live streams do besides being fast.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use fullcount_core::sim::{Fault, Spec};
 use fullcount_engine::config::refuse;
@@ -13,7 +11,8 @@ use fullcount_lab::stcp::live::soak::StcpSoak;
 use super::super::read;
 use super::super::results::ResultFlags;
 use super::congestion::variant;
-use super::live::{TrialFlags, draw, fragment, sender, span, stop};
+use super::frames::FramesFlags;
+use super::live::{TrialFlags, draw, fragment, judged, sender, span, stop};
 use crate::exit::Failure;
 use crate::say;
 
@@ -46,6 +45,8 @@ pub struct PressureFlags {
     #[arg(long, value_name = "BYTES", default_value_t = 2048)]
     fragment: usize,
     #[command(flatten)]
+    frames: FramesFlags,
+    #[command(flatten)]
     trial: TrialFlags,
     #[command(flatten)]
     result: ResultFlags,
@@ -53,7 +54,7 @@ pub struct PressureFlags {
 
 const PRESSURE: &str = "\
 The source is a thread of its own. Every byte is compared at the reader; exit code 1: one is wrong
-or missing, or the buffer never became full.
+or missing, the buffer never became full, or the median is not below 1 ms.
 
 Examples:
   fullcount lab stcp backpressure
@@ -74,12 +75,13 @@ pub fn backpressure(flags: &PressureFlags) -> Result<u8, Failure> {
         time: span("time", &flags.time)?,
         mtu,
         buffer,
+        frames_to: flags.frames.read()?,
     };
     let mut record = flags.result.begin("stcp-backpressure")?;
     let stop = stop()?;
-    let line = plan.run(&mut record, &|| stop.requested())?;
-    flags.result.finish(&record, "Back-pressure of the simplified TCP", &line)?;
-    Ok(0)
+    let found = plan.run(&mut record, &|| stop.requested())?;
+    flags.result.finish(&record, "Back-pressure of the simplified TCP", &found.text)?;
+    Ok(judged(&found.missed))
 }
 
 /// Every byte compared at the receiver, over a good or a bad link.
@@ -104,12 +106,8 @@ pub struct SoakFlags {
     /// Faults of frames in both directions, for example loss=0.001,duplicate=0.001,swap=0.001,seed=1
     #[arg(long, value_name = "SPEC")]
     fault: Option<String>,
-    /// Frames go to this file too (pcap; pcapng by its ending)
-    #[arg(long, value_name = "FILE")]
-    frames_to: Option<PathBuf>,
-    /// Size of that file at most
-    #[arg(long, value_name = "SIZE", default_value = "1GB")]
-    frames_limit: String,
+    #[command(flatten)]
+    frames: FramesFlags,
     #[command(flatten)]
     trial: TrialFlags,
     #[command(flatten)]
@@ -135,7 +133,6 @@ pub fn soak(flags: &SoakFlags) -> Result<u8, Failure> {
         Some(text) => text.parse().map_err(|e| refuse("fault", text, format!("{e}")))?,
     };
     Fault::new(fault).map_err(|e| refuse("fault", fault, e.to_string()))?;
-    let limit = read::size("frames-limit", &flags.frames_limit)?;
     let plan = StcpSoak {
         sender: simplified(&flags.sender)?,
         fragment: fragment("fragment", flags.fragment, buffer)?,
@@ -145,7 +142,7 @@ pub fn soak(flags: &SoakFlags) -> Result<u8, Failure> {
         mtu,
         buffer,
         fault,
-        frames_to: flags.frames_to.clone().map(|path| (path, limit)),
+        frames_to: flags.frames.read()?,
     };
     let mut record = flags.result.begin("stcp-soak")?;
     let stop = stop()?;
@@ -170,12 +167,15 @@ pub struct RealtimeFlags {
     #[arg(long, value_name = "TIME", default_value = "10s")]
     part_time: String,
     #[command(flatten)]
+    frames: FramesFlags,
+    #[command(flatten)]
     result: ResultFlags,
 }
 
 const REALTIME: &str = "\
 Five senders at 204.8 Mb/s each, links of 500 Mb/s, a bridge, one port of 1 Gb/s with a queue of
-1 MB, retransmission time 20 ms. The simulation is: fullcount lab stcp congestion.
+1 MB, retransmission time 20 ms. The simulation is: fullcount lab stcp congestion. Exit code 1: with
+parts of 5 s or more, what docs/stcp.md says must be reached was not.
 
 Examples:
   fullcount lab stcp realtime
@@ -185,11 +185,12 @@ Examples:
 pub fn realtime(flags: &RealtimeFlags) -> Result<u8, Failure> {
     let variants = flags.variants.iter().map(|v| variant("variants", v));
     let variants = variants.collect::<Result<Vec<_>, _>>()?;
-    let plan = RealTime::tenth(variants, span("part-time", &flags.part_time)?);
+    let part = span("part-time", &flags.part_time)?;
+    let plan = RealTime { frames_to: flags.frames.read()?, ..RealTime::tenth(variants, part) };
     let mut record = flags.result.begin("stcp-realtime")?;
     let stop = stop()?;
-    let (text, figures) = plan.run(&mut record, &|| stop.requested(), say::line)?;
-    flags.result.finish(&record, "Congestion of the simplified TCP, live", &text)?;
-    draw(&flags.result, &figures)?;
-    Ok(0)
+    let found = plan.run(&mut record, &|| stop.requested(), say::line)?;
+    flags.result.finish(&record, "Congestion of the simplified TCP, live", &found.text)?;
+    draw(&flags.result, &found.figures)?;
+    Ok(judged(&found.missed))
 }
