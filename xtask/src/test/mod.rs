@@ -112,7 +112,7 @@ const STEPS: [Step; 19] = [
         leaves: &[trace::FOLDER],
         ..step(
             "trace",
-            "traces that are not built in cost nothing: the instructions compared",
+            "traces that are not built in cost nothing: the instructions compared; tests with traces built in",
             When::Usual,
             &[],
             trace::check,

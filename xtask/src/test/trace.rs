@@ -1,7 +1,8 @@
 //! Traces for developers cost nothing where they are not built in: the same instructions with the line and without it.
 //!
 //! Compiles `crates/core/examples/trace_cost.rs` three times, optimised: as it is, without its trace, and with the feature. The first two have
-//! to be equal instruction by instruction; the third has to differ, so that the check can fail. Source: docs/operations.md, "Traces".
+//! to be equal instruction by instruction; the third has to differ, so that the check can fail. The tests of the crates with the feature
+//! then run with it, since no other build has it. Source: docs/operations.md, "Traces".
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +30,24 @@ const OPTIMISED: [&str; 4] = [
     "profile.dev.overflow-checks=false",
 ];
 
+/// Crates with the feature.
+const TESTED: [&str; 3] = ["fullcount-core", "fullcount-export", "fullcount-log"];
+
 pub fn check(_: &Host) -> Tally {
+    let mut tally = compared();
+    tally += tested();
+    tally
+}
+
+/// Tests of traces, and those that traces must not change; with what the step `test` has built of other crates.
+fn tested() -> Tally {
+    let job = Job::cargo(&["test", "--lib", "--no-fail-fast", "--features", "trace"])
+        .args(TESTED.iter().flat_map(|name| ["--package", name]))
+        .args(["--", "--show-output"]);
+    rust::libtest("cargo test --features trace", job)
+}
+
+fn compared() -> Tally {
     let folder = place::target().join(FOLDER);
     let mut tally = Tally::pass();
     let mut found = Vec::new();
