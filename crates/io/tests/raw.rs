@@ -241,7 +241,8 @@ fn s52_a_reader_that_stops_for_2_s_holds_the_source_and_loses_nothing() {
         let Some(veth) = Veth::new(9000, 1) else { return };
         let c = transfer_over(&veth, offload, "", SOME, (30 << 20, Duration::from_secs(2)));
         assert!(c.zero_windows > 0 && c.probes > 0 && c.probe_answers > 0, "{c:?}");
-        assert!(c.zero_window_ns > 1_000_000_000 && c.busy_ns > 1_000_000_000, "{c:?}");
+        // Before it closes the window Linux may offer less than a segment for more than a second.
+        assert!(c.zero_window_ns > 100_000_000 && c.busy_ns > 1_000_000_000, "{c:?}");
     }
 }
 
