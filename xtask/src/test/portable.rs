@@ -92,7 +92,7 @@ fn imports(file: &Path) -> Result<Vec<String>, String> {
 }
 
 /// A target without operating system: the sender of the simplified TCP is for hardware.
-const BARE: &str = "x86_64-unknown-none";
+pub const BARE: &str = "x86_64-unknown-none";
 
 /// `stcp` builds for a processor with nothing on it.
 fn bare() -> Tally {

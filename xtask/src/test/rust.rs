@@ -8,10 +8,10 @@ use fullcount_broker::BrokerCluster;
 
 use super::crew::{self, Other};
 use super::pieces::{self, Piece};
-use super::{Host, binaries, cost};
+use super::{Host, binaries, cost, portable};
 use crate::command::{End, Job, Show};
-use crate::place;
 use crate::tally::{Libtest, Tally};
+use crate::{place, setup};
 
 /// A check without counts of its own: one passed, or one failed.
 pub fn check(what: &str, end: &End) -> Tally {
@@ -76,6 +76,10 @@ impl Drop for Broker {
 
 /// All tests: built once, then run by the crew.
 pub fn test(host: &Host) -> Tally {
+    // A test links the sender of the simplified TCP for it; without it that test says so itself.
+    if let Err(reason) = setup::rust_target(portable::BARE) {
+        println!("{} is not to be had: {reason}", portable::BARE);
+    }
     let (built, cost) = cost::measured(binaries::build);
     host.notes.part("build", cost);
     let built = match built {

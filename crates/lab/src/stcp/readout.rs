@@ -17,7 +17,7 @@ use anyhow::{Context, anyhow, ensure};
 use fullcount_core::detector::{Setup, Threads};
 use fullcount_core::ledger::Ledger;
 use fullcount_core::products::{Products, Want};
-use fullcount_core::records::flags;
+use fullcount_core::records::{EventRecords, flags};
 use fullcount_core::simulator::Traffic;
 use fullcount_core::source::Source;
 use fullcount_core::time::Nanos;
@@ -233,14 +233,11 @@ impl ReadoutTrial {
             bytes += batch.bytes();
             // As the engine hands them over.
             if products.table_bytes() > 1 << 20 {
-                events += products.records.len() as u64;
-                // Checksums that were not looked at are what was asked for.
-                if products.records.flags.iter().any(|of| of & !flags::UNCHECKED != 0) {
-                    return Err(anyhow!("a damaged or incomplete event").into());
-                }
+                looked(&products.records, &mut events)?;
                 products.clear();
             }
         }
+        looked(&products.records, &mut events)?;
         let rate = bytes as f64 / began.elapsed().as_secs_f64();
         drop((batch, source));
         senders.end()?;
@@ -256,4 +253,19 @@ impl ReadoutTrial {
         balanced()?;
         Ok(rate)
     }
+}
+
+/// Every event is complete, whole, and the one after the event before; `events`: those that were looked at.
+fn looked(records: &EventRecords, events: &mut u64) -> Result<(), LabError> {
+    // Checksums that were not looked at are what was asked for.
+    if records.flags.iter().any(|of| of & !flags::UNCHECKED != 0) {
+        return Err(anyhow!("a damaged or incomplete event").into());
+    }
+    for &number in &records.number {
+        if number != *events {
+            return Err(anyhow!("event {number} came where {events} is next").into());
+        }
+        *events += 1;
+    }
+    Ok(())
 }
