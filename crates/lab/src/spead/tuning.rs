@@ -37,6 +37,8 @@ const MOSTLY: f64 = 0.9;
 /// Time to find it, s.
 const LIMIT: f64 = 10.0;
 const PORT: u16 = 17_140;
+/// Receive buffer, bytes.
+const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// Where the narrow link is, seen from the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -276,6 +278,8 @@ fn one(order: &TuningOrder, narrow: Narrow, stop: Stop<'_>) -> Result<Vec<Change
     let sender =
         ground.inside(0, true, || UdpSocket::bind("0.0.0.0:0")).map_err(words)?.map_err(words)?;
     socket2::SockRef::from(&sender).set_send_buffer_size(narrow.send_buffer()).map_err(words)?;
+    // With the system's 208 KiB a receiver that does not run for 4 ms loses what the link did carry.
+    socket2::SockRef::from(&receiver).set_recv_buffer_size(RECEIVE_BUFFER).map_err(words)?;
     let SpeadGround::Links(network) = &ground else { return Err(words("no link")) };
     let port = sender.local_addr().map_err(words)?.port();
     let back = SocketAddr::from((network.address(0, 0), port));
