@@ -26,6 +26,15 @@ impl RecordPiece {
     }
 }
 
+/// Bytes in one of the memories of an [`EventRecords`].
+#[derive(Debug, Clone, Copy)]
+struct RecordSpan {
+    /// Place among the memories.
+    memory: u32,
+    start: u32,
+    len: u32,
+}
+
 impl PartialEq for RecordPiece {
     fn eq(&self, other: &RecordPiece) -> bool {
         self.bytes() == other.bytes()
@@ -56,7 +65,10 @@ pub mod flags {
 }
 
 /// Merged events in columns.
-#[derive(Debug, Clone, Default, PartialEq)]
+///
+/// Each memory is noted once, however many pieces lie in it: a reference for each piece would be counted up and down by
+/// several threads.
+#[derive(Debug, Clone, Default)]
 pub struct EventRecords {
     /// Number of each event, unwrapped: it never goes back in a run.
     pub number: Vec<u64>,
@@ -72,9 +84,19 @@ pub struct EventRecords {
     pub part_flags: Vec<u16>,
     /// Position of each part's first piece.
     pub first_piece: Vec<u32>,
-    /// The bytes of all parts.
-    pub pieces: Vec<RecordPiece>,
+    /// Where the bytes of all parts are.
+    spans: Vec<RecordSpan>,
+    memories: Vec<Arc<[u8]>>,
     bytes: usize,
+}
+
+impl PartialEq for EventRecords {
+    fn eq(&self, other: &EventRecords) -> bool {
+        (&self.number, &self.time_ns, &self.flags) == (&other.number, &other.time_ns, &other.flags)
+            && (&self.first_part, &self.source) == (&other.first_part, &other.source)
+            && (&self.part_flags, &self.first_piece) == (&other.part_flags, &other.first_piece)
+            && self.each_span().eq(other.each_span())
+    }
 }
 
 /// First bytes of a record.
@@ -113,7 +135,8 @@ impl EventRecords {
         self.source.clear();
         self.part_flags.clear();
         self.first_piece.clear();
-        self.pieces.clear();
+        self.spans.clear();
+        self.memories.clear();
         self.bytes = 0;
     }
 
@@ -131,14 +154,29 @@ impl EventRecords {
     pub fn part(&mut self, part: RecordPart) {
         self.source.push(part.source);
         self.part_flags.push(part.flags);
-        self.first_piece.push(self.pieces.len() as u32);
+        self.first_piece.push(self.spans.len() as u32);
     }
 
     /// Adds bytes to the newest part.
+    pub fn piece(&mut self, piece: &RecordPiece) {
+        let newest = (self.memories.len() as u32).wrapping_sub(1);
+        self.piece_in(&piece.memory, newest, piece.start, piece.len);
+    }
+
+    /// The same: `len` bytes from `start` on in `memory`. `known`: the place that was returned for this memory before; any
+    /// other number costs a reference.
     #[inline]
-    pub fn piece(&mut self, piece: RecordPiece) {
-        self.bytes += piece.len as usize;
-        self.pieces.push(piece);
+    pub fn piece_in(&mut self, memory: &Arc<[u8]>, known: u32, start: u32, len: u32) -> u32 {
+        let at = match self.memories.get(known as usize) {
+            Some(at) if Arc::ptr_eq(at, memory) => known,
+            _ => {
+                self.memories.push(memory.clone());
+                self.memories.len() as u32 - 1
+            }
+        };
+        self.bytes += len as usize;
+        self.spans.push(RecordSpan { memory: at, start, len });
+        at
     }
 
     /// Time and flags of the newest event: all its parts are there.
@@ -152,7 +190,8 @@ impl EventRecords {
 
     /// Takes the events of `other`, which is empty then.
     pub fn append(&mut self, other: &mut EventRecords) {
-        let (parts, pieces) = (self.source.len() as u32, self.pieces.len() as u32);
+        let (parts, pieces) = (self.source.len() as u32, self.spans.len() as u32);
+        let memories = self.memories.len() as u32;
         self.number.append(&mut other.number);
         self.time_ns.append(&mut other.time_ns);
         self.flags.append(&mut other.flags);
@@ -160,7 +199,9 @@ impl EventRecords {
         self.source.append(&mut other.source);
         self.part_flags.append(&mut other.part_flags);
         self.first_piece.extend(other.first_piece.drain(..).map(|first| pieces + first));
-        self.pieces.append(&mut other.pieces);
+        let moved = |span: RecordSpan| RecordSpan { memory: memories + span.memory, ..span };
+        self.spans.extend(other.spans.drain(..).map(moved));
+        self.memories.append(&mut other.memories);
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
@@ -170,14 +211,31 @@ impl EventRecords {
         self.first_part[event] as usize..end
     }
 
-    /// Pieces of a part.
-    pub fn pieces(&self, part: usize) -> &[RecordPiece] {
-        let end = self.first_piece.get(part + 1).map_or(self.pieces.len(), |&end| end as usize);
-        &self.pieces[self.first_piece[part] as usize..end]
+    /// Pieces of all parts.
+    pub fn piece_count(&self) -> usize {
+        self.spans.len()
+    }
+
+    fn spans(&self, part: usize) -> &[RecordSpan] {
+        let end = self.first_piece.get(part + 1).map_or(self.spans.len(), |&end| end as usize);
+        &self.spans[self.first_piece[part] as usize..end]
+    }
+
+    fn each_span(&self) -> impl Iterator<Item = &[u8]> {
+        self.spans.iter().map(|span| self.span(span))
+    }
+
+    fn span(&self, span: &RecordSpan) -> &[u8] {
+        &self.memories[span.memory as usize][span.start as usize..][..span.len as usize]
+    }
+
+    /// Bytes of a part, piece by piece.
+    pub fn pieces(&self, part: usize) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.spans(part).iter().map(|span| self.span(span))
     }
 
     fn part_bytes(&self, part: usize) -> usize {
-        self.pieces(part).iter().map(|piece| piece.len as usize).sum()
+        self.spans(part).iter().map(|span| span.len as usize).sum()
     }
 
     /// Bytes of an event as [`EventRecords::write`] writes it.
@@ -211,7 +269,7 @@ impl EventRecords {
     pub fn write(&self, event: usize, into: &mut Vec<u8>) {
         self.head(event, into);
         for part in self.parts(event) {
-            self.pieces(part).iter().for_each(|piece| into.extend_from_slice(piece.bytes()));
+            self.pieces(part).for_each(|piece| into.extend_from_slice(piece));
             let len = self.part_bytes(part);
             into.resize(into.len() + len.next_multiple_of(8) - len, 0);
         }
@@ -231,13 +289,13 @@ mod tests {
         let mut records = EventRecords::default();
         records.begin(0x0102);
         records.part(RecordPart { source: 3, flags: 0 });
-        records.piece(piece(b"abc"));
-        records.piece(piece(b"defgh"));
+        records.piece(&piece(b"abc"));
+        records.piece(&piece(b"defgh"));
         records.part(RecordPart { source: 4, flags: flags::MISSING });
         records.end(7, flags::MISSING);
         records.begin(9);
         records.part(RecordPart { source: 3, flags: 0 });
-        records.piece(piece(b"x"));
+        records.piece(&piece(b"x"));
         let mut bytes = Vec::new();
         records.write(0, &mut bytes);
         assert_eq!((bytes.len(), records.size(0), records.bytes()), (80, 80, 9));
@@ -260,5 +318,29 @@ mod tests {
         assert_eq!((again, twice.len(), twice.bytes()), (bytes, 4, 18));
         records.clear();
         assert_eq!(records, EventRecords::default());
+    }
+
+    #[test]
+    fn a_memory_is_noted_once_and_let_go_with_the_records() {
+        let (memory, other) = (Arc::from(*b"abcdefgh"), Arc::from(*b"xy"));
+        let mut records = EventRecords::default();
+        let mut known = u32::MAX;
+        for event in 0..3u32 {
+            records.begin(event.into());
+            records.part(RecordPart::default());
+            known = records.piece_in(&memory, known, 2 * event, 2);
+            records.part(RecordPart::default());
+            assert_eq!(records.piece_in(&other, known, 0, 1), 1 + event);
+        }
+        assert_eq!((Arc::strong_count(&memory), Arc::strong_count(&other)), (2, 4));
+        assert_eq!(records.pieces(4).collect::<Vec<_>>(), [b"ef"]);
+        let mut all = EventRecords::default();
+        all.append(&mut records.clone());
+        all.append(&mut records);
+        assert_eq!(all.pieces(10).chain(all.pieces(11)).collect::<Vec<_>>(), [&b"ef"[..], b"x"]);
+        // What was known of other records is not believed.
+        assert_eq!(records.piece_in(&memory, known, 0, 8), 0);
+        all.clear();
+        assert_eq!((Arc::strong_count(&memory), Arc::strong_count(&other)), (2, 1));
     }
 }

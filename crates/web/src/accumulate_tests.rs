@@ -75,7 +75,7 @@ fn merged_events_are_counted_by_size_and_their_parts_by_source() {
         p.records.begin(number);
         for &(source, flags) in parts {
             p.records.part(RecordPart { source, flags });
-            p.records.piece(piece(8));
+            p.records.piece(&piece(8));
         }
         p.records.end(0, 0);
     }

@@ -28,7 +28,7 @@ pub(super) struct Assembled {
 
 impl Assembled {
     /// Its bytes, piece by piece.
-    pub fn pieces(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+    pub fn pieces(&self) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
         std::iter::once(&self.first).chain(&self.more).map(RecordPiece::bytes)
     }
 }
@@ -57,6 +57,12 @@ impl Assembly {
         self.open.as_ref().map(|_| self.batch)
     }
 
+    /// True without a fragment under way: a block that is a whole one need not come here.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.open.is_none()
+    }
+
     /// Memory of the fragment under way, bytes.
     pub fn room(&self) -> u64 {
         let room = |open: &Assembled| open.len + size_of_val(&open.more[..]) as u64;
@@ -76,12 +82,6 @@ impl Assembly {
         batch: BatchNumber,
     ) -> BlockOutcome {
         let len = block.len as u64;
-        // Most fragments are one block: they never wait here.
-        if self.open.is_none() && block.first && block.last && block.number == 0 {
-            let (event, more) = (block.event, Vec::new());
-            let done = Some(Assembled { event, broken: false, len, first: piece, more });
-            return BlockOutcome { done, ..BlockOutcome::default() };
-        }
         let mut outcome = BlockOutcome::default();
         let follows = |open: &(Assembled, u16)| {
             let fits = open.0.len + len <= MOST_FRAGMENT && open.0.more.len() + 1 < BLOCKS;

@@ -71,6 +71,12 @@ pub struct FragmentBlock {
 }
 
 impl FragmentBlock {
+    /// True if it is a whole fragment.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        self.first && self.last && self.number == 0
+    }
+
     /// Reads the header of a block that ends where `bytes` end.
     ///
     /// # Errors

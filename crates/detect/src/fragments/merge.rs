@@ -7,6 +7,7 @@
 //! or the caller has no room. Keeps nothing of what has left. Source: `docs/formats/simplified-tcp.md`, section 26.2.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use fullcount_core::progress::BatchNumber;
 use fullcount_core::records::{EventRecords, RecordPart, RecordPiece, flags};
@@ -41,8 +42,13 @@ pub struct EventFragment {
 impl EventFragment {
     /// Memory that it takes while it waits, bytes: its own and what is noted of it, so that one without bytes takes some too.
     pub fn room(&self) -> u64 {
-        self.len + (size_of::<EventFragment>() + size_of_val(&self.more[..])) as u64
+        room(self.len, &self.more)
     }
+}
+
+/// Counted are the bytes of an [`EventFragment`]: no more is taken, even where a batch brings one fragment of a source.
+fn room(len: u64, more: &[RecordPiece]) -> u64 {
+    len + (size_of::<EventFragment>() + size_of_val(more)) as u64
 }
 
 /// What became of a fragment.
@@ -91,17 +97,159 @@ pub struct EventLeft {
     pub bytes: u64,
 }
 
+/// What fragments of one batch have in common: noted once, so that a fragment has no reference
+/// of its own.
+#[derive(Debug, Clone)]
+pub struct Arrival {
+    /// The batch with which they were complete.
+    pub batch: BatchNumber,
+    /// When, on the decoder's clock.
+    pub arrived: Nanos,
+    /// When they were received, ns since 1970; 0 if unknown.
+    pub time_ns: i64,
+    /// Where their first pieces are; `None`: nobody wants them.
+    pub memory: Option<Arc<[u8]>>,
+}
+
+impl Arrival {
+    #[inline]
+    fn is(&self, other: &Arrival) -> bool {
+        let same = match (&self.memory, &other.memory) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        };
+        same && (self.arrived, self.time_ns) == (other.arrived, other.time_ns)
+            && self.batch == other.batch
+    }
+}
+
+/// A fragment that is one piece of the memory of its [`Arrival`].
+#[derive(Debug, Clone, Copy)]
+pub struct WholeFragment {
+    /// Event number as sent, 24 bits.
+    pub number: u32,
+    /// [`flags`].
+    pub flags: u16,
+    /// First byte in the memory.
+    pub start: u32,
+    /// Number of bytes.
+    pub len: u32,
+}
+
+/// What is noted of fragments that wait: of those of one arrival that follow each other in number and memory and are alike,
+/// once. Of 2 KiB fragments a read brings 127, so the beginnings of all queues stay in the first-level cache.
+#[derive(Debug)]
+struct Noted {
+    /// Of the first; the others have the next numbers.
+    number: i64,
+    count: u32,
+    /// First byte of the first, and from one to the next; 0 if there is no next one.
+    start: u32,
+    stride: u32,
+    /// Bytes of the first piece, and of all pieces.
+    first: u32,
+    len: u32,
+    flags: u16,
+    /// More pieces are in [`Waiting::further`]: it is alone.
+    further: bool,
+}
+
+impl Noted {
+    fn one(number: i64, fragment: WholeFragment) -> Noted {
+        let WholeFragment { flags, start, len, .. } = fragment;
+        Noted { number, count: 1, start, stride: 0, first: len, len, flags, further: false }
+    }
+
+    /// Takes the next one of the same arrival, if it is alike.
+    #[inline]
+    fn extend(&mut self, next: &Noted) -> bool {
+        let alike = (self.len, self.flags) == (next.len, next.flags);
+        let alone = self.further | next.further;
+        let step = next.start.wrapping_sub(self.start);
+        let stride = if self.count == 1 { step } else { self.stride };
+        let follows = next.number == self.number + i64::from(self.count)
+            && u64::from(step) == u64::from(self.count) * u64::from(stride);
+        if !alike || alone || !follows {
+            return false;
+        }
+        (self.stride, self.count) = (stride, self.count + 1);
+        true
+    }
+}
+
+/// An arrival that something waits of.
+#[derive(Debug)]
+struct Arrived {
+    of: Arrival,
+    fragments: u32,
+    /// Its memory's place in the records that took of it last.
+    known: u32,
+}
+
+/// The queue of a source. Its three rows are in the same order.
 #[derive(Debug, Default)]
 struct Waiting {
-    fragments: VecDeque<(i64, EventFragment)>,
+    fragments: VecDeque<Noted>,
+    arrivals: VecDeque<Arrived>,
+    further: VecDeque<Vec<RecordPiece>>,
     /// First and last number that it gave.
     seen: Option<(i64, i64)>,
 }
+
+impl Waiting {
+    #[inline]
+    fn add(&mut self, noted: Noted, arrival: &Arrival) {
+        match self.arrivals.back_mut() {
+            Some(last) if last.of.is(arrival) => {
+                last.fragments += 1;
+                if self.fragments.back_mut().is_some_and(|last| last.extend(&noted)) {
+                    return;
+                }
+            }
+            _ => {
+                let of = arrival.clone();
+                self.arrivals.push_back(Arrived { of, fragments: 1, known: u32::MAX });
+            }
+        }
+        self.fragments.push_back(noted);
+    }
+
+    /// Takes the first one; with the number of the next, or [`NOBODY`].
+    #[inline]
+    fn take(&mut self) -> Option<(Noted, i64)> {
+        let noted = self.fragments.front_mut()?;
+        let first = Noted { count: 1, ..*noted };
+        if noted.count > 1 {
+            noted.number += 1;
+            noted.start += noted.stride;
+            noted.count -= 1;
+            return Some((first, noted.number));
+        }
+        self.fragments.pop_front();
+        Some((first, self.fragments.front().map_or(NOBODY, |next| next.number)))
+    }
+
+    /// The arrival of the fragment that was just taken is one less.
+    #[inline]
+    fn count_down(&mut self) {
+        let Some(first) = self.arrivals.front_mut() else { return };
+        first.fragments -= 1;
+        if first.fragments == 0 {
+            self.arrivals.pop_front();
+        }
+    }
+}
+
+/// A queue without fragments, where the number of its first one stands.
+const NOBODY: i64 = i64::MAX;
 
 /// The queues.
 #[derive(Debug)]
 pub struct Merger {
     sources: Vec<Waiting>,
+    /// Number of the first fragment of each queue, side by side: they are looked at for every event.
+    heads: Vec<i64>,
     ids: Vec<u16>,
     /// Sources whose queue is empty.
     empty: usize,
@@ -120,9 +268,9 @@ impl Merger {
     /// For sources with these ids; events wait for `timeout` at most, or for ever.
     pub fn new(ids: Vec<u16>, timeout: Option<Nanos>) -> Merger {
         let sources: Vec<Waiting> = ids.iter().map(|_| Waiting::default()).collect();
-        let empty = sources.len();
+        let (empty, heads) = (sources.len(), vec![NOBODY; sources.len()]);
         let (waiting, bytes, left, near, turn) = (0, 0, None, None, 0);
-        Merger { sources, ids, empty, waiting, bytes, left, near, turn, timeout }
+        Merger { sources, heads, ids, empty, waiting, bytes, left, near, turn, timeout }
     }
 
     /// Fragments that wait.
@@ -138,7 +286,7 @@ impl Merger {
     /// True if the next event waits for this source.
     #[inline]
     pub fn is_awaited(&self, source: usize) -> bool {
-        self.sources[source].fragments.is_empty()
+        self.heads[source] == NOBODY
     }
 
     /// Number of sources that the next event waits for.
@@ -148,8 +296,8 @@ impl Merger {
 
     /// The oldest batch that something waits of, and when the oldest fragment arrived.
     pub fn oldest(&self) -> Option<(BatchNumber, Nanos)> {
-        let heads = self.sources.iter().filter_map(|source| source.fragments.front());
-        heads.map(|(_, f)| (f.batch, f.arrived)).min_by_key(|(batch, _)| batch.batch)
+        let heads = self.sources.iter().filter_map(|source| source.arrivals.front());
+        heads.map(|f| (f.of.batch, f.of.arrived)).min_by_key(|(batch, _)| batch.batch)
     }
 
     /// The number that is nearest to what is known.
@@ -184,14 +332,55 @@ impl Merger {
 
     /// Takes a fragment of a source.
     pub fn push(&mut self, source: usize, fragment: EventFragment) -> FragmentVerdict {
-        let number = self.unwrap(source, fragment.number);
+        let EventFragment { number, batch, arrived, time_ns, flags, len, first, more } = fragment;
+        let (start, first, memory) = match first {
+            Some(first) => (first.start, first.len, Some(first.memory)),
+            None => (0, 0, None),
+        };
+        let (arrival, further) = (Arrival { batch, arrived, time_ns, memory }, !more.is_empty());
+        let (number, gap) = match self.follow(source, number) {
+            Ok(follows) => follows,
+            Err(refused) => return refused,
+        };
+        self.bytes += room(len, &more);
+        let whole = WholeFragment { number: 0, flags, start, len: len as u32 };
+        let noted = Noted { first, further, ..Noted::one(number, whole) };
+        let of = &mut self.sources[source];
+        of.add(noted, &arrival);
+        if further {
+            of.further.push_back(more);
+        }
+        FragmentVerdict::Taken { gap }
+    }
+
+    /// The same for a fragment that is one piece.
+    #[inline]
+    pub fn push_whole(
+        &mut self,
+        source: usize,
+        fragment: WholeFragment,
+        arrival: &Arrival,
+    ) -> FragmentVerdict {
+        let (number, gap) = match self.follow(source, fragment.number) {
+            Ok(follows) => follows,
+            Err(refused) => return refused,
+        };
+        self.bytes += room(fragment.len.into(), &[]);
+        self.sources[source].add(Noted::one(number, fragment), arrival);
+        FragmentVerdict::Taken { gap }
+    }
+
+    /// The next number of a source, unwrapped, and how many are missing before it.
+    #[inline]
+    fn follow(&mut self, source: usize, sent: u32) -> Result<(i64, u64), FragmentVerdict> {
+        let number = self.unwrap(source, sent);
         let of = &mut self.sources[source];
         // Asked first, so that the answer does not depend on when events leave.
         if of.seen.is_some_and(|(_, last)| number <= last) {
-            return FragmentVerdict::Repeated;
+            return Err(FragmentVerdict::Repeated);
         }
         if number < 0 || self.left.is_some_and(|left| number <= left) {
-            return FragmentVerdict::Late;
+            return Err(FragmentVerdict::Late);
         }
         let gap = match &mut of.seen {
             Some((_, last)) => (number - std::mem::replace(last, number) - 1) as u64,
@@ -201,16 +390,19 @@ impl Merger {
             }
         };
         self.near.get_or_insert(number);
-        self.empty -= usize::from(of.fragments.is_empty());
+        let head = &mut self.heads[source];
+        if *head == NOBODY {
+            *head = number;
+            self.empty -= 1;
+        }
         self.waiting += 1;
-        self.bytes += fragment.room();
-        of.fragments.push_back((number, fragment));
-        FragmentVerdict::Taken { gap }
+        Ok((number, gap))
     }
 
+    #[inline]
     fn lowest(&self) -> Option<i64> {
-        let heads = self.sources.iter().filter_map(|source| source.fragments.front());
-        heads.map(|(number, _)| *number).min()
+        let lowest = self.heads.iter().fold(NOBODY, |least, &head| least.min(head));
+        (lowest != NOBODY).then_some(lowest)
     }
 
     /// Whether an event may leave. `now`: `None` if no time may decide. `full`: there is no room to wait.
@@ -230,8 +422,8 @@ impl Merger {
         } else {
             let (now, timeout) = expires?;
             // Of all heads: an event may be older than one with a lower number, which then leaves before it.
-            let heads = self.sources.iter().filter_map(|source| source.fragments.front());
-            let arrived = heads.map(|(_, f)| f.arrived.0).min()?;
+            let heads = self.sources.iter().filter_map(|source| source.arrivals.front());
+            let arrived = heads.map(|f| f.of.arrived.0).min()?;
             if now.0.saturating_sub(arrived) < timeout.0 {
                 return None;
             }
@@ -255,9 +447,9 @@ impl Merger {
         if let Some(records) = &mut records {
             records.begin(event.number);
         }
-        for (at, source) in self.sources.iter_mut().enumerate() {
-            let has = source.fragments.front().is_some_and(|(n, _)| *n == number);
-            let Some((_, fragment)) = has.then(|| source.fragments.pop_front()).flatten() else {
+        let mut room_left = 0;
+        for (at, (source, head)) in self.sources.iter_mut().zip(&mut self.heads).enumerate() {
+            if *head != number {
                 let down = source.seen.is_some_and(|(first, _)| first > number);
                 event.missing += 1;
                 event.down += usize::from(down);
@@ -268,26 +460,31 @@ impl Merger {
                     records.part(RecordPart { source, flags: flags::MISSING });
                 }
                 continue;
-            };
-            self.empty += usize::from(source.fragments.is_empty());
-            self.waiting -= 1;
-            self.bytes -= fragment.room();
+            }
+            let Some((fragment, next)) = source.take() else { continue };
+            *head = next;
+            self.empty += usize::from(next == NOBODY);
             event.parts += 1;
-            event.bytes += fragment.len;
+            event.bytes += u64::from(fragment.len);
             of_event |= fragment.flags;
-            if time_ns == 0 || (fragment.time_ns > 0 && fragment.time_ns < time_ns) {
-                time_ns = fragment.time_ns;
+            room_left += room(fragment.len.into(), &[]);
+            let further = if fragment.further { source.further.pop_front() } else { None };
+            let Some(Arrived { of, known, .. }) = source.arrivals.front_mut() else { continue };
+            if time_ns == 0 || (of.time_ns > 0 && of.time_ns < time_ns) {
+                time_ns = of.time_ns;
             }
             if let Some(records) = &mut records {
-                let (source, flags) = (self.ids[at].into(), fragment.flags);
-                records.part(RecordPart { source, flags });
-                fragment
-                    .first
-                    .into_iter()
-                    .chain(fragment.more)
-                    .for_each(|piece| records.piece(piece));
+                records.part(RecordPart { source: self.ids[at].into(), flags: fragment.flags });
+                if let Some(memory) = &of.memory {
+                    *known = records.piece_in(memory, *known, fragment.start, fragment.first);
+                }
+                further.iter().flatten().for_each(|piece| records.piece(piece));
             }
+            room_left += further.map_or(0, |pieces| size_of_val(&pieces[..]) as u64);
+            source.count_down();
         }
+        self.waiting -= event.parts as u64;
+        self.bytes -= room_left;
         event.flags = of_event;
         if let Some(records) = records {
             records.end(time_ns, of_event);

@@ -179,8 +179,8 @@ proptest! {
                 last = Some(event.number);
                 kept += event.parts as u64;
             }
-            let mut waiting = merger.sources.iter().flat_map(|source| &source.fragments);
-            let young = |(_, f): &(i64, EventFragment)| timeout.is_none_or(|most| now - f.arrived.0 < most);
+            let mut waiting = merger.sources.iter().flat_map(|source| &source.arrivals);
+            let young = |f: &Arrived| timeout.is_none_or(|most| now - f.of.arrived.0 < most);
             prop_assert!(waiting.all(young), "older than {timeout:?} at {now}");
         }
         prop_assert_eq!(given, kept + refused + merger.waiting());

@@ -131,8 +131,7 @@ fn events_are_complete_in_order_and_byte_for_byte() {
     assert!(records.flags.iter().chain(&records.part_flags).all(|&of| of == 0));
     for event in 0..20 {
         for (part, source) in records.parts(event).zip(0u64..) {
-            let bytes: Vec<u8> =
-                records.pieces(part).iter().flat_map(|p| p.bytes().to_vec()).collect();
+            let bytes: Vec<u8> = records.pieces(part).flat_map(<[u8]>::to_vec).collect();
             let sent = blocks(source, event as u64, 1200, 510);
             let sent: Vec<u8> = sent.iter().flat_map(|block| block[16..].to_vec()).collect();
             assert!(records.source[part] == source as u32 && bytes == sent);

@@ -142,15 +142,15 @@ fn write(file: &mut File, heads: &mut Vec<u8>, records: &EventRecords) -> std::i
         records.head(event, heads);
         ends.push(heads.len());
     }
-    let mut slices = Vec::with_capacity(records.len() + 2 * records.pieces.len());
+    let mut slices = Vec::with_capacity(records.len() + 2 * records.piece_count());
     let mut begin = 0;
     for (event, end) in ends.into_iter().enumerate() {
         slices.push(IoSlice::new(&heads[std::mem::replace(&mut begin, end)..end]));
         for part in records.parts(event) {
             let mut len = 0;
-            for piece in records.pieces(part).iter().filter(|piece| piece.len > 0) {
-                len += piece.len as usize;
-                slices.push(IoSlice::new(piece.bytes()));
+            for piece in records.pieces(part).filter(|piece| !piece.is_empty()) {
+                len += piece.len();
+                slices.push(IoSlice::new(piece));
             }
             if len % 8 > 0 {
                 slices.push(IoSlice::new(&ZEROS[..8 - len % 8]));
@@ -255,7 +255,7 @@ mod tests {
         products.records.begin(n);
         products.records.part(RecordPart { source: 5, flags: 0 });
         for (start, len) in [(0, 4), (4, 0), (4, 8 - (n % 2) as u32)] {
-            products.records.piece(RecordPiece { memory: memory.clone(), start, len });
+            products.records.piece(&RecordPiece { memory: memory.clone(), start, len });
         }
         products.records.end(7, 0);
     }

@@ -167,7 +167,7 @@ mod tests {
             let memory: Arc<[u8]> = vec![n as u8; 12].into();
             products.records.begin(n);
             products.records.part(RecordPart { source: 5, flags: 0 });
-            products.records.piece(RecordPiece { memory, start: 0, len: 12 });
+            products.records.piece(&RecordPiece { memory, start: 0, len: 12 });
             products.records.end(7, 0);
         }
         let mut first = Vec::new();
