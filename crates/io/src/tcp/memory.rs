@@ -1,10 +1,12 @@
 //! Memory that bytes are received into and that others may keep: taken, shared, and used again once nobody has it.
 //!
-//! Sizes are powers of two. What is kept by others is no longer counted as ready but comes back by itself. A size keeps at
-//! most [`SPARE`] that nobody uses; [`Memory::sweep`] gives the others back.
+//! Sizes are powers of two. What is kept by others comes back by itself. Of what is ready the latest is used first: it is
+//! still in a cache. A size keeps at most [`SPARE`] that nobody uses; [`Memory::sweep`] gives the others back.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+use fullcount_core::batch::TrainMeta;
 
 /// Smallest size, as a power of two: 512 B.
 const LEAST: u32 = 9;
@@ -12,14 +14,47 @@ const LEAST: u32 = 9;
 const MOST: u32 = 27;
 /// Unused ones of a size that are kept.
 const SPARE: usize = 8;
-/// Ones in use that are looked at before a new one is made: they come back in about the order in which they were given.
-const LOOK: usize = 4;
+/// Ones in use that are looked at before a new one is made. Those of streams that are ahead come back later than others: with 4, memory
+/// was made anew while some was ready, and a tenth of the reading thread's time went into new pages.
+const LOOK: usize = 64;
+
+/// Memory of one size.
+#[derive(Debug, Default)]
+struct Sized {
+    /// Nobody has it; the last one was used last.
+    ready: Vec<Arc<[u8]>>,
+    /// So many of these have been ready since the last sweep.
+    unused: usize,
+    /// Others may have it, in the order in which it was given.
+    given: VecDeque<Arc<[u8]>>,
+}
+
+impl Sized {
+    /// Finds what has come back; gives up after `look` that have not.
+    fn collect(&mut self, look: usize) {
+        let mut kept = 0;
+        for _ in 0..self.given.len() {
+            let Some(mut memory) = self.given.pop_front() else { break };
+            if Arc::get_mut(&mut memory).is_some() {
+                self.ready.push(memory);
+                continue;
+            }
+            self.given.push_back(memory);
+            kept += 1;
+            if kept == look {
+                break;
+            }
+        }
+    }
+}
 
 /// All memory of one source.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    sizes: [VecDeque<Arc<[u8]>>; (MOST - LEAST + 1) as usize],
+    sizes: [Sized; (MOST - LEAST + 1) as usize],
     bytes: usize,
+    /// Trains of the read at hand.
+    pub trains: Vec<TrainMeta>,
 }
 
 impl Memory {
@@ -32,28 +67,28 @@ impl Memory {
     pub fn take(&mut self, size: usize) -> Arc<[u8]> {
         let class = Memory::class(size);
         let known = &mut self.sizes[class];
-        for _ in 0..LOOK.min(known.len()) {
-            let Some(mut memory) = known.pop_front() else { break };
-            if Arc::get_mut(&mut memory).is_some() {
-                return memory;
-            }
-            known.push_back(memory);
+        if known.ready.is_empty() {
+            known.collect(LOOK);
+        }
+        if let Some(memory) = known.ready.pop() {
+            known.unused = known.unused.min(known.ready.len());
+            return memory;
         }
         let size = 1 << (class as u32 + LEAST);
         self.bytes += size;
-        vec![0; size].into()
+        std::iter::repeat_n(0, size).collect()
     }
 
     /// It will be used again when nobody has it any more.
     pub fn give(&mut self, memory: Arc<[u8]>) {
         let class = Memory::class(memory.len());
-        self.sizes[class].push_back(memory);
+        self.sizes[class].given.push_back(memory);
     }
 
     /// The same, the first to be taken: nobody has it.
     pub fn give_back(&mut self, memory: Arc<[u8]>) {
         let class = Memory::class(memory.len());
-        self.sizes[class].push_front(memory);
+        self.sizes[class].ready.push(memory);
     }
 
     /// Bytes of all of it.
@@ -61,18 +96,15 @@ impl Memory {
         self.bytes
     }
 
-    /// Gives back what has not been used for a while: called about once a second.
+    /// Gives back a quarter of what has not been used since the last call: called a few times a second. All of it at once would be
+    /// made again with the next burst.
     pub fn sweep(&mut self) {
         for known in &mut self.sizes {
-            let mut spare = 0;
-            let bytes = &mut self.bytes;
-            known.retain(|memory| {
-                let used = Arc::strong_count(memory) > 1;
-                spare += usize::from(!used);
-                let keep = used || spare <= SPARE;
-                *bytes -= if keep { 0 } else { memory.len() };
-                keep
-            });
+            // Those at the beginning were used longest ago.
+            let unused = known.unused.saturating_sub(SPARE).div_ceil(4);
+            self.bytes -= known.ready.drain(..unused).map(|memory| memory.len()).sum::<usize>();
+            known.collect(usize::MAX);
+            known.unused = known.ready.len();
         }
     }
 }
@@ -106,7 +138,19 @@ mod tests {
         all.into_iter().for_each(|one| memory.give(one));
         assert_eq!(memory.bytes(), 20 * 4096);
         memory.sweep();
+        assert_eq!(memory.bytes(), 20 * 4096);
+        memory.sweep();
+        assert_eq!(memory.bytes(), (20 - 3) * 4096);
+        // Those that are used between two sweeps stay.
+        let used: Vec<_> = (0..9).map(|_| memory.take(4096)).collect();
+        used.into_iter().for_each(|one| memory.give_back(one));
+        memory.sweep();
+        assert_eq!(memory.bytes(), (20 - 3) * 4096);
+        (0..9).for_each(|_| memory.sweep());
         assert_eq!(memory.bytes(), (SPARE + 1) * 4096);
         drop(kept);
+        memory.sweep();
+        memory.sweep();
+        assert_eq!(memory.bytes(), SPARE * 4096);
     }
 }
