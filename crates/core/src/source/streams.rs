@@ -31,6 +31,8 @@ pub struct StreamCredit {
     origin: Origin,
     /// Bytes of packets up to which it may be read, counted from its beginning.
     allowed: AtomicU64,
+    /// The next event waits for what follows so many bytes.
+    awaited: AtomicU64,
     phase: AtomicU8,
     refused: AtomicBool,
     /// Why, in words.
@@ -40,6 +42,9 @@ pub struct StreamCredit {
 }
 
 impl StreamCredit {
+    /// See [`StreamCredit::await_behind`].
+    pub const AHEAD: u64 = 0;
+
     /// Its number, from 1: no two streams of a source ever have the same.
     pub fn number(&self) -> u32 {
         self.number
@@ -60,6 +65,18 @@ impl StreamCredit {
     #[inline]
     pub fn allowed(&self) -> u64 {
         self.allowed.load(Acquire)
+    }
+
+    /// The next event waits for what this stream gives behind so many bytes of packets: the source reads it before others.
+    /// [`StreamCredit::AHEAD`]: no event waits for it.
+    pub fn await_behind(&self, bytes: u64) {
+        self.awaited.store(bytes, Relaxed);
+    }
+
+    /// True if the next event waits for the stream, of which `handed` bytes have been handed on; also if nobody said so.
+    #[inline]
+    pub fn is_awaited(&self, handed: u64) -> bool {
+        handed <= self.awaited.load(Relaxed)
     }
 
     /// Nobody wants its bytes: the source closes it and says why. The first reason stands.
@@ -131,6 +148,7 @@ impl StreamTable {
             number,
             origin,
             allowed: AtomicU64::new(self.first.load(Relaxed)),
+            awaited: AtomicU64::new(u64::MAX),
             phase: AtomicU8::new(StreamPhase::Open as u8),
             refused: AtomicBool::new(false),
             refusal: OnceLock::new(),
@@ -159,6 +177,11 @@ mod tests {
         second.refuse("source 3 is not known");
         second.refuse("again");
         assert!(seen.is_refused() && seen.allowed() == 20);
+        assert!(seen.is_awaited(9));
+        second.await_behind(9);
+        assert!(seen.is_awaited(9) && !seen.is_awaited(10));
+        second.await_behind(StreamCredit::AHEAD);
+        assert!(!seen.is_awaited(9));
         assert_eq!(seen.refusal(), Some("source 3 is not known"));
     }
 }

@@ -454,6 +454,7 @@ impl UnitReader {
                 continue;
             }
             let awaited = stream.slots.iter().all(|slot| merger.is_awaited(slot.at));
+            credit.await_behind(if awaited { handed } else { StreamCredit::AHEAD });
             match rule.grant(held, awaited, stream.paused) {
                 Grant::Bytes(bytes) => {
                     stream.paused = false;

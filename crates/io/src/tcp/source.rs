@@ -384,9 +384,24 @@ impl TcpSource {
         });
     }
 
+    fn is_first(&self, at: usize) -> bool {
+        self.connections[at].as_ref().is_none_or(Connection::is_first)
+    }
+
+    /// True if the queue has one that an event waits for. Otherwise the kernel is asked before others are read further ahead.
+    fn has_first(&self) -> bool {
+        self.queue.iter().any(|&at| self.is_first(at))
+    }
+
+    /// Takes the first of the queue that an event waits for, or else the first.
+    fn pick(&mut self) -> Option<usize> {
+        let place = self.queue.iter().position(|&at| self.is_first(at));
+        self.queue.remove(place.unwrap_or(0))
+    }
+
     /// Reads the next stream that has something; true if the batch holds packets.
     fn next(&mut self, batch: &mut Batch) -> bool {
-        while let Some(at) = self.queue.pop_front() {
+        while let Some(at) = self.pick() {
             let Some(connection) = &mut self.connections[at] else { continue };
             if !connection.has_credit() {
                 connection.standing = Standing::Paused(Instant::now());
@@ -510,7 +525,7 @@ impl Source for TcpSource {
         loop {
             self.connect(Instant::now());
             self.resume();
-            if self.reads >= READS || self.queue.is_empty() {
+            if self.reads >= READS || !self.has_first() {
                 self.ask(Duration::ZERO)?;
             }
             if self.next(batch) {

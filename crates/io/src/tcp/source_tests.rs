@@ -183,6 +183,32 @@ fn a_stream_without_credit_waits_and_the_others_do_not() {
 }
 
 #[test]
+fn a_stream_that_an_event_waits_for_is_read_before_those_that_are_ahead() {
+    let (mut source, local) = open("");
+    let mut sockets: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(local).unwrap()).collect();
+    let mut send = |n: u8| {
+        for (socket, stream) in sockets.iter_mut().zip(0..) {
+            socket.write_all(&framed(&[vec![10 * n + stream; 100]])).unwrap();
+        }
+    };
+    let mut came = Came::new();
+    send(0);
+    assert!(until(&mut source, &mut came, |came, _| came.len() == 3));
+    let all: Vec<Arc<StreamCredit>> =
+        source.connections.iter().flatten().map(|one| one.credit.clone()).collect();
+    // All three are there before one of them is read.
+    all.iter().for_each(|credit| credit.allow(100));
+    send(1);
+    assert!(until(&mut source, &mut came, |_, s| get(s, TcpCounter::Pauses) == 3));
+    for (credit, behind) in all.iter().zip([StreamCredit::AHEAD, 99, 100]) {
+        credit.await_behind(behind);
+        credit.allow(u64::MAX);
+    }
+    assert!(until(&mut source, &mut came, |came, _| came.len() == 6));
+    assert_eq!(came[3].1[0], 12);
+}
+
+#[test]
 fn a_hang_up_is_known_before_the_next_connection_speaks() {
     let (mut source, local) = open("");
     let mut came = Came::new();

@@ -119,6 +119,11 @@ impl Connection {
         self.handed < self.credit.allowed() || self.credit.is_refused()
     }
 
+    /// True if it is read before those that are ahead.
+    pub fn is_first(&self) -> bool {
+        self.credit.is_awaited(self.handed) || self.credit.is_refused()
+    }
+
     /// Reads once into `into`; `None` with nothing there.
     fn fill(&mut self, into: &mut [u8]) -> Result<usize, StreamEnd> {
         loop {
@@ -186,7 +191,10 @@ impl Connection {
         filled: usize,
     ) -> Got {
         // The trains go into the batch when it has its memory.
-        let looked = cut(&slab[..filled], &reading.rule, reading.most, (self.origin, 0), |_| {});
+        memory.trains.clear();
+        let push = |train: TrainMeta| memory.trains.push(train);
+        let of = (self.origin, time_ns);
+        let looked = cut(&slab[..filled], &reading.rule, reading.most, of, push);
         self.tail.clear();
         self.fault = looked.fault;
         if looked.fault.is_none() {
@@ -203,8 +211,7 @@ impl Connection {
         let slab = smaller(slab, looked.used, memory);
         batch.share(&slab);
         batch.set_stream(self.credit.clone());
-        let push = |train: TrainMeta| batch.push(train);
-        cut(&slab[..looked.used], &reading.rule, reading.most, (self.origin, time_ns), push);
+        memory.trains.iter().for_each(|train| batch.push(*train));
         memory.give(slab);
         self.handed += looked.handed;
         Got::Data(looked)
