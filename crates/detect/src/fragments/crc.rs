@@ -72,9 +72,15 @@ impl Crc16 {
         let (pairs, rest) = bytes.as_chunks::<16>();
         for pair in pairs {
             let both = u128::from_le_bytes(*pair);
-            let first = both as u64 ^ (u64::from(self.0) << 48);
-            self.0 =
-                Crc16::eight(first, &TABLES, 8) ^ Crc16::eight((both >> 64) as u64, &TABLES, 0);
+            let (first, second) = (both as u64, (both >> 64) as u64);
+            // What does not depend on the pair before is looked up while that one is still under way.
+            let mut rest = Crc16::eight(second, &TABLES, 0);
+            for k in 0..6 {
+                rest ^= TABLES[8 + k][(first >> (8 * k)) as u8 as usize];
+            }
+            let [low, high] = (self.0 ^ (first >> 48) as u16).to_le_bytes();
+            let late = TABLES[14][usize::from(low)] ^ TABLES[15][usize::from(high)];
+            self.0 = rest ^ late;
         }
         if let Some(word) = rest.first_chunk() {
             self.word(u64::from_le_bytes(*word));
