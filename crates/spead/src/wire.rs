@@ -3,9 +3,11 @@
 //! Source: `docs/formats/spead.md`, sections 2 and 3.
 
 mod flavour;
+mod follower;
 mod packet;
 
 pub use flavour::{Flavour, FlavourError, ItemPointer, control, id};
+pub(crate) use follower::Follower;
 pub use packet::{Malformed, SpeadPacket, header, prefix_of, size_of};
 
 /// Bytes of a packet's header.

@@ -209,7 +209,7 @@ impl HeapReader {
         let mut spead = self.before.clone();
         spead.merge(self.receiver.tally());
         let mut statistics = self.statistics.clone();
-        statistics.merge(self.receiver.statistics());
+        statistics.merge(&self.receiver.statistics());
         let losses = self.receiver.losses();
         let [heaps, off] = self.lost;
         let lines = [
@@ -243,7 +243,7 @@ impl HeapReader {
     /// What comes from here on meets nothing that was before.
     fn begin_anew(&mut self) {
         self.before.merge(self.receiver.tally());
-        self.statistics.merge(self.receiver.statistics());
+        self.statistics.merge(&self.receiver.statistics());
         let losses = self.receiver.losses();
         self.lost[0] += losses.heaps.unwrap_or(0);
         self.lost[1] += losses.off_sequence;
@@ -321,7 +321,7 @@ impl Decoder for HeapReader {
         match (name, arguments) {
             (STATISTICS, []) => {
                 let mut all = self.statistics.clone();
-                all.merge(self.receiver.statistics());
+                all.merge(&self.receiver.statistics());
                 let lines = all.entries().map(|(name, _, value)| format!("{name} {value}"));
                 Ok(lines.collect::<Vec<_>>().join(", "))
             }

@@ -268,6 +268,6 @@ fn stream(mut intake: SpeadIntake, shared: &Shared<'_>) -> Result<bool, Failure>
     }
     let mut totals = shared.totals.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     totals.0 += heaps;
-    totals.1.merge(intake.stream().statistics());
+    totals.1.merge(&intake.stream().statistics());
     Ok(right)
 }

@@ -210,6 +210,22 @@ impl<P> LiveHeap<P> {
         Ok(Fits { reordered })
     }
 
+    /// The packet that ends at `end` is the last one of what is there, so that the next one only makes that longer.
+    #[inline]
+    pub fn ends_with(&self, end: u64) -> bool {
+        self.present.end() == end
+    }
+
+    /// Adds a packet without items of which it is known that it stands behind the last range and inside of the heap.
+    #[inline]
+    pub fn follow(&mut self, packet: &SpeadPacket<'_>, now_ns: u64) {
+        let bytes = packet.payload.len() as u64;
+        self.present.extend(bytes);
+        self.received += bytes;
+        self.packets += 1;
+        self.last_ns = now_ns;
+    }
+
     /// Every byte is there, and no item lies beyond.
     #[inline]
     pub fn is_complete(&self) -> bool {

@@ -12,6 +12,13 @@ use crate::wire::SpeadPacket;
 /// Gaps up to so many bytes are cleared as they come, longer ones get fresh zero pages.
 const SMALL_GAP: usize = 1 << 20;
 
+/// Payloads up to [`SHORT`] bytes are copied in pieces of so many: memcpy has a loop for longer ones whose number of turns changes
+/// with the alignment from packet to packet, and the processor guesses it wrong. At 1472 B that is 10 to 15 ns of a packet's
+/// 115 ns; from 2 KiB on there is no gain, and above 4 KiB a single copy is faster.
+const PIECE: usize = 512;
+/// See [`PIECE`].
+const SHORT: usize = 2048;
+
 /// Gives memory for heaps. `hint` is the packet that needs it, so that its contents may choose.
 pub trait HeapMemory: fmt::Debug + Send {
     /// A vector of at least this capacity, with any contents; `None`: there is none.
@@ -26,6 +33,12 @@ impl HeapMemory for PlainMemory {
     fn take(&mut self, bytes: usize, _: &SpeadPacket<'_>) -> Option<HeapBytes> {
         HeapBytes::fresh(bytes)
     }
+}
+
+/// Bytes that a copy of `data` takes at once.
+#[inline]
+fn piece_of(data: &[u8]) -> usize {
+    if data.len() <= SHORT { PIECE } else { data.len() }
 }
 
 /// The payload memory of one heap. Dropped, it goes back to its pool.
@@ -72,13 +85,15 @@ impl HeapBytes {
     pub fn write(&mut self, offset: usize, data: &[u8], whole: Option<usize>) -> bool {
         let Some(end) = offset.checked_add(data.len()) else { return false };
         if end <= self.bytes.len() {
-            self.bytes[offset..end].copy_from_slice(data);
+            let piece = piece_of(data);
+            let there = self.bytes[offset..end].chunks_mut(piece);
+            there.zip(data.chunks(piece)).for_each(|(there, new)| there.copy_from_slice(new));
         } else {
             if !self.grow(offset, end, whole) {
                 return false;
             }
             if offset == self.bytes.len() {
-                self.bytes.extend_from_slice(data);
+                data.chunks(piece_of(data)).for_each(|new| self.bytes.extend_from_slice(new));
             } else {
                 // A block that a pool gave may end in the middle of the packet.
                 let known = self.bytes.len().min(end);

@@ -53,6 +53,20 @@ impl PresenceMap {
             .filter(|gap| !gap.is_empty())
     }
 
+    /// Where the last range ends.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.ranges.last().map_or(0, |last| last.end)
+    }
+
+    /// Adds `bytes` bytes behind the last range.
+    #[inline]
+    pub fn extend(&mut self, bytes: u64) {
+        if let Some(last) = self.ranges.last_mut() {
+            last.end += bytes;
+        }
+    }
+
     /// Adds a range, unless some of it is there. An empty range is new and changes nothing.
     #[inline]
     pub fn add(&mut self, range: Range<u64>, limit: usize) -> Added {

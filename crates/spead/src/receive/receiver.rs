@@ -4,11 +4,14 @@
 //! allocation. Heap numbers are not compared: age is order of first arrival. Time is an argument, in ns from any origin.
 //! Source: `docs/formats/spead.md`, sections 8.1 to 8.8.
 
+mod follow;
 mod waiting;
 mod whole;
 
 use fullcount_core::ledger::Tally;
 use fullcount_core::refusal::Refusal;
+
+use follow::Followed;
 
 use super::config::ReceiverConfig;
 use super::counters::{Outcome, Refused, SpeadCounter as C};
@@ -18,7 +21,7 @@ use super::presence::PresenceMap;
 use super::recent::Recent;
 use super::statistics::StreamStatistics;
 use super::store::{HeapStore, Store};
-use crate::wire::{SpeadPacket, control, id, size_of};
+use crate::wire::{Follower, SpeadPacket, control, id, size_of};
 
 /// What a place without a heap is called; no heap's number is above 2^56.
 const EMPTY: u64 = u64::MAX;
@@ -52,6 +55,10 @@ pub struct StreamReceiver<S: Store> {
     heads: Vec<usize>,
     /// Place used last.
     last: usize,
+    /// Of the heap in that place, the packet that is expected next.
+    follower: Follower,
+    /// Those that came and are not counted yet.
+    followed: Followed,
     live: u64,
     live_bytes: u64,
     recent: Recent,
@@ -85,6 +92,8 @@ impl<S: Store> StreamReceiver<S> {
             numbers: vec![EMPTY; places],
             heads: vec![0; config.substreams],
             last: 0,
+            follower: Follower::default(),
+            followed: Followed::default(),
             live: 0,
             live_bytes: 0,
             recent: Recent::new(config.remember_heaps, config.remember_ns),
@@ -122,17 +131,21 @@ impl<S: Store> StreamReceiver<S> {
     }
 
     /// Statistics by spead2's names.
-    pub fn statistics(&self) -> &StreamStatistics {
-        &self.statistics
+    pub fn statistics(&self) -> StreamStatistics {
+        let mut statistics = self.statistics.clone();
+        self.followed.count(&mut statistics);
+        statistics
     }
 
     /// The same, for a user's own.
     pub fn statistics_mut(&mut self) -> &mut StreamStatistics {
+        self.settle();
         &mut self.statistics
     }
 
     /// Counts for the ledger since it was flushed.
     pub fn tally(&mut self) -> &mut Tally<{ C::LINES }> {
+        self.settle();
         &mut self.tally
     }
 
@@ -235,6 +248,7 @@ impl<S: Store> StreamReceiver<S> {
 
     /// A read of the network has ended.
     pub fn end_batch(&mut self) {
+        self.settle();
         if self.batch > 0 {
             self.statistics.batches += 1;
             self.statistics.max_batch = self.statistics.max_batch.max(self.batch);
@@ -250,6 +264,21 @@ impl<S: Store> StreamReceiver<S> {
         bytes: &[u8],
         alone: bool,
     ) -> (Outcome, Result<usize, ()>) {
+        if let Some(size) = self.take_follower(now_ns, bytes, alone) {
+            return (Outcome::Accepted, Ok(size));
+        }
+        self.push_other(now_ns, bytes, alone)
+    }
+
+    /// The same for any packet.
+    fn push_other(
+        &mut self,
+        now_ns: u64,
+        bytes: &[u8],
+        alone: bool,
+    ) -> (Outcome, Result<usize, ()>) {
+        self.settle();
+        self.follower.forget();
         if bytes.is_empty() {
             self.tally.add(C::Empty, 1);
             return (Outcome::Accepted, Err(()));
@@ -349,7 +378,7 @@ impl<S: Store> StreamReceiver<S> {
             .find(|p| p.is_immediate() && packet.flavour.id_of(*p) == id::STREAM_CTRL);
         match control {
             None if complete => self.finish(at, Arrival::Complete, now_ns),
-            None => {}
+            None => self.expect_follower(at, packet),
             Some(_) => self.controlled(at, now_ns, packet, complete),
         }
         Ok(())
@@ -453,6 +482,7 @@ impl<S: Store> StreamReceiver<S> {
     fn remove(&mut self, at: usize) -> Option<LiveHeap<S::Place>> {
         let heap = self.heaps[at].take()?;
         self.numbers[at] = EMPTY;
+        self.follower.forget();
         self.live -= 1;
         self.live_bytes -= heap.reserved;
         self.tally.add(C::Live, 1u64.wrapping_neg());

@@ -5,7 +5,7 @@
 //! Source: `docs/formats/spead.md`, sections 3 and 8.1.
 
 use super::flavour::{Flavour, ItemPointer, id};
-use super::{HEADER_BYTES, POINTER_BYTES};
+use super::{HEADER_BYTES, POINTER_BYTES, PREFIX_BYTES};
 
 const MAGIC: u8 = 0x53;
 const VERSION: u8 = 4;
@@ -188,6 +188,27 @@ impl<'a> SpeadPacket<'a> {
             Some(heap) => Err(Malformed::BeyondHeap { offset, length, heap }),
             None => Ok(()),
         }
+    }
+
+    /// A packet of these values with no more than the four standard pointers in `head`.
+    #[inline]
+    pub(super) fn bare(
+        flavour: Flavour,
+        heap_cnt: u64,
+        heap_length: u64,
+        offset: u64,
+        head: &'a [u8; PREFIX_BYTES],
+        payload: &'a [u8],
+    ) -> SpeadPacket<'a> {
+        let pointers = head[HEADER_BYTES..].as_chunks().0;
+        let heap_length = Some(heap_length);
+        SpeadPacket { flavour, heap_cnt, heap_length, offset, payload, pointers, regular: true }
+    }
+
+    /// It has the four standard pointers in their usual order, and no other.
+    #[inline]
+    pub fn is_bare(&self) -> bool {
+        self.regular && self.pointers.len() == 4
     }
 
     /// Bytes of the packet.

@@ -83,6 +83,7 @@ impl<S: Store> StreamReceiver<S> {
 
     /// What a sender wants to know: totals since the stream began.
     pub fn report(&mut self, now_ns: u64) -> ReceiverReport {
+        self.settle();
         self.reports += 1;
         let (ended_heaps, expected_bytes) = self.losses.ended_so_far();
         let losses = self.losses();
