@@ -3,9 +3,10 @@
 //! Each rate is a trial: wait until packets of the rate before are gone, then compare what was sent with what came. It is bad if
 //! more than the target is missing, or if less came than was sent, which shows a queue that fills before it drops. A bad trial
 //! says how fast the link is: what came. From there two or three trials narrow it down; then the rate is held, and now and
-//! then a little more is tried, in steps that double as long as they are good. A link of the sender's own does not drop: it
-//! keeps the sender waiting, and what came is held. Without reports the rate is halved. Every decision is
-//! logged with its reason. Time is an argument, ns from any origin; rates are SPEAD bytes per second.
+//! then a little more is tried, in steps that grow as long as they are good. A link of the sender's own does not drop: it
+//! keeps the sender waiting, and what came is held. Lag alone may be the processor's doing: where a mistake costs, it has to
+//! show twice. Without reports the rate is halved. Every decision is logged with its reason. Time is an argument, ns from any
+//! origin; rates are SPEAD bytes per second.
 
 use std::collections::VecDeque;
 
@@ -154,13 +155,24 @@ pub struct TunerDecision {
 const MOST_DECISIONS: usize = 1024;
 /// Share of a rate known to be too fast that is tried next.
 const BELOW: f64 = 0.985;
+/// A good rate of at least this share of what came in the bad trial before is the answer.
+const SEEN: f64 = 0.98;
 /// Less than this share of what was sent is lagging.
 const LAG: f64 = 0.99;
+/// With more than this share of what was sent, a lag may be a receiver that did not run for a moment.
+const SLIGHT_LAG: f64 = 0.9;
 /// A sender that falls behind its pace by more than this share of a trial is held back: 2 % of 200 ms is 4 ms, more than a
 /// late wake-up.
 const BEHIND: f64 = 0.02;
+/// The same while more is tried: a first step of 3 % from 0.99 of the rate of an own link is 2 % too much, of which the socket's
+/// buffer hides a part. Taken for good, it was followed by a step of 6 %, so that a seventh of the time went outside of 5 %.
+const PROBE_BEHIND: f64 = 0.01;
+/// A sender so far behind in a larger step is held back without a second look: 8 ms of 200 ms.
+const FAR_BEHIND: f64 = 0.04;
 /// Share of the best rate that is held: a queue that filled while the sender caught up drains again.
 const HELD: f64 = 0.99;
+/// From step to step as long as they are good: a rate of twice as much is found with four.
+const FASTER: f64 = 3.0;
 /// A good rate this close to a bad one is the answer.
 const CLOSE: f64 = 0.97;
 
@@ -187,7 +199,8 @@ struct Shown {
     delivered: f64,
     sent: f64,
     seconds: f64,
-    held_back: bool,
+    /// How much further behind the pace the sender is, as a share of the trial.
+    behind: f64,
 }
 
 /// The tuner.
@@ -200,8 +213,10 @@ pub struct RateTuner {
     base: Option<Base>,
     last_report: Option<ReceiverReport>,
     heard_ns: u64,
-    /// The last trial at this rate showed that the sender is held back.
-    held_back: bool,
+    /// What came in the last bad trial, B/s.
+    came: Option<f64>,
+    /// The last trial at this rate showed a lag without a loss.
+    doubted: bool,
     decisions: VecDeque<TunerDecision>,
 }
 
@@ -220,7 +235,8 @@ impl RateTuner {
             base: None,
             last_report: None,
             heard_ns: now_ns,
-            held_back: false,
+            came: None,
+            doubted: false,
             decisions: VecDeque::new(),
         })
     }
@@ -273,7 +289,7 @@ impl RateTuner {
         });
         // Behind a rate that was too high a queue has to drain, and heaps that lost packets are still to be given up.
         let drain = if to < self.rate { 2 * self.config.settle_ns } else { 0 };
-        (self.rate, self.state, self.held_back) = (to, state, false);
+        (self.rate, self.state, self.doubted) = (to, state, false);
         (self.since_ns, self.base) = (now_ns.saturating_add(drain), None);
     }
 
@@ -318,10 +334,14 @@ impl RateTuner {
             delivered: per_second(came, receiver_ns),
             sent: per_second(sent.bytes.saturating_sub(base.sent.bytes), sender_ns),
             seconds: receiver_ns as f64 / 1e9,
-            held_back: sent.behind_ns.saturating_sub(base.sent.behind_ns) as f64
-                > BEHIND * sender_ns as f64,
+            behind: sent.behind_ns.saturating_sub(base.sent.behind_ns) as f64 / sender_ns as f64,
         };
-        let over = receiver_ns >= self.config.trial_ns;
+        let trial_ns = match self.state {
+            // A little more than a link takes shows late.
+            TunerState::Probe { step, .. } if step <= self.config.step => 2 * self.config.trial_ns,
+            _ => self.config.trial_ns,
+        };
+        let over = receiver_ns >= trial_ns;
         // Loss is loss at once, but how fast the link is takes a moment to see.
         let lost = shown.loss > self.config.loss_target && receiver_ns >= self.config.trial_ns / 2;
         if over || lost {
@@ -338,15 +358,18 @@ impl RateTuner {
             && shown.delivered >= (LAG - 2.0 * self.config.loss_target) * shown.sent;
         match (lossy, lagging && !allowed) {
             (true, _) => self.bad(now_ns, shown, RateReason::Loss),
+            (false, true) if shown.delivered > SLIGHT_LAG * shown.sent && self.is_first() => {}
             (false, true) => self.bad(now_ns, shown, RateReason::Lagging),
-            // Once may be the processor's doing.
-            (false, false) if shown.held_back && !std::mem::replace(&mut self.held_back, true) => {
-                self.base = None;
-            }
-            (false, false) if shown.held_back => {
-                let state = TunerState::Hold { since_ns: now_ns, step: self.config.step };
-                let came = HELD * shown.delivered.min(shown.sent).min(self.rate);
-                self.go(now_ns, came, state, RateReason::HeldBack, Some(shown));
+            (false, false) if self.is_held_back(shown) => {
+                let sure = match self.state {
+                    TunerState::Probe { step, .. } if step > self.config.step => {
+                        shown.behind > FAR_BEHIND
+                    }
+                    _ => false,
+                };
+                if sure || !self.is_first() {
+                    self.held_back(now_ns, shown);
+                }
             }
             // Whoever does not send at the rate learns nothing of it.
             (false, false) if shown.sent < 0.9 * self.rate => self.base = None,
@@ -354,8 +377,36 @@ impl RateTuner {
         }
     }
 
+    /// A lag is seen for the first time at this rate: then there is another trial.
+    fn is_first(&mut self) -> bool {
+        let first = !std::mem::replace(&mut self.doubted, true);
+        if first {
+            self.base = None;
+        }
+        first
+    }
+
+    fn is_held_back(&self, shown: Shown) -> bool {
+        match self.state {
+            TunerState::Probe { .. } => shown.behind > PROBE_BEHIND,
+            _ => shown.behind > BEHIND,
+        }
+    }
+
+    /// The sender's own way out takes less than the rate.
+    fn held_back(&mut self, now_ns: u64, shown: Shown) {
+        let came = shown.delivered.min(shown.sent).min(self.rate);
+        // What a probe went out from was good a moment ago, unless much less comes now.
+        let came = match self.state {
+            TunerState::Probe { base, .. } if came > 0.9 * base => came.max(base),
+            _ => came,
+        };
+        let state = TunerState::Hold { since_ns: now_ns, step: self.config.step };
+        self.go(now_ns, HELD * came, state, RateReason::HeldBack, Some(shown));
+    }
+
     fn good(&mut self, now_ns: u64, shown: Shown) {
-        self.held_back = false;
+        self.doubted = false;
         let rate = self.rate;
         let (first, top) = (self.config.step, rate >= self.config.max_rate);
         let hold = |step| TunerState::Hold { since_ns: now_ns, step };
@@ -368,6 +419,10 @@ impl RateTuner {
             }
             TunerState::Narrow { high, .. } if rate >= CLOSE * high => {
                 self.go(now_ns, HELD * rate, hold(first), RateReason::Found, Some(shown));
+            }
+            // What came through a full link is its rate: to go on between this and what was too much loses more and says no more.
+            TunerState::Narrow { .. } if self.came.is_some_and(|came| rate >= SEEN * came) => {
+                self.go(now_ns, rate, hold(first), RateReason::Found, Some(shown));
             }
             TunerState::Narrow { high, .. } => {
                 let next = (rate + high) / 2.0;
@@ -391,7 +446,7 @@ impl RateTuner {
                 self.go(now_ns, rate, hold(first), RateReason::Found, Some(shown))
             }
             TunerState::Probe { step, .. } => {
-                let step = (2.0 * step).min(1.0);
+                let step = (FASTER * step).min(1.0);
                 let state = TunerState::Probe { base: rate, step };
                 self.go(now_ns, rate * (1.0 + step), state, RateReason::Good, Some(shown));
             }
@@ -402,6 +457,7 @@ impl RateTuner {
         let rate = self.rate;
         let first = self.config.step;
         let came = BELOW * shown.delivered.min(rate);
+        self.came = Some(shown.delivered.min(rate));
         match self.state {
             TunerState::Ramp => {
                 let low = (rate / 2.0).max(self.config.min_rate);
@@ -419,9 +475,13 @@ impl RateTuner {
                 let state = TunerState::Hold { since_ns: now_ns, step: first };
                 self.go(now_ns, base, state, RateReason::ProbeFailed, Some(shown));
             }
-            TunerState::Probe { base, .. } => {
-                self.narrow(now_ns, came.max(base), base, rate, why, shown)
+            // Its last step was too much already, or the receiver broke down under this one.
+            TunerState::Probe { base, .. } if came <= base => {
+                let to = if came > 0.95 * base { came } else { base };
+                let state = TunerState::Hold { since_ns: now_ns, step: first };
+                self.go(now_ns, to, state, RateReason::ProbeFailed, Some(shown));
             }
+            TunerState::Probe { base, .. } => self.narrow(now_ns, came, base, rate, why, shown),
         }
     }
 
@@ -441,6 +501,7 @@ impl RateTuner {
         }
         // What came may be far less than the link can: the receiver may have broken down under it.
         let next = if next > low { next } else { (low + high) / 2.0 };
+        self.came = self.came.filter(|came| *came > low);
         self.go(now_ns, next.min(BELOW * high), TunerState::Narrow { low, high }, why, Some(shown));
     }
 }
