@@ -61,14 +61,16 @@ fn scripts_of_the_event_formation_unit_find_what_they_look_for() {
         (1..=count).map(|i| ask(&mut script, &format!("CMD_GET {i}"))).collect();
     assert!(names.windows(2).all(|w| w[0] < w[1]), "{names:?}");
     let to = format!("udp://127.0.0.1:{}", run.udp_port());
-    let send = ["send", "--to", &to, "--source", "sonde", "--rate", "100kev/s", "--duration", "3s"];
+    let send = ["send", "--to", &to, "--source", "sonde", "--rate", "100kev/s"];
     let mut send = crate::service::fullcount(&send);
+    send.args(["--duration", "2min"]);
     let send = send.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     let mut send = send.spawn().expect("a sender");
     let begun = Instant::now();
     while ask(&mut script, "RUNTIMESTATS") != "RUNTIMESTATS 7" {
         assert!(begun.elapsed() < PATIENCE, "packets, events and output come");
     }
+    send.kill().expect("stopped");
     send.wait().expect("a child");
     // efurates: names by their ends.
     let counters = all(&mut script);

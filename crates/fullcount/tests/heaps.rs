@@ -120,7 +120,7 @@ fn the_simulated_telescope_is_received_written_and_shown() {
     assert_eq!(sent.code, 0, "{}", sent.err);
     let made = sent.summary()["events"]["sent"].as_u64().or(sent.summary()["events"].as_u64());
     // Pictures are made ten times a second.
-    let state = (0..200).find_map(|_| {
+    let state = (0..1200).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
         let state: Value = serde_json::from_str(&get(&page, "/api/state")).expect("JSON");
         let plot = &state["plots"][0];

@@ -35,7 +35,7 @@ fn queries_of_the_dashboard(address: &str, fault: impl Fn()) {
         .join("../../deploy/monitoring/grafana-prometheus.json");
     let dashboard: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(dashboard).unwrap()).unwrap();
-    let (mut filled, begun) = (0, Instant::now());
+    let mut filled = 0;
     for panel in graphs(&dashboard) {
         let title = panel["title"].as_str().unwrap();
         for target in panel["targets"].as_array().unwrap() {
@@ -45,6 +45,7 @@ fn queries_of_the_dashboard(address: &str, fault: impl Fn()) {
             let query = if FAULTS.contains(&title) { query } else { query.replace(" > 0", "") };
             let elsewhere = query.contains("fullcount_detector_info{")
                 && !query.contains("fullcount_detector_info{detector=\"sonde\"}");
+            let begun = Instant::now();
             loop {
                 fault();
                 let url = format!("http://{address}");

@@ -1,10 +1,12 @@
 //! The readout unit live: fragments of many streams over TCP become events in order; killed and stalled senders are named, and
 //! nothing else is lost. Source: `docs/fragments.md`.
 
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::service::{PATIENCE, Said, Service, fullcount, say};
+use crate::service::{PATIENCE, Said, Service, fullcount, say, until_counter};
 
 /// A unit for so many sources that ends when all senders have, and its URL.
 fn unit(sources: u32, more: &[&str]) -> (Service, String) {
@@ -36,6 +38,12 @@ fn sender(url: &str, more: &[&str]) -> Child {
 fn signal(child: &Child, which: &str) {
     let done = Command::new("kill").args([which, &child.id().to_string()]).status();
     assert!(done.expect("kill runs").success());
+}
+
+/// Waits until a counter of a unit with a control port is so large.
+fn until(unit: &mut Service, name: &str, least: i64) {
+    let mut port = TcpStream::connect(unit.control()).expect("it listens");
+    until_counter(&mut port, name, least);
 }
 
 /// Number and flags of a record, and source, flags and length of each of its parts.
@@ -123,16 +131,18 @@ fn a_refused_stream_and_throttling_are_named_by_source() {
 
 #[test]
 fn a_killed_sender_is_named_and_nothing_else_is_lost() {
-    let (unit, url) = unit(4, &["--sink", "null"]);
-    let one = |source: &str, count: &str| {
+    let (mut unit, url) = unit(4, &["--sink", "null", "--control", "127.0.0.1:0"]);
+    let one = |source: &str, rate: &str, count: &str| {
         let arguments =
-            ["--sources", "1", "--first-source", source, "--rate", "2kev/s", "--count", count];
+            ["--sources", "1", "--first-source", source, "--rate", rate, "--count", count];
         sender(&url, &arguments)
     };
-    let mut others: Vec<Child> = ["0", "1", "3"].iter().map(|source| one(source, "6000")).collect();
-    let mut killed = one("2", "100M");
+    let others = ["0", "1", "3"].iter().map(|source| one(source, "2kev/s", "6000"));
+    let mut others: Vec<Child> = others.collect();
+    // Slow, so that it is far from the others' last one for a minute.
+    let mut killed = one("2", "100ev/s", "100M");
     // Somewhere in its stream; whenever it is, what it did not send is what is lost.
-    std::thread::sleep(std::time::Duration::from_millis(1000));
+    until(&mut unit, "fragments.source.2.count", 50);
     killed.kill().and_then(|()| killed.wait()).expect("killed");
     for other in &mut others {
         assert!(other.wait().expect("a child").success());
@@ -159,8 +169,8 @@ fn a_stalled_stream_holds_the_others_and_nothing_is_lost() {
         })
         .collect();
     signal(&all[1], "-STOP");
-    // It is stopped somewhere in its stream; the others fill the memory, and then the kernel's buffers.
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    // It is stopped somewhere in its stream, or before it; the others fill the memory, and then the kernel's buffers.
+    until(&mut unit, "merge.pauses", 1);
     assert!(!unit.has_ended());
     signal(&all[1], "-CONT");
     for mut one in all {
@@ -179,10 +189,10 @@ fn a_killed_unit_leaves_whole_events_in_order() {
     let (unit, url) = unit(2, &["--records", &file.to_string_lossy()]);
     let mut senders = sender(&url, &["--sources", "2", "--rate", "5kev/s", "--duration", "30s"]);
     let part = folder.path().join("run.rec.part");
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     while std::fs::metadata(&part).map_or(0, |meta| meta.len()) < 1 << 20 {
         assert!(began.elapsed() < PATIENCE, "nothing is written");
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(10));
     }
     let pid = unit.child.id();
     let done = Command::new("kill").args(["-9", &pid.to_string()]).status();

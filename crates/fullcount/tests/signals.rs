@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::service::{Service, vector};
 
-/// Two wishes are at least so far apart.
-const ANOTHER_WISH: Duration = Duration::from_millis(1100);
+/// Two wishes are at least 1 s apart, by the clock of the process that is told: it may hear of the first one later than this one says it.
+const ANOTHER_WISH: Duration = Duration::from_secs(4);
 
 /// A run without a broker, after it has spooled its events; it would wait ten minutes for the broker.
 fn waiting(folder: &std::path::Path, source: &str) -> Service {
@@ -34,19 +34,17 @@ fn a_doubled_ctrl_c_does_not_cut_the_drain_and_a_later_one_leaves_the_ledger() {
     let send = ["send", "--to", &to, "--source", "sonde", "--count", "200", "--rate", "20kpps"];
     assert_eq!(service::say(&send).code, 0);
     run.wait_for("the broker's absence", |l| l.contains("can be reached").then_some(()));
-    // As a terminal gives it to the group, and its leader once more.
-    run.interrupt();
-    run.interrupt();
+    // As a terminal gives it to the group, its leader once more, and a nervous hand: all within a second.
+    (0..3).for_each(|_| run.interrupt());
     let begun = Instant::now();
     let word = told(&mut run);
     assert!(word.contains("messages in the spool; Ctrl-C again to stop now"), "{word}");
-    run.interrupt();
     // Three signals so far, one wish: it waits on. The pause only makes the next one another wish.
     std::thread::sleep(ANOTHER_WISH);
     assert!(!run.has_ended(), "cut short");
     run.interrupt();
     let said = run.end();
-    assert!(begun.elapsed() < Duration::from_secs(60), "it did not wait for the broker");
+    assert!(begun.elapsed() < Duration::from_secs(300), "it waited for the broker");
     assert_eq!(said.code, 0, "nothing is lost: {}", said.err);
     let s = said.summary();
     let spool = &s["outputs"]["kafka"]["spool"];

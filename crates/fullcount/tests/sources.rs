@@ -21,7 +21,7 @@ use fullcount_testing::veth::{NAME, RECEIVER, Veth};
 
 use crate::broker::{Shared, fresh};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn sources() -> Sources {
     fullcount::Kinds::builtin().sources

@@ -2,7 +2,7 @@
 //! stcp://` into a plain Linux socket, and what tshark says of the frames. Needs root and iproute2.
 
 use std::io::Read;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fullcount_testing::veth::{NAME, RECEIVER, Veth};
 use serde_json::Value;
 
-use crate::service::{PATIENCE, Service, fullcount, say};
+use crate::service::{PATIENCE, Service, fullcount, say, until_counter};
 
 /// True after printing why, if namespaces cannot be made; fails in CI.
 fn skipped() -> bool {
@@ -470,7 +470,10 @@ fn s60_the_readout_unit_builds_all_events_and_a_paused_source_holds_the_others()
     assert_eq!((built.code, of("events.count"), of("events.incomplete")), (0, 100, 0));
     assert_eq!((of("fragments.lost"), of("fragments.wrong_crc")), (0, 0), "{}", built.err);
 
-    let (mut held, port) = unit(&veth, &["--sink", "null", "--set", "detector.memory=1MiB"]);
+    let more = ["--sink", "null", "--set", "detector.memory=1MiB", "--control", "127.0.0.1:0"];
+    let (mut held, port) = unit(&veth, &more);
+    let control = held.control();
+    let mut control = veth.receiving(|| TcpStream::connect(control).unwrap());
     let start = |n: u8| {
         let source = n.to_string();
         let words = ["--sources", "1", "--first-source", &source, "--count", "10000"];
@@ -482,8 +485,9 @@ fn s60_the_readout_unit_builds_all_events_and_a_paused_source_holds_the_others()
         assert!(Command::new("kill").args([which, &pid]).status().unwrap().success());
     };
     signal("-STOP");
-    // Somewhere in its stream; the others fill the unit's memory, then the kernel's buffers, then their own.
-    thread::sleep(Duration::from_millis(700));
+    // Somewhere in its stream, or before it; the others fill the unit's memory, then the kernel's buffers, then their own.
+    until_counter(&mut control, "merge.pauses", 7);
+    thread::sleep(Duration::from_millis(1500));
     signal("-CONT");
     for (n, mut sender) in senders.into_iter().enumerate() {
         assert!(sender.child.ended(PATIENCE).unwrap(), "{n}: {:?}", sender.seen());

@@ -18,7 +18,7 @@ fn writer(brokers: &str, folder: &Path, id: &str) -> Service {
     let folder = folder.display().to_string();
     let all = [
         &["write", "--brokers", brokers, "--folder", &folder, "--service-id", id, "--json"][..],
-        &["--pool", "pool", "--control", "instrument", "--leeway", "2s", "--heartbeat", "500ms"],
+        &["--pool", "pool", "--control", "instrument", "--leeway", "5s", "--heartbeat", "500ms"],
         &["--flush", "200ms"],
     ];
     Service::start(&all.concat())

@@ -47,7 +47,7 @@ fn no_allocation_per_packet_in_either_direction() {
             let mut missing = n as u64;
             while missing > 0 {
                 assert_eq!(
-                    source.recv(&mut batch, Duration::from_secs(5)).unwrap(),
+                    source.recv(&mut batch, Duration::from_secs(60)).unwrap(),
                     Received::Data
                 );
                 missing -= batch.count();

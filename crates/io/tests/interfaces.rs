@@ -18,7 +18,7 @@ use fullcount_io::xdp::{XdpError, XdpSource};
 use fullcount_testing::veth::{NAME, RECEIVER, RECEIVER_V6, SENDER, Veth};
 
 /// Long enough for any scheduler; only a failing test waits for it.
-const WAIT: Duration = Duration::from_secs(5);
+const WAIT: Duration = Duration::from_secs(60);
 const BUFFER: u64 = 8 << 20;
 const PORT: u16 = 9000;
 /// Every engine and mode that must behave alike.

@@ -10,7 +10,7 @@ use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use super::{Begin, Consumer, ConsumerOptions, KafkaSettings, Polled};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn cluster() -> (MockCluster<'static, DefaultProducerContext>, String) {
     let cluster = MockCluster::new(1).unwrap();

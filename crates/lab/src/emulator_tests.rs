@@ -12,7 +12,7 @@ use super::*;
 use crate::namespace;
 
 /// Bound on what should take milliseconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn lacking() -> bool {
     if namespace::allowed() {

@@ -79,9 +79,13 @@ fn commands_are_told_by_what_they_change_and_cost_nothing_where_they_are_not() {
         changes: false,
         refused: None,
     };
-    let begun = Instant::now();
-    (0..50_000).for_each(|_| record(&read));
-    let each = begun.elapsed() / 50_000;
+    let thousand = || {
+        let begun = Instant::now();
+        (0..1000).for_each(|_| record(&read));
+        begun.elapsed()
+    };
+    // The best of many: in the others this thread may have waited for a processor.
+    let each = (0..50).map(|_| thousand()).min().unwrap() / 1000;
     println!("{each:?} for a command that is not told");
     assert!(each < Duration::from_micros(20), "{each:?}");
     fullcount_log::set_filter(before);

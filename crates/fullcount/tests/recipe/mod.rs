@@ -145,14 +145,16 @@ impl Facility {
         consumer
     }
 
-    /// The messages of events of a topic, from its beginning until nothing has come for 2 s.
+    /// The messages of events of a topic, from its beginning to its end as it is now.
     pub fn taken(&self, topic: &str) -> Vec<Taken> {
         let consumer = self.consumer(topic);
-        let (mut all, mut last) = (Vec::new(), Instant::now());
-        while last.elapsed() < Duration::from_secs(2) {
+        let (_, high) = consumer.offsets(&self.named(topic), 0).expect("the broker answers");
+        let (mut all, mut next, end) = (Vec::new(), 0, Instant::now() + PATIENCE);
+        while next < high {
+            assert!(Instant::now() < end, "{topic}: {next} of {high} within {PATIENCE:?}");
             let polled = consumer.poll(Duration::from_millis(200)).expect("readable");
             let Polled::Message(message) = polled else { continue };
-            last = Instant::now();
+            next = message.offset() + 1;
             let Ok(Message::Ev44(m)) = fullcount_messages::decode(message.payload()) else {
                 continue;
             };

@@ -148,6 +148,11 @@ impl Service {
         })
     }
 
+    /// Address of the control port.
+    pub fn control(&mut self) -> String {
+        self.wait_for("the control port", |l| l.strip_prefix("commands at ").map(str::to_owned))
+    }
+
     /// As Ctrl-C.
     pub fn interrupt(&self) {
         self.child.interrupt();
@@ -174,6 +179,25 @@ pub fn get(address: &str, path: &str) -> String {
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     body.to_owned()
+}
+
+/// Waits until a counter of a run is so large, over a connection to its control port.
+pub fn until_counter(port: &mut std::net::TcpStream, name: &str, least: i64) {
+    use std::io::Write;
+    port.set_read_timeout(Some(PATIENCE)).expect("a time");
+    let begun = std::time::Instant::now();
+    loop {
+        write!(port, "STAT_GET_NAME {name}").expect("sent");
+        let mut reply = [0; 200];
+        let n = port.read(&mut reply).expect("answered");
+        let reply = String::from_utf8_lossy(&reply[..n]);
+        let value = reply.rsplit(' ').next().and_then(|value| value.parse::<i64>().ok());
+        if value.expect("a number") >= least {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{reply}, not {least}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// The page as a browser has made it, once its script has run; `None` without Chromium, which is said, and fails with CI=true.

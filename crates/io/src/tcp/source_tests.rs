@@ -11,7 +11,7 @@ use fullcount_core::url;
 use super::*;
 use crate::source::register;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn framed(packets: &[Vec<u8>]) -> Vec<u8> {
     let one = |p: &Vec<u8>| [&(p.len() as u32).to_be_bytes()[..], p].concat();
@@ -28,7 +28,7 @@ fn open(keys: &str) -> (TcpSource, SocketAddr) {
 /// Packets with their senders.
 type Came = Vec<(Origin, Vec<u8>)>;
 
-/// Calls until `enough`, or for 20 s.
+/// Calls until `enough`, or for a minute.
 fn until(
     source: &mut TcpSource,
     came: &mut Came,
