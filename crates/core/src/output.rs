@@ -190,6 +190,9 @@ pub struct Ending {
     pub over: Ask,
     /// Somebody asked twice: what waits is given up.
     pub hurried: Ask,
+    /// Told by an output that has waited in the midst of the run for as long as it may at the end (`drain`), and nothing went. True if the
+    /// run ends for it, as one does that is for so many packets and would wait for them for ever.
+    pub stuck: Ask,
 }
 
 /// What an interrupted replay is known by again.

@@ -16,6 +16,7 @@ use fullcount_core::products::{Products, Want};
 use fullcount_core::sink::{Load, Report, Sink, SinkError};
 use fullcount_core::trace;
 
+use crate::pipeline::Heart;
 use crate::progress::{BatchProgress, OutputProgress};
 
 /// Longest pause of an idle sink thread. A batch waits at most this long in an empty queue; at 200
@@ -82,6 +83,8 @@ pub struct Fanout {
     /// Number of this worker's pipeline.
     pipeline: u32,
     progress: Arc<BatchProgress>,
+    /// Of the thread that gives.
+    heart: Arc<Heart>,
 }
 
 /// What became of one sink.
@@ -175,7 +178,7 @@ pub fn queue_lines(sink: &str, required: bool, unit: Unit) -> Vec<Info> {
 impl Lane {
     /// Puts products into the queue; `wait`s for room in it. False if the sink does not get them.
     #[inline]
-    fn give(&mut self, mut products: Arc<Products>, wait: bool) -> bool {
+    fn give(&mut self, mut products: Arc<Products>, wait: bool, heart: &Heart) -> bool {
         trace!(Output, Debug, "{} events for {}", products.events.len(), self.name);
         while !self.failed.load(Relaxed) {
             match self.queue.push(products) {
@@ -185,6 +188,7 @@ impl Lane {
                 }
                 Err(rtrb::PushError::Full(back)) if wait => {
                     products = back;
+                    heart.beat();
                     thread::sleep(Duration::from_micros(100));
                 }
                 Err(rtrb::PushError::Full(_)) => return false,
@@ -262,7 +266,8 @@ impl Fanout {
             ledger.register(sheet.clone());
             let outputs = lanes.iter().map(|lane| lane.progress.clone()).collect();
             let progress = Arc::new(BatchProgress::new(outputs));
-            Fanout { lanes, pool, current: 0, want, sheet, pipeline, progress }
+            let heart = Arc::default();
+            Fanout { lanes, pool, current: 0, want, sheet, pipeline, progress, heart }
         };
         Ok(((0..).zip(ways).map(fanout).collect(), Drains(drains)))
     }
@@ -274,6 +279,11 @@ impl Fanout {
             self.pool[self.current] = Arc::new(Products { want: self.want, ..Products::default() });
         }
         Arc::get_mut(&mut self.pool[self.current]).expect("just made unique")
+    }
+
+    /// It is given from a thread with this mark, which goes round while it waits for an output.
+    pub fn beats(&mut self, heart: Arc<Heart>) {
+        self.heart = heart;
     }
 
     /// Number of this worker's pipeline.
@@ -305,7 +315,7 @@ impl Fanout {
         for lane in &mut self.lanes {
             let n = (lane.load.of)(products);
             let wait = lossless && lane.required;
-            if lane.give(products.clone(), wait) {
+            if lane.give(products.clone(), wait, &self.heart) {
                 let bytes = if lane.load.unit == Unit::Events { 8 * n } else { 0 };
                 self.sheet.add(OutputCount::Bytes as usize, bytes);
                 continue;

@@ -188,11 +188,13 @@ impl OutputPlan {
 }
 
 fn ending(stop: &Stop) -> Ending {
-    let (requested, over, hurried) = (stop.clone(), stop.clone(), stop.clone());
+    let (requested, over, hurried, stuck) =
+        (stop.clone(), stop.clone(), stop.clone(), stop.clone());
     Ending {
         requested: Arc::new(move || requested.requested()),
         over: Arc::new(move || over.is_over()),
         hurried: Arc::new(move || hurried.hurried()),
+        stuck: Arc::new(move || stuck.output_is_stuck()),
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod asked;
 mod ending;
+mod heart;
 pub(crate) mod processing;
 mod receive;
 mod ring;
@@ -20,6 +21,7 @@ use fullcount_io::source::{Source, SourceError};
 
 pub use self::asked::{DecoderOrders, decoder_commands};
 pub use self::ending::{Progress, RunLimits};
+pub use self::heart::{Heart, Hearts, STANDS_STILL};
 pub use self::processing::Processing;
 pub use self::ring::RingCount;
 
@@ -49,6 +51,12 @@ pub enum PipelineError {
         "the outputs took nothing for {0:?} (engine.idle_exit), so the run ends, and what the source still has is not read"
     )]
     Stuck(Duration),
+    /// An output took nothing for its whole time at the end, before as many packets came as the run is for.
+    #[error(
+        "an output took nothing for as long as its drain, so the run ends before its {0} packets (engine.packets) have come, and what the \
+         source still has is not read"
+    )]
+    Short(u64),
 }
 
 /// Receives and processes on this thread. Everything received has been handed over when it returns.
@@ -63,7 +71,11 @@ pub fn run_one_thread(
     progress: &Progress,
 ) -> Result<(), PipelineError> {
     let (batch, of) = (source.batch(), (limits, work.fanout.pipeline()));
-    let outcome = receive(source, &mut Here { batch, work }, of, stop, progress);
+    let heart = progress.heart("receive", of.1);
+    work.fanout.beats(heart.clone());
+    let outcome = receive(source, &mut Here { batch, work }, of, stop, (progress, &heart));
+    // What follows may wait for outputs; it ends.
+    heart.rests(true);
     progress.received_all(stop);
     let outcome = outcome.and_then(|()| progress.not_stuck(limits));
     let settled = work.finish(outcome.is_err() || stop.requested());
@@ -88,10 +100,13 @@ pub fn run_two_threads(
     let shared = Shared::default();
     let of = (limits, work.fanout.pipeline());
     let (mut over, mut taking) = Over::new(source, received, &shared);
+    let hearts = ["receive", "process"].map(|name| progress.heart(name, of.1));
+    work.fanout.beats(hearts[1].clone());
     let outcome = thread::scope(|scope| {
         let process = || {
             pin();
-            let outcome = taking.serve(work, taken, &shared);
+            let outcome = taking.serve(work, taken, &shared, &hearts[1]);
+            hearts[1].rests(true);
             shared.broken.store(outcome.is_err(), Relaxed);
             outcome.and(work.finish(shared.cut_short.load(SeqCst)))
         };
@@ -99,7 +114,8 @@ pub fn run_two_threads(
             .name("process".into())
             .spawn_scoped(scope, process)
             .map_err(|e| PipelineError::Thread(e.to_string()))?;
-        let outcome = receive(source, &mut over, of, stop, progress);
+        let outcome = receive(source, &mut over, of, stop, (progress, &hearts[0]));
+        hearts[0].rests(true);
         progress.received_all(stop);
         let outcome = outcome.and_then(|()| progress.not_stuck(limits));
         shared.cut_short.store(outcome.is_err() || stop.requested(), SeqCst);

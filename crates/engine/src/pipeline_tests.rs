@@ -439,6 +439,7 @@ impl Sink for Full {
     }
     fn push(&mut self, _: &Arc<Products>) -> Result<(), SinkError> {
         while !self.0.is_over() {
+            self.0.output_is_stuck();
             thread::yield_now();
         }
         Ok(())
@@ -489,12 +490,17 @@ fn every_limit_ends_a_run_whose_output_takes_nothing() {
     let limits = [
         RunLimits { duration: Some(short), ..RunLimits::default() },
         RunLimits { packets: Some(40), ..RunLimits::default() },
+        // These cannot come.
+        RunLimits { packets: Some(1000), ..RunLimits::default() },
         RunLimits { idle: Some(short), ..RunLimits::default() },
     ];
     for (limits, threads) in limits.into_iter().flat_map(|l| [(l.clone(), 1), (l, 2)]) {
         let (stop, progress) = (Stop::default(), Arc::new(Progress::default()));
         // With one place in the queue the third batch waits; the 40 packets are through before.
-        let place = if limits.packets.is_some() { 64 } else { 1 };
+        let place = if limits.packets == Some(40) { 64 } else { 1 };
+        if limits.packets == Some(1000) {
+            stop.heed_stuck_outputs();
+        }
         let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Full(stop.clone()))];
         let (mut ways, drains) =
             Fanout::start(sinks, (1, place), &Ledger::default(), |_| {}).unwrap();
@@ -522,7 +528,10 @@ fn every_limit_ends_a_run_whose_output_takes_nothing() {
             }
         };
         let stuck = matches!(outcome, Err(PipelineError::Stuck(time)) if time == short);
-        assert!(stuck == limits.idle.is_some() && stuck == outcome.is_err(), "{limits:?}");
+        let short = matches!(outcome, Err(PipelineError::Short(1000)));
+        assert!(stuck == limits.idle.is_some(), "{limits:?}");
+        assert!(short == (limits.packets == Some(1000)), "{limits:?}");
+        assert!(outcome.is_err() == (stuck || short), "{limits:?}");
     }
 }
 

@@ -13,7 +13,7 @@ mod worker;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fullcount_core::output::{Recording, Serving};
 use fullcount_core::source::{Position, SourceOpenError};
@@ -125,6 +125,11 @@ impl Running {
     pub fn wait(&self, time: Duration) -> bool {
         let ended = self.ended.lock().expect("no holder panics");
         ended.recv_timeout(time) == Err(RecvTimeoutError::Disconnected)
+    }
+
+    /// Threads that read packets or make events and have stood still for a long time; to be asked about once a second.
+    pub fn stand_still(&self) -> Vec<String> {
+        self.watch.progress.stand_still(Instant::now())
     }
 
     /// Asks for the end, as Ctrl-C does.

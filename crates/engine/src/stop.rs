@@ -21,6 +21,9 @@ pub struct Stop {
     hurry: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
     again: Arc<AtomicBool>,
+    stuck: Arc<AtomicBool>,
+    /// The run ends if an output says that it is stuck.
+    heeds: Arc<AtomicBool>,
 }
 
 /// What a signal asks for.
@@ -140,6 +143,22 @@ impl Stop {
     #[inline]
     pub fn is_over(&self) -> bool {
         self.over.load(Relaxed)
+    }
+
+    /// From now on the run ends if an output is stuck.
+    pub fn heed_stuck_outputs(&self) {
+        self.heeds.store(true, Relaxed);
+    }
+
+    /// An output has waited as long as it may at the end, and nothing went. True if the run ends for it.
+    pub fn output_is_stuck(&self) -> bool {
+        self.stuck.store(true, Relaxed);
+        self.heeds.load(Relaxed)
+    }
+
+    /// True once an output was stuck for which the run ends.
+    pub fn has_stuck_output(&self) -> bool {
+        self.heeds.load(Relaxed) && self.stuck.load(Relaxed)
     }
 
     /// True once the end was asked for again: nothing is waited for any more.

@@ -6,9 +6,10 @@ use anyhow::Context;
 use clap::Args;
 use fullcount_core::trace;
 use fullcount_engine::config::Config;
+use fullcount_engine::pipeline::STANDS_STILL;
 use fullcount_engine::run::{Reloaded, RunPlan, Running};
 use fullcount_engine::stop::Stop;
-use fullcount_log::{error, notice, warning};
+use fullcount_log::{alert, error, notice, warning};
 
 use crate::exit::Failure;
 use crate::flags::{EngineFlags, LayFlags as _, Overlay, SourceFlags, endpoints};
@@ -130,9 +131,11 @@ pub fn serve(
     let manager = Manager::of_this_process();
     manager.ready();
     let mut line = StatusLine::new();
-    let mut warned = false;
+    let (mut warned, mut hang) = (false, Vec::new());
     while !running.wait(line.period()) {
-        manager.beat();
+        if goes_round(&running, &mut line, &mut hang) {
+            manager.beat();
+        }
         if let Some(again) = again.filter(|_| stop.read_again()) {
             line.clear();
             manager.reloading();
@@ -160,6 +163,23 @@ pub fn serve(
         tell!("{}", summary.to_text());
     }
     Ok(if outcome.is_err() { 1 } else { summary.exit_code() })
+}
+
+/// Whether the run's threads go round. What stands still is said once, and again when it goes on. `hang`: those that were said.
+fn goes_round(running: &Running, line: &mut StatusLine, hang: &mut Vec<String>) -> bool {
+    let still = running.stand_still();
+    if still != *hang {
+        line.clear();
+        let seconds = STANDS_STILL.as_secs();
+        match still.join(", ") {
+            none if none.is_empty() => notice!("all threads of the run go round again"),
+            names => alert!(
+                "{names}: stood still for {seconds} s, so what comes is not read; a service manager with a watchdog starts the run again"
+            ),
+        }
+        hang.clone_from(&still);
+    }
+    still.is_empty()
 }
 
 /// Takes over what the configuration says now; what is wrong with it is said, and changes nothing.

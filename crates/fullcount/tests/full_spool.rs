@@ -241,6 +241,24 @@ fn a_source_that_waits_longer_than_the_silence_that_ends_a_run_fails() {
     });
 }
 
+/// With `--packets`, those that a full spool keeps from being read never come.
+#[test]
+fn a_source_that_waits_for_a_full_spool_ends_before_packets_that_cannot_come() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for threads in ["1", "2"] {
+        let spool = dir.path().join(format!("spool-{threads}"));
+        let more = ["--packets", "1000000000", "--threads", threads];
+        let mut service = start(&arguments(&endless(dir.path()), &spool, &more));
+        assert!(wait_until_full(&service.page()), "it has its packets");
+        let (begun, said) = (Instant::now(), service.end());
+        assert!(begun.elapsed() < DRAIN + BOUND, "{}", said.err);
+        assert_eq!(said.code, 1, "{}", said.err);
+        let words = "the run ends before its 1000000000 packets (engine.packets) have come";
+        assert!(said.err.contains(words), "{}", said.err);
+        assert_eq!(said.summary()["balance"], 0, "{}", said.err);
+    }
+}
+
 /// The capture's end is an end as well, and packets of `output.raw` have the same drain, at the same time.
 #[test]
 fn the_end_of_a_capture_waits_for_two_full_spools_at_once() {

@@ -39,6 +39,12 @@ impl Farewell {
         Farewell { options: options.clone(), begun, asked, confirmed, tally, said: false }
     }
 
+    /// Waits no longer than if it had begun there, where as much was waited for already.
+    pub fn since(mut self, begun: Option<Instant>) -> Farewell {
+        self.begun = begun.map_or(self.begun, |begun| begun.min(self.begun));
+        self
+    }
+
     /// True when the run is asked to end, or ends by itself.
     pub fn is_due(options: &KafkaOptions) -> bool {
         (options.stop)() || (options.over)()

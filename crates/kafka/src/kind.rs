@@ -123,6 +123,7 @@ impl Plan for EventsPlan {
         o.stop = opening.ending.requested.clone();
         o.over = opening.ending.over.clone();
         o.hurry = opening.ending.hurried.clone();
+        o.stuck = opening.ending.stuck.clone();
         o.news = |text| fullcount_log::warning!("{text}");
         o.replay.clone_from(&opening.replay);
         let mut facts = vec![format!(

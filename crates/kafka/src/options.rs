@@ -83,6 +83,9 @@ pub struct KafkaOptions {
     pub over: Arc<dyn Fn() -> bool + Send + Sync>,
     /// True when the run must end without waiting.
     pub hurry: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Told when a full spool was waited for as long as `drain` in the midst of the run, and the broker confirmed nothing. True if the
+    /// run ends for it.
+    pub stuck: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl std::fmt::Debug for KafkaOptions {
@@ -145,6 +148,7 @@ impl KafkaOptions {
             stop: Arc::new(|| false),
             over: Arc::new(|| false),
             hurry: Arc::new(|| false),
+            stuck: Arc::new(|| false),
         }
     }
 

@@ -142,6 +142,7 @@ impl Plan for RawPlan {
         options.stop = opening.ending.requested.clone();
         options.over = opening.ending.over.clone();
         options.hurry = opening.ending.hurried.clone();
+        options.stuck = opening.ending.stuck.clone();
         let place = format!("kafka://{}/{}", options.brokers, options.topic);
         let sink = RawSink::open(options, self.key, self.epoch_ns);
         let sink = sink.map_err(|e| OutputOpenError(e.to_string()))?;

@@ -252,6 +252,33 @@ fn a_full_spool_holds_the_sink_up_until_the_run_is_to_end() {
     assert_eq!((get("sink.kafka.waiting"), get("sink.kafka.dropped")), (2_000_000, 1_000_000));
 }
 
+#[test]
+fn a_run_is_told_of_a_full_spool_that_nothing_leaves_and_waits_no_longer_if_it_ends_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut full = options("127.0.0.1:1".into(), folder.path());
+    full.stream.capacity = 1_000_000;
+    full.spool_size = 16 << 20;
+    full.drain = Duration::from_secs(2);
+    let told = Arc::new(std::sync::Mutex::new(None));
+    let (tell, over) = (told.clone(), told.clone());
+    let begun = std::time::Instant::now();
+    full.stuck =
+        Arc::new(move || tell.lock().unwrap().get_or_insert(begun.elapsed()).as_secs() > 0);
+    full.over = Arc::new(move || over.lock().unwrap().is_some());
+    let mut sink = KafkaSink::open(full).unwrap();
+    let get = counters(&sink);
+    for n in 0..3 {
+        sink.push(&batch(1_000 + n, 1, 1_000_000)).unwrap();
+    }
+    let told = told.lock().unwrap().expect("told");
+    assert!(told >= Duration::from_secs(2), "{told:?}: after drain");
+    assert_eq!((get("kafka.spool.full"), get("sink.kafka.dropped")), (1, 1_000_000));
+    // Nor at the end: the time of this wait was over.
+    let end = std::time::Instant::now();
+    assert_eq!(sink.finish().unwrap().events, 0);
+    assert!(end.elapsed() < Duration::from_secs(60));
+}
+
 /// The newest segment of a spool.
 fn newest(spool: &Path) -> std::path::PathBuf {
     let all = std::fs::read_dir(spool).unwrap().flatten().map(|e| e.path());

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fullcount_core::ledger::Sheet;
 use fullcount_core::sink::{Report, SinkError};
@@ -57,6 +57,37 @@ pub(super) struct Way {
     /// How full the spool is.
     level: Level,
     pub failed: Option<AppendError>,
+}
+
+/// A broker that confirms nothing for so long may be busy; with a shorter `drain` a run does not end for it.
+const BUSY: Duration = Duration::from_secs(1);
+
+/// A wait for a full spool in the midst of a run.
+struct Waiting {
+    /// Since when nothing was confirmed.
+    since: Instant,
+    confirmed: u64,
+    /// It was as long as that at the end, and the run ends for it.
+    ends_the_run: bool,
+}
+
+impl Waiting {
+    fn begin(confirmed: u64) -> Waiting {
+        Waiting { since: Instant::now(), confirmed, ends_the_run: false }
+    }
+
+    /// True once nothing was confirmed for so long.
+    fn is_over(&mut self, confirmed: u64, limit: Duration) -> bool {
+        if confirmed != self.confirmed {
+            *self = Waiting::begin(confirmed);
+        }
+        self.since.elapsed() >= limit.max(BUSY)
+    }
+
+    /// The wait that is not made again at the end.
+    fn made(&self) -> Option<Instant> {
+        self.ends_the_run.then_some(self.since)
+    }
 }
 
 impl Way {
@@ -141,7 +172,7 @@ impl Way {
 
     /// Appends a message; waits if the spool is full.
     pub fn append(&mut self, message: &Outgoing<'_>, filling: u64) -> Appended {
-        let mut waited = false;
+        let mut waiting: Option<Waiting> = None;
         loop {
             if self.failed.is_some() {
                 return Appended::Failed;
@@ -160,17 +191,20 @@ impl Way {
                     continue;
                 }
             }
-            if !waited {
-                waited = true;
+            if waiting.is_none() {
                 self.sheet.add(self.lines[3], 1);
             }
+            let confirmed = self.tally.messages.load(Relaxed);
+            let waiting = waiting.get_or_insert_with(|| Waiting::begin(confirmed));
             if Farewell::is_due(&self.options) {
-                let begin = || Farewell::begin(&self.options, &self.tally);
+                let begin = || Farewell::begin(&self.options, &self.tally).since(waiting.made());
                 let farewell = self.farewell.get_or_insert_with(begin);
                 farewell.say(&self.link, &self.spool);
                 if farewell.is_over() {
                     return Appended::Late;
                 }
+            } else if waiting.is_over(confirmed, self.options.drain) {
+                waiting.ends_the_run = (self.options.stuck)();
             }
             self.refresh(filling);
             self.spool.wait(Duration::from_millis(20));

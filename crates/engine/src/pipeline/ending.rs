@@ -2,11 +2,13 @@
 //!
 //! Clocks are read by those who call. What the workers share is touched where the clock was read anyway, never per packet.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use super::PipelineError;
+use super::heart::{Heart, Hearts};
 use crate::stop::Stop;
 
 /// A worker that does not see for so long that nothing comes waits for an output.
@@ -51,8 +53,12 @@ pub struct Progress {
     receiving: AtomicUsize,
     /// Nobody took what was read for as long as the run waits for data.
     stuck: AtomicBool,
+    /// An output has waited as long as it may at the end, and the run would end after packets that cannot come.
+    short: AtomicBool,
     /// Workers that still run.
     running: AtomicUsize,
+    /// Of their threads.
+    hearts: Hearts,
 }
 
 impl Default for Progress {
@@ -75,8 +81,23 @@ impl Progress {
             over: AtomicBool::new(false),
             receiving: AtomicUsize::new(workers),
             stuck: AtomicBool::new(false),
+            short: AtomicBool::new(false),
             running: AtomicUsize::new(workers),
+            hearts: Hearts::default(),
         }
+    }
+
+    /// The mark of a worker's thread, which begins.
+    pub(super) fn heart(&self, thread: &str, pipeline: u32) -> Arc<Heart> {
+        self.hearts.add(match pipeline {
+            0 => thread.to_owned(),
+            n => format!("{thread}-{}", n + 1),
+        })
+    }
+
+    /// Threads of the workers that have stood still for [`super::STANDS_STILL`]; to be asked about once a second.
+    pub fn stand_still(&self, now: Instant) -> Vec<String> {
+        self.hearts.stand_still(now)
     }
 
     /// Time from the first to the last data of any worker.
@@ -110,12 +131,21 @@ impl Progress {
         if stuck {
             self.stuck.store(true, Relaxed);
         }
-        if long || stuck || self.over.load(Relaxed) {
+        // Packets that have all come are in `over`.
+        let over = self.over.load(Relaxed);
+        let short = stop.has_stuck_output() && limits.packets.is_some() && !over;
+        if short {
+            self.short.store(true, Relaxed);
+        }
+        if long || stuck || short || over {
             stop.end();
         }
     }
 
     pub(super) fn not_stuck(&self, limits: &RunLimits) -> Result<(), PipelineError> {
+        if let Some(packets) = limits.packets.filter(|_| self.short.load(Relaxed)) {
+            return Err(PipelineError::Short(packets));
+        }
         match limits.idle.filter(|_| self.stuck.load(Relaxed)) {
             Some(idle) => Err(PipelineError::Stuck(idle)),
             None => Ok(()),

@@ -9,6 +9,7 @@ use fullcount_io::source::{Received, Source};
 
 use super::PipelineError;
 use super::ending::{Ending, Progress, RunLimits};
+use super::heart::Heart;
 use super::processing::unix_ns;
 use crate::stop::Stop;
 
@@ -61,22 +62,28 @@ impl Draining {
     }
 }
 
-/// Receives until the end. `pipeline`: of the batches' numbers.
+/// Receives until the end. `pipeline`: of the batches' numbers. `heart`: of this thread.
 pub(super) fn receive(
     source: &mut dyn Source,
     next: &mut impl Next,
     (limits, pipeline): (&RunLimits, u32),
     stop: &Stop,
-    progress: &Progress,
+    (progress, heart): (&Progress, &Heart),
 ) -> Result<(), PipelineError> {
+    // These wait for a file, a broker or an output for as long as that takes.
+    let rests = source.lossless() || source.replay();
     let mut ending = Ending::new(limits, stop, progress);
     let mut draining: Option<Draining> = None;
     let mut number = BatchNumber { pipeline, batch: 1 };
     loop {
         let wait = if draining.is_some() { Duration::ZERO } else { RECEIVE_WAIT };
+        heart.beat();
+        heart.rests(rests);
         let Some(batch) = next.batch(source) else { return Ok(()) };
         batch.set_number(number);
-        let now = match source.recv(batch, wait)? {
+        let received = source.recv(batch, wait)?;
+        heart.rests(false);
+        let now = match received {
             Received::End => return Ok(()),
             Received::Idle => {
                 let complete = if limits.past_end_mark { 0 } else { next.ended_streams() };

@@ -14,6 +14,7 @@ use fullcount_core::trace;
 use fullcount_io::source::Source;
 
 use super::PipelineError;
+use super::heart::Heart;
 use super::processing::{BATCHES_PER_CLOCK, Processing};
 use super::receive::Next;
 
@@ -169,9 +170,11 @@ impl Taking {
         work: &mut Processing,
         sheet: &Sheet,
         shared: &Shared,
+        heart: &Heart,
     ) -> Result<(), PipelineError> {
         let mut empty = 0u32;
         loop {
+            heart.beat();
             match self.batches.pop() {
                 Ok(batch) => {
                     empty = 0;

@@ -73,6 +73,9 @@ pub(super) fn watch_limits(
     if limits.duration.is_none() && limits.idle.is_none() && limits.packets.is_none() {
         return Ok(());
     }
+    if lossless && limits.packets.is_some() {
+        stop.heed_stuck_outputs();
+    }
     let (stop, progress) = (stop.clone(), Arc::downgrade(progress));
     let look = move || {
         let mut looked = Instant::now();

@@ -183,8 +183,12 @@ fn receivers_hear_why_a_run_did_not_start_before_the_plan_goes() {
     let mut plan = LogPlan { targets, filter, sender, opened: None };
     assert!(plan.takes_messages());
     let no: fullcount_core::output::Ask = Arc::new(|| false);
-    let ending =
-        fullcount_core::output::Ending { requested: no.clone(), over: no.clone(), hurried: no };
+    let ending = fullcount_core::output::Ending {
+        requested: no.clone(),
+        over: no.clone(),
+        hurried: no.clone(),
+        stuck: no,
+    };
     // What was opened goes, as where another output cannot be opened.
     drop(plan.open(&Opening { workers: 1, ending, replay: None }).unwrap());
     fullcount_log::alert!("unstarted: the other output is gone");

@@ -116,6 +116,7 @@ impl Plan for MergedPlan {
         o.stop = opening.ending.requested.clone();
         o.over = opening.ending.over.clone();
         o.hurry = opening.ending.hurried.clone();
+        o.stuck = opening.ending.stuck.clone();
         let spool = o.spool.display();
         let fact = format!("output merged kafka://{}/{}, spool {spool}", o.brokers, o.topic);
         let sink = MergedSink::open(o).map_err(|e| OutputOpenError(e.to_string()))?;
