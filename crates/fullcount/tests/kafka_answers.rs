@@ -224,6 +224,7 @@ fn a_control_system_in_python_can_read_every_answer() {
         (&"own.nxs".into(), &false.into())
     );
     assert_eq!(own.heard.iter().filter(|m| **m == order).count(), 1);
+    a_control_topic_is_made_by_the_broker(&facility, &good);
     // A run that the writer itself ends.
     facility.send("pool", &begin(start("cut", "cut.nxs", &good)));
     ear.answer("cut", 201, "job started");
@@ -257,6 +258,23 @@ fn a_control_system_in_python_can_read_every_answer() {
     {
         assert!(counts[schema].as_u64() >= Some(least), "{schema}: {counts}");
     }
+}
+
+/// A run is controlled on a topic that is not there before its start, where the broker makes topics.
+fn a_control_topic_is_made_by_the_broker(facility: &Facility, good: &str) {
+    let made = facility.named("made");
+    let order = RunStart { control_topic: Some(&made), ..start("made", "made.nxs", good) };
+    facility.send("pool", &begin(order));
+    let (asking, begun) = (facility.reader("control"), Instant::now());
+    while asking.topic(&made).expect("the broker answers").is_none_or(|n| n == 0) {
+        assert!(begun.elapsed() < PATIENCE, "{made} is not made");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mut ear = Ear { consumer: facility.reader("made"), heard: Vec::new() };
+    ear.answer("made", 201, "job started");
+    facility.send("made", &stop("made", 0, Some("end")));
+    ear.answer("made", 201, "stop time set");
+    ear.wait("wrdn", |m| m["job_id"] == "made" && m["error_encountered"] == false);
 }
 
 /// Orders that are refused, and those of one run from its start to its complete file.

@@ -200,6 +200,12 @@ impl Publisher {
         }
     }
 
+    /// Asks the brokers for a topic, as whoever publishes there does: one that makes topics makes it, which takes a moment. Says
+    /// nothing: whether it is there is asked elsewhere.
+    pub fn want(&self, topic: &str, patience: Duration) {
+        let _ = self.inner.client().fetch_metadata(Some(topic), patience);
+    }
+
     /// Processes confirmations. Must be called regularly.
     pub fn poll(&self) {
         self.inner.poll(Duration::ZERO);

@@ -42,6 +42,9 @@ pub enum OrderRefusal {
     /// Nobody here writes that.
     #[error("job_id \"{0}\": no such job in this writer")]
     Unknown(String),
+    /// Nobody would hear of the run, or could stop it.
+    #[error("control_topic: \"{topic}\" {why}")]
+    Unheard { topic: String, why: String, broker: bool },
     /// A topic cannot be read.
     #[error("topic \"{topic}\": {why}")]
     Topic { topic: String, why: String, broker: bool },
@@ -67,6 +70,7 @@ impl OrderRefusal {
         match self {
             OrderRefusal::File(_)
             | OrderRefusal::Journal(_)
+            | OrderRefusal::Unheard { broker: true, .. }
             | OrderRefusal::Topic { broker: true, .. } => 500,
             _ => 400,
         }
@@ -85,7 +89,7 @@ impl OrderRefusal {
             OrderRefusal::Past { .. } => WriteCounter::OrderPast,
             OrderRefusal::Over { .. } => WriteCounter::OrderOver,
             OrderRefusal::Unknown(_) => WriteCounter::OrderUnknown,
-            OrderRefusal::Topic { .. } => WriteCounter::OrderTopic,
+            OrderRefusal::Topic { .. } | OrderRefusal::Unheard { .. } => WriteCounter::OrderTopic,
             OrderRefusal::Full(_) => WriteCounter::OrderFull,
             OrderRefusal::Suspect => WriteCounter::OrderSuspect,
             OrderRefusal::File(_) | OrderRefusal::Journal(_) => WriteCounter::OrderFile,

@@ -99,6 +99,14 @@ pub trait Topics {
     /// # Errors
     /// The topic is not there, or the broker cannot be asked.
     fn partitions(&self, topic: &str) -> Result<Vec<i32>, TopicFault>;
+
+    /// Whether the writer can speak and listen there; a broker that makes topics makes this one.
+    ///
+    /// # Errors
+    /// The topic is not there and is not made, or the broker cannot be asked.
+    fn talk(&self, _topic: &str) -> Result<(), TopicFault> {
+        Ok(())
+    }
 }
 
 /// Why a topic cannot be read.

@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use fullcount_kafka::{
-    Begin, ConsumeError, Consumer, ConsumerOptions, EndWish, KafkaSettings, Polled, TopicMessage,
+    Begin, ConsumeError, Consumer, ConsumerOptions, EndWish, KafkaSettings, Polled, Publisher,
+    TopicMessage,
 };
 use fullcount_log::warning;
 
-use super::{now_ms, told};
+use super::{ServeError, now_ms, told};
 use crate::job::TopicRecord;
 use crate::service::{Service, TopicFault, Topics};
 
@@ -22,6 +23,8 @@ const OVERLAP_MS: u64 = 10_000;
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
 /// Longest wait for an answer about a topic of an order: the order is refused then.
 const ORDER_ANSWER: Duration = Duration::from_secs(5);
+/// Longest wait for a broker to make a topic.
+const MADE: Duration = Duration::from_secs(2);
 /// Longest wait for an answer about a partition: it is asked again.
 pub(super) const ANSWER: Duration = Duration::from_secs(1);
 /// Longest wait for orders that are on a control topic already, before data is read without them.
@@ -50,11 +53,14 @@ pub(super) fn consumer(
 #[derive(Debug)]
 pub(super) struct Directory {
     consumer: Consumer,
+    /// Asks for topics that a broker may make.
+    publisher: Publisher,
 }
 
 impl Directory {
-    pub(super) fn new(brokers: &str, settings: &KafkaSettings) -> Result<Directory, ConsumeError> {
-        Ok(Directory { consumer: consumer(brokers, settings, None, ORDER_ANSWER)? })
+    pub(super) fn new(brokers: &str, settings: &KafkaSettings) -> Result<Directory, ServeError> {
+        let consumer = consumer(brokers, settings, None, ORDER_ANSWER)?;
+        Ok(Directory { consumer, publisher: Publisher::new(brokers, settings, |_| ())? })
     }
 
     /// Waits until a broker answers; false if the writer is to end instead.
@@ -81,6 +87,19 @@ impl Topics for Directory {
             Ok(None | Some(0)) => Err(TopicFault::Missing),
             Ok(Some(n)) => Ok((0..n).collect()),
             Err(e) => Err(TopicFault::Broker(e.to_string())),
+        }
+    }
+
+    fn talk(&self, topic: &str) -> Result<(), TopicFault> {
+        let end = Instant::now() + MADE;
+        loop {
+            let found = self.partitions(topic).map(drop);
+            if found != Err(TopicFault::Missing) || Instant::now() > end {
+                return found;
+            }
+            // Who wants to publish asks for the topic, and a broker that makes topics makes it then.
+            self.publisher.want(topic, MADE);
+            std::thread::sleep(QUESTIONS);
         }
     }
 }

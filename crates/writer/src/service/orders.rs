@@ -207,7 +207,15 @@ impl Service {
             Err(refusal) => {
                 self.count(refusal.counter());
                 self.note(format!("job \"{job_id}\" refused: {refusal}"));
-                self.answer_start(&control, job_id, start.stop_time, Err(refusal));
+                let heard_at = match refusal {
+                    // Nobody hears it there.
+                    OrderRefusal::Unheard { .. } => {
+                        let own = self.options.control_topic.clone();
+                        own.unwrap_or_else(|| heard.spot.topic.clone())
+                    }
+                    _ => control,
+                };
+                self.answer_start(&heard_at, job_id, start.stop_time, Err(refusal));
                 self.dealt(heard, job_id, None, (true, false));
             }
         }
@@ -242,6 +250,7 @@ impl Service {
             let why = format!("\"{topic}\" is no name of a topic");
             return Err(OrderRefusal::Field { field: "control_topic", why });
         }
+        self.heard(start, heard, topics)?;
         texts(start, self.options.limits.constant)?;
         let (start_ms, stop_ms) = times(start, heard.sent_ms)?;
         let filename = start.filename.filter(|name| !name.is_empty());
@@ -279,6 +288,31 @@ impl Service {
             self.journals.end(&id)?;
         }
         made
+    }
+
+    /// Refuses a start whose control topic is not there: nobody would hear of its run, and no stop would reach it.
+    fn heard(
+        &self,
+        start: &RunStart<'_>,
+        heard: &Heard,
+        topics: &dyn Topics,
+    ) -> Result<(), OrderRefusal> {
+        let known = |topic: &&str| {
+            !topic.is_empty()
+                && *topic != heard.spot.topic
+                && self.options.control_topic.as_deref() != Some(*topic)
+        };
+        let Some(topic) = start.control_topic.filter(known) else { return Ok(()) };
+        topics.talk(topic).map_err(|fault| OrderRefusal::Unheard {
+            topic: topic.to_owned(),
+            broker: matches!(fault, TopicFault::Broker(_)),
+            why: match fault {
+                TopicFault::Missing => {
+                    "is not on the broker, which makes none by itself; create it".into()
+                }
+                fault => fault.to_string(),
+            },
+        })
     }
 
     /// The structure of a start: its own, else the template of its instrument, with the file of that.

@@ -12,7 +12,7 @@ use fullcount_messages::{DataArray, DataType, Message, RunStart, Variable};
 use fullcount_writer::structure::{
     FilePlan, LogKind, NumberType, StreamModule, StructureLimits, parse,
 };
-use fullcount_writer::{Options, Service, WriteCounter};
+use fullcount_writer::{Options, Service, TopicFault, Topics, WriteCounter};
 use hdf5_metno::File;
 use hdf5_metno::types::VarLenUnicode;
 use serde_json::{Value, json};
@@ -369,6 +369,42 @@ fn a_refused_start_is_heard_on_its_own_control_topic_and_on_the_writers() {
     // Nothing can be read of this one.
     assert_eq!(give(&mut service, b"\xff\0\0\0pl72"), [said("control", "", 400)]);
     assert_eq!(count(&service, WriteCounter::OrderBroken), 2);
+    assert_balanced(&service);
+}
+
+/// A broker that makes no topics.
+struct Fixed(Broker);
+
+impl Topics for Fixed {
+    fn partitions(&self, topic: &str) -> Result<Vec<i32>, TopicFault> {
+        self.0.partitions(topic)
+    }
+    fn talk(&self, topic: &str) -> Result<(), TopicFault> {
+        self.0.partitions(topic).map(drop)
+    }
+}
+
+#[test]
+fn a_run_that_nobody_could_hear_of_or_stop_is_refused_where_it_is_heard() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Fixed(Broker::with(&["events", "control", "own"]));
+    let mut service = Service::new(options(dir.path()), NOW, &broker).unwrap();
+    let good = structure_of_events(1024);
+    let mut give = |n, job, file, control| {
+        let order = RunStart { control_topic: Some(control), ..start(job, file, &good) };
+        service.order(&pool(n, &Message::Pl72(order).encode()), NOW, &broker);
+        let said = answers(&mut service);
+        assert_eq!(said.len(), 1, "{said:?}");
+        (said[0].0.clone(), said[0].1["status_code"].clone(), said[0].1["message"].to_string())
+    };
+    let (topic, code, words) = give(0, "a", "a.nxs", "nowhere");
+    assert_eq!((&*topic, code), ("control", 400.into()));
+    assert!(words.contains("control_topic: \\\"nowhere\\\" is not on the broker"), "{words}");
+    // The writer's own topic and one that is there.
+    assert_eq!(give(1, "b", "b.nxs", "control").1, 201);
+    assert_eq!(give(2, "c", "c.nxs", "own").1, 201);
+    assert_eq!(count(&service, WriteCounter::OrderTopic), 1);
+    assert!(!dir.path().join("a.nxs").exists());
     assert_balanced(&service);
 }
 
