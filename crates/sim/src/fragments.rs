@@ -174,6 +174,13 @@ impl Traffic for FragmentTraffic {
         Some(PreparedPackets { bytes, stride: self.stride, packets: n as usize, lane: self.at })
     }
 
+    /// What other sources still have of the last events, so that a count or a time leaves no event in pieces.
+    fn remainder(&mut self) -> Option<PreparedPackets<'_>> {
+        // Lanes have the run in turn: the last one ends it.
+        let whole = self.lanes.last().is_none_or(|lane| lane.next == self.run.end);
+        if whole { None } else { self.next_train(MOST_IN_A_ROW as usize, 0) }
+    }
+
     fn end(&mut self) -> Vec<Vec<u8>> {
         Vec::new()
     }

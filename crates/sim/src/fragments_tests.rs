@@ -61,6 +61,32 @@ fn each_lane_has_every_event_with_a_right_checksum() {
     }
 }
 
+/// A count or a time may end anywhere in a round of the lanes.
+#[test]
+fn whatever_is_cut_ends_with_a_whole_event() {
+    for (sources, ask) in [(1u16, 3), (2, 7), (16, 64), (16, 2048), (600, 2048)] {
+        let ids: Vec<u16> = (0..sources).collect();
+        for cut in [0usize, 1, 15, 16, 17, 100, 601, 1999] {
+            let mut traffic = FragmentTraffic::new(&setup(&ids, 64));
+            let mut left = cut;
+            while left > 0 {
+                left -= traffic.next_train(ask.min(left), 0).unwrap().packets;
+            }
+            let mut more = 0;
+            while let Some(train) = traffic.remainder() {
+                more += train.packets;
+            }
+            let totals = traffic.totals();
+            let at = format!("{sources} sources, {cut} packets asked for in {ask}");
+            assert_eq!(totals.packets, totals.events * u64::from(sources), "{at}");
+            assert_eq!(totals.packets as usize, cut + more, "{at}");
+            // At most the rest of a run; of a count that ends a call, the rest of one event.
+            assert!(more < usize::from(sources) * MOST_IN_A_ROW as usize, "{at}: {more}");
+            assert!(cut % usize::from(sources) != 0 || more == 0, "{at}: {more}");
+        }
+    }
+}
+
 #[test]
 fn wishes_are_kept_and_impossible_ones_refused() {
     let of = |given: &[(&str, &str)]| {
