@@ -55,8 +55,17 @@ fn no_allocation_per_packet() {
             assert_eq!(got, Received::Idle);
         };
         round();
-        let before = allocations();
-        (0..40).for_each(|_| round());
-        assert_eq!(allocations() - before, 0, "packet ring: {packet}");
+        // The test harness's own thread allocates now and then, so one pass may see that; our own allocations would be
+        // in every pass.
+        let mut pass = || {
+            let before = allocations();
+            (0..40).for_each(|_| round());
+            allocations() - before
+        };
+        let made: Vec<_> = (0..4).map(|_| pass()).collect();
+        assert!(
+            made.contains(&0),
+            "packet ring {packet}: {made:?} allocations in passes of 40 rounds"
+        );
     }
 }

@@ -9,3 +9,4 @@ mod loopback;
 mod raw;
 mod raw_streams;
 mod spead;
+mod spead_ways;

@@ -31,16 +31,18 @@ fn faulty(veth: &Veth, offload: bool, fault: &str) -> RawLink {
     veth.sending(|| RawLink::open(setup).unwrap())
 }
 
-/// Turns until `done`.
+/// Bound on what should take a second: only a hang meets it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Turns until `done`, as long as the first stream gets on: a busy host may take any time for a gigabyte.
 fn until(link: &mut RawLink, what: &str, mut done: impl FnMut(&mut RawLink) -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let (mut end, mut before) = (Instant::now() + PATIENCE, None);
     while !done(link) {
-        assert!(
-            Instant::now() < end,
-            "{what}: {:?} {:?}",
-            link.stream(0).sender(),
-            link.counters()
-        );
+        if Instant::now() >= end {
+            let una = Some(link.stream(0).sender().snapshot().una);
+            assert!(una != before, "{what}: {:?} {:?}", link.stream(0).sender(), link.counters());
+            (end, before) = (Instant::now() + PATIENCE, una);
+        }
         if !link.turn().unwrap() {
             link.wait(Duration::from_millis(20)).unwrap();
         }
@@ -71,13 +73,19 @@ const NO_PAUSE: Pause = (u64::MAX, Duration::ZERO);
 const PAUSE: Pause = (30 << 20, Duration::from_millis(500));
 
 /// Reads `total` bytes or to the end; every byte must be the pattern. The end is an error: RST.
-fn read_all(
+fn read_all(listener: &TcpListener, pause: Pause, total: u64) -> (u64, Option<std::io::ErrorKind>) {
+    read_within(listener, pause, total, 2 * PATIENCE)
+}
+
+/// The same; `silence`: without a byte for so long it ends as well.
+fn read_within(
     listener: &TcpListener,
     mut pause: Pause,
     total: u64,
+    silence: Duration,
 ) -> (u64, Option<std::io::ErrorKind>) {
     let (mut stream, _) = listener.accept().unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.set_read_timeout(Some(silence)).unwrap();
     let (mut buffer, mut at) = (vec![0; PIECE], 0u64);
     loop {
         if at >= pause.0 {
@@ -310,28 +318,26 @@ fn s56_the_peer_closes() {
 fn s53_a_restart_with_the_same_ports_connects_again() {
     let Some(veth) = Veth::new(9000, 1) else { return };
     let listener = veth.receiving(|| TcpListener::bind((RECEIVER, PORT)).unwrap());
-    let connected = |what: &str| {
+    let open = || {
         let mut link = link(&veth, false);
         let at = link.add((PEER, PORT), 10, StcpSettings::daq(), 1 << 16).unwrap();
-        until(&mut link, what, |l| l.stream(at).sender().state() == StcpState::Established);
+        until(&mut link, "connects", |l| l.stream(at).sender().state() == StcpState::Established);
         (link, at)
     };
+    drop(open());
     let mut took = vec![];
     for _ in 0..TRIES {
-        let (first, _) = connected("connects");
         let old = listener.accept().unwrap().0;
-        drop(first);
         let begin = Instant::now();
-        let (second, at) = connected("connects again");
+        let (again, at) = open();
         took.push(begin.elapsed());
-        assert!(second.stream(at).sender().memory().counted().half_open > 0);
-        old.set_nonblocking(true).unwrap();
+        assert!(again.stream(at).sender().memory().counted().half_open > 0);
+        old.set_read_timeout(Some(PATIENCE)).unwrap();
         let end = (&old).read(&mut [0; 8]).unwrap_err();
         assert_eq!(end.kind(), std::io::ErrorKind::ConnectionReset);
         if took[took.len() - 1] < Duration::from_millis(1500) {
             return;
         }
-        drop(listener.accept().unwrap());
     }
     panic!("{took:?}");
 }
@@ -350,30 +356,40 @@ fn s50_linux_sees_large_segments_a_scale_and_nothing_else() {
     assert!(!said.contains(" ts") && !said.contains("sack"), "{said}");
 }
 
-/// In the middle of a transfer with holes: one of the RSTs, or the answer to what the peer sends next, ends it there too.
+/// In the middle of a transfer with holes: one of the RSTs, or the answer to what the peer sends next, ends it there too. This
+/// link may lose all of them, about once in a hundred: such a try says nothing.
 #[test]
 fn s54_an_abort_at_full_speed_leaves_nothing_behind() {
-    let Some(veth) = Veth::new(9000, 1) else { return };
-    let listener = veth.receiving(|| TcpListener::bind((RECEIVER, PORT)).unwrap());
-    let reader = thread::spawn(move || read_all(&listener, NO_PAUSE, u64::MAX));
-    let mut link = faulty(&veth, true, "loss=0.05,seed=9");
-    let at = link.add((PEER, PORT), 10, StcpSettings::daq(), 1 << 20).unwrap();
     let pattern: Vec<u8> = (0..16 << 20).map(byte).collect();
-    let mut sent = 0;
-    until(&mut link, "sends", |l| {
-        while sent + 8192 <= pattern.len() && l.submit(at, &pattern[sent..sent + 8192]).is_ok() {
-            sent += 8192;
+    for seed in 9..9 + TRIES {
+        let Some(veth) = Veth::new(9000, 1) else { return };
+        let listener = veth.receiving(|| TcpListener::bind((RECEIVER, PORT)).unwrap());
+        let silence = Duration::from_secs(20);
+        let reader = thread::spawn(move || read_within(&listener, NO_PAUSE, u64::MAX, silence));
+        let mut link = faulty(&veth, true, &format!("loss=0.05,seed={seed}"));
+        let at = link.add((PEER, PORT), 10, StcpSettings::daq(), 1 << 20).unwrap();
+        let mut sent = 0;
+        until(&mut link, "sends", |l| {
+            let next = |sent: usize| &pattern[sent..sent + 8192];
+            while sent + 8192 <= pattern.len() && l.submit(at, next(sent)).is_ok() {
+                sent += 8192;
+            }
+            let counted = l.stream(at).sender().memory().counted();
+            counted.again_fast + counted.again_rto > 2
+        });
+        link.abort(at);
+        until(&mut link, "the peer ends too", |_| reader.is_finished());
+        let (read, end) = reader.join().unwrap();
+        assert!(read <= sent as u64);
+        if end == Some(std::io::ErrorKind::WouldBlock) {
+            continue;
         }
-        let counted = l.stream(at).sender().memory().counted();
-        counted.again_fast + counted.again_rto > 2
-    });
-    link.abort(at);
-    until(&mut link, "the peer ends too", |_| reader.is_finished());
-    let (read, end) = reader.join().unwrap();
-    assert_eq!(end, Some(std::io::ErrorKind::ConnectionReset));
-    assert!(read <= sent as u64);
-    let sockets = veth.run(false, &["ss", "-tn"]);
-    assert!(!sockets.contains("10.77.0.9"), "{sockets}");
+        assert_eq!(end, Some(std::io::ErrorKind::ConnectionReset));
+        let sockets = veth.run(false, &["ss", "-tn"]);
+        assert!(!sockets.contains("10.77.0.9"), "{sockets}");
+        return;
+    }
+    panic!("no RST arrived in {TRIES} tries");
 }
 
 /// The peer forgets the sender's MAC address again and again.
@@ -458,7 +474,7 @@ fn echo_requests_are_answered() {
     let mut link = link(&veth, false);
     let socket =
         veth.receiving(|| Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).unwrap());
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let to = SocketAddr::from((OWN, 0)).into();
     let answers = thread::scope(|scope| {
         let ping = scope.spawn(|| [1, 2].map(|n| echoed(&socket, &to, n)));

@@ -1,7 +1,8 @@
 //! How SPEAD packets are found on a byte stream: back to back, as spead2 sends them over TCP.
 //!
 //! A packet's length follows from its header and its payload length, which must be one of the first four item pointers: there
-//! spead2 and every sender of ours has it. Refuses a stream whose packets have it elsewhere; `spead+tcp://` reads those.
+//! spead2 and every sender of ours has it. Refuses a stream whose packets have it elsewhere; `receive spead+tcp://` reads
+//! those.
 //! Source: `docs/formats/spead.md`, section 3.
 
 use fullcount_core::source::FrameRule;

@@ -196,7 +196,11 @@ impl SourceEndpoint for CarrierEndpoint {
     fn open(&self, opening: &SourceOpening<'_>) -> Result<Vec<OpenedSource>, SourceOpenError> {
         let (intake, local) = self.intake(opening)?;
         let live = self.is_live();
-        let source = CarrierSource::new(intake, &self.url.told, live);
+        let above = opening.downstream.and_then(|decoder| decoder.framing());
+        let source = CarrierSource {
+            nested: above.is_some_and(|rule| rule.name == "spead"),
+            ..CarrierSource::new(intake, &self.url.told, live)
+        };
         let label = match local {
             Some(at) => format!("{}://{at}", self.url.transport.scheme()),
             None => self.text.split('?').next().unwrap_or_default().to_owned(),
@@ -213,11 +217,17 @@ pub struct CarrierSource {
     /// Id of the item, once it is known.
     id: Option<u64>,
     live: bool,
+    /// What is behind it reads SPEAD packets itself.
+    nested: bool,
     sheet: Arc<Sheet>,
     own: usize,
     /// Sheets of the sockets below with the line of their drops.
     drops: Vec<(Arc<Sheet>, usize)>,
 }
+
+/// What a person who meant the heaps themselves has to know.
+const NESTED: &str = "the detector gets the SPEAD packets that travel in an item of these heaps; for the heaps themselves \
+                      leave out spead+ (udp://, tcp://, pcap:)";
 
 /// Descriptors of one heap that are read.
 const MOST_DESCRIPTORS: usize = 64;
@@ -238,7 +248,7 @@ impl CarrierSource {
             Some((sheet, at))
         };
         let drops = intake.reader_sheets().into_iter().filter_map(drops).collect();
-        CarrierSource { intake, item, compat, id, live, sheet, own: own(), drops }
+        CarrierSource { intake, item, compat, id, live, nested: false, sheet, own: own(), drops }
     }
 }
 
@@ -310,6 +320,10 @@ impl Source for CarrierSource {
     }
 
     fn describe(&self) -> Vec<String> {
-        self.intake.describe()
+        let mut facts = self.intake.describe();
+        if self.nested {
+            facts.push(NESTED.to_owned());
+        }
+        facts
     }
 }

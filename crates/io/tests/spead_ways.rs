@@ -1,0 +1,185 @@
+//! Heaps and carried packets over every way: multicast, an interface, captures, connections; what a decoder behind the carrier is told.
+
+use std::time::{Duration, Instant};
+
+use fullcount_core::batch::Edge;
+use fullcount_core::destination::{DestinationOpening, Destinations};
+use fullcount_core::source::{
+    Downstream, FrameRule, Received, Shifter, SourceOpening, SourceSetup, Sources, TurningClock,
+};
+use fullcount_io::spead::{HeapsJob, SpeadIntake, SpeadOutlet, carrier};
+use fullcount_spead::receive::StreamEnd;
+use fullcount_testing::veth::{NAME, RECEIVER, Veth};
+
+use crate::spead::{PATIENCE, balanced, good, output, receive, send};
+
+/// An intake of one URL, opened as a person's is.
+pub fn opened(url: &str) -> SpeadIntake {
+    let mut sources = Sources::default();
+    fullcount_io::source::register(&mut sources);
+    let (url, inner) = carrier::plan(url, &SourceSetup::plain(&sources)).unwrap();
+    SpeadIntake::open(&[url], &[inner], &SourceOpening::PLAIN).unwrap()
+}
+
+/// The port that the system chose at this address.
+pub fn port_of(intake: &SpeadIntake, address: &str) -> u16 {
+    let facts = intake.describe();
+    let port = facts.iter().find_map(|fact| {
+        let (_, at) = fact.split_once(&format!("{address}:"))?;
+        at.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    });
+    port.unwrap_or_else(|| panic!("{facts:?}"))
+}
+
+#[test]
+fn heaps_come_to_a_multicast_group() {
+    let job = HeapsJob { heap_size: 50_000, heaps: Some(4), verify: true, ..HeapsJob::default() };
+    let mut intake = opened("spead+udp://239.255.77.17:0?interface=127.0.0.1");
+    let port = port_of(&intake, "239.255.77.17");
+    let to = format!("spead+udp://239.255.77.17:{port}?interface=127.0.0.1&ttl=0&loop=1");
+    let sender = send(to, job.clone(), 0.0);
+    let (why, all) = receive(&mut intake);
+    assert_eq!((why, good(all, &job)), (StreamEnd::StopItem, 4));
+    assert!(intake.describe().iter().any(|fact| fact.contains("joined")));
+    sender.join().unwrap();
+}
+
+#[test]
+fn heaps_come_from_an_interface_past_the_kernels_sockets() {
+    let job = HeapsJob { heap_size: 50_000, heaps: Some(4), verify: true, ..HeapsJob::default() };
+    for scheme in ["spead+xdp", "spead+packet"] {
+        let Some(veth) = Veth::new(9000, 1) else { return };
+        let mut intake = veth.receiving(|| opened(&format!("{scheme}://{NAME}:8888")));
+        let to = format!("spead+udp://{RECEIVER}:8888?packet=8900B&burst=16KiB");
+        let mut outlet = veth.sending(|| SpeadOutlet::open(&[output(&to)], 20e6).unwrap());
+        let own = job.clone();
+        let sender = std::thread::spawn(move || own.run(&mut outlet, &|| false, &|_| {}).unwrap());
+        let (why, all) = receive(&mut intake);
+        assert_eq!((why, good(all, &job)), (StreamEnd::StopItem, 4), "{scheme}");
+        let sent = sender.join().unwrap();
+        assert_eq!(intake.stream().statistics().packets, sent.transport.packets, "{scheme}");
+        balanced(&intake);
+    }
+}
+
+#[test]
+fn a_capture_is_written_and_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = HeapsJob { heap_size: 100_000, heaps: Some(4), verify: true, ..HeapsJob::default() };
+    for name in ["a.pcap", "b.pcapng"] {
+        let path = dir.path().join(name);
+        let url = format!("spead+pcap:{}", path.display());
+        let sent = send(url.clone(), job.clone(), 0.0).join().unwrap();
+        assert!(SpeadOutlet::open(&[output(&url)], 0.0).is_err(), "no file is written over");
+        let mut sources = Sources::default();
+        fullcount_io::source::register(&mut sources);
+        let setup = SourceSetup::plain(&sources);
+        let (url, inner) = carrier::plan(&format!("{url}?flat-out"), &setup).unwrap();
+        let mut intake = SpeadIntake::open(&[url], &[inner], &SourceOpening::PLAIN).unwrap();
+        let (_, all) = receive(&mut intake);
+        assert_eq!(good(all, &job), 4);
+        assert_eq!(intake.stream().statistics().packets, sent.transport.packets);
+        assert!(intake.lossless());
+    }
+}
+
+#[test]
+fn packets_are_carried_over_every_transport() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("carried.pcap").display().to_string();
+    let given: Vec<Vec<u8>> =
+        (0..300u32).map(|n| vec![n as u8; 10 + (n as usize * 37) % 3000]).collect();
+    let (mut sources, mut destinations) = (Sources::default(), Destinations::default());
+    fullcount_io::source::register(&mut sources);
+    fullcount_io::source::register_destinations(&mut destinations);
+    for (to, from) in [
+        (
+            format!("spead+pcap:{file}?item=readout"),
+            format!("spead+pcap:{file}?flat-out&item=readout"),
+        ),
+        ("spead+tcp://{}?item=0x2000".to_owned(), "spead+tcp://127.0.0.1:0?item=0x2000".to_owned()),
+        (
+            "spead+tcp://{}?framing=heap".to_owned(),
+            "spead+tcp://127.0.0.1:0?framing=heap".to_owned(),
+        ),
+        (
+            "spead+udp://{}?descriptors=50".to_owned(),
+            "spead+udp://127.0.0.1:0?item=packet".to_owned(),
+        ),
+    ] {
+        let endpoint =
+            sources.find(&from).unwrap().0.plan(&from, &SourceSetup::plain(&sources)).unwrap();
+        let open = || endpoint.open(&SourceOpening::PLAIN).unwrap().remove(0);
+        let early = (!from.starts_with("spead+pcap")).then(&open);
+        let packets = given.clone();
+        let local = early.as_ref().and_then(|opened| opened.local);
+        let to = to.replace("{}", &local.map_or(String::new(), |at| at.to_string()));
+        let url = destinations.plan(&to).unwrap();
+        let sender = std::thread::spawn(move || {
+            let mut way = url.open(&DestinationOpening::default()).unwrap().remove(0);
+            for packet in &packets {
+                way.send(packet, 0).unwrap();
+            }
+            way.finish().unwrap();
+            way.departed()
+        });
+        let departed = early.is_none().then(|| sender.join().unwrap());
+        let mut source = early.unwrap_or_else(open).source;
+        let (mut batch, mut got, begun) = (source.batch(), vec![], Instant::now());
+        loop {
+            match source.recv(&mut batch, Duration::from_millis(20)).unwrap() {
+                Received::End => break,
+                Received::Data => {
+                    assert!(batch.trains().all(|train| train.edge == Edge::Heap));
+                    got.extend(batch.trains().map(|train| train.bytes.to_vec()));
+                }
+                _ => assert!(begun.elapsed() < PATIENCE, "{from}"),
+            }
+        }
+        assert_eq!(got.len(), given.len(), "{from}");
+        assert!(got == given, "{from}");
+        assert_eq!(departed.map_or(0, |d| d.failed), 0);
+    }
+}
+
+/// A decoder that reads SPEAD packets itself, or one that does not.
+struct Above(bool);
+
+impl Downstream for Above {
+    fn by_sender(&self) -> bool {
+        false
+    }
+
+    fn turning_clock(&self) -> Option<TurningClock> {
+        None
+    }
+
+    fn begins_with(&self, _: &[u8], _: i64) -> bool {
+        false
+    }
+
+    fn shifter(&self) -> Option<Box<dyn Shifter>> {
+        None
+    }
+
+    fn framing(&self) -> Option<FrameRule> {
+        self.0.then_some(FrameRule { name: "spead", ..FrameRule::PREFIXES[0] })
+    }
+}
+
+#[test]
+fn a_decoder_of_heaps_behind_the_carrier_is_told_what_it_gets() {
+    let mut sources = Sources::default();
+    fullcount_io::source::register(&mut sources);
+    for url in ["spead+tcp://127.0.0.1:0", "spead+udp://127.0.0.1:0"] {
+        let setup = SourceSetup::plain(&sources);
+        let endpoint = sources.find(url).unwrap().0.plan(url, &setup).unwrap();
+        for heaps in [true, false] {
+            let above = Above(heaps);
+            let opening = SourceOpening { downstream: Some(&above), ..SourceOpening::PLAIN };
+            let source = endpoint.open(&opening).unwrap().remove(0).source;
+            let told = source.describe().iter().any(|fact| fact.contains("leave out spead+"));
+            assert_eq!(told, heaps, "{url}: {:?}", source.describe());
+        }
+    }
+}
