@@ -40,6 +40,11 @@ pub fn setting(
     Refusal::Setting { key: key.into(), value: value.to_string(), allowed: allowed.into() }
 }
 
+/// The same for a key of `[detector]`, named without its section.
+pub fn of_detector(key: &str, value: impl ToString, allowed: impl Into<String>) -> Refusal {
+    setting(format!("detector.{key}"), value, allowed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +53,8 @@ mod tests {
     fn a_refusal_names_key_value_and_what_is_allowed() {
         let said = refuse("engine.threads", 3, "1 or 2").to_string();
         assert_eq!(said, "engine.threads = 3: 1 or 2");
+        let said = of_detector("hm", 2, "0 or 1").to_string();
+        assert_eq!(said, setting("detector.hm", 2, "0 or 1").to_string());
         assert_eq!(refuse("--jobs", 0, "1 to 1000").to_string(), "--jobs 0: 1 to 1000");
     }
 }

@@ -22,7 +22,7 @@ mod reader;
 mod sample;
 mod shift;
 
-use fullcount_core::refusal::{Refusal, setting};
+use fullcount_core::refusal::{Refusal, of_detector as refuse, setting};
 use std::io;
 use std::sync::Arc;
 
@@ -214,10 +214,6 @@ impl Options {
     fn monitor_pixel(&self) -> bool {
         self.monitor == MonitorUse::Pixel
     }
-}
-
-fn refuse(key: &str, value: impl ToString, allowed: impl Into<String>) -> Refusal {
-    setting(format!("detector.{key}"), value, allowed)
 }
 
 fn range(key: &str, value: u32, least: u32, most: u32) -> Result<(), Refusal> {

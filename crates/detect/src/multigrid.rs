@@ -27,7 +27,7 @@ mod volume;
 mod waiting;
 pub mod words;
 
-use fullcount_core::refusal::{Refusal, setting};
+use fullcount_core::refusal::{Refusal, of_detector, setting};
 use std::io;
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl Options {
             ("max_waiting", self.max_waiting, 256, 1 << 20),
         ] {
             if !(least..=most).contains(&value) {
-                return Err(setting(format!("detector.{key}"), value, format!("{least}..={most}")));
+                return Err(of_detector(key, value, format!("{least}..={most}")));
             }
         }
         Ok(())

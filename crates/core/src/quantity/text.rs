@@ -69,6 +69,18 @@ pub fn bits_text(bits: f64) -> String {
     format!("{} {prefix}bit/s", trim(three_digits(value)))
 }
 
+/// A number with three digits and its decimal prefix, from ten thousand on: `23.5 M`, `9500`, `4.25`.
+pub fn short_text(value: f64) -> String {
+    let (sign, size) = (if value < 0.0 { "-" } else { "" }, value.abs());
+    match size {
+        s if s < 1e4 => format!("{sign}{}", three_digits(s)),
+        s => {
+            let (scaled, prefix) = decimal(s);
+            format!("{sign}{} {prefix}", three_digits(scaled))
+        }
+    }
+}
+
 /// A short time with two or three digits: `0.17 ms`, `54 ms`, `7.2 µs`.
 pub fn time_text(seconds: f64) -> String {
     let (value, unit) = match seconds {
@@ -137,6 +149,8 @@ mod tests {
 
     #[test]
     fn rates_and_counts_are_readable() {
+        let short = [23.46e6, 1.184e9, 9500.0, -12_300.0, 4.25, 0.0, 2e12].map(short_text);
+        assert_eq!(short, ["23.5 M", "1.18 G", "9500", "-12.3 k", "4.25", "0.00", "2.00 T"]);
         assert_eq!((bits_text(10e9), bits_text(100e9)), ("10 Gbit/s".into(), "100 Gbit/s".into()));
         assert_eq!((bits_text(9.87e6), bits_text(2e12)), ("9.87 Mbit/s".into(), "2 Tbit/s".into()));
         assert_eq!(

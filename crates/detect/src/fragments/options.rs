@@ -3,7 +3,7 @@
 //! Refuses ids above 4095 and twice, and values out of range, with key, value and range.
 
 use fullcount_core::quantity;
-use fullcount_core::refusal::{Refusal, setting};
+use fullcount_core::refusal::{Refusal, of_detector};
 use fullcount_core::time::Nanos;
 use serde::Deserialize;
 
@@ -51,10 +51,6 @@ pub(super) struct Options {
     pub crc_every: u32,
 }
 
-fn wrong(key: &str, value: impl ToString, allowed: &str) -> Refusal {
-    setting(key, value, allowed)
-}
-
 impl Options {
     /// Reads them.
     pub fn read(options: &str) -> Result<Options, Refusal> {
@@ -64,10 +60,10 @@ impl Options {
                 .ok()
                 .filter(|n| (1..=IDS).contains(n))
                 .map(|n| (0..n as u16).collect())
-                .ok_or_else(|| wrong("detector.sources", n, "1 to 4096, or ids such as \"512-527\""))?,
+                .ok_or_else(|| of_detector("sources", n, "1 to 4096, or ids such as \"512-527\""))?,
             Sources::List(list) => ids(list).ok_or_else(|| {
                 let allowed = "a number from 1 to 4096, or ids from 0 to 4095 and ranges of them, none twice: \"512-527,600\"";
-                wrong("detector.sources", list, allowed)
+                of_detector("sources", list, allowed)
             })?,
         };
         let timeout = match written.event_timeout.as_str() {
@@ -76,18 +72,17 @@ impl Options {
                 let time = quantity::duration(text).ok();
                 let time = time.filter(|t| (10..=3_600_000).contains(&t.as_millis()));
                 let allowed = "off, or a time from 10ms to 1h";
-                let time = time.ok_or_else(|| wrong("detector.event_timeout", text, allowed))?;
+                let time = time.ok_or_else(|| of_detector("event_timeout", text, allowed))?;
                 Some(Nanos(time.as_nanos() as i64))
             }
         };
         let memory = quantity::size(&written.memory).ok();
         let memory = memory.filter(|size| (1 << 20..=1 << 40).contains(size));
         let memory = memory
-            .ok_or_else(|| wrong("detector.memory", &written.memory, "a size from 1MiB to 1TiB"))?;
+            .ok_or_else(|| of_detector("memory", &written.memory, "a size from 1MiB to 1TiB"))?;
         let crc = u32::try_from(written.crc_every).ok().filter(|k| *k < 1 << 24);
-        let crc_every = crc.ok_or_else(|| {
-            wrong("detector.crc_every", written.crc_every, "0 (never) to 16777215")
-        })?;
+        let crc_every = crc
+            .ok_or_else(|| of_detector("crc_every", written.crc_every, "0 (never) to 16777215"))?;
         Ok(Options { sources, timeout, memory, crc_every })
     }
 }

@@ -4,7 +4,7 @@
 //! exactly what it means there. Refuses values outside their range, lists of another length than the number of detectors,
 //! and keys of one chain with the geometry of the other. Source: `docs/formats/gdgem.md` sections 4 and 14.1.
 
-use fullcount_core::refusal::{Refusal, setting};
+use fullcount_core::refusal::{Refusal, of_detector as refuse};
 use serde::Deserialize;
 
 use super::clock::{ClockRules, Offsets};
@@ -85,10 +85,6 @@ pub(super) struct Options {
     df: Option<String>,
     t0: Option<Vec<Zero>>,
     n: Option<u64>,
-}
-
-pub(super) fn refuse(key: &str, value: impl ToString, allowed: &str) -> Refusal {
-    setting(format!("detector.{key}"), value, allowed)
 }
 
 fn pick(

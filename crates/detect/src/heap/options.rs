@@ -3,7 +3,7 @@
 //! Refuses what is out of range, with key, value and range. Source: `docs/heap.md`.
 
 use fullcount_core::quantity::{duration, size};
-use fullcount_core::refusal::{Refusal, setting};
+use fullcount_core::refusal::{Refusal, of_detector};
 use fullcount_spead::BugCompat;
 use fullcount_spead::receive::{NumberSequence, OnIncomplete, ReceiverConfig};
 use serde::Deserialize;
@@ -122,18 +122,13 @@ pub(super) struct HeapOptions {
     pub lines: u32,
 }
 
-fn refused(key: &str, value: impl ToString, allowed: impl ToString) -> Refusal {
-    let key = format!("detector.{key}");
-    setting(key, value, allowed.to_string())
-}
-
 fn bytes(key: &str, value: &toml::Value) -> Result<u64, Refusal> {
     match value {
         toml::Value::Integer(n) => {
-            u64::try_from(*n).map_err(|_| refused(key, n, "a size such as 64MiB"))
+            u64::try_from(*n).map_err(|_| of_detector(key, n, "a size such as 64MiB"))
         }
-        toml::Value::String(text) => size(text).map_err(|e| refused(key, text, e)),
-        other => Err(refused(key, other, "a size such as 64MiB")),
+        toml::Value::String(text) => size(text).map_err(|e| of_detector(key, text, e.to_string())),
+        other => Err(of_detector(key, other, "a size such as 64MiB")),
     }
 }
 
@@ -141,8 +136,8 @@ fn nanoseconds(key: &str, text: &str) -> Result<u64, Refusal> {
     // "never" is a time here.
     let zero = ["0", "0s", "0ms"].contains(&text.trim());
     let time = if zero { Ok(std::time::Duration::ZERO) } else { duration(text) };
-    let time = time.map_err(|e| refused(key, text, e))?;
-    u64::try_from(time.as_nanos()).map_err(|_| refused(key, text, "below 584 years"))
+    let time = time.map_err(|e| of_detector(key, text, e.to_string()))?;
+    u64::try_from(time.as_nanos()).map_err(|_| of_detector(key, text, "below 584 years"))
 }
 
 impl HeapOptions {
@@ -176,19 +171,23 @@ impl HeapOptions {
         };
         receiver.check().map_err(|e| match e {
             fullcount_core::refusal::Refusal::Value { key, value, allowed } => {
-                refused(key, value, allowed)
+                of_detector(key, value, allowed)
             }
-            other => refused("", "", other),
+            other => of_detector("", "", other.to_string()),
         })?;
         let within = |key, value: usize, least: usize, most: usize| match value {
             v if (least..=most).contains(&v) => Ok(()),
-            v => Err(refused(key, v, format!("{least} to {most}"))),
+            v => Err(of_detector(key, v, format!("{least} to {most}"))),
         };
         within("max_items", raw.max_items, 1, 65_536)?;
         within("bins", raw.bins as usize, 16, 4096)?;
         within("lines", raw.lines as usize, 16, 1024)?;
         if raw.items.len() > 4096 {
-            return Err(refused("items", format!("{} names", raw.items.len()), "up to 4096 names"));
+            return Err(of_detector(
+                "items",
+                format!("{} names", raw.items.len()),
+                "up to 4096 names",
+            ));
         }
         let compat = if raw.pyspead { BugCompat::PYSPEAD } else { BugCompat::default() };
         let Raw { items, max_items, waterfall, bins, lines, .. } = raw;

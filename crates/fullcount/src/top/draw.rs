@@ -2,6 +2,7 @@
 //!
 //! A terminal that is too small for the rest shows the head alone. Red is bad.
 
+use fullcount_core::quantity::short_text;
 use fullcount_engine::summary::grouped;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -19,12 +20,11 @@ const GOOD: Style = Style::new().fg(Color::Green);
 /// Lines of what is wrong at most.
 const BAD_LINES: usize = 4;
 
-/// `12.3 M`, `45.6 k`: three digits that count.
+/// `12.3 M`, `9500`, `7`: three digits that count, and no decimals of small numbers.
 pub fn short(value: f64) -> String {
-    let steps = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
-    match steps.iter().find(|(step, _)| value.abs() >= *step) {
-        Some((step, unit)) => format!("{:.2}{unit}", value / step),
-        None => format!("{value:.0}"),
+    match value.abs() < 1e3 {
+        true => format!("{value:.0}"),
+        false => short_text(value),
     }
 }
 

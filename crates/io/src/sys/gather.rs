@@ -6,6 +6,8 @@ use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use super::transmit::send_filled;
+
 /// Parts of one message.
 pub const PARTS: usize = 3;
 
@@ -59,20 +61,10 @@ impl GatherRing {
             header.msg_iovlen = PARTS as _;
             filled += 1;
         }
-        if filled == 0 {
-            return Ok(0);
-        }
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         // SAFETY: the first `filled` headers point to this ring's own boxes, and their parts to
-        // slices borrowed for 'a, which outlives this call; the kernel only reads them.
-        let n = unsafe {
-            libc::sendmmsg(
-                socket.as_raw_fd(),
-                self.headers.as_mut_ptr(),
-                filled as libc::c_uint,
-                (libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) as _,
-            )
-        };
-        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+        // slices borrowed for 'a, which outlives this call.
+        unsafe { send_filled(socket, &mut self.headers[..filled], flags) }
     }
 }
 

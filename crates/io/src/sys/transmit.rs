@@ -80,19 +80,29 @@ impl SendRing {
             }
             filled += 1;
         }
-        if filled == 0 {
-            return Ok(0);
-        }
         // SAFETY: the first `filled` headers point to this ring's own boxes, and their parts to
-        // slices borrowed for 'a, which outlives this call; the kernel only reads them.
-        let n = unsafe {
-            libc::sendmmsg(
-                socket.as_raw_fd(),
-                self.headers.as_mut_ptr(),
-                filled as libc::c_uint,
-                libc::MSG_NOSIGNAL as _,
-            )
-        };
-        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+        // slices borrowed for 'a, which outlives this call.
+        unsafe { send_filled(socket, &mut self.headers[..filled], libc::MSG_NOSIGNAL) }
     }
+}
+
+/// Sends the messages of these headers; how many, from the front. 0 only if there are none.
+///
+/// # Errors
+/// The system's error for the first message, if none was sent.
+///
+/// # Safety
+/// Every header points to parts and control data that live across the call; the kernel only reads them.
+pub(super) unsafe fn send_filled(
+    socket: BorrowedFd<'_>,
+    headers: &mut [libc::mmsghdr],
+    flags: libc::c_int,
+) -> io::Result<usize> {
+    if headers.is_empty() {
+        return Ok(0);
+    }
+    let count = headers.len() as libc::c_uint;
+    // SAFETY: the headers are a slice of that length, and what they point to lives by the caller's word.
+    let n = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count, flags as _) };
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }

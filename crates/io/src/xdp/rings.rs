@@ -263,25 +263,52 @@ fn bind(fd: BorrowedFd<'_>, (interface, queue): (u32, u32), flags: u16) -> io::R
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-impl Queue {
-    /// Gives `socket` its memory and rings, fills the fill ring and binds it to the queue.
+/// The ring that a socket's frames pass through: its option, its page, its place among the offsets.
+struct DataRing {
+    option: libc::c_int,
+    page: u64,
+    offsets: fn(&libc::xdp_mmap_offsets) -> &libc::xdp_ring_offset,
+}
+
+/// Of a socket that receives.
+const RECEIVES: DataRing = DataRing {
+    option: libc::XDP_RX_RING,
+    page: libc::XDP_PGOFF_RX_RING as u64,
+    offsets: |all| &all.rx,
+};
+
+/// Memory of a socket and its rings, before it is bound.
+struct SocketRings {
+    memory: Mapping,
+    data: Ring,
+    fill: Ring,
+    completion: Ring,
+}
+
+impl SocketRings {
+    /// Memory for `chunks` (a power of two, and the length of the data ring) of `chunk` bytes, and rings of these lengths to fill
+    /// and to complete.
     ///
     /// # Errors
     /// What could not be done, and the system's error.
-    pub fn open(socket: OwnedFd, mut o: QueueOptions) -> Result<Queue, Failed> {
-        let fd = socket.as_fd();
-        let memory = Mapping::anonymous(o.chunk * o.chunks as usize)
+    fn make(
+        fd: BorrowedFd<'_>,
+        (chunk, chunks): (usize, u32),
+        (fill, completion): (u32, u32),
+        of: &DataRing,
+    ) -> Result<SocketRings, Failed> {
+        let memory = Mapping::anonymous(chunk * chunks as usize)
             .map_err(|e| ("get memory for packets", e))?;
         // SAFETY: all-zero is a valid xdp_umem_reg.
         let mut about: libc::xdp_umem_reg = unsafe { zeroed() };
         about.addr = memory.start.as_ptr() as u64;
         about.len = memory.len as u64;
-        about.chunk_size = o.chunk as u32;
+        about.chunk_size = chunk as u32;
         set(fd, libc::XDP_UMEM_REG, &about).map_err(|e| ("register memory for packets", e))?;
         let rings = [
-            (libc::XDP_UMEM_FILL_RING, o.chunks),
-            (libc::XDP_UMEM_COMPLETION_RING, 2),
-            (libc::XDP_RX_RING, o.chunks),
+            (libc::XDP_UMEM_FILL_RING, fill),
+            (libc::XDP_UMEM_COMPLETION_RING, completion),
+            (of.option, chunks),
         ];
         for (name, length) in rings {
             set(fd, name, &length).map_err(|e| ("make rings", e))?;
@@ -292,9 +319,24 @@ impl Queue {
             Ring::new(fd, offsets, entry, length, page).map_err(|e| ("map rings", e))
         };
         let descriptor = size_of::<libc::xdp_desc>();
-        let receive = ring(&offsets.rx, descriptor, o.chunks, libc::XDP_PGOFF_RX_RING as u64)?;
-        let fill = ring(&offsets.fr, 8, o.chunks, libc::XDP_UMEM_PGOFF_FILL_RING)?;
-        let completion = ring(&offsets.cr, 8, 2, libc::XDP_UMEM_PGOFF_COMPLETION_RING)?;
+        Ok(SocketRings {
+            data: ring((of.offsets)(&offsets), descriptor, chunks, of.page)?,
+            fill: ring(&offsets.fr, 8, fill, libc::XDP_UMEM_PGOFF_FILL_RING)?,
+            completion: ring(&offsets.cr, 8, completion, libc::XDP_UMEM_PGOFF_COMPLETION_RING)?,
+            memory,
+        })
+    }
+}
+
+impl Queue {
+    /// Gives `socket` its memory and rings, fills the fill ring and binds it to the queue.
+    ///
+    /// # Errors
+    /// What could not be done, and the system's error.
+    pub fn open(socket: OwnedFd, mut o: QueueOptions) -> Result<Queue, Failed> {
+        let fd = socket.as_fd();
+        let rings = SocketRings::make(fd, (o.chunk, o.chunks), (o.chunks, 2), &RECEIVES)?;
+        let SocketRings { memory, data: receive, fill, completion } = rings;
         let mut queue = Queue {
             socket,
             receive,

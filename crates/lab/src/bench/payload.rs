@@ -13,6 +13,7 @@ use anyhow::Context;
 use fullcount_core::products::{EventBatch, Products};
 use fullcount_core::time::PulseTime;
 use fullcount_messages::EventWriter;
+use fullcount_sim::splitmix;
 
 /// Name of the producer in each message.
 pub const SOURCE: &str = "lab";
@@ -41,7 +42,7 @@ impl BenchPayload {
             format!("no message of {wanted} B, or up to a quarter less, is text in UTF-8: give another size")
         })?;
         let count = (ALL / wanted).clamp(1, 16_000);
-        let mut dice = Dice(wanted as u64);
+        let mut dice = wanted as u64;
         let mut writer = EventWriter::new();
         let (mut batches, mut messages) = (Vec::new(), Vec::new());
         for number in 0..count {
@@ -60,7 +61,7 @@ impl BenchPayload {
 fn events(wanted: usize) -> Option<usize> {
     let mut writer = EventWriter::new();
     let most = wanted.saturating_sub(96) / 8;
-    let mut zero = batch(0, most, &mut Dice(1));
+    let mut zero = batch(0, most, &mut 1);
     (most - most / 4..=most).rev().find(|&events| {
         zero.offset_ns.truncate(events);
         zero.pixel.truncate(events);
@@ -69,14 +70,14 @@ fn events(wanted: usize) -> Option<usize> {
     })
 }
 
-fn batch(number: usize, events: usize, dice: &mut Dice) -> EventBatch {
+fn batch(number: usize, events: usize, dice: &mut u64) -> EventBatch {
     let mut batch = EventBatch::default();
     batch.open_pulse(PulseTime(FIRST + ((spread(number as u64) as i64) << 24)));
     // 2²³ steps spread over four bytes: up to 58.7 ms.
-    let mut times: Vec<u64> = (0..events).map(|_| dice.roll() >> 41).collect();
+    let mut times: Vec<u64> = (0..events).map(|_| splitmix(dice) >> 41).collect();
     times.sort_unstable();
     for time in times {
-        let pixel = spread(1 + dice.roll() % 16_383);
+        let pixel = spread(1 + splitmix(dice) % 16_383);
         batch.push(spread(time) as u32, pixel as u32);
     }
     batch
@@ -85,19 +86,6 @@ fn batch(number: usize, events: usize, dice: &mut Dice) -> EventBatch {
 /// Seven bits to a byte: order is kept, and no byte reaches 128.
 fn spread(value: u64) -> u64 {
     (0..8).map(|byte| (value >> (7 * byte) & 0x7f) << (8 * byte)).sum()
-}
-
-/// SplitMix64.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
 }
 
 #[cfg(test)]
@@ -110,9 +98,9 @@ mod tests {
     fn numbers_keep_their_order_when_they_are_spread() {
         assert_eq!((spread(0), spread(127), spread(128)), (0, 127, 256));
         assert_eq!(spread((1 << 23) - 1), 0x037f_7f7f);
-        let mut dice = Dice(7);
+        let mut dice = 7;
         for _ in 0..1000 {
-            let (a, b) = (dice.roll() >> 8, dice.roll() >> 8);
+            let (a, b) = (splitmix(&mut dice) >> 8, splitmix(&mut dice) >> 8);
             assert_eq!(spread(a).cmp(&spread(b)), a.cmp(&b));
             assert!(spread(a).to_le_bytes().is_ascii());
         }

@@ -7,7 +7,7 @@ use super::advice::{WorkerRun, advice};
 use super::measured::MeasuredRates;
 use super::plan::{CapacityLoad, CapacityPlan, EVENT_BYTES, SPEEDS};
 use super::queues::{PLACES, Sizes};
-use crate::detectors::short;
+use fullcount_core::quantity::short_text as short;
 
 /// A plan with its simulation.
 #[derive(Debug, Clone, PartialEq)]

@@ -18,12 +18,13 @@ use super::progress::StepProgress;
 use super::scratch::ScratchFiles;
 use super::simulated::simulated;
 use super::speedup::{self, Speedup};
-use super::{How, SpeedRow, SpeedTrial, copy, limits, markdown, pipelines, short, udp};
+use super::{How, SpeedRow, SpeedTrial, copy, limits, markdown, pipelines, udp};
 use crate::Tell;
 use crate::error::LabError;
 use crate::lossless::SearchSettings;
 use crate::record::results::Results;
 use crate::record::{Figure, Record};
+use fullcount_core::quantity::short_text as short;
 
 /// Usual name of the results, with what was measured behind it if that is one thing.
 const NAME: &str = "detectors";

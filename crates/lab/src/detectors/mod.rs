@@ -28,6 +28,7 @@ mod simulated;
 pub mod speedup;
 pub mod udp;
 
+use fullcount_core::quantity::short_text as short;
 use fullcount_core::simulator::facts::PublishedRates;
 use serde_json::{Value, json};
 
@@ -213,21 +214,6 @@ fn trial(run: &SpeedTrial) -> Value {
         "hits_per_s": r.hits, "triggers_per_s": r.triggers, "events_per_s": r.events,
         "cores": run.cores, "lost": run.lost,
     })
-}
-
-/// Three digits and the power of a thousand: `23.5 M`.
-pub fn short(value: f64) -> String {
-    let (scaled, name) = match value.abs() {
-        v if v >= 1e9 => (value / 1e9, " G"),
-        v if v >= 1e6 => (value / 1e6, " M"),
-        v if v >= 1e4 => (value / 1e3, " k"),
-        _ => (value, ""),
-    };
-    match scaled.abs() {
-        v if v >= 100.0 => format!("{scaled:.0}{name}"),
-        v if v >= 10.0 => format!("{scaled:.1}{name}"),
-        _ => format!("{scaled:.2}{name}"),
-    }
 }
 
 fn cell(value: Option<f64>) -> String {

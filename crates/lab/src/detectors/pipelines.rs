@@ -3,8 +3,9 @@
 //! One of each alone is always measured, as everything is told in units of it. Pipelines are pinned one a core as far as
 //! there are cores; the rest run where the system puts them, and that is said.
 
+use super::copy;
 use super::scaling::{Member, Scaling, ScalingPoint};
-use super::{copy, short};
+use fullcount_core::quantity::short_text as short;
 use fullcount_detect::detector::Threads;
 use fullcount_engine::stop::Stop;
 

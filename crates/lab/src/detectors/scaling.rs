@@ -7,9 +7,9 @@
 use serde_json::{Value, json};
 
 use super::amounts::AmountRates;
-use super::short;
 use crate::plot::{Chart, ChartLine, Dot, PlotAxis, Stroke};
 use crate::record::{Figure, Record};
+use fullcount_core::quantity::short_text as short;
 
 /// One pipeline of a trial.
 #[derive(Debug, Clone, PartialEq)]

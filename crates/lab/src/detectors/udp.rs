@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use super::limits::CoreProfile;
 use super::service::{ServicePair, ServiceTrial, ThreadCores};
-use super::{How, SpeedRow, SpeedTrial, short};
+use super::{How, SpeedRow, SpeedTrial};
 use crate::lossless::{self, Bench, Ceiling, OnNearCores, SearchSettings, TrialPlan};
 use anyhow::Context;
 use fullcount_core::frame::emit::Route;
+use fullcount_core::quantity::short_text as short;
 use fullcount_core::quantity::spoken;
 use fullcount_io::pcap::{CaptureFormat, Writer};
 

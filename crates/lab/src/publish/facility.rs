@@ -7,6 +7,7 @@
 use fullcount_messages::{
     Alarm, ChopperTimes, Connection, ConnectionState, LogEntry144, LogValue, Message, StateSeverity,
 };
+use fullcount_sim::splitmix;
 
 /// Above this the temperature sounds its alarm, kelvin.
 const WARM: f64 = 301.0;
@@ -27,10 +28,9 @@ pub struct Facility {
 
 /// A number of 0 to 1 out of a seed and a place (splitmix64).
 fn noise(seed: u64, at: u64) -> f64 {
-    let mut x = seed.wrapping_add(at.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (x ^ (x >> 31)) as f64 / u64::MAX as f64
+    // The state before the one that belongs to the place.
+    let mut state = seed.wrapping_add(at.wrapping_sub(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    splitmix(&mut state) as f64 / u64::MAX as f64
 }
 
 impl Facility {

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fullcount_core::sim::{Channel, ChannelSetup};
+use fullcount_sim::splitmix;
 use fullcount_stcp::receiver::{ModelReceiver, ReceiverSetup};
 use fullcount_stcp::trace::TraceKind;
 use fullcount_stcp::wire::Inbound;
@@ -98,15 +99,6 @@ pub(super) fn first_number(i: usize) -> u32 {
     0xffff_0000u32.wrapping_add(i as u32 * 77_777)
 }
 
-/// SplitMix64.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 fn way<T>(delay_ns: u64) -> Channel<T> {
     let setup = ChannelSetup { delay_ns, ..ChannelSetup::default() };
     Channel::new(setup).expect("a delay alone can be")
@@ -136,7 +128,7 @@ impl<'c> Network<'c> {
                 receiver: ModelReceiver::new(receiver),
                 link: way(ACCESS_NS),
                 back: way(BACK_NS),
-                next_ns: from_ns + random(&mut state) % period.max(1),
+                next_ns: from_ns + splitmix(&mut state) % period.max(1),
                 fragments: 0,
                 until_ns,
                 removed: false,
@@ -289,7 +281,7 @@ impl<'c> Network<'c> {
             let bits = u64::from(segment.length + FRAME + GAP) * 8;
             lane.wire_bits += bits;
             // ± 5 %: without it phases lock, and single senders win or starve.
-            let share = 950 + random(&mut lane.random) % 101;
+            let share = 950 + splitmix(&mut lane.random) % 101;
             lane.free_ns = now + bits * 1_000_000 * share / cell.emit_bps.max(1);
             self.hash = (self.hash ^ now ^ (u64::from(segment.seq) << 20) ^ i as u64)
                 .wrapping_mul(0x0000_0100_0000_01b3);

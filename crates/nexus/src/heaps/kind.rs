@@ -30,7 +30,7 @@ struct HeapFileSection {
     #[serde(default)]
     overwrite: bool,
     /// `none` or `gzip` (level 1 to 9: `gzip:4`).
-    #[serde(default = "no_compression")]
+    #[serde(default = "Compression::unless_chosen")]
     compression: String,
     /// Arrays at most, 1 to 4096.
     #[serde(default = "default_arrays")]
@@ -38,10 +38,6 @@ struct HeapFileSection {
     /// Bytes of all arrays at most.
     #[serde(default, deserialize_with = "section::some")]
     max_bytes: Option<String>,
-}
-
-fn no_compression() -> String {
-    "none".into()
 }
 
 fn default_arrays() -> usize {

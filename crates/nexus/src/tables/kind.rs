@@ -12,6 +12,7 @@ use fullcount_io::section;
 use serde::{Deserialize, Serialize};
 
 use super::{TableFormat, TableOptions, TableOutput, TableSink};
+use crate::Compression;
 use crate::kind::compression;
 
 /// `[output.hits]` and `[output.clusters]`
@@ -24,12 +25,8 @@ pub(super) struct TableSection {
     #[serde(default)]
     pub overwrite: bool,
     /// `none` or `gzip` (level 1 to 9: `gzip:4`).
-    #[serde(default = "default_table_compression")]
+    #[serde(default = "Compression::unless_chosen")]
     pub compression: String,
-}
-
-fn default_table_compression() -> String {
-    "none".into()
 }
 
 /// Tables of one output.

@@ -5,11 +5,17 @@
 //! [`super`]; frames in several chunks: kernel `Documentation/networking/af_xdp.rst`, "XDP_USE_SG".
 
 use std::io;
-use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use super::{Failed, Mapping, Ring, bind, get, set};
+use super::{DataRing, Failed, Mapping, Ring, SocketRings, bind};
+
+/// The ring of a socket that sends.
+const SENDS: DataRing = DataRing {
+    option: libc::XDP_TX_RING,
+    page: libc::XDP_PGOFF_TX_RING as u64,
+    offsets: |all| &all.tx,
+};
 
 /// Calls to the driver after which the rest is left for later: each takes a bounded number of frames.
 const KICKS: u32 = 64;
@@ -52,31 +58,8 @@ impl SendQueue {
         (chunk, chunks): (usize, u32),
     ) -> Result<SendQueue, Failed> {
         let fd = socket.as_fd();
-        let memory = Mapping::anonymous(chunk * chunks as usize)
-            .map_err(|e| ("get memory for packets", e))?;
-        // SAFETY: all-zero is a valid xdp_umem_reg.
-        let mut about: libc::xdp_umem_reg = unsafe { zeroed() };
-        about.addr = memory.start.as_ptr() as u64;
-        about.len = memory.len as u64;
-        about.chunk_size = chunk as u32;
-        set(fd, libc::XDP_UMEM_REG, &about).map_err(|e| ("register memory for packets", e))?;
-        let rings = [
-            (libc::XDP_UMEM_FILL_RING, 2),
-            (libc::XDP_UMEM_COMPLETION_RING, chunks),
-            (libc::XDP_TX_RING, chunks),
-        ];
-        for (name, length) in rings {
-            set(fd, name, &length).map_err(|e| ("make rings", e))?;
-        }
-        let offsets: libc::xdp_mmap_offsets =
-            get(fd, libc::XDP_MMAP_OFFSETS).map_err(|e| ("ask for the rings' form", e))?;
-        let ring = |offsets, entry, length, page| {
-            Ring::new(fd, offsets, entry, length, page).map_err(|e| ("map rings", e))
-        };
-        let descriptor = size_of::<libc::xdp_desc>();
-        let transmit = ring(&offsets.tx, descriptor, chunks, libc::XDP_PGOFF_TX_RING as u64)?;
-        let fill = ring(&offsets.fr, 8, 2, libc::XDP_UMEM_PGOFF_FILL_RING)?;
-        let completion = ring(&offsets.cr, 8, chunks, libc::XDP_UMEM_PGOFF_COMPLETION_RING)?;
+        let rings = SocketRings::make(fd, (chunk, chunks), (2, chunks), &SENDS)?;
+        let SocketRings { memory, data: transmit, fill, completion } = rings;
         bind(fd, (interface, queue), libc::XDP_COPY | libc::XDP_USE_SG)
             .map_err(|e| ("bind to the queue (frames in several pieces: Linux 6.6)", e))?;
         let free = (0..u64::from(chunks)).rev().map(|n| n * chunk as u64).collect();
