@@ -2,13 +2,19 @@
 //!
 //! Counts lines of Rust below `crates/*/src`, blank ones and comments included, up to the `#[cfg(test)]` that begins a file's tests.
 //! Tests are also the files that a `#[cfg(test)] mod NAME;` declares, the conformance suites of the seams with the samples of
-//! detectors that they try (nothing else asks for these), and the crates that only tests use. Refuses a revision that git does not know
-//! (exit 1). Source: docs/architecture.md, "The house".
+//! detectors that they try (nothing else asks for these), and the crates that only tests use. Beside the crates it counts what the
+//! lines are for ([`groups`]). This crate's own lines stand by themselves: they are not part of the program. Refuses a revision that git
+//! does not know (exit 1). Source: docs/architecture.md, "The house".
+
+mod groups;
 
 use std::collections::BTreeMap;
 use std::process::{Command, ExitCode};
 
 use crate::place;
+
+/// Where this crate's own files are.
+const OWN: &str = "xtask/";
 
 fn git(words: &[&str]) -> Result<String, String> {
     let out = Command::new("git").args(words).current_dir(place::root()).output();
@@ -35,7 +41,7 @@ fn counts(path: &str) -> bool {
         || path.ends_with("/conformance.rs")
         || path.ends_with("/sample.rs") && SAMPLES.iter().any(|folder| path.starts_with(folder));
     let only_tests = ["crates/testing/", "crates/broker/"].iter().any(|c| path.starts_with(c));
-    path.starts_with("crates/")
+    (path.starts_with("crates/") || path.starts_with(OWN))
         && path.contains("/src/")
         && path.ends_with(".rs")
         && !(tests || only_tests || path.contains("/generated/"))
@@ -63,30 +69,61 @@ fn declared_for_tests(path: &str, text: &str) -> Vec<String> {
     all.windows(2).filter_map(name).collect()
 }
 
-/// Counts at a revision, by crate.
+/// Counts at a revision, by file.
 fn count(revision: &str) -> Result<BTreeMap<String, usize>, String> {
-    let list = git(&["ls-tree", "-r", "--name-only", revision, "crates"])?;
+    let list = git(&["ls-tree", "-r", "--name-only", revision, "crates", OWN])?;
     let (mut of, mut tests) = (BTreeMap::new(), Vec::new());
     for path in list.lines().filter(|path| counts(path)) {
         let text = git(&["show", &format!("{revision}:{path}")])?;
         tests.extend(declared_for_tests(path, &text));
-        of.insert(path, lines(&text));
+        of.insert(path.to_owned(), lines(&text));
     }
-    let mut crates = BTreeMap::new();
-    for (path, lines) in of.into_iter().filter(|(path, _)| !tests.iter().any(|test| test == path)) {
-        let name = path.split('/').nth(1).unwrap_or_default();
-        *crates.entry(name.to_owned()).or_default() += lines;
+    of.retain(|path, _| !tests.contains(path));
+    Ok(of)
+}
+
+/// Sums of the files by what `name` says of each.
+fn sums(
+    files: &BTreeMap<String, usize>,
+    name: impl Fn(&str) -> Option<String>,
+) -> BTreeMap<String, usize> {
+    let mut sums = BTreeMap::new();
+    for (path, lines) in files {
+        if let Some(name) = name(path) {
+            *sums.entry(name).or_default() += lines;
+        }
     }
-    Ok(crates)
+    sums
+}
+
+fn print(files: &BTreeMap<String, usize>) {
+    let row = |name: &str, n: usize| println!("{name:32} {n:>7}");
+    let program = |path: &str| path.starts_with("crates/");
+    let name = |path: &str| path.split('/').nth(1).unwrap_or_default().to_owned();
+    let crates = sums(files, |path| program(path).then(|| name(path)));
+    let rest =
+        sums(files, |path| (program(path) && groups::of(path) == groups::REST).then(|| name(path)));
+    println!("{:32} {:>7} {:>9}", "crate", "lines", groups::REST);
+    for (name, n) in &crates {
+        println!("{name:32} {n:>7} {:>9}", rest.get(name).copied().unwrap_or(0));
+    }
+    row("all", crates.values().sum());
+    println!("\nof these");
+    let groups = sums(files, |path| program(path).then(|| groups::of(path).to_owned()));
+    for name in groups::GROUPS.iter().map(|(name, _)| *name).chain([groups::REST]) {
+        row(name, groups.get(name).copied().unwrap_or(0));
+    }
+    let own: usize = files.iter().filter(|(path, _)| !program(path)).map(|(_, n)| n).sum();
+    println!("\nbeside these");
+    row("xtask", own);
 }
 
 /// Prints them.
 pub fn run(arguments: &[String]) -> ExitCode {
     let revision = arguments.first().map_or("HEAD", String::as_str);
     match count(revision) {
-        Ok(of) => {
-            of.iter().for_each(|(name, n)| println!("{name:14} {n:>7}"));
-            println!("{:14} {:>7}", "all", of.values().sum::<usize>());
+        Ok(files) => {
+            print(&files);
             ExitCode::SUCCESS
         }
         Err(why) => {
@@ -110,6 +147,11 @@ mod tests {
         assert!(!counts("crates/detect/src/conformance/numbered.rs"));
         assert!(!counts("crates/detect/src/sonde/sample.rs"));
         assert!(counts("crates/lab/src/agent/sample.rs"));
+        assert!(counts("xtask/src/prove/lab.rs") && !counts("examples/src/lib.rs"));
+        let files = [("crates/io/src/a.rs", 2), ("crates/io/src/b.rs", 3), ("xtask/src/c.rs", 5)];
+        let files = files.map(|(path, n)| (path.to_owned(), n)).into();
+        let by = |path: &str| path.starts_with("crates/").then(|| path[..9].to_owned());
+        assert_eq!(sums(&files, by), [("crates/io".to_owned(), 5)].into());
         let text =
             "#[cfg(test)]\nmod made;\nmod own;\n#[cfg(test)]\n#[path = \"a_tests.rs\"]\nmod tests;";
         let made = |path: &str| declared_for_tests(path, text);
