@@ -52,16 +52,6 @@ pub fn decoders(binary: &Path) -> Result<Vec<Decoder>, String> {
     read(&text).ok_or_else(|| format!("{} catalogue --kinds --json: {text:.200}", binary.display()))
 }
 
-/// The first of them.
-///
-/// # Errors
-///
-/// As [`decoders`], or there is none.
-pub fn first(binary: &Path) -> Result<String, String> {
-    let first = decoders(binary)?.into_iter().next();
-    first.map(|one| one.name).ok_or_else(|| format!("{}: no detector", binary.display()))
-}
-
 fn read(text: &str) -> Option<Vec<Decoder>> {
     let json: Value = serde_json::from_str(text.trim()).ok()?;
     if json["schema"] != "fullcount/kinds/1" {

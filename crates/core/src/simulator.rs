@@ -11,6 +11,7 @@ pub mod conformance;
 pub mod facts;
 pub mod made;
 mod order;
+pub mod taste;
 
 use facts::{Declared, SimulatedLoad};
 

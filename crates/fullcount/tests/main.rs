@@ -60,6 +60,7 @@ mod lab_peers;
 mod lab_probes;
 mod lab_spead;
 mod lab_stcp;
+mod lab_trial;
 mod logging;
 mod lost_events;
 mod monitoring;

@@ -13,8 +13,17 @@ pub enum TrialError {
     Result { program: String, reason: String },
     #[error("two cores near each other: {0}")]
     Cores(#[from] std::io::Error),
+    #[error("{what}: {cause}")]
+    System { what: &'static str, cause: std::io::Error },
     #[error(transparent)]
     Profile(#[from] crate::profile::ProfileError),
+}
+
+impl TrialError {
+    /// What the system said when this was done.
+    pub(crate) fn when(what: &'static str) -> impl Fn(std::io::Error) -> TrialError {
+        move |cause| TrialError::System { what, cause }
+    }
 }
 
 /// What `fullcount lab` ends with instead of a result.

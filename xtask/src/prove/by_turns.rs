@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::Finding;
 use super::campaign::Campaign;
 use super::flat_out::{self, median};
-use super::service;
+use super::lab;
 use crate::command::{Job, Show};
 use crate::kafka;
 use crate::{place, setup};
@@ -65,7 +65,7 @@ pub fn lacking() -> Option<String> {
 
 pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
     let old = env::var_os(OLD).map(PathBuf::from).ok_or("no older binary")?;
-    let new = service::build()?;
+    let new = lab::build()?;
     let cores = flat_out::cores()?;
     let broker = broker();
     if let Err(why) = &broker {
@@ -124,8 +124,8 @@ fn brokered(binary: &Path, broker: &str) -> Result<Rates, String> {
     let mut rates = Rates::new();
     for (verb, options) in BROKERED {
         let more = [verb, "--broker", broker, "--volume", VOLUME, "--repeats", "1"];
-        let ended = service::lab(binary, &[verbs, &more, options].concat())?;
-        rates.extend(ours(&ended.summary));
+        let ended = lab::campaign(binary, &[verbs, &more, options].concat())?;
+        rates.extend(ours(&ended.record));
     }
     Ok(rates)
 }
@@ -143,8 +143,8 @@ fn ours(record: &Value) -> Rates {
 /// Packets a second of every detector and input, from memory on one core.
 fn decoders(binary: &Path) -> Result<Rates, String> {
     let words = ["detectors", "--over", "memory", "--duration", "1s", "--repeats", "1"];
-    let ended = service::lab(binary, &words)?;
-    by_row(&ended.summary).ok_or_else(|| "a row without detector, input or rate".to_owned())
+    let ended = lab::campaign(binary, &words)?;
+    by_row(&ended.record).ok_or_else(|| "a row without detector, input or rate".to_owned())
 }
 
 /// Packets a second of each row; where reading alone is measured too, it has a row of its own.

@@ -13,16 +13,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::Finding;
 use super::campaign::Campaign;
-use super::service::{self, Ended, Service};
-use crate::{kinds, place};
+use super::lab::{self, Ended};
+use crate::place;
 
 /// Bits a second of payload, and what a capture of it writes: packets of 1261 B need 76 B more.
 const LINE: f64 = 10e9;
@@ -144,41 +141,29 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
 
 /// What the disk does by itself.
 fn disk(size: &Size) -> Result<Value, String> {
-    let file = size.folder.join("dd");
-    let begun = Instant::now();
-    let out = Command::new("dd")
-        .args(["if=/dev/zero", "bs=1M", "conv=fdatasync", "status=none"])
-        .arg(format!("of={}", file.display()))
-        .arg(format!("count={}", size.dd()))
-        .output()
-        .map_err(|e| format!("dd: {e}"))?;
-    let seconds = begun.elapsed().as_secs_f64();
-    let _ = fs::remove_file(&file);
-    if !out.status.success() {
-        return Err(format!("dd: {}", String::from_utf8_lossy(&out.stderr).trim()));
-    }
-    Ok(json!({ "bytes_per_s": size.dd() as f64 * 1048576.0 / seconds, "seconds": seconds }))
+    let (file, volume) =
+        (size.folder.join("dd").display().to_string(), format!("{}MiB", size.dd()));
+    lab::bench(&lab::build()?, &["disk", "--file", &file, "--volume", &volume])
 }
 
 fn measure(size: &Size, rate: f64, capture: bool) -> Result<Value, String> {
-    let binary = service::build()?;
     let series = size.folder.join("series");
     let _ = fs::remove_dir_all(&series);
     fs::create_dir_all(&series).map_err(|e| format!("{}: {e}", series.display()))?;
+    let folder = series.display().to_string();
     let file = series.join("run.pcapng").display().to_string();
-    let detector = kinds::first(&binary)?;
-    let mut run = vec!["--sink", "null", "--web", "off"];
+    let (duration, rate) = (format!("{}s", size.seconds), format!("{:.0}bps", rate));
+    let mut words = vec!["trial", "--rate", &rate, "--duration", &duration];
+    if capture {
+        words.extend(["--replay", &folder]);
+    }
+    words.extend(["--", "run", "--sink", "null", "--web", "off"]);
     let (file_size, keep) = (format!("{}MiB", size.file()), KEEP.to_string());
     if capture {
-        run.extend(["--capture", &file, "--rotate-size", &file_size, "--keep", &keep]);
+        words.extend(["--capture", &file, "--rotate-size", &file_size, "--keep", &keep]);
     }
-    let (duration, rate) = (format!("{}s", size.seconds), format!("{:.0}bps", rate));
-    let send = ["--rate", &rate, "--duration", &duration];
-    let (receiver, sender) = service::run_and_send(&binary, &detector, &run, &send)?;
-    let sent = sender.finish(Duration::from_secs(size.seconds + 120))?;
-    thread::sleep(Duration::from_secs(1));
-    receiver.interrupt();
-    let ended = receiver.finish(Duration::from_secs(120))?;
+    let row = lab::bench(&lab::build()?, &words)?;
+    let (sent, ended) = (Ended::of(&row["send"][0]), Ended::of(&row["receiver"]));
     let counter = |name: &str| counter(&ended, name);
     let mut result = json!({
         "exit": ended.code,
@@ -198,7 +183,7 @@ fn measure(size: &Size, rate: f64, capture: bool) -> Result<Value, String> {
         result["bytes_per_s"] = (counter("bytes") as f64 / size.seconds as f64).into();
         result["buffer_peak_bytes"] = counter("waiting_peak").into();
         result["files"] = counter("files").into();
-        result["replayed_as_said"] = replayed(&binary, &series, counter("files"))?.into();
+        result["replayed_as_said"] = replayed(&row["replayed"], counter("files")).into();
     }
     let _ = fs::remove_dir_all(&series);
     Ok(result)
@@ -210,23 +195,20 @@ fn counter(ended: &Ended, name: &str) -> u64 {
 }
 
 /// True if the files that stayed can be read to their end, and follow each other without a gap of their own.
-fn replayed(binary: &Path, series: &Path, files: u64) -> Result<bool, String> {
-    let mut whole = true;
-    let detector = kinds::first(binary)?;
-    for n in files.saturating_sub(KEEP)..files {
-        let file = series.join(format!("run-{:05}.pcapng", n + 1));
-        let url = format!("pcap:{}?flat-out", file.display());
-        let arguments = ["run", "--source", &url, "--detector", &detector, "--sink", "null"];
-        let arguments = [&arguments[..], &["--web", "off", "--json"]].concat();
-        let read = Service::start(binary, &arguments)?.finish(Duration::from_secs(300))?;
-        let n =
-            |name: &str| read.summary.pointer(&format!("/counters/{name}")).and_then(Value::as_u64);
-        whole &= n("receive.packets") > Some(0)
+fn replayed(replays: &Value, files: u64) -> bool {
+    let whole = |n: u64| {
+        let name = format!("run-{:05}.pcapng", n + 1);
+        let mut all = replays.as_array().into_iter().flatten();
+        let Some(replay) = all.find(|replay| replay["file"] == *name) else { return false };
+        let n = |name: &str| {
+            replay.pointer(&format!("/summary/counters/{name}")).and_then(Value::as_u64)
+        };
+        n("receive.packets") > Some(0)
             && n("pcap.truncated") == Some(0)
             && n("pcap.damaged") == Some(0)
-            && n("pcap.frames") == n("receive.packets");
-    }
-    Ok(whole)
+            && n("pcap.frames") == n("receive.packets")
+    };
+    (files.saturating_sub(KEEP)..files).all(whole)
 }
 
 #[cfg(test)]
@@ -240,6 +222,18 @@ mod tests {
             assert!(size.dd() <= size.mib && (KEEP + 2) * size.file() < size.mib, "{gib}");
             assert!(size.file() > 100);
         }
+    }
+
+    #[test]
+    fn the_last_files_have_to_be_read_to_their_end() {
+        let replay = |file: u64, frames: u64, damaged: u64| {
+            json!({"file": format!("run-{file:05}.pcapng"), "summary": {"counters": {
+                "receive.packets": 5, "pcap.frames": frames, "pcap.truncated": 0, "pcap.damaged": damaged}}})
+        };
+        let last = |last: Value| json!([replay(2, 5, 0), replay(3, 5, 0), last]);
+        assert!(replayed(&last(replay(4, 5, 0)), 4));
+        assert!(!replayed(&last(replay(4, 6, 0)), 4) && !replayed(&last(replay(4, 5, 1)), 4));
+        assert!(!replayed(&json!([replay(2, 5, 0), replay(3, 5, 0)]), 4), "one is missing");
     }
 
     #[test]

@@ -11,13 +11,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::Finding;
 use super::campaign::Campaign;
-use super::service::{self, Service};
+use super::lab;
 use crate::command::Job;
 use crate::{place, setup};
 
@@ -30,15 +29,18 @@ const REPEATS: u32 = 5;
 const SECONDS: u64 = 3;
 /// The least part of the C program's rate that holds.
 const LEAST_RATIO: f64 = 0.85;
-/// For a process to bind, and for it to end once its peer has: the C receiver waits 1 s of
-/// silence, ours for an end mark.
-const LIMIT: Duration = Duration::from_secs(60);
-
 /// The cores of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cores {
     receiver: usize,
     sender: usize,
+}
+
+impl Cores {
+    /// As options take them.
+    fn listed(self) -> String {
+        format!("{},{}", self.receiver, self.sender)
+    }
 }
 
 /// Why this host cannot make the comparison.
@@ -50,12 +52,12 @@ pub fn lacking() -> Option<String> {
 pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
     let cores = cores()?;
     let flood = compile()?;
-    let binary = service::build()?;
+    let binary = lab::build()?;
     let mut sizes = Vec::new();
     for (size, reference_gbps) in SIZES {
         let pairs = campaign.units(&format!("pair of runs at {size} B"), REPEATS, |_| {
             let load = load_average();
-            let c = run_c(&flood, size, cores)?;
+            let c = run_c(&binary, &flood, size, cores)?;
             let ours = run_ours(&binary, size, SECONDS, cores)?;
             println!("{size} B: C {} Gb/s, ours {} Gb/s", c["gbps"], ours["gbps"]);
             Ok(json!({"load_before": load, "c": c, "ours": ours}))
@@ -75,28 +77,11 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
 }
 
 /// One C run: what was received, sent and lost on the way.
-fn run_c(flood: &Path, size: u32, cores: Cores) -> Result<Value, String> {
-    let port = service::free_port()?;
-    let words = [port.to_string(), size.to_string()];
-    let [port_word, size_word] = &words;
-    let core = cores.receiver.to_string();
-    let mut receiver = Service::start(flood, &["receive", port_word, size_word, &core])?;
-    receiver.until_bound(port, LIMIT)?;
-    let (core, seconds) = (cores.sender.to_string(), SECONDS.to_string());
-    let sender = Service::start(flood, &["send", port_word, size_word, &core, &seconds])?;
-    let sent = sender.finish(LIMIT)?;
-    let received = receiver.finish(LIMIT)?;
-    let (left, came) = (sent.number("/datagrams"), received.number("/datagrams"));
-    Ok(json!({
-        "gbps": received.summary.get("gbps"),
-        "gbps_sent": sent.summary.get("gbps"),
-        "seconds": received.summary.get("seconds"),
-        "packets_sent": left,
-        "packets_received": came,
-        "packets_lost": left.saturating_sub(came),
-        "segments": sent.summary.get("segments"),
-        "receive_buffer": received.summary.get("receive_buffer"),
-    }))
+fn run_c(binary: &Path, flood: &Path, size: u32, cores: Cores) -> Result<Value, String> {
+    let (program, size) = (flood.display().to_string(), size.to_string());
+    let (cores, seconds) = (cores.listed(), SECONDS.to_string());
+    let words = ["flood", "--program", &program, "--size", &size, "--cores", &cores];
+    lab::bench(binary, &[&words[..], &["--seconds", &seconds]].concat())
 }
 
 /// One run of ours, the same way, by `lab udp`; the ledger counts the losses.
@@ -107,10 +92,10 @@ pub(super) fn run_ours(
     cores: Cores,
 ) -> Result<Value, String> {
     let (size, duration) = (size.to_string(), format!("{seconds}s"));
-    let cores = format!("{},{}", cores.receiver, cores.sender);
+    let cores = cores.listed();
     let words = ["udp", "--flat-out", "--sizes", &size, "--duration", &duration, "--cores", &cores];
     let more = ["--parameters", "tuned", "--repeats", "1", "--warm-up", "0s", "--no-figures"];
-    let record = service::lab(binary, &[&words[..], &more].concat())?.summary;
+    let record = lab::campaign(binary, &[&words[..], &more].concat())?.record;
     let outcome = &record["trials"][0]["outcome"];
     let of = |name: &str| outcome[name].clone();
     Ok(json!({

@@ -3,15 +3,11 @@
 //! Holds if every packet sent was accepted and the exit code is 0. The
 //! figures say what was reached where it did not hold.
 
-use std::thread;
-use std::time::Duration;
-
 use serde_json::json;
 
 use super::Finding;
 use super::campaign::Campaign;
-use super::service;
-use crate::kinds;
+use super::lab::{self, Ended};
 
 const RATE: &str = "10Gbps";
 const SECONDS: u64 = 60;
@@ -29,16 +25,11 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
 }
 
 fn measure() -> Result<serde_json::Value, String> {
-    let binary = service::build()?;
-    let detector = kinds::first(&binary)?;
     let duration = format!("{SECONDS}s");
-    let run = ["--sink", "null", "--threads", "1", "--web", "off"];
-    let send = ["--rate", RATE, "--duration", &duration];
-    let (receiver, sender) = service::run_and_send(&binary, &detector, &run, &send)?;
-    let sent = sender.finish(Duration::from_secs(SECONDS + 120))?;
-    thread::sleep(Duration::from_secs(1));
-    receiver.interrupt();
-    let ended = receiver.finish(Duration::from_secs(60))?;
+    let words = ["trial", "--rate", RATE, "--duration", &duration];
+    let run = ["--", "run", "--sink", "null", "--threads", "1", "--web", "off"];
+    let row = lab::bench(&lab::build()?, &[&words[..], &run].concat())?;
+    let (sent, ended) = (Ended::of(&row["send"][0]), Ended::of(&row["receiver"]));
     Ok(json!({
         "rate": RATE,
         "seconds": SECONDS,

@@ -6,16 +6,13 @@
 //! one unit.
 
 use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::Finding;
 use super::campaign::Campaign;
-use super::service::{self, Ended};
-use crate::command::spoken;
-use crate::{kinds, place};
+use super::lab::{self, Ended};
+use crate::place;
 
 const SECONDS: u64 = 600;
 const RATE: &str = "1Mev/s";
@@ -34,32 +31,16 @@ pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
 }
 
 fn soak() -> Result<serde_json::Value, String> {
-    let binary = service::build()?;
-    let detector = kinds::first(&binary)?;
     let file = place::target().join("prove/soak.nxs");
-    let path = file.display().to_string();
-    let duration = format!("{SECONDS}s");
-    let run = ["--nexus", &path, "--overwrite", "--web", "127.0.0.1:0"];
-    let send = ["--rate", RATE, "--duration", &duration];
-    let (mut receiver, sender) = service::run_and_send(&binary, &detector, &run, &send)?;
-    let start = Instant::now();
-    let mut samples = Vec::new();
-    // Every 10 s up to the last whole one before the sender ends: memory under load.
-    for second in (10..SECONDS).step_by(10) {
-        let due = start + Duration::from_secs(second);
-        thread::sleep(due.saturating_duration_since(Instant::now()));
-        let Some(bytes) = receiver.resident_bytes().filter(|_| receiver.is_running()) else {
-            return receiver.finish(Duration::ZERO).map(|_| "run ended early".into());
-        };
-        samples.push((second, bytes));
-        let left = Duration::from_secs(SECONDS - second);
-        println!("{second:4} s: {:7.1} MiB, {} left", mib(bytes), spoken(left));
-    }
-    let sent = sender.finish(Duration::from_secs(120))?;
-    // What is queued and in the socket is read within a moment; then it is told to end.
-    thread::sleep(Duration::from_secs(2));
-    receiver.interrupt();
-    let ended: Ended = receiver.finish(Duration::from_secs(120))?;
+    let (path, duration) = (file.display().to_string(), format!("{SECONDS}s"));
+    // Memory is read every 10 s up to the last whole one before the sender ends.
+    let words = ["trial", "--rate", RATE, "--duration", &duration, "--memory-every", "10s"];
+    let run = ["--", "run", "--nexus", &path, "--overwrite", "--web", "127.0.0.1:0"];
+    let row = lab::bench(&lab::build()?, &[&words[..], &run].concat())?;
+    let (sent, ended) = (Ended::of(&row["send"][0]), Ended::of(&row["receiver"]));
+    let samples = row["memory"].as_array().into_iter().flatten();
+    let samples: Vec<(u64, u64)> =
+        samples.filter_map(|sample| Some((sample[0].as_u64()?, sample[1].as_u64()?))).collect();
     let size = fs::metadata(&file).map_or(0, |metadata| metadata.len());
     let _ = fs::remove_file(&file);
     let at = |wanted: u64| samples.iter().find(|(second, _)| *second == wanted).map(|(_, b)| *b);
@@ -78,8 +59,4 @@ fn soak() -> Result<serde_json::Value, String> {
         "resident_bytes_10_min": at(SECONDS - 10),
         "resident_bytes_highest": samples.iter().map(|(_, bytes)| *bytes).max(),
     }))
-}
-
-fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1u32 << 20)
 }

@@ -3,15 +3,11 @@
 //!
 //! Holds if every byte was compared and right each time, which the campaign says by its exit code.
 
-use std::fs;
-
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Finding;
 use super::campaign::Campaign;
-use super::service;
-use crate::command::Job;
-use crate::place;
+use super::lab;
 
 /// Sender, bytes, time, and faults of each unit.
 const UNITS: [(&str, &str, &str, &str); 6] = [
@@ -24,25 +20,15 @@ const UNITS: [(&str, &str, &str, &str); 6] = [
 ];
 
 pub fn run(campaign: &mut Campaign) -> Result<Finding, String> {
-    let binary = service::build()?;
-    let folder = place::target().join("prove");
+    let binary = lab::build()?;
     let count = u32::try_from(UNITS.len()).map_err(|error| error.to_string())?;
     let runs = campaign.units("link", count, |unit| {
         let (sender, bytes, time, fault) = UNITS[unit as usize];
-        let name = format!("stcp-{unit}");
-        let file = folder.join(format!("{name}.json"));
-        let _ = fs::remove_file(&file);
-        let mut job = Job::new(&binary)
-            .args(["lab", "stcp", "soak", "--sender", sender, "--bytes", bytes, "--time", time])
-            .args(["--overwrite", "--name", &name, "--out"])
-            .args([&folder]);
-        if !fault.is_empty() {
-            job = job.args(["--fault", fault]);
-        }
-        let end = job.run();
-        let record = fs::read_to_string(&file).unwrap_or_default();
-        let record: Value = serde_json::from_str(&record).unwrap_or_default();
-        Ok(json!({"sender": sender, "fault": fault, "right": end.ok, "record": record}))
+        let words = ["stcp", "soak", "--sender", sender, "--bytes", bytes, "--time", time];
+        let faults = ["--fault", fault];
+        let faults = if fault.is_empty() { &[][..] } else { &faults };
+        let ended = lab::campaign(&binary, &[&words[..], faults].concat())?;
+        Ok(json!({"sender": sender, "fault": fault, "right": ended.held, "record": ended.record}))
     })?;
     let held = runs.iter().all(|run| run["right"] == true);
     Ok(Finding { held, figures: json!({"links": runs}) })

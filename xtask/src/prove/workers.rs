@@ -6,13 +6,12 @@
 //! on CPU 0 and 1, senders on 2 and 3; a host with fewer than four CPUs shows less, which the record says.
 
 use std::thread;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::Finding;
 use super::campaign::Campaign;
-use super::service::{self, Service};
+use super::lab::{self, Ended};
 
 /// Payload bytes, and the rate of each sender.
 const TRIALS: [(u32, &str, f64); 3] =
@@ -53,34 +52,25 @@ fn shared_out(trial: (u32, &str, f64), cpus: usize) -> Result<Value, String> {
 }
 
 fn measure((size, rate, gbps): (u32, &str, f64), cpus: usize) -> Result<Value, String> {
-    let binary = service::build()?;
-    let port = service::free_port()?;
-    let url = format!("udp://127.0.0.1:{port}");
-    let receive = ["receive", &url, "--workers", "2", "--senders", "2", "--json"];
-    let pinned: &[&str] = if cpus < 4 { &[] } else { &["--core", "0,1"] };
-    let mut receiver = Service::start(&binary, &[&receive[..], pinned].concat())?;
-    receiver.until_bound(port, Duration::from_secs(30))?;
     let (size_text, duration) = (size.to_string(), format!("{SECONDS}s"));
-    let send = ["send", "--to", &url, "--source", "sequence", "--json", "--size", &size_text];
-    let more = ["--rate", rate, "--duration", &duration];
-    let mut senders = Vec::new();
-    for core in ["2", "3"] {
-        let pinned: &[&str] = if cpus < 4 { &[] } else { &["--core", core] };
-        senders.push(Service::start(&binary, &[&send[..], &more, pinned].concat())?);
-    }
-    let mut sent = Vec::new();
-    for sender in senders {
-        sent.push(sender.finish(Duration::from_secs(SECONDS + 60))?);
-    }
-    // The end marks of both end it.
-    let ended = receiver.finish(Duration::from_secs(60))?;
+    let words = ["trial", "--detector", "sequence", "--senders", "2", "--size", &size_text];
+    let mut words = [&words[..], &["--rate", rate, "--duration", &duration]].concat();
+    let receive = ["--", "receive", "--workers", "2", "--senders", "2"];
+    let [senders, workers]: [&[&str]; 2] = match cpus {
+        0..4 => [&[], &[]],
+        _ => [&["--send-cores", "2,3"], &["--core", "0,1"]],
+    };
+    words.extend([senders, &receive, workers].concat());
+    let row = lab::bench(&lab::build()?, &words)?;
+    let ended = Ended::of(&row["receiver"]);
+    let sent: Vec<Ended> = row["send"].as_array().into_iter().flatten().map(Ended::of).collect();
     let workers = ended.summary["workers"].as_array().cloned().unwrap_or_default();
     let shares: Vec<u64> = workers.iter().filter_map(|w| w["packets"].as_u64()).collect();
     let packets: u64 = sent.iter().map(|s| s.number("/packets/sent")).sum();
     let rates: Vec<f64> =
         sent.iter().filter_map(|s| s.summary.pointer("/rates/gbps")?.as_f64()).collect();
     let kept = rates.len() == 2 && rates.iter().all(|r| *r >= 0.99 * gbps);
-    let held = ended.code == Some(0)
+    let held = ended.code == 0
         && ended.number("/balance") == 0
         && packets > 0
         && packets == ended.number("/packets/accepted")

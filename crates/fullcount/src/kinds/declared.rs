@@ -5,45 +5,16 @@ use std::fmt::Write as _;
 use fullcount_core::destination::DestinationKind;
 use fullcount_core::key::Key;
 use fullcount_core::output::OutputKind;
-use fullcount_core::simulator::{Simulator, SimulatorOption, SimulatorPace, TrafficOptions};
-use fullcount_core::simulator::{TrafficError, TrafficOrder};
+use fullcount_core::simulator::taste::SimulatedTaste;
+use fullcount_core::simulator::{Simulator, SimulatorOption};
 use fullcount_core::source::{SourceKind, UrlKey};
 use fullcount_detect::detector::{self, Clock, Kind};
 use fullcount_engine::registered;
 use serde_json::{Value, json};
 
-/// Packets of a sample at most.
-const PACKETS: usize = 8;
-
-/// Packets that a decoder understands, and the geometry that fits.
-struct Sample {
-    geometry: Option<String>,
-    packets: Vec<Vec<u8>>,
-}
-
-/// The first packets of the simulator of the same name; `None`: there is none.
-fn sample(name: &str) -> Option<Sample> {
-    let kind = fullcount_sim::registered().find(name)?;
-    of_simulator(kind).ok()
-}
-
-fn of_simulator(kind: &dyn Simulator) -> Result<Sample, TrafficError> {
-    let options = TrafficOptions::default();
-    let order = TrafficOrder {
-        pace: SimulatorPace::Usual,
-        // The shortest turn: it is thrown away.
-        prepared_bytes: Some(1),
-        ..TrafficOrder::of(&options, 1)
-    };
-    let geometry = kind.geometry(&order)?;
-    let mut traffic = kind.make(&order)?.traffic;
-    let mut packets: Vec<Vec<u8>> = vec![];
-    while packets.len() < PACKETS {
-        let Some(train) = traffic.next_train(PACKETS - packets.len(), 0) else { break };
-        packets.extend(train.each().map(<[u8]>::to_vec));
-    }
-    packets.extend(traffic.end().into_iter().take(1));
-    Ok(Sample { geometry, packets })
+/// What the simulator of the same name makes first; `None`: there is none.
+fn sample(name: &str) -> Option<SimulatedTaste> {
+    SimulatedTaste::of(fullcount_sim::registered().find(name)?).ok()
 }
 
 fn clock(kind: &dyn Kind) -> &'static str {

@@ -4,8 +4,10 @@
 pub mod kafka;
 #[cfg(feature = "kafka")]
 mod place;
+pub mod plain;
 pub mod probes;
 pub mod service;
+pub mod trial;
 #[cfg(feature = "write")]
 pub mod write;
 
@@ -23,6 +25,10 @@ pub struct LabBenchFlags {
 
 #[derive(Debug, Subcommand)]
 enum Part {
+    /// Bytes a second that dd conv=fdatasync writes to a disk
+    Disk(plain::LabBenchDiskFlags),
+    /// A plain C program flat out over loopback, what send and receive are compared with
+    Flood(plain::LabBenchFloodFlags),
     /// Events to a broker beside Kafka's own ProducerPerformance: MB/s, events/s, CPU
     #[cfg(feature = "kafka")]
     Kafka(kafka::LabBenchKafkaFlags),
@@ -30,6 +36,8 @@ enum Part {
     Probes(probes::LabBenchProbesFlags),
     /// A run beside clients of its control port, endless lines, and dead Graphite and Graylog
     Service(service::LabBenchServiceFlags),
+    /// One run or receive and what sends to it: what the long proofs are made of
+    Trial(Box<trial::LabBenchTrialFlags>),
     /// A topic into a NeXus file by `write`, beside `dd` of the same bytes
     #[cfg(feature = "write")]
     Write(write::LabBenchWriteFlags),
@@ -48,10 +56,13 @@ Examples:
 /// Runs a bench.
 pub fn bench(flags: LabBenchFlags) -> Result<u8, Failure> {
     match flags.part {
+        Part::Disk(f) => plain::disk(&f),
+        Part::Flood(f) => plain::flood(&f),
         #[cfg(feature = "kafka")]
         Part::Kafka(f) => kafka::kafka(f),
         Part::Probes(f) => probes::probes(&f),
         Part::Service(f) => service::service(&f),
+        Part::Trial(f) => trial::trial(&f),
         #[cfg(feature = "write")]
         Part::Write(f) => write::write(f),
     }

@@ -19,6 +19,16 @@ pub fn size(key: &'static str, text: &str) -> Result<u64, ConfigError> {
     read(key, text, quantity::size)
 }
 
+/// A number of bytes within a range.
+pub fn bytes(flag: &'static str, text: &str, least: u64, most: u64) -> Result<u64, ConfigError> {
+    let found = size(flag, text)?;
+    if (least..=most).contains(&found) {
+        return Ok(found);
+    }
+    let (least, most) = (quantity::size_text(least), quantity::size_text(most));
+    Err(refuse(flag, text, format!("{least} to {most}")))
+}
+
 /// A time.
 pub fn duration(key: &'static str, text: &str) -> Result<Duration, ConfigError> {
     read(key, text, quantity::duration)

@@ -10,7 +10,6 @@ mod claim;
 use std::io::{Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -21,6 +20,9 @@ use fullcount_core::simulator::Simulator;
 use fullcount_core::simulator::facts::Demonstration;
 use serde_json::{Value, json};
 
+use super::trial::{start, summary, words};
+use crate::agent::post::port_of;
+use crate::error::TrialError;
 use crate::record::{Figure, Record};
 
 pub use claim::OperatedRate;
@@ -195,7 +197,7 @@ struct Service {
     control: SocketAddr,
 }
 
-fn start(program: &Path, trial: &OperatedTrial, stop: Asked<'_>) -> Result<Service, ChildError> {
+fn service(program: &Path, trial: &OperatedTrial, stop: Asked<'_>) -> Result<Service, ChildError> {
     // One server that never reads, and one that is gone.
     let deaf = TcpListener::bind("127.0.0.1:0").ok();
     let at = |listener: Option<&TcpListener>| {
@@ -204,26 +206,23 @@ fn start(program: &Path, trial: &OperatedTrial, stop: Asked<'_>) -> Result<Servi
     };
     let gelf = at(TcpListener::bind("127.0.0.1:0").ok().as_ref());
     let graphite = at(deaf.as_ref());
-    let mut command = Command::new(program);
     let (name, shown) = detector();
-    command.args(["run", "--source", SOURCE, "--detector", name]);
+    let mut all = words(&["run", "--source", SOURCE, "--detector", name]);
     if let Some(tick) = shown.and_then(|shown| shown.tick) {
-        command.args(["--tick", tick]);
+        all.extend(words(&["--tick", tick]));
     }
-    command.args(["--sink", "null", "--web", "off", "--control", "127.0.0.1:0", "--json"]);
-    command.args(["--graphite", &graphite]);
+    all.extend(words(&["--sink", "null", "--web", "off", "--control", "127.0.0.1:0"]));
+    all.extend(words(&["--graphite", &graphite]));
     for set in [
         format!("log.gelf={gelf}"),
         format!("metrics.pad={}", trial.counters),
         format!("metrics.period={}ms", trial.period.as_millis()),
     ] {
-        command.args(["--set", &set]);
+        all.extend(words(&["--set", &set]));
     }
-    let mut run = RunningChild::start("fullcount run", command)?;
-    let packets = run.wait_for_line(PATIENCE, stop, |line| {
-        let port = line.strip_prefix("listening on ")?.rsplit(':').next()?.parse().ok()?;
-        Some(SocketAddr::from(([127, 0, 0, 1], port)))
-    })?;
+    let mut run = start(program, &all)?;
+    let port = run.wait_for_line(PATIENCE, stop, port_of)?;
+    let packets = SocketAddr::from(([127, 0, 0, 1], port));
     let control =
         run.wait_for_line(PATIENCE, stop, |line| line.strip_prefix("commands at ")?.parse().ok())?;
     Ok(Service { run, _deaf: deaf, packets, control })
@@ -238,24 +237,9 @@ fn detector() -> (&'static str, Option<Demonstration>) {
 }
 
 fn send(program: &Path, to: SocketAddr, trial: &OperatedTrial) -> Result<RunningChild, ChildError> {
-    let mut command = Command::new(program);
-    let seconds = format!("{}ms", trial.duration.as_millis());
-    command.args(["send", "--to", &format!("udp://{to}"), "--source", detector().0, "--json"]);
-    command.args(["--rate", &trial.rate_text, "--duration", &seconds]);
-    RunningChild::start("fullcount send", command)
-}
-
-fn summary(
-    program: &str,
-    ended: Option<fullcount_child::ChildEnd>,
-) -> Result<(Value, i32), ChildError> {
-    let stuck = || ChildError::Stuck { program: program.into(), seconds: PATIENCE.as_secs() };
-    let ended = ended.ok_or_else(stuck)?;
-    let last = ended.output.lines().next_back().unwrap_or_default();
-    match serde_json::from_str(last) {
-        Ok(summary) => Ok((summary, ended.status.code().unwrap_or(-1))),
-        Err(_) => Err(ended.failed()),
-    }
+    let (to, seconds) = (format!("udp://{to}"), format!("{}ms", trial.duration.as_millis()));
+    let send = ["send", "--to", &to, "--source", detector().0, "--rate", &trial.rate_text];
+    start(program, &words(&[&send[..], &["--duration", &seconds]].concat()))
 }
 
 /// What a trial found.
@@ -278,20 +262,20 @@ pub fn measure(
     trial: &OperatedTrial,
     record: &mut Record,
     stop: Asked<'_>,
-) -> Result<OperatedFinding, ChildError> {
-    let Service { mut run, _deaf, packets, control } = start(program, trial, stop)?;
+) -> Result<OperatedFinding, TrialError> {
+    let Service { mut run, _deaf, packets, control } = service(program, trial, stop)?;
     let cause = |cause| ChildError::Start { program: "clients".into(), cause };
     let clients = Clients::start(control, trial).map_err(cause)?;
     let mut sender = send(program, packets, trial)?;
     let begun = Instant::now();
-    let ended = sender.end(trial.duration + PATIENCE, stop);
+    let sent = summary(&mut sender, trial.duration + PATIENCE, stop);
     let tally = clients.end();
-    let (sent, _) = summary("fullcount send", ended?)?;
+    let (sent, _) = sent?;
     let seconds = begun.elapsed().as_secs_f64();
     // What is in the socket is read within a moment.
     std::thread::sleep(Duration::from_millis(500));
     run.interrupt();
-    let (got, code) = summary("fullcount run", run.end(PATIENCE, stop)?)?;
+    let (got, code) = summary(&mut run, PATIENCE, stop)?;
     let number = |v: &Value, path: &str| v.pointer(path).and_then(Value::as_u64).unwrap_or(0);
     let sent_packets = number(&sent, "/packets/sent");
     let received = number(&got, "/packets/received");

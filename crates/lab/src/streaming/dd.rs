@@ -1,6 +1,6 @@
 //! What a disk takes by itself: `dd conv=fdatasync` of a file's bytes, which are in the page cache, beside that file.
 //!
-//! Bytes of a real file, not zeros: some disks do not write those. Refuses a `dd` that fails, with its words.
+//! Bytes of a real file where there is one, not zeros: some disks do not write those. Refuses a `dd` that fails, with its words.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,8 +24,22 @@ fn words(from: &Path, to: &Path) -> Vec<String> {
 /// # Errors
 /// What `dd` says.
 pub fn copy(from: &Path, to: &Path, stop: Asked<'_>) -> Result<StreamingTrial, TrialError> {
+    written(&words(from, to), to, stop)
+}
+
+/// Writes so many MiB of zeros to `to` until they are on the disk, and removes them again: where there is no file yet.
+///
+/// # Errors
+/// What `dd` says.
+pub fn zeros(mib: u64, to: &Path, stop: Asked<'_>) -> Result<StreamingTrial, TrialError> {
+    let mut all = words(Path::new("/dev/zero"), to);
+    all.push(format!("count={mib}"));
+    written(&all, to, stop)
+}
+
+fn written(words: &[String], to: &Path, stop: Asked<'_>) -> Result<StreamingTrial, TrialError> {
     let mut command = Command::new("dd");
-    command.args(words(from, to));
+    command.args(words);
     let begun = Instant::now();
     let mut child = RunningChild::start("dd", command)?;
     let ended = child.end(LIMIT, stop);
@@ -54,6 +68,8 @@ mod tests {
         let trial = copy(&from, &to, &|| false).unwrap();
         assert!(trial.bytes == 10_000 && trial.seconds > 0.0, "{trial:?}");
         assert!(!to.exists());
+        let trial = zeros(2, &to, &|| false).unwrap();
+        assert!(trial.bytes == 2 << 20 && !to.exists(), "{trial:?}");
         let error = copy(&folder.path().join("missing"), &to, &|| false).unwrap_err();
         assert!(error.to_string().starts_with("dd: ended with"), "{error}");
     }

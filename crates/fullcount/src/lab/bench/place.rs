@@ -3,12 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fullcount_engine::config::refuse;
-use fullcount_io::quantity;
 use fullcount_lab::bench::ground::{BenchOptions, Checked};
 
 use crate::exit::Failure;
-use crate::lab::read;
 
 /// Where to measure.
 #[derive(Debug, Args)]
@@ -34,14 +31,4 @@ impl BrokerFlags {
         let BrokerFlags { broker, jars, folder, kafka_set } = self;
         Ok(BenchOptions { broker, jars, folder, kafka_set }.check(theirs)?)
     }
-}
-
-/// A number of bytes within a range.
-pub fn bytes(flag: &'static str, text: &str, least: u64, most: u64) -> Result<u64, Failure> {
-    let found = read::size(flag, text)?;
-    if (least..=most).contains(&found) {
-        return Ok(found);
-    }
-    let (least, most) = (quantity::size_text(least), quantity::size_text(most));
-    Err(refuse(flag, text, format!("{least} to {most}")).into())
 }

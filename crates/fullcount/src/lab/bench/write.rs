@@ -8,8 +8,9 @@ use clap::Args;
 use fullcount_engine::stop::Stop;
 use fullcount_lab::bench::write::WriteComparison;
 
-use super::place::{BrokerFlags, bytes};
+use super::place::BrokerFlags;
 use crate::exit::Failure;
+use crate::lab::read::bytes;
 use crate::lab::results::ResultFlags;
 use crate::say;
 
