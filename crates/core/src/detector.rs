@@ -47,7 +47,7 @@ pub enum Sharding {
 /// What the times in a format's packets say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// When it was; or the format has no times.
+    /// When it was, since 1970 and whatever `[time] epoch` says; or the format has no times.
     Absolute,
     /// Ticks since some moment: a decoder tells [`Decoder::readings`], so that they can be joined to the host's clock.
     Counting,
@@ -151,7 +151,7 @@ pub trait Detector: Send + Sync {
 pub struct Inspected {
     /// Header fields in order: name, value as text with unit or base.
     pub header: Vec<(&'static str, String)>,
-    /// Refusal: class and reason word, if the chunk was refused.
+    /// If the chunk was refused: class and reason, each a word or two, which `inspect` shows as `refused: CLASS (REASON)`.
     pub error: Option<(&'static str, &'static str)>,
     /// Column names of `rows`.
     pub columns: Vec<&'static str>,

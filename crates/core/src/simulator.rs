@@ -166,7 +166,7 @@ pub trait Simulator: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// What `lab detectors` measures its decoder with, the load where one has to do last.
+    /// What `lab detectors` measures its decoder with. Where one load has to do for all (a table by detector), it is the last.
     fn loads(&self) -> Vec<SimulatedLoad> {
         Vec::new()
     }

@@ -21,7 +21,7 @@ pub struct DetectorSample {
     pub calibration: &'static str,
     /// Keys of `[detector]` as TOML text.
     pub options: &'static str,
-    /// Streams of numbers; 1 for a format without numbers.
+    /// Streams of numbers: two or more of a format with numbers, 1 of one without.
     pub streams: u32,
     /// Numbers that each packet carries.
     pub numbers: u32,

@@ -10,7 +10,8 @@ use crate::time::{Nanos, PulseGrid, TickLength};
 pub struct TimeBase {
     /// Where the detector's tick 0 lies, ns since 1970.
     pub epoch: Nanos,
-    /// Grid that owns the events: configured pulses, or reference blocks of 2³⁰ ns.
+    /// Grid that owns the events: configured pulses, or reference blocks of 2³⁰ ns. [`PulseGrid::around`] says to which one a time
+    /// belongs: [`open_pulse`](crate::products::EventBatch::open_pulse) with that, and push the difference.
     pub grid: PulseGrid,
     /// True if the pulses in the data own them (`pulse = "data"`); the grid then serves what lies before
     /// the first pulse or too far behind one.
@@ -64,7 +65,8 @@ pub struct Setup {
     pub calibration: String,
     /// Its path, for messages.
     pub calibration_path: String,
-    /// Remaining keys of `[detector]` as TOML text.
+    /// Remaining keys of `[detector]` as TOML text, put together from file and command line: its lines are nobody's, so a refusal
+    /// says `detector` and the key in place of a line.
     pub options: String,
     /// `[time]`.
     pub time: TimeBase,

@@ -140,7 +140,7 @@ impl Book {
         self.counts[line as usize] = self.counts[line as usize].wrapping_add(n);
     }
 
-    /// A stream was looked for ([`Streams::find`](super::streams::Streams::find)).
+    /// A stream was looked for ([`Streams::find`](super::streams::Streams::find)); one that is known changes nothing.
     pub fn found(&mut self, found: Found) {
         self.add(Line::Streams, u64::from(!matches!(found, Found::Known(_))));
         self.add(Line::Reused, u64::from(matches!(found, Found::Reused(_))));

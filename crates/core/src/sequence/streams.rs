@@ -4,6 +4,60 @@
 //! loses its own ([`Slots`]). A train has one sender, so the places of its streams are at hand until another sender's train
 //! comes. A [`Series`] costs a few comparisons for the next number; whatever else comes goes into the [`Book`]. Source:
 //! `docs/losses.md`, "Many senders".
+//!
+//! A decoder keeps a [`Streams`] and a [`Book`], and shows them each packet's number:
+//!
+//! ```
+//! use fullcount_core::batch::Origin;
+//! use fullcount_core::ledger::{Sheet, Unit};
+//! use fullcount_core::sequence::numbering::{Book, Limit, Numbering, Per};
+//! use fullcount_core::sequence::streams::{Series, Streams};
+//! use fullcount_core::slots::Found;
+//!
+//! // `Detector::numbering` states the same.
+//! const NUMBERING: Numbering = Numbering {
+//!     bits: 32,
+//!     unit: Unit::Packets,
+//!     called: "packet numbers",
+//!     per: Per::Sender,
+//!     window: Limit::Fixed(256),
+//!     streams: Some(Limit::Fixed(64)),
+//!     drops_copies: false,
+//! };
+//!
+//! // The lines of the numbers stand in the decoder's sheet, behind its own (`Count::catalogue()`).
+//! let mut lines = Vec::new();
+//! let mut book = Book::new(&NUMBERING, &mut lines);
+//! let sheet = Sheet::new(lines);
+//! let mut streams: Streams<Series> = Streams::new(&NUMBERING);
+//!
+//! // For each train, its sender; for each packet that is accepted, its number. One stream a sender: its id is 0.
+//! streams.train(Origin::NONE);
+//! for number in [7, 8, 11, 12] {
+//!     let found = streams.find(0);
+//!     let at = found.place();
+//!     if !matches!(found, Found::Known(_)) {
+//!         book.found(found);
+//!         if let Some(gone) = streams.all.get_mut(at) {
+//!             gone.finish(None, &mut book);
+//!         }
+//!         streams.begin(at, Series::new(&NUMBERING));
+//!     }
+//!     streams.all[at].observe(number, &mut book);
+//! }
+//! // A refused packet whose number can be read is rejected, and not lost as well.
+//! if let Some(at) = streams.place_of(0) {
+//!     streams.all[at].change(&mut book, |tracker| tracker.excuse(9, 1, 0));
+//! }
+//! // At `Flush::End`; at `Flush::Taken` each begins anew instead (`Series::begin_anew`).
+//! for series in &mut streams.all {
+//!     series.finish(None, &mut book);
+//! }
+//! // Once a batch, and after a flush.
+//! book.flush(&sheet);
+//! let lost = sheet.lines().iter().position(|line| line.name == "packets.lost");
+//! assert_eq!(lost.map(|line| sheet.get(line)), Some(1), "10 never came");
+//! ```
 
 use std::num::NonZeroU32;
 

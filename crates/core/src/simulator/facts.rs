@@ -66,7 +66,7 @@ pub struct Demonstration {
     pub rate: &'static str,
     /// What the title of the file says behind `Fullcount demonstration: `.
     pub title: &'static str,
-    /// Name of the geometry file.
+    /// Name of the geometry file; empty: the decoder has none.
     pub geometry_file: &'static str,
     /// `time.pulse`.
     pub pulse: &'static str,
