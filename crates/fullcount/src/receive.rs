@@ -55,12 +55,14 @@ pub fn receive(flags: ReceiveFlags) -> Result<u8, Failure> {
     if heaps::is_meant(&flags.url) {
         return heaps::receive(&flags);
     }
+    // A build without the page has no such key: there is nothing to switch off.
+    let web = (cfg!(feature = "web") || flags.web != "off").then(|| flags.web.clone());
     let mut o = Overlay::default();
     o.put("source.url", endpoints(&flags.url))
         .source(&flags.source)
         .engine(&flags.engine)
         .put("detector.kind", Some("sequence"))
-        .put("web.listen", Some(flags.web.clone()))
+        .put("web.listen", web)
         .put("output.sink", Some("null"));
     o.put("detector.verify", flags.verify.then_some(true)).put("detector.key", flags.key);
     crate::run::serve("receive", o.read(None)?, flags.json, None)
