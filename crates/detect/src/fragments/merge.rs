@@ -100,7 +100,7 @@ pub struct EventLeft {
 /// What fragments of one batch have in common: noted once, so that a fragment has no reference
 /// of its own.
 #[derive(Debug, Clone)]
-pub struct Arrival {
+pub struct ArrivedBatch {
     /// The batch with which they were complete.
     pub batch: BatchNumber,
     /// When, on the decoder's clock.
@@ -111,9 +111,9 @@ pub struct Arrival {
     pub memory: Option<Arc<[u8]>>,
 }
 
-impl Arrival {
+impl ArrivedBatch {
     #[inline]
-    fn is(&self, other: &Arrival) -> bool {
+    fn is(&self, other: &ArrivedBatch) -> bool {
         let same = match (&self.memory, &other.memory) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (None, None) => true,
@@ -124,7 +124,7 @@ impl Arrival {
     }
 }
 
-/// A fragment that is one piece of the memory of its [`Arrival`].
+/// A fragment that is one piece of the memory of its [`ArrivedBatch`].
 #[derive(Debug, Clone, Copy)]
 pub struct WholeFragment {
     /// Event number as sent, 24 bits.
@@ -181,7 +181,7 @@ impl Noted {
 /// An arrival that something waits of.
 #[derive(Debug)]
 struct Arrived {
-    of: Arrival,
+    of: ArrivedBatch,
     fragments: u32,
     /// Its memory's place in the records that took of it last.
     known: u32,
@@ -199,7 +199,7 @@ struct Waiting {
 
 impl Waiting {
     #[inline]
-    fn add(&mut self, noted: Noted, arrival: &Arrival) {
+    fn add(&mut self, noted: Noted, arrival: &ArrivedBatch) {
         match self.arrivals.back_mut() {
             Some(last) if last.of.is(arrival) => {
                 last.fragments += 1;
@@ -337,7 +337,8 @@ impl Merger {
             Some(first) => (first.start, first.len, Some(first.memory)),
             None => (0, 0, None),
         };
-        let (arrival, further) = (Arrival { batch, arrived, time_ns, memory }, !more.is_empty());
+        let (arrival, further) =
+            (ArrivedBatch { batch, arrived, time_ns, memory }, !more.is_empty());
         let (number, gap) = match self.follow(source, number) {
             Ok(follows) => follows,
             Err(refused) => return refused,
@@ -359,7 +360,7 @@ impl Merger {
         &mut self,
         source: usize,
         fragment: WholeFragment,
-        arrival: &Arrival,
+        arrival: &ArrivedBatch,
     ) -> FragmentVerdict {
         let (number, gap) = match self.follow(source, fragment.number) {
             Ok(follows) => follows,

@@ -21,7 +21,7 @@ use super::block::{FragmentBlock, HEADER};
 use super::counters::{FragmentCounter as C, PerSource, lines};
 use super::credit::{CreditRule, FULL, Grant};
 use super::fed::{Fed, checksum, ends};
-use super::merge::{Arrival, EventDue, EventFragment, FragmentVerdict, Merger, WholeFragment};
+use super::merge::{ArrivedBatch, EventDue, EventFragment, FragmentVerdict, Merger, WholeFragment};
 use super::options::Options;
 use super::sources::{Owners, Refusal, Slot, UnitStream};
 use crate::detector::{CommandError, CommandInfo, Decoder, SeenModule};
@@ -62,7 +62,7 @@ pub(super) struct UnitReader {
 struct From<'a> {
     stream: usize,
     memory: &'a Arc<[u8]>,
-    arrival: &'a Arrival,
+    arrival: &'a ArrivedBatch,
 }
 
 /// What is looked at in a fragment.
@@ -134,7 +134,7 @@ impl UnitReader {
         };
         let (mut behind, base) = (0, memory.as_ptr().addr());
         let (mut packets, mut accepted, mut bytes) = (0, 0, 0);
-        let mut arrival = Arrival {
+        let mut arrival = ArrivedBatch {
             batch: self.batch,
             arrived: self.now.unwrap_or(Nanos(0)),
             time_ns: 0,
@@ -304,7 +304,12 @@ impl UnitReader {
     }
 
     /// A fragment of several blocks, or one that waits for an earlier stream.
-    fn fragment(&mut self, done: Assembled, (stream, slot): (usize, usize), arrival: &Arrival) {
+    fn fragment(
+        &mut self,
+        done: Assembled,
+        (stream, slot): (usize, usize),
+        arrival: &ArrivedBatch,
+    ) {
         let Some(of_stream) = &self.streams[stream] else { return };
         let of_slot = &of_stream.slots[slot];
         let (id, at, waits) = (of_slot.id, of_slot.at, of_slot.stash.is_some());
@@ -314,7 +319,7 @@ impl UnitReader {
             true => (Some(done.first), done.more),
             false => (None, Vec::new()),
         };
-        let Arrival { batch, arrived, time_ns, .. } = *arrival;
+        let ArrivedBatch { batch, arrived, time_ns, .. } = *arrival;
         let number = event;
         let fragment = EventFragment { number, batch, arrived, time_ns, flags, len, first, more };
         if !waits {
