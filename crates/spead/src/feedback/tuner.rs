@@ -5,7 +5,7 @@
 //! says how fast the link is: what came. From there two or three trials narrow it down; then the rate is held, and now and
 //! then a little more is tried, in steps that grow as long as they are good. A link of the sender's own does not drop: it
 //! keeps the sender waiting, and what came is held. Lag alone may be the processor's doing: where a mistake costs, it has to
-//! show twice. Without reports the rate is halved. Every decision is logged with its reason. Time is an argument, ns from any
+//! show two or three times. Without reports the rate is halved. Every decision is logged with its reason. Time is an argument, ns from any
 //! origin; rates are SPEAD bytes per second.
 
 use std::collections::VecDeque;
@@ -215,8 +215,10 @@ pub struct RateTuner {
     heard_ns: u64,
     /// What came in the last bad trial, B/s.
     came: Option<f64>,
-    /// The last trial at this rate showed a lag without a loss.
-    doubted: bool,
+    /// Trials at this rate, one after the other, that showed a lag without a loss.
+    doubts: u32,
+    /// The next probe comes early.
+    soon: bool,
     decisions: VecDeque<TunerDecision>,
 }
 
@@ -236,7 +238,8 @@ impl RateTuner {
             last_report: None,
             heard_ns: now_ns,
             came: None,
-            doubted: false,
+            doubts: 0,
+            soon: false,
             decisions: VecDeque::new(),
         })
     }
@@ -275,6 +278,9 @@ impl RateTuner {
         shown: Option<Shown>,
     ) {
         let to = to.clamp(self.config.min_rate, self.config.max_rate);
+        // Found by one trial's measure, which a busy machine spoils at times: more is tried soon.
+        let measured = matches!(why, RateReason::HeldBack | RateReason::Found);
+        self.soon = measured && !matches!(self.state, TunerState::Probe { .. });
         if self.decisions.len() == MOST_DECISIONS {
             self.decisions.pop_front();
         }
@@ -289,7 +295,7 @@ impl RateTuner {
         });
         // Behind a rate that was too high a queue has to drain, and heaps that lost packets are still to be given up.
         let drain = if to < self.rate { 2 * self.config.settle_ns } else { 0 };
-        (self.rate, self.state, self.doubted) = (to, state, false);
+        (self.rate, self.state, self.doubts) = (to, state, 0);
         (self.since_ns, self.base) = (now_ns.saturating_add(drain), None);
     }
 
@@ -358,7 +364,7 @@ impl RateTuner {
             && shown.delivered >= (LAG - 2.0 * self.config.loss_target) * shown.sent;
         match (lossy, lagging && !allowed) {
             (true, _) => self.bad(now_ns, shown, RateReason::Loss),
-            (false, true) if shown.delivered > SLIGHT_LAG * shown.sent && self.is_first() => {}
+            (false, true) if shown.delivered > SLIGHT_LAG * shown.sent && self.is_doubtful() => {}
             (false, true) => self.bad(now_ns, shown, RateReason::Lagging),
             (false, false) if self.is_held_back(shown) => {
                 let sure = match self.state {
@@ -367,7 +373,7 @@ impl RateTuner {
                     }
                     _ => false,
                 };
-                if sure || !self.is_first() {
+                if sure || !self.is_doubtful() {
                     self.held_back(now_ns, shown);
                 }
             }
@@ -377,13 +383,15 @@ impl RateTuner {
         }
     }
 
-    /// A lag is seen for the first time at this rate: then there is another trial.
-    fn is_first(&mut self) -> bool {
-        let first = !std::mem::replace(&mut self.doubted, true);
-        if first {
+    /// A lag that was not seen often enough at this rate: then there is another trial. What is held was good, and a lag without
+    /// a loss costs nothing: there it has to show three times.
+    fn is_doubtful(&mut self) -> bool {
+        self.doubts += 1;
+        let again = self.doubts < if matches!(self.state, TunerState::Hold { .. }) { 3 } else { 2 };
+        if again {
             self.base = None;
         }
-        first
+        again
     }
 
     fn is_held_back(&self, shown: Shown) -> bool {
@@ -406,7 +414,7 @@ impl RateTuner {
     }
 
     fn good(&mut self, now_ns: u64, shown: Shown) {
-        self.doubted = false;
+        self.doubts = 0;
         let rate = self.rate;
         let (first, top) = (self.config.step, rate >= self.config.max_rate);
         let hold = |step| TunerState::Hold { since_ns: now_ns, step };
@@ -435,7 +443,8 @@ impl RateTuner {
                 );
             }
             TunerState::Hold { since_ns, step } => {
-                if !top && now_ns.saturating_sub(since_ns) >= self.config.hold_ns {
+                let hold_ns = self.config.hold_ns / if self.soon { 3 } else { 1 };
+                if !top && now_ns.saturating_sub(since_ns) >= hold_ns {
                     let state = TunerState::Probe { base: rate, step };
                     self.go(now_ns, rate * (1.0 + step), state, RateReason::Probing, Some(shown));
                 } else {
