@@ -221,11 +221,11 @@ fn prepare(flags: &DemoFlags, shown: &Demonstration, geometry: &str) -> Result<C
     let path = |name: &str| dir.join(name).display().to_string();
     // What this build was made without is left out.
     let has = |section: &str| registered::outputs().of_section(section).is_some();
-    let heaps = gives_heaps(shown);
+    let heaps = gives_heaps(&flags.detector);
     let mut o = Overlay::default();
     o.put("source.url", Some("udp://127.0.0.1:0"))
         .put("detector.kind", Some(flags.detector.clone()))
-        .put("detector.geometry", (!heaps).then(|| path(shown.geometry_file)))
+        .put("detector.geometry", geometry_file(shown).map(path))
         .put("time.pulse", Some(shown.pulse))
         .put("time.tick", shown.tick)
         .put("web.listen", has("web").then(|| flags.web.clone()))
@@ -243,23 +243,29 @@ fn prepare(flags: &DemoFlags, shown: &Demonstration, geometry: &str) -> Result<C
     o.set(&shown.settings.iter().map(|&set| set.to_owned()).collect::<Vec<String>>())?;
     let config = o.read(None)?;
     let run = by_hand(&config, shown).to_toml();
-    let files = [(shown.geometry_file, geometry), ("run.toml", &run)];
-    let files = &files[usize::from(heaps)..];
-    refuse_existing(flags, shown, files)?;
+    let geometry = geometry_file(shown).map(|name| (name, geometry));
+    let files: Vec<_> = geometry.into_iter().chain([("run.toml", &*run)]).collect();
+    refuse_existing(flags, heaps, &files)?;
     files.iter().try_for_each(|(name, text)| keep(flags, name, text))?;
     Ok(config)
 }
 
-/// A detector without geometry has no pixels: its results are heaps, and its events are counted as such.
-fn gives_heaps(shown: &Demonstration) -> bool {
-    shown.geometry_file.is_empty()
+/// A detector without pixels is one whose results are heaps, and its events are counted as such.
+fn gives_heaps(detector: &str) -> bool {
+    let kind = fullcount_detect::detector::registered().find(detector);
+    let sample = kind.and_then(|kind| kind.configure(&kind.sample().setup()).ok());
+    sample.is_some_and(|detector| detector.pixels().is_empty())
+}
+
+fn geometry_file(shown: &Demonstration) -> Option<&'static str> {
+    Some(shown.geometry_file).filter(|name| !name.is_empty())
 }
 
 /// The same service for the next time, started by hand: paths in a file begin at its folder.
 fn by_hand(config: &Config, shown: &Demonstration) -> Config {
     let mut c = config.clone();
     c.source.url = OneOrMore::One("udp://127.0.0.1:9000".into());
-    c.detector.geometry = (!gives_heaps(shown)).then(|| shown.geometry_file.into());
+    c.detector.geometry = geometry_file(shown).map(Into::into);
     c.engine.queue = Config::default().engine.queue;
     if let Some(nexus) = c.output.sections.get_mut("nexus").and_then(toml::Value::as_table_mut) {
         nexus.insert("path".into(), "run.nxs".into());
@@ -270,4 +276,18 @@ fn by_hand(config: &Config, shown: &Demonstration) -> Config {
         heaps.insert("overwrite".into(), false.into());
     }
     c
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_detector_without_pixels_is_shown_by_its_heaps() {
+        for kind in fullcount_sim::registered().kinds() {
+            if kind.declared().demonstration.is_some() {
+                assert_eq!(gives_heaps(kind.name()), kind.name() == "heap", "{}", kind.name());
+            }
+        }
+    }
 }

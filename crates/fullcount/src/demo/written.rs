@@ -3,19 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use fullcount_core::simulator::facts::Demonstration;
 use fullcount_lab::record::files;
 
-use super::{DemoFlags, gives_heaps};
+use super::DemoFlags;
 use crate::exit::Failure;
 
 /// Refuses to replace what is there; a file that would stay as it is does not count.
 pub(super) fn refuse_existing(
     flags: &DemoFlags,
-    shown: &Demonstration,
+    heaps: bool,
     files: &[(&str, &str)],
 ) -> Result<(), Failure> {
-    let name = if gives_heaps(shown) { "demo.h5" } else { "demo.nxs" };
+    let name = if heaps { "demo.h5" } else { "demo.nxs" };
     let file = (!flags.no_file).then(|| flags.dir.join(name));
     let others = files.iter().map(|(name, text)| (flags.dir.join(name), *text));
     let others = others.filter(|(path, text)| !says(path, text)).map(|(path, _)| path);
