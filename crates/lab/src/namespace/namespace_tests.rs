@@ -22,14 +22,14 @@ fn datagrams_cross_and_everything_is_gone_afterwards() {
     let network = NamespaceNetwork::build(&Layout::pair("test", link)).unwrap();
     let to = network.address(0, 1);
     let far = network.inside(1, || UdpSocket::bind((to, 4711)).unwrap()).unwrap();
-    far.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    far.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let near = network.inside(0, || UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
     near.send_to(&[7; 8972], (to, 4711)).unwrap();
     let mut bytes = [0; 9000];
     let (n, from) = far.recv_from(&mut bytes).unwrap();
     assert_eq!((n, from.ip()), (8972, network.address(0, 0).into()));
     let v6 = network.inside(1, || UdpSocket::bind((network.address_v6(0, 1), 0)).unwrap()).unwrap();
-    v6.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    v6.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let from = network.inside(0, || UdpSocket::bind("[::]:0").unwrap()).unwrap();
     from.send_to(&[1], v6.local_addr().unwrap()).unwrap();
     assert_eq!(v6.recv(&mut bytes).unwrap(), 1);

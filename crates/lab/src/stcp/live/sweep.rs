@@ -244,8 +244,12 @@ fn missed(points: &[Point]) -> Vec<String> {
                 }
                 if let Some(linux) = linux {
                     want(0.98 * linux, "0.98 of Linux sockets");
+                    if p.size == 16 {
+                        want(50.0 * linux, "50 times Linux sockets");
+                    }
                 }
             }
+            (Some(10_000_000_000), "frames") => want(5.0, "one frame per send"),
             (None, "offload") if p.size == 65_536 => {
                 if let Some(linux) = linux {
                     want(0.9 * linux, "0.9 of Linux sockets");
@@ -279,3 +283,7 @@ pub fn check(sweep: &StcpSweep) -> Result<(), LabError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "sweep_tests.rs"]
+mod tests;
