@@ -160,6 +160,39 @@ fn several_senders_fill_one_stream_over_tcp_in_both_framings() {
     }
 }
 
+#[test]
+fn visitors_that_send_nothing_take_no_senders_place() {
+    for (framing, word) in [(SpeadFraming::Packets, "packets"), (SpeadFraming::Heap, "heap")] {
+        let options = TcpIntakeOptions { framing, ..TcpIntakeOptions::default() };
+        let (mut intake, at) = tcp(options, &SpeadInput::default());
+        // Six more than may stay.
+        let visitors: Vec<TcpStream> = (0..70)
+            .map(|_| {
+                let visitor = TcpStream::connect(at).unwrap();
+                intake.step(Duration::ZERO, &mut |_, _| panic!("nothing was sent")).unwrap();
+                visitor
+            })
+            .collect();
+        let counted = |intake: &SpeadIntake, line: IntakeCounter| {
+            intake.sheet().get(SpeadCounter::LINES + line as usize)
+        };
+        let begun = Instant::now();
+        while counted(&intake, IntakeCounter::Connections) < 70 {
+            intake.step(Duration::from_millis(20), &mut |_, _| {}).unwrap();
+            assert!(begun.elapsed() < PATIENCE, "not all are accepted");
+        }
+        let job = HeapsJob { heap_size: 100_000, heaps: Some(3), ..HeapsJob::default() };
+        let sender = send(format!("spead+tcp://{at}?framing={word}"), job.clone(), 0.0);
+        let (why, all) = receive(&mut intake);
+        assert!(matches!(why, StreamEnd::StopItem | StreamEnd::Readers), "{why:?}");
+        assert_eq!(good(all, &job), 3, "{word}");
+        sender.join().unwrap();
+        assert_eq!(counted(&intake, IntakeCounter::Silent), 7, "six, and one for the sender");
+        drop(visitors);
+        balanced(&intake);
+    }
+}
+
 /// Packets of one heap and no stop.
 fn packets(heap_bytes: usize) -> Vec<u8> {
     let mut sender = HeapSender::new(SenderConfig::default()).unwrap();

@@ -371,6 +371,12 @@ impl Merger {
         FragmentVerdict::Taken { gap }
     }
 
+    /// True if the number is the next one of a source that has given some.
+    pub fn follows(&self, source: usize, number: u32) -> bool {
+        let last = self.sources[source].seen.map(|(_, last)| last);
+        last.is_some_and(|last| self.unwrap(source, number) == last + 1)
+    }
+
     /// The next number of a source, unwrapped, and how many are missing before it.
     #[inline]
     fn follow(&mut self, source: usize, sent: u32) -> Result<(i64, u64), FragmentVerdict> {

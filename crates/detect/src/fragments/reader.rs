@@ -186,9 +186,9 @@ impl UnitReader {
         let (id, at, waits) = (of_slot.id, of_slot.at, of_slot.stash.is_some());
         // Most fragments are one block, and take a third of the time of others: no reference, nothing put together.
         if block.is_whole() && of_slot.assembly.is_idle() && !waits {
-            let (number, len) = (block.event, block.len as u32);
-            let looked = Looked { event: number, len: len.into(), broken: false, id, at };
-            let flags = self.look_at(&looked, std::iter::once(payload));
+            let len = block.len as u32;
+            let looked = Looked { event: block.event, len: len.into(), broken: false, id, at };
+            let (number, flags) = self.look_at(&looked, std::iter::once(payload));
             let whole = WholeFragment { number, flags, start: start as u32, len };
             let verdict = self.merger.push_whole(at, whole, from.arrival);
             return self.judged(verdict);
@@ -257,14 +257,15 @@ impl UnitReader {
         self.add(C::Restarts, 1);
     }
 
-    /// A fragment is there: is it what it says? Its flags.
+    /// A fragment is there: is it what it says? Its event number and its flags.
     #[inline]
     fn look_at<'a>(
         &mut self,
         of: &Looked,
         pieces: impl DoubleEndedIterator<Item = &'a [u8]> + Clone,
-    ) -> u16 {
+    ) -> (u32, u16) {
         let Looked { event, len, broken, id, at } = *of;
+        let mut number = event;
         self.add(C::Count, 1);
         self.sheet.add(PerSource::Count.line(at), 1);
         let mut of = if broken { flags::BROKEN } else { 0 };
@@ -280,6 +281,10 @@ impl UnitReader {
                 }
                 if (fed.event, fed.source) != (event, id) {
                     bad(C::WrongNumber, flags::BROKEN);
+                    // A damaged number that jumps ahead would make all later ones of the source repeated.
+                    if self.merger.follows(at, fed.event) {
+                        number = fed.event;
+                    }
                 }
                 if let Some(line) = C::of_throttling(fed.throttling) {
                     self.tally.add(line, 1);
@@ -300,7 +305,7 @@ impl UnitReader {
         if of & (flags::BROKEN | flags::CHECKSUM) != 0 {
             self.sheet.add(PerSource::Bad.line(at), 1);
         }
-        of
+        (number, of)
     }
 
     /// A fragment of several blocks, or one that waits for an earlier stream.
@@ -314,13 +319,13 @@ impl UnitReader {
         let of_slot = &of_stream.slots[slot];
         let (id, at, waits) = (of_slot.id, of_slot.at, of_slot.stash.is_some());
         let Assembled { event, broken, len, .. } = done;
-        let flags = self.look_at(&Looked { event, len, broken, id, at }, done.pieces());
+        let looked = Looked { event, len, broken, id, at };
+        let (number, flags) = self.look_at(&looked, done.pieces());
         let (first, more) = match self.wants_records {
             true => (Some(done.first), done.more),
             false => (None, Vec::new()),
         };
         let ArrivedBatch { batch, arrived, time_ns, .. } = *arrival;
-        let number = event;
         let fragment = EventFragment { number, batch, arrived, time_ns, flags, len, first, more };
         if !waits {
             return self.merge(at, fragment);

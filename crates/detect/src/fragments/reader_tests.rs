@@ -162,6 +162,25 @@ fn damage_marks_the_event_and_stops_nothing() {
 }
 
 #[test]
+fn a_damaged_event_number_marks_its_event_and_no_later_one() {
+    let (mut unit, mut products) = (unit("sources = 2"), Products::default());
+    let mut both = peers(2, 6, 4);
+    // The block's number jumps 2²² ahead, the fragment's own is right; and the other way round.
+    both[0].packets[2][13] |= 0x40;
+    both[1].packets[4][16 + 5] ^= 0x10;
+    for peer in &mut both {
+        decode(&mut unit, peer.batch(6).as_ref(), 0, &mut products);
+    }
+    decode(&mut unit, None, 0, &mut products);
+    assert_eq!(products.records.number, (0..6).collect::<Vec<u64>>());
+    let marked = products.records.flags.iter().map(|of| of & flags::BROKEN != 0);
+    assert_eq!(marked.collect::<Vec<bool>>(), [false, false, true, false, true, false]);
+    let lines = [C::WrongNumber, C::Repeated, C::Gaps, C::Lost];
+    assert_eq!(lines.map(|line| count(&unit, line)), [2, 0, 0, 0]);
+    balanced(&unit);
+}
+
+#[test]
 fn a_source_that_is_killed_is_named_and_held_for_until_it_comes_back() {
     let (mut unit, mut products) = (unit("sources = 2"), Products::default());
     let mut both = peers(2, 10, 4);

@@ -187,7 +187,8 @@ pub fn until_counter(port: &mut std::net::TcpStream, name: &str, least: i64) {
     port.set_read_timeout(Some(PATIENCE)).expect("a time");
     let begun = std::time::Instant::now();
     loop {
-        write!(port, "STAT_GET_NAME {name}").expect("sent");
+        // In one piece: one receive is one command.
+        port.write_all(format!("STAT_GET_NAME {name}").as_bytes()).expect("sent");
         let mut reply = [0; 200];
         let n = port.read(&mut reply).expect("answered");
         let reply = String::from_utf8_lossy(&reply[..n]);

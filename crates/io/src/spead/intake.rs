@@ -29,6 +29,7 @@ fullcount_core::counters! {
         TooLarge "spead.reader.too_large" Packets Sum "spead.reader" Note "packets or whole heaps above max_packet or max_heap, thrown away" "raise max_packet or max_heap if such are meant";
         Connections "spead.reader.connections" Times Sum "spead.reader" Note "TCP connections that were accepted" "";
         Resets "spead.reader.resets" Times Sum "spead.reader" Note "TCP connections that were reset, or whose peer no longer answered" "look at the sender: its heaps may be incomplete";
+        Silent "spead.reader.silent" Times Sum "spead.reader" Note "TCP connections that were ended to make room: they had sent nothing, and more than 64 such were open" "find out who connects without sending";
         Junk "spead.reader.junk_bytes" Bytes Sum "spead.reader" Note "bytes on TCP connections that belonged to no packet" "is the sender's framing the same as here?";
         Cut "spead.reader.cut" Times Sum "spead.reader" Note "TCP connections that ended inside of a packet or heap" "look at the sender";
         Reports "spead.reader.reports" Times Sum "spead.reader" Note "reports to the sender" "";
@@ -445,6 +446,7 @@ impl SpeadIntake {
             let of = intake.waste();
             waste.connections += of.connections;
             waste.resets += of.resets;
+            waste.silent += of.silent;
             waste.junk_bytes += of.junk_bytes;
             waste.too_large += of.too_large;
             waste.cut += of.cut;
@@ -454,6 +456,7 @@ impl SpeadIntake {
                 |line: IntakeCounter, n| self.sheet.set(SpeadCounter::LINES + line as usize, n);
             set(IntakeCounter::Connections, waste.connections);
             set(IntakeCounter::Resets, waste.resets);
+            set(IntakeCounter::Silent, waste.silent);
             set(IntakeCounter::Junk, waste.junk_bytes);
             set(IntakeCounter::TooLarge, waste.too_large);
             set(IntakeCounter::Cut, waste.cut);

@@ -2,7 +2,8 @@
 //!
 //! Packets are handed on from the read buffer; the payload of a whole heap is read straight into its memory. A connection that ends,
 //! is reset or stays dead (keep-alive, 25 s) has ended, so nobody waits for it for ever. Connections that never sent a byte are no
-//! senders. At most as many connections are open as there are senders. Source: `docs/formats/spead.md`, section 9.2.
+//! senders, and take nobody's place. At most as many connections are read as there are senders, and some silent ones are open
+//! beside them. Source: `docs/formats/spead.md`, section 9.2.
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,6 +22,11 @@ use crate::udp::url::UdpUrl;
 const READ: usize = 512 << 10;
 /// Reads of one connection before the next one has its turn.
 const TURNS: usize = 8;
+/// Connections that may be open beside those of senders and have sent nothing; for one more the oldest of them is ended. Senders
+/// connect a moment before they send, and visitors may stay.
+const SILENT: usize = 64;
+/// Connections that are accepted in one go: those that the listener keeps.
+const BACKLOG: i32 = 128;
 /// Largest packet unless the options say: 64 MiB.
 const MAX_PACKET: usize = 64 << 20;
 
@@ -66,6 +72,8 @@ struct Connection {
     origin: Origin,
     framing: Framing,
     bytes: u64,
+    /// It has sent something: it is a sender.
+    begun: bool,
 }
 
 /// What a connection gave.
@@ -88,6 +96,8 @@ pub struct StreamWaste {
     pub connections: u64,
     /// Of these, ended by a reset or without an answer.
     pub resets: u64,
+    /// Of these, ended for others because they had sent nothing.
+    pub silent: u64,
     /// Bytes that belonged to no packet.
     pub junk_bytes: u64,
     /// Packets or heaps above the limit.
@@ -134,7 +144,7 @@ impl TcpIntake {
                 .map_err(|e| named("setting the receive buffer", e))?;
         }
         socket.bind(&at.into()).map_err(|e| named("listening", e))?;
-        socket.listen(128).map_err(|e| named("listening", e))?;
+        socket.listen(BACKLOG).map_err(|e| named("listening", e))?;
         socket.set_nonblocking(true).map_err(|e| named("listening", e))?;
         Ok(TcpIntake {
             listener: socket.into(),
@@ -199,10 +209,26 @@ impl TcpIntake {
         }
     }
 
+    /// Senders that have not begun yet.
+    fn expected(&self) -> usize {
+        let begun = self.connections.iter().filter(|c| c.begun).count();
+        (self.options.senders.saturating_sub(self.ended) as usize).saturating_sub(begun)
+    }
+
     fn accept(&mut self) {
-        let room = self.options.senders.saturating_sub(self.ended) as usize;
-        while self.connections.len() < room {
+        if self.expected() == 0 {
+            return;
+        }
+        for _ in 0..BACKLOG {
             let Ok((stream, from)) = self.listener.accept() else { return };
+            let mut silent = self.connections.iter().filter(|c| !c.begun);
+            if silent.clone().count() == SILENT
+                && let Some(oldest) = silent.next().map(|c| c.origin)
+            {
+                // In the order in which they came.
+                self.connections.retain(|c| c.begun || c.origin != oldest);
+                self.waste.silent += 1;
+            }
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }
@@ -236,6 +262,7 @@ impl TcpIntake {
                 origin: Origin::from(from),
                 framing,
                 bytes: 0,
+                begun: false,
             });
         }
     }
@@ -253,8 +280,11 @@ impl TcpIntake {
         if wait.is_zero() {
             return false;
         }
-        let sockets = self.connections.iter().map(|c| c.stream.as_fd());
-        let all: Vec<BorrowedFd<'_>> = sockets.chain([self.listener.as_fd()]).collect();
+        // One that nobody is going to read would end the wait at once.
+        let expected = self.expected() > 0;
+        let read = self.connections.iter().filter(|c| c.begun || expected);
+        let listener = expected.then(|| self.listener.as_fd());
+        let all: Vec<BorrowedFd<'_>> = read.map(|c| c.stream.as_fd()).chain(listener).collect();
         crate::sys::wait_ready(&all, None, wait);
         self.round(&now, &mut give)
     }
@@ -266,6 +296,9 @@ impl TcpIntake {
             left -= 1;
             self.next = (self.next + 1) % self.connections.len();
             let at = self.next;
+            if !self.connections[at].begun && self.expected() == 0 {
+                continue;
+            }
             let mut open = true;
             for _ in 0..TURNS {
                 match self.one(at, now, give) {
@@ -298,7 +331,7 @@ impl TcpIntake {
         now: &impl Fn() -> u64,
         give: &mut impl FnMut(Piece<'_>),
     ) -> io::Result<usize> {
-        let Connection { stream, origin, framing, bytes } = &mut self.connections[at];
+        let Connection { stream, origin, framing, bytes, begun } = &mut self.connections[at];
         self.waste.reads += 1;
         let many = match framing {
             Framing::Packets(packets) => {
@@ -326,6 +359,7 @@ impl TcpIntake {
         if let Framing::Packets(_) = framing {
             *bytes += many as u64;
         }
+        *begun |= many > 0;
         self.waste.bytes += many as u64;
         Ok(many)
     }
@@ -338,7 +372,7 @@ impl TcpIntake {
         reset: bool,
         give: &mut impl FnMut(Piece<'_>),
     ) {
-        let mut gone = self.connections.swap_remove(at);
+        let mut gone = self.connections.remove(at);
         let (junk, too_large, cut, any) = match &mut gone.framing {
             Framing::Packets(packets) => {
                 let cut = packets.finish() > 0;

@@ -16,8 +16,18 @@ use crate::exit::Failure;
 use crate::lab::read::bytes;
 use crate::lab::results::ResultFlags;
 
+const DISK_EXAMPLES: &str = "\
+Examples:
+  fullcount lab bench disk --file /data/zeros --volume 4GiB";
+
+const FLOOD_EXAMPLES: &str = "\
+Examples:
+  cc -O2 -o flood crates/lab/peers/flood.c
+  fullcount lab bench flood --program ./flood --size 1472 --cores 0,1";
+
 /// Bytes a second that `dd conv=fdatasync` writes to a disk.
 #[derive(Debug, Args)]
+#[command(after_help = DISK_EXAMPLES)]
 pub struct LabBenchDiskFlags {
     /// File on the disk; removed at the end
     #[arg(long, value_name = "FILE")]
@@ -43,6 +53,7 @@ pub fn disk(flags: &LabBenchDiskFlags) -> Result<u8, Failure> {
 
 /// A plain C program, flat out over loopback.
 #[derive(Debug, Args)]
+#[command(after_help = FLOOD_EXAMPLES)]
 pub struct LabBenchFloodFlags {
     /// The program: crates/lab/peers/flood.c, compiled
     #[arg(long, value_name = "FILE")]
