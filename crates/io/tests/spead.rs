@@ -181,7 +181,8 @@ fn visitors_that_send_nothing_take_no_senders_place() {
             intake.step(Duration::from_millis(20), &mut |_, _| {}).unwrap();
             assert!(begun.elapsed() < PATIENCE, "not all are accepted");
         }
-        let job = HeapsJob { heap_size: 100_000, heaps: Some(3), ..HeapsJob::default() };
+        let job =
+            HeapsJob { heap_size: 100_000, heaps: Some(3), verify: true, ..HeapsJob::default() };
         let sender = send(format!("spead+tcp://{at}?framing={word}"), job.clone(), 0.0);
         let (why, all) = receive(&mut intake);
         assert!(matches!(why, StreamEnd::StopItem | StreamEnd::Readers), "{why:?}");

@@ -73,11 +73,12 @@ pub struct LabBenchTrialFlags {
 }
 
 const EXAMPLES: &str = "\
-What `cargo xtask prove` makes its proofs of: it looks at the row and says what has to be true of it.
+What `cargo xtask prove` makes its proofs of: it looks at the row and says what has to be
+true of it.
 
 Examples:
   fullcount lab bench trial --rate 10Gbps --duration 60s -- run --sink null --threads 1 --web off
-  fullcount lab bench trial --senders 2 --rate 1Gbps --detector sequence -- receive --workers 2 --senders 2
+  fullcount lab bench trial --senders 2 --rate 1Gbps --detector sequence -- receive --senders 2
   fullcount lab bench trial --datagrams 1000000 --vectors vectors -- run --sink null --web off";
 
 impl LabBenchTrialFlags {
