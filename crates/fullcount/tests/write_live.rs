@@ -127,8 +127,9 @@ fn newest(topic: &[Taken], brought: Brought, packets: usize) -> Vec<Option<i64>>
     newest
 }
 
-/// The newest event of a packet was made just before the packet came. False if the sender was late for the whole of a window, so that
-/// nothing can be said of that one: it had to wait for a processor, and then sends what is due at once.
+/// The newest event of a packet was made just before the packet came. False if the sender was late for the whole of a window or with
+/// its first packet, to which the clock is anchored, so that nothing can be said: it had to wait for a processor. A clock that is
+/// always wrong is wrong in every try.
 fn is_host_clock(detector: &str, packets: &[(i64, Vec<u8>)], newest: &[Option<i64>]) -> bool {
     let first = packets.first().expect("packets").0;
     // Receive time less event time: the least of each window, and of all.
@@ -156,8 +157,7 @@ fn is_host_clock(detector: &str, packets: &[(i64, Vec<u8>)], newest: &[Option<i6
         WINDOW_NS / 1_000_000,
         worst / 1000
     );
-    assert!(part(0) >= -NEAR_NS, "{detector}: an event {} ns after its packet came", -part(0));
-    *worst <= NEAR_NS
+    part(0) >= -NEAR_NS && *worst <= NEAR_NS
 }
 
 /// (Time of its pulse, its own) of each event of a file, ns since 1970.
@@ -295,7 +295,7 @@ fn scenario(detector: &str) {
         println!("{name}: {received:?} of {sent:?} packets came, or came late; once more");
     }
     panic!(
-        "{detector}: events are more than {NEAR_NS} ns before their packets in each of {TRIES} tries, or packets are lost"
+        "{detector}: events are more than {NEAR_NS} ns from their packets in each of {TRIES} tries, or packets are lost"
     );
 }
 
