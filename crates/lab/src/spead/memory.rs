@@ -25,8 +25,8 @@ pub(super) const HEAP: usize = 4 << 20;
 pub(super) const BLOCKS: usize = 16;
 /// Heaps that copies go to in turn: as many as a window and its ring.
 const CYCLE: usize = 8;
-/// Passes over the packets in a turn that count, after one that does not: `spead2_bench mem` has a hundred of 1 GiB. A turn of one
-/// pass, 20 ms, had the caches as the turn before had left them, and was up to a third slower.
+/// Passes over the packets in a turn that count, after one that does not: `spead2_bench mem` has a hundred of 1 GiB, and one pass
+/// is 20 ms only.
 pub(super) const PASSES: usize = 16;
 
 /// What is asked.
