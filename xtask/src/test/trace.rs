@@ -79,8 +79,10 @@ fn instructions(
     more: &[&str],
 ) -> Result<Vec<String>, Tally> {
     let listing = folder.join(format!("{name}.s"));
-    // Else a build that cargo finds fresh leaves an old one.
-    let _ = fs::remove_file(&listing);
+    // A build that cargo finds fresh writes none: without one, it is made again.
+    if !listing.exists() {
+        let _ = fs::remove_dir_all(folder.join(name));
+    }
     let job = Job::cargo(&["rustc", "--package", "fullcount-core", "--example", "trace_cost"])
         .args(["--target-dir"])
         .args([folder.join(name)])
