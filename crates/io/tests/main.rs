@@ -9,4 +9,5 @@ mod loopback;
 mod raw;
 mod raw_streams;
 mod spead;
+mod spead_streams;
 mod spead_ways;

@@ -21,7 +21,7 @@ pub use live::{Arrival, HeapEnd};
 pub use loss::{Losses, SenderTotals};
 pub use memory::{HeapBytes, HeapMemory, MemoryPool, PlainMemory};
 pub use presence::{Added, PresenceMap};
-pub use receiver::{HeapReceiver, StreamEnd, StreamReceiver};
+pub use receiver::{AheadRoom, HeapReceiver, StreamEnd, StreamReceiver};
 pub use statistics::{StatisticMode, StreamStatistics, UserStatistic};
 pub use store::{Delivery, HeapStore, Store};
 

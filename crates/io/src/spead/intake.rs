@@ -18,9 +18,10 @@ use fullcount_spead::HeapReceiver;
 use fullcount_spead::receive::{
     Delivery, HeapStore, MemoryPool, Outcome, SpeadCounter, StreamEnd, StreamReceiver,
 };
+use fullcount_spead::wire::PREFIX_BYTES;
 
 use super::back::{BackChannel, BackError};
-use super::tcp::{Piece, TcpIntake, TcpIntakeOptions};
+use super::tcp::{Piece, TakesPieces, TcpIntake, TcpIntakeOptions};
 use super::url::{SpeadInput, SpeadUrl};
 
 fullcount_core::counters! {
@@ -396,7 +397,7 @@ impl SpeadIntake {
                 },
                 ReadFrom::Tcp(intake) => {
                     let before = intake.waste().bytes;
-                    let came = intake.read(now, wait, |piece| take(stream, piece, now(), deliver));
+                    let came = intake.read(wait, &mut Taking { stream, began, deliver });
                     if intake.waste().bytes > before {
                         stream.bytes_came(now());
                     }
@@ -438,8 +439,8 @@ impl SpeadIntake {
             let silent =
                 intake.waits_since_ns().is_some_and(|at| now.saturating_sub(at) >= timeout);
             if timeout > 0 && silent {
-                let stream = &mut self.stream;
-                intake.give_up(now - timeout, |piece| take(stream, piece, now, deliver));
+                let (stream, began) = (&mut self.stream, self.began);
+                intake.give_up(now - timeout, &mut Taking { stream, began, deliver });
                 reader.ended = intake.is_over();
                 self.endpoints[reader.endpoint].ended = intake.ended();
             }
@@ -516,6 +517,35 @@ fn take_batch(
     }
     stream.end_batch();
     over
+}
+
+/// The stream as connections see it.
+struct Taking<'a> {
+    stream: &'a mut HeapReceiver,
+    began: Instant,
+    deliver: &'a mut dyn FnMut(Delivery, Arrived),
+}
+
+impl TakesPieces for Taking<'_> {
+    fn take(&mut self, piece: Piece<'_>) {
+        take(self.stream, piece, self.now_ns(), self.deliver);
+    }
+
+    fn receiver(&mut self) -> &mut HeapReceiver {
+        self.stream
+    }
+
+    fn take_ahead(&mut self, head: &[u8; PREFIX_BYTES], origin: Origin) -> bool {
+        let taken = self.stream.take_ahead(self.now_ns(), head);
+        if self.stream.store().waiting() > 0 {
+            hand_over(self.stream, Arrived { origin, time_ns: 0 }, self.deliver);
+        }
+        taken
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
 }
 
 fn take(

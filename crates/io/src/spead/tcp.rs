@@ -1,9 +1,12 @@
 //! Byte streams: the receiver listens, each connection brings packets back to back or whole heaps.
 //!
-//! Packets are handed on from the read buffer; the payload of a whole heap is read straight into its memory. A connection that ends,
+//! The payloads of packets that should come next, and those of whole heaps, are read straight into the heap's memory ([`ahead`]); other
+//! packets are handed on from the read buffer. A connection that ends,
 //! is reset or stays dead (keep-alive, 25 s) has ended, so nobody waits for it for ever. Connections that never sent a byte are no
 //! senders, and take nobody's place. At most as many connections are read as there are senders, and some silent ones are open
 //! beside them. Source: `docs/formats/spead.md`, section 9.2.
+
+mod ahead;
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,17 +14,23 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use fullcount_core::batch::Origin;
+use fullcount_spead::HeapReceiver;
 use fullcount_spead::framing::{HeapStream, PacketStream};
 use fullcount_spead::receive::{Arrival, Delivery, MemoryPool};
+use fullcount_spead::wire::PREFIX_BYTES;
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 
+use self::ahead::AheadReader;
 use super::url::SpeadFraming;
 use crate::udp::url::UdpUrl;
 
 /// Bytes of a read: what the second-level cache holds beside the heap.
 const READ: usize = 512 << 10;
-/// Reads of one connection before the next one has its turn.
+/// Reads of one connection before the next one has its turn, and bytes of them: one heap of the usual size, so that not many heaps
+/// of one sender come before the next packet of another one's.
 const TURNS: usize = 8;
+/// See [`TURNS`].
+const TURN: usize = 4 << 20;
 /// Connections that may be open beside those of senders and have sent nothing; for one more the oldest of them is ended. Senders
 /// connect a moment before they send, and visitors may stay.
 const SILENT: usize = 64;
@@ -89,6 +98,21 @@ pub(super) enum Piece<'a> {
     Ended,
 }
 
+/// Who gets what connections give.
+pub(super) trait TakesPieces {
+    /// A packet, a heap, or an end.
+    fn take(&mut self, piece: Piece<'_>);
+
+    /// The stream whose next packets are foreseen.
+    fn receiver(&mut self) -> &mut HeapReceiver;
+
+    /// The payload of the packet that begins with `head` is where [`HeapReceiver::ahead`] said. False: it is another packet.
+    fn take_ahead(&mut self, head: &[u8; PREFIX_BYTES], origin: Origin) -> bool;
+
+    /// Now, in the stream's time, ns.
+    fn now_ns(&self) -> u64;
+}
+
 /// What connections gave that was no packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamWaste {
@@ -117,6 +141,7 @@ pub struct TcpIntake {
     options: TcpIntakeOptions,
     connections: Vec<Connection>,
     buffer: Vec<u8>,
+    ahead: AheadReader,
     next: usize,
     ended: u32,
     waste: StreamWaste,
@@ -149,6 +174,7 @@ impl TcpIntake {
         Ok(TcpIntake {
             listener: socket.into(),
             buffer: vec![0; if options.framing == SpeadFraming::Packets { READ } else { 0 }],
+            ahead: AheadReader::default(),
             options,
             connections: vec![],
             next: 0,
@@ -195,7 +221,7 @@ impl TcpIntake {
     }
 
     /// Ends connections that have been silent inside of a heap since `before_ns`.
-    pub(super) fn give_up(&mut self, before_ns: u64, mut give: impl FnMut(Piece<'_>)) {
+    pub(super) fn give_up(&mut self, before_ns: u64, to: &mut impl TakesPieces) {
         let mut n = 0;
         while n < self.connections.len() {
             let silent = match &self.connections[n].framing {
@@ -203,7 +229,7 @@ impl TcpIntake {
                 Framing::Packets(_) => false,
             };
             match silent {
-                true => self.close(n, Arrival::TimedOut, true, &mut give),
+                true => self.close(n, Arrival::TimedOut, true, to),
                 false => n += 1,
             }
         }
@@ -268,13 +294,8 @@ impl TcpIntake {
     }
 
     /// Reads what is there, waits at most `wait` if nothing is. False: nothing came.
-    pub(super) fn read(
-        &mut self,
-        now: impl Fn() -> u64,
-        wait: Duration,
-        mut give: impl FnMut(Piece<'_>),
-    ) -> bool {
-        if self.round(&now, &mut give) {
+    pub(super) fn read(&mut self, wait: Duration, to: &mut impl TakesPieces) -> bool {
+        if self.round(to) {
             return true;
         }
         if wait.is_zero() {
@@ -286,10 +307,10 @@ impl TcpIntake {
         let listener = expected.then(|| self.listener.as_fd());
         let all: Vec<BorrowedFd<'_>> = read.map(|c| c.stream.as_fd()).chain(listener).collect();
         crate::sys::wait_ready(&all, None, wait);
-        self.round(&now, &mut give)
+        self.round(to)
     }
 
-    fn round(&mut self, now: &impl Fn() -> u64, give: &mut impl FnMut(Piece<'_>)) -> bool {
+    fn round(&mut self, to: &mut impl TakesPieces) -> bool {
         self.accept();
         let (mut came, mut left) = (false, self.connections.len());
         while left > 0 && !self.connections.is_empty() {
@@ -299,58 +320,69 @@ impl TcpIntake {
             if !self.connections[at].begun && self.expected() == 0 {
                 continue;
             }
-            let mut open = true;
-            for _ in 0..TURNS {
-                match self.one(at, now, give) {
-                    Ok(0) => {
-                        self.close(at, Arrival::Flushed, false, give);
-                        open = false;
-                    }
-                    Ok(_) => {
-                        came = true;
-                        continue;
-                    }
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                    Err(_) => {
-                        self.close(at, Arrival::Flushed, true, give);
-                        open = false;
-                    }
-                }
-                break;
+            let (any, end) = self.turn(at, to);
+            came |= any || end.is_some();
+            if let Some(reset) = end {
+                self.close(at, Arrival::Flushed, reset, to);
             }
-            came |= !open;
         }
         came
     }
 
+    /// Some reads of one connection. Whether anything came; whether the connection is over, and then whether it was reset.
+    fn turn(&mut self, at: usize, to: &mut impl TakesPieces) -> (bool, Option<bool>) {
+        // Of several connections the stream foresees packets of the one that was read last.
+        let (mut came, mut end, mut foreseen) = (0, None, self.connections.len() == 1);
+        for _ in 0..TURNS {
+            match self.one(at, foreseen, to) {
+                Ok(0) => end = Some(false),
+                Ok(many) => {
+                    (came, foreseen) = (came + many, true);
+                    if came < TURN {
+                        continue;
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => end = Some(true),
+            }
+            break;
+        }
+        let Connection { framing, origin, .. } = &mut self.connections[at];
+        if let Framing::Packets(packets) = framing {
+            self.ahead.settle(packets, *origin, to);
+        }
+        (came > 0, end)
+    }
+
     /// One read; how many bytes came.
-    fn one(
-        &mut self,
-        at: usize,
-        now: &impl Fn() -> u64,
-        give: &mut impl FnMut(Piece<'_>),
-    ) -> io::Result<usize> {
+    fn one(&mut self, at: usize, foreseen: bool, to: &mut impl TakesPieces) -> io::Result<usize> {
         let Connection { stream, origin, framing, bytes, begun } = &mut self.connections[at];
         self.waste.reads += 1;
         let many = match framing {
             Framing::Packets(packets) => {
-                let many = stream.read(&mut self.buffer)?;
-                packets.push(&self.buffer[..many], |packet| give(Piece::Packet(packet, *origin)));
-                many
+                if foreseen && let Some(many) = self.ahead.read(stream, packets, *origin, to) {
+                    many?
+                } else {
+                    self.ahead.settle(packets, *origin, to);
+                    let many = stream.read(&mut self.buffer)?;
+                    let came = &self.buffer[..many];
+                    packets.push(came, |packet| to.take(Piece::Packet(packet, *origin)));
+                    many
+                }
             }
             Framing::Heaps(heaps) => {
                 let before = heaps.counts();
                 let many = stream.read(heaps.want())?;
-                let whole = heaps.filled(many, now());
+                let whole = heaps.filled(many, to.now_ns());
                 let after = heaps.counts();
                 if after.heaps > before.heaps {
                     let taken =
                         after.stream_bytes - after.junk_bytes - after.skipped_bytes - *bytes;
                     *bytes += taken;
                     match whole {
-                        Some(heap) => give(Piece::Heap(heap, taken, *origin)),
-                        None => give(Piece::Stop(taken)),
+                        Some(heap) => to.take(Piece::Heap(heap, taken, *origin)),
+                        None => to.take(Piece::Stop(taken)),
                     }
                 }
                 many
@@ -365,13 +397,7 @@ impl TcpIntake {
     }
 
     /// A connection is over. Of a whole heap that it cut, what is there is handed on.
-    fn close(
-        &mut self,
-        at: usize,
-        arrival: Arrival,
-        reset: bool,
-        give: &mut impl FnMut(Piece<'_>),
-    ) {
+    fn close(&mut self, at: usize, arrival: Arrival, reset: bool, to: &mut impl TakesPieces) {
         let mut gone = self.connections.remove(at);
         let (junk, too_large, cut, any) = match &mut gone.framing {
             Framing::Packets(packets) => {
@@ -384,7 +410,11 @@ impl TcpIntake {
                 let counts = heaps.counts();
                 if let Some(part) = part {
                     let used = counts.stream_bytes - counts.junk_bytes - counts.skipped_bytes;
-                    give(Piece::Heap(Delivery::Incomplete(part), used - gone.bytes, gone.origin));
+                    to.take(Piece::Heap(
+                        Delivery::Incomplete(part),
+                        used - gone.bytes,
+                        gone.origin,
+                    ));
                 }
                 (counts.junk_bytes, counts.too_large, counts.cut > 0, counts.stream_bytes > 0)
             }
@@ -395,7 +425,7 @@ impl TcpIntake {
         self.waste.resets += u64::from(reset);
         if any {
             self.ended += 1;
-            give(Piece::Ended);
+            to.take(Piece::Ended);
         }
     }
 }

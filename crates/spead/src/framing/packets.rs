@@ -57,6 +57,27 @@ impl PacketStream {
         self.counts
     }
 
+    /// Largest packet, bytes.
+    pub fn max_packet(&self) -> usize {
+        self.max_packet
+    }
+
+    /// The beginning of a packet whose end has not come, if the bytes that come next are its next ones. See
+    /// [`PacketStream::forget_partial`].
+    pub fn partial(&self) -> Option<&[u8]> {
+        (self.skip == 0).then_some(&self.partial)
+    }
+
+    /// The beginning of that packet is elsewhere now. It is pushed again, or [`PacketStream::placed`] counts the packet.
+    pub fn forget_partial(&mut self) {
+        self.partial.clear();
+    }
+
+    /// A whole packet was taken from the stream without being pushed.
+    pub fn placed(&mut self) {
+        self.counts.packets += 1;
+    }
+
     /// Most bytes that wait for the rest of their packet.
     fn room(&self) -> usize {
         self.max_packet.saturating_mul(64).clamp(HEADER_BYTES, 1 << 30)

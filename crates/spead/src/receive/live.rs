@@ -216,10 +216,10 @@ impl<P> LiveHeap<P> {
         self.present.end() == end
     }
 
-    /// Adds a packet without items of which it is known that it stands behind the last range and inside of the heap.
+    /// Adds a packet of so many bytes of payload, without items, of which it is known that it stands behind the last range and
+    /// inside of the heap.
     #[inline]
-    pub fn follow(&mut self, packet: &SpeadPacket<'_>, now_ns: u64) {
-        let bytes = packet.payload.len() as u64;
+    pub fn follow(&mut self, bytes: u64, now_ns: u64) {
         self.present.extend(bytes);
         self.received += bytes;
         self.packets += 1;

@@ -145,6 +145,18 @@ impl HeapBytes {
         true
     }
 
+    /// Memory from `offset` on, at most `most` bytes, in which nothing of this heap is: for a transport that fills it before it knows
+    /// whether that is the heap's. As far as the memory was written once, perhaps for another heap; in fresh memory there is none.
+    pub fn beyond(&mut self, offset: usize, most: usize) -> Option<&mut [u8]> {
+        let end = offset.saturating_add(most).min(self.bytes.len());
+        (offset >= self.length).then(|| self.bytes.get_mut(offset..end))?
+    }
+
+    /// What was filled in there up to `end` is the heap's.
+    pub fn filled_to(&mut self, end: usize) {
+        self.length = end.min(self.bytes.len()).max(self.length);
+    }
+
     /// Lets `[0, length)` be the heap's bytes: for memory that a transport fills itself. False: there is no memory.
     pub fn stretch(&mut self, length: usize) -> bool {
         if length > self.bytes.len() && !self.grow(length, length, Some(length)) {

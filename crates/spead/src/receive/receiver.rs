@@ -4,6 +4,7 @@
 //! allocation. Heap numbers are not compared: age is order of first arrival. Time is an argument, in ns from any origin.
 //! Source: `docs/formats/spead.md`, sections 8.1 to 8.8.
 
+mod ahead;
 mod follow;
 mod waiting;
 mod whole;
@@ -11,6 +12,7 @@ mod whole;
 use fullcount_core::ledger::Tally;
 use fullcount_core::refusal::Refusal;
 
+pub use ahead::AheadRoom;
 use follow::Followed;
 
 use super::config::ReceiverConfig;

@@ -69,13 +69,28 @@ impl Follower {
     pub fn take<'a>(&self, bytes: &'a [u8]) -> Option<SpeadPacket<'a>> {
         let bytes = bytes.get(..self.size)?;
         let (head, payload) = bytes.split_first_chunk::<PREFIX_BYTES>()?;
-        let (found, []) = head.as_chunks::<POINTER_BYTES>() else { return None };
-        let mut other = 0;
-        for (n, word) in self.words.iter().enumerate() {
-            let word = if n == OFFSET { (word | self.offset).to_be() } else { *word };
-            other |= u64::from_ne_bytes(*found.get(n)?) ^ word;
-        }
         let (cnt, length, offset) = (self.heap_cnt, self.length, self.offset);
-        (other == 0).then(|| SpeadPacket::bare(self.flavour, cnt, length, offset, head, payload))
+        self.is_head(head)
+            .then(|| SpeadPacket::bare(self.flavour, cnt, length, offset, head, payload))
+    }
+
+    /// The expected packet begins with `head`.
+    #[inline]
+    pub fn is_head(&self, head: &[u8; PREFIX_BYTES]) -> bool {
+        let (found, _) = head.as_chunks::<POINTER_BYTES>();
+        let mut other = u64::from(self.size == 0);
+        for (n, (word, found)) in self.words.iter().zip(found).enumerate() {
+            let word = if n == OFFSET { (word | self.offset).to_be() } else { *word };
+            other |= u64::from_ne_bytes(*found) ^ word;
+        }
+        other == 0
+    }
+
+    /// Where the payload of the expected packet lies in its heap, the payload's bytes, and how many packets of that size the heap has
+    /// from there on. `None`: none is expected.
+    #[inline]
+    pub fn expected(&self) -> Option<(u64, u64, u64)> {
+        let left = self.length.checked_sub(self.offset).filter(|_| self.size > 0)?;
+        Some((self.offset, self.step, left / self.step.max(1)))
     }
 }

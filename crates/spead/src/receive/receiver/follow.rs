@@ -57,7 +57,15 @@ impl<S: Store> StreamReceiver<S> {
             // The long way counts it.
             return None;
         }
-        heap.follow(&packet, now_ns);
+        self.has_followed(at, packet.payload.len() as u64, now_ns);
+        Some(size)
+    }
+
+    /// The expected packet came, with so many bytes of payload, which are in the memory of the heap at `at`.
+    #[inline]
+    pub(super) fn has_followed(&mut self, at: usize, bytes: u64, now_ns: u64) {
+        let Some(heap) = self.heaps[at].as_mut() else { return };
+        heap.follow(bytes, now_ns);
         self.follower.advance();
         self.followed.packets += 1;
         self.last_packet_ns = Some(now_ns);
@@ -67,7 +75,6 @@ impl<S: Store> StreamReceiver<S> {
         if heap.is_complete() {
             self.finish(at, Arrival::Complete, now_ns);
         }
-        Some(size)
     }
 
     /// Counts those that came.

@@ -1,0 +1,187 @@
+//! Packets on a connection whose payloads are read into place: the same heaps and counts as packet by packet, whatever comes between.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+
+use fullcount_io::endpoint::UdpUrl;
+use fullcount_io::spead::{IntakeCounter, SpeadInput, SpeadIntake, TcpIntake, TcpIntakeOptions};
+use fullcount_spead::framing::PacketStream;
+use fullcount_spead::receive::{Delivery, OnIncomplete, Outcome, SpeadCounter};
+use fullcount_spead::{HeapReceiver, ReceiverConfig};
+
+use crate::spead::{any, balanced, receive};
+
+/// Largest packet, bytes.
+const MOST: usize = 20_000;
+
+/// Numbers without a pattern (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % below as u64) as usize
+    }
+}
+
+/// A packet of SPEAD-64-40: the heap's number and length, offset and payload; in the first one an item.
+fn packet(cnt: u64, length: usize, offset: usize, payload: &[u8]) -> Vec<u8> {
+    let mut words =
+        vec![(1, cnt), (2, length as u64), (3, offset as u64), (4, payload.len() as u64)];
+    let first = offset == 0;
+    let mut bytes = vec![0x53, 4, 3, 5, 0, 0, 0, 4 + u8::from(first)];
+    for (id, value) in words.drain(..) {
+        bytes.extend((1u64 << 63 | id << 40 | value).to_be_bytes());
+    }
+    if first {
+        bytes.extend((0x1000u64 << 40).to_be_bytes());
+    }
+    bytes.extend(payload);
+    bytes
+}
+
+/// Heaps whose packets are now and then doubled, left out, followed by those of another heap, by junk or by one that is too large.
+fn stream(dice: &mut Dice, first: u64, heaps: u64) -> Vec<u8> {
+    let mut bytes = vec![];
+    for cnt in first..first + heaps {
+        let each = [2048, 3000, 8932, 19_000, 500][dice.roll(5)];
+        let length = 20_000 + dice.roll(180_000);
+        let payload: Vec<u8> =
+            (0..length).map(|n| (n as u64 * 7 + cnt * 31 + (n as u64 >> 9)) as u8).collect();
+        let pieces: Vec<_> = payload.chunks(each).enumerate().collect();
+        let clean = dice.roll(3) == 0;
+        for (n, piece) in pieces {
+            let whole = packet(cnt, length, n * each, piece);
+            match if clean { 99 } else { dice.roll(60) } {
+                0 => continue,
+                1 => bytes.extend(whole.repeat(2)),
+                2 => bytes.extend([whole, packet(cnt + 1_000_000, 64, 0, &[9; 64])].concat()),
+                3 => bytes.extend([vec![0xAB; 8 * (1 + dice.roll(700))], whole].concat()),
+                4 => bytes.extend([packet(cnt, 30_000, 40, &[3; 25_000]), whole].concat()),
+                _ => bytes.extend(whole),
+            }
+        }
+    }
+    bytes
+}
+
+fn config() -> ReceiverConfig {
+    ReceiverConfig {
+        incomplete: OnIncomplete::Give,
+        heap_timeout_ns: 0,
+        ..ReceiverConfig::default()
+    }
+}
+
+fn about(delivery: &Delivery) -> (u64, Option<&[u8]>, String) {
+    match delivery {
+        Delivery::Heap(heap) => (heap.cnt, Some(heap.payload()), String::new()),
+        Delivery::Incomplete(heap) => (heap.cnt, None, format!("{:?}", heap.present)),
+    }
+}
+
+/// What comes of the bytes packet by packet: heaps, their counts, and bytes of junk and packets that are too large.
+fn packet_by_packet(bytes: &[u8]) -> (Vec<Delivery>, HeapReceiver, (u64, u64)) {
+    let mut receiver = HeapReceiver::new(config()).unwrap();
+    let (mut packets, mut all) = (PacketStream::new(MOST), vec![]);
+    packets.push(bytes, |packet| {
+        assert!(!matches!(receiver.push(0, packet), Outcome::Full));
+        all.extend(std::iter::from_fn(|| receiver.pop()));
+    });
+    packets.finish();
+    let counts = packets.counts();
+    receiver.reader_ended(0);
+    receiver.readers_over(0);
+    all.extend(std::iter::from_fn(|| receiver.pop()));
+    (all, receiver, (counts.junk_bytes, counts.too_large))
+}
+
+fn intake(senders: u32, window: usize) -> (SpeadIntake, std::net::SocketAddr) {
+    let mut told = SpeadInput { config: config(), ..SpeadInput::default() };
+    told.config.max_heaps = window;
+    // Memory that was written before: payloads are read into such only.
+    (told.pool, told.pool_initial, told.pool_range) = (128, 128, (1, 300_000));
+    (told.config.stops, told.config.readers) = (senders, senders);
+    let mut intake = SpeadIntake::new(&told).unwrap();
+    let options = TcpIntakeOptions { senders, max_packet: MOST, ..TcpIntakeOptions::default() };
+    let listening = TcpIntake::listen(&UdpUrl::new(any()), options).unwrap();
+    let at = listening.local_addr().unwrap();
+    intake.add_tcp(listening);
+    (intake, at)
+}
+
+fn write(at: std::net::SocketAddr, bytes: Vec<u8>, mut dice: Dice) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut stream = TcpStream::connect(at).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let mut left = &bytes[..];
+        while !left.is_empty() {
+            let most = [7, 50, 3000, 40_000, 2_000_000][dice.roll(5)];
+            let (now, later) = left.split_at((1 + dice.roll(most)).min(left.len()));
+            stream.write_all(now).unwrap();
+            left = later;
+            std::thread::yield_now();
+        }
+    })
+}
+
+#[test]
+fn read_into_place_a_connection_gives_what_its_packets_give() {
+    for seed in 0..12 {
+        let mut dice = Dice(seed);
+        let bytes = stream(&mut dice, 1, 60);
+        let (wanted, receiver, waste) = packet_by_packet(&bytes);
+        let (mut intake, at) = intake(1, config().max_heaps);
+        let writer = write(at, bytes, dice);
+        let (_, found) = receive(&mut intake);
+        writer.join().unwrap();
+        let [wanted, found] =
+            [&wanted, &found].map(|all| all.iter().map(about).collect::<Vec<_>>());
+        for (n, (wanted, found)) in wanted.iter().zip(&found).enumerate() {
+            assert_eq!((wanted.0, &wanted.2), (found.0, &found.2), "seed {seed}, heap {n}");
+            assert!(wanted.1 == found.1, "seed {seed}, heap {n}: other bytes");
+        }
+        assert_eq!(wanted.len(), found.len(), "seed {seed}");
+        assert!(found.iter().any(|f| f.1.is_none()) && found.iter().any(|f| f.1.is_some()));
+        let (ours, theirs) = (intake.stream().statistics(), receiver.statistics());
+        assert_eq!((ours.packets, ours.heaps), (theirs.packets, theirs.heaps), "seed {seed}");
+        let line = |line: IntakeCounter| intake.sheet().get(SpeadCounter::LINES + line as usize);
+        assert_eq!((line(IntakeCounter::Junk), line(IntakeCounter::TooLarge)), waste);
+        balanced(&intake);
+    }
+}
+
+#[test]
+fn connections_that_take_turns_do_not_mix_their_payloads() {
+    let bytes = |n: u64| {
+        let all = (0..40).map(|heap| {
+            let (cnt, length) = (2 * heap + n, 300_000);
+            let payload: Vec<u8> = (0..length).map(|at| (at as u64 * 3 + cnt) as u8).collect();
+            let pieces = payload.chunks(4000).enumerate();
+            pieces
+                .map(|(at, piece)| packet(cnt, length, 4000 * at, piece))
+                .collect::<Vec<_>>()
+                .concat()
+        });
+        all.collect::<Vec<_>>().concat()
+    };
+    // A turn of one connection is several of its heaps.
+    let (mut intake, at) = intake(2, 64);
+    let writers = [1, 2].map(|n| write(at, bytes(n), Dice(n)));
+    let (_, found) = receive(&mut intake);
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    assert_eq!(found.len(), 80);
+    for delivery in &found {
+        let (cnt, payload, _) = about(delivery);
+        let good = |payload: &[u8]| {
+            payload.iter().enumerate().all(|(at, b)| *b == (at as u64 * 3 + cnt) as u8)
+        };
+        assert!(
+            payload.is_some_and(|payload| payload.len() == 300_000 && good(payload)),
+            "heap {cnt}"
+        );
+    }
+    balanced(&intake);
+}
