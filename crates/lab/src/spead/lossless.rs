@@ -27,6 +27,9 @@ const LARGE: u64 = 4 << 20;
 /// Largest packet on TCP, bytes: what one segment of loopback holds.
 const TCP_PACKET: usize = 65_483;
 
+/// What a first trial over TCP is planned with, Gb/s.
+const TCP_GUESS: f64 = 10.0;
+
 /// Buffers of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffers {
@@ -122,6 +125,17 @@ impl Search<'_> {
         let runner = Runner { ground: &SpeadGround::Loopback, peer, stop: self.stop };
         let trial = runner.trial(wish, &[0], FarEnd::Full);
         trial.map_err(|e| LabError::Failed(anyhow::anyhow!("{}: {e}", peer.name())))
+    }
+
+    /// As fast as it goes, for the time of a trial: a first, shorter one says how many heaps that takes.
+    fn over_tcp(&self, peer: &SpeadPeer, packet: usize) -> Result<Value, LabError> {
+        let wish = |seconds: f64, expected: f64| {
+            let wish = wish(packet, Buffers::Large, None, seconds, expected);
+            SpeadWish { tcp: true, ..wish }
+        };
+        let first = self.once(peer, &wish(self.order.seconds / 4.0, TCP_GUESS))?;
+        let expected = first.sum.max(TCP_GUESS / 4.0);
+        Ok(self.once(peer, &wish(self.order.seconds, expected))?.json())
     }
 
     /// Gb/s.
@@ -241,9 +255,7 @@ fn over_tcp(
             for n in turns(peers.len(), turn) {
                 let peer = &peers[n];
                 let key = format!("tcp {packet} {} {turn}", peer.name());
-                let wish = wish(packet, Buffers::Large, None, order.seconds, 5.0);
-                let wish = SpeadWish { tcp: true, ..wish };
-                let value = kept.or_measure(&key, || Ok(search.once(peer, &wish)?.json()))?;
+                let value = kept.or_measure(&key, || search.over_tcp(peer, packet))?;
                 values[n].extend(value.get("sum_gbps").and_then(Value::as_f64));
                 record.row(json!({"packet_bytes": packet, "tcp": true, "peer": peer.name(), "turn": turn, "found": value}));
             }
