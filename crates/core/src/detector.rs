@@ -25,7 +25,7 @@ use crate::tables::Table;
 use crate::time::TickLength;
 use crate::view::{PixelMap, Plot};
 
-pub use crate::source::{FrameRule, Shifter, TurningClock};
+pub use crate::source::{FrameRule, Shifter, TurningClock, TurnsFrom};
 pub use decoder::{CommandError, CommandInfo, Decoder, SeenModule};
 pub use modules::{MOST_MODULES, ModuleNames};
 pub use registry::Registry;
@@ -109,11 +109,15 @@ pub trait Detector: Send + Sync {
         None
     }
 
-    /// The packet that came first of a recording whose streams are read apart, and when (ns since 1970): from here on the turns
-    /// of the clock follow from receive times. False if it is none of ours.
-    fn begins_with(&self, packet: &[u8], time_ns: i64) -> bool {
+    /// What a packet that was received then (ns since 1970) says of the clock whose turns are counted; `None` if it is none of ours.
+    fn turns_from(&self, packet: &[u8], time_ns: i64) -> Option<TurnsFrom> {
         let _ = (packet, time_ns);
-        false
+        None
+    }
+
+    /// Of a recording whose streams are read apart: turns of the clock are counted from there by receive times. The first call counts.
+    fn count_turns(&self, from: TurnsFrom) {
+        let _ = from;
     }
 
     /// Pixels with positions; empty for detectors without any.

@@ -21,7 +21,8 @@ use crate::progress::{Flush, PipelineProgress};
 pub use framing::{FrameFault, FrameRule};
 pub use kind::{
     Downstream, FrameCounters, OpenedSource, Replayable, ReplayedFrom, Shifter, SourceEndpoint,
-    SourceKind, SourceOpenError, SourceOpening, SourceOptions, SourceSetup, TurningClock, UrlKey,
+    SourceKind, SourceOpenError, SourceOpening, SourceOptions, SourceSetup, TurningClock,
+    TurnsFrom, UrlKey,
 };
 pub use registry::Sources;
 pub use streams::{StreamCredit, StreamPhase, StreamTable};

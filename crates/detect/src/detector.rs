@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 pub use fullcount_core::detector::{
     Clock, CommandError, CommandInfo, Decoder, Detector, Inspected, Inspector, Kind, MOST_MODULES,
     MOST_THREADS, ModuleNames, Registry, SeenModule, Setup, Sharding, Shifter, Started, Threads,
-    TimeBase, TurningClock,
+    TimeBase, TurningClock, TurnsFrom,
 };
 
 static REGISTERED: OnceLock<Registry> = OnceLock::new();

@@ -37,10 +37,11 @@ use serde::Deserialize;
 
 use crate::detector::{
     Clock, Decoder, Detector, Inspector, Kind, ModuleNames, Setup, Sharding, Shifter, Threads,
-    TimeBase, TurningClock,
+    TimeBase, TurningClock, TurnsFrom,
 };
 use crate::geometry::text;
 use crate::sample::DetectorSample;
+use arrival::Point;
 use layout::Layout;
 
 pub use counters::SondeCount;
@@ -181,15 +182,18 @@ impl Detector for SondeDetector {
         Some(TurningClock { turn_ns, by_times: true })
     }
 
-    fn begins_with(&self, packet: &[u8], time_ns: i64) -> bool {
+    fn turns_from(&self, packet: &[u8], time_ns: i64) -> Option<TurnsFrom> {
         let header = packet::header(packet).ok();
         let good = |header: &packet::SondeHeader| {
             let mode = packet::mode(header, packet);
             mode.and_then(|mode| packet::body(mode, packet)).is_ok()
         };
-        let Some(header) = header.filter(good) else { return false };
-        self.shared.begins_with(header.timestamp, time_ns);
-        true
+        let ticks = header.filter(good)?.timestamp.into();
+        Some(TurnsFrom { time_ns, ticks })
+    }
+
+    fn count_turns(&self, from: TurnsFrom) {
+        self.shared.count_turns(Point { time_ns: from.time_ns, ticks: from.ticks });
     }
 
     fn pixels(&self) -> PixelMap {

@@ -12,6 +12,7 @@ use fullcount_core::sim::{Fault, Spec};
 use fullcount_core::source::{
     Downstream, FrameRule, OpenedSource, Position, Replayable, ReplayedFrom, Shifter,
     SourceEndpoint, SourceKind, SourceOpenError, SourceOpening, SourceSetup, Sources, TurningClock,
+    TurnsFrom,
 };
 use fullcount_core::wall::WallClock;
 use fullcount_detect::detector::{Detector, Sharding};
@@ -273,8 +274,12 @@ impl Downstream for Asked<'_> {
         self.0.turning_clock()
     }
 
-    fn begins_with(&self, packet: &[u8], time_ns: i64) -> bool {
-        self.0.begins_with(packet, time_ns)
+    fn turns_from(&self, packet: &[u8], time_ns: i64) -> Option<TurnsFrom> {
+        self.0.turns_from(packet, time_ns)
+    }
+
+    fn count_turns(&self, from: TurnsFrom) {
+        self.0.count_turns(from);
     }
 
     fn framing(&self) -> Option<FrameRule> {

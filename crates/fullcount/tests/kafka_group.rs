@@ -531,10 +531,48 @@ fn a_partition_stays_until_it_is_given_up(place: &Place) {
     println!("stays: {:?}", begun.elapsed());
 }
 
+/// What a member notes goes with its offsets, however they are committed; another program's place has none.
+fn notes_stay_with_the_offsets_of_a_group(place: &Place) {
+    let topic = own("noted");
+    place.topic(topic, 3);
+    let options = ConsumerOptions {
+        group: Some(topic.to_owned()),
+        hold: true,
+        ..ConsumerOptions::new(place.cluster.bootstrap())
+    };
+    let end = Instant::now() + PATIENCE;
+    let poll = |consumer: &Consumer| {
+        assert!(Instant::now() < end, "within {PATIENCE:?}");
+        consumer.poll(Duration::from_millis(10)).expect("no error");
+    };
+    let member = Consumer::new(&options).expect("settings");
+    member.subscribe(&[topic]).expect("subscribed");
+    while member.assigned().expect("an answer").len() < 3 {
+        poll(&member);
+    }
+    let notes = || member.notes(topic, &[0, 1, 2]).expect("the broker answers");
+    member.commit(&[(topic, 0, 0)], true).expect("committed");
+    assert_eq!(notes(), [""; 0]);
+    member.note("from here".to_owned());
+    member.note("from elsewhere".to_owned());
+    member.commit(&[(topic, 1, 0)], true).expect("committed");
+    assert_eq!(notes(), ["from here"]);
+    member.commit_soon(&[(topic, 2, 0)]).expect("an offset");
+    while !member.confirmed().iter().any(|(_, partition, _)| *partition == 2) {
+        poll(&member);
+    }
+    assert_eq!(notes(), ["from here"; 2]);
+    drop(member);
+    let later = Consumer::new(&options).expect("settings");
+    let notes = later.notes(topic, &[0, 1, 2]).expect("the broker answers");
+    assert_eq!(notes, ["from here"; 2], "what a member leaves behind as it goes");
+}
+
 #[test]
 fn members_come_and_go_and_are_killed() {
     let Some(cluster) = Shared::new() else { return };
     let place = Place { cluster, folder: tempfile::tempdir().expect("a folder") };
+    notes_stay_with_the_offsets_of_a_group(&place);
     a_partition_stays_until_it_is_given_up(&place);
     whoever_joins_or_leaves_each_event_is_made_once(&place);
     a_killed_member_costs_no_event(&place);

@@ -193,6 +193,9 @@ const SENDERS: u64 = 4;
 /// Packets of each, half a second apart: 15 s are three and a half turns of SoNDe's clock.
 const EACH: u64 = 30;
 
+/// When it is 0 on their clocks, ns since 1970.
+const BEGAN: i64 = 1_767_225_600_000_000_000;
+
 /// Time of a sender's n-th event, ns. The last sender begins 7 s later.
 fn time_of(sender: u64, n: u64) -> i64 {
     let late = if sender == SENDERS - 1 { 7_000_000_000 } else { 0 };
@@ -214,7 +217,7 @@ fn of_several_senders(brokers: &str, topic: &str, timed: bool) {
         let payload = RawReadout { source_name: "x", message_id: id, raw_data: Some(&packet) };
         let payload = Message::Ar51(payload).encode();
         let from = format!("10.0.0.{}:50011", sender + 1);
-        let came = (1_767_225_600_000_000_000 + at + 30_000).to_string();
+        let came = (BEGAN + at + 30_000).to_string();
         let header = |key, value| Header { key, value: Some(value) };
         let mut headers = OwnedHeaders::new().insert(header("fc.src", from.as_str()));
         if timed {
@@ -274,6 +277,31 @@ fn partitions_that_are_read_one_after_the_other_keep_the_turns_of_a_clock() {
     let mut late: Vec<_> = late.collect();
     late.sort_unstable();
     assert_eq!(events(&path("late.nxs"), "sonde"), late);
+    // Its offsets say from where it has counted: from the first packet of the topic.
+    let at = time_of(0, 0);
+    let from = |at: i64| format!("fullcount turns from {} {at}", BEGAN + at + 30_000);
+    let places = others.committed_offsets(stand.clone(), Duration::from_secs(30)).expect("places");
+    for place in places.elements() {
+        assert_eq!((place.offset(), place.metadata()), (Offset::Offset(EACH as i64), &*from(at)));
+    }
+    // Of a group whose first member counted from a packet that is gone by now, two turns and some earlier, all count from there.
+    let gone = (at - 3 * (1 << 32) + 77_000_000).rem_euclid(1 << 32);
+    let earlier = at - 2 * (1 << 32) - (1 << 32) + 77_000_000;
+    let note = format!("fullcount turns from {} {gone}", BEGAN + earlier + 30_000);
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", &brokers).set("group.id", "gone");
+    let first: BaseConsumer = config.create().expect("a consumer");
+    for (partition, note) in [(0, "somebody's own"), (1, &*note), (2, ""), (3, &*note)] {
+        let mut place = stand.find_partition("timed", partition).expect("one of ours");
+        place.set_metadata(note);
+    }
+    first.commit(&stand, CommitMode::Sync).expect("committed");
+    let source = format!("{topic}?group=gone&until=end");
+    let got = said(&arguments(0, &source, &path("gone.nxs"), &hasty));
+    assert_eq!(got.code, 0, "{}", got.err);
+    let turns = gone - earlier;
+    let moved: Vec<_> = late.iter().map(|(time, pixel)| (time + turns, *pixel)).collect();
+    assert!(turns == 3 << 32 && events(&path("gone.nxs"), "sonde") == moved, "{}", got.err);
 
     // The turn is unknown: refused, with what to do, and the file has only the sender that was read first. One
     // partition has an order.

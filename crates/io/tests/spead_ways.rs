@@ -6,6 +6,7 @@ use fullcount_core::batch::Edge;
 use fullcount_core::destination::{DestinationOpening, Destinations};
 use fullcount_core::source::{
     Downstream, FrameRule, Received, Shifter, SourceOpening, SourceSetup, Sources, TurningClock,
+    TurnsFrom,
 };
 use fullcount_io::spead::{HeapsJob, SpeadIntake, SpeadOutlet, carrier};
 use fullcount_spead::receive::StreamEnd;
@@ -154,9 +155,11 @@ impl Downstream for Above {
         None
     }
 
-    fn begins_with(&self, _: &[u8], _: i64) -> bool {
-        false
+    fn turns_from(&self, _: &[u8], _: i64) -> Option<TurnsFrom> {
+        None
     }
+
+    fn count_turns(&self, _: TurnsFrom) {}
 
     fn shifter(&self) -> Option<Box<dyn Shifter>> {
         None

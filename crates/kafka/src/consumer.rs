@@ -8,7 +8,7 @@
 //! [`Consumer::commit`] without waiting gets no answer: librdkafka reports only its own commits.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use fullcount_core::ledger::Sheet;
@@ -112,6 +112,8 @@ pub struct Consumer {
     unknown: AtomicBool,
     answer: Duration,
     holds: bool,
+    /// Goes with every offset that is committed.
+    note: OnceLock<String>,
 }
 
 impl std::fmt::Debug for Consumer {
@@ -160,7 +162,8 @@ impl Consumer {
         let sheet = Sheet::new(ConsumerCounter::catalogue());
         let unknown = AtomicBool::new(false);
         let (answer, holds) = (options.answer, options.hold);
-        Ok(Consumer { inner, brokers, sheet, errors, unknown, answer, holds })
+        let note = OnceLock::new();
+        Ok(Consumer { inner, brokers, sheet, errors, unknown, answer, holds, note })
     }
 
     fn failed(&self, doing: impl Into<String>) -> impl FnOnce(KafkaError) -> ConsumeError {

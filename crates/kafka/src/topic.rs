@@ -31,10 +31,10 @@ use fullcount_core::batch::Batch;
 use fullcount_core::ledger::Sheet;
 use fullcount_core::refusal::{Refusal, refuse};
 use fullcount_core::source::{
-    Position, Received, Source, SourceError, SourceOpenError, TurningClock,
+    Downstream, Position, Received, Source, SourceError, SourceOpenError, TurningClock,
 };
 
-use self::begin::Firsts;
+use self::begin::{Firsts, note};
 use self::following::KeepAlive;
 use self::place::{Broker, GroupPlace};
 use self::reading::{Again, Topic};
@@ -83,7 +83,7 @@ impl TopicUrl {
     /// # Errors
     /// No broker answers, no such topic; packets that the detector cannot use.
     pub(crate) fn open(&self, needs: Needs) -> Result<TopicSource, SourceOpenError> {
-        let Firsts { partitions, filled, firsts } = self.look(&needs)?;
+        let Firsts { partitions, count, filled, firsts } = self.look(&needs)?;
         // Live, neighbours say what time it is; alone on its partition, the order does.
         let anchored = (filled > 1 || self.group.is_some()) && !self.newest;
         let firsts = if anchored { firsts } else { Vec::new() };
@@ -140,7 +140,7 @@ impl TopicUrl {
         };
         let alive = place.as_ref().map(|_| KeepAlive::start(topic.clone()));
         let alive = alive.transpose().map_err(refused)?;
-        Ok(TopicSource { url: self.clone(), place, sheet, firsts, topic, alive })
+        Ok(TopicSource { url: self.clone(), place, sheet, count, firsts, topic, alive })
     }
 }
 
@@ -181,7 +181,9 @@ pub(crate) struct TopicSource {
     url: TopicUrl,
     place: Option<Arc<GroupPlace>>,
     sheet: Arc<Sheet>,
-    /// The first packets of the topic, the earliest first, with their receive times.
+    /// Partitions of the topic.
+    count: i32,
+    /// The first packet of each partition, with its receive time, the earliest first; empty where their order does not matter.
     firsts: Vec<(i64, Vec<u8>)>,
     /// Shared with the thread below, which looks at it only while nobody calls.
     topic: Arc<Mutex<Topic>>,
@@ -190,9 +192,22 @@ pub(crate) struct TopicSource {
 }
 
 impl TopicSource {
-    /// The first packet of each partition, with its receive time, the earliest first; empty where their order does not matter.
-    pub(crate) fn firsts(&self) -> &[(i64, Vec<u8>)] {
-        &self.firsts
+    /// Tells the decoder from where turns of its clock are counted, if the order of reading leaves that open: a group from where its
+    /// first member did, who puts that to each offset that it commits; others from the first packet.
+    pub(crate) fn count_turns(&self, decoder: &dyn Downstream) -> Result<(), SourceError> {
+        if self.url.newest || !decoder.turning_clock().is_some_and(|clock| clock.by_times) {
+            return Ok(());
+        }
+        let firsts = self.firsts.iter();
+        // The first one that is a packet of this decoder.
+        let mut from = firsts.filter_map(|(at, packet)| decoder.turns_from(packet, *at)).next();
+        if self.place.is_some() {
+            let consumer = &self.topic.lock().expect("no holder panics").consumer;
+            from = self.url.counted_from(consumer, self.count)?.or(from);
+            from.iter().for_each(|from| consumer.note(note(*from)));
+        }
+        from.into_iter().for_each(|from| decoder.count_turns(from));
+        Ok(())
     }
 }
 

@@ -215,6 +215,15 @@ pub struct TurningClock {
     pub by_times: bool,
 }
 
+/// A moment from which the turns of a clock are counted: of a packet that came first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnsFrom {
+    /// When it was received, ns since 1970.
+    pub time_ns: i64,
+    /// Its time in ticks of the clock.
+    pub ticks: i64,
+}
+
 /// What a source may ask of the decoder behind it.
 pub trait Downstream {
     /// It follows the numbers of each sender: a packet must say who sent it.
@@ -223,9 +232,11 @@ pub trait Downstream {
     /// The clock in the packets, if its turns are counted.
     fn turning_clock(&self) -> Option<TurningClock>;
 
-    /// The packet that came first of a recording whose streams are read apart, and when (ns since 1970). False if it is none of its
-    /// own.
-    fn begins_with(&self, packet: &[u8], time_ns: i64) -> bool;
+    /// What a packet that was received then (ns since 1970) says of the turning clock; `None` if it is none of its own.
+    fn turns_from(&self, packet: &[u8], time_ns: i64) -> Option<TurnsFrom>;
+
+    /// Of a recording whose streams are read apart: turns are counted from there, whatever is read first.
+    fn count_turns(&self, from: TurnsFrom);
 
     /// How a byte stream is cut into its packets, if its format says so.
     fn framing(&self) -> Option<FrameRule> {

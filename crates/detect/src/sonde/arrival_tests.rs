@@ -67,8 +67,10 @@ fn read(reader: &mut dyn Decoder, sent: &[Sent], apart: bool) -> Vec<i64> {
 
 fn begin(detector: &dyn Detector, all: &[Sent]) {
     let first = all.iter().min_by_key(|s| s.came).expect("some");
-    assert!(!detector.begins_with(&[1, 2, 3], first.came), "no packet");
-    assert!(detector.begins_with(&d6(first.count, first.ticks), first.came));
+    assert_eq!(detector.turns_from(&[1, 2, 3], first.came), None, "no packet");
+    let from = detector.turns_from(&d6(first.count, first.ticks), first.came).expect("a packet");
+    assert_eq!((from.time_ns, from.ticks), (first.came, i64::from(first.ticks as u32)));
+    detector.count_turns(from);
 }
 
 fn right(sent: &[Sent]) -> Vec<i64> {
@@ -269,7 +271,7 @@ proptest! {
         let flat = all.concat();
         let detector = detector(None);
         let first = flat.iter().min_by_key(|s| s.came).unwrap();
-        prop_assert!(detector.begins_with(&d6(first.count, first.ticks), first.came));
+        detector.count_turns(detector.turns_from(&d6(first.count, first.ticks), first.came).unwrap());
         // The first header stands at its raw value.
         let shift = first.ticks - i64::from(first.ticks as u32);
         let mut reader = detector.alone();

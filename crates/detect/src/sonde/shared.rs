@@ -49,10 +49,10 @@ impl Shared {
         (ticks != i64::MIN).then_some(HeaderTime { raw: ticks as u32, ticks })
     }
 
-    /// A recording whose streams are read apart begins with this packet.
-    pub fn begins_with(&self, raw: u32, time_ns: i64) {
+    /// The turns of a recording whose streams are read apart are counted from there.
+    pub fn count_turns(&self, from: Point) {
         // The first one stays: all readers must place streams by the same.
-        let _ = self.first.set(Point { time_ns, ticks: raw.into() });
+        let _ = self.first.set(from);
     }
 
     pub fn first(&self) -> Option<Point> {

@@ -13,7 +13,28 @@ use crate::counters::ConsumerCounter;
 
 /// Pause before the repetition of a commit that was refused during a rebalance.
 const COMMIT_AGAIN: Duration = Duration::from_millis(20);
+
 impl Consumer {
+    /// From here on this note goes with every offset that is committed, for members that come later. The first call counts. At most
+    /// 4096 bytes, a broker's usual limit.
+    pub fn note(&self, note: String) {
+        let _ = self.note.set(note);
+    }
+
+    fn list(&self, next: &[(&str, i32, i64)]) -> Result<TopicPartitionList, ConsumeError> {
+        let mut list = TopicPartitionList::new();
+        for &(topic, partition, offset) in next {
+            let failed = self.failed(format!("commit offsets of {topic}"));
+            list.add_partition_offset(topic, partition, Offset::Offset(offset)).map_err(failed)?;
+            if let (Some(note), Some(mut place)) =
+                (self.note.get(), list.find_partition(topic, partition))
+            {
+                place.set_metadata(note);
+            }
+        }
+        Ok(list)
+    }
+
     /// Commits these offsets, because everything before them is safe: (topic, partition, offset of the next message).
     /// `wait`: until the broker has confirmed it, even if it first refuses because of a rebalance.
     ///
@@ -24,11 +45,7 @@ impl Consumer {
             return Ok(());
         }
         let failed = |topic: &str| self.failed(format!("commit offsets of {topic}"));
-        let mut list = TopicPartitionList::new();
-        for &(topic, partition, offset) in next {
-            let offset = Offset::Offset(offset);
-            list.add_partition_offset(topic, partition, offset).map_err(failed(topic))?;
-        }
+        let list = self.list(next)?;
         let mode = if wait { CommitMode::Sync } else { CommitMode::Async };
         let end = Instant::now() + self.answer;
         while let Err(error) = self.inner.commit(&list, mode) {
@@ -57,11 +74,7 @@ impl Consumer {
     /// An offset that cannot be.
     pub fn commit_soon(&self, next: &[(&str, i32, i64)]) -> Result<(), ConsumeError> {
         let failed = |topic: &str| self.failed(format!("commit offsets of {topic}"));
-        let mut list = TopicPartitionList::new();
-        for &(topic, partition, offset) in next {
-            let offset = Offset::Offset(offset);
-            list.add_partition_offset(topic, partition, offset).map_err(failed(topic))?;
-        }
+        let list = self.list(next)?;
         match self.inner.store_offsets(&list) {
             Err(e) if e.rdkafka_error_code() != Some(RDKafkaErrorCode::State) => {
                 Err(failed(next.first().map_or("", |n| n.0))(e))
@@ -96,18 +109,36 @@ impl Consumer {
     /// # Errors
     /// No broker answers.
     pub fn places(&self, topic: &str, partitions: &[i32]) -> Result<Vec<(i32, i64)>, ConsumeError> {
-        let mut ask = TopicPartitionList::new();
-        for partition in partitions {
-            ask.add_partition(topic, *partition);
-        }
-        let answer = self.inner.committed_offsets(ask, self.answer);
-        let answer =
-            answer.map_err(self.failed(format!("ask for the group's place in {topic}")))?;
+        let answer = self.ask_places(topic, partitions)?;
         let all = answer.elements();
         let one = |at: Offset| match at {
             Offset::Offset(offset) => Some(offset),
             _ => None,
         };
         Ok(all.iter().filter_map(|p| Some((p.partition(), one(p.offset())?))).collect())
+    }
+
+    /// The notes that members have put to the group's offsets on these partitions ([`Consumer::note`]).
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub fn notes(&self, topic: &str, partitions: &[i32]) -> Result<Vec<String>, ConsumeError> {
+        let answer = self.ask_places(topic, partitions)?;
+        let all = answer.elements();
+        // Other programs may have put anything there.
+        Ok(all.iter().map(|p| p.metadata().to_owned()).filter(|note| !note.is_empty()).collect())
+    }
+
+    fn ask_places(
+        &self,
+        topic: &str,
+        partitions: &[i32],
+    ) -> Result<TopicPartitionList, ConsumeError> {
+        let mut ask = TopicPartitionList::new();
+        for partition in partitions {
+            ask.add_partition(topic, *partition);
+        }
+        let answer = self.inner.committed_offsets(ask, self.answer);
+        answer.map_err(self.failed(format!("ask for the group's place in {topic}")))
     }
 }

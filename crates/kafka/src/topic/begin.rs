@@ -2,7 +2,8 @@
 //!
 //! A clock that turns (every 4.3 s) tells the time of a stream only beside another one, and partitions are read one after the
 //! other. So the detector is told which packet of the whole topic came first: all members of a group, and all who share its
-//! partitions out by number, then count turns from the same packet, whatever they read first.
+//! partitions out by number, then count turns from the same packet, whatever they read first. Members of a group put that packet's
+//! times to the offsets that they commit, so that those who come when it was deleted count from it too.
 //!
 //! Refuses: packets that cannot be right for the detector; a clock whose turns only the order of the packets tells, on several
 //! partitions. Source: `docs/raw.md`.
@@ -11,24 +12,51 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use fullcount_core::refusal::refuse;
-use fullcount_core::source::{SourceOpenError, TurningClock};
+use fullcount_core::source::{SourceError, SourceOpenError, TurningClock, TurnsFrom};
 use fullcount_messages::{Message, decode};
 
 use super::Needs;
 use super::url::{LOOK, TopicUrl};
-use crate::{Begin, Polled, TIME_HEADER, time};
+use crate::{Begin, Consumer, Polled, TIME_HEADER, time};
 
 /// What the first messages say.
 pub(crate) struct Firsts {
     /// Partitions that are read.
     pub partitions: Vec<i32>,
+    /// Partitions of the topic.
+    pub count: i32,
     /// Partitions of the topic that hold messages; known if the detector's clock turns, else those that are read.
     pub filled: usize,
     /// Packet and receive time, the earliest first; empty if one of them does not say when it came, or was not seen.
     pub firsts: Vec<(i64, Vec<u8>)>,
 }
 
+/// What begins the note of a group's offset that says from where turns are counted; behind it receive time (ns since 1970) and ticks.
+const COUNTED_FROM: &str = "fullcount turns from ";
+
+/// What members put to the group's offsets.
+pub(super) fn note(from: TurnsFrom) -> String {
+    format!("{COUNTED_FROM}{} {}", from.time_ns, from.ticks)
+}
+
+fn noted(note: &str) -> Option<TurnsFrom> {
+    let (time_ns, ticks) = note.strip_prefix(COUNTED_FROM)?.split_once(' ')?;
+    Some(TurnsFrom { time_ns: time_ns.parse().ok()?, ticks: ticks.parse().ok()? })
+}
+
 impl TopicUrl {
+    /// From where members of the group have counted so far, if any has committed.
+    pub(super) fn counted_from(
+        &self,
+        consumer: &Consumer,
+        partitions: i32,
+    ) -> Result<Option<TurnsFrom>, SourceError> {
+        let all: Vec<i32> = (0..partitions).collect();
+        let notes = consumer.notes(&self.address.topic, &all);
+        let notes = notes.map_err(self.error("asking for the group's place"))?;
+        Ok(notes.iter().filter_map(|note| noted(note)).min_by_key(|from| from.time_ns))
+    }
+
     /// Looks at the first message of each partition, so that packets that cannot be right are refused before a
     /// file is made.
     pub(crate) fn look(&self, needs: &Needs) -> Result<Firsts, SourceOpenError> {
@@ -80,6 +108,6 @@ impl TopicUrl {
         }
         firsts.sort();
         let firsts = firsts.into_iter().map(|(at, _, packet)| (at, packet)).collect();
-        Ok(Firsts { partitions: read, filled: filled.len(), firsts })
+        Ok(Firsts { partitions: read, count, filled: filled.len(), firsts })
     }
 }

@@ -86,8 +86,7 @@ impl SourceEndpoint for TopicEndpoint {
         };
         let source = self.topic.open(needs)?;
         if let Some(decoder) = downstream {
-            // The first one that is a packet of this decoder.
-            source.firsts().iter().any(|(at, packet)| decoder.begins_with(packet, *at));
+            source.count_turns(decoder)?;
         }
         Ok(vec![OpenedSource::new(source, self.topic.url.as_str())])
     }
