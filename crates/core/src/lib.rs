@@ -40,3 +40,5 @@ pub mod trace;
 pub mod url;
 pub mod view;
 pub mod wall;
+
+pub use fullcount_instructions::PagesAhead;

@@ -5,14 +5,17 @@
 //! Results are the same to the last bit: the compiler neither reorders sums of floating-point numbers nor joins a
 //! product and a sum unless the source says so, with any set.
 //!
-//! Refuses the name of a set that this processor does not have. `unsafe` is used in [`sets`] only. The crate
+//! [`PagesAhead`] asks for memory ahead, for who copies a long row. Refuses the name of a set that this processor does not have.
+//! `unsafe` is used in `sets` and `ahead` only. The crate
 //! `multiversion` is not used: it chooses at the first call, so its choice can neither be switched off nor tested set
 //! by set, and its macro writes `unsafe` into the caller. Source: x86-64 psABI, "Micro-Architecture Levels";
 //! `docs/decisions/0016-instruction-sets.md`.
 #![deny(unsafe_code)]
 
+mod ahead;
 mod sets;
 
+pub use ahead::PagesAhead;
 pub use sets::{Portable, Set};
 
 use std::fmt;

@@ -151,8 +151,8 @@ struct MemoryFlags {
     /// Rounds; the median counts
     #[arg(long, value_name = "N", default_value_t = 9)]
     rounds: usize,
-    /// Heaps of a round, 4 MiB each
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    /// Heaps of a pass, 4 MiB each; by default as many as `spead2_bench mem` has
+    #[arg(long, value_name = "N", default_value_t = 257)]
     heaps: usize,
     /// One round of a few heaps: does everything work?
     #[arg(long)]

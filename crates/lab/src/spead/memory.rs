@@ -36,7 +36,7 @@ pub struct MemoryOrder {
     pub packets: Vec<usize>,
     /// Rounds; the median counts.
     pub rounds: usize,
-    /// Heaps of a round.
+    /// Heaps of a pass: 257 are 1 GiB and one more, what `spead2_bench mem` has.
     pub heaps: usize,
     /// What of spead2's is measured beside ours.
     pub spead2: Spead2Memory,

@@ -7,6 +7,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fullcount_core::PagesAhead;
+
 use crate::wire::SpeadPacket;
 
 /// Gaps up to so many bytes are cleared as they come, longer ones get fresh zero pages.
@@ -18,6 +20,8 @@ const SMALL_GAP: usize = 1 << 20;
 const PIECE: usize = 512;
 /// See [`PIECE`].
 const SHORT: usize = 2048;
+/// Payloads of so many bytes are copied page by page: see [`PagesAhead`].
+const LONG: usize = 16 << 10;
 
 /// Gives memory for heaps. `hint` is the packet that needs it, so that its contents may choose.
 pub trait HeapMemory: fmt::Debug + Send {
@@ -84,7 +88,14 @@ impl HeapBytes {
     #[inline]
     pub fn write(&mut self, offset: usize, data: &[u8], whole: Option<usize>) -> bool {
         let Some(end) = offset.checked_add(data.len()) else { return false };
-        if end <= self.bytes.len() {
+        if end <= self.bytes.len() && data.len() >= LONG {
+            let mut there = &mut self.bytes[offset..end];
+            for piece in PagesAhead::of(data) {
+                let (now, behind) = there.split_at_mut(piece.len());
+                now.copy_from_slice(piece);
+                there = behind;
+            }
+        } else if end <= self.bytes.len() {
             let piece = piece_of(data);
             let there = self.bytes[offset..end].chunks_mut(piece);
             there.zip(data.chunks(piece)).for_each(|(there, new)| there.copy_from_slice(new));
@@ -92,7 +103,9 @@ impl HeapBytes {
             if !self.grow(offset, end, whole) {
                 return false;
             }
-            if offset == self.bytes.len() {
+            if offset == self.bytes.len() && data.len() >= LONG {
+                PagesAhead::of(data).for_each(|new| self.bytes.extend_from_slice(new));
+            } else if offset == self.bytes.len() {
                 data.chunks(piece_of(data)).for_each(|new| self.bytes.extend_from_slice(new));
             } else {
                 // A block that a pool gave may end in the middle of the packet.

@@ -1,0 +1,78 @@
+//! Pieces of a long row out of memory that was not looked at before, for who copies them.
+//!
+//! The processor reads ahead by itself, but only to the end of a page: at the next one it waits for memory again. So the first lines
+//! of the page after the next are asked for before a piece is given out. Refuses nothing: a hint is no access, wherever it points.
+#![allow(unsafe_code)]
+
+/// Bytes of a page, where reading ahead ends.
+const PAGE: usize = 4096;
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+/// Lines that are asked for: with 2 a copy was not faster than a plain one, with 8 it gained 5 %, with 16 it lost as much.
+const LINES: usize = 4;
+
+/// Pieces of a row, page by page. Copies of 65,467 B each out of 1 GiB into 4 MiB reach 186 Gb/s with it in place of 170 (medians of
+/// seven, EPYC); of 8932 B as much as without.
+#[derive(Debug, Clone)]
+pub struct PagesAhead<'a> {
+    left: &'a [u8],
+    /// Bytes to the end of the page.
+    page: usize,
+}
+
+impl<'a> PagesAhead<'a> {
+    /// Of this row.
+    #[inline]
+    pub fn of(row: &'a [u8]) -> PagesAhead<'a> {
+        PagesAhead { left: row, page: PAGE - row.as_ptr().addr() % PAGE }
+    }
+}
+
+impl<'a> Iterator for PagesAhead<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.left.is_empty() {
+            return None;
+        }
+        ask_for(self.left, self.page + PAGE);
+        let (now, later) = self.left.split_at(self.page.min(self.left.len()));
+        (self.left, self.page) = (later, PAGE);
+        Some(now)
+    }
+}
+
+/// Asks for the first lines of the page that begins so many bytes behind the first of `row`.
+#[inline]
+fn ask_for(row: &[u8], behind: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in 0..LINES {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let place = row.as_ptr().wrapping_add(behind + line * LINE);
+        // SAFETY: a prefetch is a hint: it reads nothing that the program sees and never faults, whatever the address. Every x86-64
+        // processor has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (row, behind, LINES, LINE);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_the_row_and_end_with_its_pages() {
+        let all: Vec<u8> = (0..70_000u32).map(|n| (n ^ (n >> 8)) as u8).collect();
+        for length in [0, 1, 4095, 4096, 4097, 40_000, 65_467] {
+            for begin in [0, 1, 63, 4000] {
+                let row = &all[begin..begin + length];
+                let pieces: Vec<&[u8]> = PagesAhead::of(row).collect();
+                assert!(pieces.concat() == row, "{length} B from {begin}");
+                let ends = pieces.iter().rev().skip(1).map(|piece| piece.as_ptr_range().end.addr());
+                assert!(ends.into_iter().all(|end| end % PAGE == 0), "{length} B from {begin}");
+            }
+        }
+    }
+}
