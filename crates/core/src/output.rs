@@ -333,6 +333,11 @@ pub trait PacketOutput: Send {
     /// Up to which batch of a worker all is safe with it; `None` if its losses are none of the run.
     fn safe(&self, worker: usize) -> Option<Arc<AtomicU64>>;
 
+    /// Its losses are losses of the run.
+    fn required(&self) -> bool {
+        self.safe(0).is_some()
+    }
+
     /// Wraps the source of one worker, with the counters of the wrapper.
     ///
     /// # Errors

@@ -29,6 +29,8 @@ pub struct SinkFacts {
 pub struct OutputState {
     /// Name, for example `nexus` or `capture`.
     pub name: String,
+    /// What it loses is lost for the run.
+    pub required: bool,
     /// Why it takes nothing any more; `None` while it works.
     pub failure: Option<String>,
 }
@@ -59,6 +61,8 @@ pub struct Facts {
     pub lost_shared: Vec<(Vec<&'static str>, u64)>,
     /// All outputs.
     pub states: Vec<OutputState>,
+    /// Threads that read packets or make events and stand still, by name.
+    pub stood_still: Vec<String>,
     /// What to say while most packets are refused.
     pub refused: Option<String>,
     /// The same as `lost` for what is numbered instead of packets, if the probes run.

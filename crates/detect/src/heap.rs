@@ -11,6 +11,7 @@ mod native;
 mod options;
 mod reader;
 mod sample;
+mod senders;
 mod shift;
 
 use fullcount_core::refusal::{Refusal, setting};
@@ -25,7 +26,7 @@ use fullcount_core::view::{PixelMap, Plot, PlotKind, Waterfall};
 use fullcount_spead::SpeadPacket;
 
 use crate::detector::{
-    Clock, Decoder, Detector, Inspector, Kind, Setup, Sharding, Shifter, Threads,
+    Clock, Decoder, Detector, Inspector, Kind, ModuleNames, Setup, Sharding, Shifter, Threads,
 };
 use crate::sample::DetectorSample;
 
@@ -94,6 +95,10 @@ impl Detector for HeapDetector {
     // Packets of one heap may come from several addresses.
     fn sharding(&self) -> Sharding {
         Sharding::Serial
+    }
+
+    fn module_names(&self) -> ModuleNames {
+        ModuleNames { called: None, by_port: true }
     }
 
     fn framing(&self) -> Option<FrameRule> {

@@ -220,6 +220,8 @@ pub struct StatusWatch {
     pub lanes: Vec<LaneView>,
     /// Outputs that take packets where they are received.
     pub beside: Vec<&'static str>,
+    /// Those of them whose losses are none of the run.
+    pub best_effort: Vec<&'static str>,
     /// Outputs that have failed.
     pub failures: Arc<Failures>,
     /// Refused packets, of a run that looks at them.
@@ -339,9 +341,13 @@ impl StatusSource for StatusWatch {
             dropped_events: l.dropped(),
             events: l.offered() - l.dropped().min(l.offered()),
         };
-        let names = self.lanes.iter().map(LaneView::name).chain(self.beside.iter().copied());
-        let states = names
-            .map(|name| OutputState { name: name.to_owned(), failure: self.failures.reason(name) });
+        let lanes = self.lanes.iter().map(|lane| (lane.name(), lane.required()));
+        let beside = self.beside.iter().map(|name| (*name, !self.best_effort.contains(name)));
+        let states = lanes.chain(beside).map(|(name, required)| OutputState {
+            name: name.to_owned(),
+            required,
+            failure: self.failures.reason(name),
+        });
         let refused = self.refusals.as_ref().and_then(|r| r.at(Instant::now(), &self.read()));
         let (modules, modules_hidden) = self.modules.facts();
         let places = self.places.as_deref();
@@ -375,6 +381,7 @@ impl StatusSource for StatusWatch {
                 None => self.detector.clone(),
             },
             kind: self.kind.clone(),
+            stood_still: self.progress.stood_still(),
             outputs: {
                 let failed = self.lanes.iter().filter(|l| l.failed());
                 let entries = self.ledger.read();

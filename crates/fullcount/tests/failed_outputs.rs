@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::service::{PATIENCE, Service, fullcount, get, seen_by_a_browser};
+use crate::service::{PATIENCE, Service, answer, fullcount, get, seen_by_a_browser};
 use serde_json::Value;
 
 /// A disk of this many bytes, unmounted at the end.
@@ -57,6 +57,7 @@ fn fails(disk: &Path, output: &str, flags: &[&str], data: (&str, &[&str])) {
     let (page, port) = (run.page(), run.udp_port());
     let fine = get(&page, "/metrics");
     assert!(fine.contains(&format!("fullcount_output_failed{{output=\"{output}\"}} 0")), "{fine}");
+    assert_eq!(get(&page, "/readyz").trim(), "ok");
     let to = format!("udp://127.0.0.1:{port}");
     let send = ["send", "--to", &to, "--source", detector, "--rate", "5kpps", "--duration", "60s"];
     let mut send = fullcount(&send);
@@ -65,6 +66,10 @@ fn fails(disk: &Path, output: &str, flags: &[&str], data: (&str, &[&str])) {
     let metrics = wait_for_failure(&page, output);
     // The page is another output, and works.
     assert!(metrics.contains("fullcount_output_failed{output=\"live\"} 0"), "{metrics}");
+    let (status, reason) = answer(&page, "/readyz");
+    let named = format!("output {output} has failed: ");
+    assert!(status.contains(" 503 ") && reason.starts_with(&named), "{status}: {reason}");
+    assert_eq!(get(&page, "/healthz").trim(), "ok");
     let state: Value = serde_json::from_str(&get(&page, "/api/state")).unwrap();
     if let Some(shown) =
         Some(()).filter(|()| output == "nexus").and_then(|()| seen_by_a_browser(&page))

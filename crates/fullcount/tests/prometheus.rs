@@ -112,6 +112,7 @@ fn a_real_prometheus_reads_what_a_run_counts() {
         say(&["send", "--to", &to, "--source", "sonde", "--count", "500", "--rate", "5kpps"]);
     assert_eq!(sent.code, 0, "{}", sent.err);
     let metrics = get(&page, "/metrics");
+    assert_eq!(findings(&metrics), "", "with modules that have sent");
     let counted =
         metrics.lines().find(|l| l.starts_with("fullcount_receive_packets_total{")).unwrap();
     let counted = counted.rsplit(' ').next().unwrap();

@@ -66,6 +66,7 @@ fn read(text: &str) -> BTreeMap<String, f64> {
 fn an_output_that_has_failed_is_1_and_one_that_works_0() {
     let state = |name: &str, failure: Option<&str>| crate::OutputState {
         name: name.into(),
+        required: true,
         failure: failure.map(Into::into),
     };
     let states = vec![state("nexus", Some("no space")), state("live", None)];

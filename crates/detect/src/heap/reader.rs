@@ -19,7 +19,8 @@ use fullcount_spead::receive::{
 use super::counters::HeapCount as C;
 use super::items::{Items, Owner, Place, Taken};
 use super::options::HeapOptions;
-use crate::detector::{CommandError, CommandInfo, Decoder};
+use super::senders::Senders;
+use crate::detector::{CommandError, CommandInfo, Decoder, SeenModule};
 
 /// Arrays of an incomplete heap take at most this many times the bytes that came, so that a packet cannot announce memory.
 const MOST_FILLED: u64 = 16;
@@ -55,6 +56,7 @@ pub(super) struct HeapReader {
     ahead_ns: u64,
     /// Packets have receive times.
     timed: bool,
+    senders: Senders,
     pipeline: u32,
 }
 
@@ -78,6 +80,7 @@ impl HeapReader {
             clock_ns: 0,
             ahead_ns: 0,
             timed: false,
+            senders: Senders::default(),
             pipeline: 0,
         }
     }
@@ -273,9 +276,11 @@ impl Decoder for HeapReader {
             self.receiver.set_mark(products.batch.batch);
             for train in batch.trains() {
                 self.clock(train.time_ns, now);
+                let mut accepted = 0;
                 for chunk in train.chunks() {
-                    self.datagram(chunk, products);
+                    accepted += u64::from(self.datagram(chunk, products) == C::Accepted);
                 }
+                self.senders.add(train.origin, accepted);
             }
             self.receiver.end_batch();
         }
@@ -300,6 +305,10 @@ impl Decoder for HeapReader {
     fn oldest(&mut self) -> Option<BatchNumber> {
         let batch = self.receiver.oldest_mark()?;
         Some(BatchNumber { pipeline: self.pipeline, batch })
+    }
+
+    fn modules(&self, tell: &mut dyn FnMut(SeenModule)) {
+        self.senders.tell(tell);
     }
 
     fn sheets(&self) -> Vec<Arc<Sheet>> {

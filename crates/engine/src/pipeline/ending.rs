@@ -100,6 +100,11 @@ impl Progress {
         self.hearts.stand_still(now)
     }
 
+    /// The same as of the last such question.
+    pub fn stood_still(&self) -> Vec<String> {
+        self.hearts.stood_still()
+    }
+
     /// Time from the first to the last data of any worker.
     pub fn active(&self) -> Duration {
         let (first, last) = (self.first_ns.load(Relaxed), self.last_ns.load(Relaxed));

@@ -69,9 +69,18 @@ impl Hearts {
             watched.still = if goes { Duration::ZERO } else { watched.still + since.min(LOOK) };
             watched.rounds = rounds;
         }
-        let still = all.iter().filter(|watched| watched.still >= STANDS_STILL);
-        still.map(|watched| watched.name.clone()).collect()
+        standing(all)
     }
+
+    /// The same as of the last such look.
+    pub fn stood_still(&self) -> Vec<String> {
+        standing(&self.0.lock().unwrap_or_else(PoisonError::into_inner).0)
+    }
+}
+
+fn standing(all: &[Watched]) -> Vec<String> {
+    let still = all.iter().filter(|watched| watched.still >= STANDS_STILL);
+    still.map(|watched| watched.name.clone()).collect()
 }
 
 #[cfg(test)]

@@ -124,8 +124,10 @@ fn a_decoder_that_hangs_is_told_by_the_name_of_its_thread() {
             progress.stand_still(begun + Duration::from_secs(looks))
         };
         while look() != [name] {}
+        assert_eq!(progress.stood_still(), [name]);
         go_on.send(()).unwrap();
         while !look().is_empty() {}
+        assert!(progress.stood_still().is_empty());
         stop.request();
         run.join().unwrap();
         drains.finish(vec![]);

@@ -91,6 +91,8 @@ impl Running {
             Fanout::start(outputs.sinks, queues, &ledger, say).map_err(RunError::Thread)?;
         let places = watch_places(before.filter(|_| live), &opened, &ledger)?;
         let position = follow(&opened, &outputs.packets, &ways);
+        let best_effort = outputs.packets.iter().filter(|packets| !packets.required());
+        let best_effort = best_effort.map(|packets| packets.name()).collect();
         let packets = start_packets(outputs.packets, &failures)?;
         trace!(Init, Info, "{} sources are open", opened.len());
         let progress = Arc::new(Progress::new(opened.len()));
@@ -98,6 +100,7 @@ impl Running {
             ledger,
             lanes: drains.views(),
             beside: packets.iter().map(|(name, _)| *name).collect(),
+            best_effort,
             failures,
             refusals: plan.refusals(),
             parts,

@@ -170,6 +170,13 @@ impl Service {
 
 /// One GET over plain TCP.
 pub fn get(address: &str, path: &str) -> String {
+    let (head, body) = answer(address, path);
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    body
+}
+
+/// The head and the body of an answer, whatever its status.
+pub fn answer(address: &str, path: &str) -> (String, String) {
     use std::io::Write;
     let mut s = std::net::TcpStream::connect(address).expect("the page listens");
     write!(s, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("sent");
@@ -177,8 +184,7 @@ pub fn get(address: &str, path: &str) -> String {
     s.read_to_end(&mut all).expect("answered");
     let text = String::from_utf8_lossy(&all).into_owned();
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-    body.to_owned()
+    (head.to_owned(), body.to_owned())
 }
 
 /// Waits until a counter of a run is so large, over a connection to its control port.

@@ -10,11 +10,13 @@ pub fn why_not(facts: &Facts) -> Vec<String> {
     if !facts.running {
         reasons.push("the run has ended".to_owned());
     }
-    let best_effort = |name: &str| facts.sinks.iter().any(|s| s.name == name && !s.required);
-    for state in facts.states.iter().filter(|s| !best_effort(&s.name)) {
+    for state in facts.states.iter().filter(|state| state.required) {
         if let Some(failure) = &state.failure {
             reasons.push(format!("output {} has failed: {failure}", state.name));
         }
+    }
+    for thread in &facts.stood_still {
+        reasons.push(format!("thread {thread} stands still"));
     }
     reasons
 }
@@ -22,27 +24,25 @@ pub fn why_not(facts: &Facts) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{OutputState, SinkFacts};
+    use crate::OutputState;
 
     #[test]
     fn a_run_that_has_ended_or_lost_a_required_output_is_not_ready() {
-        let sink = |name: &str, required| SinkFacts {
+        let state = |name: &str, required, failure: Option<&str>| OutputState {
             name: name.into(),
             required,
-            ..SinkFacts::default()
-        };
-        let state = |name: &str, failure: Option<&str>| OutputState {
-            name: name.into(),
             failure: failure.map(Into::into),
         };
-        let sinks = vec![sink("nexus", true), sink("live", false)];
         let with = |running, nexus, live| {
-            let states = vec![state("nexus", nexus), state("live", live)];
-            why_not(&Facts { running, sinks: sinks.clone(), states, ..Facts::default() })
+            let states = vec![state("nexus", true, nexus), state("live", false, live)];
+            why_not(&Facts { running, states, ..Facts::default() })
         };
         assert!(with(true, None, None).is_empty());
         assert!(with(true, None, Some("gone")).is_empty(), "best effort");
         assert_eq!(with(true, Some("no space"), None), ["output nexus has failed: no space"]);
         assert_eq!(with(false, None, None), ["the run has ended"]);
+        let stood_still = vec!["process-2".to_owned()];
+        let hangs = Facts { running: true, stood_still, ..Facts::default() };
+        assert_eq!(why_not(&hangs), ["thread process-2 stands still"]);
     }
 }
