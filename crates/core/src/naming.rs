@@ -66,6 +66,9 @@ const COMMON: &[Theirs] = &[
     theirs("produce.cause.max_events_reached", &["sink.kafka.cut.capacity"]),
     theirs("producer.event.produce_calls", &["sink.kafka.messages"]),
     theirs("producer.event.produce_bytes_ok", &["sink.kafka.bytes"]),
+    // With `acks=all`, which nobody can change, what is confirmed is on the disks of all replicas that are in step.
+    theirs("producer.event.msg.delivery_success", &["sink.kafka.messages"]),
+    theirs("producer.event.msg.status_persisted", &["sink.kafka.messages"]),
     theirs("producer.event.msg.num_of_msg_in_queue", &["kafka.spool.messages"]),
     theirs("producer.event.msg.bytes_in_queue", &["kafka.spool.bytes"]),
     theirs("producer.event.msg.max_bytes_in_queue", &["kafka.spool.limit"]),

@@ -94,6 +94,10 @@ impl StatusSource for WithDesk {
 }
 
 #[cfg(test)]
+#[path = "named_list_tests.rs"]
+mod list_tests;
+
+#[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
@@ -135,7 +139,7 @@ mod tests {
     }
 
     /// All counters that a run of this kind can have, each with another value.
-    fn entries(kind: &str) -> Entries {
+    pub(super) fn entries(kind: &str) -> Entries {
         let others: BTreeSet<&str> = registered().kinds().map(|k| k.name()).collect();
         let mut seen = BTreeSet::new();
         let lines = crate::catalogue::lines().into_iter();

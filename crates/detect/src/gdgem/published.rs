@@ -22,6 +22,7 @@ pub const PUBLISHED: PublishedNames = PublishedNames {
         theirs("readouts.markers", &["readouts.all_markers"]),
         theirs("hits.outside_roi", &["hits.outside_region"]),
         theirs("hits.over_threshold", &["readouts.over_threshold"]),
+        theirs("clusters.total", &["events.candidates"]),
         theirs("clusters.x", &["events.x_only"]),
         theirs("clusters.y", &["events.y_only"]),
         theirs("clusters.x_and_y", &["events.x_and_y"]),
@@ -41,8 +42,12 @@ pub const PUBLISHED: PublishedNames = PublishedNames {
         theirs("rx_packets", &["receive.packets"]),
         theirs("rx_bytes", &["receive.bytes"]),
         theirs("i2pfifo_dropped", &["receive.dropped"]),
-        theirs("readouts", &["readouts.count"]),
+        // Its parser counts hits there, without the markers.
+        theirs("readouts", &["readouts.data"]),
         theirs("readouts_error_bytes", &["frames.error_bytes"]),
+        // Of events with one plane: their hits, and they themselves.
+        theirs("readouts_discarded", &["cluster.unmatched"]),
+        theirs("clusters_discarded", &["events.x_only", "events.y_only"]),
         theirs("clusters_events", &["events.count"]),
         theirs("clusters_x", &["events.x_only"]),
         theirs("clusters_y", &["events.y_only"]),

@@ -11,6 +11,7 @@ pub const PUBLISHED: PublishedNames = PublishedNames {
         theirs("receive.bytes", &["receive.bytes"]),
         theirs("receive.dropped", &["receive.dropped"]),
         theirs("receive.idle", &["thread.input_idle"]),
+        theirs("thread.input_idle", &["thread.input_idle"]),
         theirs("headers.packet_bad_header", &["errors.header"]),
         theirs("headers.error_version", &["errors.header.version"]),
         theirs("headers.seq_errors", &["readouts.seq_errors"]),
