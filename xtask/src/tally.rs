@@ -1,7 +1,8 @@
 //! Counts of passed, failed and skipped, read from the lines of a test runner.
 //!
 //! Refuses to take a skipped test for a passed one: a Rust test that lacks something on this host
-//! prints `skipped: reason` and returns, and libtest calls that `ok`; it is moved over here.
+//! prints `skipped: reason` and returns, and libtest calls that `ok`; it is moved over here. So is one that prints
+//! `unavailable: reason`, for what is never a failure.
 //!
 //! Source: the plain output of libtest (`-- --show-output`).
 
@@ -168,6 +169,14 @@ impl Libtest {
             println!("test {} skipped: {}", self.test, reason.trim());
             self.tally.missing.push(format!("{}: {}", self.test, reason.trim()));
             self.skips += 1;
+        } else if let Some(reason) = line.trim_start().strip_prefix("unavailable:")
+            && !self.said
+        {
+            // What no setting of this host gives, as a network of images.
+            self.said = true;
+            println!("test {} skipped: {}", self.test, reason.trim());
+            self.tally.unavailable.push(format!("{}: {}", self.test, reason.trim()));
+            self.skips += 1;
         }
         Show::No
     }
@@ -255,6 +264,23 @@ test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
 
 running 4 tests
 test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.25s";
+
+    #[test]
+    fn what_is_not_to_be_had_is_told_and_no_failure() {
+        let text = "\
+successes:
+
+---- image stdout ----
+unavailable: nothing builds images here
+unavailable: twice
+
+test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        let mut reader = Libtest::default();
+        text.lines().for_each(|line| drop(reader.read(line)));
+        let tally = reader.finish(&ended(true), "cargo test");
+        assert_eq!(tally.unavailable, ["image: nothing builds images here"]);
+        assert_eq!((tally.passed, tally.failed.len(), tally.missing.len()), (1, 0, 0));
+    }
 
     #[test]
     fn libtest_is_counted_and_a_skip_is_no_pass() {

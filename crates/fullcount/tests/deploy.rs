@@ -374,7 +374,7 @@ fn the_image_is_built_where_a_builder_and_its_base_images_can_be_had() {
         within("20s", program, &["info"]).is_some_and(|said| said.status.success())
     };
     let Some(builder) = ["podman", "docker"].into_iter().find(runs) else {
-        println!("the image was not built: neither podman nor docker runs here");
+        println!("unavailable: the image was not built: neither podman nor docker runs here");
         return;
     };
     let file = read("deploy/Containerfile");
@@ -382,7 +382,7 @@ fn the_image_is_built_where_a_builder_and_its_base_images_can_be_had() {
     for base in bases {
         let pulled = within("300s", builder, &["pull", base]);
         if !pulled.is_some_and(|said| said.status.success()) {
-            println!("the image was not built: {builder} cannot have {base}");
+            println!("unavailable: the image was not built: {builder} cannot have {base}");
             return;
         }
     }
