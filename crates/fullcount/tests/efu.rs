@@ -10,7 +10,7 @@ use std::process::Stdio;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::mocking::MockCluster;
 
-use crate::service::{PATIENCE, Said, Service, fullcount, say};
+use crate::service::{PATIENCE, Said, Service, fullcount, say, vector};
 
 fn efu(line: &str) -> Said {
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -138,7 +138,10 @@ fn a_channels_calibration_is_asked_for_as_in_2018() {
     );
     std::fs::write(folder.path().join("calibration.json"), text).expect("written");
     let line = ["efu", "-d", "gdgem", "-i", "127.0.0.1", "-p", "0", "-m", "0", "-b", "127.0.0.1:1"];
-    let mut command = fullcount(&[&line[..], &["--calibration", "calibration.json"]].concat());
+    // Its configuration of 2018 is taken as it is.
+    let file = vector("gdgem/config/reference_test_config.json");
+    let files = ["-f", &file, "--calibration", "calibration.json"];
+    let mut command = fullcount(&[&line[..], &files].concat());
     command.current_dir(folder.path());
     let mut run = Service::run(command);
     let at = run.wait_for("commands", |l| l.strip_prefix("commands at ").map(str::to_owned));

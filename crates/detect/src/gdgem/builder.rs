@@ -331,11 +331,13 @@ impl<W: ClusterWatch> GemBuilder<W> {
                 let (mut planes, mut small) = (0, 0);
                 let before = (key, border);
                 let cuts = hits.runs(before, limits, &mut self.scratch, |run, span| match way {
-                    Way::Online(chain) => chain.run(run, plane, |hits| {
-                        if W::ALL_VALUES {
-                            watch.plane(id, plane, &plane::values(hits, plane, 0));
-                        }
-                    }),
+                    Way::Online(chain) => {
+                        small += chain.run(run, plane, |hits| {
+                            if W::ALL_VALUES {
+                                watch.plane(id, plane, &plane::values(hits, plane, 0));
+                            }
+                        });
+                    }
                     Way::Strips(partners) if few => {
                         let parameters = &detector.parameters;
                         small += plane::centres(run, span, plane, parameters, |centre| {

@@ -85,12 +85,24 @@ impl Chain {
         Chain { online, clusters, hits, base: 0, closed: 0, open: Open::default(), cuts: 0 }
     }
 
-    /// A run of one plane, equal times in order of arrival: clusters by strip, each of which is shown to `closed`.
-    pub fn run(&mut self, run: &mut [FineHit], plane: u8, mut closed: impl FnMut(&[FineHit])) {
+    /// A run of one plane, equal times in order of arrival: clusters by strip, each of which is shown to `closed`. How many hits are in
+    /// clusters with too few of them, which end here.
+    pub fn run(
+        &mut self,
+        run: &mut [FineHit],
+        plane: u8,
+        mut closed: impl FnMut(&[FineHit]),
+    ) -> u64 {
         run.sort_by_key(|hit| (hit.coordinate, hit.time));
         let gap = self.online.strip_gap[usize::from(plane)];
+        let least = self.online.least_hits[usize::from(plane)] as usize;
+        let mut small = 0;
         let near = |a: &FineHit, b: &FineHit| u32::from(b.coordinate - a.coordinate) <= gap;
         for hits in run.chunk_by(near) {
+            if hits.len() < least {
+                small += hits.len() as u64;
+                continue;
+            }
             let times = hits.iter().map(FineHit::ns);
             let (first, last) =
                 times.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), t| (a.min(t), b.max(t)));
@@ -113,6 +125,7 @@ impl Chain {
             self.hits.extend_from_slice(hits);
             closed(hits);
         }
+        small
     }
 
     /// Joins the clusters whose key is below `known`, ns, to events.

@@ -114,7 +114,7 @@ fullcount_core::counters! {
         Late "cluster.late" Hits Sum "cluster" Rejected
             "hits that came after their time was clustered" "frames out of order: raise detector.late_frames; a FEC that lags: raise detector.horizon_ms, or find out why its data come so late";
         Small "cluster.small" Hits Sum "cluster" Rejected
-            "hits of clusters with fewer than detector.cs hits, or without amplitude" "nothing, if detector.cs is meant";
+            "hits of clusters with fewer than detector.cs or min_cluster_size hits, or without amplitude" "nothing, if that number is meant";
         Unmatched "cluster.unmatched" Hits Sum "cluster" Rejected
             "hits of clusters without a partner in the other plane" "many: check detector.dp, detector.crl, detector.cru, and that both planes are alive";
         Waiting "cluster.waiting" Hits Sum "cluster" Queued "hits that wait for later ones" "";

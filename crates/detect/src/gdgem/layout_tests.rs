@@ -200,6 +200,102 @@ fn keys_of_the_published_display_act_or_are_told() {
     assert_eq!(warnings(false), [""; 0]);
     let said = warnings(true);
     assert!(said.len() == 1 && said[0].starts_with("geo: send_raw_hits"), "{said:?}");
+    let dumps = |key: &str, value: bool| detector(online(key, value.into())).warnings();
+    for key in ["dump_csv", "dump_h5"] {
+        assert_eq!(dumps(key, false), [""; 0]);
+        let said = dumps(key, true);
+        let start = format!("geo: {key}: nothing is dumped; `--hits FILE`");
+        assert!(said.len() == 1 && said[0].starts_with(&start), "{said:?}");
+    }
+    assert_eq!(says(&online("dump_directory", "/data".into()), ""), "accepted");
+}
+
+/// The published configuration of 2018 with some fields changed; `null` takes one out.
+fn of_2018(changes: &[(&str, serde_json::Value)]) -> String {
+    let text = include_str!("../../../../vectors/gdgem/config/reference_test_config.json");
+    let mut config: serde_json::Value = serde_json::from_str(text).unwrap();
+    for (pointer, value) in changes {
+        let (parent, field) = pointer.rsplit_once('/').unwrap();
+        let parent = config.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+        match value {
+            serde_json::Value::Null => drop(parent.shift_remove(field)),
+            value => drop(parent.insert(field.to_owned(), value.clone())),
+        }
+    }
+    config.to_string()
+}
+
+#[test]
+fn a_file_of_2018_has_the_meaning_that_it_had() {
+    use super::{Algorithm, Matcher};
+    use serde_json::{Value, json};
+    let layout = |changes: &[(&str, Value)], options: &str| {
+        let (geometry, options) = (of_2018(changes), options.to_owned());
+        let setup = Setup { geometry, options, ..Setup::default() };
+        GdGemDetector::new(&setup).unwrap().layout
+    };
+    let plain = layout(&[], "").online.unwrap();
+    let older = Algorithm::Older { weighted: true, bins: 3, span: 7 };
+    // No strip may be missing.
+    assert_eq!((plain.strip_gap, plain.least_hits), ([1, 1], [3, 3]));
+    assert_eq!((plain.matcher, plain.algorithm), (Matcher::End, older));
+    let changes = [
+        ("/clusterer x/hit_adc_threshold", json!(100)),
+        ("/clusterer y/hit_adc_threshold", json!(70_000)),
+        ("/clusterer x/max_strip_gap", json!(2)),
+        ("/clusterer y/min_cluster_size", Value::Null),
+        ("/analyze_weighted", json!(false)),
+        ("/analyze_max_timebins", json!(4)),
+        ("/time_algorithm", json!("charge2")),
+        ("/matcher", json!("CenterMatcher")),
+        ("/perform_clustering", json!(true)),
+        ("/send_raw_hits", json!(true)),
+        ("/dump_h5", json!(true)),
+    ];
+    let other = layout(&changes, "");
+    let threshold = |fec: usize, at: usize| other.fecs[fec].as_ref().unwrap().places[at].threshold;
+    assert_eq!((threshold(1, 0), threshold(2, 14 * 64)), (100, u16::MAX));
+    let warnings: Vec<_> = other.warnings.iter().map(|w| w.split(": ").nth(1).unwrap()).collect();
+    assert_eq!(warnings, ["send_raw_hits", "dump_h5"]);
+    let online = other.online.unwrap();
+    assert_eq!((online.strip_gap, online.least_hits), ([3, 1], [3, 1]));
+    // Today's keys say what they say.
+    assert_eq!((online.matcher, online.algorithm), (Matcher::Center, Algorithm::Charge2));
+    let older = Algorithm::Older { weighted: false, bins: 4, span: 7 };
+    let online = layout(&changes, "matcher = 'gap'\nposition = 'utpc-2018'").online.unwrap();
+    assert_eq!((online.matcher, online.algorithm), (Matcher::Gap, older));
+}
+
+#[test]
+fn keys_of_both_states_in_one_file_are_refused() {
+    use serde_json::{Value, json};
+    let no_size =
+        ["x", "y"].map(|p| format!("/clusterer {p}/min_cluster_size")).map(|p| (p, Value::Null));
+    let no_size = no_size.each_ref().map(|(pointer, value)| (pointer.as_str(), value.clone()));
+    for (changes, said) in [
+        (
+            vec![("/adc_threshold", json!(5))],
+            "geo: line 1: adc_threshold: 5 is not allowed: a file without clusterer x.hit_adc_threshold",
+        ),
+        (
+            vec![
+                ("/adc_threshold", json!(5)),
+                ("/clusterer x/hit_adc_threshold", Value::Null),
+                ("/clusterer y/hit_adc_threshold", Value::Null),
+            ],
+            "geo: line 1: adc_threshold: 5 is not allowed: a file without clusterer x.min_cluster_size",
+        ),
+        (
+            vec![("/clusterer y/hit_adc_threshold", Value::Null)],
+            "geo: line 1: clusterer y.hit_adc_threshold: missing is not allowed: an amplitude",
+        ),
+        (vec![("/perform_clustering", json!(false))], "geo: line 1: perform_clustering"),
+        (vec![("/clusterer x/other", json!(1))], "geo: line "),
+        (no_size.to_vec(), "accepted"),
+    ] {
+        let message = says(&of_2018(&changes), "");
+        assert!(message.starts_with(said), "{message}");
+    }
 }
 
 #[test]
@@ -282,6 +378,9 @@ fn configurations_of_the_online_chain_are_read_or_refused_by_field() {
             "geo: line 1: perform_clustering, enable_data_processing",
         ),
         ("clusterer x", Value::Null, "geo: clusterer x, clusterer y: missing"),
+        ("adc_threshold", Value::Null, "geo: adc_threshold: missing is not allowed: an amplitude"),
+        ("perform_clustering", Value::Null, "geo: perform_clustering: missing is not allowed"),
+        ("send_raw_hits", Value::Null, "geo: send_raw_hits: missing is not allowed"),
         ("geometry_x", Value::Null, "geo: geometry_x: missing is not allowed: a number of pixels"),
         ("geometry_y", Value::Null, "geo: geometry_y: missing is not allowed: a number of pixels"),
         ("matcher_max_delta_time", json!(-1), "geo: line 1: matcher_max_delta_time: -1"),
@@ -294,9 +393,7 @@ fn configurations_of_the_online_chain_are_read_or_refused_by_field() {
     for field in [
         "builder_type",
         "time_config",
-        "adc_threshold",
         "hit_histograms",
-        "send_raw_hits",
         "matcher_max_delta_time",
         "track_sample_minhits",
         "cluster_adc_downshift",

@@ -1,13 +1,16 @@
 //! The configuration file of the online chain: clock, mappings, clusterer, matcher, analysis, filters.
 //!
-//! Refuses missing and wrongly typed required fields, unknown ones, and what this decoder does not do: rows instead of
-//! frames (`builder_type`), and the Multi-Grid analyser. Mapping entries outside the electronics are ignored, as published.
-//! Source: `docs/formats/gdgem.md` sections 6 to 12.
+//! A file of 2018 is known by keys of its clusterers and read with the meaning that it had ([`state`]). Refuses missing and wrongly typed
+//! required fields, unknown ones, and what this decoder does not do: rows instead of frames (`builder_type`), and the Multi-Grid
+//! analyser. Mapping entries outside the electronics are ignored, as published. Source: `docs/formats/gdgem.md` sections 6 to 12.
+
+mod state;
 
 use fullcount_core::refusal::Refusal;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use self::state::State;
 use super::{CHANNELS, ClockRules, FECS, Fec, FileText, Lane, Layout, Panel, Place, VMMS, picture};
 use crate::gdgem::clock::TimeTables;
 use crate::gdgem::options::{Options, Parameters};
@@ -23,23 +26,26 @@ struct File {
     srs_mappings: Vec<Mapping>,
     #[serde(default)]
     granular_mappings: Vec<Granular>,
-    adc_threshold: u32,
+    /// These three are required, but in files of 2018.
+    adc_threshold: Option<u32>,
+    perform_clustering: Option<bool>,
+    send_raw_hits: Option<bool>,
     hit_histograms: bool,
-    perform_clustering: bool,
-    send_raw_hits: bool,
     enable_data_processing: Option<bool>,
-    #[serde(default = "centre")]
-    time_algorithm: String,
+    time_algorithm: Option<String>,
     clusterer: Option<String>,
     #[serde(rename = "clusterer x")]
     clusterer_x: Option<Clusterer>,
     #[serde(rename = "clusterer y")]
     clusterer_y: Option<Clusterer>,
-    #[serde(default = "center_matcher")]
-    matcher: String,
+    matcher: Option<String>,
     matcher_max_delta_time: f64,
     #[serde(default = "event_analyzer")]
     analyzer: String,
+    /// These three belong to 2018.
+    dump_csv: Option<bool>,
+    dump_h5: Option<bool>,
+    dump_directory: Option<String>,
     /// These three belong to the micro-TPC of 2018.
     analyze_weighted: Option<bool>,
     analyze_max_timebins: Option<u32>,
@@ -54,14 +60,6 @@ struct File {
     send_tracks: bool,
     /// May stand in the same file; read by [`calibration`](super::calibration).
     vmm_calibration: Option<IgnoredAny>,
-}
-
-fn centre() -> String {
-    "center-of-mass".to_owned()
-}
-
-fn center_matcher() -> String {
-    "CenterMatcher".to_owned()
 }
 
 fn event_analyzer() -> String {
@@ -115,6 +113,9 @@ struct Channel {
 struct Clusterer {
     max_strip_gap: u32,
     max_time_gap: f64,
+    /// These two belong to 2018.
+    hit_adc_threshold: Option<u32>,
+    min_cluster_size: Option<u32>,
 }
 
 /// Section 11.
@@ -172,6 +173,8 @@ impl Algorithm {
 pub(in crate::gdgem) struct Online {
     /// Largest difference of strips in a cluster, by plane.
     pub strip_gap: [u32; 2],
+    /// Smallest number of hits of a cluster, by plane.
+    pub least_hits: [u32; 2],
     pub matcher: Matcher,
     /// ns.
     pub max_delta: f64,
@@ -191,6 +194,7 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
         FileText { path, text }.refuse(key, value, allowed)
     };
     file.suits(&refuse)?;
+    let state = State::of(&file, &refuse)?;
     let pixels = |key: &str, given: Option<u32>| {
         let allowed = "a number of pixels, which the EventAnalyzer needs";
         given.ok_or_else(|| FileText { path, text }.refuse(key, "missing", allowed))
@@ -213,9 +217,10 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
     let region = options.region()?;
     let (grid, map) = picture(nx, ny, 1, options)?;
     let online = Online {
-        strip_gap: [x.max_strip_gap, y.max_strip_gap],
+        strip_gap: [x, y].map(|c| c.max_strip_gap.saturating_add(state.missing_strips)),
+        least_hits: state.least_hits,
         region: region.events,
-        ..file.chain(options)?
+        ..file.chain(&state, options)?
     };
     let detector = |gaps: [f64; 2]| Panel {
         id: 0,
@@ -230,14 +235,14 @@ pub(super) fn read(text: &str, path: &str, options: &Options) -> Result<Layout, 
             f64::from(file.time_config.tac_slope),
             options.published_clock(),
         ),
-        fecs: file.places(|coordinate| region.hits.contains(&coordinate)),
+        fecs: file.places(state.thresholds, |coordinate| region.hits.contains(&coordinate)),
         lanes: vec![Lane { detector: 0, plane: 0 }, Lane { detector: 0, plane: 1 }],
         detectors: vec![detector([x.max_time_gap.trunc(), y.max_time_gap.trunc()])],
         one_picture: false,
         online: Some(online),
         grid,
         map,
-        warnings: file.warnings(path),
+        warnings: file.warnings(&state, path),
         earliest: 0.0,
     })
 }
@@ -266,7 +271,7 @@ impl File {
                 "above 0, up to 1000 MHz",
             ));
         }
-        if !self.perform_clustering || self.enable_data_processing == Some(false) {
+        if self.perform_clustering == Some(false) || self.enable_data_processing == Some(false) {
             return Err(refuse(
                 "perform_clustering, enable_data_processing",
                 "false".to_owned(),
@@ -276,9 +281,13 @@ impl File {
         Ok(())
     }
 
-    /// Where each channel is; `wanted`: strips of the first plane whose hits are taken.
-    fn places(&self, wanted: impl Fn(u16) -> bool) -> [Option<Box<Fec>>; FECS] {
-        let threshold = u16::try_from(self.adc_threshold).unwrap_or(u16::MAX);
+    /// Where each channel is; `thresholds`: smallest amplitude without the flag, by plane; `wanted`: strips of the first plane whose
+    /// hits are taken.
+    fn places(
+        &self,
+        thresholds: [u16; 2],
+        wanted: impl Fn(u16) -> bool,
+    ) -> [Option<Box<Fec>>; FECS] {
         let mut fecs: [Option<Box<Fec>>; FECS] = Default::default();
         let mut set = |fec: usize, vmm: usize, channel: usize, plane: u32, strip: u32| {
             // Entries outside the electronics are ignored; FEC 0 sends no good frame.
@@ -295,6 +304,7 @@ impl File {
             };
             let fec = fecs[fec].get_or_insert_with(Fec::new);
             let coordinate = coordinate.unwrap_or(0);
+            let threshold = thresholds[plane.min(1) as usize];
             fec.places[vmm * CHANNELS + channel] = Place { coordinate, second: 0, threshold, lane };
         };
         for m in &self.srs_mappings {
@@ -311,21 +321,23 @@ impl File {
     }
 
     /// How clusters meet and what is made of them.
-    fn chain(&self, options: &Options) -> Result<Online, Refusal> {
-        let algorithm = match options.older() {
+    fn chain(&self, state: &State, options: &Options) -> Result<Online, Refusal> {
+        let algorithm = match options.older() || (state.of_2018 && self.time_algorithm.is_none()) {
             true => Algorithm::Older {
                 weighted: self.analyze_weighted.unwrap_or(true),
                 bins: self.analyze_max_timebins.unwrap_or(3),
                 span: self.analyze_max_timedif.unwrap_or(7),
             },
-            false => Algorithm::of(&self.time_algorithm),
+            false => Algorithm::of(self.time_algorithm.as_deref().unwrap_or("center-of-mass")),
         };
-        let matcher = options.matcher()?.unwrap_or(match &self.matcher[..] {
-            "CenterMatcher" => Matcher::Center,
-            _ => Matcher::Gap,
+        let matcher = options.matcher()?.unwrap_or(match self.matcher.as_deref() {
+            None if state.of_2018 => Matcher::End,
+            None | Some("CenterMatcher") => Matcher::Center,
+            Some(_) => Matcher::Gap,
         });
         Ok(Online {
             strip_gap: Default::default(),
+            least_hits: Default::default(),
             matcher,
             max_delta: self.matcher_max_delta_time.trunc(),
             algorithm,
@@ -336,10 +348,17 @@ impl File {
     }
 
     /// Valid, but without the effect that its name promises.
-    fn warnings(&self, path: &str) -> Vec<String> {
-        let what =
-            "send_raw_hits: hits are not sent anywhere; `--hits FILE` writes them as a table";
-        self.send_raw_hits.then(|| format!("{path}: {what}")).into_iter().collect()
+    fn warnings(&self, state: &State, path: &str) -> Vec<String> {
+        let raw = "send_raw_hits: hits are not sent anywhere; `--hits FILE` writes them as a table";
+        let csv = "dump_csv: nothing is dumped; `--hits FILE` writes hits as a table";
+        let h5 = "dump_h5: nothing is dumped; `--hits FILE` writes hits as a table, `--capture FILE` all packets";
+        let all = [
+            (state.send_raw_hits, raw),
+            (self.dump_csv == Some(true), csv),
+            (self.dump_h5 == Some(true), h5),
+        ];
+        let given = all.into_iter().filter(|(given, _)| *given);
+        given.map(|(_, what)| format!("{path}: {what}")).collect()
     }
 }
 
