@@ -35,6 +35,7 @@ pub mod slots;
 pub mod source;
 pub mod status;
 pub mod tables;
+pub mod text;
 pub mod time;
 pub mod trace;
 pub mod url;

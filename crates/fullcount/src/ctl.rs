@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
+use fullcount_core::text::is_control;
 use fullcount_io::input_file;
 
 use crate::exit::Failure;
@@ -59,7 +60,7 @@ pub fn ctl(flags: &CtlFlags) -> Result<u8, Failure> {
 
 /// Text of a service that may be anybody's: nothing in it steers a terminal.
 fn shown(text: &str) -> String {
-    let safe = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
+    let safe = |c: char| if is_control(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
     text.chars().map(safe).collect()
 }
 
@@ -129,4 +130,15 @@ fn ask(flags: &CtlFlags) -> anyhow::Result<(String, Option<String>)> {
     let _ = stream.shutdown(Shutdown::Write);
     rest(&mut stream, &mut reply, Instant::now() + WHOLE).context("the reply")?;
     Ok((String::from_utf8_lossy(&reply).into_owned(), why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_steers_no_terminal_and_keeps_its_lines() {
+        assert_eq!(shown("a\tb\nc\u{1b}[2J"), "a\tb\nc\u{fffd}[2J");
+        assert_eq!(shown("a\u{202e}b\u{2028}c\u{2066}"), "a\u{fffd}b\u{fffd}c\u{fffd}");
+    }
 }

@@ -124,6 +124,15 @@ fn what_no_reader_could_print_is_refused_before_anything_is_made() {
             &["--title", "a\u{1b}[2J"][..],
             &["output.nexus.title", "\\u{1b}", "control characters"][..],
         ),
+        (
+            &["--title", "run\u{202e}24"],
+            &["output.nexus.title", "\"run\\u{202e}24\"", "control characters"],
+        ),
+        (&["--user", "A\u{2028}B"], &["users, number 1, name", "\"A\\u{2028}B\""]),
+        (
+            &["--set", "output.nexus.instrument=\u{2066}x"],
+            &["output.nexus.instrument", "\\u{2066}"],
+        ),
         (&["--title", ""], &["title", "\"\"", "1 to 256 bytes"]),
         (&["--proposal", "a\nb"], &["output.nexus.proposal", "a\\nb"]),
         (&["--sample", &long], &["sample.name", "(257 bytes)", "1 to 256"]),

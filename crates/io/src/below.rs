@@ -10,6 +10,7 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use fullcount_core::output::OutputSetup;
+use fullcount_core::text::is_control;
 use serde::Deserialize;
 
 /// Longest name of a file with its folders, bytes.
@@ -59,7 +60,7 @@ impl RunFolder {
         if name.is_empty() || name.len() > LONGEST {
             return refuse("a name has 1 to 1024 bytes");
         }
-        if name.chars().any(char::is_control) {
+        if name.contains(is_control) {
             return refuse("a name has no control characters");
         }
         let path = Path::new(name);
@@ -136,6 +137,9 @@ mod tests {
             (".hidden.nxs", "below control.folder"),
             (".fullcount-0123.nxs", "below control.folder"),
             ("a\nb.nxs", "control characters"),
+            ("a\u{2028}b.nxs", "control characters"),
+            ("a\u{202e}sxn.nxs", "control characters"),
+            ("\u{2066}a.nxs", "control characters"),
             ("run", "its ending is .nxs or .h5"),
             ("run.sh", "its ending is .nxs or .h5"),
             (".nxs", "below control.folder"),
@@ -148,7 +152,7 @@ mod tests {
             ("pipe.nxs", "already"),
         ] {
             let said = file(name).unwrap_err();
-            assert!(said.contains(why), "{name}: {said}");
+            assert!(said.contains(why) && !said.contains(is_control), "{name}: {said}");
         }
         assert!(
             RunFolder::new(&at.join("old.nxs")).is_err() && RunFolder::new(&at.join("no")).is_err()

@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fullcount_core::text::is_control;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -54,6 +55,28 @@ pub fn cut(mut text: String, most: usize) -> String {
     text
 }
 
+/// `text` without control characters other than those in `but`: one could forge a line, or steer a terminal that shows it.
+pub(crate) fn safe(text: &str, but: &[char]) -> String {
+    let safe = |c| if is_control(c) && !but.contains(&c) { char::REPLACEMENT_CHARACTER } else { c };
+    text.chars().map(safe).collect()
+}
+
+/// JSON with the control characters escaped that JSON allows in texts: a terminal may show it.
+fn escaped(json: String) -> String {
+    if !json.contains(is_control) {
+        return json;
+    }
+    let mut all = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        match is_control(c) {
+            // None of them is above U+FFFF.
+            true => all += &format!("\\u{:04x}", u32::from(c)),
+            false => all.push(c),
+        }
+    }
+    all
+}
+
 impl LogLine {
     /// A line of this moment and thread.
     pub fn now(level: LogLevel, target: &'static str, text: String) -> LogLine {
@@ -100,9 +123,7 @@ impl LogLine {
         for (name, value) in &self.fields {
             text += &format!(" {name}={value}");
         }
-        // A control character could forge a line, or steer a terminal that shows the file.
-        let safe = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
-        let text: String = text.chars().map(safe).collect();
+        let text = safe(&text, &['\n']);
         format!("{time} {level:4} {origin}{place} - {}", text.replace('\n', "\n    "))
     }
 
@@ -126,7 +147,7 @@ impl LogLine {
         for (name, value) in &self.fields {
             all.entry((*name).to_owned()).or_insert_with(|| value.clone());
         }
-        Value::Object(all).to_string()
+        escaped(Value::Object(all).to_string())
     }
 }
 
@@ -165,13 +186,24 @@ mod tests {
         assert_eq!(cut("äöü".into(), 3), "ä … (cut)");
     }
 
+    #[test]
+    fn nothing_turns_a_line_around_or_begins_a_new_one() {
+        let line = line("a\u{202e}b\u{2028}c\u{9b}d");
+        assert!(line.long().contains("a\u{fffd}b\u{fffd}c\u{fffd}d"), "{}", line.long());
+        assert!(line.json().contains(r"a\u202eb\u2028c\u009bd"), "{}", line.json());
+        assert_eq!(safe("a\tb\nc\u{2066}", &['\n', '\t']), "a\tb\nc\u{fffd}");
+    }
+
     proptest! {
         #[test]
         fn json_is_one_line_and_text_cannot_forge_one(text: String) {
             let line = line(&text);
             prop_assert!(!line.json().contains('\n'));
             prop_assert!(line.long().lines().skip(1).all(|l| l.starts_with("    ")));
-            prop_assert!(!line.long().contains(|c: char| c.is_control() && c != '\n'));
+            prop_assert!(!line.long().contains(|c: char| is_control(c) && c != '\n'));
+            prop_assert!(!line.json().contains(is_control));
+            let read: Value = serde_json::from_str(&line.json()).unwrap();
+            prop_assert_eq!(&read["message"], &text);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use crate::level::LogLevel;
-use crate::line::LogLine;
+use crate::line::{LogLine, safe};
 
 /// How lines look on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,11 +45,10 @@ pub fn is_json() -> bool {
 
 /// How a line looks.
 fn looks(line: &LogLine, form: LogForm) -> String {
+    let told = || safe(&line.told(), &['\n', '\t']);
     match form {
-        LogForm::Text if line.level == LogLevel::Debug => {
-            format!("fullcount: debug: {}\n", line.told())
-        }
-        LogForm::Text => format!("fullcount: {}\n", line.told()),
+        LogForm::Text if line.level == LogLevel::Debug => format!("fullcount: debug: {}\n", told()),
+        LogForm::Text => format!("fullcount: {}\n", told()),
         LogForm::Long => line.long() + "\n",
         LogForm::Json => line.json() + "\n",
     }
@@ -94,6 +93,9 @@ mod tests {
     fn text_is_as_it_always_was() {
         let mut line = LogLine::now(LogLevel::Error, "fullcount_kafka", "no broker".into());
         assert_eq!(looks(&line, LogForm::Text), "fullcount: no broker\n");
+        let sent =
+            LogLine::now(LogLevel::Error, "fullcount_kafka", "a\tb\nc\u{1b}[2J\u{202e}".into());
+        assert_eq!(looks(&sent, LogForm::Text), "fullcount: a\tb\nc\u{fffd}[2J\u{fffd}\n");
         line.level = LogLevel::Debug;
         assert_eq!(looks(&line, LogForm::Text), "fullcount: debug: no broker\n");
         assert!(looks(&line, LogForm::Long).contains(" DEB  kafka - no broker\n"));

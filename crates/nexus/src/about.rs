@@ -3,6 +3,7 @@
 //! Refuses texts that are empty, too long, or hold control characters: readers print them. Names and types are those of
 //! NXentry, NXuser and NXsample; Mantid looks for `run_number`. Source: NeXus base classes 2024.
 
+use fullcount_core::text::is_control;
 use fullcount_io::section;
 use hdf5_metno::{Group, Result};
 use serde::{Deserialize, Serialize};
@@ -194,7 +195,7 @@ fn bounded(
     most: usize,
     allowed: &'static str,
 ) -> std::result::Result<(), NexusError> {
-    if words.is_empty() || words.len() > most || words.chars().any(char::is_control) {
+    if words.is_empty() || words.len() > most || words.contains(is_control) {
         return Err(refused(key, shown(words), allowed));
     }
     Ok(())
@@ -238,6 +239,13 @@ mod tests {
             nul,
             "output.nexus.proposal: \"a\\0b\" is not allowed: 1 to 256 bytes of text without control characters"
         );
+        for turned in ["V\u{202e}dor", "a\u{2028}b", "\u{2066}a"] {
+            let said = refusal(|a| a.sample.name = Some(turned.into()));
+            assert!(said.contains(&format!("sample.name: {turned:?} is")), "{said}");
+            assert!(!said.contains(turned), "escaped: {said}");
+        }
+        let paragraph = refusal(|a| a.sample.description = Some("a\u{2029}b".into()));
+        assert!(paragraph.contains("description: \"a\\u{2029}b\""), "{paragraph}");
         let second = refusal(|a| a.users.push(User::default()));
         assert!(second.starts_with("output.nexus.users, number 2, name: \"\" is"), "{second}");
         let mail = refusal(|a| a.users[0].email = Some("a\nb".into()));

@@ -7,18 +7,13 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use fullcount_core::text::is_control;
+
 /// Folder of the writer's own files, below that of the data.
 pub(super) const OWN_FOLDER: &str = ".fullcount-write";
 
 /// Bytes of a file's own name: the longest that a disk takes (255) without those of files under way.
 const LONGEST: usize = 200;
-
-/// True for what begins a new line or steers a terminal: in a name it would write lines of its own into logs.
-pub(super) fn is_control(c: char) -> bool {
-    // Line and paragraph separator, and what turns the direction of text around.
-    c.is_control()
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
 
 /// `text` as one line of at most `most` bytes: control characters are escaped, what is longer ends with `…`.
 pub(super) fn one_line(text: &str, most: usize) -> String {

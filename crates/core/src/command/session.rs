@@ -7,6 +7,8 @@
 
 use std::net::SocketAddr;
 
+use crate::text::is_control;
+
 use super::{
     Answer, ClientTrust, Command, CommandRecord, Commands, GivenCommand, NotDone, Rights, Token,
 };
@@ -240,7 +242,7 @@ impl Session {
     /// Keeps why a command was not done.
     fn because(&mut self, why: &str) {
         // No newline: it is one line of a reply.
-        self.why = why.chars().filter(|c| !c.is_control()).take(LONGEST_WHY / 4).collect();
+        self.why = why.chars().filter(|&c| !is_control(c)).take(LONGEST_WHY / 4).collect();
     }
 
     /// Has a command recorded: its name and arguments; whether it changes something, and whether it was done.

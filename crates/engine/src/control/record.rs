@@ -7,6 +7,7 @@
 use std::fmt;
 
 use fullcount_core::command::GivenCommand;
+use fullcount_core::text::is_control;
 use fullcount_log::{debug, notice};
 
 /// Characters of each argument and reason that are shown.
@@ -35,7 +36,7 @@ struct Safe<'a>(&'a str);
 impl fmt::Display for Safe<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for c in self.0.chars().take(SHOWN) {
-            write!(f, "{}", if c.is_control() { '\u{fffd}' } else { c })?;
+            write!(f, "{}", if is_control(c) { '\u{fffd}' } else { c })?;
         }
         if self.0.chars().nth(SHOWN).is_some() { f.write_str("…") } else { Ok(()) }
     }

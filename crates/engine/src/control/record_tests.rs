@@ -53,6 +53,8 @@ fn commands_are_told_by_what_they_change_and_cost_nothing_where_they_are_not() {
     let debug =
         |text: &str| (LogLevel::Debug, "fullcount_control", format!("10.9.8.7:65 gave {text}"));
     assert_eq!(give("SOME_GET \x1b[2J"), [debug("SOME_GET \u{fffd}[2J: done")]);
+    let turned = give("SOME_GET a\u{202e}b\u{2028}c");
+    assert_eq!(turned, [debug("SOME_GET a\u{fffd}b\u{fffd}c: done")]);
     let refused = "this client may not give it without the token: AUTH TOKEN";
     assert_eq!(give("SOME_SET 1"), [notice(&format!("SOME_SET 1: not done: {refused}"))]);
     assert_eq!(give("AUTH wrong"), [notice("AUTH: not done: this is not the token")]);

@@ -3,6 +3,7 @@
 //!
 //! Refuses nothing: control characters of a text become blanks, so that a message is one line.
 
+use fullcount_core::text::is_control;
 use fullcount_log::LogLine;
 use jiff::Timestamp;
 
@@ -42,7 +43,7 @@ pub fn local(told: &LogLine) -> Vec<u8> {
 
 /// The text as one line.
 fn text(told: &LogLine) -> Vec<char> {
-    told.told().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    told.told().chars().map(|c| if is_control(c) { ' ' } else { c }).collect()
 }
 
 fn bounded(mut line: String) -> Vec<u8> {
@@ -86,6 +87,8 @@ mod tests {
         let alert = told(LogLevel::Alert, "a\nb", 1_499_150_400_000);
         let text = String::from_utf8(local(&alert)).unwrap();
         assert_eq!(text, format!("<25>Jul  4 06:40:00 fullcount[{id}]: a b"));
+        let turned = told(LogLevel::Alert, "a\u{202e}b\u{2028}c", 1_499_150_400_000);
+        assert!(String::from_utf8(local(&turned)).unwrap().ends_with(": a b c"));
     }
 
     proptest! {
@@ -94,7 +97,7 @@ mod tests {
             let message = told(LogLevel::Info, &text, u64::MAX);
             for line in [line(&message, &sender()), local(&message)] {
                 let line = String::from_utf8(line).unwrap();
-                prop_assert!(line.len() <= LARGEST && !line.contains(char::is_control));
+                prop_assert!(line.len() <= LARGEST && !line.contains(is_control));
             }
         }
     }

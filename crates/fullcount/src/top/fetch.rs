@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
+use fullcount_core::text::is_control;
 use serde_json::Value;
 
 /// Port of a page as it comes.
@@ -136,7 +137,7 @@ fn body(path: &str, answer: &str) -> Result<String, String> {
 
 /// Text of others without what steers a terminal.
 pub fn plain(text: &str) -> String {
-    text.chars().take(500).map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().take(500).map(|c| if is_control(c) { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -166,6 +167,7 @@ mod tests {
             body("/x", "HTTP/1.0 404 No\r\n\r\n").unwrap_err(),
             "/x: the server answers 404"
         );
+        assert_eq!(plain("a\u{1b}b\u{202e}c\u{2028}"), "a b c ");
         assert_eq!(body("/x", "SSH-2.0").unwrap_err(), "/x: no HTTP answer");
         let line = "fullcount_thread_cpu_seconds_total{thread=\"receive-2\"} 1.25";
         assert_eq!(thread(line), Some(("receive-2".into(), 1.25)));

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use fullcount_core::text::is_control;
 use fullcount_core::url::{NotTaken, SWITCH, Scheme, SchemeKey, authority, port};
 
 use crate::udp::url::{BUFFER, BUFFER_TAKES};
@@ -118,8 +119,8 @@ where
         if name.parse::<IpAddr>().is_ok() || name.starts_with('[') {
             return Err(format!("'{name}' is an address: give the interface, and ?address={name}"));
         }
-        // What the kernel allows (dev_valid_name).
-        let wrong = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
+        // What the kernel allows (dev_valid_name), and nothing that steers a terminal.
+        let wrong = |c: char| c == '/' || c == ':' || c.is_whitespace() || is_control(c);
         if name.len() > 15 || name.contains(wrong) {
             return Err(format!("no interface can be called '{name}'"));
         }

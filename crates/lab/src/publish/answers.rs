@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use fullcount_core::text::is_control;
 use fullcount_kafka::{Begin, Consumer, ConsumerOptions, KafkaSettings, Polled};
 use fullcount_messages::{Action, AnswerOutcome, Message, decode};
 
@@ -73,7 +74,7 @@ impl WriterAnswers {
             if answer.outcome == AnswerOutcome::Failure {
                 // A line of its own in it would look like one of ours.
                 let words = answer.message.unwrap_or("without a reason");
-                let words = words.replace(char::is_control, " ");
+                let words = words.replace(is_control, " ");
                 let (action, code) = (answer.action, answer.status_code);
                 bail!("writer {}: {action:?} refused ({code}): {words}", answer.service_id);
             }

@@ -21,6 +21,7 @@ use super::super::template;
 use super::answers::started;
 use super::{Early, ID, NO_STOP_MS, REMEMBERED, Service, TopicFault, Topics, own_texts};
 use crate::WriteCounter;
+use fullcount_core::text::is_control;
 use fullcount_messages::{Message, RunStart, RunStop, decode};
 use fullcount_nexus::NexusError;
 
@@ -450,7 +451,7 @@ fn texts(start: &RunStart<'_>, most: u64) -> Result<(), OrderRefusal> {
     for (field, text) in [("run_name", start.run_name), ("instrument_name", start.instrument_name)]
     {
         let text = text.unwrap_or("");
-        if text.len() > NAME || text.contains(name::is_control) {
+        if text.len() > NAME || text.contains(is_control) {
             let why =
                 format!("at most {NAME} bytes without control characters, such as a new line");
             return Err(OrderRefusal::Field { field, why });

@@ -3,9 +3,9 @@
 //! Refuses names that HDF5 or a log cannot hold, more attributes than there may be, and an `NX_class` that is no text.
 //! Warns of two of one name, of which the last holds, of units that say nothing, and of vectors that are called text. Source: `docs/formats/nexus.md` section 7.
 
+use fullcount_core::text::is_control;
 use serde_json::{Map, Value};
 
-use super::super::name::is_control;
 use super::NumberType;
 use super::array::{Array, kind, named};
 use super::budget::Budget;
