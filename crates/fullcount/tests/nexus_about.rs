@@ -2,8 +2,11 @@
 //! refused; and the field's validators find no error in a file of any detector.
 #![cfg(target_os = "linux")]
 
+use crate::pages::document;
 use crate::python;
 use crate::service;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -146,6 +149,17 @@ fn what_no_reader_could_print_is_refused_before_anything_is_made() {
             &["output.nexus.compress", "fast", "direct or hdf5"],
         ),
         (&["--set", "output.nexus.compress_threads=17"], &["compress_threads", "17", "1 to 16"]),
+        (
+            &[
+                "--compression",
+                "gzip:1",
+                "--set",
+                "output.nexus.compress_threads=16",
+                "--set",
+                "output.nexus.chunk=67108864",
+            ],
+            &["output.nexus.chunk and output.nexus.compress_threads", "67108864 and 16", "1 GiB"],
+        ),
     ] {
         let said = recorded("sonde", &path, more);
         assert_eq!(said.code, 2, "{more:?}: {}", said.err);
@@ -157,6 +171,33 @@ fn what_no_reader_could_print_is_refused_before_anything_is_made() {
     let alone = say(&["run", "--title", "x"]);
     assert_eq!(alone.code, 2, "{}", alone.err);
     assert!(alone.err.contains("title alone names no file"), "{}", alone.err);
+}
+
+#[test]
+fn a_panel_and_a_path_that_no_file_can_have_are_refused_before_anything_is_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = folder.path().join("link.nxs");
+    std::os::unix::fs::symlink(OsStr::from_bytes(b"run-\xff.nxs"), &link).expect("a link");
+    let said = recorded("sonde", &link, &[]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("run-\\xFF.nxs\", is not allowed: UTF-8"), "{}", said.err);
+    let example = document("examples/multigrid-three-modules.toml");
+    let geometry = folder.path().join("geometry.toml");
+    let source = format!("pcap:{}?flat-out", vector("multigrid/multigrid.pcap"));
+    let path = folder.path().join("run.nxs");
+    for name in ["source", "name"] {
+        let renamed = example.replace("name = \"multigrid\"", &format!("name = \"{name}\""));
+        assert_ne!(renamed, example, "the panel is called multigrid");
+        std::fs::write(&geometry, renamed).expect("written");
+        let (file, geometry) = (path.display().to_string(), geometry.display().to_string());
+        let mut run = vec!["run", "--source", &source, "--detector", "multigrid", "--web", "off"];
+        run.extend(["--nexus", &file, "--geometry", &geometry]);
+        let said = say(&run);
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert!(said.err.contains(&format!("output.nexus.panel: \"{name}\"")), "{}", said.err);
+    }
+    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("readable").collect();
+    assert_eq!(left.len(), 2, "the link and the geometry: {left:?}");
 }
 
 /// Files of all detectors, compressed by threads as well.

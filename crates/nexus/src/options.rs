@@ -1,4 +1,4 @@
-//! Options of a NeXus file, and the checks that need no file.
+//! Options of a NeXus file, and the checks that open no file.
 //!
 //! Defaults follow `docs/formats/nexus.md` section 3, each with its reason there.
 
@@ -11,12 +11,23 @@ use fullcount_core::view::PixelMap;
 use fullcount_core::wall::WallClock;
 
 use super::about::{About, line};
+use super::deflate::VALUE;
 use super::error::NexusError;
 use super::events::CHUNK_PULSES;
+use super::packers::BESIDE;
+use fullcount_io::building::landing;
 use fullcount_io::compression::Compression;
 
 /// Most threads that compress.
 const MOST_PACKERS: usize = 16;
+
+/// Most bytes of chunks that are compressed or wait for it.
+const MOST_PACKED: usize = 1 << 30;
+/// Bytes that an entry of such a chunk takes: its value, and as much for what it becomes.
+const PACKED_ENTRY: usize = 2 * VALUE;
+
+/// What is below `/entry/instrument` beside the panel.
+const TAKEN: [&str; 2] = ["source", "name"];
 
 /// Name of the one attribute of `event_time_zero` that carries the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,7 +67,7 @@ pub enum Packing {
     /// Threads of the output; finished chunks go past HDF5's filters into the file. Same filters in the file, and
     /// the same readers.
     Direct {
-        /// Threads, 1 to 16. Each takes up to twice the bytes of a chunk, and so does each chunk that waits.
+        /// Threads, 1 to 16. Each takes up to twice the bytes of a chunk, and so does each chunk that waits: 1 GiB at most.
         threads: usize,
     },
     /// HDF5, on the thread that writes.
@@ -197,23 +208,17 @@ impl NexusOptions {
         }
     }
 
-    /// Everything that can be refused before a file is opened.
+    /// Everything that can be refused before a file is opened; of the disk only links at the path are looked at.
     ///
     /// # Errors
-    /// No pixels, a pixel map whose columns do not fit together, or an option outside its range.
+    /// No pixels, a pixel map whose columns do not fit together, an option outside its range, a path that the library
+    /// cannot open.
     pub fn validate(&self) -> Result<(), NexusError> {
         let map = &self.pixels;
         if map.is_empty() {
             return Err(NexusError::NoPixels);
         }
-        let panel_ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        if self.panel.is_empty() || self.panel.len() > 64 || !self.panel.chars().all(panel_ok) {
-            return Err(NexusError::Option {
-                key: "panel".into(),
-                value: format!("{:?}", self.panel),
-                allowed: "1 to 64 of a-z A-Z 0-9 _ -",
-            });
-        }
+        self.validate_names()?;
         self.validate_map()?;
         line("title", &self.title)?;
         line("instrument", &self.instrument)?;
@@ -244,10 +249,52 @@ impl NexusOptions {
         if let Packing::Direct { threads } = self.packing {
             let ok = (1..=MOST_PACKERS).contains(&threads);
             range(ok, "compress_threads", threads.to_string(), "1 to 16")?;
+            let most = MOST_PACKED / PACKED_ENTRY / (threads + BESIDE);
+            range(
+                self.compression == Compression::None || events <= most,
+                "chunk and output.nexus.compress_threads",
+                format!("{events} and {threads}"),
+                "chunk × (compress_threads + 2) up to 134217728, which is 1 GiB of buffers; fewer threads, \
+                 smaller chunks, or output.nexus.compress = \"hdf5\"",
+            )?;
         }
         if let Some(d) = self.source_distance_m {
             let ok = d.is_finite() && d > 0.0;
             range(ok, "source_distance_m", d.to_string(), "metres above 0")?;
+        }
+        Ok(())
+    }
+
+    /// The path, and the name of the panel.
+    fn validate_names(&self) -> Result<(), NexusError> {
+        let panel_ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if self.panel.is_empty() || self.panel.len() > 64 || !self.panel.chars().all(panel_ok) {
+            return Err(NexusError::Option {
+                key: "panel".into(),
+                value: format!("{:?}", self.panel),
+                allowed: "1 to 64 of a-z A-Z 0-9 _ -",
+            });
+        }
+        if TAKEN.contains(&&*self.panel) {
+            return Err(NexusError::Option {
+                key: "panel".into(),
+                value: format!("{:?}", self.panel),
+                allowed: "another name than source and name, which are taken below /entry/instrument: \
+                          change [panel] name of the geometry",
+            });
+        }
+        // The library takes no other; a link is followed before the file is made.
+        let landed = landing(&self.path);
+        if landed.to_str().is_none_or(|path| path.contains('\0')) {
+            let value = match landed == self.path {
+                true => format!("{landed:?}"),
+                false => format!("{:?}, a link to {landed:?},", self.path),
+            };
+            return Err(NexusError::Option {
+                key: "path".into(),
+                value,
+                allowed: "UTF-8 without NUL",
+            });
         }
         Ok(())
     }
@@ -291,6 +338,9 @@ impl NexusOptions {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     fn map() -> PixelMap {
@@ -332,6 +382,18 @@ mod tests {
             refused(|o| o.packing = Packing::Direct { threads: 17 })
                 .contains("compress_threads: 17")
         );
+        let source = refused(|o| o.panel = "source".into());
+        assert!(source.starts_with("output.nexus.panel: \"source\" is not allowed: "), "{source}");
+        assert!(source.contains("[panel] name of the geometry"), "{source}");
+        assert!(refused(|o| o.panel = "name".into()).contains("panel: \"name\""));
+        let path = refused(|o| o.path = OsStr::from_bytes(b"run-\xff.nxs").into());
+        assert_eq!(path, "output.nexus.path: \"run-\\xFF.nxs\" is not allowed: UTF-8 without NUL");
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("run.nxs");
+        std::os::unix::fs::symlink(OsStr::from_bytes(b"\xff.nxs"), &link).unwrap();
+        let e = NexusOptions::new(link, map()).validate().unwrap_err().to_string();
+        assert!(e.contains("run.nxs\", a link to \"") && e.contains("\\xFF.nxs\", is not"), "{e}");
+        assert!(refused(|o| o.path = "a\0b".into()).contains("path: \"a\\0b\""));
         assert!(refused(|o| o.title = "a\tb".into()).contains("title: \"a\\tb\" is"));
         assert!(refused(|o| o.instrument = "x".repeat(257)).contains("instrument: \"xxx"));
         assert!(refused(|o| o.about.proposal = Some(String::new())).contains("proposal"));
@@ -344,6 +406,33 @@ mod tests {
         assert!(many.contains("1 cells, 2 z positions; one for each cell, or none"), "{many}");
         let far = refused(|o| o.pixels.distance_m = f64::INFINITY);
         assert!(far.contains("distance is inf"), "{far}");
+    }
+
+    #[test]
+    fn chunks_that_are_compressed_take_a_bounded_part_of_memory() {
+        let with = |threads, chunk_events, compression| {
+            let packing = Packing::Direct { threads };
+            let o = NexusOptions::new("x.nxs", map());
+            NexusOptions { packing, chunk_events, compression, ..o }.validate()
+        };
+        let gzip = Compression::Gzip(1);
+        // 6 × 8 B × 22,369,621 is 16 B below 1 GiB.
+        assert!(with(4, 22_369_621, gzip).is_ok());
+        assert_eq!(
+            with(4, 22_369_622, gzip).unwrap_err().to_string(),
+            "output.nexus.chunk and output.nexus.compress_threads: 22369622 and 4 is not allowed: \
+             chunk × (compress_threads + 2) up to 134217728, which is 1 GiB of buffers; fewer threads, \
+             smaller chunks, or output.nexus.compress = \"hdf5\""
+        );
+        assert!(with(16, 64 << 20, gzip).is_err());
+        assert!(with(16, 64 << 20, Compression::None).is_ok(), "nothing is compressed");
+        let hdf5 = NexusOptions {
+            packing: Packing::Hdf5,
+            chunk_events: 64 << 20,
+            compression: gzip,
+            ..NexusOptions::new("x.nxs", map())
+        };
+        assert!(hdf5.validate().is_ok());
     }
 
     #[test]

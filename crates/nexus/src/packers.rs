@@ -18,7 +18,7 @@ use super::column::GrowingColumn;
 use super::deflate::{Deflater, VALUE, shuffle};
 
 /// Chunks in flight in addition to one for each thread: one is filled while another waits.
-const BESIDE: usize = 2;
+pub(super) const BESIDE: usize = 2;
 
 /// Memory of a chunk, used again and again.
 #[derive(Debug, Default)]
