@@ -161,20 +161,26 @@ fn datasets(group: &hdf5_metno::Group, found: &mut BTreeMap<String, (String, Opt
     }
 }
 
+/// Flags for all that can be said of a run.
+pub fn all_that_can_be_said() -> Vec<String> {
+    let users = "output.nexus.users=[{name='A', affiliation='B', email='C', facility_user_id='D', role='E'}]";
+    let sample =
+        ["chemical_formula=V", "description=rod", "type=can", "temperature_k=3", "mass_g=4"]
+            .map(|key| format!("output.nexus.sample.{key}"));
+    let set = [users.to_owned()].into_iter().chain(sample);
+    let set = set.flat_map(|key| ["--set".to_owned(), key]);
+    let flags = ["--run-number", "1", "--proposal", "2", "--sample", "V"];
+    set.chain(flags.map(str::to_owned)).collect()
+}
+
 #[test]
 fn files_has_every_dataset_with_type_and_unit() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("run.nxs").display().to_string();
     let source = format!("pcap:{}?flat-out", vector("sonde/sonde.pcap"));
-    // All that can be said of a run.
-    let users = "output.nexus.users=[{name='A', affiliation='B', email='C', facility_user_id='D', role='E'}]";
-    let mut run =
-        vec!["run", "--source", &source, "--nexus", &file, "--web", "off", "--set", users];
-    run.extend(["--run-number", "1", "--proposal", "2", "--sample", "V"]);
-    let sample =
-        ["chemical_formula=V", "description=rod", "type=can", "temperature_k=3", "mass_g=4"]
-            .map(|key| format!("output.nexus.sample.{key}"));
-    run.extend(sample.iter().flat_map(|key| ["--set", key.as_str()]));
+    let mut run = vec!["run", "--source", &source, "--nexus", &file, "--web", "off"];
+    let all = all_that_can_be_said();
+    run.extend(all.iter().map(String::as_str));
     let said = say(&run);
     assert!(Path::new(&file).exists(), "{}", said.err);
     let mut made = BTreeMap::new();

@@ -2,6 +2,7 @@
 //! refused; and the field's validators find no error in a file of any detector.
 #![cfg(target_os = "linux")]
 
+use crate::documents::all_that_can_be_said;
 use crate::pages::document;
 use crate::python;
 use crate::service;
@@ -200,7 +201,8 @@ fn a_panel_and_a_path_that_no_file_can_have_are_refused_before_anything_is_made(
     assert_eq!(left.len(), 2, "the link and the geometry: {left:?}");
 }
 
-/// Files of all detectors, compressed by threads as well.
+/// Files of all detectors, compressed by threads as well; one with all that can be said, and with the source's place.
+/// What the validators print, with the warnings that are to be looked at, stays in `target/validators.txt`.
 #[test]
 fn validators_of_the_field_find_no_error_in_a_file_of_any_detector() {
     let Some(python) = python::interpreter() else { return };
@@ -214,6 +216,12 @@ fn validators_of_the_field_find_no_error_in_a_file_of_any_detector() {
             files.push(path);
         }
     }
+    let full = folder.path().join("sonde-full.nxs");
+    let mut all = all_that_can_be_said();
+    all.extend(["--set", "output.nexus.source_distance_m=20"].map(str::to_owned));
+    let said = recorded("sonde", &full, &all.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(full.exists(), "{}", said.err);
+    files.push(full);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python/check_valid.py");
     let output = Command::new(&python)
         // punx keeps settings there.
@@ -225,6 +233,8 @@ fn validators_of_the_field_find_no_error_in_a_file_of_any_detector() {
     let (text, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     println!("{text}");
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("validators.txt");
+    std::fs::write(&kept, &*text).unwrap_or_else(|e| panic!("{}: {e}", kept.display()));
     assert!(output.status.success(), "{text}\n{errors}");
     if std::env::var("CI").as_deref() == Ok("true") {
         assert!(!text.contains("skipped"), "tests/python/requirements.txt names all three: {text}");
