@@ -327,6 +327,20 @@ impl StatusWatch {
     }
 }
 
+impl StatusWatch {
+    /// Whether each output still works.
+    fn states(&self) -> Vec<OutputState> {
+        let lanes = self.lanes.iter().map(|lane| (lane.name(), lane.required()));
+        let beside = self.beside.iter().map(|name| (*name, !self.best_effort.contains(name)));
+        let state = |(name, required): (&str, bool)| OutputState {
+            name: name.to_owned(),
+            required,
+            failure: self.failures.reason(name),
+        };
+        lanes.chain(beside).map(state).collect()
+    }
+}
+
 impl StatusSource for StatusWatch {
     fn entries(&self) -> Entries {
         self.read()
@@ -341,13 +355,6 @@ impl StatusSource for StatusWatch {
             dropped_events: l.dropped(),
             events: l.offered() - l.dropped().min(l.offered()),
         };
-        let lanes = self.lanes.iter().map(|lane| (lane.name(), lane.required()));
-        let beside = self.beside.iter().map(|name| (*name, !self.best_effort.contains(name)));
-        let states = lanes.chain(beside).map(|(name, required)| OutputState {
-            name: name.to_owned(),
-            required,
-            failure: self.failures.reason(name),
-        });
         let refused = self.refusals.as_ref().and_then(|r| r.at(Instant::now(), &self.read()));
         let (modules, modules_hidden) = self.modules.facts();
         let places = self.places.as_deref();
@@ -401,7 +408,7 @@ impl StatusSource for StatusWatch {
             started: self.started_unix_ms,
             sinks: self.lanes.iter().map(sink).collect(),
             running: self.running(),
-            states: states.collect(),
+            states: self.states(),
             refused: refused.map(|r| r.message),
             modules,
             modules_hidden,

@@ -86,13 +86,11 @@ impl Running {
         let (made, parts) = plan.register_all(&ledger, &opened, want)?;
         let queues = (opened.len(), plan.queue);
         let failures = Arc::new(Failures::default());
-        let say = say_failure(&failures);
-        let (ways, drains) =
-            Fanout::start(outputs.sinks, queues, &ledger, say).map_err(RunError::Thread)?;
+        let started = Fanout::start(outputs.sinks, queues, &ledger, say_failure(&failures));
+        let (ways, drains) = started.map_err(RunError::Thread)?;
         let places = watch_places(before.filter(|_| live), &opened, &ledger)?;
         let position = follow(&opened, &outputs.packets, &ways);
-        let best_effort = outputs.packets.iter().filter(|packets| !packets.required());
-        let best_effort = best_effort.map(|packets| packets.name()).collect();
+        let best_effort = best_effort(&outputs.packets);
         let packets = start_packets(outputs.packets, &failures)?;
         trace!(Init, Info, "{} sources are open", opened.len());
         let progress = Arc::new(Progress::new(opened.len()));
@@ -340,6 +338,11 @@ fn follow(
 }
 
 type Recordings = Vec<(&'static str, Box<dyn Recording>)>;
+
+/// Those whose losses are none of the run.
+fn best_effort(outputs: &[Box<dyn PacketOutput>]) -> Vec<&'static str> {
+    outputs.iter().filter(|output| !output.required()).map(|output| output.name()).collect()
+}
 
 fn start_packets(
     outputs: Vec<Box<dyn PacketOutput>>,

@@ -15,6 +15,7 @@ use fullcount_core::refusal::Refusal;
 use fullcount_core::status::StatusSource;
 use fullcount_io::section;
 use fullcount_log::LogFilter;
+use serde::Deserialize;
 
 use super::LogCounter;
 use super::commands::commands;
@@ -31,6 +32,20 @@ pub(super) fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     if name.is_empty() { "-".to_owned() } else { name.to_owned() }
+}
+
+/// What `[metrics]` says that a message needs: receivers know the detector by one name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct MetricsName {
+    detector: Option<String>,
+}
+
+/// What the detector is called towards receivers: as in metrics, else as its kind is.
+fn called(metrics: Option<&str>, kind: &str) -> Result<String, Refusal> {
+    let name: MetricsName =
+        metrics.map_or(Ok(MetricsName::default()), |m| section::read("metrics", m))?;
+    Ok(name.detector.unwrap_or_else(|| kind.to_owned()))
 }
 
 /// Messages of the program.
@@ -58,7 +73,8 @@ impl OutputKind for Log {
     fn plan(&self, setup: &OutputSetup<'_>) -> Result<Option<Box<dyn Plan>>, Refusal> {
         let section: LogSection = section::read(SECTION, setup.section)?;
         let (targets, filter) = (section.targets()?, section.level()?);
-        let sender = Sender { host: host(), detector: setup.detector.to_owned() };
+        let detector = called((setup.beside)("metrics").as_deref(), setup.detector)?;
+        let sender = Sender { host: host(), detector };
         Ok(Some(Box::new(LogPlan { targets, filter, sender, opened: None })))
     }
 }

@@ -36,6 +36,14 @@ fn start(text: &str, title: &'static str) -> LogThreads {
     LogThreads::start(Arc::new(outlets), Arc::new(Run(title))).unwrap()
 }
 
+#[test]
+fn receivers_know_the_detector_by_the_name_that_metrics_have() {
+    let metrics = "names = \"efu\"\ndetector = \"mbcaen\"";
+    assert_eq!(called(Some(metrics), "multiblade").unwrap(), "mbcaen");
+    assert_eq!(called(Some("names = \"efu\""), "multiblade").unwrap(), "multiblade");
+    assert_eq!(called(None, "multiblade").unwrap(), "multiblade");
+}
+
 fn patient(socket: &UdpSocket) {
     socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
 }
