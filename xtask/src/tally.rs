@@ -276,7 +276,8 @@ unavailable: twice
 
 test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
         let mut reader = Libtest::default();
-        text.lines().for_each(|line| drop(reader.read(line)));
+        let shown = text.lines().filter(|line| reader.read(line) == Show::Yes);
+        assert_eq!(shown.count(), 1, "the result");
         let tally = reader.finish(&ended(true), "cargo test");
         assert_eq!(tally.unavailable, ["image: nothing builds images here"]);
         assert_eq!((tally.passed, tally.failed.len(), tally.missing.len()), (1, 0, 0));

@@ -299,7 +299,12 @@ fn named<'a>(name: &[u8], commands: &'a Commands) -> Option<&'a Command> {
 fn is_several(request: &[u8], commands: &Commands) -> bool {
     let mut n = 0;
     for line in request.split(|b| *b == b'\n') {
-        let Some(first) = words(line).next() else { continue };
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            continue;
+        }
+        // One of blanks alone begins with no name.
+        let Some(first) = words(line).next() else { return false };
         if line.first() == Some(&b' ') || named(first, commands).is_none() {
             return false;
         }

@@ -72,6 +72,7 @@ fn lines_are_commands_only_if_each_begins_with_one() {
     // One of them begins otherwise: all is one command, as it always was.
     assert_eq!(once("A_GET\nA_SETx"), "A_GET A_SETx 5");
     assert_eq!(once("A_GET\n A_SET"), "A_GET A_SET 5");
+    assert_eq!(once("A_GET\n  \nA_SET"), "A_GET A_SET 5");
 }
 
 #[test]
