@@ -372,6 +372,51 @@ fn the_front_ends_take_spead2s_options_and_print_its_lines() {
     }
 }
 
+/// Numbers 13 and 14 of what users of spead2 meet: its sender has `--addr-bits` in the stop heap alone, and its receiver checks nothing with
+/// `--ring`, and takes the descriptors of a second destination's first heap for data.
+#[test]
+fn every_heap_has_the_addresses_asked_for_and_values_are_checked_with_a_ring_and_at_each_destination()
+ {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let to = socket.local_addr().unwrap().to_string();
+    let words = ["--addr-bits", "48", "--heaps", "3", "--heap-size", "4000", "--rate", "0.1"];
+    let sent = say(&[&["spead2", "send"], &words[..], &[&to]].concat());
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    let (mut heaps, mut packet) = (std::collections::BTreeSet::new(), [0; 9000]);
+    while heaps.len() < 4 {
+        let many = socket.recv(&mut packet).expect("the next heap");
+        // 16 bits of id, 48 of addresses; the heap's number is the first item.
+        assert!(many > 16 && packet[..4] == [0x53, 4, 2, 6], "{:?}", &packet[..8]);
+        heaps.insert(packet[10..16].to_vec());
+    }
+    let mut receivers = [&["--ring"][..], &[]].map(|ring| {
+        let words = [&["spead2", "recv", "--verify", "--quiet"], ring, &["127.0.0.1:0"]].concat();
+        Service::start(&words)
+    });
+    let ports = [receivers[0].udp_port(), receivers[1].udp_port()];
+    let to = ports.map(|port| format!("127.0.0.1:{port}"));
+    let words = ["--verify", "--heaps", "6", "--heap-size", "4000", "--rate", "0.1"];
+    let sent = say(&[&["spead2", "send"], &words[..], &[&to[0], &to[1]]].concat());
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    for receiver in receivers {
+        let said = receiver.end();
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert!(said.out.contains("Received 3 heaps"), "{}", said.out);
+    }
+    // One that has other values is told, with a ring as well.
+    for ring in [&["--ring"][..], &[]] {
+        let words = [&["spead2", "recv", "--verify", "--quiet"], ring, &["127.0.0.1:0"]].concat();
+        let mut receiver = Service::start(&words);
+        let to = format!("127.0.0.1:{}", receiver.udp_port());
+        let words = ["--heaps", "2", "--heap-size", "4000", "--rate", "0.1", &to];
+        let sent = say(&[&["spead2", "send"], &words[..]].concat());
+        assert_eq!(sent.code, 0, "{}", sent.err);
+        let said = receiver.end();
+        assert_eq!(said.code, 1, "{ring:?}: {}{}", said.out, said.err);
+    }
+}
+
 const SEND: &str = r#"
 import sys, numpy as np, spead2, spead2.send
 kind, port, size, count = sys.argv[1], *(int(word) for word in sys.argv[2:5])
