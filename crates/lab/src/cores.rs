@@ -10,6 +10,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use fullcount_io::host::cpu::CoreSet;
 use fullcount_io::sys::pin_thread;
 use serde::{Deserialize, Serialize};
 
@@ -123,23 +124,9 @@ fn look(line: &AtomicU32) -> f64 {
 pub fn allowed() -> io::Result<Vec<usize>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
-    let cores = list.and_then(|list| list_of(list.trim()));
+    let cores = list.and_then(CoreSet::list).filter(|cores| !cores.is_empty());
+    let cores = cores.map(|cores| cores.0.into_iter().map(|core| core as usize).collect());
     cores.ok_or_else(|| io::Error::other("/proc/self/status names no cores"))
-}
-
-/// `0-2,5` as numbers; `None` for anything else.
-fn list_of(text: &str) -> Option<Vec<usize>> {
-    let mut all = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // More cores than any host has would be a list of something else.
-        if first > last || last > 8192 {
-            return None;
-        }
-        all.extend(first..=last);
-    }
-    Some(all)
 }
 
 /// All pairs of `cores`, nearest first. Core 0 is last among equals: most hosts serve their interrupts there.
@@ -230,15 +217,6 @@ mod tests {
         let ns = round_trip_ns(first, second).unwrap();
         assert!(ns > 1.0, "{ns} ns: faster than light crosses a core");
         assert_eq!(pairs(&cores).unwrap().len(), cores.len() * (cores.len() - 1) / 2);
-    }
-
-    #[test]
-    fn lists_of_cores_are_read() {
-        assert_eq!(list_of("0-2,5"), Some(vec![0, 1, 2, 5]));
-        assert_eq!(list_of("7"), Some(vec![7]));
-        for wrong in ["", "2-1", "a", "0-99999"] {
-            assert_eq!(list_of(wrong), None);
-        }
     }
 
     #[test]
