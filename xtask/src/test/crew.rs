@@ -118,7 +118,7 @@ fn one(binary: &Binary, piece: &Piece, tell: &(impl Fn(Job) -> Job + Sync)) -> D
     let job = tell(job.args(["--show-output", threads.as_str(), "--exact"]).args(&piece.tests));
     let (mut done, end) = read(&piece.label, job.limit(LIMIT));
     let Done { tally, line, .. } = &mut done;
-    let ran = tally.passed as usize + tally.failed.len() + tally.missing.len();
+    let ran = tally.passed as usize + tally.failed.len() + tally.skipped();
     if !end.ok && (tally.failed.is_empty() || end.phrase != TESTS_FAILED) {
         tally.failed.push(format!("its process: {}", end.phrase));
     } else if ran != piece.tests.len() {
@@ -190,6 +190,25 @@ mod tests {
         let (tally, costs) = run(&[binary], &[piece], Vec::new(), |job| job);
         assert_eq!((tally.passed, tally.failed.len(), costs.len()), (0, 1, 1), "{tally:?}");
         assert!(tally.failed[0].starts_with("a shell: its process: exit status: "), "{tally:?}");
+    }
+
+    #[test]
+    fn a_test_that_says_unavailable_has_run() {
+        // What echo prints is the name of its only test, and lines as libtest has them.
+        let lines = "a\nsuccesses:\n\n---- a stdout ----\nunavailable: no builder\n\n\
+                     test result: ok. 1 passed; 0 failed; 0 ignored";
+        let tests = vec![lines.to_owned()];
+        let binary = Binary {
+            folder: std::env::temp_dir(),
+            kind: "test".to_owned(),
+            name: "echo".to_owned(),
+            executable: "/bin/echo".into(),
+            tests: tests.clone(),
+        };
+        let piece = Piece { binary: 0, label: "echo".to_owned(), file: "sh".to_owned(), tests };
+        let (tally, _) = run(&[binary], &[piece], Vec::new(), |job| job);
+        assert_eq!((tally.passed, tally.unavailable.len()), (0, 1), "{tally:?}");
+        assert!(tally.failed.is_empty(), "{tally:?}");
     }
 
     #[test]
