@@ -1,12 +1,13 @@
 //! The group's offsets: commits when the data is safe, and queries.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{CommitMode, Consumer as _};
 use rdkafka::error::RDKafkaErrorCode;
-use rdkafka::topic_partition_list::Offset;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionListElem};
 
 use super::{ConsumeError, Consumer};
 use crate::counters::ConsumerCounter;
@@ -125,8 +126,12 @@ impl Consumer {
     pub fn notes(&self, topic: &str, partitions: &[i32]) -> Result<Vec<String>, ConsumeError> {
         let answer = self.ask_places(topic, partitions)?;
         let all = answer.elements();
-        // Other programs may have put anything there.
-        Ok(all.iter().map(|p| p.metadata().to_owned()).filter(|note| !note.is_empty()).collect())
+        // Other programs may have put anything there. The library panics at a note that is not UTF-8, which a broker may keep: that is
+        // no note of ours.
+        let note = |place: &TopicPartitionListElem<'_>| {
+            std::panic::catch_unwind(AssertUnwindSafe(|| place.metadata().to_owned())).ok()
+        };
+        Ok(all.iter().filter_map(note).filter(|note| !note.is_empty()).collect())
     }
 
     fn ask_places(

@@ -39,9 +39,12 @@ pub(super) fn note(from: TurnsFrom) -> String {
     format!("{COUNTED_FROM}{} {}", from.time_ns, from.ticks)
 }
 
+/// Of a note; `None` of any other. Times of messages are above 0, and a clock that turns has at most 2^61 ticks: with others, which anybody
+/// who may commit can put there, differences would leave their range.
 fn noted(note: &str) -> Option<TurnsFrom> {
     let (time_ns, ticks) = note.strip_prefix(COUNTED_FROM)?.split_once(' ')?;
-    Some(TurnsFrom { time_ns: time_ns.parse().ok()?, ticks: ticks.parse().ok()? })
+    let from = TurnsFrom { time_ns: time_ns.parse().ok()?, ticks: ticks.parse().ok()? };
+    (from.time_ns > 0 && (0..=1 << 61).contains(&from.ticks)).then_some(from)
 }
 
 impl TopicUrl {
@@ -109,5 +112,30 @@ impl TopicUrl {
         firsts.sort();
         let firsts = firsts.into_iter().map(|(at, _, packet)| (at, packet)).collect();
         Ok(Firsts { partitions: read, count, filled: filled.len(), firsts })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_read_as_they_are_written_and_others_are_none() {
+        for (time_ns, ticks) in [(1, 0), (i64::MAX, 1 << 61), (1_767_225_600_000_000_000, 7)] {
+            let from = TurnsFrom { time_ns, ticks };
+            assert_eq!(noted(&note(from)), Some(from));
+        }
+        for (time_ns, ticks) in [(0, 0), (-1, 0), (i64::MIN, 5), (1, -1), (1, (1 << 61) + 1)] {
+            assert_eq!(noted(&note(TurnsFrom { time_ns, ticks })), None);
+        }
+        for other in [
+            "",
+            "somebody's own",
+            COUNTED_FROM,
+            "fullcount turns from 1",
+            "fullcount turns from 1 2 3",
+        ] {
+            assert_eq!(noted(other), None, "{other}");
+        }
     }
 }
