@@ -161,21 +161,21 @@ impl Libtest {
         {
             name.clone_into(&mut self.test);
             self.said = false;
-        } else if let Some(reason) = line.trim_start().strip_prefix("skipped:")
+            return Show::No;
+        }
+        let line = line.trim_start();
+        // What no setting of this host gives, as a network of images, is unavailable.
+        let told = match line.strip_prefix("skipped:") {
+            Some(reason) => Some((reason, &mut self.tally.missing)),
+            None => line.strip_prefix("unavailable:").map(|why| (why, &mut self.tally.unavailable)),
+        };
+        if let Some((reason, list)) = told
             && !self.said
         {
             // One per test, however often it says so.
             self.said = true;
             println!("test {} skipped: {}", self.test, reason.trim());
-            self.tally.missing.push(format!("{}: {}", self.test, reason.trim()));
-            self.skips += 1;
-        } else if let Some(reason) = line.trim_start().strip_prefix("unavailable:")
-            && !self.said
-        {
-            // What no setting of this host gives, as a network of images.
-            self.said = true;
-            println!("test {} skipped: {}", self.test, reason.trim());
-            self.tally.unavailable.push(format!("{}: {}", self.test, reason.trim()));
+            list.push(format!("{}: {}", self.test, reason.trim()));
             self.skips += 1;
         }
         Show::No

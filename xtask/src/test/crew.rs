@@ -175,21 +175,26 @@ fn processor_time(line: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_process_that_runs_none_of_its_tests_is_a_failure() {
-        // A shell does not know the options of libtest.
-        let tests = vec!["a".to_owned()];
+    /// A program in place of a test binary, and its only test.
+    fn only(program: &str, test: &str) -> (Binary, Piece) {
+        let tests = vec![test.to_owned()];
         let binary = Binary {
             folder: std::env::temp_dir(),
             kind: "test".to_owned(),
-            name: "shell".to_owned(),
-            executable: "/bin/sh".into(),
+            name: program.to_owned(),
+            executable: program.into(),
             tests: tests.clone(),
         };
-        let piece = Piece { binary: 0, label: "a shell".to_owned(), file: "sh".to_owned(), tests };
+        (binary, Piece { binary: 0, label: program.to_owned(), file: "sh".to_owned(), tests })
+    }
+
+    #[test]
+    fn a_process_that_runs_none_of_its_tests_is_a_failure() {
+        // A shell does not know the options of libtest.
+        let (binary, piece) = only("/bin/sh", "a");
         let (tally, costs) = run(&[binary], &[piece], Vec::new(), |job| job);
         assert_eq!((tally.passed, tally.failed.len(), costs.len()), (0, 1, 1), "{tally:?}");
-        assert!(tally.failed[0].starts_with("a shell: its process: exit status: "), "{tally:?}");
+        assert!(tally.failed[0].starts_with("/bin/sh: its process: exit status: "), "{tally:?}");
     }
 
     #[test]
@@ -197,15 +202,7 @@ mod tests {
         // What echo prints is the name of its only test, and lines as libtest has them.
         let lines = "a\nsuccesses:\n\n---- a stdout ----\nunavailable: no builder\n\n\
                      test result: ok. 1 passed; 0 failed; 0 ignored";
-        let tests = vec![lines.to_owned()];
-        let binary = Binary {
-            folder: std::env::temp_dir(),
-            kind: "test".to_owned(),
-            name: "echo".to_owned(),
-            executable: "/bin/echo".into(),
-            tests: tests.clone(),
-        };
-        let piece = Piece { binary: 0, label: "echo".to_owned(), file: "sh".to_owned(), tests };
+        let (binary, piece) = only("/bin/echo", lines);
         let (tally, _) = run(&[binary], &[piece], Vec::new(), |job| job);
         assert_eq!((tally.passed, tally.unavailable.len()), (0, 1), "{tally:?}");
         assert!(tally.failed.is_empty(), "{tally:?}");
