@@ -4,8 +4,10 @@
 //! loopback, or at an address of another network namespace. Standard library only: `cargo xtask kafka` uses this file,
 //! and so do the tests, by its path.
 //!
-//! Fails if the cluster has not started within a minute per broker, with the last lines of its log.
+//! Fails if the cluster has not started within a minute per broker, with the errors and the last lines of its log.
 #![forbid(unsafe_code)]
+
+pub mod ports;
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -24,6 +26,10 @@ const READY: &str = "Kafka Server started";
 const JAVA: [&str; 3] = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"];
 /// Longest start of one broker, on a machine that compiles at the same time.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Text of Java's exception for a port that somebody else has.
+const TAKEN: &str = "Address already in use";
+/// Starts on other ports, if somebody takes one between its choice and the broker's bind.
+const ATTEMPTS: usize = 3;
 
 /// A cluster of brokers.
 pub struct BrokerCluster {
@@ -165,15 +171,39 @@ impl BrokerCluster {
         count: usize,
         first_port: Option<u16>,
     ) -> Result<BrokerCluster, String> {
+        let mut attempt = 1;
+        loop {
+            // Data of an attempt before stays: brokers find each other by the configuration, which is written again.
+            let mut cluster =
+                BrokerCluster::lay_out(place.clone(), libs, folder, count, first_port)?;
+            match cluster.start_all() {
+                Err(reason)
+                    if first_port.is_none() && attempt < ATTEMPTS && reason.contains(TAKEN) =>
+                {
+                    attempt += 1;
+                }
+                other => return other.map(|()| cluster),
+            }
+        }
+    }
+
+    /// Ports, folders and configuration of `count` brokers, none of them started.
+    fn lay_out(
+        place: Place,
+        libs: &Path,
+        folder: &Path,
+        count: usize,
+        first_port: Option<u16>,
+    ) -> Result<BrokerCluster, String> {
         let (mut ports, mut guarded) = (Vec::new(), Vec::new());
         // Held until all are known, so that all differ.
         let mut held = Vec::new();
         for n in 0..count {
             ports.push(match first_port {
                 Some(first) => (first + 2 * n as u16, first + 2 * n as u16 + 1),
-                None => (free(&mut held)?, free(&mut held)?),
+                None => (claim(&mut held)?, claim(&mut held)?),
             });
-            let guards = place.guards.iter().map(|_| free(&mut held));
+            let guards = place.guards.iter().map(|_| claim(&mut held));
             guarded.push(guards.collect::<Result<Vec<u16>, String>>()?);
         }
         drop(held);
@@ -201,14 +231,19 @@ impl BrokerCluster {
             }
             cluster.brokers.push(Broker { folder, port, guarded, running: None });
         }
+        Ok(cluster)
+    }
+
+    fn start_all(&mut self) -> Result<(), String> {
+        let count = self.brokers.len();
         // Start all first: a single one of several has no majority.
         for n in 0..count {
-            cluster.spawn(n)?;
+            self.spawn(n)?;
         }
         for n in 0..count {
-            cluster.wait(n)?;
+            self.wait(n)?;
         }
-        Ok(cluster)
+        Ok(())
     }
 
     /// `host:port` of all brokers, with commas between them.
@@ -330,9 +365,7 @@ impl BrokerCluster {
             thread::sleep(Duration::from_millis(50));
         }
         let words = [read(&broker.folder.join("out")), read(&broker.folder.join("log"))].concat();
-        let lines: Vec<&str> = words.lines().collect();
-        let last = lines[lines.len().saturating_sub(15)..].join("\n");
-        Err(format!("broker {} did not start:\n{last}", n + 1))
+        Err(format!("broker {} did not start:\n{}", n + 1, reasons(&words)))
     }
 }
 
@@ -343,11 +376,20 @@ impl Broker {
     }
 }
 
-fn free(held: &mut Vec<TcpListener>) -> Result<u16, String> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| format!("a free port: {e}"))?;
+fn claim(held: &mut Vec<TcpListener>) -> Result<u16, String> {
+    let listener = ports::hold()?;
     let port = listener.local_addr().map_err(|e| e.to_string())?.port();
     held.push(listener);
     Ok(port)
+}
+
+/// Lines that tell of an error, and the last 15: a broker that ends logs its whole end behind the reason.
+fn reasons(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    let (before, last) = lines.split_at(lines.len().saturating_sub(15));
+    let tells = |line: &&&str| [" ERROR ", " FATAL ", "Exception"].iter().any(|w| line.contains(w));
+    let errors = before.iter().filter(tells).take(15);
+    errors.chain(last).copied().collect::<Vec<_>>().join("\n")
 }
 
 /// The last 64 KiB of a log.
@@ -422,4 +464,19 @@ fn log4j(folder: &Path) -> String {
          log4j.appender.file.layout.ConversionPattern=[%d] %p %m (%c)%n\n",
         folder.join("log").display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_told_though_a_long_end_is_logged_behind_it() {
+        let taken = format!("[10:00] ERROR Unable to start: {TAKEN} (kafka.server.KafkaServer)");
+        let end = (0..40).map(|n| format!("\n[10:00] INFO end {n} (kafka.server)"));
+        let told = reasons(&(taken.clone() + &end.collect::<String>()));
+        assert!(told.contains(&taken), "{told}");
+        assert_eq!(told.lines().count(), 16);
+        assert!(told.ends_with("end 39 (kafka.server)"));
+    }
 }

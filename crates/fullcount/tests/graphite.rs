@@ -3,12 +3,12 @@
 //! Source: `docs/operations.md`. Refuses nothing; without Carbon it is skipped, and fails with CI=true.
 #![cfg(target_os = "linux")]
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::service::{PATIENCE, Service, say};
+use fullcount_broker::ports::free_port;
 use fullcount_child::RunningChild;
 
 /// Carbon, storing below a folder of its own.
@@ -16,11 +16,6 @@ struct Carbon {
     _child: RunningChild,
     port: u16,
     files: PathBuf,
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("bound").port()
 }
 
 impl Carbon {
@@ -35,7 +30,7 @@ impl Carbon {
             println!("skipped: {reason}");
             return None;
         }
-        let (port, at) = (free_port(), folder.display());
+        let (port, at) = (free_port().expect("a port"), folder.display());
         let files = folder.join("whisper");
         std::fs::create_dir(&files).expect("a folder");
         let carbon = format!(
@@ -44,8 +39,8 @@ impl Carbon {
              MAX_CREATES_PER_MINUTE = inf\nMAX_UPDATES_PER_SECOND = inf\nLINE_RECEIVER_INTERFACE = 127.0.0.1\n\
              LINE_RECEIVER_PORT = {port}\nPICKLE_RECEIVER_INTERFACE = 127.0.0.1\nPICKLE_RECEIVER_PORT = {}\n\
              CACHE_QUERY_INTERFACE = 127.0.0.1\nCACHE_QUERY_PORT = {}\nENABLE_UDP_LISTENER = False\n",
-            free_port(),
-            free_port()
+            free_port().expect("a port"),
+            free_port().expect("a port")
         );
         let schemas = "[all]\npattern = .*\nretentions = 1s:1h\n";
         for (name, text) in [("carbon.conf", carbon.as_str()), ("storage-schemas.conf", schemas)] {

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fullcount_broker::ports::free_port;
 use serde_json::Value;
 
 use crate::service::{PATIENCE, Service, fullcount, say, vector};
@@ -362,11 +363,6 @@ impl Drop for Rsyslog {
     }
 }
 
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("bound").port()
-}
-
 #[test]
 fn a_real_rsyslog_understands_datagrams_counted_messages_and_the_socket_of_its_host() {
     let program =
@@ -379,7 +375,7 @@ fn a_real_rsyslog_understands_datagrams_counted_messages_and_the_socket_of_its_h
     };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
-    let (tcp, udp) = (free_port(), free_port());
+    let (tcp, udp) = (free_port().expect("a port"), free_port().expect("a port"));
     let (socket, all) = (at("log"), at("all"));
     let config = format!(
         "global(workDirectory=\"{}\")\n\
