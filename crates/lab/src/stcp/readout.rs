@@ -53,6 +53,8 @@ pub struct ReadoutTrial {
     pub repeats: usize,
     /// Checksums of every such event are checked; 0: of none.
     pub every: Vec<u32>,
+    /// Bytes of one read of the unit, as the URL says it.
+    pub read: String,
 }
 
 /// What came of it.
@@ -120,6 +122,7 @@ impl ReadoutTrial {
         tell: &mut dyn FnMut(&str),
         stop: &dyn Fn() -> bool,
     ) -> Result<ReadoutFinding, LabError> {
+        self.address()?;
         let mut reader = Vec::new();
         let mut unit: Vec<Vec<f64>> = vec![Vec::new(); self.every.len()];
         for _ in 0..self.repeats {
@@ -139,6 +142,7 @@ impl ReadoutTrial {
             record.parameter(key, value);
         }
         record.parameter("seconds", self.time.as_secs_f64());
+        record.parameter("read", self.read.as_str());
         let mut table = String::from("| reader | Gb/s | of the discarding one |\n|:--|--:|--:|\n");
         tell(table.trim_end());
         let Some(plain) = Figure::of(&reader, "Gb/s") else {
@@ -170,6 +174,12 @@ impl ReadoutTrial {
             }));
         }
         Ok(ReadoutFinding { table, held })
+    }
+
+    /// Where the unit listens.
+    fn address(&self) -> Result<TcpUrl, LabError> {
+        let address = format!("tcp://127.0.0.1:0?read={}", self.read);
+        Ok(url::read(&address).map_err(anyhow::Error::from)?)
     }
 
     /// Bytes a second into a reader that drops them.
@@ -210,7 +220,7 @@ impl ReadoutTrial {
 
     /// The same into the unit, with the checksums of every `every`-th event.
     fn merged(&self, every: u32) -> Result<f64, LabError> {
-        let address: TcpUrl = url::read("tcp://127.0.0.1:0").map_err(anyhow::Error::from)?;
+        let address: TcpUrl = self.address()?;
         let mut source = TcpSource::open(&address, FRAMING).map_err(anyhow::Error::from)?;
         let options = format!("sources = {}\ncrc_every = {every}", self.streams);
         let setup = Setup { options, ..Setup::default() };

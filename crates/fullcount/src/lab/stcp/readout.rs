@@ -7,7 +7,7 @@ use fullcount_lab::stcp::readout::{CHECKED, ReadoutTrial, SHARE};
 use super::super::results::ResultFlags;
 use super::live::{span, stop};
 use crate::exit::Failure;
-use crate::{note, say};
+use crate::note;
 
 /// Streams of fragments into the readout unit, beside the same streams into a reader that discards them.
 #[derive(Debug, Args)]
@@ -22,6 +22,9 @@ pub struct ReadoutFlags {
     /// Checksums of every such event are checked, with commas; 0: of none
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [0, 100, 10, 1])]
     crc_every: Vec<u32>,
+    /// Bytes of one read of the unit at most, 16KiB to 4MiB, as `read` of `tcp://`
+    #[arg(long, value_name = "SIZE", default_value = "256KiB")]
+    read: String,
     /// Length of a trial
     #[arg(long, value_name = "TIME", default_value = "2s")]
     time: String,
@@ -61,15 +64,15 @@ pub fn readout(flags: &ReadoutFlags) -> Result<u8, Failure> {
         time: span("time", &flags.time)?,
         repeats: flags.repeats,
         every: flags.crc_every.clone(),
+        read: flags.read.clone(),
     };
     let mut record = flags.result.begin("stcp-readout")?;
     let stop = stop()?;
     let finding = trial.run(&mut record, &mut |line| note!("{line}"), &|| stop.requested())?;
     flags.result.finish(&record, "The readout unit beside a discarding reader", &finding.table)?;
     if finding.held == Some(false) {
-        say!(
-            "missed: {SHARE} of the discarding reader with the checksums of every {CHECKED}th event"
-        );
+        let what = format!("{SHARE} of the discarding reader");
+        note!("not reached: {what} with the checksums of every {CHECKED}th event");
         return Ok(1);
     }
     Ok(0)
