@@ -127,6 +127,22 @@ pub struct Chunks<'a> {
     done: bool,
 }
 
+impl<'a> Chunks<'a> {
+    /// Bytes of the chunks that have not been given.
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Leaves out the next `count` chunks, which are there and as long as the train's stride.
+    #[inline]
+    pub fn skip_whole(&mut self, count: usize) {
+        let len = count.saturating_mul(self.stride).min(self.rest.len());
+        self.rest = &self.rest[len..];
+        self.done |= self.rest.is_empty();
+    }
+}
+
 impl<'a> Iterator for Chunks<'a> {
     type Item = &'a [u8];
 

@@ -35,6 +35,21 @@ struct RecordSpan {
     len: u32,
 }
 
+/// Parts of one source in events that follow each other: alike, and at equal distances in one memory.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordRow {
+    /// What is known of each.
+    pub part: RecordPart,
+    /// Place of the memory, from [`EventRecords::place`].
+    pub memory: u32,
+    /// First byte of the first.
+    pub start: u32,
+    /// Bytes from the beginning of one to that of the next.
+    pub stride: u32,
+    /// Number of bytes of each.
+    pub len: u32,
+}
+
 impl PartialEq for RecordPiece {
     fn eq(&self, other: &RecordPiece) -> bool {
         self.bytes() == other.bytes()
@@ -167,16 +182,49 @@ impl EventRecords {
     /// other number costs a reference.
     #[inline]
     pub fn piece_in(&mut self, memory: &Arc<[u8]>, known: u32, start: u32, len: u32) -> u32 {
-        let at = match self.memories.get(known as usize) {
+        let at = self.place(memory, known);
+        self.bytes += len as usize;
+        self.spans.push(RecordSpan { memory: at, start, len });
+        at
+    }
+
+    /// The place of `memory`, `known` if it is that one.
+    #[inline]
+    pub fn place(&mut self, memory: &Arc<[u8]>, known: u32) -> u32 {
+        match self.memories.get(known as usize) {
             Some(at) if Arc::ptr_eq(at, memory) => known,
             _ => {
                 self.memories.push(memory.clone());
                 self.memories.len() as u32 - 1
             }
-        };
-        self.bytes += len as usize;
-        self.spans.push(RecordSpan { memory: at, start, len });
-        at
+        }
+    }
+
+    /// Adds `count` events, numbered from `number` on, with the same time and flags. Each has a part of every row, of one piece.
+    pub fn rows(&mut self, number: u64, count: u32, time_ns: i64, flags: u16, rows: &[RecordRow]) {
+        let (parts, width) = (self.source.len() as u32, rows.len() as u32);
+        let all = count as usize * rows.len();
+        self.number.extend((0..u64::from(count)).map(|n| number + n));
+        self.time_ns.extend(std::iter::repeat_n(time_ns, count as usize));
+        self.flags.extend(std::iter::repeat_n(flags, count as usize));
+        self.first_part.extend((0..count).map(|n| parts + n * width));
+        let pieces = self.spans.len() as u32;
+        self.first_piece.extend((0..all as u32).map(|n| pieces + n));
+        self.source.reserve(all);
+        self.part_flags.reserve(all);
+        self.spans.reserve(all);
+        for n in 0..count {
+            self.source.extend(rows.iter().map(|row| row.part.source));
+            self.part_flags.extend(rows.iter().map(|row| row.part.flags));
+            let span = |row: &RecordRow| RecordSpan {
+                memory: row.memory,
+                start: row.start + n * row.stride,
+                len: row.len,
+            };
+            self.spans.extend(rows.iter().map(span));
+        }
+        let of_event: usize = rows.iter().map(|row| row.len as usize).sum();
+        self.bytes += count as usize * of_event;
     }
 
     /// Time and flags of the newest event: all its parts are there.

@@ -29,6 +29,7 @@ use fullcount_core::sequence::numbering::Numbering;
 use fullcount_core::source::FrameRule;
 use fullcount_core::time::TickLength;
 use fullcount_core::view::{PixelMap, Plot};
+use fullcount_instructions::Instructions;
 
 use crate::detector::{
     Clock, Decoder, Detector, Inspector, Kind, ModuleNames, Setup, Sharding, Threads,
@@ -79,12 +80,14 @@ impl Kind for Fragments {
             ));
         }
         setup.time.without_pulses("fragments")?;
-        Ok(Box::new(Unit { options: options::Options::read(&setup.options)? }))
+        let options = options::Options::read(&setup.options)?;
+        Ok(Box::new(Unit { options, instructions: setup.instructions }))
     }
 }
 
 struct Unit {
     options: options::Options,
+    instructions: Instructions,
 }
 
 impl Detector for Unit {
@@ -93,7 +96,7 @@ impl Detector for Unit {
     }
 
     fn decoder(&self, want: Want, _: &Threads) -> io::Result<Box<dyn Decoder>> {
-        Ok(Box::new(reader::UnitReader::new(&self.options, want.records)))
+        Ok(Box::new(reader::UnitReader::new(&self.options, want.records, self.instructions)))
     }
 
     fn gives_records(&self) -> bool {

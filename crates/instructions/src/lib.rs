@@ -13,9 +13,11 @@
 #![deny(unsafe_code)]
 
 mod ahead;
+mod carryless;
 mod sets;
 
 pub use ahead::PagesAhead;
+pub use carryless::{FOLD_ROW, FoldKeys};
 pub use sets::{Portable, Set};
 
 use std::fmt;
@@ -83,6 +85,24 @@ impl Instructions {
             Any::V3(_) => "x86-64-v3",
             #[cfg(target_arch = "x86_64")]
             Any::V4(_) => "x86-64-v4-vbmi",
+        }
+    }
+
+    /// True if [`Instructions::fold`] is quicker than tables.
+    #[inline]
+    pub fn multiplies_carryless(self) -> bool {
+        !matches!(self.0, Any::Portable(_))
+    }
+
+    /// [`Set::fold`] with these instructions.
+    #[inline]
+    pub fn fold(self, state: u64, rows: &[[u8; FOLD_ROW]], keys: &FoldKeys) -> Option<[u64; 2]> {
+        match self.0 {
+            Any::Portable(set) => set.fold(state, rows, keys),
+            #[cfg(target_arch = "x86_64")]
+            Any::V3(set) => set.fold(state, rows, keys),
+            #[cfg(target_arch = "x86_64")]
+            Any::V4(set) => set.fold(state, rows, keys),
         }
     }
 

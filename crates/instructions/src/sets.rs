@@ -1,11 +1,13 @@
-//! The sets, each a value that exists only if the processor has it, and the one `unsafe` call.
+//! The sets, each a value that exists only if the processor has it, and the `unsafe` calls.
 //!
-//! There are two sets besides the portable one. `x86-64-v3` (AVX2, BMI: Haswell, Zen and later). `x86-64-v4-vbmi`
+//! There are two sets besides the portable one. `x86-64-v3` (AVX2, BMI: Haswell, Zen and later; with the carry-less product, which all of
+//! them have). `x86-64-v4-vbmi`
 //! (AVX-512 with byte shuffles over whole registers: Ice Lake, Zen 4 and later). AVX-512 without VBMI is not a set: the
 //! gain here comes from those shuffles, and such processors use `x86-64-v3`. A missing set gives `None`.
 #![allow(unsafe_code)]
 
 use crate::Work;
+use crate::carryless::{self, FOLD_ROW, FoldKeys};
 
 mod sealed {
     pub trait Sealed {}
@@ -15,6 +17,10 @@ mod sealed {
 pub trait Set: Copy + sealed::Sealed {
     /// Bytes can be shuffled over a whole register in one instruction (AVX-512 VBMI).
     const SHUFFLES_BYTES: bool;
+
+    /// Folds rows for a checksum ([`FoldKeys`]): 16 bytes that have their remainder, as two words, the first with the higher powers.
+    /// `state` is added to the first word. `None` without rows.
+    fn fold(self, state: u64, rows: &[[u8; FOLD_ROW]], keys: &FoldKeys) -> Option<[u64; 2]>;
 
     /// Runs `work` in a separate function, compiled for this set and never inlined into the caller.
     fn call<W: Work>(self, work: W) -> W::Output;
@@ -28,6 +34,10 @@ impl sealed::Sealed for Portable {}
 
 impl Set for Portable {
     const SHUFFLES_BYTES: bool = cfg!(target_feature = "avx512vbmi");
+
+    fn fold(self, state: u64, rows: &[[u8; FOLD_ROW]], keys: &FoldKeys) -> Option<[u64; 2]> {
+        carryless::fold_plain(state, rows, keys)
+    }
 
     #[inline(never)]
     fn call<W: Work>(self, work: W) -> W::Output {
@@ -57,6 +67,12 @@ macro_rules! set {
             const SHUFFLES_BYTES: bool = $shuffles;
 
             #[inline]
+            fn fold(self, state: u64, rows: &[[u8; FOLD_ROW]], keys: &FoldKeys) -> Option<[u64; 2]> {
+                // SAFETY: the processor has the product, which is among the features that were detected when `self` was made.
+                unsafe { carryless::x86::fold(state, rows, keys) }
+            }
+
+            #[inline]
             fn call<W: Work>(self, work: W) -> W::Output {
                 #[inline(never)]
                 $(#[target_feature(enable = $feature)])+
@@ -77,7 +93,7 @@ set!(
     V3,
     cfg!(target_feature = "avx512vbmi"),
     "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cmpxchg16b", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma",
-    "lzcnt", "movbe"
+    "lzcnt", "movbe", "pclmulqdq"
 );
 
 #[cfg(target_arch = "x86_64")]
@@ -86,5 +102,5 @@ set!(
     V4,
     true,
     "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cmpxchg16b", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma",
-    "lzcnt", "movbe", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vbmi"
+    "lzcnt", "movbe", "pclmulqdq", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vbmi"
 );

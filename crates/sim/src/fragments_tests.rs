@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fullcount_core::simulator::{Simulator, TrafficOptions, TrafficOrder, conformance};
 use fullcount_detect::fragments::block::FragmentBlock;
 use fullcount_detect::fragments::fed::{Fed, checksum, ends};
+use fullcount_detect::instructions::Instructions;
 
 use super::*;
 
@@ -53,7 +54,7 @@ fn each_lane_has_every_event_with_a_right_checksum() {
                 assert_eq!((fed.source, fed.event, fed.len), (source, event, size as u64));
                 assert_eq!(
                     fed.crc,
-                    checksum([&payload[..]].into_iter()),
+                    checksum([&payload[..]].into_iter(), Instructions::PORTABLE),
                     "{size} B, event {event}"
                 );
             }
@@ -118,7 +119,8 @@ fn wishes_are_kept_and_impossible_ones_refused() {
     let right = |packet: &[u8]| {
         let payload = &packet[16..];
         let (header, trailer) = ends([payload].into_iter()).unwrap();
-        Fed::read(header, trailer).unwrap().crc == checksum([payload].into_iter())
+        Fed::read(header, trailer).unwrap().crc
+            == checksum([payload].into_iter(), Instructions::PORTABLE)
     };
     assert_eq!(train.each().map(right).collect::<Vec<_>>(), [true, false, true, false]);
 }
@@ -133,7 +135,10 @@ fn every_fragment_says_the_throttling_state_with_a_right_checksum() {
             let payload = &packet[16..];
             let (header, trailer) = ends([payload].into_iter()).unwrap();
             let fed = Fed::read(header, trailer).unwrap();
-            assert_eq!((fed.throttling, fed.crc), (state, checksum([payload].into_iter())));
+            assert_eq!(
+                (fed.throttling, fed.crc),
+                (state, checksum([payload].into_iter(), Instructions::PORTABLE))
+            );
         }
     }
 }

@@ -3,6 +3,8 @@
 //! A fragment is a row of 64-bit words, little-endian, in pieces as it was received. Nothing is refused here: what is wrong is said,
 //! and the event has the fragment all the same. Source: `docs/formats/simplified-tcp.md`, section 26.1.
 
+use fullcount_instructions::Instructions;
+
 use super::crc::Crc16;
 
 /// Bits of the trailer's low half that the checksum takes as 0, beside the checksum itself.
@@ -75,16 +77,16 @@ pub fn ends<'a>(mut pieces: impl DoubleEndedIterator<Item = &'a [u8]>) -> Option
 }
 
 /// The checksum that belongs into the trailer, which is the last word of the pieces.
-pub fn checksum<'a>(pieces: impl DoubleEndedIterator<Item = &'a [u8]>) -> u16 {
+pub fn checksum<'a>(pieces: impl DoubleEndedIterator<Item = &'a [u8]>, with: Instructions) -> u16 {
     let mut crc = Crc16::default();
     let mut last: Option<&[u8]> = None;
     for piece in pieces.filter(|piece| !piece.is_empty()) {
         if let Some(before) = last.replace(piece) {
-            crc.words(before);
+            crc.words(before, with);
         }
     }
     if let Some((rest, trailer)) = last.and_then(|last| last.split_last_chunk()) {
-        crc.words(rest);
+        crc.words(rest, with);
         crc.word(u64::from_le_bytes(*trailer) & !NOT_SUMMED);
     }
     crc.value()
@@ -106,7 +108,7 @@ mod tests {
             let fed = Fed::read(header, trailer).unwrap();
             assert_eq!((fed.source, fed.event, fed.crossing), (512, 0x12_3456, 0x3e7));
             assert_eq!((fed.len, fed.crc, fed.throttling), (24, 0x5f67, 0));
-            assert_eq!(checksum(pieces.into_iter()), 0x5f67);
+            assert_eq!(checksum(pieces.into_iter(), Instructions::PORTABLE), 0x5f67);
         }
         assert!(Fed::read(VECTOR[1], VECTOR[2]).is_none() && ends([].into_iter()).is_none());
     }
@@ -116,9 +118,9 @@ mod tests {
         let mut words = VECTOR;
         words[2] ^= 0xc004;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        assert_eq!(checksum([&bytes[..]].into_iter()), 0x5f67);
+        assert_eq!(checksum([&bytes[..]].into_iter(), Instructions::PORTABLE), 0x5f67);
         words[2] ^= 0x10;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        assert_ne!(checksum([&bytes[..]].into_iter()), 0x5f67);
+        assert_ne!(checksum([&bytes[..]].into_iter(), Instructions::PORTABLE), 0x5f67);
     }
 }

@@ -1,6 +1,7 @@
 //! Blocks for people: the header, and what the fragment says of itself where it begins and ends.
 
 use fullcount_core::batch::Origin;
+use fullcount_instructions::Instructions;
 
 use super::block::{FragmentBlock, HEADER};
 use super::fed::{Fed, checksum, ends};
@@ -34,7 +35,7 @@ impl Inspector for BlockInspector {
             match ends([payload].into_iter()).and_then(|(first, last)| Fed::read(first, last)) {
                 None => header.push(("fragment", "no header or trailer".into())),
                 Some(fed) => {
-                    let right = checksum([payload].into_iter());
+                    let right = checksum([payload].into_iter(), Instructions::default());
                     let crc = match right == fed.crc {
                         true => format!("{right:#06x}"),
                         false => format!("{:#06x}, should be {right:#06x}", fed.crc),

@@ -11,4 +11,6 @@ fullcount_core::key_rows! {
             "bytes of fragments that may wait for others; when they are there, streams that are ahead are paused";
         "detector.crc_every" "`1`" "0 to 16,777,215"
             "checksums are computed for events whose number is a multiple of it; 0: for none";
+        "detector.rows" "`true`" "`true`, `false`"
+            "fragments that follow each other and are alike are taken and merged together; `false`: one by one, with the same outcome";
 }

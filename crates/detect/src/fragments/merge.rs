@@ -6,14 +6,17 @@
 //! later one, is over
 //! or the caller has no room. Keeps nothing of what has left. Source: `docs/formats/simplified-tcp.md`, section 26.2.
 
+mod rows;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fullcount_core::progress::BatchNumber;
-use fullcount_core::records::{EventRecords, RecordPart, RecordPiece, flags};
+use fullcount_core::records::{EventRecords, RecordPart, RecordPiece, RecordRow, flags};
 use fullcount_core::time::Nanos;
 
 use super::block::NUMBER_BITS;
+pub use rows::{EventsLeft, WholeRow};
 
 /// Numbers repeat after so many.
 const TURN: i64 = 1 << NUMBER_BITS;
@@ -161,7 +164,7 @@ impl Noted {
         Noted { number, count: 1, start, stride: 0, first: len, len, flags, further: false }
     }
 
-    /// Takes the next one of the same arrival, if it is alike.
+    /// Takes the next ones of the same arrival, if they are alike.
     #[inline]
     fn extend(&mut self, next: &Noted) -> bool {
         let alike = (self.len, self.flags) == (next.len, next.flags);
@@ -169,11 +172,12 @@ impl Noted {
         let step = next.start.wrapping_sub(self.start);
         let stride = if self.count == 1 { step } else { self.stride };
         let follows = next.number == self.number + i64::from(self.count)
-            && u64::from(step) == u64::from(self.count) * u64::from(stride);
+            && u64::from(step) == u64::from(self.count) * u64::from(stride)
+            && (next.count == 1 || next.stride == stride);
         if !alike || alone || !follows {
             return false;
         }
-        (self.stride, self.count) = (stride, self.count + 1);
+        (self.stride, self.count) = (stride, self.count + next.count);
         true
     }
 }
@@ -202,14 +206,14 @@ impl Waiting {
     fn add(&mut self, noted: Noted, arrival: &ArrivedBatch) {
         match self.arrivals.back_mut() {
             Some(last) if last.of.is(arrival) => {
-                last.fragments += 1;
+                last.fragments += noted.count;
                 if self.fragments.back_mut().is_some_and(|last| last.extend(&noted)) {
                     return;
                 }
             }
             _ => {
                 let of = arrival.clone();
-                self.arrivals.push_back(Arrived { of, fragments: 1, known: u32::MAX });
+                self.arrivals.push_back(Arrived { of, fragments: noted.count, known: u32::MAX });
             }
         }
         self.fragments.push_back(noted);
@@ -230,11 +234,11 @@ impl Waiting {
         Some((first, self.fragments.front().map_or(NOBODY, |next| next.number)))
     }
 
-    /// The arrival of the fragment that was just taken is one less.
+    /// The arrival of the fragments that were just taken has so many less.
     #[inline]
-    fn count_down(&mut self) {
+    fn count_down(&mut self, taken: u32) {
         let Some(first) = self.arrivals.front_mut() else { return };
-        first.fragments -= 1;
+        first.fragments -= taken;
         if first.fragments == 0 {
             self.arrivals.pop_front();
         }
@@ -262,6 +266,8 @@ pub struct Merger {
     /// What is added to numbers as sent at a new beginning.
     turn: i64,
     timeout: Option<Nanos>,
+    /// What leaves in rows; kept for its memory.
+    rows: Vec<RecordRow>,
 }
 
 impl Merger {
@@ -270,7 +276,8 @@ impl Merger {
         let sources: Vec<Waiting> = ids.iter().map(|_| Waiting::default()).collect();
         let (empty, heads) = (sources.len(), vec![NOBODY; sources.len()]);
         let (waiting, bytes, left, near, turn) = (0, 0, None, None, 0);
-        Merger { sources, heads, ids, empty, waiting, bytes, left, near, turn, timeout }
+        let rows = Vec::with_capacity(ids.len());
+        Merger { sources, heads, ids, empty, waiting, bytes, left, near, turn, timeout, rows }
     }
 
     /// Fragments that wait.
@@ -488,7 +495,7 @@ impl Merger {
                 further.iter().flatten().for_each(|piece| records.piece(piece));
             }
             room_left += further.map_or(0, |pieces| size_of_val(&pieces[..]) as u64);
-            source.count_down();
+            source.count_down(1);
         }
         self.waiting -= event.parts as u64;
         self.bytes -= room_left;

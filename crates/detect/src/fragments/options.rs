@@ -26,6 +26,7 @@ struct Written {
     event_timeout: String,
     memory: String,
     crc_every: i64,
+    rows: bool,
 }
 
 impl Default for Written {
@@ -35,6 +36,7 @@ impl Default for Written {
             event_timeout: "off".into(),
             memory: "256MiB".into(),
             crc_every: 1,
+            rows: true,
         }
     }
 }
@@ -49,6 +51,8 @@ pub(super) struct Options {
     pub memory: u64,
     /// 0: never.
     pub crc_every: u32,
+    /// Fragments are taken in rows.
+    pub rows: bool,
 }
 
 impl Options {
@@ -83,7 +87,7 @@ impl Options {
         let crc = u32::try_from(written.crc_every).ok().filter(|k| *k < 1 << 24);
         let crc_every = crc
             .ok_or_else(|| of_detector("crc_every", written.crc_every, "0 (never) to 16777215"))?;
-        Ok(Options { sources, timeout, memory, crc_every })
+        Ok(Options { sources, timeout, memory, crc_every, rows: written.rows })
     }
 }
 
@@ -111,11 +115,11 @@ mod tests {
     fn keys_are_read_and_refused_with_their_range() {
         let options = Options::read("").unwrap();
         assert_eq!((options.sources, options.timeout, options.memory), (vec![0], None, 256 << 20));
-        let text =
-            "sources = \"600, 5-7\"\nevent_timeout = \"100ms\"\nmemory = \"1MiB\"\ncrc_every = 0";
+        let text = "sources = \"600, 5-7\"\nevent_timeout = \"100ms\"\nmemory = \"1MiB\"\ncrc_every = 0\nrows = false";
         let options = Options::read(text).unwrap();
         assert_eq!(options.sources, [5, 6, 7, 600]);
         assert_eq!((options.timeout, options.crc_every), (Some(Nanos(100_000_000)), 0));
+        assert!(!options.rows && Options::read("").unwrap().rows);
         assert_eq!(Options::read("sources = 16").unwrap().sources.len(), 16);
         for (wrong, key) in [
             ("sources = 0", "detector.sources: 0"),
@@ -125,6 +129,7 @@ mod tests {
             ("event_timeout = \"1ms\"", "detector.event_timeout: 1ms"),
             ("memory = \"1KiB\"", "detector.memory: 1KiB"),
             ("crc_every = -1", "detector.crc_every: -1"),
+            ("rows = 1", "rows"),
             ("surces = 1", "surces"),
         ] {
             let said = Options::read(wrong).unwrap_err().to_string();

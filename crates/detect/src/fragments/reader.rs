@@ -3,6 +3,7 @@
 //! Hops `decode`, `fragments` and `events`. Nothing is copied where the source's memory is shared; otherwise once a batch. What an event
 //! waits for is in the counters, by source.
 
+mod read;
 mod told;
 
 use std::collections::{HashMap, VecDeque};
@@ -15,9 +16,10 @@ use fullcount_core::progress::{BatchNumber, Flush};
 use fullcount_core::records::{EventRecords, RecordPiece, flags};
 use fullcount_core::source::{StreamCredit, StreamTable};
 use fullcount_core::time::Nanos;
+use fullcount_instructions::Instructions;
 
 use super::assembly::{Assembled, Assembly};
-use super::block::{FragmentBlock, HEADER};
+use super::block::FragmentBlock;
 use super::counters::{FragmentCounter as C, PerSource, lines};
 use super::credit::{CreditRule, FULL, Grant};
 use super::fed::{Fed, checksum, ends};
@@ -25,6 +27,7 @@ use super::merge::{ArrivedBatch, EventDue, EventFragment, FragmentVerdict, Merge
 use super::options::Options;
 use super::sources::{Owners, Refusal, Slot, UnitStream};
 use crate::detector::{CommandError, CommandInfo, Decoder, SeenModule};
+use read::From;
 
 /// Bytes of events that leave in one call: what waited long leaves in pieces that outputs can queue.
 const LEAVE: u64 = 4 << 20;
@@ -42,6 +45,10 @@ pub(super) struct UnitReader {
     rule: CreditRule,
     ids: Vec<u16>,
     crc_every: u32,
+    /// Fragments are taken, and events leave, in rows where they are alike.
+    rows: bool,
+    /// For checksums.
+    instructions: Instructions,
     wants_records: bool,
     /// Packets came that no stream brought: nobody can be asked to wait.
     ungoverned: bool,
@@ -57,14 +64,6 @@ pub(super) struct UnitReader {
     sheet: Arc<Sheet>,
 }
 
-/// What holds for all blocks of a train.
-#[derive(Clone, Copy)]
-struct From<'a> {
-    stream: usize,
-    memory: &'a Arc<[u8]>,
-    arrival: &'a ArrivedBatch,
-}
-
 /// What is looked at in a fragment.
 struct Looked {
     event: u32,
@@ -76,7 +75,7 @@ struct Looked {
 }
 
 impl UnitReader {
-    pub fn new(options: &Options, wants_records: bool) -> UnitReader {
+    pub fn new(options: &Options, wants_records: bool, instructions: Instructions) -> UnitReader {
         let ids = options.sources.clone();
         UnitReader {
             merger: Merger::new(ids.clone(), options.timeout),
@@ -86,6 +85,8 @@ impl UnitReader {
             index: HashMap::new(),
             rule: CreditRule::new(options.memory, ids.len()),
             crc_every: options.crc_every,
+            rows: options.rows,
+            instructions,
             wants_records,
             ungoverned: false,
             early: EventRecords::default(),
@@ -120,49 +121,6 @@ impl UnitReader {
         self.streams[at] = Some(UnitStream::of(Some(credit.clone())));
         self.index.insert(credit.number(), at);
         at
-    }
-
-    fn read(&mut self, batch: &Batch) {
-        let stream = self.stream(batch.stream());
-        let own;
-        let (memory, shared) = match batch.shared() {
-            Some(memory) => (memory, true),
-            None => {
-                own = batch.trains().flat_map(|t| t.bytes.iter().copied()).collect::<Arc<[u8]>>();
-                (&own, false)
-            }
-        };
-        let (mut behind, base) = (0, memory.as_ptr().addr());
-        let (mut packets, mut accepted, mut bytes) = (0, 0, 0);
-        let mut arrival = ArrivedBatch {
-            batch: self.batch,
-            arrived: self.now.unwrap_or(Nanos(0)),
-            time_ns: 0,
-            memory: self.wants_records.then(|| memory.clone()),
-        };
-        for train in batch.trains() {
-            let mut start = if shared { train.bytes.as_ptr().addr() - base } else { behind };
-            behind += train.bytes.len();
-            arrival.time_ns = train.time_ns;
-            let from = From { stream, memory, arrival: &arrival };
-            for chunk in train.chunks() {
-                packets += 1;
-                bytes += chunk.len() as u64;
-                match FragmentBlock::parse(chunk) {
-                    Ok(block) => {
-                        accepted += 1;
-                        self.block(&block, &chunk[HEADER..], start + HEADER, from);
-                    }
-                    Err(refusal) => self.add(C::of(refusal), 1),
-                }
-                start += chunk.len();
-            }
-        }
-        self.add(C::Packets, packets);
-        self.add(C::Accepted, accepted);
-        if let Some(stream) = &mut self.streams[stream] {
-            stream.handed += bytes;
-        }
     }
 
     #[inline]
@@ -293,7 +251,7 @@ impl UnitReader {
                 self.throttling[at] = Some(fed.throttling);
                 if self.crc_every > 0 && event.is_multiple_of(self.crc_every) {
                     self.tally.add(C::Checked, 1);
-                    if checksum(pieces) != fed.crc {
+                    if checksum(pieces, self.instructions) != fed.crc {
                         self.tally.add(C::WrongCrc, 1);
                         of |= flags::CHECKSUM;
                     }
@@ -422,6 +380,11 @@ impl UnitReader {
         while bytes < LEAVE {
             let full = self.ungoverned && self.rule.is_full(self.merger.bytes());
             let Some((_, due)) = self.merger.due(self.now, full) else { break };
+            let rows = self.rows && due == EventDue::Decided;
+            if let Some(left) = rows.then(|| self.leave_rows(LEAVE - bytes, products)).flatten() {
+                bytes += left;
+                continue;
+            }
             let Some(left) = self.leave(due, &mut products.records, true) else { break };
             // An event without bytes takes room as well.
             bytes += left + 64;

@@ -41,13 +41,13 @@ fn empty(source: u64, event: u64) -> Vec<u8> {
 fn throttled(mut block: Vec<u8>, state: u8) -> Vec<u8> {
     let end = block.len();
     block[end - 8] = state << 4;
-    let crc = checksum([&block[16..]].into_iter());
+    let crc = checksum([&block[16..]].into_iter(), Instructions::PORTABLE);
     block[end - 6..end - 4].copy_from_slice(&crc.to_le_bytes());
     block
 }
 
 fn unit(options: &str) -> UnitReader {
-    UnitReader::new(&Options::read(options).unwrap(), true)
+    UnitReader::new(&Options::read(options).unwrap(), true, Instructions::default())
 }
 
 /// A stream that gives what is allowed, as a source does.
@@ -70,17 +70,24 @@ impl Peer {
         if self.handed >= self.credit.allowed() || self.packets.is_empty() {
             return None;
         }
-        let (mut memory, mut metas) = (Vec::new(), Vec::new());
+        let (mut memory, mut metas) = (Vec::new(), Vec::<TrainMeta>::new());
         for packet in self.packets.drain(..most.min(self.packets.len())) {
             let (start, len) = (memory.len(), packet.len());
+            memory.extend(packet);
+            // As a source does: equal neighbours are one train.
+            if let Some(train) = metas.last_mut().filter(|train| train.stride == len) {
+                train.len += len;
+                continue;
+            }
+            let (edge, time_ns) = (Edge::Heap, 5);
             metas.push(TrainMeta {
                 start,
                 len,
-                edge: Edge::Heap,
-                time_ns: 5,
+                stride: len,
+                edge,
+                time_ns,
                 ..TrainMeta::default()
             });
-            memory.extend(packet);
         }
         self.handed += memory.len() as u64;
         let mut batch = Batch::with_slots(0, 0);
@@ -441,5 +448,80 @@ proptest! {
         prop_assert!(products.records.number.is_sorted());
         let kept: BTreeMap<u64, usize> = products.records.number.iter().map(|n| (*n, 1)).collect();
         prop_assert_eq!(kept.len(), products.records.len());
+    }
+}
+
+/// What the sender of a source does with the next event.
+#[derive(Debug, Clone, Copy)]
+enum Deed {
+    Sent {
+        words: usize,
+        in_one: bool,
+    },
+    LeftOut,
+    Twice,
+    Throttled(u8),
+    /// A bit of the block is flipped.
+    Damaged(usize),
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    prop_oneof![
+        20 => Just(Deed::Sent { words: 6, in_one: true }),
+        2 => (0usize..9, any::<bool>()).prop_map(|(words, in_one)| Deed::Sent { words, in_one }),
+        1 => Just(Deed::LeftOut),
+        1 => Just(Deed::Twice),
+        1 => (0u8..16).prop_map(Deed::Throttled),
+        2 => (32usize..8 * 64).prop_map(Deed::Damaged),
+    ]
+}
+
+fn packets(source: u64, event: u64, deed: Deed) -> Vec<Vec<u8>> {
+    let usual = || blocks(source, event, 6, 510);
+    match deed {
+        Deed::Sent { words, in_one } => blocks(source, event, words, if in_one { 510 } else { 3 }),
+        Deed::LeftOut => Vec::new(),
+        Deed::Twice => [usual(), usual()].concat(),
+        Deed::Throttled(state) => vec![throttled(usual().remove(0), state)],
+        Deed::Damaged(bit) => {
+            let mut block = usual().remove(0);
+            block[bit / 8] ^= 1 << (bit % 8);
+            vec![block]
+        }
+    }
+}
+
+proptest! {
+    /// All events, flags and counters are those of fragments that are read and merged one by one.
+    #[test]
+    fn rows_change_nothing(
+        deeds in prop::collection::vec(prop::collection::vec(deed(), 30..120), 1..4),
+        first in prop_oneof![Just(0u64), Just((1 << 24) - 50)],
+        crc_every in 0u32..4,
+        reads in prop::collection::vec((0usize..4, 1usize..40), 1..40),
+    ) {
+        let run = |rows: bool| {
+            let options = format!("sources = {}\ncrc_every = {crc_every}\nrows = {rows}", deeds.len());
+            let (mut unit, mut products) = (unit(&options), Products::default());
+            let of = |(source, deeds): (u64, &Vec<Deed>)| {
+                let all = (first..).zip(deeds).flat_map(|(event, deed)| packets(source, event, *deed));
+                Peer::new(source as u32 + 1, all.collect())
+            };
+            let mut peers: Vec<Peer> = (0..).zip(&deeds).map(of).collect();
+            for (peer, most) in &reads {
+                let peer = peer % peers.len();
+                let batch = peers[peer].batch(*most);
+                decode(&mut unit, batch.as_ref(), 0, &mut products);
+            }
+            unit.flush(Flush::End, &mut products);
+            balanced(&unit);
+            let told = unit.command("SOURCES", &[]).unwrap();
+            let lines: Vec<u64> = (0..C::LINES).map(|line| unit.sheet.get(line)).collect();
+            (products.records, lines, told)
+        };
+        let (rows, alone) = (run(true), run(false));
+        prop_assert_eq!(&rows.1, &alone.1);
+        prop_assert!(!rows.0.is_empty() || reads.len() < 3);
+        prop_assert_eq!(rows, alone);
     }
 }
