@@ -19,7 +19,7 @@ pub const NUMBER_BITS: u32 = 24;
 
 /// How blocks are found in a stream.
 pub const FRAMING: FrameRule =
-    FrameRule { name: "ferol", head: HEADER, length, skip: 0, most: Some(MOST) };
+    FrameRule { name: "ferol", head: 8, length, skip: 0, most: Some(MOST) };
 
 fn length(head: &[u8]) -> Option<usize> {
     let mut bytes = Bytes::new(head);

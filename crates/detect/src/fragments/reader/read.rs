@@ -12,7 +12,7 @@ use fullcount_core::time::Nanos;
 
 use super::super::block::{FragmentBlock, HEADER, NUMBER_BITS};
 use super::super::counters::{FragmentCounter as C, PerSource};
-use super::super::fed::{Fed, checksum, ends};
+use super::super::fed::{Fed, checksum};
 use super::super::merge::{ArrivedBatch, FragmentVerdict, WholeFragment, WholeRow};
 use super::UnitReader;
 
@@ -32,6 +32,54 @@ struct Alike {
     checked: u64,
     flags: u16,
     throttling: u8,
+}
+
+/// What the next blocks of a row say, as words: each is loaded and compared once.
+struct AlikeBlock {
+    /// First word of the block: signature, edges, length.
+    edges: u64,
+    /// Source and event of the block; header and trailer of its fragment. Of the first; the event rises.
+    names: u64,
+    header: u64,
+    trailer: u64,
+    throttling: u8,
+}
+
+/// Bits of these words that a fragment without a fault determines.
+const NAMES: u64 = 0xfff << 32 | EVENT;
+const HEADER_BITS: u64 = 0xf << 60 | EVENT << 32 | 0xfff << 8;
+const TRAILER_BITS: u64 = 0xf << 60 | 0x00ff_ffff << 32 | 0xf << 4;
+const EVENT: u64 = (1 << NUMBER_BITS) - 1;
+
+impl AlikeBlock {
+    /// `None`: it is not a whole fragment in one block. The payload has two words or more.
+    fn of(block: &FragmentBlock, chunk: &[u8]) -> Option<AlikeBlock> {
+        let fed = Fed::read(0x5 << 60, u64::from_le_bytes(*chunk.last_chunk()?))?;
+        let (event, source) = (u64::from(block.event), u64::from(block.source));
+        block.is_whole().then_some(AlikeBlock {
+            edges: u64::from_be_bytes(*chunk.first_chunk()?),
+            names: source << 32 | event,
+            header: 0x5 << 60 | event << 32 | source << 8,
+            trailer: 0xa << 60 | (block.len as u64 / 8) << 32 | u64::from(fed.throttling) << 4,
+            throttling: fed.throttling,
+        })
+    }
+
+    /// The checksum that the `n`-th block tells, if it is alike.
+    #[inline]
+    fn sum(&self, chunk: &[u8], n: u32) -> Option<u16> {
+        let (head, payload) = chunk.split_first_chunk::<HEADER>()?;
+        let (edges, names) = head.split_first_chunk::<8>()?;
+        let header = u64::from_le_bytes(*payload.first_chunk()?);
+        let trailer = u64::from_le_bytes(*payload.last_chunk()?);
+        let names = u64::from_be_bytes(*names.first_chunk()?);
+        let n = u64::from(n);
+        let other = (u64::from_be_bytes(*edges) ^ self.edges)
+            | ((names ^ (self.names + n)) & NAMES)
+            | ((header ^ (self.header + (n << 32))) & HEADER_BITS)
+            | ((trailer ^ self.trailer) & TRAILER_BITS);
+        (other == 0).then_some((trailer >> 16) as u16)
+    }
 }
 
 impl UnitReader {
@@ -125,36 +173,36 @@ impl UnitReader {
 
     /// How many blocks are like the first, which is `block`; `None` if not even that one is a whole fragment without a fault.
     fn alike(&self, block: FragmentBlock, bytes: &[u8], stride: usize) -> Option<Alike> {
-        let mut row = Alike { block, count: 0, checked: 0, flags: 0, throttling: 0 };
-        for chunk in bytes.chunks_exact(stride) {
-            let Ok(next) = FragmentBlock::parse(chunk) else { break };
-            // Behind the last number of a turn another row begins.
-            let event = block.event + row.count;
-            if !next.is_whole() || (next.source, next.event) != (block.source, event) {
-                break;
+        let every = self.crc_every;
+        let behind = block.event.checked_rem(every);
+        let checks = behind == Some(0);
+        // Up to the next event that is checked, or the next that is not; and to the end of the turn.
+        let most = match behind {
+            None => u32::MAX,
+            Some(0) => {
+                if every == 1 {
+                    u32::MAX
+                } else {
+                    1
+                }
             }
+            Some(behind) => every - behind,
+        };
+        let most = most.min((1 << NUMBER_BITS) - block.event);
+        let first = AlikeBlock::of(&block, &bytes[..stride])?;
+        let mut count = 0;
+        for chunk in bytes.chunks_exact(stride).take(most as usize) {
+            let Some(sum) = first.sum(chunk, count) else { break };
             let payload = std::iter::once(&chunk[HEADER..]);
-            let Some((header, trailer)) = ends(payload.clone()) else { break };
-            let Some(fed) = Fed::read(header, trailer) else { break };
-            let says = (fed.event, fed.source, fed.len);
-            if says != (event, block.source, block.len as u64) {
+            if checks && checksum(payload, self.instructions) != sum {
                 break;
             }
-            let is_checked = self.crc_every > 0 && event.is_multiple_of(self.crc_every);
-            if is_checked && checksum(payload, self.instructions) != fed.crc {
-                break;
-            }
-            let flags = if is_checked { 0 } else { flags::UNCHECKED };
-            if row.count == 0 {
-                (row.flags, row.throttling) = (flags, fed.throttling);
-            } else if (row.flags, row.throttling) != (flags, fed.throttling) {
-                break;
-            }
-            row.count += 1;
-            row.checked += u64::from(is_checked);
+            count += 1;
         }
-        debug_assert!(row.count == 0 || (block.event + row.count - 1) >> NUMBER_BITS == 0);
-        (row.count > 0).then_some(row)
+        let flags = if checks { 0 } else { flags::UNCHECKED };
+        let checked = if checks { u64::from(count) } else { 0 };
+        let throttling = first.throttling;
+        (count > 0).then_some(Alike { block, count, checked, flags, throttling })
     }
 
     /// Events that are alike leave together, none after `most` bytes; their bytes, an event 64 B more.
