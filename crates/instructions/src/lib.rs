@@ -18,6 +18,7 @@ mod sets;
 
 pub use ahead::PagesAhead;
 pub use carryless::{FOLD_ROW, FoldKeys};
+use sets::CarrylessProduct;
 pub use sets::{Portable, Set};
 
 use std::fmt;
@@ -36,7 +37,7 @@ pub trait Work {
 
 /// One of the sets that this processor has; [`Default`] is the largest.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Instructions(Any);
+pub struct Instructions(Any, Option<CarrylessProduct>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Any {
@@ -59,12 +60,16 @@ pub fn available() -> impl Iterator<Item = Instructions> {
     let all = [portable, sets::V3::new().map(Any::V3), sets::V4::new().map(Any::V4)];
     #[cfg(not(target_arch = "x86_64"))]
     let all = [portable];
-    all.into_iter().flatten().map(Instructions)
+    all.into_iter().flatten().map(|set| match set {
+        Any::Portable(_) => Instructions::PORTABLE,
+        #[cfg(target_arch = "x86_64")]
+        larger => Instructions(larger, CarrylessProduct::new()),
+    })
 }
 
 impl Instructions {
     /// What the binary was compiled for: every processor of its target has it.
-    pub const PORTABLE: Instructions = Instructions(Any::Portable(Portable));
+    pub const PORTABLE: Instructions = Instructions(Any::Portable(Portable), None);
 
     /// `auto` for the largest, or a name of [`Instructions::name`].
     ///
@@ -91,18 +96,17 @@ impl Instructions {
     /// True if [`Instructions::fold`] is quicker than tables.
     #[inline]
     pub fn multiplies_carryless(self) -> bool {
-        !matches!(self.0, Any::Portable(_))
+        self.1.is_some()
     }
 
-    /// [`Set::fold`] with these instructions.
+    /// Folds rows for a checksum ([`FoldKeys`]): 16 bytes that have their remainder, as two words, the first with the higher powers.
+    /// `state` is added to the first word. `None` without rows.
     #[inline]
     pub fn fold(self, state: u64, rows: &[[u8; FOLD_ROW]], keys: &FoldKeys) -> Option<[u64; 2]> {
-        match self.0 {
-            Any::Portable(set) => set.fold(state, rows, keys),
+        match self.1 {
             #[cfg(target_arch = "x86_64")]
-            Any::V3(set) => set.fold(state, rows, keys),
-            #[cfg(target_arch = "x86_64")]
-            Any::V4(set) => set.fold(state, rows, keys),
+            Some(product) => product.fold(state, rows, keys),
+            _ => carryless::fold_plain(state, rows, keys),
         }
     }
 

@@ -1,12 +1,12 @@
 //! The sets, each a value that exists only if the processor has it, and the `unsafe` calls.
 //!
-//! There are two sets besides the portable one. `x86-64-v3` (AVX2, BMI: Haswell, Zen and later; with the carry-less product, which all of
-//! them have). `x86-64-v4-vbmi`
+//! There are two sets besides the portable one. `x86-64-v3` (AVX2, BMI: Haswell, Zen and later). `x86-64-v4-vbmi`
 //! (AVX-512 with byte shuffles over whole registers: Ice Lake, Zen 4 and later). AVX-512 without VBMI is not a set: the
 //! gain here comes from those shuffles, and such processors use `x86-64-v3`. A missing set gives `None`.
 #![allow(unsafe_code)]
 
 use crate::Work;
+#[cfg(target_arch = "x86_64")]
 use crate::carryless::{self, FOLD_ROW, FoldKeys};
 
 mod sealed {
@@ -17,10 +17,6 @@ mod sealed {
 pub trait Set: Copy + sealed::Sealed {
     /// Bytes can be shuffled over a whole register in one instruction (AVX-512 VBMI).
     const SHUFFLES_BYTES: bool;
-
-    /// Folds rows for a checksum ([`FoldKeys`]): 16 bytes that have their remainder, as two words, the first with the higher powers.
-    /// `state` is added to the first word. `None` without rows.
-    fn fold(self, state: u64, rows: &[[u8; FOLD_ROW]], keys: &FoldKeys) -> Option<[u64; 2]>;
 
     /// Runs `work` in a separate function, compiled for this set and never inlined into the caller.
     fn call<W: Work>(self, work: W) -> W::Output;
@@ -34,10 +30,6 @@ impl sealed::Sealed for Portable {}
 
 impl Set for Portable {
     const SHUFFLES_BYTES: bool = cfg!(target_feature = "avx512vbmi");
-
-    fn fold(self, state: u64, rows: &[[u8; FOLD_ROW]], keys: &FoldKeys) -> Option<[u64; 2]> {
-        carryless::fold_plain(state, rows, keys)
-    }
 
     #[inline(never)]
     fn call<W: Work>(self, work: W) -> W::Output {
@@ -67,12 +59,6 @@ macro_rules! set {
             const SHUFFLES_BYTES: bool = $shuffles;
 
             #[inline]
-            fn fold(self, state: u64, rows: &[[u8; FOLD_ROW]], keys: &FoldKeys) -> Option<[u64; 2]> {
-                // SAFETY: the processor has the product, which is among the features that were detected when `self` was made.
-                unsafe { carryless::x86::fold(state, rows, keys) }
-            }
-
-            #[inline]
             fn call<W: Work>(self, work: W) -> W::Output {
                 #[inline(never)]
                 $(#[target_feature(enable = $feature)])+
@@ -93,7 +79,7 @@ set!(
     V3,
     cfg!(target_feature = "avx512vbmi"),
     "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cmpxchg16b", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma",
-    "lzcnt", "movbe", "pclmulqdq"
+    "lzcnt", "movbe"
 );
 
 #[cfg(target_arch = "x86_64")]
@@ -102,5 +88,31 @@ set!(
     V4,
     true,
     "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cmpxchg16b", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma",
-    "lzcnt", "movbe", "pclmulqdq", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vbmi"
+    "lzcnt", "movbe", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vbmi"
 );
+
+/// The carry-less product, which belongs to no level: every processor with AVX2 has it, but a virtual machine may hide it. A value of it
+/// exists only where it is there.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CarrylessProduct(());
+
+#[cfg(target_arch = "x86_64")]
+impl CarrylessProduct {
+    /// The proof that this processor and its system have it.
+    pub fn new() -> Option<CarrylessProduct> {
+        std::arch::is_x86_feature_detected!("pclmulqdq").then_some(CarrylessProduct(()))
+    }
+
+    /// As [`carryless::fold_plain`].
+    #[inline]
+    pub fn fold(self, state: u64, rows: &[[u8; FOLD_ROW]], keys: &FoldKeys) -> Option<[u64; 2]> {
+        // SAFETY: `self` is made by `new` only (its field is private to this module), and only if the product was detected; the
+        // function's other feature, SSE2, is in every x86-64.
+        unsafe { carryless::x86::fold(state, rows, keys) }
+    }
+}
+
+/// Other processors: there is none.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use std::convert::Infallible as CarrylessProduct;
