@@ -34,9 +34,13 @@ pub struct Context {
     pub mask: Arc<Mask>,
 }
 
+/// What time it is: tests move it by hand.
+type Clock = Box<dyn Fn() -> Instant + Send + Sync>;
+
 /// Counters as they were a moment ago.
 struct Fresh {
     run: Arc<dyn StatusSource>,
+    clock: Clock,
     last: Mutex<Option<(Instant, Values)>>,
     base: Mutex<ResetBase>,
 }
@@ -44,11 +48,12 @@ struct Fresh {
 impl Fresh {
     fn values(&self) -> Values {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+        let now = (self.clock)();
+        match last.as_ref().filter(|(at, _)| now - *at < FRESH) {
             Some((_, values)) => values.clone(),
             None => {
                 let values = Arc::new(self.shown());
-                *last = Some((Instant::now(), values.clone()));
+                *last = Some((now, values.clone()));
                 values
             }
         }
@@ -76,9 +81,13 @@ impl Fresh {
 
 /// Adds them to those about commands themselves.
 pub fn register(all: &mut Commands, context: Context) {
+    register_by(all, context, Box::new(Instant::now));
+}
+
+fn register_by(all: &mut Commands, context: Context, clock: Clock) {
     let Context { run, stop, detector, configuration, mask } = context;
-    let fresh =
-        Arc::new(Fresh { run: run.clone(), last: Mutex::default(), base: Mutex::default() });
+    let (last, base) = (Mutex::default(), Mutex::default());
+    let fresh = Arc::new(Fresh { run: run.clone(), clock, last, base });
     counters(all, &fresh);
     about_the_run(all, &run, (detector, configuration), mask);
     calibration(all);

@@ -1,5 +1,7 @@
 //! Commands against the spelling of the document.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use fullcount_core::command::{Access, Desk, Session};
 use fullcount_core::ledger::{Entries, Ledger, Sheet};
 use fullcount_core::status::Facts;
@@ -124,14 +126,21 @@ fn counters_begin_anew_for_scripts_and_go_on_in_the_ledger() {
     let mut desk = Desk::default();
     let (configuration, mask) = (CurrentConfig::default(), Arc::default());
     let (stop, detector) = (Stop::default(), "tube".into());
-    register(&mut desk.commands, Context { run: run.clone(), stop, detector, configuration, mask });
-    let values = || {
-        // As old as what is shown may be.
-        std::thread::sleep(2 * FRESH);
+    let (begin, moved) = (Instant::now(), Arc::new(AtomicU32::new(0)));
+    let clock = moved.clone();
+    let clock = Box::new(move || begin + FRESH * clock.load(Relaxed));
+    let context = Context { run: run.clone(), stop, detector, configuration, mask };
+    register_by(&mut desk.commands, context, clock);
+    let now = || {
         ["receive.packets", "queue.depth", "depth.most", "streams.open"].map(|name| {
             let said = ask(&desk, &format!("STAT_GET_NAME {name}"));
             said.rsplit(' ').next().unwrap().parse::<i64>().unwrap()
         })
+    };
+    let values = || {
+        // What is shown may be so old.
+        moved.fetch_add(1, Relaxed);
+        now()
     };
     assert_eq!(values(), [17, 5, 9, 4]);
     assert_eq!(ask(&desk, "STAT_RESET"), "<OK>");
@@ -139,6 +148,7 @@ fn counters_begin_anew_for_scripts_and_go_on_in_the_ledger() {
     sheet.add(0, 3);
     sheet.set(1, 2);
     sheet.set(3, 1);
+    assert_eq!(now(), [0, 5, 9, 4], "as they were a moment ago");
     assert_eq!(values(), [3, 2, 9, 1]);
     assert_eq!(ask(&desk, "STAT_GET_NAME no.such"), "STAT_GET_NAME no.such -1");
     assert!(ask(&desk, "LEDGER_GET").contains("\"receive.packets\":20"));
