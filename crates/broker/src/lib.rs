@@ -299,7 +299,6 @@ impl BrokerCluster {
     }
 
     /// Number of a broker that has ended by itself.
-    #[allow(dead_code, reason = "not every user of this file waits")]
     pub fn ended(&mut self) -> Option<usize> {
         self.brokers.iter_mut().position(Broker::has_ended)
     }
@@ -353,19 +352,22 @@ impl BrokerCluster {
     }
 
     fn wait(&mut self, n: usize) -> Result<(), String> {
-        let broker = &mut self.brokers[n];
         let start = Instant::now();
+        // One that has ended may be why another has no majority: that one's reason is told.
+        let mut failed = n;
         while start.elapsed() < PATIENCE {
-            if read(&broker.folder.join("log")).contains(READY) {
+            if read(&self.brokers[n].folder.join("log")).contains(READY) {
                 return Ok(());
             }
-            if broker.has_ended() {
+            if let Some(ended) = self.ended() {
+                failed = ended;
                 break;
             }
             thread::sleep(Duration::from_millis(50));
         }
-        let words = [read(&broker.folder.join("out")), read(&broker.folder.join("log"))].concat();
-        Err(format!("broker {} did not start:\n{}", n + 1, reasons(&words)))
+        let folder = &self.brokers[failed].folder;
+        let words = [read(&folder.join("out")), read(&folder.join("log"))].concat();
+        Err(format!("broker {} did not start:\n{}", failed + 1, reasons(&words)))
     }
 }
 
