@@ -8,7 +8,7 @@ use fullcount_instructions::{FOLD_ROW, FoldKeys, Instructions};
 
 const POLYNOMIAL: u16 = 0x8005;
 
-/// Fewest bytes that are folded: of one row nothing is folded. 2 KiB in the first-level cache take 15 GB/s so, and 4.7 with the tables
+/// Fewest bytes that are folded: for one row it is not worth it. 2 KiB in the first-level cache take 15 GB/s so, and 4.7 with the tables
 /// (`cargo bench -p fullcount-detect --bench fragments`, Xeon with AVX-512); `engine.instructions = portable` switches it off.
 const LEAST: usize = 2 * FOLD_ROW;
 

@@ -63,7 +63,7 @@ impl Merger {
         FragmentVerdict::Taken { gap }
     }
 
-    /// Events leave while every source has the next one in a row: as many as the shortest row has, and none after `most` bytes, where
+    /// Events leave while every source has the next one in a row: as many as the shortest row has, and none begins after `most` bytes, where
     /// an event counts 64 B more than its fragments. `None`: the next event leaves alone.
     pub fn take_rows(
         &mut self,

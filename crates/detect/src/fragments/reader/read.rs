@@ -205,7 +205,7 @@ impl UnitReader {
         (count > 0).then_some(Alike { block, count, checked, flags, throttling })
     }
 
-    /// Events that are alike leave together, none after `most` bytes; their bytes, an event 64 B more.
+    /// Events that are alike leave together, none begins after `most` bytes; their bytes, an event 64 B more.
     pub(super) fn leave_rows(&mut self, most: u64, products: &mut Products) -> Option<u64> {
         let records = self.wants_records.then_some(&mut products.records);
         let left = self.merger.take_rows(most, records)?;
