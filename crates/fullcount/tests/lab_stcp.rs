@@ -118,6 +118,8 @@ fn the_readout_unit_is_measured_beside_a_reader_that_discards() {
         (["--streams", "0"], "1 to 256"),
         (["--fragment", "44"], "a multiple of 8 from 24 to 65000"),
         (["--crc-every", "16777216"], "0 to 16777215"),
+        (["--read", "8KiB"], "16KiB to 4MiB"),
+        (["--read", "64KiB&connect"], "16KiB to 4MiB"),
         (["--repeats", "0"], "1 to 1000"),
     ] {
         let said = say(&[&words[..], &wrong].concat());

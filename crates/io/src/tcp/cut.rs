@@ -126,6 +126,34 @@ mod tests {
         }
     }
 
+    /// Heads shorter than what is compared at once, as long, and longer; the length is in their last byte.
+    const HEADS: [FrameRule; 5] = {
+        const fn rule(head: usize) -> FrameRule {
+            let length = |head: &[u8]| Some(head.len() + 1 + usize::from(head.last()? % 4));
+            FrameRule { name: "last", head, length, skip: 0, most: None }
+        }
+        let nothing = FrameRule { name: "3", head: 0, length: |_| Some(3), skip: 0, most: None };
+        [nothing, rule(1), rule(7), rule(8), rule(9)]
+    };
+
+    proptest! {
+        /// Few values, so that heads repeat and that other bytes than the last differ too.
+        #[test]
+        fn a_length_is_that_of_its_head_whatever_came_before(bytes in prop::collection::vec(0u8..3, 0..150)) {
+            for rule in HEADS {
+                let (mut expected, mut used) = (Vec::new(), 0);
+                while let Ok(Some(whole)) = rule.whole(&bytes[used..], 99) {
+                    let Some(frame) = bytes.get(used..used + whole) else { break };
+                    expected.push(frame.to_vec());
+                    used += whole;
+                }
+                let (all, report) = chunks(&bytes, &rule, 99);
+                prop_assert_eq!(all, expected, "{}", rule.head);
+                prop_assert_eq!(report.used, used);
+            }
+        }
+    }
+
     #[test]
     fn equal_neighbours_are_one_train() {
         let rule = FrameRule { name: "3", head: 1, length: |_| Some(3), skip: 0, most: None };

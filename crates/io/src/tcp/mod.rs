@@ -20,4 +20,4 @@ pub use counters::TcpCounter;
 pub use destination::{TcpDestination, TcpSent, TcpToUrl};
 pub use kind::TcpKind;
 pub use source::TcpSource;
-pub use url::TcpUrl;
+pub use url::{READ_TAKES, TcpUrl};

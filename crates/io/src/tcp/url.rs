@@ -13,8 +13,8 @@ use crate::udp::url::{BUFFER, BUFFER_TAKES, UdpHost, host_and_port};
 
 /// What `frame_max` takes.
 const FRAME: std::ops::RangeInclusive<u64> = 64..=64 << 20;
-/// What `read` takes.
-const READ: std::ops::RangeInclusive<u64> = 16 << 10..=4 << 20;
+/// What `read` takes, bytes.
+pub const READ_TAKES: std::ops::RangeInclusive<u64> = 16 << 10..=4 << 20;
 
 /// `tcp://ADDRESS:PORT?key=value&…`
 #[derive(Debug, Clone)]
@@ -103,7 +103,7 @@ impl Scheme for TcpUrl {
             "a size from 16KiB to 4MiB",
             "256 KiB",
             "bytes of one read at most, and of the memory that it goes to",
-            |u, v| v.size(READ).map(|n| u.read = n as usize),
+            |u, v| v.size(READ_TAKES).map(|n| u.read = n as usize),
         ),
         SchemeKey::told(
             "receive_buffer",

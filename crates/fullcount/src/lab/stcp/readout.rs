@@ -1,7 +1,9 @@
 //! `lab stcp readout`: the readout unit beside a reader that discards.
 
 use clap::Args;
+use fullcount_core::quantity;
 use fullcount_engine::config::refuse;
+use fullcount_io::tcp::READ_TAKES;
 use fullcount_lab::stcp::readout::{CHECKED, ReadoutTrial, SHARE};
 
 use super::super::results::ResultFlags;
@@ -58,13 +60,15 @@ pub fn readout(flags: &ReadoutFlags) -> Result<u8, Failure> {
     if !(1..=1000).contains(&flags.repeats) {
         return Err(refuse("repeats", flags.repeats, "1 to 1000").into());
     }
+    let read = quantity::size(&flags.read).ok().filter(|size| READ_TAKES.contains(size));
+    let read = read.ok_or_else(|| refuse("read", &flags.read, "a size from 16KiB to 4MiB"))?;
     let trial = ReadoutTrial {
         streams: flags.streams,
         fragment: flags.fragment,
         time: span("time", &flags.time)?,
         repeats: flags.repeats,
         every: flags.crc_every.clone(),
-        read: flags.read.clone(),
+        read,
     };
     let mut record = flags.result.begin("stcp-readout")?;
     let stop = stop()?;
