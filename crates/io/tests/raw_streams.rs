@@ -106,6 +106,28 @@ fn a_finished_sender_gives_a_dead_receiver_up() {
     assert_eq!(lanes[0].departed().failed, lost);
 }
 
+/// The RSTs of an abort with bytes in flight are lost; what the receiver sends within a second draws another.
+#[test]
+fn s54_an_abort_with_bytes_in_flight_is_answered_for_a_second() {
+    let Some(veth) = Veth::new(9000, 1) else { return };
+    let listener = listen(&veth);
+    let mut lanes = open(&veth, "&buffer=1MiB", &[]).unwrap();
+    let (stream, _) = listener.accept().unwrap();
+    lanes[0].send(&[7; 1_000_000], 1000).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    veth.run(false, &["ip", "address", "flush", "dev", NAME]);
+    let begin = Instant::now();
+    let ending = thread::spawn(move || drop(lanes));
+    thread::sleep(Duration::from_millis(100));
+    let back = format!("{RECEIVER}/24");
+    veth.run(false, &["ip", "address", "add", &back, "dev", NAME]);
+    // The window opens: that is told, and the answer is the RST.
+    let read = drain(stream);
+    assert!(read > 0 && read < 1_000_000, "{read}");
+    ending.join().unwrap();
+    assert!(begin.elapsed() >= Duration::from_secs(1), "{:?}", begin.elapsed());
+}
+
 /// The receiver resets one of three connections: its packets are lost and counted, the others arrive.
 #[test]
 fn a_stream_that_ends_ends_alone() {

@@ -20,8 +20,10 @@ use super::{FrameFile, RawError, RawLink};
 const NAP: Duration = Duration::from_micros(200);
 /// Bytes that a lane hands over before the link has its turn.
 const PORTION: usize = 256 << 10;
-/// Between looks at the counters.
+/// Between looks at the counters, and for RSTs that the interface does not take at once.
 const PUBLISH: Duration = Duration::from_millis(20);
+/// How long a link answers after streams were aborted with bytes in flight: section 16.1's `linger_closed`.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Between a lane, its thread, and whoever asks it to stop.
 #[derive(Debug, Default)]
@@ -179,12 +181,7 @@ impl Carrier {
             self.shared.fail(e);
         }
         self.account();
-        for at in 0..self.link.streams().len() {
-            self.link.abort(at);
-        }
-        // The RSTs leave; what the interface does not take at once is tried for a moment.
-        let begun = Instant::now();
-        while self.link.turn().unwrap_or(false) && begun.elapsed() < PUBLISH {}
+        self.close();
         if let Some(Err(e)) = self.link.take_file().map(FrameFile::finish) {
             self.shared.fail(e.to_string());
         }
@@ -193,6 +190,25 @@ impl Carrier {
         // What was put into the rings in the meantime is as lost as what was there.
         let left: u64 = self.lanes.iter_mut().map(Lane::discard).sum();
         self.sheet.add(StcpSending::Lost as usize, left);
+    }
+
+    /// Aborts all streams. What the interface does not take at once is tried for a moment. If bytes were in flight, the peer may not have
+    /// got an RST that it accepts: its next segment is answered with one, as long as the link lingers.
+    fn close(&mut self) {
+        let open = |s: &super::RawStream| {
+            s.sender().state() == StcpState::Established && s.sender().used() > 0
+        };
+        let linger = self.link.streams().iter().any(open);
+        (0..self.link.streams().len()).for_each(|at| self.link.abort(at));
+        let begun = Instant::now();
+        let limit = if linger { LINGER } else { PUBLISH };
+        while begun.elapsed() < limit {
+            match self.link.turn() {
+                Ok(true) => {}
+                Ok(false) if linger && self.link.wait(NAP).is_ok() => {}
+                _ => break,
+            }
+        }
     }
 
     /// What was not acknowledged, and what was measured, before the last streams are closed.
