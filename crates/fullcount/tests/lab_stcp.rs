@@ -110,7 +110,15 @@ fn the_readout_unit_is_measured_beside_a_reader_that_discards() {
     let rows = said.summary()["rows"].clone();
     let names: Vec<&str> =
         rows.as_array().unwrap().iter().map(|row| row["reader"].as_str().unwrap()).collect();
-    assert_eq!(names, ["discards", "unit, no checksums", "unit, all checksums"]);
+    assert_eq!(
+        names,
+        [
+            "discards, reads of 256 KiB",
+            "discards, reads of 1 MiB",
+            "unit, no checksums",
+            "unit, all checksums"
+        ]
+    );
     for row in rows.as_array().unwrap() {
         assert!(row["gbps"].as_f64().unwrap() > 0.0, "{row}");
     }

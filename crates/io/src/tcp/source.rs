@@ -129,9 +129,11 @@ impl TcpSource {
             listener = Some(made);
         }
         let most = url.frame_max.min(rule.most.unwrap_or(usize::MAX));
+        let mut reading = Reading { rule, most, read: url.read.next_power_of_two(), share: 0 };
+        reading.shared_by(0);
         Ok(TcpSource {
             url: url.clone(),
-            reading: Reading { rule, most, read: url.read.next_power_of_two() },
+            reading,
             listener,
             outgoing,
             local,
@@ -256,6 +258,7 @@ impl TcpSource {
         let credit = self.table.open(self.next_number, Origin::from(from));
         self.next_number += 1;
         self.open += 1;
+        self.reading.shared_by(self.open);
         self.add(TcpCounter::Begun, 1);
         self.connections[at] = Some(Connection::new(socket, credit, now));
     }
@@ -326,6 +329,7 @@ impl TcpSource {
         let Some(connection) = self.connections[at].take() else { return };
         self.free.push(at);
         self.open -= 1;
+        self.reading.shared_by(self.open);
         let (now, begun) = (Instant::now(), connection.begun());
         connection.credit.close(connection.handed);
         let (number, peer) = (connection.credit.number(), connection.origin);
@@ -572,12 +576,12 @@ impl Source for TcpSource {
             }
             (None, _) => format!("connecting to {url}, again after an end"),
         };
-        let Reading { rule, most, read } = self.reading;
+        let Reading { rule, most, read, .. } = self.reading;
         let sizes = (size_text(most as u64), size_text(read as u64));
         vec![
             place,
             format!(
-                "packets are framed by {}, at most {}; reads of {}",
+                "packets are framed by {}, at most {}; reads of at most {}",
                 rule.name, sizes.0, sizes.1
             ),
         ]

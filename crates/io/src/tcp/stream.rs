@@ -2,6 +2,8 @@
 //!
 //! Only that beginning is copied, at most half a read. A packet longer than that is gathered by itself first. Where a read
 //! brings less than half of its memory, the bytes move into a smaller piece, so that a builder that keeps them keeps little more.
+//! Reads double while they are full: with fewer of them the kernel answers the sender less often. 16 streams of 2 KiB fragments reach 0.92 of
+//! a reader that discards them with reads of up to 1 MiB, 0.84 with 256 KiB (EPYC, `lab stcp readout`); `read=256KiB` keeps that size.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -22,6 +24,21 @@ pub(super) struct Reading {
     pub most: usize,
     /// Longest read, bytes; a power of two.
     pub read: usize,
+    /// Longest read now, bytes; a power of two. See [`Reading::shared_by`].
+    pub share: usize,
+}
+
+/// A first read, and what each may always have, bytes.
+const FIRST_READ: usize = 256 << 10;
+/// What reads of all streams have together, bytes, unless each is of [`FIRST_READ`]: half of a third-level cache.
+const ALL_READS: usize = 16 << 20;
+
+impl Reading {
+    /// While `streams` are open.
+    pub fn shared_by(&mut self, streams: usize) {
+        let share = ALL_READS / streams.max(1);
+        self.share = (1 << share.max(FIRST_READ).ilog2()).min(self.read);
+    }
 }
 
 /// Why a stream is over.
@@ -79,6 +96,8 @@ pub(super) struct Connection {
     tail: Vec<u8>,
     /// Length of that packet, if it is a long one.
     long: Option<usize>,
+    /// Bytes of the next read and of `tail`; a power of two.
+    next_read: usize,
     /// What ends it once its good packets have gone.
     fault: Option<FrameFault>,
     /// Nothing more was there at the last read.
@@ -99,6 +118,7 @@ impl Connection {
             stalled: false,
             tail: Vec::new(),
             long: None,
+            next_read: FIRST_READ,
             fault: None,
             drained: true,
         }
@@ -162,11 +182,12 @@ impl Connection {
         if let Some(whole) = self.long {
             return self.read_long(whole, batch, memory, reading, time_ns);
         }
-        let mut slab = memory.take(reading.read);
-        let Some(bytes) = Arc::get_mut(&mut slab) else { return Got::Nothing };
         let begun = self.tail.len();
+        let size = self.read_size(reading);
+        let mut slab = memory.take(size);
+        let Some(bytes) = Arc::get_mut(&mut slab) else { return Got::Nothing };
         bytes[..begun].copy_from_slice(&self.tail);
-        let came = match self.fill(&mut bytes[begun..reading.read]) {
+        let came = match self.fill(&mut bytes[begun..size]) {
             Ok(0) => {
                 memory.give_back(slab);
                 return Got::Nothing;
@@ -177,7 +198,19 @@ impl Connection {
                 return Got::End(end);
             }
         };
-        self.hand_on(batch, memory, reading, time_ns, slab, begun + came)
+        let filled = begun + came;
+        // A full read is followed by a longer one; one that brought little by one that it would have filled.
+        self.next_read = if filled == size { 2 * size } else { filled.next_power_of_two() };
+        self.hand_on(batch, memory, reading, time_ns, slab, filled)
+    }
+
+    /// Bytes of memory for the next read: it has room for `tail` twice, and goes beyond the credit by [`FIRST_READ`] at most.
+    fn read_size(&self, reading: &Reading) -> usize {
+        let credit = self.credit.allowed().saturating_sub(self.handed);
+        let credit = usize::try_from(credit).unwrap_or(usize::MAX).max(FIRST_READ);
+        let most = reading.share.min(1 << credit.ilog2());
+        let least = FIRST_READ.max(2 * self.tail.len().next_power_of_two());
+        self.next_read.min(most).max(least).min(reading.read)
     }
 
     /// Cuts the first `filled` bytes of `slab`.
@@ -260,4 +293,70 @@ fn smaller(slab: Arc<[u8]>, used: usize, memory: &mut Memory) -> Arc<[u8]> {
     bytes[..used].copy_from_slice(&slab[..used]);
     memory.give_back(slab);
     small
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use fullcount_core::source::StreamTable;
+
+    use super::*;
+
+    /// A connection of a table that allows so many bytes, and how it is read.
+    fn connection(read: usize, allowed: u64) -> (Connection, Reading) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let credit = StreamTable::default().open(1, Origin::NONE);
+        credit.allow(allowed);
+        let rule = FrameRule::PREFIXES[2];
+        let mut reading = Reading { rule, most: 1 << 20, read, share: 0 };
+        reading.shared_by(1);
+        (Connection::new(socket, credit, Instant::now()), reading)
+    }
+
+    #[test]
+    fn full_reads_double_up_to_what_is_allowed() {
+        let (mut stream, mut reading) = connection(4 << 20, u64::MAX);
+        assert_eq!(stream.read_size(&reading), 256 << 10);
+        (stream.next_read, stream.handed) = (8 << 20, 10 << 20);
+        assert_eq!(stream.read_size(&reading), 4 << 20);
+        // 20 streams share 16 MiB, 1,000 have 256 KiB each.
+        reading.shared_by(20);
+        assert_eq!(stream.read_size(&reading), 512 << 10);
+        reading.shared_by(1000);
+        assert_eq!(stream.read_size(&reading), 256 << 10);
+        reading.shared_by(0);
+        assert_eq!(stream.read_size(&reading), 4 << 20);
+        // The credit has room for 1.5 MiB, then for 1 B.
+        stream.credit.allow(stream.handed + (3 << 19));
+        assert_eq!(stream.read_size(&reading), 1 << 20);
+        stream.credit.allow(stream.handed + 1);
+        assert_eq!(stream.read_size(&reading), 256 << 10);
+    }
+
+    #[test]
+    fn a_read_has_room_for_what_has_begun_and_never_more_than_was_asked_for() {
+        let (mut stream, mut reading) = connection(1 << 20, 1);
+        reading.shared_by(1000);
+        stream.tail = vec![0; 300 << 10];
+        assert_eq!(stream.read_size(&reading), 1 << 20);
+        let (mut stream, reading) = connection(16 << 10, u64::MAX);
+        (stream.tail, stream.next_read) = (vec![0; 8 << 10], 1 << 20);
+        assert_eq!(stream.read_size(&reading), 16 << 10);
+    }
+
+    #[test]
+    fn a_read_that_brought_little_is_followed_by_a_short_one() {
+        let (mut stream, reading) = connection(1 << 20, u64::MAX);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.socket = listener.accept().unwrap().0;
+        stream.next_read = 1 << 20;
+        std::io::Write::write_all(&mut peer, &[0, 0, 0, 1, 7]).unwrap();
+        let (mut batch, mut memory) = (Batch::with_slots(0, 0), Memory::default());
+        let got = stream.read(&mut batch, &mut memory, &reading, 0);
+        assert!(matches!(got, Got::Data(CutReport { packets: 1, .. })), "{got:?}");
+        assert_eq!((stream.next_read, stream.read_size(&reading)), (8, 256 << 10));
+    }
 }

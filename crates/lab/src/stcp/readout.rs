@@ -1,8 +1,8 @@
 //! `lab stcp readout`: streams of fragments into the readout unit, and the same streams into a reader that discards them.
 //!
 //! Senders are threads of this process that write fragments built before (only number and checksum change) over loopback. The
-//! discarding reader reads 256 KiB at a time; the unit reads, cuts, checks and merges, and its records are dropped after a look at
-//! their flags. Trials go by turns. Refuses an event that is damaged or incomplete, a lost fragment, and a ledger that does not
+//! discarding reader reads 256 KiB at a time, and in trials of its own as much as the unit does; the unit reads, cuts, checks and
+//! merges, and its records are dropped after a look at their flags. Trials go by turns. Refuses an event that is damaged or incomplete, a lost fragment, and a ledger that does not
 //! balance. Source: `docs/fragments.md`.
 
 use std::io::{Read, Write};
@@ -17,6 +17,7 @@ use anyhow::{Context, anyhow, ensure};
 use fullcount_core::detector::{Setup, Threads};
 use fullcount_core::ledger::Ledger;
 use fullcount_core::products::{Products, Want};
+use fullcount_core::quantity::size_text;
 use fullcount_core::records::{EventRecords, flags};
 use fullcount_core::simulator::Traffic;
 use fullcount_core::source::Source;
@@ -34,9 +35,11 @@ use crate::record::{Figure, Record};
 
 /// Threads that send; each serves its share of the streams in turn.
 const SENDERS: usize = 4;
-/// The unit and whoever reads with it is to reach so much of the discarding reader, with the checksums of every
-/// [`CHECKED`]-th event.
+/// The unit and whoever reads with it is to reach so much of the discarding reader with reads of [`DISCARDED`], with the
+/// checksums of every [`CHECKED`]-th event.
 pub const SHARE: f64 = 0.9;
+/// Bytes of one read of the discarding reader.
+pub const DISCARDED: u64 = 256 << 10;
 /// See [`SHARE`]; the unit's default is 1.
 pub const CHECKED: u32 = 100;
 
@@ -122,13 +125,16 @@ impl ReadoutTrial {
         tell: &mut dyn FnMut(&str),
         stop: &dyn Fn() -> bool,
     ) -> Result<ReadoutFinding, LabError> {
-        let mut reader = Vec::new();
+        let (mut reader, mut as_unit) = (Vec::new(), Vec::new());
         let mut unit: Vec<Vec<f64>> = vec![Vec::new(); self.every.len()];
         for _ in 0..self.repeats {
             if stop() {
                 break;
             }
-            reader.push(self.discarded()? * 8e-9);
+            reader.push(self.discarded(DISCARDED)? * 8e-9);
+            if self.read != DISCARDED {
+                as_unit.push(self.discarded(self.read)? * 8e-9);
+            }
             for (rates, every) in unit.iter_mut().zip(&self.every) {
                 rates.push(self.merged(*every)? * 8e-9);
             }
@@ -148,20 +154,22 @@ impl ReadoutTrial {
             return Ok(ReadoutFinding { table, held: None });
         };
         let mut held = None;
-        let rows = std::iter::once((None, reader));
-        let rows = rows.chain(self.every.iter().map(|every| Some(*every)).zip(unit));
-        for (every, rates) in rows {
+        let discards = |read| format!("discards, reads of {}", size_text(read));
+        let readers = [(discards(DISCARDED), None, reader), (discards(self.read), None, as_unit)];
+        let units = self.every.iter().zip(unit).map(|(&every, rates)| {
+            let name = match every {
+                0 => "unit, no checksums".to_owned(),
+                1 => "unit, all checksums".to_owned(),
+                k => format!("unit, checksums of every {k}th event"),
+            };
+            (name, Some(every), rates)
+        });
+        for (name, every, rates) in readers.into_iter().chain(units) {
             let Some(figure) = Figure::of(&rates, "Gb/s") else { continue };
             let share = figure.value / plain.value;
             if every == Some(CHECKED) {
                 held = Some(share >= SHARE);
             }
-            let name = match every {
-                None => "discards".to_owned(),
-                Some(0) => "unit, no checksums".to_owned(),
-                Some(1) => "unit, all checksums".to_owned(),
-                Some(k) => format!("unit, checksums of every {k}th event"),
-            };
             let (low, high) = figure.interval;
             let line =
                 format!("| {name} | {:.2} ({low:.2}–{high:.2}) | {share:.3} |", figure.value);
@@ -181,8 +189,8 @@ impl ReadoutTrial {
         Ok(url::read(&address).map_err(anyhow::Error::from)?)
     }
 
-    /// Bytes a second into a reader that drops them.
-    fn discarded(&self) -> Result<f64, LabError> {
+    /// Bytes a second into a reader that drops them, `read` at most in one call.
+    fn discarded(&self, read: u64) -> Result<f64, LabError> {
         let listener = TcpListener::bind("127.0.0.1:0").context("a port to listen on")?;
         let senders = Senders::start(listener.local_addr().context("the port")?, self);
         let mut set = SocketSet::new(self.streams.max(1)).context("epoll")?;
@@ -193,7 +201,7 @@ impl ReadoutTrial {
             set.add(socket.as_fd(), n as u64, false).context("epoll")?;
             sockets.push(socket);
         }
-        let (mut buffer, mut bytes, began) = (vec![0; 256 << 10], 0u64, Instant::now());
+        let (mut buffer, mut bytes, began) = (vec![0; read as usize], 0u64, Instant::now());
         let mut ready: Vec<usize> = (0..self.streams).collect();
         while began.elapsed() < self.time {
             ready.retain(|&n| match sockets[n].read(&mut buffer) {

@@ -25,7 +25,7 @@ pub struct ReadoutFlags {
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [0, 100, 10, 1])]
     crc_every: Vec<u32>,
     /// Bytes of one read of the unit at most, 16KiB to 4MiB, as `read` of `tcp://`
-    #[arg(long, value_name = "SIZE", default_value = "256KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
     read: String,
     /// Length of a trial
     #[arg(long, value_name = "TIME", default_value = "2s")]
@@ -38,8 +38,9 @@ pub struct ReadoutFlags {
 }
 
 const READOUT: &str = "\
-Four threads send fragments built before over loopback. Exit code 1: with the checksums of every
-100th event the unit has less than 0.9 of the discarding reader's rate, or an event was wrong.
+Four threads send fragments built before over loopback. The discarding reader reads 256 KiB at a
+time, and for comparison as much as the unit. Exit code 1: with the checksums of every 100th event
+the unit has less than 0.9 of the discarding reader's rate (256 KiB), or an event was wrong.
 
 Examples:
   fullcount lab stcp readout
@@ -75,7 +76,7 @@ pub fn readout(flags: &ReadoutFlags) -> Result<u8, Failure> {
     let finding = trial.run(&mut record, &mut |line| note!("{line}"), &|| stop.requested())?;
     flags.result.finish(&record, "The readout unit beside a discarding reader", &finding.table)?;
     if finding.held == Some(false) {
-        let what = format!("{SHARE} of the discarding reader");
+        let what = format!("{SHARE} of the discarding reader with reads of 256 KiB");
         note!("not reached: {what} with the checksums of every {CHECKED}th event");
         return Ok(1);
     }
