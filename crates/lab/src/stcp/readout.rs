@@ -60,6 +60,26 @@ pub struct ReadoutTrial {
     pub read: u64,
 }
 
+/// Who reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// Drops what it reads, so many bytes at most in one call.
+    Discards(u64),
+    /// The unit, with the checksums of every such event; 0: of none.
+    Merges(u32),
+}
+
+impl Reading {
+    fn name(self) -> String {
+        match self {
+            Reading::Discards(read) => format!("discards, reads of {}", size_text(read)),
+            Reading::Merges(0) => "unit, no checksums".to_owned(),
+            Reading::Merges(1) => "unit, all checksums".to_owned(),
+            Reading::Merges(k) => format!("unit, checksums of every {k}th event"),
+        }
+    }
+}
+
 /// What came of it.
 #[derive(Debug)]
 pub struct ReadoutFinding {
@@ -125,18 +145,15 @@ impl ReadoutTrial {
         tell: &mut dyn FnMut(&str),
         stop: &dyn Fn() -> bool,
     ) -> Result<ReadoutFinding, LabError> {
-        let (mut reader, mut as_unit) = (Vec::new(), Vec::new());
-        let mut unit: Vec<Vec<f64>> = vec![Vec::new(); self.every.len()];
-        for _ in 0..self.repeats {
+        let readers = self.readers();
+        let mut rates: Vec<Vec<f64>> = vec![Vec::new(); readers.len()];
+        for turn in 0..self.repeats {
             if stop() {
                 break;
             }
-            reader.push(self.discarded(DISCARDED)? * 8e-9);
-            if self.read != DISCARDED {
-                as_unit.push(self.discarded(self.read)? * 8e-9);
-            }
-            for (rates, every) in unit.iter_mut().zip(&self.every) {
-                rates.push(self.merged(*every)? * 8e-9);
+            // Who begins changes: what the host does meanwhile meets each of them.
+            for n in (0..readers.len()).map(|n| (n + turn) % readers.len()) {
+                rates[n].push(8e-9 * self.rate(readers[n])?);
             }
         }
         for (key, value) in [
@@ -150,37 +167,45 @@ impl ReadoutTrial {
         record.parameter("read_bytes", self.read);
         let mut table = String::from("| reader | Gb/s | of the discarding one |\n|:--|--:|--:|\n");
         tell(table.trim_end());
-        let Some(plain) = Figure::of(&reader, "Gb/s") else {
-            return Ok(ReadoutFinding { table, held: None });
-        };
         let mut held = None;
-        let discards = |read| format!("discards, reads of {}", size_text(read));
-        let readers = [(discards(DISCARDED), None, reader), (discards(self.read), None, as_unit)];
-        let units = self.every.iter().zip(unit).map(|(&every, rates)| {
-            let name = match every {
-                0 => "unit, no checksums".to_owned(),
-                1 => "unit, all checksums".to_owned(),
-                k => format!("unit, checksums of every {k}th event"),
-            };
-            (name, Some(every), rates)
-        });
-        for (name, every, rates) in readers.into_iter().chain(units) {
-            let Some(figure) = Figure::of(&rates, "Gb/s") else { continue };
-            let share = figure.value / plain.value;
-            if every == Some(CHECKED) {
-                held = Some(share >= SHARE);
+        let plain = rates[0].clone();
+        for (reader, rates) in readers.into_iter().zip(rates) {
+            let turns: Vec<f64> =
+                rates.iter().zip(&plain).map(|(own, plain)| own / plain).collect();
+            let both = Figure::of(&rates, "Gb/s").zip(Figure::of(&turns, ""));
+            let Some((figure, share)) = both else { continue };
+            if reader == Reading::Merges(CHECKED) {
+                held = Some(share.value >= SHARE);
             }
-            let (low, high) = figure.interval;
-            let line =
-                format!("| {name} | {:.2} ({low:.2}–{high:.2}) | {share:.3} |", figure.value);
+            let (name, (low, high)) = (reader.name(), figure.interval);
+            let of =
+                format!("{:.3} ({:.2}–{:.2})", share.value, share.interval.0, share.interval.1);
+            let line = format!("| {name} | {:.2} ({low:.2}–{high:.2}) | {of} |", figure.value);
             tell(&line);
             table += &format!("{line}\n");
+            let every = if let Reading::Merges(every) = reader { Some(every) } else { None };
             record.row(json!({
                 "reader": name, "crc_every": every, "gbps": figure.value, "low": low, "high": high,
-                "repeats": figure.repeats, "of_discarding": share,
+                "repeats": figure.repeats, "of_discarding": share.value,
             }));
         }
+        table += "\nMedians (least to most) of turns in which each reader has its trial; shares are those of the same turn.\n";
         Ok(ReadoutFinding { table, held })
+    }
+
+    /// The first is the one that others are compared with.
+    fn readers(&self) -> Vec<Reading> {
+        let as_unit = (self.read != DISCARDED).then_some(Reading::Discards(self.read));
+        let units = self.every.iter().map(|every| Reading::Merges(*every));
+        [Reading::Discards(DISCARDED)].into_iter().chain(as_unit).chain(units).collect()
+    }
+
+    /// Bytes a second.
+    fn rate(&self, reader: Reading) -> Result<f64, LabError> {
+        match reader {
+            Reading::Discards(read) => self.discarded(read),
+            Reading::Merges(every) => self.merged(every),
+        }
     }
 
     /// Where the unit listens.
