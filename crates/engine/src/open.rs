@@ -230,6 +230,7 @@ impl SourcePlan {
         let opening = SourceOpening {
             workers: self.workers,
             by_address: self.by_address,
+            spread: false,
             timestamps: self.timestamps,
             exact_times: self.exact_times,
             whole_ipv4: self.whole_ipv4,

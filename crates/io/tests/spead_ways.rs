@@ -45,6 +45,41 @@ fn heaps_come_to_a_multicast_group() {
     sender.join().unwrap();
 }
 
+/// Each socket gets some of the trains; heaps of many packets and of one come whole, in the order in which they were sent.
+#[test]
+fn heaps_come_over_sockets_that_share_a_port() {
+    for (heap_size, heaps) in [(400_000, 40), (1000, 400)] {
+        let heaps = Some(heaps);
+        let job = HeapsJob { heap_size, heaps, verify: true, ..HeapsJob::default() };
+        let mut intake = opened("spead+udp://127.0.0.1:0?sockets=4&receive_buffer=4MiB");
+        assert_eq!(intake.reader_sheets().len(), 4);
+        let port = port_of(&intake, "127.0.0.1");
+        let to = format!("spead+udp://127.0.0.1:{port}?packet=1472B&burst=16KiB");
+        let sender = send(to, job.clone(), 20e6);
+        let (why, all) = receive(&mut intake);
+        assert_eq!((why, good(all, &job)), (StreamEnd::StopItem, heaps.unwrap() as usize));
+        sender.join().unwrap();
+        for sheet in intake.reader_sheets() {
+            let line = sheet.lines().iter().position(|line| line.name == "receive.packets");
+            assert!(sheet.get(line.unwrap()) > 0);
+        }
+    }
+}
+
+#[test]
+fn sockets_that_share_a_port_are_of_udp_and_of_no_group() {
+    let mut sources = Sources::default();
+    fullcount_io::source::register(&mut sources);
+    let setup = SourceSetup::plain(&sources);
+    for url in ["spead+tcp://127.0.0.1:0?sockets=2", "spead+udp://127.0.0.1:0?sockets=65"] {
+        let Err(refused) = carrier::plan(url, &setup) else { panic!("{url}") };
+        assert!(refused.to_string().contains("sockets"), "{refused}");
+    }
+    let (url, inner) = carrier::plan("spead+udp://239.255.77.18:0?sockets=2", &setup).unwrap();
+    let refused = SpeadIntake::open(&[url], &[inner], &SourceOpening::PLAIN).unwrap_err();
+    assert!(refused.to_string().contains("copy of each packet"), "{refused}");
+}
+
 #[test]
 fn heaps_come_from_an_interface_past_the_kernels_sockets() {
     let job = HeapsJob { heap_size: 50_000, heaps: Some(4), verify: true, ..HeapsJob::default() };

@@ -254,6 +254,8 @@ pub struct SourceOpening<'a> {
     pub workers: u32,
     /// A sender's address alone, not its port, decides on which worker its packets come in.
     pub by_address: bool,
+    /// Any packet may come in on any worker, so that the buffers of all are there for one sender. Times tell the order.
+    pub spread: bool,
     /// Packets carry the time at which they were received.
     pub timestamps: bool,
     /// Everything is captured, or times are the host's: each packet of a recording keeps its own time.
@@ -271,6 +273,7 @@ impl SourceOpening<'_> {
     pub const PLAIN: SourceOpening<'static> = SourceOpening {
         workers: 1,
         by_address: false,
+        spread: false,
         timestamps: false,
         exact_times: false,
         whole_ipv4: false,

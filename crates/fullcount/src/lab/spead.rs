@@ -74,6 +74,9 @@ struct BisectionFlags {
     /// Length of a trial; a rate passes if two of them lose no heap
     #[arg(long, value_name = "TIME", default_value = "1.2s")]
     trial: String,
+    /// Sockets of our receiver over UDP, 1 to 64, each with such a buffer; spead2's has one
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    sockets: u32,
     /// No TCP
     #[arg(long)]
     udp_only: bool,
@@ -104,6 +107,9 @@ impl BisectionFlags {
                 return Err(refuse(key, value, format!("1 to {most}")).into());
             }
         }
+        if !(1..=64).contains(&self.sockets) {
+            return Err(refuse("sockets", self.sockets, "1 to 64").into());
+        }
         let order = BisectionOrder {
             packets: self.packets.clone(),
             buffers: self.buffers.iter().map(buffers).collect::<Result<_, _>>()?,
@@ -111,6 +117,7 @@ impl BisectionFlags {
             steps: self.steps,
             seconds: read::duration("trial", &self.trial)?.as_secs_f64(),
             tcp: !self.udp_only,
+            sockets: self.sockets,
         };
         Ok(match self.quick {
             false => order,

@@ -90,6 +90,9 @@ pub struct Spead2Recv {
     /// Accepted: each stream has one thread
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: u32,
+    /// Own: so many sockets share the port and each has a buffer (UDP, no group)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    sockets: u32,
     /// Check the values of --verify of the sender
     #[arg(long)]
     verify: bool,
@@ -125,6 +128,9 @@ impl Spead2Recv {
         let mut url = format!("{scheme}://{host}:{port}?{keys}&max_packet={packet}B");
         if buffer > 0 {
             url += &format!("&receive_buffer={}B", buffer.max(4096));
+        }
+        if self.sockets != 1 {
+            url += &format!("&sockets={}", self.sockets);
         }
         match bind {
             Some(bind) if !self.tcp => Ok(url + &format!("&interface={bind}")),

@@ -126,6 +126,9 @@ pub fn plan(text: &str, setup: &SourceSetup<'_>) -> Result<PlannedSpead, Refusal
         _ if told.pool > 0 && told.pool_range.0 > told.pool_range.1 => {
             Some("pool_lower is at most pool_upper")
         }
+        _ if told.sockets > 1 && url.transport != SpeadTransport::Udp => {
+            Some("sockets is for spead+udp")
+        }
         _ if told.pool_initial > told.pool => Some("pool_initial is at most pool"),
         _ => None,
     };
@@ -138,6 +141,15 @@ pub fn plan(text: &str, setup: &SourceSetup<'_>) -> Result<PlannedSpead, Refusal
     };
     url.told.config.check()?;
     Ok((url, inner))
+}
+
+/// How the endpoint below is opened.
+pub(super) fn below<'a>(told: &SpeadInput, opening: &SourceOpening<'a>) -> SourceOpening<'a> {
+    let plain = SourceOpening { downstream: None, workers: 1, ..*opening };
+    match told.sockets {
+        1 => plain,
+        workers => SourceOpening { workers, spread: true, timestamps: true, ..plain },
+    }
 }
 
 /// A stream, and where it listens.
@@ -163,13 +175,12 @@ impl CarrierEndpoint {
             }
             Some(inner) => {
                 let (mut intake, mut local) = (SpeadIntake::new(&told)?, None);
-                let plain = SourceOpening { downstream: None, workers: 1, ..*opening };
                 let mut sources = vec![];
-                for opened in inner.open(&plain)? {
+                for opened in inner.open(&below(&told, opening))? {
                     local = local.or(opened.local);
                     sources.push(opened.source);
                 }
-                intake.add_sources(sources, told.senders);
+                intake.add_endpoint_of(sources, &told);
                 if let Some(to) = told.feedback {
                     let back = super::back::BackChannel::to(to, told.resend);
                     intake.report_to(back.map_err(SourceOpenError::failed)?);

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fullcount_core::batch::{Batch, Origin};
+use fullcount_core::batch::{Batch, Origin, Train};
 use fullcount_core::ledger::{Info, Sheet};
 use fullcount_core::refusal::{Refusal, refuse};
 use fullcount_core::source::{
@@ -16,12 +16,14 @@ use fullcount_core::source::{
 };
 use fullcount_spead::HeapReceiver;
 use fullcount_spead::receive::{
-    Delivery, HeapStore, MemoryPool, Outcome, SpeadCounter, StreamEnd, StreamReceiver,
+    Delivery, HeapStore, MemoryPool, SpeadCounter, StreamEnd, StreamReceiver,
 };
-use fullcount_spead::wire::PREFIX_BYTES;
 
 use super::back::{BackChannel, BackError};
-use super::tcp::{Piece, TakesPieces, TcpIntake, TcpIntakeOptions};
+use super::carrier::below;
+use super::spread::SpreadSockets;
+use super::taking::{Taking, hand_over, take_batch, take_train};
+use super::tcp::{TcpIntake, TcpIntakeOptions};
 use super::url::{SpeadInput, SpeadUrl};
 
 fullcount_core::counters! {
@@ -60,6 +62,7 @@ pub enum IntakeStep {
 
 enum ReadFrom {
     Datagrams { source: Box<dyn Source>, batch: Batch },
+    Spread(SpreadSockets),
     Tcp(Box<TcpIntake>),
     Memory { bytes: Vec<u8>, at: usize },
 }
@@ -200,8 +203,9 @@ impl SpeadIntake {
         for (url, inner) in urls.iter().zip(inner) {
             match (inner, &url.address) {
                 (Some(endpoint), _) => {
-                    let sources = endpoint.open(opening)?.into_iter().map(|one| one.source);
-                    intake.add_sources(sources.collect(), url.told.senders);
+                    let opened = endpoint.open(&below(&url.told, opening))?;
+                    let sources = opened.into_iter().map(|one| one.source).collect();
+                    intake.add_endpoint_of(sources, &url.told);
                 }
                 (None, Some(address)) => {
                     let options = TcpIntakeOptions {
@@ -229,6 +233,20 @@ impl SpeadIntake {
     /// Datagrams from there are packets, of one sender.
     pub fn add_source(&mut self, source: Box<dyn Source>) {
         self.add_sources(vec![source], 1);
+    }
+
+    /// Those of an endpoint, which are spread if it says so.
+    pub(super) fn add_endpoint_of(&mut self, sources: Vec<Box<dyn Source>>, told: &SpeadInput) {
+        if told.sockets == 1 {
+            return self.add_sources(sources, told.senders);
+        }
+        let endpoint = self.add_endpoint(told.senders, 1);
+        self.facts
+            .push(format!("{} sockets share the port: trains go to any of them", sources.len()));
+        self.facts.extend(sources.iter().take(1).flat_map(|source| source.describe()));
+        self.lossless &= sources.iter().all(|source| source.lossless());
+        let from = ReadFrom::Spread(SpreadSockets::new(sources));
+        self.readers.push(Reader { from, ended: false, endpoint });
     }
 
     /// The same of an endpoint with several sources; its `senders` have ended when all of these have.
@@ -288,11 +306,12 @@ impl SpeadIntake {
 
     /// Sheets of the readers below.
     pub fn reader_sheets(&self) -> Vec<Arc<Sheet>> {
-        let sheet = |reader: &Reader| match &reader.from {
-            ReadFrom::Datagrams { source, .. } => Some(source.sheet()),
-            _ => None,
+        let sheets = |reader: &Reader| match &reader.from {
+            ReadFrom::Datagrams { source, .. } => vec![source.sheet()],
+            ReadFrom::Spread(sockets) => sockets.sheets(),
+            ReadFrom::Tcp(_) | ReadFrom::Memory { .. } => vec![],
         };
-        self.readers.iter().filter_map(sheet).collect()
+        self.readers.iter().flat_map(sheets).collect()
     }
 
     /// Read later, nothing is lost.
@@ -395,6 +414,15 @@ impl SpeadIntake {
                         true
                     }
                 },
+                ReadFrom::Spread(sockets) => {
+                    let mut over = 0;
+                    let mut take =
+                        |train: Train<'_>| over += take_train(stream, &train, now(), most, deliver);
+                    let came = sockets.read(wait, &mut take)?;
+                    stream.end_batch();
+                    sheet.add(SpeadCounter::LINES + IntakeCounter::TooLarge as usize, over);
+                    came
+                }
                 ReadFrom::Tcp(intake) => {
                     let before = intake.waste().bytes;
                     let came = intake.read(wait, &mut Taking { stream, began, deliver });
@@ -488,105 +516,6 @@ impl SpeadIntake {
     /// What went wrong on the back-channel last.
     pub fn back_error(&self) -> Option<&BackError> {
         self.back.as_ref().and_then(BackChannel::error)
-    }
-}
-
-/// Datagrams of a batch; how many were above the limit.
-fn take_batch(
-    stream: &mut HeapReceiver,
-    batch: &Batch,
-    now: u64,
-    most: usize,
-    deliver: &mut dyn FnMut(Delivery, Arrived),
-) -> u64 {
-    let mut over = 0;
-    for train in batch.trains() {
-        let arrived = Arrived { origin: train.origin, time_ns: train.time_ns };
-        for datagram in train.chunks() {
-            if most > 0 && datagram.len() > most {
-                over += 1;
-                continue;
-            }
-            while stream.push(now, datagram) == Outcome::Full {
-                hand_over(stream, arrived, deliver);
-            }
-            if stream.store().waiting() > 0 {
-                hand_over(stream, arrived, deliver);
-            }
-        }
-    }
-    stream.end_batch();
-    over
-}
-
-/// The stream as connections see it.
-struct Taking<'a> {
-    stream: &'a mut HeapReceiver,
-    began: Instant,
-    deliver: &'a mut dyn FnMut(Delivery, Arrived),
-}
-
-impl TakesPieces for Taking<'_> {
-    fn take(&mut self, piece: Piece<'_>) {
-        take(self.stream, piece, self.now_ns(), self.deliver);
-    }
-
-    fn receiver(&mut self) -> &mut HeapReceiver {
-        self.stream
-    }
-
-    fn take_ahead(&mut self, head: &[u8; PREFIX_BYTES], origin: Origin) -> bool {
-        let taken = self.stream.take_ahead(self.now_ns(), head);
-        if self.stream.store().waiting() > 0 {
-            hand_over(self.stream, Arrived { origin, time_ns: 0 }, self.deliver);
-        }
-        taken
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.began.elapsed().as_nanos() as u64
-    }
-}
-
-fn take(
-    stream: &mut HeapReceiver,
-    piece: Piece<'_>,
-    now: u64,
-    deliver: &mut dyn FnMut(Delivery, Arrived),
-) {
-    let origin = match piece {
-        Piece::Packet(packet, origin) => {
-            let arrived = Arrived { origin, time_ns: 0 };
-            while stream.push(now, packet) == Outcome::Full {
-                hand_over(stream, arrived, deliver);
-            }
-            origin
-        }
-        Piece::Heap(heap, bytes, origin) => {
-            stream.push_heap(now, heap, bytes);
-            origin
-        }
-        Piece::Stop(bytes) => {
-            stream.push_stop(now, bytes);
-            Origin::NONE
-        }
-        Piece::Ended => {
-            stream.reader_ended(now);
-            Origin::NONE
-        }
-    };
-    if stream.store().waiting() > 0 {
-        hand_over(stream, Arrived { origin, time_ns: 0 }, deliver);
-    }
-}
-
-fn hand_over(
-    stream: &mut HeapReceiver,
-    arrived: Arrived,
-    deliver: &mut dyn FnMut(Delivery, Arrived),
-) {
-    while let Some(delivery) = stream.pop() {
-        deliver(delivery, arrived);
     }
 }
 

@@ -11,6 +11,8 @@ pub mod carry;
 pub mod heaps;
 pub mod intake;
 pub mod outlet;
+mod spread;
+mod taking;
 pub mod tcp;
 pub mod url;
 mod way;

@@ -98,7 +98,11 @@ impl SourceEndpoint for SocketEndpoint {
         }
         // Sockets that share a port would join those of another program without a word: the first was alone.
         drop(first);
-        let steer = if opening.by_address { Steer::Address } else { Steer::Sender };
+        let steer = match (opening.spread, opening.by_address) {
+            (true, _) => Steer::Spread,
+            (false, true) => Steer::Address,
+            (false, false) => Steer::Sender,
+        };
         let at = UdpUrl { port: local.port(), ..url.clone() };
         let options = ReceiveOptions { shared: Some((opening.workers, steer)), ..alone };
         let open = |_| UdpSource::open(&at, &options).map(one).map_err(SourceOpenError::failed);

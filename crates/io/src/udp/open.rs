@@ -40,8 +40,8 @@ pub enum UdpError {
     )]
     Join { endpoint: String, group: IpAddr, cause: io::Error },
     #[error(
-        "{endpoint}: several workers cannot share {address}: the kernel gives every socket of a group \
-         or broadcast address a copy of each packet; use one worker, or a port or group for each"
+        "{endpoint}: several workers or sockets cannot share {address}: the kernel gives every socket of a group \
+         or broadcast address a copy of each packet; use one, or a port or group for each"
     )]
     Share { endpoint: String, address: IpAddr },
     #[error(

@@ -3,7 +3,8 @@
 //! The kernel's own choice would also keep a sender on one socket, but our filter program makes the choice predictable
 //! and even: (source address + source port) modulo the number of sockets, so that neighbouring senders go to different
 //! workers, and packets of one sender stay in order on one worker. With [`Steer::Address`] all ports of an address stay
-//! together, for senders that spread one numbering over several source ports. The receiver refuses groups and
+//! together, for senders that spread one numbering over several source ports. With [`Steer::Spread`] each train goes to any of them, by
+//! a random number of the kernel's: their buffers are then one. The receiver refuses groups and
 //! broadcast, of which the kernel gives every socket a copy. Sources: `socket(7)` (SO_ATTACH_REUSEPORT_CBPF), kernel
 //! `net/core/sock_reuseport.c`.
 
@@ -17,6 +18,8 @@ pub enum Steer {
     Sender,
     /// Its address alone.
     Address,
+    /// Nothing.
+    Spread,
 }
 
 /// One instruction of a classic BPF program: code, jumps if true and false, operand.
@@ -50,18 +53,24 @@ const JUMP_IF_EQUAL: u16 = 0x15;
 const RETURN_A: u16 = 0x16;
 /// Offsets from here on count from the IP header (`SKF_NET_OFF`).
 const IP: u32 = -0x10_0000_i32 as u32;
+/// Where a word that is loaded is a random number (`SKF_AD_OFF + SKF_AD_RANDOM`).
+const RANDOM: u32 = (-0x1000_i32 + 56) as u32;
 
 /// Program that gives the number of the socket for a packet, 0..`workers`.
 pub fn program(workers: u32, steer: Steer) -> Vec<ClassicInstruction> {
     let i = |code, k| ClassicInstruction { code, yes: 0, no: 0, k };
+    if steer == Steer::Spread {
+        return vec![i(LOAD_WORD, RANDOM), i(MODULO, workers.max(1)), i(RETURN_A, 0)];
+    }
     // Sender: keep the port in memory 0; otherwise keep 0 there, with the same number of instructions.
-    let port_v4 = match steer {
-        Steer::Sender => [i(X_HEADER_LENGTH, IP), i(LOAD_HALF_AT_X, IP)],
-        Steer::Address => [i(LOAD_CONSTANT, 0), i(LOAD_CONSTANT, 0)],
+    let by_port = steer == Steer::Sender;
+    let port_v4 = match by_port {
+        true => [i(X_HEADER_LENGTH, IP), i(LOAD_HALF_AT_X, IP)],
+        false => [i(LOAD_CONSTANT, 0), i(LOAD_CONSTANT, 0)],
     };
-    let port_v6 = match steer {
-        Steer::Sender => i(LOAD_HALF, IP.wrapping_add(40)),
-        Steer::Address => i(LOAD_CONSTANT, 0),
+    let port_v6 = match by_port {
+        true => i(LOAD_HALF, IP.wrapping_add(40)),
+        false => i(LOAD_CONSTANT, 0),
     };
     vec![
         i(LOAD_BYTE, IP),
@@ -83,7 +92,7 @@ pub fn program(workers: u32, steer: Steer) -> Vec<ClassicInstruction> {
     ]
 }
 
-/// Worker that a sender's packets go to: what [`program`] computes.
+/// Worker that a sender's packets go to: what [`program`] computes, unless packets are spread.
 pub fn worker_of(sender: SocketAddr, workers: u32, steer: Steer) -> u32 {
     let address = match sender.ip() {
         IpAddr::V4(ip) => u32::from(ip),
@@ -91,7 +100,7 @@ pub fn worker_of(sender: SocketAddr, workers: u32, steer: Steer) -> u32 {
     };
     let port = match steer {
         Steer::Sender => u32::from(sender.port()),
-        Steer::Address => 0,
+        Steer::Address | Steer::Spread => 0,
     };
     address.wrapping_add(port) % workers.max(1)
 }

@@ -93,6 +93,7 @@ fn wish(campaign: &Campaign<'_>, rate: Option<f64>, tcp: bool) -> SpeadWish {
         buffer: Some(memo::LINK_BUFFER),
         rate: rate.map(|gbps| gbps * campaign.asked.scale),
         pool: true,
+        sockets: 1,
     }
 }
 
@@ -139,8 +140,13 @@ impl Preset {
             for run in 0..campaign.asked.link_repeats {
                 let rate = target.map_or("tcp".to_owned(), |rate| format!("{rate}"));
                 let key = format!("{} {} {} {rate} {run}", self.name, links.len(), peer.name());
-                let measure =
-                    || Runner { ground, peer: &peer, stop }.trial(&wish, links, FarEnd::Full);
+                let measure = || {
+                    Runner { ground, peer: &peer, stop, cores: None }.trial(
+                        &wish,
+                        links,
+                        FarEnd::Full,
+                    )
+                };
                 let trial = campaign.trial(&key, measure)?;
                 record.row(json!({
                     "part": self.name, "peer": peer.name(), "streams": links.len(), "target_gbps": target,
@@ -256,7 +262,7 @@ pub(super) fn buffers(
                             format!("buffers {round_trip_ms} {} {tcp} {buffer} {run}", peer.name());
                         let stop = campaign.stop;
                         let measure = || {
-                            Runner { ground: &ground, peer: &peer, stop }.trial(
+                            Runner { ground: &ground, peer: &peer, stop, cores: None }.trial(
                                 &wish,
                                 &[0],
                                 FarEnd::Full,

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::campaign::MemoOrder;
 use super::kept::Kept;
 use super::lossless::bisect;
-use super::tools::{HeapsHeard, SenderEnd, SpeadWish, heard, sent};
+use super::tools::{HeapsHeard, SenderEnd, SpeadPeer, SpeadWish, heard, sent};
 use super::trial::{HeapTrial, evaluate};
 use super::{mean_sd, pm};
 
@@ -18,6 +18,7 @@ fn wish() -> SpeadWish {
         buffer: Some(12),
         rate: Some(9.5),
         pool: true,
+        sockets: 4,
     }
 }
 
@@ -28,7 +29,13 @@ fn tools_get_the_options_of_spead2_and_their_lines_are_read() {
         words,
         "--heap-size 1000 --heaps 10 --packet 8950 --buffer 12 --rate 9.500000 10.0.0.1:7148"
     );
-    let words = SpeadWish { tcp: true, packet: 65_537, ..wish() }.receiver(":7148").join(" ");
+    let spead2 = SpeadPeer::Spead2 { folder: "/spead2".into() };
+    let ours = SpeadPeer::Ours { program: "/fullcount".into() };
+    let tcp = SpeadWish { tcp: true, packet: 65_537, ..wish() };
+    assert_eq!(tcp.receiver(":7148", &ours), tcp.receiver(":7148", &spead2));
+    assert!(wish().receiver(":7148", &ours).join(" ").starts_with("--quiet --sockets 4 --buffer"));
+    assert!(wish().receiver(":7148", &spead2).join(" ").starts_with("--quiet --buffer"));
+    let words = tcp.receiver(":7148", &spead2).join(" ");
     assert_eq!(
         words,
         "--quiet --packet 65537 --buffer 12 --mem-pool --mem-upper 1000 --mem-max-free 16 --mem-initial 16 --tcp :7148"

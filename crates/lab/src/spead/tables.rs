@@ -35,6 +35,7 @@ fn wish(column: &str, tcp: bool, campaign: &Campaign<'_>, heaps: u64) -> SpeadWi
         buffer: with_buffers.then_some(memo::TABLE_BUFFER),
         rate: None,
         pool: false,
+        sockets: 1,
     }
 }
 
@@ -137,7 +138,7 @@ impl Table {
         let heaps = if self.number == 4 { heaps.div_ceil(10) } else { heaps };
         let wish = wish(COLUMNS[column], tcp, campaign, heaps);
         let (far, stop) = (self.far, campaign.stop);
-        campaign.trial(&key, || Runner { ground, peer, stop }.trial(&wish, &[0], far))
+        campaign.trial(&key, || Runner { ground, peer, stop, cores: None }.trial(&wish, &[0], far))
     }
 
     fn text(&self, rows: &[Row]) -> String {

@@ -60,6 +60,8 @@ pub struct SpeadWish {
     pub rate: Option<f64>,
     /// The receiver has a memory pool.
     pub pool: bool,
+    /// Sockets of our receiver; spead2's has one.
+    pub sockets: u32,
 }
 
 impl SpeadWish {
@@ -86,9 +88,12 @@ impl SpeadWish {
         words
     }
 
-    /// Words of the receiver behind its first ones.
-    pub fn receiver(&self, at: &str) -> Vec<String> {
+    /// Words of a receiver behind its first ones.
+    pub fn receiver(&self, at: &str, peer: &SpeadPeer) -> Vec<String> {
         let mut words = vec!["--quiet".to_owned()];
+        if self.sockets > 1 && !self.tcp && matches!(peer, SpeadPeer::Ours { .. }) {
+            words.extend(["--sockets".to_owned(), self.sockets.to_string()]);
+        }
         // spead2 refuses packets above its own limits.
         let most = if self.tcp { 65_536 } else { 9200 };
         if self.packet > most {

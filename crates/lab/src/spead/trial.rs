@@ -5,6 +5,7 @@
 
 use std::io::Read as _;
 use std::net::{TcpListener, UdpSocket};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -79,6 +80,8 @@ pub struct Runner<'a> {
     pub peer: &'a SpeadPeer,
     /// Ends a trial early.
     pub stop: Asked<'a>,
+    /// Cores of the senders and of the receivers, by `taskset`; `None`: where the system puts them.
+    pub cores: Option<[usize; 2]>,
 }
 
 static TRIALS: AtomicUsize = AtomicUsize::new(0);
@@ -158,10 +161,17 @@ impl Runner<'_> {
         sends: bool,
         words: Vec<String>,
     ) -> Result<RunningChild, TrialError> {
-        let (program, mut all) = self.peer.program(sends);
-        all.extend(words);
-        let mut command = self.ground.command(link, sends, &program);
-        command.args(all);
+        let (program, first) = self.peer.program(sends);
+        let mut command = match self.cores {
+            None => self.ground.command(link, sends, &program),
+            Some(cores) => {
+                let core = cores[usize::from(!sends)].to_string();
+                let mut command = self.ground.command(link, sends, Path::new("taskset"));
+                command.args(["-c", &core]).arg(&program);
+                command
+            }
+        };
+        command.args(first).args(words);
         let end = if sends { "sender" } else { "receiver" };
         Ok(RunningChild::start(&format!("{} {end}", self.peer.name()), command)?)
     }
@@ -173,7 +183,7 @@ impl Runner<'_> {
         port: u16,
     ) -> Result<RunningChild, TrialError> {
         let at = format!("{}:{port}", self.ground.address(link));
-        let mut running = self.start(link, false, wish.receiver(&at))?;
+        let mut running = self.start(link, false, wish.receiver(&at, self.peer))?;
         running.wait_until(READY, self.stop, || self.ground.listens(link, wish.tcp, port))?;
         Ok(running)
     }

@@ -62,20 +62,20 @@ pub struct ReadoutTrial {
 
 /// Who reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
+enum ReaderOfTrial {
     /// Drops what it reads, so many bytes at most in one call.
     Discards(u64),
     /// The unit, with the checksums of every such event; 0: of none.
     Merges(u32),
 }
 
-impl Reading {
+impl ReaderOfTrial {
     fn name(self) -> String {
         match self {
-            Reading::Discards(read) => format!("discards, reads of {}", size_text(read)),
-            Reading::Merges(0) => "unit, no checksums".to_owned(),
-            Reading::Merges(1) => "unit, all checksums".to_owned(),
-            Reading::Merges(k) => format!("unit, checksums of every {k}th event"),
+            ReaderOfTrial::Discards(read) => format!("discards, reads of {}", size_text(read)),
+            ReaderOfTrial::Merges(0) => "unit, no checksums".to_owned(),
+            ReaderOfTrial::Merges(1) => "unit, all checksums".to_owned(),
+            ReaderOfTrial::Merges(k) => format!("unit, checksums of every {k}th event"),
         }
     }
 }
@@ -174,7 +174,7 @@ impl ReadoutTrial {
                 rates.iter().zip(&plain).map(|(own, plain)| own / plain).collect();
             let both = Figure::of(&rates, "Gb/s").zip(Figure::of(&turns, ""));
             let Some((figure, share)) = both else { continue };
-            if reader == Reading::Merges(CHECKED) {
+            if reader == ReaderOfTrial::Merges(CHECKED) {
                 held = Some(share.value >= SHARE);
             }
             let (name, (low, high)) = (reader.name(), figure.interval);
@@ -183,7 +183,7 @@ impl ReadoutTrial {
             let line = format!("| {name} | {:.2} ({low:.2}–{high:.2}) | {of} |", figure.value);
             tell(&line);
             table += &format!("{line}\n");
-            let every = if let Reading::Merges(every) = reader { Some(every) } else { None };
+            let every = if let ReaderOfTrial::Merges(every) = reader { Some(every) } else { None };
             record.row(json!({
                 "reader": name, "crc_every": every, "gbps": figure.value, "low": low, "high": high,
                 "repeats": figure.repeats, "of_discarding": share.value,
@@ -194,17 +194,17 @@ impl ReadoutTrial {
     }
 
     /// The first is the one that others are compared with.
-    fn readers(&self) -> Vec<Reading> {
-        let as_unit = (self.read != DISCARDED).then_some(Reading::Discards(self.read));
-        let units = self.every.iter().map(|every| Reading::Merges(*every));
-        [Reading::Discards(DISCARDED)].into_iter().chain(as_unit).chain(units).collect()
+    fn readers(&self) -> Vec<ReaderOfTrial> {
+        let as_unit = (self.read != DISCARDED).then_some(ReaderOfTrial::Discards(self.read));
+        let units = self.every.iter().map(|every| ReaderOfTrial::Merges(*every));
+        [ReaderOfTrial::Discards(DISCARDED)].into_iter().chain(as_unit).chain(units).collect()
     }
 
     /// Bytes a second.
-    fn rate(&self, reader: Reading) -> Result<f64, LabError> {
+    fn rate(&self, reader: ReaderOfTrial) -> Result<f64, LabError> {
         match reader {
-            Reading::Discards(read) => self.discarded(read),
-            Reading::Merges(every) => self.merged(every),
+            ReaderOfTrial::Discards(read) => self.discarded(read),
+            ReaderOfTrial::Merges(every) => self.merged(every),
         }
     }
 

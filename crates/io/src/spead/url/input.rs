@@ -15,6 +15,8 @@ pub struct SpeadInput {
     pub config: ReceiverConfig,
     /// Senders of this endpoint: connections on TCP, stop heaps on UDP.
     pub senders: u32,
+    /// Sockets that share the port, of UDP.
+    pub sockets: u32,
     /// Largest packet, bytes; 0: no limit beyond the transport's.
     pub max_packet: usize,
     /// On a byte stream.
@@ -44,6 +46,7 @@ impl Default for SpeadInput {
         SpeadInput {
             config: ReceiverConfig::default(),
             senders: 1,
+            sockets: 1,
             max_packet: 0,
             framing: SpeadFraming::Packets,
             pool: 16,
@@ -108,6 +111,13 @@ impl Scheme for SpeadInput {
             "1",
             "so many stop heaps or ended connections end the stream",
             |u, v| v.within(1..=1024).map(|n| u.senders = n),
+        ),
+        SchemeKey::told(
+            "sockets",
+            "1 to 64",
+            "1",
+            "spead+udp only, no group: so many sockets share the port, and a train goes to any of them; each has a receive buffer of its own",
+            |u, v| v.within(1..=64).map(|n| u.sockets = n),
         ),
         SchemeKey::told(
             "max_packet",
