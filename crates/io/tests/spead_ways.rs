@@ -48,16 +48,16 @@ fn heaps_come_to_a_multicast_group() {
 /// Each socket gets some of the trains; heaps of many packets and of one come whole, in the order in which they were sent.
 #[test]
 fn heaps_come_over_sockets_that_share_a_port() {
-    for (heap_size, heaps) in [(400_000, 40), (1000, 400)] {
-        let heaps = Some(heaps);
-        let job = HeapsJob { heap_size, heaps, verify: true, ..HeapsJob::default() };
+    for (heap_size, heaps) in [(400_000, 40), (1000, 400u16)] {
+        let all = Some(heaps.into());
+        let job = HeapsJob { heap_size, heaps: all, verify: true, ..HeapsJob::default() };
         let mut intake = opened("spead+udp://127.0.0.1:0?sockets=4&receive_buffer=4MiB");
         assert_eq!(intake.reader_sheets().len(), 4);
         let port = port_of(&intake, "127.0.0.1");
         let to = format!("spead+udp://127.0.0.1:{port}?packet=1472B&burst=16KiB");
         let sender = send(to, job.clone(), 20e6);
         let (why, all) = receive(&mut intake);
-        assert_eq!((why, good(all, &job)), (StreamEnd::StopItem, heaps.unwrap() as usize));
+        assert_eq!((why, good(all, &job)), (StreamEnd::StopItem, usize::from(heaps)));
         sender.join().unwrap();
         for sheet in intake.reader_sheets() {
             let line = sheet.lines().iter().position(|line| line.name == "receive.packets");
