@@ -129,9 +129,6 @@ impl Spead2Recv {
         if buffer > 0 {
             url += &format!("&receive_buffer={}B", buffer.max(4096));
         }
-        if self.sockets != 1 {
-            url += &format!("&sockets={}", self.sockets);
-        }
         match bind {
             Some(bind) if !self.tcp => Ok(url + &format!("&interface={bind}")),
             _ => Ok(url),
@@ -155,6 +152,9 @@ impl Spead2Recv {
             ),
             false => "&pool=0".to_owned(),
         };
+        if self.sockets != 1 {
+            keys += &format!("&sockets={}", self.sockets);
+        }
         keys + if self.pyspead { "&pyspead" } else { "" }
     }
 
