@@ -275,11 +275,11 @@ fn workers_of_one_port_get_their_senders_and_nobody_elses() {
     for (steer, host) in
         [(Steer::Sender, "127.0.0.1"), (Steer::Address, "127.0.0.1"), (Steer::Sender, "[::1]")]
     {
-        let share = ReceiveOptions { shared: Some((3, steer)), ..ReceiveOptions::default() };
-        let first = receiver(&format!("udp://{host}:0"), Engine::Gro, &share);
+        let alone = ReceiveOptions::default();
+        let first = receiver(&format!("udp://{host}:0"), Engine::Gro, &alone);
         let at = UdpUrl::new(first.local_addr());
-        let again = || UdpSource::open(&at, &share).unwrap();
-        let mut workers = [first, again(), again()];
+        let mut workers = first.share(&at, &alone, (3, steer)).unwrap();
+        assert_eq!(workers.len(), 3);
         let mut want = [0u64; 3];
         for _ in 0..32 {
             // A sender is a socket; its port decides.

@@ -46,18 +46,7 @@ impl Host {
 
     /// Those of IPv4 alone.
     pub fn udp4(&self) -> Option<UdpCounters> {
-        let mut all = UdpCounters::default();
-        let text = self.read("proc/net/snmp")?;
-        // Two lines a group: names, then values.
-        let mut lines = text.lines();
-        while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
-            let Some((group, names)) = names.split_once(':') else { continue };
-            let values = values.split_once(':').map_or("", |(_, v)| v);
-            for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
-                all.add(group, name, value.parse().unwrap_or(0));
-            }
-        }
-        Some(all)
+        Some(UdpCounters::of_snmp(&self.read("proc/net/snmp")?))
     }
 
     /// Adds those of IPv6; false if the host does not have it.
@@ -97,6 +86,21 @@ impl Host {
 }
 
 impl UdpCounters {
+    /// Reads the text of a `/proc/net/snmp`, for who takes that of another namespace.
+    pub fn of_snmp(text: &str) -> UdpCounters {
+        let mut all = UdpCounters::default();
+        // Two lines a group: names, then values.
+        let mut lines = text.lines();
+        while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
+            let Some((group, names)) = names.split_once(':') else { continue };
+            let values = values.split_once(':').map_or("", |(_, v)| v);
+            for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
+                all.add(group, name, value.parse().unwrap_or(0));
+            }
+        }
+        all
+    }
+
     fn add(&mut self, group: &str, name: &str, value: u64) {
         let line = match (group, name) {
             ("Udp", "InDatagrams") => &mut self.in_datagrams,

@@ -152,6 +152,21 @@ impl SendRing {
     }
 }
 
+/// Pieces of one message.
+pub const MOST_PIECES: usize = 1;
+
+/// Not here.
+///
+/// # Errors
+/// Always `Unsupported`.
+pub fn send_pieces(
+    _socket: BorrowedFd<'_>,
+    _pieces: &[io::IoSlice<'_>],
+    _segment: Option<u16>,
+) -> io::Result<()> {
+    unsupported()
+}
+
 macro_rules! unsupported {
     ($($(#[$doc:meta])* $name:ident ($($arg:ident: $ty:ty),*) -> $out:ty;)*) => {$(
         $(#[$doc])*
@@ -168,6 +183,8 @@ macro_rules! unsupported {
 unsupported! {
     /// No UDP GRO here.
     set_gro(fd: BorrowedFd<'_>, on: bool) -> ();
+    /// No low mark here.
+    set_low_water(fd: BorrowedFd<'_>, bytes: usize) -> ();
     /// No kernel timestamps here.
     set_timestamps(fd: BorrowedFd<'_>, on: bool) -> ();
     /// No destination addresses here.
@@ -196,6 +213,8 @@ unsupported! {
     thread_cpu_time() -> CpuTime;
     /// Not known here.
     process_cpu_time() -> CpuTime;
+    /// Not known here.
+    children_cpu_time() -> CpuTime;
     /// Not needed here.
     precise_sleep() -> ();
     /// Not known here.

@@ -52,8 +52,18 @@ pub use ready::wait_ready;
 pub use tcp_info::{TcpCounts, tcp_counts};
 #[cfg(target_os = "linux")]
 pub use {
-    epoll::*, file::*, frames::*, gather::*, network::*, option::*, perf::CacheMisses,
-    receive::ReceiveRing, tap::*, thread::*, transmit::SendRing, uring::UringRing,
+    epoll::*,
+    file::*,
+    frames::*,
+    gather::*,
+    network::*,
+    option::*,
+    perf::CacheMisses,
+    receive::ReceiveRing,
+    tap::*,
+    thread::*,
+    transmit::{MOST_PIECES, SendRing, send_pieces},
+    uring::UringRing,
 };
 
 #[cfg(not(target_os = "linux"))]

@@ -48,6 +48,16 @@ pub fn set_gro(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     switch(fd, libc::SOL_UDP, libc::UDP_GRO, on)
 }
 
+/// Below so many bytes a byte stream counts as empty for `poll` and nobody is woken (`SO_RCVLOWAT`); the end of the stream always counts. The
+/// kernel takes at most half of the receive buffer.
+///
+/// # Errors
+/// The system's error.
+pub fn set_low_water(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let bytes = u32::try_from(bytes).unwrap_or(i32::MAX as u32);
+    set_number(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes.min(i32::MAX as u32))
+}
+
 /// Gives the sockets that share this one's port a program that chooses among them.
 ///
 /// # Errors

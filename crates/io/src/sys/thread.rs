@@ -45,6 +45,11 @@ pub fn process_cpu_time() -> io::Result<CpuTime> {
     cpu_time(libc::RUSAGE_SELF)
 }
 
+/// CPU time of the children of this process that have ended and were waited for, and of theirs.
+pub fn children_cpu_time() -> io::Result<CpuTime> {
+    cpu_time(libc::RUSAGE_CHILDREN)
+}
+
 fn cpu_time(whose: libc::c_int) -> io::Result<CpuTime> {
     // SAFETY: all-zero is a valid rusage.
     let mut usage: libc::rusage = unsafe { zeroed() };

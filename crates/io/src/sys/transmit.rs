@@ -3,7 +3,7 @@
 //!
 //! Returns the kernel's error for the first message that failed.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -65,18 +65,7 @@ impl SendRing {
             h.msg_control = std::ptr::null_mut();
             h.msg_controllen = 0;
             if let Some(segment) = segment {
-                h.msg_control = (&raw mut self.controls[filled]).cast();
-                h.msg_controllen = CONTROL as _;
-                // SAFETY: the control space is 24 B, 8-byte aligned, and CMSG_SPACE(2) is at most
-                // 24 B on every Linux ABI, so header and data lie inside it.
-                unsafe {
-                    let c = libc::CMSG_FIRSTHDR(h);
-                    (*c).cmsg_level = libc::SOL_UDP;
-                    (*c).cmsg_type = libc::UDP_SEGMENT;
-                    (*c).cmsg_len = libc::CMSG_LEN(2) as _;
-                    libc::CMSG_DATA(c).cast::<u16>().write_unaligned(segment);
-                    h.msg_controllen = libc::CMSG_SPACE(2) as _;
-                }
+                cut_into(h, &mut self.controls[filled], segment);
             }
             filled += 1;
         }
@@ -84,6 +73,49 @@ impl SendRing {
         // slices borrowed for 'a, which outlives this call.
         unsafe { send_filled(socket, &mut self.headers[..filled], libc::MSG_NOSIGNAL) }
     }
+}
+
+/// The kernel shall cut this message into datagrams of `segment` bytes.
+fn cut_into(h: &mut libc::msghdr, control: &mut Control, segment: u16) {
+    h.msg_control = (&raw mut *control).cast();
+    h.msg_controllen = CONTROL as _;
+    // SAFETY: the control space is 24 B, 8-byte aligned, and CMSG_SPACE(2) is at most
+    // 24 B on every Linux ABI, so header and data lie inside it.
+    unsafe {
+        let c = libc::CMSG_FIRSTHDR(h);
+        (*c).cmsg_level = libc::SOL_UDP;
+        (*c).cmsg_type = libc::UDP_SEGMENT;
+        (*c).cmsg_len = libc::CMSG_LEN(2) as _;
+        libc::CMSG_DATA(c).cast::<u16>().write_unaligned(segment);
+        h.msg_controllen = libc::CMSG_SPACE(2) as _;
+    }
+}
+
+/// Pieces of one message: the kernel's `UIO_MAXIOV`.
+pub const MOST_PIECES: usize = 1024;
+
+/// Sends pieces, one behind the other, as one message on a connected socket; with `segment` the kernel cuts it into datagrams of
+/// so many bytes.
+///
+/// # Errors
+/// The system's error; nothing was sent then.
+pub fn send_pieces(
+    socket: BorrowedFd<'_>,
+    pieces: &[IoSlice<'_>],
+    segment: Option<u16>,
+) -> io::Result<()> {
+    // SAFETY: a plain C structure for which all-zero is a valid value.
+    let mut header: libc::msghdr = unsafe { zeroed() };
+    // `IoSlice` has the layout of `iovec`, as its documentation says; the kernel only reads.
+    header.msg_iov = pieces.as_ptr().cast_mut().cast();
+    header.msg_iovlen = pieces.len() as _;
+    let mut control = Control([0; CONTROL]);
+    if let Some(segment) = segment {
+        cut_into(&mut header, &mut control, segment);
+    }
+    // SAFETY: the header points to `pieces` and `control`, which live across the call.
+    let n = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
+    usize::try_from(n).map(drop).map_err(|_| io::Error::last_os_error())
 }
 
 /// Sends the messages of these headers; how many, from the front. 0 only if there are none.

@@ -10,6 +10,7 @@ mod counters;
 mod cut;
 mod destination;
 mod kind;
+pub(crate) mod low_water;
 mod memory;
 mod news;
 mod source;

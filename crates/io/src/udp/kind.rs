@@ -96,16 +96,12 @@ impl SourceEndpoint for SocketEndpoint {
         if opening.workers == 1 {
             return Ok(vec![one(first)]);
         }
-        // Sockets that share a port would join those of another program without a word: the first was alone.
-        drop(first);
         let steer = match (opening.spread, opening.by_address) {
             (true, _) => Steer::Spread,
             (false, true) => Steer::Address,
             (false, false) => Steer::Sender,
         };
-        let at = UdpUrl { port: local.port(), ..url.clone() };
-        let options = ReceiveOptions { shared: Some((opening.workers, steer)), ..alone };
-        let open = |_| UdpSource::open(&at, &options).map(one).map_err(SourceOpenError::failed);
-        (0..opening.workers).map(open).collect()
+        let shared = first.share(url, &alone, (opening.workers, steer));
+        Ok(shared.map_err(SourceOpenError::failed)?.into_iter().map(one).collect())
     }
 }

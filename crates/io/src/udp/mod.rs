@@ -6,6 +6,7 @@
 //! `ip(7)`, `ipv6(7)`, `socket(7)`, `docs/architecture.md` hop 1.
 
 mod destination;
+mod gather;
 mod kind;
 mod nap;
 mod open;
@@ -13,6 +14,7 @@ mod options;
 mod receive;
 pub mod shard;
 mod split;
+mod stamps;
 mod tally;
 mod transmit;
 #[cfg(target_os = "linux")]
@@ -22,10 +24,11 @@ pub(crate) mod url;
 pub use destination::UdpDestination;
 pub use kind::UdpKind;
 pub use open::{Buffer, UdpError};
-pub(crate) use open::{receive_buffer, send_buffer};
+pub(crate) use open::{receive_buffer, send_buffer, sockets_for_buffer};
 pub use options::ReceiveOptions;
 pub use receive::UdpSource;
 pub use split::SplitLimits;
+pub(crate) use stamps::wall_ns;
 pub use tally::Receive;
 pub use transmit::{SendOptions, Transmit, TransmitError, UdpSender};
 

@@ -19,7 +19,8 @@ use socket2::Socket;
 use super::nap::Nap;
 use super::open::{self, Buffer, Opening, UdpError};
 use super::options::{ReceiveOptions, Way, choose};
-use super::shard;
+use super::shard::{self, Steer};
+use super::stamps;
 use super::tally::{Receive, Tally};
 use crate::endpoint::{Engine, UdpUrl};
 use crate::quantity::size_text;
@@ -113,6 +114,7 @@ impl UdpSource {
         if options.timestamps && engine != Engine::Plain {
             sys::set_timestamps(socket.as_fd(), true)
                 .map_err(|e| opening.system("ask for receive times", e))?;
+            stamps::are_of_the_kernel();
         }
         // Only a place for the loss; without it the count on idle remains.
         let _ = sys::set_drop_reports(socket.as_fd(), true);
@@ -155,6 +157,30 @@ impl UdpSource {
         };
         source.facts = source.facts_of(buffer, options.timestamps, url, note);
         Ok(source)
+    }
+
+    /// This socket and more of the same port, `shared.0` in all, each with the senders that the steering gives it.
+    ///
+    /// Sockets that share a port from the start join those of another program without a word. This one was bound
+    /// alone and lets others in only now, so that the port is never free between (`net/core/sock_reuseport.c`,
+    /// `reuseport_add_sock`: the first of a group may say so after it is bound).
+    ///
+    /// # Errors
+    /// [`UdpError`] as of [`UdpSource::open`]; a group or broadcast address, of which each socket would get a copy.
+    pub fn share(
+        self,
+        url: &UdpUrl,
+        options: &ReceiveOptions,
+        shared: (u32, Steer),
+    ) -> Result<Vec<UdpSource>, UdpError> {
+        Opening::new(url)?.share(&self.socket)?;
+        let at = UdpUrl { port: self.local.port(), ..url.clone() };
+        let options = ReceiveOptions { shared: Some(shared), ..options.clone() };
+        let mut all = vec![self];
+        for _ in 1..shared.0 {
+            all.push(UdpSource::open(&at, &options)?);
+        }
+        Ok(all)
     }
 
     fn facts_of(
@@ -440,6 +466,7 @@ impl Source for UdpSource {
         }
         sys::set_timestamps(self.socket.as_fd(), true)
             .map_err(|e| self.failed("asking for receive times", &e))?;
+        stamps::are_of_the_kernel();
         if self.local.ip().is_unspecified() {
             // A group or a specific address is already the destination.
             sys::set_destinations(self.socket.as_fd(), self.local.is_ipv6(), true)

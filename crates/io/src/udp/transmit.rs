@@ -95,12 +95,14 @@ pub struct UdpSender {
     current: usize,
     ring: Option<SendRing>,
     engine: Engine,
-    limits: SplitLimits,
+    pub(super) limits: SplitLimits,
     sheet: Arc<Sheet>,
     facts: Vec<String>,
     /// The last reason why the limits are lower than probed.
     lowered: Option<String>,
     patience: Duration,
+    /// Where a train is put together whose pieces could not go as they are.
+    pub(super) together: Vec<u8>,
 }
 
 impl std::fmt::Debug for UdpSender {
@@ -111,7 +113,7 @@ impl std::fmt::Debug for UdpSender {
 
 /// What an error of a send call asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+pub(super) enum Answer {
     /// Interrupted: again at once.
     Again,
     /// A queue is full: again a little later.
@@ -128,7 +130,7 @@ enum Answer {
     Fatal,
 }
 
-fn answer(cause: &io::Error, piece: &Piece<'_>, most: usize) -> Answer {
+pub(super) fn answer(cause: &io::Error, piece: &Piece<'_>, most: usize) -> Answer {
     use io::ErrorKind as K;
     let (kind, code) = (cause.kind(), cause.raw_os_error());
     let offloaded = piece.segment.is_some();
@@ -212,6 +214,7 @@ impl UdpSender {
             facts,
             lowered: None,
             patience: options.patience,
+            together: vec![],
         })
     }
 
@@ -246,10 +249,7 @@ impl UdpSender {
                         packets += piece.packets as u64;
                         bytes += piece.bytes.len() as u64;
                     }
-                    self.sheet.add(Transmit::Offered as usize, packets);
-                    self.sheet.add(Transmit::Packets as usize, packets);
-                    self.sheet.add(Transmit::Bytes as usize, bytes);
-                    self.sheet.add(Transmit::Calls as usize, 1);
+                    self.sent(packets, bytes);
                     (reports, stuck) = (0, None);
                     continue;
                 }
@@ -276,8 +276,7 @@ impl UdpSender {
                     })
                 }
                 Answer::Report => {
-                    let n = sys::drain_errors(self.sockets[self.current].as_fd()).max(1);
-                    self.sheet.add(Transmit::Reported as usize, n);
+                    self.set_aside();
                     reports += 1;
                     (reports > REPORTS)
                         .then(|| TransmitError::System { endpoint: self.endpoint.clone(), cause })
@@ -309,6 +308,26 @@ impl UdpSender {
         }
     }
 
+    /// One call took these.
+    #[inline]
+    pub(super) fn sent(&self, packets: u64, bytes: u64) {
+        self.sheet.add(Transmit::Offered as usize, packets);
+        self.sheet.add(Transmit::Packets as usize, packets);
+        self.sheet.add(Transmit::Bytes as usize, bytes);
+        self.sheet.add(Transmit::Calls as usize, 1);
+    }
+
+    /// Takes reports about earlier datagrams out of the way and counts them.
+    pub(super) fn set_aside(&self) {
+        let n = sys::drain_errors(self.socket().as_fd()).max(1);
+        self.sheet.add(Transmit::Reported as usize, n);
+    }
+
+    /// The socket of the source port in use.
+    pub(super) fn socket(&self) -> &Socket {
+        &self.sockets[self.current]
+    }
+
     /// One send call; the number of messages that went.
     #[inline]
     fn call<'a>(&mut self, mut pieces: impl Iterator<Item = Piece<'a>>) -> io::Result<usize> {
@@ -337,7 +356,7 @@ impl UdpSender {
         self.limits
     }
 
-    fn most(&self) -> usize {
+    pub(super) fn most(&self) -> usize {
         if self.to.is_ipv4() { MAX_PAYLOAD_V4 } else { MAX_PAYLOAD_V6 }
     }
 
