@@ -6,6 +6,9 @@
 #![no_main]
 
 use fullcount_core::ledger::{Ledger, Sheet};
+use fullcount_spead::chunk::{
+    Chunk, ChunkConfig, ChunkReceiver, ChunkRing, HeapPlace, PlaceRequest,
+};
 use fullcount_spead::describe::{BugCompat, ItemGroup, NumpyHeader};
 use fullcount_spead::feedback::FeedbackMessage;
 use fullcount_spead::framing::{HeapStream, PacketStream};
@@ -53,6 +56,38 @@ fn drain(stream: &mut HeapReceiver, group: &mut ItemGroup) {
                 assert_eq!(pieces as u64, heap.received_length);
             }
         }
+    }
+}
+
+/// Chunk, index, offset and extra offset as the heap says: anywhere.
+fn place(request: PlaceRequest<'_>) -> Option<HeapPlace> {
+    let value = |n: usize| request.items[n].map(|v| v as usize);
+    let chunk = request.items[1]?;
+    Some(HeapPlace { chunk, index: value(2)?, offset: value(3)?, extra_offset: value(4)? })
+}
+
+/// The same packets into chunks: every place is inside of its chunk, chunks come in order and no more are open than allowed.
+fn chunks(choice: u8, bytes: &[u8]) {
+    let mut ring = ChunkRing::default();
+    (0..64).for_each(|_| ring.add_free(Chunk::new(64, 8, 4)));
+    let items = ChunkConfig::with_items(&[0x1600, 0x1601, 0x1602, 0x1603, 0x1604]);
+    let most = 1 + usize::from(choice & 3);
+    let presence = (choice & 4 != 0).then_some(8);
+    let config_of = ChunkConfig { max_chunks: most, packet_presence: presence, ..items };
+    let stream = ChunkReceiver::for_chunks(config(choice), config_of, place, ring);
+    let mut stream = stream.expect("all of it is allowed");
+    let mut packets = PacketStream::new(2000);
+    packets.push(bytes, |packet| {
+        stream.push(0, packet);
+    });
+    stream.push(0, bytes);
+    let window = stream.store().window();
+    assert!(window.end - window.start <= most as u64);
+    stream.stop(0);
+    let mut last = None;
+    while let Some(chunk) = stream.store_mut().memory_mut().pop() {
+        assert!(last < Some(chunk.id));
+        last = Some(chunk.id);
     }
 }
 
@@ -117,4 +152,5 @@ fuzz_target!(|data: &[u8]| {
     ledger.register(sheet);
     assert_eq!(ledger.read().balance(), 0);
     whole_heaps(*choice, bytes);
+    chunks(*choice, bytes);
 });

@@ -54,7 +54,7 @@
 //!
 //! # Where it differs from spead2
 //!
-//! [`ReceiverConfig::spead2`] gives every heap and every statistic as spead2 does. The default differs, and counts each:
+//! [`ReceiverConfig::spead2`] gives every heap as spead2 does, and its counts of heaps and packets. The default differs, and counts each:
 //!
 //! | what happens | spead2 | here by default | counted as |
 //! |---|---|---|---|

@@ -2,6 +2,7 @@
 //!
 //! Source: `docs/formats/spead.md`, sections 8, 10 and 11.
 
+mod again;
 mod config;
 mod counters;
 mod heap;
@@ -14,6 +15,7 @@ mod recent;
 mod statistics;
 mod store;
 
+pub use again::Unfit;
 pub use config::{NumberSequence, OnIncomplete, ReceiverConfig};
 pub use counters::{Outcome, Refused, SpeadCounter};
 pub use heap::{Heap, HeapItem, IncompleteHeap, ItemValue};

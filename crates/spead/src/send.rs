@@ -13,7 +13,7 @@ mod sender;
 pub use counts::{SendCounts, SendError, SendRefusal};
 pub use generator::{GenerateError, HeapGenerator, What};
 pub use kept::ResendError;
-pub use out_heap::{EntryBytes, OutEntry, OutHeap, PayloadPart};
+pub use out_heap::{EntryBytes, OutEntry, OutHeap, PayloadParts};
 pub use pace::{BurstPacer, PaceSettings};
 pub use packetise::{CutRules, PacketCut, PacketError, Packetiser, PayloadSize};
 pub use sender::{

@@ -17,6 +17,7 @@ mod datagrams;
 mod files;
 mod flat_out;
 mod fuzz;
+mod heap_ids;
 mod kafka;
 mod kill;
 mod lab;
@@ -48,7 +49,7 @@ struct Proof {
     run: fn(&mut Campaign) -> Result<Finding, String>,
 }
 
-const PROOFS: [Proof; 13] = [
+const PROOFS: [Proof; 14] = [
     Proof {
         name: "soak",
         about: "10 min of `run` at 1 M events/s into a file: nothing lost, memory flat",
@@ -90,6 +91,12 @@ const PROOFS: [Proof; 13] = [
         about: "10 million inputs for each fuzz target and decoder (fuzz:NAME for one), 2 min under AddressSanitizer",
         lacking: nothing,
         run: fuzz::run,
+    },
+    Proof {
+        name: "heap-ids",
+        about: "a billion distinct heap numbers into one stream of SPEAD: the memory of the window",
+        lacking: nothing,
+        run: heap_ids::run,
     },
     Proof {
         name: "line-rate",

@@ -234,7 +234,7 @@ mod tests {
     fn chunk(member: &mut ChunkGroupMember, id: u64, heap: usize) {
         let mut chunk = member.take(id, 0).unwrap();
         chunk.present[heap] = 1;
-        chunk.data[heap] = 10 * id as u8 + heap as u8;
+        chunk.data[heap] = ((10 * id) as u8).wrapping_add(heap as u8);
         let (flags, data) = (heap..heap + 1, heap..heap + 1);
         chunk.filled.push(FilledPart { flags, data, extra: 0..0 });
         member.ready(chunk);
@@ -258,6 +258,42 @@ mod tests {
         b.stop();
         assert_eq!(show(&group), [(1, vec![10, 11])]);
         assert!(group.is_stopped());
+    }
+
+    /// Each of eight threads has one heap of each of 300 chunks; what one merges meanwhile is not lost for another.
+    #[test]
+    fn members_on_threads_of_their_own_make_whole_chunks() {
+        const MEMBERS: usize = 8;
+        let group = ChunkGroup::new(4, GroupEviction::Lossless);
+        let all: Vec<_> =
+            (0..MEMBERS).map(|_| group.member(Chunk::new(MEMBERS, MEMBERS, 0), 4)).collect();
+        let mut chunks = vec![];
+        std::thread::scope(|scope| {
+            for (heap, mut member) in all.into_iter().enumerate() {
+                scope.spawn(move || {
+                    for id in 0..300 {
+                        while member.is_full() {
+                            std::thread::yield_now();
+                        }
+                        chunk(&mut member, id, heap);
+                    }
+                    member.stop();
+                });
+            }
+            while !group.is_stopped() {
+                chunks.extend(group.take_ready());
+                std::thread::yield_now();
+            }
+        });
+        chunks.extend(group.take_ready());
+        let ids: Vec<u64> = chunks.iter().map(|chunk| chunk.id).collect();
+        assert_eq!(ids, (0..300).collect::<Vec<_>>());
+        for chunk in chunks {
+            assert_eq!(chunk.present, [1; MEMBERS], "chunk {}", chunk.id);
+            let wanted: Vec<u8> =
+                (0..MEMBERS as u8).map(|heap| ((10 * chunk.id) as u8).wrapping_add(heap)).collect();
+            assert_eq!(chunk.data, wanted, "chunk {}", chunk.id);
+        }
     }
 
     #[test]

@@ -133,9 +133,12 @@ impl Heap {
     /// Where the addressed items lie in the payload, and the values of immediate ones, without the descriptors: for users that
     /// hold the heap and its items apart.
     pub fn places(&self) -> impl Iterator<Item = (u64, Result<Range<usize>, u64>)> {
-        let described =
-            |(id, spot): &&(u64, Spot)| *id != id::DESCRIPTOR || matches!(spot, Spot::Immediate(_));
-        self.items.iter().filter(described).map(|(id, spot)| match spot {
+        self.all_places().filter(|(id, place)| *id != id::DESCRIPTOR || place.is_err())
+    }
+
+    /// The same of all items, descriptors included.
+    pub(super) fn all_places(&self) -> impl Iterator<Item = (u64, Result<Range<usize>, u64>)> {
+        self.items.iter().map(|(id, spot)| match spot {
             Spot::Immediate(value) => (*id, Err(*value)),
             Spot::At(range) => (*id, Ok(range.clone())),
         })
@@ -209,6 +212,11 @@ impl IncompleteHeap {
             pointers: sorted(end.flavour, end.pointers),
             payload,
         }
+    }
+
+    /// Its item pointers as far as they came.
+    pub(super) fn pointers(&self) -> &[ItemPointer] {
+        &self.pointers
     }
 
     /// Its immediate items.

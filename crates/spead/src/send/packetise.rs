@@ -6,8 +6,10 @@
 
 use std::ops::Range;
 
-use super::out_heap::{EntryBytes, OutEntry, OutHeap, PayloadPart};
-use crate::wire::{Flavour, ItemPointer, LEAST_PACKET, POINTER_BYTES, PREFIX_BYTES, header, id};
+use super::out_heap::{EntryBytes, OutEntry, OutHeap, PayloadParts};
+use crate::wire::{
+    Flavour, HEADER_BYTES, ItemPointer, LEAST_PACKET, POINTER_BYTES, PREFIX_BYTES, header, id,
+};
 
 /// Padding.
 static ZEROS: [u8; 4096] = [0; 4096];
@@ -227,7 +229,9 @@ impl Packetiser {
             PayloadSize::Fixed(bytes) => bytes,
         };
         let length = left.min(room as u64);
-        prefix.extend(header(self.flavour, many as u16 + 4));
+        let mut head = [0; PREFIX_BYTES];
+        let (begin, pointers) = head.split_at_mut(HEADER_BYTES);
+        begin.copy_from_slice(&header(self.flavour, many as u16 + 4));
         let f = self.flavour;
         let standard = [
             f.immediate(id::HEAP_CNT, self.cnt),
@@ -236,7 +240,11 @@ impl Packetiser {
             f.immediate(id::PAYLOAD_LENGTH, length),
         ];
         let own = &self.pointers[first..first + many];
-        standard.iter().chain(own).for_each(|p| prefix.extend(p.to_bytes()));
+        for (place, pointer) in pointers.chunks_exact_mut(POINTER_BYTES).zip(standard) {
+            place.copy_from_slice(&pointer.to_bytes());
+        }
+        prefix.extend_from_slice(&head);
+        own.iter().for_each(|pointer| prefix.extend(pointer.to_bytes()));
         self.sent_pointers = first + many;
         let cut = PacketCut {
             prefix: PREFIX_BYTES + POINTER_BYTES * many,
@@ -261,16 +269,16 @@ impl Packetiser {
     }
 
     /// The pieces of payload where they are, padding included.
-    pub fn parts(&self, heap: &OutHeap, range: Range<u64>, parts: &mut Vec<PayloadPart>) {
+    pub fn parts(&self, heap: &OutHeap, range: Range<u64>, parts: &mut PayloadParts) {
         for (entry, part) in self.touched(heap, range.clone()) {
             if let OutEntry::Item { bytes, .. } = &heap.entries()[entry] {
-                parts.push(PayloadPart { bytes: bytes.clone(), range: part });
+                parts.push(bytes, part);
             }
         }
         let mut zeros = self.padding(&range);
         while zeros > 0 {
             let many = zeros.min(ZEROS.len());
-            parts.push(PayloadPart { bytes: EntryBytes::Static(&ZEROS), range: 0..many });
+            parts.push(&EntryBytes::Static(&ZEROS), 0..many);
             zeros -= many;
         }
     }

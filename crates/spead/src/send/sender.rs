@@ -11,7 +11,7 @@ use fullcount_core::refusal::{Refusal, refuse};
 
 use super::counts::{LinkCount, SendCounts, SendError, SendRefusal};
 use super::kept::{Kept, ResendError};
-use super::out_heap::{OutHeap, PayloadPart};
+use super::out_heap::{OutHeap, PayloadParts};
 use super::pace::{BurstPacer, PaceSettings};
 use super::packetise::{CutRules, Packetiser};
 use crate::receive::SenderTotals;
@@ -233,6 +233,11 @@ impl HeapSender {
         self.pacer.set_burst(burst_size);
     }
 
+    /// Bytes that leave without a pause now.
+    pub fn burst_size(&self) -> u64 {
+        self.pacer.settings().burst_size
+    }
+
     /// How far packets are behind the pace, ns. It grows while the socket takes less than the rate.
     pub fn behind_ns(&self, now_ns: u64) -> u64 {
         self.pacer.behind_ns(now_ns, !self.queue.is_empty())
@@ -331,7 +336,7 @@ impl HeapSender {
         &mut self,
         now_ns: u64,
         prefix: &mut Vec<u8>,
-        parts: &mut Vec<PayloadPart>,
+        parts: &mut PayloadParts,
     ) -> NextPacket {
         self.next_with(now_ns, prefix, |part, prefix| {
             let Some(cut) = part.packetiser.next_cut(prefix) else { return 0 };
@@ -471,6 +476,9 @@ impl HeapSender {
 impl Job {
     /// Whose packet is next; false: all were sent.
     fn next_turn(&mut self) -> bool {
+        if self.mode == GroupMode::Serial && !self.parts[self.turn].packetiser.is_done() {
+            return true;
+        }
         let many = self.parts.len();
         let first = match self.mode {
             GroupMode::Serial => self.turn,

@@ -257,11 +257,12 @@ fn payload_is_gathered_where_it_is_or_copied_to_the_same_packet() {
             sender.send(heap.clone(), SendHow::default()).unwrap();
             sender.send(OutHeap::stop(Flavour::default()), SendHow::default()).unwrap();
         }
-        let (mut prefix, mut parts, mut gathered) = (vec![], vec![], vec![]);
+        let (mut prefix, mut parts, mut gathered) = (vec![], PayloadParts::default(), vec![]);
         while let NextPacket::Packet { bytes, .. } =
             senders[0].next_parts(0, &mut prefix, &mut parts)
         {
-            parts.drain(..).for_each(|part: PayloadPart| prefix.extend(part.as_slice()));
+            parts.parts(0..parts.len()).for_each(|part| prefix.extend(part));
+            parts.forget(parts.len());
             assert_eq!(prefix.len(), bytes);
             gathered.push(std::mem::take(&mut prefix));
         }

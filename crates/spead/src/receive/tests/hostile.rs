@@ -1,26 +1,9 @@
-//! Whoever may send packets can cost packets, not memory and not time.
+//! Whoever may send packets can cost packets, not memory and not time. Heap numbers without end: `tests/heap_ids.rs`.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{Raw, Wanted, adr, imm};
-
-#[test]
-fn heap_numbers_without_end_cost_the_window_only() {
-    let config = ReceiverConfig { max_heaps: 16, substreams: 4, ..ReceiverConfig::default() };
-    let mut stream = HeapReceiver::new(config).unwrap();
-    let mut cnt = 1u64;
-    for _ in 0..200_000 {
-        cnt = cnt.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        stream.push(0, &Raw::new(cnt >> 24, 1 << 16, 0, &[1; 8]).bytes());
-        assert!(stream.live_heaps() <= 64 && stream.live_bytes() <= 64 << 16);
-    }
-    assert_eq!(
-        stream.statistics().incomplete_heaps_evicted + stream.live_heaps(),
-        stream.tally().get(SpeadCounter::Heaps)
-    );
-    assert_eq!(ledger(&mut stream).balance(), 0);
-}
 
 #[test]
 fn items_and_pieces_of_a_heap_are_bounded() {
