@@ -221,6 +221,17 @@ impl Batch {
         self.stream = None;
     }
 
+    /// Gives up its own memory if it has grown above so many bytes, for sources whose chunks differ much in length; the batch must be
+    /// empty.
+    pub fn release_above(&mut self, bytes: usize) {
+        debug_assert!(self.is_empty(), "its trains lie in the memory");
+        if let Memory::Slots(slots) = &mut self.memory
+            && slots.len() > bytes
+        {
+            *slots = Box::default();
+        }
+    }
+
     /// All its trains are of this stream.
     pub fn set_stream(&mut self, stream: Arc<StreamCredit>) {
         self.stream = Some(stream);
@@ -334,8 +345,14 @@ impl Batch {
 
     /// Copies one chunk after the last train, growing the memory if needed.
     pub fn append(&mut self, bytes: &[u8], origin: Origin, time_ns: i64, edge: Edge) {
+        self.append_joined([bytes, &[]], origin, time_ns, edge);
+    }
+
+    /// As [`Batch::append`], one chunk of two parts.
+    pub fn append_joined(&mut self, parts: [&[u8]; 2], origin: Origin, time_ns: i64, edge: Edge) {
         let start = self.trains.last().map_or(0, |t| t.start + t.len);
-        let end = start + bytes.len();
+        let middle = start + parts[0].len();
+        let end = middle + parts[1].len();
         let mut own = match std::mem::replace(&mut self.memory, Memory::Slots(Box::default())) {
             Memory::Slots(slots) => slots.into_vec(),
             Memory::Shared(m) => m.to_vec(),
@@ -343,9 +360,11 @@ impl Batch {
         if own.len() < end {
             own.resize(end.next_power_of_two(), 0);
         }
-        own[start..end].copy_from_slice(bytes);
+        own[start..middle].copy_from_slice(parts[0]);
+        own[middle..end].copy_from_slice(parts[1]);
         self.memory = Memory::Slots(own.into_boxed_slice());
-        self.trains.push(TrainMeta { start, len: bytes.len(), stride: 0, origin, time_ns, edge });
+        let len = end - start;
+        self.trains.push(TrainMeta { start, len, stride: 0, origin, time_ns, edge });
     }
 
     fn memory(&self) -> &[u8] {
@@ -394,6 +413,21 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_batch_that_was_large_once_gives_its_memory_up() {
+        let mut batch = Batch::with_slots(1, 64);
+        batch.append_joined([&[1; 100], &[2; 50]], Origin::NONE, 0, Edge::Heap);
+        let joined = [[1; 100].as_slice(), &[2; 50]].concat();
+        assert!(batch.trains().map(|train| train.bytes).eq([&joined[..]]));
+        batch.clear();
+        batch.release_above(256);
+        assert_eq!(batch.memory_mut().len(), 256);
+        batch.release_above(255);
+        assert_eq!(batch.memory_mut().len(), 0);
+        batch.append(&[3], Origin::NONE, 0, Edge::Heap);
+        assert_eq!(batch.bytes(), 1);
+    }
 
     #[test]
     fn a_train_splits_by_stride_with_a_short_last_chunk() {
