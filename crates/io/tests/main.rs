@@ -9,5 +9,7 @@ mod loopback;
 mod raw;
 mod raw_streams;
 mod spead;
+mod spead_chunks;
+mod spead_million;
 mod spead_streams;
 mod spead_ways;

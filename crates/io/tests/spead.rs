@@ -95,14 +95,16 @@ fn udp(told: &SpeadInput) -> (SpeadIntake, SocketAddr) {
 
 #[test]
 fn heaps_over_udp_have_their_values_whatever_the_packet_size() {
-    for (packet, items, heap_size) in
+    for ((packet, items, heap_size), gather) in
         [(1472, 1, 400_000), (65_507, 3, 1 << 20), (56, 2, 4000), (8972, 1, 4)]
+            .into_iter()
+            .flat_map(|shape| [(shape, 1), (shape, 0)])
     {
         let job =
             HeapsJob { heap_size, items, heaps: Some(6), verify: true, ..HeapsJob::default() };
         let (mut intake, at) = udp(&SpeadInput::default());
-        let sender =
-            send(format!("spead+udp://{at}?packet={packet}&burst=16KiB"), job.clone(), 50e6);
+        let url = format!("spead+udp://{at}?packet={packet}&burst=16KiB&gather={gather}");
+        let sender = send(url, job.clone(), 50e6);
         let (why, all) = receive(&mut intake);
         assert_eq!(why, StreamEnd::StopItem);
         assert_eq!(good(all, &job), 6, "{packet} B");

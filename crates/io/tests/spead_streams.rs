@@ -153,6 +153,35 @@ fn read_into_place_a_connection_gives_what_its_packets_give() {
     }
 }
 
+/// A heap that is far smaller than the low mark of a fast connection is not held back while the sender is silent.
+#[test]
+fn a_small_heap_behind_large_ones_comes_while_the_connection_stays_open() {
+    let (mut intake, at) = intake(1, 4);
+    let one = |cnt: u64, length: usize| -> Vec<u8> {
+        let pieces = (0..length).step_by(19_000);
+        let each =
+            |from: usize| packet(cnt, length, from, &vec![cnt as u8; 19_000.min(length - from)]);
+        pieces.flat_map(each).collect()
+    };
+    let large: Vec<u8> = (1..=40).flat_map(|cnt| one(cnt, 285_000)).collect();
+    let (go, silent) = std::sync::mpsc::channel::<()>();
+    let sender = std::thread::spawn(move || {
+        let mut stream = TcpStream::connect(at).unwrap();
+        stream.write_all(&large).unwrap();
+        stream.write_all(&one(41, 500)).unwrap();
+        let _ = silent.recv();
+    });
+    let (begun, mut all) = (std::time::Instant::now(), vec![]);
+    while all.len() < 41 {
+        let wait = std::time::Duration::from_secs(1);
+        intake.step(wait, &mut |heap, _| all.push(heap.heap().map(|heap| heap.cnt))).unwrap();
+        assert!(begun.elapsed() < crate::spead::PATIENCE, "{} heaps came", all.len());
+    }
+    assert_eq!(all, (1..=41).map(Some).collect::<Vec<_>>());
+    drop(go);
+    sender.join().unwrap();
+}
+
 #[test]
 fn connections_that_take_turns_do_not_mix_their_payloads() {
     let bytes = |n: u64| {

@@ -9,7 +9,7 @@ use fullcount_core::source::{
     TurnsFrom,
 };
 use fullcount_io::spead::{HeapsJob, SpeadIntake, SpeadOutlet, carrier};
-use fullcount_spead::receive::StreamEnd;
+use fullcount_spead::receive::{HeapReceiver, Outcome, ReceiverConfig, StreamEnd};
 use fullcount_testing::veth::{NAME, RECEIVER, Veth};
 
 use crate::spead::{PATIENCE, balanced, good, output, receive, send};
@@ -71,7 +71,11 @@ fn sockets_that_share_a_port_are_of_udp_and_of_no_group() {
     let mut sources = Sources::default();
     fullcount_io::source::register(&mut sources);
     let setup = SourceSetup::plain(&sources);
-    for url in ["spead+tcp://127.0.0.1:0?sockets=2", "spead+udp://127.0.0.1:0?sockets=65"] {
+    for url in [
+        "spead+tcp://127.0.0.1:0?sockets=2",
+        "spead+udp://127.0.0.1:0?sockets=65",
+        "spead+udp://127.0.0.1:0?sockets=2&engine=plain",
+    ] {
         let Err(refused) = carrier::plan(url, &setup) else { panic!("{url}") };
         assert!(refused.to_string().contains("sockets"), "{refused}");
     }
@@ -209,15 +213,87 @@ impl Downstream for Above {
 fn a_decoder_of_heaps_behind_the_carrier_is_told_what_it_gets() {
     let mut sources = Sources::default();
     fullcount_io::source::register(&mut sources);
-    for url in ["spead+tcp://127.0.0.1:0", "spead+udp://127.0.0.1:0"] {
+    for (url, above, wanted) in [
+        ("spead+tcp://127.0.0.1:0", true, "gets heaps"),
+        ("spead+udp://127.0.0.1:0", true, "gets heaps"),
+        ("spead+udp://127.0.0.1:0?item=0x1000", true, "leave out item="),
+        ("spead+udp://127.0.0.1:0", false, ""),
+        ("spead+udp://127.0.0.1:0?item=0x1000", false, ""),
+    ] {
         let setup = SourceSetup::plain(&sources);
         let endpoint = sources.find(url).unwrap().0.plan(url, &setup).unwrap();
-        for heaps in [true, false] {
-            let above = Above(heaps);
-            let opening = SourceOpening { downstream: Some(&above), ..SourceOpening::PLAIN };
-            let source = endpoint.open(&opening).unwrap().remove(0).source;
-            let told = source.describe().iter().any(|fact| fact.contains("leave out spead+"));
-            assert_eq!(told, heaps, "{url}: {:?}", source.describe());
+        let above = Above(above);
+        let opening = SourceOpening { downstream: Some(&above), ..SourceOpening::PLAIN };
+        let facts = endpoint.open(&opening).unwrap().remove(0).source.describe();
+        for words in ["gets heaps", "leave out item="] {
+            assert_eq!(facts.iter().any(|fact| fact.contains(words)), wanted == words, "{facts:?}");
         }
+    }
+}
+
+/// A decoder of heaps gets the packets of whole heaps: the same heaps, whatever they came in.
+#[test]
+fn a_decoder_of_heaps_gets_the_heaps_themselves() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("heaps.pcap").display().to_string();
+    let job = HeapsJob {
+        heap_size: 300_000,
+        items: 3,
+        heaps: Some(20),
+        verify: true,
+        ..HeapsJob::default()
+    };
+    let mut sources = Sources::default();
+    fullcount_io::source::register(&mut sources);
+    for (to, from) in [
+        (format!("spead+pcap:{file}"), format!("spead+pcap:{file}?flat-out")),
+        ("spead+tcp://{}".to_owned(), "spead+tcp://127.0.0.1:0".to_owned()),
+        (
+            "spead+tcp://{}?framing=heap".to_owned(),
+            "spead+tcp://127.0.0.1:0?framing=heap".to_owned(),
+        ),
+        (
+            "spead+udp://{}?packet=1472B&burst=16KiB".to_owned(),
+            "spead+udp://127.0.0.1:0?sockets=2&receive_buffer=4MiB".to_owned(),
+        ),
+    ] {
+        let setup = SourceSetup::plain(&sources);
+        let endpoint = sources.find(&from).unwrap().0.plan(&from, &setup).unwrap();
+        let opening = SourceOpening { downstream: Some(&Above(true)), ..SourceOpening::PLAIN };
+        let open = || endpoint.open(&opening).unwrap().remove(0);
+        let early = (!from.starts_with("spead+pcap")).then(&open);
+        let local = early.as_ref().and_then(|opened| opened.local);
+        let to = to.replace("{}", &local.map_or(String::new(), |at| at.to_string()));
+        // A receiver that waits for a processor for 0.3 s still has room for what comes.
+        let sender = send(to, job.clone(), 10e6);
+        let mut sender = Some(sender);
+        if early.is_none() {
+            sender.take().unwrap().join().unwrap();
+        }
+        let mut source = early.unwrap_or_else(open).source;
+        let mut decoder = HeapReceiver::new(ReceiverConfig::default()).unwrap();
+        let (mut batch, mut got, begun) = (source.batch(), vec![], Instant::now());
+        loop {
+            match source.recv(&mut batch, Duration::from_millis(20)).unwrap() {
+                Received::End => break,
+                Received::Data => {
+                    for train in batch.trains() {
+                        assert_eq!((train.edge, train.count()), (Edge::Heap, 1));
+                        assert_eq!(decoder.push(0, train.bytes), Outcome::Accepted, "{from}");
+                        got.extend(std::iter::from_fn(|| decoder.pop()));
+                    }
+                }
+                _ => assert!(begun.elapsed() < PATIENCE, "{from}"),
+            }
+        }
+        assert_eq!(good(got, &job), 20, "{from}");
+        let read = |name| {
+            let sheet = source.sheet();
+            let line = sheet.lines().iter().position(|line| line.name == name).unwrap();
+            sheet.get(line)
+        };
+        assert_eq!((read("carrier.heaps"), read("carrier.handed_on")), (20, 20), "{from}");
+        assert_eq!((read("receive.packets"), read("receive.accepted")), (20, 20), "{from}");
+        assert!(sender.is_none_or(|sender| sender.join().is_ok()));
     }
 }

@@ -169,7 +169,8 @@ impl Noted {
     fn extend(&mut self, next: &Noted) -> bool {
         let alike = (self.len, self.flags) == (next.len, next.flags);
         let alone = self.further | next.further;
-        let step = next.start.wrapping_sub(self.start);
+        // Before the first one lies nothing that follows it.
+        let Some(step) = next.start.checked_sub(self.start) else { return false };
         let stride = if self.count == 1 { step } else { self.stride };
         let follows = next.number == self.number + i64::from(self.count)
             && u64::from(step) == u64::from(self.count) * u64::from(stride)

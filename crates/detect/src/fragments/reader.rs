@@ -554,3 +554,7 @@ impl Decoder for UnitReader {
 #[cfg(test)]
 #[path = "reader_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "reader_rows_tests.rs"]
+mod rows_tests;

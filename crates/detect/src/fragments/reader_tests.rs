@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// A fragment in blocks of `words` words at most; encoder of its own.
-fn blocks(source: u64, event: u64, payload: usize, words: usize) -> Vec<Vec<u8>> {
+pub(super) fn blocks(source: u64, event: u64, payload: usize, words: usize) -> Vec<Vec<u8>> {
     let event = event & 0x00ff_ffff;
     let mut all = vec![5 << 60 | event << 32 | source << 8];
     all.extend((0..payload as u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ event));
@@ -111,7 +111,7 @@ fn count(unit: &UnitReader, line: C) -> u64 {
     unit.sheet.get(line as usize)
 }
 
-fn balanced(unit: &UnitReader) {
+pub(super) fn balanced(unit: &UnitReader) {
     let ledger = Ledger::default();
     unit.sheets().into_iter().for_each(|sheet| ledger.register(sheet));
     let entries = ledger.read();

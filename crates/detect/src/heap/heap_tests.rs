@@ -4,6 +4,8 @@ use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::{Ledger, Role, Unit};
 use fullcount_core::products::Products;
 use fullcount_core::progress::Flush;
+use fullcount_spead::send::{CutRules, OutHeap, Packetiser};
+use fullcount_spead::{BugCompat, Descriptor, Flavour};
 
 use super::*;
 use crate::conformance;
@@ -95,7 +97,7 @@ fn numbers_of_a_sequence_tell_which_heaps_never_came() {
 
 #[test]
 fn bad_input_costs_that_packet_and_one_counter() {
-    // One packet that announces 2^39 bytes, a billion heap numbers, descriptors without end.
+    // One packet that announces 2^39 bytes, heap numbers up to a billion.
     let wide = |cnt: u64, length: u64| {
         let mut packet = packets(1).remove(0);
         packet[8..16].copy_from_slice(&(1 << 63 | 1 << 40 | cnt).to_be_bytes());
@@ -114,6 +116,25 @@ fn bad_input_costs_that_packet_and_one_counter() {
     assert!(held < 1 << 20, "{held} B");
     let (_, entries) = read("max_items = 1", &packets(6));
     assert_eq!(entries.get("items.descriptors"), Some(1));
+}
+
+/// Each of these heaps describes items that no heap had before.
+#[test]
+fn descriptors_without_end_are_counted_and_not_kept() {
+    let described = |n: u64| {
+        let descriptor = Descriptor::spead(0x2000 + n, &format!("bomb {n}"), "", &[], &[('u', 32)]);
+        let mut heap = OutHeap::new(Flavour::default());
+        heap.add_descriptor(&descriptor, BugCompat::default()).unwrap();
+        let mut packets = Packetiser::new(&heap, n + 1, CutRules::default()).unwrap();
+        let mut bytes = vec![];
+        packets.next_packet(&heap, &mut bytes).unwrap();
+        assert!(packets.is_done());
+        bytes
+    };
+    let all: Vec<_> = (0..500).map(described).collect();
+    let (_, entries) = read("max_items = 20", &all);
+    let get = |name| entries.get(name);
+    assert_eq!((get("items.descriptors"), get("items.descriptors_refused")), (Some(20), Some(480)));
 }
 
 #[test]

@@ -231,6 +231,9 @@ impl RunPlan {
 
     /// For people: what data are.
     fn detector_fact(&self) -> String {
+        if self.pixels.pixels() == 0 {
+            return self.detector.name().to_owned();
+        }
         let (tick, assumed) = self.detector.tick();
         let (num, den) = tick.fraction();
         format!(

@@ -1,14 +1,16 @@
-//! The sources `spead+udp`, `spead+tcp`, `spead+pcap`, `spead+xdp` and `spead+packet`: a readout's datagrams, one in an item of each heap.
+//! The sources `spead+udp`, `spead+tcp`, `spead+pcap`, `spead+xdp` and `spead+packet`: heaps for a decoder of heaps, or a readout's
+//! datagrams, one in an item of each heap.
 //!
 //! A carrier: below is the transport's own source (TCP listens itself), above it looks like any other source. The item is named by id or by
-//! the name in its descriptor. Heaps without it are counted and passed over. Source: `docs/architecture.md`, "Seams".
+//! the name in its descriptor. Heaps without it are counted and passed over. A decoder that reads SPEAD packets gets the heaps themselves,
+//! unless the URL names an item. Source: `docs/architecture.md`, "Seams".
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fullcount_core::batch::{Batch, Edge};
+use fullcount_core::batch::Batch;
 use fullcount_core::ledger::{Info, Role, Sheet, Unit};
 use fullcount_core::refusal::Refusal;
 use fullcount_core::source::{
@@ -16,12 +18,14 @@ use fullcount_core::source::{
     SourceOpening, SourceSetup, UrlKey,
 };
 use fullcount_core::url::Scheme as _;
-use fullcount_spead::receive::{Delivery, Heap, ItemValue};
-use fullcount_spead::{BugCompat, Descriptor};
+use fullcount_spead::receive::OnIncomplete;
 
+use super::handed::Handed;
 use super::intake::{IntakeStep, SpeadIntake};
-use super::url::{ItemChoice, SpeadInput, SpeadTransport, SpeadUrl};
+use super::url::{SpeadInput, SpeadTransport, SpeadUrl};
+use crate::endpoint::Engine;
 use crate::source::refused;
+use crate::udp;
 
 fullcount_core::counters! {
     /// What a carrier counts.
@@ -34,7 +38,10 @@ fullcount_core::counters! {
             "raise receive_buffer and net.core.rmem_max, pin the receiver to a core of its own, or lower the rate";
         Heaps "carrier.heaps" Messages Sum "carrier" In "heaps that came over SPEAD" "";
         Datagrams "carrier.datagrams" Messages Sum "carrier" Accepted "datagrams taken out of heaps" "";
+        HandedOn "carrier.handed_on" Messages Sum "carrier" Accepted "heaps handed on to a decoder of heaps, whole or what came of them" "";
         NoItem "carrier.no_item" Messages Sum "carrier" Rejected "heaps without the item that holds the datagram" "set item= in the URL to the id or name that the sender uses";
+        Unfit "carrier.unfit" Messages Sum "carrier" Dropped(Unknown) "heaps for a decoder of heaps that fit into no packet: above 65531 item pointers, or longer than their addresses reach"
+            "send fewer items in a heap, or a flavour with wider addresses";
     }
 }
 
@@ -49,7 +56,7 @@ impl SourceKind for SpeadKind {
     fn about(&self) -> &'static str {
         match self.0 {
             SpeadTransport::Udp => {
-                "SPEAD heaps in datagrams; run: a readout's datagram in an item of each heap"
+                "SPEAD heaps in datagrams, for the detector heap; other detectors: a datagram in an item of each heap"
             }
             SpeadTransport::Tcp => {
                 "SPEAD heaps on TCP connections, in packets as spead2 sends them or whole"
@@ -88,6 +95,7 @@ impl SourceKind for SpeadKind {
         setup: &SourceSetup<'_>,
     ) -> Result<Box<dyn SourceEndpoint>, Refusal> {
         let (url, inner) = plan(text, setup)?;
+        has_senders(text, [&url])?;
         Ok(Box::new(CarrierEndpoint { text: text.to_owned(), url, inner }))
     }
 }
@@ -117,8 +125,14 @@ pub type PlannedSpead = (SpeadUrl<SpeadInput>, Option<Box<dyn SourceEndpoint>>);
 /// # Errors
 /// What is wrong with it.
 pub fn plan(text: &str, setup: &SourceSetup<'_>) -> Result<PlannedSpead, Refusal> {
-    let url = SpeadUrl::<SpeadInput>::read(text).map_err(|e| refused(text, e))?;
-    let told = &url.told;
+    let mut url = SpeadUrl::<SpeadInput>::read(text).map_err(|e| refused(text, e))?;
+    if let (SpeadTransport::Udp, Some(at)) = (url.transport, &mut url.address) {
+        at.receive_buffer = at.receive_buffer.or(Some(setup.receive_buffer));
+        if at.engine == Engine::Auto && setup.engine == Engine::Plain.name() {
+            at.engine = Engine::Plain;
+        }
+    }
+    let (told, several) = (&url.told, url.told.sockets.is_some_and(|n| n > 1));
     let why = match &url.address {
         Some(at) if url.transport == SpeadTransport::Tcp && at.interface.is_some() => {
             Some("bind is for sending: the URL's address says where it listens")
@@ -126,8 +140,9 @@ pub fn plan(text: &str, setup: &SourceSetup<'_>) -> Result<PlannedSpead, Refusal
         _ if told.pool > 0 && told.pool_range.0 > told.pool_range.1 => {
             Some("pool_lower is at most pool_upper")
         }
-        _ if told.sockets > 1 && url.transport != SpeadTransport::Udp => {
-            Some("sockets is for spead+udp")
+        _ if several && url.transport != SpeadTransport::Udp => Some("sockets is for spead+udp"),
+        Some(at) if several && at.engine == Engine::Plain => {
+            Some("sockets above 1 need receive times, which engine=plain has not")
         }
         _ if told.pool_initial > told.pool => Some("pool_initial is at most pool"),
         _ => None,
@@ -143,10 +158,41 @@ pub fn plan(text: &str, setup: &SourceSetup<'_>) -> Result<PlannedSpead, Refusal
     Ok((url, inner))
 }
 
+/// The URLs of one stream, each with the endpoint below it.
+///
+/// # Errors
+/// What is wrong with one, or that none has a sender whose end is the stream's.
+pub fn plan_stream(
+    texts: &[String],
+    setup: &SourceSetup<'_>,
+) -> Result<Vec<PlannedSpead>, Refusal> {
+    let planned: Vec<_> =
+        texts.iter().map(|text| plan(text, setup)).collect::<Result<_, Refusal>>()?;
+    has_senders(&texts.join(" "), planned.iter().map(|(url, _)| url))?;
+    Ok(planned)
+}
+
+fn has_senders<'a>(
+    text: &str,
+    urls: impl IntoIterator<Item = &'a SpeadUrl<SpeadInput>>,
+) -> Result<(), Refusal> {
+    match urls.into_iter().any(|url| url.told.senders > 0) {
+        true => Ok(()),
+        false => Err(refused(text, "senders=0 needs another URL of the same stream with senders")),
+    }
+}
+
 /// How the endpoint below is opened.
-pub(super) fn below<'a>(told: &SpeadInput, opening: &SourceOpening<'a>) -> SourceOpening<'a> {
+pub(super) fn below<'a>(
+    url: &SpeadUrl<SpeadInput>,
+    opening: &SourceOpening<'a>,
+) -> SourceOpening<'a> {
     let plain = SourceOpening { downstream: None, workers: 1, ..*opening };
-    match told.sockets {
+    let needed = || match url.transport {
+        SpeadTransport::Udp => url.address.as_ref().map_or(1, udp::sockets_for_buffer),
+        _ => 1,
+    };
+    match url.told.sockets.unwrap_or_else(needed) {
         1 => plain,
         workers => SourceOpening { workers, spread: true, timestamps: true, ..plain },
     }
@@ -162,25 +208,34 @@ struct CarrierEndpoint {
 }
 
 impl CarrierEndpoint {
-    /// Opens it once, with the inner endpoint lent for that; where it listens.
-    fn intake(&self, opening: &SourceOpening<'_>) -> Result<OpenedIntake, SourceOpenError> {
-        let mut told = self.url.told.clone();
+    /// Opens it once, with the inner endpoint lent for that; where it listens. `incomplete`: incomplete heaps are handed over, too.
+    fn intake(
+        &self,
+        opening: &SourceOpening<'_>,
+        incomplete: bool,
+    ) -> Result<OpenedIntake, SourceOpenError> {
+        let mut url = self.url.clone();
+        let told = &mut url.told;
         told.config.stops = told.senders;
         told.config.readers = told.senders;
+        if incomplete {
+            told.config.incomplete = OnIncomplete::Give;
+        }
         match &self.inner {
             None => {
-                let intake = SpeadIntake::open(std::slice::from_ref(&self.url), &[None], opening)?;
+                let intake = SpeadIntake::open(std::slice::from_ref(&url), &[None], opening)?;
                 let local = intake.tcp_addrs().first().copied();
                 Ok((intake, local))
             }
             Some(inner) => {
-                let (mut intake, mut local) = (SpeadIntake::new(&told)?, None);
+                let (mut intake, mut local) = (SpeadIntake::new(told)?, None);
                 let mut sources = vec![];
-                for opened in inner.open(&below(&told, opening))? {
+                let below = below(&self.url, opening);
+                for opened in inner.open(&below)? {
                     local = local.or(opened.local);
                     sources.push(opened.source);
                 }
-                intake.add_endpoint_of(sources, &told);
+                intake.add_endpoint_of(sources, (told.senders, below.spread));
                 if let Some(to) = told.feedback {
                     let back = super::back::BackChannel::to(to, told.resend);
                     intake.report_to(back.map_err(SourceOpenError::failed)?);
@@ -205,13 +260,13 @@ impl SourceEndpoint for CarrierEndpoint {
     }
 
     fn open(&self, opening: &SourceOpening<'_>) -> Result<Vec<OpenedSource>, SourceOpenError> {
-        let (intake, local) = self.intake(opening)?;
-        let live = self.is_live();
         let above = opening.downstream.and_then(|decoder| decoder.framing());
-        let source = CarrierSource {
-            nested: above.is_some_and(|rule| rule.name == "spead"),
-            ..CarrierSource::new(intake, &self.url.told, live)
-        };
+        let told = &self.url.told;
+        let nested = above.is_some_and(|rule| rule.name == "spead");
+        let (nested, heaps) = (nested && told.item.is_some(), nested && told.item.is_none());
+        let (intake, local) = self.intake(opening, heaps)?;
+        let source =
+            CarrierSource { nested, ..CarrierSource::new(intake, told, (self.is_live(), heaps)) };
         let label = match local {
             Some(at) => format!("{}://{at}", self.url.transport.scheme()),
             None => self.text.split('?').next().unwrap_or_default().to_owned(),
@@ -220,37 +275,32 @@ impl SourceEndpoint for CarrierEndpoint {
     }
 }
 
-/// Datagrams out of heaps.
+/// Heaps, or datagrams out of them.
 pub struct CarrierSource {
     intake: SpeadIntake,
-    item: ItemChoice,
-    compat: BugCompat,
-    /// Id of the item, once it is known.
-    id: Option<u64>,
+    handed: Handed,
     live: bool,
-    /// What is behind it reads SPEAD packets itself.
+    /// What is behind it reads SPEAD packets, and gets those in an item.
     nested: bool,
     sheet: Arc<Sheet>,
-    own: usize,
     /// Sheets of the sockets below with the line of their drops.
     drops: Vec<(Arc<Sheet>, usize)>,
 }
 
 /// What a person who meant the heaps themselves has to know.
 const NESTED: &str = "the detector gets the SPEAD packets that travel in an item of these heaps; for the heaps themselves \
-                      leave out spead+ (udp://, tcp://, pcap:)";
+                      leave out item=";
 
-/// Descriptors of one heap that are read.
-const MOST_DESCRIPTORS: usize = 64;
+/// Memory that a batch keeps, bytes: a run of two threads has 16 batches, and one heap of 1 GiB in each would stay for ever.
+const KEPT: usize = 64 << 20;
 
 impl CarrierSource {
-    /// Takes that item out of each heap.
-    pub fn new(mut intake: SpeadIntake, told: &SpeadInput, live: bool) -> CarrierSource {
-        let (item, compat) = (told.item.clone(), told.compat);
-        let id = match item {
-            ItemChoice::Id(id) => Some(id),
-            ItemChoice::Name(_) => None,
-        };
+    /// Takes the URL's item out of each heap, or hands on the heaps.
+    pub fn new(
+        mut intake: SpeadIntake,
+        told: &SpeadInput,
+        (live, heaps): (bool, bool),
+    ) -> CarrierSource {
         // One sheet: the stream's lines, those of the readers, the carrier's.
         let sheet = Sheet::new(lines());
         intake.count_on(sheet.clone());
@@ -259,54 +309,23 @@ impl CarrierSource {
             Some((sheet, at))
         };
         let drops = intake.reader_sheets().into_iter().filter_map(drops).collect();
-        CarrierSource { intake, item, compat, id, live, nested: false, sheet, own: own(), drops }
+        let counted = (sheet.clone(), own());
+        let handed =
+            if heaps { Handed::heaps(told, counted) } else { Handed::items(told, counted) };
+        CarrierSource { intake, handed, live, nested: false, sheet, drops }
     }
-}
-
-/// Learns the item's id from descriptors.
-fn learn(heap: &Heap, name: &str, compat: BugCompat) -> Option<u64> {
-    let all = heap.descriptor_bytes().take(MOST_DESCRIPTORS);
-    let described = |bytes: &[u8]| Descriptor::parse(bytes, compat, 1);
-    all.flat_map(described).find(|d| d.name == name).map(|d| d.id)
 }
 
 impl Source for CarrierSource {
     fn recv(&mut self, batch: &mut Batch, wait: Duration) -> Result<Received, SourceError> {
         batch.clear();
-        let (item, id, sheet, own) = (&self.item, &mut self.id, &self.sheet, self.own);
-        let compat = self.compat;
-        let count = |line: CarrierCounter, n: u64| sheet.add(own + line as usize, n);
-        let step = self.intake.step(wait, &mut |delivery, arrived| {
-            let Delivery::Heap(heap) = delivery else { return };
-            count(CarrierCounter::Heaps, 1);
-            if let ItemChoice::Name(name) = item
-                && let Some(known) = learn(&heap, name, compat)
-            {
-                *id = Some(known);
-            }
-            let found = id.and_then(|id| heap.item(id));
-            let Some(found) = found else {
-                count(CarrierCounter::NoItem, 1);
-                return;
-            };
-            count(CarrierCounter::Datagrams, 1);
-            count(CarrierCounter::Packets, 1);
-            count(CarrierCounter::Accepted, 1);
-            count(CarrierCounter::Bytes, found.bytes().map_or(8, <[u8]>::len) as u64);
-            match found.value {
-                ItemValue::Bytes(bytes) => {
-                    batch.append(bytes, arrived.origin, arrived.time_ns, Edge::Heap);
-                }
-                ItemValue::Immediate(value) => {
-                    // A short datagram that the sender put into the pointer: its length is not known, so it has all the pointer's bytes.
-                    let bytes = value.to_be_bytes();
-                    let from = 8 - heap.flavour.address_bytes();
-                    batch.append(&bytes[from..], arrived.origin, arrived.time_ns, Edge::Heap);
-                }
-            }
-        })?;
+        batch.release_above(KEPT);
+        let handed = &mut self.handed;
+        let step = self
+            .intake
+            .step(wait, &mut |delivery, arrived| handed.take(&delivery, arrived, batch))?;
         let drops = self.drops.iter().map(|(sheet, at)| sheet.get(*at)).sum();
-        self.sheet.set(self.own + CarrierCounter::KernelDrops as usize, drops);
+        self.sheet.set(self.handed.own() + CarrierCounter::KernelDrops as usize, drops);
         Ok(match step {
             _ if !batch.is_empty() => Received::Data,
             IntakeStep::Ended(_) => Received::End,
@@ -334,6 +353,8 @@ impl Source for CarrierSource {
         let mut facts = self.intake.describe();
         if self.nested {
             facts.push(NESTED.to_owned());
+        } else if self.handed.is_heaps() {
+            facts.push("the detector gets heaps, put together here".to_owned());
         }
         facts
     }

@@ -203,9 +203,10 @@ impl SpeadIntake {
         for (url, inner) in urls.iter().zip(inner) {
             match (inner, &url.address) {
                 (Some(endpoint), _) => {
-                    let opened = endpoint.open(&below(&url.told, opening))?;
+                    let below = below(url, opening);
+                    let opened = endpoint.open(&below)?;
                     let sources = opened.into_iter().map(|one| one.source).collect();
-                    intake.add_endpoint_of(sources, &url.told);
+                    intake.add_endpoint_of(sources, (url.told.senders, below.spread));
                 }
                 (None, Some(address)) => {
                     let options = TcpIntakeOptions {
@@ -215,6 +216,7 @@ impl SpeadIntake {
                         max_heap: url.told.config.max_heap_bytes,
                         memory: intake.pool.clone(),
                         ignore_stop: !url.told.config.stop_on_stop_item,
+                        low_water: url.told.low_water,
                     };
                     let tcp =
                         TcpIntake::listen(address, options).map_err(SourceOpenError::failed)?;
@@ -235,12 +237,16 @@ impl SpeadIntake {
         self.add_sources(vec![source], 1);
     }
 
-    /// Those of an endpoint, which are spread if it says so.
-    pub(super) fn add_endpoint_of(&mut self, sources: Vec<Box<dyn Source>>, told: &SpeadInput) {
-        if told.sockets == 1 {
-            return self.add_sources(sources, told.senders);
+    /// Those of an endpoint with so many senders; `spread`: trains of one sender come in any of them.
+    pub(super) fn add_endpoint_of(
+        &mut self,
+        sources: Vec<Box<dyn Source>>,
+        (senders, spread): (u32, bool),
+    ) {
+        if !spread {
+            return self.add_sources(sources, senders);
         }
-        let endpoint = self.add_endpoint(told.senders, 1);
+        let endpoint = self.add_endpoint(senders, 1);
         self.facts
             .push(format!("{} sockets share the port: trains go to any of them", sources.len()));
         self.facts.extend(sources.iter().take(1).flat_map(|source| source.describe()));

@@ -8,12 +8,14 @@
 pub mod back;
 pub mod carrier;
 pub mod carry;
+mod handed;
 pub mod heaps;
 pub mod intake;
 pub mod outlet;
 mod spread;
 mod taking;
 pub mod tcp;
+mod train;
 pub mod url;
 mod way;
 

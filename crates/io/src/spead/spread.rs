@@ -5,18 +5,20 @@
 //! sockets is taken by that time, later trains wait for the next look. Source: `docs/spead.md`, "Sockets that share a port".
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use fullcount_core::batch::{Batch, Train};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::source::{Received, Source, SourceError};
+
+use crate::udp::wall_ns;
 
 /// Between two looks when nothing was there: in the middle of a stream, and when nothing has come for [`MANY`] looks. A wait in one socket
 /// is of a whole clock tick at least, 4 ms, in which 212,992 B of another one are full at 2 Gb/s.
 const SHORT: Duration = Duration::from_micros(50);
 const LONG: Duration = Duration::from_millis(1);
 const MANY: u32 = 100;
-/// A train that came so much later than now was received before the clock was set back, ns.
+/// A train that came so much later than it was read was received before the clock was set back, ns.
 const STEP_NS: i64 = 10_000_000;
 
 /// One socket, and what was read from it.
@@ -83,17 +85,18 @@ impl SpreadSockets {
     }
 
     fn look(&mut self, take: &mut dyn FnMut(Train<'_>)) -> Result<bool, SourceError> {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = since.map_or(i64::MAX, |since| since.as_nanos() as i64);
+        let now = wall_ns();
         for socket in &mut self.sockets {
             socket.fill()?;
         }
+        // Much later than `now` if this thread had to wait for a processor.
+        let read = wall_ns();
         let mut any = false;
         loop {
             let fronts = self.sockets.iter().enumerate();
             let fronts = fronts.filter_map(|(at, s)| Some((s.front()?.time_ns, at)));
             let Some((time, at)) = fronts.min() else { return Ok(any) };
-            if time > now && time - now < STEP_NS {
+            if time > now && time - read < STEP_NS {
                 return Ok(any);
             }
             let socket = &mut self.sockets[at];
@@ -115,13 +118,18 @@ mod tests {
 
     use super::*;
 
-    /// Gives batches of trains of one byte, each with a time, one batch a call.
+    /// Gives batches of trains of one byte, each with a time, one batch a call, and none before the newest of its times, unless that is far
+    /// away.
     struct Told(VecDeque<Vec<(u8, i64)>>, Arc<Sheet>);
 
     impl Source for Told {
         fn recv(&mut self, batch: &mut Batch, _: Duration) -> Result<Received, SourceError> {
             batch.clear();
             let Some(trains) = self.0.pop_front() else { return Ok(Received::Idle) };
+            let newest = trains.iter().map(|(_, time_ns)| *time_ns).max().unwrap_or(0);
+            while (wall_ns() + 1..wall_ns() + 1_000_000_000).contains(&newest) {
+                std::thread::yield_now();
+            }
             for (byte, time_ns) in trains {
                 batch.append(&[byte], Origin::NONE, time_ns, Edge::Datagram);
             }
@@ -183,9 +191,19 @@ mod tests {
         assert_eq!(all(&mut two), [2, 3]);
     }
 
+    /// The thread stands still in the middle of a look, so that trains come that are much newer than its beginning: the stop of a stream, and
+    /// what was sent before it into a socket that was looked at already.
+    #[test]
+    fn a_look_that_takes_long_does_not_change_the_order() {
+        let now = wall_ns();
+        let first = vec![vec![], vec![(1, now + 2 * STEP_NS)]];
+        let mut two = sockets(vec![first, vec![vec![(2, now + 3 * STEP_NS)]]]);
+        assert_eq!(all(&mut two), [1, 2]);
+    }
+
     #[test]
     fn a_train_of_this_moment_waits_and_a_clock_that_was_set_back_holds_nothing_up() {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
+        let now = wall_ns();
         let mut two = sockets(vec![vec![vec![(2, now + 3_600_000_000_000)]], vec![vec![(1, 0)]]]);
         assert_eq!(all(&mut two), [1, 2]);
         let mut one = sockets(vec![vec![vec![(1, now + STEP_NS - 1_000_000)]]]);

@@ -22,6 +22,7 @@ use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 
 use self::ahead::AheadReader;
 use super::url::SpeadFraming;
+use crate::tcp::low_water::{LOW_WATER, LowWater};
 use crate::udp::url::UdpUrl;
 
 /// Bytes of a read: what the second-level cache holds beside the heap.
@@ -54,6 +55,8 @@ pub struct TcpIntakeOptions {
     pub memory: Option<MemoryPool>,
     /// Stop heaps are heaps like any other.
     pub ignore_stop: bool,
+    /// A reader of a fast connection is woken when so many bytes are there; 0: at each segment.
+    pub low_water: usize,
 }
 
 impl Default for TcpIntakeOptions {
@@ -65,6 +68,7 @@ impl Default for TcpIntakeOptions {
             max_heap: 1 << 30,
             memory: None,
             ignore_stop: false,
+            low_water: LOW_WATER,
         }
     }
 }
@@ -83,6 +87,7 @@ struct Connection {
     bytes: u64,
     /// It has sent something: it is a sender.
     begun: bool,
+    low_water: LowWater,
 }
 
 /// What a connection gave.
@@ -289,28 +294,31 @@ impl TcpIntake {
                 framing,
                 bytes: 0,
                 begun: false,
+                low_water: LowWater::new(self.options.low_water),
             });
         }
     }
 
     /// Reads what is there, waits at most `wait` if nothing is. False: nothing came.
     pub(super) fn read(&mut self, wait: Duration, to: &mut impl TakesPieces) -> bool {
-        if self.round(to) {
+        if self.round(false, to) {
             return true;
         }
         if wait.is_zero() {
             return false;
         }
+        let wait = self.connections.iter().fold(wait, |wait, c| c.low_water.wait(wait));
         // One that nobody is going to read would end the wait at once.
         let expected = self.expected() > 0;
         let read = self.connections.iter().filter(|c| c.begun || expected);
         let listener = expected.then(|| self.listener.as_fd());
         let all: Vec<BorrowedFd<'_>> = read.map(|c| c.stream.as_fd()).chain(listener).collect();
         crate::sys::wait_ready(&all, None, wait);
-        self.round(to)
+        self.round(true, to)
     }
 
-    fn round(&mut self, to: &mut impl TakesPieces) -> bool {
+    /// Reads each connection, in turns; `waited`: after a wait.
+    fn round(&mut self, waited: bool, to: &mut impl TakesPieces) -> bool {
         self.accept();
         let (mut came, mut left) = (false, self.connections.len());
         while left > 0 && !self.connections.is_empty() {
@@ -320,8 +328,10 @@ impl TcpIntake {
             if !self.connections[at].begun && self.expected() == 0 {
                 continue;
             }
-            let (any, end) = self.turn(at, to);
-            came |= any || end.is_some();
+            let (many, end) = self.turn(at, to);
+            came |= many > 0 || end.is_some();
+            let Connection { stream, low_water, .. } = &mut self.connections[at];
+            low_water.came(stream.as_fd(), many, waited);
             if let Some(reset) = end {
                 self.close(at, Arrival::Flushed, reset, to);
             }
@@ -329,8 +339,8 @@ impl TcpIntake {
         came
     }
 
-    /// Some reads of one connection. Whether anything came; whether the connection is over, and then whether it was reset.
-    fn turn(&mut self, at: usize, to: &mut impl TakesPieces) -> (bool, Option<bool>) {
+    /// Some reads of one connection. The bytes that came; whether the connection is over, and then whether it was reset.
+    fn turn(&mut self, at: usize, to: &mut impl TakesPieces) -> (usize, Option<bool>) {
         // Of several connections the stream foresees packets of the one that was read last.
         let (mut came, mut end, mut foreseen) = (0, None, self.connections.len() == 1);
         for _ in 0..TURNS {
@@ -352,12 +362,12 @@ impl TcpIntake {
         if let Framing::Packets(packets) = framing {
             self.ahead.settle(packets, *origin, to);
         }
-        (came > 0, end)
+        (came, end)
     }
 
     /// One read; how many bytes came.
     fn one(&mut self, at: usize, foreseen: bool, to: &mut impl TakesPieces) -> io::Result<usize> {
-        let Connection { stream, origin, framing, bytes, begun } = &mut self.connections[at];
+        let Connection { stream, origin, framing, bytes, begun, .. } = &mut self.connections[at];
         self.waste.reads += 1;
         let many = match framing {
             Framing::Packets(packets) => {

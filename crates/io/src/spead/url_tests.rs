@@ -12,7 +12,10 @@ fn keys_of_spead_and_of_the_transport_stand_together() {
     )
     .unwrap();
     assert_eq!(url.inner, "udp://239.1.2.3:8888?interface=10.0.0.1&receive_buffer=8MiB");
-    assert_eq!((url.told.config.max_heaps, url.told.item), (8, ItemChoice::Name("packet".into())));
+    assert_eq!(
+        (url.told.config.max_heaps, url.told.item),
+        (8, Some(ItemChoice::Name("packet".into())))
+    );
     let url = SpeadUrl::<SpeadOutput>::read("spead+tcp://[::1]:8888?framing=heap&send_buffer=1MiB")
         .unwrap();
     assert_eq!(url.address.clone().unwrap().send_buffer, Some(1 << 20));

@@ -12,16 +12,20 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fullcount_core::frame::emit::Route;
-use fullcount_spead::send::PayloadPart;
 use socket2::{Domain, Socket, Type};
 
 use super::outlet::{OutletError, TransportCount};
+use super::train::HeapTrain;
 use crate::pcap::{CaptureFormat, Writer};
 use crate::udp::UdpSender;
 use crate::udp::url::{InterfaceChoice, UdpUrl};
 
 /// Slices of one `writev`: the system's limit.
 const SLICES: usize = 1024;
+/// Bytes of a train that is put together: two kernel messages, which stay in the second-level cache.
+const TRAIN: usize = 128 << 10;
+/// Bytes of a message that leaves with a call of its own. Of shorter ones `sendmmsg` takes several.
+const WORTH: usize = 16 << 10;
 /// Nothing of a connection was taken for so long: it is dead.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -59,6 +63,39 @@ impl Way {
         }
     }
 
+    /// Sends the first `many` packets of a train.
+    pub fn send(&mut self, train: &HeapTrain, many: usize) -> Result<(), OutletError> {
+        match self {
+            Way::Udp(senders) => {
+                let sender = &mut senders[train.substream];
+                Ok(sender.send_pieces(train.pieces(many), train.stride)?)
+            }
+            Way::Tcp(tcp) => tcp.gather(train.pieces(many)),
+            Way::Capture(capture) => {
+                train.each(many).try_for_each(|packet| capture.packet(&together(packet)))
+            }
+            Way::Memory(all) => {
+                let packets = train.each(many).map(|packet| (train.substream, together(packet)));
+                all.extend(packets);
+                Ok(())
+            }
+        }
+    }
+
+    /// Packets of `stride` bytes that leave in one train.
+    pub fn packets_a_train(&self, substream: usize, stride: usize, gathers: bool) -> usize {
+        let stride = stride.max(1);
+        let message = match self {
+            Way::Udp(senders) => senders[substream].train_limit(stride),
+            Way::Tcp(_) | Way::Capture(_) | Way::Memory(_) => 1,
+        };
+        // One message is one call if it gathers and is worth it.
+        match gathers && message * stride >= WORTH {
+            true => message,
+            false => (TRAIN / stride / message * message).max(message),
+        }
+    }
+
     /// What the system has taken.
     pub fn transport(&self) -> TransportCount {
         match self {
@@ -84,6 +121,11 @@ impl Way {
             },
         }
     }
+}
+
+/// A packet in one piece.
+fn together<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    pieces.collect::<Vec<_>>().concat()
 }
 
 /// A connection.
@@ -129,26 +171,16 @@ impl TcpWay {
         OutletError::Tcp { endpoint: format!("spead+tcp://{}", self.to), what: "sending", cause }
     }
 
-    /// Writes headers and payloads: of each packet the end of its prefix in `prefixes` and the number of its parts.
-    pub fn gather(
-        &mut self,
-        prefixes: &[u8],
-        packets: &[(usize, usize)],
-        parts: &[PayloadPart],
-    ) -> Result<(), OutletError> {
+    /// Writes these pieces one behind the other.
+    fn gather<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]>) -> Result<(), OutletError> {
         let mut slices = [IoSlice::new(&[]); SLICES];
-        let (mut filled, mut from, mut part) = (0, 0, 0);
-        for (end, many) in packets {
-            let pieces = std::iter::once(&prefixes[from..*end])
-                .chain(parts[part..part + many].iter().map(PayloadPart::as_slice));
-            (from, part) = (*end, part + many);
-            for piece in pieces {
-                slices[filled] = IoSlice::new(piece);
-                filled += 1;
-                if filled == SLICES {
-                    self.write_all(&mut slices[..filled])?;
-                    filled = 0;
-                }
+        let mut filled = 0;
+        for piece in pieces {
+            slices[filled] = IoSlice::new(piece);
+            filled += 1;
+            if filled == SLICES {
+                self.write_all(&mut slices[..filled])?;
+                filled = 0;
             }
         }
         self.write_all(&mut slices[..filled])

@@ -15,12 +15,14 @@ pub struct SpeadInput {
     pub config: ReceiverConfig,
     /// Senders of this endpoint: connections on TCP, stop heaps on UDP.
     pub senders: u32,
-    /// Sockets that share the port, of UDP.
-    pub sockets: u32,
+    /// Sockets that share the port, of UDP; `None`: as many as the receive buffer needs.
+    pub sockets: Option<u32>,
     /// Largest packet, bytes; 0: no limit beyond the transport's.
     pub max_packet: usize,
     /// On a byte stream.
     pub framing: SpeadFraming,
+    /// A reader of a fast byte stream is woken when so many bytes are there.
+    pub low_water: usize,
     /// Blocks that a memory pool keeps; 0: plain memory.
     pub pool: usize,
     /// Smallest and largest heap that takes a block.
@@ -33,8 +35,8 @@ pub struct SpeadInput {
     pub feedback: Option<SocketAddr>,
     /// Missing packets are asked for.
     pub resend: bool,
-    /// Of a carrier.
-    pub item: ItemChoice,
+    /// Of a carrier; `None`: the URL says none.
+    pub item: Option<ItemChoice>,
     /// As spead2 has it: no timeout that the URL does not say.
     pub spead2: bool,
     /// The URL says a stall timeout, or that there is none.
@@ -46,16 +48,17 @@ impl Default for SpeadInput {
         SpeadInput {
             config: ReceiverConfig::default(),
             senders: 1,
-            sockets: 1,
+            sockets: None,
             max_packet: 0,
             framing: SpeadFraming::Packets,
+            low_water: crate::tcp::low_water::LOW_WATER,
             pool: 16,
             pool_range: (16 << 10, 32 << 20),
             pool_initial: 0,
             compat: BugCompat::default(),
             feedback: None,
             resend: false,
-            item: ItemChoice::default(),
+            item: None,
             spead2: false,
             stall_said: false,
         }
@@ -83,7 +86,7 @@ impl Scheme for SpeadInput {
             "compat",
             "spead2",
             "–",
-            "heaps and statistics exactly as spead2 gives them",
+            "heaps, and counts of heaps and packets, exactly as spead2 gives them",
             |u, v| {
                 v.one_of(&[("spead2", ())])?;
                 // It is read before all other keys.
@@ -107,17 +110,17 @@ impl Scheme for SpeadInput {
         ),
         SchemeKey::told(
             "senders",
-            "1 to 1024",
+            "0 to 1024",
             "1",
-            "so many stop heaps or ended connections end the stream",
-            |u, v| v.within(1..=1024).map(|n| u.senders = n),
+            "so many stop heaps or ended connections, of all URLs of the stream together, end it; 0 beside a URL with more",
+            |u, v| v.within(0..=1024).map(|n| u.senders = n),
         ),
         SchemeKey::told(
             "sockets",
             "1 to 64",
-            "1",
+            "1; up to 8 where the system grants less receive buffer than asked for",
             "spead+udp only, no group: so many sockets share the port, and a train goes to any of them; each has a receive buffer of its own",
-            |u, v| v.within(1..=64).map(|n| u.sockets = n),
+            |u, v| v.within(1..=64).map(|n| u.sockets = Some(n)),
         ),
         SchemeKey::told(
             "max_packet",
@@ -144,6 +147,13 @@ impl Scheme for SpeadInput {
             "packets",
             "spead+tcp only: packets back to back as spead2 sends them, or whole heaps",
             |u, v| v.one_of(&FRAMINGS).map(|f| u.framing = f),
+        ),
+        SchemeKey::told(
+            "low_water",
+            "a size from 0B to 16MiB",
+            "1 MiB",
+            "spead+tcp only: while a connection is fast, the reader is woken when so many bytes are there, or after 1 ms; 0: at each segment",
+            |u, v| v.size(0..=16 << 20).map(|n| u.low_water = n as usize),
         ),
         SchemeKey::told("in_order", SWITCH, "0", "packets of a heap in order only", |u, v| {
             v.switch().map(|on| u.config.allow_out_of_order = !on)
@@ -262,9 +272,9 @@ impl Scheme for SpeadInput {
         SchemeKey::told(
             "item",
             ITEM_TAKES,
-            "0x1000",
-            "as a carrier: the item that holds the datagram",
-            |u, v| ItemChoice::read(v.text()?).map(|item| u.item = item),
+            "0x1000; heap: none",
+            "as a carrier: the item that holds the datagram; the detector heap gets the heaps themselves unless it is given",
+            |u, v| ItemChoice::read(v.text()?).map(|item| u.item = Some(item)),
         ),
     ];
 

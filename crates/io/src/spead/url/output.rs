@@ -32,6 +32,8 @@ pub struct SpeadOutput {
     pub item: ItemChoice,
     /// Heaps from one descriptor to the next; 0: only once.
     pub descriptors: u64,
+    /// Payload goes to the system from where it lies.
+    pub gather: bool,
 }
 
 impl Default for SpeadOutput {
@@ -47,6 +49,7 @@ impl Default for SpeadOutput {
             compat: BugCompat::default(),
             item: ItemChoice::default(),
             descriptors: 0,
+            gather: true,
         }
     }
 }
@@ -166,6 +169,13 @@ impl Scheme for SpeadOutput {
             "0",
             "heaps from one descriptor to the next; 0: once, at the beginning",
             |u, v| v.parse().map(|n| u.descriptors = n),
+        ),
+        SchemeKey::told(
+            "gather",
+            SWITCH,
+            "1",
+            "the kernel takes payload from the heaps where it lies; 0: packets are put together first",
+            |u, v| v.switch().map(|on| u.gather = on),
         ),
         SchemeKey::told(
             "item",
