@@ -34,6 +34,18 @@ pub fn find(folder: Option<&Path>, target: &Path) -> Option<PathBuf> {
     std::iter::once(built).chain(std::env::split_paths(&path)).find(|folder| has(folder))
 }
 
+/// The folder of the scripts of the PyPI package: that of the Python in `FULLCOUNT_PYTHON`, or one on the path.
+pub fn find_pypi() -> Option<PathBuf> {
+    let has = |folder: &Path| {
+        ["spead2_send.py", "spead2_recv.py"].iter().all(|script| folder.join(script).is_file())
+    };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // `python3` without a folder is not the working directory's.
+    let python = PathBuf::from(python());
+    let own = python.parent().filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned);
+    own.into_iter().chain(std::env::split_paths(&path)).find(|folder| has(folder))
+}
+
 /// `spead2_bench` in a folder that [`find`] gave.
 pub fn bench(folder: &Path) -> Option<PathBuf> {
     Some(folder.join("spead2_bench")).filter(|bench| bench.is_file())

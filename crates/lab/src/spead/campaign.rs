@@ -6,6 +6,7 @@ use fullcount_child::Asked as Stop;
 use serde_json::{Value, json};
 
 use super::kept::Kept;
+use super::limits::{LimitHost, LimitNote, TrialSeries};
 use super::tables::{TABLES, table1};
 use super::tools::SpeadPeer;
 use super::trial::HeapTrial;
@@ -129,23 +130,28 @@ pub(super) struct Campaign<'a> {
     pub peers: Vec<SpeadPeer>,
     pub stop: Stop<'a>,
     kept: Kept,
+    note: LimitNote,
     tell: Tell,
 }
 
 impl Campaign<'_> {
-    /// A trial that was done, or is now.
+    /// A trial that was done, or is now, and its line of the results file, which says what its limit was.
     pub fn trial(
         &mut self,
         key: &str,
+        series: TrialSeries,
         measure: impl FnOnce() -> Result<HeapTrial, TrialError>,
-    ) -> Result<HeapTrial, LabError> {
+    ) -> Result<(HeapTrial, Value), LabError> {
         let value = self.kept(key, || {
             let trial = measure().map_err(|e| LabError::Failed(anyhow::anyhow!("{key}: {e}")))?;
             Ok(trial.json())
         })?;
-        HeapTrial::of(&value).ok_or_else(|| {
+        let trial = HeapTrial::of(&value).ok_or_else(|| {
             LabError::Failed(anyhow::anyhow!("{key}: a damaged line of an earlier run"))
-        })
+        })?;
+        let mut line = trial.json();
+        line["limit"] = json!(self.note.add(series, &trial).name());
+        Ok((trial, line))
     }
 
     /// The same of any result.
@@ -188,9 +194,9 @@ pub fn run(
     record.parameter("plan", plan.clone());
     let names: Vec<&str> = asked.parts.iter().map(|part| part.name()).collect();
     record.parameter("parts", json!(names));
-    record.parameter("bottleneck", bottleneck());
     let kept = Kept::open(&results.folder, &name, &plan, resume)?;
-    let mut campaign = Campaign { asked, peers: peers.to_vec(), stop, kept, tell };
+    let note = LimitNote::new(LimitHost::measured());
+    let mut campaign = Campaign { asked, peers: peers.to_vec(), stop, kept, note, tell };
     let (mut text, mut all) = (String::new(), Vec::new());
     for part in &asked.parts {
         let c = &mut campaign;
@@ -218,26 +224,8 @@ pub fn run(
             }
         }
     }
-    text += &format!("\n## What limits it here\n\n{}\n", bottleneck());
+    text += &campaign.note.text();
+    record.parameter("bottleneck", campaign.note.json());
     campaign.kept.finish();
     Ok(MemoFound { text, figures: all })
-}
-
-/// Processors, copies and buffers of this host, in a sentence for readers of the tables.
-fn bottleneck() -> String {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let read = |name: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).ok();
-        text.and_then(|t| t.trim().parse::<u64>().ok())
-            .map_or("unknown".to_owned(), |n| format!("{n} B"))
-    };
-    let copy = super::memory::copy_gbps(memo::PACKET);
-    format!(
-        "{cpus} processors for all programs of a trial; one thread copies packets of {} B at {copy:.0} Gb/s; the kernel grants \
-         receive buffers of {} (rmem_max) and send buffers of {} (wmem_max). Links are veth pairs with a token bucket: what \
-         their queue drops is dropped before a card, as the memo saw.",
-        memo::PACKET,
-        read("rmem_max"),
-        read("wmem_max"),
-    )
 }

@@ -2,6 +2,7 @@
 //!
 //! The sender's namespace is the first; each link has a receiver's namespace of its own. Needs root but for loopback.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
@@ -40,6 +41,10 @@ pub enum SpeadGround {
         emulator: Emulator,
         /// The namespaces.
         network: NamespaceNetwork,
+        /// Rate of the link, Gb/s.
+        gbps: f64,
+        /// From the sender to the receiver and back.
+        round_trip: Duration,
     },
 }
 
@@ -87,7 +92,7 @@ impl SpeadGround {
             busy_poll: false,
         };
         let emulator = network::start(&network, &plan)?;
-        Ok(SpeadGround::Emulated { emulator, network })
+        Ok(SpeadGround::Emulated { emulator, network, gbps, round_trip })
     }
 
     /// Where a sender reaches the receiver of link `link`.
@@ -112,6 +117,42 @@ impl SpeadGround {
         match self.host(link, sends) {
             None => Command::new(program),
             Some((network, host)) => network.command(host, program),
+        }
+    }
+
+    /// The same on one core of its own, by `taskset`, if `cores` says which: that of senders, and that of receivers.
+    pub fn pinned(
+        &self,
+        link: usize,
+        sends: bool,
+        program: &Path,
+        cores: Option<[usize; 2]>,
+    ) -> Command {
+        let Some(cores) = cores else { return self.command(link, sends, program) };
+        let mut command = self.command(link, sends, Path::new("taskset"));
+        command.args(["-c", &cores[usize::from(!sends)].to_string()]).arg(program);
+        command
+    }
+
+    /// Frames that these links carry together, Gb/s; `None` on loopback, which has no rate.
+    pub fn carries(&self, links: &[usize]) -> Option<f64> {
+        match self {
+            SpeadGround::Loopback => None,
+            SpeadGround::Emulated { gbps, .. } => Some(*gbps),
+            SpeadGround::Links(network) => {
+                let all = &network.layout().links;
+                let once: BTreeSet<usize> = links.iter().copied().collect();
+                let bits = |link: &usize| Some(all.get(*link)?.shaped?.bits_per_s as f64);
+                once.iter().map(bits).sum::<Option<f64>>().map(|bits| bits / 1e9)
+            }
+        }
+    }
+
+    /// Round trip of the link; `None` where it has none but that of the host.
+    pub fn round_trip_time(&self) -> Option<Duration> {
+        match self {
+            SpeadGround::Emulated { round_trip, .. } => Some(*round_trip),
+            SpeadGround::Loopback | SpeadGround::Links(_) => None,
         }
     }
 
@@ -172,5 +213,19 @@ mod tests {
         assert!(!has_port(tcp, true, 7148), "a connection is no listener");
         assert!(has_port(&tcp.replace(" 01 0", " 0A 0"), true, 7148));
         assert!((0.99..1.0).contains(&spead_share(8950)));
+    }
+
+    #[test]
+    fn a_pinned_program_runs_on_its_end_s_core() {
+        let words = |sends| {
+            let command = SpeadGround::Loopback.pinned(0, sends, Path::new("x"), Some([2, 5]));
+            let all = command.get_args().map(|w| w.to_string_lossy().into_owned());
+            (command.get_program().to_owned(), all.collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(words(true), ("taskset".into(), "-c 2 x".into()));
+        assert_eq!(words(false), ("taskset".into(), "-c 5 x".into()));
+        let free = SpeadGround::Loopback.pinned(0, true, Path::new("x"), None);
+        assert_eq!((free.get_program(), free.get_args().count()), ("x".as_ref(), 0));
+        assert_eq!(SpeadGround::Loopback.carries(&[0]), None);
     }
 }

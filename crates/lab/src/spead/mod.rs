@@ -1,16 +1,20 @@
 //! SPEAD: the experiments of the memo on UDP and TCP for SKA1's link, as commands; and what spead2's own tools do beside ours.
 //!
 //! Every trial starts programs with `spead2_send`'s and `spead2_recv`'s options and reads their own lines: ours (`fullcount spead2`),
-//! or spead2's ([`tools`], built by [`build`]). [`campaign`] has the memo's tables and figures, [`lossless`] the highest rate without
+//! or spead2's ([`tools`], built by [`build`]). [`campaign`] has the memo's tables and figures, [`limits`] what
+//! they ran against, [`lossless`] the highest rate without
 //! a lost heap, [`tuning`] the rate tuner on a link of unknown rate, [`memory`] heaps from memory, beside spead2's ([`reassembly`]).
 //! Refuses: parts, peers and numbers that cannot be, before anything runs. Sources: `docs/lab-spead.md`, `docs/formats/spead.md`
 //! section 20.
 
 pub mod build;
 pub mod campaign;
+pub mod cost;
+pub mod drops;
 mod figures;
 pub mod ground;
 mod kept;
+pub mod limits;
 pub mod lossless;
 pub mod memo;
 pub mod memory;

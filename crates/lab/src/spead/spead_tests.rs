@@ -1,13 +1,20 @@
 //! Command lines, lines of output, sums of a trial, the search, trials that are kept.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::campaign::MemoOrder;
+use super::cost::TrialCost;
 use super::kept::Kept;
-use super::lossless::bisect;
+use super::lossless::{bisect, line};
+use super::memo;
+use super::mro::{PRESETS, Point, scaling_text};
 use super::tools::{HeapsHeard, SenderEnd, SpeadPeer, SpeadWish, heard, sent};
 use super::trial::{HeapTrial, evaluate};
-use super::{mean_sd, pm};
+use super::{figures, mean_sd, pm};
+use crate::plot::{Chart, Stroke};
+use crate::record::Record;
 
 fn wish() -> SpeadWish {
     SpeadWish {
@@ -52,6 +59,21 @@ fn tools_get_the_options_of_spead2_and_their_lines_are_read() {
     let statistics = vec![("heaps".to_owned(), 3), ("incomplete_heaps_evicted".to_owned(), 0)];
     assert_eq!(heard(output), Some(HeapsHeard { heaps: 3, statistics }));
     assert_eq!(heard("Received heap 1 at 0.5"), None);
+    let output = "Received heap 1 on stream :1\nShutting down stream :1 after 3 heaps\nheaps: 3\n";
+    let statistics = vec![("heaps".to_owned(), 3)];
+    assert_eq!(heard(output), Some(HeapsHeard { heaps: 3, statistics }));
+    let pypi = SpeadPeer::Pypi { folder: "/pypi".into() };
+    let both = |sender: &SpeadPeer, receiver: &SpeadPeer| SpeadPeer::Pair {
+        name: "pair",
+        sender: sender.clone().into(),
+        receiver: receiver.clone().into(),
+    };
+    assert_eq!(both(&ours, &pypi).program(false).0, pypi.program(false).0);
+    assert_eq!(both(&ours, &pypi).program(true), ours.program(true));
+    assert!(wish().receiver(":7148", &both(&ours, &pypi)).join(" ").starts_with("--buffer"));
+    assert!(
+        wish().receiver(":7148", &both(&pypi, &ours)).join(" ").starts_with("--quiet --sockets")
+    );
 }
 
 #[test]
@@ -61,11 +83,25 @@ fn the_sum_is_all_bytes_over_the_last_sender_s_time_and_loss_counts_whole_heaps(
         SenderEnd { bytes: 125_000_000, seconds: 2.0 },
     ];
     let heaps = |heaps| HeapsHeard { heaps, statistics: vec![] };
-    let trial = evaluate(&wish(), &all, &[heaps(10), heaps(5)], 1);
+    let arrived = Duration::from_secs(3);
+    let trial = evaluate(&wish(), &all, (&[heaps(10), heaps(5)], arrived), 1);
     assert_eq!((trial.gbps.clone(), trial.sum), (vec![1.0, 0.5], 1.0));
     assert_eq!((trial.loss, trial.interrupted), (Some(0.25), 1));
-    assert_eq!(HeapTrial::of(&trial.json()), Some(trial));
-    assert_eq!(evaluate(&wish(), &all, &[], 0).loss, None);
+    assert_eq!(HeapTrial::of(&trial.json()), Some(trial.clone()));
+    let cost = TrialCost { seconds: 2.0, sender_cores: vec![0.5, 0.25], ..TrialCost::default() };
+    let costly = HeapTrial { cost: Some(cost), ..trial };
+    assert_eq!(HeapTrial::of(&costly.json()), Some(costly.clone()));
+    let mut earlier = costly.json();
+    earlier.as_object_mut().unwrap().remove("cost");
+    assert_eq!(HeapTrial::of(&earlier).unwrap().cost, None, "a trial of an earlier version");
+    assert_eq!(evaluate(&wish(), &all, (&[], arrived), 0).loss, None);
+    // 15 heaps of 8000 bits in 2 s, over TCP until they were there.
+    let both = [heaps(10), heaps(5)];
+    let effective = |tcp| {
+        let wish = SpeadWish { tcp, ..wish() };
+        evaluate(&wish, &all, (&both, arrived), 0).effective.unwrap()
+    };
+    assert!((effective(false) - 6e-5).abs() < 1e-12 && (effective(true) - 4e-5).abs() < 1e-12);
 }
 
 #[test]
@@ -116,4 +152,88 @@ fn fewer_points_are_spread_over_all() {
     assert_eq!(order(3).few(&all), [1.0, 3.0, 5.0]);
     assert_eq!(order(1).few(&all), [3.0]);
     assert_eq!(order(9).few(&all), all);
+}
+
+#[test]
+fn ours_stands_in_a_ratio_to_each_other_peer() {
+    let record = || Record::new("spead-x", String::new(), None, json!({})).unwrap();
+    let peers = [
+        SpeadPeer::Ours { program: "/fullcount".into() },
+        SpeadPeer::Spead2 { folder: "/spead2".into() },
+        SpeadPeer::Pypi { folder: "/pypi".into() },
+    ];
+    let values = [vec![9.0, 10.0, 11.0], vec![5.0], vec![4.0]];
+    let text = line("| 1472 |", (&peers, &values), "udp-1472", &mut record());
+    assert_eq!(
+        text,
+        "| 1472 | 10.00 (9.00 to 11.00) | 5.00 (5.00 to 5.00) | 4.00 (4.00 to 4.00) | 2.00 | 2.50 |\n"
+    );
+    let values = [vec![9.0], vec![], vec![3.0]];
+    let text = line("| a |", (&peers, &values), "a", &mut record());
+    assert_eq!(text, "| a | 9.00 (9.00 to 9.00) | – | 3.00 (3.00 to 3.00) | – | 3.00 |\n");
+    let text = line("| a |", (&peers[..1], &values[..1]), "a", &mut record());
+    assert_eq!(text, "| a | 9.00 (9.00 to 9.00) |\n", "nobody to compare with");
+}
+
+fn measured(peer: &'static str, target: Option<f64>, streams: usize, sum: f64) -> Point {
+    let (loss, effective) = (vec![10.0, 20.0], vec![sum * 0.9, sum * 0.8]);
+    Point { peer, target, streams, sum: vec![sum, sum], loss, effective }
+}
+
+fn names(chart: &Chart) -> Vec<&str> {
+    chart.lines.iter().map(|l| l.name.as_str()).collect()
+}
+
+#[test]
+fn senders_have_a_figure_of_sum_effective_speed_and_loss() {
+    let mut points = Vec::new();
+    for senders in [1, 4] {
+        for rate in [9.0, 20.0] {
+            points.push(measured("fullcount", Some(rate), senders, rate * senders as f64));
+            points.push(measured("spead2", Some(rate), senders, rate));
+        }
+    }
+    let charts = figures::scaling("x", &points);
+    let files: Vec<&str> = charts.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(files, ["x-scaling-sum", "x-scaling-effective", "x-scaling-loss"]);
+    let [sum, effective, loss] = &charts[..] else { panic!("{files:?}") };
+    let ours = ["fullcount: 1", "fullcount: 4", "spead2: 1", "spead2: 4"];
+    assert_eq!(names(sum), [&ours[..], &["memo: 1", "memo: 4"]].concat());
+    assert_eq!((names(effective), names(loss)), (ours.to_vec(), ours.to_vec()));
+    let last = |chart: &Chart| chart.lines[1].dots[1].y;
+    assert!((last(sum) - 80.0).abs() < 1e-9 && (last(effective) - 68.0).abs() < 1e-9);
+    assert!((last(loss) - 15.0).abs() < 1e-9);
+    for chart in &charts {
+        assert!(chart.svg().unwrap().contains("Senders on one interface"), "{}", chart.name);
+    }
+    let text = scaling_text(&points);
+    assert!(text.contains("| fullcount | 4 | 20 | 80.00 ± 0.00 | 68.00 ± 5.66 | 15.00 ± 7.07 |"));
+    assert!(text.contains("| memo | 1 | 20 | 17 | – | – |"), "{text}");
+}
+
+#[test]
+fn tcp_is_a_level_in_the_figures_of_the_long_link() {
+    for (preset, level) in PRESETS.iter().zip([26.9, 31.0, 56.0]) {
+        let points = [
+            measured("fullcount", Some(5.0), 3, 15.0),
+            measured("fullcount", Some(9.5), 3, 28.0),
+            measured("fullcount", None, 3, 27.0),
+        ];
+        let charts = figures::preset("x", preset, &points);
+        let rate = &charts[0];
+        let all =
+            ["fullcount: sum", "fullcount: effective", "fullcount: TCP", "memo: TCP", "memo: sum"];
+        assert_eq!(names(rate), all, "{}", preset.name);
+        for (n, y) in [(2, 27.0 * 0.85), (3, level)] {
+            let line = &rate.lines[n];
+            assert_eq!((line.stroke, line.dots.len()), (Stroke::Limit, 2));
+            assert!(
+                line.dots.iter().all(|d| (d.y - y).abs() < 1e-9) && line.dots[0].x < line.dots[1].x
+            );
+        }
+        assert_eq!(names(&charts[1]), ["fullcount", "memo"]);
+    }
+    let text = PRESETS[2].text(&[measured("fullcount", None, 9, 55.0)], 0.03);
+    assert!(text.contains("| memo | TCP | as UDP without loss, about 56 |"), "{text}");
+    assert_eq!(memo::tcp_sum("scaling"), None);
 }

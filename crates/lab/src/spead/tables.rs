@@ -1,5 +1,6 @@
 //! The memo's tables: 1 (iperf), 2 (light receiver), 3 (`spead2_recv`), both on loopback, and 4 (over a link of 1 Gb/s).
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -8,11 +9,12 @@ use serde_json::{Value, json};
 
 use super::campaign::Campaign;
 use super::ground::SpeadGround;
+use super::limits::TrialSeries;
 use super::memo::{self, COLUMNS, Memo};
 use super::pm;
 use super::tools::{SpeadPeer, SpeadWish};
 use super::trial::{FarEnd, HeapTrial, Runner};
-use crate::error::{LabError, TrialError};
+use crate::error::LabError;
 use crate::peers::iperf3;
 use crate::record::Record;
 
@@ -45,8 +47,9 @@ fn memo(value: Memo) -> String {
 
 /// One of tables 2 to 4.
 pub(super) struct Table {
-    pub number: u32,
-    pub title: &'static str,
+    part: &'static str,
+    number: u32,
+    title: &'static str,
     far: FarEnd,
     /// Rows of the memo: UDP Gb/s, (UDP loss %), TCP Gb/s.
     memo: &'static [[Memo; 4]],
@@ -54,18 +57,21 @@ pub(super) struct Table {
 
 pub(super) const TABLES: [Table; 3] = [
     Table {
+        part: "table2",
         number: 2,
         title: "sender against a light receiver, loopback",
         far: FarEnd::Light,
         memo: &memo::TABLE2,
     },
     Table {
+        part: "table3",
         number: 3,
         title: "sender to receiver, loopback",
         far: FarEnd::Full,
         memo: &memo::TABLE3,
     },
     Table {
+        part: "table4",
         number: 4,
         title: "sender to receiver over 1 Gb/s, MTU 1500",
         far: FarEnd::Full,
@@ -99,10 +105,11 @@ impl Table {
                 let mut loss: [Vec<f64>; 4] = Default::default();
                 for &column in columns {
                     for run in 0..campaign.asked.repeats {
-                        let trial = self.one(campaign, &ground, &peer, (column, tcp), run)?;
+                        let (trial, line) =
+                            self.one(campaign, &ground, &peer, (column, tcp), run)?;
                         record.row(json!({
-                            "part": format!("table{}", self.number), "peer": peer.name(), "tcp": tcp,
-                            "column": COLUMNS[column], "run": run, "trial": trial.json(),
+                            "part": self.part, "peer": peer.name(), "tcp": tcp,
+                            "column": COLUMNS[column], "run": run, "trial": line,
                         }));
                         cells[column].extend(trial.gbps.first());
                         loss[column].extend(trial.loss.map(|share| 100.0 * share));
@@ -125,10 +132,10 @@ impl Table {
         peer: &SpeadPeer,
         (column, tcp): (usize, bool),
         run: usize,
-    ) -> Result<HeapTrial, LabError> {
+    ) -> Result<(HeapTrial, Value), LabError> {
         let key = format!(
-            "table{} {} {} {} {run}",
-            self.number,
+            "{} {} {} {} {run}",
+            self.part,
             peer.name(),
             COLUMNS[column],
             if tcp { "tcp" } else { "udp" }
@@ -138,7 +145,9 @@ impl Table {
         let heaps = if self.number == 4 { heaps.div_ceil(10) } else { heaps };
         let wish = wish(COLUMNS[column], tcp, campaign, heaps);
         let (far, stop) = (self.far, campaign.stop);
-        campaign.trial(&key, || Runner { ground, peer, stop, cores: None }.trial(&wish, &[0], far))
+        let series = TrialSeries { part: self.part, peer: peer.name(), tcp };
+        let measure = || Runner { ground, peer, stop, cores: None }.trial(&wish, &[0], far);
+        campaign.trial(&key, series, measure)
     }
 
     fn text(&self, rows: &[Row]) -> String {
@@ -166,61 +175,87 @@ pub(super) fn failed(what: &str, why: impl std::fmt::Display) -> LabError {
     LabError::Failed(anyhow::anyhow!("{what}: {why}"))
 }
 
-/// One run of iperf3 with more of its options: Gb/s and share of datagrams lost.
-pub(super) fn iperf(
-    ground: &SpeadGround,
-    tcp: bool,
-    (seconds, more): (u64, &[&str]),
-    stop: Asked<'_>,
-) -> Result<Value, LabError> {
-    let program = std::path::Path::new("iperf3");
-    let address = ground.address(0).to_string();
-    let port = IPERF_PORT.to_string();
-    let mut server = ground.command(0, false, program);
-    server.args(["-s", "-1", "-p", &port, "-B", &address]);
-    let mut server = RunningChild::start("iperf3 server", server)
-        .map_err(TrialError::from)
-        .map_err(|e| failed("iperf3", e))?;
-    let ready =
-        server.wait_until(Duration::from_secs(10), stop, || ground.listens(0, true, IPERF_PORT));
-    ready.map_err(|e| failed("iperf3", e))?;
-    let mut client: Command = ground.command(0, true, program);
-    client.args(["-c", &address, "-p", &port, "-J", "-t", &seconds.to_string()]).args(more);
-    if !tcp {
-        // The largest datagram that is not cut.
-        let length = if matches!(ground, SpeadGround::Loopback) { "65507" } else { "1472" };
-        client.args(["-u", "-b", "0", "-l", length]);
+/// One run of iperf3.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct IperfRun<'a> {
+    /// Over TCP; UDP as fast as it goes otherwise.
+    pub tcp: bool,
+    /// Whole seconds.
+    pub seconds: u64,
+    /// More options of the client.
+    pub more: &'a [&'a str],
+    /// Cores of client and server, by `taskset`.
+    pub cores: Option<[usize; 2]>,
+}
+
+impl IperfRun<'_> {
+    fn client(&self, ground: &SpeadGround) -> Command {
+        let (address, port) = (ground.address(0).to_string(), IPERF_PORT.to_string());
+        let mut client = ground.pinned(0, true, Path::new("iperf3"), self.cores);
+        client.args(["-c", &address, "-p", &port, "-J", "-t", &self.seconds.to_string()]);
+        client.args(self.more);
+        if !self.tcp {
+            // The largest datagram that is not cut.
+            let length = if matches!(ground, SpeadGround::Loopback) { "65507" } else { "1472" };
+            client.args(["-u", "-b", "0", "-l", length]);
+        }
+        client
     }
-    let mut client =
-        RunningChild::start("iperf3 client", client).map_err(|e| failed("iperf3", e))?;
-    let limit = Duration::from_secs(seconds + 30);
-    let ended = client.end(limit, stop).map_err(|e| failed("iperf3", e))?;
-    let ended = ended.ok_or_else(|| failed("iperf3", "it does not end"))?;
-    // It ends with its client.
-    let _ended = server.end(Duration::from_secs(10), stop).map_err(|e| failed("iperf3", e))?;
-    let json: Value = serde_json::from_str(&ended.output).map_err(|e| failed("iperf3", e))?;
+
+    /// Gb/s, share of datagrams lost, and cores that both ends used.
+    ///
+    /// # Errors
+    /// What kept it from giving a result.
+    pub fn measure(&self, ground: &SpeadGround, stop: Asked<'_>) -> Result<Value, LabError> {
+        let wrong = |e: &dyn std::fmt::Display| failed("iperf3", e);
+        let (address, port) = (ground.address(0).to_string(), IPERF_PORT.to_string());
+        let mut server = ground.pinned(0, false, Path::new("iperf3"), self.cores);
+        server.args(["-s", "-1", "-p", &port, "-B", &address]);
+        let mut server = RunningChild::start("iperf3 server", server).map_err(|e| wrong(&e))?;
+        let listens = || ground.listens(0, true, IPERF_PORT);
+        server.wait_until(Duration::from_secs(10), stop, listens).map_err(|e| wrong(&e))?;
+        let client = RunningChild::start("iperf3 client", self.client(ground));
+        let mut client = client.map_err(|e| wrong(&e))?;
+        let limit = Duration::from_secs(self.seconds + 30);
+        let ended = client.end(limit, stop).map_err(|e| wrong(&e))?;
+        let ended = ended.ok_or_else(|| wrong(&"it does not end"))?;
+        // It ends with its client.
+        let _ended = server.end(Duration::from_secs(10), stop).map_err(|e| wrong(&e))?;
+        let json: Value = serde_json::from_str(&ended.output).map_err(|e| wrong(&e))?;
+        told(&json, self.tcp).ok_or_else(|| wrong(&"no rate in its JSON"))
+    }
+}
+
+/// What counts of iperf3's JSON.
+fn told(json: &Value, tcp: bool) -> Option<Value> {
     let number = |path: &str| json.pointer(path).and_then(Value::as_f64);
     let (rate, lost) = match tcp {
         true => (number("/end/sum_received/bits_per_second"), None),
         false => (number("/end/sum/bits_per_second"), number("/end/sum/lost_percent")),
     };
-    let rate = rate.ok_or_else(|| failed("iperf3", "no rate in its JSON"))?;
-    Ok(json!({"gbps": rate / 1e9, "lost_percent": lost}))
+    let cores = |who: &str| {
+        let percent = number(&format!("/end/cpu_utilization_percent/{who}_total"));
+        percent.map(|percent| percent / 100.0)
+    };
+    Some(json!({
+        "gbps": rate? / 1e9, "lost_percent": lost, "sender_cores": cores("host"), "receiver_cores": cores("remote"),
+    }))
 }
 
 /// Table 1: the raw links.
 pub(super) fn table1(campaign: &mut Campaign<'_>, record: &mut Record) -> Result<String, LabError> {
-    let version = iperf3::version(std::path::Path::new("iperf3"));
+    let version = iperf3::version(Path::new("iperf3"));
     let Ok(version) = version else {
         return Ok("\n## Table 1\n\nNot measured: the program iperf3 is missing.\n".to_owned());
     };
     record.parameter("iperf3", version);
-    let seconds = campaign.asked.iperf_seconds;
-    let mut text =
-        "\n## Table 1: iperf3\n\n| link | Gb/s | lost % | memo Gb/s |\n|---|---|---|---|\n"
-            .to_owned();
-    for (n, (name, mean, sd)) in memo::TABLE1.into_iter().enumerate() {
-        let (link, tcp) = (n >= 2, n % 2 == 1);
+    let run =
+        IperfRun { tcp: false, seconds: campaign.asked.iperf_seconds, more: &[], cores: None };
+    let mut text = "\n## Table 1: iperf3\n\n| link | Gb/s | lost % | sender cores | receiver cores | memo Gb/s | memo lost % |\n\
+                    |---|---|---|---|---|---|---|\n"
+        .to_owned();
+    for (n, line) in memo::TABLE1.iter().enumerate() {
+        let (link, tcp, name) = (n >= 2, n % 2 == 1, line.name);
         if link && !campaign.asked.namespaces {
             continue;
         }
@@ -228,16 +263,56 @@ pub(super) fn table1(campaign: &mut Campaign<'_>, record: &mut Record) -> Result
             true => SpeadGround::links(&[1.0], 1500).map_err(|e| LabError::Failed(e.into()))?,
             false => SpeadGround::Loopback,
         };
-        let (mut rates, mut lost) = (Vec::new(), Vec::new());
-        for run in 0..campaign.asked.repeats {
+        let mut values: [Vec<f64>; 4] = Default::default();
+        for repeat in 0..campaign.asked.repeats {
             let stop = campaign.stop;
-            let key = format!("table1 {name} {run}");
-            let value = campaign.kept(&key, || iperf(&ground, tcp, (seconds, &[]), stop))?;
-            rates.extend(value.get("gbps").and_then(Value::as_f64));
-            lost.extend(value.get("lost_percent").and_then(Value::as_f64));
-            record.row(json!({"part": "table1", "link": name, "run": run, "trial": value}));
+            let key = format!("table1 {name} {repeat}");
+            let value = campaign.kept(&key, || IperfRun { tcp, ..run }.measure(&ground, stop))?;
+            let keys = ["gbps", "lost_percent", "sender_cores", "receiver_cores"];
+            for (list, key) in values.iter_mut().zip(keys) {
+                list.extend(value.get(key).and_then(Value::as_f64));
+            }
+            record.row(json!({"part": "table1", "link": name, "run": repeat, "trial": value}));
         }
-        text += &format!("| {name} | {} | {} | {mean:.3} ± {sd:.3} |\n", pm(&rates), pm(&lost));
+        let ours = values.map(|list| pm(&list)).join(" | ");
+        let (mean, sd) = line.gbps;
+        text += &format!("| {name} | {ours} | {mean:.3} ± {sd:.3} | {} |\n", memo(line.lost));
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iperf3_says_rate_loss_and_cores() {
+        // Keys as iperf 3.12 writes them.
+        let json = json!({"end": {
+            "sum": {"bits_per_second": 8e8, "lost_percent": 12.5},
+            "sum_received": {"bits_per_second": 7e8},
+            "cpu_utilization_percent": {"host_total": 98.0, "remote_total": 25.0},
+        }});
+        let udp = told(&json, false).unwrap();
+        assert_eq!(
+            (&udp["gbps"], &udp["lost_percent"], &udp["sender_cores"], &udp["receiver_cores"]),
+            (&json!(0.8), &json!(12.5), &json!(0.98), &json!(0.25))
+        );
+        let tcp = told(&json, true).unwrap();
+        assert_eq!((&tcp["gbps"], &tcp["lost_percent"]), (&json!(0.7), &Value::Null));
+        assert_eq!(told(&json!({"error": "unable to connect"}), true), None);
+    }
+
+    #[test]
+    fn iperf3_is_pinned_as_the_other_programs_are() {
+        let run = IperfRun { tcp: true, seconds: 2, more: &["-C", "cubic"], cores: Some([3, 4]) };
+        let words = |run: IperfRun<'_>| {
+            let command = run.client(&SpeadGround::Loopback);
+            let words = command.get_args().map(|w| w.to_string_lossy().into_owned());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(words(run), "-c 3 iperf3 -c 127.0.0.1 -p 17147 -J -t 2 -C cubic");
+        let free = IperfRun { tcp: false, more: &[], cores: None, ..run };
+        assert_eq!(words(free), "-c 127.0.0.1 -p 17147 -J -t 2 -u -b 0 -l 65507");
+    }
 }

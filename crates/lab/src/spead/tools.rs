@@ -17,6 +17,20 @@ pub enum SpeadPeer {
         /// Folder with `spead2_send` and `spead2_recv`.
         folder: PathBuf,
     },
+    /// The scripts of the PyPI package spead2.
+    Pypi {
+        /// Folder with `spead2_send.py` and `spead2_recv.py`.
+        folder: PathBuf,
+    },
+    /// One sends to another.
+    Pair {
+        /// As in tables: `SENDER-RECEIVER`.
+        name: &'static str,
+        /// Who sends.
+        sender: Box<SpeadPeer>,
+        /// Who receives.
+        receiver: Box<SpeadPeer>,
+    },
 }
 
 impl SpeadPeer {
@@ -25,6 +39,16 @@ impl SpeadPeer {
         match self {
             SpeadPeer::Ours { .. } => "fullcount",
             SpeadPeer::Spead2 { .. } => "spead2",
+            SpeadPeer::Pypi { .. } => "pypi",
+            SpeadPeer::Pair { name, .. } => name,
+        }
+    }
+
+    /// Who receives.
+    fn receiver(&self) -> &SpeadPeer {
+        match self {
+            SpeadPeer::Pair { receiver, .. } => receiver,
+            alone => alone,
         }
     }
 
@@ -38,6 +62,17 @@ impl SpeadPeer {
             SpeadPeer::Spead2 { folder } => {
                 let name = if sends { "spead2_send" } else { "spead2_recv" };
                 (folder.join(name), Vec::new())
+            }
+            SpeadPeer::Pypi { folder } => {
+                let name = if sends { "spead2_send.py" } else { "spead2_recv.py" };
+                (folder.join(name), Vec::new())
+            }
+            SpeadPeer::Pair { sender, receiver, .. } => {
+                if sends {
+                    sender.program(true)
+                } else {
+                    receiver.program(false)
+                }
             }
         }
     }
@@ -90,8 +125,13 @@ impl SpeadWish {
 
     /// Words of a receiver behind its first ones.
     pub fn receiver(&self, at: &str, peer: &SpeadPeer) -> Vec<String> {
-        let mut words = vec!["--quiet".to_owned()];
-        if self.sockets > 1 && !self.tcp && matches!(peer, SpeadPeer::Ours { .. }) {
+        let peer = peer.receiver();
+        let mut words = vec![];
+        // PyPI's prints a line for each heap in any case.
+        if !matches!(peer, SpeadPeer::Pypi { .. }) {
+            words.push("--quiet".to_owned());
+        }
+        if !self.tcp && matches!(peer, SpeadPeer::Ours { .. }) {
             words.extend(["--sockets".to_owned(), self.sockets.to_string()]);
         }
         // spead2 refuses packets above its own limits.
@@ -143,10 +183,10 @@ pub struct HeapsHeard {
     pub statistics: Vec<(String, u64)>,
 }
 
-/// Reads `Received 3 heaps` and the lines `NAME: VALUE` behind it.
+/// Reads `Received 3 heaps`, of PyPI's `Shutting down stream 0 after 3 heaps`, and the lines `NAME: VALUE` behind it.
 pub fn heard(output: &str) -> Option<HeapsHeard> {
-    let mut lines = output.lines().skip_while(|line| !is_total(line));
-    let heaps = lines.next()?.split_whitespace().nth(1)?.parse().ok()?;
+    let mut lines = output.lines().skip_while(|line| total(line).is_none());
+    let heaps = total(lines.next()?)?;
     let pair = |line: &str| {
         let (name, value) = line.split_once(": ")?;
         Some((name.to_owned(), value.trim().parse().ok()?))
@@ -154,10 +194,11 @@ pub fn heard(output: &str) -> Option<HeapsHeard> {
     Some(HeapsHeard { heaps, statistics: lines.map_while(pair).collect() })
 }
 
-fn is_total(line: &str) -> bool {
-    let mut words = line.split_whitespace();
-    words.next() == Some("Received")
-        && words.next().is_some_and(|n| n.parse::<u64>().is_ok())
-        && matches!(words.next(), Some("heaps" | "heap"))
-        && words.next().is_none()
+fn total(line: &str) -> Option<u64> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        ["Received", n, "heaps" | "heap"] => n.parse().ok(),
+        ["Shutting", "down", "stream", _, "after", n, "heaps"] => n.parse().ok(),
+        _ => None,
+    }
 }

@@ -1,11 +1,11 @@
 //! One trial: a receiver and a sender for each stream, all at the same time, and what both ends say.
 //!
 //! Receivers are up before any sender starts. A receiver whose stop heap was lost is interrupted, as a person would; it says its
-//! totals then. Source: `docs/formats/spead.md`, section 20: speed is what the sender reports, loss is heaps at the receiver.
+//! totals then. Counted as well: what the trial took of the host ([`super::cost`]). Source: `docs/formats/spead.md`, section 20: speed is
+//! what the sender reports, loss is heaps at the receiver.
 
 use std::io::Read as _;
 use std::net::{TcpListener, UdpSocket};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -13,14 +13,17 @@ use std::time::{Duration, Instant};
 use fullcount_child::{Asked, ChildEnd, RunningChild};
 use serde_json::{Value, json};
 
+use super::cost::{CostMeter, TrialCost, of_child};
 use super::ground::SpeadGround;
 use super::tools::{HeapsHeard, SenderEnd, SpeadPeer, SpeadWish, heard, sent};
 use crate::error::TrialError;
 
 /// How long a receiver may take to open its port.
 const READY: Duration = Duration::from_secs(20);
-/// How long a receiver may take to end after its sender.
+/// How long receivers of UDP may take to end after the last sender.
 const DRAINS: Duration = Duration::from_secs(2);
+/// How long a receiver is looked at in any case.
+const LOOK: Duration = Duration::from_millis(20);
 /// How long a program may take beyond its planned time.
 const GRACE: Duration = Duration::from_secs(60);
 /// The first port, and from trial to trial.
@@ -45,17 +48,20 @@ pub struct HeapTrial {
     pub sum: f64,
     /// Heaps that were not received whole, share of all sent; `None`: nobody counted.
     pub loss: Option<f64>,
-    /// Payload of whole heaps at the receivers over the same time, Gb/s.
+    /// Payload of whole heaps at the receivers over the same time, over TCP until they had it all, Gb/s.
     pub effective: Option<f64>,
     /// Streams whose receiver had to be interrupted.
     pub interrupted: u64,
+    /// What it took of the host, and its bounds; `None`: a trial of an earlier version.
+    pub cost: Option<TrialCost>,
 }
 
 impl HeapTrial {
     /// For results files.
     pub fn json(&self) -> Value {
         json!({"gbps": self.gbps, "sum_gbps": self.sum, "heap_loss": self.loss,
-               "effective_gbps": self.effective, "interrupted": self.interrupted})
+               "effective_gbps": self.effective, "interrupted": self.interrupted,
+               "cost": self.cost.as_ref().map(TrialCost::json)})
     }
 
     /// From a results file.
@@ -67,6 +73,7 @@ impl HeapTrial {
             loss: value.get("heap_loss").and_then(Value::as_f64),
             effective: value.get("effective_gbps").and_then(Value::as_f64),
             interrupted: value.get("interrupted")?.as_u64()?,
+            cost: value.get("cost").and_then(TrialCost::of),
         })
     }
 }
@@ -162,15 +169,7 @@ impl Runner<'_> {
         words: Vec<String>,
     ) -> Result<RunningChild, TrialError> {
         let (program, first) = self.peer.program(sends);
-        let mut command = match self.cores {
-            None => self.ground.command(link, sends, &program),
-            Some(cores) => {
-                let core = cores[usize::from(!sends)].to_string();
-                let mut command = self.ground.command(link, sends, Path::new("taskset"));
-                command.args(["-c", &core]).arg(&program);
-                command
-            }
-        };
+        let mut command = self.ground.pinned(link, sends, &program, self.cores);
         command.args(first).args(words);
         let end = if sends { "sender" } else { "receiver" };
         Ok(RunningChild::start(&format!("{} {end}", self.peer.name()), command)?)
@@ -215,50 +214,79 @@ impl Runner<'_> {
             }
         }
         let begun = Instant::now();
+        let meter = CostMeter::begin(self.ground, links);
         let mut senders = Vec::new();
         for (&link, &port) in links.iter().zip(&ports) {
             let to = format!("{}:{port}", self.ground.address(link));
             senders.push(self.start(link, true, wish.sender(&to))?);
         }
-        let mut all = Vec::new();
+        let (mut all, mut times) = (Vec::new(), Vec::new());
         for sender in &mut senders {
             let limit = Self::limit(wish).saturating_sub(begun.elapsed());
-            let ended = sender.end(limit, self.stop)?.ok_or_else(|| sender.stuck(limit))?;
+            let (ended, time) = of_child(|| sender.end(limit, self.stop));
+            let ended = ended?.ok_or_else(|| sender.stuck(limit))?;
+            times.push(time);
             match sent(&ended.output) {
                 Some(sent) => all.push(sent),
                 None => return Err(unread("sender", ended)),
             }
         }
-        let (mut heaps, mut interrupted) = (Vec::new(), 0);
-        for receiver in &mut receivers {
-            let ended = match receiver.end(DRAINS, self.stop)? {
-                Some(ended) => ended,
+        let mut cost = meter.sent(wish, &times);
+        let (heaps, times, interrupted) = self.receive(&mut receivers, wish.tcp)?;
+        let arrived = begun.elapsed();
+        cost.receivers(&times, wish.tcp);
+        cost.drops = Some(meter.dropped());
+        drop(sinks);
+        let trial = evaluate(wish, &all, (&heaps, arrived), interrupted);
+        Ok(HeapTrial { cost: Some(cost), ..trial })
+    }
+
+    /// What the receivers had when the senders have ended, their processor time, and how many of them had to be interrupted.
+    fn receive(
+        &self,
+        receivers: &mut [RunningChild],
+        tcp: bool,
+    ) -> Result<(Vec<HeapsHeard>, Vec<f64>, u64), TrialError> {
+        let (mut heaps, mut times, mut interrupted) = (Vec::new(), Vec::new(), 0);
+        // All drain at the same time: what one waited for is not waited for again.
+        // Over TCP no stop heap is lost, and full buffers take their time on a slow link.
+        let drained = Instant::now() + if tcp { GRACE } else { DRAINS };
+        for receiver in receivers {
+            // One look at least: who ended meanwhile is not interrupted.
+            let left = drained.saturating_duration_since(Instant::now()).max(LOOK);
+            let (ended, time) = of_child(|| receiver.end(left, self.stop));
+            let (ended, time) = match ended? {
+                Some(ended) => (ended, time),
                 None => {
                     interrupted += 1;
                     receiver.interrupt();
-                    receiver.end(GRACE, self.stop)?.ok_or_else(|| receiver.stuck(GRACE))?
+                    let (ended, time) = of_child(|| receiver.end(GRACE, self.stop));
+                    (ended?.ok_or_else(|| receiver.stuck(GRACE))?, time)
                 }
             };
+            times.push(time);
             match heard(&ended.output) {
                 Some(heard) => heaps.push(heard),
                 None => return Err(unread("receiver", ended)),
             }
         }
-        drop(sinks);
-        Ok(evaluate(wish, &all, &heaps, interrupted))
+        Ok((heaps, times, interrupted))
     }
 }
 
-/// Speeds and loss of what both ends said.
+/// Speeds and loss of what both ends said, and of when the receivers had all.
 pub fn evaluate(
     wish: &SpeadWish,
     all: &[SenderEnd],
-    heard: &[HeapsHeard],
+    (heard, arrived): (&[HeapsHeard], Duration),
     interrupted: u64,
 ) -> HeapTrial {
     let bits = |bytes: u64| bytes as f64 * 8.0 / 1e9;
     // All began at once: the last one's time is that of all.
     let seconds = all.iter().map(|s| s.seconds).fold(1e-9, f64::max);
+    // Over TCP what fits into the socket buffers is still on its way when a sender has written all and says its time, and all of it
+    // arrives. A receiver of UDP may wait for a stop heap that was lost.
+    let until = if wish.tcp { seconds.max(arrived.as_secs_f64()) } else { seconds };
     let counted = !heard.is_empty();
     let whole: u64 = heard.iter().map(|h| h.heaps.min(wish.heaps)).sum();
     let sent_heaps = wish.heaps * all.len() as u64;
@@ -266,7 +294,8 @@ pub fn evaluate(
         gbps: all.iter().map(|s| bits(s.bytes) / s.seconds.max(1e-9)).collect(),
         sum: bits(all.iter().map(|s| s.bytes).sum()) / seconds,
         loss: counted.then(|| 1.0 - whole as f64 / sent_heaps.max(1) as f64),
-        effective: counted.then(|| bits(whole * wish.heap_bytes) / seconds),
+        effective: counted.then(|| bits(whole * wish.heap_bytes) / until),
         interrupted,
+        cost: None,
     }
 }

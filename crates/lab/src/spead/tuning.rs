@@ -1,23 +1,21 @@
 //! `lab spead tuning`: the rate tuner on a link whose rate it does not know, and that changes in the midst.
 //!
-//! A real sender and a real receiver over UDP in two namespaces, a token bucket between them, reports on a back-channel. Twice: the
-//! sender's socket takes more than the link's queue, so that the link drops as a switch would; and it takes less, so that the sender
-//! waits as before an interface of its own. Written down: every decision, and from when on the rate was within 5 % of the link's. Needs root.
+//! A sender and a receiver over UDP in two namespaces, opened by the URLs that a person gives (`tune`, `feedback`), a token bucket between
+//! them. Twice: the sender's socket takes more than the link's queue, so that the link drops as a switch would; and it takes less, so that the
+//! sender waits as before an interface of its own. Written down: every decision, heaps that arrived, and from when on the rate was within 5 % of the link's.
+//! Needs root.
 
-use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use fullcount_child::Asked as Stop;
-use fullcount_spead::feedback::{
-    FeedbackMessage, RateTuner, SentSoFar, TunerConfig, TunerDecision,
-};
-use fullcount_spead::receive::{HeapReceiver, NumberSequence, ReceiverConfig};
-use fullcount_spead::send::{
-    CutRules, HeapSender, NextPacket, OutHeap, PaceSettings, PayloadSize, SendHow, SenderConfig,
-};
+use fullcount_core::source::{SourceOpening, SourceSetup, Sources};
+use fullcount_io::spead::{SpeadIntake, SpeadOutlet, SpeadOutput, SpeadUrl, carrier};
+use fullcount_spead::feedback::TunerDecision;
+use fullcount_spead::receive::Delivery;
+use fullcount_spead::send::{OutHeap, SendHow};
 use serde_json::json;
 
 use super::ground::{SpeadGround, spead_share};
@@ -26,8 +24,6 @@ use crate::error::LabError;
 use crate::plot::{Chart, ChartLine, Dot, PlotAxis, Stroke};
 use crate::record::Record;
 
-/// Between two reports.
-const REPORT: Duration = Duration::from_millis(50);
 /// Heap of this experiment, bytes: many of them a second, also on slow links.
 const HEAP: usize = 60 * 8904;
 /// How near the link's rate is found.
@@ -36,9 +32,13 @@ const NEAR: f64 = 0.05;
 const MOSTLY: f64 = 0.9;
 /// Time to find it, s.
 const LIMIT: f64 = 10.0;
+/// Where heaps go, and where reports.
 const PORT: u16 = 17_140;
-/// Receive buffer, bytes.
-const RECEIVE_BUFFER: usize = 4 << 20;
+const REPORTS: u16 = 17_141;
+/// The highest rate that the tuner may take, bytes/s: ten times a usual link.
+const MOST: f64 = 1.25e9;
+/// Of a step of either end.
+const STEP: Duration = Duration::from_millis(5);
 
 /// Where the narrow link is, seen from the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,108 +102,73 @@ fn why(decision: &TunerDecision) -> &'static str {
     }
 }
 
-/// Puts heaps together and reports, until it is over.
-fn receive(socket: &UdpSocket, back: SocketAddr, over: &AtomicBool) -> std::io::Result<u64> {
-    let sequence = Some(NumberSequence { first: 1, step: 1 });
-    let config =
-        ReceiverConfig { sequence, heap_timeout_ns: 100_000_000, ..ReceiverConfig::default() };
-    let made = HeapReceiver::new(config);
-    let mut receiver = made.map_err(|e| std::io::Error::other(e.to_string()))?;
-    let (begun, mut due) = (Instant::now(), REPORT);
-    let mut buffer = vec![0; 65_536];
-    socket.set_read_timeout(Some(Duration::from_millis(5)))?;
-    while !over.load(Relaxed) {
-        match socket.recv(&mut buffer) {
-            Ok(n) => {
-                receiver.push(begun.elapsed().as_nanos() as u64, &buffer[..n]);
-                while receiver.pop().is_some() {}
-            }
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Err(e) => return Err(e),
-        }
-        if begun.elapsed() >= due {
-            due = begun.elapsed() + REPORT;
-            let now = begun.elapsed().as_nanos() as u64;
-            receiver.expire(now);
-            let report = FeedbackMessage::Report(receiver.report(now)).emit();
-            // A report that does not get through is followed by the next one.
-            let _ = socket.send_to(&report, back);
-        }
-    }
-    Ok(receiver.statistics().heaps)
+/// What an experiment on one kind of link gave.
+struct Tuned {
+    changes: Vec<Change>,
+    /// Heaps sent, and those that arrived whole.
+    heaps: (u64, u64),
 }
 
-/// Sends as the tuner says; its decisions.
+/// The receiver of the URL that a person would give. With the system's 208 KiB one that does not run for 4 ms loses what the link did carry.
+fn intake(at: SocketAddr, reports: SocketAddr) -> Result<SpeadIntake, LabError> {
+    let mut sources = Sources::default();
+    fullcount_io::source::register(&mut sources);
+    let url = format!(
+        "spead+udp://{at}?sequence=1&heap_timeout=100ms&receive_buffer=4MiB&feedback={reports}"
+    );
+    let (url, inner) = carrier::plan(&url, &SourceSetup::plain(&sources)).map_err(words)?;
+    SpeadIntake::open(&[url], &[inner], &SourceOpening::PLAIN).map_err(words)
+}
+
+fn outlet(
+    at: SocketAddr,
+    reports: SocketAddr,
+    send_buffer: usize,
+) -> Result<SpeadOutlet, LabError> {
+    let packet = memo::PACKET;
+    let url = format!(
+        "spead+udp://{at}?packet={packet}B&send_buffer={send_buffer}B&feedback={reports}&tune"
+    );
+    let url = SpeadUrl::<SpeadOutput>::read(&url).map_err(words)?;
+    SpeadOutlet::open(&[url], MOST).map_err(words)
+}
+
+/// Puts heaps together and reports, until it is over; heaps that arrived whole.
+fn receive(mut intake: SpeadIntake, over: &AtomicBool) -> Result<u64, LabError> {
+    let mut whole = 0;
+    while !over.load(Relaxed) {
+        let mut count = |heap, _| whole += u64::from(matches!(heap, Delivery::Heap(_)));
+        intake.step(STEP, &mut count).map_err(words)?;
+    }
+    Ok(whole)
+}
+
+/// Sends as the tuner says; its decisions, and the heaps that left.
 fn send(
-    socket: &UdpSocket,
-    to: SocketAddr,
+    mut outlet: SpeadOutlet,
     length: Duration,
     stop: Stop<'_>,
-) -> Result<Vec<Change>, String> {
-    let config = TunerConfig {
-        start_rate: 2e6,
-        max_rate: 1.25e9,
-        packet_bytes: memo::PACKET as u64,
-        ..TunerConfig::default()
-    };
-    let mut tuner = RateTuner::new(config, 0).map_err(|e| e.to_string())?;
-    let pace = PaceSettings { rate: tuner.rate(), ..PaceSettings::default() };
-    let cut = CutRules { max_packet_size: memo::PACKET, payload: PayloadSize::Fill };
-    let config = SenderConfig { cut, pace, ..SenderConfig::default() };
-    let mut sender = HeapSender::new(config).map_err(|e| e.to_string())?;
+) -> Result<(Vec<Change>, u64), LabError> {
     let data: Arc<[u8]> = vec![5; HEAP].into();
-    let (begun, mut packet, mut buffer) = (Instant::now(), Vec::new(), vec![0; 2048]);
-    let mut changes = Vec::new();
-    socket.set_nonblocking(true).map_err(|e| e.to_string())?;
+    let begun = Instant::now();
     while begun.elapsed() < length && !stop() {
-        while sender.space() > 0 {
+        while outlet.sender().space() > 0 {
             let mut heap = OutHeap::default();
             heap.add_item(0x1000, data.clone(), false);
-            sender.send(heap, SendHow::default()).map_err(|e| format!("{e:?}"))?;
+            outlet.sender().send(heap, SendHow::default()).map_err(|e| words(format!("{e:?}")))?;
         }
-        let now = begun.elapsed().as_nanos() as u64;
-        packet.clear();
-        match sender.next_packet(now, &mut packet) {
-            NextPacket::Packet { .. } => {
-                // A full queue of the link's own is what the tuner has to find out; then the packet waits here.
-                while let Err(e) = socket.send_to(&packet, to) {
-                    match e.kind() {
-                        ErrorKind::WouldBlock | ErrorKind::Interrupted => {
-                            std::thread::sleep(Duration::from_micros(50))
-                        }
-                        ErrorKind::ConnectionRefused => break,
-                        _ if e.raw_os_error() == Some(105) => break,
-                        _ => return Err(e.to_string()),
-                    }
-                }
-            }
-            NextPacket::Wait(due) => {
-                let pause =
-                    Duration::from_nanos(due.saturating_sub(now)).min(Duration::from_millis(2));
-                std::thread::sleep(pause);
-            }
-            NextPacket::Idle => {}
-        }
-        while sender.pop_completion().is_some() {}
-        while let Ok(n) = socket.recv(&mut buffer) {
-            if let Ok(FeedbackMessage::Report(report)) = FeedbackMessage::parse(&buffer[..n]) {
-                let now = begun.elapsed().as_nanos() as u64;
-                let bytes = sender.counts().packet_bytes;
-                tuner.report(now, report, SentSoFar { bytes, behind_ns: sender.behind_ns(now) });
-            }
-        }
-        tuner.tick(begun.elapsed().as_nanos() as u64);
-        sender.set_pace(tuner.rate(), tuner.burst_size());
-        while let Some(d) = tuner.pop_decision() {
-            changes.push(Change {
-                at: d.time_ns as f64 / 1e9,
-                rate: d.to * 8.0 / 1e9,
-                why: why(&d),
-                loss: d.loss,
-            });
-        }
+        outlet.pump(STEP).map_err(words)?;
+        while outlet.sender().pop_completion().is_some() {}
     }
-    Ok(changes)
+    let change = |d: &TunerDecision| Change {
+        at: d.time_ns as f64 / 1e9,
+        rate: d.to * 8.0 / 1e9,
+        why: why(d),
+        loss: d.loss,
+    };
+    let changes =
+        outlet.back().map_or_else(Vec::new, |back| back.log().iter().map(change).collect());
+    Ok((changes, outlet.sender().counts().heaps))
 }
 
 /// Rate of the token bucket at the link's first end from here on.
@@ -246,6 +211,8 @@ fn found(changes: &[Change], best: f64, from: f64, to: f64) -> Option<f64> {
 pub struct TuningFound {
     /// Table in Markdown.
     pub text: String,
+    /// Heaps that arrived, a line for each kind of link.
+    heaps: String,
     /// The rate over time.
     pub figure: Option<Chart>,
     /// Rates that were not found in time.
@@ -261,33 +228,30 @@ pub fn run(
     record: &mut Record,
     stop: Stop<'_>,
 ) -> Result<TuningFound, LabError> {
-    let mut found = TuningFound { text: String::new(), figure: None, missed: Vec::new() };
+    let mut found =
+        TuningFound { text: String::new(), heaps: String::new(), figure: None, missed: Vec::new() };
     for narrow in [Narrow::Behind, Narrow::Own] {
-        let changes = one(order, narrow, stop)?;
-        tell(order, narrow, &changes, record, &mut found);
+        let tuned = one(order, narrow, stop)?;
+        tell(order, narrow, &tuned, record, &mut found);
     }
+    found.text += &format!("\n{}", found.heaps);
     Ok(found)
 }
 
-fn one(order: &TuningOrder, narrow: Narrow, stop: Stop<'_>) -> Result<Vec<Change>, LabError> {
+fn one(order: &TuningOrder, narrow: Narrow, stop: Stop<'_>) -> Result<Tuned, LabError> {
     let first = order.rates.first().copied().unwrap_or(0.5);
     let ground = SpeadGround::links(&[first], 9000).map_err(words)?;
-    let at = SocketAddr::from((ground.address(0), PORT));
-    let receiver =
-        ground.inside(0, false, || UdpSocket::bind(at)).map_err(words)?.map_err(words)?;
-    let sender =
-        ground.inside(0, true, || UdpSocket::bind("0.0.0.0:0")).map_err(words)?.map_err(words)?;
-    socket2::SockRef::from(&sender).set_send_buffer_size(narrow.send_buffer()).map_err(words)?;
-    // With the system's 208 KiB a receiver that does not run for 4 ms loses what the link did carry.
-    socket2::SockRef::from(&receiver).set_recv_buffer_size(RECEIVE_BUFFER).map_err(words)?;
     let SpeadGround::Links(network) = &ground else { return Err(words("no link")) };
-    let port = sender.local_addr().map_err(words)?.port();
-    let back = SocketAddr::from((network.address(0, 0), port));
+    let at = SocketAddr::from((ground.address(0), PORT));
+    let reports = SocketAddr::from((network.address(0, 0), REPORTS));
+    let receiver = ground.inside(0, false, || intake(at, reports)).map_err(words)??;
+    let buffer = narrow.send_buffer();
+    let sender = ground.inside(0, true, || outlet(at, reports, buffer)).map_err(words)??;
     let over = AtomicBool::new(false);
     let length = order.each * order.rates.len() as u32;
     std::thread::scope(|scope| {
-        let receiving = scope.spawn(|| receive(&receiver, back, &over));
-        let sending = scope.spawn(|| send(&sender, at, length, &|| over.load(Relaxed)));
+        let receiving = scope.spawn(|| receive(receiver, &over));
+        let sending = scope.spawn(|| send(sender, length, &|| over.load(Relaxed)));
         let begun = Instant::now();
         let mut shaped = Ok(());
         for (n, &rate) in order.rates.iter().enumerate() {
@@ -299,24 +263,28 @@ fn one(order: &TuningOrder, narrow: Narrow, stop: Stop<'_>) -> Result<Vec<Change
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
-        let changes = sending.join().map_err(|_| words("the sender panicked"));
+        // Whoever wants it to end does not wait for the rest of the time.
+        over.store(stop(), Relaxed);
+        let sent = sending.join().map_err(|_| words("the sender panicked"));
         over.store(true, Relaxed);
-        let heaps = receiving.join().map_err(|_| words("the receiver panicked"))?.map_err(words)?;
+        let whole = receiving.join().map_err(|_| words("the receiver panicked"))??;
         shaped?;
-        if heaps == 0 {
+        if whole == 0 {
             return Err(words("no heap arrived"));
         }
-        changes?.map_err(words)
+        let (changes, sent) = sent??;
+        Ok(Tuned { changes, heaps: (sent, whole) })
     })
 }
 
 fn tell(
     order: &TuningOrder,
     narrow: Narrow,
-    changes: &[Change],
+    tuned: &Tuned,
     record: &mut Record,
     all: &mut TuningFound,
 ) {
+    let Tuned { changes, heaps: (sent, whole) } = tuned;
     if all.text.is_empty() {
         all.text = "| narrow link | its rate Gb/s | best SPEAD rate Gb/s | within 5 % after s | last rate Gb/s |\n|---|---|---|---|---|\n".to_owned();
     }
@@ -339,6 +307,10 @@ fn tell(
         let end = |x| Dot { x, y: best, spread: None, below: false };
         links.extend([end(from), end(to)]);
     }
+    record.parameter(&format!("heaps, {place}"), json!({"sent": sent, "whole": whole}));
+    all.heaps += &format!(
+        "Narrow link {place}: {sent} heaps of {HEAP} B were sent, {whole} arrived whole.\n"
+    );
     let decisions =
         changes.iter().map(|c| json!({"s": c.at, "gbps": c.rate, "why": c.why, "loss": c.loss}));
     let key = match narrow {

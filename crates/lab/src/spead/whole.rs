@@ -1,10 +1,9 @@
 //! Whole heaps over TCP (`?framing=heap`), by turns with iperf3 with cubic and writes of 64 KiB: part of `lab spead lossless`.
 //!
-//! Rates are payload over the sender's time; a trial counts only if the receiver had every heap. Refuses a program that gives no
-//! result. Source: `docs/spead.md`.
+//! Both ends have a core of their own, the same as in the rows above (`taskset`). Rates are payload over the sender's time; a trial counts
+//! only if the receiver had every heap. Refuses a program that gives no result. Source: `docs/spead.md`.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use fullcount_child::{Asked, ChildEnd, RunningChild};
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 use super::ground::SpeadGround;
 use super::kept::Kept;
 use super::lossless::{BisectionOrder, HEAP};
-use super::tables::{failed, iperf};
+use super::tables::{IperfRun, failed};
 use super::trial::port;
 use crate::Tell;
 use crate::error::LabError;
@@ -28,16 +27,21 @@ const WRITES: [&str; 4] = ["-l", "65536", "-C", "cubic"];
 const SECONDS: u64 = 2;
 
 /// Sends whole heaps for so long; Gb/s.
-fn ours(program: &Path, seconds: f64, stop: Asked<'_>) -> Result<Value, LabError> {
+fn ours(
+    program: &Path,
+    seconds: f64,
+    cores: Option<[usize; 2]>,
+    stop: Asked<'_>,
+) -> Result<Value, LabError> {
     let port = port();
     let url = format!("spead+tcp://127.0.0.1:{port}?framing=heap");
+    let ground = SpeadGround::Loopback;
     let start = |name: &str, words: &[&str]| {
-        let mut command = Command::new(program);
+        let mut command = ground.pinned(0, words[0] == "send", program, cores);
         command.args(words);
         RunningChild::start(name, command).map_err(|e| failed(name, e))
     };
     let mut receiver = start("fullcount receive", &["receive", &url, "--json"])?;
-    let ground = SpeadGround::Loopback;
     let ready = receiver.wait_until(READY, stop, || ground.listens(0, true, port));
     ready.map_err(|e| failed("fullcount receive", e))?;
     let (size, time) = (HEAP.to_string(), format!("{seconds}s"));
@@ -68,16 +72,17 @@ fn ours(program: &Path, seconds: f64, stop: Asked<'_>) -> Result<Value, LabError
 /// A program that gives no result.
 pub(super) fn run(
     program: &Path,
-    order: &BisectionOrder,
+    (order, cores): (&BisectionOrder, Option<[usize; 2]>),
     kept: &mut Kept,
     record: &mut Record,
     (tell, stop): (Tell, Asked<'_>),
 ) -> Result<String, LabError> {
+    let raw_run = IperfRun { tcp: true, seconds: SECONDS, more: &WRITES, cores };
     let iperf3 = iperf3::version(Path::new("iperf3")).ok();
     let (mut heaps, mut raw) = (Vec::new(), Vec::new());
     for turn in 0..order.repeats {
         let key = format!("whole heaps {turn}");
-        let value = kept.or_measure(&key, || ours(program, order.seconds.max(1.0), stop))?;
+        let value = kept.or_measure(&key, || ours(program, order.seconds.max(1.0), cores, stop))?;
         tell(&format!("{key}: {value}"));
         heaps.extend(value.get("gbps").and_then(Value::as_f64));
         record.row(json!({"whole_heaps": true, "peer": "fullcount", "turn": turn, "found": value}));
@@ -86,7 +91,7 @@ pub(super) fn run(
         }
         let key = format!("iperf3 cubic 64 KiB {turn}");
         let ground = SpeadGround::Loopback;
-        let value = kept.or_measure(&key, || iperf(&ground, true, (SECONDS, &WRITES), stop))?;
+        let value = kept.or_measure(&key, || raw_run.measure(&ground, stop))?;
         tell(&format!("{key}: {value}"));
         raw.extend(value.get("gbps").and_then(Value::as_f64));
         record.row(json!({"whole_heaps": true, "peer": "iperf3", "turn": turn, "found": value}));

@@ -33,10 +33,10 @@ pub struct MemoFlags {
     #[arg(long, value_name = "SIZE", default_value = "4MiB")]
     heap_size: String,
     /// Heaps of a run of tables 2 and 3
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 500)]
     table_heaps: u64,
     /// Heaps of each stream on links
-    #[arg(long, value_name = "N", default_value_t = 60)]
+    #[arg(long, value_name = "N", default_value_t = 30)]
     heaps: u64,
     /// Links and rates of mro10, mro40, mro90 and scaling are the memo's times this
     #[arg(long, value_name = "SHARE", default_value_t = 0.03)]
@@ -45,13 +45,13 @@ pub struct MemoFlags {
     #[arg(long, value_name = "RATE", default_value = "500Mbps")]
     emulated: String,
     /// Length of a run of iperf3, s
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 10)]
     iperf_seconds: u64,
     /// Points of each scan at most; 0: all
     #[arg(long, value_name = "N", default_value_t = 0)]
     points: usize,
-    /// The memo's own amounts: 50000 heaps a stream, scale 1, five runs
-    #[arg(long, conflicts_with_all = ["quick", "heaps", "scale"])]
+    /// The memo's own amounts: 50000 heaps a stream, scale 1, five runs, 20 s of iperf3
+    #[arg(long, conflicts_with_all = ["quick", "heaps", "scale", "iperf_seconds"])]
     memo: bool,
     /// Few and short runs: does everything work?
     #[arg(long)]
@@ -115,6 +115,7 @@ impl MemoFlags {
                 scale: 1.0,
                 link_repeats: 5,
                 heap_bytes: memo::HEAP,
+                iperf_seconds: memo::IPERF_SECONDS,
                 ..order
             };
         }

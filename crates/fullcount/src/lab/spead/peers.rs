@@ -12,10 +12,14 @@ use fullcount_lab::spead::tools::SpeadPeer;
 use crate::exit::Failure;
 use crate::{note, say};
 
+/// What `--peers` takes.
+const PEERS: [&str; 5] = ["fullcount", "spead2", "pypi", "fullcount-pypi", "pypi-fullcount"];
+
 /// Whose programs, and where they are.
 #[derive(Debug, Args)]
 pub struct PeerFlags {
-    /// Whose programs, with commas: fullcount, spead2 [default: both where spead2's are found]
+    /// Whose programs, with commas: fullcount, spead2 (C++), pypi (Python), fullcount-pypi and
+    /// pypi-fullcount (the first one sends) [default: the first two where spead2's are found]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     peers: Vec<String>,
     /// Folder with spead2_send, spead2_recv and spead2_bench [default: looked for in the cache and on the path]
@@ -52,6 +56,10 @@ impl PeerFlags {
     /// What of spead2's feeds heaps from memory.
     pub fn memory(&self) -> Result<Spead2Memory, Failure> {
         self.known()?;
+        if let Some(name) = self.peers.iter().find(|name| PEERS[2..].contains(&name.as_str())) {
+            let why = "fullcount or spead2 in `memory`, which measures the Python package beside spead2's tools";
+            return Err(refuse("peers", name, why).into());
+        }
         if !self.wants("fullcount") {
             return Err(refuse("peers", "spead2", "fullcount as well: ratios are of ours").into());
         }
@@ -79,9 +87,28 @@ impl PeerFlags {
     }
 
     fn known(&self) -> Result<(), Failure> {
-        let other =
-            self.peers.iter().find(|name| !["fullcount", "spead2"].contains(&name.as_str()));
-        other.map_or(Ok(()), |name| Err(refuse("peers", name, "fullcount or spead2").into()))
+        let other = self.peers.iter().find(|name| !PEERS.contains(&name.as_str()));
+        other.map_or(Ok(()), |name| Err(refuse("peers", name, PEERS.join(", ")).into()))
+    }
+
+    /// With the scripts of the PyPI package at one end or both.
+    fn with_pypi(&self) -> Result<Vec<SpeadPeer>, Failure> {
+        let asked = PEERS[2..].iter().filter(|name| self.peers.iter().any(|p| p == *name));
+        asked
+            .map(|&name| {
+                let why = "the scripts spead2_send.py and spead2_recv.py are not found: pip install spead2; FULLCOUNT_PYTHON names another Python";
+                let folder = build::find_pypi().ok_or_else(|| refuse("peers", name, why))?;
+                let folder = std::path::absolute(folder).context("the folder of spead2's scripts")?;
+                let pypi = SpeadPeer::Pypi { folder };
+                let program = std::env::current_exe().context("finding this program")?;
+                let ours = SpeadPeer::Ours { program };
+                Ok(match name {
+                    "pypi" => pypi,
+                    "fullcount-pypi" => SpeadPeer::Pair { name, sender: ours.into(), receiver: pypi.into() },
+                    _ => SpeadPeer::Pair { name, sender: pypi.into(), receiver: ours.into() },
+                })
+            })
+            .collect()
     }
 
     /// The peers, ours first.
@@ -101,6 +128,7 @@ impl PeerFlags {
                 None => return Err(refuse("peers", "spead2", "its tools are not found: --build-spead2 builds them, --spead2 names their folder").into()),
             }
         }
+        peers.extend(self.with_pypi()?);
         Ok(peers)
     }
 }
