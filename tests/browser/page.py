@@ -171,14 +171,13 @@ def check_numbers(b, url):
     # The example loses packets: that is said, and is not green.
     b.wait("document.querySelector('#state')?.innerText === 'Running, packets lost'", "the state Running")
     assert b.js("document.querySelector('#state').className") == "pill bad"
-    b.wait("/^[1-9]/.test(document.querySelector('#tile-events p').innerText)", "an event rate")
+    b.wait("/^[1-9].*[kM]\\sevents\\/s/s.test(document.querySelector('#tile-events p').innerText)", "an event rate in thousands or millions")
     b.wait("/[1-9]/.test(document.querySelector('#tile-lost p').innerText)", "lost packets")
     shown = number(b.text("#tile-total p"))
     with urllib.request.urlopen(url + "api/state") as answer:
         state = json.load(answer)
     assert 0 < shown <= state["totals"]["events"], (shown, state["totals"])
     assert b.text("#title") == "Small-angle scattering, made up"
-    assert "M events/s" in b.text("#tile-events p").replace("\n", " ") or "k events/s" in b.text("#tile-events p")
     assert "bit/s" in b.text("#tile-bits p")
     assert b.js("document.querySelector('#tile-lost').classList.contains('bad')")
     # While counters move, one of them may be read before its partner: the difference goes with the next look.

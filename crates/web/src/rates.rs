@@ -26,6 +26,8 @@ pub struct PageTotals {
     pub events: u64,
     /// Packets lost at all places, or what is numbered instead.
     pub lost: u64,
+    /// Heaps that began; `None`: the detector makes events.
+    pub heaps: Option<u64>,
 }
 
 impl PageTotals {
@@ -58,6 +60,7 @@ impl PageTotals {
             bytes: bytes.map_or(0, |e| e.value),
             events: events.unwrap_or(0),
             lost,
+            heaps: entries.get("heaps.count"),
         }
     }
 }
@@ -75,6 +78,8 @@ pub struct Rates {
     pub bits: f64,
     /// Lost packets per second.
     pub lost: f64,
+    /// Heaps per second; `None`: the detector makes events.
+    pub heaps: Option<f64>,
 }
 
 /// Makes rates of totals.
@@ -112,6 +117,7 @@ impl RateMeter {
             packets: per_second(totals.packets, before.packets),
             bits: 8.0 * per_second(totals.bytes, before.bytes),
             lost: per_second(totals.lost, before.lost),
+            heaps: totals.heaps.map(|heaps| per_second(heaps, before.heaps.unwrap_or(0))),
         });
         self.last = Some((now, totals));
     }
@@ -138,7 +144,8 @@ mod tests {
     use fullcount_core::ledger::{Ledger, Sheet};
 
     fn totals(packets: u64, events: u64) -> PageTotals {
-        PageTotals { packets, bytes: packets * 1000, events, lost: packets / 10 }
+        let heaps = (events == 0).then_some(packets / 2);
+        PageTotals { packets, bytes: packets * 1000, events, lost: packets / 10, heaps }
     }
 
     #[test]
@@ -149,6 +156,11 @@ mod tests {
         m.sample(Duration::from_millis(12_000), totals(300, 5000));
         let r = m.rates().unwrap();
         assert_eq!((r.packets, r.events, r.bits, r.lost), (100.0, 2000.0, 800_000.0, 10.0));
+        assert_eq!(r.heaps, None, "it makes events");
+        let mut m = RateMeter::default();
+        m.sample(Duration::from_secs(1), totals(100, 0));
+        m.sample(Duration::from_secs(3), totals(300, 0));
+        assert_eq!(m.rates().unwrap().heaps, Some(50.0));
     }
 
     #[test]
@@ -203,7 +215,7 @@ mod tests {
         ] {
             sheet.add(line as usize, n);
         }
-        let expected = PageTotals { packets: 10, bytes: 999, events: 70, lost: 2 };
+        let expected = PageTotals { packets: 10, bytes: 999, events: 70, lost: 2, heaps: None };
         assert_eq!(PageTotals::of(&ledger.read()), expected);
     }
 }

@@ -172,7 +172,11 @@ pub(super) fn state(
 pub(super) fn history(meter: &RateMeter, now: Duration) -> Value {
     let column = |f: fn(&super::rates::Rates) -> f64| meter.history().map(f).collect::<Vec<_>>();
     let ago: Vec<f64> = meter.history().map(|r| now.as_secs_f64() - r.at_s).collect();
-    json!({"ago_s": ago, "events_per_s": column(|r| r.events),
+    let mut columns = json!({"ago_s": ago, "events_per_s": column(|r| r.events),
            "packets_per_s": column(|r| r.packets), "bits_per_s": column(|r| r.bits),
-           "lost_per_s": column(|r| r.lost)})
+           "lost_per_s": column(|r| r.lost)});
+    if meter.history().any(|r| r.heaps.is_some()) {
+        columns["heaps_per_s"] = column(|r| r.heaps.unwrap_or(0.0)).into();
+    }
+    columns
 }

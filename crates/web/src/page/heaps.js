@@ -5,6 +5,14 @@ import { scaled, short, whole } from "./words.js";
 /** Rates are means over so many seconds at least. */
 const SPAN_S = 2;
 
+const valueOf = (state, name) => state.ledger.find((line) => line.name === name)?.value ?? 0;
+
+/** Heaps that never came: a source that puts heaps together counts them too, so the larger count holds. */
+const neverCame = (state) => Math.max(valueOf(state, "heaps.lost"), valueOf(state, "spead.lost.heaps"));
+
+/** Heaps of a state that are incomplete, never came, or were not handed on. */
+export const heapsLost = (state) => valueOf(state, "heaps.incomplete") + neverCame(state) + valueOf(state, "carrier.unfit");
+
 export class Heaps {
   constructor() {
     this.seen = [];
@@ -12,7 +20,7 @@ export class Heaps {
 
   /** What the tiles show; null: this run has no heaps. */
   of(state, nowMs) {
-    const value = (name) => state.ledger.find((line) => line.name === name)?.value ?? 0;
+    const value = (name) => valueOf(state, name);
     if (!state.ledger.some((line) => line.name === "heaps.count")) return null;
     const complete = value("heaps.complete") + value("heaps.unsized");
     const incomplete = value("heaps.incomplete");
@@ -23,7 +31,7 @@ export class Heaps {
     const [first, last] = [this.seen[0], this.seen.at(-1)];
     const rate = last.at > first.at ? (last.heaps - first.heaps) / (last.at - first.at) : null;
     const [text, prefix] = rate == null ? ["–", ""] : scaled(rate);
-    const lost = value("heaps.lost");
+    const lost = neverCame(state);
     const note = incomplete > 0 ? `${whole(incomplete)} incomplete` : "all complete";
     return {
       rate: text, unit: `${prefix ? `${prefix} ` : ""}heaps/s`, complete: whole(complete),

@@ -4,7 +4,7 @@ import { showAlarms, showFilling } from "./alarm.js";
 import { theme } from "./axis.js";
 import { closeMenus } from "./keys.js";
 import { Account, lossOf } from "./ledger.js";
-import { Heaps } from "./heaps.js";
+import { Heaps, heapsLost } from "./heaps.js";
 import { Line } from "./line.js";
 import { Picture } from "./picture.js";
 import { Rates } from "./rates.js";
@@ -81,7 +81,7 @@ function showNumbers(s) {
   page.lossUnit = loss.unit;
   const bound = loss.lost_at_least > 0 ? "≥ " : "";
   tiles.lost.rename(`Lost ${loss.unit}`);
-  tiles.lost.show(bound + whole(loss.lost), loss.lost > 0 ? percent(loss.lost / (loss.received + loss.lost)) : "", lostNote(s, loss), s.anything_lost ? "bad" : loss.missing > 0 ? "" : "good");
+  tiles.lost.show(bound + whole(loss.lost), loss.lost > 0 ? percent(loss.lost / (loss.received + loss.lost)) : "", lostNote(s, heapsLost(s), loss), s.anything_lost ? "bad" : loss.missing > 0 ? "" : "good");
   tiles.balance.show(whole(s.balance), "", s.balance === 0 ? "all accounted for" : s.run.running ? "under way between hops" : "not accounted for, see below",
     s.balance === 0 ? "good" : s.run.running ? "" : "bad");
 }
@@ -95,10 +95,10 @@ function showHeaps(found) {
 }
 
 /** Under what is lost: the gaps that may still close, else of how many packets they are. */
-function lostNote({ anything_lost: anything }, { lost, lost_at_least: turns, missing, received, unit }) {
+function lostNote({ anything_lost: anything }, heaps, { lost, lost_at_least: turns, missing, received, unit }) {
   if (missing > 0) return h("b", { class: "missing" }, `${missing < 1e6 ? whole(missing) : short(missing)} missing so far`);
   if (turns > 0) return "at least: a short number wrapped";
-  return lost > 0 ? `of ${whole(received + lost)} ${unit}` : anything ? "but outputs lost events" : "nothing lost";
+  return lost > 0 ? `of ${whole(received + lost)} ${unit}` : !anything ? "nothing lost" : heaps > 0 ? "but heaps are lost or incomplete" : "but outputs lost events";
 }
 
 /** More than this share of rejected packets is said on top of the page: something is set up wrong. */
@@ -126,7 +126,7 @@ function showNotices({ run, totals, rejected }) {
 /** Never green while something is lost or packets are refused, and in words for who sees no colours. */
 function badge(s, [text, kind]) {
   if (s.totals.lost > 0) return [`${text}, packets lost`, "bad"];
-  if (s.anything_lost) return [`${text}, events lost`, "bad"];
+  if (s.anything_lost) return [`${text}, ${heapsLost(s) > 0 ? "heaps" : "events"} lost`, "bad"];
   if (s.rejected.packets > 0) return [`${text}, packets refused`, "warn"];
   return [text, kind];
 }

@@ -5,6 +5,7 @@ import { getJson, keep, kept } from "./wire.js";
 import { h, joined, save, scaled, span, stamp } from "./words.js";
 
 const QUANTITIES = {
+  heaps_per_s: ["Heaps", "heaps/s"],
   events_per_s: ["Events", "events/s"],
   packets_per_s: ["Packets", "packets/s"],
   bits_per_s: ["Payload", "bit/s"],
@@ -22,10 +23,11 @@ export class Rates {
     this.canvas = h("canvas", { role: "img", "aria-label": "Rates over the last five minutes" });
     this.readout = h("div", { class: "readout" });
     this.about = h("span", { class: "about" }, "last 5 minutes, each point 1 s");
-    const select = h("select", {
+    const select = this.select = h("select", {
       "aria-label": "Quantity",
       onchange: () => { this.view.quantity = select.value; keep(); this.draw(); },
-    }, ...Object.entries(QUANTITIES).map(([key, [name]]) => h("option", { value: key, selected: key === this.view.quantity }, name)));
+    });
+    this.offer(false);
     this.element = h("article", { class: "card", id: "rates" },
       h("header", {}, h("h2", {}, "Rates over time"), select,
         h("button", { type: "button", onclick: () => this.saveCsv() }, "Save CSV")), this.about,
@@ -35,8 +37,19 @@ export class Rates {
     new ResizeObserver(() => this.draw()).observe(this.canvas);
   }
 
+  /** A run of heaps has their rate in the place of that of events. */
+  offer(heaps) {
+    if (this.heaps === heaps) return;
+    this.heaps = heaps;
+    const [shown, other] = heaps ? ["heaps_per_s", "events_per_s"] : ["events_per_s", "heaps_per_s"];
+    if (this.view.quantity === other) this.view.quantity = shown;
+    this.keys = Object.keys(QUANTITIES).filter((key) => key !== other);
+    this.select.replaceChildren(...this.keys.map((key) => h("option", { value: key, selected: key === this.view.quantity }, QUANTITIES[key][0])));
+  }
+
   async refresh() {
     this.data = await getJson("/api/rates");
+    if (this.data.ago_s.length > 0) this.offer("heaps_per_s" in this.data);
     this.draw();
   }
 
@@ -48,7 +61,7 @@ export class Rates {
     const box = { x: BOX.left, y: BOX.top, w: w - BOX.left - BOX.right, h: high - BOX.top - BOX.below };
     const lost = this.view.quantity === "lost_per_s";
     const unit = lost ? `${this.page.lossUnit}/s` : QUANTITIES[this.view.quantity][1];
-    const values = this.data[this.view.quantity];
+    const values = this.data[this.view.quantity] ?? [];
     const ago = this.data.ago_s;
     // A young run fills the width sooner: the axis grows from one minute to five.
     const length = Math.min(LONGEST, Math.max(60, Math.ceil((ago[0] ?? 0) / 30) * 30));
@@ -94,7 +107,7 @@ export class Rates {
 
   saveCsv() {
     if (!this.data) return;
-    const keys = ["ago_s", ...Object.keys(QUANTITIES)];
+    const keys = ["ago_s", ...this.keys];
     const rows = this.data.ago_s.map((_, i) => keys.map((k) => this.data[k][i]).join(","));
     save(new Blob([[keys.join(","), ...rows, ""].join("\n")], { type: "text/csv" }), `fullcount-rates-${stamp()}.csv`);
   }
