@@ -65,7 +65,7 @@ pub fn inspect(flags: InspectFlags) -> Result<u8, Failure> {
     plan.is_there()?;
     plan.for_detector(&*detector);
     let stop = Stop::on_signals().context("installing the signal handlers")?;
-    let mut source = plan.open_as_one(None).map_err(anyhow::Error::from)?.source;
+    let mut source = plan.open_as_one(Some(&*detector)).map_err(anyhow::Error::from)?.source;
     for fact in source.describe() {
         note!("{fact}");
     }
@@ -100,7 +100,7 @@ fn is_closed_pipe(e: &io::Error) -> bool {
 
 /// A capture is for looking at, not for replaying: no pauses unless a speed was asked for.
 fn flat_out(url: &str) -> String {
-    let capture = url.starts_with("pcap:");
+    let capture = ["pcap:", "spead+pcap:"].iter().any(|scheme| url.starts_with(scheme));
     if !capture {
         return url.to_owned();
     }

@@ -1,12 +1,13 @@
 //! SPEAD heaps through the binary: captures of spead2 and the simulated array telescope to HDF5, `.npy`, inspect and the page.
 //! Source: `docs/heap.md`.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::python;
-use crate::service::{PATIENCE, Service, get, say, vector};
+use crate::service::{PATIENCE, Service, browser, get, say, vector};
 
 /// Says the facts of a folder or an HDF5 file as JSON.
 const READ: &str = r#"
@@ -149,6 +150,27 @@ fn the_simulated_telescope_is_received_written_and_shown() {
     }
 }
 
+/// The live page in a real browser: `tests/browser/heaps.py` sends heaps, some in part and some not at all, and looks at tiles and waterfall.
+#[test]
+fn a_browser_shows_the_rate_what_is_incomplete_and_the_waterfall() {
+    let (Some(browser), Some(python)) = (browser(), python::interpreter()) else { return };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/browser/heaps.py");
+    let mut look = Command::new(python);
+    look.arg(script).arg("--browser").arg(browser);
+    if let Some(folder) = std::env::var_os("FULLCOUNT_SHOTS") {
+        look.arg("--shots").arg(folder);
+    }
+    look.args(["--", env!("CARGO_BIN_EXE_fullcount"), "run", "--source", "udp://127.0.0.1:0"]);
+    look.args(["--detector", "heap", "--sink", "null", "--web", "127.0.0.1:0"]);
+    for set in ["bins=64", "lines=64", "sequence=[1,1]", "heap_timeout=300ms"] {
+        look.args(["--set", &format!("detector.{set}")]);
+    }
+    let said = look.output().expect("Python runs");
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    assert!(said.status.success(), "{}\n{}", text(&said.stdout), text(&said.stderr));
+    assert!(text(&said.stdout).contains("the page of heaps is right"), "{}", text(&said.stdout));
+}
+
 #[test]
 fn the_stop_heap_ends_a_run_that_is_told_so() {
     let run = ["run", "--source", "udp://127.0.0.1:0", "--detector", "heap", "--sink", "null"];
@@ -279,4 +301,112 @@ fn an_output_of_heaps_needs_a_detector_of_heaps() {
         "off",
     ]);
     assert!(said.code == 2 && said.err.contains(".h5 or .hdf5"), "{}", said.err);
+}
+
+/// With `spead+pcap:` the source puts the heaps together, with `pcap:` the decoder: the same arrays, and the same is missing.
+#[test]
+fn heaps_that_the_source_puts_together_are_the_same_in_files() {
+    let folder = tempfile::tempdir().unwrap();
+    for (capture, code) in [("udp_capture.pcap", 0), ("missing_middle.pcap", 3)] {
+        let mut both = Vec::new();
+        for scheme in ["pcap", "spead+pcap"] {
+            let source = format!("{scheme}:{}?flat-out", vector(&format!("spead/{capture}")));
+            let npy = folder.path().join(format!("{scheme}-{capture}")).display().to_string();
+            let run = ["run", "--source", &source, "--detector", "heap", "--npy", &npy];
+            let said = say(&[&run[..], &["--web", "off", "--json"]].concat());
+            assert_eq!((said.code, &said.summary()["balance"]), (code, &0.into()), "{}", said.err);
+            if scheme == "spead+pcap" {
+                assert!(said.err.contains("the detector gets heaps"), "{}", said.err);
+                let heaps = said.counter("carrier.heaps");
+                assert!(heaps > 0 && said.counter("carrier.handed_on") == heaps);
+                assert_eq!(said.counter("heaps.count"), heaps);
+            }
+            let missing = said.counter("heaps.incomplete");
+            let Some(mut arrays) = read(&npy) else { return };
+            // The time of a heap is that of the packet that ended it here, and of its first packet there.
+            let heaps = arrays.as_object_mut().unwrap().remove("heaps").unwrap();
+            both.push((arrays, heaps["shape"].clone(), missing));
+        }
+        assert_eq!(both[0], both[1], "{capture}");
+    }
+}
+
+/// Whole heaps on TCP, and re-requests over UDP, reach a file: only the source can put them together.
+#[test]
+fn whole_heaps_on_tcp_and_heaps_with_a_back_channel_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let back = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (n, (scheme, above, below)) in [
+        ("tcp", "framing=heap".to_owned(), "framing=heap".to_owned()),
+        ("udp", format!("feedback={back}&resend"), format!("feedback={back}&keep=64MiB")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = folder.path().join(format!("{n}.h5")).display().to_string();
+        let source = format!("spead+{scheme}://127.0.0.1:0?{above}");
+        let run = ["run", "--source", &source, "--detector", "heap", "--heaps", &file];
+        let mut service = Service::start(&[&run[..], &["--web", "off", "--json"]].concat());
+        let url = service.wait_for("the socket", |l| {
+            Some(l.strip_prefix("listening on ")?.split(',').next()?.to_owned())
+        });
+        let at = url.rsplit("//").next().unwrap();
+        let to = format!("spead+{scheme}://{at}?{below}");
+        let sent = say(&[
+            "send",
+            "--source",
+            "heaps",
+            "--to",
+            &to,
+            "--heaps",
+            "30",
+            "--heap-size",
+            "400000B",
+            "--rate",
+            "100Mbps",
+            "--linger",
+            "500ms",
+            "--json",
+        ]);
+        assert_eq!(sent.code, 0, "{}", sent.err);
+        assert!(service.child.ended(PATIENCE).expect("a child"), "{url}: {:?}", service.seen());
+        let said = service.end();
+        assert_eq!((said.code, &said.summary()["balance"]), (0, &0.into()), "{url}: {}", said.err);
+        assert_eq!((said.counter("heaps.with_arrays"), said.counter("heaps.incomplete")), (30, 0));
+        let Some(hdf) = read(&file) else { return };
+        assert_eq!((&hdf["heaps"], &hdf["complete"]), (&30.into(), &30.into()));
+        assert_eq!(hdf["Test_item_0"]["shape"], serde_json::json!([30, 100_000]), "{hdf}");
+    }
+}
+
+#[test]
+fn people_see_the_heaps_of_a_capture_that_its_source_puts_together() {
+    let source = format!("spead+pcap:{}", vector("spead/udp_capture.pcap"));
+    let said = say(&["inspect", &source, "--detector", "heap"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    for words in ["heap=1 complete", "descriptors=", "items=", "heap_cnt=1 "] {
+        assert!(said.out.contains(words), "{words}: {}", said.out);
+    }
+    let heaps = said.out.matches(" complete").count();
+    let packets = say(&["inspect", &source.replace("spead+", ""), "--detector", "heap"]);
+    assert_eq!(packets.out.matches(" complete").count(), heaps);
+    assert!(packets.out.lines().count() > said.out.lines().count());
+}
+
+/// The source knows by its numbers what the decoder does not.
+#[test]
+fn heaps_that_the_source_misses_reach_the_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gaps.pcapng").display().to_string();
+    let to = format!("spead+pcap:{file}");
+    let odd = ["--heaps", "3", "--heap-size", "1000B", "--heap-step", "2"];
+    let sent = say(&[&["send", "--source", "heaps", "--to", &to][..], &odd].concat());
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    for (keys, lost, code) in [("&sequence=1,1", 2, 3), ("&sequence=1,2", 0, 0)] {
+        let source = format!("spead+pcap:{file}?flat-out{keys}");
+        let run = ["run", "--source", &source, "--detector", "heap", "--sink", "null"];
+        let said = say(&[&run[..], &["--web", "off", "--json"]].concat());
+        assert_eq!((said.code, said.counter("spead.lost.heaps")), (code, lost), "{}", said.err);
+        assert_eq!((said.counter("heaps.complete"), said.counter("heaps.lost")), (3, 0));
+    }
 }

@@ -1,6 +1,8 @@
 //! `fullcount lab spead` as a person runs it, with few and short runs; wrong options. Source: `docs/lab-spead.md`.
 
-use crate::service::{Said, say};
+use serde_json::Value;
+
+use crate::service::{Said, fullcount, say};
 
 fn quick(what: &[&str], out: &str) -> Said {
     say(&[&["lab", "spead"][..], what, &["--quick", "--out", out, "--json"]].concat())
@@ -56,10 +58,159 @@ fn the_memos_table_on_loopback_has_its_numbers_beside_ours() {
     );
 }
 
+/// Both directions, beside the package alone.
+#[test]
+fn the_package_of_pypi_sends_to_us_and_receives_from_us() {
+    let Some(python) = crate::python::interpreter().filter(|_| has_tools()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let peers = "fullcount,pypi,fullcount-pypi,pypi-fullcount";
+    let words = ["lab", "spead", "memo", "--parts", "table3", "--peers", peers, "--quick"];
+    let mut command = fullcount(&[&words[..], &["--out", out, "--json"]].concat());
+    let ended = command.env("FULLCOUNT_PYTHON", python).output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let s: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let rows = s["rows"].as_array().unwrap();
+    for peer in peers.split(',') {
+        let of = |row: &&Value| row["peer"] == peer && row["tcp"] == true;
+        let own: Vec<_> = rows.iter().filter(of).collect();
+        assert!(!own.is_empty(), "{peer}: {s}");
+        for row in own {
+            assert_eq!(row["trial"]["heap_loss"], 0.0, "{peer}: {row}");
+        }
+    }
+}
+
+/// Links between namespaces: `fullcount spead2` and root.
+fn has_links() -> bool {
+    let there = has_tools() && fullcount_lab::namespace::allowed();
+    if !there {
+        println!("skipped: namespaces need root");
+    }
+    there
+}
+
+/// Rows of a part, each with a payload that came, loss within its bounds, and what the trial took.
+fn plausible(summary: &Value, part: &str) -> Vec<Value> {
+    let all = summary["rows"].as_array().unwrap();
+    let rows: Vec<Value> = all.iter().filter(|row| row["part"] == part).cloned().collect();
+    for row in &rows {
+        let trial = &row["trial"];
+        assert!(trial["sum_gbps"].as_f64() > Some(0.0), "{part}: {row}");
+        let loss = trial["heap_loss"].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&loss), "{part}: {row}");
+        assert_eq!(trial["effective_gbps"].as_f64() > Some(0.0), loss < 1.0, "{part}: {row}");
+        let streams = row["streams"].as_u64().unwrap_or(1) as usize;
+        let cost = &trial["cost"];
+        for list in [&trial["gbps"], &cost["sender_cores"], &cost["receiver_cores"]] {
+            let list = list.as_array().unwrap();
+            assert_eq!(list.len(), streams, "{part}: {row}");
+            assert!(list.iter().all(|v| v.as_f64() > Some(0.0)), "{part}: {row}");
+        }
+        assert!(cost["drops"]["queue"].is_u64() && cost["seconds"].as_f64() > Some(0.0), "{row}");
+        assert!(trial["limit"].as_str().is_some_and(|limit| !limit.is_empty()), "{row}");
+    }
+    rows
+}
+
+#[test]
+fn the_memos_raw_links_and_its_table_of_one_gigabit_have_their_rows() {
+    if !has_links() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let said = quick(&["memo", "--parts", "table1,table4", "--peers", "fullcount"], out);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let s = said.summary();
+    let text = std::fs::read_to_string(folder.path().join("spead-memo.md")).unwrap();
+    let rows = plausible(&s, "table4");
+    assert_eq!(rows.len(), 4, "two transports, two columns: {s}");
+    // A link of 1 Gb/s; a burst of its bucket may be all that a short run is. Over TCP the sender is done when the rest fits into the
+    // buffers, so what has come is judged.
+    for row in &rows {
+        let rate = if row["tcp"] == true { "effective_gbps" } else { "sum_gbps" };
+        assert!(row["trial"][rate].as_f64() < Some(3.0), "{row}");
+    }
+    assert!(
+        text.contains("| memo: UDP heap loss % | 1.60 ± 0.65 | – | 0.00 ± 0.00 | – |"),
+        "{text}"
+    );
+    assert!(text.contains("| table4 | fullcount | TCP |"), "{text}");
+    if s["parameters"]["iperf3"].is_null() {
+        assert!(text.contains("the program iperf3 is missing"), "{text}");
+        return;
+    }
+    let raw = s["rows"].as_array().unwrap().iter().filter(|row| row["part"] == "table1");
+    let raw: Vec<&Value> = raw.collect();
+    assert_eq!(raw.len(), 4, "{s}");
+    for row in raw {
+        let (trial, name) = (&row["trial"], row["link"].as_str().unwrap());
+        let most = if name.starts_with("1G") { 1.1 } else { 1e4 };
+        assert!(trial["gbps"].as_f64() > Some(0.0) && trial["gbps"].as_f64() < Some(most), "{row}");
+        let lost = trial["lost_percent"].as_f64();
+        assert_eq!(lost.is_some(), name.ends_with("udp"), "{row}");
+        assert!((0.0..=100.0).contains(&lost.unwrap_or(0.0)), "{row}");
+    }
+    assert!(text.contains("| 0.810 ± 0.000 | 99.94 ± 0.00 |"), "{text}");
+}
+
+#[test]
+fn four_and_nine_streams_and_senders_by_number_have_tables_and_figures() {
+    if !has_links() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let parts = ["--parts", "mro40,mro90,scaling", "--peers", "fullcount", "--points", "2"];
+    let said = quick(&[&["memo"][..], &parts, &["--scale", "0.01"]].concat(), out);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let s = said.summary();
+    let streams = |part: &str| -> Vec<u64> {
+        plausible(&s, part).iter().map(|row| row["streams"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(streams("mro40"), [4, 4, 4], "two rates, and TCP: {s}");
+    assert_eq!(streams("mro90"), [9, 9, 9], "{s}");
+    assert_eq!(streams("scaling"), [1, 1, 2, 2, 3, 3, 4, 4], "{s}");
+    for part in ["mro40", "mro90"] {
+        let rows = plausible(&s, part);
+        for row in rows.iter().filter(|row| row["target_gbps"].is_null()) {
+            assert_eq!(row["trial"]["heap_loss"], 0.0, "TCP loses nothing: {row}");
+        }
+        assert!(rows[0]["trial"]["effective_gbps"].as_f64() > Some(0.0), "far below the link");
+    }
+    for figure in [
+        "mro40-rate",
+        "mro40-loss",
+        "mro90-rate",
+        "mro90-loss",
+        "scaling-sum",
+        "scaling-effective",
+        "scaling-loss",
+    ] {
+        for kind in ["svg", "png"] {
+            let file = folder.path().join(format!("spead-memo-{figure}.{kind}"));
+            assert!(file.metadata().is_ok_and(|m| m.len() > 1000), "{figure}.{kind}");
+        }
+    }
+    let text = std::fs::read_to_string(folder.path().join("spead-memo.md")).unwrap();
+    for words in [
+        "| memo | TCP | 31 | – | 0 |",
+        "| memo | TCP | as UDP without loss, about 56 | – | 0 |",
+        "| memo | 9.5 | 63 | – | – |",
+        "| memo | 4 | 10 | 32 | – | – |",
+        "Of 14 trials the limit was: ",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let series = s["parameters"]["bottleneck"]["series"].as_array().unwrap();
+    let parts: Vec<&str> = series.iter().filter_map(|of| of["part"].as_str()).collect();
+    assert_eq!(parts, ["mro40", "mro40", "mro90", "mro90", "scaling"], "UDP and TCP: {s}");
+}
+
 #[test]
 fn the_memos_link_in_namespaces_has_tables_and_figures() {
-    if !has_tools() || !fullcount_lab::namespace::allowed() {
-        println!("skipped: namespaces need root");
+    if !has_links() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -118,14 +269,17 @@ fn the_rate_tuner_runs_on_a_shaped_link() {
     assert_eq!(said.code, 0, "{}", said.err);
     let s = said.summary();
     let decisions = s["parameters"]["decisions"].as_array().unwrap();
-    assert!(decisions.len() > 2, "{decisions:?}");
+    assert!(!decisions.is_empty());
+    let heaps = &s["parameters"]["heaps, behind a switch"];
+    assert!(heaps["whole"].as_u64() > Some(0) && heaps["sent"].as_u64() > Some(0), "{heaps}");
 }
 
 #[test]
 fn what_cannot_be_is_refused_with_flag_and_range() {
     for (words, parts) in [
         (&["memo", "--parts", "all"][..], ["parts", "table1"]),
-        (&["memo", "--peers", "iperf"], ["peers", "fullcount or spead2"]),
+        (&["memo", "--peers", "iperf"], ["peers", "fullcount, spead2, pypi"]),
+        (&["memory", "--peers", "fullcount,pypi"], ["peers", "fullcount or spead2"]),
         (&["memo", "--scale", "0"], ["scale", "0.0001 to 10"]),
         (&["lossless", "--packets", "20"], ["packets", "56 to 65507"]),
         (&["lossless", "--buffers", "huge"], ["buffers", "stock or large"]),

@@ -375,7 +375,9 @@ fn a_real_rsyslog_understands_datagrams_counted_messages_and_the_socket_of_its_h
     };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
-    let (tcp, udp) = (free_port().expect("a port"), free_port().expect("a port"));
+    let tcp = free_port().expect("a port");
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let udp = free.expect("a port of UDP").port();
     let (socket, all) = (at("log"), at("all"));
     let config = format!(
         "global(workDirectory=\"{}\")\n\

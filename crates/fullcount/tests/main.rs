@@ -85,6 +85,7 @@ mod sonde_vectors;
 #[cfg(target_os = "linux")]
 mod sources;
 mod spead;
+mod spead2;
 mod stalls;
 #[cfg(target_os = "linux")]
 mod stcp_live;

@@ -1,5 +1,5 @@
-//! SPEAD from the command line: heaps over UDP, TCP and captures, carried readouts, spead2's options, and the Python package spead2
-//! at the other end in both directions.
+//! SPEAD from the command line: heaps over UDP, TCP and captures, carried readouts, and the Python package spead2 at the other end in both
+//! directions. Options of spead2's tools: `spead2.rs`.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsFd;
@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fullcount_testing::veth::{RECEIVER, Veth};
+use fullcount_testing::veth::{RECEIVER, RECEIVER_V6, Veth};
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::python;
-use crate::service::{Said, Service, fullcount, say};
+use crate::service::{PATIENCE, Said, Service, fullcount, say};
 
 /// Sends heaps to a receiver whose URL has `{}` for the port; both summaries.
 fn through(receive: &str, send: &str, words: &[&str]) -> (Said, Said) {
@@ -61,20 +61,58 @@ fn heaps_arrive_with_their_values_and_both_ends_count_the_same_bytes() {
     }
 }
 
+/// A receiver that may not go beyond `net.core.rmem_max` has as many sockets as have the buffer together.
+#[test]
+fn a_buffer_that_one_socket_does_not_get_is_made_of_several() {
+    let limit = std::fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap();
+    let limit: u64 = limit.trim().parse().unwrap();
+    // One GiB is the most that a URL takes.
+    let wanted = ((1u64 << 30) + limit / 2) / limit;
+    for (keys, sockets) in [("", wanted.clamp(1, 8)), ("&sockets=1", 1)] {
+        let url = format!("spead+udp://127.0.0.1:0?receive_buffer=1GiB{keys}");
+        let words = ["receive", &url, "--verify", "--json"];
+        let mut command = fullcount(&words);
+        // Who is not root cannot give it up, and has not got it.
+        let without = ["--bounding-set=-net_admin", "--inh-caps=-net_admin"];
+        let may = Command::new("setpriv").args(without).arg("true").stderr(Stdio::null()).status();
+        if may.is_ok_and(|status| status.success()) {
+            command = Command::new("setpriv");
+            command.args(without).arg(env!("CARGO_BIN_EXE_fullcount")).args(words);
+        }
+        let mut receiver = Service::run(command);
+        let to = format!("spead+udp://127.0.0.1:{}", receiver.udp_port());
+        let words = ["--heap-size", "60kB", "--heaps", "50", "--verify", "--rate", "100Mbps"];
+        let sent =
+            say(&[&["send", "--to", &to, "--source", "heaps", "--json"], &words[..]].concat());
+        let received = receiver.end();
+        assert_eq!((sent.code, received.code), (0, 0), "{}{}", sent.err, received.err);
+        assert_eq!(received.summary()["heaps"]["received"], 50);
+        let told = received.err.lines().find(|line| line.contains("sockets share the port"));
+        let number = told.and_then(|line| line.split(' ').find_map(|word| word.parse().ok()));
+        assert_eq!(number.unwrap_or(1), sockets, "{}", received.err);
+    }
+}
+
 /// Payload bytes of all frames that come into the receiver's namespace for a port, as its interface has them.
 struct Tap {
     over: Arc<AtomicBool>,
     thread: JoinHandle<u64>,
 }
 
+/// Every frame of the receiver's namespace from now on.
+pub fn frames(veth: &Veth) -> Socket {
+    let all = i32::from(0x0003u16.to_be());
+    let socket = veth
+        .receiving(|| Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(all))).unwrap());
+    // Who makes namespaces may ask for more than the host's limit: every frame fits.
+    fullcount_io::sys::force_receive_buffer(socket.as_fd(), 32 << 20).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
 impl Tap {
     fn begin(veth: &Veth, port: u16) -> Tap {
-        let all = i32::from(0x0003u16.to_be());
-        let socket = veth.receiving(|| {
-            Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(all))).unwrap()
-        });
-        // Who makes namespaces may ask for more than the host's limit: every frame fits.
-        fullcount_io::sys::force_receive_buffer(socket.as_fd(), 32 << 20).unwrap();
+        let socket = frames(veth);
         socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let over = Arc::new(AtomicBool::new(false));
         let ended = over.clone();
@@ -99,38 +137,44 @@ impl Tap {
     }
 }
 
-/// Bytes behind the headers of a frame with IPv4 and UDP or TCP to this port; 0 of others.
+/// Bytes behind the headers of a frame with IPv4 or IPv6 and UDP or TCP to this port; 0 of others.
 fn payload(frame: &[u8], port: u16) -> u64 {
     let u16_at = |at: usize| frame.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
-    if u16_at(12) != 0x0800 || frame.len() < 34 {
-        return 0;
-    }
-    let ip = usize::from(frame[14] & 15) * 4;
-    let head = match frame[23] {
-        17 => 8,
-        6 => usize::from(frame.get(14 + ip + 12).copied().unwrap_or(0) >> 4) * 4,
+    // Where the transport's header stands, which one it is, and how long it is with what is behind it.
+    let (at, protocol, long) = match u16_at(12) {
+        0x0800 if frame.len() >= 34 => {
+            let ip = u16::from(frame[14] & 15) * 4;
+            (14 + usize::from(ip), frame[23], u16_at(16).saturating_sub(ip))
+        }
+        0x86DD if frame.len() >= 54 => (54, frame[20], u16_at(18)),
         _ => return 0,
     };
-    let mine = u16_at(14 + ip + 2) == port;
-    if mine { u64::from(u16_at(16)).saturating_sub((ip + head) as u64) } else { 0 }
+    let head = match protocol {
+        17 => 8,
+        6 => u16::from(frame.get(at + 12).copied().unwrap_or(0) >> 4) * 4,
+        _ => return 0,
+    };
+    if u16_at(at + 2) == port { u64::from(long.saturating_sub(head)) } else { 0 }
 }
 
 #[test]
 fn transport_bytes_are_those_of_the_frames_on_the_link() {
     let Some(veth) = Veth::new(9000, 1) else { return };
     let words = ["--heap-size", "200kB", "--heaps", "8", "--rate", "100Mbps", "--json"];
-    for (scheme, keys) in [
+    let hosts = [RECEIVER.to_owned(), format!("[{RECEIVER_V6}]")];
+    let ways = [
         ("spead+udp", "?burst=16KiB"),
         ("spead+udp", "?packet=8900B&burst=16KiB"),
         ("spead+tcp", ""),
         ("spead+tcp", "?framing=heap"),
-    ] {
+    ];
+    for (host, (scheme, keys)) in hosts.iter().flat_map(|host| ways.map(|way| (host, way))) {
         let framing = if keys.contains("framing") { keys } else { "" };
-        let at = format!("{scheme}://{RECEIVER}:0{framing}");
+        let at = format!("{scheme}://{host}:0{framing}");
         let mut receiver = veth.receiving(|| Service::start(&["receive", &at, "--json"]));
         let port = receiver.udp_port();
         let tap = Tap::begin(&veth, port);
-        let to = format!("{scheme}://{RECEIVER}:{port}{keys}");
+        let to = format!("{scheme}://{host}:{port}{keys}");
         let all = [&["send", "--to", &to, "--source", "heaps"], &words[..]].concat();
         let sent = veth.sending(|| fullcount(&all).output()).unwrap();
         assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
@@ -140,9 +184,9 @@ fn transport_bytes_are_those_of_the_frames_on_the_link() {
         let bytes: serde_json::Value = serde_json::from_slice(&sent.stdout).unwrap();
         let of = |name: &str| bytes["bytes"][name].as_u64().unwrap_or(0);
         assert!(of("payload") >= 8 * 200_000 && of("spead") > of("payload"), "{bytes}");
-        assert_eq!(of("transport"), seen - of("segments_again"), "{scheme} {keys}: {bytes}");
+        assert_eq!(of("transport"), seen - of("segments_again"), "{to}: {bytes}");
         if scheme == "spead+tcp" {
-            assert_eq!(of("segments"), seen, "{keys}: {bytes}");
+            assert_eq!(of("segments"), seen, "{to}: {bytes}");
         }
     }
 }
@@ -295,125 +339,6 @@ fn wrong_options_end_with_2_and_a_sentence() {
     ] {
         let said = say(words);
         assert!(said.code == 2 && said.err.contains(part), "{words:?}: {} {}", said.code, said.err);
-    }
-}
-
-/// What of the equivalent command says `key=value`.
-fn has(command: &str, keys: &[&str]) {
-    let missing: Vec<_> = keys.iter().filter(|key| !command.contains(**key)).collect();
-    assert!(missing.is_empty(), "{missing:?}: {command}");
-}
-
-#[test]
-fn every_option_of_the_front_ends_stands_in_the_printed_command_and_has_an_effect() {
-    let words = ["--tcp", "--bind", "127.0.0.1", "--pyspead", "--descriptors", "--ring-heaps", "7"];
-    let pool = ["--mem-pool", "--mem-lower", "1", "--mem-upper", "4096", "--mem-initial", "3"];
-    let mut recv = Service::start(&[&["spead2", "recv"][..], &words, &pool, &["0"]].concat());
-    let port = recv.udp_port();
-    let to = format!("127.0.0.1:{port}");
-    let words = ["--tcp", "--bind", "127.0.0.1", "--pyspead", "--heaps", "3", "--heap-size", "40"];
-    let sent = say(&[&["spead2", "send"][..], &words, &[&to]].concat());
-    assert_eq!(sent.code, 0, "{}", sent.err);
-    has(&sent.err, &["&pyspead", "&bind=127.0.0.1"]);
-    let said = recv.end();
-    assert_eq!(said.code, 0, "{}", said.err);
-    let keys = ["pool=12", "pool_lower=1B", "pool_upper=4096B", "pool_initial=3", "ring_heaps=7"];
-    has(&said.err, &keys);
-    has(&said.err, &["&pyspead", "spead+tcp://127.0.0.1:0", "3 free blocks"]);
-    has(&said.out, &["Received 3 heaps", "Descriptor for Test item 0 (0x1000)"]);
-}
-
-/// Statistics of `spead2 recv` by name.
-fn statistic(out: &str, name: &str) -> u64 {
-    let line = out.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-    line.unwrap_or_else(|| panic!("no {name}: {out}")).parse().unwrap()
-}
-
-#[test]
-fn the_front_ends_take_spead2s_options_and_print_its_lines() {
-    for tcp in [&[][..], &["--tcp"]] {
-        let mut recv = Service::start(
-            &[&["spead2", "recv", "--descriptors", "--verify", "127.0.0.1:0"], tcp].concat(),
-        );
-        let port = recv.udp_port();
-        let to = format!("127.0.0.1:{port}");
-        let words =
-            ["--heaps", "3", "--heap-size", "40", "--items", "3", "--verify", "--rate", "0.1", &to];
-        let sent = say(&[&["spead2", "send"], tcp, &words[..]].concat());
-        assert!(
-            sent.err.contains("using 36 instead of 40")
-                && sent.err.contains("fullcount send --source heaps")
-        );
-        let bytes: u64 = sent.out.split(' ').nth(1).unwrap().parse().unwrap();
-        assert!(
-            sent.out.starts_with("Sent ")
-                && sent.out.contains(" seconds, ")
-                && sent.out.trim_end().ends_with(" Gb/s")
-        );
-        assert!(bytes > 300);
-        let said = recv.end();
-        assert_eq!(said.code, 0, "{}", said.err);
-        assert!(said.err.contains("fullcount receive 'spead+"), "{}", said.err);
-        for line in [
-            "Received heap 1 at ",
-            "Descriptor for Test item 2 (0x1002)",
-            "  description: A test item with arbitrary value",
-            "0x1000 = [12 bytes]",
-            "Received 3 heaps",
-            "heaps: 3",
-            "single_packet_heaps: ",
-        ] {
-            assert!(said.out.contains(line), "{line}: {}", said.out);
-        }
-        assert_eq!(
-            (statistic(&said.out, "heaps"), statistic(&said.out, "incomplete_heaps_flushed")),
-            (3, 0)
-        );
-    }
-}
-
-/// Numbers 13 and 14 of what users of spead2 meet: its sender has `--addr-bits` in the stop heap alone, and its receiver checks nothing with
-/// `--ring`, and takes the descriptors of a second destination's first heap for data.
-#[test]
-fn every_heap_has_the_addresses_asked_for_and_values_are_checked_with_a_ring_and_at_each_destination()
- {
-    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let to = socket.local_addr().unwrap().to_string();
-    let words = ["--addr-bits", "48", "--heaps", "3", "--heap-size", "4000", "--rate", "0.1"];
-    let sent = say(&[&["spead2", "send"], &words[..], &[&to]].concat());
-    assert_eq!(sent.code, 0, "{}", sent.err);
-    let (mut heaps, mut packet) = (std::collections::BTreeSet::new(), [0; 9000]);
-    while heaps.len() < 4 {
-        let many = socket.recv(&mut packet).expect("the next heap");
-        // 16 bits of id, 48 of addresses; the heap's number is the first item.
-        assert!(many > 16 && packet[..4] == [0x53, 4, 2, 6], "{:?}", &packet[..8]);
-        heaps.insert(packet[10..16].to_vec());
-    }
-    let mut receivers = [&["--ring"][..], &[]].map(|ring| {
-        let words = [&["spead2", "recv", "--verify", "--quiet"], ring, &["127.0.0.1:0"]].concat();
-        Service::start(&words)
-    });
-    let ports = [receivers[0].udp_port(), receivers[1].udp_port()];
-    let to = ports.map(|port| format!("127.0.0.1:{port}"));
-    let words = ["--verify", "--heaps", "6", "--heap-size", "4000", "--rate", "0.1"];
-    let sent = say(&[&["spead2", "send"], &words[..], &[&to[0], &to[1]]].concat());
-    assert_eq!(sent.code, 0, "{}", sent.err);
-    for receiver in receivers {
-        let said = receiver.end();
-        assert_eq!(said.code, 0, "{}", said.err);
-        assert!(said.out.contains("Received 3 heaps"), "{}", said.out);
-    }
-    // One that has other values is told, with a ring as well.
-    for ring in [&["--ring"][..], &[]] {
-        let words = [&["spead2", "recv", "--verify", "--quiet"], ring, &["127.0.0.1:0"]].concat();
-        let mut receiver = Service::start(&words);
-        let to = format!("127.0.0.1:{}", receiver.udp_port());
-        let words = ["--heaps", "2", "--heap-size", "4000", "--rate", "0.1", &to];
-        let sent = say(&[&["spead2", "send"], &words[..]].concat());
-        assert_eq!(sent.code, 0, "{}", sent.err);
-        let said = receiver.end();
-        assert_eq!(said.code, 1, "{ring:?}: {}{}", said.out, said.err);
     }
 }
 

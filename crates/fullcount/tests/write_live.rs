@@ -32,8 +32,9 @@ const SECONDS: i64 = 5;
 const NEAR_NS: i64 = 1_000_000;
 /// A host that shares its CPUs sends late now and then; within this time it has sent at once, ns.
 const WINDOW_NS: i64 = 250_000_000;
-/// Live and without known pulses, events belong to blocks of 2²⁶ ns.
-const BLOCK_NS: i64 = 1 << 26;
+/// The longest pulse, ns: Multi-Grid sends 14 of them each second. Without known pulses, events belong to blocks of 2²⁶ ns, which are
+/// 67 ms.
+const PULSE_NS: i64 = 71_428_572;
 /// Tries of a detector: a host that is too busy to receive everything has shown nothing about times.
 const TRIES: usize = 3;
 
@@ -258,9 +259,12 @@ fn check(facility: &Facility, detector: &str, name: &str, live: Live) {
     assert!(file.iter().all(|event| event.0 >= start), "{detector}: nothing of before the start");
     let wanted = "all events between start and stop are in the file";
     assert_eq!(file.len() - behind, taken, "{detector}: {wanted}");
-    // By event: at the start some may be of a pulse or block that began before it.
+    // By event: at the start some may be of a pulse or block that began before it, which ends with the first one of the run.
+    let first = topic.iter().map(|message| message.time).filter(|time| *time >= start).min();
+    let first = first.expect("a pulse of the run");
+    assert!(first - start <= PULSE_NS + NEAR_NS, "{detector}: {first} ns, {start} ns");
     let within = |from: i64, time: &i64| (from..=stop).contains(time);
-    for (from, what) in [(start, "start"), (start + BLOCK_NS, "first block's end")] {
+    for (from, what) in [(start, "start"), (first, "the first pulse")] {
         let on_topic = topic.iter().flat_map(|m| m.events.iter().map(|e| e.0));
         let on_topic = on_topic.filter(|time| within(from, time)).count();
         let written = file.iter().filter(|event| within(from, &event.1)).count();

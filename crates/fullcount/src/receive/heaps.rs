@@ -117,10 +117,8 @@ pub fn receive(flags: &ReceiveFlags) -> Result<u8, Failure> {
         idle: time("idle-exit", flags.engine.idle_exit.as_ref())?,
         heaps: flags.engine.packets,
     };
-    let planned =
-        flags.url.iter().map(|url| carrier::plan(url, &setup)).collect::<Result<Vec<_>, _>>();
-    let (mut urls, inner): (Vec<_>, Vec<_>) =
-        planned.map_err(ConfigError::from)?.into_iter().unzip();
+    let planned = carrier::plan_stream(&flags.url, &setup).map_err(ConfigError::from)?;
+    let (mut urls, inner): (Vec<_>, Vec<_>) = planned.into_iter().unzip();
     let stalls = limits.idle.is_none() && end_when_stalled(&mut urls, STALLED);
     for (url, endpoint) in flags.url.iter().zip(&inner) {
         let there = endpoint.as_ref().map_or(Ok(()), |endpoint| endpoint.is_there());

@@ -90,9 +90,10 @@ pub struct Spead2Recv {
     /// Accepted: each stream has one thread
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: u32,
-    /// Own: so many sockets share the port and each has a buffer (UDP, no group)
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    sockets: u32,
+    /// Own: so many sockets share the port and each has a buffer (UDP, no group); else 1, or up to
+    /// 8 where the system grants less than --buffer
+    #[arg(long, value_name = "N")]
+    sockets: Option<u32>,
     /// Check the values of --verify of the sender
     #[arg(long)]
     verify: bool,
@@ -152,8 +153,8 @@ impl Spead2Recv {
             ),
             false => "&pool=0".to_owned(),
         };
-        if self.sockets != 1 {
-            keys += &format!("&sockets={}", self.sockets);
+        if let Some(sockets) = self.sockets {
+            keys += &format!("&sockets={sockets}");
         }
         keys + if self.pyspead { "&pyspead" } else { "" }
     }
@@ -173,30 +174,34 @@ struct Shared<'a> {
 
 /// Receives until all streams have stopped.
 pub fn recv(flags: &Spead2Recv) -> Result<u8, Failure> {
-    let texts = flags.from.iter().map(|from| flags.url(from)).collect::<Result<Vec<_>, _>>()?;
+    let mut texts = flags.from.iter().map(|from| flags.url(from)).collect::<Result<Vec<_>, _>>()?;
+    if flags.joint {
+        // The first stop or end of any reader ends the stream, as spead2 has it.
+        texts.iter_mut().skip(1).for_each(|text| text.push_str("&senders=0"));
+    }
     let setup = SourceSetup::plain(registered::sources());
-    let planned = texts.iter().map(|url| carrier::plan(url, &setup)).collect::<Result<Vec<_>, _>>();
-    let planned = planned.map_err(ConfigError::from)?;
-    for (text, (_, inner)) in texts.iter().zip(&planned) {
+    let together = if flags.joint { texts.len() } else { 1 };
+    let planned = texts.chunks(together.max(1)).map(|texts| carrier::plan_stream(texts, &setup));
+    let streams = planned.collect::<Result<Vec<_>, _>>().map_err(ConfigError::from)?;
+    for (text, (_, inner)) in texts.iter().zip(streams.iter().flatten()) {
         let there = inner.as_ref().map_or(Ok(()), |inner| inner.is_there());
         there.map_err(|cause| Failure::Wrong(format!("{text}: {cause}")))?;
     }
-    let own = |texts: &[String]| {
+    for texts in texts.chunks(together.max(1)) {
         let mut same = vec!["fullcount".to_owned(), "receive".into()];
         same.extend(texts.iter().cloned());
         same.extend(flags.verify.then(|| "--verify".to_owned()));
         note!("{}", shown(&same));
-    };
-    let streams: Vec<Vec<_>> = match flags.joint {
-        true => {
-            own(&texts);
-            vec![planned]
+    }
+    for (given, why) in [
+        (flags.ring, "--ring has no effect: heaps are taken out as they come"),
+        (flags.memcpy_nt, "--memcpy-nt has no effect"),
+        (flags.threads != 1, "--threads has no effect: each stream has one thread"),
+    ] {
+        if given {
+            note!("{why}");
         }
-        false => {
-            texts.iter().for_each(|text| own(std::slice::from_ref(text)));
-            planned.into_iter().map(|one| vec![one]).collect()
-        }
-    };
+    }
     let shared = Shared {
         flags,
         begun: Instant::now(),
@@ -225,9 +230,7 @@ pub fn recv(flags: &Spead2Recv) -> Result<u8, Failure> {
 }
 
 fn open(planned: Vec<carrier::PlannedSpead>) -> Result<SpeadIntake, Failure> {
-    let (mut urls, inner): (Vec<_>, Vec<_>) = planned.into_iter().unzip();
-    // The first stop or end of any reader ends the stream, as spead2 has it.
-    urls.iter_mut().skip(1).for_each(|url| url.told.senders = 0);
+    let (urls, inner): (Vec<_>, Vec<_>) = planned.into_iter().unzip();
     Ok(SpeadIntake::open(&urls, &inner, &SourceOpening::PLAIN).map_err(anyhow::Error::from)?)
 }
 

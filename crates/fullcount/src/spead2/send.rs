@@ -1,5 +1,7 @@
 //! `fullcount spead2 send`: spead2_send's options.
 
+use std::net::IpAddr;
+
 use anyhow::Context;
 use clap::Args;
 use fullcount_engine::config::{ConfigError, refuse};
@@ -96,7 +98,9 @@ impl Spead2Send {
             url += &format!("&bind={bind}");
         }
         if !self.tcp {
-            let multicast = host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_multicast());
+            // An IPv6 address stands in brackets.
+            let address = host.trim_start_matches('[').trim_end_matches(']');
+            let multicast = address.parse::<IpAddr>().is_ok_and(|ip| ip.is_multicast());
             if multicast {
                 url += &format!("&ttl={}", self.ttl);
             }
@@ -145,6 +149,9 @@ pub fn send(flags: &Spead2Send) -> Result<u8, Failure> {
         return Err(
             refuse("destination", flags.to.join(" "), "one: TCP has a single destination").into()
         );
+    }
+    if flags.rate_method != "AUTO" {
+        note!("--rate-method has no effect: the rate is kept in software");
     }
     let job = flags.job()?;
     let texts = flags.to.iter().map(|to| flags.url(to)).collect::<Result<Vec<_>, _>>()?;
