@@ -75,18 +75,27 @@ pub struct VethPair {
     pub offloads: Vec<(String, bool)>,
     /// Queue at the first end.
     pub shaped: Option<TokenBucket>,
+    /// Each flow is received on one processor at the second end, as a card with one queue a flow does it.
+    pub in_order: bool,
 }
 
 impl VethPair {
     /// A link between namespaces `a` and `b` with the kernel's own offloads and no queue.
     pub fn between(a: usize, b: usize, mtu: usize) -> VethPair {
-        VethPair { hosts: (a, b), mtu, offloads: Vec::new(), shaped: None }
+        VethPair { hosts: (a, b), mtu, offloads: Vec::new(), shaped: None, in_order: false }
     }
 
     /// The same with trains of datagrams (UDP GSO) cut at the first end, so that each packet crosses
     /// by itself, as on a wire.
     pub fn segments_cut(mut self) -> VethPair {
         self.offloads.push(("tx-udp-segmentation".to_owned(), false));
+        self
+    }
+
+    /// The same with receive packet steering at the second end. A veth gives a packet to the backlog of the processor that sends it. A
+    /// queue is emptied by several processors, so packets of a flow overtake each other, which they do not on a wire.
+    pub fn in_order(mut self) -> VethPair {
+        self.in_order = true;
         self
     }
 }
@@ -221,7 +230,19 @@ impl NamespaceNetwork {
             let words = ["qdisc", "add", "dev", &name, "root", "tbf", "rate", &rate];
             self.tc(a, words.into_iter().chain(["burst", &burst, "limit", &limit]))?;
         }
+        if link.in_order {
+            self.steer(b, &name)?;
+        }
         Ok(())
+    }
+
+    /// Lets the kernel choose by its hash of the flow on which processor it receives a packet.
+    fn steer(&self, host: usize, interface: &str) -> Result<(), NamespaceError> {
+        let file = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let script = format!("echo {} > {file}", processor_mask(cores));
+        // `ip netns exec` mounts the namespace's own /sys; this process has that of the host.
+        run("ip", ["netns", "exec", &self.names[host], "sh", "-c", &script]).map(drop)
     }
 
     fn show(&self, host: usize, interface: &str) -> Result<Value, NamespaceError> {
@@ -367,6 +388,16 @@ pub fn allowed() -> bool {
     let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
     let bits = line.and_then(|l| u64::from_str_radix(l.trim(), 16).ok()).unwrap_or(0);
     [NET_ADMIN, SYS_ADMIN].iter().all(|bit| bits & (1 << bit) != 0)
+}
+
+/// The first `cores` processors as a mask of sysfs: hexadecimal words of 32 bits, the highest first.
+fn processor_mask(cores: usize) -> String {
+    let words = cores.max(1).div_ceil(32);
+    let of = |word: usize| {
+        let bits = cores.max(1) - word * 32;
+        format!("{:x}", if bits >= 32 { u32::MAX } else { (1 << bits) - 1 })
+    };
+    (0..words).rev().map(of).collect::<Vec<_>>().join(",")
 }
 
 /// Runs a program of iproute2; its standard output.

@@ -60,6 +60,26 @@ fn three_hosts_in_a_row_with_a_queue() {
 }
 
 #[test]
+fn a_link_in_order_is_received_by_the_hash_of_the_flow() {
+    assert_eq!([1, 2, 31, 32].map(processor_mask), ["1", "3", "7fffffff", "ffffffff"]);
+    assert_eq!([33, 64].map(processor_mask), ["1,ffffffff", "ffffffff,ffffffff"]);
+    if left_out() {
+        return;
+    }
+    let link = VethPair::between(0, 1, 1500).in_order();
+    let network = NamespaceNetwork::build(&Layout::pair("order", link)).unwrap();
+    let masks = [0, 1].map(|host| {
+        let mut cat = network.command(host, "cat");
+        let said = cat.arg("/sys/class/net/link0/queues/rx-0/rps_cpus").output().unwrap();
+        String::from_utf8(said.stdout).unwrap().trim().to_owned()
+    });
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    assert_eq!(masks[0].trim_start_matches(['0', ',']), "", "the sender's end is as it was");
+    let set = masks[1].trim_start_matches(['0', ',']).to_owned();
+    assert_eq!(set, processor_mask(cores), "every processor of this one's");
+}
+
+#[test]
 fn what_a_killed_program_left_is_removed_at_the_next_start() {
     if left_out() {
         return;

@@ -60,7 +60,7 @@ impl SpeadGround {
             let limit = (bits_per_s / 8 / 200).max(64 * 1024) + 2 * mtu as u64;
             let burst = (bits_per_s / 8 / 4000).max(2 * (mtu as u64 + 18)).max(16_384);
             let shaped = Some(TokenBucket { bits_per_s, burst, limit });
-            VethPair { shaped, ..VethPair::between(0, n + 1, mtu).segments_cut() }
+            VethPair { shaped, ..VethPair::between(0, n + 1, mtu).segments_cut().in_order() }
         };
         let links = gbps.iter().enumerate().map(link).collect();
         let layout = Layout { purpose: "spead".to_owned(), hosts: gbps.len() + 1, links };

@@ -1,8 +1,9 @@
 //! The bottleneck note: which of processor, memory, link, drops before the card and drops at the socket was the limit of each trial.
 //!
 //! Judged from what was measured in the trial itself ([`super::cost`]) and the speed of copies on this host. The order of the rules is:
-//! packets that were lost name the place where most of them were; a rate or link that was reached is the limit by itself; only then a core
-//! that was used up. Refuses nothing: where no rule fits, the note says so. Source: `docs/lab-spead.md`.
+//! packets that were lost name the place where most of them were; heaps that were lost without one name the order of packets; a rate or
+//! link that was reached is the limit by itself; only then a core that was used up. Refuses nothing: where no rule fits, the note says so.
+//! Source: `docs/lab-spead.md`.
 
 use fullcount_io::host::Host;
 use serde_json::{Value, json};
@@ -37,6 +38,8 @@ pub enum TrialLimit {
     BeforeCard,
     /// Packets dropped at a socket whose reader had time left.
     Socket,
+    /// Heaps were lost and no packet was dropped: packets of them came after others.
+    Order,
     /// The core of a receiver.
     Receiver,
     /// The core of a sender.
@@ -60,6 +63,7 @@ impl TrialLimit {
             TrialLimit::Window => "window",
             TrialLimit::BeforeCard => "before-card",
             TrialLimit::Socket => "socket",
+            TrialLimit::Order => "order",
             TrialLimit::Receiver => "receiver-processor",
             TrialLimit::Sender => "sender-processor",
             TrialLimit::Processors => "processors",
@@ -77,6 +81,7 @@ impl TrialLimit {
             TrialLimit::Window => "socket buffers over the round trip",
             TrialLimit::BeforeCard => "drops before the card",
             TrialLimit::Socket => "drops at the receiver's socket",
+            TrialLimit::Order => "the order of packets",
             TrialLimit::Receiver => "the receiver's processor",
             TrialLimit::Sender => "the sender's processor",
             TrialLimit::Processors => "all processors together",
@@ -119,6 +124,12 @@ impl LimitHost {
         let Some(cost) = &trial.cost else { return TrialLimit::Unknown };
         let (sender, receiver) = (most(&cost.sender_cores), most(&cost.receiver_cores));
         let drops = cost.drops.unwrap_or_default();
+        if trial.loss > Some(0.0)
+            && trial.interrupted == 0
+            && cost.drops == Some(TrialDrops::default())
+        {
+            return TrialLimit::Order;
+        }
         if trial.loss > Some(0.0) && drops != TrialDrops::default() {
             return match drops.before_card() >= drops.socket {
                 true => TrialLimit::BeforeCard,
@@ -362,6 +373,7 @@ mod tests {
         assert_eq!(lost(drops(1, 4, 3), 1.0), TrialLimit::BeforeCard);
         assert_eq!(lost(drops(1, 0, 3), 0.5), TrialLimit::Socket);
         assert_eq!(lost(drops(1, 0, 3), 0.97), TrialLimit::Receiver);
+        assert_eq!(lost(drops(0, 0, 0), 0.97), TrialLimit::Order);
         // Nobody counted heaps: a light receiver's socket drops all.
         let light = |t: &mut HeapTrial, c: &mut TrialCost| {
             (t.loss, c.drops, c.sender_cores) = (None, Some(drops(0, 0, 99)), vec![1.0]);
