@@ -13,6 +13,7 @@ The program prints the page's address on a line of its own and serves it until i
 
 import argparse
 import base64
+import contextlib
 import json
 import os
 import pathlib
@@ -477,58 +478,81 @@ def check_looks(b, shots):
     b.size(1400, 1000)
 
 
-def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def read_options(description, *more):
+    """Options of a script that looks at a page; `more` are a script's own, each a name and what argparse takes. Ends the script where no browser is."""
+    options = argparse.ArgumentParser(description=description.splitlines()[0])
     options.add_argument("--browser", help="Chromium, by default the one in PATH")
+    for name, how in more:
+        options.add_argument(name, **how)
     options.add_argument("server", nargs="+", help="program that serves the page, and its arguments")
     options.add_argument("--shots", help="directory for screenshots")
     options = options.parse_args()
-    program = options.browser or find_browser()
-    if not program:
+    options.browser = options.browser or find_browser()
+    if not options.browser:
         print("skipped: no Chromium in PATH (Debian: apt-get install chromium)")
-        return 1 if os.environ.get("CI") == "true" else 0
+        sys.exit(1 if os.environ.get("CI") == "true" else 0)
     if options.shots:
         os.makedirs(options.shots, exist_ok=True)
-    server = subprocess.Popen(options.server, stdout=subprocess.PIPE, text=True)
+    return options
+
+
+def started(command):
+    """The program and its page's address."""
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    # A test runner may have begun the line with words of its own.
+    url = next(("http://" + line.split("http://")[1].strip() for line in server.stdout if "http://" in line), None)
+    assert url, "the server ended without naming its address"
+    return server, url
+
+
+@contextlib.contextmanager
+def looking(program, server, url):
+    """A browser at the page. At its end nothing was complained of and nobody but the server was asked; both are ended in any case."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = None
         try:
-            # A test runner may have begun the line with words of its own.
-            url = next(("http://" + line.split("http://")[1].strip() for line in server.stdout if "http://" in line), None)
-            assert url, "the server ended without naming its address"
             browser = Browser(program, profile)
             browser.size(1400, 1000)
             browser.call("Page.navigate", {"url": url})
-            check_numbers(browser, url)
-            check_plots(browser)
-            check_mouse(browser)
-            check_settings(browser, options.shots)
-            check_controls(browser, url)
-            check_states(browser, options.shots)
-            check_notices(browser, options.shots)
-            check_source(browser, options.shots)
-            check_another_detector(browser)
-            for plot in ("image", "tof-pixel", "tof"):
-                check_keys(browser, plot, plot == "tof")
-            check_menus(browser, "image")
-            check_axe(browser, "a flat panel")
-            check_trouble(browser)
-            check_legend(browser)
-            check_looks(browser, options.shots)
+            yield browser
             assert browser.complaints == [], browser.complaints
-            server.terminate()
-            server.wait()
-            browser.wait("/^Connection lost since [0-9]{2}:/.test(document.querySelector('#banner').innerText)", "the word that the server is gone")
-            browser.shot(options.shots, "lost")
             foreign = [u for u in browser.requests if not u.startswith((url, "blob:" + url))]
             assert foreign == [], f"requests to others: {foreign}"
-            print(f"browser: the page is right ({len(browser.requests)} requests, all to its own server)")
         finally:
             for process in [server] + ([browser.process] if browser else []):
                 process.terminate()
                 process.wait()
-    return 0
+
+
+def main():
+    options = read_options(__doc__)
+    server, url = started(options.server)
+    with looking(options.browser, server, url) as browser:
+        check_numbers(browser, url)
+        check_plots(browser)
+        check_mouse(browser)
+        check_settings(browser, options.shots)
+        check_controls(browser, url)
+        check_states(browser, options.shots)
+        check_notices(browser, options.shots)
+        check_source(browser, options.shots)
+        check_another_detector(browser)
+        for plot in ("image", "tof-pixel", "tof"):
+            check_keys(browser, plot, plot == "tof")
+        check_menus(browser, "image")
+        check_axe(browser, "a flat panel")
+        check_trouble(browser)
+        check_legend(browser)
+        check_looks(browser, options.shots)
+        assert browser.complaints == [], browser.complaints
+        server.terminate()
+        server.wait()
+        browser.wait("/^Connection lost since [0-9]{2}:/.test(document.querySelector('#banner').innerText)", "the word that the server is gone")
+        browser.shot(options.shots, "lost")
+        # The browser complains of requests that nobody answers any more.
+        browser.complaints.clear()
+    print(f"browser: the page is right ({len(browser.requests)} requests, all to its own server)")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

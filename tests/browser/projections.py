@@ -8,17 +8,12 @@ the other) or `strips` (128 x 128 strips with tracks). `cargo test -p fullcount-
 Usage: tests/browser/projections.py --detector deep|blades|stack|strips [--browser PATH] [--shots DIRECTORY] -- PROGRAM [ARGUMENT ...]
 """
 
-import argparse
-import os
 import struct
-import subprocess
-import sys
-import tempfile
 import urllib.error
 import urllib.request
 
 from access import check_axe, check_keys
-from page import Browser, box, colours, find_browser, number
+from page import box, colours, looking, number, read_options, started
 
 
 def pixels(url, plot):
@@ -215,43 +210,17 @@ def looks(b, shots, name):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--browser", help="Chromium, by default the one in PATH")
-    options.add_argument("--detector", choices=["deep", "blades", "stack", "strips"], required=True)
-    options.add_argument("--shots", help="directory for screenshots")
-    options.add_argument("server", nargs="+", help="program that serves the page, and its arguments")
-    options = options.parse_args()
-    program = options.browser or find_browser()
-    if not program:
-        print("skipped: no Chromium in PATH (Debian: apt-get install chromium)")
-        return 1 if os.environ.get("CI") == "true" else 0
-    if options.shots:
-        os.makedirs(options.shots, exist_ok=True)
-    server = subprocess.Popen(options.server, stdout=subprocess.PIPE, text=True)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        browser = None
-        try:
-            # A test runner may have begun the line with words of its own.
-            url = next(("http://" + line.split("http://")[1].strip() for line in server.stdout if "http://" in line), None)
-            assert url, "the server ended without naming its address"
-            browser = Browser(program, profile)
-            browser.size(1400, 1000)
-            browser.call("Page.navigate", {"url": url})
-            browser.wait("document.querySelector('#state')?.innerText.startsWith('Running')", "the state Running")
-            {"deep": check_deep, "blades": check_blades, "stack": check_stack, "strips": check_strips}[options.detector](browser, url)
-            check_keys(browser, "image", False)
-            check_axe(browser, options.detector)
-            looks(browser, options.shots, options.detector)
-            assert browser.complaints == [], browser.complaints
-            foreign = [u for u in browser.requests if not u.startswith((url, "blob:" + url))]
-            assert foreign == [], f"requests to others: {foreign}"
-            print(f"browser: the page of {options.detector} is right")
-        finally:
-            for process in [server] + ([browser.process] if browser else []):
-                process.terminate()
-                process.wait()
-    return 0
+    pages = {"deep": check_deep, "blades": check_blades, "stack": check_stack, "strips": check_strips}
+    options = read_options(__doc__, ("--detector", {"choices": list(pages), "required": True}))
+    server, url = started(options.server)
+    with looking(options.browser, server, url) as browser:
+        browser.wait("document.querySelector('#state')?.innerText.startsWith('Running')", "the state Running")
+        pages[options.detector](browser, url)
+        check_keys(browser, "image", False)
+        check_axe(browser, options.detector)
+        looks(browser, options.shots, options.detector)
+    print(f"browser: the page of {options.detector} is right")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
