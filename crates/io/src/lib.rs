@@ -35,4 +35,5 @@ pub mod spead;
 pub mod sys;
 pub mod tcp;
 pub mod udp;
+mod wall;
 pub mod xdp;

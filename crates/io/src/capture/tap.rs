@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::Release};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use fullcount_core::batch::{Batch, Origin, Train};
 use fullcount_core::ledger::Sheet;
@@ -16,6 +16,7 @@ use super::block::{BLOCK_BYTES, Block};
 use super::frames::LONGEST;
 use super::room::Room;
 use crate::source::{Received, Source, SourceError};
+use crate::wall::wall_ns;
 
 fullcount_core::counters! {
     /// Counters of a worker's tap. The hop balances with the counters of the writer.
@@ -210,8 +211,7 @@ impl Tap {
             let mut time_ns = train.time_ns;
             if time_ns == 0 {
                 if now_ns == 0 {
-                    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                    now_ns = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+                    now_ns = wall_ns();
                 }
                 (time_ns, stamped) = (now_ns, stamped + n);
             }

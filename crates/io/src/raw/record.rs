@@ -5,13 +5,13 @@
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::frame::complete;
 use super::setup::RawError;
 use crate::frames::NOTE;
 use crate::newfile;
 use crate::pcap::write::{CaptureFormat, Writer};
+use crate::wall::wall_ns;
 
 /// Of each record beside its frame, bytes: pcapng's, the larger of the two.
 const RECORD: u64 = 32;
@@ -50,8 +50,7 @@ impl FrameFile {
         scratch.clear();
         parts.iter().for_each(|part| scratch.extend_from_slice(part));
         complete(&mut scratch);
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let put = self.write(time.as_nanos() as i64, scratch.get(NOTE..).unwrap_or_default());
+        let put = self.write(wall_ns(), scratch.get(NOTE..).unwrap_or_default());
         self.scratch = scratch;
         put
     }

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use fullcount_core::batch::{Batch, Origin};
 use fullcount_core::ledger::{Sheet, Tally};
@@ -23,6 +23,7 @@ use super::{TcpCounter, TcpUrl};
 use crate::quantity::size_text;
 use crate::source::{Received, Source, SourceError};
 use crate::sys::{SocketNews, SocketSet};
+use crate::wall::wall_ns;
 
 /// Sockets that one question to the kernel tells of at most.
 const NEWS: usize = 256;
@@ -92,11 +93,6 @@ pub struct TcpSource {
     sheet: Arc<Sheet>,
     tally: Tally<{ TcpCounter::LINES }>,
     paused_time: Duration,
-}
-
-fn unix_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
 impl TcpSource {
@@ -414,7 +410,7 @@ impl TcpSource {
                 continue;
             }
             let before = connection.received;
-            let got = connection.read(batch, &mut self.memory, &self.reading, unix_ns());
+            let got = connection.read(batch, &mut self.memory, &self.reading, wall_ns());
             let came = connection.received - before;
             if came > 0 {
                 connection.heard = Instant::now();

@@ -28,7 +28,6 @@ pub(crate) use open::{receive_buffer, send_buffer, sockets_for_buffer};
 pub use options::ReceiveOptions;
 pub use receive::UdpSource;
 pub use split::SplitLimits;
-pub(crate) use stamps::wall_ns;
 pub use tally::Receive;
 pub use transmit::{SendOptions, Transmit, TransmitError, UdpSender};
 

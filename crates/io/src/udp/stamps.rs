@@ -7,20 +7,15 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use crate::sys::{self, ReceiveRing};
+use crate::wall::wall_ns;
 
 /// Between sending and reading.
 const WHILE: Duration = Duration::from_micros(100);
 /// Datagrams at most: 20 ms. Without a loopback interface there is nothing to wait for.
 const MOST: u32 = 200;
-
-/// ns since 1970.
-pub(crate) fn wall_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(i64::MAX, |since| since.as_nanos() as i64)
-}
 
 /// True once a datagram had the kernel's stamp; false if none came, or none had. Who opens a socket goes on either way: times are late
 /// by a read then, and nothing is lost.

@@ -1,7 +1,7 @@
 //! The rings of all receive queues, read in turn: frames in one or several pieces become contiguous in the batch.
 
 use std::os::fd::OwnedFd;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use fullcount_core::batch::Batch;
 use fullcount_core::ledger::{Info, Sheet};
@@ -15,6 +15,7 @@ use crate::interface::intake::{Frame, Intake};
 use crate::interface::source::{Frames, Lines, Opened, Waiting};
 use crate::sys::bpf::{self, XdpAttachMode};
 use crate::sys::interface::Waiter;
+use crate::wall::wall_ns;
 
 /// Pieces that are fetched ahead: they were written by another core.
 const AHEAD: u32 = 8;
@@ -92,8 +93,7 @@ impl Frames for Queues {
             }
             peak = peak.max(waiting);
             if intake.timestamps && time_ns == 0 {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                time_ns = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+                time_ns = wall_ns();
             }
             (0..AHEAD).for_each(|i| queue.prefetch(i));
             let mut done = 0;
