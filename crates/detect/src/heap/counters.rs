@@ -41,12 +41,13 @@ fullcount_core::counters! {
         Complete "heaps.complete" Messages Sum "heaps" Accepted "heaps with every byte" "";
         Contiguous "heaps.unsized" Messages Sum "heaps" Accepted "heaps without a length, handed over as far as they came" "";
         Stop "heaps.stop" Messages Sum "heaps" Accepted "stop heaps that ended the stream" "";
-        Incomplete "heaps.incomplete" Messages Sum "heaps" Rejected "heaps with missing bytes; the outputs get them flagged" "lower the rate, enlarge socket buffers (`fullcount advise`), or ask for packets again";
+        Incomplete "heaps.incomplete" Messages Sum "heaps" Dropped(Unknown) "heaps with missing bytes; the outputs get them flagged" "lower the rate, enlarge socket buffers (`fullcount advise`), or ask for packets again";
         WithArrays "heaps.with_arrays" Messages Sum "heaps" Note "complete heaps that hold an array, so no stop or start heaps" "";
         Live "heaps.live" Messages Sum "heaps" Queued "heaps that are not finished" "";
         TimedOut "heaps.timed_out" Messages Sum "heaps" Note "of heaps.incomplete: no packet came for detector.heap_timeout" "";
         Stalls "heaps.stalls" Times Sum "heaps" Note "times that no packet came for detector.stall_timeout" "look at the sender and the link";
         LostHeaps "heaps.lost" Messages Sum "heaps" Missing(Unknown) "heaps of which no packet came, by their numbers; without detector.sequence that is unknown, and 0 here" "lower the rate or enlarge socket buffers";
+        Thrown "heaps.thrown_away" Messages Sum "heaps" Missing(Unknown) "heaps refused for a limit (heap_too_large, no_memory, too_many_items), by their first packets" "raise detector.max_heap_bytes or detector.max_live_bytes if such heaps are meant";
         LostBytes "heaps.lost_bytes" Bytes Sum "heaps" Missing(Unknown) "payload bytes missing in incomplete heaps of known length" "lower the rate or enlarge socket buffers";
         LostPackets "heaps.lost_packets" Packets Sum "heaps" Note "packets missing in incomplete heaps; without detector.packet_payload that is unknown, and 0 here" "";
         OffSequence "heaps.off_sequence" Messages Sum "heaps" Note "heaps whose number is none of detector.sequence" "";

@@ -109,6 +109,7 @@ fn bad_input_costs_that_packet_and_one_counter() {
     let (products, entries) =
         read("max_heap_bytes = \"1MiB\"\nmax_live_bytes = \"4MiB\"", &hostile);
     assert_eq!(entries.get("errors.refused.heap_too_large"), Some(1));
+    assert_eq!(entries.get("heaps.thrown_away"), Some(1), "no more came of that heap");
     let refused = entries.sum(Unit::Packets, Role::Rejected);
     assert_eq!(refused, 1, "others begin heaps that are given up");
     // What was announced is not what is held.

@@ -19,7 +19,7 @@ fullcount_core::key_rows! {
             "heap numbers modulo this have windows of their own: the number of senders that count with this step";
         "detector.max_heap_bytes" "`\"1GiB\"`" "1 B to 64 TiB" "longest heap; packets of longer ones are refused";
         "detector.max_live_bytes" "`\"4GiB\"`" "detector.max_heap_bytes or more" "memory of all unfinished heaps together";
-        "detector.heap_timeout" "`\"5s\"`" "0s (never) or more" "a heap without a new packet for so long is given up; not in a replay";
+        "detector.heap_timeout" "`\"5s\"`" "0s (never) or more" "a heap without a new packet for so long is given up; not in a replay; with compat = \"spead2\" 0s unless it is given";
         "detector.stall_timeout" "`\"0s\"`" "0s (never) or more" "without any packet for so long, all unfinished heaps are given up; not in a replay";
         "detector.on_stop" "`\"continue\"`" "`continue`, `end`"
             "a stop item: only counted, or it ends the stream, and what comes then is refused";
@@ -45,8 +45,8 @@ struct Raw {
     substreams: usize,
     max_heap_bytes: toml::Value,
     max_live_bytes: toml::Value,
-    heap_timeout: String,
-    stall_timeout: String,
+    heap_timeout: Option<String>,
+    stall_timeout: Option<String>,
     on_stop: OnStop,
     stops: u32,
     incomplete: Incomplete,
@@ -92,8 +92,8 @@ impl Default for Raw {
             substreams: 1,
             max_heap_bytes: "1GiB".into(),
             max_live_bytes: "4GiB".into(),
-            heap_timeout: "5s".into(),
-            stall_timeout: "0s".into(),
+            heap_timeout: None,
+            stall_timeout: None,
             on_stop: OnStop::Continue,
             stops: 1,
             incomplete: Incomplete::Give,
@@ -148,15 +148,16 @@ impl HeapOptions {
             Compat::Default => ReceiverConfig::default(),
             Compat::Spead2 => ReceiverConfig::spead2(),
         };
-        let timed =
-            |own, text| if raw.compat == Compat::Spead2 { Ok(0) } else { nanoseconds(own, text) };
+        let timed = |own, text: &Option<String>, base| {
+            text.as_ref().map_or(Ok(base), |text| nanoseconds(own, text))
+        };
         let receiver = ReceiverConfig {
             max_heaps: raw.max_heaps,
             substreams: raw.substreams,
             stop_on_stop_item: raw.on_stop == OnStop::End,
             stops: raw.stops,
-            heap_timeout_ns: timed("heap_timeout", &raw.heap_timeout)?,
-            stall_timeout_ns: timed("stall_timeout", &raw.stall_timeout)?,
+            heap_timeout_ns: timed("heap_timeout", &raw.heap_timeout, base.heap_timeout_ns)?,
+            stall_timeout_ns: timed("stall_timeout", &raw.stall_timeout, base.stall_timeout_ns)?,
             incomplete: match raw.incomplete {
                 Incomplete::Give => OnIncomplete::Give,
                 Incomplete::Drop => OnIncomplete::Drop,

@@ -13,8 +13,10 @@ use fullcount_core::progress::{BatchNumber, Flush};
 use fullcount_core::time::Nanos;
 use fullcount_spead::Heap;
 use fullcount_spead::receive::{
-    Delivery, HeapReceiver, IncompleteHeap, Outcome, ReceiverConfig, SpeadCounter, StreamStatistics,
+    Delivery, HeapReceiver, IncompleteHeap, Outcome, ReceiverConfig, Refused, SpeadCounter,
+    StreamStatistics,
 };
+use fullcount_spead::wire::SpeadPacket;
 
 use super::counters::HeapCount as C;
 use super::items::{Items, Owner, Place, Taken};
@@ -92,7 +94,11 @@ impl HeapReader {
             true => C::Empty,
             false => match self.receiver.push(self.clock_ns, bytes) {
                 Outcome::Accepted => C::Accepted,
-                Outcome::Refused(refused) => C::of(refused),
+                Outcome::Refused(refused) => {
+                    let thrown = is_limit(refused) && begins_a_heap(bytes);
+                    self.tally.add(C::Thrown, u64::from(thrown));
+                    C::of(refused)
+                }
                 Outcome::Full => C::Full,
             },
         };
@@ -342,4 +348,15 @@ impl Decoder for HeapReader {
     fn ended_streams(&self) -> usize {
         usize::from(self.receiver.ended().is_some())
     }
+}
+
+/// A limit of ours, and not the sender's fault.
+fn is_limit(refused: Refused) -> bool {
+    matches!(refused, Refused::HeapTooLarge(_) | Refused::NoMemory(_) | Refused::TooManyItems)
+}
+
+/// Not looked at of good packets.
+#[cold]
+fn begins_a_heap(bytes: &[u8]) -> bool {
+    SpeadPacket::parse_head(bytes).is_ok_and(|(packet, _)| packet.offset == 0)
 }
