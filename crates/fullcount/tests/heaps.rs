@@ -151,8 +151,7 @@ fn the_simulated_telescope_is_received_written_and_shown() {
 }
 
 /// The live page in a real browser: `tests/browser/heaps.py` sends heaps, some in part and some not at all, and looks at tiles and waterfall.
-#[test]
-fn a_browser_shows_the_rate_what_is_incomplete_and_the_waterfall() {
+fn look_at_the_page(source: &str, settings: &[&str], joined: bool) {
     let (Some(browser), Some(python)) = (browser(), python::interpreter()) else { return };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/browser/heaps.py");
     let mut look = Command::new(python);
@@ -160,15 +159,30 @@ fn a_browser_shows_the_rate_what_is_incomplete_and_the_waterfall() {
     if let Some(folder) = std::env::var_os("FULLCOUNT_SHOTS") {
         look.arg("--shots").arg(folder);
     }
-    look.args(["--", env!("CARGO_BIN_EXE_fullcount"), "run", "--source", "udp://127.0.0.1:0"]);
+    if joined {
+        look.arg("--joined");
+    }
+    look.args(["--", env!("CARGO_BIN_EXE_fullcount"), "run", "--source", source]);
     look.args(["--detector", "heap", "--sink", "null", "--web", "127.0.0.1:0"]);
-    for set in ["bins=64", "lines=64", "sequence=[1,1]", "heap_timeout=300ms"] {
+    for set in settings {
         look.args(["--set", &format!("detector.{set}")]);
     }
     let said = look.output().expect("Python runs");
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     assert!(said.status.success(), "{}\n{}", text(&said.stdout), text(&said.stderr));
     assert!(text(&said.stdout).contains("the page of heaps is right"), "{}", text(&said.stdout));
+}
+
+#[test]
+fn a_browser_shows_the_rate_what_is_incomplete_and_the_waterfall() {
+    let settings = ["bins=64", "lines=64", "sequence=[1,1]", "heap_timeout=300ms"];
+    look_at_the_page("udp://127.0.0.1:0", &settings, false);
+}
+
+#[test]
+fn a_browser_shows_heaps_that_the_source_misses() {
+    let source = "spead+udp://127.0.0.1:0?sequence=1,1&heap_timeout=300ms&max_heap=4kB";
+    look_at_the_page(source, &["bins=64", "lines=64"], true);
 }
 
 #[test]
@@ -391,6 +405,33 @@ fn people_see_the_heaps_of_a_capture_that_its_source_puts_together() {
     let packets = say(&["inspect", &source.replace("spead+", ""), "--detector", "heap"]);
     assert_eq!(packets.out.matches(" complete").count(), heaps);
     assert!(packets.out.lines().count() > said.out.lines().count());
+}
+
+/// Heaps above a limit are thrown away by the source, or by the decoder.
+#[test]
+fn heaps_that_are_thrown_away_reach_the_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("long.pcapng").display().to_string();
+    let to = format!("spead+pcap:{file}?packet=8972B");
+    for (size, thrown) in [("1000B", false), ("5000B", true)] {
+        let job = ["send", "--source", "heaps", "--heaps", "9", "--heap-size", size, "--to", &to];
+        let sent = say(&job);
+        assert_eq!(sent.code, 0, "{}", sent.err);
+        for (scheme, key, set, counter) in [
+            ("spead+pcap", "&max_heap=4kB", "bins=64", "spead.refused.heap_too_large"),
+            ("spead+pcap", "&max_packet=4kB", "bins=64", "spead.reader.too_large"),
+            ("pcap", "", "max_heap_bytes='4kB'", "errors.refused.heap_too_large"),
+        ] {
+            let source = format!("{scheme}:{file}?flat-out{key}");
+            let run = ["run", "--source", &source, "--detector", "heap", "--sink", "null"];
+            let set = format!("detector.{set}");
+            let said = say(&[&run[..], &["--set", &set, "--web", "off", "--json"]].concat());
+            let got = (said.counter(counter), said.code);
+            assert_eq!(got, if thrown { (9, 3) } else { (0, 0) }, "{counter}: {}", said.err);
+            assert_eq!(said.summary()["balance"], 0, "{counter}: {}", said.err);
+        }
+        std::fs::remove_file(&file).unwrap();
+    }
 }
 
 /// The source knows by its numbers what the decoder does not.

@@ -248,6 +248,42 @@ fn a_sender_that_dies_inside_a_heap_and_a_heap_above_the_limit_end_with_3() {
     }
 }
 
+/// A packet of heap `number`: `part` of its `length` bytes from the beginning, with these immediate items behind the usual ones.
+fn packet_of(number: u64, (part, length): (usize, u64), more: &[(u64, u64)]) -> Vec<u8> {
+    let mut bytes = vec![0x53, 4, 3, 5, 0, 0, 0, 4 + more.len() as u8];
+    let own = [(1, number), (2, length), (3, 0), (4, part as u64)];
+    for (id, value) in own.iter().chain(more) {
+        bytes.extend((1 << 63 | id << 40 | value).to_be_bytes());
+    }
+    bytes.resize(bytes.len() + part, 7);
+    bytes
+}
+
+#[test]
+fn what_an_open_connection_wasted_counts_when_the_stop_heap_has_ended_the_stream() {
+    let stop = packet_of(9, (0, 0), &[(6, 2)]);
+    let (whole, part) = (packet_of(1, (5000, 5000), &[]), packet_of(1, (3000, 5000), &[]));
+    for (keys, before, counter) in [
+        ("?framing=heap&max_heap=4kB", &whole, "spead.reader.too_large"),
+        ("?max_packet=4kB", &whole, "spead.reader.too_large"),
+        ("?framing=heap", &part, "spead.reader.not_whole"),
+        ("", &vec![0; 16], "spead.reader.junk_bytes"),
+    ] {
+        let at = format!("spead+tcp://127.0.0.1:0{keys}");
+        let mut receiver = Service::start(&["receive", &at, "--json"]);
+        let port = receiver.udp_port();
+        let mut sender = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let bytes = [&before[..], &packet_of(2, (100, 100), &[]), &stop].concat();
+        std::io::Write::write_all(&mut sender, &bytes).unwrap();
+        assert!(receiver.child.ended(PATIENCE).expect("a child"), "{keys}: {:?}", receiver.seen());
+        let said = receiver.end();
+        assert_eq!(said.code, 3, "{keys}: {}", said.out);
+        assert!(said.counter(counter) > 0 && said.err.contains(counter), "{keys}: {}", said.err);
+        assert_eq!(said.summary()["heaps"]["received"], 1, "{keys}: {}", said.out);
+        drop(sender);
+    }
+}
+
 #[test]
 fn a_readout_is_carried_and_every_packet_accounted_for() {
     for (scheme, keys) in [("spead+udp", ""), ("spead+tcp", ""), ("spead+tcp", "?framing=heap")] {

@@ -17,6 +17,7 @@ use fullcount_io::spead::{
     TestValues, carrier, carry, end_when_stalled,
 };
 use fullcount_io::udp::{ReceiveOptions, UdpSource};
+use fullcount_spead::Flavour;
 use fullcount_spead::feedback::{RateReason, TunerConfig, TunerDecision};
 use fullcount_spead::receive::{Delivery, OnIncomplete, SpeadCounter, StreamEnd};
 use fullcount_spead::send::{HeapSender, OutHeap, Packetiser, SendHow, SenderConfig};
@@ -305,6 +306,30 @@ fn a_whole_heap_that_comes_slowly_is_no_stall() {
     drop(sender);
     let (why, last) = receive(&mut intake);
     assert_eq!((why, all.len() + last.len()), (StreamEnd::Readers, 1));
+}
+
+#[test]
+fn heap_numbers_begin_anew_where_the_addresses_of_a_flavour_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = HeapsJob {
+        heap_size: 40,
+        heaps: Some(300),
+        verify: true,
+        flavour: Flavour::new(8).unwrap(),
+        ..HeapsJob::default()
+    };
+    let url = format!("spead+pcap:{}?flavour=8", dir.path().join("narrow.pcap").display());
+    send(url.clone(), job.clone(), 0.0).join().unwrap();
+    let mut sources = Sources::default();
+    fullcount_io::source::register(&mut sources);
+    // Without time between the heaps, their numbers would be remembered as those of late copies.
+    let from = url.replace("?flavour=8", "?flat-out&compat=spead2");
+    let (url, inner) = carrier::plan(&from, &SourceSetup::plain(&sources)).unwrap();
+    let mut intake = SpeadIntake::open(&[url], &[inner], &SourceOpening::PLAIN).unwrap();
+    let (why, all) = receive(&mut intake);
+    assert_eq!((why, good(all, &job)), (StreamEnd::StopItem, 300));
+    let long = HeapsJob { heap_size: 256, ..job };
+    assert!(long.check().unwrap_err().to_string().contains("at most 255 B"));
 }
 
 #[test]

@@ -29,9 +29,12 @@ pub fn is_meant(urls: &[String]) -> bool {
 
 /// Without a packet for so long, after the first one, the stop heap is lost: the stream has ended.
 const STALLED: Duration = Duration::from_secs(30);
-/// Heaps that came and were thrown away, or of which only the beginning came.
-const THROWN: [&str; 6] = [
+/// What came and was thrown away, or of which only the beginning came; and what the kernel had no room for.
+const THROWN: [&str; 9] = [
+    "receive.kernel_drops",
     "spead.reader.too_large",
+    "spead.reader.junk_bytes",
+    "spead.reader.not_whole",
     "spead.reader.cut",
     "spead.refused.heap_too_large",
     "spead.refused.no_memory",
@@ -119,7 +122,9 @@ pub fn receive(flags: &ReceiveFlags) -> Result<u8, Failure> {
     };
     let planned = carrier::plan_stream(&flags.url, &setup).map_err(ConfigError::from)?;
     let (mut urls, inner): (Vec<_>, Vec<_>) = planned.into_iter().unzip();
-    let stalls = limits.idle.is_none() && end_when_stalled(&mut urls, STALLED);
+    if limits.idle.is_none() {
+        end_when_stalled(&mut urls, STALLED);
+    }
     for (url, endpoint) in flags.url.iter().zip(&inner) {
         let there = endpoint.as_ref().map_or(Ok(()), |endpoint| endpoint.is_there());
         there.map_err(|cause| Failure::Wrong(format!("{url}: {cause}")))?;
@@ -135,9 +140,9 @@ pub fn receive(flags: &ReceiveFlags) -> Result<u8, Failure> {
     }
     let (came, active, why) = read(&mut intake, &limits, flags.verify, &stop)?;
     let code = report(&intake, &came, active, why, flags.json);
-    if stalls && why == Some(StreamEnd::Stalled) {
+    if why == Some(StreamEnd::Stalled) {
         note!(
-            "fullcount: no packet for 30 s: the stop heap is lost, or the sender has died; stall_timeout= says another time or 0s"
+            "fullcount: no packet for stall_timeout (30s unless the URL says another time, 0s for never): the stop heap is lost, or the sender has died"
         );
         return Ok(3);
     }
@@ -291,7 +296,7 @@ fn report(
     if thrown > 0 {
         let each = THROWN.iter().map(|name| (name, get(name))).filter(|(_, n)| *n > 0);
         let each: Vec<String> = each.map(|(name, n)| format!("{name} {n}")).collect();
-        note!("fullcount: heaps were thrown away or cut: {}", each.join(", "));
+        note!("fullcount: heaps were lost, thrown away or cut: {}", each.join(", "));
     }
     if bad > 0 { 3 } else { 0 }
 }

@@ -104,7 +104,7 @@ impl SourceKind for SpeadKind {
 fn lines() -> Vec<Info> {
     let mut lines = SpeadIntake::catalogue();
     for line in &mut lines {
-        if line.unit == Unit::Packets && line.role != Role::Rejected {
+        if line.unit == Unit::Packets && !matches!(line.role, Role::Rejected | Role::Dropped(_)) {
             line.role = Role::Note;
         }
     }
@@ -126,6 +126,14 @@ pub type PlannedSpead = (SpeadUrl<SpeadInput>, Option<Box<dyn SourceEndpoint>>);
 /// What is wrong with it.
 pub fn plan(text: &str, setup: &SourceSetup<'_>) -> Result<PlannedSpead, Refusal> {
     let mut url = SpeadUrl::<SpeadInput>::read(text).map_err(|e| refused(text, e))?;
+    if url.told.spead2 && url.told.max_packet == 0 {
+        // spead2's own limits; it has none for captures.
+        url.told.max_packet = match url.transport {
+            SpeadTransport::Tcp => 65_536,
+            SpeadTransport::Pcap => 0,
+            _ => 9200,
+        };
+    }
     if let (SpeadTransport::Udp, Some(at)) = (url.transport, &mut url.address) {
         at.receive_buffer = at.receive_buffer.or(Some(setup.receive_buffer));
         if at.engine == Engine::Auto && setup.engine == Engine::Plain.name() {
@@ -187,7 +195,9 @@ pub(super) fn below<'a>(
     url: &SpeadUrl<SpeadInput>,
     opening: &SourceOpening<'a>,
 ) -> SourceOpening<'a> {
-    let plain = SourceOpening { downstream: None, workers: 1, ..*opening };
+    // spead2 reads nothing else from captures.
+    let whole_ipv4 = opening.whole_ipv4 || url.told.spead2;
+    let plain = SourceOpening { downstream: None, workers: 1, whole_ipv4, ..*opening };
     let needed = || match url.transport {
         SpeadTransport::Udp => url.address.as_ref().map_or(1, udp::sockets_for_buffer),
         _ => 1,

@@ -173,6 +173,12 @@ impl HeapsJob {
                 format!("{least} B (4 for each item) to 64 GiB"),
             ));
         }
+        let most = self.flavour.largest_value();
+        if self.heap_size > most {
+            let bits = self.flavour.address_bits();
+            let allowed = format!("at most {most} B with addresses of {bits} bits");
+            return Err(refuse("heap_size", self.heap_size, allowed));
+        }
         Ok(())
     }
 
@@ -222,7 +228,7 @@ impl HeapsJob {
                 pump_one(outlet)?;
                 continue;
             }
-            let number = self.numbers.0.wrapping_add(sent.wrapping_mul(self.numbers.1));
+            let number = self.number(sent);
             let slot = (sent % queue) as usize;
             if self.verify {
                 let mut values = TestValues::from(
@@ -275,14 +281,20 @@ impl HeapsJob {
         Ok(heap)
     }
 
+    /// Of the heap behind `sent` others: numbers begin anew where the flavour's addresses end.
+    fn number(&self, sent: u64) -> u64 {
+        let number = self.numbers.0.wrapping_add(sent.wrapping_mul(self.numbers.1));
+        number & self.flavour.largest_value()
+    }
+
     /// A stop heap to each destination.
     fn end(&self, outlet: &mut SpeadOutlet, sent: u64, substreams: u64) -> Result<(), OutletError> {
         for n in 0..if self.stop { substreams } else { 0 } {
             while outlet.sender().space() == 0 {
                 pump_one(outlet)?;
             }
-            let cnt = self.numbers.0.wrapping_add((sent + n).wrapping_mul(self.numbers.1));
-            let how = SendHow { cnt: Some(cnt), substream: n as usize, ..SendHow::default() };
+            let cnt = Some(self.number(sent + n));
+            let how = SendHow { cnt, substream: n as usize, ..SendHow::default() };
             let heap = OutHeap::stop(self.flavour);
             outlet.sender().send(heap, how).map_err(|e| OutletError::Unfit(e.to_string()))?;
         }

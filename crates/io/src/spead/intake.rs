@@ -29,12 +29,13 @@ use super::url::{SpeadInput, SpeadUrl};
 fullcount_core::counters! {
     /// What readers of heaps count beside the stream.
     pub enum IntakeCounter {
-        TooLarge "spead.reader.too_large" Packets Sum "spead.reader" Note "packets or whole heaps above max_packet or max_heap, thrown away" "raise max_packet or max_heap if such are meant";
+        TooLarge "spead.reader.too_large" Packets Sum "spead.reader" Dropped(Unknown) "packets or whole heaps above max_packet or max_heap, thrown away" "raise max_packet or max_heap if such are meant";
         Connections "spead.reader.connections" Times Sum "spead.reader" Note "TCP connections that were accepted" "";
         Resets "spead.reader.resets" Times Sum "spead.reader" Note "TCP connections that were reset, or whose peer no longer answered" "look at the sender: its heaps may be incomplete";
         Silent "spead.reader.silent" Times Sum "spead.reader" Note "TCP connections that were ended to make room: they had sent nothing, and more than 64 such were open" "find out who connects without sending";
-        Junk "spead.reader.junk_bytes" Bytes Sum "spead.reader" Note "bytes on TCP connections that belonged to no packet" "is the sender's framing the same as here?";
-        Cut "spead.reader.cut" Times Sum "spead.reader" Note "TCP connections that ended inside of a packet or heap" "look at the sender";
+        Junk "spead.reader.junk_bytes" Bytes Sum "spead.reader" Dropped(Unknown) "bytes on TCP connections that belonged to no packet" "is the sender's framing the same as here?";
+        NotWhole "spead.reader.not_whole" Packets Sum "spead.reader" Dropped(Unknown) "packets on TCP connections of whole heaps (framing=heap) that were only parts of one" "the sender cuts its heaps: leave framing=heap out here, or set it at the sender";
+        Cut "spead.reader.cut" Times Sum "spead.reader" Dropped(Unknown) "TCP connections that ended inside of a packet or heap" "look at the sender";
         Reports "spead.reader.reports" Times Sum "spead.reader" Note "reports to the sender" "";
         Requests "spead.reader.requests" Times Sum "spead.reader" Note "requests to send packets again" "";
     }
@@ -155,7 +156,8 @@ impl SpeadIntake {
     /// A setting outside its range.
     pub fn with_pool(told: &SpeadInput, pool: Option<MemoryPool>) -> Result<SpeadIntake, Refusal> {
         let config = told.config.clone();
-        let mut store = HeapStore::new(config.ring_heaps, config.incomplete);
+        let mut store =
+            HeapStore::new(config.ring_heaps, config.incomplete).pages_ahead(told.pages_ahead);
         if let Some(pool) = &pool {
             store = store.with_memory(pool.clone());
         }
@@ -337,7 +339,7 @@ impl SpeadIntake {
     /// Bytes of all TCP connections.
     pub fn stream_bytes(&self) -> u64 {
         let bytes = |reader: &Reader| match &reader.from {
-            ReadFrom::Tcp(intake) => intake.waste().bytes,
+            ReadFrom::Tcp(intake) => intake.bytes(),
             _ => 0,
         };
         self.readers.iter().map(bytes).sum()
@@ -430,9 +432,9 @@ impl SpeadIntake {
                     came
                 }
                 ReadFrom::Tcp(intake) => {
-                    let before = intake.waste().bytes;
+                    let before = intake.bytes();
                     let came = intake.read(wait, &mut Taking { stream, began, deliver });
-                    if intake.waste().bytes > before {
+                    if intake.bytes() > before {
                         stream.bytes_came(now());
                     }
                     stream.end_batch();
@@ -485,6 +487,7 @@ impl SpeadIntake {
             waste.junk_bytes += of.junk_bytes;
             waste.too_large += of.too_large;
             waste.cut += of.cut;
+            waste.not_whole += of.not_whole;
         }
         if waste.connections > 0 {
             let set =
@@ -495,6 +498,7 @@ impl SpeadIntake {
             set(IntakeCounter::Junk, waste.junk_bytes);
             set(IntakeCounter::TooLarge, waste.too_large);
             set(IntakeCounter::Cut, waste.cut);
+            set(IntakeCounter::NotWhole, waste.not_whole);
         }
         if let Some(back) = &mut self.back {
             back.tell(&mut self.stream, now);
@@ -506,9 +510,14 @@ impl SpeadIntake {
         hand_over(&mut self.stream, Arrived::default(), deliver);
     }
 
-    /// The stream has ended: what waits is handed over, the last counts are written down.
+    /// The stream has ended: what waits is handed over, connections are closed, the last counts are written down.
     fn settle(&mut self, deliver: &mut dyn FnMut(Delivery, Arrived)) {
         let now = self.now_ns();
+        for reader in &mut self.readers {
+            let ReadFrom::Tcp(intake) = &mut reader.from else { continue };
+            let (stream, began) = (&mut self.stream, self.began);
+            intake.close_all(&mut Taking { stream, began, deliver });
+        }
         if let Some(back) = &mut self.back {
             // The sender's totals may be on their way.
             back.listen(&mut self.stream);

@@ -152,7 +152,7 @@ impl SpeadOutlet {
             }
             (SpeadTransport::Tcp, Some(address), _) => {
                 alone("spead+tcp://")?;
-                SpeadOutlet::tcp(config, address)?
+                SpeadOutlet::tcp(config, address, first.told.congestion.as_deref())?
             }
             (SpeadTransport::Pcap, _, Some(path)) => {
                 alone("spead+pcap:")?;
@@ -204,8 +204,12 @@ impl SpeadOutlet {
     ///
     /// # Errors
     /// Nobody answers.
-    pub fn tcp(config: SenderConfig, to: &UdpUrl) -> Result<SpeadOutlet, OutletError> {
-        let way = TcpWay::connect(to)?;
+    pub fn tcp(
+        config: SenderConfig,
+        to: &UdpUrl,
+        congestion: Option<&str>,
+    ) -> Result<SpeadOutlet, OutletError> {
+        let way = TcpWay::connect(to, congestion)?;
         let facts = vec![way.describe()];
         SpeadOutlet::with(config, Way::Tcp(way), facts)
     }

@@ -11,7 +11,7 @@ use fullcount_core::batch::{Batch, Train};
 use fullcount_core::ledger::Sheet;
 use fullcount_core::source::{Received, Source, SourceError};
 
-use crate::udp::wall_ns;
+use crate::wall::wall_ns;
 
 /// Between two looks when nothing was there: in the middle of a stream, and when nothing has come for [`MANY`] looks. A wait in one socket
 /// is of a whole clock tick at least, 4 ms, in which 212,992 B of another one are full at 2 Gb/s.

@@ -79,6 +79,28 @@ enum Framing {
     Heaps(Box<HeapStream>),
 }
 
+impl Framing {
+    /// What was no packet so far.
+    fn waste(&self) -> StreamWaste {
+        match self {
+            Framing::Packets(packets) => {
+                let counts = packets.counts();
+                let (junk_bytes, too_large) = (counts.junk_bytes, counts.too_large);
+                StreamWaste { junk_bytes, too_large, ..StreamWaste::default() }
+            }
+            Framing::Heaps(heaps) => {
+                let counts = heaps.counts();
+                StreamWaste {
+                    junk_bytes: counts.junk_bytes,
+                    too_large: counts.too_large,
+                    not_whole: counts.not_whole,
+                    ..StreamWaste::default()
+                }
+            }
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Connection {
     stream: TcpStream,
@@ -133,10 +155,21 @@ pub struct StreamWaste {
     pub too_large: u64,
     /// Connections that ended inside of a packet or heap.
     pub cut: u64,
+    /// Packets where whole heaps are wanted that were only parts of one.
+    pub not_whole: u64,
     /// Read calls.
     pub reads: u64,
     /// Bytes of all connections.
     pub bytes: u64,
+}
+
+impl StreamWaste {
+    /// Takes in what one connection gave.
+    fn add(&mut self, of: StreamWaste) {
+        self.junk_bytes += of.junk_bytes;
+        self.too_large += of.too_large;
+        self.not_whole += of.not_whole;
+    }
 }
 
 /// Listens, and reads what comes.
@@ -196,9 +229,16 @@ impl TcpIntake {
         self.listener.local_addr()
     }
 
-    /// What was no packet.
+    /// What was no packet, on connections that are open as well.
     pub fn waste(&self) -> StreamWaste {
-        self.waste
+        let mut waste = self.waste;
+        self.connections.iter().for_each(|open| waste.add(open.framing.waste()));
+        waste
+    }
+
+    /// Bytes of all connections.
+    pub fn bytes(&self) -> u64 {
+        self.waste.bytes
     }
 
     /// Senders that are expected.
@@ -237,6 +277,13 @@ impl TcpIntake {
                 true => self.close(n, Arrival::TimedOut, true, to),
                 false => n += 1,
             }
+        }
+    }
+
+    /// Ends all connections: the stream has ended, and what is begun on them is cut.
+    pub(super) fn close_all(&mut self, to: &mut impl TakesPieces) {
+        while !self.connections.is_empty() {
+            self.close(0, Arrival::Flushed, false, to);
         }
     }
 
@@ -409,12 +456,8 @@ impl TcpIntake {
     /// A connection is over. Of a whole heap that it cut, what is there is handed on.
     fn close(&mut self, at: usize, arrival: Arrival, reset: bool, to: &mut impl TakesPieces) {
         let mut gone = self.connections.remove(at);
-        let (junk, too_large, cut, any) = match &mut gone.framing {
-            Framing::Packets(packets) => {
-                let cut = packets.finish() > 0;
-                let counts = packets.counts();
-                (counts.junk_bytes, counts.too_large, cut, gone.bytes > 0)
-            }
+        let (cut, any) = match &mut gone.framing {
+            Framing::Packets(packets) => (packets.finish() > 0, gone.bytes > 0),
             Framing::Heaps(heaps) => {
                 let part = heaps.finish(arrival);
                 let counts = heaps.counts();
@@ -426,11 +469,10 @@ impl TcpIntake {
                         gone.origin,
                     ));
                 }
-                (counts.junk_bytes, counts.too_large, counts.cut > 0, counts.stream_bytes > 0)
+                (counts.cut > 0, counts.stream_bytes > 0)
             }
         };
-        self.waste.junk_bytes += junk;
-        self.waste.too_large += too_large;
+        self.waste.add(gone.framing.waste());
         self.waste.cut += u64::from(cut);
         self.waste.resets += u64::from(reset);
         if any {

@@ -29,13 +29,14 @@ fn compat_may_stand_anywhere_and_memory_ring_and_numbers_can_be_set() {
     let read = |text| SpeadUrl::<SpeadInput>::read(text).unwrap().told;
     let told = read(
         "spead+udp://1.2.3.4:5?max_heaps=9&ring_heaps=7&sequence=3,2&packet_payload=1432B&compat=spead2&pyspead\
-         &pool=12&pool_lower=1KiB&pool_upper=4MiB&pool_initial=8",
+         &pool=12&pool_lower=1KiB&pool_upper=4MiB&pool_initial=8&pages_ahead=0",
     );
     let c = &told.config;
     assert_eq!((c.max_heaps, c.ring_heaps, c.allow_out_of_order), (9, 7, false));
     assert_eq!(c.sequence, Some(NumberSequence { first: 3, step: 2 }));
     assert_eq!((c.packet_payload, told.compat), (Some(1432), BugCompat::PYSPEAD));
     assert_eq!((told.pool, told.pool_range, told.pool_initial), (12, (1 << 10, 4 << 20), 8));
+    assert!(!told.pages_ahead && SpeadInput::default().pages_ahead);
     let told = read("spead+udp://1.2.3.4:5?sequence=4");
     assert_eq!(told.config.sequence, Some(NumberSequence { first: 1, step: 4 }));
     let told = SpeadUrl::<SpeadOutput>::read("spead+tcp://1.2.3.4:5?bind=127.0.0.2&min_rate=8Mbps");

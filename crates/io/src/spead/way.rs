@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, IoSlice, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use fullcount_core::frame::emit::Route;
 use socket2::{Domain, Socket, Type};
@@ -17,8 +17,10 @@ use socket2::{Domain, Socket, Type};
 use super::outlet::{OutletError, TransportCount};
 use super::train::HeapTrain;
 use crate::pcap::{CaptureFormat, Writer};
+use crate::sys;
 use crate::udp::UdpSender;
 use crate::udp::url::{InterfaceChoice, UdpUrl};
+use crate::wall::wall_ns;
 
 /// Slices of one `writev`: the system's limit.
 const SLICES: usize = 1024;
@@ -137,8 +139,8 @@ pub(super) struct TcpWay {
 }
 
 impl TcpWay {
-    /// Connects within 10 s.
-    pub fn connect(url: &UdpUrl) -> Result<TcpWay, OutletError> {
+    /// Connects within 10 s, with this congestion control in place of the system's.
+    pub fn connect(url: &UdpUrl, congestion: Option<&str>) -> Result<TcpWay, OutletError> {
         let label = format!("spead+tcp://{}:{}", place(url), url.port);
         let failed =
             |cause| OutletError::Tcp { endpoint: label.clone(), what: "connecting", cause };
@@ -146,6 +148,13 @@ impl TcpWay {
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, None).map_err(failed)?;
         if let Some(bytes) = url.send_buffer {
             crate::udp::send_buffer(&socket, bytes).map_err(failed)?;
+        }
+        if let Some(name) = congestion {
+            sys::set_congestion(socket.as_fd(), name).map_err(|cause| OutletError::Tcp {
+                endpoint: label.clone(),
+                what: "choosing the congestion control of congestion",
+                cause,
+            })?;
         }
         let local: Option<IpAddr> = match url.interface {
             Some(InterfaceChoice::V4(v4)) => Some(v4.into()),
@@ -288,10 +297,9 @@ impl CaptureWay {
     }
 
     fn packet(&mut self, packet: &[u8]) -> Result<(), OutletError> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let Some(writer) = &mut self.writer else { return Ok(()) };
         self.bytes += packet.len() as u64;
-        let written = writer.udp(now.as_nanos() as i64, &self.route, packet);
+        let written = writer.udp(wall_ns(), &self.route, packet);
         written.map_err(|e| OutletError::Capture { path: self.path.clone(), cause: e.to_string() })
     }
 

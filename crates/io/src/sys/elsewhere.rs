@@ -185,6 +185,8 @@ unsupported! {
     set_gro(fd: BorrowedFd<'_>, on: bool) -> ();
     /// No low mark here.
     set_low_water(fd: BorrowedFd<'_>, bytes: usize) -> ();
+    /// No choice of a congestion control here.
+    set_congestion(fd: BorrowedFd<'_>, name: &str) -> ();
     /// No kernel timestamps here.
     set_timestamps(fd: BorrowedFd<'_>, on: bool) -> ();
     /// No destination addresses here.

@@ -58,6 +58,14 @@ pub fn set_low_water(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     set_number(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes.min(i32::MAX as u32))
 }
 
+/// Congestion control of a TCP socket, one of `net.ipv4.tcp_available_congestion_control` (`TCP_CONGESTION`).
+///
+/// # Errors
+/// The system's error: no such one, or one that needs CAP_NET_ADMIN.
+pub fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    socket2::SockRef::from(&fd).set_tcp_congestion(name.as_bytes())
+}
+
 /// Gives the sockets that share this one's port a program that chooses among them.
 ///
 /// # Errors

@@ -17,7 +17,7 @@ fullcount_core::counters! {
         Payload "spead.malformed.payload" Packets Sum "spead" Rejected "payload beyond the end" "a cut packet: look at MTU and capture length";
         BeyondHeap "spead.malformed.beyond_heap" Packets Sum "spead" Rejected "payload beyond the heap's length" "the sender is at fault";
         Trailing "spead.malformed.trailing" Packets Sum "spead" Rejected "datagrams with bytes behind their packet" "allow merged datagrams (split_merged), or look at the sender";
-        Unsized "spead.refused.unsized" Packets Sum "spead" Rejected "no heap length where one is needed" "allow heaps without a length";
+        Unsized "spead.refused.unsized" Packets Sum "spead" Dropped(Unknown) "no heap length where one is needed" "allow heaps without a length";
         NoBeginning "spead.refused.no_beginning" Packets Sum "spead" Rejected "in-order mode: middle of a heap whose beginning is not there" "allow packets out of order";
         OutOfOrder "spead.refused.out_of_order" Packets Sum "spead" Rejected "in-order mode: not the next packet of its heap" "allow packets out of order";
         Duplicate "spead.refused.duplicate" Packets Sum "spead" Rejected "payload that was there" "a few: copies of redundant links; many: two senders use the same heap numbers";
@@ -27,9 +27,9 @@ fullcount_core::counters! {
         LengthMismatch "spead.refused.length_mismatch" Packets Sum "spead" Rejected "another heap length than that of the heap's other packets" "two senders use the same heap numbers";
         LengthTooSmall "spead.refused.length_too_small" Packets Sum "spead" Rejected "a heap length below what was seen of the heap" "two senders use the same heap numbers";
         FlavourMismatch "spead.refused.flavour" Packets Sum "spead" Rejected "another flavour than that of the heap's first packet" "two senders use the same heap numbers";
-        HeapTooLarge "spead.refused.heap_too_large" Packets Sum "spead" Rejected "heaps above max_heap_bytes" "raise max_heap_bytes if such heaps are meant";
-        NoMemory "spead.refused.no_memory" Packets Sum "spead" Rejected "no memory for the heap within max_live_bytes" "raise max_live_bytes or lower max_heaps";
-        TooManyItems "spead.refused.too_many_items" Packets Sum "spead" Rejected "item pointers of one heap above max_items" "raise max_items if such heaps are meant";
+        HeapTooLarge "spead.refused.heap_too_large" Packets Sum "spead" Dropped(Unknown) "heaps above max_heap_bytes" "raise max_heap_bytes if such heaps are meant";
+        NoMemory "spead.refused.no_memory" Packets Sum "spead" Dropped(Unknown) "no memory for the heap within max_live_bytes" "raise max_live_bytes or lower max_heaps";
+        TooManyItems "spead.refused.too_many_items" Packets Sum "spead" Dropped(Unknown) "item pointers of one heap above max_items" "raise max_items if such heaps are meant";
         TooManyRanges "spead.refused.too_many_ranges" Packets Sum "spead" Rejected "a heap in more pieces than max_ranges" "raise max_ranges, or look for heavy loss";
         Stopped "spead.refused.stopped" Packets Sum "spead" Rejected "packets after the end of the stream" "the sender goes on behind its stop heap: start the receiver again for the next stream";
         Empty "spead.empty_datagrams" Times Sum "spead" Note "datagrams without a byte" "";
@@ -42,7 +42,7 @@ fullcount_core::counters! {
         Complete "spead.heaps.complete" Messages Sum "spead.heaps" Accepted "heaps with every byte" "";
         Contiguous "spead.heaps.unsized" Messages Sum "spead.heaps" Accepted "heaps without a length, handed over as far as they came" "";
         Control "spead.heaps.stop" Messages Sum "spead.heaps" Accepted "stop heaps, which nobody gets" "";
-        Incomplete "spead.heaps.incomplete" Messages Sum "spead.heaps" Rejected "heaps with missing bytes" "lower the rate, enlarge socket buffers, or ask for packets again";
+        Incomplete "spead.heaps.incomplete" Messages Sum "spead.heaps" Dropped(Unknown) "heaps with missing bytes" "lower the rate, enlarge socket buffers, or ask for packets again";
         Live "spead.heaps.live" Messages Sum "spead.heaps" Queued "heaps that are not finished" "";
         TimedOut "spead.heaps.timed_out" Messages Sum "spead.heaps" Note "heaps given up because no packet came for them" "";
         Stalls "spead.stalls" Times Sum "spead.heaps" Note "times that no packet came for the stall timeout" "look at the sender and the link";

@@ -20,8 +20,9 @@ const SMALL_GAP: usize = 1 << 20;
 const PIECE: usize = 512;
 /// See [`PIECE`].
 const SHORT: usize = 2048;
-/// Payloads of so many bytes are copied page by page: see [`PagesAhead`].
-const LONG: usize = 16 << 10;
+/// Payloads of so many bytes are copied page by page ([`PagesAhead`]) unless [`HeapStore::pages_ahead`](super::HeapStore::pages_ahead)
+/// switches that off.
+pub(super) const LONG: usize = 16 << 10;
 
 /// Gives memory for heaps. `hint` is the packet that needs it, so that its contents may choose.
 pub trait HeapMemory: fmt::Debug + Send {
@@ -85,10 +86,21 @@ impl HeapBytes {
 
     /// Copies `data` to `offset`; `whole` is the length that the heap will have, if that is known.
     /// False: there is no memory.
-    #[inline]
     pub fn write(&mut self, offset: usize, data: &[u8], whole: Option<usize>) -> bool {
+        self.write_by(offset, data, whole, LONG)
+    }
+
+    /// The same; payloads of `long` bytes and more are copied page by page.
+    #[inline]
+    pub(super) fn write_by(
+        &mut self,
+        offset: usize,
+        data: &[u8],
+        whole: Option<usize>,
+        long: usize,
+    ) -> bool {
         let Some(end) = offset.checked_add(data.len()) else { return false };
-        if end <= self.bytes.len() && data.len() >= LONG {
+        if end <= self.bytes.len() && data.len() >= long {
             let mut there = &mut self.bytes[offset..end];
             for piece in PagesAhead::of(data) {
                 let (now, behind) = there.split_at_mut(piece.len());
@@ -103,7 +115,7 @@ impl HeapBytes {
             if !self.grow(offset, end, whole) {
                 return false;
             }
-            if offset == self.bytes.len() && data.len() >= LONG {
+            if offset == self.bytes.len() && data.len() >= long {
                 PagesAhead::of(data).for_each(|new| self.bytes.extend_from_slice(new));
             } else if offset == self.bytes.len() {
                 data.chunks(piece_of(data)).for_each(|new| self.bytes.extend_from_slice(new));
@@ -290,6 +302,21 @@ impl HeapMemory for MemoryPool {
 mod tests {
     use super::*;
     use crate::testing::Raw;
+
+    #[test]
+    fn long_payloads_page_by_page_are_the_same_bytes_as_at_once() {
+        let data: Vec<u8> = (0..120_000u32).map(|n| (n ^ (n >> 7)) as u8).collect();
+        let (first, second) = data.split_at(50_001);
+        for long in [LONG, usize::MAX] {
+            // In order the memory grows; the second time it is there.
+            let mut heap = HeapBytes::fresh(data.len()).unwrap();
+            for _ in 0..2 {
+                assert!(heap.write_by(0, first, Some(data.len()), long));
+                assert!(heap.write_by(first.len(), second, Some(data.len()), long));
+                assert!(heap.as_slice() == data, "{long}");
+            }
+        }
+    }
 
     #[test]
     fn packets_in_any_order_make_the_same_bytes() {

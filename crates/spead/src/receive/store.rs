@@ -8,7 +8,7 @@ use super::config::OnIncomplete;
 use super::counters::Refused;
 use super::heap::{Heap, IncompleteHeap};
 use super::live::HeapEnd;
-use super::memory::{HeapBytes, HeapMemory, PlainMemory};
+use super::memory::{HeapBytes, HeapMemory, LONG, PlainMemory};
 use super::statistics::StreamStatistics;
 use crate::wire::SpeadPacket;
 
@@ -94,17 +94,30 @@ pub struct HeapStore {
     ring: VecDeque<Delivery>,
     ring_heaps: usize,
     incomplete: OnIncomplete,
+    /// Payloads of so many bytes are copied page by page.
+    long: usize,
 }
 
 impl HeapStore {
     /// A ring of `ring_heaps` places.
     pub fn new(ring_heaps: usize, incomplete: OnIncomplete) -> HeapStore {
-        HeapStore { memory: Box::new(PlainMemory), ring: VecDeque::new(), ring_heaps, incomplete }
+        HeapStore {
+            memory: Box::new(PlainMemory),
+            ring: VecDeque::new(),
+            ring_heaps,
+            incomplete,
+            long: LONG,
+        }
     }
 
     /// Takes memory from there.
     pub fn with_memory(self, memory: impl HeapMemory + 'static) -> HeapStore {
         HeapStore { memory: Box::new(memory), ..self }
+    }
+
+    /// Payloads of 16 KiB and more are copied page by page, the next page asked for ahead, which is how a store begins; or at once.
+    pub fn pages_ahead(self, on: bool) -> HeapStore {
+        HeapStore { long: if on { LONG } else { usize::MAX }, ..self }
     }
 
     /// The next finished heap.
@@ -146,7 +159,9 @@ impl Store for HeapStore {
         length: Option<u64>,
     ) -> bool {
         let whole = length.and_then(|l| usize::try_from(l).ok());
-        usize::try_from(packet.offset).is_ok_and(|at| place.write(at, packet.payload, whole))
+        let long = self.long;
+        usize::try_from(packet.offset)
+            .is_ok_and(|at| place.write_by(at, packet.payload, whole, long))
     }
 
     fn finish(&mut self, place: HeapBytes, end: HeapEnd, _: &mut StreamStatistics) {

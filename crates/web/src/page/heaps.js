@@ -10,8 +10,13 @@ const valueOf = (state, name) => state.ledger.find((line) => line.name === name)
 /** Heaps that never came: a source that puts heaps together counts them too, so the larger count holds. */
 const neverCame = (state) => Math.max(valueOf(state, "heaps.lost"), valueOf(state, "spead.lost.heaps"));
 
-/** Heaps of a state that are incomplete, never came, or were not handed on. */
-export const heapsLost = (state) => valueOf(state, "heaps.incomplete") + neverCame(state) + valueOf(state, "carrier.unfit");
+/** Of heaps that came and were thrown away: heaps, or packets of them. */
+const THROWN = ["heaps.thrown_away", "spead.refused.heap_too_large", "spead.refused.no_memory", "spead.refused.too_many_items",
+  "spead.reader.too_large", "spead.reader.not_whole", "spead.reader.cut", "carrier.unfit"];
+const thrownAway = (state) => THROWN.reduce((sum, name) => sum + valueOf(state, name), 0);
+
+/** Heaps of a state that are incomplete, never came, or were thrown away. */
+export const heapsLost = (state) => valueOf(state, "heaps.incomplete") + neverCame(state) + thrownAway(state);
 
 export class Heaps {
   constructor() {
@@ -32,11 +37,14 @@ export class Heaps {
     const rate = last.at > first.at ? (last.heaps - first.heaps) / (last.at - first.at) : null;
     const [text, prefix] = rate == null ? ["–", ""] : scaled(rate);
     const lost = neverCame(state);
-    const note = incomplete > 0 ? `${whole(incomplete)} incomplete` : "all complete";
+    const thrown = thrownAway(state) > 0;
+    const notes = [incomplete > 0 ? `${whole(incomplete)} incomplete` : thrown ? "none incomplete" : "all complete"];
+    if (lost > 0) notes.push(`${short(lost)} never came`);
+    if (thrown) notes.push("some thrown away");
     return {
       rate: text, unit: `${prefix ? `${prefix} ` : ""}heaps/s`, complete: whole(complete),
-      note: lost > 0 ? `${note}, ${short(lost)} never came` : note,
-      kind: incomplete + lost > 0 ? "bad" : "good", waiting: value("heaps.live"),
+      note: notes.join(", "),
+      kind: incomplete + lost > 0 || thrown ? "bad" : "good", waiting: value("heaps.live"),
     };
   }
 }

@@ -29,6 +29,8 @@ pub struct SpeadInput {
     pub pool_range: (u64, u64),
     /// Blocks that are made at once.
     pub pool_initial: usize,
+    /// Long payloads are copied page by page.
+    pub pages_ahead: bool,
     /// How descriptors are written.
     pub compat: BugCompat,
     /// Where reports go.
@@ -55,6 +57,7 @@ impl Default for SpeadInput {
             pool: 16,
             pool_range: (16 << 10, 32 << 20),
             pool_initial: 0,
+            pages_ahead: true,
             compat: BugCompat::default(),
             feedback: None,
             resend: false,
@@ -223,6 +226,13 @@ impl Scheme for SpeadInput {
             "0",
             "blocks of the pool that are made before the first heap comes",
             |u, v| v.within(0..=4096).map(|n| u.pool_initial = n),
+        ),
+        SchemeKey::told(
+            "pages_ahead",
+            SWITCH,
+            "1",
+            "payloads of 16 KiB and more are copied page by page, the next page asked for ahead; 0: at once",
+            |u, v| v.switch().map(|on| u.pages_ahead = on),
         ),
         SchemeKey::told(
             "ring_heaps",

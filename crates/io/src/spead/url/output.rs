@@ -34,6 +34,8 @@ pub struct SpeadOutput {
     pub descriptors: u64,
     /// Payload goes to the system from where it lies.
     pub gather: bool,
+    /// Congestion control of a connection; `None`: the system's.
+    pub congestion: Option<String>,
 }
 
 impl Default for SpeadOutput {
@@ -50,7 +52,19 @@ impl Default for SpeadOutput {
             item: ItemChoice::default(),
             descriptors: 0,
             gather: true,
+            congestion: None,
         }
+    }
+}
+
+const CONGESTION_TAKES: &str = "a name of 1 to 15 of a-z, 0-9, - and _, for example cubic";
+
+/// A name that the kernel may know.
+fn congestion(text: &str) -> Result<String, NotTaken> {
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    match (1..=15).contains(&text.len()) && text.chars().all(good) {
+        true => Ok(text.to_owned()),
+        false => Err(NotTaken::Other),
     }
 }
 
@@ -176,6 +190,13 @@ impl Scheme for SpeadOutput {
             "1",
             "the kernel takes payload from the heaps where it lies; 0: packets are put together first",
             |u, v| v.switch().map(|on| u.gather = on),
+        ),
+        SchemeKey::told(
+            "congestion",
+            CONGESTION_TAKES,
+            "the system's",
+            "spead+tcp only: congestion control of the connection, one of net.ipv4.tcp_available_congestion_control",
+            |u, v| congestion(v.text()?).map(|name| u.congestion = Some(name)),
         ),
         SchemeKey::told(
             "item",
