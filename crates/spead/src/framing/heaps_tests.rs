@@ -152,6 +152,28 @@ fn a_start_item_lets_a_sender_use_its_numbers_again() {
     assert_eq!(stream.tally().get(SpeadCounter::DuplicateHeap), 1);
 }
 
+#[test]
+fn a_stop_lets_a_sender_use_its_numbers_again() {
+    let mut heaps = vec![];
+    HeapStream::plain(1 << 20).push(&raw(1, 50).repeat(2), 7, |heap| heaps.push(heap));
+    let mut stream =
+        HeapReceiver::new(ReceiverConfig { stops: 2, ..ReceiverConfig::default() }).unwrap();
+    heaps.into_iter().for_each(|heap| {
+        stream.push_heap(7, heap, 90);
+        stream.push_stop(7, 57);
+    });
+    assert_eq!(std::iter::from_fn(|| stream.pop()).count(), 2);
+    // Or it is handed on.
+    let config = ReceiverConfig { stop_on_stop_item: false, ..ReceiverConfig::default() };
+    let mut stream = HeapReceiver::new(config).unwrap();
+    let bytes = [raw(1, 50), raw(2, 50), stop(3)].concat().repeat(2);
+    HeapStream::plain(1 << 20).without_stop().push(&bytes, 7, |heap| {
+        stream.push_heap(7, heap, 90);
+    });
+    let all: Vec<_> = std::iter::from_fn(|| stream.pop()).map(|heap| heap.cnt()).collect();
+    assert_eq!(all, [1, 2, 3, 1, 2, 3]);
+}
+
 proptest! {
     #[test]
     fn any_bytes_do_no_harm(

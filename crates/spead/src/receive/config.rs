@@ -42,9 +42,10 @@ pub struct ReceiverConfig {
     pub readers: u32,
     /// Several packets in one datagram are taken apart; else such a datagram is refused.
     pub split_merged: bool,
-    /// A finished heap's number is remembered so long, so that late copies start no heap. 0: never.
+    /// A finished heap's number is remembered so long, so that late copies start no heap; a start item, or a stop that does not end the
+    /// stream, forgets them. 0: never.
     pub remember_ns: u64,
-    /// How many finished heaps are remembered.
+    /// How many finished heaps are remembered, 4 to 2^24; never more than half of the numbers that the flavour has.
     pub remember_heaps: usize,
     /// A heap without a new packet for so long is given up. 0: never.
     pub heap_timeout_ns: u64,

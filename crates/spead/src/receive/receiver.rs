@@ -6,6 +6,7 @@
 
 mod ahead;
 mod follow;
+mod stops;
 mod waiting;
 mod whole;
 
@@ -23,7 +24,7 @@ use super::presence::PresenceMap;
 use super::recent::Recent;
 use super::statistics::StreamStatistics;
 use super::store::{HeapStore, Store};
-use crate::wire::{Follower, SpeadPacket, control, id, size_of};
+use crate::wire::{Follower, SpeadPacket, id, size_of};
 
 /// What a place without a heap is called; no heap's number is above 2^56.
 const EMPTY: u64 = u64::MAX;
@@ -98,7 +99,11 @@ impl<S: Store> StreamReceiver<S> {
             followed: Followed::default(),
             live: 0,
             live_bytes: 0,
-            recent: Recent::new(config.remember_heaps, config.remember_ns),
+            recent: Recent::new(
+                config.remember_heaps,
+                config.remember_ns,
+                config.sequence.map_or(1, |sequence| sequence.step),
+            ),
             losses: LossCount::new(config.sequence, config.packet_payload),
             sender: None,
             statistics: StreamStatistics::default(),
@@ -386,41 +391,6 @@ impl<S: Store> StreamReceiver<S> {
         Ok(())
     }
 
-    /// The heap's packet has a control item.
-    #[cold]
-    fn controlled(&mut self, at: usize, now_ns: u64, packet: &SpeadPacket<'_>, complete: bool) {
-        let f = packet.flavour;
-        let says = |value| packet.items().any(|p| p == f.immediate(id::STREAM_CTRL, value));
-        if says(control::START) {
-            // A sender begins, perhaps with numbers that another one has used.
-            self.recent.clear();
-        }
-        if !(says(control::STOP) && self.config.stop_on_stop_item) {
-            if complete {
-                self.finish(at, Arrival::Complete, now_ns);
-            }
-            return;
-        }
-        self.stops += 1;
-        // A stop heap of several packets ends the stream with its first: it is nobody's loss. spead2, which remembers no ended
-        // heaps, gives it as an incomplete one.
-        let last = self.stops >= self.config.stops && self.config.remember_ns > 0;
-        if (complete || last)
-            && let Some(heap) = self.remove(at)
-        {
-            let (place, mut end) = heap.end(Arrival::Complete);
-            self.recent.add(end.cnt, now_ns, true);
-            self.tally.add(C::Control, 1);
-            // It is nobody's: the store gets its place back without a heap.
-            end.contiguous = false;
-            end.pointers.clear();
-            self.store.discard(place, end);
-        }
-        if self.stops >= self.config.stops {
-            self.end(StreamEnd::StopItem, now_ns);
-        }
-    }
-
     /// The place of a live heap.
     #[inline]
     fn find(&mut self, cnt: u64) -> Option<usize> {
@@ -443,11 +413,7 @@ impl<S: Store> StreamReceiver<S> {
 
     /// Starts a heap, and evicts another one if its place is taken.
     fn begin(&mut self, now_ns: u64, packet: &SpeadPacket<'_>) -> Result<usize, Refused> {
-        match self.recent.ended(packet.heap_cnt, now_ns) {
-            Some(true) => return Err(Refused::DuplicateHeap),
-            Some(false) => return Err(Refused::Late),
-            None => {}
-        }
+        self.look_back(now_ns, packet)?;
         if !self.config.allow_out_of_order && packet.offset != 0 {
             return Err(Refused::NoBeginning);
         }
@@ -507,7 +473,7 @@ impl<S: Store> StreamReceiver<S> {
         if let Some(heap) = self.remove(at) {
             self.tally.add(C::Incomplete, 1);
             let (_, end) = heap.end(Arrival::Evicted);
-            self.recent.add(end.cnt, now_ns, false);
+            self.recent.add(&end, now_ns, false);
             self.losses.ended(&end);
             // Nobody gets any of its bytes.
             let (bytes, packets) = self.losses.incomplete(&HeapEnd {
@@ -524,7 +490,7 @@ impl<S: Store> StreamReceiver<S> {
     fn finish(&mut self, at: usize, arrival: Arrival, now_ns: u64) {
         let Some(heap) = self.remove(at) else { return };
         let (place, end) = heap.end(arrival);
-        self.recent.add(end.cnt, now_ns, arrival == Arrival::Complete);
+        self.recent.add(&end, now_ns, arrival == Arrival::Complete);
         self.losses.ended(&end);
         let statistics = &mut self.statistics;
         statistics.heaps += 1;

@@ -3,6 +3,7 @@
 mod defects;
 mod faults;
 mod hostile;
+mod numbers;
 
 use fullcount_core::ledger::{Entries, Ledger, Sheet};
 

@@ -7,6 +7,7 @@ use super::super::config::ReceiverConfig;
 use super::super::counters::{Outcome, Refused, SpeadCounter as C};
 use super::super::heap::IncompleteHeap;
 use super::super::live::Arrival;
+use super::super::recent::PastHeap;
 use super::super::store::{Delivery, HeapStore};
 use super::{HeapReceiver, StreamEnd, StreamReceiver};
 use crate::wire::{control, id};
@@ -33,14 +34,23 @@ impl HeapReceiver {
         if self.ended.is_some() {
             return self.refuse(Refused::Stopped);
         }
-        if says_start(&heap) {
-            // A sender begins, perhaps with numbers that another one has used.
+        let controls = controls_stream(&heap);
+        if controls {
+            // A sender begins, or has stopped and may begin again, perhaps with numbers that were used. No connection brings a copy
+            // of what came before.
             self.recent.clear();
         }
-        match self.recent.ended(heap.cnt(), now_ns) {
-            Some(true) => return self.refuse(Refused::DuplicateHeap),
-            Some(false) => return self.refuse(Refused::Late),
-            None => {}
+        let (cnt, flavour, past) = match &heap {
+            Delivery::Heap(heap) => (heap.cnt, heap.flavour, PastHeap::Whole),
+            Delivery::Incomplete(part) => (part.cnt, part.flavour, PastHeap::GivenUp),
+        };
+        match self.recent.ended(cnt, flavour, now_ns) {
+            Some(PastHeap::Whole) => return self.refuse(Refused::DuplicateHeap),
+            Some(PastHeap::GivenUp) => return self.refuse(Refused::Late),
+            Some(PastHeap::Stop) | None => {}
+        }
+        if !controls {
+            self.recent.add_as(cnt, now_ns, past);
         }
         self.statistics.heaps += 1;
         self.statistics.single_packet_heaps += 1;
@@ -49,20 +59,18 @@ impl HeapReceiver {
         match &heap {
             Delivery::Heap(heap) => {
                 let length = heap.payload().len() as u64;
-                self.recent.add(heap.cnt, now_ns, true);
                 self.losses.came(heap.cnt, heap.flavour, length);
                 self.tally.add(C::PayloadBytes, length);
                 self.tally.add(C::Complete, 1);
             }
-            Delivery::Incomplete(part) => self.came_in_part(now_ns, part),
+            Delivery::Incomplete(part) => self.came_in_part(part),
         }
         self.store.put(heap);
         Outcome::Accepted
     }
 
-    fn came_in_part(&mut self, now_ns: u64, part: &IncompleteHeap) {
+    fn came_in_part(&mut self, part: &IncompleteHeap) {
         let received = part.received_length;
-        self.recent.add(part.cnt, now_ns, false);
         self.losses.came(part.cnt, part.flavour, part.heap_length.unwrap_or(received));
         let (bytes, packets) = self.losses.missing(part.heap_length, received, &part.present);
         match part.arrival {
@@ -89,6 +97,8 @@ impl HeapReceiver {
         for line in [C::Accepted, C::Heaps, C::Control] {
             self.tally.add(line, 1);
         }
+        // As if it were a heap like any other.
+        self.recent.clear();
         self.stops += 1;
         if self.stops >= self.config.stops {
             self.end(StreamEnd::StopItem, now_ns);
@@ -109,12 +119,13 @@ impl HeapReceiver {
     }
 }
 
-/// One of its immediate items says that the stream begins.
-fn says_start(heap: &Delivery) -> bool {
-    let start =
-        |id: u64, value: Option<u64>| id == id::STREAM_CTRL && value == Some(control::START);
+/// One of its immediate items says that the stream begins or ends.
+fn controls_stream(heap: &Delivery) -> bool {
+    let controls = |id: u64, value: Option<u64>| {
+        id == id::STREAM_CTRL && matches!(value, Some(control::START | control::STOP))
+    };
     match heap {
-        Delivery::Heap(heap) => heap.all_items().any(|i| start(i.id, i.immediate())),
-        Delivery::Incomplete(heap) => heap.immediates().any(|i| start(i.id, i.immediate())),
+        Delivery::Heap(heap) => heap.all_items().any(|i| controls(i.id, i.immediate())),
+        Delivery::Incomplete(heap) => heap.immediates().any(|i| controls(i.id, i.immediate())),
     }
 }
