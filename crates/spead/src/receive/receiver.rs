@@ -432,11 +432,15 @@ impl<S: Store> StreamReceiver<S> {
         if self.live_bytes - freed + wanted > self.config.max_live_bytes {
             return Err(Refused::NoMemory(wanted));
         }
-        self.heads[substream] = head;
+        // The oldest heap goes before the store is asked: its memory is what the new one takes, so that `max_live_bytes` holds at every
+        // moment, and memory for no more than the window's heaps is enough. Asked first, such memory would refuse new heaps for
+        // ever once the window is full of heaps that never end. If there is none even then, the place is free for the next
+        // heap: however many are refused, one has gone.
         if self.heaps[at].is_some() {
             self.finish(at, Arrival::Evicted, now_ns);
         }
         let place = self.store.begin(packet, &mut self.statistics)?;
+        self.heads[substream] = head;
         let mut heap = LiveHeap::new(packet, place, now_ns);
         heap.mark = self.mark;
         self.heaps[at] = Some(heap);

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{Raw, Wanted, adr, imm};
+use crate::testing::{Raw, Wanted, adr, heap, imm, pattern};
+use crate::wire::SpeadPacket;
 
 #[test]
 fn items_and_pieces_of_a_heap_are_bounded() {
@@ -24,6 +25,36 @@ fn items_and_pieces_of_a_heap_are_bounded() {
         stream.push(0, &Raw { items: items.clone(), ..Raw::new(3, 80, n * 8, &[0; 8]) }.bytes());
     }
     assert_eq!(drain(&mut stream).len(), 1);
+    assert_eq!(ledger(&mut stream).balance(), 0);
+}
+
+/// Memory for so many heaps.
+#[derive(Debug)]
+struct Scarce(usize);
+
+impl HeapMemory for Scarce {
+    fn take(&mut self, bytes: usize, _: &SpeadPacket<'_>) -> Option<HeapBytes> {
+        self.0 = self.0.checked_sub(1)?;
+        HeapBytes::fresh(bytes)
+    }
+}
+
+#[test]
+fn packets_without_memory_cost_one_heap_of_the_window_however_many_they_are() {
+    let store = HeapStore::new(64, OnIncomplete::Drop).with_memory(Scarce(4));
+    let mut stream = StreamReceiver::with_store(ours(), store).unwrap();
+    let heaps: Vec<_> = (0..4).map(|cnt| heap(cnt, &pattern(200, cnt), 100)).collect();
+    heaps.iter().for_each(|packets| assert_eq!(stream.push(0, &packets[0]), Outcome::Accepted));
+    for cnt in 4..20 {
+        let refused = stream.push(0, &heap(cnt, &[1; 200], 100)[0]);
+        assert_eq!(refused, Outcome::Refused(Refused::NoMemory(200)));
+    }
+    heaps.iter().for_each(|packets| {
+        stream.push(0, &packets[1]);
+    });
+    let whole: Vec<u64> = drain(&mut stream).iter().map(Delivery::cnt).collect();
+    assert_eq!(whole, [1, 2, 3]);
+    assert_eq!(stream.statistics().incomplete_heaps_evicted, 1);
     assert_eq!(ledger(&mut stream).balance(), 0);
 }
 
