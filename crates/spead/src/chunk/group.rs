@@ -3,7 +3,11 @@
 //! A group chunk is whole when every member has left it; its parts are merged: a member fills only its own heaps, and its chunk
 //! says where these lie. No lock is held while payload is copied: members fill chunks of their own, and whoever hands one over merges it
 //! with what is there before the lock is taken again; the part with fewer heaps is copied into the other. So a payload is copied into its
-//! chunk once, and at most half of a chunk's heaps a second time for each further member. Source: `docs/formats/spead.md`, section 12.
+//! chunk once, and at most half of a chunk's heaps a second time for each further member.
+//!
+//! Bounded whatever the user does: while as many finished chunks wait as may, no member takes a packet, as a stream with a full ring of
+//! heaps does, and counts that as `worker_blocked`. A chunk that a member hands over too late is dropped, and its heaps are that
+//! member's `too_old_heaps`. Source: `docs/formats/spead.md`, sections 8.8 and 12.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -37,8 +41,13 @@ struct Shared {
     /// Below this a member has left everything; `None`: it has stopped.
     members: Vec<Option<u64>>,
     ready: Vec<Chunk>,
+    /// While so many are ready, members take no more packets.
+    most_ready: usize,
     too_old: u64,
 }
+
+/// Finished chunks that may wait, unless it is said: as many as spead2's ring has heaps.
+const MOST_READY: usize = 4;
 
 impl Shared {
     /// Chunks that nobody fills any more leave, in the order of their ids.
@@ -56,12 +65,9 @@ impl Shared {
         }
     }
 
-    /// Takes a part over, or gives back the chunk that it belongs to: then both are to be merged outside of the lock.
+    /// Takes a part over whose chunk has not left, or gives back the chunk that it belongs to: then both are to be merged outside of
+    /// the lock.
     fn merge(&mut self, chunk: Chunk) -> Option<(Chunk, Chunk)> {
-        if chunk.id < self.head {
-            self.too_old += 1;
-            return None;
-        }
         self.tail = self.tail.max(chunk.id + 1);
         match self.parts.remove(&chunk.id) {
             None => {
@@ -115,7 +121,8 @@ pub struct ChunkGroup {
 }
 
 impl ChunkGroup {
-    /// A group whose window has `max_chunks` chunks; windows of members must not be larger.
+    /// A group whose window has `max_chunks` chunks, at least 1; larger windows of members are refused. Four finished chunks may wait
+    /// for [`ChunkGroup::take_ready`].
     pub fn new(max_chunks: usize, eviction: GroupEviction) -> ChunkGroup {
         let shared = Shared {
             eviction,
@@ -126,9 +133,17 @@ impl ChunkGroup {
             merging: vec![],
             members: vec![],
             ready: vec![],
+            most_ready: MOST_READY,
             too_old: 0,
         };
         ChunkGroup { shared: Arc::new(Mutex::new(shared)) }
+    }
+
+    /// While `ready` finished chunks wait, at least 1, no member takes a packet. What members hold by then may still be added: at most
+    /// three windows of the group for each, its stop included.
+    pub fn with_limit(self, ready: usize) -> ChunkGroup {
+        self.lock().most_ready = ready.max(1);
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -144,7 +159,7 @@ impl ChunkGroup {
         ChunkGroupMember { group: self.clone(), number, like, spare: vec![], most_spare: spare }
     }
 
-    /// Chunks that are finished, in the order of their ids.
+    /// Chunks that are finished, in the order of their ids. Who does not take them lets all members wait.
     pub fn take_ready(&self) -> Vec<Chunk> {
         std::mem::take(&mut self.lock().ready)
     }
@@ -192,21 +207,24 @@ impl ChunkMemory for ChunkGroupMember {
         Some(Chunk { id, stream, ..chunk })
     }
 
-    fn ready(&mut self, chunk: Chunk) {
+    fn ready(&mut self, chunk: Chunk) -> bool {
         let left = chunk.id + 1;
         let mut shared = self.group.lock();
-        let mut both = shared.merge(chunk);
+        let late = chunk.id < shared.head;
+        shared.too_old += u64::from(late);
+        let mut both = if late { None } else { shared.merge(chunk) };
         while let Some(pair) = both {
             drop(shared);
             let whole = joined(pair);
             shared = self.group.lock();
             shared.merged(whole.id);
-            // Another member may have handed its part over meanwhile.
+            // Another member may have handed its part over meanwhile. The chunk has not left: it was being merged.
             both = shared.merge(whole);
         }
         let own = &mut shared.members[self.number];
         *own = own.map(|before| before.max(left));
         shared.settle();
+        !late
     }
 
     fn stop(&mut self) {
@@ -217,13 +235,28 @@ impl ChunkMemory for ChunkGroupMember {
 
     fn is_full(&self) -> bool {
         let shared = self.group.lock();
-        // Whoever is ahead of a member that must be waited for takes no more packets.
+        if shared.ready.len() >= shared.most_ready {
+            return true;
+        }
         let own = shared.members[self.number].unwrap_or(0);
-        shared.eviction == GroupEviction::Lossless && own >= shared.head + shared.max_chunks
+        match shared.eviction {
+            // Whoever is ahead of a member that must be waited for takes no more packets.
+            GroupEviction::Lossless => own >= shared.head + shared.max_chunks,
+            // Only while a member merges, which is waited for: parts behind that chunk would have no bound.
+            GroupEviction::Lossy => own > shared.head + shared.max_chunks,
+        }
     }
 
     fn merges(&self) -> bool {
         true
+    }
+
+    fn oldest(&self) -> u64 {
+        self.group.lock().head
+    }
+
+    fn largest_window(&self) -> Option<usize> {
+        usize::try_from(self.group.lock().max_chunks).ok()
     }
 }
 

@@ -122,6 +122,10 @@ impl<P: PlaceHeap, M: ChunkMemory> ChunkStore<P, M> {
         if !(1..=65_536).contains(&config.max_chunks) {
             return Err(refuse("max_chunks", config.max_chunks, "1 to 65536"));
         }
+        if let Some(most) = memory.largest_window().filter(|most| config.max_chunks > *most) {
+            let range = format!("1 to {most}, the window of its group");
+            return Err(refuse("max_chunks", config.max_chunks, range));
+        }
         if config.packet_presence == Some(0) {
             return Err(refuse("packet_presence", 0, "at least 1 B"));
         }
@@ -141,9 +145,9 @@ impl<P: PlaceHeap, M: ChunkMemory> ChunkStore<P, M> {
         self.window.head..self.window.tail()
     }
 
-    /// A group has moved on: chunks below `id` leave.
+    /// The stream moves on: chunks below `id` leave, and heaps of these are too old.
     pub fn advance(&mut self, id: u64) {
-        self.window.flush_until(id, &mut self.memory);
+        self.window.move_on(id, &mut self.memory);
     }
 
     fn wanted(&mut self, packet: &SpeadPacket<'_>) {
@@ -196,11 +200,14 @@ impl<P: PlaceHeap, M: ChunkMemory> Store for ChunkStore<P, M> {
             statistics.rejected_heaps += 1;
             return Ok(None);
         }
+        // A group may have moved on without this stream.
+        self.window.move_on(self.memory.oldest(), &mut self.memory);
         if place.chunk < self.window.head {
-            statistics.too_old_heaps += 1;
+            statistics.too_old_heaps += 1 + self.window.take_late();
             return Ok(None);
         }
         self.window.reach(place.chunk, self.config.stream, &mut self.memory);
+        statistics.too_old_heaps += self.window.take_late();
         if !self.fits(&place, packet.heap_length.unwrap_or(0)) {
             statistics.rejected_heaps += 1;
             return Ok(None);
@@ -249,7 +256,10 @@ impl<P: PlaceHeap, M: ChunkMemory> Store for ChunkStore<P, M> {
         let place = placed.place;
         if place.chunk < self.window.head {
             statistics.too_old_heaps += 1;
-        } else if let Some(chunk) = self.window.get(place.chunk)
+            return;
+        }
+        self.window.has_heap(place.chunk);
+        if let Some(chunk) = self.window.get(place.chunk)
             && self.config.packet_presence.is_none()
         {
             chunk.present[place.index] = 1;
@@ -263,8 +273,9 @@ impl<P: PlaceHeap, M: ChunkMemory> Store for ChunkStore<P, M> {
         }
     }
 
-    fn stop(&mut self) {
+    fn stop(&mut self, statistics: &mut StreamStatistics) {
         self.window.flush_until(u64::MAX, &mut self.memory);
+        statistics.too_old_heaps += self.window.take_late();
         self.memory.stop();
     }
 

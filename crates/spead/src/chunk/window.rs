@@ -88,8 +88,8 @@ pub trait ChunkMemory {
     /// A chunk for this id, flags cleared; `None`: there is none, and its heaps vanish.
     fn take(&mut self, id: u64, stream: u64) -> Option<Chunk>;
 
-    /// A chunk has left the window.
-    fn ready(&mut self, chunk: Chunk);
+    /// A chunk has left the window. False: too late, and all that is in it is lost.
+    fn ready(&mut self, chunk: Chunk) -> bool;
 
     /// No chunk will come any more.
     fn stop(&mut self) {}
@@ -102,6 +102,16 @@ pub trait ChunkMemory {
     /// Chunks say which parts were filled.
     fn merges(&self) -> bool {
         false
+    }
+
+    /// Chunks below this id are too old, whatever the stream's window holds.
+    fn oldest(&self) -> u64 {
+        0
+    }
+
+    /// Most chunks that the stream's window may have; `None`: any number.
+    fn largest_window(&self) -> Option<usize> {
+        None
     }
 }
 
@@ -157,8 +167,9 @@ impl ChunkMemory for ChunkRing {
         Some(Chunk { id, stream, ..chunk })
     }
 
-    fn ready(&mut self, chunk: Chunk) {
+    fn ready(&mut self, chunk: Chunk) -> bool {
         self.ready.push_back(chunk);
+        true
     }
 
     fn stop(&mut self) {
@@ -207,8 +218,8 @@ impl ChunkMemory for SharedChunkRing {
         self.lock().take(id, stream)
     }
 
-    fn ready(&mut self, chunk: Chunk) {
-        self.lock().ready(chunk);
+    fn ready(&mut self, chunk: Chunk) -> bool {
+        self.lock().ready(chunk)
     }
 
     fn stop(&mut self) {
@@ -222,17 +233,27 @@ impl ChunkMemory for SharedChunkRing {
     }
 }
 
+/// A chunk that is being filled; without memory its heaps vanish.
+#[derive(Debug)]
+struct Filling {
+    chunk: Option<Chunk>,
+    /// Heaps that are whole in it.
+    heaps: u64,
+}
+
 /// Consecutive chunks, from `head`.
 #[derive(Debug)]
 pub(super) struct ChunkWindow {
     pub head: u64,
-    chunks: VecDeque<Option<Chunk>>,
+    chunks: VecDeque<Filling>,
     most: usize,
+    /// Whole heaps of chunks that left too late, not taken out yet.
+    late: u64,
 }
 
 impl ChunkWindow {
     pub fn new(most: usize) -> ChunkWindow {
-        ChunkWindow { head: 0, chunks: VecDeque::new(), most }
+        ChunkWindow { head: 0, chunks: VecDeque::new(), most, late: 0 }
     }
 
     pub fn tail(&self) -> u64 {
@@ -254,15 +275,17 @@ impl ChunkWindow {
                 self.leave(memory);
             }
             let next = self.tail();
-            self.chunks.push_back(memory.take(next, stream));
+            self.chunks.push_back(Filling { chunk: memory.take(next, stream), heaps: 0 });
         }
     }
 
     fn leave(&mut self, memory: &mut impl ChunkMemory) {
-        if let Some(chunk) = self.chunks.pop_front() {
+        if let Some(Filling { chunk, heaps }) = self.chunks.pop_front() {
             self.head += 1;
-            if let Some(chunk) = chunk {
-                memory.ready(chunk);
+            if let Some(chunk) = chunk
+                && !memory.ready(chunk)
+            {
+                self.late += heaps;
             }
         }
     }
@@ -274,9 +297,34 @@ impl ChunkWindow {
         }
     }
 
+    /// Chunks below `id` leave, and heaps of these are too old from now on.
+    pub fn move_on(&mut self, id: u64, memory: &mut impl ChunkMemory) {
+        self.flush_until(id, memory);
+        if self.chunks.is_empty() {
+            self.head = self.head.max(id);
+        }
+    }
+
     /// The chunk of an id, if it is inside and has memory.
     pub fn get(&mut self, id: u64) -> Option<&mut Chunk> {
+        self.filling(id)?.chunk.as_mut()
+    }
+
+    /// A heap of this chunk is whole.
+    pub fn has_heap(&mut self, id: u64) {
+        if let Some(filling) = self.filling(id) {
+            filling.heaps += 1;
+        }
+    }
+
+    /// Whole heaps of chunks that left too late, since this was asked last.
+    pub fn take_late(&mut self) -> u64 {
+        std::mem::take(&mut self.late)
+    }
+
+    #[inline]
+    fn filling(&mut self, id: u64) -> Option<&mut Filling> {
         let at = usize::try_from(id.checked_sub(self.head)?).ok()?;
-        self.chunks.get_mut(at)?.as_mut()
+        self.chunks.get_mut(at)
     }
 }

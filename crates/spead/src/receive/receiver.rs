@@ -536,7 +536,7 @@ impl<S: Store> StreamReceiver<S> {
             self.flush(Arrival::Flushed, now_ns);
             self.end_batch();
             self.ended = Some(why);
-            self.store.stop();
+            self.store.stop(&mut self.statistics);
         }
     }
 

@@ -45,7 +45,7 @@ pub struct StreamStatistics {
     pub worker_blocked: u64,
     /// Registered by users.
     pub user: Vec<UserStatistic>,
-    /// Chunk receivers: heaps of chunks that had left.
+    /// Chunk receivers: heaps of chunks that had left, or that a group had no use for any more.
     pub too_old_heaps: u64,
     /// Chunk receivers: heaps that the place function refused.
     pub rejected_heaps: u64,

@@ -42,7 +42,7 @@ pub trait Store {
     fn discard(&mut self, _place: Self::Place, _end: HeapEnd) {}
 
     /// The stream has ended; all heaps are finished.
-    fn stop(&mut self) {}
+    fn stop(&mut self, _statistics: &mut StreamStatistics) {}
 
     /// What it hands over cannot be taken any more at the moment.
     fn is_full(&self) -> bool {
