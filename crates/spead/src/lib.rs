@@ -72,8 +72,9 @@
 //! | a full send queue | drops the heap | gives it back, or lets it wait | `SendCounts::refused_heaps` |
 //! | cancelling, fixed payload per packet | not there | [`send::HeapSender::cancel`], [`send::PayloadSize::Fixed`] | |
 //!
-//! Memory is bounded by the settings whatever comes: the window, bytes of live heaps, items and pieces of a heap, heaps that
-//! wait for their consumer, finished numbers that are remembered, items of a group.
+//! Memory is bounded by the settings whatever comes: the window, bytes of live heaps, items and pieces of a heap, heaps and
+//! chunks that wait for their consumer, finished numbers that are remembered, items of a group. On a byte stream a length alone
+//! costs at most 32 MiB or a block of the pool.
 //!
 //! The wire format, and what spead2 does with it: `docs/formats/spead.md` of the repository.
 #![forbid(unsafe_code)]

@@ -3,6 +3,9 @@
 //! Nothing is cut, nothing is copied but by the kernel. The form is SPEAD's own: a packet says its size, so a spead2 receiver
 //! whose largest packet is set high enough takes the same bytes. A heap has at most 65,531 items that way. The driver asks [`HeapStream::want`] for memory, fills some of it and says how much.
 //!
+//! A length alone costs no memory beyond 32 MiB or a block of the pool: a longer heap's memory grows as its bytes come, so that many
+//! connections which announce heaps of the largest size take what they send, not what they say.
+//!
 //! A damaged stream is found again as spead2 finds packets: 8 bytes on, try again. Refuses heaps above the limit: they are
 //! skipped. A heap that the connection's end cuts is handed on as an incomplete one, and so is one with an item beyond its end. Source: `docs/formats/spead.md`, sections 3, 9.2 and 18 (5, 6).
 
@@ -39,8 +42,8 @@ pub struct HeapStreamCounts {
 enum Reading {
     /// Header and pointers: so many bytes are wanted.
     Prefix(usize),
-    /// Payload, into the heap's memory.
-    Payload { memory: HeapBytes, have: usize },
+    /// Payload of `length` bytes, into the heap's memory, which may be shorter and grows.
+    Payload { memory: HeapBytes, have: usize, length: usize },
     /// Bytes that nobody wants.
     Skip(u64),
 }
@@ -60,6 +63,9 @@ pub struct HeapStream {
     stopped: bool,
     stop_on_stop_item: bool,
 }
+
+/// So many bytes of a heap have memory before any of its payload came.
+const FIRST: usize = 32 << 20;
 
 /// Bytes that are skipped at a time.
 const SKIP_AT_A_TIME: usize = 1 << 16;
@@ -111,7 +117,7 @@ impl HeapStream {
     pub fn want(&mut self) -> &mut [u8] {
         match &mut self.reading {
             Reading::Prefix(wanted) => &mut self.prefix[self.have..*wanted],
-            Reading::Payload { memory, have } => &mut memory.as_mut_slice()[*have..],
+            Reading::Payload { memory, have, .. } => &mut memory.as_mut_slice()[*have..],
             Reading::Skip(left) => {
                 let many = (*left).min(SKIP_AT_A_TIME as u64) as usize;
                 if self.prefix.len() < many {
@@ -138,12 +144,16 @@ impl HeapStream {
                     false => None,
                 }
             }
-            Reading::Payload { memory, have } => {
+            Reading::Payload { memory, have, length } => {
                 *have += bytes;
-                match *have == memory.as_slice().len() {
-                    true => self.whole(now_ns),
-                    false => None,
+                if *have == *length {
+                    return self.whole(now_ns);
                 }
+                if *have == memory.as_slice().len() && !memory.stretch_on(*length) {
+                    let (have, left) = (*have as u64, (*length - *have) as u64);
+                    self.no_memory(have, left);
+                }
+                None
             }
             Reading::Skip(left) => {
                 self.counts.skipped_bytes += bytes as u64;
@@ -229,37 +239,42 @@ impl HeapStream {
         let head = SpeadPacket::parse_head(&self.prefix[..prefix]).ok();
         let memory = match (usize::try_from(length), head) {
             (Ok(bytes), Some((hint, _))) if length <= self.max_heap => {
-                self.memory.take(bytes, &hint)
+                let memory = self.memory.take_first(bytes, FIRST, &hint);
+                // Bytes from behind junk are fewer than the first ones.
+                memory.and_then(|mut m| m.stretch(bytes.min(FIRST)).then_some((m, bytes)))
             }
             _ => None,
         };
-        let stretched =
-            memory.and_then(|mut memory| memory.stretch(length as usize).then_some(memory));
-        let Some(mut memory) = stretched else {
-            self.counts.too_large += 1;
-            self.counts.skipped_bytes += extra as u64;
-            match length - extra as u64 {
-                0 => self.begin(),
-                left => self.reading = Reading::Skip(left),
-            }
+        let Some((mut memory, length)) = memory else {
+            self.no_memory(extra as u64, length - extra as u64);
             return None;
         };
         memory.as_mut_slice()[..extra].copy_from_slice(&self.prefix[prefix..prefix + extra]);
         self.have = prefix;
-        self.reading = Reading::Payload { memory, have: extra };
-        match extra as u64 == length {
+        self.reading = Reading::Payload { memory, have: extra, length };
+        match extra == length {
             true => self.whole(now_ns),
             false => None,
+        }
+    }
+
+    /// A heap that is above the limit, or for which there is no memory: so many bytes of it came, so many are skipped.
+    fn no_memory(&mut self, came: u64, left: u64) {
+        self.counts.too_large += 1;
+        self.counts.skipped_bytes += came;
+        match left {
+            0 => self.begin(),
+            left => self.reading = Reading::Skip(left),
         }
     }
 
     /// What is there of the heap that is being read; the next one begins.
     fn taken(&mut self, arrival: Arrival, now_ns: u64) -> Option<(HeapEnd, HeapBytes)> {
         let reading = std::mem::replace(&mut self.reading, Reading::Prefix(HEADER_BYTES));
-        let Reading::Payload { memory, have } = reading else { return None };
+        let Reading::Payload { memory, have, length } = reading else { return None };
         let prefix = std::mem::take(&mut self.have);
         let (packet, _) = SpeadPacket::parse_head(&self.prefix[..prefix]).ok()?;
-        let (length, received) = (memory.as_slice().len() as u64, have as u64);
+        let (length, received) = (length as u64, have as u64);
         let mut present = PresenceMap::default();
         present.add(0..received, 1);
         // Equal pointers count once, as in a heap of several packets.

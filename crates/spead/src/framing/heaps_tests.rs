@@ -174,6 +174,48 @@ fn a_stop_lets_a_sender_use_its_numbers_again() {
     assert_eq!(all, [1, 2, 3, 1, 2, 3]);
 }
 
+/// Bytes of memory that the heap has which is being read.
+fn held(stream: &HeapStream) -> usize {
+    match &stream.reading {
+        Reading::Payload { memory, .. } => memory.capacity(),
+        _ => 0,
+    }
+}
+
+#[test]
+fn a_length_alone_costs_no_memory_and_a_long_heap_grows_as_it_comes() {
+    let announced = |length: u64| {
+        let items = vec![imm(4, length), adr(0x1000, 0)];
+        Raw { items, skip: vec![4], ..Raw::new(1, length, 0, &[]) }.bytes()
+    };
+    let pool = MemoryPool::new(1, FIRST, 2, 0).unwrap();
+    let streams = || [HeapStream::plain(1 << 30), HeapStream::new(1 << 30, pool.clone())];
+    let piece = pattern(1 << 20, 3);
+    for mut stream in streams() {
+        stream.push(&announced(1 << 30), 0, |_| panic!("nothing came"));
+        assert_eq!(held(&stream), FIRST);
+        for n in 1..=72 {
+            stream.push(&piece, 0, |_| panic!("not whole"));
+            assert!(held(&stream) <= FIRST.max(2 * n * piece.len()), "{n} MiB: {}", held(&stream));
+        }
+        let part = stream.finish(Arrival::Flushed).unwrap();
+        assert_eq!((part.heap_length, part.received_length), (Some(1 << 30), 72 << 20));
+        assert!(part.pieces().all(|(at, bytes)| at == 0 && bytes.len() == 72 << 20));
+    }
+    // In pieces that end anywhere.
+    let data = pattern(70_000_003, 9);
+    let bytes = [announced(data.len() as u64), data.clone(), raw(2, 50)].concat();
+    for mut stream in streams() {
+        let mut heaps = vec![];
+        bytes.chunks(1_234_567).for_each(|piece| {
+            stream.push(piece, 0, |heap| heaps.extend(heap.heap()));
+            assert!(held(&stream) <= data.len());
+        });
+        assert_eq!(heaps.len(), 2);
+        assert!(heaps[0].payload() == data && heaps[1].payload() == pattern(50, 2));
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_do_no_harm(

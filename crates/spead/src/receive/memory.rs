@@ -28,6 +28,16 @@ pub(super) const LONG: usize = 16 << 10;
 pub trait HeapMemory: fmt::Debug + Send {
     /// A vector of at least this capacity, with any contents; `None`: there is none.
     fn take(&mut self, bytes: usize, hint: &SpeadPacket<'_>) -> Option<HeapBytes>;
+
+    /// The same for a heap of which nothing came yet: of its `bytes` bytes the first `first` are enough, and it grows as they come.
+    fn take_first(
+        &mut self,
+        bytes: usize,
+        first: usize,
+        hint: &SpeadPacket<'_>,
+    ) -> Option<HeapBytes> {
+        self.take(bytes.min(first), hint)
+    }
 }
 
 /// Memory of the process, for each heap anew.
@@ -191,6 +201,25 @@ impl HeapBytes {
         true
     }
 
+    /// Lets more bytes be the heap's, which has `whole` in the end: 1 MiB, or all that was written once. Memory doubles as they come.
+    /// False: there is no memory.
+    pub fn stretch_on(&mut self, whole: usize) -> bool {
+        // Cleared in small steps: they are still in the processor's cache when they are filled.
+        let to = self.length.saturating_add(SMALL_GAP).max(self.bytes.len()).min(whole);
+        let capacity = self.bytes.capacity();
+        if to > capacity {
+            let wanted = capacity.saturating_mul(2).clamp(to, whole);
+            if self.bytes.try_reserve_exact(wanted - self.bytes.len()).is_err() {
+                return false;
+            }
+        }
+        if to > self.bytes.len() {
+            self.bytes.resize(to, 0);
+        }
+        self.length = self.length.max(to);
+        true
+    }
+
     /// The heap's bytes, to be filled.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.bytes[..self.length]
@@ -295,6 +324,19 @@ impl HeapMemory for MemoryPool {
         let mut fresh = HeapBytes::fresh(self.upper)?;
         fresh.home = home;
         Some(fresh)
+    }
+
+    /// A whole block if the heap takes one.
+    fn take_first(
+        &mut self,
+        bytes: usize,
+        first: usize,
+        hint: &SpeadPacket<'_>,
+    ) -> Option<HeapBytes> {
+        match (self.lower..=self.upper).contains(&bytes) {
+            true => self.take(bytes, hint),
+            false => HeapBytes::fresh(bytes.min(first)),
+        }
     }
 }
 
