@@ -29,8 +29,11 @@ pub struct TunerConfig {
     pub settle_ns: u64,
     /// Length of a trial, ns.
     pub trial_ns: u64,
-    /// How long a rate is held before more is tried, ns.
+    /// How long a rate is held before more is tried, ns. Twice as long after each probe in a row that failed, but at most `max_hold_ns`.
     pub hold_ns: u64,
+    /// Longest time that a rate is held before more is tried, ns; less than `hold_ns` is as `hold_ns`. From then on it takes some 3 s to follow
+    /// a link that became faster.
+    pub max_hold_ns: u64,
     /// Without a report for so long, the rate is halved, ns.
     pub silence_ns: u64,
     /// First step beyond a rate that is held.
@@ -51,6 +54,7 @@ impl Default for TunerConfig {
             settle_ns: 120_000_000,
             trial_ns: 200_000_000,
             hold_ns: 3_000_000_000,
+            max_hold_ns: 4_500_000_000,
             silence_ns: 2_000_000_000,
             step: 0.03,
             max_burst: 65_536,
@@ -219,6 +223,8 @@ pub struct RateTuner {
     doubts: u32,
     /// The next probe comes early.
     soon: bool,
+    /// Probes in a row that failed.
+    failed: u32,
     decisions: VecDeque<TunerDecision>,
 }
 
@@ -240,6 +246,7 @@ impl RateTuner {
             came: None,
             doubts: 0,
             soon: false,
+            failed: 0,
             decisions: VecDeque::new(),
         })
     }
@@ -281,6 +288,12 @@ impl RateTuner {
         // Found by one trial's measure, which a busy machine spoils at times: more is tried soon.
         let measured = matches!(why, RateReason::HeldBack | RateReason::Found);
         self.soon = measured && !matches!(self.state, TunerState::Probe { .. });
+        self.failed = match why {
+            RateReason::ProbeFailed => self.failed.saturating_add(1),
+            RateReason::Probing => self.failed,
+            // A probe that succeeded, or a link that changed.
+            _ => 0,
+        };
         if self.decisions.len() == MOST_DECISIONS {
             self.decisions.pop_front();
         }
@@ -443,8 +456,7 @@ impl RateTuner {
                 );
             }
             TunerState::Hold { since_ns, step } => {
-                let hold_ns = self.config.hold_ns / if self.soon { 3 } else { 1 };
-                if !top && now_ns.saturating_sub(since_ns) >= hold_ns {
+                if !top && now_ns.saturating_sub(since_ns) >= self.hold_ns() {
                     let state = TunerState::Probe { base: rate, step };
                     self.go(now_ns, rate * (1.0 + step), state, RateReason::Probing, Some(shown));
                 } else {
@@ -459,6 +471,15 @@ impl RateTuner {
                 let state = TunerState::Probe { base: rate, step };
                 self.go(now_ns, rate * (1.0 + step), state, RateReason::Good, Some(shown));
             }
+        }
+    }
+
+    /// How long the rate is held before more is tried, ns: each probe that fails costs heaps.
+    fn hold_ns(&self) -> u64 {
+        let (first, most) = (self.config.hold_ns, self.config.max_hold_ns);
+        match self.failed {
+            0 if self.soon => first / 3,
+            n => first.saturating_mul(1 << n.min(32)).min(most.max(first)),
         }
     }
 

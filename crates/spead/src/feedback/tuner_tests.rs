@@ -4,7 +4,7 @@ use fullcount_core::link::Wire;
 use fullcount_core::sim::{Channel, ChannelSetup};
 
 use super::*;
-use crate::receive::{HeapReceiver, NumberSequence, ReceiverConfig};
+use crate::receive::{Delivery, HeapReceiver, NumberSequence, ReceiverConfig};
 use crate::send::{
     CutRules, HeapSender, NextPacket, OutHeap, PaceSettings, PayloadSize, SendHow, SenderConfig,
 };
@@ -23,6 +23,8 @@ struct Bench {
     reports: VecDeque<(u64, ReceiverReport)>,
     next_report: u64,
     data: std::sync::Arc<[u8]>,
+    /// Heaps that left, and those that arrived whole.
+    heaps: (u64, u64),
     /// The link is the sender's own: with so many packets waiting it takes no more.
     own: Option<usize>,
     /// A busy machine: now and then nobody runs for so long, ns.
@@ -71,6 +73,7 @@ impl Bench {
             reports,
             next_report: REPORT_NS,
             data,
+            heaps: (0, 0),
             own: None,
             stall_ns: 0,
             draws: 1,
@@ -117,10 +120,14 @@ impl Bench {
                 NextPacket::Wait(due) => next = next.min(due),
                 NextPacket::Idle => {}
             }
-            while self.sender.pop_completion().is_some() {}
+            while self.sender.pop_completion().is_some() {
+                self.heaps.0 += 1;
+            }
             while let Some(packet) = self.link.pop(self.now) {
                 self.receiver.push(self.now, &packet);
-                while self.receiver.pop().is_some() {}
+                while let Some(heap) = self.receiver.pop() {
+                    self.heaps.1 += u64::from(matches!(heap, Delivery::Heap(_)));
+                }
             }
             if self.now >= self.next_report {
                 self.receiver.expire(self.now);
@@ -261,6 +268,88 @@ fn found_within_a_few_seconds_wherever_the_narrow_link_is_and_on_a_busy_machine(
                 let words = log(&mut bench);
                 assert!(after < 7.0, "{mbps} Mb/s, {own:?}, {draws}: {after} s\n{words}");
             }
+        }
+    }
+}
+
+/// When more was tried since the last look, s, and how many such trials failed.
+fn probes(bench: &mut Bench) -> (Vec<f64>, usize) {
+    let all: Vec<_> = std::iter::from_fn(|| bench.tuner.pop_decision()).collect();
+    let of = |why| all.iter().filter(move |d| d.why == why);
+    let times = of(RateReason::Probing).map(|d| d.time_ns as f64 / 1e9).collect();
+    (times, of(RateReason::ProbeFailed).count())
+}
+
+#[test]
+fn probes_that_fail_in_a_row_come_less_often_and_each_costs_few_heaps() {
+    for mbps in [150, 400, 900] {
+        let config = TunerConfig { start_rate: 2e6, max_rate: 1e9, ..Default::default() };
+        let mut bench = Bench::new(mbps * 1_000_000, config);
+        bench.run(10 * SECOND);
+        let (first, before) = (probes(&mut bench), bench.heaps);
+        bench.run(40 * SECOND);
+        let lost = (bench.heaps.0 - before.0).saturating_sub(bench.heaps.1 - before.1);
+        let (times, failed) = probes(&mut bench);
+        assert!(!first.0.is_empty() && (5..=7).contains(&failed), "{mbps} Mb/s: {failed}");
+        for pair in times.windows(2) {
+            let (least, most) = (4.5, 6.0);
+            assert!((least..most).contains(&(pair[1] - pair[0])), "{mbps} Mb/s: {times:?}");
+        }
+        assert!(lost <= 12 * failed as u64, "{mbps} Mb/s: {lost} heaps by {failed} probes");
+        // A faster link is another one: it is found, and the next probe comes early again.
+        bench.link = link(2_000_000_000);
+        bench.run(50 * SECOND);
+        let words = log(&mut bench);
+        let found = words.lines().find(|line| line.contains("Found"));
+        assert!(found.is_some() || bench.tuner.rate() > 200e6, "{mbps} Mb/s: {words}");
+    }
+}
+
+#[test]
+fn the_hold_is_doubled_up_to_its_longest_and_a_change_resets_it() {
+    let mut tuner = RateTuner::new(TunerConfig::default(), 0).unwrap();
+    let hold = TunerState::Hold { since_ns: 0, step: 0.03 };
+    let mut after = |why: &[RateReason]| {
+        why.iter().for_each(|why| tuner.go(0, 1e8, hold, *why, None));
+        tuner.hold_ns() as f64 / 1e9
+    };
+    use RateReason::{Found, Good, HeldBack, Loss, ProbeFailed, Probing, Silence};
+    assert_eq!(after(&[Found]), 1.0, "found by one measure: soon");
+    assert_eq!(after(&[Good]), 3.0);
+    assert_eq!(after(&[Probing, ProbeFailed]), 4.5);
+    assert_eq!(after(&[Probing, ProbeFailed]), 4.5);
+    for reset in [Good, Loss, Silence] {
+        assert_eq!(after(&[Probing, ProbeFailed, reset]), 3.0, "{reset:?}");
+    }
+    assert_eq!(after(&[ProbeFailed, HeldBack]), 1.0);
+    let longer =
+        TunerConfig { hold_ns: 7 * SECOND, max_hold_ns: 30 * SECOND, ..Default::default() };
+    let mut tuner = RateTuner::new(longer, 0).unwrap();
+    let mut failed = || {
+        tuner.go(0, 1e8, hold, ProbeFailed, None);
+        tuner.hold_ns() / SECOND
+    };
+    assert_eq!([failed(), failed(), failed(), failed()], [14, 28, 30, 30]);
+    let never_longer = TunerConfig { hold_ns: 7 * SECOND, ..Default::default() };
+    let mut tuner = RateTuner::new(never_longer, 0).unwrap();
+    tuner.go(0, 1e8, hold, ProbeFailed, None);
+    assert_eq!(tuner.hold_ns(), 7 * SECOND);
+}
+
+/// Whenever in the longest hold the link becomes faster.
+#[test]
+fn a_step_up_is_followed_within_10_s_from_any_moment_of_the_longest_hold() {
+    for (before, after) in [(150, 300), (200, 240), (100, 1000)] {
+        for tenth in 0..10 {
+            let config = TunerConfig { start_rate: 2e6, max_rate: 1e9, ..Default::default() };
+            let mut bench = Bench::new(before * 1_000_000, config);
+            let at = 20 * SECOND + tenth * SECOND * 6 / 10;
+            bench.run(at);
+            let rate = after * 1_000_000;
+            bench.link = link(rate);
+            let found = found(&mut bench, rate, at, at + 20 * SECOND);
+            let words = log(&mut bench);
+            assert!(found < 9.5, "{before} -> {after}, {tenth}: {found} s\n{words}");
         }
     }
 }
