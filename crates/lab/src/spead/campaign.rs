@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use super::kept::Kept;
 use super::limits::{LimitHost, LimitNote, TrialSeries};
+use super::lossless::capital;
+use super::rights::{self, TrialRights};
 use super::tables::{TABLES, table1};
 use super::tools::SpeadPeer;
 use super::trial::HeapTrial;
@@ -113,6 +115,18 @@ impl MemoOrder {
         }
     }
 
+    /// The largest socket buffers that these parts ask for, bytes; `None`: table 1 asks for none.
+    fn most_buffer(&self) -> Option<u64> {
+        let of = |part: &MemoPart| match part {
+            MemoPart::Table1 => None,
+            MemoPart::Mro10 | MemoPart::Mro40 | MemoPart::Mro90 | MemoPart::Scaling => {
+                Some(memo::LINK_BUFFER)
+            }
+            _ => Some(memo::TABLE_BUFFER),
+        };
+        self.parts.iter().filter_map(of).max()
+    }
+
     fn plan(&self, peers: &[SpeadPeer]) -> Value {
         json!({
             "repeats": self.repeats, "link_repeats": self.link_repeats, "heap_bytes": self.heap_bytes,
@@ -120,6 +134,7 @@ impl MemoOrder {
             "emulated_gbps": self.emulated_gbps, "iperf_seconds": self.iperf_seconds, "points": self.points,
             "peers": peers.iter().map(SpeadPeer::name).collect::<Vec<_>>(), "packet": memo::PACKET,
             "table_buffer": memo::TABLE_BUFFER, "link_buffer": memo::LINK_BUFFER,
+            "net_admin": TrialRights::here().name(),
         })
     }
 }
@@ -223,6 +238,14 @@ pub fn run(
                 all.extend(figures::buffers(&name, &points));
             }
         }
+    }
+    let granted = rights::granted();
+    record.parameter("granted_bytes", granted);
+    let note =
+        asked.most_buffer().and_then(|most| rights::note(most, granted, TrialRights::here()));
+    if let Some(note) = note {
+        tell(&note);
+        text += &format!("\n{}.\n", capital(&note));
     }
     text += &campaign.note.text();
     record.parameter("bottleneck", campaign.note.json());

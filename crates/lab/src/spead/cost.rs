@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::drops::{DropCounts, TrialDrops};
 use super::ground::{SpeadGround, spead_share};
+use super::rights;
 use super::tools::SpeadWish;
 
 /// Resources of a trial and its bounds.
@@ -135,7 +136,7 @@ impl<'a> CostMeter<'a> {
         let own = seconds(process_cpu_time()) - self.own;
         let window = || {
             let round_trip = self.ground.round_trip_time().filter(|_| wish.tcp)?.as_secs_f64();
-            Some(wish.buffer? as f64 * 8.0 / 1e9 / round_trip.max(1e-9))
+            Some(rights::allowed(wish.buffer?) as f64 * 8.0 / 1e9 / round_trip.max(1e-9))
         };
         TrialCost {
             seconds: took,

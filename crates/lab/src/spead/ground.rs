@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use fullcount_core::sim::ChannelSetup;
 
+use super::rights::TrialRights;
 use crate::emulator::network::{self, ADDRESSES};
 use crate::emulator::{Emulator, EmulatorError, EmulatorPlan};
 use crate::namespace::{Layout, NamespaceError, NamespaceNetwork, TokenBucket, VethPair};
@@ -112,25 +113,22 @@ impl SpeadGround {
         }
     }
 
-    /// A command at an end of a link.
-    pub fn command(&self, link: usize, sends: bool, program: &Path) -> Command {
-        match self.host(link, sends) {
-            None => Command::new(program),
-            Some((network, host)) => network.command(host, program),
-        }
-    }
-
-    /// The same on one core of its own, by `taskset`, if `cores` says which: that of senders, and that of receivers.
+    /// A command at an end of a link, with these rights, and on one core of its own by `taskset` if `cores` says which: that of senders,
+    /// and that of receivers.
     pub fn pinned(
         &self,
-        link: usize,
-        sends: bool,
+        (link, sends): (usize, bool),
         program: &Path,
         cores: Option<[usize; 2]>,
+        rights: TrialRights,
     ) -> Command {
-        let Some(cores) = cores else { return self.command(link, sends, program) };
-        let mut command = self.command(link, sends, Path::new("taskset"));
-        command.args(["-c", &cores[usize::from(!sends)].to_string()]).arg(program);
+        let words = rights.words(program, cores.map(|cores| cores[usize::from(!sends)]));
+        let first = words.first().map_or(program.as_os_str(), |word| word.as_os_str());
+        let mut command = match self.host(link, sends) {
+            None => Command::new(first),
+            Some((network, host)) => network.command(host, first),
+        };
+        command.args(words.iter().skip(1));
         command
     }
 
@@ -216,16 +214,37 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_program_runs_on_its_end_s_core() {
-        let words = |sends| {
-            let command = SpeadGround::Loopback.pinned(0, sends, Path::new("x"), Some([2, 5]));
+    fn a_pinned_program_runs_on_its_end_s_core_without_the_right_to_larger_buffers() {
+        let words = |sends, cores, rights| {
+            let command = SpeadGround::Loopback.pinned((0, sends), Path::new("x"), cores, rights);
             let all = command.get_args().map(|w| w.to_string_lossy().into_owned());
             (command.get_program().to_owned(), all.collect::<Vec<_>>().join(" "))
         };
-        assert_eq!(words(true), ("taskset".into(), "-c 2 x".into()));
-        assert_eq!(words(false), ("taskset".into(), "-c 5 x".into()));
-        let free = SpeadGround::Loopback.pinned(0, true, Path::new("x"), None);
-        assert_eq!((free.get_program(), free.get_args().count()), ("x".as_ref(), 0));
+        let (cores, plain) = (Some([2, 5]), TrialRights::Plain);
+        assert_eq!(words(true, cores, plain), ("taskset".into(), "-c 2 x".into()));
+        assert_eq!(words(false, cores, plain), ("taskset".into(), "-c 5 x".into()));
+        assert_eq!(words(true, None, plain), ("x".into(), String::new()));
+        let without = "--bounding-set=-net_admin --inh-caps=-net_admin";
+        let given_up = |cores| words(true, cores, TrialRights::GivenUp);
+        assert_eq!(given_up(cores), ("setpriv".into(), format!("{without} taskset -c 2 x")));
+        assert_eq!(given_up(None), ("setpriv".into(), format!("{without} x")));
         assert_eq!(SpeadGround::Loopback.carries(&[0]), None);
+    }
+
+    #[test]
+    fn on_a_link_the_right_is_given_up_inside_of_the_namespace() {
+        if !crate::namespace::allowed() {
+            assert!(std::env::var_os("CI").is_none(), "CI must have namespaces");
+            println!("skipped: namespaces need root");
+            return;
+        }
+        let ground = SpeadGround::links(&[0.1], 1500).unwrap();
+        let cores = Some([0, 0]);
+        let command = ground.pinned((0, false), Path::new("x"), cores, TrialRights::GivenUp);
+        let words: Vec<_> = command.get_args().map(|w| w.to_string_lossy().into_owned()).collect();
+        let words = words.join(" ");
+        assert!(words.starts_with("netns exec "), "{words}");
+        let end = " setpriv --bounding-set=-net_admin --inh-caps=-net_admin taskset -c 0 x";
+        assert!(words.ends_with(end), "{words}");
     }
 }

@@ -6,8 +6,10 @@
 use fullcount_child::Asked as Stop;
 use serde_json::{Value, json};
 
+use super::goals::{self, RateGoals};
 use super::ground::SpeadGround;
 use super::kept::Kept;
+use super::rights::{self, TrialRights};
 use super::tools::{SpeadPeer, SpeadWish};
 use super::trial::{FarEnd, Runner};
 use super::whole;
@@ -71,6 +73,19 @@ pub struct BisectionOrder {
     pub tcp: bool,
     /// Sockets of our receiver, with a buffer each; spead2's has one.
     pub sockets: u32,
+    /// Only shows that everything works: nothing is judged.
+    pub quick: bool,
+}
+
+/// What was measured.
+#[derive(Debug)]
+pub struct LosslessFound {
+    /// Tables in Markdown, with the goals and what came of them.
+    pub text: String,
+    /// What is below its goal.
+    pub missed: Vec<String>,
+    /// Goals of which one side was not there.
+    pub unmeasured: Vec<String>,
 }
 
 fn wish(
@@ -90,15 +105,6 @@ fn wish(
         pool: buffers == Buffers::Large,
         sockets,
     }
-}
-
-/// What a process may ask for at most at a socket, bytes: `rmem_max` or `wmem_max`, the smaller. `None`: not known.
-fn granted() -> Option<u64> {
-    let limits = ["rmem_max", "wmem_max"].map(|name| {
-        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).ok()?;
-        text.trim().parse::<u64>().ok()
-    });
-    limits.into_iter().flatten().min()
 }
 
 /// The highest good rate between 0 and `top`, by halves: what `passes` says yes to. Never asks outside.
@@ -178,7 +184,7 @@ impl Search<'_> {
     }
 }
 
-/// Measures; the table in Markdown.
+/// Measures; tables in Markdown.
 ///
 /// # Errors
 /// A program that gives no result.
@@ -188,21 +194,22 @@ pub fn run(
     (results, resume): (&Results, bool),
     record: &mut Record,
     (tell, stop): (Tell, Stop<'_>),
-) -> Result<String, LabError> {
+) -> Result<LosslessFound, LabError> {
     let names: Vec<&str> = peers.iter().map(SpeadPeer::name).collect();
     // One core each side: where the system puts both on one for a while, it decides the figure.
     let cores = match crate::cores::allowed().ok().as_deref() {
         Some([sender, receiver, ..]) => Some([*sender, *receiver]),
         _ => None,
     };
+    let (granted, rights) = (rights::granted(), TrialRights::here());
     let plan = json!({
         "repeats": order.repeats, "steps": order.steps, "seconds": order.seconds, "peers": names, "heap_bytes": HEAP,
-        "passes": PASSES, "free": FREE, "again": AGAIN, "sockets": order.sockets, "cores": cores,
+        "passes": PASSES, "free": FREE, "again": AGAIN, "sockets": order.sockets, "cores": cores, "net_admin": rights.name(),
     });
     record.parameter("plan", plan.clone());
-    let granted = granted();
     record.parameter("granted_bytes", granted);
     let mut kept = Kept::open(&results.folder, record.name(), &plan, resume)?;
+    let mut goals = RateGoals::new(order, peers);
     let search = Search { order, stop, cores };
     let mut text = "| packet B | buffers | ".to_owned();
     text += &names.iter().map(|n| format!("{n} Gb/s")).collect::<Vec<_>>().join(" | ");
@@ -210,6 +217,48 @@ pub fn run(
     // Ours comes first where it is asked for.
     text += &names.iter().skip(1).map(|n| format!(" {} / {n} |", names[0])).collect::<String>();
     text += &format!("\n|---|---|{}\n", "---|".repeat(2 * peers.len() - 1));
+    text += &over_udp(&search, peers, &mut kept, (&mut *record, &mut goals), tell)?;
+    if order.tcp {
+        text += &over_tcp(&search, peers, &mut kept, (&mut *record, &mut goals))?;
+    }
+    if let Some([sender, receiver]) = cores {
+        text += &format!("\nSenders run on core {sender}, receivers on core {receiver}.\n");
+    }
+    text += "\nMedians (least to most) of bisections by turns; a rate passes if two trials lose no heap. stock: 212,992 B \
+             at both ends, what a user gets on a system with nothing set.\n";
+    if order.sockets > 1 {
+        text += &format!(
+            "\nfullcount's receiver has {} sockets on its port over UDP, each with such a buffer; spead2's has one.\n",
+            order.sockets
+        );
+    }
+    if let Some(note) = rights::note(LARGE, granted, rights) {
+        tell(&note);
+        text += &format!("\n{}.\n", capital(&note));
+    }
+    let ours = peers.iter().find_map(|peer| match peer {
+        SpeadPeer::Ours { program } => Some(program),
+        _ => None,
+    });
+    if let Some(program) = ours.filter(|_| order.tcp) {
+        let places = (&mut *record, &mut goals);
+        text += &whole::run(program, (order, cores), &mut kept, places, (tell, stop))?;
+    }
+    kept.finish();
+    record.parameter("goals", goals.json());
+    text += &goals.text();
+    Ok(LosslessFound { text, missed: goals.missed, unmeasured: goals.unmeasured })
+}
+
+/// Rows of UDP, by bisection.
+fn over_udp(
+    search: &Search<'_>,
+    peers: &[SpeadPeer],
+    kept: &mut Kept,
+    (record, goals): (&mut Record, &mut RateGoals),
+    tell: Tell,
+) -> Result<String, LabError> {
+    let (order, mut text) = (search.order, String::new());
     for &packet in &order.packets {
         for &buffers in &order.buffers {
             let mut values: Vec<Vec<f64>> = vec![Vec::new(); peers.len()];
@@ -224,45 +273,33 @@ pub fn run(
                 }
             }
             let label = format!("| {packet} | {} |", buffers.name());
-            text += &line(
-                &label,
-                (peers, &values),
-                &format!(
-                    "udp-{packet}-{}",
-                    if buffers == Buffers::Stock { "stock" } else { "pool" }
-                ),
-                record,
-            );
+            let short = if buffers == Buffers::Stock { "stock" } else { "pool" };
+            text += &line(&label, (peers, &values), &format!("udp-{packet}-{short}"), record);
+            let row = format!("UDP, {packet} B, {}", buffers.name());
+            let goal = goals::over_udp(packet, buffers);
+            goals.judge(&row, OURS_AND_SPEAD2, of_spead2(peers, &values), goal);
         }
     }
-    if order.tcp {
-        text += &over_tcp(&search, peers, &mut kept, record)?;
-    }
-    if let Some([sender, receiver]) = cores {
-        text += &format!("\nSenders run on core {sender}, receivers on core {receiver}.\n");
-    }
-    text += "\nMedians (least to most) of bisections by turns; a rate passes if two trials lose no heap. stock: 212,992 B \
-             at both ends, what a user gets on a system with nothing set.\n";
-    if order.sockets > 1 {
-        text += &format!(
-            "\nfullcount's receiver has {} sockets on its port over UDP, each with such a buffer; spead2's has one.\n",
-            order.sockets
-        );
-    }
-    if let Some(bytes) = granted.filter(|bytes| *bytes < LARGE) {
-        text += &format!(
-            "\nNot granted: this system's net.core.rmem_max or wmem_max is {bytes} B, so \"4 MB\" is not what both programs had.\n"
-        );
-    }
-    let ours = peers.iter().find_map(|peer| match peer {
-        SpeadPeer::Ours { program } => Some(program),
-        _ => None,
-    });
-    if let Some(program) = ours.filter(|_| order.tcp) {
-        text += &whole::run(program, (order, cores), &mut kept, record, (tell, stop))?;
-    }
-    kept.finish();
     Ok(text)
+}
+
+/// Who is judged, beside whom.
+const OURS_AND_SPEAD2: (&str, &str) = ("fullcount", "spead2");
+
+/// Ratio of the medians of ours and of spead2's tools. `None`: one of them is not there.
+pub(super) fn of_spead2(peers: &[SpeadPeer], values: &[Vec<f64>]) -> Option<f64> {
+    let median = |name: &str| {
+        let n = peers.iter().position(|peer| peer.name() == name)?;
+        Some(Figure::of(values.get(n)?, "Gb/s")?.value)
+    };
+    Some(median(OURS_AND_SPEAD2.0)? / median(OURS_AND_SPEAD2.1)?.max(1e-9))
+}
+
+/// The same words at the beginning of a sentence.
+pub(super) fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    first + letters.as_str()
 }
 
 /// The order of the peers in a turn: who begins changes.
@@ -277,7 +314,7 @@ fn over_tcp(
     search: &Search<'_>,
     peers: &[SpeadPeer],
     kept: &mut Kept,
-    record: &mut Record,
+    (record, goals): (&mut Record, &mut RateGoals),
 ) -> Result<String, LabError> {
     let (order, mut text) = (search.order, String::new());
     for &asked in &order.packets {
@@ -300,6 +337,8 @@ fn over_tcp(
             false => format!("| {packet} | TCP, 4 MB |"),
         };
         text += &line(&label, (peers, &values), &format!("tcp-{packet}"), record);
+        let ratio = of_spead2(peers, &values);
+        goals.judge(&format!("TCP, {packet} B"), OURS_AND_SPEAD2, ratio, goals::over_tcp(packet));
     }
     if order.packets.iter().any(|packet| *packet > TCP_PACKET) {
         let most = order.packets.iter().max().unwrap_or(&0);

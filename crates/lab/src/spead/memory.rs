@@ -14,6 +14,7 @@ use fullcount_spead::receive::{
 use fullcount_spead::send::{CutRules, HeapSender, NextPacket, OutHeap, SendHow, SenderConfig};
 use serde_json::json;
 
+use super::goals;
 use super::pm;
 use super::reassembly::Spead2Memory;
 use crate::error::LabError;
@@ -136,6 +137,8 @@ pub struct MemoryFound {
     pub text: String,
     /// What is below its goal.
     pub missed: Vec<String>,
+    /// Goals that cannot be judged, with what is missing.
+    pub unmeasured: Vec<String>,
 }
 
 /// Least share of spead2's rate in the same configuration.
@@ -173,6 +176,15 @@ fn columns(order: &MemoryOrder, packet: usize, stop: Asked<'_>) -> Result<[Vec<f
         }
     }
     Ok(all)
+}
+
+/// Goals of which spead2's side is not there, and how it comes.
+fn unmeasured(spead2: &Spead2Memory) -> Vec<String> {
+    let plain = "plain / spead2-plain: no Python with the packages numpy and spead2; install them by pip, FULLCOUNT_PYTHON names the Python";
+    let pool =
+        "pool / spead2-pool: no spead2_bench; --build-spead2 builds it, --spead2 names its folder";
+    let all = [(spead2.python.is_none(), plain), (spead2.bench.is_none(), pool)];
+    all.into_iter().filter(|(missing, _)| *missing).map(|(_, why)| why.to_owned()).collect()
 }
 
 /// Measures; the table in Markdown.
@@ -219,17 +231,34 @@ pub fn run(
             let ratio = x.value / y.value.max(1e-9);
             text += &format!(" {ratio:.2} |");
             row[format!("{}_of_{}", COLUMNS[a], COLUMNS[b].replace('-', "_"))] = json!(ratio);
-            if ratio < goal {
-                let (of, with) = (COLUMNS[a], COLUMNS[b]);
-                missed.push(format!(
-                    "packets of {packet} B: {of} is {ratio:.2} of {with}; wanted {goal:.2}"
-                ));
-            }
+            let (row, names) = (format!("packets of {packet} B"), (COLUMNS[a], COLUMNS[b]));
+            missed.extend(goals::below(&row, names, ratio, goal));
         }
         text.push('\n');
         record.row(row);
     }
     text += "\nMedians, with mean ± standard deviation in brackets. ";
     text += "spead2-pool is `spead2_bench mem`, which always has a memory pool; spead2-plain is the Python package's receiver.\n";
-    Ok(MemoryFound { text, missed })
+    let unmeasured = unmeasured(&order.spead2);
+    record.parameter("not_measured", json!(unmeasured));
+    text += &goals::said(&missed, &unmeasured);
+    Ok(MemoryFound { text, missed, unmeasured })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_without_spead2_s_side_is_named_with_what_to_install() {
+        let [plain, pool] = &unmeasured(&Spead2Memory::default())[..] else { panic!("both") };
+        assert!(plain.starts_with("plain / spead2-plain: ") && plain.contains("FULLCOUNT_PYTHON"));
+        assert!(pool.starts_with("pool / spead2-pool: ") && pool.contains("--build-spead2"));
+        let bench = Some("/spead2_bench".into());
+        let all = Spead2Memory { bench: bench.clone(), python: Some("python3".into()) };
+        assert!(unmeasured(&all).is_empty());
+        assert_eq!(unmeasured(&Spead2Memory { bench, python: None }), [plain.clone()]);
+        let text = goals::said(&[], std::slice::from_ref(plain));
+        assert!(text.starts_with("\nNot measured: plain / spead2-plain: no Python"), "{text}");
+    }
 }

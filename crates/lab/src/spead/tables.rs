@@ -12,6 +12,7 @@ use super::ground::SpeadGround;
 use super::limits::TrialSeries;
 use super::memo::{self, COLUMNS, Memo};
 use super::pm;
+use super::rights::TrialRights;
 use super::tools::{SpeadPeer, SpeadWish};
 use super::trial::{FarEnd, HeapTrial, Runner};
 use crate::error::LabError;
@@ -24,6 +25,8 @@ const LOOPBACK_TCP: usize = 65_483;
 const USUAL: usize = 1472;
 /// Port of iperf3 inside of a place.
 const IPERF_PORT: u16 = 17_147;
+/// Iperf3 keeps its rights: it never exceeds the limits of buffers, and only with them may it choose any congestion control.
+const RIGHTS: TrialRights = TrialRights::Plain;
 
 /// What a column sends.
 fn wish(column: &str, tcp: bool, campaign: &Campaign<'_>, heaps: u64) -> SpeadWish {
@@ -191,7 +194,7 @@ pub(super) struct IperfRun<'a> {
 impl IperfRun<'_> {
     fn client(&self, ground: &SpeadGround) -> Command {
         let (address, port) = (ground.address(0).to_string(), IPERF_PORT.to_string());
-        let mut client = ground.pinned(0, true, Path::new("iperf3"), self.cores);
+        let mut client = ground.pinned((0, true), Path::new("iperf3"), self.cores, RIGHTS);
         client.args(["-c", &address, "-p", &port, "-J", "-t", &self.seconds.to_string()]);
         client.args(self.more);
         if !self.tcp {
@@ -209,7 +212,7 @@ impl IperfRun<'_> {
     pub fn measure(&self, ground: &SpeadGround, stop: Asked<'_>) -> Result<Value, LabError> {
         let wrong = |e: &dyn std::fmt::Display| failed("iperf3", e);
         let (address, port) = (ground.address(0).to_string(), IPERF_PORT.to_string());
-        let mut server = ground.pinned(0, false, Path::new("iperf3"), self.cores);
+        let mut server = ground.pinned((0, false), Path::new("iperf3"), self.cores, RIGHTS);
         server.args(["-s", "-1", "-p", &port, "-B", &address]);
         let mut server = RunningChild::start("iperf3 server", server).map_err(|e| wrong(&e))?;
         let listens = || ground.listens(0, true, IPERF_PORT);

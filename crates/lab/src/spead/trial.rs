@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::cost::{CostMeter, TrialCost, of_child};
 use super::ground::SpeadGround;
+use super::rights::TrialRights;
 use super::tools::{HeapsHeard, SenderEnd, SpeadPeer, SpeadWish, heard, sent};
 use crate::error::TrialError;
 
@@ -169,7 +170,8 @@ impl Runner<'_> {
         words: Vec<String>,
     ) -> Result<RunningChild, TrialError> {
         let (program, first) = self.peer.program(sends);
-        let mut command = self.ground.pinned(link, sends, &program, self.cores);
+        let mut command =
+            self.ground.pinned((link, sends), &program, self.cores, TrialRights::here());
         command.args(first).args(words);
         let end = if sends { "sender" } else { "receiver" };
         Ok(RunningChild::start(&format!("{} {end}", self.peer.name()), command)?)

@@ -102,11 +102,28 @@ fn why(decision: &TunerDecision) -> &'static str {
     }
 }
 
+/// When heaps left, and when whole ones arrived, s since the begin, ascending.
+#[derive(Debug, Default)]
+struct HeapTimes {
+    sent: Vec<f64>,
+    whole: Vec<f64>,
+}
+
+impl HeapTimes {
+    /// Share of the heaps of this time that did not arrive whole, 0 to 1, but for those on their way at its ends. `None`: none left.
+    fn lost(&self, from: f64, to: f64) -> Option<f64> {
+        let within = |times: &[f64]| {
+            times.partition_point(|at| *at < to) - times.partition_point(|at| *at < from)
+        };
+        let (sent, whole) = (within(&self.sent), within(&self.whole));
+        (sent > 0).then(|| 1.0 - whole.min(sent) as f64 / sent as f64)
+    }
+}
+
 /// What an experiment on one kind of link gave.
 struct Tuned {
     changes: Vec<Change>,
-    /// Heaps sent, and those that arrived whole.
-    heaps: (u64, u64),
+    heaps: HeapTimes,
 }
 
 /// The receiver of the URL that a person would give. With the system's 208 KiB one that does not run for 4 ms loses what the link did carry.
@@ -133,24 +150,32 @@ fn outlet(
     SpeadOutlet::open(&[url], MOST).map_err(words)
 }
 
-/// Puts heaps together and reports, until it is over; heaps that arrived whole.
-fn receive(mut intake: SpeadIntake, over: &AtomicBool) -> Result<u64, LabError> {
-    let mut whole = 0;
+/// Puts heaps together and reports, until it is over; when whole heaps arrived, s since the begin.
+fn receive(
+    mut intake: SpeadIntake,
+    begun: Instant,
+    over: &AtomicBool,
+) -> Result<Vec<f64>, LabError> {
+    let mut whole = Vec::new();
     while !over.load(Relaxed) {
-        let mut count = |heap, _| whole += u64::from(matches!(heap, Delivery::Heap(_)));
+        let mut count = |heap, _| {
+            if matches!(heap, Delivery::Heap(_)) {
+                whole.push(begun.elapsed().as_secs_f64());
+            }
+        };
         intake.step(STEP, &mut count).map_err(words)?;
     }
     Ok(whole)
 }
 
-/// Sends as the tuner says; its decisions, and the heaps that left.
+/// Sends as the tuner says; its decisions, and when heaps left, s since the begin.
 fn send(
     mut outlet: SpeadOutlet,
-    length: Duration,
+    (begun, length): (Instant, Duration),
     stop: Stop<'_>,
-) -> Result<(Vec<Change>, u64), LabError> {
+) -> Result<(Vec<Change>, Vec<f64>), LabError> {
     let data: Arc<[u8]> = vec![5; HEAP].into();
-    let begun = Instant::now();
+    let mut sent = Vec::new();
     while begun.elapsed() < length && !stop() {
         while outlet.sender().space() > 0 {
             let mut heap = OutHeap::default();
@@ -158,7 +183,9 @@ fn send(
             outlet.sender().send(heap, SendHow::default()).map_err(|e| words(format!("{e:?}")))?;
         }
         outlet.pump(STEP).map_err(words)?;
-        while outlet.sender().pop_completion().is_some() {}
+        while outlet.sender().pop_completion().is_some() {
+            sent.push(begun.elapsed().as_secs_f64());
+        }
     }
     let change = |d: &TunerDecision| Change {
         at: d.time_ns as f64 / 1e9,
@@ -168,7 +195,7 @@ fn send(
     };
     let changes =
         outlet.back().map_or_else(Vec::new, |back| back.log().iter().map(change).collect());
-    Ok((changes, outlet.sender().counts().heaps))
+    Ok((changes, sent))
 }
 
 /// Rate of the token bucket at the link's first end from here on.
@@ -235,6 +262,8 @@ pub fn run(
         tell(order, narrow, &tuned, record, &mut found);
     }
     found.text += &format!("\n{}", found.heaps);
+    found.text +=
+        "\nHeaps lost from then on: those that the tuner's probes cost while it holds the rate.\n";
     Ok(found)
 }
 
@@ -249,10 +278,10 @@ fn one(order: &TuningOrder, narrow: Narrow, stop: Stop<'_>) -> Result<Tuned, Lab
     let sender = ground.inside(0, true, || outlet(at, reports, buffer)).map_err(words)??;
     let over = AtomicBool::new(false);
     let length = order.each * order.rates.len() as u32;
+    let begun = Instant::now();
     std::thread::scope(|scope| {
-        let receiving = scope.spawn(|| receive(receiver, &over));
-        let sending = scope.spawn(|| send(sender, length, &|| over.load(Relaxed)));
-        let begun = Instant::now();
+        let receiving = scope.spawn(|| receive(receiver, begun, &over));
+        let sending = scope.spawn(|| send(sender, (begun, length), &|| over.load(Relaxed)));
         let mut shaped = Ok(());
         for (n, &rate) in order.rates.iter().enumerate() {
             if n > 0 && shaped.is_ok() {
@@ -269,11 +298,11 @@ fn one(order: &TuningOrder, narrow: Narrow, stop: Stop<'_>) -> Result<Tuned, Lab
         over.store(true, Relaxed);
         let whole = receiving.join().map_err(|_| words("the receiver panicked"))??;
         shaped?;
-        if whole == 0 {
+        if whole.is_empty() {
             return Err(words("no heap arrived"));
         }
         let (changes, sent) = sent??;
-        Ok(Tuned { changes, heaps: (sent, whole) })
+        Ok(Tuned { changes, heaps: HeapTimes { sent, whole } })
     })
 }
 
@@ -284,9 +313,9 @@ fn tell(
     record: &mut Record,
     all: &mut TuningFound,
 ) {
-    let Tuned { changes, heaps: (sent, whole) } = tuned;
+    let Tuned { changes, heaps } = tuned;
     if all.text.is_empty() {
-        all.text = "| narrow link | its rate Gb/s | best SPEAD rate Gb/s | within 5 % after s | last rate Gb/s |\n|---|---|---|---|---|\n".to_owned();
+        all.text = "| narrow link | its rate Gb/s | best SPEAD rate Gb/s | within 5 % after s | last rate Gb/s | heaps lost from then on % |\n|---|---|---|---|---|---|\n".to_owned();
     }
     let mut links = Vec::new();
     let place = narrow.name();
@@ -298,8 +327,14 @@ fn tell(
         let last = changes.iter().rev().find(|c| c.at < to).map(|c| c.rate);
         let shown = after.map_or("never".to_owned(), |s| format!("{s:.1}"));
         let number = |v: Option<f64>| v.map_or("–".to_owned(), |v| format!("{v:.4}"));
-        all.text += &format!("| {place} | {rate} | {best:.4} | {shown} | {} |\n", number(last));
-        record.row(json!({"link": place, "link_gbps": rate, "best_gbps": best, "found_after_s": after, "last_gbps": last}));
+        let lost = after.and_then(|after| heaps.lost(from + after, to));
+        let percent = lost.map_or("–".to_owned(), |share| format!("{:.1}", 100.0 * share));
+        all.text +=
+            &format!("| {place} | {rate} | {best:.4} | {shown} | {} | {percent} |\n", number(last));
+        record.row(json!({
+            "link": place, "link_gbps": rate, "best_gbps": best, "found_after_s": after, "last_gbps": last,
+            "held_heap_loss": lost,
+        }));
         if after.is_none_or(|s| s > LIMIT) {
             all.missed
                 .push(format!("{place}, {rate} Gb/s: found after {shown} s, at most {LIMIT} s"));
@@ -307,6 +342,7 @@ fn tell(
         let end = |x| Dot { x, y: best, spread: None, below: false };
         links.extend([end(from), end(to)]);
     }
+    let (sent, whole) = (heaps.sent.len(), heaps.whole.len());
     record.parameter(&format!("heaps, {place}"), json!({"sent": sent, "whole": whole}));
     all.heaps += &format!(
         "Narrow link {place}: {sent} heaps of {HEAP} B were sent, {whole} arrived whole.\n"
@@ -352,6 +388,16 @@ fn tell(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn heaps_that_are_lost_while_a_rate_is_held_are_those_of_that_time() {
+        let heaps =
+            HeapTimes { sent: vec![0.5, 1.0, 2.0, 3.0, 4.0, 5.0], whole: vec![1.1, 2.1, 4.1] };
+        assert_eq!(heaps.lost(1.0, 5.0), Some(0.25));
+        assert_eq!(heaps.lost(4.0, 5.0), Some(0.0));
+        assert_eq!(heaps.lost(0.0, 1.0), Some(1.0));
+        assert_eq!((heaps.lost(5.5, 9.0), HeapTimes::default().lost(0.0, 9.0)), (None, None));
+    }
 
     #[test]
     fn a_rate_is_found_when_it_stays() {

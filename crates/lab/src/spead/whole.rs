@@ -1,5 +1,6 @@
-//! Whole heaps over TCP (`?framing=heap`), by turns with iperf3 with cubic and writes of 64 KiB: part of `lab spead lossless`.
+//! Whole heaps over TCP (`?framing=heap`), by turns with iperf3 with writes of 64 KiB: part of `lab spead lossless`.
 //!
+//! Iperf3 runs with cubic, and with the system's congestion control too if that is another one: whole heaps always have the system's.
 //! Both ends have a core of their own, the same as in the rows above (`taskset`). Rates are payload over the sender's time; a trial counts
 //! only if the receiver had every heap. Refuses a program that gives no result. Source: `docs/spead.md`.
 
@@ -9,9 +10,11 @@ use std::time::Duration;
 use fullcount_child::{Asked, ChildEnd, RunningChild};
 use serde_json::{Value, json};
 
+use super::goals::{self, RateGoals};
 use super::ground::SpeadGround;
 use super::kept::Kept;
 use super::lossless::{BisectionOrder, HEAP};
+use super::rights::TrialRights;
 use super::tables::{IperfRun, failed};
 use super::trial::port;
 use crate::Tell;
@@ -21,8 +24,8 @@ use crate::record::{Figure, Record};
 
 /// How long a receiver may take to open its port, and both to end.
 const READY: Duration = Duration::from_secs(20);
-/// What iperf3 writes at once, and its congestion control.
-const WRITES: [&str; 4] = ["-l", "65536", "-C", "cubic"];
+/// The congestion control of iperf3 that is judged.
+const CUBIC: &str = "cubic";
 /// Iperf3 takes whole seconds.
 const SECONDS: u64 = 2;
 
@@ -37,7 +40,8 @@ fn ours(
     let url = format!("spead+tcp://127.0.0.1:{port}?framing=heap");
     let ground = SpeadGround::Loopback;
     let start = |name: &str, words: &[&str]| {
-        let mut command = ground.pinned(0, words[0] == "send", program, cores);
+        let mut command =
+            ground.pinned((0, words[0] == "send"), program, cores, TrialRights::here());
         command.args(words);
         RunningChild::start(name, command).map_err(|e| failed(name, e))
     };
@@ -66,7 +70,18 @@ fn ours(
     }
 }
 
-/// Measures; rows of the table of rates.
+/// The congestion control that connections have which ask for none.
+fn congestion_control() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").ok()?;
+    Some(text.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Congestion controls of iperf3: cubic, which is judged, and the system's own.
+fn controls(own: Option<&str>) -> Vec<&str> {
+    std::iter::once(CUBIC).chain(own.filter(|own| *own != CUBIC)).collect()
+}
+
+/// Measures; a table of rates of its own.
 ///
 /// # Errors
 /// A program that gives no result.
@@ -74,41 +89,124 @@ pub(super) fn run(
     program: &Path,
     (order, cores): (&BisectionOrder, Option<[usize; 2]>),
     kept: &mut Kept,
-    record: &mut Record,
+    (record, goals): (&mut Record, &mut RateGoals),
     (tell, stop): (Tell, Asked<'_>),
 ) -> Result<String, LabError> {
-    let raw_run = IperfRun { tcp: true, seconds: SECONDS, more: &WRITES, cores };
+    let own = congestion_control();
+    let controls = controls(own.as_deref());
+    record.parameter("tcp_congestion_control", own.as_deref());
     let iperf3 = iperf3::version(Path::new("iperf3")).ok();
-    let (mut heaps, mut raw) = (Vec::new(), Vec::new());
+    let (mut heaps, mut raw) = (Vec::new(), vec![Vec::new(); controls.len()]);
     for turn in 0..order.repeats {
         let key = format!("whole heaps {turn}");
         let value = kept.or_measure(&key, || ours(program, order.seconds.max(1.0), cores, stop))?;
         tell(&format!("{key}: {value}"));
         heaps.extend(value.get("gbps").and_then(Value::as_f64));
-        record.row(json!({"whole_heaps": true, "peer": "fullcount", "turn": turn, "found": value}));
-        if iperf3.is_none() {
-            continue;
+        record.row(json!({"whole_heaps": true, "peer": "fullcount", "congestion_control": own, "turn": turn, "found": value}));
+        for (control, rates) in controls.iter().zip(&mut raw) {
+            if iperf3.is_none() {
+                continue;
+            }
+            let more = ["-l", "65536", "-C", control];
+            let raw_run = IperfRun { tcp: true, seconds: SECONDS, more: &more, cores };
+            let key = format!("iperf3 {control} 64 KiB {turn}");
+            let ground = SpeadGround::Loopback;
+            let value = kept.or_measure(&key, || raw_run.measure(&ground, stop))?;
+            tell(&format!("{key}: {value}"));
+            rates.extend(value.get("gbps").and_then(Value::as_f64));
+            record.row(json!({"whole_heaps": true, "peer": "iperf3", "congestion_control": control, "turn": turn, "found": value}));
         }
-        let key = format!("iperf3 cubic 64 KiB {turn}");
-        let ground = SpeadGround::Loopback;
-        let value = kept.or_measure(&key, || raw_run.measure(&ground, stop))?;
-        tell(&format!("{key}: {value}"));
-        raw.extend(value.get("gbps").and_then(Value::as_f64));
-        record.row(json!({"whole_heaps": true, "peer": "iperf3", "turn": turn, "found": value}));
     }
     if let Some(version) = iperf3 {
         record.parameter("iperf3", version);
     }
-    let figures = [Figure::of(&heaps, "Gb/s"), Figure::of(&raw, "Gb/s")];
-    for (name, figure) in ["tcp-whole-heaps", "tcp-iperf3-64KiB"].into_iter().zip(&figures) {
-        record.figure(name, figure);
+    let raw: Vec<_> = controls.into_iter().zip(raw).collect();
+    Ok(table(own.as_deref(), &heaps, &raw, (record, goals)))
+}
+
+/// The table: whole heaps, and iperf3 with each congestion control; figures and the goal.
+fn table(
+    own: Option<&str>,
+    heaps: &[f64],
+    raw: &[(&str, Vec<f64>)],
+    (record, goals): (&mut Record, &mut RateGoals),
+) -> String {
+    let ours = Figure::of(heaps, "Gb/s");
+    record.figure("tcp-whole-heaps", &ours);
+    let own = own.unwrap_or("unknown");
+    let mut text = format!(
+        "\nWhole heaps have this system's congestion control, net.ipv4.tcp_congestion_control = {own}; iperf3 has the one in its row.\n\n\
+         | whole heaps over TCP, {own}, Gb/s | iperf3, writes of 64 KiB | its Gb/s | ratio |\n|---|---|---|---|\n"
+    );
+    let cell = |figure: &Option<Figure>| Figure::cell(figure.clone(), 2, 1.0);
+    for (control, rates) in raw {
+        let theirs = Figure::of(rates, "Gb/s");
+        let judged = *control == CUBIC;
+        let name = if judged { String::new() } else { format!("-{control}") };
+        record.figure(&format!("tcp-iperf3{name}-64KiB"), &theirs);
+        let ratio = match (&ours, &theirs) {
+            (Some(ours), Some(theirs)) => Some(ours.value / theirs.value.max(1e-9)),
+            _ => None,
+        };
+        let shown = ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
+        text += &format!("| {} | {control} | {} | {shown} |\n", cell(&ours), cell(&theirs));
+        if judged {
+            let names = ("fullcount", "iperf3 with cubic");
+            goals.judge("whole heaps over TCP", names, ratio, goals::OF_IPERF3);
+        }
     }
-    let ratio = match &figures {
-        [Some(ours), Some(theirs)] => format!("{:.2}", ours.value / theirs.value.max(1e-9)),
-        _ => "–".to_owned(),
-    };
-    let [ours, theirs] = figures.map(|figure| Figure::cell(figure, 2, 1.0));
-    Ok(format!(
-        "\n| whole heaps over TCP, Gb/s | iperf3, cubic, writes of 64 KiB, Gb/s | ratio |\n|---|---|---|\n| {ours} | {theirs} | {ratio} |\n"
-    ))
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spead::lossless::Buffers;
+    use crate::spead::tools::SpeadPeer;
+
+    #[test]
+    fn iperf3_runs_with_cubic_and_the_system_s_own() {
+        assert_eq!(controls(Some("bbr")), ["cubic", "bbr"]);
+        assert_eq!(controls(Some("cubic")), ["cubic"]);
+        assert_eq!(controls(None), ["cubic"]);
+    }
+
+    #[test]
+    fn the_table_names_each_congestion_control_and_cubic_is_judged() {
+        let order = BisectionOrder {
+            packets: vec![],
+            buffers: vec![Buffers::Large],
+            repeats: 1,
+            steps: 1,
+            seconds: 1.0,
+            tcp: true,
+            sockets: 8,
+            quick: false,
+        };
+        let peers = [
+            SpeadPeer::Ours { program: "/fullcount".into() },
+            SpeadPeer::Spead2 { folder: "/spead2".into() },
+        ];
+        let told = |cubic: Vec<f64>| {
+            let mut record = Record::new("x", String::new(), None, json!({})).unwrap();
+            let mut goals = RateGoals::new(&order, &peers);
+            let raw = [("cubic", cubic), ("bbr", vec![40.0])];
+            let text = table(Some("bbr"), &[20.0], &raw, (&mut record, &mut goals));
+            (text, goals)
+        };
+        let (text, goals) = told(vec![25.0]);
+        for words in [
+            "tcp_congestion_control = bbr",
+            "| 20.00 (20.00–20.00) | cubic | 25.00 (25.00–25.00) | 0.80 |",
+            "| bbr | 40.00 (40.00–40.00) | 0.50 |",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        let missed = "whole heaps over TCP: fullcount is 0.80 of iperf3 with cubic; wanted 0.90";
+        assert_eq!(goals.missed, [missed]);
+        assert!(told(vec![20.0]).1.missed.is_empty());
+        let (text, goals) = told(vec![]);
+        assert!(text.contains("| cubic | – | – |"), "{text}");
+        assert_eq!((goals.missed.len(), goals.unmeasured.len()), (0, 1), "no iperf3");
+    }
 }
