@@ -1,6 +1,6 @@
 //! Whole heaps over TCP (`?framing=heap`), by turns with iperf3 with writes of 64 KiB: part of `lab spead lossless`.
 //!
-//! Iperf3 runs with cubic, and with the system's congestion control too if that is another one: whole heaps always have the system's.
+//! Both run with cubic, and with the system's congestion control too if that is another one (`congestion=`, `iperf3 -C`).
 //! Both ends have a core of their own, the same as in the rows above (`taskset`). Rates are payload over the sender's time; a trial counts
 //! only if the receiver had every heap. Refuses a program that gives no result. Source: `docs/spead.md`.
 
@@ -24,15 +24,15 @@ use crate::record::{Figure, Record};
 
 /// How long a receiver may take to open its port, and both to end.
 const READY: Duration = Duration::from_secs(20);
-/// The congestion control of iperf3 that is judged.
+/// The congestion control that is judged.
 const CUBIC: &str = "cubic";
 /// Iperf3 takes whole seconds.
 const SECONDS: u64 = 2;
 
-/// Sends whole heaps for so long; Gb/s.
+/// Sends whole heaps for so long with that congestion control; Gb/s.
 fn ours(
     program: &Path,
-    seconds: f64,
+    (seconds, control): (f64, &str),
     cores: Option<[usize; 2]>,
     stop: Asked<'_>,
 ) -> Result<Value, LabError> {
@@ -40,8 +40,9 @@ fn ours(
     let url = format!("spead+tcp://127.0.0.1:{port}?framing=heap");
     let ground = SpeadGround::Loopback;
     let start = |name: &str, words: &[&str]| {
+        // No buffers are asked for, and a congestion control may need the right, as for iperf3.
         let mut command =
-            ground.pinned((0, words[0] == "send"), program, cores, TrialRights::here());
+            ground.pinned((0, words[0] == "send"), program, cores, TrialRights::Plain);
         command.args(words);
         RunningChild::start(name, command).map_err(|e| failed(name, e))
     };
@@ -49,8 +50,9 @@ fn ours(
     let ready = receiver.wait_until(READY, stop, || ground.listens(0, true, port));
     ready.map_err(|e| failed("fullcount receive", e))?;
     let (size, time) = (HEAP.to_string(), format!("{seconds}s"));
+    let to = format!("{url}&congestion={control}");
     let words =
-        ["send", "--to", &url, "--source", "heaps", "--heap-size", &size, "--duration", &time];
+        ["send", "--to", &to, "--source", "heaps", "--heap-size", &size, "--duration", &time];
     let mut sender = start("fullcount send", &[&words[..], &["--json"]].concat())?;
     let read = |name: &str, ended: Option<ChildEnd>| {
         let ended = ended.ok_or_else(|| failed(name, "it does not end"))?;
@@ -76,9 +78,24 @@ fn congestion_control() -> Option<String> {
     Some(text.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Congestion controls of iperf3: cubic, which is judged, and the system's own.
+/// Congestion controls of both: cubic, which is judged, and the system's own.
 fn controls(own: Option<&str>) -> Vec<&str> {
     std::iter::once(CUBIC).chain(own.filter(|own| *own != CUBIC)).collect()
+}
+
+/// Rates of all turns with one congestion control, Gb/s.
+struct WholeRates<'a> {
+    control: &'a str,
+    /// Of whole heaps.
+    ours: Vec<f64>,
+    /// Of iperf3.
+    theirs: Vec<f64>,
+}
+
+impl WholeRates<'_> {
+    fn of(control: &str) -> WholeRates<'_> {
+        WholeRates { control, ours: vec![], theirs: vec![] }
+    }
 }
 
 /// Measures; a table of rates of its own.
@@ -96,14 +113,15 @@ pub(super) fn run(
     let controls = controls(own.as_deref());
     record.parameter("tcp_congestion_control", own.as_deref());
     let iperf3 = iperf3::version(Path::new("iperf3")).ok();
-    let (mut heaps, mut raw) = (Vec::new(), vec![Vec::new(); controls.len()]);
+    let mut both: Vec<_> = controls.iter().map(|&control| WholeRates::of(control)).collect();
     for turn in 0..order.repeats {
-        let key = format!("whole heaps {turn}");
-        let value = kept.or_measure(&key, || ours(program, order.seconds.max(1.0), cores, stop))?;
-        tell(&format!("{key}: {value}"));
-        heaps.extend(value.get("gbps").and_then(Value::as_f64));
-        record.row(json!({"whole_heaps": true, "peer": "fullcount", "congestion_control": own, "turn": turn, "found": value}));
-        for (control, rates) in controls.iter().zip(&mut raw) {
+        for WholeRates { control, ours: heaps, theirs: rates } in &mut both {
+            let key = format!("whole heaps {control} {turn}");
+            let how = (order.seconds.max(1.0), *control);
+            let value = kept.or_measure(&key, || ours(program, how, cores, stop))?;
+            tell(&format!("{key}: {value}"));
+            heaps.extend(value.get("gbps").and_then(Value::as_f64));
+            record.row(json!({"whole_heaps": true, "peer": "fullcount", "congestion_control": control, "turn": turn, "found": value}));
             if iperf3.is_none() {
                 continue;
             }
@@ -120,36 +138,33 @@ pub(super) fn run(
     if let Some(version) = iperf3 {
         record.parameter("iperf3", version);
     }
-    let raw: Vec<_> = controls.into_iter().zip(raw).collect();
-    Ok(table(own.as_deref(), &heaps, &raw, (record, goals)))
+    Ok(table(own.as_deref(), &both, (record, goals)))
 }
 
-/// The table: whole heaps, and iperf3 with each congestion control; figures and the goal.
+/// The table: whole heaps and iperf3 with each congestion control; figures and the goal.
 fn table(
     own: Option<&str>,
-    heaps: &[f64],
-    raw: &[(&str, Vec<f64>)],
+    both: &[WholeRates<'_>],
     (record, goals): (&mut Record, &mut RateGoals),
 ) -> String {
-    let ours = Figure::of(heaps, "Gb/s");
-    record.figure("tcp-whole-heaps", &ours);
     let own = own.unwrap_or("unknown");
     let mut text = format!(
-        "\nWhole heaps have this system's congestion control, net.ipv4.tcp_congestion_control = {own}; iperf3 has the one in its row.\n\n\
-         | whole heaps over TCP, {own}, Gb/s | iperf3, writes of 64 KiB | its Gb/s | ratio |\n|---|---|---|---|\n"
+        "\nBoth have the congestion control of the row; this system's own, net.ipv4.tcp_congestion_control, is {own}.\n\n\
+         | congestion control | whole heaps over TCP, Gb/s | iperf3, writes of 64 KiB, Gb/s | ratio |\n|---|---|---|---|\n"
     );
     let cell = |figure: &Option<Figure>| Figure::cell(figure.clone(), 2, 1.0);
-    for (control, rates) in raw {
-        let theirs = Figure::of(rates, "Gb/s");
+    for WholeRates { control, ours, theirs } in both {
+        let (ours, theirs) = (Figure::of(ours, "Gb/s"), Figure::of(theirs, "Gb/s"));
         let judged = *control == CUBIC;
         let name = if judged { String::new() } else { format!("-{control}") };
+        record.figure(&format!("tcp-whole-heaps{name}"), &ours);
         record.figure(&format!("tcp-iperf3{name}-64KiB"), &theirs);
         let ratio = match (&ours, &theirs) {
             (Some(ours), Some(theirs)) => Some(ours.value / theirs.value.max(1e-9)),
             _ => None,
         };
         let shown = ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
-        text += &format!("| {} | {control} | {} | {shown} |\n", cell(&ours), cell(&theirs));
+        text += &format!("| {control} | {} | {} | {shown} |\n", cell(&ours), cell(&theirs));
         if judged {
             let names = ("fullcount", "iperf3 with cubic");
             goals.judge("whole heaps over TCP", names, ratio, goals::OF_IPERF3);
@@ -165,7 +180,7 @@ mod tests {
     use crate::spead::tools::SpeadPeer;
 
     #[test]
-    fn iperf3_runs_with_cubic_and_the_system_s_own() {
+    fn both_run_with_cubic_and_the_system_s_own() {
         assert_eq!(controls(Some("bbr")), ["cubic", "bbr"]);
         assert_eq!(controls(Some("cubic")), ["cubic"]);
         assert_eq!(controls(None), ["cubic"]);
@@ -190,15 +205,18 @@ mod tests {
         let told = |cubic: Vec<f64>| {
             let mut record = Record::new("x", String::new(), None, json!({})).unwrap();
             let mut goals = RateGoals::new(&order, &peers);
-            let raw = [("cubic", cubic), ("bbr", vec![40.0])];
-            let text = table(Some("bbr"), &[20.0], &raw, (&mut record, &mut goals));
+            let both = [
+                WholeRates { control: "cubic", ours: vec![20.0], theirs: cubic },
+                WholeRates { control: "bbr", ours: vec![10.0], theirs: vec![40.0] },
+            ];
+            let text = table(Some("bbr"), &both, (&mut record, &mut goals));
             (text, goals)
         };
         let (text, goals) = told(vec![25.0]);
         for words in [
-            "tcp_congestion_control = bbr",
-            "| 20.00 (20.00–20.00) | cubic | 25.00 (25.00–25.00) | 0.80 |",
-            "| bbr | 40.00 (40.00–40.00) | 0.50 |",
+            "tcp_congestion_control, is bbr",
+            "| cubic | 20.00 (20.00–20.00) | 25.00 (25.00–25.00) | 0.80 |",
+            "| bbr | 10.00 (10.00–10.00) | 40.00 (40.00–40.00) | 0.25 |",
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
@@ -206,7 +224,7 @@ mod tests {
         assert_eq!(goals.missed, [missed]);
         assert!(told(vec![20.0]).1.missed.is_empty());
         let (text, goals) = told(vec![]);
-        assert!(text.contains("| cubic | – | – |"), "{text}");
+        assert!(text.contains("| cubic | 20.00 (20.00–20.00) | – | – |"), "{text}");
         assert_eq!((goals.missed.len(), goals.unmeasured.len()), (0, 1), "no iperf3");
     }
 }
