@@ -310,7 +310,11 @@ fn what_has_no_effect_here_is_said() {
     ] {
         let said = received(options, &packets);
         has(&said.err, &[words, &printed(&plain.err)]);
-        assert_eq!(said.out, plain.out);
+        // How many packets a read brings is the kernel's.
+        let own = |out: &str| -> Vec<String> {
+            out.lines().filter(|l| !l.contains("batch")).map(str::to_owned).collect()
+        };
+        assert_eq!(own(&said.out), own(&plain.out));
     }
     let sent = |method| {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

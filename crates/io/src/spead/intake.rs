@@ -508,6 +508,10 @@ impl SpeadIntake {
             self.sheet.set(base + IntakeCounter::Requests as usize, requests);
         }
         hand_over(&mut self.stream, Arrived::default(), deliver);
+        // So far: a heap that is not finished may be the one that a number is missing of.
+        let lost = self.stream.losses().heaps.unwrap_or(0);
+        let lost = lost.saturating_sub(self.stream.live_heaps());
+        self.sheet.set(SpeadCounter::LostHeaps as usize, lost);
     }
 
     /// The stream has ended: what waits is handed over, connections are closed, the last counts are written down.
