@@ -59,8 +59,8 @@ Examples:
 const LOSSLESS: &str = "\
 Goals, beside spead2 at the same buffers. UDP: 2.0 of its rate at 1472 B and 1.5 at other sizes with
 4 MB and a pool, 3.0 with stock buffers. TCP: 1.3 in packets of at most 8972 B, 1.1 in larger ones.
-Whole heaps over TCP: 0.9 of iperf3 with cubic. A row below its goal is a line `not reached` and exit
-code 1. With --quick, --sockets 1 or without spead2 as a peer rates are told and not judged.
+Whole heaps over TCP: 0.9 of iperf3 with cubic. A row below its goal is a line `not reached`, and
+the exit code is 1. With --quick, --sockets 1 or without spead2 as a peer nothing is judged.
 
 Examples:
   fullcount lab spead lossless --packets 1472,8972,65507 --build-spead2

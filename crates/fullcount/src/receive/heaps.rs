@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use fullcount_core::ledger::Ledger;
+use fullcount_core::ledger::{Info, Ledger, Role};
 use fullcount_core::source::{SourceOpening, SourceSetup};
 use fullcount_engine::config::{ConfigError, refuse};
 use fullcount_engine::open::check_core;
@@ -30,17 +30,10 @@ pub fn is_meant(urls: &[String]) -> bool {
 /// Without a packet for so long, after the first one, the stop heap is lost: the stream has ended.
 const STALLED: Duration = Duration::from_secs(30);
 /// What came and was thrown away, or of which only the beginning came; and what the kernel had no room for.
-const THROWN: [&str; 9] = [
-    "receive.kernel_drops",
-    "spead.reader.too_large",
-    "spead.reader.junk_bytes",
-    "spead.reader.not_whole",
-    "spead.reader.cut",
-    "spead.refused.heap_too_large",
-    "spead.refused.no_memory",
-    "spead.refused.too_many_items",
-    "spead.refused.unsized",
-];
+fn is_thrown(info: &Info) -> bool {
+    let incomplete = info.name == "spead.heaps.incomplete";
+    (matches!(info.role, Role::Dropped(_)) && !incomplete) || info.name == "receive.kernel_drops"
+}
 
 /// What came.
 #[derive(Debug, Default)]
@@ -239,8 +232,10 @@ fn report(
     let seconds = active.as_secs_f64();
     let spead_bytes = get("spead.packet_bytes");
     let gbps = spead_bytes as f64 * 8e-9 / seconds.max(1e-9);
-    let thrown: u64 = THROWN.iter().map(|name| get(name)).sum();
-    let bad = get("spead.heaps.incomplete") + losses.heaps.unwrap_or(0) + came.mismatches + thrown;
+    let thrown = || entries.iter().filter(|e| e.value > 0 && is_thrown(&e.info));
+    let thrown_away: u64 = thrown().map(|e| e.value).sum();
+    let bad =
+        get("spead.heaps.incomplete") + losses.heaps.unwrap_or(0) + came.mismatches + thrown_away;
     let ended = match why {
         Some(StreamEnd::StopItem) => "stop heap",
         Some(StreamEnd::Readers) => "end of all readers",
@@ -293,9 +288,8 @@ fn report(
     if came.mismatches > 0 {
         note!("fullcount: {} heaps have other values than those of send --verify", came.mismatches);
     }
-    if thrown > 0 {
-        let each = THROWN.iter().map(|name| (name, get(name))).filter(|(_, n)| *n > 0);
-        let each: Vec<String> = each.map(|(name, n)| format!("{name} {n}")).collect();
+    if thrown_away > 0 {
+        let each: Vec<String> = thrown().map(|e| format!("{} {}", e.info.name, e.value)).collect();
         note!("fullcount: heaps were lost, thrown away or cut: {}", each.join(", "));
     }
     if bad > 0 { 3 } else { 0 }
