@@ -35,7 +35,10 @@ fn heaps_arrive_with_their_values_and_both_ends_count_the_same_bytes() {
     for (receive, send) in [
         ("spead+udp://127.0.0.1:{}", "spead+udp://127.0.0.1:{}?burst=16KiB"),
         ("spead+udp://[::1]:{}", "spead+udp://[::1]:{}?packet=8972B&burst=32KiB&flavour=48"),
-        ("spead+tcp://127.0.0.1:{}?sequence=1", "spead+tcp://127.0.0.1:{}?bind=127.0.0.1"),
+        (
+            "spead+tcp://127.0.0.1:{}?sequence=1",
+            "spead+tcp://127.0.0.1:{}?bind=127.0.0.1&congestion=reno",
+        ),
         ("spead+tcp://[::1]:{}?framing=heap", "spead+tcp://[::1]:{}?framing=heap"),
     ] {
         let (sent, received) = through(receive, send, &words);
@@ -343,6 +346,14 @@ fn wrong_options_end_with_2_and_a_sentence() {
             "spead+tcp",
         ),
         (&["send", "--source", "heaps", "--to", "spead+udp://127.0.0.1:1?packet=70kB"], "65507"),
+        (
+            &["send", "--source", "heaps", "--to", "spead+udp://127.0.0.1:1?congestion=reno"],
+            "congestion is for spead+tcp",
+        ),
+        (
+            &["send", "--source", "heaps", "--to", "spead+tcp://127.0.0.1:1?congestion=A"],
+            "1 to 15 of a-z",
+        ),
         (&["send", "--source", "heaps", "--to", "spead+udp://127.0.0.1:1?tune"], "feedback"),
         (
             &["send", "--source", "heaps", "--to", "spead+udp://127.0.0.1:1", "--heap-size", "2B"],

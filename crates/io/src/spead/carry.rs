@@ -107,6 +107,9 @@ pub fn plan(text: &str) -> Result<SpeadUrl<SpeadOutput>, Refusal> {
         SpeadTransport::Udp | SpeadTransport::Pcap if told.framing == SpeadFraming::Heap => {
             Some("framing=heap is for spead+tcp://")
         }
+        SpeadTransport::Udp | SpeadTransport::Pcap if told.congestion.is_some() => {
+            Some("congestion is for spead+tcp://")
+        }
         SpeadTransport::Udp | SpeadTransport::Pcap if told.config.cut.max_packet_size > 65_507 => {
             Some("packet: at most 65507 B in a datagram")
         }
