@@ -18,6 +18,12 @@ const LIMITS: [&str; 7] = [
     "net/ipv4/udp_mem",
 ];
 
+/// The TCP congestion control that connections have which ask for none.
+pub fn congestion_control() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").ok()?;
+    Some(text.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
 /// Snapshot of the host below `root`.
 pub fn snapshot(root: &Path) -> Value {
     let read = |path: &str| {

@@ -20,6 +20,7 @@ use super::trial::port;
 use crate::Tell;
 use crate::error::LabError;
 use crate::peers::iperf3;
+use crate::record::host::congestion_control;
 use crate::record::{Figure, Record};
 
 /// How long a receiver may take to open its port, and both to end.
@@ -70,12 +71,6 @@ fn ours(
         (Some(gbps), true) => Ok(json!({"gbps": gbps, "heaps": left})),
         _ => Err(failed("whole heaps", format!("{left:?} sent, {there:?} received"))),
     }
-}
-
-/// The congestion control that connections have which ask for none.
-fn congestion_control() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").ok()?;
-    Some(text.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Congestion controls of both: cubic, which is judged, and the system's own.

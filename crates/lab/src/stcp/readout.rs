@@ -31,6 +31,7 @@ use fullcount_sim::fragments::{FragmentTraffic, FragmentsSetup};
 use serde_json::json;
 
 use crate::error::LabError;
+use crate::record::host::congestion_control;
 use crate::record::{Figure, Record};
 
 /// Threads that send; each serves its share of the streams in turn.
@@ -40,6 +41,8 @@ const SENDERS: usize = 4;
 pub const SHARE: f64 = 0.9;
 /// Bytes of one read of a discarding reader; another one reads as much as the unit.
 pub const DISCARDED: u64 = 256 << 10;
+/// The beginning of a trial, which does not count: receive buffers grow, and memory is made. Of trials of 1 s it cost the unit a tenth of its rate.
+const WARM: Duration = Duration::from_millis(500);
 /// See [`SHARE`]; the unit's default is 1.
 pub const CHECKED: u32 = 100;
 
@@ -165,6 +168,9 @@ impl ReadoutTrial {
         }
         record.parameter("seconds", self.time.as_secs_f64());
         record.parameter("read_bytes", self.read);
+        record.parameter("warm_seconds", WARM.as_secs_f64());
+        let congestion = congestion_control();
+        record.parameter("tcp_congestion_control", congestion.as_deref());
         let mut table = String::from("| reader | Gb/s | of the discarding one |\n|:--|--:|--:|\n");
         tell(table.trim_end());
         let mut held = None;
@@ -198,7 +204,12 @@ impl ReadoutTrial {
             table += &format!("\n{line}\n");
             record.parameter("of_fastest", of);
         }
-        table += "\nMedians (least to most) of turns in which each reader has its trial; shares are those of the same turn.\n";
+        table += &format!(
+            "\nMedians (least to most) of turns in which each reader has its trial; shares are those of the same turn. The first {} s of a \
+             trial do not count. The streams have the system's congestion control, {}.\n",
+            WARM.as_secs_f64(),
+            congestion.as_deref().unwrap_or("unknown")
+        );
         Ok(ReadoutFinding { table, held })
     }
 
@@ -248,9 +259,10 @@ impl ReadoutTrial {
             set.add(socket.as_fd(), n as u64, false).context("epoll")?;
             sockets.push(socket);
         }
-        let (mut buffer, mut bytes, began) = (vec![0; read as usize], 0u64, Instant::now());
+        let (mut buffer, mut bytes) = (vec![0; read as usize], 0u64);
+        let mut clock = SteadyClock::new(self.time);
         let mut ready: Vec<usize> = (0..self.streams).collect();
-        while began.elapsed() < self.time {
+        while clock.runs(bytes) {
             ready.retain(|&n| match sockets[n].read(&mut buffer) {
                 Ok(got) => {
                     bytes += got as u64;
@@ -266,10 +278,9 @@ impl ReadoutTrial {
             };
             set.wait(wait, tell).context("epoll")?;
         }
-        let rate = bytes as f64 / began.elapsed().as_secs_f64();
         drop(sockets);
         senders.end()?;
-        Ok(rate)
+        Ok(clock.rate())
     }
 
     /// The same into the unit, with the checksums of every `every`-th event.
@@ -286,13 +297,13 @@ impl ReadoutTrial {
         decoder.govern(source.streams().context("a source with streams")?);
         let senders = Senders::start(source.local_addr().context("the port")?, self);
         let (mut batch, mut products) = (source.batch(), Products { want, ..Products::default() });
-        let (began, mut bytes, mut events) = (Instant::now(), 0u64, 0u64);
-        while began.elapsed() < self.time {
+        let (mut clock, mut bytes, mut events) = (SteadyClock::new(self.time), 0u64, 0u64);
+        while clock.runs(bytes) {
             source
                 .recv(&mut batch, Duration::from_millis(1))
                 .map_err(anyhow::Error::from)
                 .context("receiving")?;
-            let now = Nanos(began.elapsed().as_nanos() as i64);
+            let now = Nanos(clock.began.elapsed().as_nanos() as i64);
             decoder.decode((!batch.is_empty()).then_some(&batch), Some(now), &mut products);
             bytes += batch.bytes();
             // As the engine hands them over.
@@ -302,7 +313,6 @@ impl ReadoutTrial {
             }
         }
         looked(&products.records, &mut events)?;
-        let rate = bytes as f64 / began.elapsed().as_secs_f64();
         drop((batch, source));
         senders.end()?;
         let ledger = Ledger::default();
@@ -315,7 +325,44 @@ impl ReadoutTrial {
             Ok(())
         };
         balanced()?;
-        Ok(rate)
+        Ok(clock.rate())
+    }
+}
+
+/// Bytes a second once streams and buffers have grown: [`WARM`] of a trial does not count.
+struct SteadyClock {
+    began: Instant,
+    time: Duration,
+    /// When counting began, and the bytes by then.
+    first: Option<(Instant, u64)>,
+    /// The same of the last look.
+    last: (Instant, u64),
+}
+
+impl SteadyClock {
+    fn new(time: Duration) -> SteadyClock {
+        let began = Instant::now();
+        SteadyClock { began, time, first: None, last: (began, 0) }
+    }
+
+    /// So many bytes came; false: the trial is over.
+    fn runs(&mut self, bytes: u64) -> bool {
+        let now = Instant::now();
+        self.last = (now, bytes);
+        match self.first {
+            None if now - self.began < WARM => true,
+            None => {
+                self.first = Some((now, bytes));
+                true
+            }
+            Some((first, _)) => now - first < self.time,
+        }
+    }
+
+    fn rate(&self) -> f64 {
+        let (first, before) = self.first.unwrap_or((self.began, 0));
+        let (last, bytes) = self.last;
+        (bytes - before) as f64 / (last - first).as_secs_f64()
     }
 }
 

@@ -27,7 +27,7 @@ pub struct ReadoutFlags {
     /// Bytes of one read of the unit at most, 16KiB to 4MiB, as `read` of `tcp://`
     #[arg(long, value_name = "SIZE", default_value = "1MiB")]
     read: String,
-    /// Length of a trial
+    /// Length of a trial, after 0.5 s that do not count
     #[arg(long, value_name = "TIME", default_value = "2s")]
     time: String,
     /// Times each reader is measured, by turns; the median counts
@@ -39,8 +39,9 @@ pub struct ReadoutFlags {
 
 const READOUT: &str = "\
 Four threads send fragments built before over loopback. One discarding reader reads 256 KiB at a
-time, another as much as the unit. Exit code 1: with the checksums of every 100th event the unit
-has less than 0.9 of the rate of the faster of the two, or an event was wrong.
+time, another as much as the unit. The first 0.5 s of a trial do not count. Exit code 1: with the
+checksums of every 100th event the unit has less than 0.9 of the rate of the faster of the two, or
+an event was wrong.
 
 Examples:
   fullcount lab stcp readout
