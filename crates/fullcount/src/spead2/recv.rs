@@ -106,6 +106,10 @@ impl Spead2Recv {
         let at = if bare { from.parse().ok().map(|port| ("", port)) } else { place(from) };
         let keys = self.keys();
         let Some((host, port)) = at else {
+            if from.contains('?') {
+                let takes = "a file without `?` in its name: a URL has its keys behind it; make a link with another name";
+                return Err(refuse("FILE", from, takes));
+            }
             return Ok(format!("spead+pcap:{from}?flat-out&{keys}"));
         };
         let bind = self.bind.as_deref();
