@@ -145,6 +145,9 @@ struct Job {
     failed: bool,
 }
 
+/// Completions that wait at most: as many as a queue has heaps.
+const COMPLETIONS: usize = 1 << 20;
+
 /// A send stream.
 #[derive(Debug)]
 pub struct HeapSender {
@@ -413,6 +416,9 @@ impl HeapSender {
 
     fn left(&mut self, job: Job, whole: bool) {
         let Job { ticket, parts, bytes, failed, .. } = job;
+        if self.completions.len() == COMPLETIONS {
+            self.completions.pop_front();
+        }
         self.completions.push_back(Completion { ticket, bytes, whole: whole && !failed });
         self.queued_heaps -= parts.len();
         for part in parts {
@@ -439,7 +445,8 @@ impl HeapSender {
         }
     }
 
-    /// The next completion, in the order of the queue.
+    /// The next completion, in the order of the queue. 1,048,576 wait at most; then the oldest ones are forgotten, as of a user who never
+    /// asks for them.
     pub fn pop_completion(&mut self) -> Option<Completion> {
         self.completions.pop_front()
     }

@@ -189,6 +189,18 @@ fn no_24_what_is_queued_can_be_cancelled() {
 }
 
 #[test]
+fn completions_that_nobody_asks_for_are_forgotten() {
+    let mut sender = HeapSender::new(SenderConfig::default()).unwrap();
+    let mut tickets = vec![];
+    for _ in 0..(1 << 20) + 2 {
+        tickets.push(sender.send(OutHeap::default(), SendHow::default()).unwrap());
+        sender.cancel_all();
+    }
+    assert_eq!(sender.pop_completion().map(|c| c.ticket), Some(tickets[2]));
+    assert_eq!(std::iter::from_fn(|| sender.pop_completion()).count(), (1 << 20) - 1);
+}
+
+#[test]
 fn lost_packets_are_sent_again_where_they_are_asked_for() {
     let config = SenderConfig { cut: rules(200), keep_bytes: 10_000, ..Default::default() };
     let mut sender = HeapSender::new(config).unwrap();
