@@ -55,7 +55,7 @@ pub fn receive(intake: &mut SpeadIntake) -> (StreamEnd, Vec<Delivery>) {
 }
 
 /// Reads until so many bytes of connections have come.
-fn read_bytes(intake: &mut SpeadIntake, bytes: usize) {
+pub fn read_bytes(intake: &mut SpeadIntake, bytes: usize) {
     let begun = Instant::now();
     while intake.stream_bytes() < bytes as u64 {
         intake.step(Duration::from_millis(20), &mut |_, _| {}).unwrap();
@@ -117,7 +117,7 @@ fn heaps_over_udp_have_their_values_whatever_the_packet_size() {
     }
 }
 
-fn tcp(options: TcpIntakeOptions, told: &SpeadInput) -> (SpeadIntake, SocketAddr) {
+pub fn tcp(options: TcpIntakeOptions, told: &SpeadInput) -> (SpeadIntake, SocketAddr) {
     let mut told = told.clone();
     (told.config.stops, told.config.readers) = (options.senders, options.senders);
     let listening = TcpIntake::listen(&UdpUrl::new(any()), options).unwrap();

@@ -4,12 +4,14 @@ use std::io::Write as _;
 use std::net::TcpStream;
 
 use fullcount_io::endpoint::UdpUrl;
-use fullcount_io::spead::{IntakeCounter, SpeadInput, SpeadIntake, TcpIntake, TcpIntakeOptions};
+use fullcount_io::spead::{
+    IntakeCounter, SpeadFraming, SpeadInput, SpeadIntake, TcpIntake, TcpIntakeOptions,
+};
 use fullcount_spead::framing::PacketStream;
 use fullcount_spead::receive::{Delivery, OnIncomplete, Outcome, SpeadCounter};
 use fullcount_spead::{HeapReceiver, ReceiverConfig};
 
-use crate::spead::{any, balanced, receive};
+use crate::spead::{any, balanced, read_bytes, receive, tcp};
 
 /// Largest packet, bytes.
 const MOST: usize = 20_000;
@@ -213,4 +215,51 @@ fn connections_that_take_turns_do_not_mix_their_payloads() {
         );
     }
     balanced(&intake);
+}
+
+#[test]
+fn whole_heaps_of_all_connections_keep_to_their_memory() {
+    let options = TcpIntakeOptions {
+        senders: 2,
+        framing: SpeadFraming::Heap,
+        max_heap: 1 << 20,
+        max_live: 1 << 20,
+        ..TcpIntakeOptions::default()
+    };
+    let (mut intake, at) = tcp(options, &SpeadInput::default());
+    let [mut first, second] = [0; 2].map(|_| TcpStream::connect(at).unwrap());
+    let whole = |cnt: u64| packet(cnt, 600_000, 0, &vec![7; 600_000]);
+    let begun = whole(1);
+    first.write_all(&begun[..1000]).unwrap();
+    read_bytes(&mut intake, 1000);
+    // 0.6 MB of the first are not there yet, and have their memory.
+    let refused = whole(2);
+    let mut read = 1000 + refused.len();
+    let write = |bytes: Vec<u8>, stream: &TcpStream| {
+        let mut stream = stream.try_clone().unwrap();
+        std::thread::spawn(move || stream.write_all(&bytes).unwrap())
+    };
+    let writer = write(refused, &second);
+    read_bytes(&mut intake, read);
+    writer.join().unwrap();
+    let count = |intake: &SpeadIntake, line: IntakeCounter| {
+        intake.sheet().get(SpeadCounter::LINES + line as usize)
+    };
+    intake.step(std::time::Duration::ZERO, &mut |_, _| panic!("no heap is whole")).unwrap();
+    assert_eq!(count(&intake, IntakeCounter::NoMemory), 1);
+    // It is whole, and the other one's next heap has its memory.
+    let writer = write(begun[1000..].to_vec(), &first);
+    read += begun.len() - 1000;
+    let mut all = vec![];
+    while intake.stream_bytes() < read as u64 {
+        intake.step(std::time::Duration::from_millis(20), &mut |heap, _| all.push(heap)).unwrap();
+    }
+    writer.join().unwrap();
+    let writer = write(whole(3), &second);
+    drop((first, second));
+    all.extend(receive(&mut intake).1);
+    writer.join().unwrap();
+    assert_eq!(all.iter().map(Delivery::cnt).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(count(&intake, IntakeCounter::NoMemory), 1);
+    assert_eq!(count(&intake, IntakeCounter::TooLarge), 0);
 }

@@ -4,7 +4,9 @@
 //! one packet of any length, whose payload goes straight into the heap's memory.
 
 mod heaps;
+mod live_memory;
 mod packets;
 
 pub use heaps::{HeapStream, HeapStreamCounts};
+pub use live_memory::LiveMemory;
 pub use packets::{PacketStream, PacketStreamCounts};

@@ -30,6 +30,7 @@ fullcount_core::counters! {
     /// What readers of heaps count beside the stream.
     pub enum IntakeCounter {
         TooLarge "spead.reader.too_large" Packets Sum "spead.reader" Dropped(Unknown) "packets or whole heaps above max_packet or max_heap, thrown away" "raise max_packet or max_heap if such are meant";
+        NoMemory "spead.reader.no_memory" Packets Sum "spead.reader" Dropped(Unknown) "whole heaps on TCP connections for which there was no memory within max_live" "raise max_live, or lower max_heap or the number of senders";
         Connections "spead.reader.connections" Times Sum "spead.reader" Note "TCP connections that were accepted" "";
         Resets "spead.reader.resets" Times Sum "spead.reader" Note "TCP connections that were reset, or whose peer no longer answered" "look at the sender: its heaps may be incomplete";
         Silent "spead.reader.silent" Times Sum "spead.reader" Note "TCP connections that were ended to make room: they had sent nothing, and more than 64 such were open" "find out who connects without sending";
@@ -216,6 +217,7 @@ impl SpeadIntake {
                         framing: url.told.framing,
                         max_packet: url.told.max_packet,
                         max_heap: url.told.config.max_heap_bytes,
+                        max_live: url.told.config.max_live_bytes,
                         memory: intake.pool.clone(),
                         ignore_stop: !url.told.config.stop_on_stop_item,
                         low_water: url.told.low_water,
@@ -486,6 +488,7 @@ impl SpeadIntake {
             waste.silent += of.silent;
             waste.junk_bytes += of.junk_bytes;
             waste.too_large += of.too_large;
+            waste.no_memory += of.no_memory;
             waste.cut += of.cut;
             waste.not_whole += of.not_whole;
         }
@@ -497,6 +500,7 @@ impl SpeadIntake {
             set(IntakeCounter::Silent, waste.silent);
             set(IntakeCounter::Junk, waste.junk_bytes);
             set(IntakeCounter::TooLarge, waste.too_large);
+            set(IntakeCounter::NoMemory, waste.no_memory);
             set(IntakeCounter::Cut, waste.cut);
             set(IntakeCounter::NotWhole, waste.not_whole);
         }

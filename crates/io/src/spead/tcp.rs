@@ -11,11 +11,12 @@ mod ahead;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fullcount_core::batch::Origin;
 use fullcount_spead::HeapReceiver;
-use fullcount_spead::framing::{HeapStream, PacketStream};
+use fullcount_spead::framing::{HeapStream, LiveMemory, PacketStream};
 use fullcount_spead::receive::{Arrival, Delivery, MemoryPool};
 use fullcount_spead::wire::PREFIX_BYTES;
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
@@ -51,6 +52,8 @@ pub struct TcpIntakeOptions {
     pub max_packet: usize,
     /// Longest heap.
     pub max_heap: u64,
+    /// Memory of all unfinished whole heaps together, bytes.
+    pub max_live: u64,
     /// Where heaps lie.
     pub memory: Option<MemoryPool>,
     /// Stop heaps are heaps like any other.
@@ -66,6 +69,7 @@ impl Default for TcpIntakeOptions {
             framing: SpeadFraming::Packets,
             max_packet: 0,
             max_heap: 1 << 30,
+            max_live: 4 << 30,
             memory: None,
             ignore_stop: false,
             low_water: LOW_WATER,
@@ -93,6 +97,7 @@ impl Framing {
                 StreamWaste {
                     junk_bytes: counts.junk_bytes,
                     too_large: counts.too_large,
+                    no_memory: counts.no_memory,
                     not_whole: counts.not_whole,
                     ..StreamWaste::default()
                 }
@@ -153,6 +158,8 @@ pub struct StreamWaste {
     pub junk_bytes: u64,
     /// Packets or heaps above the limit.
     pub too_large: u64,
+    /// Heaps without memory, or beyond what all may have together.
+    pub no_memory: u64,
     /// Connections that ended inside of a packet or heap.
     pub cut: u64,
     /// Packets where whole heaps are wanted that were only parts of one.
@@ -168,6 +175,7 @@ impl StreamWaste {
     fn add(&mut self, of: StreamWaste) {
         self.junk_bytes += of.junk_bytes;
         self.too_large += of.too_large;
+        self.no_memory += of.no_memory;
         self.not_whole += of.not_whole;
     }
 }
@@ -176,6 +184,8 @@ impl StreamWaste {
 #[derive(Debug)]
 pub struct TcpIntake {
     listener: TcpListener,
+    /// Memory of unfinished whole heaps.
+    live: Arc<LiveMemory>,
     options: TcpIntakeOptions,
     connections: Vec<Connection>,
     buffer: Vec<u8>,
@@ -213,6 +223,7 @@ impl TcpIntake {
             listener: socket.into(),
             buffer: vec![0; if options.framing == SpeadFraming::Packets { READ } else { 0 }],
             ahead: AheadReader::default(),
+            live: LiveMemory::new(options.max_live),
             options,
             connections: vec![],
             next: 0,
@@ -331,7 +342,7 @@ impl TcpIntake {
                         None => HeapStream::plain(self.options.max_heap),
                     };
                     let heaps = if self.options.ignore_stop { heaps.without_stop() } else { heaps };
-                    Framing::Heaps(Box::new(heaps))
+                    Framing::Heaps(Box::new(heaps.within(&self.live)))
                 }
             };
             self.waste.connections += 1;

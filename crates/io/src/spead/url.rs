@@ -195,8 +195,12 @@ impl<T: Scheme> SpeadUrl<T> {
         };
         let (mut mine, others): (Vec<&str>, Vec<&str>) =
             query.split('&').filter(|part| !part.is_empty()).partition(own);
-        // It sets many things at once: what else is said holds, wherever it stands.
-        mine.sort_by_key(|part| !part.starts_with("compat="));
+        // The first sets many things at once, and what else is said holds wherever it stands; the last is compared with the longest heap.
+        mine.sort_by_key(|part| match part.split_once('=') {
+            Some(("compat", _)) => 0,
+            Some(("max_live", _)) => 2,
+            _ => 1,
+        });
         let keys = SpeadUrl::<T>::keys(transport);
         let name = |part: &&str| part.split('=').next().unwrap_or_default().to_owned();
         if let Some(key) = others.iter().map(name).find(|name| keys.iter().all(|k| k.name != name))

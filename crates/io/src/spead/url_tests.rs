@@ -101,3 +101,23 @@ fn a_lost_stop_ends_a_stream_of_datagrams_unless_the_url_says_otherwise() {
         }
     }
 }
+
+#[test]
+fn memory_of_all_heaps_is_at_least_that_of_the_longest() {
+    let read = |keys: &str| {
+        SpeadUrl::<SpeadInput>::read(&format!("spead+udp://127.0.0.1:8888?{keys}"))
+            .map(|url| (url.told.config.max_heap_bytes, url.told.config.max_live_bytes))
+            .map_err(|e| e.to_string())
+    };
+    assert_eq!(read("max_heaps=4"), Ok((1 << 30, 4 << 30)));
+    assert_eq!(read("max_heap=8GiB"), Ok((8 << 30, 8 << 30)));
+    assert_eq!(read("max_live=64MiB"), Ok((64 << 20, 64 << 20)));
+    assert_eq!(read("max_live=64GiB"), Ok((1 << 30, 64 << 30)));
+    for keys in ["max_live=2MiB&max_heap=1MiB", "max_heap=1MiB&max_live=2MiB"] {
+        assert_eq!(read(keys), Ok((1 << 20, 2 << 20)), "{keys}");
+    }
+    for keys in ["max_live=1MiB&max_heap=2MiB", "max_heap=2MiB&max_live=1MiB"] {
+        let said = read(keys).unwrap_err();
+        assert!(said.contains("max_live") && said.contains("at least max_heap"), "{said}");
+    }
+}

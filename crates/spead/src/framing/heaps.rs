@@ -4,13 +4,16 @@
 //! whose largest packet is set high enough takes the same bytes. A heap has at most 65,531 items that way. The driver asks [`HeapStream::want`] for memory, fills some of it and says how much.
 //!
 //! A length alone costs no memory beyond 32 MiB or a block of the pool: a longer heap's memory grows as its bytes come, so that many
-//! connections which announce heaps of the largest size take what they send, not what they say.
+//! connections which announce heaps of the largest size take what they send, not what they say. All of them together take no more
+//! than their [`LiveMemory`].
 //!
 //! A damaged stream is found again as spead2 finds packets: 8 bytes on, try again. Refuses heaps above the limit: they are
 //! skipped. A heap that the connection's end cuts is handed on as an incomplete one, and so is one with an item beyond its end. Source: `docs/formats/spead.md`, sections 3, 9.2 and 18 (5, 6).
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use super::live_memory::{LiveMemory, LiveShare};
 use crate::receive::{
     Arrival, Delivery, Heap, HeapBytes, HeapEnd, HeapMemory, IncompleteHeap, PlainMemory,
     PresenceMap,
@@ -28,9 +31,11 @@ pub struct HeapStreamCounts {
     pub stream_bytes: u64,
     /// Bytes that belonged to no heap.
     pub junk_bytes: u64,
-    /// Heaps above the limit, or for which there was no memory.
+    /// Heaps above the limit.
     pub too_large: u64,
-    /// Bytes of these that were skipped.
+    /// Heaps for which there was no memory, by the system or by [`LiveMemory`].
+    pub no_memory: u64,
+    /// Bytes of both that were skipped.
     pub skipped_bytes: u64,
     /// Packets that were no whole heap.
     pub not_whole: u64,
@@ -53,6 +58,7 @@ enum Reading {
 pub struct HeapStream {
     max_heap: u64,
     memory: Box<dyn HeapMemory>,
+    live: LiveShare,
     /// Header and pointers as far as they came, and room for the rest.
     prefix: Vec<u8>,
     have: usize,
@@ -76,6 +82,7 @@ impl HeapStream {
         HeapStream {
             max_heap,
             memory: Box::new(memory),
+            live: LiveShare::default(),
             prefix: vec![0; HEADER_BYTES],
             have: 0,
             reading: Reading::Prefix(HEADER_BYTES),
@@ -95,6 +102,11 @@ impl HeapStream {
     /// Stop heaps are handed on like any other.
     pub fn without_stop(self) -> HeapStream {
         HeapStream { stop_on_stop_item: false, ..self }
+    }
+
+    /// Memory of unfinished heaps is a part of `live`.
+    pub fn within(self, live: &Arc<LiveMemory>) -> HeapStream {
+        HeapStream { live: LiveShare { all: live.clone(), bytes: 0 }, ..self }
     }
 
     /// What was read so far.
@@ -149,9 +161,11 @@ impl HeapStream {
                 if *have == *length {
                     return self.whole(now_ns);
                 }
-                if *have == memory.as_slice().len() && !memory.stretch_on(*length) {
+                let full = *have == memory.as_slice().len();
+                if full && !(self.live.reach(*have, *length) && memory.stretch_on(*length)) {
                     let (have, left) = (*have as u64, (*length - *have) as u64);
-                    self.no_memory(have, left);
+                    self.counts.no_memory += 1;
+                    self.skip(have, left);
                 }
                 None
             }
@@ -236,31 +250,43 @@ impl HeapStream {
 
     fn payload(&mut self, prefix: usize, length: u64, now_ns: u64) -> Option<Delivery> {
         let extra = self.have - prefix;
-        let head = SpeadPacket::parse_head(&self.prefix[..prefix]).ok();
-        let memory = match (usize::try_from(length), head) {
-            (Ok(bytes), Some((hint, _))) if length <= self.max_heap => {
-                let memory = self.memory.take_first(bytes, FIRST, &hint);
-                // Bytes from behind junk are fewer than the first ones.
-                memory.and_then(|mut m| m.stretch(bytes.min(FIRST)).then_some((m, bytes)))
+        let bytes = match usize::try_from(length) {
+            Ok(bytes) if length <= self.max_heap => bytes,
+            _ => {
+                self.counts.too_large += 1;
+                self.skip(extra as u64, length - extra as u64);
+                return None;
             }
-            _ => None,
         };
-        let Some((mut memory, length)) = memory else {
-            self.no_memory(extra as u64, length - extra as u64);
+        let Some(mut memory) = self.first_memory(prefix, bytes) else {
+            self.counts.no_memory += 1;
+            self.skip(extra as u64, length - extra as u64);
             return None;
         };
         memory.as_mut_slice()[..extra].copy_from_slice(&self.prefix[prefix..prefix + extra]);
         self.have = prefix;
-        self.reading = Reading::Payload { memory, have: extra, length };
-        match extra == length {
+        self.reading = Reading::Payload { memory, have: extra, length: bytes };
+        match extra == bytes {
             true => self.whole(now_ns),
             false => None,
         }
     }
 
-    /// A heap that is above the limit, or for which there is no memory: so many bytes of it came, so many are skipped.
-    fn no_memory(&mut self, came: u64, left: u64) {
-        self.counts.too_large += 1;
+    /// Memory for the first bytes of a heap of `bytes`; the pool is asked by what the heap's prefix says.
+    fn first_memory(&mut self, prefix: usize, bytes: usize) -> Option<HeapBytes> {
+        let first = bytes.min(FIRST);
+        let (hint, _) = SpeadPacket::parse_head(&self.prefix[..prefix]).ok()?;
+        if !self.live.grow(first as u64) {
+            return None;
+        }
+        // Bytes from behind junk are fewer than the first ones.
+        let memory = self.memory.take_first(bytes, FIRST, &hint);
+        memory.and_then(|mut memory| memory.stretch(first).then_some(memory))
+    }
+
+    /// Nobody gets the heap that is being read: so many bytes of it came, so many are skipped.
+    fn skip(&mut self, came: u64, left: u64) {
+        self.live.clear();
         self.counts.skipped_bytes += came;
         match left {
             0 => self.begin(),
@@ -270,6 +296,7 @@ impl HeapStream {
 
     /// What is there of the heap that is being read; the next one begins.
     fn taken(&mut self, arrival: Arrival, now_ns: u64) -> Option<(HeapEnd, HeapBytes)> {
+        self.live.clear();
         let reading = std::mem::replace(&mut self.reading, Reading::Prefix(HEADER_BYTES));
         let Reading::Payload { memory, have, length } = reading else { return None };
         let prefix = std::mem::take(&mut self.have);

@@ -216,6 +216,41 @@ fn a_length_alone_costs_no_memory_and_a_long_heap_grows_as_it_comes() {
     }
 }
 
+#[test]
+fn heaps_of_all_streams_together_keep_to_their_memory() {
+    let announced = |length: usize| {
+        let items = vec![imm(4, length as u64), adr(0x1000, 0)];
+        Raw { items, skip: vec![4], ..Raw::new(1, length as u64, 0, &[]) }.bytes()
+    };
+    let live = LiveMemory::new(100 << 20);
+    let stream = || HeapStream::plain(1 << 30).within(&live);
+    let (mut first, mut second, mut third) = (stream(), stream(), stream());
+    // 32 MiB each before anything came of three; the fourth gets none.
+    for stream in [&mut first, &mut second, &mut third] {
+        stream.push(&announced(40 << 20), 0, |_| panic!("nothing came"));
+    }
+    assert_eq!(live.held(), 96 << 20);
+    let mut fourth = stream();
+    fourth.push(&announced(5 << 20), 0, |_| panic!("nothing came"));
+    assert_eq!((fourth.counts().no_memory, fourth.counts().too_large), (1, 0));
+    // A small one has room.
+    let mut heaps = 0;
+    fourth.push(&pattern(5 << 20, 1), 0, |_| panic!("it is skipped"));
+    fourth.push(&raw(2, 1000), 0, |_| heaps += 1);
+    assert_eq!((fourth.counts().skipped_bytes, heaps, live.held()), (5 << 20, 1, 96 << 20));
+    // The first cannot grow beyond its 32 MiB: it is given up, and the others have its memory.
+    first.push(&pattern(33 << 20, 1), 0, |_| panic!("it is skipped"));
+    assert_eq!((first.counts().no_memory, live.held()), (1, 64 << 20));
+    second.push(&pattern(40 << 20, 1), 0, |_| heaps += 1);
+    assert_eq!((second.counts().no_memory, heaps, live.held()), (0, 2, 32 << 20));
+    assert!(third.finish(Arrival::Flushed).is_some());
+    drop((first, second));
+    assert_eq!(live.held(), 0);
+    third.push(&announced(40 << 20), 0, |_| panic!("nothing came"));
+    drop(third);
+    assert_eq!(live.held(), 0);
+}
+
 proptest! {
     #[test]
     fn any_bytes_do_no_harm(
@@ -226,7 +261,8 @@ proptest! {
         for (good, junk, size) in &parts {
             if *good { bytes.extend(raw(1, *size)) } else { bytes.extend(junk) }
         }
-        let mut stream = HeapStream::plain(250);
+        let live = LiveMemory::new(u64::MAX);
+        let mut stream = HeapStream::plain(250).within(&live);
         let mut heaps = 0;
         for part in bytes.chunks(piece) {
             stream.push(part, 0, |_| heaps += 1);
@@ -237,5 +273,6 @@ proptest! {
             prop_assert_eq!(heaps, good);
         }
         stream.finish(Arrival::Flushed);
+        prop_assert_eq!(live.held(), 0);
     }
 }

@@ -28,7 +28,7 @@ fullcount_core::counters! {
         LengthTooSmall "spead.refused.length_too_small" Packets Sum "spead" Rejected "a heap length below what was seen of the heap" "two senders use the same heap numbers";
         FlavourMismatch "spead.refused.flavour" Packets Sum "spead" Rejected "another flavour than that of the heap's first packet" "two senders use the same heap numbers";
         HeapTooLarge "spead.refused.heap_too_large" Packets Sum "spead" Dropped(Unknown) "heaps above max_heap_bytes" "raise max_heap_bytes if such heaps are meant";
-        NoMemory "spead.refused.no_memory" Packets Sum "spead" Dropped(Unknown) "no memory for the heap within max_live_bytes" "raise max_live_bytes or lower max_heaps";
+        NoMemory "spead.refused.no_memory" Packets Sum "spead" Dropped(Unknown) "no memory for the heap within max_live_bytes" "raise max_live_bytes (in a URL max_live) or lower max_heaps";
         TooManyItems "spead.refused.too_many_items" Packets Sum "spead" Dropped(Unknown) "item pointers of one heap above max_items" "raise max_items if such heaps are meant";
         TooManyRanges "spead.refused.too_many_ranges" Packets Sum "spead" Rejected "a heap in more pieces than max_ranges" "raise max_ranges, or look for heavy loss";
         Stopped "spead.refused.stopped" Packets Sum "spead" Rejected "packets after the end of the stream" "the sender goes on behind its stop heap: start the receiver again for the next stream";

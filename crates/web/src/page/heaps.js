@@ -12,7 +12,7 @@ const neverCame = (state) => Math.max(valueOf(state, "heaps.lost"), valueOf(stat
 
 /** Of heaps that came and were thrown away: heaps, or packets or bytes of them. */
 const THROWN = ["heaps.thrown_away", "spead.refused.heap_too_large", "spead.refused.no_memory", "spead.refused.too_many_items", "spead.refused.unsized",
-  "spead.reader.too_large", "spead.reader.not_whole", "spead.reader.junk_bytes", "spead.reader.cut", "carrier.unfit"];
+  "spead.reader.too_large", "spead.reader.no_memory", "spead.reader.not_whole", "spead.reader.junk_bytes", "spead.reader.cut", "carrier.unfit"];
 const thrownAway = (state) => THROWN.reduce((sum, name) => sum + valueOf(state, name), 0);
 
 /** Heaps of a state that are incomplete, never came, or were thrown away. */

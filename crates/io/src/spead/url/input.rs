@@ -23,6 +23,8 @@ pub struct SpeadInput {
     pub framing: SpeadFraming,
     /// A reader of a fast byte stream is woken when so many bytes are there.
     pub low_water: usize,
+    /// The URL says a longest heap.
+    pub heap_said: bool,
     /// Blocks that a memory pool keeps; 0: plain memory.
     pub pool: usize,
     /// Smallest and largest heap that takes a block.
@@ -54,6 +56,7 @@ impl Default for SpeadInput {
             max_packet: 0,
             framing: SpeadFraming::Packets,
             low_water: crate::tcp::low_water::LOW_WATER,
+            heap_said: false,
             pool: 16,
             pool_range: (16 << 10, 32 << 20),
             pool_initial: 0,
@@ -139,9 +142,25 @@ impl Scheme for SpeadInput {
             "longest heap that is taken",
             |u, v| {
                 v.size(1..=64 << 30).map(|n| {
-                    u.config.max_heap_bytes = n;
+                    (u.config.max_heap_bytes, u.heap_said) = (n, true);
                     u.config.max_live_bytes = u.config.max_live_bytes.max(n);
                 })
+            },
+        ),
+        SchemeKey::told(
+            "max_live",
+            "a size from 1B to 1TiB, at least max_heap",
+            "4 GiB, or max_heap if that is more",
+            "memory of all unfinished heaps together; without max_heap it is the longest heap too, if that would be longer",
+            |u, v| {
+                // It is read after all other keys.
+                let bytes = v.size(1..=1 << 40)?;
+                if u.heap_said && bytes < u.config.max_heap_bytes {
+                    return Err(NotTaken::Other);
+                }
+                u.config.max_live_bytes = bytes;
+                u.config.max_heap_bytes = u.config.max_heap_bytes.min(bytes);
+                Ok(())
             },
         ),
         SchemeKey::told(
