@@ -86,6 +86,7 @@ mod sonde_vectors;
 mod sources;
 mod spead;
 mod spead2;
+mod spead_vectors;
 mod stalls;
 #[cfg(target_os = "linux")]
 mod stcp_live;

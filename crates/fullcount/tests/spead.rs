@@ -382,6 +382,7 @@ fn wrong_options_end_with_2_and_a_sentence() {
         (&["spead2", "send", "--packet", "20", "127.0.0.1:1"], "56"),
         (&["spead2", "send", "--addr-bits", "41", "127.0.0.1:1"], "8, 16, 24"),
         (&["spead2", "recv", "/nowhere.pcap"], "/nowhere.pcap"),
+        (&["spead2", "recv", "run?4.pcap"], "without `?`"),
         (&["spead2", "recv", "--tcp", "--bind", "127.0.0.1", "127.0.0.1:1"], "bind"),
     ] {
         let said = say(words);

@@ -136,7 +136,7 @@ fn each_wrong_key_or_value_is_named_with_what_is_allowed() {
         ("pcap:x?speed=2&flat-out", ["'flat-out'", "'speed'"]),
         ("pcap:x?flat_out", ["'flat_out' for pcap", "flat-out"]),
         ("pcap:x?port=0", ["port=0", "1 to 65535"]),
-        ("pcap:x?ip=v6", ["ip=v6", "any or whole-v4"]),
+        ("pcap:x?ip=v6", ["ip=v6", "any, whole-v4 or plain-v4"]),
         ("pcap:", ["names no file", "pcap:"]),
         ("pcap:?preload", ["names no file", "pcap:"]),
     ] {

@@ -16,6 +16,7 @@ use fullcount_core::frame::{FrameRefusal, IpPacket, LinkLayer};
 
 use super::read::{CaptureReader, CapturedFrame, ReadError, Tail};
 pub use super::replayed::CaptureTally;
+use super::url::Ip;
 
 impl CaptureTally {
     /// Frames or datagrams that were not delivered, for every reason but fragments.
@@ -87,7 +88,7 @@ struct Found {
 pub struct Datagrams<R> {
     reader: CaptureReader<R>,
     port: Option<u16>,
-    whole_ipv4: bool,
+    ip: Ip,
     reassembler: Reassembler,
     assembled: Vec<u8>,
     last_ns: i64,
@@ -100,7 +101,7 @@ impl<R: Read> Datagrams<R> {
         Datagrams {
             reader,
             port,
-            whole_ipv4: false,
+            ip: Ip::Any,
             reassembler: Reassembler::new(ReassemblyLimits::default()),
             assembled: Vec::new(),
             last_ns: 0,
@@ -113,9 +114,9 @@ impl<R: Read> Datagrams<R> {
         CaptureReader::new(inner).map(|r| Datagrams::new(r, port))
     }
 
-    /// With `true`, only those that came over IPv4 in one packet: IPv6 is left out, fragments are refused.
-    pub fn only_whole_ipv4(self, whole_ipv4: bool) -> Datagrams<R> {
-        Datagrams { whole_ipv4, ..self }
+    /// Only these: what else the capture holds is left out, fragments are refused then.
+    pub fn only(self, ip: Ip) -> Datagrams<R> {
+        Datagrams { ip, ..self }
     }
 
     /// Counts so far; final once [`Datagrams::next`] has given `None`.
@@ -154,7 +155,10 @@ impl<R: Read> Datagrams<R> {
             self.last_ns = record.time_ns.unwrap_or(self.last_ns);
             let into = &mut self.assembled;
             let r = &mut self.reassembler;
-            let join = (!self.whole_ipv4).then_some(r);
+            let join = (self.ip == Ip::Any).then_some(r);
+            if self.ip == Ip::PlainV4 && !is_plain(&record, &mut self.tally) {
+                continue;
+            }
             if let Some(found) = look(record, self.last_ns, join, into, &mut self.tally) {
                 if self.port.is_none_or(|p| p == found.destination.port()) {
                     break found;
@@ -171,6 +175,22 @@ impl<R: Read> Datagrams<R> {
         let Found { origin, destination, time_ns, .. } = found;
         Ok(Some(CapturedDatagram { origin, destination, time_ns, payload }))
     }
+}
+
+/// An untagged IPv4 packet of Ethernet or Linux cooked v1. What is short is looked at, and refused, by [`look`].
+fn is_plain(record: &CapturedFrame<'_>, tally: &mut CaptureTally) -> bool {
+    // Where the number of the protocol stands.
+    let at = match LinkLayer::from_number(record.link) {
+        Some(LinkLayer::Ethernet) => 12,
+        Some(LinkLayer::Cooked) => 14,
+        _ => {
+            tally.link_type += 1;
+            return false;
+        }
+    };
+    let plain = record.frame.get(at..at + 2).is_none_or(|protocol| protocol == [8, 0]);
+    tally.other_ip += u64::from(!plain);
+    plain
 }
 
 /// Finds the datagram that a frame is or completes; without a reassembler, only one that is whole and IPv4.

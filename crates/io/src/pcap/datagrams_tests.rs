@@ -111,7 +111,7 @@ fn odd_frames_are_decoded_or_counted_by_reason() {
 fn where_only_whole_ipv4_counts_the_rest_is_counted() {
     let file = vector("pcap/pcap_odd_frames.pcap");
     let (any, _) = all(&file, None);
-    let mut r = Datagrams::open(&file[..], None).unwrap().only_whole_ipv4(true);
+    let mut r = Datagrams::open(&file[..], None).unwrap().only(Ip::WholeV4);
     let mut got = Vec::new();
     while let Some(d) = r.next().unwrap() {
         got.push(d.payload.to_vec());
@@ -122,6 +122,31 @@ fn where_only_whole_ipv4_counts_the_rest_is_counted() {
     let tally = r.tally();
     assert_eq!((tally.datagrams, tally.other_ip, tally.balance()), (15, 1, 0));
     assert_eq!((tally.fragments, tally.fragments_refused, tally.reassembled), (2, 2, 0));
+}
+
+#[test]
+fn where_only_plain_ipv4_counts_tags_and_other_links_are_left_out() {
+    let file = vector("pcap/pcap_odd_frames.pcap");
+    let payloads = |ip: Ip, file: &[u8]| {
+        let mut r = Datagrams::open(file, None).unwrap().only(ip);
+        let mut got = Vec::new();
+        while let Some(d) = r.next().unwrap() {
+            got.push(d.payload.to_vec());
+        }
+        (got, r.tally())
+    };
+    let ((whole, of_whole), (plain, of_plain)) =
+        (payloads(Ip::WholeV4, &file), payloads(Ip::PlainV4, &file));
+    assert!(whole.ends_with(&plain), "the first has a tag");
+    assert_eq!((plain.len() + 1, of_plain.other_ip), (whole.len(), of_whole.other_ip + 1));
+    assert_eq!((of_plain.balance(), of_whole.link_type, of_plain.link_type), (0, 0, 0));
+    // The same frames said to be of raw IP and of Linux cooked v2.
+    for link in [101u16, 276] {
+        let mut other = file.clone();
+        other[20..22].copy_from_slice(&link.to_le_bytes());
+        let (got, tally) = payloads(Ip::PlainV4, &other);
+        assert_eq!((got.len(), tally.link_type, tally.balance()), (0, tally.frames, 0));
+    }
 }
 
 #[test]

@@ -161,9 +161,7 @@ impl<C: ReplayClock> PcapSource<C> {
             None => CaptureReader::new(file),
         };
         reader
-            .map(|r| {
-                Datagrams::new(r, self.url.port).only_whole_ipv4(self.url.ip == Some(Ip::WholeV4))
-            })
+            .map(|r| Datagrams::new(r, self.url.port).only(self.url.ip.unwrap_or(Ip::Any)))
             .map_err(|e: ReadError| error(&self.url, "cannot read", e.to_string()))
     }
 

@@ -71,7 +71,7 @@ replayed! {
     not_udp NotUdp "pcap.not_udp" Packets "packets of other protocols than UDP" "";
     udp_length UdpLength "pcap.udp_length" Packets "datagrams with an impossible UDP length" "";
     other_port OtherPort "pcap.other_port" Packets "datagrams to another port than the one asked for" "";
-    other_ip OtherIp "pcap.other_ip" Packets "packets over IPv6 where the detector's format knows only IPv4"
+    other_ip OtherIp "pcap.other_ip" Packets "packets over IPv6, or frames that are not plain IPv4, where the format knows only such"
         "if they are readouts: replay with ?ip=any";
     fragments Fragments "pcap.fragments" Packets "IP fragments" "";
     fragments_used FragmentsUsed "pcap.fragments_used" Packets "IP fragments that became part of a datagram" "";

@@ -36,6 +36,8 @@ pub enum Ip {
     Any,
     /// Unfragmented IPv4 datagrams: for readouts whose format allows no others.
     WholeV4,
+    /// Of these, what has no VLAN tag, in captures of Ethernet and the first form of Linux cooked frames: as spead2 reads them.
+    PlainV4,
 }
 
 /// `pcap:FILE?key=value&…`
@@ -153,11 +155,13 @@ impl Scheme for PcapUrl {
         ),
         SchemeKey::told(
             "ip",
-            "any or whole-v4",
-            "`any`, unless the detector's format knows only whole IPv4 packets",
-            "`whole-v4`: IPv6 and fragments are left out, and counted",
+            "any, whole-v4 or plain-v4",
+            "`any`, unless the detector's format knows only whole IPv4 packets; `plain-v4` with compat=spead2",
+            "`whole-v4`: IPv6 and fragments are left out, and counted; `plain-v4`: so are frames with a VLAN tag, and all but Ethernet and Linux cooked v1",
             |p, v| {
-                v.one_of(&[("any", Ip::Any), ("whole-v4", Ip::WholeV4)]).map(|ip| p.ip = Some(ip))
+                let names =
+                    [("any", Ip::Any), ("whole-v4", Ip::WholeV4), ("plain-v4", Ip::PlainV4)];
+                v.one_of(&names).map(|ip| p.ip = Some(ip))
             },
         ),
     ];

@@ -196,8 +196,8 @@ pub(super) fn below<'a>(
     opening: &SourceOpening<'a>,
 ) -> SourceOpening<'a> {
     // spead2 reads nothing else from captures.
-    let whole_ipv4 = opening.whole_ipv4 || url.told.spead2;
-    let plain = SourceOpening { downstream: None, workers: 1, whole_ipv4, ..*opening };
+    let plain_ipv4 = url.told.spead2;
+    let plain = SourceOpening { downstream: None, workers: 1, plain_ipv4, ..*opening };
     let needed = || match url.transport {
         SpeadTransport::Udp => url.address.as_ref().map_or(1, udp::sockets_for_buffer),
         _ => 1,

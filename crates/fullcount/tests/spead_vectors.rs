@@ -1,0 +1,63 @@
+//! SPEAD vectors through the program: `spead2 recv` of each capture gives the heaps and statistics that spead2 gave.
+//!
+//! Answers: `vectors/spead/expected.json`.
+
+use serde_json::Value;
+
+use crate::service::{say, vector};
+
+#[test]
+fn each_capture_gives_what_spead2_gave() {
+    let text = std::fs::read_to_string(vector("spead/expected.json")).expect("committed");
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let captures =
+        all["cases"].as_array().unwrap().iter().filter(|case| case["container"] == "pcap");
+    let mut answers = 0;
+    for case in captures {
+        let name = case["file"].as_str().unwrap();
+        for answer in case["receive"].as_array().unwrap() {
+            let config = &answer["config"];
+            // The tool has no option for these.
+            let other =
+                config["allow_out_of_order"] == true || config["allow_unsized_heaps"] == false;
+            if other || answer["filter"] != "" {
+                continue;
+            }
+            answers += 1;
+            let [heaps, substreams] =
+                ["max_heaps", "substreams"].map(|key| config[key].to_string());
+            let said = say(&[
+                "spead2",
+                "recv",
+                "--concurrent-heaps",
+                &heaps,
+                "--substreams",
+                &substreams,
+                &vector(&format!("spead/{name}")),
+            ]);
+            assert_eq!(said.code, 0, "{name}: {}", said.err);
+            let found: Vec<_> = said.out.lines().filter_map(heap).collect();
+            let told = answer["heaps"].as_array().unwrap().iter();
+            let wanted: Vec<_> =
+                told.map(|heap| (heap["cnt"].as_u64().unwrap(), heap["kind"] == "heap")).collect();
+            assert_eq!(found, wanted, "{name}, {heaps} heaps: {}", said.out);
+            for (key, value) in answer["stats"].as_object().unwrap() {
+                assert!(
+                    said.out.lines().any(|line| line == format!("{key}: {value}")),
+                    "{name} {key}: {value}\n{}",
+                    said.out
+                );
+            }
+        }
+    }
+    assert!(answers >= 20, "{answers}");
+}
+
+/// Number of the heap that a line tells of, and whether it is whole.
+fn heap(line: &str) -> Option<(u64, bool)> {
+    let (words, whole) = match line.strip_prefix("Received heap ") {
+        Some(words) => (words, true),
+        None => (line.strip_prefix("Discarding incomplete heap ")?, false),
+    };
+    Some((words.split(' ').next()?.parse().ok()?, whole))
+}
