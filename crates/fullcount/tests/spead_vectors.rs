@@ -1,4 +1,5 @@
-//! SPEAD vectors through the program: `spead2 recv` of each capture gives the heaps and statistics that spead2 gave.
+//! SPEAD vectors through the program: `spead2 recv` of each capture gives the heaps and statistics that spead2 gave, for
+//! what its options can say: not with a filter, packets in any order or no unsized heaps, which the crate's own vectors have.
 //!
 //! Answers: `vectors/spead/expected.json`.
 
@@ -10,8 +11,11 @@ use crate::service::{say, vector};
 fn each_capture_gives_what_spead2_gave() {
     let text = std::fs::read_to_string(vector("spead/expected.json")).expect("committed");
     let all: Value = serde_json::from_str(&text).unwrap();
-    let captures =
-        all["cases"].as_array().unwrap().iter().filter(|case| case["container"] == "pcap");
+    let captures = all["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|case| case["file"].as_str().is_some_and(|name| name.contains(".pcap")));
     let mut answers = 0;
     for case in captures {
         let name = case["file"].as_str().unwrap();

@@ -250,9 +250,10 @@ fn whole_heaps_of_all_connections_keep_to_their_memory() {
     // It is whole, and the other one's next heap has its memory.
     let writer = write(begun[1000..].to_vec(), &first);
     read += begun.len() - 1000;
-    let mut all = vec![];
+    let (mut all, waits) = (vec![], std::time::Instant::now());
     while intake.stream_bytes() < read as u64 {
         intake.step(std::time::Duration::from_millis(20), &mut |heap, _| all.push(heap)).unwrap();
+        assert!(waits.elapsed() < crate::spead::PATIENCE, "{} B came", intake.stream_bytes());
     }
     writer.join().unwrap();
     let writer = write(whole(3), &second);
