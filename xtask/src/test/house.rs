@@ -1,7 +1,7 @@
-//! How long files are, and that the name of a public type stands once in the workspace.
+//! How long files are, that the name of a public type stands once in the workspace, and that documents which files name are there.
 //!
-//! Refuses a file of Rust with more than 600 lines, one of the binary with more than 300, and a public type whose name another
-//! one has. What is generated does not count, and neither does a type that stands in for another one on other systems
+//! Refuses a file of Rust with more than 600 lines, one of the binary with more than 300, a public type whose name another
+//! one has, and a source document below `docs/` that does not exist. What is generated does not count, and neither does a type that stands in for another one on other systems
 //! (`elsewhere`). Source: CONTRIBUTING.md, "Write it".
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +33,8 @@ pub fn check(_: &Host) -> Tally {
             continue;
         };
         wrong.extend(too_long(&shown, text.lines().count()));
+        let missing = documents(&text).filter(|name| !place::root().join(name).is_file());
+        wrong.extend(missing.map(|name| format!("{shown} names {name}, which is not there")));
         for name in public_types(&shown, &text) {
             types.entry(name).or_default().insert(shown.clone());
         }
@@ -56,6 +58,17 @@ fn files(folder: &Path, all: &mut Vec<PathBuf>) {
             all.push(path);
         }
     }
+}
+
+/// Documents that a file names.
+fn documents(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("docs/").filter_map(|(at, _)| {
+        let rest = &text[at..];
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "/_.-".contains(c);
+        let name = &rest[..rest.find(|c| !is_name(c)).unwrap_or(rest.len())];
+        // The end of a sentence is none of the name.
+        Some(name.trim_end_matches('.')).filter(|name| name.ends_with(".md"))
+    })
 }
 
 fn too_long(path: &str, lines: usize) -> Option<String> {
@@ -112,6 +125,16 @@ mod tests {
         assert!(too_long("crates/io/src/udp.rs", 601).is_some());
         assert_eq!(too_long("crates/fullcount/tests/main.rs", 600), None);
         assert!(too_long("crates/fullcount/src/run.rs", 301).is_some());
+    }
+
+    #[test]
+    fn documents_that_a_file_names_are_found() {
+        // In parts, so that this file names none.
+        let text =
+            ["//! Source: `do", "cs/formats/x.md`, do", "cs/y.md. In do", "cs/z: do", "cs/a.rs"]
+                .concat();
+        let names: Vec<&str> = documents(&text).collect();
+        assert_eq!(names, [["do", "cs/formats/x.md"].concat(), ["do", "cs/y.md"].concat()]);
     }
 
     #[test]
