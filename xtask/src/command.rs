@@ -3,6 +3,7 @@
 //! Refuses to wait longer than the limit: then the child and its descendants are killed and the
 //! end says `timed_out`. Standard input is always empty, so nothing can wait for an answer.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -37,6 +38,26 @@ pub enum Show {
     Yes,
     /// Keep it back.
     No,
+}
+
+thread_local! {
+    /// Lines of a thread that works aside.
+    static ASIDE: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Runs `work` aside: its commands take what the processors have left over, and what they would show is given back.
+pub fn aside<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
+    ASIDE.set(Some(Vec::new()));
+    let result = work();
+    (result, ASIDE.take().unwrap_or_default())
+}
+
+fn show(line: &str) {
+    ASIDE.with_borrow_mut(|kept| match kept {
+        Some(lines) => lines.push(line.to_owned()),
+        // A closed standard output (`| head`) is no reason to stop testing.
+        None => drop(writeln!(std::io::stdout(), "{line}")),
+    });
 }
 
 impl Job {
@@ -85,8 +106,8 @@ impl Job {
         self
     }
 
-    /// Takes what the processors have left over: for what runs beside something else.
-    pub fn last(mut self) -> Self {
+    /// Takes what the processors have left over.
+    fn last(mut self) -> Self {
         let mut command = Command::new("nice");
         command.args(["-n", "19"]);
         self.wrap(&mut command);
@@ -137,13 +158,14 @@ impl Job {
     /// Runs to the end; `read` sees every line of both outputs in the order written and says
     /// whether it is shown.
     pub fn run_reading(self, mut read: impl FnMut(&str) -> Show) -> End {
-        println!("$ {}", shown(&self.command));
+        show(&format!("$ {}", shown(&self.command)));
         self.run_silently(&mut read)
     }
 
     /// The same, and not even the command is shown.
     pub fn run_silently(self, mut read: impl FnMut(&str) -> Show) -> End {
-        let Self { mut command, limit } = self;
+        let is_aside = ASIDE.with_borrow(Option::is_some);
+        let Self { mut command, limit } = if is_aside { self.last() } else { self };
         let pipe = std::io::pipe().and_then(|(reader, writer)| {
             command.stdout(writer.try_clone()?).stderr(writer);
             Ok(reader)
@@ -174,8 +196,7 @@ impl Job {
             let text = String::from_utf8_lossy(&bytes);
             let line = text.trim_end_matches(['\n', '\r']);
             if read(line) == Show::Yes {
-                // A closed standard output (`| head`) is no reason to stop testing.
-                let _ = writeln!(std::io::stdout(), "{line}");
+                show(line);
             }
             bytes.clear();
         }
@@ -265,6 +286,13 @@ mod tests {
         });
         assert_eq!(seen, ["one", "two", "three"]);
         assert_eq!(end, End { ok: false, phrase: "exit status: 3".to_owned() });
+    }
+
+    #[test]
+    fn what_runs_aside_is_nice_and_its_lines_are_given_back() {
+        let (end, lines) = aside(|| Job::new("sh").args(["-c", "nice; nice >&2"]).run());
+        assert!(end.ok && lines[0].starts_with("$ "), "{lines:?}");
+        assert_eq!(lines[1..], ["19", "19"]);
     }
 
     #[test]

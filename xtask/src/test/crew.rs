@@ -25,10 +25,17 @@ const LIMIT: Duration = Duration::from_secs(20 * 60);
 /// How libtest ends when tests failed.
 const TESTS_FAILED: &str = "exit status: 101";
 
-/// Something that runs beside the pieces, such as the tests in documentation.
-pub struct Other<'a> {
-    pub label: &'a str,
-    pub job: Job,
+/// Something that runs beside the pieces that do not want the machine for themselves.
+pub enum Other<'a> {
+    /// A cargo command with tests of its own.
+    Cargo {
+        /// For people.
+        label: &'a str,
+        /// The command.
+        job: Box<Job>,
+    },
+    /// A step, which says itself what it came to.
+    Step(Box<dyn FnOnce() + Send + 'a>),
 }
 
 /// What is still to be done, what is in use, and what came out.
@@ -63,9 +70,15 @@ pub fn run(
             let mut now = lock(state);
             if let Some(other) = now.others.pop() {
                 now.used += 1;
-                scope.spawn(move || {
-                    let done = of_cargo(other, tell);
-                    finish(state, freed, 1, done);
+                scope.spawn(move || match other {
+                    Other::Cargo { label, job } => {
+                        finish(state, freed, 1, of_cargo(label, *job, tell))
+                    }
+                    Other::Step(work) => {
+                        work();
+                        lock(state).used -= 1;
+                        freed.notify_all();
+                    }
                 });
                 continue;
             }
@@ -130,10 +143,10 @@ fn one(binary: &Binary, piece: &Piece, tell: &(impl Fn(Job) -> Job + Sync)) -> D
 }
 
 /// A cargo command: it reads libtest's lines as well.
-fn of_cargo(other: Other<'_>, tell: &(impl Fn(Job) -> Job + Sync)) -> Done {
-    let (mut done, end) = read(other.label, tell(other.job.measured()).limit(LIMIT));
+fn of_cargo(label: &str, job: Job, tell: &(impl Fn(Job) -> Job + Sync)) -> Done {
+    let (mut done, end) = read(label, tell(job.measured()).limit(LIMIT));
     if !end.ok && done.tally.failed.is_empty() {
-        done.tally.failed.push(format!("{}: {}", other.label, end.phrase));
+        done.tally.failed.push(format!("{label}: {}", end.phrase));
     }
     done
 }
@@ -212,8 +225,12 @@ mod tests {
     fn others_count_their_tests_as_well() {
         let lines = "test a ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored";
         let job = Job::new("printf").args(["%b", &lines.replace('\n', "\\n"), ""]);
-        let (tally, costs) = run(&[], &[], vec![Other { label: "docs", job }], |job| job);
+        let docs = Other::Cargo { label: "docs", job: job.into() };
+        let mut done = false;
+        let step = Other::Step(Box::new(|| done = true));
+        let (tally, costs) = run(&[], &[], vec![docs, step], |job| job);
         assert_eq!((tally.passed, costs[0].name.as_str()), (1, "docs"), "{tally:?}");
+        assert!(done && costs.len() == 1);
     }
 
     #[test]

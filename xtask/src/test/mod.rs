@@ -9,6 +9,7 @@
 
 mod arrows;
 mod bare;
+mod beside;
 mod binaries;
 mod cost;
 mod counts;
@@ -19,12 +20,15 @@ mod part;
 mod pieces;
 mod portable;
 mod rust;
+mod steps;
 mod trace;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::thread;
 use std::time::Duration;
+
+use beside::BesideSteps;
+use steps::{BESIDE_DEEP, BESIDE_TESTS, STEPS, Step, When};
 
 use crate::command::{Job, spoken, timed};
 use crate::place;
@@ -32,228 +36,12 @@ use crate::room;
 use crate::setup::{self, Missing, Need};
 use crate::tally::Tally;
 
-/// When a step runs without being named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
-    /// With `--quick` as well.
-    Quick,
-    /// Without `--quick`.
-    Usual,
-    /// With `--deep` only.
-    Deep,
-    /// Never: its tests are part of `test`.
-    Named,
-}
-
-/// One step: what it is called, what it does, what the host must have for it.
-struct Step {
-    name: &'static str,
-    about: &'static str,
-    when: When,
-    /// Without these the step cannot run.
-    needs: &'static [Need],
-    /// Without these some of its tests skip themselves.
-    wants: &'static [Need],
-    /// Folders of the target directory that no later step uses.
-    leaves: &'static [&'static str],
-    run: fn(&Host) -> Tally,
-}
-
 /// Most that the target directory of a whole run from empty takes, MB: docs/testing.md.
 const ROOM_MB: u64 = 10_000;
 
 /// Its row in the summary: what is fetched, if anything is.
 const SET_UP: &str = "set-up";
 
-/// In the order of running: what fails fastest and most often comes first.
-const STEPS: [Step; 19] = [
-    step("fmt", "formatting", When::Quick, &[], rust::format),
-    step(
-        "arrows",
-        "which crate uses which: the table of docs/architecture.md",
-        When::Quick,
-        &[],
-        arrows::check,
-    ),
-    step(
-        "house",
-        "files of 600 lines at most (the binary's 300), each name of a public type once",
-        When::Quick,
-        &[],
-        house::check,
-    ),
-    step(
-        "clippy",
-        "clippy over all targets; a warning is an error",
-        When::Quick,
-        NATIVE,
-        rust::clippy,
-    ),
-    Step {
-        wants: &[
-            setup::PYTHON,
-            setup::BROWSER,
-            setup::NPM,
-            setup::NAMESPACES,
-            setup::IPERF3,
-            setup::CARBON,
-            setup::GRAPHITE_WEB,
-            setup::PROMETHEUS,
-            setup::RSYSLOG,
-            setup::TMUX,
-            setup::TSHARK,
-            setup::VERILOG,
-            setup::JAVA,
-            setup::MAVEN,
-        ],
-        ..step("test", "all Rust tests", When::Quick, NATIVE, rust::test)
-    },
-    Step {
-        leaves: &[trace::FOLDER],
-        ..step(
-            "trace",
-            "traces that are not built in cost nothing: the instructions compared; tests with traces built in",
-            When::Usual,
-            &[],
-            trace::check,
-        )
-    },
-    step("deny", "licences, bans and sources of the dependencies", When::Usual, &[], rust::deny),
-    step(
-        "python",
-        "part of `test`: our files in h5py, scippnexus and pandas",
-        When::Named,
-        &[setup::C_COMPILER, setup::CPP_COMPILER, setup::CMAKE, setup::MAKE, setup::PYTHON],
-        part::python,
-    ),
-    step(
-        "browser",
-        "part of `test`: the live page in Chromium",
-        When::Named,
-        &[
-            setup::C_COMPILER,
-            setup::CPP_COMPILER,
-            setup::CMAKE,
-            setup::MAKE,
-            setup::BROWSER,
-            setup::NPM,
-        ],
-        part::browser,
-    ),
-    step(
-        "counters",
-        "part of `test`: docs/counters.md equals the catalogue of the binary",
-        When::Named,
-        NATIVE,
-        part::counters,
-    ),
-    step(
-        "kafka",
-        "part of `test`: the service against a real Kafka",
-        When::Named,
-        &[
-            setup::C_COMPILER,
-            setup::CPP_COMPILER,
-            setup::CMAKE,
-            setup::MAKE,
-            setup::PYTHON,
-            setup::JAVA,
-            setup::MAVEN,
-        ],
-        part::kafka,
-    ),
-    step(
-        "kafka-tls",
-        "a real Kafka behind TLS; not in `test`, for it compiles OpenSSL and librdkafka anew",
-        When::Named,
-        &[
-            setup::C_COMPILER,
-            setup::CPP_COMPILER,
-            setup::CMAKE,
-            setup::MAKE,
-            setup::PERL,
-            setup::JAVA,
-            setup::MAVEN,
-        ],
-        part::kafka_tls,
-    ),
-    Step {
-        leaves: &["wasm"],
-        ..step(
-            "wasm",
-            "core for wasm32: builds, and imports nothing",
-            When::Deep,
-            &[],
-            portable::wasm,
-        )
-    },
-    Step {
-        leaves: &portable::ELSEWHERE,
-        ..step(
-            "portable",
-            "core, io, detect, out without C for aarch64 Linux and macOS, stcp for no system",
-            When::Deep,
-            &[],
-            portable::check,
-        )
-    },
-    Step {
-        leaves: &[bare::FOLDER],
-        ..step(
-            "bare",
-            "the program without C libraries and without a runtime: builds, runs, refuses by name",
-            When::Deep,
-            &[],
-            bare::check,
-        )
-    },
-    Step {
-        leaves: &["asan"],
-        ..step(
-            "asan",
-            "io, with its system calls, under AddressSanitizer",
-            When::Deep,
-            &[setup::C_COMPILER],
-            nightly::asan,
-        )
-    },
-    Step {
-        leaves: &["fuzz"],
-        ..step(
-            "fuzz",
-            "fuzz targets: seeds replayed, then a short run",
-            When::Deep,
-            &[setup::C_COMPILER, setup::CPP_COMPILER],
-            nightly::fuzz,
-        )
-    },
-    Step {
-        wants: &[setup::NAMESPACES],
-        ..step(
-            "faults",
-            "the scenarios of faults again: twice, with more rounds",
-            When::Deep,
-            FAULTS,
-            part::faults,
-        )
-    },
-    Step { leaves: &["miri"], ..step("miri", "core under Miri", When::Deep, &[], nightly::miri) },
-];
-
-const fn step(
-    name: &'static str,
-    about: &'static str,
-    when: When,
-    needs: &'static [Need],
-    run: fn(&Host) -> Tally,
-) -> Step {
-    Step { name, about, when, needs, wants: &[], leaves: &[], run }
-}
-
-/// HDF5 and librdkafka are in the default features of the binary and compile from source.
-const NATIVE: &[Need] = &[setup::C_COMPILER, setup::CPP_COMPILER, setup::CMAKE, setup::MAKE];
-const FAULTS: &[Need] =
-    &[setup::C_COMPILER, setup::CPP_COMPILER, setup::CMAKE, setup::MAKE, setup::JAVA, setup::MAVEN];
 /// Without these two there is no Kafka to test against.
 const KAFKA: [Need; 2] = [setup::JAVA, setup::MAVEN];
 
@@ -270,6 +58,8 @@ pub struct Host {
     kafka: Option<PathBuf>,
     /// What the parts of a step cost.
     notes: cost::Notes,
+    /// Steps that run beside others.
+    beside: BesideSteps,
 }
 
 impl Host {
@@ -361,7 +151,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
     if wish.table && arguments.len() == 1 {
         return write_table();
     }
-    let chosen: Vec<&Step> = STEPS.iter().filter(|step| wish.takes(step)).collect();
+    let chosen: Vec<&'static Step> = STEPS.iter().filter(|step| wish.takes(step)).collect();
     let before = wish.add.then(counts::take);
     if wish.is_whole() && !wish.deep {
         // What is left of an earlier run must not be taken for this one's, should it not come to its end.
@@ -384,7 +174,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
 }
 
 fn write_table() -> ExitCode {
-    let steps: Vec<&str> = [SET_UP].into_iter().chain(STEPS.map(|step| step.name)).collect();
+    let steps: Vec<&str> = [SET_UP].into_iter().chain(STEPS.iter().map(|step| step.name)).collect();
     match cost::write_table(&steps) {
         Ok(page) => {
             println!("written: {}", page.display());
@@ -403,12 +193,27 @@ struct Outcome {
     step: cost::Step,
 }
 
-fn run_steps(wish: &Wish<'_>, chosen: &[&Step]) -> Vec<Outcome> {
+/// What of a run is made beside others, and what in its turn; the former are told last.
+fn shared_out(
+    wish: &Wish<'_>,
+    chosen: &[&'static Step],
+) -> (Vec<&'static Step>, Vec<&'static Step>) {
+    let beside: &[&str] = match (wish.is_whole(), wish.deep) {
+        (true, true) => &BESIDE_DEEP,
+        (true, false) => &BESIDE_TESTS,
+        (false, _) => &[],
+    };
+    chosen.iter().partition(|step| beside.contains(&step.name))
+}
+
+fn run_steps(wish: &Wish<'_>, chosen: &[&'static Step]) -> Vec<Outcome> {
     if wish.is_whole() {
         room::warn(ROOM_MB);
     }
     // Quick uses what is there; it does not go and fetch a browser.
-    let (host, cost) = cost::measured(|| set_up(chosen, !wish.quick));
+    let (mut host, cost) = cost::measured(|| set_up(chosen, !wish.quick));
+    let (beside, in_turn) = shared_out(wish, chosen);
+    host.beside = BesideSteps::new(beside.clone());
     println!("-- {SET_UP}: {}", spoken(cost.wall));
     // A run of a step alone finds what it needs; its set-up says nothing about that of an empty host.
     let kept = wish.is_whole() && !wish.deep;
@@ -420,16 +225,9 @@ fn run_steps(wish: &Wish<'_>, chosen: &[&Step]) -> Vec<Outcome> {
             pieces: Vec::new(),
         },
     };
-    let has = |name: &str| chosen.iter().any(|step| step.name == name);
-    // Miri needs one processor for minutes, and the others wait now and then: it takes what they leave.
-    let mut beside = (has("faults") && has("miri")).then(|| thread::spawn(nightly::miri_beside));
-    let run = |step: &&Step| {
+    let run = |step: &&'static Step| {
         heading(&format!("{}: {}", step.name, step.about));
-        let other = if step.name == "miri" { beside.take() } else { None };
-        let work = || match other {
-            Some(beside) => shown(beside),
-            None => run_step(step, &host),
-        };
+        let work = || host.beside.take(step.name).unwrap_or_else(|| run_step(step, &host));
         let (tally, cost) = cost::measured(|| work().judged(place::in_ci()));
         println!("-- {}: {} ({})", step.name, tally.line(), spoken(cost.wall));
         // What failed may have left what shows why: fuzzing's inputs lie there.
@@ -440,8 +238,15 @@ fn run_steps(wish: &Wish<'_>, chosen: &[&Step]) -> Vec<Outcome> {
         let line = cost::Line { name: step.name.to_owned(), cost };
         Outcome { tally, step: cost::Step { line, parts, pieces } }
     };
-    let made = chosen.iter().map(run);
-    let outcomes: Vec<Outcome> = std::iter::once(set_up).chain(made).collect();
+    let mut outcomes = vec![set_up];
+    std::thread::scope(|scope| {
+        // The tests start those beside them once they are built: until then both would wait for cargo's lock.
+        let deep = wish.deep.then(|| scope.spawn(|| host.beside.run(&host)));
+        outcomes.extend(in_turn.iter().map(run));
+        // One that panicked has left no result: its step has its turn then.
+        drop(deep.map(std::thread::ScopedJoinHandle::join));
+        outcomes.extend(beside.iter().map(run));
+    });
     cost::keep(outcomes.iter().skip(usize::from(!kept)).map(|outcome| &outcome.step));
     outcomes
 }
@@ -465,7 +270,7 @@ fn summary(outcomes: Vec<Outcome>, total: Duration) -> Tally {
     all
 }
 
-fn set_up(chosen: &[&Step], fetch_wants: bool) -> Host {
+fn set_up(chosen: &[&'static Step], fetch_wants: bool) -> Host {
     heading(SET_UP);
     if fetch_wants {
         fetch_crates(chosen);
@@ -516,12 +321,13 @@ fn set_up(chosen: &[&Step], fetch_wants: bool) -> Host {
         grafana,
         kafka,
         notes: cost::Notes::default(),
+        beside: BesideSteps::default(),
     }
 }
 
 /// Brings the sources of the dependencies, so that no step's time is that of a network. What cannot be fetched the build
 /// will name.
-fn fetch_crates(chosen: &[&Step]) {
+fn fetch_crates(chosen: &[&'static Step]) {
     let fetch = |manifest: &str| {
         let triple = place::host_triple().unwrap_or_default();
         let job = Job::cargo(&["fetch", "--quiet", "--manifest-path", manifest]);
@@ -549,18 +355,6 @@ fn run_step(step: &Step, host: &Host) -> Tally {
     (step.run)(host)
 }
 
-/// What ran beside other steps: its lines come now.
-fn shown(beside: thread::JoinHandle<(Tally, Vec<String>)>) -> Tally {
-    match beside.join() {
-        Ok((tally, lines)) => {
-            println!("(ran beside the other steps)");
-            lines.iter().for_each(|line| println!("{line}"));
-            tally
-        }
-        Err(_) => Tally::fail("the step beside the others panicked"),
-    }
-}
-
 fn heading(text: &str) {
     println!("\n==== {text}");
 }
@@ -573,6 +367,21 @@ mod tests {
         let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
         let wish = Wish::read(&arguments)?;
         Ok(STEPS.iter().filter(|step| wish.takes(step)).map(|step| step.name).collect())
+    }
+
+    #[test]
+    fn steps_beside_others_are_those_of_whole_runs() {
+        let beside = |arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+            let wish = Wish::read(&arguments).unwrap();
+            let chosen: Vec<_> = STEPS.iter().filter(|step| wish.takes(step)).collect();
+            let (beside, in_turn) = shared_out(&wish, &chosen);
+            assert_eq!(beside.len() + in_turn.len(), chosen.len());
+            beside.iter().map(|step| step.name).collect::<Vec<_>>()
+        };
+        assert_eq!(beside(&[]), BESIDE_TESTS);
+        assert_eq!(beside(&["--deep"]), BESIDE_DEEP);
+        assert!(beside(&["--quick"]).is_empty() && beside(&["clippy", "test"]).is_empty());
     }
 
     #[test]

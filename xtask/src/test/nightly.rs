@@ -33,26 +33,9 @@ const MIRI_SKIPS: [&str; 10] = [
 ];
 
 pub fn miri(_: &Host) -> Tally {
-    match miri_job() {
-        Ok(job) => rust::libtest(MIRI, job),
-        Err(tally) => tally,
-    }
-}
-
-/// The same beside another step, with the lines that it would have shown.
-pub fn miri_beside() -> (Tally, Vec<String>) {
-    match miri_job() {
-        Ok(job) => rust::libtest_beside(MIRI, job),
-        Err(tally) => (tally, Vec::new()),
-    }
-}
-
-const MIRI: &str = "cargo miri test";
-
-fn miri_job() -> Result<Job, Tally> {
     for component in ["miri", "rust-src"] {
         if let Err(reason) = setup::rust_component(component, true) {
-            return Err(Tally::unavailable(format!("{component} is not to be had: {reason}")));
+            return Tally::unavailable(format!("{component} is not to be had: {reason}"));
         }
     }
     // Miri is some hundred times slower than the machine: properties get 4 cases, not 256, and
@@ -63,7 +46,7 @@ fn miri_job() -> Result<Job, Tally> {
         .env("MIRIFLAGS", "-Zmiri-disable-isolation")
         .env("PROPTEST_CASES", "4")
         .limit(Duration::from_secs(45 * 60));
-    Ok(job)
+    rust::libtest("cargo miri test", job)
 }
 
 pub fn asan(host: &Host) -> Tally {

@@ -9,7 +9,7 @@ use fullcount_broker::BrokerCluster;
 use super::crew::{self, Other};
 use super::pieces::{self, Piece};
 use super::{Host, binaries, cost, portable};
-use crate::command::{End, Job, Show};
+use crate::command::{End, Job};
 use crate::tally::{Libtest, Tally};
 use crate::{place, setup};
 
@@ -24,18 +24,6 @@ pub fn libtest(what: &str, job: Job) -> Tally {
     let mut reader = Libtest::default();
     let end = job.run_reading(|line| reader.read(line));
     reader.finish(&end, what)
-}
-
-/// The same beside another step: the lines are given back, to be shown later.
-pub fn libtest_beside(what: &str, job: Job) -> (Tally, Vec<String>) {
-    let (mut reader, mut lines) = (Libtest::default(), Vec::new());
-    let end = job.last().run_silently(|line| {
-        if reader.read(line) == Show::Yes {
-            lines.push(line.to_owned());
-        }
-        Show::No
-    });
-    (reader.finish(&end, what), lines)
 }
 
 pub fn format(_: &Host) -> Tally {
@@ -99,9 +87,10 @@ pub fn test(host: &Host) -> Tally {
     }
     let job =
         Job::cargo(&["test", "--workspace", "--doc", "--no-fail-fast", "--", "--show-output"]);
-    let docs = vec![Other { label: "doc tests", job }];
+    let mut others = vec![Other::Cargo { label: "doc tests", job: job.into() }];
+    others.push(Other::Step(Box::new(|| host.beside.run(host))));
     let broker = Broker::start(host);
-    let work = || crew::run(&built, &pieces, docs, |job| broker.tell(host.tell(job)));
+    let work = || crew::run(&built, &pieces, others, |job| broker.tell(host.tell(job)));
     let ((ran, costs), cost) = cost::measured(work);
     host.notes.part("run", cost);
     host.notes.pieces(costs);
