@@ -234,7 +234,6 @@ impl SourcePlan {
             timestamps: self.timestamps,
             exact_times: self.exact_times,
             whole_ipv4: self.whole_ipv4,
-            plain_ipv4: false,
             epoch_ns: self.epoch_ns,
             downstream: asked.as_ref().map(|asked| asked as &dyn Downstream),
         };

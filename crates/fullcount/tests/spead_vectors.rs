@@ -57,6 +57,19 @@ fn each_capture_gives_what_spead2_gave() {
     assert!(answers >= 20, "{answers}");
 }
 
+#[test]
+fn a_capture_of_another_link_type_is_an_error_as_in_spead2() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut file = std::fs::read(vector("spead/udp_capture.pcap")).expect("committed");
+    // Linux cooked v2.
+    file[20..22].copy_from_slice(&276u16.to_le_bytes());
+    let path = dir.path().join("cooked2.pcap");
+    std::fs::write(&path, file).unwrap();
+    let said = say(&["spead2", "recv", path.to_str().unwrap()]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("frames of link type 276"), "{}", said.err);
+}
+
 /// Number of the heap that a line tells of, and whether it is whole.
 fn heap(line: &str) -> Option<(u64, bool)> {
     let (words, whole) = match line.strip_prefix("Received heap ") {

@@ -2,7 +2,7 @@
 //!
 //! [`read`] gives frames, [`datagrams`] the UDP payloads in them, [`play`] a [`Source`](crate::source::Source) of them
 //! at recorded speed, a factor of it or flat out, and [`mod@write`] makes captures. Frames other than UDP datagrams are
-//! counted and are no error; only a file that is no capture is an error.
+//! counted and are no error; a file that is no capture is one, and with `ip=plain-v4` one of another link type.
 
 mod blocks;
 pub mod clock;

@@ -262,8 +262,6 @@ pub struct SourceOpening<'a> {
     pub exact_times: bool,
     /// The decoder's format knows only IPv4 datagrams in one packet.
     pub whole_ipv4: bool,
-    /// Of captures only what spead2 reads counts: such IPv4 datagrams without a VLAN tag.
-    pub plain_ipv4: bool,
     /// Time of tick 0, ns since 1970: packets that travel with another are refused.
     pub epoch_ns: i64,
     /// The decoder, if one is behind it.
@@ -279,7 +277,6 @@ impl SourceOpening<'_> {
         timestamps: false,
         exact_times: false,
         whole_ipv4: false,
-        plain_ipv4: false,
         epoch_ns: 0,
         downstream: None,
     };

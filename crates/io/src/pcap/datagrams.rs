@@ -143,7 +143,7 @@ impl<R: Read> Datagrams<R> {
     /// The next datagram, `None` at the end of the file.
     ///
     /// # Errors
-    /// Only what the system reports while reading.
+    /// What the system reports while reading, and with [`Ip::PlainV4`] frames of other links.
     #[expect(clippy::should_implement_trait, reason = "a datagram borrows the buffer")]
     pub fn next(&mut self) -> io::Result<Option<CapturedDatagram<'_>>> {
         let found = loop {
@@ -156,7 +156,8 @@ impl<R: Read> Datagrams<R> {
             let into = &mut self.assembled;
             let r = &mut self.reassembler;
             let join = (self.ip == Ip::Any).then_some(r);
-            if self.ip == Ip::PlainV4 && !is_plain(&record, &mut self.tally) {
+            if self.ip == Ip::PlainV4 && !is_plain(&record)? {
+                self.tally.other_ip += 1;
                 continue;
             }
             if let Some(found) = look(record, self.last_ns, join, into, &mut self.tally) {
@@ -177,20 +178,26 @@ impl<R: Read> Datagrams<R> {
     }
 }
 
-/// An untagged IPv4 packet of Ethernet or Linux cooked v1. What is short is looked at, and refused, by [`look`].
-fn is_plain(record: &CapturedFrame<'_>, tally: &mut CaptureTally) -> bool {
+/// An untagged IPv4 packet. What is short is looked at, and refused, by [`look`].
+///
+/// # Errors
+/// As in spead2: frames are neither of Ethernet nor of Linux cooked v1.
+fn is_plain(record: &CapturedFrame<'_>) -> io::Result<bool> {
     // Where the number of the protocol stands.
     let at = match LinkLayer::from_number(record.link) {
         Some(LinkLayer::Ethernet) => 12,
         Some(LinkLayer::Cooked) => 14,
         _ => {
-            tally.link_type += 1;
-            return false;
+            let link = record.link;
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!(
+                    "frames of link type {link}; ip=plain-v4 reads 1 (Ethernet) and 113 (Linux cooked v1)"
+                ),
+            ));
         }
     };
-    let plain = record.frame.get(at..at + 2).is_none_or(|protocol| protocol == [8, 0]);
-    tally.other_ip += u64::from(!plain);
-    plain
+    Ok(record.frame.get(at..at + 2).is_none_or(|protocol| protocol == [8, 0]))
 }
 
 /// Finds the datagram that a frame is or completes; without a reassembler, only one that is whole and IPv4.

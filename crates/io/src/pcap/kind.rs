@@ -91,11 +91,7 @@ impl SourceEndpoint for FileEndpoint {
 
     fn open(&self, opening: &SourceOpening<'_>) -> Result<Vec<OpenedSource>, SourceOpenError> {
         let mut url = self.url.clone();
-        let wanted = match (opening.plain_ipv4, opening.whole_ipv4) {
-            (true, _) => Some(Ip::PlainV4),
-            (false, whole) => whole.then_some(Ip::WholeV4),
-        };
-        url.ip = url.ip.or(wanted);
+        url.ip = url.ip.or(opening.whole_ipv4.then_some(Ip::WholeV4));
         url.exact_times |= opening.exact_times;
         let downstream = opening.downstream.filter(|_| url.shift);
         let shifter = downstream.and_then(|decoder| decoder.shifter());

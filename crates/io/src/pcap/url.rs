@@ -157,7 +157,7 @@ impl Scheme for PcapUrl {
             "ip",
             "any, whole-v4 or plain-v4",
             "`any`, unless the detector's format knows only whole IPv4 packets; `plain-v4` with compat=spead2",
-            "`whole-v4`: IPv6 and fragments are left out, and counted; `plain-v4`: so are frames with a VLAN tag, and all but Ethernet and Linux cooked v1",
+            "`whole-v4`: IPv6 and fragments are left out, and counted; `plain-v4`: so are frames with a VLAN tag; link types other than Ethernet and Linux cooked v1 are an error",
             |p, v| {
                 let names =
                     [("any", Ip::Any), ("whole-v4", Ip::WholeV4), ("plain-v4", Ip::PlainV4)];

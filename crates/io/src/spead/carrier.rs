@@ -17,13 +17,13 @@ use fullcount_core::source::{
     OpenedSource, Received, Source, SourceEndpoint, SourceError, SourceKind, SourceOpenError,
     SourceOpening, SourceSetup, UrlKey,
 };
-use fullcount_core::url::Scheme as _;
+use fullcount_core::url::{self, Scheme as _};
 use fullcount_spead::receive::OnIncomplete;
 
 use super::handed::Handed;
 use super::intake::{IntakeStep, SpeadIntake};
 use super::url::{SpeadInput, SpeadTransport, SpeadUrl};
-use crate::endpoint::Engine;
+use crate::endpoint::{Engine, PcapUrl};
 use crate::source::refused;
 use crate::udp;
 
@@ -134,6 +134,15 @@ pub fn plan(text: &str, setup: &SourceSetup<'_>) -> Result<PlannedSpead, Refusal
             _ => 9200,
         };
     }
+    if url.told.spead2 && url.transport == SpeadTransport::Pcap {
+        // A key that is said holds: the first of two would be refused.
+        let said = url::read::<PcapUrl>(&url.inner).map_err(|e| refused(text, e))?.ip.is_some();
+        let joint = if url.inner.contains('?') { '&' } else { '?' };
+        if !said {
+            url.inner.push(joint);
+            url.inner.push_str("ip=plain-v4");
+        }
+    }
     if let (SpeadTransport::Udp, Some(at)) = (url.transport, &mut url.address) {
         at.receive_buffer = at.receive_buffer.or(Some(setup.receive_buffer));
         if at.engine == Engine::Auto && setup.engine == Engine::Plain.name() {
@@ -195,9 +204,7 @@ pub(super) fn below<'a>(
     url: &SpeadUrl<SpeadInput>,
     opening: &SourceOpening<'a>,
 ) -> SourceOpening<'a> {
-    // spead2 reads nothing else from captures.
-    let plain_ipv4 = url.told.spead2;
-    let plain = SourceOpening { downstream: None, workers: 1, plain_ipv4, ..*opening };
+    let plain = SourceOpening { downstream: None, workers: 1, ..*opening };
     let needed = || match url.transport {
         SpeadTransport::Udp => url.address.as_ref().map_or(1, udp::sockets_for_buffer),
         _ => 1,
