@@ -42,7 +42,8 @@ pub struct HeapFlags {
     /// Source heaps: from one heap's number to the next one's; several senders of one stream take their count
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Heaps (SPEAD)")]
     heap_step: u64,
-    /// Source heaps: stay so long after the last heap and send again what is asked for
+    /// Source heaps, with `feedback`: before the stop heap, wait at most so long until the receiver has all heaps, and
+    /// send again what it asks for [default: 500ms]
     #[arg(long, value_name = "TIME", help_heading = "Heaps (SPEAD)")]
     linger: Option<String>,
 }
@@ -84,7 +85,7 @@ impl SendFlags {
             heaps: heaps.transpose()?,
             verify: own.verify,
             duration: time("duration", self.what.duration.as_ref())?,
-            linger: time("linger", own.linger.as_ref())?.unwrap_or_default(),
+            linger: time("linger", own.linger.as_ref())?.unwrap_or(HeapsJob::default().linger),
             numbers: (own.first_heap, own.heap_step),
             ..HeapsJob::default()
         };

@@ -149,6 +149,8 @@ pub struct SenderSide {
     socket: UdpSocket,
     tuner: Option<RateTuner>,
     peer: Option<SocketAddr>,
+    /// Heaps that have ended at the receiver, by its last report.
+    ended_heaps: Option<u64>,
     listened_ns: u64,
     counts: BackCounts,
     log: Vec<TunerDecision>,
@@ -171,7 +173,15 @@ impl SenderSide {
         socket.set_nonblocking(true).map_err(failed("listening"))?;
         let tuner = tune.map(|config| RateTuner::new(config, 0)).transpose()?;
         let counts = BackCounts::default();
-        Ok(SenderSide { socket, tuner, peer: None, listened_ns: 0, counts, log: vec![] })
+        Ok(SenderSide {
+            socket,
+            tuner,
+            peer: None,
+            ended_heaps: None,
+            listened_ns: 0,
+            counts,
+            log: vec![],
+        })
     }
 
     /// Where it listens.
@@ -195,6 +205,8 @@ impl SenderSide {
                 Ok(FeedbackMessage::Report(report)) => {
                     self.counts.reports += 1;
                     self.peer = Some(from);
+                    // Reports may overtake each other.
+                    self.ended_heaps = self.ended_heaps.max(Some(report.ended_heaps));
                     if let Some(tuner) = &mut self.tuner {
                         let bytes = sender.counts().packet_bytes;
                         let sent = SentSoFar { bytes, behind_ns: sender.behind_ns(now_ns) };
@@ -228,6 +240,11 @@ impl SenderSide {
             // If it is lost, the receiver says "unknown".
             let _ = self.socket.send_to(&FeedbackMessage::Totals(sender.totals()).emit(), peer);
         }
+    }
+
+    /// The receiver has said that so many heaps have ended there.
+    pub(super) fn has_ended(&self, heaps: u64) -> bool {
+        self.ended_heaps.is_some_and(|ended| ended >= heaps)
     }
 
     /// What came.

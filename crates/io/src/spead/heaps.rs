@@ -91,6 +91,9 @@ impl TestValues {
     }
 }
 
+/// See [`HeapsJob::linger`]: five requests of a receiver, 50 ms apart, and twice that for a round trip of a long link.
+const LINGER: Duration = Duration::from_millis(500);
+
 /// What is sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeapsJob {
@@ -108,7 +111,7 @@ pub struct HeapsJob {
     pub descriptors: u64,
     /// Ends after this.
     pub duration: Option<Duration>,
-    /// Stays for re-requests after the last heap.
+    /// With a back-channel: the longest wait, behind the last heap, for the receiver to say that all heaps have ended there.
     pub linger: Duration,
     /// Number of the first heap, and the step to the next: for several senders of one stream.
     pub numbers: (u64, u64),
@@ -128,7 +131,7 @@ impl Default for HeapsJob {
             flavour: Flavour::default(),
             descriptors: 0,
             duration: None,
-            linger: Duration::ZERO,
+            linger: LINGER,
             numbers: (1, 1),
             stop: true,
             compat: BugCompat::default(),
@@ -255,10 +258,18 @@ impl HeapsJob {
         if stop() {
             outlet.sender().cancel_all();
         }
+        let mut waited = Duration::ZERO;
+        if self.stop && outlet.back().is_some() {
+            // The stop ends the stream: what is missing is asked for before it.
+            outlet.drain()?;
+            let full = Instant::now();
+            outlet.settle(self.linger)?;
+            waited = full.elapsed();
+        }
         self.end(outlet, sent, substreams)?;
         outlet.finish()?;
-        let seconds = begun.elapsed().as_secs_f64();
-        outlet.linger(self.linger)?;
+        let seconds = (begun.elapsed() - waited).as_secs_f64();
+        outlet.departed();
         while outlet.sender().pop_completion().is_some() {}
         let counts = outlet.sender().counts();
         Ok(HeapsSent {

@@ -33,7 +33,7 @@ fullcount_core::counters! {
         NoMemory "spead.reader.no_memory" Packets Sum "spead.reader" Dropped(Unknown) "whole heaps on TCP connections for which there was no memory within max_live" "raise max_live, or lower max_heap or the number of senders";
         Connections "spead.reader.connections" Times Sum "spead.reader" Note "TCP connections that were accepted" "";
         Resets "spead.reader.resets" Times Sum "spead.reader" Note "TCP connections that were reset, or whose peer no longer answered" "look at the sender: its heaps may be incomplete";
-        Silent "spead.reader.silent" Times Sum "spead.reader" Note "TCP connections that were ended to make room: they had sent nothing, and more than 64 such were open" "find out who connects without sending";
+        Silent "spead.reader.silent" Times Sum "spead.reader" Note "TCP connections that were ended to make room: they had sent no packet, and more than 64 such were open" "find out who connects without sending SPEAD";
         Junk "spead.reader.junk_bytes" Bytes Sum "spead.reader" Dropped(Unknown) "bytes on TCP connections that belonged to no packet" "is the sender's framing the same as here?";
         NotWhole "spead.reader.not_whole" Packets Sum "spead.reader" Dropped(Unknown) "packets on TCP connections of whole heaps (framing=heap) that were only parts of one" "the sender cuts its heaps: leave framing=heap out here, or set it at the sender";
         Cut "spead.reader.cut" Times Sum "spead.reader" Dropped(Unknown) "TCP connections that ended inside of a packet or heap" "look at the sender";

@@ -76,6 +76,8 @@ const GATHER: usize = 1 << 20;
 const GATHERED: usize = 512;
 /// The last part of a wait is spun.
 const NEAR_NS: u64 = 100_000;
+/// From one look at the back-channel to the next while a receiver is waited for.
+const SETTLE: Duration = Duration::from_millis(2);
 /// Packets between two looks at clock and back-channel.
 const LOOK: u32 = 512;
 
@@ -420,12 +422,49 @@ impl SpeadOutlet {
         }
     }
 
+    /// Everything that is queued leaves.
+    ///
+    /// # Errors
+    /// Sending failed for good.
+    pub fn drain(&mut self) -> Result<(), OutletError> {
+        while self.pump(Duration::from_secs(1))? == Pumped::More {}
+        Ok(())
+    }
+
+    /// What a stop would put an end to: everything that is queued leaves, the receiver is told the totals and sent again what it asks for, until
+    /// it says that all heaps have ended there; at most for so long. Without a back-channel nothing is waited for.
+    ///
+    /// # Errors
+    /// Sending failed for good.
+    pub fn settle(&mut self, most: Duration) -> Result<(), OutletError> {
+        self.drain()?;
+        let (end, mut answered) = (Instant::now() + most, None);
+        while let (Some(left), Some(back)) =
+            (end.checked_duration_since(Instant::now()), self.back.as_ref())
+        {
+            // A message may be lost: each report is answered.
+            let reports = back.counts().reports;
+            if answered != Some(reports) {
+                answered = Some(reports);
+                back.say_totals(&self.sender);
+            }
+            if back.has_ended(self.sender.totals().heaps) {
+                break;
+            }
+            if self.pump(left.min(SETTLE))? == Pumped::Idle {
+                std::thread::sleep(SETTLE);
+                self.look();
+            }
+        }
+        Ok(())
+    }
+
     /// Everything that is queued leaves, then the receiver is told the totals, a connection is ended, a file closed.
     ///
     /// # Errors
     /// Sending failed for good.
     pub fn finish(&mut self) -> Result<(), OutletError> {
-        while self.pump(Duration::from_secs(1))? == Pumped::More {}
+        self.drain()?;
         if let Some(back) = &self.back {
             back.say_totals(&self.sender);
         }
@@ -437,27 +476,11 @@ impl SpeadOutlet {
         Ok(())
     }
 
-    /// Stays for re-requests: sends again what is asked for, for so long. On a connection, waits until the kernel has sent all.
-    ///
-    /// # Errors
-    /// Sending failed for good.
-    pub fn linger(&mut self, time: Duration) -> Result<(), OutletError> {
+    /// On a connection, waits until the kernel has sent all: before that its counts are not the whole.
+    pub fn departed(&self) {
         if let Way::Tcp(tcp) = &self.way {
             tcp.settle();
         }
-        let end = Instant::now() + time;
-        while let Some(left) =
-            end.checked_duration_since(Instant::now()).filter(|_| self.back.is_some())
-        {
-            if self.pump(left)? == Pumped::Idle {
-                std::thread::sleep(Duration::from_millis(2));
-                self.look();
-            }
-        }
-        if let Some(back) = &self.back {
-            back.say_totals(&self.sender);
-        }
-        Ok(())
     }
 }
 

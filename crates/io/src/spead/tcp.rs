@@ -2,8 +2,8 @@
 //!
 //! The payloads of packets that should come next, and those of whole heaps, are read straight into the heap's memory ([`ahead`]); other
 //! packets are handed on from the read buffer. A connection that ends,
-//! is reset or stays dead (keep-alive, 25 s) has ended, so nobody waits for it for ever. Connections that never sent a byte are no
-//! senders, and take nobody's place. At most as many connections are read as there are senders, and some silent ones are open
+//! is reset or stays dead (keep-alive, 25 s) has ended, so nobody waits for it for ever. Connections that never sent a packet, or its header, are no
+//! senders: they take nobody's place, and their end is nobody's. At most as many connections are read as there are senders, and some silent ones are open
 //! beside them. Source: `docs/formats/spead.md`, section 9.2.
 
 mod ahead;
@@ -33,7 +33,7 @@ const READ: usize = 512 << 10;
 const TURNS: usize = 8;
 /// See [`TURNS`].
 const TURN: usize = 4 << 20;
-/// Connections that may be open beside those of senders and have sent nothing; for one more the oldest of them is ended. Senders
+/// Connections that may be open beside those of senders and have sent no packet; for one more the oldest of them is ended. Senders
 /// connect a moment before they send, and visitors may stay.
 const SILENT: usize = 64;
 /// Connections that are accepted in one go: those that the listener keeps.
@@ -84,6 +84,14 @@ enum Framing {
 }
 
 impl Framing {
+    /// Whoever is at the other end speaks SPEAD.
+    fn is_spead(&self) -> bool {
+        match self {
+            Framing::Packets(packets) => packets.is_spead(),
+            Framing::Heaps(heaps) => heaps.is_spead(),
+        }
+    }
+
     /// What was no packet so far.
     fn waste(&self) -> StreamWaste {
         match self {
@@ -112,7 +120,7 @@ struct Connection {
     origin: Origin,
     framing: Framing,
     bytes: u64,
-    /// It has sent something: it is a sender.
+    /// It has sent a packet, or its header: it is a sender.
     begun: bool,
     low_water: LowWater,
 }
@@ -152,7 +160,7 @@ pub struct StreamWaste {
     pub connections: u64,
     /// Of these, ended by a reset or without an answer.
     pub resets: u64,
-    /// Of these, ended for others because they had sent nothing.
+    /// Of these, ended for others because they had sent no packet.
     pub silent: u64,
     /// Bytes that belonged to no packet.
     pub junk_bytes: u64,
@@ -459,7 +467,7 @@ impl TcpIntake {
         if let Framing::Packets(_) = framing {
             *bytes += many as u64;
         }
-        *begun |= many > 0;
+        *begun = *begun || framing.is_spead();
         self.waste.bytes += many as u64;
         Ok(many)
     }
@@ -467,8 +475,8 @@ impl TcpIntake {
     /// A connection is over. Of a whole heap that it cut, what is there is handed on.
     fn close(&mut self, at: usize, arrival: Arrival, reset: bool, to: &mut impl TakesPieces) {
         let mut gone = self.connections.remove(at);
-        let (cut, any) = match &mut gone.framing {
-            Framing::Packets(packets) => (packets.finish() > 0, gone.bytes > 0),
+        let cut = match &mut gone.framing {
+            Framing::Packets(packets) => packets.finish() > 0,
             Framing::Heaps(heaps) => {
                 let part = heaps.finish(arrival);
                 let counts = heaps.counts();
@@ -480,13 +488,13 @@ impl TcpIntake {
                         gone.origin,
                     ));
                 }
-                (counts.cut > 0, counts.stream_bytes > 0)
+                counts.cut > 0
             }
         };
         self.waste.add(gone.framing.waste());
-        self.waste.cut += u64::from(cut);
+        self.waste.cut += u64::from(cut && gone.begun);
         self.waste.resets += u64::from(reset);
-        if any {
+        if gone.begun {
             self.ended += 1;
             to.take(Piece::Ended);
         }

@@ -120,6 +120,14 @@ impl HeapStream {
         middle.then_some(self.last_ns)
     }
 
+    /// A heap has come, or a valid header: whoever is at the other end speaks SPEAD.
+    pub fn is_spead(&self) -> bool {
+        let counts = self.counts;
+        let waits_for_header = matches!(self.reading, Reading::Prefix(HEADER_BYTES));
+        counts.heaps + counts.too_large + counts.no_memory + counts.not_whole > 0
+            || !waits_for_header
+    }
+
     /// A stop heap came.
     pub fn is_stopped(&self) -> bool {
         self.stopped

@@ -62,6 +62,13 @@ impl PacketStream {
         self.max_packet
     }
 
+    /// A packet has come, or a valid header: whoever is at the other end speaks SPEAD.
+    pub fn is_spead(&self) -> bool {
+        let counts = self.counts;
+        counts.packets + counts.too_large + counts.discarded > 0
+            || self.partial.len() >= HEADER_BYTES && size_of(&self.partial).is_ok()
+    }
+
     /// The beginning of a packet whose end has not come, if the bytes that come next are its next ones. See
     /// [`PacketStream::forget_partial`].
     pub fn partial(&self) -> Option<&[u8]> {
