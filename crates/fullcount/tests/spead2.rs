@@ -249,6 +249,37 @@ fn packets_above_the_limit_are_thrown_away_and_buffers_and_sockets_are_as_asked(
     }
 }
 
+/// A receiver of two streams with these options, and where both listen.
+fn two_streams(options: &[&str]) -> (Service, [String; 2]) {
+    let words = ["--quiet", "127.0.0.1:0", "127.0.0.1:0"];
+    let mut recv = Service::start(&[&["spead2", "recv"][..], options, &words].concat());
+    let port = |line: &str| line.strip_prefix("listening on 127.0.0.1:")?.parse::<u16>().ok();
+    let one = recv.wait_for("the first port", port);
+    let two = recv.wait_for("the second port", |line| port(line).filter(|n| *n != one));
+    (recv, [one, two].map(|port| format!("127.0.0.1:{port}")))
+}
+
+#[test]
+fn a_wrong_value_of_one_stream_ends_all_and_a_lost_stop_ends_where_that_is_asked_for() {
+    let (recv, [one, _]) = two_streams(&["--verify"]);
+    // Without --verify of the sender all values are 0; the other stream gets nothing.
+    let sent = say(&["spead2", "send", "--heaps", "1", "--heap-size", "40", &one]);
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    let said = recv.end();
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("Verification mismatch in heap 1"), "{}", said.err);
+
+    let (recv, to) = two_streams(&["--stall-timeout", "300ms"]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for to in to {
+        socket.send_to(&packet(1, 100, 0, 100), to).unwrap();
+    }
+    let said = recv.end();
+    assert_eq!(said.code, 3, "{}", said.err);
+    has(&said.err, &["stall_timeout=300ms", "no packet for the --stall-timeout"]);
+    has(&said.out, &["Received 2 heaps"]);
+}
+
 /// Free blocks of the memory pool of the printed command: before, while heaps of so many bytes are held, and when they are let go.
 fn free_blocks(options: &[&str], heap: usize, heaps: u64) -> [usize; 3] {
     let folder = tempfile::tempdir().unwrap();

@@ -44,6 +44,18 @@ struct Came {
     mismatches: u64,
 }
 
+impl Came {
+    fn take(&mut self, delivery: &Delivery, verify: bool) {
+        let Delivery::Heap(heap) = delivery else {
+            self.incomplete += 1;
+            return;
+        };
+        self.heaps += 1;
+        self.heap_bytes += heap.payload().len() as u64;
+        self.mismatches += u64::from(verify && TestValues::wrong_in(heap).is_some());
+    }
+}
+
 /// When it ends beside the stream's own end.
 struct Limits {
     duration: Option<Duration>,
@@ -153,14 +165,7 @@ fn read(
     let (mut first, mut last): (Option<Instant>, Option<Instant>) = (None, None);
     let mut line = Progress::default();
     loop {
-        let mut deliver = |delivery: Delivery, _| match delivery {
-            Delivery::Heap(heap) => {
-                came.heaps += 1;
-                came.heap_bytes += heap.payload().len() as u64;
-                came.mismatches += u64::from(verify && TestValues::wrong_in(&heap).is_some());
-            }
-            Delivery::Incomplete(_) => came.incomplete += 1,
-        };
+        let mut deliver = |delivery: Delivery, _| came.take(&delivery, verify);
         let step =
             intake.step(Duration::from_millis(20), &mut deliver).map_err(anyhow::Error::from)?;
         let now = Instant::now();
@@ -184,8 +189,7 @@ fn read(
         if over {
             intake.stop();
             let active = first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first);
-            let mut rest =
-                |delivery: Delivery, _| came.incomplete += u64::from(delivery.heap().is_none());
+            let mut rest = |delivery: Delivery, _| came.take(&delivery, verify);
             intake.step(Duration::ZERO, &mut rest).map_err(anyhow::Error::from)?;
             return Ok((came, active, None));
         }

@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 use std::net::Ipv6Addr;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -15,7 +16,7 @@ use fullcount_engine::registered;
 use fullcount_engine::stop::Stop;
 use fullcount_io::spead::{IntakeStep, SpeadIntake, TestValues, carrier};
 use fullcount_spead::BugCompat;
-use fullcount_spead::receive::{Delivery, StreamStatistics};
+use fullcount_spead::receive::{Delivery, StreamEnd, StreamStatistics};
 
 use super::lines::print;
 use super::{place, shown};
@@ -94,6 +95,10 @@ pub struct Spead2Recv {
     /// 8 where the system grants less than --buffer
     #[arg(long, value_name = "N")]
     sockets: Option<u32>,
+    /// Own: end after so long without a packet behind the first one, e.g. 30s; a lost stop then
+    /// hangs nobody. spead2 waits for ever
+    #[arg(long, value_name = "TIME")]
+    stall_timeout: Option<String>,
     /// Check the values of --verify of the sender
     #[arg(long)]
     verify: bool,
@@ -160,6 +165,9 @@ impl Spead2Recv {
         if let Some(sockets) = self.sockets {
             keys += &format!("&sockets={sockets}");
         }
+        if let Some(time) = &self.stall_timeout {
+            keys += &format!("&stall_timeout={time}");
+        }
         keys + if self.pyspead { "&pyspead" } else { "" }
     }
 
@@ -173,6 +181,10 @@ struct Shared<'a> {
     flags: &'a Spead2Recv,
     begun: Instant,
     stop: Stop,
+    /// A stream has failed, or a value of it is wrong: the others end as well.
+    failed: AtomicBool,
+    /// A stream ended by --stall-timeout: its stop is lost.
+    stalled: AtomicBool,
     totals: Mutex<(u64, StreamStatistics)>,
 }
 
@@ -210,6 +222,8 @@ pub fn recv(flags: &Spead2Recv) -> Result<u8, Failure> {
         flags,
         begun: Instant::now(),
         stop: Stop::on_signals().context("installing the signal handlers")?,
+        failed: AtomicBool::new(false),
+        stalled: AtomicBool::new(false),
         totals: Mutex::default(),
     };
     let opened = streams.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
@@ -230,7 +244,8 @@ pub fn recv(flags: &Spead2Recv) -> Result<u8, Failure> {
     for (name, _, value) in statistics.entries().take(9) {
         say!("{name}: {value}");
     }
-    Ok(0)
+    // As `receive` has it: something that was sent is not there.
+    Ok(if shared.stalled.load(Relaxed) { 3 } else { 0 })
 }
 
 fn open(planned: Vec<carrier::PlannedSpead>) -> Result<SpeadIntake, Failure> {
@@ -238,8 +253,16 @@ fn open(planned: Vec<carrier::PlannedSpead>) -> Result<SpeadIntake, Failure> {
     Ok(SpeadIntake::open(&urls, &inner, &SourceOpening::PLAIN).map_err(anyhow::Error::from)?)
 }
 
-/// Reads one stream to its end; false: a value is wrong.
-fn stream(mut intake: SpeadIntake, shared: &Shared<'_>) -> Result<bool, Failure> {
+/// Reads one stream to its end, or until another one has failed; false: a value is wrong.
+fn stream(intake: SpeadIntake, shared: &Shared<'_>) -> Result<bool, Failure> {
+    let outcome = read(intake, shared);
+    if !matches!(outcome, Ok(true)) {
+        shared.failed.store(true, Relaxed);
+    }
+    outcome
+}
+
+fn read(mut intake: SpeadIntake, shared: &Shared<'_>) -> Result<bool, Failure> {
     let (mut heaps, mut right, mut text) = (0u64, true, String::new());
     loop {
         let mut deliver = |delivery: Delivery, _| {
@@ -272,7 +295,11 @@ fn stream(mut intake: SpeadIntake, shared: &Shared<'_>) -> Result<bool, Failure>
             tell!("{text}");
             text.clear();
         }
-        if matches!(step, IntakeStep::Ended(_)) || !right {
+        if step == IntakeStep::Ended(StreamEnd::Stalled) {
+            note!("no packet for the --stall-timeout: a stop is lost");
+            shared.stalled.store(true, Relaxed);
+        }
+        if matches!(step, IntakeStep::Ended(_)) || !right || shared.failed.load(Relaxed) {
             break;
         }
         if shared.stop.requested() {
