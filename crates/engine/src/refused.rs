@@ -1,4 +1,4 @@
-//! Packets that are refused: how large a part of the run they are, and what they look like instead.
+//! Packets that are refused, and fragments put together of them: how large a part of the run they are, and what they look like instead.
 //!
 //! A run on the wrong port, or with the wrong detector, refuses everything and loses nothing by its own count. So a run of
 //! which more than a limit is refused ends as one that lost something, and some of the refused packets are kept and shown
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fullcount_core::batch::{Batch, Origin};
-use fullcount_core::ledger::{Entries, Role, Sheet, Unit};
+use fullcount_core::ledger::{Entries, Entry, Role, Sheet, Unit};
 use fullcount_detect::detector::{Kind, Registry, registered};
 
 use crate::summary::grouped;
@@ -62,11 +62,40 @@ impl std::fmt::Debug for Refusals {
 #[derive(Debug, Default)]
 struct Recent {
     since: Option<Instant>,
-    counted: Counted,
-    mostly: bool,
+    counted: [Counted; JUDGED.len()],
+    mostly: [bool; JUDGED.len()],
 }
 
-/// Packets received, and of them refused by the detector.
+/// What is judged: the hop that refuses, its unit, and the counter of what came to it.
+struct Judged {
+    hop: &'static str,
+    unit: Unit,
+    came: &'static str,
+}
+
+/// Packets that the detector cannot read, and fragments of a source that is not configured, twice there, or counts backwards.
+const JUDGED: [Judged; 2] = [
+    Judged { hop: "decode", unit: Unit::Packets, came: "receive.packets" },
+    Judged { hop: "fragments", unit: Unit::Fragments, came: "fragments.count" },
+];
+
+impl Judged {
+    fn refused<'a>(&self, entries: &'a Entries) -> impl Iterator<Item = &'a Entry> {
+        let (hop, unit) = (self.hop, self.unit);
+        entries.iter().filter(move |e| {
+            e.info.hop == hop && e.info.unit == unit && e.info.role == Role::Rejected
+        })
+    }
+
+    fn counted(&self, entries: &Entries) -> Counted {
+        Counted {
+            received: entries.get(self.came).unwrap_or(0),
+            refused: self.refused(entries).fold(0, |sum, e| sum.saturating_add(e.value)),
+        }
+    }
+}
+
+/// Packets or fragments received, and of them refused by the detector.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Received.
@@ -76,17 +105,6 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Reads both.
-    pub fn of(entries: &Entries) -> Counted {
-        let refused = entries.iter().filter(|e| {
-            e.info.hop == "decode" && e.info.unit == Unit::Packets && e.info.role == Role::Rejected
-        });
-        Counted {
-            received: entries.get("receive.packets").unwrap_or(0),
-            refused: refused.fold(0, |sum, e| sum.saturating_add(e.value)),
-        }
-    }
-
     fn since(self, before: Counted) -> Counted {
         Counted {
             received: self.received.saturating_sub(before.received),
@@ -136,25 +154,36 @@ impl Refusals {
 
     /// What to say of the whole run; `None` if no more is refused than allowed.
     pub fn of_run(&self, entries: &Entries) -> Option<MostlyRefused> {
-        let counted = Counted::of(entries);
-        (counted.percent() > self.limit()).then(|| self.told(entries, counted))
+        self.found(entries, [false; JUDGED.len()])
     }
 
     /// The same while it goes on: also if so many were refused in the last second or so.
     pub fn at(&self, now: Instant, entries: &Entries) -> Option<MostlyRefused> {
-        let counted = Counted::of(entries);
         let mostly = {
             let mut recent = self.recent.lock().expect("no holder panics");
             let since = *recent.since.get_or_insert(now);
-            let lately = counted.since(recent.counted);
-            // Without packets nothing has changed.
-            if now.saturating_duration_since(since) >= WATCHED && lately.received > 0 {
-                recent.mostly = lately.percent() > self.limit();
-                (recent.since, recent.counted) = (Some(now), counted);
+            if now.saturating_duration_since(since) >= WATCHED {
+                for (n, judged) in JUDGED.iter().enumerate() {
+                    let counted = judged.counted(entries);
+                    let lately = counted.since(recent.counted[n]);
+                    // Where nothing came nothing has changed.
+                    if lately.received > 0 {
+                        recent.mostly[n] = lately.percent() > self.limit();
+                        (recent.since, recent.counted[n]) = (Some(now), counted);
+                    }
+                }
             }
             recent.mostly
         };
-        (mostly || counted.percent() > self.limit()).then(|| self.told(entries, counted))
+        self.found(entries, mostly)
+    }
+
+    /// The first of which more is refused than allowed, in the whole run or `mostly` lately.
+    fn found(&self, entries: &Entries, mostly: [bool; JUDGED.len()]) -> Option<MostlyRefused> {
+        let judged =
+            JUDGED.iter().zip(mostly).map(|(judged, m)| (judged, judged.counted(entries), m));
+        let mut bad = judged.filter(|(_, counted, m)| *m || counted.percent() > self.limit());
+        bad.next().map(|(judged, counted, _)| self.told(entries, judged, counted))
     }
 
     fn keep(&self, packet: &[u8], origin: Origin) {
@@ -177,28 +206,37 @@ impl Refusals {
         best.filter(|(n, _)| 2 * n > kept.len()).map(|(_, kind)| kind)
     }
 
-    fn told(&self, entries: &Entries, counted: Counted) -> MostlyRefused {
-        let kept = self.kept.lock().expect("no holder panics");
-        let found = self.fits(&kept);
-        let what = match (found, kept.back()) {
-            (Some(kind), _) => {
-                format!("these look like {} packets: --detector {}", kind.title(), kind.name())
+    fn told(&self, entries: &Entries, judged: &Judged, counted: Counted) -> MostlyRefused {
+        let most = judged.refused(entries).filter(|e| e.value > 0).max_by_key(|e| e.value);
+        let most = most.map(|e| format!("{} ({})", e.info.meaning, e.info.name));
+        let (looks_like, why) = match judged.unit {
+            Unit::Packets => {
+                let kept = self.kept.lock().expect("no holder panics");
+                let found = self.fits(&kept);
+                let what = match (found, kept.back()) {
+                    (Some(kind), _) => {
+                        format!(
+                            "these look like {} packets: --detector {}",
+                            kind.title(),
+                            kind.name()
+                        )
+                    }
+                    (None, Some(_)) => unknown(&kept),
+                    (None, None) => format!("they have the form of {} packets", self.detector),
+                };
+                let most = most.map_or(String::new(), |most| format!("; most of them: {most}"));
+                (found.map(Kind::name), what + &most)
             }
-            (None, Some(_)) => unknown(&kept),
-            (None, None) => format!("they have the form of {} packets", self.detector),
+            _ => (None, most.map_or(String::new(), |most| format!("most of them are {most}"))),
         };
-        let refused = entries.iter().filter(|e| e.info.hop == "decode");
-        let refused = refused.filter(|e| e.info.role == Role::Rejected && e.value > 0);
-        let most = refused.max_by_key(|e| e.value).map_or(String::new(), |e| {
-            format!("; most of them: {} ({})", e.info.meaning, e.info.name)
-        });
         let (percent, limit) = (counted.percent(), self.limit());
         let message = format!(
-            "{} of {} packets ({percent:.1} %) were refused, more than engine.max_refused = {limit}%: {what}{most}",
+            "{} of {} {} ({percent:.1} %) were refused, more than engine.max_refused = {limit}%: {why}",
             grouped(counted.refused),
             grouped(counted.received),
+            judged.unit.name(),
         );
-        MostlyRefused { counted, limit, looks_like: found.map(Kind::name), message }
+        MostlyRefused { counted, limit, looks_like, message }
     }
 }
 

@@ -12,6 +12,8 @@ fullcount_core::counters! {
         Decode "decode.packets" Packets Sum "decode" In "d" "";
         Good "decode.accepted" Packets Sum "decode" Accepted "g" "";
         Bad "errors.header.version" Packets Sum "decode" Rejected "version is not 0" "";
+        Count "fragments.count" Fragments Sum "fragments" In "f" "";
+        Unknown "fragments.unknown_source" Fragments Sum "fragments" Rejected "of no configured source" "";
     }
 }
 
@@ -64,6 +66,30 @@ fn more_than_the_limit_is_said_and_as_much_is_not() {
         assert!(told.message.contains(words), "{}", told.message);
     }
     assert_eq!(Refusals::new("sonde", 100.0).of_run(&entries(100, 100)), None);
+}
+
+#[test]
+fn refused_fragments_count_as_refused_packets_do() {
+    let refusals = Refusals::new("fragments", 50.0);
+    let fragments = |count: u64, unknown: u64| {
+        let (ledger, sheet) = (Ledger::default(), Sheet::new(C::catalogue()));
+        sheet.add(C::Received as usize, 1000);
+        sheet.add(C::Count as usize, count);
+        sheet.add(C::Unknown as usize, unknown);
+        ledger.register(sheet);
+        ledger.read()
+    };
+    assert_eq!(refusals.of_run(&fragments(10, 5)), None);
+    let told = refusals.of_run(&fragments(10, 6)).unwrap();
+    assert_eq!((told.counted, told.looks_like), (Counted { received: 10, refused: 6 }, None));
+    let words = "6 of 10 fragments (60.0 %) were refused, more than engine.max_refused = 50%: most of them are \
+                 of no configured source (fragments.unknown_source)";
+    assert_eq!(told.message, words);
+    // Of late: all of the last second's.
+    let begun = Instant::now();
+    assert_eq!(refusals.at(begun, &fragments(100, 0)), None);
+    assert_eq!(refusals.at(begun + WATCHED, &fragments(100, 0)), None);
+    assert!(refusals.at(begun + 2 * WATCHED, &fragments(110, 10)).is_some());
 }
 
 #[test]

@@ -142,6 +142,18 @@ fn a_refused_stream_and_throttling_are_named_by_source() {
 }
 
 #[test]
+fn a_run_of_sources_that_are_not_configured_ends_as_one_that_lost_something() {
+    let (unit, url) = unit(1, &["--sink", "null", "--set", "detector.sources=\"7\""]);
+    let words = ["send", "--to", &url, "--source", "fragments", "--sources", "1", "--count", "50"];
+    say(&words);
+    let said = ended(unit);
+    assert_eq!((said.code, said.counter("events.count")), (3, 0), "{}", said.err);
+    assert!(said.counter("fragments.unknown_source") > 0);
+    let words = "fragments (100.0 %) were refused, more than engine.max_refused = 50%";
+    assert!(said.err.contains(words), "{}", said.err);
+}
+
+#[test]
 fn a_killed_sender_is_named_and_nothing_else_is_lost() {
     let (mut unit, url) = unit(4, &["--sink", "null", "--control", "127.0.0.1:0"]);
     let at = control(&mut unit);
@@ -199,7 +211,7 @@ fn a_stalled_stream_holds_the_others_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_killed_unit_leaves_whole_events_in_order() {
+fn a_killed_unit_leaves_whole_events_in_order_and_the_next_one_tells_what_is_missing() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("run.rec");
     let (unit, url) = unit(2, &["--records", &file.to_string_lossy()]);
@@ -219,4 +231,15 @@ fn a_killed_unit_leaves_whole_events_in_order() {
     for (record, number) in records.iter().zip(records[0].0..) {
         assert_eq!((record.0, record.1, record.2.len()), (number, 0, 2));
     }
+    // The senders went on for 1000 events that nobody has.
+    let due = records.last().expect("many").0 + 1;
+    let (unit, url) = self::unit(2, &["--set", &format!("detector.first_event={due}")]);
+    let first = (due + 1000).to_string();
+    let words = ["--sources", "2", "--first-event", &first, "--rate", "5kev/s", "--duration", "1s"];
+    assert!(sender(&url, &words).wait().expect("a child").success());
+    let said = ended(unit);
+    assert_eq!(said.code, 3, "{}", said.err);
+    let counted = ["fragments.lost.down", "events.skipped", "fragments.lost", "events.incomplete"];
+    assert_eq!(counted.map(|name| said.counter(name)), [2000, 1000, 0, 0]);
+    assert!(said.counter("events.count") > 1000);
 }

@@ -36,10 +36,10 @@ fullcount_core::counters! {
             "fragments missing from events: numbers that a source left out, sources that did not come in time or at all"
             "fragments.source.N.lost names the source; look at its sender";
         LostDown "fragments.lost.down" Fragments Sum "fragments" Missing(Down)
-            "fragments of events before the first one of their source"
+            "fragments of events before the first one of their source, or from detector.first_event to the first event that came"
             "the unit was not running, or a sender began later than the others";
         AtEnd "fragments.not_awaited" Fragments Sum "fragments" Note
-            "fragments missing from events that waited when the run ended, of sources that were still connected" "";
+            "fragments missing from events that had waited for less than a second when the run ended, of sources that were still connected" "";
         Unfinished "fragments.unfinished" Fragments Sum "fragments" Note
             "beginnings of fragments whose stream ended" "the sender was killed, or the connection broke";
         Checked "fragments.checked" Fragments Sum "fragments" Note "fragments whose checksum was computed" "";

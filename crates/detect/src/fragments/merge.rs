@@ -281,6 +281,11 @@ impl Merger {
         Merger { sources, heads, ids, empty, waiting, bytes, left, near, turn, timeout, rows }
     }
 
+    /// The same; the first event should be this one, and numbers before the first that comes are skipped ones.
+    pub fn from(first: u32, ids: Vec<u16>, timeout: Option<Nanos>) -> Merger {
+        Merger { left: Some(i64::from(first) - 1), ..Merger::new(ids, timeout) }
+    }
+
     /// Fragments that wait.
     pub fn waiting(&self) -> u64 {
         self.waiting

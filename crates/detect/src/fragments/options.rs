@@ -27,6 +27,7 @@ struct Written {
     memory: String,
     crc_every: i64,
     rows: bool,
+    first_event: Option<i64>,
 }
 
 impl Default for Written {
@@ -37,6 +38,7 @@ impl Default for Written {
             memory: "256MiB".into(),
             crc_every: 1,
             rows: true,
+            first_event: None,
         }
     }
 }
@@ -53,6 +55,8 @@ pub(super) struct Options {
     pub crc_every: u32,
     /// Fragments are taken in rows.
     pub rows: bool,
+    /// Number of the first event that is expected; `None`: whatever comes first.
+    pub first_event: Option<u32>,
 }
 
 impl Options {
@@ -87,7 +91,12 @@ impl Options {
         let crc = u32::try_from(written.crc_every).ok().filter(|k| *k < 1 << 24);
         let crc_every = crc
             .ok_or_else(|| of_detector("crc_every", written.crc_every, "0 (never) to 16777215"))?;
-        Ok(Options { sources, timeout, memory, crc_every, rows: written.rows })
+        let first = |n: i64| {
+            let number = u32::try_from(n).ok().filter(|n| *n < 1 << 24);
+            number.ok_or_else(|| of_detector("first_event", n, "0 to 16777215"))
+        };
+        let first_event = written.first_event.map(first).transpose()?;
+        Ok(Options { sources, timeout, memory, crc_every, rows: written.rows, first_event })
     }
 }
 
@@ -120,6 +129,10 @@ mod tests {
         assert_eq!(options.sources, [5, 6, 7, 600]);
         assert_eq!((options.timeout, options.crc_every), (Some(Nanos(100_000_000)), 0));
         assert!(!options.rows && Options::read("").unwrap().rows);
+        assert_eq!(
+            (options.first_event, Options::read("first_event = 7").unwrap().first_event),
+            (None, Some(7))
+        );
         assert_eq!(Options::read("sources = 16").unwrap().sources.len(), 16);
         for (wrong, key) in [
             ("sources = 0", "detector.sources: 0"),
@@ -129,6 +142,7 @@ mod tests {
             ("event_timeout = \"1ms\"", "detector.event_timeout: 1ms"),
             ("memory = \"1KiB\"", "detector.memory: 1KiB"),
             ("crc_every = -1", "detector.crc_every: -1"),
+            ("first_event = 16777216", "detector.first_event: 16777216"),
             ("rows = 1", "rows"),
             ("surces = 1", "surces"),
         ] {

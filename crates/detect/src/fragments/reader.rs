@@ -31,6 +31,9 @@ use read::From;
 
 /// Bytes of events that leave in one call: what waited long leaves in pieces that outputs can queue.
 const LEAVE: u64 = 4 << 20;
+/// What has waited for so long when the run ends was not on its way any more: its source is stalled. Of sources that keep up the slowest is
+/// some ms behind.
+const STALLED: Nanos = Nanos(1_000_000_000);
 /// The stream of all packets that come without one.
 const FIELD: usize = 0;
 
@@ -47,6 +50,8 @@ pub(super) struct UnitReader {
     crc_every: u32,
     /// Fragments are taken, and events leave, in rows where they are alike.
     rows: bool,
+    /// No event has left, and it is known which should be the first.
+    goes_on: bool,
     /// For checksums.
     instructions: Instructions,
     wants_records: bool,
@@ -78,7 +83,11 @@ impl UnitReader {
     pub fn new(options: &Options, wants_records: bool, instructions: Instructions) -> UnitReader {
         let ids = options.sources.clone();
         UnitReader {
-            merger: Merger::new(ids.clone(), options.timeout),
+            merger: match options.first_event {
+                Some(first) => Merger::from(first, ids.clone(), options.timeout),
+                None => Merger::new(ids.clone(), options.timeout),
+            },
+            goes_on: options.first_event.is_some(),
             owners: Owners::new(&ids),
             streams: vec![Some(UnitStream::default())],
             free: Vec::new(),
@@ -342,7 +351,7 @@ impl UnitReader {
 
     /// One event leaves. `lost`: what is missing of it is lost even if its source is still there.
     fn leave(&mut self, due: EventDue, records: &mut EventRecords, lost: bool) -> Option<u64> {
-        let UnitReader { merger, owners, streams, sheet, tally, .. } = self;
+        let UnitReader { merger, owners, streams, sheet, tally, goes_on, .. } = self;
         let records = self.wants_records.then_some(records);
         let event = merger.take(due, records, |at, down| {
             let stream = owners.streams[at].0.and_then(|stream| streams[stream].as_ref());
@@ -360,7 +369,8 @@ impl UnitReader {
             sheet.add(PerSource::Lost.line(at), u64::from(!there));
         })?;
         // Numbers that nobody had are missing from everybody.
-        tally.add(C::Lost, event.skipped.saturating_mul(owners.streams.len() as u64));
+        let skipped = event.skipped.saturating_mul(owners.streams.len() as u64);
+        tally.add(if std::mem::take(goes_on) { C::LostDown } else { C::Lost }, skipped);
         tally.add(C::Skipped, event.skipped);
         tally.add(C::Merged, event.parts as u64);
         tally.add(C::Decided, 1);
@@ -403,7 +413,9 @@ impl UnitReader {
         products.records.append(&mut self.early);
         while let Some((_, due)) = self.merger.due(None, true) {
             let due = if due == EventDue::Decided { due } else { EventDue::Ended };
-            self.leave(due, &mut products.records, lost);
+            let waited = self.merger.oldest().zip(self.now).map(|((_, at), now)| now.0 - at.0);
+            let stalled = waited.is_some_and(|waited| waited >= STALLED.0);
+            self.leave(due, &mut products.records, lost || stalled);
         }
     }
 

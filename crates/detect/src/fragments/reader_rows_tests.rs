@@ -155,3 +155,102 @@ proptest! {
         prop_assert_eq!(rows, alone);
     }
 }
+
+/// What a unit counted, and what left in each call.
+type UnitRun = (Vec<u64>, Vec<EventRecords>);
+
+/// Units with and without rows get the same batches, a call each, and then calls without any; they must agree, call by call.
+fn both(options: &str, mut batches: impl FnMut() -> Vec<Batch>) -> UnitRun {
+    let mut run = |rows: bool| {
+        let options = Options::read(&format!("{options}\nrows = {rows}")).unwrap();
+        let mut unit = UnitReader::new(&options, true, Instructions::default());
+        let mut left = vec![];
+        let batches = batches();
+        for batch in batches.iter().map(Some).chain([None; 4]) {
+            let mut products = Products::default();
+            unit.decode(batch, Some(Nanos(1)), &mut products);
+            left.push(products.records);
+        }
+        let mut products = Products::default();
+        unit.flush(Flush::End, &mut products);
+        left.push(products.records);
+        balanced(&unit);
+        ((0..C::LINES).map(|line| unit.sheet.get(line)).collect::<Vec<u64>>(), left)
+    };
+    let (rows, alone) = (run(true), run(false));
+    assert_eq!(rows.0, alone.0);
+    assert!(rows.1 == alone.1, "the same events leave in each call");
+    rows
+}
+
+/// Fragments of a source of these events, `words` of payload each.
+fn fragments(source: u64, events: std::ops::Range<u64>, words: usize) -> Vec<Vec<u8>> {
+    events.flat_map(|event| blocks(source, event, words, 510)).collect()
+}
+
+#[test]
+fn more_than_4_mib_leave_in_several_calls_with_rows_as_without() {
+    // 2 times 1500 fragments of 4 KB wait for the last source.
+    let (counted, left) = both("sources = 3\nmemory = \"64MiB\"", || {
+        (0..3).map(|source| batch(&fragments(source, 0..1500, 500), true)).collect()
+    });
+    assert_eq!(counted[C::Events as usize], 1500);
+    let events: Vec<usize> = left.iter().map(EventRecords::len).collect();
+    assert_eq!((&events[..2], events.iter().sum::<usize>()), (&[0, 0][..], 1500));
+    let calls = events.iter().filter(|n| **n > 0).count();
+    assert!((4..=6).contains(&calls), "{events:?}");
+    assert!(left.iter().all(|records| records.bytes() <= (4 << 20) + 3 * 4096), "{events:?}");
+}
+
+#[test]
+fn a_wrong_checksum_in_a_row_is_counted_once_and_marks_its_event_alone() {
+    let damaged = |every: u32| {
+        let (counted, left) = both(&format!("sources = 2\ncrc_every = {every}"), || {
+            let mut all = [fragments(0, 0..100, 20), fragments(1, 0..100, 20)];
+            // The first, one in the midst, two behind each other, and the last.
+            for event in [0, 40, 60, 61, 99] {
+                all[1][event][40] ^= 1;
+            }
+            all.iter().map(|packets| batch(packets, true)).collect()
+        });
+        let of = |line: C| counted[line as usize];
+        assert_eq!((of(C::Events), of(C::Incomplete)), (100, 0));
+        assert!(left.iter().any(|records| !records.is_empty()));
+        (of(C::WrongCrc), of(C::Marked), of(C::Checked))
+    };
+    assert_eq!(damaged(1), (5, 5, 200));
+    // Of every 20th only 0, 40 and 60 are looked at.
+    assert_eq!(damaged(20), (3, 3, 10));
+    assert_eq!(damaged(0), (0, 0, 0));
+}
+
+#[test]
+fn a_second_stream_of_a_source_waits_for_the_first_with_rows_as_without() {
+    let (counted, left) = both("sources = 2\nmemory = \"64MiB\"", || {
+        let table = StreamTable::default();
+        table.begin_with(u64::MAX);
+        let [first, second, other] = [1, 2, 3].map(|number| table.open(number, Origin::NONE));
+        let on = |credit: &Arc<StreamCredit>, packets: &[Vec<u8>]| {
+            let mut made = batch(packets, true);
+            made.set_stream(credit.clone());
+            made
+        };
+        let half = fragments(0, 0..50, 20);
+        let sent = half.iter().map(|packet| packet.len() as u64).sum();
+        // The new connection's fragments are there before the old one's last ones, and before its end.
+        let all = vec![
+            on(&first, &half[..30]),
+            on(&second, &fragments(0, 50..120, 20)),
+            on(&other, &fragments(1, 0..120, 20)),
+            on(&first, &half[30..]),
+        ];
+        first.hung_up();
+        first.close(sent);
+        all
+    });
+    let of = |line: C| counted[line as usize];
+    assert_eq!((of(C::Events), of(C::Incomplete), of(C::Repeated)), (120, 0, 0));
+    let events: Vec<usize> = left.iter().map(EventRecords::len).collect();
+    // What the new connection brought leaves when the old one is over.
+    assert_eq!((&events[2..5], events.iter().sum::<usize>()), (&[30, 20, 70][..], 120));
+}

@@ -351,6 +351,47 @@ fn an_event_leaves_at_its_time_and_never_in_a_replay() {
 }
 
 #[test]
+fn at_the_end_what_a_connected_source_owes_for_a_second_is_lost_and_its_source_named() {
+    for (waited_ms, lost) in [(999, 0), (1000, 3)] {
+        let (mut unit, mut products) = (unit("sources = 2"), Products::default());
+        let mut both = peers(2, 4, 4);
+        decode(&mut unit, both[1].batch(1).as_ref(), 1000, &mut products);
+        decode(&mut unit, both[0].batch(9).as_ref(), 1000, &mut products);
+        decode(&mut unit, None, 1000 + waited_ms, &mut products);
+        unit.flush(Flush::End, &mut products);
+        assert_eq!((count(&unit, C::Lost), count(&unit, C::AtEnd)), (lost, 3 - lost));
+        assert_eq!(unit.sheet.get(PerSource::Lost.line(1)), lost, "source 1");
+        assert_eq!((products.records.len(), count(&unit, C::Incomplete)), (4, 3));
+        balanced(&unit);
+    }
+}
+
+#[test]
+fn a_unit_that_goes_on_after_another_one_tells_what_came_in_between() {
+    for rows in [true, false] {
+        for (first, skipped) in [(0, 12), (10, 2), (12, 0)] {
+            let options = format!("sources = 2\nfirst_event = {first}\nrows = {rows}");
+            let (mut unit, mut products) = (unit(&options), Products::default());
+            for source in 0..2 {
+                let packets = (12..40).flat_map(|event| blocks(source, event, 4, 510)).collect();
+                let mut peer = Peer::new(source as u32 + 1, packets);
+                decode(&mut unit, peer.batch(99).as_ref(), 0, &mut products);
+            }
+            let counted = [C::LostDown, C::Skipped, C::Lost, C::Events].map(|c| count(&unit, c));
+            assert_eq!(counted, [2 * skipped, skipped, 0, 28], "{options}");
+            assert_eq!(products.records.len(), 28);
+            balanced(&unit);
+        }
+    }
+    // One that begins behind it has begun anew.
+    let (mut unit, mut products) = (unit("sources = 1\nfirst_event = 10"), Products::default());
+    let mut peer = Peer::new(1, (0..3).flat_map(|event| blocks(0, event, 4, 510)).collect());
+    decode(&mut unit, peer.batch(9).as_ref(), 0, &mut products);
+    let counted = [C::LostDown, C::Late, C::Restarts, C::Events].map(|c| count(&unit, c));
+    assert_eq!(counted, [0, 0, 1, 3]);
+}
+
+#[test]
 fn senders_that_all_begin_anew_go_on_above() {
     let (mut unit, mut products) = (unit("sources = 2"), Products::default());
     for run in 0..2 {

@@ -86,7 +86,7 @@ fullcount_core::key_rows! {
         "engine.module_silent" "`\"10s\"`" "1 s to 24 h"
             "a module or stream that has sent and then sends nothing for this time is [listed as silent](operations.md#modules)";
         "engine.max_refused" "`\"50%\"`" "0% to 100%"
-            "part of the packets received that the detector may refuse. A run with more of them ends with exit code 3, and says what they look like: another detector's packets, or their first bytes, lengths and sender. `receive` and `demo` only count them";
+            "part of the packets received, and of the fragments of a readout unit, that the detector may refuse. A run with more of them ends with exit code 3, and says what they look like: another detector's packets, or their first bytes, lengths and sender. `receive` and `demo` only count them";
         "engine.instructions" "`\"auto\"`" "`auto`, `portable`, `x86-64-v3`, `x86-64-v4-vbmi`, as far as this processor has them"
             "which [instructions](engines.md#instructions-of-the-processor) decoders use whose loops are compiled for several sets: `auto` is the largest that the processor has, `portable` switches the choice off. The same events either way";
 }
