@@ -379,6 +379,36 @@ fn the_rate_tuner_runs_on_a_shaped_link() {
 }
 
 #[test]
+fn each_optimisation_is_switched_off_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = quick(&["switches"], folder.path().to_str().unwrap());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let s = said.summary();
+    let rows: Vec<_> = s["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| {
+            let trial = &row["trials"][0];
+            assert!(trial["gbps"].as_f64().unwrap() > 0.0, "{row}");
+            let words = |key: &str| row[key].as_str().unwrap().to_owned();
+            (words("path"), row["packet_bytes"].as_u64(), words("switched_off"))
+        })
+        .collect();
+    let count = |path: &str| rows.iter().filter(|row| row.0 == path).count();
+    let counts = ["udp-unread", "udp-at-rate", "tcp", "tcp-whole", "memory"].map(count);
+    assert_eq!(counts, [4, 6, 8, 3, 2], "{rows:?}");
+    for (path, packet, off) in [
+        ("udp-unread", Some(1472), "gather=0"),
+        ("tcp", Some(65_483), "low_water=0"),
+        ("tcp-whole", None, "pool=0"),
+        ("memory", Some(65_507), "pages_ahead=0"),
+    ] {
+        assert!(rows.contains(&(path.to_owned(), packet, off.to_owned())), "{path}: {rows:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_flag_and_range() {
     for (words, parts) in [
         (&["memo", "--parts", "all"][..], ["parts", "table1"]),
@@ -389,6 +419,10 @@ fn what_cannot_be_is_refused_with_flag_and_range() {
         (&["lossless", "--buffers", "huge"], ["buffers", "stock or large"]),
         (&["tuning", "--rates", "1bps"], ["rates", "20Mbps to 9Gbps"]),
         (&["memory", "--rounds", "0"], ["rounds", "1 to 1000"]),
+        (&["switches", "--packets", "55"], ["packets", "56 to 65507"]),
+        (&["switches", "--repeats", "0"], ["repeats", "1 to 1000"]),
+        (&["switches", "--trial", "1ms"], ["trial", "0.1s to 60s"]),
+        (&["switches", "--rate", "1bps"], ["rate", "1Mbps to 100Gbps"]),
         (&["memory", "--peers", "spead2"], ["peers", "fullcount as well"]),
         (
             &["memory", "--peers", "fullcount,spead2", "--spead2", "/no/such"],

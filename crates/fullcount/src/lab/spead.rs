@@ -1,9 +1,10 @@
-//! `fullcount lab spead`: the memo's experiments, the rate without a lost heap, the rate tuner, heaps from memory.
+//! `fullcount lab spead`: the memo's experiments, the rate without a lost heap, the rate tuner, heaps from memory, what optimisations gain.
 //!
 //! Refuses, before anything runs: unknown parts and peers, numbers out of range, results that are there.
 
 mod memo;
 mod peers;
+mod switches;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -16,6 +17,7 @@ use fullcount_lab::spead::tuning::{self, TuningOrder};
 
 use memo::MemoFlags;
 use peers::PeerFlags;
+use switches::SwitchFlags;
 
 use super::read;
 use super::results::ResultFlags;
@@ -41,6 +43,8 @@ enum What {
     Tuning(TuningFlags),
     /// Heaps from packets in memory, beside spead2's own and copies of the same packets
     Memory(MemoryFlags),
+    /// What each optimisation gains: it is switched off by itself, by turns with all on
+    Switches(SwitchFlags),
 }
 
 const EXAMPLES: &str = "\
@@ -54,7 +58,8 @@ Examples:
   fullcount lab spead memo --memo          (50000 heaps a stream, links of 10 to 40 Gb/s)
   fullcount lab spead lossless --packets 1472,8972,65507 --build-spead2
   fullcount lab spead tuning --rates 400Mbps,150Mbps,300Mbps
-  fullcount lab spead memory --packets 1472,8972,65507 --build-spead2";
+  fullcount lab spead memory --packets 1472,8972,65507 --build-spead2
+  fullcount lab spead switches";
 
 const LOSSLESS: &str = "\
 Goals, beside spead2 at the same buffers. UDP: 2.0 of its rate at 1472 B and 1.5 at other sizes with
@@ -189,6 +194,7 @@ pub fn spead(flags: LabSpeadFlags) -> Result<u8, Failure> {
         What::Lossless(flags) => of_lossless(&flags),
         What::Tuning(flags) => of_tuning(&flags),
         What::Memory(flags) => of_memory(&flags),
+        What::Switches(flags) => switches::of_switches(&flags),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::Tell;
 use crate::error::{LabError, TrialError};
 use crate::plot::Chart;
 use crate::record::Record;
+use crate::record::host::congestion_control;
 use crate::record::results::Results;
 
 /// What can be measured.
@@ -209,6 +210,7 @@ pub fn run(
     record.parameter("plan", plan.clone());
     let names: Vec<&str> = asked.parts.iter().map(|part| part.name()).collect();
     record.parameter("parts", json!(names));
+    record.parameter("tcp_congestion_control", congestion_control());
     let kept = Kept::open(&results.folder, &name, &plan, resume)?;
     let note = LimitNote::new(LimitHost::measured());
     let mut campaign = Campaign { asked, peers: peers.to_vec(), stop, kept, note, tell };

@@ -82,9 +82,13 @@ fn turn(mut pass: impl FnMut() -> Result<f64, LabError>) -> Result<f64, LabError
 }
 
 /// One pass through a receiver.
-fn receive(stream: &Stream, pool: Option<&MemoryPool>) -> Result<(f64, usize), LabError> {
+fn receive(
+    stream: &Stream,
+    pool: Option<&MemoryPool>,
+    pages_ahead: bool,
+) -> Result<(f64, usize), LabError> {
     let config = ReceiverConfig::default();
-    let store = HeapStore::new(config.ring_heaps, config.incomplete);
+    let store = HeapStore::new(config.ring_heaps, config.incomplete).pages_ahead(pages_ahead);
     let store = match pool {
         Some(pool) => store.with_memory(pool.clone()),
         None => store,
@@ -100,6 +104,16 @@ fn receive(stream: &Stream, pool: Option<&MemoryPool>) -> Result<(f64, usize), L
         }
     }
     Ok((gbps(stream.bytes.len(), begun.elapsed()), heaps))
+}
+
+/// Heaps of a pass with and without pages that are asked for ahead: 1 GiB, as `spead2_bench mem` has.
+const FROM_MEMORY: usize = 257;
+
+/// A turn through a receiver with a pool, whose payloads' pages are asked for ahead or not; Gb/s.
+pub(super) fn from_memory(packet: usize, pages_ahead: bool) -> Result<f64, LabError> {
+    let stream = stream(packet, FROM_MEMORY)?;
+    let pool = MemoryPool::new(1, HEAP, BLOCKS, BLOCKS);
+    turn(|| Ok(receive(&stream, pool.as_ref(), pages_ahead)?.0))
 }
 
 /// One pass of copies of packets' size from the same bytes into heaps in turn.
@@ -160,7 +174,7 @@ fn columns(order: &MemoryOrder, packet: usize, stop: Asked<'_>) -> Result<[Vec<f
     let pool = pool.ok_or_else(|| words("no memory for a pool of 64 MiB".to_owned()))?;
     let mut cycle = vec![vec![0; HEAP]; CYCLE];
     let mut all: [Vec<f64>; 5] = Default::default();
-    let once = |pool: Option<&MemoryPool>| match receive(&stream, pool)? {
+    let once = |pool: Option<&MemoryPool>| match receive(&stream, pool, true)? {
         (rate, heaps) if heaps == order.heaps => Ok(rate),
         (_, heaps) => Err(words(format!("{heaps} of {} heaps", order.heaps))),
     };

@@ -3,7 +3,8 @@
 //! Every trial starts programs with `spead2_send`'s and `spead2_recv`'s options and reads their own lines: ours (`fullcount spead2`),
 //! or spead2's ([`tools`], built by [`build`]). [`campaign`] has the memo's tables and figures, [`limits`] what
 //! they ran against, [`lossless`] the highest rate without
-//! a lost heap, [`tuning`] the rate tuner on a link of unknown rate, [`memory`] heaps from memory, beside spead2's ([`reassembly`]).
+//! a lost heap, [`tuning`] the rate tuner on a link of unknown rate, [`memory`] heaps from memory, beside spead2's ([`reassembly`]),
+//! [`switches`] what each optimisation gains.
 //! Refuses: parts, peers and numbers that cannot be, before anything runs. Sources: `docs/lab-spead.md`, `docs/formats/spead.md`
 //! section 20.
 
@@ -14,6 +15,7 @@ pub mod drops;
 mod figures;
 mod goals;
 pub mod ground;
+mod heaps_run;
 mod kept;
 pub mod limits;
 pub mod lossless;
@@ -22,6 +24,7 @@ pub mod memory;
 mod mro;
 pub mod reassembly;
 pub mod rights;
+pub mod switches;
 mod tables;
 pub mod tools;
 pub mod trial;

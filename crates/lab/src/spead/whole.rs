@@ -5,71 +5,42 @@
 //! only if the receiver had every heap. Refuses a program that gives no result. Source: `docs/spead.md`.
 
 use std::path::Path;
-use std::time::Duration;
 
-use fullcount_child::{Asked, ChildEnd, RunningChild};
+use fullcount_child::Asked;
 use serde_json::{Value, json};
 
 use super::goals::{self, RateGoals};
 use super::ground::SpeadGround;
+use super::heaps_run::{HeapsRun, HeapsRunner};
 use super::kept::Kept;
-use super::lossless::{BisectionOrder, HEAP};
-use super::rights::TrialRights;
+use super::lossless::BisectionOrder;
 use super::tables::{IperfRun, failed};
-use super::trial::port;
 use crate::Tell;
 use crate::error::LabError;
 use crate::peers::iperf3;
 use crate::record::host::congestion_control;
 use crate::record::{Figure, Record};
 
-/// How long a receiver may take to open its port, and both to end.
-const READY: Duration = Duration::from_secs(20);
 /// The congestion control that is judged.
 const CUBIC: &str = "cubic";
 /// Iperf3 takes whole seconds.
 const SECONDS: u64 = 2;
 
 /// Sends whole heaps for so long with that congestion control; Gb/s.
-fn ours(
-    program: &Path,
-    (seconds, control): (f64, &str),
-    cores: Option<[usize; 2]>,
-    stop: Asked<'_>,
-) -> Result<Value, LabError> {
-    let port = port();
-    let url = format!("spead+tcp://127.0.0.1:{port}?framing=heap");
-    let ground = SpeadGround::Loopback;
-    let start = |name: &str, words: &[&str]| {
-        // No buffers are asked for, and a congestion control may need the right, as for iperf3.
-        let mut command =
-            ground.pinned((0, words[0] == "send"), program, cores, TrialRights::Plain);
-        command.args(words);
-        RunningChild::start(name, command).map_err(|e| failed(name, e))
-    };
-    let mut receiver = start("fullcount receive", &["receive", &url, "--json"])?;
-    let ready = receiver.wait_until(READY, stop, || ground.listens(0, true, port));
-    ready.map_err(|e| failed("fullcount receive", e))?;
-    let (size, time) = (HEAP.to_string(), format!("{seconds}s"));
-    let to = format!("{url}&congestion={control}");
-    let words =
-        ["send", "--to", &to, "--source", "heaps", "--heap-size", &size, "--duration", &time];
-    let mut sender = start("fullcount send", &[&words[..], &["--json"]].concat())?;
-    let read = |name: &str, ended: Option<ChildEnd>| {
-        let ended = ended.ok_or_else(|| failed(name, "it does not end"))?;
-        serde_json::from_str::<Value>(&ended.output).map_err(|e| failed(name, e))
-    };
-    let limit = Duration::from_secs_f64(seconds) + READY;
-    let sent = sender.end(limit, stop).map_err(|e| failed("fullcount send", e))?;
-    let sent = read("fullcount send", sent)?;
-    let came = receiver.end(READY, stop).map_err(|e| failed("fullcount receive", e))?;
-    let came = read("fullcount receive", came)?;
-    let heaps = |value: &Value, path: &str| value.pointer(path).and_then(Value::as_u64);
-    let (left, there) = (heaps(&sent, "/heaps/sent"), heaps(&came, "/heaps/received"));
-    let rate = sent.pointer("/rates/gbps").and_then(Value::as_f64);
-    match (rate, left == there) {
-        (Some(gbps), true) => Ok(json!({"gbps": gbps, "heaps": left})),
-        _ => Err(failed("whole heaps", format!("{left:?} sent, {there:?} received"))),
+fn ours(runner: &HeapsRunner<'_>, (seconds, control): (f64, &str)) -> Result<Value, LabError> {
+    let ran = runner.run(&HeapsRun {
+        tcp: true,
+        to: format!("framing=heap&congestion={control}"),
+        from: Some("framing=heap".to_owned()),
+        rate: None,
+        seconds,
+    })?;
+    match ran.received == Some(ran.sent) {
+        true => Ok(json!({"gbps": ran.gbps, "heaps": ran.sent})),
+        false => {
+            let why = format!("{} sent, {:?} received", ran.sent, ran.received);
+            Err(failed("whole heaps", why))
+        }
     }
 }
 
@@ -113,7 +84,8 @@ pub(super) fn run(
         for WholeRates { control, ours: heaps, theirs: rates } in &mut both {
             let key = format!("whole heaps {control} {turn}");
             let how = (order.seconds.max(1.0), *control);
-            let value = kept.or_measure(&key, || ours(program, how, cores, stop))?;
+            let runner = HeapsRunner { program, cores, stop };
+            let value = kept.or_measure(&key, || ours(&runner, how))?;
             tell(&format!("{key}: {value}"));
             heaps.extend(value.get("gbps").and_then(Value::as_f64));
             record.row(json!({"whole_heaps": true, "peer": "fullcount", "congestion_control": control, "turn": turn, "found": value}));

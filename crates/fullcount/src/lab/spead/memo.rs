@@ -27,7 +27,7 @@ pub struct MemoFlags {
     #[arg(long, value_name = "N", default_value_t = 5)]
     repeats: usize,
     /// Runs of each point on links
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 5)]
     link_repeats: usize,
     /// Payload of a heap
     #[arg(long, value_name = "SIZE", default_value = "4MiB")]

@@ -25,6 +25,9 @@ pub struct LivePlace {
     tap: bool,
 }
 
+/// Congestion control of Linux sockets here.
+pub const CONTROL: &str = "cubic";
+
 impl LivePlace {
     /// Makes it; `limit` is a queue at the sender's end.
     ///
@@ -43,8 +46,9 @@ impl LivePlace {
         let network = during("making the network", NamespaceNetwork::build(&layout))?;
         // The baseline of the paper's kernel; bbr paces itself to half of it on such a link.
         for host in 0..layout.hosts {
-            let set = || fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "cubic");
-            let _ = network.inside(host, set);
+            let set = || fs::write("/proc/sys/net/ipv4/tcp_congestion_control", CONTROL);
+            let set = network.inside(host, set).and_then(|set| set);
+            during("setting net.ipv4.tcp_congestion_control = cubic in a namespace", set)?;
         }
         Ok(LivePlace { network, tap })
     }

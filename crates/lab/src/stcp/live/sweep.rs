@@ -6,7 +6,7 @@ use std::time::Duration;
 use fullcount_stcp::Strategy;
 use serde_json::json;
 
-use super::place::limited;
+use super::place::{CONTROL, limited};
 use super::sender::LiveSender;
 use super::tape::FrameTape;
 use super::trial::LiveTrial;
@@ -70,6 +70,7 @@ impl StcpSweep {
         tell: Tell,
     ) -> Result<LiveFound, LabError> {
         record.parameter("mtu", self.mtu).parameter("send_buffer", self.buffer);
+        record.parameter("tcp_congestion_control", CONTROL);
         record.parameter("seconds", self.time.as_secs_f64()).parameter("repeats", self.repeats);
         let tape = FrameTape::create(self.frames_to.as_ref())?;
         let mut points = vec![];
