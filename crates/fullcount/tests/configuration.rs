@@ -146,8 +146,13 @@ fn the_defaults_of_the_document_are_those_that_are_printed() {
             // A detector's own keys are printed only if they are given: the default is accepted at least.
             // Without them nothing is counted by numbers that only the sender knows, and nothing is drawn.
             None if own
-                && ["detector.sequence", "detector.packet_payload", "detector.waterfall"]
-                    .contains(&key) => {}
+                && [
+                    "detector.sequence",
+                    "detector.packet_payload",
+                    "detector.waterfall",
+                    "detector.first_event",
+                ]
+                .contains(&key) => {}
             None if own => assert_ne!(default, "–", "{key}"),
             None => {
                 assert!(matches!(default, "–" | "required"), "{key} = {default} is not printed")
