@@ -52,7 +52,8 @@ pub fn aside<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     (result, ASIDE.take().unwrap_or_default())
 }
 
-fn show(line: &str) {
+/// Shows a line, or keeps it if the thread works aside.
+pub fn show(line: &str) {
     ASIDE.with_borrow_mut(|kept| match kept {
         Some(lines) => lines.push(line.to_owned()),
         // A closed standard output (`| head`) is no reason to stop testing.

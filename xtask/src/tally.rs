@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::ops::AddAssign;
 
-use crate::command::Show;
+use crate::command::{Show, show};
 
 /// What a step, or all of them, came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,14 +51,14 @@ impl Tally {
     /// One check that could not be made for want of an optional tool.
     pub fn unavailable(reason: impl Into<String>) -> Self {
         let reason = reason.into();
-        println!("skipped: {reason}");
+        show(&format!("skipped: {reason}"));
         Self { unavailable: vec![reason], ..Self::default() }
     }
 
     /// One check that could not be made because this host lacks something.
     pub fn missing(reason: impl Into<String>) -> Self {
         let reason = reason.into();
-        println!("skipped: {reason}");
+        show(&format!("skipped: {reason}"));
         Self { missing: vec![reason], ..Self::default() }
     }
 

@@ -5,6 +5,7 @@
 //!
 //! Source: docs/testing.md, "How tests run".
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -75,7 +76,8 @@ pub fn run(
                         finish(state, freed, 1, of_cargo(label, *job, tell))
                     }
                     Other::Step(work) => {
-                        work();
+                        // One that panics has said so, and leaves no result: its step has its turn then.
+                        let _ = catch_unwind(AssertUnwindSafe(work));
                         lock(state).used -= 1;
                         freed.notify_all();
                     }

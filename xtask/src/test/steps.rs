@@ -39,7 +39,7 @@ pub const BESIDE_TESTS: [&str; 2] = ["clippy", "trace"];
 /// The same beside all other deep steps: it needs one processor for minutes.
 pub const BESIDE_DEEP: [&str; 1] = ["miri"];
 
-/// In the order of running: what fails fastest and most often comes first.
+/// In the order of running: what fails fastest and most often comes first, but for those beside others, which are told last.
 pub static STEPS: [Step; 19] = [
     step("fmt", "formatting", When::Quick, &[], rust::format),
     step(
