@@ -42,4 +42,4 @@ pub mod url;
 pub mod view;
 pub mod wall;
 
-pub use fullcount_instructions::PagesAhead;
+pub use fullcount_instructions::{PagesAhead, next_page_ahead};

@@ -11,8 +11,8 @@ const LINE: usize = 64;
 /// Lines that are asked for: with 2 a copy was not faster than a plain one, with 8 it gained 5 %, with 16 it lost as much.
 const LINES: usize = 4;
 
-/// Pieces of a row, page by page. Copies of 65,467 B each out of 1 GiB into 4 MiB reach 186 Gb/s with it in place of 170 (medians of
-/// seven, EPYC); of 8932 B as much as without.
+/// Pieces of a row, page by page. Heaps of 4 MiB out of 1 GiB of packets of 65,507 B come at 71 Gb/s with it in place of 66 (Xeon, `lab spead
+/// switches`).
 #[derive(Debug, Clone)]
 pub struct PagesAhead<'a> {
     left: &'a [u8],
@@ -36,18 +36,28 @@ impl<'a> Iterator for PagesAhead<'a> {
         if self.left.is_empty() {
             return None;
         }
-        ask_for(self.left, self.page + PAGE);
+        ask_for::<LINES>(self.left, self.page + PAGE);
         let (now, later) = self.left.split_at(self.page.min(self.left.len()));
         (self.left, self.page) = (later, PAGE);
         Some(now)
     }
 }
 
-/// Asks for the first lines of the page that begins so many bytes behind the first of `row`.
+/// Asks for the first lines of the page that begins at the end of `row` or next behind it, and for the first of the page after, whose
+/// address is then known: for rows of less than some pages that follow one another in memory.
 #[inline]
-fn ask_for(row: &[u8], behind: usize) {
+pub fn next_page_ahead(row: &[u8]) {
+    let end = row.as_ptr_range().end.addr();
+    let behind = row.len() + end.next_multiple_of(PAGE) - end;
+    ask_for::<LINES>(row, behind);
+    ask_for::<1>(row, behind + PAGE);
+}
+
+/// Asks for the first `N` lines of the page that begins so many bytes behind the first of `row`.
+#[inline]
+fn ask_for<const N: usize>(row: &[u8], behind: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in 0..LINES {
+    for line in 0..N {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let place = row.as_ptr().wrapping_add(behind + line * LINE);
         // SAFETY: a prefetch is a hint: it reads nothing that the program sees and never faults, whatever the address. Every x86-64
@@ -55,12 +65,19 @@ fn ask_for(row: &[u8], behind: usize) {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (row, behind, LINES, LINE);
+    let _ = (row, behind, LINE);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hint_beyond_all_memory_is_none_the_less_a_hint() {
+        let row = vec![1u8; 5000];
+        (0..row.len()).for_each(|end| next_page_ahead(&row[..end]));
+        assert!(row.iter().all(|byte| *byte == 1));
+    }
 
     #[test]
     fn pieces_are_the_row_and_end_with_its_pages() {

@@ -16,7 +16,7 @@ mod ahead;
 mod carryless;
 mod sets;
 
-pub use ahead::PagesAhead;
+pub use ahead::{PagesAhead, next_page_ahead};
 pub use carryless::{FOLD_ROW, FoldKeys};
 use sets::CarrylessProduct;
 pub use sets::{Portable, Set};

@@ -7,21 +7,15 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fullcount_core::PagesAhead;
+use fullcount_core::{PagesAhead, next_page_ahead};
 
 use crate::wire::SpeadPacket;
 
 /// Gaps up to so many bytes are cleared as they come, longer ones get fresh zero pages.
 const SMALL_GAP: usize = 1 << 20;
 
-/// Payloads up to [`SHORT`] bytes are copied in pieces of so many: memcpy has a loop for longer ones whose number of turns changes
-/// with the alignment from packet to packet, and the processor guesses it wrong. At 1472 B that is 10 to 15 ns of a packet's
-/// 115 ns; from 2 KiB on there is no gain, and above 4 KiB a single copy is faster.
-const PIECE: usize = 512;
-/// See [`PIECE`].
-const SHORT: usize = 2048;
-/// Payloads of so many bytes are copied page by page ([`PagesAhead`]) unless [`HeapStore::pages_ahead`](super::HeapStore::pages_ahead)
-/// switches that off.
+/// Payloads of so many bytes are copied page by page ([`PagesAhead`]), of shorter ones the page behind them is asked for, where the next packet lies.
+/// [`HeapStore::pages_ahead`](super::HeapStore::pages_ahead) switches both off.
 pub(super) const LONG: usize = 16 << 10;
 
 /// Gives memory for heaps. `hint` is the packet that needs it, so that its contents may choose.
@@ -48,12 +42,6 @@ impl HeapMemory for PlainMemory {
     fn take(&mut self, bytes: usize, _: &SpeadPacket<'_>) -> Option<HeapBytes> {
         HeapBytes::fresh(bytes)
     }
-}
-
-/// Bytes that a copy of `data` takes at once.
-#[inline]
-fn piece_of(data: &[u8]) -> usize {
-    if data.len() <= SHORT { PIECE } else { data.len() }
 }
 
 /// The payload memory of one heap. Dropped, it goes back to its pool.
@@ -110,6 +98,9 @@ impl HeapBytes {
         long: usize,
     ) -> bool {
         let Some(end) = offset.checked_add(data.len()) else { return false };
+        if data.len() < long && long < usize::MAX {
+            next_page_ahead(data);
+        }
         if end <= self.bytes.len() && data.len() >= long {
             let mut there = &mut self.bytes[offset..end];
             for piece in PagesAhead::of(data) {
@@ -118,9 +109,7 @@ impl HeapBytes {
                 there = behind;
             }
         } else if end <= self.bytes.len() {
-            let piece = piece_of(data);
-            let there = self.bytes[offset..end].chunks_mut(piece);
-            there.zip(data.chunks(piece)).for_each(|(there, new)| there.copy_from_slice(new));
+            self.bytes[offset..end].copy_from_slice(data);
         } else {
             if !self.grow(offset, end, whole) {
                 return false;
@@ -128,7 +117,7 @@ impl HeapBytes {
             if offset == self.bytes.len() && data.len() >= long {
                 PagesAhead::of(data).for_each(|new| self.bytes.extend_from_slice(new));
             } else if offset == self.bytes.len() {
-                data.chunks(piece_of(data)).for_each(|new| self.bytes.extend_from_slice(new));
+                self.bytes.extend_from_slice(data);
             } else {
                 // A block that a pool gave may end in the middle of the packet.
                 let known = self.bytes.len().min(end);
