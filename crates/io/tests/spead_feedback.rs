@@ -114,7 +114,7 @@ fn totals_of_one_of_several_senders_say_nothing() {
         let job = HeapsJob { heap_size: 5000, heaps: Some(5), ..HeapsJob::default() };
         job.run(&mut outlet, &|| false, &|_| {}).unwrap();
         while !over.load(Relaxed) {
-            outlet.settle(Duration::from_millis(20)).unwrap();
+            outlet.settle(Duration::from_millis(20), &|| false).unwrap();
             say.fetch_add(u64::from(outlet.back().unwrap().counts().reports > 0), Relaxed);
         }
     });

@@ -102,6 +102,9 @@ pub fn send(flags: &SendFlags) -> Result<u8, Failure> {
         (job.flavour, job.descriptors) = (first.told.flavour, first.told.descriptors);
         job.compat = first.told.compat;
     }
+    if flags.heaps.linger.is_some() && urls.iter().all(|url| url.told.feedback.is_none()) {
+        note!("--linger has no effect without feedback= in the URL: nobody says what is missing");
+    }
     let rate = rate(flags.what.rate.as_deref(), flags.what.wire_rate)?;
     check_core("core", flags.what.core)?;
     let mut outlet = SpeadOutlet::open(&urls, rate).map_err(anyhow::Error::from)?;

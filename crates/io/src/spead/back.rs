@@ -149,8 +149,8 @@ pub struct SenderSide {
     socket: UdpSocket,
     tuner: Option<RateTuner>,
     peer: Option<SocketAddr>,
-    /// Heaps that have ended at the receiver, by its last report.
-    ended_heaps: Option<u64>,
+    /// By the first report: heaps that the receiver had of earlier senders, at least. By the last one: all that have ended there.
+    ended_heaps: Option<(u64, u64)>,
     listened_ns: u64,
     counts: BackCounts,
     log: Vec<TunerDecision>,
@@ -205,8 +205,11 @@ impl SenderSide {
                 Ok(FeedbackMessage::Report(report)) => {
                     self.counts.reports += 1;
                     self.peer = Some(from);
+                    let (ended, sent) = (report.ended_heaps, sender.totals().heaps);
+                    let (before, last) =
+                        self.ended_heaps.unwrap_or((ended.saturating_sub(sent), 0));
                     // Reports may overtake each other.
-                    self.ended_heaps = self.ended_heaps.max(Some(report.ended_heaps));
+                    self.ended_heaps = Some((before, last.max(ended)));
                     if let Some(tuner) = &mut self.tuner {
                         let bytes = sender.counts().packet_bytes;
                         let sent = SentSoFar { bytes, behind_ns: sender.behind_ns(now_ns) };
@@ -242,9 +245,9 @@ impl SenderSide {
         }
     }
 
-    /// The receiver has said that so many heaps have ended there.
+    /// The receiver has said that so many heaps of this sender have ended there.
     pub(super) fn has_ended(&self, heaps: u64) -> bool {
-        self.ended_heaps.is_some_and(|ended| ended >= heaps)
+        self.ended_heaps.is_some_and(|(before, ended)| ended - before.min(ended) >= heaps)
     }
 
     /// What came.

@@ -150,12 +150,15 @@ pub struct HeapsSent {
     pub seconds: f64,
     /// Data heaps.
     pub heaps: u64,
+    /// SPEAD bytes that were sent again behind the last heap, which `seconds` leaves out.
+    pub settled_bytes: u64,
 }
 
 impl HeapsSent {
     /// Gb/s of SPEAD bytes.
     pub fn gbps(&self) -> f64 {
-        self.counts.packet_bytes as f64 * 8e-9 / self.seconds.max(1e-9)
+        let bytes = self.counts.packet_bytes - self.settled_bytes;
+        bytes as f64 * 8e-9 / self.seconds.max(1e-9)
     }
 }
 
@@ -258,13 +261,14 @@ impl HeapsJob {
         if stop() {
             outlet.sender().cancel_all();
         }
-        let mut waited = Duration::ZERO;
+        let (mut waited, mut settled_bytes) = (Duration::ZERO, 0);
         if self.stop && outlet.back().is_some() {
             // The stop ends the stream: what is missing is asked for before it.
             outlet.drain()?;
-            let full = Instant::now();
-            outlet.settle(self.linger)?;
+            let (full, before) = (Instant::now(), outlet.sender().counts().packet_bytes);
+            outlet.settle(self.linger, stop)?;
             waited = full.elapsed();
+            settled_bytes = outlet.sender().counts().packet_bytes - before;
         }
         self.end(outlet, sent, substreams)?;
         outlet.finish()?;
@@ -277,6 +281,7 @@ impl HeapsJob {
             transport: outlet.transport(),
             seconds,
             heaps: counts.heaps - counts.stop_heaps,
+            settled_bytes,
         })
     }
 

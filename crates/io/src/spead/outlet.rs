@@ -76,6 +76,8 @@ const GATHER: usize = 1 << 20;
 const GATHERED: usize = 512;
 /// The last part of a wait is spun.
 const NEAR_NS: u64 = 100_000;
+/// Longest wait for a receiver once the sender is told to stop.
+const STOPPED: Duration = Duration::from_millis(500);
 /// From one look at the back-channel to the next while a receiver is waited for.
 const SETTLE: Duration = Duration::from_millis(2);
 /// Packets between two looks at clock and back-channel.
@@ -232,8 +234,8 @@ impl SpeadOutlet {
         }
     }
 
-    /// Whether payload goes to the system from the heaps where it lies; otherwise packets are put together first. On by default:
-    /// loopback took 30 in place of 22 Gb/s from one core at 1472 B, 34 in place of 30 at 8972 B.
+    /// Whether payload goes to the system from the heaps where it lies; otherwise packets are put together first. On by default: over TCP
+    /// in packets of 8972 B a connection carries 46 in place of 34 Gb/s, in 65,483 B 49 in place of 35 (Xeon, `lab spead switches`).
     pub fn gather(&mut self, on: bool) {
         self.train = HeapTrain::new(on);
     }
@@ -436,12 +438,16 @@ impl SpeadOutlet {
     ///
     /// # Errors
     /// Sending failed for good.
-    pub fn settle(&mut self, most: Duration) -> Result<(), OutletError> {
+    pub fn settle(&mut self, most: Duration, stop: &dyn Fn() -> bool) -> Result<(), OutletError> {
         self.drain()?;
-        let (end, mut answered) = (Instant::now() + most, None);
-        while let (Some(left), Some(back)) =
-            (end.checked_duration_since(Instant::now()), self.back.as_ref())
-        {
+        let (begun, mut answered) = (Instant::now(), None);
+        loop {
+            // Who is told to stop stays no longer than it takes by default.
+            let most = if stop() { most.min(STOPPED) } else { most };
+            let (Some(left), Some(back)) = (most.checked_sub(begun.elapsed()), self.back.as_ref())
+            else {
+                break;
+            };
             // A message may be lost: each report is answered.
             let reports = back.counts().reports;
             if answered != Some(reports) {
