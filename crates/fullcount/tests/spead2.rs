@@ -276,7 +276,7 @@ fn a_wrong_value_of_one_stream_ends_all_and_a_lost_stop_ends_where_that_is_asked
     }
     let said = recv.end();
     assert_eq!(said.code, 3, "{}", said.err);
-    has(&said.err, &["stall_timeout=300ms", "no packet for the --stall-timeout"]);
+    has(&said.err, &["stall_timeout=300ms", "no packet came for --stall-timeout"]);
     has(&said.out, &["Received 2 heaps"]);
 }
 

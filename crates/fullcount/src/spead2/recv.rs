@@ -95,7 +95,7 @@ pub struct Spead2Recv {
     /// 8 where the system grants less than --buffer
     #[arg(long, value_name = "N")]
     sockets: Option<u32>,
-    /// Own: end after so long without a packet behind the first one, e.g. 30s; a lost stop then
+    /// Own: once packets have come, end when none comes for so long, e.g. 30s; a lost stop then
     /// hangs nobody. spead2 waits for ever
     #[arg(long, value_name = "TIME")]
     stall_timeout: Option<String>,
@@ -183,7 +183,7 @@ struct Shared<'a> {
     stop: Stop,
     /// A stream has failed, or a value of it is wrong: the others end as well.
     failed: AtomicBool,
-    /// A stream ended by --stall-timeout: its stop is lost.
+    /// A stream ended by --stall-timeout: its stop is lost, or its sender has died.
     stalled: AtomicBool,
     totals: Mutex<(u64, StreamStatistics)>,
 }
@@ -296,7 +296,7 @@ fn read(mut intake: SpeadIntake, shared: &Shared<'_>) -> Result<bool, Failure> {
             text.clear();
         }
         if step == IntakeStep::Ended(StreamEnd::Stalled) {
-            note!("no packet for the --stall-timeout: a stop is lost");
+            note!("no packet came for --stall-timeout: a stop is lost, or a sender has died");
             shared.stalled.store(true, Relaxed);
         }
         if matches!(step, IntakeStep::Ended(_)) || !right || shared.failed.load(Relaxed) {

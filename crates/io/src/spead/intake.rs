@@ -434,9 +434,9 @@ impl SpeadIntake {
                     came
                 }
                 ReadFrom::Tcp(intake) => {
-                    let before = intake.bytes();
+                    let before = intake.bytes_of_senders();
                     let came = intake.read(wait, &mut Taking { stream, began, deliver });
-                    if intake.bytes() > before {
+                    if intake.bytes_of_senders() > before {
                         stream.bytes_came(now());
                     }
                     stream.end_batch();

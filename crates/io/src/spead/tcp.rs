@@ -200,6 +200,8 @@ pub struct TcpIntake {
     ahead: AheadReader,
     next: usize,
     ended: u32,
+    /// Bytes of connections that are senders.
+    of_senders: u64,
     waste: StreamWaste,
 }
 
@@ -236,6 +238,7 @@ impl TcpIntake {
             connections: vec![],
             next: 0,
             ended: 0,
+            of_senders: 0,
             waste: StreamWaste::default(),
         })
     }
@@ -258,6 +261,11 @@ impl TcpIntake {
     /// Bytes of all connections.
     pub fn bytes(&self) -> u64 {
         self.waste.bytes
+    }
+
+    /// Bytes of connections that are senders: those of others keep no stream alive.
+    pub(super) fn bytes_of_senders(&self) -> u64 {
+        self.of_senders
     }
 
     /// Senders that are expected.
@@ -318,12 +326,13 @@ impl TcpIntake {
         }
         for _ in 0..BACKLOG {
             let Ok((stream, from)) = self.listener.accept() else { return };
-            let mut silent = self.connections.iter().filter(|c| !c.begun);
+            let mut silent = (0..self.connections.len()).filter(|n| !self.connections[*n].begun);
             if silent.clone().count() == SILENT
-                && let Some(oldest) = silent.next().map(|c| c.origin)
+                && let Some(oldest) = silent.next()
             {
                 // In the order in which they came.
-                self.connections.retain(|c| c.begun || c.origin != oldest);
+                let gone = self.connections.remove(oldest);
+                self.waste.add(gone.framing.waste());
                 self.waste.silent += 1;
             }
             if stream.set_nonblocking(true).is_err() {
@@ -468,6 +477,7 @@ impl TcpIntake {
             *bytes += many as u64;
         }
         *begun = *begun || framing.is_spead();
+        self.of_senders += if *begun { many as u64 } else { 0 };
         self.waste.bytes += many as u64;
         Ok(many)
     }
@@ -475,6 +485,8 @@ impl TcpIntake {
     /// A connection is over. Of a whole heap that it cut, what is there is handed on.
     fn close(&mut self, at: usize, arrival: Arrival, reset: bool, to: &mut impl TakesPieces) {
         let mut gone = self.connections.remove(at);
+        // A first packet that was read into place is judged here.
+        gone.begun = gone.begun || gone.framing.is_spead();
         let cut = match &mut gone.framing {
             Framing::Packets(packets) => packets.finish() > 0,
             Framing::Heaps(heaps) => {
@@ -493,7 +505,7 @@ impl TcpIntake {
         };
         self.waste.add(gone.framing.waste());
         self.waste.cut += u64::from(cut && gone.begun);
-        self.waste.resets += u64::from(reset);
+        self.waste.resets += u64::from(reset && gone.begun);
         if gone.begun {
             self.ended += 1;
             to.take(Piece::Ended);

@@ -250,7 +250,7 @@ impl Scheme for SpeadInput {
             "pages_ahead",
             SWITCH,
             "1",
-            "payloads of 16 KiB and more are copied page by page, the next page asked for ahead; 0: at once",
+            "payloads of 16 KiB and more are copied page by page, and the next page is asked for ahead; 0: neither",
             |u, v| v.switch().map(|on| u.pages_ahead = on),
         ),
         SchemeKey::told(
