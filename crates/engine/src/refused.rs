@@ -73,7 +73,7 @@ struct Judged {
     came: &'static str,
 }
 
-/// Packets that the detector cannot read, and fragments of a source that is not configured, twice there, or counts backwards.
+/// Packets that the detector cannot read, and fragments of a source that is not configured, is there twice, counts backwards, or comes too late.
 const JUDGED: [Judged; 2] = [
     Judged { hop: "decode", unit: Unit::Packets, came: "receive.packets" },
     Judged { hop: "fragments", unit: Unit::Fragments, came: "fragments.count" },

@@ -39,7 +39,7 @@ fullcount_core::counters! {
             "fragments of events before the first one of their source, or from detector.first_event to the first event that came"
             "the unit was not running, or a sender began later than the others";
         AtEnd "fragments.not_awaited" Fragments Sum "fragments" Note
-            "fragments missing from events that had waited for less than a second when the run ended, of sources that were still connected" "";
+            "fragments missing from events that left at the end of the run, of sources that were still connected, if nothing had waited for a second" "";
         Unfinished "fragments.unfinished" Fragments Sum "fragments" Note
             "beginnings of fragments whose stream ended" "the sender was killed, or the connection broke";
         Checked "fragments.checked" Fragments Sum "fragments" Note "fragments whose checksum was computed" "";

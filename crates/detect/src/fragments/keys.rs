@@ -11,7 +11,7 @@ fullcount_core::key_rows! {
             "bytes of fragments that may wait for others; when they are there, streams that are ahead are paused";
         "detector.crc_every" "`1`" "0 to 16,777,215"
             "checksums are computed for events whose number is a multiple of it; 0: for none";
-        "detector.first_event" "–" "0 to 16,777,215"
+        "detector.first_event" "–" "a number from 0, of which the lower 24 bits count"
             "number of the first event that is expected, for a unit that goes on after another one: what is missing before the first event that comes is lost (`fragments.lost.down`). Without it the run begins with whatever comes first";
         "detector.rows" "`true`" "`true`, `false`"
             "fragments that follow each other and are alike are taken and merged together; `false`: one by one, with the same outcome";

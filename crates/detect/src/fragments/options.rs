@@ -91,9 +91,10 @@ impl Options {
         let crc = u32::try_from(written.crc_every).ok().filter(|k| *k < 1 << 24);
         let crc_every = crc
             .ok_or_else(|| of_detector("crc_every", written.crc_every, "0 (never) to 16777215"))?;
+        // Records have numbers of more bits than fragments.
         let first = |n: i64| {
-            let number = u32::try_from(n).ok().filter(|n| *n < 1 << 24);
-            number.ok_or_else(|| of_detector("first_event", n, "0 to 16777215"))
+            let number = u64::try_from(n).map(|n| (n & 0x00ff_ffff) as u32);
+            number.map_err(|_| of_detector("first_event", n, "0 or more"))
         };
         let first_event = written.first_event.map(first).transpose()?;
         Ok(Options { sources, timeout, memory, crc_every, rows: written.rows, first_event })
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!((options.timeout, options.crc_every), (Some(Nanos(100_000_000)), 0));
         assert!(!options.rows && Options::read("").unwrap().rows);
         assert_eq!(
-            (options.first_event, Options::read("first_event = 7").unwrap().first_event),
+            (options.first_event, Options::read("first_event = 16777223").unwrap().first_event),
             (None, Some(7))
         );
         assert_eq!(Options::read("sources = 16").unwrap().sources.len(), 16);
@@ -142,7 +143,7 @@ mod tests {
             ("event_timeout = \"1ms\"", "detector.event_timeout: 1ms"),
             ("memory = \"1KiB\"", "detector.memory: 1KiB"),
             ("crc_every = -1", "detector.crc_every: -1"),
-            ("first_event = 16777216", "detector.first_event: 16777216"),
+            ("first_event = -1", "detector.first_event: -1"),
             ("rows = 1", "rows"),
             ("surces = 1", "surces"),
         ] {
