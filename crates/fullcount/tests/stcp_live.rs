@@ -524,3 +524,40 @@ fn s60_the_readout_unit_builds_all_events_and_a_paused_source_holds_the_others()
     assert_eq!((built.code, of("events.count"), of("events.incomplete")), (0, 10_000, 0));
     assert_eq!((of("fragments.lost"), of("fragments.wrong_crc")), (0, 0), "{}", built.err);
 }
+
+/// `kill -9` leaves a connection that the kernel of the unit thinks is open: nothing is sent to end it.
+#[test]
+fn a_killed_sender_that_comes_back_from_its_port_lost_what_it_left_out_and_nobody_elses() {
+    let Some(veth) = Veth::new(9000, 1) else { return };
+    let more = ["--sink", "null", "--control", "127.0.0.1:0"];
+    let (mut unit, port) = unit(&veth, &more);
+    let control = unit.control();
+    let mut control = veth.receiving(|| TcpStream::connect(control).unwrap());
+    let start = |n: u8, more: &[&str]| {
+        let source = n.to_string();
+        let words = ["--sources", "1", "--first-source", &source, "--rate", "5kev/s"];
+        fragments(&veth, &port, 10 + n, &[&words[..], more].concat())
+    };
+    let mut senders: Vec<Service> = (0..8).map(|n| start(n, &["--count", "10000"])).collect();
+    until_counter(&mut control, "fragments.source.3.count", 200);
+    let mut killed = senders.remove(3);
+    let pid = killed.child.id().to_string();
+    assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+    assert!(killed.child.ended(PATIENCE).unwrap());
+    senders.push(start(3, &["--first-event", "6000", "--count", "4000"]));
+    for mut sender in senders {
+        assert!(sender.child.ended(PATIENCE).unwrap(), "{:?}", sender.seen());
+        let said = sender.end();
+        assert_eq!(said.code, 0, "{}", said.err);
+    }
+    assert!(unit.child.ended(PATIENCE).unwrap(), "{:?}", unit.seen());
+    let built = unit.end();
+    let of = |name: &str| built.counter(name);
+    let lost = of("fragments.lost");
+    assert_eq!((built.code, of("events.count")), (3, 10_000), "{}", built.err);
+    assert!((1..=5800).contains(&lost), "{lost}");
+    let of_source = |n: usize| of(&format!("fragments.source.{n}.lost"));
+    assert_eq!((of("events.incomplete"), of_source(3)), (lost, lost));
+    assert!((0..8).filter(|n| *n != 3).all(|n| of_source(n) == 0), "{}", built.err);
+    assert_eq!(of("fragments.source.3.count") + lost, 10_000);
+}

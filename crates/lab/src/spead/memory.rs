@@ -112,8 +112,22 @@ const FROM_MEMORY: usize = 257;
 /// A turn through a receiver with a pool, whose payloads' pages are asked for ahead or not; Gb/s.
 pub(super) fn from_memory(packet: usize, pages_ahead: bool) -> Result<f64, LabError> {
     let stream = stream(packet, FROM_MEMORY)?;
+    let pool = blocks()?;
+    turn(|| all_of(FROM_MEMORY, receive(&stream, Some(&pool), pages_ahead)?))
+}
+
+/// A memory pool of [`BLOCKS`] blocks.
+fn blocks() -> Result<MemoryPool, LabError> {
     let pool = MemoryPool::new(1, HEAP, BLOCKS, BLOCKS);
-    turn(|| Ok(receive(&stream, pool.as_ref(), pages_ahead)?.0))
+    pool.ok_or_else(|| LabError::Failed(anyhow::anyhow!("no memory for a pool of 64 MiB")))
+}
+
+/// The rate of a pass in which so many heaps came.
+fn all_of(heaps: usize, (rate, came): (f64, usize)) -> Result<f64, LabError> {
+    match came == heaps {
+        true => Ok(rate),
+        false => Err(LabError::Failed(anyhow::anyhow!("{came} of {heaps} heaps"))),
+    }
 }
 
 /// One pass of copies of packets' size from the same bytes into heaps in turn.
@@ -168,16 +182,11 @@ const RATIOS: [(usize, usize, f64); 4] =
 
 /// All columns of one packet size, Gb/s of each round.
 fn columns(order: &MemoryOrder, packet: usize, stop: Asked<'_>) -> Result<[Vec<f64>; 5], LabError> {
-    let words = |e: String| LabError::Failed(anyhow::anyhow!(e));
     let stream = stream(packet, order.heaps)?;
-    let pool = MemoryPool::new(1, HEAP, BLOCKS, BLOCKS);
-    let pool = pool.ok_or_else(|| words("no memory for a pool of 64 MiB".to_owned()))?;
+    let pool = blocks()?;
     let mut cycle = vec![vec![0; HEAP]; CYCLE];
     let mut all: [Vec<f64>; 5] = Default::default();
-    let once = |pool: Option<&MemoryPool>| match receive(&stream, pool, true)? {
-        (rate, heaps) if heaps == order.heaps => Ok(rate),
-        (_, heaps) => Err(words(format!("{heaps} of {} heaps", order.heaps))),
-    };
+    let once = |pool: Option<&MemoryPool>| all_of(order.heaps, receive(&stream, pool, true)?);
     // By turns, so that a busy machine is busy for all.
     for _ in 0..order.rounds {
         let plain = turn(|| once(None))?;

@@ -96,11 +96,10 @@ impl SwitchPath {
     fn packets(self, order: &SwitchOrder) -> Vec<usize> {
         let most = if self == SwitchPath::Packets { TCP_PACKET } else { usize::MAX };
         let mut sizes: Vec<usize> = order.packets.iter().map(|size| *size.min(&most)).collect();
+        sizes.sort_unstable();
         sizes.dedup();
         match self {
             SwitchPath::Whole => vec![0],
-            // Payloads below a page have none to be asked for ahead.
-            SwitchPath::Memory => sizes.into_iter().filter(|size| *size >= 16 << 10).collect(),
             _ => sizes,
         }
     }
@@ -152,11 +151,14 @@ struct SwitchTrial {
 impl SwitchTrial {
     fn of(ran: &HeapsRan) -> SwitchTrial {
         let per_gb = |seconds: f64| seconds / (ran.bytes as f64 / 1e9).max(1e-9);
+        let loss = ran.received.map(|n| 1.0 - n as f64 / ran.sent.max(1) as f64);
+        // The receiver's time is for what came.
+        let came = (1.0 - loss.unwrap_or(0.0)).max(1e-9);
         SwitchTrial {
             gbps: ran.gbps,
             sender: Some(per_gb(ran.sender_s)),
-            receiver: ran.receiver_s.map(per_gb),
-            loss: ran.received.map(|n| 1.0 - n as f64 / ran.sent.max(1) as f64),
+            receiver: ran.receiver_s.map(|seconds| per_gb(seconds) / came),
+            loss,
         }
     }
 
@@ -245,6 +247,9 @@ impl Trials<'_> {
             all.map(|off| SwitchRow { path, packet, off, trials: vec![] }).collect();
         for turn in 0..self.order.repeats {
             for n in 0..rows.len() {
+                if (self.runner.stop)() {
+                    return Err(LabError::Failed(anyhow::anyhow!("stopped")));
+                }
                 let row = (n + turn) % rows.len();
                 let off = rows[row].off;
                 let trial = self.once(path, packet, off)?;
@@ -289,7 +294,7 @@ pub fn run(
         }
     }
     text += &format!(
-        "\nMedians (least to most) of {} turns of {} s; a share is that of the same turn: of the rate, and for UDP at a set rate ({} Gb/s) of \
+        "\nMedians (least to most) of {} turns of {} s (memory: passes of 1 GiB); a share is that of the same turn: of the rate, and for UDP at a set rate ({} Gb/s) of \
          the bytes for one second of the receiver's processor time. Processor time is that of the whole program, its start included.\n",
         order.repeats, order.seconds, order.rate
     );
@@ -331,7 +336,7 @@ mod tests {
             gbps,
             sender: Some(0.25),
             receiver: Some(receiver),
-            loss: Some(0.0),
+            loss: Some(0.01),
         };
         SwitchRow { path, packet: 8972, off, trials: trials.iter().map(trial).collect() }
     }
@@ -339,8 +344,8 @@ mod tests {
     #[test]
     fn a_share_is_of_the_rate_and_at_a_set_rate_of_the_receivers_time() {
         let trials = [(10.0, 0.2), (20.0, 0.4), (40.0, 0.8)];
-        let half = [(5.0, 0.4), (10.0, 0.4), (10.0, 1.6)];
-        for (path, share) in [(SwitchPath::Packets, 0.5), (SwitchPath::AtRate, 0.5)] {
+        let half = [(5.0, 0.8), (10.0, 0.4), (10.0, 3.2)];
+        for (path, share) in [(SwitchPath::Packets, 0.5), (SwitchPath::AtRate, 0.25)] {
             let off = Off::Receiver("low_water=0");
             let (all, off) = (row(path, Off::Nothing, &trials), row(path, off, &half));
             assert_eq!(off.share(&all).unwrap().value, share, "{path:?}");
@@ -351,7 +356,7 @@ mod tests {
             row(SwitchPath::Packets, Off::Receiver("low_water=0"), &half),
         );
         let text = line(&off, &all, &mut record);
-        let wanted = "| TCP, packets | 8972 | low_water=0 | 10.00 (5.00–10.00) | 0.250 (0.250–0.250) | 0.400 (0.400–1.600) | 0.00 (0.00–0.00) | 0.50 (0.25–0.50) |\n";
+        let wanted = "| TCP, packets | 8972 | low_water=0 | 10.00 (5.00–10.00) | 0.250 (0.250–0.250) | 0.800 (0.400–3.200) | 1.00 (1.00–1.00) | 0.50 (0.25–0.50) |\n";
         assert_eq!(text, wanted);
         assert!(line(&all, &all, &mut record).ends_with("| – |\n"));
     }
@@ -367,7 +372,7 @@ mod tests {
         };
         assert_eq!(SwitchPath::Packets.packets(&order), [1472, 65_483]);
         assert_eq!(SwitchPath::Whole.packets(&order), [0]);
-        assert_eq!(SwitchPath::Memory.packets(&order), [65_483, 65_507]);
+        assert_eq!(SwitchPath::Memory.packets(&order), order.packets);
         assert_eq!(SwitchPath::Unread.packets(&order), order.packets);
     }
 }
