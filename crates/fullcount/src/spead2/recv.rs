@@ -2,11 +2,10 @@
 //!
 //! Each source is a stream, on a thread of its own; with --joint all are one. Lines are printed as heaps come.
 
-use std::fmt::Write as _;
+mod stream;
+
 use std::net::Ipv6Addr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Context;
 use clap::Args;
@@ -14,14 +13,13 @@ use fullcount_core::source::{SourceOpening, SourceSetup};
 use fullcount_engine::config::{ConfigError, refuse};
 use fullcount_engine::registered;
 use fullcount_engine::stop::Stop;
-use fullcount_io::spead::{IntakeStep, SpeadIntake, TestValues, carrier};
+use fullcount_io::spead::{SpeadIntake, carrier};
 use fullcount_spead::BugCompat;
-use fullcount_spead::receive::{Delivery, StreamEnd, StreamStatistics};
 
-use super::lines::print;
+use self::stream::{Shared, stream};
 use super::{place, shown};
 use crate::exit::Failure;
-use crate::{note, say, tell};
+use crate::{note, say};
 
 /// Takes the options of spead2_recv and receives the same heaps
 #[derive(Debug, Args)]
@@ -176,18 +174,6 @@ impl Spead2Recv {
     }
 }
 
-/// What all streams share.
-struct Shared<'a> {
-    flags: &'a Spead2Recv,
-    begun: Instant,
-    stop: Stop,
-    /// A stream has failed, or a value of it is wrong: the others end as well.
-    failed: AtomicBool,
-    /// A stream ended by --stall-timeout: its stop is lost, or its sender has died.
-    stalled: AtomicBool,
-    totals: Mutex<(u64, StreamStatistics)>,
-}
-
 /// Receives until all streams have stopped.
 pub fn recv(flags: &Spead2Recv) -> Result<u8, Failure> {
     let mut texts = flags.from.iter().map(|from| flags.url(from)).collect::<Result<Vec<_>, _>>()?;
@@ -218,14 +204,8 @@ pub fn recv(flags: &Spead2Recv) -> Result<u8, Failure> {
             note!("{why}");
         }
     }
-    let shared = Shared {
-        flags,
-        begun: Instant::now(),
-        stop: Stop::on_signals().context("installing the signal handlers")?,
-        failed: AtomicBool::new(false),
-        stalled: AtomicBool::new(false),
-        totals: Mutex::default(),
-    };
+    let stop = Stop::on_signals().context("installing the signal handlers")?;
+    let shared = Shared::new(flags, stop);
     let opened = streams.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
     opened.iter().flat_map(SpeadIntake::describe).for_each(|fact| note!("{fact}"));
     let outcomes: Vec<Result<bool, Failure>> = std::thread::scope(|scope| {
@@ -251,63 +231,4 @@ pub fn recv(flags: &Spead2Recv) -> Result<u8, Failure> {
 fn open(planned: Vec<carrier::PlannedSpead>) -> Result<SpeadIntake, Failure> {
     let (urls, inner): (Vec<_>, Vec<_>) = planned.into_iter().unzip();
     Ok(SpeadIntake::open(&urls, &inner, &SourceOpening::PLAIN).map_err(anyhow::Error::from)?)
-}
-
-/// Reads one stream to its end, or until another one has failed; false: a value is wrong.
-fn stream(intake: SpeadIntake, shared: &Shared<'_>) -> Result<bool, Failure> {
-    let outcome = read(intake, shared);
-    if !matches!(outcome, Ok(true)) {
-        shared.failed.store(true, Relaxed);
-    }
-    outcome
-}
-
-fn read(mut intake: SpeadIntake, shared: &Shared<'_>) -> Result<bool, Failure> {
-    let (mut heaps, mut right, mut text) = (0u64, true, String::new());
-    loop {
-        let mut deliver = |delivery: Delivery, _| {
-            let seconds = shared.begun.elapsed().as_secs_f64();
-            let heap = match delivery {
-                Delivery::Incomplete(heap) => {
-                    if !shared.flags.quiet {
-                        let _ = writeln!(text, "Discarding incomplete heap {}", heap.cnt);
-                    }
-                    return;
-                }
-                Delivery::Heap(heap) => heap,
-            };
-            heaps += 1;
-            if !shared.flags.quiet {
-                let described = shared.flags.descriptors.then(|| shared.flags.compat());
-                print(&mut text, &heap, seconds, described);
-            }
-            if shared.flags.verify
-                && right
-                && let Some((item, element)) = TestValues::wrong_in(&heap)
-            {
-                right = false;
-                note!("Verification mismatch in heap {}: item {item}, element {element}", heap.cnt);
-            }
-        };
-        let step =
-            intake.step(Duration::from_millis(20), &mut deliver).map_err(anyhow::Error::from)?;
-        if !text.is_empty() {
-            tell!("{text}");
-            text.clear();
-        }
-        if step == IntakeStep::Ended(StreamEnd::Stalled) {
-            note!("no packet came for --stall-timeout: a stop is lost, or a sender has died");
-            shared.stalled.store(true, Relaxed);
-        }
-        if matches!(step, IntakeStep::Ended(_)) || !right || shared.failed.load(Relaxed) {
-            break;
-        }
-        if shared.stop.requested() {
-            intake.stop();
-        }
-    }
-    let mut totals = shared.totals.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    totals.0 += heaps;
-    totals.1.merge(&intake.stream().statistics());
-    Ok(right)
 }
