@@ -157,6 +157,29 @@ fn several_senders_fill_one_stream_over_tcp_in_both_framings() {
     }
 }
 
+fn counted(intake: &SpeadIntake, line: IntakeCounter) -> u64 {
+    intake.sheet().get(SpeadCounter::LINES + line as usize)
+}
+
+/// Reads until the counter has come so far.
+fn until_counted(intake: &mut SpeadIntake, line: IntakeCounter, least: u64) {
+    let begun = Instant::now();
+    while counted(intake, line) < least {
+        intake.step(Duration::from_millis(20), &mut |_, _| {}).unwrap();
+        assert!(begun.elapsed() < PATIENCE, "{} of {least}", counted(intake, line));
+    }
+}
+
+/// A sender has its place: its three heaps come, and its end is the stream's.
+fn three_heaps_come(intake: &mut SpeadIntake, at: SocketAddr, framing: &str) {
+    let job = HeapsJob { heap_size: 100_000, heaps: Some(3), verify: true, ..HeapsJob::default() };
+    let sender = send(format!("spead+tcp://{at}?framing={framing}"), job.clone(), 0.0);
+    let (why, all) = receive(intake);
+    assert!(matches!(why, StreamEnd::StopItem | StreamEnd::Readers), "{why:?}");
+    assert_eq!(good(all, &job), 3, "{framing}");
+    sender.join().unwrap();
+}
+
 #[test]
 fn visitors_that_send_nothing_take_no_senders_place() {
     for (framing, word) in [(SpeadFraming::Packets, "packets"), (SpeadFraming::Heap, "heap")] {
@@ -170,21 +193,8 @@ fn visitors_that_send_nothing_take_no_senders_place() {
                 visitor
             })
             .collect();
-        let counted = |intake: &SpeadIntake, line: IntakeCounter| {
-            intake.sheet().get(SpeadCounter::LINES + line as usize)
-        };
-        let begun = Instant::now();
-        while counted(&intake, IntakeCounter::Connections) < 70 {
-            intake.step(Duration::from_millis(20), &mut |_, _| {}).unwrap();
-            assert!(begun.elapsed() < PATIENCE, "not all are accepted");
-        }
-        let job =
-            HeapsJob { heap_size: 100_000, heaps: Some(3), verify: true, ..HeapsJob::default() };
-        let sender = send(format!("spead+tcp://{at}?framing={word}"), job.clone(), 0.0);
-        let (why, all) = receive(&mut intake);
-        assert!(matches!(why, StreamEnd::StopItem | StreamEnd::Readers), "{why:?}");
-        assert_eq!(good(all, &job), 3, "{word}");
-        sender.join().unwrap();
+        until_counted(&mut intake, IntakeCounter::Connections, 70);
+        three_heaps_come(&mut intake, at, word);
         assert_eq!(counted(&intake, IntakeCounter::Silent), 7, "six, and one for the sender");
         drop(visitors);
         balanced(&intake);
@@ -216,25 +226,12 @@ fn visitors_that_send_something_else_take_no_senders_place_and_end_nothing() {
         }
         // As many more as may stay: what those that go for them had sent stays counted.
         let more: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(at).unwrap()).collect();
-        let line = |intake: &SpeadIntake, line: IntakeCounter| {
-            intake.sheet().get(SpeadCounter::LINES + line as usize)
-        };
-        let begun = Instant::now();
-        while line(&intake, IntakeCounter::Silent) < 3 {
-            intake.step(Duration::from_millis(20), &mut |_, _| {}).unwrap();
-            assert!(begun.elapsed() < PATIENCE, "{} gone", line(&intake, IntakeCounter::Silent));
-        }
-        let job =
-            HeapsJob { heap_size: 100_000, heaps: Some(3), verify: true, ..HeapsJob::default() };
-        let sender = send(format!("spead+tcp://{at}?framing={word}"), job.clone(), 0.0);
-        let (why, all) = receive(&mut intake);
-        assert!(matches!(why, StreamEnd::StopItem | StreamEnd::Readers), "{why:?}");
-        assert_eq!(good(all, &job), 3, "{word}");
-        sender.join().unwrap();
+        until_counted(&mut intake, IntakeCounter::Silent, 3);
+        three_heaps_come(&mut intake, at, word);
         // What belonged to no packet is told; nobody's packet was cut, and nobody was reset.
-        assert!(line(&intake, IntakeCounter::Junk) >= 2 * 24, "{word}");
-        let counted = [IntakeCounter::Connections, IntakeCounter::Cut, IntakeCounter::Resets];
-        assert_eq!(counted.map(|l| line(&intake, l)), [70, 0, 0], "{word}");
+        assert!(counted(&intake, IntakeCounter::Junk) >= 2 * 24, "{word}");
+        let lines = [IntakeCounter::Connections, IntakeCounter::Cut, IntakeCounter::Resets];
+        assert_eq!(lines.map(|line| counted(&intake, line)), [70, 0, 0], "{word}");
         drop((stay, more));
         balanced(&intake);
     }

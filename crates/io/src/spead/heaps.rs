@@ -92,7 +92,7 @@ impl TestValues {
 }
 
 /// See [`HeapsJob::linger`]: five requests of a receiver, 50 ms apart, and twice that for a round trip of a long link.
-const LINGER: Duration = Duration::from_millis(500);
+pub(super) const LINGER: Duration = Duration::from_millis(500);
 
 /// What is sent.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,6 +13,7 @@ use fullcount_spead::feedback::TunerConfig;
 use fullcount_spead::send::{HeapSender, NextPacket, SenderConfig};
 
 use super::back::{SenderSide, SenderSideError};
+use super::heaps::LINGER;
 use super::train::HeapTrain;
 use super::url::{SpeadOutput, SpeadTransport, SpeadUrl};
 use super::way::{CaptureWay, TcpWay, Way};
@@ -76,8 +77,6 @@ const GATHER: usize = 1 << 20;
 const GATHERED: usize = 512;
 /// The last part of a wait is spun.
 const NEAR_NS: u64 = 100_000;
-/// Longest wait for a receiver once the sender is told to stop.
-const STOPPED: Duration = Duration::from_millis(500);
 /// From one look at the back-channel to the next while a receiver is waited for.
 const SETTLE: Duration = Duration::from_millis(2);
 /// Packets between two looks at clock and back-channel.
@@ -443,7 +442,7 @@ impl SpeadOutlet {
         let (begun, mut answered) = (Instant::now(), None);
         loop {
             // Who is told to stop stays no longer than it takes by default.
-            let most = if stop() { most.min(STOPPED) } else { most };
+            let most = if stop() { most.min(LINGER) } else { most };
             let (Some(left), Some(back)) = (most.checked_sub(begun.elapsed()), self.back.as_ref())
             else {
                 break;
