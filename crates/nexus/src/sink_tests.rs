@@ -486,3 +486,26 @@ fn what_it_says_is_safe_is_in_the_file_of_a_killed_run() {
     let case = OutputCase { sink: &mut sink, fill: &fill, kept: &mut kept, at_close: false };
     fullcount_core::conformance::output(case).unwrap();
 }
+
+/// A killed writer may leave one page of a write new and the next one old.
+#[test]
+fn no_block_with_a_checksum_lies_across_two_pages() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(dir.path());
+    let mut sink = NexusSink::create(&options).unwrap();
+    let events: Vec<(u32, u32)> = (0..40_000).map(|i| (i, 1 + i % 12)).collect();
+    for pulse in 1..200 {
+        let n = pulse as usize * 199;
+        sink.push(&batch(&[(pulse, &events[n..n + 199])])).unwrap();
+        sink.flush().unwrap();
+    }
+    let bytes = std::fs::read(&options.path).unwrap();
+    for (sign, boundary, least) in
+        [(b"OHDR", 512, 30), (b"EAHD", 4096, 4), (b"EAIB", 4096, 4), (b"EADB", 4096, 4)]
+    {
+        let at: Vec<usize> =
+            (0..bytes.len() - 4).filter(|&i| bytes[i..].starts_with(sign)).collect();
+        assert!(at.len() >= least, "{} of {sign:?}", at.len());
+        assert!(at.iter().all(|i| i % boundary == 0), "{sign:?} at {at:?}");
+    }
+}
