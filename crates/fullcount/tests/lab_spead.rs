@@ -409,6 +409,25 @@ fn each_optimisation_is_switched_off_by_itself() {
 }
 
 #[test]
+fn re_requests_make_good_what_a_link_loses() {
+    if !has_namespaces() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let said = quick(&["recovery"], folder.path().to_str().unwrap());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let s = said.summary();
+    let number = |row: &Value, key: &str| row["runs"][0][key].as_u64().unwrap();
+    let [without, with] = s["rows"].as_array().unwrap().as_slice() else { panic!("{s}") };
+    // One of a hundred frames is lost, and a heap has some 470.
+    assert!(number(without, "frames_lost") > 0 && number(with, "frames_lost") > 0, "{s}");
+    assert!(number(without, "heaps_whole") < number(without, "heaps_sent"), "{without}");
+    assert_eq!(number(without, "packets_again"), 0, "{without}");
+    assert!(number(with, "packets_again") > 0, "{with}");
+    assert_eq!(number(with, "heaps_whole"), number(with, "heaps_sent"), "{with}");
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_flag_and_range() {
     for (words, parts) in [
         (&["memo", "--parts", "all"][..], ["parts", "table1"]),
@@ -423,6 +442,12 @@ fn what_cannot_be_is_refused_with_flag_and_range() {
         (&["switches", "--repeats", "0"], ["repeats", "1 to 1000"]),
         (&["switches", "--trial", "1ms"], ["trial", "0.1s to 60s"]),
         (&["switches", "--rate", "1bps"], ["rate", "1Mbps to 100Gbps"]),
+        (&["recovery", "--losses", "0.2"], ["losses", "0 to 0.1"]),
+        (&["recovery", "--packet", "9000"], ["packet", "56 to 8972"]),
+        (&["recovery", "--rate", "1Mbps"], ["rate", "10Mbps to 4Gbps"]),
+        (&["recovery", "--round-trip", "2s"], ["round-trip", "0 to 1s"]),
+        (&["recovery", "--repeats", "0"], ["repeats", "1 to 1000"]),
+        (&["recovery", "--trial", "1ms"], ["trial", "0.1s to 10min"]),
         (&["memory", "--peers", "spead2"], ["peers", "fullcount as well"]),
         (
             &["memory", "--peers", "fullcount,spead2", "--spead2", "/no/such"],

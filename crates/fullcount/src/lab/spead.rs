@@ -4,6 +4,7 @@
 
 mod memo;
 mod peers;
+mod recovery;
 mod switches;
 
 use anyhow::Context;
@@ -17,6 +18,7 @@ use fullcount_lab::spead::tuning::{self, TuningOrder};
 
 use memo::MemoFlags;
 use peers::PeerFlags;
+use recovery::RecoveryFlags;
 use switches::SwitchFlags;
 
 use super::read;
@@ -45,6 +47,8 @@ enum What {
     Memory(MemoryFlags),
     /// What each optimisation gains: it is switched off by itself, by turns with all on
     Switches(SwitchFlags),
+    /// Heaps over a link that loses frames, with and without re-requests
+    Recovery(RecoveryFlags),
 }
 
 const EXAMPLES: &str = "\
@@ -59,7 +63,8 @@ Examples:
   fullcount lab spead lossless --packets 1472,8972,65507 --build-spead2
   fullcount lab spead tuning --rates 400Mbps,150Mbps,300Mbps
   fullcount lab spead memory --packets 1472,8972,65507 --build-spead2
-  fullcount lab spead switches";
+  fullcount lab spead switches
+  fullcount lab spead recovery";
 
 const LOSSLESS: &str = "\
 Goals, beside spead2 at the same buffers. UDP: 2.0 of its rate at 1472 B and 1.5 at other sizes with
@@ -195,6 +200,7 @@ pub fn spead(flags: LabSpeadFlags) -> Result<u8, Failure> {
         What::Tuning(flags) => of_tuning(&flags),
         What::Memory(flags) => of_memory(&flags),
         What::Switches(flags) => switches::of_switches(&flags),
+        What::Recovery(flags) => recovery::of_recovery(&flags),
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use fullcount_core::sim::ChannelSetup;
+use fullcount_core::sim::{ChannelSetup, Spec};
 
 use super::rights::TrialRights;
 use crate::emulator::network::{self, ADDRESSES};
@@ -77,6 +77,18 @@ impl SpeadGround {
         round_trip: Duration,
         mtu: usize,
     ) -> Result<SpeadGround, SpeadGroundError> {
+        SpeadGround::faulty((gbps, round_trip), mtu, Spec::default())
+    }
+
+    /// The same with faults; those of the way back have the next seed.
+    ///
+    /// # Errors
+    /// See [`EmulatorError`].
+    pub fn faulty(
+        (gbps, round_trip): (f64, Duration),
+        mtu: usize,
+        fault: Spec,
+    ) -> Result<SpeadGround, SpeadGroundError> {
         let network = network::build(mtu)?;
         let bits = (gbps * 1e9) as u64;
         let setup = ChannelSetup {
@@ -84,11 +96,13 @@ impl SpeadGround {
             delay_ns: round_trip.as_nanos() as u64 / 2,
             // 5 ms of the rate, and 64 frames.
             queue_bytes: bits / 8 / 200 + 64 * mtu as u64,
+            fault,
             ..ChannelSetup::default()
         };
+        let back = ChannelSetup { fault: Spec { seed: fault.seed + 1, ..fault }, ..setup };
         let plan = EmulatorPlan {
             interfaces: [String::new(), String::new()],
-            setups: [setup, setup],
+            setups: [setup, back],
             cores: [None, None],
             busy_poll: false,
         };
@@ -102,6 +116,15 @@ impl SpeadGround {
             SpeadGround::Loopback => Ipv4Addr::LOCALHOST,
             SpeadGround::Links(network) => network.address(link, 1),
             SpeadGround::Emulated { .. } => ADDRESSES[1],
+        }
+    }
+
+    /// Where the receiver of link `link` reaches the sender.
+    pub fn sender_address(&self, link: usize) -> Ipv4Addr {
+        match self {
+            SpeadGround::Loopback => Ipv4Addr::LOCALHOST,
+            SpeadGround::Links(network) => network.address(link, 0),
+            SpeadGround::Emulated { .. } => ADDRESSES[0],
         }
     }
 

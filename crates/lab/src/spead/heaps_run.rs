@@ -1,9 +1,9 @@
-//! One run of `fullcount send` to `fullcount receive` on loopback, with keys of the URL at either end; what both say, and their processor time.
+//! One run of `fullcount send` to `fullcount receive`, on loopback or over a link, with keys of the URL at either end; what both say, and their processor time.
 //!
 //! Both ends have a core of their own (`taskset`). Over UDP without a receiver a socket that nobody reads is at the port, so that the sender's
 //! core alone decides. Refuses a program that gives no result. Source: `docs/spead.md`.
 
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ const RECEIVER: &str = "fullcount receive";
 /// What is run, and until when.
 #[derive(Clone, Copy)]
 pub(super) struct HeapsRunner<'a> {
+    /// Where.
+    pub ground: &'a SpeadGround,
     /// The `fullcount` binary.
     pub program: &'a Path,
     /// Cores of the sender and of the receiver; `None`: where the system puts them.
@@ -61,21 +63,25 @@ pub(super) struct HeapsRan {
     pub sent: u64,
     /// Heaps that came whole; `None`: nobody read.
     pub received: Option<u64>,
+    /// Packets sent, those included that were sent again.
+    pub packets: u64,
+    /// Packets sent again.
+    pub again: u64,
     /// Processor time of the sender, s.
     pub sender_s: f64,
     /// Processor time of the receiver, s.
     pub receiver_s: Option<f64>,
 }
 
-fn url(scheme: &str, port: u16, keys: &str) -> String {
-    let sign = if keys.is_empty() { "" } else { "?" };
-    format!("spead+{scheme}://127.0.0.1:{port}{sign}{keys}")
+fn url(scheme: &str, at: (Ipv4Addr, u16), keys: &str) -> String {
+    let ((address, port), sign) = (at, if keys.is_empty() { "" } else { "?" });
+    format!("spead+{scheme}://{address}:{port}{sign}{keys}")
 }
 
 impl HeapsRunner<'_> {
     fn start(&self, name: &str, words: &[&str]) -> Result<RunningChild, LabError> {
         // No buffers are asked for, and a congestion control may need the right, as for iperf3.
-        let mut command = SpeadGround::Loopback.pinned(
+        let mut command = self.ground.pinned(
             (0, words[0] == "send"),
             self.program,
             self.cores,
@@ -102,21 +108,22 @@ impl HeapsRunner<'_> {
     /// A program that gives no result.
     pub fn run(&self, run: &HeapsRun) -> Result<HeapsRan, LabError> {
         let (port, scheme) = (port(), if run.tcp { "tcp" } else { "udp" });
+        let at = (self.ground.address(0), port);
         let (mut receiver, _unread) = match &run.from {
             Some(keys) => {
                 let mut receiver =
-                    self.start(RECEIVER, &["receive", &url(scheme, port, keys), "--json"])?;
-                let there = || SpeadGround::Loopback.listens(0, run.tcp, port);
+                    self.start(RECEIVER, &["receive", &url(scheme, at, keys), "--json"])?;
+                let there = || self.ground.listens(0, run.tcp, port);
                 receiver.wait_until(READY, self.stop, there).map_err(|e| failed(RECEIVER, e))?;
                 (Some(receiver), None)
             }
             None => {
-                let socket =
-                    UdpSocket::bind(("127.0.0.1", port)).map_err(|e| failed("a socket", e))?;
+                let bound = self.ground.inside(0, false, || UdpSocket::bind(at));
+                let socket = bound.and_then(|socket| socket).map_err(|e| failed("a socket", e))?;
                 (None, Some(socket))
             }
         };
-        let (to, size) = (url(scheme, port, &run.to), HEAP.to_string());
+        let (to, size) = (url(scheme, at, &run.to), HEAP.to_string());
         let (time, rate) =
             (format!("{}s", run.seconds), run.rate.map(|rate| format!("{rate}Gbps")));
         let mut words = vec![
@@ -148,6 +155,8 @@ impl HeapsRunner<'_> {
             bytes: number(&sent, "/bytes/spead")?,
             sent: number(&sent, "/heaps/sent")?,
             received: received.as_ref().map(|(v, _)| number(v, "/heaps/received")).transpose()?,
+            packets: number(&sent, "/packets/sent")?,
+            again: number(&sent, "/packets/again")?,
             sender_s,
             receiver_s: received.map(|(_, seconds)| seconds),
         })
@@ -160,7 +169,8 @@ mod tests {
 
     #[test]
     fn keys_stand_behind_a_question_mark_if_there_are_any() {
-        assert_eq!(url("udp", 8888, ""), "spead+udp://127.0.0.1:8888");
-        assert_eq!(url("tcp", 1, "a=1&b=2"), "spead+tcp://127.0.0.1:1?a=1&b=2");
+        let at = |port| (Ipv4Addr::LOCALHOST, port);
+        assert_eq!(url("udp", at(8888), ""), "spead+udp://127.0.0.1:8888");
+        assert_eq!(url("tcp", at(1), "a=1&b=2"), "spead+tcp://127.0.0.1:1?a=1&b=2");
     }
 }

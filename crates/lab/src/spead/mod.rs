@@ -4,7 +4,7 @@
 //! or spead2's ([`tools`], built by [`build`]). [`campaign`] has the memo's tables and figures, [`limits`] what
 //! they ran against, [`lossless`] the highest rate without
 //! a lost heap, [`tuning`] the rate tuner on a link of unknown rate, [`memory`] heaps from memory, beside spead2's ([`reassembly`]),
-//! [`switches`] what each optimisation gains.
+//! [`switches`] what each optimisation gains, [`recovery`] what re-requests make good on a link that loses frames.
 //! Refuses: parts, peers and numbers that cannot be, before anything runs. Sources: `docs/lab-spead.md`, `docs/formats/spead.md`
 //! section 20.
 
@@ -23,6 +23,7 @@ pub mod memo;
 pub mod memory;
 mod mro;
 pub mod reassembly;
+pub mod recovery;
 pub mod rights;
 pub mod switches;
 mod tables;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use fullcount_child::Asked;
 use serde_json::{Value, json};
 
+use super::ground::SpeadGround;
 use super::heaps_run::{HeapsRan, HeapsRun, HeapsRunner};
 use super::memory;
 use crate::Tell;
@@ -280,7 +281,8 @@ pub fn run(
         .parameter("seconds", order.seconds)
         .parameter("rate_gbps", order.rate)
         .parameter("cores", json!(cores));
-    let runner = HeapsRunner { program: &order.program, cores, stop };
+    let (ground, program) = (&SpeadGround::Loopback, &order.program);
+    let runner = HeapsRunner { ground, program, cores, stop };
     let trials = Trials { order, runner };
     let mut text = "| path | packet B | switched off | Gb/s | sender, s for 1 GB | receiver, s for 1 GB | heaps lost % | of all on |\n\
                     |:--|--:|:--|--:|--:|--:|--:|--:|\n"

@@ -84,7 +84,7 @@ pub(super) fn run(
         for WholeRates { control, ours: heaps, theirs: rates } in &mut both {
             let key = format!("whole heaps {control} {turn}");
             let how = (order.seconds.max(1.0), *control);
-            let runner = HeapsRunner { program, cores, stop };
+            let runner = HeapsRunner { ground: &SpeadGround::Loopback, program, cores, stop };
             let value = kept.or_measure(&key, || ours(&runner, how))?;
             tell(&format!("{key}: {value}"));
             heaps.extend(value.get("gbps").and_then(Value::as_f64));
