@@ -230,8 +230,13 @@ impl Parts {
             |what: &str| NexusError::NotOurs { path: path.to_owned(), missing: what.into() };
         let own = file.group(OWN_GROUP).map_err(|_| missing(OWN_GROUP))?;
         let group = event_group(file).ok_or_else(|| missing("/entry/instrument/*/*_events"))?;
+        // One that is there and cannot be opened is damaged: that is something else than a file of another program.
         let of = |g: &Group, name: &str| {
-            g.dataset(name).map_err(|_| missing(&format!("{}/{name}", g.name())))
+            let place = format!("{}/{name}", g.name());
+            g.dataset(name).map_err(|e| match g.link_exists(name) {
+                true => hdf5_error(path, &format!("open {place}"))(e),
+                false => missing(&place),
+            })
         };
         Ok(Parts {
             id: of(&group, "event_id")?,

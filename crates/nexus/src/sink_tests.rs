@@ -321,6 +321,32 @@ fn what_is_not_ours_is_left_as_it_was() {
 }
 
 #[test]
+fn a_dataset_whose_header_is_damaged_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(dir.path());
+    let mut sink = NexusSink::create(&options).unwrap();
+    sink.push(&batch(&[(1, &[(5, 1)])])).unwrap();
+    sink.flush().unwrap();
+    let mut bytes = std::fs::read(&options.path).unwrap();
+    // All headers of datasets have one length; their last four bytes are a checksum.
+    let headers = (0..bytes.len()).step_by(512).filter(|&at| bytes[at..].starts_with(b"OHDR"));
+    for at in headers.collect::<Vec<_>>() {
+        bytes[at + 267] ^= 1;
+        let damaged = dir.path().join("damaged.nxs");
+        std::fs::write(&damaged, &bytes).unwrap();
+        let found = recover(&damaged).map_err(|e| e.to_string());
+        if found
+            .as_ref()
+            .is_err_and(|e| e.contains("open /entry/instrument/panel/panel_events/event_index: "))
+        {
+            return;
+        }
+        bytes[at + 267] ^= 1;
+    }
+    panic!("no header is that of event_index");
+}
+
+#[test]
 fn an_unwritable_path_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let mut o = options(dir.path());
