@@ -131,3 +131,7 @@ pub fn run_two_threads(
 #[cfg(test)]
 #[path = "pipeline_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "pipeline_late_tests.rs"]
+mod late_tests;

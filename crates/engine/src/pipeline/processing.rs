@@ -25,7 +25,7 @@ use crate::refused::Sampler;
 /// Events that are handed over at once: 64 Ki events are 512 KiB of columns, half a second-level cache.
 const HAND_OVER_EVENTS: usize = 1 << 16;
 /// The same for the tables beside the events, bytes: a queue of 64 batches holds 64 MiB.
-const HAND_OVER_BYTES: usize = 1 << 20;
+pub(super) const HAND_OVER_BYTES: usize = 1 << 20;
 /// Longest time that an event waits for company on its way to the outputs.
 pub(super) const HAND_OVER_EVERY: Duration = Duration::from_millis(20);
 /// Time between two questions what waits in the decoder: all of it may have to be looked at.
@@ -210,11 +210,7 @@ impl Processing {
         }
         self.handed = now;
         self.clock_is(now);
-        if self.now.is_some() {
-            let products = self.fanout.products();
-            products.batch = self.newest;
-            self.decoder.decode(None, self.now, products);
-        }
+        let mut more = self.look();
         if self.asked.is_none_or(|at| now.saturating_duration_since(at) >= ASK_EVERY) {
             self.asked = Some(now);
             self.ask();
@@ -222,7 +218,25 @@ impl Processing {
                 board.look(&*self.decoder, now);
             }
         }
-        self.give()
+        self.give()?;
+        // Late already: the rest of it is not to wait for the next time. A source that cannot wait is read in between.
+        while self.lossless && std::mem::take(&mut more) {
+            more = self.look();
+            self.give()?;
+        }
+        Ok(())
+    }
+
+    /// Has the decoder look at the clock; true if so much came of it that more may follow.
+    fn look(&mut self) -> bool {
+        if self.now.is_none() {
+            return false;
+        }
+        let products = self.fanout.products();
+        let before = products.table_bytes();
+        products.batch = self.newest;
+        self.decoder.decode(None, self.now, products);
+        products.table_bytes() >= before + HAND_OVER_BYTES
     }
 
     /// Asks the decoder what still waits in it.
