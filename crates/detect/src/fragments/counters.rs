@@ -39,7 +39,7 @@ fullcount_core::counters! {
             "fragments of events before the first one of their source, or from detector.first_event to the first event that came"
             "the unit was not running, or a sender began later than the others";
         AtEnd "fragments.not_awaited" Fragments Sum "fragments" Note
-            "fragments missing from events that left at the end of the run, of sources that were still connected, if nothing had waited for a second" "";
+            "fragments missing from events that left at the end of the run, of sources that were connected and had not been silent for a second while something waited for them" "";
         Unfinished "fragments.unfinished" Fragments Sum "fragments" Note
             "beginnings of fragments whose stream ended" "the sender was killed, or the connection broke";
         Checked "fragments.checked" Fragments Sum "fragments" Note "fragments whose checksum was computed" "";
@@ -63,6 +63,9 @@ fullcount_core::counters! {
         Incomplete "events.incomplete" Events Sum "events" Note "events that left without all their fragments" "";
         Marked "events.marked" Events Sum "events" Note "events with a fragment that is damaged" "";
         Expired "events.expired" Events Sum "events" Note "events that left because detector.event_timeout was over" "look at fragments.source.N.lost";
+        ExpiredMs "events.expired_ms" Times Max "events" Note
+            "greatest age that an event's first fragment had when it left because detector.event_timeout was over, ms"
+            "more than 20 above detector.event_timeout: the unit or an output is too slow";
         Forced "events.forced" Events Sum "events" Note
             "events that left because detector.memory was full and the source of the data cannot wait" "raise detector.memory, or send over tcp://";
         Skipped "events.skipped" Events Sum "events" Note "numbers that no source had" "";
@@ -110,10 +113,11 @@ pub(super) enum PerSource {
     Bad,
     Streams,
     Throttled,
+    Awaited,
 }
 
 impl PerSource {
-    const ALL: [(&'static str, &'static str); 5] = [
+    const ALL: [(&'static str, &'static str); 6] = [
         ("count", "fragments of this source"),
         ("lost", "fragments of this source that are missing from events"),
         ("bad", "fragments of this source that are damaged"),
@@ -122,6 +126,7 @@ impl PerSource {
             "throttled",
             "fragments of this source whose trailer says another throttling state than ready",
         ),
+        ("awaited", "the next event waits for this source: 0 or 1"),
     ];
 
     /// Line of the source at this place.
@@ -132,10 +137,11 @@ impl PerSource {
 
 /// All lines for these sources.
 pub(super) fn lines(ids: &[u16]) -> Vec<Info> {
+    let present = |what: &str| matches!(what, "streams" | "awaited");
     let one = |id: u16, (what, meaning): (&str, &'static str)| Info {
         name: format!("fragments.source.{id}.{what}").into(),
-        unit: if what == "streams" { Unit::Times } else { Unit::Fragments },
-        merge: if what == "streams" { Merge::Present } else { Merge::Sum },
+        unit: if present(what) { Unit::Times } else { Unit::Fragments },
+        merge: if present(what) { Merge::Present } else { Merge::Sum },
         hop: "fragments".into(),
         role: Role::Note,
         meaning: meaning.into(),

@@ -3,6 +3,7 @@
 //! Hops `decode`, `fragments` and `events`. Nothing is copied where the source's memory is shared; otherwise once a batch. What an event
 //! waits for is in the counters, by source.
 
+mod leave;
 mod read;
 mod told;
 
@@ -27,13 +28,9 @@ use super::merge::{ArrivedBatch, EventDue, EventFragment, FragmentVerdict, Merge
 use super::options::Options;
 use super::sources::{Owners, Refusal, Slot, UnitStream};
 use crate::detector::{CommandError, CommandInfo, Decoder, SeenModule};
+use leave::Owed;
 use read::From;
 
-/// Bytes of events that leave in one call: what waited long leaves in pieces that outputs can queue.
-const LEAVE: u64 = 4 << 20;
-/// What has waited for so long when the run ends was not on its way any more: its source is stalled. Of sources that keep up the slowest is
-/// some ms behind.
-const STALLED: Nanos = Nanos(1_000_000_000);
 /// The stream of all packets that come without one.
 const FIELD: usize = 0;
 
@@ -218,7 +215,7 @@ impl UnitReader {
     fn begin_anew(&mut self) {
         // What waits has waited for streams that are over.
         let mut early = std::mem::take(&mut self.early);
-        while self.leave(EventDue::Ended, &mut early, true).is_some() {}
+        while self.leave(EventDue::Ended, &mut early, Owed::Lost).is_some() {}
         self.early = early;
         self.merger.begin_anew();
         self.add(C::Restarts, 1);
@@ -349,76 +346,6 @@ impl UnitReader {
         }
     }
 
-    /// One event leaves. `lost`: what is missing of it is lost even if its source is still there.
-    fn leave(&mut self, due: EventDue, records: &mut EventRecords, lost: bool) -> Option<u64> {
-        let UnitReader { merger, owners, streams, sheet, tally, goes_on, .. } = self;
-        let records = self.wants_records.then_some(records);
-        let event = merger.take(due, records, |at, down| {
-            let stream = owners.streams[at].0.and_then(|stream| streams[stream].as_ref());
-            let there = !lost && stream.is_some_and(UnitStream::is_open);
-            tally.add(
-                if down && !there {
-                    C::LostDown
-                } else if there {
-                    C::AtEnd
-                } else {
-                    C::Lost
-                },
-                1,
-            );
-            sheet.add(PerSource::Lost.line(at), u64::from(!there));
-        })?;
-        // Numbers that nobody had are missing from everybody.
-        let skipped = event.skipped.saturating_mul(owners.streams.len() as u64);
-        tally.add(if std::mem::take(goes_on) { C::LostDown } else { C::Lost }, skipped);
-        tally.add(C::Skipped, event.skipped);
-        tally.add(C::Merged, event.parts as u64);
-        tally.add(C::Decided, 1);
-        tally.add(C::Events, 1);
-        tally.add(C::Incomplete, u64::from(event.missing > 0));
-        tally.add(C::Expired, u64::from(due == EventDue::Expired));
-        tally.add(C::Forced, u64::from(due == EventDue::Forced));
-        tally.add(C::Marked, u64::from(event.flags & (flags::BROKEN | flags::CHECKSUM) != 0));
-        tally.add(C::Bytes, event.bytes);
-        Some(event.bytes)
-    }
-
-    /// Events that may leave do.
-    fn give(&mut self, products: &mut Products) {
-        products.records.append(&mut self.early);
-        let mut bytes = 0;
-        while bytes < LEAVE {
-            let full = self.ungoverned && self.rule.is_full(self.merger.bytes());
-            let Some((_, due)) = self.merger.due(self.now, full) else { break };
-            let rows = self.rows && due == EventDue::Decided;
-            if let Some(left) = rows.then(|| self.leave_rows(LEAVE - bytes, products)).flatten() {
-                bytes += left;
-                continue;
-            }
-            let Some(left) = self.leave(due, &mut products.records, true) else { break };
-            // An event without bytes takes room as well.
-            bytes += left + 64;
-        }
-    }
-
-    /// Everything that waits leaves.
-    fn give_all(&mut self, products: &mut Products, lost: bool) {
-        self.reap();
-        for at in 0..self.ids.len() {
-            let heir = self.owners.streams[at].1.and_then(|heir| self.streams[heir].as_mut());
-            let stash =
-                heir.and_then(|heir| heir.slots.first_mut()?.stash.as_mut().map(std::mem::take));
-            self.unstash(at, stash);
-        }
-        products.records.append(&mut self.early);
-        while let Some((_, due)) = self.merger.due(None, true) {
-            let due = if due == EventDue::Decided { due } else { EventDue::Ended };
-            let waited = self.merger.oldest().zip(self.now).map(|((_, at), now)| now.0 - at.0);
-            let stalled = waited.is_some_and(|waited| waited >= STALLED.0);
-            self.leave(due, &mut products.records, lost || stalled);
-        }
-    }
-
     /// Memory of all that waits: for other sources, for an earlier stream, for the rest of its fragment; bytes.
     fn held(&self) -> u64 {
         let slots = self.streams.iter().flatten().flat_map(|stream| &stream.slots);
@@ -442,7 +369,9 @@ impl UnitReader {
             credit.await_behind(if awaited { handed } else { StreamCredit::AHEAD });
             match rule.grant(held, awaited, stream.paused) {
                 Grant::Bytes(bytes) => {
-                    stream.paused = false;
+                    if std::mem::take(&mut stream.paused) {
+                        stream.resumed = self.now;
+                    }
                     let left = allowed.saturating_sub(handed);
                     if left > bytes || left < bytes / 2 {
                         credit.allow(handed + bytes);
@@ -479,11 +408,21 @@ impl UnitReader {
         self.reap();
         let paused = self.streams.iter().flatten().filter(|stream| stream.paused).count();
         let absent = self.owners.streams.iter().filter(|(owner, _)| owner.is_none()).count();
-        let age = self.merger.oldest().zip(self.now).map(|((_, at), now)| now.0 - at.0);
+        let age = self.age().unwrap_or_default();
+        for at in 0..self.ids.len() {
+            let awaited = self.merger.is_awaited(at).into();
+            self.sheet.set(PerSource::Awaited.line(at), awaited);
+        }
         let set = |line: C, n: u64| self.sheet.set(line as usize, n);
         set(C::Paused, paused as u64);
         set(C::Absent, absent as u64);
-        set(C::OldestMs, (age.unwrap_or(0).max(0) / 1_000_000) as u64);
+        set(C::OldestMs, (age.0 / 1_000_000) as u64);
+    }
+
+    /// Of the oldest fragment that waits.
+    fn age(&self) -> Option<Nanos> {
+        let (_, arrived) = self.merger.oldest()?;
+        self.now.map(|now| Nanos((now.0 - arrived.0).max(0)))
     }
 }
 

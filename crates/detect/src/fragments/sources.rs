@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fullcount_core::source::{StreamCredit, StreamPhase};
+use fullcount_core::time::Nanos;
 
 use super::assembly::Assembly;
 use super::merge::EventFragment;
@@ -38,6 +39,10 @@ pub(super) struct UnitStream {
     /// Bytes of its blocks so far.
     pub handed: u64,
     pub paused: bool,
+    /// When it brought something last, on the decoder's clock.
+    pub heard: Option<Nanos>,
+    /// When it was paused no longer, on the decoder's clock.
+    pub resumed: Option<Nanos>,
     pub refused: Option<Refusal>,
 }
 

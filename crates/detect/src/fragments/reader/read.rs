@@ -132,6 +132,7 @@ impl UnitReader {
         self.add(C::Accepted, accepted);
         if let Some(stream) = &mut self.streams[stream] {
             stream.handed += bytes;
+            stream.heard = self.now;
         }
     }
 
