@@ -57,17 +57,28 @@ fn s33_clean_rounds_open_the_window_again() {
         lose(&mut rig);
     }
     assert_eq!(rig.s.snapshot().shift, 3);
-    let mut rounds = 0;
+    // Clean rounds after which the shift fell. The specification: 16 rounds for each step, so the window is neither closed for longer
+    // nor open before. The first one ended with the ACK of all that was sent before the last loss.
+    let (mut rounds, mut fell) = (1, Vec::new());
     while rig.s.snapshot().shift > 0 {
+        let before = rig.s.snapshot();
         rig.t += 100 * US;
-        rig.give(rig.ack(rig.s.snapshot().max, W));
+        rig.give(rig.ack(before.max, W));
         while rig.s.room() > 8960 {
             rig.submit(8960);
         }
         rig.all();
         rounds += 1;
-        assert!(rounds <= 3 * 16 + 1, "{rounds}");
+        let now = rig.s.snapshot();
+        if now.shift < before.shift {
+            assert_eq!((now.shift + 1, now.cwnd), (before.shift, 2 * before.cwnd), "{rounds}");
+            fell.push(rounds);
+        } else {
+            assert_eq!((now.shift, now.cwnd), (before.shift, before.cwnd), "{rounds}");
+        }
+        assert!(rounds <= 3 * 16, "{rounds}");
     }
+    assert_eq!(fell, [16, 32, 48]);
     assert_eq!(rig.s.snapshot().cwnd, WINDOW);
 }
 
