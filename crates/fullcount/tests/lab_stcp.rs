@@ -116,14 +116,16 @@ fn the_readout_unit_is_measured_beside_a_reader_that_discards() {
             "discards, reads of 256 KiB",
             "discards, reads of 1 MiB",
             "unit, no checksums",
-            "unit, all checksums"
+            "unit, all checksums",
+            "`fullcount run --sink null`, checksums of every 100th event"
         ]
     );
     for row in rows.as_array().unwrap() {
         assert!(row["gbps"].as_f64().unwrap() > 0.0, "{row}");
     }
     for (wrong, allowed) in [
-        (["--streams", "0"], "1 to 256"),
+        (["--streams", "1025"], "1 to 1024"),
+        (["--streams", "0"], "1 to 1024"),
         (["--fragment", "44"], "a multiple of 8 from 24 to 65000"),
         (["--crc-every", "16777216"], "0 to 16777215"),
         (["--read", "8KiB"], "16KiB to 4MiB"),
@@ -132,5 +134,22 @@ fn the_readout_unit_is_measured_beside_a_reader_that_discards() {
     ] {
         let said = say(&[&words[..], &wrong].concat());
         assert!(said.code == 2 && said.err.contains(allowed), "{wrong:?}: {}", said.err);
+    }
+}
+
+/// As many streams as the readout of CMS has; each reader gets all of them, also the whole program.
+#[test]
+fn six_hundred_streams_are_measured() {
+    let words =
+        ["lab", "stcp", "readout", "--streams", "600", "--fragment", "2048", "--time", "2s"];
+    let folder = tempfile::tempdir().unwrap();
+    let more = ["--repeats", "1", "--crc-every", "100", "--json", "--out"];
+    let said = say(&[&words[..], &more, &[folder.path().to_str().unwrap()]].concat());
+    // What a loaded host reaches is not asked here.
+    assert!(said.code <= 1, "{}", said.err);
+    let rows = said.summary()["rows"].clone();
+    assert_eq!(rows.as_array().unwrap().len(), 4, "{}", said.err);
+    for row in rows.as_array().unwrap() {
+        assert!(row["gbps"].as_f64().unwrap() > 0.0, "{row}");
     }
 }

@@ -27,6 +27,8 @@ mod gather;
 #[cfg(target_os = "linux")]
 pub mod interface;
 #[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
 mod network;
 #[cfg(target_os = "linux")]
 mod option;
@@ -56,6 +58,7 @@ pub use {
     file::*,
     frames::*,
     gather::*,
+    limits::*,
     network::*,
     option::*,
     perf::CacheMisses,

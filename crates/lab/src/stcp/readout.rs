@@ -2,12 +2,16 @@
 //!
 //! Senders are threads of this process that write fragments built before (only number and checksum change) over loopback. The
 //! discarding reader reads 256 KiB at a time, and in trials of its own as much as the unit does; the unit reads, cuts, checks and
-//! merges, and its records are dropped after a look at their flags. Trials go by turns. Refuses an event that is damaged or incomplete, a lost fragment, and a ledger that does not
+//! merges, and its records are dropped after a look at their flags. A last reader is the whole program as a child process ([`whole`]). Trials
+//! go by turns. Refuses an event that is damaged or incomplete, a lost fragment, and a ledger that does not
 //! balance. Source: `docs/fragments.md`.
+
+mod whole;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -25,7 +29,7 @@ use fullcount_core::time::Nanos;
 use fullcount_core::url;
 use fullcount_detect::detector::builtin;
 use fullcount_detect::fragments::block::FRAMING;
-use fullcount_io::sys::SocketSet;
+use fullcount_io::sys::{SocketSet, allow_open_files};
 use fullcount_io::tcp::{TcpSource, TcpUrl};
 use fullcount_sim::fragments::{FragmentTraffic, FragmentsSetup};
 use serde_json::json;
@@ -45,11 +49,19 @@ pub const DISCARDED: u64 = 256 << 10;
 const WARM: Duration = Duration::from_millis(500);
 /// See [`SHARE`]; the unit's default is 1.
 pub const CHECKED: u32 = 100;
+/// What `streams` takes: the readout of CMS has some 600.
+pub const STREAMS: std::ops::RangeInclusive<usize> = 1..=1024;
+/// Files of a trial that are no stream, and then some.
+const OTHER_FILES: usize = 64;
+/// Events of a source that are sent in a row, and their bytes at most: what a thread sends of one source before the next one's turn
+/// must fit into the kernel's buffers, since the unit pauses a source that is ahead.
+const IN_A_ROW: usize = 8;
+const ROW_BYTES: usize = 64 << 10;
 
 /// What is asked.
 #[derive(Debug, Clone)]
 pub struct ReadoutTrial {
-    /// Streams, 1 to 256.
+    /// Streams; see [`STREAMS`].
     pub streams: usize,
     /// Bytes of a fragment.
     pub fragment: usize,
@@ -61,6 +73,8 @@ pub struct ReadoutTrial {
     pub every: Vec<u32>,
     /// Bytes of one read of the unit, 16 KiB to 4 MiB.
     pub read: u64,
+    /// The `fullcount` binary.
+    pub program: PathBuf,
 }
 
 /// Who reads.
@@ -70,6 +84,8 @@ enum ReaderOfTrial {
     Discards(u64),
     /// The unit, with the checksums of every such event; 0: of none.
     Merges(u32),
+    /// `fullcount run --sink null` in a process of its own, with the checksums of every [`CHECKED`]-th event.
+    Runs,
 }
 
 impl ReaderOfTrial {
@@ -79,6 +95,9 @@ impl ReaderOfTrial {
             ReaderOfTrial::Merges(0) => "unit, no checksums".to_owned(),
             ReaderOfTrial::Merges(1) => "unit, all checksums".to_owned(),
             ReaderOfTrial::Merges(k) => format!("unit, checksums of every {k}th event"),
+            ReaderOfTrial::Runs => {
+                format!("`fullcount run --sink null`, checksums of every {CHECKED}th event")
+            }
         }
     }
 }
@@ -107,7 +126,7 @@ impl Senders {
             let (stop, size) = (stop.clone(), trial.fragment);
             std::thread::spawn(move || send(to, sources, size, &stop))
         };
-        let threads = (0..SENDERS).map(share).collect();
+        let threads = (0..SENDERS.min(trial.streams)).map(share).collect();
         Senders { stop, threads }
     }
 
@@ -129,8 +148,9 @@ fn send(to: SocketAddr, sources: Vec<u16>, size: usize, stop: &AtomicBool) {
     // Who reads sees that streams are missing.
     let Ok(mut lanes) = connected else { return };
     let mut traffic = FragmentTraffic::new(&setup);
+    let packets = lanes.len() * (ROW_BYTES / size).clamp(1, IN_A_ROW);
     while !lanes.is_empty() && !stop.load(Relaxed) {
-        let Some(train) = traffic.next_train(32, 0) else { return };
+        let Some(train) = traffic.next_train(packets, 0) else { return };
         if lanes[train.lane].write_all(train.bytes).is_err() {
             return;
         }
@@ -148,6 +168,15 @@ impl ReadoutTrial {
         tell: &mut dyn FnMut(&str),
         stop: &dyn Fn() -> bool,
     ) -> Result<ReadoutFinding, LabError> {
+        // Both ends of each stream are in this process.
+        let files = allow_open_files((2 * self.streams + OTHER_FILES) as u64);
+        let files = files.context("the limit of open files")?;
+        if files < (2 * self.streams + OTHER_FILES) as u64 {
+            let (streams, needed) = (self.streams, 2 * self.streams + OTHER_FILES);
+            return Err(LabError::Refused(format!(
+                "--streams {streams}: needs {needed} open files, and the hard limit is {files} (ulimit -Hn)"
+            )));
+        }
         let readers = self.readers();
         let mut rates: Vec<Vec<f64>> = vec![Vec::new(); readers.len()];
         for turn in 0..self.repeats {
@@ -156,7 +185,7 @@ impl ReadoutTrial {
             }
             // Who begins changes: what the host does meanwhile meets each of them.
             for n in (0..readers.len()).map(|n| (n + turn) % readers.len()) {
-                rates[n].push(8e-9 * self.rate(readers[n])?);
+                rates[n].push(8e-9 * self.rate(readers[n], stop)?);
             }
         }
         for (key, value) in [
@@ -190,7 +219,11 @@ impl ReadoutTrial {
             let line = format!("| {name} | {:.2} ({low:.2}–{high:.2}) | {of} |", figure.value);
             tell(&line);
             table += &format!("{line}\n");
-            let every = if let ReaderOfTrial::Merges(every) = reader { Some(every) } else { None };
+            let every = match reader {
+                ReaderOfTrial::Discards(_) => None,
+                ReaderOfTrial::Merges(every) => Some(every),
+                ReaderOfTrial::Runs => Some(CHECKED),
+            };
             record.row(json!({
                 "reader": name, "crc_every": every, "gbps": figure.value, "low": low, "high": high,
                 "repeats": figure.repeats, "of_discarding": share.value,
@@ -230,14 +263,16 @@ impl ReadoutTrial {
     fn readers(&self) -> Vec<ReaderOfTrial> {
         let as_unit = (self.read != DISCARDED).then_some(ReaderOfTrial::Discards(self.read));
         let units = self.every.iter().map(|every| ReaderOfTrial::Merges(*every));
-        [ReaderOfTrial::Discards(DISCARDED)].into_iter().chain(as_unit).chain(units).collect()
+        let plain = [ReaderOfTrial::Discards(DISCARDED)].into_iter();
+        plain.chain(as_unit).chain(units).chain([ReaderOfTrial::Runs]).collect()
     }
 
     /// Bytes a second.
-    fn rate(&self, reader: ReaderOfTrial) -> Result<f64, LabError> {
+    fn rate(&self, reader: ReaderOfTrial, stop: &dyn Fn() -> bool) -> Result<f64, LabError> {
         match reader {
             ReaderOfTrial::Discards(read) => self.discarded(read),
             ReaderOfTrial::Merges(every) => self.merged(every),
+            ReaderOfTrial::Runs => self.whole(stop),
         }
     }
 
@@ -262,17 +297,17 @@ impl ReadoutTrial {
         let (mut buffer, mut bytes) = (vec![0; read as usize], 0u64);
         let mut clock = SteadyClock::new(self.time);
         let mut ready: Vec<usize> = (0..self.streams).collect();
+        let mut is_ready = vec![true; self.streams];
         while clock.runs(bytes) {
-            ready.retain(|&n| match sockets[n].read(&mut buffer) {
-                Ok(got) => {
-                    bytes += got as u64;
-                    got == buffer.len()
-                }
-                Err(_) => false,
+            ready.retain(|&n| {
+                let got = sockets[n].read(&mut buffer).unwrap_or(0);
+                bytes += got as u64;
+                is_ready[n] = got == buffer.len();
+                is_ready[n]
             });
             let wait = Duration::from_millis(u64::from(ready.is_empty()));
             let tell = |n: u64, _| {
-                if !ready.contains(&(n as usize)) {
+                if !std::mem::replace(&mut is_ready[n as usize], true) {
                     ready.push(n as usize);
                 }
             };

@@ -1,10 +1,11 @@
 //! `lab stcp readout`: the readout unit beside a reader that discards.
 
+use anyhow::Context;
 use clap::Args;
 use fullcount_core::quantity;
 use fullcount_engine::config::refuse;
 use fullcount_io::tcp::READ_TAKES;
-use fullcount_lab::stcp::readout::{CHECKED, ReadoutTrial, SHARE};
+use fullcount_lab::stcp::readout::{CHECKED, ReadoutTrial, SHARE, STREAMS};
 
 use super::super::results::ResultFlags;
 use super::live::{span, stop};
@@ -15,7 +16,7 @@ use crate::note;
 #[derive(Debug, Args)]
 #[command(after_help = READOUT)]
 pub struct ReadoutFlags {
-    /// Streams, 1 to 256
+    /// Streams, 1 to 1024
     #[arg(long, value_name = "N", default_value_t = 16)]
     streams: usize,
     /// Fragment, bytes: a multiple of 8 from 24 to 65000
@@ -39,8 +40,9 @@ pub struct ReadoutFlags {
 
 const READOUT: &str = "\
 Four threads send fragments built before over loopback. One discarding reader reads 256 KiB at a
-time, another as much as the unit. The first 0.5 s of a trial do not count. Exit code 1: with the
-checksums of every 100th event the unit has less than 0.9 of the rate of the faster of the two, or
+time, another as much as the unit. The last reader is the whole program, fullcount run --sink null,
+as a child process. The first 0.5 s of a trial do not count. Exit code 1: with the checksums of
+every 100th event the unit has less than 0.9 of the rate of the faster of the discarding readers, or
 an event was wrong.
 
 Examples:
@@ -49,8 +51,8 @@ Examples:
 
 /// Measures.
 pub fn readout(flags: &ReadoutFlags) -> Result<u8, Failure> {
-    if !(1..=256).contains(&flags.streams) {
-        return Err(refuse("streams", flags.streams, "1 to 256").into());
+    if !STREAMS.contains(&flags.streams) {
+        return Err(refuse("streams", flags.streams, "1 to 1024").into());
     }
     if !(24..=65_000).contains(&flags.fragment) || !flags.fragment.is_multiple_of(8) {
         let allowed = "a multiple of 8 from 24 to 65000 bytes";
@@ -71,6 +73,7 @@ pub fn readout(flags: &ReadoutFlags) -> Result<u8, Failure> {
         repeats: flags.repeats,
         every: flags.crc_every.clone(),
         read,
+        program: std::env::current_exe().context("finding this program")?,
     };
     let mut record = flags.result.begin("stcp-readout")?;
     let stop = stop()?;

@@ -1,0 +1,110 @@
+//! The readout unit as its users run it: `fullcount run --detector fragments --sink null` as a child process, so that the engine and an output
+//! are in the figure.
+//!
+//! What it has received by when is asked over its control port. It is told to end while the senders still send, as one at a detector is; refuses a
+//! run that does not end with exit code 0 and a balance of 0.
+
+use std::cell::Cell;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, ensure};
+use fullcount_child::RunningChild;
+
+use super::{CHECKED, ReadoutTrial, Senders, WARM};
+use crate::agent::post::{last_summary, port_of};
+use crate::error::LabError;
+
+/// How long the program may take to be ready, to answer and to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks whether somebody wants the trial to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// What is asked.
+const ASKED: &str = "STAT_GET_NAME receive.bytes";
+
+impl ReadoutTrial {
+    /// Bytes a second into the whole program.
+    pub(super) fn whole(&self, stop: &dyn Fn() -> bool) -> Result<f64, LabError> {
+        let mut command = Command::new(&self.program);
+        command.args(["run", "--source"]).arg(format!("tcp://127.0.0.1:0?read={}", self.read));
+        command.args(["--detector", "fragments", "--sink", "null", "--web", "off", "--json"]);
+        command.args(["--control", "127.0.0.1:0"]);
+        command.args(["--set", &format!("detector.sources={}", self.streams)]);
+        command.args(["--set", &format!("detector.crc_every={CHECKED}")]);
+        let mut run = RunningChild::start("fullcount run", command).map_err(anyhow::Error::from)?;
+        // Either line may be the first.
+        let seen = Cell::new(None);
+        let listens = |line: &str| port_of(line.split(',').next().unwrap_or(line));
+        let control = run.wait_for_line(PATIENCE, stop, |line| {
+            seen.set(seen.get().or(listens(line)));
+            line.strip_prefix("commands at ")?.parse::<SocketAddr>().ok()
+        });
+        let control = control.map_err(anyhow::Error::from)?;
+        let port = match seen.get() {
+            Some(port) => port,
+            None => run.wait_for_line(PATIENCE, stop, listens).map_err(anyhow::Error::from)?,
+        };
+        let senders = Senders::start(SocketAddr::from(([127, 0, 0, 1], port)), self);
+        let rate = self.received(control, stop);
+        run.interrupt();
+        let ended = run.end(PATIENCE, stop).map_err(anyhow::Error::from);
+        if !matches!(ended, Ok(Some(_))) {
+            run.kill();
+        }
+        // Nobody reads any more.
+        senders.end()?;
+        let ended = ended?.ok_or_else(|| anyhow!("fullcount run does not end"))?;
+        let rate = rate?;
+        if !ended.status.success() {
+            return Err(anyhow::Error::from(ended.failed()).into());
+        }
+        let summary = last_summary(&ended.output).map_err(|e| anyhow!("fullcount run: {e}"))?;
+        let sound = || {
+            let counter = |name: &str| summary["counters"][name].as_u64();
+            ensure!(summary["balance"] == 0, "the balance is {}", summary["balance"]);
+            ensure!(counter("fragments.lost") == Some(0), "fragments are lost");
+            ensure!(counter("events.count") > Some(0), "no event came");
+            Ok(())
+        };
+        sound()?;
+        Ok(rate)
+    }
+
+    /// Bytes a second that it receives, without the first [`WARM`] from the first byte on.
+    fn received(&self, control: SocketAddr, stop: &dyn Fn() -> bool) -> Result<f64, LabError> {
+        let port = TcpStream::connect_timeout(&control, PATIENCE).context("the control port")?;
+        port.set_read_timeout(Some(PATIENCE)).context("the control port")?;
+        let begun = Instant::now();
+        while bytes_by_now(&port)?.1 == 0 {
+            if stop() || begun.elapsed() > PATIENCE {
+                return Err(anyhow!("fullcount run received nothing").into());
+            }
+            std::thread::sleep(LOOK);
+        }
+        let wait = |time: Duration| {
+            let until = Instant::now() + time;
+            while !stop() && Instant::now() < until {
+                std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+            }
+        };
+        wait(WARM);
+        let (first, before) = bytes_by_now(&port)?;
+        wait(self.time);
+        let (last, bytes) = bytes_by_now(&port)?;
+        Ok((bytes - before) as f64 / (last - first).as_secs_f64())
+    }
+}
+
+/// What it has received, and when it said so.
+fn bytes_by_now(mut port: &TcpStream) -> Result<(Instant, u64), LabError> {
+    // In one piece: one receive is one command.
+    port.write_all(ASKED.as_bytes()).context("the control port")?;
+    let mut reply = [0; 256];
+    let len = port.read(&mut reply).context("the control port")?;
+    let now = Instant::now();
+    let reply = String::from_utf8_lossy(&reply[..len]);
+    let value = reply.trim().rsplit(' ').next().and_then(|value| value.parse().ok());
+    Ok((now, value.with_context(|| format!("{ASKED} was answered with {reply:?}"))?))
+}
