@@ -361,6 +361,9 @@ fn what_a_paused_stream_owes_is_not_lost_before_it_was_read_again() {
         decode(&mut unit, all[1].batch(100).as_ref(), 0, &mut products);
         decode(&mut unit, all[0].batch(150).as_ref(), 0, &mut products);
         assert!(all.iter_mut().all(|peer| peer.batch(1).is_none()), "paused");
+        if comes {
+            all[1].credit.hung_up();
+        }
         decode(&mut unit, None, 100, &mut products);
         assert_eq!(products.records.len(), 100, "the next one waits for a paused stream");
         assert!(comes || all[1].credit.allowed() > all[1].handed, "which may go on");

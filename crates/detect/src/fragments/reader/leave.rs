@@ -34,8 +34,10 @@ impl Owed {
     fn is_on_its_way(self, stream: &UnitStream, now: Option<Nanos>) -> bool {
         match self {
             Owed::Lost => false,
-            Owed::OnItsWay => true,
-            Owed::OfLively => stream.paused || within(stream.heard, now, STALLED),
+            Owed::OnItsWay => stream.is_open(),
+            // The kernel still has what a paused stream brought, even if its peer has hung up.
+            Owed::OfLively if stream.paused => !stream.is_over(),
+            Owed::OfLively => stream.is_open() && within(stream.heard, now, STALLED),
         }
     }
 }
@@ -58,8 +60,7 @@ impl UnitReader {
         let records = self.wants_records.then_some(records);
         let event = merger.take(due, records, |at, down| {
             let stream = owners.streams[at].0.and_then(|stream| streams[stream].as_ref());
-            let there =
-                stream.is_some_and(|stream| stream.is_open() && owed.is_on_its_way(stream, now));
+            let there = stream.is_some_and(|stream| owed.is_on_its_way(stream, now));
             tally.add(
                 if down && !there {
                     C::LostDown
@@ -143,7 +144,8 @@ impl UnitReader {
             let stream = owner.and_then(|owner| self.streams[owner].as_ref());
             stream.is_some_and(|stream| {
                 let just = within(stream.resumed, self.now, RESUMED);
-                stream.is_open() && (stream.paused || just)
+                // What a peer that has hung up sent before is still read.
+                !stream.is_over() && (stream.paused || just)
             })
         })
     }
