@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::service::{PATIENCE, Said, Service, fullcount, say};
 
 /// A unit for so many sources that ends when all senders have, and its URL.
-fn unit(sources: u32, more: &[&str]) -> (Service, String) {
+pub fn unit(sources: u32, more: &[&str]) -> (Service, String) {
     let sources = format!("detector.sources={sources}");
     let mut arguments = vec!["run", "--source", "tcp://127.0.0.1:0?until=closed", "--detector"];
     arguments.extend(["fragments", "--set", &sources, "--web", "off", "--json"]);
@@ -22,12 +22,12 @@ fn unit(sources: u32, more: &[&str]) -> (Service, String) {
 }
 
 /// Where the unit takes commands.
-fn control(unit: &mut Service) -> String {
+pub fn control(unit: &mut Service) -> String {
     unit.wait_for("the control port", |l| l.strip_prefix("commands at ").map(str::to_owned))
 }
 
 /// Asks the unit for its sources until `enough` of what it says of them.
-fn until_sources(at: &str, what: &str, enough: impl Fn(&str) -> bool) {
+pub fn until_sources(at: &str, what: &str, enough: impl Fn(&str) -> bool) {
     let begun = Instant::now();
     loop {
         let said = say(&["ctl", "--to", at, "SOURCES"]);
@@ -40,7 +40,7 @@ fn until_sources(at: &str, what: &str, enough: impl Fn(&str) -> bool) {
 }
 
 /// Waits until it ends by itself.
-fn ended(mut unit: Service) -> Said {
+pub fn ended(mut unit: Service) -> Said {
     assert!(unit.child.ended(PATIENCE).expect("a child"), "it goes on: {:?}", unit.seen());
     unit.end()
 }
@@ -58,10 +58,10 @@ fn signal(child: &Child, which: &str) {
 }
 
 /// Number and flags of a record, and source, flags and length of each of its parts.
-type Parts = (u64, u16, Vec<(u32, u16, u64)>);
+pub type Parts = (u64, u16, Vec<(u32, u16, u64)>);
 
 /// The whole records of a file.
-fn records(path: &Path) -> Vec<Parts> {
+pub fn records(path: &Path) -> Vec<Parts> {
     let bytes = std::fs::read(path).expect("a file");
     assert_eq!(bytes[..8], *b"FCREC\0\0\x01");
     let u16_at = |at: usize| u16::from_le_bytes(bytes[at..at + 2].try_into().expect("2"));

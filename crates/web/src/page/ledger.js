@@ -1,6 +1,7 @@
 // Losses by place, balance of every hop, outputs, and the ledger with its texts.
 
 import { segments } from "./card.js";
+import { Readout } from "./readout.js";
 import { Source } from "./source.js";
 import { keep, kept } from "./wire.js";
 import { h, percent, sideways, whole } from "./words.js";
@@ -32,6 +33,7 @@ export class Account {
     this.lossHint = h("p", { class: "hint" });
     this.lossTitle = h("h2", {}, "Lost packets by place");
     this.source = new Source();
+    this.readout = new Readout();
     this.hops = h("tbody");
     this.sinks = h("tbody");
     this.sinkCard = h("article", { class: "card", id: "outputs" }, h("header", {}, h("h2", {}, "Outputs")),
@@ -47,7 +49,7 @@ export class Account {
       if (this.state) this.update(this.state);
     });
     element.append(
-      h("div", { class: "stack" },
+      h("div", { class: "stack" }, this.readout.element,
         h("article", { class: "card", id: "losses" }, h("header", {}, this.lossTitle), this.places, this.lossHint),
         h("article", { class: "card", id: "hops" }, h("header", {}, h("h2", {}, "Balance of every hop")),
           sideways("Balance of every hop, a table", h("table", {},
@@ -62,6 +64,7 @@ export class Account {
     this.updateLosses(state);
     renew(this.hops, state.run.running + JSON.stringify(state.hops), () => state.hops.map((hop) => hopRow(hop, state.run.running)));
     this.source.update(state.run.source);
+    this.readout.update(state, Date.now());
     this.sinkCard.hidden = state.sinks.length === 0;
     renew(this.sinks, JSON.stringify(state.sinks), () => state.sinks.map(sinkRow));
     const modules = state.modules ?? [];

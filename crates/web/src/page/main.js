@@ -123,10 +123,12 @@ function showNotices({ run, totals, rejected }) {
     h("code", {}, `(${name})`), ". ", todo ? h("span", {}, `What to do: ${todo}.`) : "");
 }
 
-/** Never green while something is lost or packets are refused, and in words for who sees no colours. */
+/** Never green while something is lost, a source is missing or packets are refused, and in words for who sees no colours. */
 function badge(s, [text, kind]) {
   if (s.totals.lost > 0) return [`${text}, packets lost`, "bad"];
   if (s.anything_lost) return [`${text}, ${heapsLost(s) > 0 ? "heaps" : "events"} lost`, "bad"];
+  const trouble = account.readout.trouble(s, Date.now());
+  if (trouble !== "") return [`${text}, ${trouble}`, "bad"];
   if (s.rejected.packets > 0) return [`${text}, packets refused`, "warn"];
   return [text, kind];
 }

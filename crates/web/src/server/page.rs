@@ -21,6 +21,7 @@ pub const FILES: &[PageFile] = &[
     PageFile { path: "/page/style.css", kind: CSS, text: include_str!("../page/style.css") },
     PageFile { path: "/page/icon.svg", kind: SVG, text: include_str!("../page/icon.svg") },
     PageFile { path: "/page/main.js", kind: JS, text: include_str!("../page/main.js") },
+    PageFile { path: "/page/readout.js", kind: JS, text: include_str!("../page/readout.js") },
     PageFile { path: "/page/source.js", kind: JS, text: include_str!("../page/source.js") },
     PageFile { path: "/page/wire.js", kind: JS, text: include_str!("../page/wire.js") },
     PageFile { path: "/page/words.js", kind: JS, text: include_str!("../page/words.js") },

@@ -1,0 +1,114 @@
+//! How late events leave that a source is missing from, live: from the sender's socket to the file of records.
+//!
+//! The test is the senders and reads the file while it grows, so that sockets, engine and output are in what it sees. Source:
+//! `docs/fragments.md`, `event_timeout`.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::readout::{ended, unit};
+use crate::readout_attacked::{connect, fragment};
+use crate::service::PATIENCE;
+
+const TIMEOUT: Duration = Duration::from_millis(400);
+/// Events leave so much later at most, as documented.
+const DOCUMENTED: Duration = Duration::from_millis(20);
+/// A loaded host puts no thread aside for longer.
+const LOADED: Duration = Duration::from_secs(1);
+/// Events that all sources give, and those that one does not give.
+const WHOLE: usize = 20;
+const INCOMPLETE: usize = 100;
+
+/// Numbers of the records that a growing file has by now.
+struct Growing {
+    file: File,
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Growing {
+    fn open(path: &Path) -> Growing {
+        Growing { file: File::open(path).expect("the file is made"), bytes: Vec::new(), at: 8 }
+    }
+
+    /// Of records that came since the last look; and when that was, behind the look.
+    fn look(&mut self) -> (Vec<u64>, Instant) {
+        self.file.read_to_end(&mut self.bytes).expect("a file");
+        let (now, mut numbers) = (Instant::now(), Vec::new());
+        let word = |at: usize| self.bytes.get(at..at + 8).map(|w| w.try_into().expect("8"));
+        while let Some(len) = word(self.at + 24).map(u64::from_le_bytes) {
+            if self.at + len as usize > self.bytes.len() {
+                break;
+            }
+            numbers.push(u64::from_le_bytes(word(self.at + 8).expect("before its length")));
+            self.at += len as usize;
+        }
+        (numbers, now)
+    }
+}
+
+fn give(stream: &mut TcpStream, source: u64, event: usize) {
+    stream.write_all(&fragment(source, event as u64, 8)).expect("sent");
+}
+
+#[test]
+fn incomplete_events_are_in_the_file_in_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.rec");
+    let timeout = format!("detector.event_timeout={}ms", TIMEOUT.as_millis());
+    let words = ["--records", &path.to_string_lossy(), "--set", &timeout];
+    let (unit, url) = unit(3, &words);
+    let mut growing = Growing::open(&folder.path().join("run.rec.part"));
+    let mut streams: Vec<TcpStream> = (0..3).map(|_| connect(&url)).collect();
+    for event in 0..WHOLE {
+        (0..).zip(&mut streams).for_each(|(source, stream)| give(stream, source, event));
+    }
+    // From here on the last source is stopped. An event every 4 ms; the file is looked at as often as it goes.
+    let (mut sent, mut seen) = (Vec::new(), Vec::new());
+    let begun = Instant::now();
+    while seen.len() < WHOLE + INCOMPLETE {
+        if sent.len() < INCOMPLETE
+            && begun.elapsed() >= Duration::from_millis(4) * sent.len() as u32
+        {
+            sent.push(Instant::now());
+            let event = WHOLE + sent.len() - 1;
+            (0..2).zip(&mut streams).for_each(|(source, stream)| give(stream, source, event));
+        }
+        let (numbers, now) = growing.look();
+        seen.extend(numbers.into_iter().map(|number| (number, now)));
+        assert!(begun.elapsed() < PATIENCE, "{} records", seen.len());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(seen.iter().map(|(number, _)| *number).eq(0..(WHOLE + INCOMPLETE) as u64));
+    let of = seen[WHOLE..].iter().zip(&sent);
+    let mut late: Vec<Duration> = of.map(|((_, seen), sent)| *seen - *sent).collect();
+    late.sort_unstable();
+    println!(
+        "first {:?}, median {:?}, last {:?}",
+        late[0],
+        late[INCOMPLETE / 2],
+        late[INCOMPLETE - 1]
+    );
+    // Those that came first wait for their time, but for what the unit's clock goes in steps.
+    assert!(late[0] >= TIMEOUT / 2, "{late:?}");
+    // Some at least show the unit rather than a host that has put it aside; of the others a loaded host delays some.
+    assert!(late[0] <= TIMEOUT + DOCUMENTED + Duration::from_millis(30), "{late:?}");
+    assert!(late[INCOMPLETE - 1] <= TIMEOUT + DOCUMENTED + LOADED, "{late:?}");
+    drop(streams);
+    let said = ended(unit);
+    assert_eq!(said.code, 3, "{}", said.err);
+    let counted =
+        ["events.count", "events.incomplete", "events.expired", "fragments.source.2.lost"];
+    let incomplete = INCOMPLETE as u64;
+    assert_eq!(
+        counted.map(|name| said.counter(name)),
+        [WHOLE as u64 + incomplete, incomplete, incomplete, incomplete]
+    );
+    // The unit says the same of itself, without what sockets and the file took.
+    let expired = Duration::from_millis(said.counter("events.expired_ms"));
+    let most = late[INCOMPLETE - 1] + LOADED;
+    assert!((TIMEOUT..=most).contains(&expired), "{expired:?} {most:?}");
+}
