@@ -12,8 +12,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -45,8 +44,10 @@ const SENDERS: usize = 4;
 pub const SHARE: f64 = 0.9;
 /// Bytes of one read of a discarding reader; another one reads as much as the unit.
 pub const DISCARDED: u64 = 256 << 10;
-/// The beginning of a trial, which does not count: receive buffers grow, and memory is made. Of trials of 1 s it cost the unit a tenth of its rate.
+/// The beginning of a trial from its first bytes on, which does not count: receive buffers grow, and memory is made. Of trials of 1 s it cost the unit a tenth of its rate.
 const WARM: Duration = Duration::from_millis(500);
+/// Longest time until the first bytes of a trial.
+const SILENCE: Duration = Duration::from_secs(30);
 /// See [`SHARE`]; the unit's default is 1.
 pub const CHECKED: u32 = 100;
 /// What `streams` takes: the readout of CMS has some 600.
@@ -111,28 +112,43 @@ pub struct ReadoutFinding {
     pub held: Option<bool>,
 }
 
+/// How far any thread has begun to send, so that all can end with the same event.
+#[derive(Debug, Default)]
+struct CommonEnd {
+    stop: bool,
+    /// Somebody sends event `begun - 1`.
+    begun: u64,
+}
+
 /// Threads that send until they are told to stop.
 struct Senders {
-    stop: Arc<AtomicBool>,
+    end: Arc<Mutex<CommonEnd>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Senders {
     fn start(to: SocketAddr, trial: &ReadoutTrial) -> Senders {
-        let stop = Arc::new(AtomicBool::new(false));
+        let end = Arc::<Mutex<CommonEnd>>::default();
+        let count = SENDERS.min(trial.streams);
+        let ready = Arc::new(Barrier::new(count));
         let share = |n: usize| {
             let all = 0..trial.streams as u16;
             let sources: Vec<u16> = all.filter(|s| usize::from(*s) % SENDERS == n).collect();
-            let (stop, size) = (stop.clone(), trial.fragment);
-            std::thread::spawn(move || send(to, sources, size, &stop))
+            let (end, ready, size) = (end.clone(), ready.clone(), trial.fragment);
+            std::thread::spawn(move || send(to, sources, size, (&ready, &end)))
         };
-        let threads = (0..SENDERS.min(trial.streams)).map(share).collect();
-        Senders { stop, threads }
+        let threads = (0..count).map(share).collect();
+        Senders { end, threads }
+    }
+
+    /// Tells them to end, all with the same event.
+    fn stop(&self) {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
     }
 
     /// Ends them; the reader is gone, so that none of them waits.
     fn end(self) -> Result<(), LabError> {
-        self.stop.store(true, Relaxed);
+        self.stop();
         for thread in self.threads {
             thread.join().map_err(|_| anyhow!("a sender panicked"))?;
         }
@@ -140,16 +156,31 @@ impl Senders {
     }
 }
 
-/// Sends fragments of these sources, a lane each, until somebody says stop or hangs up.
-fn send(to: SocketAddr, sources: Vec<u16>, size: usize, stop: &AtomicBool) {
+/// Sends fragments of these sources, a lane each, from when all threads are ready until somebody says stop or hangs up.
+fn send(
+    to: SocketAddr,
+    sources: Vec<u16>,
+    size: usize,
+    (ready, end): (&Barrier, &Mutex<CommonEnd>),
+) {
     let setup = FragmentsSetup { sources, size, first: 0, wrong_crc: 0, throttling: 8, seed: 1 };
+    let mut traffic = FragmentTraffic::new(&setup);
     let connected: Result<Vec<TcpStream>, _> =
         setup.sources.iter().map(|_| TcpStream::connect(to)).collect();
+    ready.wait();
     // Who reads sees that streams are missing.
     let Ok(mut lanes) = connected else { return };
-    let mut traffic = FragmentTraffic::new(&setup);
     let packets = lanes.len() * (ROW_BYTES / size).clamp(1, IN_A_ROW);
-    while !lanes.is_empty() && !stop.load(Relaxed) {
+    loop {
+        let sent = traffic.totals();
+        // All lanes have the same events: a row of the next ones begins, which is as long in all threads.
+        if sent.packets == sent.events * lanes.len() as u64 {
+            let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
+            if end.stop && sent.events >= end.begun {
+                return;
+            }
+            end.begun = end.begun.max(sent.events + 1);
+        }
         let Some(train) = traffic.next_train(packets, 0) else { return };
         if lanes[train.lane].write_all(train.bytes).is_err() {
             return;
@@ -367,6 +398,8 @@ impl ReadoutTrial {
 /// Bytes a second once streams and buffers have grown: [`WARM`] of a trial does not count.
 struct SteadyClock {
     began: Instant,
+    /// When the first bytes came: many streams and long fragments take their time to be made.
+    came: Option<Instant>,
     time: Duration,
     /// When counting began, and the bytes by then.
     first: Option<(Instant, u64)>,
@@ -377,15 +410,19 @@ struct SteadyClock {
 impl SteadyClock {
     fn new(time: Duration) -> SteadyClock {
         let began = Instant::now();
-        SteadyClock { began, time, first: None, last: (began, 0) }
+        SteadyClock { began, came: None, time, first: None, last: (began, 0) }
     }
 
     /// So many bytes came; false: the trial is over.
     fn runs(&mut self, bytes: u64) -> bool {
         let now = Instant::now();
         self.last = (now, bytes);
+        if bytes == 0 && now - self.began < SILENCE {
+            return true;
+        }
+        let came = *self.came.get_or_insert(now);
         match self.first {
-            None if now - self.began < WARM => true,
+            None if now - came < WARM => true,
             None => {
                 self.first = Some((now, bytes));
                 true

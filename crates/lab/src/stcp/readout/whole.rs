@@ -1,8 +1,8 @@
 //! The readout unit as its users run it: `fullcount run --detector fragments --sink null` as a child process, so that the engine and an output
 //! are in the figure.
 //!
-//! What it has received by when is asked over its control port. It is told to end while the senders still send, as one at a detector is; refuses a
-//! run that does not end with exit code 0 and a balance of 0.
+//! What it has received by when is asked over its control port. The senders then end with the same event, and it by itself once it has read all;
+//! refuses a run that does not end with exit code 0 and a balance of 0.
 
 use std::cell::Cell;
 use std::io::{Read, Write};
@@ -17,8 +17,10 @@ use super::{CHECKED, ReadoutTrial, Senders, WARM};
 use crate::agent::post::{last_summary, port_of};
 use crate::error::LabError;
 
-/// How long the program may take to be ready, to answer and to end.
+/// How long the program may take to be ready and to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long it may take to read what the senders and the kernel still have.
+const REST: Duration = Duration::from_secs(120);
 /// Between two looks whether somebody wants the trial to end.
 const LOOK: Duration = Duration::from_millis(50);
 /// What is asked.
@@ -28,7 +30,9 @@ impl ReadoutTrial {
     /// Bytes a second into the whole program.
     pub(super) fn whole(&self, stop: &dyn Fn() -> bool) -> Result<f64, LabError> {
         let mut command = Command::new(&self.program);
-        command.args(["run", "--source"]).arg(format!("tcp://127.0.0.1:0?read={}", self.read));
+        command
+            .args(["run", "--source"])
+            .arg(format!("tcp://127.0.0.1:0?until=closed&read={}", self.read));
         command.args(["--detector", "fragments", "--sink", "null", "--web", "off", "--json"]);
         command.args(["--control", "127.0.0.1:0"]);
         command.args(["--set", &format!("detector.sources={}", self.streams)]);
@@ -48,8 +52,8 @@ impl ReadoutTrial {
         };
         let senders = Senders::start(SocketAddr::from(([127, 0, 0, 1], port)), self);
         let rate = self.received(control, stop);
-        run.interrupt();
-        let ended = run.end(PATIENCE, stop).map_err(anyhow::Error::from);
+        senders.stop();
+        let ended = run.end(REST, stop).map_err(anyhow::Error::from);
         if !matches!(ended, Ok(Some(_))) {
             run.kill();
         }
