@@ -199,15 +199,7 @@ impl ReadoutTrial {
         tell: &mut dyn FnMut(&str),
         stop: &dyn Fn() -> bool,
     ) -> Result<ReadoutFinding, LabError> {
-        // Both ends of each stream are in this process.
-        let files = allow_open_files((2 * self.streams + OTHER_FILES) as u64);
-        let files = files.context("the limit of open files")?;
-        if files < (2 * self.streams + OTHER_FILES) as u64 {
-            let (streams, needed) = (self.streams, 2 * self.streams + OTHER_FILES);
-            return Err(LabError::Refused(format!(
-                "--streams {streams}: needs {needed} open files, and the hard limit is {files} (ulimit -Hn)"
-            )));
-        }
+        self.may_open()?;
         let readers = self.readers();
         let mut rates: Vec<Vec<f64>> = vec![Vec::new(); readers.len()];
         for turn in 0..self.repeats {
@@ -275,6 +267,18 @@ impl ReadoutTrial {
             congestion.as_deref().unwrap_or("unknown")
         );
         Ok(ReadoutFinding { table, held })
+    }
+
+    /// Raises the limit of open files as far as it is needed: both ends of each stream are in this process.
+    fn may_open(&self) -> Result<(), LabError> {
+        let (streams, needed) = (self.streams, (2 * self.streams + OTHER_FILES) as u64);
+        let files = allow_open_files(needed).context("the limit of open files")?;
+        if files >= needed {
+            return Ok(());
+        }
+        Err(LabError::Refused(format!(
+            "--streams {streams}: needs {needed} open files, and the hard limit is {files} (ulimit -Hn)"
+        )))
     }
 
     /// What the unit, with the checksums of every [`CHECKED`]-th event, has of the discarding reader whose median is highest; the median of turns.
