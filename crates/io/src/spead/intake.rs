@@ -157,8 +157,9 @@ impl SpeadIntake {
     /// A setting outside its range.
     pub fn with_pool(told: &SpeadInput, pool: Option<MemoryPool>) -> Result<SpeadIntake, Refusal> {
         let config = told.config.clone();
-        let mut store =
-            HeapStore::new(config.ring_heaps, config.incomplete).pages_ahead(told.pages_ahead);
+        let mut store = HeapStore::new(config.ring_heaps, config.incomplete)
+            .with_ring_bytes(config.max_live_bytes)
+            .pages_ahead(told.pages_ahead);
         if let Some(pool) = &pool {
             store = store.with_memory(pool.clone());
         }

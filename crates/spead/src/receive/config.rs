@@ -59,7 +59,8 @@ pub struct ReceiverConfig {
     pub ring_heaps: usize,
     /// Longest heap.
     pub max_heap_bytes: u64,
-    /// All live heaps together.
+    /// All live heaps together, with what their item pointers and pieces take beyond the first 24 of each heap. Finished heaps that wait for
+    /// their consumer may take as much again.
     pub max_live_bytes: u64,
     /// Item pointers of one heap.
     pub max_items: usize,

@@ -118,6 +118,11 @@ impl Heap {
         Heap { cnt, flavour, packets, first_ns, last_ns, items, payload }
     }
 
+    /// Memory that payload and items take, bytes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        (self.payload.capacity() + self.items.capacity() * size_of::<(u64, Spot)>()) as u64
+    }
+
     /// All items, descriptors included.
     pub fn all_items(&self) -> impl Iterator<Item = HeapItem<'_>> {
         let payload = self.payload();
@@ -212,6 +217,13 @@ impl IncompleteHeap {
             pointers: sorted(end.flavour, end.pointers),
             payload,
         }
+    }
+
+    /// Memory that payload, pointers and the map take, bytes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let books = self.pointers.capacity() * size_of::<ItemPointer>()
+            + size_of_val(self.present.ranges());
+        (self.payload.capacity() + books) as u64
     }
 
     /// Its item pointers as far as they came.

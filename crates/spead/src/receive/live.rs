@@ -9,8 +9,20 @@ use super::counters::Refused;
 use super::presence::{Added, PresenceMap};
 use crate::wire::{Flavour, ItemPointer, SpeadPacket};
 
-/// Pointers up to so many are compared one by one.
+/// Pointers up to so many are compared one by one; so many, and so many pieces, a heap has for nothing.
 const FEW: usize = 24;
+
+/// What a pointer more takes at most: its place in a vector and in a set that double as they grow.
+const POINTER_COSTS: u64 = 40;
+/// What a piece more takes at most.
+const PIECE_COSTS: u64 = 32;
+
+/// What so many pointers and pieces take beyond those that are free, bytes.
+#[inline]
+fn books(pointers: usize, pieces: usize) -> u64 {
+    let beyond = |many: usize| many.saturating_sub(FEW) as u64;
+    POINTER_COSTS * beyond(pointers) + PIECE_COSTS * beyond(pieces)
+}
 
 /// Why a heap is handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,8 +95,10 @@ impl Pointers {
 pub(super) struct LiveHeap<P> {
     pub cnt: u64,
     pub place: P,
-    /// Bytes that it is allowed to take.
+    /// Bytes that its payload is allowed to take.
     pub reserved: u64,
+    /// Bytes of its pointers and pieces, as far as they are counted.
+    pub books: u64,
     pub last_ns: u64,
     /// What the user said last when it began.
     pub mark: u64,
@@ -112,6 +126,7 @@ impl<P> LiveHeap<P> {
             mark: 0,
             place,
             reserved: 0,
+            books: 0,
             last_ns: now_ns,
             first_ns: now_ns,
             flavour: packet.flavour,
@@ -130,6 +145,24 @@ impl<P> LiveHeap<P> {
 
     pub fn present(&self) -> &PresenceMap {
         &self.present
+    }
+
+    /// What its pointers and pieces take, bytes.
+    #[inline]
+    pub fn books_now(&self) -> u64 {
+        books(self.pointers.kept.len(), self.present.ranges().len())
+    }
+
+    /// The same at most with this packet; doubles among its pointers make it too much.
+    #[inline]
+    pub fn books_with(&self, packet: &SpeadPacket<'_>) -> u64 {
+        let pointers = self.pointers.kept.len() + packet.items().count();
+        books(pointers, self.present.ranges().len() + 1)
+    }
+
+    /// Bytes that it counts for.
+    pub fn bytes(&self) -> u64 {
+        self.reserved + self.books
     }
 
     /// No packet was accepted.

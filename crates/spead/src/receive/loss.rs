@@ -72,7 +72,8 @@ impl LossCount {
     /// The same of one that is not a stop heap, by its number and length.
     pub fn came(&mut self, cnt: u64, flavour: Flavour, length: u64) {
         self.began += 1;
-        self.expected_bytes += length;
+        // What hostile senders announce may go beyond any number.
+        self.expected_bytes = self.expected_bytes.saturating_add(length);
         if let Some((sequence, tracker)) = &mut self.sequence {
             let wrapped = cnt.wrapping_sub(sequence.first) & flavour.largest_value();
             match wrapped % sequence.step {
@@ -101,7 +102,7 @@ impl LossCount {
             return (0, 0);
         };
         let missing = length - received.min(length);
-        self.losses.bytes += missing;
+        self.losses.bytes = self.losses.bytes.saturating_add(missing);
         let mut packets = 0;
         if let (Some(each), Some(sum)) = (self.packet_payload, &mut self.losses.packets) {
             packets = present.gaps(length).map(|g| (g.end - g.start).div_ceil(each)).sum();

@@ -161,7 +161,7 @@ impl<S: Store> StreamReceiver<S> {
         self.live
     }
 
-    /// Bytes that live heaps may take.
+    /// Bytes that live heaps may take, with their pointers and pieces beyond the first 24.
     pub fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
@@ -358,17 +358,18 @@ impl<S: Store> StreamReceiver<S> {
             Some(length) => length,
             None => (packet.offset + packet.payload.len() as u64).max(heap.reserved),
         };
-        if wanted > heap.reserved {
-            if wanted > self.config.max_heap_bytes {
-                return Err(Refused::HeapTooLarge(wanted));
-            }
-            if self.live_bytes - heap.reserved + wanted > self.config.max_live_bytes {
-                return Err(Refused::NoMemory(wanted));
-            }
+        if wanted > heap.reserved && wanted > self.config.max_heap_bytes {
+            return Err(Refused::HeapTooLarge(wanted));
+        }
+        let reserved = wanted.max(heap.reserved);
+        let without = self.live_bytes - heap.bytes();
+        let most = reserved + heap.books_with(packet);
+        if most > heap.bytes() && without + most > self.config.max_live_bytes {
+            return Err(Refused::NoMemory(wanted));
         }
         let fits = heap.add(packet, &self.config, now_ns)?;
-        self.live_bytes = self.live_bytes - heap.reserved + wanted.max(heap.reserved);
-        heap.reserved = heap.reserved.max(wanted);
+        (heap.reserved, heap.books) = (reserved, heap.books_now());
+        self.live_bytes = without + heap.bytes();
         let length = heap.length();
         if !self.store.write(&mut heap.place, packet, length) {
             // The map says that bytes are there which are not: the heap is of no use.
@@ -428,7 +429,7 @@ impl<S: Store> StreamReceiver<S> {
         let substream = (packet.heap_cnt % self.config.substreams as u64) as usize;
         let head = (self.heads[substream] + 1) % self.config.max_heaps;
         let at = substream * self.config.max_heaps + head;
-        let freed = self.heaps[at].as_ref().map_or(0, |heap| heap.reserved);
+        let freed = self.heaps[at].as_ref().map_or(0, LiveHeap::bytes);
         if self.live_bytes - freed + wanted > self.config.max_live_bytes {
             return Err(Refused::NoMemory(wanted));
         }
@@ -456,7 +457,7 @@ impl<S: Store> StreamReceiver<S> {
         self.numbers[at] = EMPTY;
         self.follower.forget();
         self.live -= 1;
-        self.live_bytes -= heap.reserved;
+        self.live_bytes -= heap.bytes();
         self.tally.add(C::Live, 1u64.wrapping_neg());
         Some(heap)
     }

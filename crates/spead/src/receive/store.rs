@@ -78,6 +78,14 @@ impl Delivery {
         }
     }
 
+    /// Memory that it takes, bytes.
+    fn bytes(&self) -> u64 {
+        match self {
+            Delivery::Heap(heap) => heap.memory_bytes(),
+            Delivery::Incomplete(heap) => heap.memory_bytes(),
+        }
+    }
+
     /// The heap, if it is whole.
     pub fn heap(self) -> Option<Heap> {
         match self {
@@ -93,6 +101,9 @@ pub struct HeapStore {
     memory: Box<dyn HeapMemory>,
     ring: VecDeque<Delivery>,
     ring_heaps: usize,
+    /// Memory of the heaps in the ring, and the most of it.
+    ring_bytes: u64,
+    most_ring_bytes: u64,
     incomplete: OnIncomplete,
     /// Payloads of so many bytes are copied page by page.
     long: usize,
@@ -105,6 +116,8 @@ impl HeapStore {
             memory: Box::new(PlainMemory),
             ring: VecDeque::new(),
             ring_heaps,
+            ring_bytes: 0,
+            most_ring_bytes: u64::MAX,
             incomplete,
             long: LONG,
         }
@@ -115,6 +128,11 @@ impl HeapStore {
         HeapStore { memory: Box::new(memory), ..self }
     }
 
+    /// Finished heaps of so many bytes fill the ring as well, however few they are; one may be longer.
+    pub fn with_ring_bytes(self, most: u64) -> HeapStore {
+        HeapStore { most_ring_bytes: most, ..self }
+    }
+
     /// Payloads of 16 KiB and more are copied page by page, the next page asked for ahead, which is how a store begins; or at once.
     pub fn pages_ahead(self, on: bool) -> HeapStore {
         HeapStore { long: if on { LONG } else { usize::MAX }, ..self }
@@ -122,19 +140,31 @@ impl HeapStore {
 
     /// The next finished heap.
     pub fn pop(&mut self) -> Option<Delivery> {
-        self.ring.pop_front()
+        let heap = self.ring.pop_front()?;
+        self.ring_bytes -= heap.bytes();
+        Some(heap)
+    }
+
+    fn wait(&mut self, heap: Delivery) {
+        self.ring_bytes += heap.bytes();
+        self.ring.push_back(heap);
     }
 
     /// A heap of a byte stream; an incomplete one only where these are wanted.
     pub(super) fn put(&mut self, heap: Delivery) {
         if matches!(heap, Delivery::Heap(_)) || self.incomplete == OnIncomplete::Give {
-            self.ring.push_back(heap);
+            self.wait(heap);
         }
     }
 
     /// Finished heaps that wait.
     pub fn waiting(&self) -> usize {
         self.ring.len()
+    }
+
+    /// Memory that these take, bytes.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.ring_bytes
     }
 }
 
@@ -166,13 +196,14 @@ impl Store for HeapStore {
 
     fn finish(&mut self, place: HeapBytes, end: HeapEnd, _: &mut StreamStatistics) {
         if end.contiguous {
-            self.ring.push_back(Delivery::Heap(Heap::new(end, place)));
+            self.wait(Delivery::Heap(Heap::new(end, place)));
         } else if self.incomplete == OnIncomplete::Give {
-            self.ring.push_back(Delivery::Incomplete(IncompleteHeap::new(end, place)));
+            self.wait(Delivery::Incomplete(IncompleteHeap::new(end, place)));
         }
     }
 
     fn is_full(&self) -> bool {
         self.ring.len() >= self.ring_heaps
+            || !self.ring.is_empty() && self.ring_bytes >= self.most_ring_bytes
     }
 }

@@ -18,7 +18,8 @@ impl HeapReceiver {
     /// # Errors
     /// If a setting is outside its range.
     pub fn new(config: ReceiverConfig) -> Result<HeapReceiver, Refusal> {
-        let store = HeapStore::new(config.ring_heaps, config.incomplete);
+        let store = HeapStore::new(config.ring_heaps, config.incomplete)
+            .with_ring_bytes(config.max_live_bytes);
         StreamReceiver::with_store(config, store)
     }
 
