@@ -6,6 +6,7 @@
 mod heaps;
 mod live_memory;
 mod packets;
+mod resync;
 
 pub use heaps::{HeapStream, HeapStreamCounts};
 pub use live_memory::LiveMemory;

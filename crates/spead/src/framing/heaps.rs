@@ -14,6 +14,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::live_memory::{LiveMemory, LiveShare};
+use super::resync::ResyncWork;
 use crate::receive::{
     Arrival, Delivery, Heap, HeapBytes, HeapEnd, HeapMemory, IncompleteHeap, PlainMemory,
     PresenceMap,
@@ -62,6 +63,7 @@ pub struct HeapStream {
     /// Header and pointers as far as they came, and room for the rest.
     prefix: Vec<u8>,
     have: usize,
+    work: ResyncWork,
     reading: Reading,
     began_ns: u64,
     last_ns: u64,
@@ -85,6 +87,7 @@ impl HeapStream {
             live: LiveShare::default(),
             prefix: vec![0; HEADER_BYTES],
             have: 0,
+            work: ResyncWork::default(),
             reading: Reading::Prefix(HEADER_BYTES),
             began_ns: 0,
             last_ns: 0,
@@ -152,6 +155,7 @@ impl HeapStream {
     /// incomplete one if an item lies beyond them, which no byte can mend.
     pub fn filled(&mut self, bytes: usize, now_ns: u64) -> Option<Delivery> {
         self.counts.stream_bytes += bytes as u64;
+        self.work.came(bytes);
         self.last_ns = now_ns;
         match &mut self.reading {
             Reading::Prefix(wanted) => {
@@ -215,24 +219,27 @@ impl HeapStream {
         self.reading = Reading::Prefix(HEADER_BYTES);
     }
 
-    /// 8 bytes are junk; what stands behind them is looked at again.
-    fn junk(&mut self) {
-        self.counts.junk_bytes += 8;
-        self.prefix.copy_within(8..self.have, 0);
-        self.have -= 8;
+    /// The first bytes of the prefix are junk; what stands behind them is its beginning.
+    fn drop_junk(&mut self, junk: usize) {
+        self.counts.junk_bytes += junk as u64;
+        self.prefix.copy_within(junk..self.have, 0);
+        self.have -= junk;
     }
 
     fn prefix_is_there(&mut self, now_ns: u64) -> Option<Delivery> {
+        let mut junk = 0;
         loop {
-            let wanted = match prefix_of(&self.prefix[..self.have]) {
+            let there = &self.prefix[junk..self.have];
+            let wanted = match prefix_of(there) {
                 Ok(Some(wanted)) => wanted,
                 Ok(None) => HEADER_BYTES,
                 Err(_) => {
-                    self.junk();
+                    junk += 8;
                     continue;
                 }
             };
-            if self.have < wanted {
+            if there.len() < wanted {
+                self.drop_junk(junk);
                 if self.prefix.len() < wanted {
                     self.prefix.resize(wanted, 0);
                 }
@@ -240,19 +247,16 @@ impl HeapStream {
                 return None;
             }
             // Junk before it may have brought bytes from behind this prefix.
-            let extra = self.have - wanted;
-            match SpeadPacket::parse_head(&self.prefix[..wanted]) {
-                Ok((head, length)) => {
-                    let whole =
-                        head.offset == 0 && head.heap_length.is_none_or(|heap| heap == length);
-                    if whole && extra as u64 <= length {
-                        return self.payload(wanted, length, now_ns);
-                    }
-                    self.counts.not_whole += 1;
-                    self.junk();
+            let extra = there.len() - wanted;
+            if let Ok((head, length)) = SpeadPacket::parse_head(&there[..wanted]) {
+                let whole = head.offset == 0 && head.heap_length.is_none_or(|heap| heap == length);
+                if whole && extra as u64 <= length {
+                    self.drop_junk(junk);
+                    return self.payload(wanted, length, now_ns);
                 }
-                Err(_) => self.junk(),
+                self.counts.not_whole += 1;
             }
+            junk += self.work.junk(wanted);
         }
     }
 

@@ -4,7 +4,8 @@
 //! skipped whole; where a buffer of 64 packets gives no packet's size, it is discarded. Nothing is copied that arrives whole: a
 //! packet is handed on from the bytes that came, unless it lies in two reads. Source: `docs/formats/spead.md`, section 9.2.
 
-use crate::wire::{HEADER_BYTES, size_of};
+use super::resync::ResyncWork;
+use crate::wire::{HEADER_BYTES, prefix_of, size_of};
 
 /// What was skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,6 +32,7 @@ pub struct PacketStream {
     partial: Vec<u8>,
     /// Bytes of a packet above the limit that are still to come.
     skip: u64,
+    work: ResyncWork,
     counts: PacketStreamCounts,
 }
 
@@ -49,7 +51,7 @@ impl PacketStream {
     /// Packets up to `max_packet` bytes; spead2's default is 65,536.
     pub fn new(max_packet: usize) -> PacketStream {
         let counts = PacketStreamCounts::default();
-        PacketStream { max_packet, partial: vec![], skip: 0, counts }
+        PacketStream { max_packet, partial: vec![], skip: 0, work: ResyncWork::default(), counts }
     }
 
     /// What was skipped so far.
@@ -90,9 +92,12 @@ impl PacketStream {
         self.max_packet.saturating_mul(64).clamp(HEADER_BYTES, 1 << 30)
     }
 
-    fn step(&self, bytes: &[u8]) -> Step {
+    fn step(&mut self, bytes: &[u8]) -> Step {
         match size_of(bytes) {
-            Err(_) => Step::Junk(bytes.len().min(8)),
+            Err(_) => {
+                let prefix = prefix_of(bytes).ok().flatten().unwrap_or(HEADER_BYTES);
+                Step::Junk(self.work.junk(prefix).min(bytes.len()))
+            }
             Ok(None) => {
                 let n =
                     bytes.get(6..8).map_or(0, |n| usize::from(u16::from_be_bytes([n[0], n[1]])));
@@ -106,6 +111,7 @@ impl PacketStream {
 
     /// Bytes came; `packet` gets each whole one.
     pub fn push(&mut self, mut bytes: &[u8], mut packet: impl FnMut(&[u8])) {
+        self.work.came(bytes.len());
         loop {
             let skipped = (bytes.len() as u64).min(self.skip);
             self.skip -= skipped;
@@ -159,7 +165,10 @@ impl PacketStream {
     /// Fills up the packet that began in an earlier read; the rest.
     fn joined<'a>(&mut self, bytes: &'a [u8], packet: &mut impl FnMut(&[u8])) -> &'a [u8] {
         let had = self.partial.len();
-        let (taken, rest) = match self.step(&self.partial) {
+        let partial = std::mem::take(&mut self.partial);
+        let step = self.step(&partial);
+        self.partial = partial;
+        let (taken, rest) = match step {
             Step::More(_) if had >= self.room() => {
                 self.counts.discarded += 1;
                 self.counts.junk_bytes += had as u64;
@@ -178,7 +187,8 @@ impl PacketStream {
             }
             Step::Junk(junk) => {
                 self.counts.junk_bytes += junk as u64;
-                self.partial.drain(..junk);
+                // All that is there is looked at: moved once, not for every 8 bytes.
+                self.look_again(junk, packet);
                 return bytes;
             }
             Step::TooLarge(size) => {
@@ -192,16 +202,21 @@ impl PacketStream {
         self.partial.extend_from_slice(taken);
         if rest.is_empty() {
             // The packet may be whole with the last byte.
-            let partial = std::mem::take(&mut self.partial);
-            let left = self.whole(&partial, packet).len();
-            if self.skip > 0 {
-                self.skip -= left as u64;
-            } else {
-                self.partial = partial;
-                self.partial.drain(..self.partial.len() - left);
-            }
+            self.look_again(0, packet);
         }
         rest
+    }
+
+    /// Takes what is whole of the bytes that wait, the first `junk` of which are passed over.
+    fn look_again(&mut self, junk: usize, packet: &mut impl FnMut(&[u8])) {
+        let partial = std::mem::take(&mut self.partial);
+        let left = self.whole(&partial[junk..], packet).len();
+        if self.skip > 0 {
+            self.skip -= left as u64;
+        } else {
+            self.partial = partial;
+            self.partial.drain(..self.partial.len() - left);
+        }
     }
 
     /// The connection has ended, whole or not. Returns the bytes of a packet that did not come to its end.

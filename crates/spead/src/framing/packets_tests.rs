@@ -45,6 +45,31 @@ fn a_header_without_end_does_not_stop_the_stream() {
     }
 }
 
+/// Bytes that are a header everywhere, each with `pointers` pointers and no payload length among them.
+fn headers(pointers: u16, bytes: usize) -> Vec<u8> {
+    let [high, low] = pointers.to_be_bytes();
+    [0x53, 4, 3, 5, 0, 0, high, low].repeat(bytes / 8)
+}
+
+#[test]
+fn headers_everywhere_cost_no_more_than_a_multiple_of_their_bytes() {
+    // 8 MB would be looked at for 550 GB.
+    for pointers in [60_000, 65_535] {
+        let junk = headers(pointers, 8 << 20);
+        let packets = heap(1, &pattern(2000, 1), 300);
+        // What such a header announces swallows packets behind it: they come when that is over.
+        let behind = vec![0; 8 * 65_536];
+        let bytes = [&junk[..], &behind, &packets.concat()].concat();
+        let began = std::time::Instant::now();
+        for piece in [100, 4096, bytes.len()] {
+            let (found, stream) = read(&bytes, 64 << 20, piece);
+            assert_eq!(found, packets, "{piece}");
+            assert_eq!(stream.counts().junk_bytes, (junk.len() + behind.len()) as u64);
+        }
+        println!("{pointers} pointers: {:?}", began.elapsed());
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_do_no_harm(
