@@ -5,7 +5,7 @@
 //! back-channel is there for the rate anyway. What is sent again are ordinary packets, which any receiver takes. Off by
 //! default: `keep_bytes` is 0. Bounded by bytes: the oldest heap goes.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
 use super::out_heap::OutHeap;
@@ -34,7 +34,7 @@ struct KeptHeap {
 }
 
 /// One packet that is to be sent again.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Again {
     cnt: u64,
     offset: u64,
@@ -47,11 +47,19 @@ pub(super) struct Kept {
     bytes: u64,
     heaps: VecDeque<KeptHeap>,
     again: VecDeque<Again>,
+    /// The same, to find them: whoever asks often costs no more than one look for each packet.
+    waits: HashSet<Again>,
 }
 
 impl Kept {
     pub fn new(most_bytes: u64) -> Kept {
-        Kept { most_bytes, bytes: 0, heaps: VecDeque::new(), again: VecDeque::new() }
+        Kept {
+            most_bytes,
+            bytes: 0,
+            heaps: VecDeque::new(),
+            again: VecDeque::new(),
+            waits: HashSet::new(),
+        }
     }
 
     pub fn add(&mut self, heap: OutHeap, mut packetiser: Packetiser, substream: usize) {
@@ -87,12 +95,13 @@ impl Kept {
         while let Some(PacketCut { payload, .. }) = packetiser.next_cut(&mut prefix) {
             prefix.clear();
             let touches = |r: &Range<u64>| r.start < payload.end && payload.start < r.end;
-            let known = |a: &Again| a.cnt == cnt && a.offset == payload.start;
-            if ranges.iter().any(touches) && !self.again.iter().any(known) {
+            let packet = Again { cnt, offset: payload.start };
+            if ranges.iter().any(touches) && !self.waits.contains(&packet) {
                 if self.again.len() >= MOST_WAITING {
                     break;
                 }
-                self.again.push_back(Again { cnt, offset: payload.start });
+                self.again.push_back(packet);
+                self.waits.insert(packet);
                 asked += 1;
             }
         }
@@ -105,7 +114,9 @@ impl Kept {
 
     /// The next packet that is sent again: appended to `out`. Returns the substream, payload bytes and bytes.
     pub fn next_packet(&mut self, out: &mut Vec<u8>) -> Option<(usize, usize, usize)> {
-        while let Some(Again { cnt, offset }) = self.again.pop_front() {
+        while let Some(packet) = self.again.pop_front() {
+            self.waits.remove(&packet);
+            let Again { cnt, offset } = packet;
             let Some(at) = self.find(cnt) else { continue };
             let kept = &mut self.heaps[at];
             // Asked for in order: mostly the next one.
