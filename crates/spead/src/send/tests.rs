@@ -1,5 +1,6 @@
 //! The cut of the format document, and heaps of every kind through both ends.
 
+mod kinds;
 mod live;
 mod peer;
 

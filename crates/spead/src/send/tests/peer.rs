@@ -92,10 +92,10 @@ fn a_thousand_item_groups_go_through_spead2_and_back() {
 }
 
 /// Numbers by xorshift.
-struct Random(u64);
+pub(super) struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -108,13 +108,18 @@ impl Random {
 }
 
 /// Every kind and width of NumPy; structures are among [`items`].
-const TYPES: [&str; 20] = [
+pub(super) const TYPES: [&str; 20] = [
     "b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "S1",
     "S7", "U1", "U3", "V1", "V9",
 ];
 
 /// An array of a type with random bytes, of at most `most` bytes; no NaN, which is not equal to itself.
-fn random_item(random: &mut Random, id: u64, of: &str, most: usize) -> (Descriptor, ItemArray) {
+pub(super) fn random_item(
+    random: &mut Random,
+    id: u64,
+    of: &str,
+    most: usize,
+) -> (Descriptor, ItemArray) {
     let single = matches!(of, "b1" | "i1" | "u1") || of.starts_with(['S', 'V']);
     let order = if single { '|' } else { ['<', '>'][random.below(2) as usize] };
     loop {
