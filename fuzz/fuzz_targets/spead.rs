@@ -1,5 +1,5 @@
-//! Any bytes as SPEAD: as one datagram, as packets on a stream, as whole heaps, as a NumPy header. No panic, every packet in
-//! one place, memory within its bounds, and what is decoded is encoded to the same.
+//! Any bytes as SPEAD: as one datagram, as packets on a stream, as whole heaps, as descriptors, as a NumPy header, as messages of the
+//! back-channel. No panic, every packet in one place, memory within its bounds, and what is decoded is encoded to the same.
 //!
 //! The first byte chooses the receiver. The seeds are the streams of `vectors/spead`.
 
@@ -9,12 +9,16 @@ use fullcount_core::ledger::{Ledger, Sheet};
 use fullcount_spead::chunk::{
     Chunk, ChunkConfig, ChunkReceiver, ChunkRing, HeapPlace, PlaceRequest,
 };
-use fullcount_spead::describe::{BugCompat, ItemGroup, NumpyHeader};
-use fullcount_spead::feedback::FeedbackMessage;
-use fullcount_spead::framing::{HeapStream, PacketStream};
+use fullcount_spead::describe::{BugCompat, Descriptor, ItemGroup, NumpyHeader};
+use fullcount_spead::feedback::{
+    FeedbackMessage, GapConfig, GapWatch, RateTuner, SentSoFar, TunerConfig,
+};
+use fullcount_spead::framing::{HeapStream, LiveMemory, PacketStream};
 use fullcount_spead::receive::{
     Arrival, Delivery, HeapReceiver, OnIncomplete, ReceiverConfig, SpeadCounter,
 };
+use fullcount_spead::send::{CutRules, HeapSender, NextPacket, OutHeap, SendHow, SenderConfig};
+use fullcount_spead::wire::Flavour;
 use libfuzzer_sys::fuzz_target;
 
 const LIVE: u64 = 1 << 20;
@@ -95,11 +99,13 @@ fn chunks(choice: u8, bytes: &[u8]) {
 fn whole_heaps(choice: u8, bytes: &[u8]) {
     let mut stream = HeapReceiver::new(config(choice)).expect("all of it is allowed");
     let mut group = ItemGroup::new(BugCompat::default()).with_limit(100);
-    let mut heaps = HeapStream::plain(1 << 16);
+    let live = LiveMemory::new(if choice & 8 == 0 { 1 << 16 } else { 300 });
+    let mut heaps = HeapStream::plain(1 << 16).within(&live);
     for piece in bytes.chunks(1 + usize::from(choice)) {
         heaps.push(piece, 0, |heap| {
             stream.push_heap(0, heap, 1);
         });
+        assert!(live.held() <= 1 << 16);
         drain(&mut stream, &mut group);
     }
     if heaps.is_stopped() {
@@ -110,11 +116,84 @@ fn whole_heaps(choice: u8, bytes: &[u8]) {
         drain(&mut stream, &mut group);
         stream.reader_ended(0);
     }
+    assert_eq!(live.held(), 0);
     let sheet = Sheet::new(SpeadCounter::catalogue());
     stream.tally().flush(&sheet);
     let ledger = Ledger::default();
     ledger.register(sheet);
     assert_eq!(ledger.read().balance(), 0);
+}
+
+/// The bytes as descriptors; those that a flavour has room for come back as they were.
+fn descriptors(compat: BugCompat, bytes: &[u8]) {
+    for descriptor in Descriptor::parse(bytes, compat, 10) {
+        let _ = descriptor.layout();
+        let Ok(again) = descriptor.emit(Flavour::default(), compat) else { continue };
+        assert_eq!(Descriptor::parse(&again, compat, 2), [descriptor]);
+    }
+}
+
+/// A sender that keeps what it sent, heaps 1 to 3 of 1000 B, and its receiver, which got every other packet.
+fn two_ends() -> (HeapSender, HeapReceiver) {
+    let cut = CutRules { max_packet_size: 104, ..CutRules::default() };
+    let config = SenderConfig { cut, keep_bytes: 1 << 16, ..SenderConfig::default() };
+    let mut sender = HeapSender::new(config).expect("all of it is allowed");
+    let mut receiver = HeapReceiver::new(ReceiverConfig::default()).expect("all of it is allowed");
+    for _ in 0..3 {
+        let mut heap = OutHeap::new(Flavour::default());
+        heap.add_item(0x1000, vec![7; 1000], false);
+        sender.send(heap, SendHow::default()).expect("the queue has room");
+    }
+    let (mut packet, mut number) = (Vec::new(), 0);
+    while let NextPacket::Packet { .. } = sender.next_packet(0, &mut packet) {
+        number += 1;
+        if number % 2 == 0 {
+            receiver.push(0, &packet);
+        }
+        packet.clear();
+    }
+    (sender, receiver)
+}
+
+/// The bytes as messages to both ends of a back-channel, each behind its length (one byte, in fours): a rate stays within its limits, what is
+/// sent again is bounded, and what a receiver asks for is what it lacks.
+fn back_channel(mut bytes: &[u8]) {
+    let (mut sender, mut receiver) = two_ends();
+    let config = TunerConfig::default();
+    let mut tuner = RateTuner::new(config, 0).expect("all of it is allowed");
+    let mut gaps = GapWatch::new(GapConfig::default());
+    let (mut time, mut packet) = (0, Vec::new());
+    while let [length, rest @ ..] = bytes {
+        let (message, rest) = rest.split_at(rest.len().min(4 * usize::from(*length)));
+        bytes = rest;
+        time += 30_000_000;
+        match FeedbackMessage::parse(message) {
+            Ok(FeedbackMessage::Report(report)) => {
+                let sent = SentSoFar { bytes: time / 50, behind_ns: sender.behind_ns(time) };
+                tuner.report(time, report, sent);
+            }
+            Ok(FeedbackMessage::Resend(request)) => {
+                let _ = sender.resend(request.cnt, &request.ranges);
+            }
+            Ok(FeedbackMessage::Totals(totals)) => receiver.sender_said(totals),
+            Err(_) => {}
+        }
+        tuner.tick(time);
+        assert!((config.min_rate..=config.max_rate).contains(&tuner.rate()));
+        sender.set_pace(tuner.rate(), tuner.burst_size());
+        for request in gaps.requests(&receiver, time) {
+            assert!(request.ranges.iter().all(|range| range.end <= 1000));
+            sender.resend(request.cnt, &request.ranges).expect("it is kept");
+        }
+        let mut most = 100;
+        while let NextPacket::Packet { .. } = sender.next_packet(time, &mut packet) {
+            receiver.push(time, &packet);
+            packet.clear();
+            most -= 1;
+            assert!(most > 0, "three heaps have 51 packets");
+        }
+        receiver.report(time);
+    }
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -130,6 +209,8 @@ fuzz_target!(|data: &[u8]| {
     let mut stream = HeapReceiver::new(config(*choice)).expect("all of it is allowed");
     let compat = BugCompat::from_bits(u32::from(choice >> 6)).expect("below 8");
     let mut group = ItemGroup::new(compat).with_limit(100);
+    descriptors(compat, bytes);
+    back_channel(bytes);
     stream.push(0, bytes);
     let mut packets = PacketStream::new(2000);
     let mut time = 0;

@@ -152,7 +152,40 @@ fn streams(vectors: &Path, to: &Path) -> io::Result<()> {
             seeds.extend([0, 1, 6, 63].map(of));
         }
     }
+    seeds.extend(back_channel().map(|(name, bytes)| (name.to_owned(), bytes)));
     write(to, &seeds)
+}
+
+/// Messages of the back-channel, each behind its length in fours, and a descriptor alone: `docs/formats/spead.md`, section 4, and the head of
+/// `crates/spead/src/feedback/message.rs`.
+fn back_channel() -> [(&'static str, Vec<u8>); 4] {
+    let message = |kind: u8, ranges: u8, fields: &[u64]| {
+        let fields = fields.iter().flat_map(|field| field.to_be_bytes());
+        let message: Vec<u8> =
+            [b'F', b'C', b'S', b'B', 1, kind, 0, ranges].into_iter().chain(fields).collect();
+        [&[(message.len() / 4) as u8][..], &message].concat()
+    };
+    let report = |n: u64| {
+        message(1, 0, &[n, 50_000_000 * n, 20 * n, 600_000 * n, n, 1000 * n, n / 4, u64::MAX])
+    };
+    let reports: Vec<u8> = (1..40).flat_map(report).collect();
+    let requests = [message(2, 1, &[2, 0, 64]), message(2, 2, &[3, 0, 1, 900, 1000])].concat();
+    let totals = [message(3, 0, &[3, 51, 3000]), report(1)].concat();
+    let pointers: [u64; 6] = [
+        1 << 63 | 1 << 40 | 1,
+        1 << 63 | 2 << 40 | 10,
+        1 << 63 | 3 << 40,
+        1 << 63 | 4 << 40 | 10,
+        1 << 63 | 0x14 << 40 | 7,
+        0x13 << 40,
+    ];
+    let pointers = pointers.iter().flat_map(|pointer| pointer.to_be_bytes());
+    let head = [0x53, 4, 3, 5, 0, 0, 0, 7].into_iter().chain(pointers);
+    let last = (0x12u64 << 40 | 4).to_be_bytes();
+    let fields = *b"u\0\0\x20\0\0\0\0\0\x04";
+    let descriptor: Vec<u8> = head.chain(last).chain(fields).collect();
+    [("reports", reports), ("requests", requests), ("totals", totals), ("descriptor", descriptor)]
+        .map(|(name, bytes)| (name, [&[0], &bytes[..]].concat()))
 }
 
 /// Structures of files: one of each thing that can stand in them.
