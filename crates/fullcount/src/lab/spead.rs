@@ -131,12 +131,16 @@ impl BisectionFlags {
         if !(1..=64).contains(&self.sockets) {
             return Err(refuse("sockets", self.sockets, "1 to 64").into());
         }
+        let seconds = read::duration("trial", &self.trial)?.as_secs_f64();
+        if !(0.1..=3600.0).contains(&seconds) {
+            return Err(refuse("trial", &self.trial, "100ms to 1h").into());
+        }
         let order = BisectionOrder {
             packets: self.packets.clone(),
             buffers: self.buffers.iter().map(buffers).collect::<Result<_, _>>()?,
             repeats: self.repeats,
             steps: self.steps,
-            seconds: read::duration("trial", &self.trial)?.as_secs_f64(),
+            seconds,
             tcp: !self.udp_only,
             sockets: self.sockets,
             quick: self.quick,
@@ -235,6 +239,9 @@ fn of_tuning(flags: &TuningFlags) -> Result<u8, Failure> {
         return Err(refuse("rates", format!("{bad} Gb/s"), "20Mbps to 9Gbps").into());
     }
     let mut each = read::duration("each", &flags.each)?;
+    if !(1.0..=3600.0).contains(&each.as_secs_f64()) {
+        return Err(refuse("each", &flags.each, "1s to 1h").into());
+    }
     if flags.quick {
         rates.truncate(1);
         each = each.min(std::time::Duration::from_secs(2));

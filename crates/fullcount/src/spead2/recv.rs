@@ -204,9 +204,10 @@ pub fn recv(flags: &Spead2Recv) -> Result<u8, Failure> {
             note!("{why}");
         }
     }
+    // Before the signals: a named pipe without a writer keeps this waiting, and an interrupt must end it.
+    let opened = streams.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let shared = Shared::new(flags, stop);
-    let opened = streams.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
     opened.iter().flat_map(SpeadIntake::describe).for_each(|fact| note!("{fact}"));
     let outcomes: Vec<Result<bool, Failure>> = std::thread::scope(|scope| {
         let all: Vec<_> =

@@ -112,7 +112,11 @@ impl Spead2Send {
     }
 
     fn job(&self) -> Result<HeapsJob, ConfigError> {
-        let whole = 4 * self.items.max(1) as u64;
+        if self.heaps < -1 {
+            return Err(refuse("heaps", self.heaps, "a number, or -1: endless"));
+        }
+        // Far above what is allowed it is refused below, not multiplied.
+        let whole = 4 * self.items.clamp(1, 1 << 20) as u64;
         let heap_size = self.heap_size / whole * whole;
         if heap_size != self.heap_size {
             note!(

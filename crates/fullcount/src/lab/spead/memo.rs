@@ -95,7 +95,9 @@ impl MemoFlags {
             return Err(refuse("scale", self.scale, "0.0001 to 10").into());
         }
         let heap_bytes = read::size("heap-size", &self.heap_size)?;
-        within("heap-size", heap_bytes, 1 << 30)?;
+        if !(4..=1 << 30).contains(&heap_bytes) {
+            return Err(refuse("heap-size", &self.heap_size, "4B to 1GiB").into());
+        }
         let mut order = MemoOrder {
             parts: self.parts(namespaces)?,
             repeats: within("repeats", self.repeats as u64, 1000)? as usize,
