@@ -266,3 +266,50 @@ fn the_path_of_one_packet_is_that_of_the_source() {
     }
     assert!(seen >= 15, "{seen} functions");
 }
+
+/// Bodies of all test functions of the repository's crates, by name: what stands behind `#[test]`, or in a `proptest!` behind it.
+fn tests_of(folder: &Path, found: &mut Vec<String>) {
+    for path in fs::read_dir(folder).expect("readable").map(|entry| entry.expect("readable").path())
+    {
+        if path.is_dir() {
+            tests_of(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            let source = fs::read_to_string(&path).expect("text");
+            let behind = source.split("#[test]").skip(1);
+            let names = behind.filter_map(|rest| rest.split_once("fn ")?.1.split('(').next());
+            found.extend(names.map(|name| name.trim().to_owned()));
+        }
+    }
+}
+
+/// Each weakness of spead2 in the format document has a row with a test that is there, or a sentence that says why not.
+#[test]
+fn every_defect_of_spead2_has_a_test() {
+    let page = document("spead.md");
+    let section =
+        page.split("## Defects of spead2").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let section = section.expect("the section");
+    let (mut tests, counters) = (Vec::new(), document("counters.md"));
+    for part in ["spead", "io", "fullcount"] {
+        tests_of(&root().join("crates").join(part), &mut tests);
+    }
+    let mut numbers: Vec<String> = Vec::new();
+    for line in section.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [number, _, test, counter] = cells[..] else { panic!("four cells: {line}") };
+        let test = test.trim_matches('`');
+        assert!(tests.iter().any(|known| known == test), "no test is called {test}");
+        let known = counter == "–" || counters.contains(&format!("| {counter} |"));
+        assert!(known, "no counter is called {counter}");
+        numbers.push(number.to_owned());
+    }
+    let other = section.rsplit("|\n\n").next().unwrap_or_default();
+    let said = |n: u32| numbers.contains(&n.to_string()) || other.contains(&format!("({n})"));
+    let format = document("formats/spead.md");
+    let known = format.split("## 18. ").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let last =
+        (1..).take_while(|n| known.expect("section 18").contains(&format!("\n{n}. "))).last();
+    assert!(last.is_some_and(|last| last >= 33), "{last:?}");
+    let missing: Vec<u32> = (1..=last.unwrap_or(0)).filter(|n| !said(*n)).collect();
+    assert!(missing.is_empty(), "neither a row nor a sentence: {missing:?}");
+}

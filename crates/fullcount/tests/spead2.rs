@@ -249,6 +249,41 @@ fn packets_above_the_limit_are_thrown_away_and_buffers_and_sockets_are_as_asked(
     }
 }
 
+/// Number 15 of what users of spead2 meet: its programs dump core there.
+#[test]
+fn no_15_what_cannot_be_opened_is_a_sentence_and_an_exit_code() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = nobody.local_addr().unwrap().port();
+    drop(nobody);
+    let to = format!("127.0.0.1:{port}");
+    let sent = say(&["spead2", "send", "--tcp", "--heaps", "1", &to]);
+    assert!(sent.code == 1 && sent.err.contains("refused"), "{} {}", sent.code, sent.err);
+    for tcp in [&[][..], &["--tcp"]] {
+        let mut first =
+            Service::start(&[&["spead2", "recv", "--quiet", "127.0.0.1:0"], tcp].concat());
+        let at = format!("127.0.0.1:{}", first.udp_port());
+        let twin = say(&[&["spead2", "recv", "--quiet", &at], tcp].concat());
+        assert!(twin.code == 1 && twin.err.contains("in use"), "{} {}", twin.code, twin.err);
+        let sent =
+            say(&[&["spead2", "send", "--heaps", "2", "--heap-size", "40", &at], tcp].concat());
+        assert_eq!(sent.code, 0, "{}", sent.err);
+        let said = first.end();
+        assert_eq!(said.code, 0, "the first one is not disturbed: {}", said.err);
+        has(&said.out, &["Received 2 heaps"]);
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_receiver_that_waits_for_the_writer_of_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("heaps.pcap");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut recv = Service::start(&["spead2", "recv", "--quiet", pipe.to_str().unwrap()]);
+    recv.wait_for("the same command", |line| line.contains("fullcount receive").then_some(()));
+    recv.interrupt();
+    assert!(recv.child.ended(PATIENCE).expect("a child"), "{:?}", recv.seen());
+}
+
 /// A receiver of two streams with these options, and where both listen.
 fn two_streams(options: &[&str]) -> (Service, [String; 2]) {
     let words = ["--quiet", "127.0.0.1:0", "127.0.0.1:0"];

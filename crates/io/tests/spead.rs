@@ -180,6 +180,23 @@ fn three_heaps_come(intake: &mut SpeadIntake, at: SocketAddr, framing: &str) {
     sender.join().unwrap();
 }
 
+/// Number 5 of what users of spead2 meet: one system call for each packet.
+#[test]
+fn no_5_many_packets_leave_a_connection_in_one_call() {
+    for gather in [0, 1] {
+        let (mut intake, at) = tcp(TcpIntakeOptions::default(), &SpeadInput::default());
+        let job = HeapsJob { heap_size: 1 << 20, heaps: Some(4), ..HeapsJob::default() };
+        let url = format!("spead+tcp://{at}?packet=1472&gather={gather}");
+        let sender = send(url, job.clone(), 0.0);
+        assert_eq!(receive(&mut intake).0, StreamEnd::StopItem);
+        let sent = sender.join().unwrap();
+        let (packets, calls) = (sent.counts.packets, sent.transport.calls);
+        // The socket may take a part of what it is given.
+        assert!(calls > 0 && 8 * calls < packets, "{calls} calls for {packets} packets");
+        balanced(&intake);
+    }
+}
+
 #[test]
 fn visitors_that_send_nothing_take_no_senders_place() {
     for (framing, word) in [(SpeadFraming::Packets, "packets"), (SpeadFraming::Heap, "heap")] {

@@ -127,3 +127,32 @@ fn a_short_item_is_an_error_and_surplus_is_not_seen() {
     };
     assert_eq!(huge.decode_bytes(&[0; 9], false, BugCompat::default()), Err(ValueError::TooLarge));
 }
+
+/// Number 18 of what users of spead2 meet: its Python cannot send these.
+#[test]
+fn no_18_negative_scalars_of_any_width_come_back() {
+    for bits in 1..=64u32 {
+        let format = vec![FormatField { code: 'i', bits: u64::from(bits) }];
+        let layout = ItemLayout::Spead { format, shape: vec![] };
+        let least = (1u64 << 63) as i64 >> (64 - bits);
+        for wanted in [-1, least, least / 2] {
+            let elements = match bits {
+                0..=8 => Elements::I8(vec![wanted as i8]),
+                9..=16 => Elements::I16(vec![wanted as i16]),
+                17..=32 => Elements::I32(vec![wanted as i32]),
+                _ => Elements::I64(vec![wanted]),
+            };
+            let value = ItemArray { shape: vec![], ..ItemArray::vector(elements) };
+            let bytes = layout.encode(&value, BugCompat::default()).unwrap();
+            assert_eq!(bytes.len() as u32, bits.div_ceil(8), "{bits} bits");
+            let read = |bytes: &[u8], immediate| {
+                layout.decode_bytes(bytes, immediate, BugCompat::default()).unwrap()
+            };
+            assert_eq!(read(&bytes, false), value, "{wanted} in {bits} bits");
+            if bits % 8 == 0 {
+                // As an immediate it stands at the end, behind zeros.
+                assert_eq!(read(&[&[0, 0], &bytes[..]].concat(), true), value);
+            }
+        }
+    }
+}

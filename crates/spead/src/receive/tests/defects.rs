@@ -77,6 +77,27 @@ fn no_2_and_3_the_stream_ends_with_the_last_reader_and_the_last_senders_stop() {
 }
 
 #[test]
+fn no_9_several_senders_build_one_heap_and_a_number_used_twice_is_counted() {
+    let data = pattern(1000, 3);
+    let packets = heap(1, &data, 100);
+    let (one, other): (Vec<_>, Vec<_>) =
+        packets.iter().cloned().enumerate().partition(|(n, _)| n % 2 == 0);
+    let both = one.into_iter().chain(other).map(|(_, packet)| packet);
+    let mut stream = pushed(ours(), &both.collect::<Vec<_>>());
+    assert_eq!(stream.pop().unwrap().heap().unwrap().payload(), data);
+    // A second sender with the same number, a heap of another length, and one of the same length in packets of another size.
+    let [first, last] = [&packets[..5], &packets[5..]].map(<[Vec<u8>]>::to_vec);
+    let (longer, same) = (heap(1, &[9; 2000], 100), heap(1, &[9; 1000], 300));
+    let packets = [first, longer, same[..2].to_vec(), last].concat();
+    let mut stream = pushed(ours(), &packets);
+    assert_eq!(stream.pop().unwrap().heap().unwrap().payload(), data);
+    use SpeadCounter as C;
+    let counts = [C::LengthMismatch, C::Duplicate, C::Overlap].map(|c| count(&mut stream, c));
+    assert_eq!(counts, [20, 1, 1]);
+    assert_eq!(ledger(&mut stream).balance(), 0);
+}
+
+#[test]
 fn no_10_reordered_packets_cost_nothing_and_in_order_mode_counts_them() {
     let data = pattern(1000, 3);
     let mut packets = heap(1, &data, 100);
