@@ -26,7 +26,6 @@ mod frames;
 mod gather;
 #[cfg(target_os = "linux")]
 pub mod interface;
-#[cfg(target_os = "linux")]
 mod limits;
 #[cfg(target_os = "linux")]
 mod network;
@@ -49,6 +48,7 @@ mod thread;
 mod transmit;
 #[cfg(target_os = "linux")]
 mod uring;
+pub use limits::allow_open_files;
 pub use ready::wait_ready;
 #[cfg(target_os = "linux")]
 pub use tcp_info::{TcpCounts, tcp_counts};
@@ -58,7 +58,6 @@ pub use {
     file::*,
     frames::*,
     gather::*,
-    limits::*,
     network::*,
     option::*,
     perf::CacheMisses,

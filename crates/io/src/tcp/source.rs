@@ -22,7 +22,7 @@ use super::stream::{Connection, Got, Reading, Standing, StreamEnd};
 use super::{TcpCounter, TcpUrl};
 use crate::quantity::size_text;
 use crate::source::{Received, Source, SourceError};
-use crate::sys::{SocketNews, SocketSet};
+use crate::sys::{SocketNews, SocketSet, allow_open_files};
 use crate::wall::wall_ns;
 
 /// Sockets that one question to the kernel tells of at most.
@@ -35,6 +35,8 @@ const SWEEP: Duration = Duration::from_millis(250);
 const PAUSED_WAIT: Duration = Duration::from_millis(1);
 /// Connections that may wait to be accepted: those of a whole experiment come at once.
 const BACKLOG: i32 = 1024;
+/// Open files of this process beside the streams': outputs, the page's connections. The limit is 1024 where nothing is set.
+const OTHER_FILES: usize = 512;
 /// First and longest pause between two attempts to connect.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// Number of the listening socket, and of the one that is being connected, among the sockets.
@@ -108,6 +110,8 @@ impl TcpSource {
             url.resolve().map_err(|cause| TcpOpenError::Resolve { endpoint: endpoint(), cause })?;
         let sockets =
             SocketSet::new(NEWS).map_err(system("ask the kernel for a set of sockets"))?;
+        // As far as the hard limit goes; what is missing then is told when a stream cannot be accepted.
+        let _ = allow_open_files((url.max_streams + OTHER_FILES) as u64);
         let now = Instant::now();
         let (mut listener, mut outgoing, mut local) = (None, None, None);
         if url.connect {
