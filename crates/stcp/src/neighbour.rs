@@ -140,7 +140,9 @@ impl Neighbour {
 /// The answer to a question for `own`; none to anything else.
 pub fn answer(own: ([u8; 6], [u8; 4]), arp: &Arp) -> Option<([u8; 6], Arp)> {
     let ours = arp.request && arp.target.1 == own.1 && arp.sender.0 != own.0;
-    ours.then_some((arp.sender.0, Arp { request: false, sender: own, target: arp.sender }))
+    // A question of a group has nobody to be answered.
+    let one = arp.sender.0[0] & 1 == 0;
+    (ours && one).then_some((arp.sender.0, Arp { request: false, sender: own, target: arp.sender }))
 }
 
 #[cfg(test)]

@@ -48,6 +48,11 @@ fullcount_core::counters! {
             "frames for other addresses or of other protocols" "";
         Strays "stcp.frames_strays" Messages Sum "stcp" Note
             "segments for the own address that belong to no stream" "";
+        StrayResets "stcp.strays_reset" Messages Sum "stcp" Note
+            "RSTs in answer to segments that belong to no stream"
+            "the receiver held a connection of a sender that ended without a word, or another sender has this address";
+        StrayResetsSpared "stcp.strays_reset_spared" Messages Sum "stcp" Note
+            "RSTs in answer to such segments that the limit of 100 a second kept back" "";
         Malformed "stcp.frames_malformed" Messages Sum "stcp" Note
             "frames that were not well formed, a wrong checksum included"
             "look at the link's error counters (ip -s link)";
@@ -127,6 +132,8 @@ pub(super) fn publish(sheet: &Sheet, link: &RawLink) {
         (StcpSending::Received, c.received),
         (StcpSending::Others, c.others),
         (StcpSending::Strays, c.strays),
+        (StcpSending::StrayResets, c.stray_resets),
+        (StcpSending::StrayResetsSpared, c.stray_resets_spared),
         (StcpSending::Malformed, c.malformed),
         (StcpSending::NotRecorded, c.not_recorded),
     ] {

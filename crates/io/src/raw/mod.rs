@@ -12,6 +12,7 @@ mod carrier;
 mod counters;
 mod destination;
 mod frame;
+mod in_memory;
 mod intake;
 mod measured;
 mod memory;
@@ -38,7 +39,7 @@ use fullcount_stcp::{Accepted, Ended, Notice, Outbound, StcpSender, StcpSettings
 use self::batch::{Body, FrameBatch};
 pub use self::counters::StcpSending;
 pub use self::destination::StcpDestination;
-use self::intake::Echoes;
+use self::intake::Answers;
 pub use self::memory::StreamMemory;
 use self::port::Port;
 pub use self::record::FrameFile;
@@ -92,7 +93,8 @@ pub struct RawLink {
     /// Faults on purpose: of what leaves and of what comes.
     ways: [Option<Way>; 2],
     file: Option<FrameFile>,
-    echoes: Echoes,
+    echoes: Answers,
+    stray_resets: Answers,
     id: u16,
     begin: Instant,
     /// Time of the last look at the clock, ns.
@@ -107,6 +109,11 @@ impl RawLink {
     /// # Errors
     /// See [`RawError`].
     pub fn open(setup: RawSetup) -> Result<RawLink, RawError> {
+        let (port, most) = (Port::open(&setup)?, port::mtu(&setup));
+        RawLink::on(port, most, setup)
+    }
+
+    fn on(port: Port, most: Option<usize>, setup: RawSetup) -> Result<RawLink, RawError> {
         let [a, b, c, d] = setup.address;
         let way = |later| {
             Way::new(setup.fault, later).map_err(|e| RawError::Stream(format!("fault: {e}")))
@@ -114,8 +121,8 @@ impl RawLink {
         Ok(RawLink {
             mac: setup.mac.unwrap_or([2, 0, a, b, c, d]),
             ways: [way(0)?, way(1)?],
-            port: Port::open(&setup)?,
-            most: port::mtu(&setup),
+            port,
+            most,
             setup,
             streams: vec![],
             ports: HashMap::new(),
@@ -125,7 +132,8 @@ impl RawLink {
             batch: FrameBatch::new(),
             scratch: vec![],
             file: None,
-            echoes: Echoes::default(),
+            echoes: Answers::default(),
+            stray_resets: Answers::default(),
             id: 0,
             begin: Instant::now(),
             clock: 0,
@@ -145,7 +153,9 @@ impl RawLink {
     }
 
     fn now(&mut self) -> u64 {
-        self.clock = self.begin.elapsed().as_nanos() as u64;
+        if !self.port.is_in_memory() {
+            self.clock = self.begin.elapsed().as_nanos() as u64;
+        }
         self.clock
     }
 

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use super::in_memory::WireInMemory;
 use super::setup::{Driver, RawError, RawSetup};
 use super::xdp::XdpPort;
 use crate::frames::{
@@ -15,16 +16,24 @@ use crate::sys;
 /// Kernel buffer of what comes in: ACKs and ARP of the whole link.
 const RECEIVE_BUFFER: usize = 4 << 20;
 /// Room for one frame with its note.
-const SLOT: usize = NOTE + LONGEST;
+pub(super) const SLOT: usize = NOTE + LONGEST;
 
 /// What the system did with frames: so many are taken, or the first is one that it never takes.
 pub(super) type Taken = Result<usize, FrameNotSent>;
 
 #[derive(Debug)]
 pub(super) enum Port {
-    Packet { receiver: FrameReceiver, output: PartsSender },
+    Packet {
+        receiver: FrameReceiver,
+        output: PartsSender,
+    },
     Tap(TapPort),
-    Xdp { receiver: FrameReceiver, output: Box<XdpPort> },
+    Xdp {
+        receiver: FrameReceiver,
+        output: Box<XdpPort>,
+    },
+    /// No interface: tests hold the other end.
+    InMemory(WireInMemory),
 }
 
 /// Longest packet that the interface takes. A TAP device takes any: what its far end can take is in that one's SYN.
@@ -58,6 +67,11 @@ impl Port {
         })
     }
 
+    /// Time is told, not read.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self, Port::InMemory(_))
+    }
+
     /// The kernel completes checksums.
     pub fn completes(&self) -> bool {
         !matches!(self, Port::Xdp { .. })
@@ -68,6 +82,7 @@ impl Port {
         match self {
             Port::Packet { receiver, .. } | Port::Xdp { receiver, .. } => receiver.receive(),
             Port::Tap(tap) => tap.receive(),
+            Port::InMemory(wire) => Ok(wire.receive()),
         }
     }
 
@@ -76,6 +91,7 @@ impl Port {
         match self {
             Port::Packet { receiver, .. } | Port::Xdp { receiver, .. } => receiver.copy(i, into),
             Port::Tap(tap) => tap.copy(i, into),
+            Port::InMemory(wire) => wire.copy(i, into),
         }
     }
 
@@ -87,6 +103,7 @@ impl Port {
         match self {
             Port::Packet { output, .. } => output.send_some(frames),
             Port::Tap(tap) => tap.send(frames),
+            Port::InMemory(wire) => Ok(wire.send(frames)),
             Port::Xdp { output, .. } => output.send(frames),
         }
     }
@@ -98,6 +115,7 @@ impl Port {
                 receiver.wait(limit).map(drop)
             }
             Port::Tap(tap) => tap.wait(limit),
+            Port::InMemory(_) => Ok(()),
         }
     }
 }

@@ -136,6 +136,10 @@ pub struct RawCounters {
     pub others: u64,
     /// TCP for our address that belongs to no stream.
     pub strays: u64,
+    /// RSTs in answer to these.
+    pub stray_resets: u64,
+    /// RSTs that the limit a second kept back, or that had no room.
+    pub stray_resets_spared: u64,
     /// Not well formed.
     pub malformed: u64,
     /// Frames sent; with offload of several segments each.

@@ -1,6 +1,7 @@
 //! What arrives: each segment is one [`Trigger`], by the order of checks of RFC 9293 section 3.10.7 and RFC 5961; the table says what follows.
 
-use super::{Ended, Recovery, StcpSender, Timer, US, told};
+use super::types::Control;
+use super::{Ended, Outbound, Purpose, Recovery, StcpSender, Timer, US, told};
 use crate::memory::StcpMemory;
 use crate::seq;
 use crate::settings::PeerPolicy;
@@ -12,6 +13,35 @@ use crate::wire::{Inbound, TcpFlags};
 const DEFAULT_MSS: u16 = 536;
 /// The least that is used, whatever the peer says.
 const LEAST_MSS: u16 = 64;
+
+/// RFC 9293 section 3.10.7.1: the RST that its sender accepts.
+fn reset_of(s: &Inbound) -> Control {
+    match s.flags.has(TcpFlags::ACK) {
+        true => Control { seq: s.ack, ack: 0, flags: TcpFlags::RST },
+        false => Control {
+            seq: 0,
+            ack: s.seq.wrapping_add(s.span()),
+            flags: TcpFlags::RST.and(TcpFlags::ACK),
+        },
+    }
+}
+
+/// The answer to a segment that belongs to no stream, as in CLOSED; `None`: it is a RST. How many leave a second is the
+/// caller's business.
+pub fn stray_reset(segment: &Inbound) -> Option<Outbound> {
+    let Control { seq, ack, flags } = reset_of(segment);
+    (!segment.flags.has(TcpFlags::RST)).then_some(Outbound {
+        purpose: Purpose::Control,
+        seq,
+        ack,
+        flags,
+        window: 0,
+        options: None,
+        offset: 0,
+        length: 0,
+        mss: 0,
+    })
+}
 
 impl<M: StcpMemory> StcpSender<M> {
     /// A segment for this stream arrived.
@@ -99,13 +129,8 @@ impl<M: StcpMemory> StcpSender<M> {
             return;
         }
         self.memory.counters().resets_out += 1;
-        match s.flags.has(TcpFlags::ACK) {
-            true => self.control(s.ack, 0, TcpFlags::RST),
-            false => {
-                let ack = s.seq.wrapping_add(s.span());
-                self.control(0, ack, TcpFlags::RST.and(TcpFlags::ACK));
-            }
-        }
+        let Control { seq, ack, flags } = reset_of(s);
+        self.control(seq, ack, flags);
     }
 
     /// The peer holds an old connection with our ports: the RST kills it, and the next SYN is welcome.

@@ -10,6 +10,7 @@ mod output;
 mod timers;
 mod types;
 
+pub use input::stray_reset;
 pub use types::{
     Accepted, Ended, MakeError, Notice, OpenError, Outbound, Pressure, Purpose, Snapshot,
     SubmitError,

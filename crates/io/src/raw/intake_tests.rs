@@ -1,0 +1,130 @@
+use fullcount_stcp::StcpSettings;
+use fullcount_stcp::sender::{Outbound, Purpose};
+use fullcount_stcp::wire::arp::Arp;
+use fullcount_stcp::wire::{Packet, TcpFlags, parse};
+
+use super::*;
+use crate::frames::NOTE;
+use crate::raw::frame::{ETHERNET, Head};
+use crate::raw::{Driver, RawSetup};
+
+const OWN: ([u8; 6], [u8; 4]) = ([2, 0, 10, 0, 0, 9], [10, 0, 0, 9]);
+const PEER: ([u8; 6], [u8; 4]) = ([2, 0, 10, 0, 0, 2], [10, 0, 0, 2]);
+const SECOND: u64 = 1_000_000_000;
+
+/// A link with one stream from port 10 to the peer's port 5000, whose address is known or not.
+fn link(known: bool) -> RawLink {
+    let mut link = RawLink::in_memory(RawSetup::new("none", Driver::Packet, OWN.1)).unwrap();
+    link.add((PEER.1, 5000), 10, StcpSettings::daq(), 1 << 16).unwrap();
+    // The probe of the own address.
+    link.turn().unwrap();
+    if known {
+        link.set_time(SECOND);
+        link.turn().unwrap();
+        from(&mut link, PEER);
+    }
+    link.left();
+    link
+}
+
+/// ARP: this MAC address has this IP address.
+fn from(link: &mut RawLink, sender: ([u8; 6], [u8; 4])) {
+    let mut head = Head::default();
+    head.arp(OWN.0, sender.0, &Arp { request: false, sender, target: OWN });
+    link.bring(head.bytes().to_vec());
+    link.turn().unwrap();
+}
+
+/// A segment from port 5000 of an address to a port of ours, and what the link answers.
+fn answer_to(
+    link: &mut RawLink,
+    from: ([u8; 6], [u8; 4]),
+    port: u16,
+    (flags, seq, ack): (TcpFlags, u32, u32),
+) -> Vec<(u16, Inbound)> {
+    let ends = Addresses { local: from.1, remote: OWN.1, local_port: 5000, remote_port: port };
+    let purpose = Purpose::Control;
+    let (window, options, offset, length, mss) = (9, None, 0, 0, 0);
+    let segment = Outbound { purpose, seq, ack, flags, window, options, offset, length, mss };
+    let mut head = Head::default();
+    head.segment((OWN.0, from.0), &ends, 1, &segment, (&[], &[]), true);
+    link.bring(head.bytes().to_vec());
+    link.turn().unwrap();
+    let answer = |frame: Vec<u8>| {
+        assert_eq!(
+            (&frame[NOTE..NOTE + 6], &frame[NOTE + 6..NOTE + 12]),
+            (&from.0[..], &OWN.0[..])
+        );
+        let packet = &frame[NOTE + ETHERNET..];
+        match parse(packet, from.1, ChecksumTrust::Partial) {
+            Ok(Packet::Tcp { from: OWN_IP, ports: (port, 5000), segment }) => (port, segment),
+            other => panic!("{other:?}"),
+        }
+    };
+    link.left().into_iter().map(answer).collect()
+}
+const OWN_IP: [u8; 4] = OWN.1;
+
+#[test]
+fn a_segment_of_no_stream_draws_the_rst_that_its_sender_accepts() {
+    let mut link = link(true);
+    let (ack, syn, rst, fin) = (TcpFlags::ACK, TcpFlags::SYN, TcpFlags::RST, TcpFlags::FIN);
+    let mut said = |what| {
+        let answers = answer_to(&mut link, PEER, 11, what);
+        answers.iter().map(|(port, s)| (*port, s.flags, s.seq, s.ack)).collect::<Vec<_>>()
+    };
+    assert_eq!(said((ack, 7, 70)), [(11, rst, 70, 0)]);
+    assert_eq!(said((syn, 7, 70)), [(11, rst.and(ack), 0, 8)], "a SYN counts one");
+    assert_eq!(said((fin.and(ack), 7, 71)), [(11, rst, 71, 0)]);
+    assert_eq!(said((rst, 7, 70)), []);
+    assert_eq!(said((rst.and(ack), 7, 70)), []);
+    let counters = link.counters();
+    assert_eq!((counters.strays, counters.stray_resets, counters.stray_resets_spared), (5, 3, 0));
+    assert_eq!(link.stream(0).sender().memory().counted().resets_out, 0);
+}
+
+#[test]
+fn another_host_at_the_port_of_a_stream_is_a_stranger_too() {
+    let mut link = link(true);
+    let other = ([2, 0, 10, 0, 0, 3], [10, 0, 0, 3]);
+    let answers = answer_to(&mut link, other, 10, (TcpFlags::ACK, 1, 5));
+    assert!(matches!(answers[..], [(10, Inbound { seq: 5, .. })]), "{answers:?}");
+}
+
+#[test]
+fn strangers_get_a_hundred_answers_a_second() {
+    let mut link = link(true);
+    for (second, spared) in [(2, 50), (3, 100)] {
+        link.set_time(second * SECOND);
+        let resets = (0..150).flat_map(|n| answer_to(&mut link, PEER, 11, (TcpFlags::ACK, 0, n)));
+        // Beside them leaves the SYN of the stream again.
+        let answers = resets.filter(|(port, _)| *port == 11).count();
+        assert_eq!((answers, link.counters().stray_resets_spared), (100, spared));
+    }
+}
+
+#[test]
+fn nobody_is_answered_as_long_as_the_address_may_be_anothers_or_the_answer_has_no_one_to_go_to() {
+    let ack = (TcpFlags::ACK, 0, 1);
+    assert!(answer_to(&mut link(false), PEER, 11, ack).is_empty(), "not looked for yet");
+    let mut taken = link(false);
+    from(&mut taken, ([2, 9, 9, 9, 9, 9], OWN.1));
+    assert!(taken.duplicate().is_some());
+    assert!(answer_to(&mut taken, PEER, 11, ack).is_empty());
+    let mut link = link(true);
+    for address in [[0; 4], [127, 0, 0, 1], [224, 0, 0, 1], [255; 4], OWN.1] {
+        assert!(answer_to(&mut link, (PEER.0, address), 11, ack).is_empty(), "{address:?}");
+    }
+    let group = [3, 0, 0, 0, 0, 1];
+    assert!(answer_to(&mut link, (group, PEER.1), 11, ack).is_empty());
+    assert_eq!((link.counters().strays, link.counters().stray_resets), (6, 0));
+    for (answers, from) in [(0, (group, PEER.1)), (0, (PEER.0, [255; 4])), (1, PEER)] {
+        let mut head = Head::default();
+        head.ip((OWN.0, from.0), &ip::header(from.1, OWN.1, 1, 1, 8));
+        link.bring([head.bytes(), &[8, 0, 0xf7, 0xff, 0, 0, 0, 0]].concat());
+        link.turn().unwrap();
+        assert_eq!((link.left().len(), link.counters().echoes), (answers, answers as u64));
+    }
+    let question = Arp { request: true, sender: (group, PEER.1), target: OWN };
+    assert_eq!(answer(OWN, &question), None);
+}
