@@ -36,6 +36,8 @@ pub fn of(name: &str, folder: &Path) -> Result<Vec<PathBuf>, String> {
         "control" => write(&folder, &receives()),
         "stcp" => write(&folder, &sessions()),
         "framing" => write(&folder, &framed()),
+        "intake" => write(&folder, &links()),
+        "readout" => write(&folder, &readouts()),
         _ => return Ok(Vec::new()),
     };
     made.map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -283,6 +285,64 @@ fn sessions() -> Vec<Seed> {
         (name.to_owned(), std::iter::once(0).chain(steps).collect())
     };
     all.into_iter().map(seed).collect()
+}
+
+/// Inputs of the target `intake`: settings, then steps of eight bytes: what, and seven bytes of it. Each begins with the
+/// probe, the question, the neighbour's address and the SYNs.
+fn links() -> Vec<Seed> {
+    const ARP: [u8; 8] = [24, 0, 1, 0, 0, 0, 0, 0];
+    const LATER: [u8; 8] = [40, 0x20, 0, 0, 0, 0, 0, 0];
+    // Stream, ACK of all that was sent, next number, flags, window.
+    let segment = |stream: u8, flags: u8| [0, stream, 0, 64, 0, flags, 0x80, 0];
+    let answer = |stream: u8| [0, stream, 0, 0, 0, 0x12, 0x60, 0];
+    let submit = |stream: u8| [41, stream, 200, 0, 0, 0, 0, 0];
+    let storm = |step: [u8; 8]| {
+        [step[0] | 0x40, step[1], 0x3f, step[3], step[4], step[5], step[6], step[7]]
+    };
+    let all: [(&str, Vec<[u8; 8]>); 8] = [
+        ("asked", vec![LATER, ARP]),
+        ("connected", vec![answer(0), answer(1), answer(2)]),
+        ("data", vec![answer(0), submit(0), segment(0, 16), submit(0), segment(0, 16)]),
+        ("ended", vec![answer(0), submit(0), segment(0, 17), segment(1, 4), segment(2, 20)]),
+        ("strays", vec![segment(3, 16), segment(3, 2), segment(3, 4), storm(segment(3, 16))]),
+        ("storm", vec![answer(0), storm(answer(0)), storm(segment(0, 4))]),
+        ("messages", vec![[28, 0, 8, 0, 0, 0, 0, 0], [28, 0, 3, 4, 2, 64, 1, 0]]),
+        ("no_room", vec![[42, 0, 1, 2, 0, 0, 0, 0], answer(0), submit(0), segment(3, 16)]),
+    ];
+    let seed = |(name, steps): (&str, Vec<[u8; 8]>)| {
+        let steps = [LATER, LATER, ARP].into_iter().chain(steps).flatten();
+        (name.to_owned(), std::iter::once(0).chain(steps).collect())
+    };
+    all.into_iter().map(seed).collect()
+}
+
+/// Inputs of the target `readout`: options, then steps of five bytes: what, and four bytes of it: place (source in its upper
+/// half), how many, words, and more.
+fn readouts() -> Vec<Seed> {
+    let (open, hang_up, close, later) = (0, 2, 3, [4, 0xff, 0xff, 0, 0]);
+    let row = |place: u8, count: u8| [14, place << 4 | place, count, 4, 0];
+    let at = |what: u8, place: u8| [what, place, 0, 0, 0];
+    let three = || vec![at(open, 0), at(open, 1), at(open, 2)];
+    let all: [(&str, Vec<[u8; 5]>); 8] = [
+        ("events", vec![row(0, 9), row(1, 9), row(2, 9)]),
+        ("ahead", [vec![row(0, 255); 90], vec![row(1, 9), row(2, 9)]].concat()),
+        (
+            "hung_up",
+            vec![row(0, 9), at(hang_up, 0), at(open, 3), [14, 3, 9, 4, 0], at(close, 0), at(5, 0)],
+        ),
+        ("repeated", vec![row(0, 9), at(open, 3), [14, 3, 9, 4, 0]]),
+        ("late", vec![row(0, 9), row(1, 9), later, at(5, 0), row(2, 9)]),
+        ("blocks", vec![[11, 0, 3, 200, 0], [12, 0, 3, 200, 1], [11, 0x11, 9, 9, 0]]),
+        ("damaged", vec![[13, 0, 3, 4, 17], [13, 0x11, 3, 4, 60], row(2, 9)]),
+        ("unknown", vec![[14, 0x30, 1, 4, 0], row(1, 1)]),
+    ];
+    let seed = |choice: u8| {
+        all.clone().into_iter().map(move |(name, steps)| {
+            let steps = three().into_iter().chain(steps).flatten();
+            (format!("{name}_{choice:02x}"), std::iter::once(choice).chain(steps).collect())
+        })
+    };
+    [0, 1, 2, 0x20, 0xc0].into_iter().flat_map(seed).collect()
 }
 
 /// Inputs of the target `frame`: link type, time step, length (16 bits, big-endian), bytes.
