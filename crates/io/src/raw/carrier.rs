@@ -285,7 +285,9 @@ impl Carrier {
                                 mac.map(|b| format!("{b:02x}")).join(":")
                             )
                         });
-                        self.end(at, &(words(why).to_owned() + &taken.unwrap_or_default()))?;
+                        let soft = self.link.stream(at).sender().memory().counted().icmp_soft > 0;
+                        let why = words(why, soft).to_owned() + &taken.unwrap_or_default();
+                        self.end(at, &why)?;
                     }
                     _ => {}
                 }
@@ -314,10 +316,13 @@ impl Carrier {
     }
 }
 
-/// Why a connection ended, for people.
-fn words(why: fullcount_stcp::Ended) -> &'static str {
+/// Why a connection ended, for people. `soft`: ICMP came that ends nothing by itself.
+fn words(why: fullcount_stcp::Ended, soft: bool) -> &'static str {
     use fullcount_stcp::Ended;
     match why {
+        Ended::ConnectTimeout if soft => {
+            "nobody answers; by ICMP, a router cannot reach the network or the host"
+        }
         Ended::LocalAbort => "ended here",
         Ended::HostUnreachable => "nobody answers ARP; is the address right, and the host up?",
         Ended::ConnectTimeout => "nobody answers; does a firewall drop it?",
@@ -330,5 +335,19 @@ fn words(why: fullcount_stcp::Ended) -> &'static str {
         Ended::PeerNonsense => "the receiver's options make no sense",
         Ended::IcmpError => "ICMP: no such port or protocol",
         Ended::Internal => "a contradiction in the sender: please report it",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fullcount_stcp::Ended;
+
+    use super::words;
+
+    #[test]
+    fn what_icmp_said_is_told_when_the_syn_is_given_up() {
+        assert!(words(Ended::ConnectTimeout, true).contains("ICMP"));
+        assert!(words(Ended::ConnectTimeout, false).contains("firewall"));
+        assert_eq!(words(Ended::Refused, true), words(Ended::Refused, false));
     }
 }

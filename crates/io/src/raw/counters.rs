@@ -53,6 +53,10 @@ fullcount_core::counters! {
             "the receiver held a connection of a sender that ended without a word, or another sender has this address";
         StrayResetsSpared "stcp.strays_reset_spared" Messages Sum "stcp" Note
             "RSTs in answer to such segments that the limit of 100 a second kept back" "";
+        ArpRequests "stcp.arp_requests" Messages Sum "stcp" Note
+            "questions of ARP: for the own address, and for the next hop" "";
+        ArpReplies "stcp.arp_replies" Messages Sum "stcp" Note
+            "answers of ARP to questions for the own address" "";
         Malformed "stcp.frames_malformed" Messages Sum "stcp" Note
             "frames that were not well formed, a wrong checksum included"
             "look at the link's error counters (ip -s link)";
@@ -134,6 +138,8 @@ pub(super) fn publish(sheet: &Sheet, link: &RawLink) {
         (StcpSending::Strays, c.strays),
         (StcpSending::StrayResets, c.stray_resets),
         (StcpSending::StrayResetsSpared, c.stray_resets_spared),
+        (StcpSending::ArpRequests, c.arp_requests),
+        (StcpSending::ArpReplies, c.arp_replies),
         (StcpSending::Malformed, c.malformed),
         (StcpSending::NotRecorded, c.not_recorded),
     ] {

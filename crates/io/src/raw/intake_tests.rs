@@ -127,4 +127,6 @@ fn nobody_is_answered_as_long_as_the_address_may_be_anothers_or_the_answer_has_n
     }
     let question = Arp { request: true, sender: (group, PEER.1), target: OWN };
     assert_eq!(answer(OWN, &question), None);
+    // The probe of the own address, and the question for the peer's.
+    assert_eq!((link.counters().arp_requests, link.counters().arp_replies), (2, 0));
 }

@@ -310,6 +310,10 @@ impl RawLink {
     }
 
     fn make_arp(&mut self, to: [u8; 6], arp: &arp::Arp) {
+        match arp.request {
+            true => self.counters.arp_requests += 1,
+            false => self.counters.arp_replies += 1,
+        }
         let mac = self.mac;
         let place = self.batch.next();
         place.head.arp(to, mac, arp);

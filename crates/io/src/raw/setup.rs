@@ -152,6 +152,10 @@ pub struct RawCounters {
     pub refused: u64,
     /// Echo requests answered.
     pub echoes: u64,
+    /// Questions of ARP.
+    pub arp_requests: u64,
+    /// Answers of ARP.
+    pub arp_replies: u64,
     /// Frames that were not written to the file of frames, because it was full.
     pub not_recorded: u64,
 }
