@@ -93,6 +93,8 @@ mod spead_vectors;
 mod stalls;
 #[cfg(target_os = "linux")]
 mod stcp_live;
+#[cfg(target_os = "linux")]
+mod stcp_tshark;
 mod tables;
 mod top;
 mod wall_clock;

@@ -1,9 +1,8 @@
 //! The simplified TCP live, as a person runs it: `lab stcp sweep`, `streams`, `backpressure`, `soak` and `realtime` in short, `send --to
-//! stcp://` into a plain Linux socket, and what tshark says of the frames. Needs root and iproute2.
+//! stcp://` into a plain Linux socket, also by a user without any capability. Needs root and iproute2.
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,16 +11,18 @@ use fullcount_testing::veth::{NAME, RECEIVER, Veth};
 use serde_json::Value;
 
 use crate::service::{PATIENCE, Service, fullcount, say, until_counter};
+use crate::stcp_tshark::{AGAIN, LIVE, unexpected};
 
 /// True after printing why, if namespaces cannot be made; fails in CI.
-fn skipped() -> bool {
+pub fn skipped() -> bool {
     let Some(why) = fullcount_lab::namespace::lacking() else { return false };
     assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI needs namespaces: {why}");
     println!("skipped: {why}");
     true
 }
 
-fn rows(words: &[&str]) -> (i32, Vec<Value>, String) {
+/// A campaign with these words: its exit code, its lines, and what it said.
+pub fn rows(words: &[&str]) -> (i32, Vec<Value>, String) {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
     let said = say(&[&["lab", "stcp"][..], words, &["--json", "--out", out]].concat());
@@ -32,7 +33,7 @@ fn rows(words: &[&str]) -> (i32, Vec<Value>, String) {
 }
 
 /// A try that a busy host spoilt is repeated.
-const TRIES: usize = 5;
+pub const TRIES: usize = 5;
 
 #[test]
 fn every_sender_carries_fragments_to_linux() {
@@ -166,152 +167,6 @@ fn the_page_has_the_keys_of_the_destination() {
     }
 }
 
-/// Entries of tshark's TCP analysis that every connection may have: its begin, a window that was full, its probes and their answers, the
-/// window that opens again, and the RST that is its end.
-const EXPECTED: [&str; 9] = [
-    "Connection establish request (SYN)",
-    "Connection establish acknowledge (SYN+ACK)",
-    "TCP window specified by the receiver is now completely full",
-    "TCP Zero Window segment",
-    "TCP Zero Window Probe",
-    "ACK to a TCP Zero Window Probe",
-    "TCP window update",
-    "TCP keep-alive",
-    "Connection reset (RST)",
-];
-/// And those that a link with loss, duplication and reordering has besides.
-const EXPECTED_LOSS: [&str; 8] = [
-    "Previous segment(s) not captured",
-    "out-of-order segment",
-    "Duplicate ACK",
-    "This frame is a (suspected) retransmission",
-    "fast retransmission",
-    "spurious retransmission",
-    "ACKed segment that wasn't captured",
-    "Duplicate IP address",
-];
-
-/// Entries of a file that are expected nowhere; checksums are verified too. `None`: there is no tshark.
-fn unexpected(file: &Path, lossy: bool) -> Option<Vec<String>> {
-    let out = Command::new("tshark")
-        .args(["-r", file.to_str().unwrap(), "-q", "-z", "expert"])
-        .args(["-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"])
-        // The payload is a pattern; nothing of it is to be guessed from the ports.
-        .args(["-d", "tcp.port==5000,data", "-d", "tcp.port==10,data"])
-        .output();
-    let out = match out {
-        Ok(out) => out,
-        Err(e) => {
-            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI needs tshark: {e}");
-            println!("skipped: tshark: {e}");
-            return None;
-        }
-    };
-    let err = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success() && !err.contains("cut short"), "{err}");
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    let is_entry = |line: &&str| {
-        line.split_whitespace().next().is_some_and(|word| word.bytes().all(|b| b.is_ascii_digit()))
-    };
-    let entries: Vec<&str> = text.lines().filter(is_entry).collect();
-    assert!(entries.iter().any(|e| e.contains("(SYN)")), "{text}");
-    let more = if lossy { &EXPECTED_LOSS[..] } else { &[] };
-    let known = |e: &&str| EXPECTED.iter().chain(more).any(|known| e.contains(known));
-    Some(entries.into_iter().filter(|e| !known(e)).map(str::to_owned).collect())
-}
-
-#[test]
-fn tshark_finds_nothing_but_what_is_expected() {
-    if skipped() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    for (name, sender, fault) in [
-        ("frames.pcap", "frames", ""),
-        ("units.pcapng", "offload", ""),
-        ("loss.pcap", "frames", "loss=0.01,duplicate=0.005,swap=0.01,seed=2"),
-    ] {
-        // A busy host delays an ACK beyond the retransmission time of 5 ms: then there is a repetition, and another try.
-        let again = (0..TRIES).map(|n| {
-            let file = folder.path().join(format!("{n}-{name}"));
-            let path = file.to_str().unwrap();
-            let mut words = vec!["soak", "--bytes", "4MB", "--sender", sender, "--frames-to", path];
-            if !fault.is_empty() {
-                words.extend(["--fault", fault]);
-            }
-            let (code, rows, err) = rows(&words);
-            assert_eq!(code, 0, "{err}");
-            let of = |what: &str| rows[0][what].as_u64().unwrap();
-            // Frames of the interface's MTU, or units of 64 KiB that it would cut.
-            let largest = if sender == "offload" { 65_535 } else { 9000 };
-            assert!(of("frames_in_file") > 4_000_000 / largest, "{}", rows[0]);
-            let again = of("again_bytes") > 0;
-            let none = unexpected(&file, again || !fault.is_empty()).unwrap_or_default();
-            assert!(none.is_empty(), "{name}: {none:#?}");
-            again
-        });
-        let wanted = !fault.is_empty();
-        assert!(again.into_iter().any(|again| again == wanted), "{name}: repetitions each time");
-    }
-}
-
-/// Any experiment has a file of its frames: a simulated one, and a live one of five senders.
-#[test]
-fn tshark_reads_the_frames_of_a_simulation_and_of_the_live_experiment() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("simulated.pcap");
-    let path = file.to_str().unwrap();
-    let words = ["congestion", "--variants", "static=200000", "--part-time", "20ms"];
-    let (_, rows, err) =
-        rows(&[&words[..], &["--frames-to", path, "--frames-limit", "4MB"]].concat());
-    assert_eq!(rows.len(), 1, "{err}");
-    let size = std::fs::metadata(&file).unwrap().len();
-    assert!((3_900_000..=4_000_000).contains(&size), "{size}");
-    match unexpected(&file, false) {
-        None => return,
-        Some(none) => assert!(none.is_empty(), "{none:#?}"),
-    }
-    if skipped() {
-        return;
-    }
-    let file = folder.path().join("live.pcapng");
-    let path = file.to_str().unwrap();
-    let words = ["realtime", "--variants", "static=200000", "--part-time", "500ms"];
-    let (code, _, err) =
-        self::rows(&[&words[..], &["--frames-to", path, "--frames-limit", "8MB"]].concat());
-    assert_eq!(code, 0, "{err}");
-    let size = std::fs::metadata(&file).unwrap().len();
-    assert!((1_000_000..=8_000_000).contains(&size), "{size}");
-    // A busy host delays ACKs beyond the retransmission time of 20 ms.
-    let none = unexpected(&file, true).unwrap();
-    assert!(none.is_empty(), "{none:#?}");
-}
-
-#[test]
-fn other_campaigns_write_their_frames_too() {
-    if skipped() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    for (name, words) in [
-        ("sweep", &["--links", "none", "--sizes", "2048,4096", "--senders", "frames,linux"][..]),
-        ("streams", &["--streams", "2", "--senders", "offload"]),
-        ("backpressure", &["--rate", "400Mbps", "--buffer", "256KiB"]),
-    ] {
-        let file = folder.path().join(format!("{name}.pcap"));
-        let path = file.to_str().unwrap();
-        let mut all = vec![name, "--time", "300ms", "--frames-to", path, "--frames-limit", "2MB"];
-        if name != "backpressure" {
-            all.extend(["--repeats", "1"]);
-        }
-        let (_, _, err) = rows(&[&all[..], words].concat());
-        let size = std::fs::metadata(&file).unwrap().len();
-        assert!((1_000_000..=2_000_000).contains(&size), "{name}: {size} B: {err}");
-        let again = say(&[&["lab", "stcp"][..], &all, words, &["--out", path]].concat());
-        assert_eq!(again.code, 2, "{name}: nothing is replaced: {}", again.err);
-    }
-}
-
 /// Reads a connection to its end: how many bytes, and how it ended.
 fn drain(listener: &TcpListener, pause: Duration) -> (Vec<u8>, Option<std::io::ErrorKind>) {
     let (mut stream, _) = listener.accept().unwrap();
@@ -360,9 +215,58 @@ fn packets_of_send_reach_a_plain_socket_and_the_source_waits_for_a_slow_one() {
     }
     assert!(packets >= 4000, "{packets}");
     // A reader that stands still delays its ACKs beyond the least retransmission time of 5 ms.
-    if let Some(none) = unexpected(&file, true) {
+    if let Some(none) = unexpected(&file, &[&LIVE, &AGAIN]) {
         assert!(none.is_empty(), "{none:#?}");
     }
+}
+
+/// `send` in the sender's namespace as this user, without capabilities, groups and the way to get them. `/dev/net/tun` and the program
+/// are where the user may reach them: in a mount namespace of its own, so that the host's stay as they are.
+const ROOTLESS: &str = r#"set -e
+mount -t tmpfs -o mode=755 tmpfs /mnt
+touch /mnt/fullcount
+mount --bind "$1" /mnt/fullcount
+mknod -m 666 /mnt/tun c 10 200
+mount --bind /mnt/tun /dev/net/tun
+cd /
+user=$2
+shift 2
+exec setpriv --reuid=$user --regid=$user --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs \
+    sh -c 'grep CapEff /proc/self/status >&2; exec /mnt/fullcount "$@"' sh "$@""#;
+
+#[test]
+fn a_user_without_capabilities_sends_over_a_tap_device_that_is_his() {
+    const OWNER: &str = "65534";
+    let Some(veth) = Veth::new(9000, 1) else { return };
+    let tap = ["tuntap", "add", "dev", "fctap", "mode", "tap", "user", OWNER];
+    let said = veth.run(true, &[&["ip"][..], &tap].concat());
+    if !said.is_empty() {
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "CI needs TAP devices: {said}");
+        println!("skipped: a TAP device: {said}");
+        return;
+    }
+    veth.run(true, &["ip", "link", "set", "fctap", "mtu", "9000", "up"]);
+    veth.run(true, &["ip", "address", "add", "10.78.0.2/24", "dev", "fctap"]);
+    let listener = veth.sending(|| TcpListener::bind(("10.78.0.2", 5000)).unwrap());
+    let url = "stcp://10.78.0.2:5000?interface=fctap&driver=tap&address=10.78.0.9";
+    let send = |user: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-c", ROOTLESS, "sh"]);
+        command.args([env!("CARGO_BIN_EXE_fullcount"), user, "send", "--to", url]);
+        command.args(["--count", "4000", "--size", "1000"]);
+        let out = veth.sending(|| command.output()).unwrap();
+        let err = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(err.contains("CapEff:\t0000000000000000"), "{err}");
+        (out.status.code(), err)
+    };
+    let (code, err) = send("65533");
+    assert!(code == Some(1) && err.contains("may not open the TAP device"), "{code:?} {err}");
+    let reader = thread::spawn(move || drain(&listener, Duration::ZERO));
+    let (code, err) = send(OWNER);
+    assert_eq!(code, Some(0), "{err}");
+    let (bytes, end) = reader.join().unwrap();
+    assert_eq!(end, Some(std::io::ErrorKind::ConnectionReset));
+    assert!(bytes.len() >= 4_000_000, "{} bytes", bytes.len());
 }
 
 #[test]
