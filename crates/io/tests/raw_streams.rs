@@ -1,6 +1,6 @@
 //! The destination `stcp://` on a veth pair: receivers that hold, die or refuse, one stream of several.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
@@ -104,6 +104,51 @@ fn a_finished_sender_gives_a_dead_receiver_up() {
     let lost = counter(&*lanes[0], "stcp.packets_unacknowledged");
     assert!(lost > 0 && lost <= 1000, "{lost}");
     assert_eq!(lanes[0].departed().failed, lost);
+}
+
+/// A sender of two connections is killed and comes back with another one: what the receiver says on the old ones draws RSTs.
+#[test]
+fn connections_of_a_killed_sender_are_reset_when_the_receiver_speaks_on_them() {
+    let Some(veth) = Veth::new(9000, 1) else { return };
+    let listener = listen(&veth);
+    let end = Instant::now() + Duration::from_secs(60);
+    let open = |ports: &[u16]| {
+        let address = [10, 77, 0, 9];
+        let key = RawSetup::secret();
+        let setup = RawSetup { key, ..RawSetup::new(NAME, Driver::Packet, address) };
+        let mut link = veth.sending(|| RawLink::open(setup).unwrap());
+        for &port in ports {
+            link.add(([10, 77, 0, 2], PORT), port, StcpSettings::daq(), 1 << 16).unwrap();
+        }
+        let connected = |link: &RawLink| {
+            link.streams().iter().all(|s| s.sender().state() == StcpState::Established)
+        };
+        while !connected(&link) {
+            assert!(Instant::now() < end, "{:?}", link.counters());
+            if !link.turn().unwrap() {
+                link.wait(Duration::from_millis(1)).unwrap();
+            }
+        }
+        link
+    };
+    drop(open(&[10, 11]));
+    let old = [(); 2].map(|()| listener.accept().unwrap().0);
+    let mut link = open(&[12]);
+    for mut stream in old {
+        stream.write_all(b"?").unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+        let how = loop {
+            assert!(Instant::now() < end, "{:?}", link.counters());
+            link.turn().unwrap();
+            match stream.read(&mut [0; 8]) {
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                other => break other,
+            }
+        };
+        assert_eq!(how.unwrap_err().kind(), ErrorKind::ConnectionReset);
+    }
+    assert!(link.counters().stray_resets >= 2, "{:?}", link.counters());
+    assert_eq!(link.stream(0).sender().state(), StcpState::Established, "its own goes on");
 }
 
 /// The RSTs of an abort with bytes in flight are lost; what the receiver sends within a second draws another.
