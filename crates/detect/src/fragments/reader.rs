@@ -180,7 +180,10 @@ impl UnitReader {
         let place = place.and_then(|place| if alone { Ok(place) } else { Err(Refusal::Doubled) });
         let first = self.owners.streams.iter().all(|(owner, _)| owner.is_none());
         let claimed = place.and_then(|place| {
-            let open = |other: usize| streams[other].as_ref().is_some_and(UnitStream::is_open);
+            // Packets without a stream cannot be made to wait until an earlier stream has been read.
+            let open = |other: usize| {
+                at == FIELD || streams[other].as_ref().is_some_and(UnitStream::is_open)
+            };
             Ok((place, self.owners.claim(place, at, open)?))
         });
         let Some(stream) = streams[at].as_mut() else { return Err(Refusal::Unknown) };

@@ -595,3 +595,26 @@ proptest! {
         prop_assert_eq!(rows, alone);
     }
 }
+
+/// Found by fuzzing: what waited was looked for at the first source of the packets alone, and was lost.
+#[test]
+fn packets_without_a_stream_do_not_wait_for_a_stream_that_hung_up() {
+    let (mut unit, mut products) = (unit("sources = 2"), Products::default());
+    let mut peer = Peer::new(1, blocks(1, 0, 4, 510));
+    decode(&mut unit, peer.batch(1).as_ref(), 0, &mut products);
+    peer.credit.hung_up();
+    let mut field = |unit: &mut UnitReader, source, event| {
+        let packet = blocks(source, event, 4, 510).remove(0);
+        let batch = Batch::from_datagrams([(&packet[..], Origin::NONE)]);
+        decode(unit, Some(&batch), 0, &mut products);
+        balanced(unit);
+    };
+    field(&mut unit, 0, 0);
+    field(&mut unit, 1, 1);
+    assert_eq!((count(&unit, C::Doubled), count(&unit, C::Waiting)), (1, 0));
+    peer.close();
+    field(&mut unit, 1, 1);
+    field(&mut unit, 0, 1);
+    assert_eq!((count(&unit, C::Doubled), count(&unit, C::Waiting)), (1, 0));
+    assert_eq!(products.records.number, [0, 1]);
+}
