@@ -185,9 +185,8 @@ impl Unit {
     fn flush(&mut self, reason: Flush) {
         self.decoder.flush(reason, &mut self.products);
         self.records();
-        // Streams get their credit with the next call, which comes soon.
         if reason != Flush::End {
-            self.decode(None);
+            self.look();
         }
         if reason == Flush::Taken {
             // Sources begin with whatever number comes next.

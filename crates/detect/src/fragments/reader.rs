@@ -454,6 +454,9 @@ impl Decoder for UnitReader {
             let slots = self.streams.iter_mut().flatten().flat_map(|stream| &mut stream.slots);
             let unfinished = slots.filter_map(|slot| slot.assembly.give_up().then_some(1)).sum();
             self.add(C::Unfinished, unfinished);
+        } else {
+            // What was ahead is awaited now, and no batch comes of streams that are all paused.
+            self.govern_all();
         }
         self.publish();
     }
