@@ -513,5 +513,9 @@ impl Decoder for UnitReader {
 mod tests;
 
 #[cfg(test)]
+#[path = "reader_leave_tests.rs"]
+mod leave_tests;
+
+#[cfg(test)]
 #[path = "reader_rows_tests.rs"]
 mod rows_tests;
