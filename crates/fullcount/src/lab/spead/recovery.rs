@@ -13,8 +13,8 @@ use crate::exit::Failure;
 use crate::say;
 
 const EXAMPLES: &str = "\
-The link emulator stands between two namespaces and loses frames by a seed, in both directions. Needs
-root. Exit code 1: a heap was lost in spite of recovery.
+The link emulator stands between two namespaces and loses frames by a seed, in both directions.
+Needs root. Exit code 1: a heap was lost in spite of recovery.
 
 Examples:
   fullcount lab spead recovery
