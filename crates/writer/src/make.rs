@@ -10,11 +10,30 @@ use hdf5_metno::types::VarLenUnicode;
 use hdf5_metno::{Dataset, File, Group, H5Type, Location, Result};
 
 use super::module::{self, Style};
-use super::structure::{Array, ArrayValues, Attribute, Date, FilePlan, with_values};
+use super::structure::{Array, ArrayValues, Attribute, Date, FilePlan};
 use fullcount_nexus::layout::{self, DateText, date, text, text_attribute, unicode};
 use fullcount_nexus::packers::Packers;
 use fullcount_nexus::sys;
 use fullcount_nexus::{Compression, DiskWay};
+
+/// The value of an expression of the list `$v`, whatever its numbers are; of texts, `$text` is one of `$texts`.
+macro_rules! with_values {
+    ($values:expr, $v:ident => $then:expr, $texts:ident => $text:expr) => {
+        match $values {
+            ArrayValues::I8($v) => $then,
+            ArrayValues::U8($v) => $then,
+            ArrayValues::I16($v) => $then,
+            ArrayValues::U16($v) => $then,
+            ArrayValues::I32($v) => $then,
+            ArrayValues::U32($v) => $then,
+            ArrayValues::I64($v) => $then,
+            ArrayValues::U64($v) => $then,
+            ArrayValues::F32($v) => $then,
+            ArrayValues::F64($v) => $then,
+            ArrayValues::Text($texts) => $text,
+        }
+    };
+}
 
 /// What a file says of its making.
 #[derive(Debug)]

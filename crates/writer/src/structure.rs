@@ -25,7 +25,6 @@ mod structure_tests;
 #[cfg(test)]
 mod tolerated_tests;
 
-pub(crate) use array::with_values;
 pub use array::{Array, ArrayValues};
 pub use error::{StructureError, StructureFault};
 pub use fullcount_core::number::NumberType;

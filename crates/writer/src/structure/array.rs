@@ -63,26 +63,6 @@ macro_rules! values {
 }
 values! { I8 i8, U8 u8, I16 i16, U16 u16, I32 i32, U32 u32, I64 i64, U64 u64, F32 f32, F64 f64 }
 
-/// The value of an expression of the list `$v`, whatever its numbers are; of texts, `$text` is one of `$texts`.
-macro_rules! with_values {
-    ($values:expr, $v:ident => $then:expr, $texts:ident => $text:expr) => {
-        match $values {
-            ArrayValues::I8($v) => $then,
-            ArrayValues::U8($v) => $then,
-            ArrayValues::I16($v) => $then,
-            ArrayValues::U16($v) => $then,
-            ArrayValues::I32($v) => $then,
-            ArrayValues::U32($v) => $then,
-            ArrayValues::I64($v) => $then,
-            ArrayValues::U64($v) => $then,
-            ArrayValues::F32($v) => $then,
-            ArrayValues::F64($v) => $then,
-            ArrayValues::Text($texts) => $text,
-        }
-    };
-}
-pub(crate) use with_values;
-
 /// Values with their shape, in C order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array {
