@@ -178,6 +178,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_dimension_of_0_makes_any_shape_empty() {
+        let array = ItemArray { shape: vec![1 << 40, 1 << 40, 0], elements: Elements::U8(vec![]) };
+        assert!(array.check().is_ok() && array.is_empty());
+        let full = ItemArray { shape: vec![1 << 40, 1 << 40], ..array };
+        assert!(full.check().is_err());
+    }
+
+    #[test]
     fn halves() {
         let values = [0x3c00, 0xc000, 0x0001, 0x7bff, 0x8000];
         let wanted = [1.0, -2.0, 2f64.powi(-24), 65504.0, -0.0];

@@ -198,7 +198,7 @@ fn spead(
     let element_bits = format.iter().try_fold(0u64, |sum, f| sum.checked_add(f.bits));
     let element_bits = element_bits.filter(|bits| *bits > 0).ok_or(ValueError::TooLarge)?;
     let shape = resolve(shape, bytes.len() as u64 * 8, element_bits)?;
-    let elements = if shape.contains(&0) { 0 } else { count(&shape)? };
+    let elements = count(&shape)?;
     let bits = (elements as u64).checked_mul(element_bits).ok_or(ValueError::TooLarge)?;
     let bytes = clip(bytes, immediate, bits.div_ceil(8))?;
     let of = |columns: Vec<Column>| match columns.len() {

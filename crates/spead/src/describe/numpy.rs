@@ -93,6 +93,10 @@ pub struct NumpyHeader {
 
 /// Elements of a shape.
 pub(super) fn count(shape: &[usize]) -> Result<usize, ValueError> {
+    // However long the other dimensions are: their product may be beyond all memory.
+    if shape.contains(&0) {
+        return Ok(0);
+    }
     let product = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
     product.filter(|n| *n <= isize::MAX as usize).ok_or(ValueError::TooLarge)
 }
