@@ -193,7 +193,7 @@ impl Sink for RowSink {
         Load { unit: Unit::Rows, of: |products| products.strip_hits.time_ps.len() as u64 }
     }
     fn want(&self) -> Want {
-        Want { strip_hits: true, ..Want::default() }
+        Want { strip_hits: true, records: true, ..Want::default() }
     }
     fn push(&mut self, products: &Arc<Products>) -> Result<(), SinkError> {
         self.0.push(products)
@@ -242,6 +242,36 @@ fn rows_without_events_are_handed_over_and_counted_where_they_are_lost() {
     assert!(counter("dropped") > 0 && read.anything_lost(), "a loss of rows is a loss");
     assert_eq!(counter("taken") + counter("dropped"), 200);
     assert_eq!(read.get("transmit.bytes"), Some(0), "these are bytes of events");
+}
+
+#[test]
+fn memory_of_records_goes_back_when_the_last_output_has_them() {
+    use fullcount_core::records::{RecordPart, RecordPiece};
+    let (ledger, seen) = (Ledger::default(), Arc::new(Mutex::new(vec![])));
+    let (permit, permits) = mpsc::channel();
+    let (required, fail, safe) = (true, false, SafeBatches::default());
+    let sink = TestSink { required, permits: Some(permits), fail, seen, safe };
+    let (mut ways, drains) =
+        Fanout::start(vec![Box::new(RowSink(sink))], (1, 8), &ledger, |_| {}).unwrap();
+    let mut fanout = ways.remove(0);
+    // Six products are in use at once while the output waits for its permit.
+    let memories: Vec<Arc<[u8]>> = (0..6).map(|_| Arc::from([0; 64])).collect();
+    for memory in &memories {
+        let records = &mut fanout.products().records;
+        records.begin(0);
+        records.part(RecordPart::default());
+        records.piece(&RecordPiece { memory: memory.clone(), start: 0, len: 64 });
+        fanout.hand_over(true).unwrap();
+    }
+    assert!(memories.iter().all(|memory| Arc::strong_count(memory) == 2));
+    drop(permit);
+    // From now on the first products of the pool suffice; the others are cleared without being used.
+    while memories.iter().any(|memory| Arc::strong_count(memory) > 1) {
+        fanout.products().records.begin(0);
+        fanout.hand_over(true).unwrap();
+        thread::yield_now();
+    }
+    drains.finish(vec![fanout]);
 }
 
 #[test]

@@ -17,6 +17,8 @@ const SPARE: usize = 8;
 /// Ones in use that are looked at before a new one is made. Those of streams that are ahead come back later than others: with 4, memory
 /// was made anew while some was ready, and a tenth of the reading thread's time went into new pages.
 const LOOK: usize = 64;
+/// The same with some ready, at each taking.
+const GLANCE: usize = 2;
 
 /// Memory of one size.
 #[derive(Debug, Default)]
@@ -67,9 +69,7 @@ impl Memory {
     pub fn take(&mut self, size: usize) -> Arc<[u8]> {
         let class = Memory::class(size);
         let known = &mut self.sizes[class];
-        if known.ready.is_empty() {
-            known.collect(LOOK);
-        }
+        known.collect(if known.ready.is_empty() { LOOK } else { GLANCE });
         if let Some(memory) = known.ready.pop() {
             known.unused = known.unused.min(known.ready.len());
             return memory;
@@ -128,6 +128,22 @@ mod tests {
         let both = [memory.take(8000).as_ptr(), place];
         assert_eq!(memory.bytes(), 16_384);
         assert_ne!(both[0], std::ptr::null());
+    }
+
+    #[test]
+    fn what_came_back_last_is_taken_first() {
+        let mut memory = Memory::default();
+        let all: Vec<_> = (0..4).map(|_| memory.take(4096)).collect();
+        let places: Vec<_> = all.iter().map(|one| one.as_ptr()).collect();
+        let kept = all[3].clone();
+        all.into_iter().for_each(|one| memory.give(one));
+        // The fourth is with others. It comes back while three are ready.
+        let third = memory.take(4096);
+        assert_eq!(third.as_ptr(), places[2]);
+        drop(kept);
+        assert_eq!(memory.take(4096).as_ptr(), places[3]);
+        assert_eq!(memory.bytes(), 4 * 4096);
+        drop(third);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct ReadoutFlags {
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [0, 100, 10, 1])]
     crc_every: Vec<u32>,
     /// Bytes of one read of the unit at most, 16KiB to 4MiB, as `read` of `tcp://`
-    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     read: String,
     /// Length of a trial, after 0.5 s that do not count
     #[arg(long, value_name = "TIME", default_value = "2s")]
