@@ -42,4 +42,4 @@ pub mod url;
 pub mod view;
 pub mod wall;
 
-pub use fullcount_instructions::{PagesAhead, next_page_ahead};
+pub use fullcount_instructions::{PagesAhead, next_page_ahead, stream_into, stream_onto};

@@ -397,12 +397,13 @@ fn each_optimisation_is_switched_off_by_itself() {
         .collect();
     let count = |path: &str| rows.iter().filter(|row| row.0 == path).count();
     let counts = ["udp-unread", "udp-at-rate", "tcp", "tcp-whole", "memory"].map(count);
-    assert_eq!(counts, [4, 6, 8, 3, 4], "{rows:?}");
+    assert_eq!(counts, [4, 8, 8, 3, 6], "{rows:?}");
     for (path, packet, off) in [
         ("udp-unread", Some(1472), "gather=0"),
         ("tcp", Some(65_483), "low_water=0"),
         ("tcp-whole", None, "pool=0"),
         ("memory", Some(65_507), "pages_ahead=0"),
+        ("memory", Some(1472), "streaming=1"),
     ] {
         assert!(rows.contains(&(path.to_owned(), packet, off.to_owned())), "{path}: {rows:?}");
     }

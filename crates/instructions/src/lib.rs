@@ -5,8 +5,8 @@
 //! Results are the same to the last bit: the compiler neither reorders sums of floating-point numbers nor joins a
 //! product and a sum unless the source says so, with any set.
 //!
-//! [`PagesAhead`] asks for memory ahead, for who copies a long row. Refuses the name of a set that this processor does not have.
-//! `unsafe` is used in `sets` and `ahead` only. The crate
+//! [`PagesAhead`] asks for memory ahead, for who copies a long row; [`stream_into`] copies past the cache. Refuses the name of a set that this
+//! processor does not have. `unsafe` is used in `sets`, `ahead` and `streaming` only. The crate
 //! `multiversion` is not used: it chooses at the first call, so its choice can neither be switched off nor tested set
 //! by set, and its macro writes `unsafe` into the caller. Source: x86-64 psABI, "Micro-Architecture Levels";
 //! `docs/decisions/0016-instruction-sets.md`.
@@ -15,11 +15,13 @@
 mod ahead;
 mod carryless;
 mod sets;
+mod streaming;
 
 pub use ahead::{PagesAhead, next_page_ahead};
 pub use carryless::{FOLD_ROW, FoldKeys};
 use sets::CarrylessProduct;
 pub use sets::{Portable, Set};
+pub use streaming::{stream_into, stream_onto};
 
 use std::fmt;
 

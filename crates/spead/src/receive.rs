@@ -21,7 +21,7 @@ pub use counters::{Outcome, Refused, SpeadCounter};
 pub use heap::{Heap, HeapItem, IncompleteHeap, ItemValue};
 pub use live::{Arrival, HeapEnd};
 pub use loss::{Losses, SenderTotals};
-pub use memory::{HeapBytes, HeapMemory, MemoryPool, PlainMemory};
+pub use memory::{HeapBytes, HeapMemory, MemoryPool, PayloadCopy, PlainMemory};
 pub use presence::{Added, PresenceMap};
 pub use receiver::{AheadRoom, HeapReceiver, StreamEnd, StreamReceiver};
 pub use statistics::{StatisticMode, StreamStatistics, UserStatistic};

@@ -74,7 +74,7 @@ pub struct Spead2Recv {
     /// Blocks made at once
     #[arg(long, value_name = "N", default_value_t = 8)]
     mem_initial: usize,
-    /// Accepted, without effect
+    /// Copy payloads past the cache (non-temporal stores)
     #[arg(long)]
     memcpy_nt: bool,
     /// Only the totals
@@ -160,6 +160,9 @@ impl Spead2Recv {
             ),
             false => "&pool=0".to_owned(),
         };
+        if self.memcpy_nt {
+            keys += "&streaming=1";
+        }
         if let Some(sockets) = self.sockets {
             keys += &format!("&sockets={sockets}");
         }
@@ -197,7 +200,6 @@ pub fn recv(flags: &Spead2Recv) -> Result<u8, Failure> {
     }
     for (given, why) in [
         (flags.ring, "--ring has no effect: heaps are taken out as they come"),
-        (flags.memcpy_nt, "--memcpy-nt has no effect"),
         (flags.threads != 1, "--threads has no effect: each stream has one thread"),
     ] {
         if given {

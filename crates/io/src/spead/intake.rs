@@ -159,7 +159,7 @@ impl SpeadIntake {
         let config = told.config.clone();
         let mut store = HeapStore::new(config.ring_heaps, config.incomplete)
             .with_ring_bytes(config.max_live_bytes)
-            .pages_ahead(told.pages_ahead);
+            .copies(told.copies());
         if let Some(pool) = &pool {
             store = store.with_memory(pool.clone());
         }

@@ -1,7 +1,7 @@
 //! Keys that stand together, their order, and what is refused.
 
 use fullcount_spead::BugCompat;
-use fullcount_spead::receive::NumberSequence;
+use fullcount_spead::receive::{NumberSequence, PayloadCopy};
 
 use super::*;
 
@@ -36,7 +36,10 @@ fn compat_may_stand_anywhere_and_memory_ring_and_numbers_can_be_set() {
     assert_eq!(c.sequence, Some(NumberSequence { first: 3, step: 2 }));
     assert_eq!((c.packet_payload, told.compat), (Some(1432), BugCompat::PYSPEAD));
     assert_eq!((told.pool, told.pool_range, told.pool_initial), (12, (1 << 10, 4 << 20), 8));
-    assert!(!told.pages_ahead && SpeadInput::default().pages_ahead);
+    assert_eq!(told.copies(), PayloadCopy::AtOnce);
+    assert_eq!(SpeadInput::default().copies(), PayloadCopy::PagesAhead);
+    let streaming = read("spead+udp://1.2.3.4:5?streaming=1&pages_ahead=1");
+    assert_eq!(streaming.copies(), PayloadCopy::Streaming);
     let told = read("spead+udp://1.2.3.4:5?sequence=4");
     assert_eq!(told.config.sequence, Some(NumberSequence { first: 1, step: 4 }));
     let told = SpeadUrl::<SpeadOutput>::read("spead+tcp://1.2.3.4:5?bind=127.0.0.2&min_rate=8Mbps");

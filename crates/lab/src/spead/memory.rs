@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fullcount_child::Asked;
 use fullcount_spead::receive::{
-    HeapReceiver, HeapStore, MemoryPool, ReceiverConfig, StreamReceiver,
+    HeapReceiver, HeapStore, MemoryPool, PayloadCopy, ReceiverConfig, StreamReceiver,
 };
 use fullcount_spead::send::{CutRules, HeapSender, NextPacket, OutHeap, SendHow, SenderConfig};
 use serde_json::json;
@@ -85,10 +85,10 @@ fn turn(mut pass: impl FnMut() -> Result<f64, LabError>) -> Result<f64, LabError
 fn receive(
     stream: &Stream,
     pool: Option<&MemoryPool>,
-    pages_ahead: bool,
+    copy: PayloadCopy,
 ) -> Result<(f64, usize), LabError> {
     let config = ReceiverConfig::default();
-    let store = HeapStore::new(config.ring_heaps, config.incomplete).pages_ahead(pages_ahead);
+    let store = HeapStore::new(config.ring_heaps, config.incomplete).copies(copy);
     let store = match pool {
         Some(pool) => store.with_memory(pool.clone()),
         None => store,
@@ -109,11 +109,11 @@ fn receive(
 /// Heaps of a pass with and without pages that are asked for ahead: 1 GiB, as `spead2_bench mem` has.
 const FROM_MEMORY: usize = 257;
 
-/// A turn through a receiver with a pool, whose payloads' pages are asked for ahead or not; Gb/s.
-pub(super) fn from_memory(packet: usize, pages_ahead: bool) -> Result<f64, LabError> {
+/// A turn through a receiver with a pool that copies payloads that way; Gb/s.
+pub(super) fn from_memory(packet: usize, copy: PayloadCopy) -> Result<f64, LabError> {
     let stream = stream(packet, FROM_MEMORY)?;
     let pool = blocks()?;
-    turn(|| all_of(FROM_MEMORY, receive(&stream, Some(&pool), pages_ahead)?))
+    turn(|| all_of(FROM_MEMORY, receive(&stream, Some(&pool), copy)?))
 }
 
 /// A memory pool of [`BLOCKS`] blocks.
@@ -186,7 +186,9 @@ fn columns(order: &MemoryOrder, packet: usize, stop: Asked<'_>) -> Result<[Vec<f
     let pool = blocks()?;
     let mut cycle = vec![vec![0; HEAP]; CYCLE];
     let mut all: [Vec<f64>; 5] = Default::default();
-    let once = |pool: Option<&MemoryPool>| all_of(order.heaps, receive(&stream, pool, true)?);
+    let once = |pool: Option<&MemoryPool>| {
+        all_of(order.heaps, receive(&stream, pool, PayloadCopy::PagesAhead)?)
+    };
     // By turns, so that a busy machine is busy for all.
     for _ in 0..order.rounds {
         let plain = turn(|| once(None))?;

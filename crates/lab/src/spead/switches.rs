@@ -1,4 +1,5 @@
 //! `lab spead switches`: what each optimisation of SPEAD's sender and receiver gains: it is switched off by itself, by turns with all of them on.
+//! Copies past the cache are switched on, for they are no default.
 //!
 //! Heaps of 4 MiB over loopback, one core each side: over UDP to a socket that nobody reads (the sender's core decides), over UDP at a set rate
 //! (the receiver's processor time decides), over TCP in packets and in whole heaps as fast as it goes; and from memory, without a
@@ -7,6 +8,7 @@
 use std::path::PathBuf;
 
 use fullcount_child::Asked;
+use fullcount_spead::receive::PayloadCopy;
 use serde_json::{Value, json};
 
 use super::ground::SpeadGround;
@@ -80,16 +82,20 @@ impl SwitchPath {
         }
     }
 
-    /// Keys that switch something off here, each at the end that has it.
+    /// Keys that switch something off here, or to the other way, each at the end that has it.
     fn switches(self) -> &'static [Off] {
         match self {
             SwitchPath::Unread => &[Off::Sender("gather=0")],
-            SwitchPath::AtRate => &[Off::Receiver("pages_ahead=0"), Off::Receiver("pool=0")],
+            SwitchPath::AtRate => &[
+                Off::Receiver("pages_ahead=0"),
+                Off::Receiver("streaming=1"),
+                Off::Receiver("pool=0"),
+            ],
             SwitchPath::Packets => {
                 &[Off::Sender("gather=0"), Off::Receiver("low_water=0"), Off::Receiver("pool=0")]
             }
             SwitchPath::Whole => &[Off::Receiver("low_water=0"), Off::Receiver("pool=0")],
-            SwitchPath::Memory => &[Off::Receiver("pages_ahead=0")],
+            SwitchPath::Memory => &[Off::Receiver("pages_ahead=0"), Off::Receiver("streaming=1")],
         }
     }
 
@@ -131,7 +137,11 @@ impl Off {
         match self {
             Off::Nothing => "all-on".to_owned(),
             Off::Sender(key) | Off::Receiver(key) => {
-                format!("without-{}", key.trim_end_matches("=0").replace('_', "-"))
+                let key = key.replace('_', "-");
+                match key.strip_suffix("=1") {
+                    Some(way) => format!("with-{way}"),
+                    None => format!("without-{}", key.trim_end_matches("=0")),
+                }
             }
         }
     }
@@ -205,7 +215,12 @@ struct Trials<'a> {
 impl Trials<'_> {
     fn once(&self, path: SwitchPath, packet: usize, off: Off) -> Result<SwitchTrial, LabError> {
         if path == SwitchPath::Memory {
-            let gbps = memory::from_memory(packet, off == Off::Nothing)?;
+            let copy = match off {
+                Off::Nothing => PayloadCopy::PagesAhead,
+                Off::Receiver("streaming=1") => PayloadCopy::Streaming,
+                _ => PayloadCopy::AtOnce,
+            };
+            let gbps = memory::from_memory(packet, copy)?;
             return Ok(SwitchTrial { gbps, sender: None, receiver: None, loss: None });
         }
         let mut keys = [vec![], vec![]];
@@ -284,7 +299,7 @@ pub fn run(
     let (ground, program) = (&SpeadGround::Loopback, &order.program);
     let runner = HeapsRunner { ground, program, cores, stop };
     let trials = Trials { order, runner };
-    let mut text = "| path | packet B | switched off | Gb/s | sender, s for 1 GB | receiver, s for 1 GB | heaps lost % | of all on |\n\
+    let mut text = "| path | packet B | switched | Gb/s | sender, s for 1 GB | receiver, s for 1 GB | heaps lost % | of all on |\n\
                     |:--|--:|:--|--:|--:|--:|--:|--:|\n"
         .to_owned();
     for path in SwitchPath::ALL {

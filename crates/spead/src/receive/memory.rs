@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fullcount_core::{PagesAhead, next_page_ahead};
+use fullcount_core::{PagesAhead, next_page_ahead, stream_into, stream_onto};
 
 use crate::wire::SpeadPacket;
 
@@ -15,8 +15,57 @@ use crate::wire::SpeadPacket;
 const SMALL_GAP: usize = 1 << 20;
 
 /// Payloads of so many bytes are copied page by page ([`PagesAhead`]), of shorter ones the page behind them is asked for, where the next packet lies.
-/// [`HeapStore::pages_ahead`](super::HeapStore::pages_ahead) switches both off.
-pub(super) const LONG: usize = 16 << 10;
+const LONG: usize = 16 << 10;
+
+/// How payloads are copied into their heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PayloadCopy {
+    /// In one piece.
+    AtOnce,
+    /// Of 16 KiB and more page by page, and the next page is asked for ahead.
+    #[default]
+    PagesAhead,
+    /// Past the cache ([`stream_into`]): for consumers that do not look at the bytes soon.
+    Streaming,
+}
+
+impl PayloadCopy {
+    /// Asks for the memory behind a short payload.
+    #[inline]
+    fn look_ahead(self, data: &[u8]) {
+        if self == PayloadCopy::PagesAhead && data.len() < LONG {
+            next_page_ahead(data);
+        }
+    }
+
+    /// Copies `data` to `there`, which is as long.
+    #[inline]
+    fn copy(self, mut there: &mut [u8], data: &[u8]) {
+        match self {
+            PayloadCopy::Streaming => stream_into(there, data),
+            PayloadCopy::PagesAhead if data.len() >= LONG => {
+                for piece in PagesAhead::of(data) {
+                    let (now, behind) = there.split_at_mut(piece.len());
+                    now.copy_from_slice(piece);
+                    there = behind;
+                }
+            }
+            _ => there.copy_from_slice(data),
+        }
+    }
+
+    /// Adds `data` at the end of `bytes`, which has the room.
+    #[inline]
+    fn extend(self, bytes: &mut Vec<u8>, data: &[u8]) {
+        match self {
+            PayloadCopy::Streaming => stream_onto(bytes, data),
+            PayloadCopy::PagesAhead if data.len() >= LONG => {
+                PagesAhead::of(data).for_each(|new| bytes.extend_from_slice(new));
+            }
+            _ => bytes.extend_from_slice(data),
+        }
+    }
+}
 
 /// Gives memory for heaps. `hint` is the packet that needs it, so that its contents may choose.
 pub trait HeapMemory: fmt::Debug + Send {
@@ -85,39 +134,28 @@ impl HeapBytes {
     /// Copies `data` to `offset`; `whole` is the length that the heap will have, if that is known.
     /// False: there is no memory.
     pub fn write(&mut self, offset: usize, data: &[u8], whole: Option<usize>) -> bool {
-        self.write_by(offset, data, whole, LONG)
+        self.write_by(offset, data, whole, PayloadCopy::default())
     }
 
-    /// The same; payloads of `long` bytes and more are copied page by page.
+    /// The same, copied that way.
     #[inline]
     pub(super) fn write_by(
         &mut self,
         offset: usize,
         data: &[u8],
         whole: Option<usize>,
-        long: usize,
+        copy: PayloadCopy,
     ) -> bool {
         let Some(end) = offset.checked_add(data.len()) else { return false };
-        if data.len() < long && long < usize::MAX {
-            next_page_ahead(data);
-        }
-        if end <= self.bytes.len() && data.len() >= long {
-            let mut there = &mut self.bytes[offset..end];
-            for piece in PagesAhead::of(data) {
-                let (now, behind) = there.split_at_mut(piece.len());
-                now.copy_from_slice(piece);
-                there = behind;
-            }
-        } else if end <= self.bytes.len() {
-            self.bytes[offset..end].copy_from_slice(data);
+        copy.look_ahead(data);
+        if end <= self.bytes.len() {
+            copy.copy(&mut self.bytes[offset..end], data);
         } else {
             if !self.grow(offset, end, whole) {
                 return false;
             }
-            if offset == self.bytes.len() && data.len() >= long {
-                PagesAhead::of(data).for_each(|new| self.bytes.extend_from_slice(new));
-            } else if offset == self.bytes.len() {
-                self.bytes.extend_from_slice(data);
+            if offset == self.bytes.len() {
+                copy.extend(&mut self.bytes, data);
             } else {
                 // A block that a pool gave may end in the middle of the packet.
                 let known = self.bytes.len().min(end);
@@ -335,16 +373,16 @@ mod tests {
     use crate::testing::Raw;
 
     #[test]
-    fn long_payloads_page_by_page_are_the_same_bytes_as_at_once() {
+    fn payloads_are_the_same_bytes_however_they_are_copied() {
         let data: Vec<u8> = (0..120_000u32).map(|n| (n ^ (n >> 7)) as u8).collect();
         let (first, second) = data.split_at(50_001);
-        for long in [LONG, usize::MAX] {
+        for copy in [PayloadCopy::PagesAhead, PayloadCopy::AtOnce, PayloadCopy::Streaming] {
             // In order the memory grows; the second time it is there.
             let mut heap = HeapBytes::fresh(data.len()).unwrap();
             for _ in 0..2 {
-                assert!(heap.write_by(0, first, Some(data.len()), long));
-                assert!(heap.write_by(first.len(), second, Some(data.len()), long));
-                assert!(heap.as_slice() == data, "{long}");
+                assert!(heap.write_by(0, first, Some(data.len()), copy));
+                assert!(heap.write_by(first.len(), second, Some(data.len()), copy));
+                assert!(heap.as_slice() == data, "{copy:?}");
             }
         }
     }

@@ -8,7 +8,7 @@ use super::config::OnIncomplete;
 use super::counters::Refused;
 use super::heap::{Heap, IncompleteHeap};
 use super::live::HeapEnd;
-use super::memory::{HeapBytes, HeapMemory, LONG, PlainMemory};
+use super::memory::{HeapBytes, HeapMemory, PayloadCopy, PlainMemory};
 use super::statistics::StreamStatistics;
 use crate::wire::SpeadPacket;
 
@@ -105,8 +105,7 @@ pub struct HeapStore {
     ring_bytes: u64,
     most_ring_bytes: u64,
     incomplete: OnIncomplete,
-    /// Payloads of so many bytes are copied page by page.
-    long: usize,
+    copy: PayloadCopy,
 }
 
 impl HeapStore {
@@ -119,7 +118,7 @@ impl HeapStore {
             ring_bytes: 0,
             most_ring_bytes: u64::MAX,
             incomplete,
-            long: LONG,
+            copy: PayloadCopy::default(),
         }
     }
 
@@ -133,9 +132,9 @@ impl HeapStore {
         HeapStore { most_ring_bytes: most, ..self }
     }
 
-    /// Payloads of 16 KiB and more are copied page by page, the next page asked for ahead, which is how a store begins; or at once.
-    pub fn pages_ahead(self, on: bool) -> HeapStore {
-        HeapStore { long: if on { LONG } else { usize::MAX }, ..self }
+    /// Copies payloads that way.
+    pub fn copies(self, copy: PayloadCopy) -> HeapStore {
+        HeapStore { copy, ..self }
     }
 
     /// The next finished heap.
@@ -189,9 +188,9 @@ impl Store for HeapStore {
         length: Option<u64>,
     ) -> bool {
         let whole = length.and_then(|l| usize::try_from(l).ok());
-        let long = self.long;
+        let copy = self.copy;
         usize::try_from(packet.offset)
-            .is_ok_and(|at| place.write_by(at, packet.payload, whole, long))
+            .is_ok_and(|at| place.write_by(at, packet.payload, whole, copy))
     }
 
     fn finish(&mut self, place: HeapBytes, end: HeapEnd, _: &mut StreamStatistics) {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use fullcount_core::url::{NotTaken, SWITCH, Scheme, SchemeKey};
 use fullcount_spead::BugCompat;
-use fullcount_spead::receive::{NumberSequence, OnIncomplete, ReceiverConfig};
+use fullcount_spead::receive::{NumberSequence, OnIncomplete, PayloadCopy, ReceiverConfig};
 
 use super::{ADDRESS_TAKES, FRAMINGS, ITEM_TAKES, ItemChoice, SpeadFraming, TIME_TAKES, TIMES, ns};
 
@@ -33,6 +33,8 @@ pub struct SpeadInput {
     pub pool_initial: usize,
     /// Long payloads are copied page by page.
     pub pages_ahead: bool,
+    /// Payloads are copied past the cache.
+    pub streaming: bool,
     /// How descriptors are written.
     pub compat: BugCompat,
     /// Where reports go.
@@ -45,6 +47,17 @@ pub struct SpeadInput {
     pub spead2: bool,
     /// The URL says a stall timeout, or that there is none.
     pub stall_said: bool,
+}
+
+impl SpeadInput {
+    /// How payloads are copied into heaps.
+    pub fn copies(&self) -> PayloadCopy {
+        match (self.streaming, self.pages_ahead) {
+            (true, _) => PayloadCopy::Streaming,
+            (false, true) => PayloadCopy::PagesAhead,
+            (false, false) => PayloadCopy::AtOnce,
+        }
+    }
 }
 
 impl Default for SpeadInput {
@@ -61,6 +74,7 @@ impl Default for SpeadInput {
             pool_range: (16 << 10, 32 << 20),
             pool_initial: 0,
             pages_ahead: true,
+            streaming: false,
             compat: BugCompat::default(),
             feedback: None,
             resend: false,
@@ -252,6 +266,13 @@ impl Scheme for SpeadInput {
             "1",
             "payloads of 16 KiB and more are copied page by page, and the next page is asked for ahead; 0: neither",
             |u, v| v.switch().map(|on| u.pages_ahead = on),
+        ),
+        SchemeKey::told(
+            "streaming",
+            SWITCH,
+            "0",
+            "payloads are copied past the processor's cache into memory (non-temporal stores): for a consumer that looks at heaps late or elsewhere; pages_ahead has then no effect",
+            |u, v| v.switch().map(|on| u.streaming = on),
         ),
         SchemeKey::told(
             "ring_heaps",
