@@ -352,6 +352,8 @@ fn a_unit_that_goes_on_after_another_one_tells_what_came_in_between() {
             }
             let counted = [C::LostDown, C::Skipped, C::Lost, C::Events].map(|c| count(&unit, c));
             assert_eq!(counted, [2 * skipped, skipped, 0, 28], "{options}");
+            let each = [0, 1].map(|at| unit.sheet.get(PerSource::Lost.line(at)));
+            assert_eq!(each, [skipped; 2], "{options}");
             assert_eq!(products.records.len(), 28);
             balanced(&unit);
         }

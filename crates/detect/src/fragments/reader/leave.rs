@@ -56,7 +56,7 @@ impl UnitReader {
         owed: Owed,
     ) -> Option<u64> {
         let now = self.now;
-        let UnitReader { merger, owners, streams, sheet, tally, goes_on, .. } = self;
+        let UnitReader { merger, owners, streams, sheet, tally, .. } = self;
         let records = self.wants_records.then_some(records);
         let event = merger.take(due, records, |at, down| {
             let stream = owners.streams[at].0.and_then(|stream| streams[stream].as_ref());
@@ -73,10 +73,6 @@ impl UnitReader {
             );
             sheet.add(PerSource::Lost.line(at), u64::from(!there));
         })?;
-        // Numbers that nobody had are missing from everybody.
-        let skipped = event.skipped.saturating_mul(owners.streams.len() as u64);
-        tally.add(if std::mem::take(goes_on) { C::LostDown } else { C::Lost }, skipped);
-        tally.add(C::Skipped, event.skipped);
         tally.add(C::Merged, event.parts as u64);
         tally.add(C::Decided, 1);
         tally.add(C::Events, 1);
@@ -85,7 +81,20 @@ impl UnitReader {
         tally.add(C::Forced, u64::from(due == EventDue::Forced));
         tally.add(C::Marked, u64::from(event.flags & (flags::BROKEN | flags::CHECKSUM) != 0));
         tally.add(C::Bytes, event.bytes);
+        self.skip(event.skipped);
         Some(event.bytes)
+    }
+
+    /// So many numbers before the event that leaves, which nobody had, are missing from everybody.
+    pub(super) fn skip(&mut self, skipped: u64) {
+        let down = std::mem::take(&mut self.goes_on);
+        if skipped == 0 {
+            return;
+        }
+        let missing = skipped.saturating_mul(self.ids.len() as u64);
+        self.add(if down { C::LostDown } else { C::Lost }, missing);
+        self.add(C::Skipped, skipped);
+        (0..self.ids.len()).for_each(|at| self.sheet.add(PerSource::Lost.line(at), skipped));
     }
 
     /// Events that may leave do.

@@ -211,11 +211,7 @@ impl UnitReader {
         let records = self.wants_records.then_some(&mut products.records);
         let left = self.merger.take_rows(most, records)?;
         let (count, each) = (u64::from(left.count), left.each);
-        // Numbers that nobody had are missing from everybody.
-        let missing = each.skipped.saturating_mul(self.ids.len() as u64);
-        let line = if std::mem::take(&mut self.goes_on) { C::LostDown } else { C::Lost };
-        self.add(line, missing);
-        self.add(C::Skipped, each.skipped);
+        self.skip(each.skipped);
         self.add(C::Merged, count * each.parts as u64);
         self.add(C::Decided, count);
         self.add(C::Events, count);
