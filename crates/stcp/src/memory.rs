@@ -17,8 +17,8 @@ pub struct FragmentMark {
 pub trait StcpMemory {
     /// Bytes of the send buffer: a power of two, 1024 to 2³⁰.
     fn capacity(&self) -> u32;
-    /// Keeps `bytes` from offset `offset` on.
-    fn put(&mut self, offset: u64, bytes: &[u8]);
+    /// Room for `length` bytes from offset `offset` on, in two parts where it goes round the end.
+    fn room(&mut self, offset: u64, length: u32) -> (&mut [u8], &mut [u8]);
     /// Places for ends of fragments, at least one. With too few, neighbours share one.
     fn marks(&mut self) -> &mut [FragmentMark];
     /// Counters.
@@ -57,13 +57,13 @@ pub fn ring_slices(ring: &[u8], offset: u64, length: u32) -> (&[u8], &[u8]) {
     (&ring[from..from + first], &ring[..length - first])
 }
 
-/// Keeps `bytes` in a ring from `offset` on; what does not fit is left out, which a sender never asks for.
-pub fn ring_put(ring: &mut [u8], offset: u64, bytes: &[u8]) {
+/// The same, to be written; what does not fit is left out, which a sender never asks for.
+pub fn ring_room(ring: &mut [u8], offset: u64, length: u32) -> (&mut [u8], &mut [u8]) {
     let from = place(ring.len(), offset);
-    let bytes = &bytes[..bytes.len().min(ring.len())];
-    let first = bytes.len().min(ring.len() - from);
-    ring[from..from + first].copy_from_slice(&bytes[..first]);
-    ring[..bytes.len() - first].copy_from_slice(&bytes[first..]);
+    let length = (length as usize).min(ring.len());
+    let first = length.min(ring.len() - from);
+    let (begin, end) = ring.split_at_mut(from);
+    (&mut end[..first], &mut begin[..length - first])
 }
 
 impl<'m> Borrowed<'m> {
@@ -89,8 +89,8 @@ impl StcpMemory for Borrowed<'_> {
         self.ring.len() as u32
     }
 
-    fn put(&mut self, offset: u64, bytes: &[u8]) {
-        ring_put(self.ring, offset, bytes);
+    fn room(&mut self, offset: u64, length: u32) -> (&mut [u8], &mut [u8]) {
+        ring_room(self.ring, offset, length)
     }
 
     fn marks(&mut self) -> &mut [FragmentMark] {

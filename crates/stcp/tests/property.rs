@@ -1,7 +1,8 @@
 //! Whatever the network and the peer do, the stream arrives as it was submitted, or the connection ends.
 
+use fullcount_stcp::memory::ring_slices;
 use fullcount_stcp::receiver::{ModelReceiver, ReceiverSetup};
-use fullcount_stcp::sender::Purpose;
+use fullcount_stcp::sender::{Purpose, Snapshot};
 use fullcount_stcp::settings::{Coalescing, PeerPolicy, Resend};
 use fullcount_stcp::wire::{Inbound, TcpFlags};
 use fullcount_stcp::{Outbound, StcpSettings, StcpState, Strategy as Congestion};
@@ -84,6 +85,9 @@ struct World {
     /// The furthest right edge that any ACK gave.
     edge: u64,
     most: u32,
+    strategy: Congestion,
+    /// What was sent when the newest loss was found.
+    lost_before: u64,
 }
 
 impl World {
@@ -98,14 +102,39 @@ impl World {
             reads: false,
         };
         let mut rig = Rig::sized(settings, 65536);
+        let strategy = settings.strategy;
         rig.iss = iss;
         rig.s.open(0, iss, true).unwrap();
-        World { rig, peer: ModelReceiver::new(setup), there: vec![], back: vec![], edge: 0, most }
+        let peer = ModelReceiver::new(setup);
+        World { rig, peer, there: vec![], back: vec![], edge: 0, most, strategy, lost_before: 0 }
+    }
+
+    /// What the specification asks of the window of `simplified` (section 15.4) from one event to the next.
+    fn look_at_window(&mut self, before: &Snapshot) {
+        let now = self.rig.s.snapshot();
+        let Congestion::Simplified { floor, shift_max, .. } = self.strategy else { return };
+        if before.state != StcpState::Established || now.state != StcpState::Established {
+            return;
+        }
+        assert!(now.shift.abs_diff(before.shift) <= 1 && now.shift <= shift_max, "{now:?}");
+        let floor = u32::from(floor) * u32::from(now.mss);
+        assert!((floor..=floor.max(65_535 << 3)).contains(&now.cwnd), "{now:?}");
+        if now.shift > before.shift {
+            assert!(now.cwnd <= before.cwnd, "{before:?} to {now:?}");
+            self.lost_before = now.max;
+        } else if now.una < self.lost_before {
+            // It opens again only when all that was sent before the loss has come.
+            assert!(now.shift == before.shift, "{before:?} to {now:?}");
+        }
     }
 
     fn send(&mut self) {
         let t = self.rig.t;
-        while let Some(o) = self.rig.s.poll(t, self.most) {
+        loop {
+            let before = self.rig.s.snapshot();
+            let next = self.rig.s.poll(t, self.most);
+            self.look_at_window(&before);
+            let Some(o) = next else { return };
             let end = o.offset + u64::from(o.length);
             let s = self.rig.s.snapshot();
             match o.purpose {
@@ -156,7 +185,9 @@ impl World {
             una.saturating_add_signed(i64::from(s.ack.wrapping_sub(self.rig.seq(una)) as i32));
         self.edge = self.edge.max(ack + (u64::from(s.window) << scale));
         s.length = 0;
+        let before = self.rig.s.snapshot();
         self.rig.give(s);
+        self.look_at_window(&before);
     }
 
     fn step(&mut self, step: &Step) {
@@ -368,5 +399,37 @@ proptest! {
         // Challenges and RSTs have their limits a second; a FIN that is tolerated draws one ACK each.
         let seconds = rig.t / S + 1;
         prop_assert!(answers <= seconds * 110 + rig.counters().peer_fins + 3, "{answers} in {seconds} s");
+    }
+}
+
+proptest! {
+    /// A fragment that is made where it leaves from is the same bytes of the stream, also where it goes round the end of the buffer; one that is
+    /// refused is not made.
+    #[test]
+    fn fragments_made_in_place_are_the_stream(lengths in prop::collection::vec(0..1500usize, 1..40)) {
+        let mut rig = Rig::with(StcpSettings::daq(), 60_000, ISS, 1024);
+        let (mut sent, mut taken_all) = (0, 0);
+        for length in lengths {
+            let end = rig.s.snapshot().end;
+            let mut made = 0;
+            let taken = rig.s.submit_in_place(rig.t, length, |first, second| {
+                made = first.len() + second.len();
+                for (at, place) in (end..).zip(first.iter_mut().chain(second)) {
+                    *place = byte(at);
+                }
+            });
+            prop_assert!(length <= 1024 || taken.is_err());
+            taken_all += if taken.is_ok() { length as u64 } else { 0 };
+            prop_assert_eq!(made, if taken.is_ok() { length } else { 0 });
+            rig.s.flush();
+            for segment in rig.all() {
+                let (first, second) = ring_slices(&rig.s.memory().ring, segment.offset, segment.length);
+                let right = (segment.offset..).zip(first.iter().chain(second)).all(|(at, b)| *b == byte(at));
+                prop_assert!(right, "{segment:?}");
+                sent = segment.offset + u64::from(segment.length);
+            }
+            rig.give(rig.ack(sent, 60_000));
+        }
+        prop_assert_eq!((sent, rig.s.snapshot().end), (taken_all, taken_all));
     }
 }

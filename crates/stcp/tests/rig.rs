@@ -1,6 +1,6 @@
 //! A sender with memory of its own and a clock that is moved by hand; the peer is what the test says.
 
-use fullcount_stcp::memory::{ring_put, ring_slices};
+use fullcount_stcp::memory::{ring_room, ring_slices};
 use fullcount_stcp::receiver::ModelReceiver;
 use fullcount_stcp::sender::Purpose;
 use fullcount_stcp::wire::{Inbound, TcpFlags};
@@ -43,8 +43,8 @@ impl StcpMemory for Owned {
     fn capacity(&self) -> u32 {
         self.ring.len() as u32
     }
-    fn put(&mut self, offset: u64, bytes: &[u8]) {
-        ring_put(&mut self.ring, offset, bytes);
+    fn room(&mut self, offset: u64, length: u32) -> (&mut [u8], &mut [u8]) {
+        ring_room(&mut self.ring, offset, length)
     }
     fn marks(&mut self) -> &mut [FragmentMark] {
         &mut self.marks

@@ -1,6 +1,6 @@
 //! Memory of a stream on the heap, taken when it is made.
 
-use fullcount_stcp::memory::{ring_put, ring_slices};
+use fullcount_stcp::memory::{ring_room, ring_slices};
 use fullcount_stcp::{FragmentMark, StcpCounters, StcpHistograms, StcpMemory};
 
 /// Marks at ends of fragments: 24 bytes each.
@@ -53,8 +53,8 @@ impl StcpMemory for StreamMemory {
     fn capacity(&self) -> u32 {
         self.ring.len() as u32
     }
-    fn put(&mut self, offset: u64, bytes: &[u8]) {
-        ring_put(&mut self.ring, offset, bytes);
+    fn room(&mut self, offset: u64, length: u32) -> (&mut [u8], &mut [u8]) {
+        ring_room(&mut self.ring, offset, length)
     }
     fn marks(&mut self) -> &mut [FragmentMark] {
         &mut self.marks

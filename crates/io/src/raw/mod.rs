@@ -247,11 +247,29 @@ impl RawLink {
     /// # Errors
     /// See [`SubmitError`].
     pub fn submit(&mut self, at: usize, fragment: &[u8]) -> Result<Accepted, SubmitError> {
+        self.look_at_clock();
+        self.streams[at].sender.submit(self.clock, fragment)
+    }
+
+    /// The same, made where it leaves from: see [`StcpSender::submit_in_place`].
+    ///
+    /// # Errors
+    /// See [`SubmitError`].
+    pub fn submit_in_place(
+        &mut self,
+        at: usize,
+        length: usize,
+        make: impl FnOnce(&mut [u8], &mut [u8]),
+    ) -> Result<Accepted, SubmitError> {
+        self.look_at_clock();
+        self.streams[at].sender.submit_in_place(self.clock, length, make)
+    }
+
+    fn look_at_clock(&mut self) {
         self.submitted = self.submitted.wrapping_add(1);
         if self.submitted.is_multiple_of(CLOCK_EVERY) {
             self.now();
         }
-        self.streams[at].sender.submit(self.clock, fragment)
     }
 
     /// What was submitted leaves without waiting for more.

@@ -121,6 +121,7 @@ fn the_reference_is_that_of_the_paper() {
     assert_eq!(none.recovery_s, None);
     let good = ScanCell::reference(Variant::Simplified, 500 * MS).run().unwrap();
     assert!(good.during.useful > 1.9e9 && good.recovery_s.is_some_and(|s| s <= 0.1), "{good:?}");
+    assert!(good.after.useful >= 2.03e9 && good.drop_share < 0.01, "{good:?}");
 }
 
 /// The scan's corners; all 72 cells: `fullcount lab stcp congestion --parts scan`.

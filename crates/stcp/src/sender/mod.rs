@@ -259,10 +259,29 @@ impl<M: StcpMemory> StcpSender<M> {
     /// # Errors
     /// See [`SubmitError`]; nothing was taken.
     pub fn submit(&mut self, now_ns: u64, fragment: &[u8]) -> Result<Accepted, SubmitError> {
+        self.submit_in_place(now_ns, fragment.len(), |first, second| {
+            let (begin, rest) = fragment.split_at(first.len().min(fragment.len()));
+            first[..begin.len()].copy_from_slice(begin);
+            let most = rest.len().min(second.len());
+            second[..most].copy_from_slice(&rest[..most]);
+        })
+    }
+
+    /// The same for a source that makes its `length` bytes where they leave from: `make` writes them, in two parts where they go round the end of the
+    /// buffer. It is called if the fragment is taken; the parts hold bytes of earlier fragments.
+    ///
+    /// # Errors
+    /// See [`SubmitError`]; nothing was taken.
+    pub fn submit_in_place(
+        &mut self,
+        now_ns: u64,
+        length: usize,
+        make: impl FnOnce(&mut [u8], &mut [u8]),
+    ) -> Result<Accepted, SubmitError> {
         if response(self.state, Trigger::Submit).reaction != Reaction::Take {
             return Err(SubmitError::NotConnected);
         }
-        let length = fragment.len() as u64;
+        let length = length as u64;
         if length > u64::from(self.capacity) {
             return Err(SubmitError::TooLong);
         }
@@ -272,7 +291,8 @@ impl<M: StcpMemory> StcpSender<M> {
             return Err(SubmitError::WouldBlock);
         }
         if length > 0 {
-            self.memory.put(self.end, fragment);
+            let (first, second) = self.memory.room(self.end, length as u32);
+            make(first, second);
             self.end += length;
             self.mark(now_ns);
             let counters = self.memory.counters();

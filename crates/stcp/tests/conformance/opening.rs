@@ -1,6 +1,7 @@
 //! Statements 1 to 10.
 
-use fullcount_stcp::wire::{Inbound, TcpFlags};
+use fullcount_stcp::sender::initial_number;
+use fullcount_stcp::wire::{Addresses, Inbound, TcpFlags};
 use fullcount_stcp::{Ended, Notice, StcpSettings, StcpState};
 
 use crate::rig::*;
@@ -168,4 +169,35 @@ fn a_syn_ack_before_any_syn_is_of_somebody_else() {
     rig.s.open(0, ISS, false).unwrap();
     rig.give(syn_ack(ISS, 1000, None, None));
     assert_eq!((rig.s.state(), rig.all()[0].flags), (StcpState::SynSent, TcpFlags::RST));
+}
+
+/// RFC 6528: nobody who does not know the key can tell the next connection's number, and it moves on every 4 µs.
+#[test]
+#[allow(deprecated, reason = "the standard library's SipHash-2-4 has no other name")]
+fn the_initial_number_is_a_keyed_hash_of_both_ends_and_a_clock() {
+    use std::hash::Hasher;
+    let ends = |local_port, remote_port| Addresses {
+        local: [10, 0, 0, 9],
+        local_port,
+        remote: [10, 0, 0, 2],
+        remote_port,
+    };
+    let key = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
+    let number = |now_ns, ends, key| initial_number(now_ns, &ends, key);
+    let mut hash = std::hash::SipHasher::new_with_keys(key[0], key[1]);
+    for (address, port) in [([10, 0, 0, 9], 10u16), ([10, 0, 0, 2], 5000)] {
+        let word = u64::from(u32::from_be_bytes(address)) << 16 | u64::from(port);
+        hash.write(&word.to_le_bytes());
+    }
+    let first = number(0, ends(10, 5000), key);
+    assert_eq!(first, hash.finish() as u32);
+    assert_eq!(number(3_999, ends(10, 5000), key), first);
+    assert_eq!(number(4_000, ends(10, 5000), key), first.wrapping_add(1));
+    let others = [
+        number(0, ends(11, 5000), key),
+        number(0, ends(10, 5001), key),
+        number(0, ends(10, 5000), [key[0] ^ 1, key[1]]),
+        number(0, ends(10, 5000), [key[0], key[1] ^ 1]),
+    ];
+    assert!(others.iter().all(|other| *other != first), "{first}: {others:?}");
 }

@@ -24,7 +24,7 @@ pub struct TrialFlags {
     #[arg(long, value_name = "BYTES", default_value_t = 9000)]
     mtu: usize,
     /// Send buffer of each stream: a power of two
-    #[arg(long, value_name = "SIZE", default_value = "2MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "512KiB")]
     buffer: String,
 }
 

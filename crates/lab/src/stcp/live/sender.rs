@@ -73,7 +73,8 @@ const NAP: Duration = Duration::from_millis(1);
 /// A source as fast as it is let.
 #[derive(Debug)]
 pub struct LiveSource {
-    fragment: Vec<u8>,
+    /// Bytes of a fragment.
+    size: usize,
     /// Bytes of each stream that are accepted; with its salt if they can be told apart.
     streams: Vec<(usize, u64, Option<u64>)>,
     /// Bytes of each stream, at most.
@@ -85,20 +86,24 @@ impl LiveSource {
     pub fn new(link: &RawLink, streams: &[usize], size: usize, marked: bool) -> LiveSource {
         let salt = |at: usize| u64::from(link.stream(at).ends().local_port);
         let streams = streams.iter().map(|&at| (at, 0, marked.then(|| salt(at)))).collect();
-        LiveSource { fragment: vec![0x5a; size], streams, most: u64::MAX }
+        LiveSource { size, streams, most: u64::MAX }
     }
 
     /// Submits a portion to each stream; true if at least one could take more.
     pub fn portion(&mut self, link: &mut RawLink) -> Result<bool, LabError> {
-        let size = self.fragment.len();
+        let size = self.size;
         let mut more = false;
         for (at, sent, salt) in &mut self.streams {
             let mut left = PORTION.max(size);
             while left >= size && *sent < self.most {
-                if let Some(salt) = *salt {
-                    pattern::fill(&mut self.fragment, *sent, salt);
-                }
-                match link.submit(*at, &self.fragment) {
+                let make = |first: &mut [u8], second: &mut [u8]| match *salt {
+                    Some(salt) => {
+                        pattern::fill(first, *sent, salt);
+                        pattern::fill(second, *sent + first.len() as u64, salt);
+                    }
+                    None => [first, second].into_iter().for_each(|part| part.fill(0x5a)),
+                };
+                match link.submit_in_place(*at, size, make) {
                     Ok(_) => (left, *sent) = (left - size, *sent + size as u64),
                     Err(SubmitError::WouldBlock) => break,
                     Err(e) => return Err(ended(link, *at, &e.to_string())),

@@ -38,9 +38,9 @@ fn s59_each_level_has_its_border() {
     }
 }
 
-#[test]
-fn s59_the_committed_sweep_reaches_every_level() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results/stcp-sweep.json");
+/// Points of a committed record.
+fn committed(name: &str) -> Vec<Point> {
+    let page = format!("{}/../../docs/results/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let record: Value = serde_json::from_slice(&std::fs::read(page).unwrap()).unwrap();
     let read = |row: &Value| {
         let link = [TEN, None].into_iter().find(|link| row["link"] == link_name(*link).as_str());
@@ -49,11 +49,28 @@ fn s59_the_committed_sweep_reaches_every_level() {
         assert!(row["repeats"].as_u64() >= Some(5), "a median of five: {row}");
         point(link.unwrap(), sender, size, gbps)
     };
-    let points: Vec<Point> = record["rows"].as_array().unwrap().iter().map(read).collect();
-    for (link, sender) in [(TEN, "offload"), (TEN, "frames"), (TEN, "linux"), (None, "offload")] {
+    record["rows"].as_array().unwrap().iter().map(read).collect()
+}
+
+#[test]
+fn s59_the_committed_sweep_reaches_every_level() {
+    let points = committed("stcp-sweep");
+    let both = [TEN, None].into_iter();
+    let all = both.flat_map(|link| ["offload", "frames", "linux"].map(|sender| (link, sender)));
+    for (link, sender) in all {
         let sender = LiveSender::named(sender);
         let sizes = points.iter().filter(|p| p.link == link && Some(p.sender) == sender);
         assert!(sizes.map(|p| p.size).eq(SIZES), "{} {sender:?}", link_name(link));
+    }
+    assert_eq!(missed(&points), [""; 0]);
+}
+
+#[test]
+fn s59_the_committed_drivers_reach_every_level() {
+    let points = committed("stcp-sweep-drivers");
+    for sender in ["offload", "frames", "tap", "linux"] {
+        let of = |p: &&Point| p.link.is_none() && p.sender.name() == sender && p.size == 65_536;
+        assert!(points.iter().any(|p| of(&p)), "{sender}");
     }
     assert_eq!(missed(&points), [""; 0]);
 }
