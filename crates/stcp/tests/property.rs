@@ -121,7 +121,7 @@ impl World {
         assert!((floor..=floor.max(65_535 << 3)).contains(&now.cwnd), "{now:?}");
         if now.shift > before.shift {
             assert!(now.cwnd <= before.cwnd, "{before:?} to {now:?}");
-            self.lost_before = now.max;
+            self.lost_before = before.max;
         } else if now.una < self.lost_before {
             // It opens again only when all that was sent before the loss has come.
             assert!(now.shift == before.shift, "{before:?} to {now:?}");

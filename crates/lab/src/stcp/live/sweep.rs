@@ -87,9 +87,10 @@ impl StcpSweep {
                 "repeats": p.figure.repeats, "sender_cpu_s_per_gb": (p.cpu * 1e4).round() / 1e4,
             }));
         }
+        let figure = |link: &Option<u64>| self.figure(record.name(), *link, &points);
         Ok(LiveFound {
             text: self.table(&points),
-            figures: self.links.iter().map(|&link| self.figure(link, &points)).collect(),
+            figures: self.links.iter().map(figure).collect(),
             missed: missed(&points),
         })
     }
@@ -172,7 +173,7 @@ impl StcpSweep {
         self.senders.iter().map(|s| s.name()).collect()
     }
 
-    fn figure(&self, link: Option<u64>, points: &[Point]) -> Chart {
+    fn figure(&self, record: &str, link: Option<u64>, points: &[Point]) -> Chart {
         let dot = |x: f64, y: f64| Dot { x, y, spread: None, below: false };
         let of = |sender: LiveSender| {
             let mine = points.iter().filter(move |p| (p.link, p.sender) == (link, sender));
@@ -208,7 +209,7 @@ impl StcpSweep {
         }
         let file = link.map_or("unlimited".to_owned(), |bits| format!("{}g", bits / 1_000_000_000));
         Chart {
-            name: format!("stcp-sweep-{file}"),
+            name: format!("{record}-{file}"),
             title: format!("Fragment size and throughput, link: {}", link_name(link)),
             x_label: "Fragment, B".to_owned(),
             y_label: "Read by a Linux receiver, Gb/s".to_owned(),

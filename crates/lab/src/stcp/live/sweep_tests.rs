@@ -30,11 +30,16 @@ fn s59_each_level_has_its_border() {
         [(TEN, 16, 50.0), (TEN, 64, 0.98), (TEN, 65_536, 0.98), (None, 65_536, 0.9)]
     {
         // So fast that the sizes' own levels are met.
-        let linux = if size == 16 { 1.0 } else { 20.0 };
+        let linux = if size == 16 { 0.17 } else { 20.0 };
         let both = |gbps| [point(link, "offload", size, gbps), point(link, "linux", size, linux)];
         assert_eq!(missed(&both(of_linux * linux)), [""; 0], "{size}");
         let below = missed(&both(of_linux * linux - 0.01));
         assert!(below.len() == 1 && below[0].contains("Linux sockets"), "{below:?}");
+    }
+    // 50 times 0.4 is more than the link has.
+    for (gbps, misses) in [(9.0, 0), (8.99, 1)] {
+        let both = [point(TEN, "offload", 16, gbps), point(TEN, "linux", 16, 0.4)];
+        assert_eq!(missed(&both).len(), misses, "{gbps}");
     }
 }
 
