@@ -17,7 +17,7 @@ const SPARE: usize = 8;
 /// Ones in use that are looked at before a new one is made. Those of streams that are ahead come back later than others: with 4, memory
 /// was made anew while some was ready, and a tenth of the reading thread's time went into new pages.
 const LOOK: usize = 64;
-/// The same with some ready, at each taking.
+/// The same with some ready, at each taking: what came back last is used before what has been ready for long and has left the caches.
 const GLANCE: usize = 2;
 
 /// Memory of one size.

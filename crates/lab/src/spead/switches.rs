@@ -112,7 +112,7 @@ impl SwitchPath {
     }
 }
 
-/// What is switched off.
+/// What is switched off, or with `=1` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Off {
     /// Nothing.

@@ -1,7 +1,7 @@
 //! `lab stcp readout`: streams of fragments into the readout unit, and the same streams into a reader that discards them.
 //!
 //! Senders are threads of this process that write fragments built before (only number and checksum change) over loopback. The
-//! discarding reader reads 256 KiB at a time, and in trials of its own as much as the unit does; the unit reads, cuts, checks and
+//! discarding readers read 256 KiB and 1 MiB at a time, and one as much as the unit, if that is neither; the unit reads, cuts, checks and
 //! merges, and its records are dropped after a look at their flags. A last reader is the whole program as a child process ([`whole`]). Trials
 //! go by turns. Refuses an event that is damaged or incomplete, a lost fragment, and a ledger that does not
 //! balance. Source: `docs/fragments.md`.
@@ -42,8 +42,9 @@ const SENDERS: usize = 4;
 /// The unit and whoever reads with it is to reach so much of the fastest discarding reader, with the checksums of every
 /// [`CHECKED`]-th event.
 pub const SHARE: f64 = 0.9;
-/// Bytes of one read of a discarding reader; another one reads as much as the unit.
-pub const DISCARDED: u64 = 256 << 10;
+/// Bytes of one read of the discarding readers; the first is the one that others are compared with. Which is faster depends on host and
+/// congestion control.
+const DISCARDED: [u64; 2] = [256 << 10, 1 << 20];
 /// The beginning of a trial from its first bytes on, which does not count: receive buffers grow, and memory is made. Of trials of 1 s it cost the unit a tenth of its rate.
 const WARM: Duration = Duration::from_millis(500);
 /// Longest time until the first bytes of a trial.
@@ -296,10 +297,10 @@ impl ReadoutTrial {
 
     /// The first is the one that others are compared with.
     fn readers(&self) -> Vec<ReaderOfTrial> {
-        let as_unit = (self.read != DISCARDED).then_some(ReaderOfTrial::Discards(self.read));
+        let as_unit = (!DISCARDED.contains(&self.read)).then_some(self.read);
+        let plain = DISCARDED.into_iter().chain(as_unit).map(ReaderOfTrial::Discards);
         let units = self.every.iter().map(|every| ReaderOfTrial::Merges(*every));
-        let plain = [ReaderOfTrial::Discards(DISCARDED)].into_iter();
-        plain.chain(as_unit).chain(units).chain([ReaderOfTrial::Runs]).collect()
+        plain.chain(units).chain([ReaderOfTrial::Runs]).collect()
     }
 
     /// Bytes a second.

@@ -39,11 +39,11 @@ pub struct ReadoutFlags {
 }
 
 const READOUT: &str = "\
-Four threads send fragments built before over loopback. One discarding reader reads 256 KiB at a
-time; with another --read there is one that reads as much as the unit. The last reader is the whole
-program, fullcount run --sink null, as a child process. The first 0.5 s of a trial do not count. Exit code 1: with the checksums of
-every 100th event the unit has less than 0.9 of the rate of the faster of the discarding readers, or
-an event was wrong.
+Four threads send fragments built before over loopback. Discarding readers read 256 KiB and 1 MiB at
+a time; with another --read one more reads as much as the unit. The last reader is the whole
+program, fullcount run --sink null, as a child process. The first 0.5 s of a trial do not count.
+Exit code 1: with the checksums of every 100th event the unit has less than 0.9 of the rate of the
+fastest of the discarding readers, or an event was wrong.
 
 Examples:
   fullcount lab stcp readout
