@@ -96,6 +96,40 @@ fn a_buffer_that_one_socket_does_not_get_is_made_of_several() {
     }
 }
 
+/// The sender tells each decision when it is made, and never goes beyond --rate.
+#[test]
+fn a_tuned_sender_says_what_it_decides_while_it_sends() {
+    let back = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("spead+udp://127.0.0.1:0?sequence=1&feedback={back}");
+    let mut receiver = Service::start(&["receive", &url, "--json"]);
+    let port = receiver.udp_port();
+    let to = format!("spead+udp://127.0.0.1:{port}?feedback={back}&tune&loss=0.01&min_rate=8Mbps");
+    let words = ["send", "--source", "heaps", "--to", &to, "--heap-size", "20kB"];
+    let more = ["--rate", "16Mbps", "--heaps", "150", "--json"];
+    let mut sender = Service::start(&[&words[..], &more].concat());
+    let line = sender.wait_for("a decision", |line| {
+        line.contains(" Gbit/s  ").then(|| line.to_owned()).filter(|line| line.contains("  loss "))
+    });
+    assert!(line.contains(" s  0.016 -> "), "{line}");
+    assert!(!sender.child.ended(Duration::ZERO).expect("a child"), "it is told at the end only");
+    let sent = sender.end();
+    let said = receiver.end();
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    let feedback = &sent.summary()["feedback"];
+    let decisions = feedback["decisions"].as_array().unwrap();
+    assert!(!decisions.is_empty() && feedback["decisions_left_out"] == 0, "{feedback}");
+    for decision in decisions {
+        let rate = decision["to_gbps"].as_f64().unwrap();
+        assert!((0.008..=0.016).contains(&rate), "{decision}");
+    }
+    assert_eq!(sent.err.matches("  loss ").count(), decisions.len(), "{}", sent.err);
+    assert!(feedback["reports"].as_u64() > Some(0), "{feedback}");
+    // The totals of the sender came: what is lost is known, and it is nothing.
+    let bytes = &said.summary()["bytes"];
+    assert_eq!((said.code, bytes["missing_all"].as_u64()), (0, Some(0)), "{}", said.err);
+    assert!(said.err.contains("lost: 0 heaps, 0 payload bytes"), "{}", said.err);
+}
+
 /// Payload bytes of all frames that come into the receiver's namespace for a port, as its interface has them.
 struct Tap {
     over: Arc<AtomicBool>,

@@ -306,6 +306,16 @@ fn a_wrong_value_of_one_stream_ends_all_and_a_lost_stop_ends_where_that_is_asked
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains("Verification mismatch in heap 1"), "{}", said.err);
 
+    // Unless something else is said, datagrams that end without a stop end the stream after 30 s.
+    for (options, key) in
+        [(&[][..], "&stall_timeout=30s"), (&["--stall-timeout", "0s"], "&stall_timeout=0s")]
+    {
+        let (recv, _) = two_streams(options);
+        recv.interrupt();
+        let said = recv.end();
+        assert!(said.err.contains(key), "{}", said.err);
+    }
+
     let (recv, to) = two_streams(&["--stall-timeout", "300ms"]);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     for to in to {

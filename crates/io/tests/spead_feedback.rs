@@ -168,7 +168,7 @@ fn a_tuned_rate_rises_by_the_receivers_reports() {
         let job = HeapsJob { heap_size: 20_000, heaps: Some(100), ..HeapsJob::default() };
         let (mut first, begun) = (1, Instant::now());
         loop {
-            let log = outlet.back().unwrap().log().to_vec();
+            let log: Vec<_> = outlet.back().unwrap().log().copied().collect();
             let most = log.iter().map(|decision| decision.to).fold(0.0, f64::max);
             let over = most > 4e6 || begun.elapsed() > Duration::from_secs(20);
             let job = HeapsJob { numbers: (first, 1), stop: over, ..job.clone() };

@@ -158,7 +158,12 @@ fn of_a_million_packets_the_senders_last_message_tells_how_many_heaps_are_lost()
     let losses = intake.stream().losses();
     assert_eq!(losses.heaps, Some(lost));
     assert_eq!((losses.packets, losses.bytes), (Some(missing), missing * EACH));
+    // With those of heaps of which nothing came.
+    let all = missing + lost * PACKETS;
+    assert_eq!((losses.all_packets(), losses.all_bytes()), (Some(all), Some(all * EACH)));
     let sheet = intake.sheet();
+    assert_eq!(sheet.get(SpeadCounter::RestBytes as usize), lost * LENGTH);
+    assert_eq!(sheet.get(SpeadCounter::RestPackets as usize), lost * PACKETS);
     assert_eq!(sheet.get(SpeadCounter::LostHeaps as usize), lost);
     assert_eq!(sheet.get(SpeadCounter::LostPackets as usize), missing);
     balanced(&intake);

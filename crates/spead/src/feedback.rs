@@ -5,6 +5,7 @@
 
 mod gaps;
 mod message;
+mod trial;
 mod tuner;
 
 pub use gaps::{GapConfig, GapWatch};

@@ -27,8 +27,6 @@ pub fn is_meant(urls: &[String]) -> bool {
     urls.iter().any(|url| url.starts_with("spead+"))
 }
 
-/// Without a packet for so long, after the first one, the stop heap is lost: the stream has ended.
-const STALLED: Duration = Duration::from_secs(30);
 /// What came and was thrown away, or of which only the beginning came; and what the kernel had no room for.
 fn is_thrown(info: &Info) -> bool {
     let incomplete = info.name == "spead.heaps.incomplete";
@@ -128,7 +126,7 @@ pub fn receive(flags: &ReceiveFlags) -> Result<u8, Failure> {
     let planned = carrier::plan_stream(&flags.url, &setup).map_err(ConfigError::from)?;
     let (mut urls, inner): (Vec<_>, Vec<_>) = planned.into_iter().unzip();
     if limits.idle.is_none() {
-        end_when_stalled(&mut urls, STALLED);
+        end_when_stalled(&mut urls, carrier::STALLED);
     }
     for (url, endpoint) in flags.url.iter().zip(&inner) {
         let there = endpoint.as_ref().map_or(Ok(()), |endpoint| endpoint.is_there());
@@ -238,8 +236,9 @@ fn report(
     let gbps = spead_bytes as f64 * 8e-9 / seconds.max(1e-9);
     let thrown = || entries.iter().filter(|e| e.value > 0 && is_thrown(&e.info));
     let thrown_away: u64 = thrown().map(|e| e.value).sum();
-    let bad =
-        get("spead.heaps.incomplete") + losses.heaps.unwrap_or(0) + came.mismatches + thrown_away;
+    // The rest is also of heaps without a length, which may lack their ends.
+    let lost = losses.heaps.unwrap_or(0) + losses.rest_bytes.unwrap_or(0);
+    let bad = get("spead.heaps.incomplete") + lost + came.mismatches + thrown_away;
     let ended = match why {
         Some(StreamEnd::StopItem) => "stop heap",
         Some(StreamEnd::Readers) => "end of all readers",
@@ -248,11 +247,12 @@ fn report(
     };
     let known = |n: Option<u64>| n.map_or_else(|| "unknown".to_owned(), grouped);
     let text = format!(
-        "received {} heaps, {} bytes in {seconds:.3} s: {gbps:.3} Gbit/s of SPEAD; {} incomplete, lost: {}; ended: {ended}",
+        "received {} heaps, {} bytes in {seconds:.3} s: {gbps:.3} Gbit/s of SPEAD; {} incomplete, lost: {} heaps, {} payload bytes; ended: {ended}",
         grouped(came.heaps),
         grouped(came.heap_bytes),
         grouped(get("spead.heaps.incomplete")),
         known(losses.heaps),
+        known(losses.all_bytes()),
     );
     if as_json {
         note!("{text}");
@@ -261,6 +261,8 @@ fn report(
         let unknown = |name: &str| match name {
             "spead.lost.heaps" => losses.heaps.is_none(),
             "spead.lost.packets" => losses.packets.is_none(),
+            "spead.lost.rest_bytes" => losses.rest_bytes.is_none(),
+            "spead.lost.rest_packets" => losses.rest_packets.is_none(),
             _ => false,
         };
         let value = |name: &str, value| if unknown(name) { Value::Null } else { json!(value) };
@@ -276,10 +278,10 @@ fn report(
                     "received": came.heaps, "incomplete": get("spead.heaps.incomplete"),
                     "lost": losses.heaps, "wrong": came.mismatches,
                 },
-                "packets": {"lost": losses.packets},
+                "packets": {"lost": losses.packets, "lost_all": losses.all_packets()},
                 "bytes": {
                     "heaps": came.heap_bytes, "spead": spead_bytes,
-                    "transport": get("receive.bytes") + intake.stream_bytes(), "missing": losses.bytes,
+                    "transport": get("receive.bytes") + intake.stream_bytes(), "missing": losses.bytes, "missing_all": losses.all_bytes(),
                 },
                 "rates": {"gbps": gbps, "heaps_per_s": came.heaps as f64 / seconds.max(1e-9)},
                 "statistics": statistics, "counters": counters, "balance": entries.balance(),

@@ -2,8 +2,8 @@
 //!
 //! Several destinations are those of one stream: heap i goes to number i mod their count. Refuses sizes and rates that cannot be.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, mpsc};
 
 use anyhow::Context;
 use clap::Args;
@@ -14,6 +14,7 @@ use fullcount_engine::summary::grouped;
 use fullcount_io::quantity::{self, Rate};
 use fullcount_io::spead::{HeapsJob, HeapsSent, SpeadOutlet, carry};
 use fullcount_lab::send::SendProgress;
+use fullcount_spead::feedback::TunerDecision;
 use serde_json::json;
 
 use super::rate::SendRate;
@@ -111,6 +112,10 @@ pub fn send(flags: &SendFlags) -> Result<u8, Failure> {
     outlet.describe().iter().for_each(|fact| note!("{fact}"));
     let stop = Stop::on_signals().context("installing the signal handlers")?;
     let progress = Arc::new(SendProgress::default());
+    let (teller, decisions) = mpsc::channel();
+    if let Some(back) = outlet.back_mut() {
+        back.tell_decisions(teller);
+    }
     let (told, ending, core) = (progress.clone(), stop.clone(), flags.what.core);
     let sender = std::thread::Builder::new().name("send".into()).spawn(move || {
         if let Some(core) = core
@@ -125,11 +130,25 @@ pub fn send(flags: &SendFlags) -> Result<u8, Failure> {
         (sent, outlet)
     });
     let sender = sender.context("starting the sender")?;
-    report::watch(&progress, || sender.is_finished());
+    // Looked at before the decisions, so that the last one is told.
+    let finished = || {
+        let finished = sender.is_finished();
+        decisions.try_iter().for_each(|decision| tell_decision(&decision));
+        finished
+    };
+    report::watch(&progress, finished);
     let (sent, outlet) = sender.join().map_err(|_| anyhow::anyhow!("the sender panicked"))?;
     let sent = sent.map_err(anyhow::Error::from)?;
     tell(flags, &sent, &outlet);
     Ok(if sent.counts.failed_packets > 0 { 3 } else { 0 })
+}
+
+/// A line of the tuner's log, when it is decided.
+fn tell_decision(decision: &TunerDecision) {
+    let TunerDecision { time_ns, from, to, why, loss, .. } = decision;
+    let (from, to) = (from * 8e-9, to * 8e-9);
+    let at = *time_ns as f64 / 1e9;
+    note!("{at:>8.3} s  {from:.3} -> {to:.3} Gbit/s  {why:?}  loss {loss:.2e}");
 }
 
 fn tell(flags: &SendFlags, sent: &HeapsSent, outlet: &SpeadOutlet) {
@@ -144,17 +163,6 @@ fn tell(flags: &SendFlags, sent: &HeapsSent, outlet: &SpeadOutlet) {
         sent.seconds,
         sent.gbps(),
     );
-    if let Some(back) = outlet.back() {
-        for d in back.log() {
-            let (from, to) = (d.from * 8e-9, d.to * 8e-9);
-            note!(
-                "{:>8.3} s  {from:.3} -> {to:.3} Gbit/s  {:?}  loss {:.2e}",
-                d.time_ns as f64 / 1e9,
-                d.why,
-                d.loss
-            );
-        }
-    }
     if !flags.json {
         say!("{text}");
         return;
@@ -165,10 +173,11 @@ fn tell(flags: &SendFlags, sent: &HeapsSent, outlet: &SpeadOutlet) {
         json!({
             "reports": counts.reports, "requests": counts.requests, "refused": counts.refused, "foreign": counts.foreign,
             "rate_gbps": back.rate().map(|rate| rate * 8e-9),
-            "decisions": back.log().iter().map(|d| json!({
+            "decisions": back.log().map(|d| json!({
                 "seconds": d.time_ns as f64 / 1e9, "from_gbps": d.from * 8e-9, "to_gbps": d.to * 8e-9,
                 "why": format!("{:?}", d.why).to_ascii_lowercase(), "loss": d.loss,
             })).collect::<Vec<_>>(),
+            "decisions_left_out": back.forgotten(),
         })
     });
     let mut summary = json!({

@@ -93,8 +93,8 @@ pub struct Spead2Recv {
     /// 8 where the system grants less than --buffer
     #[arg(long, value_name = "N")]
     sockets: Option<u32>,
-    /// Own: once packets have come, end when none comes for so long, e.g. 30s; a lost stop then
-    /// hangs nobody. spead2 waits for ever
+    /// Own: once packets have come, end when none comes for so long, so that a lost stop hangs
+    /// nobody; 0: never, as spead2 [default: 30s; TCP and captures: never]
     #[arg(long, value_name = "TIME")]
     stall_timeout: Option<String>,
     /// Check the values of --verify of the sender
@@ -107,7 +107,7 @@ impl Spead2Recv {
     fn url(&self, from: &str) -> Result<String, ConfigError> {
         let bare = !from.is_empty() && from.bytes().all(|b| b.is_ascii_digit());
         let at = if bare { from.parse().ok().map(|port| ("", port)) } else { place(from) };
-        let keys = self.keys();
+        let mut keys = self.keys();
         let Some((host, port)) = at else {
             if from.contains('?') {
                 let takes = "a file without `?` in its name: a URL has its keys behind it; make a link with another name";
@@ -130,6 +130,9 @@ impl Spead2Recv {
             ("", _) => "0.0.0.0".to_owned(),
             (host, _) => host.to_owned(),
         };
+        if self.stall_timeout.is_none() && !self.tcp {
+            keys += &format!("&stall_timeout={}s", carrier::STALLED.as_secs());
+        }
         let scheme = if self.tcp { "spead+tcp" } else { "spead+udp" };
         let packet = self.packet.unwrap_or(if self.tcp { 65_536 } else { 9200 }).max(56);
         let buffer = self.buffer.unwrap_or(if self.tcp { 212_992 } else { 8 << 20 });

@@ -4,8 +4,10 @@
 //! message costs nothing but time: reports are totals. Messages that are none are counted. It trusts whoever can reach the sender's
 //! address: bind it to a network that you trust. Source: `docs/formats/spead.md`, section 20.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::mpsc;
 
 use fullcount_core::refusal::Refusal;
 use fullcount_spead::HeapReceiver;
@@ -153,7 +155,9 @@ pub struct SenderSide {
     ended_heaps: Option<(u64, u64)>,
     listened_ns: u64,
     counts: BackCounts,
-    log: Vec<TunerDecision>,
+    log: VecDeque<TunerDecision>,
+    forgotten: u64,
+    teller: Option<mpsc::Sender<TunerDecision>>,
 }
 
 /// Decisions that the log keeps.
@@ -180,7 +184,9 @@ impl SenderSide {
             ended_heaps: None,
             listened_ns: 0,
             counts,
-            log: vec![],
+            log: VecDeque::new(),
+            forgotten: 0,
+            teller: None,
         })
     }
 
@@ -230,9 +236,13 @@ impl SenderSide {
             tuner.tick(now_ns);
             sender.set_pace(tuner.rate(), tuner.burst_size());
             while let Some(decision) = tuner.pop_decision() {
-                if self.log.len() < MOST_LOG {
-                    self.log.push(decision);
+                if self.log.len() == MOST_LOG {
+                    self.log.pop_front();
+                    self.forgotten += 1;
                 }
+                self.log.push_back(decision);
+                // Whoever was told may have gone.
+                self.teller = self.teller.take().filter(|teller| teller.send(decision).is_ok());
             }
         }
     }
@@ -260,9 +270,19 @@ impl SenderSide {
         self.tuner.as_ref().map(RateTuner::rate)
     }
 
-    /// Every decision of the tuner with its reason, oldest first.
-    pub fn log(&self) -> &[TunerDecision] {
-        &self.log
+    /// The newest 10,000 decisions of the tuner with their reasons, oldest first.
+    pub fn log(&self) -> impl ExactSizeIterator<Item = &TunerDecision> {
+        self.log.iter()
+    }
+
+    /// Older decisions, which the log does not keep.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// Each decision from here on goes there when it is made: a few a second at most.
+    pub fn tell_decisions(&mut self, teller: mpsc::Sender<TunerDecision>) {
+        self.teller = Some(teller);
     }
 }
 

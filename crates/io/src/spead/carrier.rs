@@ -22,7 +22,7 @@ use fullcount_spead::receive::OnIncomplete;
 
 use super::handed::Handed;
 use super::intake::{IntakeStep, SpeadIntake};
-use super::url::{SpeadInput, SpeadTransport, SpeadUrl};
+use super::url::{SpeadInput, SpeadTransport, SpeadUrl, count_stalls};
 use crate::endpoint::{Engine, PcapUrl};
 use crate::source::refused;
 use crate::udp;
@@ -44,6 +44,10 @@ fullcount_core::counters! {
             "send fewer items in a heap, or a flavour with wider addresses";
     }
 }
+
+/// Datagrams that do not come for so long, after the first one, are told: a stop heap is lost, or the sender has died. A beam that is off
+/// looks the same, so that the source does not end.
+pub const STALLED: Duration = Duration::from_secs(30);
 
 /// `spead+TRANSPORT`
 pub struct SpeadKind(pub SpeadTransport);
@@ -94,7 +98,8 @@ impl SourceKind for SpeadKind {
         text: &str,
         setup: &SourceSetup<'_>,
     ) -> Result<Box<dyn SourceEndpoint>, Refusal> {
-        let (url, inner) = plan(text, setup)?;
+        let (mut url, inner) = plan(text, setup)?;
+        count_stalls(&mut url, STALLED);
         has_senders(text, [&url])?;
         Ok(Box::new(CarrierEndpoint { text: text.to_owned(), url, inner }))
     }

@@ -533,8 +533,14 @@ impl SpeadIntake {
         }
         self.look(now, deliver);
         self.stream.tally().flush(&self.sheet);
-        let lost = self.stream.losses().heaps.unwrap_or(0);
-        self.sheet.set(SpeadCounter::LostHeaps as usize, lost);
+        let losses = self.stream.losses();
+        for (line, lost) in [
+            (SpeadCounter::LostHeaps, losses.heaps),
+            (SpeadCounter::RestBytes, losses.rest_bytes),
+            (SpeadCounter::RestPackets, losses.rest_packets),
+        ] {
+            self.sheet.set(line as usize, lost.unwrap_or(0));
+        }
     }
 
     /// What went wrong on the back-channel last.

@@ -253,6 +253,11 @@ impl SpeadOutlet {
     }
 
     /// The back-channel.
+    pub fn back_mut(&mut self) -> Option<&mut SenderSide> {
+        self.back.as_mut()
+    }
+
+    /// Its back-channel.
     pub fn back(&self) -> Option<&SenderSide> {
         self.back.as_ref()
     }

@@ -253,6 +253,15 @@ pub fn end_when_stalled(urls: &mut [SpeadUrl<SpeadInput>], after: Duration) -> b
     }
 }
 
+/// The same for a stream that goes on when its sender does: it counts the stall and gives up the heaps that wait, and does not end.
+pub fn count_stalls(url: &mut SpeadUrl<SpeadInput>, after: Duration) {
+    let loses = url.transport.loses();
+    let told = &mut url.told;
+    if loses && !told.spead2 && !told.stall_said {
+        told.config.stall_timeout_ns = ns(after);
+    }
+}
+
 impl SpeadUrl<SpeadOutput> {
     /// The send stream at this rate in SPEAD bytes/s (0: no limit), cut as the framing wants it.
     pub fn sender_config(&self, rate: f64) -> SenderConfig {

@@ -106,6 +106,29 @@ fn a_lost_stop_ends_a_stream_of_datagrams_unless_the_url_says_otherwise() {
 }
 
 #[test]
+fn a_source_counts_stalls_of_datagrams_and_goes_on_unless_the_url_says_otherwise() {
+    for (url, counts) in [
+        ("spead+udp://127.0.0.1:8888", true),
+        ("spead+packet://eth0:8888", true),
+        ("spead+udp://127.0.0.1:8888?stall_timeout=0s", false),
+        ("spead+udp://127.0.0.1:8888?stall_timeout=9s", false),
+        ("spead+udp://127.0.0.1:8888?compat=spead2", false),
+        ("spead+tcp://127.0.0.1:8888", false),
+    ] {
+        let mut url = SpeadUrl::<SpeadInput>::read(url).unwrap();
+        let told = url.told.config.clone();
+        count_stalls(&mut url, Duration::from_secs(7));
+        let config = &url.told.config;
+        match counts {
+            true => {
+                assert_eq!((config.stall_timeout_ns, config.stall_ends), (7_000_000_000, false))
+            }
+            false => assert_eq!(*config, told),
+        }
+    }
+}
+
+#[test]
 fn memory_of_all_heaps_is_at_least_that_of_the_longest() {
     let read = |keys: &str| {
         SpeadUrl::<SpeadInput>::read(&format!("spead+udp://127.0.0.1:8888?{keys}"))

@@ -31,7 +31,7 @@ pub struct ReceiverReport {
     pub ended_heaps: u64,
     /// Payload bytes that these should have had.
     pub expected_bytes: u64,
-    /// Payload bytes missing in them.
+    /// Payload bytes missing in them, and in heaps that a newer one of the sequence has overtaken.
     pub missing_bytes: u64,
     /// Heaps of which no packet came; `None`: nobody knows.
     pub lost_heaps: Option<u64>,

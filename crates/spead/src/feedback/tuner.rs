@@ -5,7 +5,7 @@
 //! says how fast the link is: what came. From there two or three trials narrow it down; then the rate is held, and now and
 //! then a little more is tried, in steps that grow as long as they are good. A link of the sender's own does not drop: it
 //! keeps the sender waiting, and what came is held. Lag alone may be the processor's doing: where a mistake costs, it has to
-//! show two or three times. Without reports the rate is halved. Every decision is logged with its reason. Time is an argument, ns from any
+//! show two or three times. A first try of more ends when two reports show it, mostly before a switch drops. Without reports the rate is halved. Every decision is logged with its reason. Time is an argument, ns from any
 //! origin; rates are SPEAD bytes per second.
 
 use std::collections::VecDeque;
@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use fullcount_core::refusal::{Refusal, refuse};
 
 use super::message::ReceiverReport;
+use super::trial::{Base, Shown, shown};
 
 /// Settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -177,15 +178,11 @@ const FAR_BEHIND: f64 = 0.04;
 const HELD: f64 = 0.99;
 /// From step to step as long as they are good: a rate of twice as much is found with four.
 const FASTER: f64 = 3.0;
+/// So many times what may be on its way has to be missing for a first probe to end early: 4 ms of the rate. A machine that does not run for
+/// 2 ms shows half of it.
+const SURE: f64 = 2.0;
 /// A good rate this close to a bad one is the answer.
 const CLOSE: f64 = 0.97;
-
-#[derive(Debug, Clone, Copy)]
-struct Base {
-    report: ReceiverReport,
-    sent: SentSoFar,
-    at_ns: u64,
-}
 
 /// What the sender has done so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -194,17 +191,6 @@ pub struct SentSoFar {
     pub bytes: u64,
     /// How far the packets that wait are behind the pace, ns: [`HeapSender::behind_ns`](crate::send::HeapSender::behind_ns).
     pub behind_ns: u64,
-}
-
-/// What a trial showed.
-#[derive(Debug, Clone, Copy)]
-struct Shown {
-    loss: f64,
-    delivered: f64,
-    sent: f64,
-    seconds: f64,
-    /// How much further behind the pace the sender is, as a share of the trial.
-    behind: f64,
 }
 
 /// The tuner.
@@ -221,6 +207,8 @@ pub struct RateTuner {
     came: Option<f64>,
     /// Trials at this rate, one after the other, that showed a lag without a loss.
     doubts: u32,
+    /// Where a first probe began, and how many reports in a row have shown that it was too much.
+    probe: Option<(Base, u32)>,
     /// The next probe comes early.
     soon: bool,
     /// Probes in a row that failed.
@@ -245,6 +233,7 @@ impl RateTuner {
             heard_ns: now_ns,
             came: None,
             doubts: 0,
+            probe: None,
             soon: false,
             failed: 0,
             decisions: VecDeque::new(),
@@ -310,6 +299,7 @@ impl RateTuner {
         let drain = if to < self.rate { 2 * self.config.settle_ns } else { 0 };
         (self.rate, self.state, self.doubts) = (to, state, 0);
         (self.since_ns, self.base) = (now_ns.saturating_add(drain), None);
+        self.probe = None;
     }
 
     /// Time passes; to be called now and then, also without reports.
@@ -334,6 +324,12 @@ impl RateTuner {
         }
         self.last_report = Some(report);
         self.heard_ns = now_ns;
+        if let Some((base, _)) = self.probe
+            && let Some(shown) = shown(&base, &report, now_ns, sent)
+            && self.is_too_much(shown)
+        {
+            return self.bad(now_ns, shown, RateReason::ProbeFailed);
+        }
         if now_ns < self.since_ns.saturating_add(self.config.settle_ns) {
             return;
         }
@@ -341,20 +337,8 @@ impl RateTuner {
             self.base = Some(Base { report, sent, at_ns: now_ns });
             return;
         };
+        let Some(shown) = shown(&base, &report, now_ns, sent) else { return };
         let receiver_ns = report.time_ns.saturating_sub(base.report.time_ns);
-        let sender_ns = now_ns.saturating_sub(base.at_ns);
-        if receiver_ns == 0 || sender_ns == 0 {
-            return;
-        }
-        let per_second = |bytes: u64, ns: u64| bytes as f64 * 1e9 / ns as f64;
-        let came = report.packet_bytes.saturating_sub(base.report.packet_bytes);
-        let shown = Shown {
-            loss: loss(&base.report, &report),
-            delivered: per_second(came, receiver_ns),
-            sent: per_second(sent.bytes.saturating_sub(base.sent.bytes), sender_ns),
-            seconds: receiver_ns as f64 / 1e9,
-            behind: sent.behind_ns.saturating_sub(base.sent.behind_ns) as f64 / sender_ns as f64,
-        };
         let trial_ns = match self.state {
             // A little more than a link takes shows late.
             TunerState::Probe { step, .. } if step <= self.config.step => 2 * self.config.trial_ns,
@@ -362,20 +346,47 @@ impl RateTuner {
         };
         let over = receiver_ns >= trial_ns;
         // Loss is loss at once, but how fast the link is takes a moment to see.
-        let lost = shown.loss > self.config.loss_target && receiver_ns >= self.config.trial_ns / 2;
+        let lost = self.is_lossy(shown) && receiver_ns >= self.config.trial_ns / 2;
         if over || lost {
             self.judge(now_ns, shown);
+            if let (TunerState::Probe { step, .. }, None) = (self.state, self.base)
+                && step <= self.config.step
+                && self.since_ns == now_ns
+            {
+                self.probe = Some((Base { report, sent, at_ns: now_ns }, 0));
+            }
         }
     }
 
-    fn judge(&mut self, now_ns: u64, shown: Shown) {
-        let lossy = shown.loss > self.config.loss_target;
+    /// Less came than was sent, and more is missing than packets under way explain.
+    fn is_lagging(&self, shown: Shown) -> bool {
         let behind = (shown.sent - shown.delivered) * shown.seconds;
-        let lagging = shown.delivered < LAG * shown.sent && behind > self.slack();
         // Loss up to the target is meant: what it takes away is no lag.
         let allowed = self.config.loss_target > 0.0
             && shown.delivered >= (LAG - 2.0 * self.config.loss_target) * shown.sent;
-        match (lossy, lagging && !allowed) {
+        shown.delivered < LAG * shown.sent && behind > self.slack() && !allowed
+    }
+
+    /// A first probe is given up when two reports in a row show a queue that fills, mostly before it drops.
+    fn is_too_much(&mut self, shown: Shown) -> bool {
+        let behind = (shown.sent - shown.delivered) * shown.seconds;
+        let lagging = self.is_lagging(shown) && behind > SURE * self.slack();
+        let Some((_, seen)) = &mut self.probe else { return false };
+        *seen = if lagging { *seen + 1 } else { 0 };
+        *seen >= 2 || self.is_lossy(shown)
+    }
+
+    /// More than the target is missing: with a target, by more than chance explains, for a trial at a low rate has few packets.
+    fn is_lossy(&self, shown: Shown) -> bool {
+        let target = self.config.loss_target;
+        let allowed = target * shown.expected / self.config.packet_bytes as f64;
+        let chance = if target > 0.0 { 1.0 + 2.0 * allowed.sqrt() } else { 0.0 };
+        shown.loss * shown.expected > (allowed + chance) * self.config.packet_bytes as f64
+    }
+
+    fn judge(&mut self, now_ns: u64, shown: Shown) {
+        let lossy = self.is_lossy(shown);
+        match (lossy, self.is_lagging(shown)) {
             (true, _) => self.bad(now_ns, shown, RateReason::Loss),
             (false, true) if shown.delivered > SLIGHT_LAG * shown.sent && self.is_doubtful() => {}
             (false, true) => self.bad(now_ns, shown, RateReason::Lagging),
@@ -533,21 +544,6 @@ impl RateTuner {
         let next = if next > low { next } else { (low + high) / 2.0 };
         self.came = self.came.filter(|came| *came > low);
         self.go(now_ns, next.min(BELOW * high), TunerState::Narrow { low, high }, why, Some(shown));
-    }
-}
-
-/// Share of payload that is missing between two reports, lost heaps at the mean length of the others.
-fn loss(from: &ReceiverReport, to: &ReceiverReport) -> f64 {
-    let less = |to: u64, from: u64| to.saturating_sub(from) as f64;
-    let lost = to.lost_heaps.unwrap_or(0).saturating_sub(from.lost_heaps.unwrap_or(0)) as f64;
-    let (heaps, expected) =
-        (less(to.ended_heaps, from.ended_heaps), less(to.expected_bytes, from.expected_bytes));
-    let mean =
-        if to.ended_heaps > 0 { to.expected_bytes as f64 / to.ended_heaps as f64 } else { 1.0 };
-    let missing = less(to.missing_bytes, from.missing_bytes) + lost * mean;
-    match heaps + lost > 0.0 {
-        true => missing / (expected + lost * mean).max(1.0),
-        false => 0.0,
     }
 }
 

@@ -1,7 +1,7 @@
 //! A real sender and a real receiver over a simulated link of unknown rate.
 
 use fullcount_core::link::Wire;
-use fullcount_core::sim::{Channel, ChannelSetup};
+use fullcount_core::sim::{Amount, Channel, ChannelSetup, Spec};
 
 use super::*;
 use crate::receive::{Delivery, HeapReceiver, NumberSequence, ReceiverConfig};
@@ -281,7 +281,7 @@ fn probes(bench: &mut Bench) -> (Vec<f64>, usize) {
 }
 
 #[test]
-fn probes_that_fail_in_a_row_come_less_often_and_each_costs_few_heaps() {
+fn probes_that_fail_in_a_row_come_less_often_and_end_before_a_queue_drops() {
     for mbps in [150, 400, 900] {
         let config = TunerConfig { start_rate: 2e6, max_rate: 1e9, ..Default::default() };
         let mut bench = Bench::new(mbps * 1_000_000, config);
@@ -295,7 +295,7 @@ fn probes_that_fail_in_a_row_come_less_often_and_each_costs_few_heaps() {
             let (least, most) = (4.5, 6.0);
             assert!((least..most).contains(&(pair[1] - pair[0])), "{mbps} Mb/s: {times:?}");
         }
-        assert!(lost <= 12 * failed as u64, "{mbps} Mb/s: {lost} heaps by {failed} probes");
+        assert_eq!(lost, 0, "{mbps} Mb/s: {failed} probes");
         // A faster link is another one: it is found, and the next probe comes early again.
         bench.link = link(2_000_000_000);
         bench.run(50 * SECOND);
@@ -334,6 +334,70 @@ fn the_hold_is_doubled_up_to_its_longest_and_a_change_resets_it() {
     let mut tuner = RateTuner::new(never_longer, 0).unwrap();
     tuner.go(0, 1e8, hold, ProbeFailed, None);
     assert_eq!(tuner.hold_ns(), 7 * SECOND);
+}
+
+/// A queue of 5 ms, as of `lab spead tuning`, on a machine where now and then nobody runs for 2 ms.
+#[test]
+fn probes_cost_few_heaps_where_the_queue_is_short() {
+    for draws in 1..9 {
+        let config = TunerConfig { start_rate: 2e6, max_rate: 1e9, ..Default::default() };
+        let mut bench = Bench::new(400_000_000, config);
+        (bench.draws, bench.stall_ns) = (draws, 2_000_000);
+        bench.link = Channel::new(ChannelSetup {
+            rate_bps: Some(400_000_000),
+            delay_ns: DELAY_NS,
+            queue_bytes: 250_000,
+            ..ChannelSetup::default()
+        })
+        .unwrap();
+        bench.run(10 * SECOND);
+        let before = bench.heaps;
+        bench.run(40 * SECOND);
+        let sent = bench.heaps.0 - before.0;
+        let lost = sent.saturating_sub(bench.heaps.1 - before.1);
+        println!("{draws}: {lost} of {sent}");
+        assert!(lost * 50 <= sent, "{draws}: {lost} of {sent}\n{}", log(&mut bench));
+    }
+}
+
+/// The link itself loses packets: of no rate does everything come.
+#[test]
+fn loss_up_to_the_target_is_allowed_and_above_it_is_not() {
+    let after_20_s = |loss_target: f64, drop: f64| {
+        let config =
+            TunerConfig { start_rate: 2e6, max_rate: 1e9, loss_target, ..Default::default() };
+        let mut bench = Bench::new(400_000_000, config);
+        bench.link = Channel::new(ChannelSetup {
+            rate_bps: Some(400_000_000),
+            delay_ns: DELAY_NS,
+            queue_bytes: 500_000,
+            fault: Spec { drop: Amount::Share(drop), seed: 3, ..Spec::default() },
+            ..ChannelSetup::default()
+        })
+        .unwrap();
+        bench.run(20 * SECOND);
+        (bench.share(400_000_000), log(&mut bench))
+    };
+    let (allowed, words) = after_20_s(0.02, 0.005);
+    assert!((0.95..=1.05).contains(&allowed), "{allowed}\n{words}");
+    for (target, drop) in [(0.0, 0.005), (0.02, 0.08)] {
+        let (share, words) = after_20_s(target, drop);
+        assert!(share < 0.5 && words.contains("Loss"), "{target} {drop}: {share}\n{words}");
+    }
+}
+
+#[test]
+fn the_highest_rate_is_held_where_the_link_has_more() {
+    let config = TunerConfig { start_rate: 2e6, max_rate: 20e6, ..Default::default() };
+    let mut bench = Bench::new(900_000_000, config);
+    let mut highest = 0.0_f64;
+    for tenth in 1..200 {
+        bench.run(tenth * SECOND / 10);
+        highest = highest.max(bench.tuner.rate());
+    }
+    assert_eq!((highest, bench.tuner.rate()), (20e6, 20e6), "{}", log(&mut bench));
+    assert!(matches!(bench.tuner.state(), TunerState::Hold { .. }), "{:?}", bench.tuner.state());
+    assert_eq!(bench.receiver.losses().bytes, 0);
 }
 
 /// Whenever in the longest hold the link becomes faster.

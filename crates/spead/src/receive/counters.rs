@@ -49,6 +49,8 @@ fullcount_core::counters! {
         LostHeaps "spead.lost.heaps" Messages Sum "spead.heaps" Missing(Unknown) "heaps of which no packet came, by their numbers or the sender's count; without both that is unknown, and 0 here" "lower the rate or enlarge socket buffers";
         LostBytes "spead.lost.bytes" Bytes Sum "spead.heaps" Missing(Unknown) "payload bytes missing in incomplete heaps of known length" "lower the rate or enlarge socket buffers";
         LostPackets "spead.lost.packets" Packets Sum "spead.heaps" Missing(Unknown) "packets missing in incomplete heaps; without the packet size that is unknown, and 0 here" "lower the rate or enlarge socket buffers";
+        RestBytes "spead.lost.rest_bytes" Bytes Sum "spead.heaps" Missing(Unknown) "payload bytes of heaps of which no packet came or whose length is not known, by the sender's totals; without these that is unknown, and 0 here" "lower the rate or enlarge socket buffers";
+        RestPackets "spead.lost.rest_packets" Packets Sum "spead.heaps" Missing(Unknown) "lost packets that are not among spead.lost.packets, by the sender's totals; without these that is unknown, and 0 here" "lower the rate or enlarge socket buffers";
     }
 }
 

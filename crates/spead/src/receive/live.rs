@@ -143,6 +143,14 @@ impl<P> LiveHeap<P> {
         self.length
     }
 
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    pub fn flavour(&self) -> Flavour {
+        self.flavour
+    }
+
     pub fn present(&self) -> &PresenceMap {
         &self.present
     }

@@ -479,13 +479,10 @@ impl<S: Store> StreamReceiver<S> {
             self.tally.add(C::Incomplete, 1);
             let (_, end) = heap.end(Arrival::Evicted);
             self.recent.add(&end, now_ns, false);
-            self.losses.ended(&end);
             // Nobody gets any of its bytes.
-            let (bytes, packets) = self.losses.incomplete(&HeapEnd {
-                received: 0,
-                present: PresenceMap::default(),
-                ..end
-            });
+            let end = HeapEnd { received: 0, packets: 0, present: PresenceMap::default(), ..end };
+            self.losses.ended(&end);
+            let (bytes, packets) = self.losses.incomplete(&end);
             self.tally.add(C::LostBytes, bytes);
             self.tally.add(C::LostPackets, packets);
         }

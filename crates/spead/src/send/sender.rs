@@ -133,6 +133,8 @@ struct Part {
     packetiser: Packetiser,
     substream: usize,
     rate: Option<f64>,
+    /// Nobody gets it.
+    is_stop: bool,
 }
 
 #[derive(Debug)]
@@ -143,6 +145,20 @@ struct Job {
     turn: usize,
     bytes: u64,
     failed: bool,
+}
+
+/// What is not among the totals of heaps.
+#[derive(Debug, Default)]
+struct Apart {
+    packets: u64,
+    payload_bytes: u64,
+}
+
+impl Apart {
+    fn add(&mut self, payload: usize) {
+        self.packets += 1;
+        self.payload_bytes += payload as u64;
+    }
 }
 
 /// Completions that wait at most: as many as a queue has heaps.
@@ -161,8 +177,8 @@ pub struct HeapSender {
     kept: Kept,
     link: LinkCount,
     counts: SendCounts,
-    /// Payload of packets that were sent again.
-    resent_payload: u64,
+    /// Packets of stop heaps and packets that were sent again: no receiver gets them as well as others.
+    apart: Apart,
     tickets: u64,
     idle: bool,
 }
@@ -194,7 +210,7 @@ impl HeapSender {
             kept: Kept::new(config.keep_bytes),
             link: LinkCount::new(config.wire),
             counts: SendCounts::default(),
-            resent_payload: 0,
+            apart: Apart::default(),
             tickets: 0,
             idle: true,
             config,
@@ -317,7 +333,8 @@ impl HeapSender {
                 HeapRate::Unlimited => Some(0.0),
                 HeapRate::Rate(rate) => Some(rate),
             };
-            Part { heap, packetiser, substream: how.substream, rate }
+            let is_stop = heap.is_stop();
+            Part { heap, packetiser, substream: how.substream, rate, is_stop }
         });
         let parts = parts.collect();
         self.tickets += 1;
@@ -368,7 +385,7 @@ impl HeapSender {
         if let Some((substream, payload, bytes)) = self.kept.next_packet(out) {
             self.counts.resent_packets += 1;
             self.counts.resent_bytes += bytes as u64;
-            self.resent_payload += payload as u64;
+            self.apart.add(payload);
             self.count(payload, bytes);
             self.pacer.sent(bytes, None);
             return NextPacket::Packet { bytes, substream, ticket: None };
@@ -379,6 +396,9 @@ impl HeapSender {
         let bytes = cut(part, out);
         let payload = (part.packetiser.offset() - before) as usize;
         let (substream, rate) = (part.substream, part.rate);
+        if part.is_stop {
+            self.apart.add(payload);
+        }
         self.pacer.sent(bytes, rate);
         job.bytes += bytes as u64;
         let ticket = Some(job.ticket);
@@ -394,8 +414,8 @@ impl HeapSender {
         let heaps = self.counts.heaps + self.counts.unfinished_heaps;
         SenderTotals {
             heaps: heaps - self.counts.stop_heaps,
-            packets: self.counts.packets - self.counts.resent_packets,
-            payload_bytes: self.counts.payload_bytes - self.resent_payload,
+            packets: self.counts.packets - self.apart.packets,
+            payload_bytes: self.counts.payload_bytes - self.apart.payload_bytes,
         }
     }
 
@@ -425,7 +445,7 @@ impl HeapSender {
             self.queued_bytes -= part.heap.bytes();
             // One of which no packet left is missed by nobody.
             let begun = part.packetiser.offset() > 0;
-            self.counts.stop_heaps += u64::from(part.heap.is_stop() || !begun);
+            self.counts.stop_heaps += u64::from(part.is_stop || !begun);
             if part.packetiser.is_done() {
                 self.counts.heaps += 1;
                 self.kept.add(part.heap, part.packetiser, part.substream);

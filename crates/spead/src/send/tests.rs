@@ -284,6 +284,12 @@ fn payload_is_gathered_where_it_is_or_copied_to_the_same_packet() {
         let totals = senders[0].totals();
         assert_eq!((totals.heaps, senders[0].counts().heaps), (1, 2));
         assert_eq!(totals, senders[1].totals());
+        // The stop is one packet, of which nobody misses anything.
+        assert_eq!(totals.packets + 1, gathered.len() as u64);
+        let payload = |packet: &Vec<u8>| SpeadPacket::parse(packet).unwrap().payload.len() as u64;
+        let all: u64 = gathered[..gathered.len() - 1].iter().map(payload).sum();
+        assert_eq!(totals.payload_bytes, all);
+        assert!(senders[0].counts().payload_bytes > all);
     }
 }
 

@@ -204,8 +204,8 @@ impl Scheme for SpeadInput {
         SchemeKey::told(
             "stall_timeout",
             TIME_TAKES,
-            "never; receive, datagrams: 30s",
-            "without any packet for so long, after the first one, the stream has ended",
+            "never; datagrams: 30s",
+            "without any packet for so long, after the first one, the stream has ended; in run it ends only if this key is given, and the stall is counted",
             |u, v| {
                 v.duration(TIMES).map(|t| {
                     u.stall_said = true;

@@ -87,6 +87,18 @@ impl<S: Store> StreamReceiver<S> {
         self.reports += 1;
         let (ended_heaps, expected_bytes) = self.losses.ended_so_far();
         let losses = self.losses();
+        // Of a live heap that newer ones have overtaken some packets came: what is missing of it now is missing, not all of it.
+        let overtaken = self
+            .heaps
+            .iter()
+            .flatten()
+            .filter(|heap| self.losses.is_overtaken(heap.cnt, heap.flavour()));
+        let (mut live, mut missing) = (0, losses.bytes);
+        for heap in overtaken {
+            live += 1;
+            let length = heap.length().unwrap_or(heap.received());
+            missing = missing.saturating_add(length - heap.received().min(length));
+        }
         ReceiverReport {
             number: self.reports,
             time_ns: now_ns,
@@ -94,8 +106,8 @@ impl<S: Store> StreamReceiver<S> {
             packet_bytes: self.packet_bytes,
             ended_heaps,
             expected_bytes,
-            missing_bytes: losses.bytes,
-            lost_heaps: losses.heaps,
+            missing_bytes: missing,
+            lost_heaps: losses.heaps.map(|heaps| heaps.saturating_sub(live)),
         }
     }
 

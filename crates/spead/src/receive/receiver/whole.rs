@@ -60,7 +60,7 @@ impl HeapReceiver {
         match &heap {
             Delivery::Heap(heap) => {
                 let length = heap.payload().len() as u64;
-                self.losses.came(heap.cnt, heap.flavour, length);
+                self.losses.came(heap.cnt, heap.flavour, length, length);
                 self.tally.add(C::PayloadBytes, length);
                 self.tally.add(C::Complete, 1);
             }
@@ -72,7 +72,7 @@ impl HeapReceiver {
 
     fn came_in_part(&mut self, part: &IncompleteHeap) {
         let received = part.received_length;
-        self.losses.came(part.cnt, part.flavour, part.heap_length.unwrap_or(received));
+        self.losses.came(part.cnt, part.flavour, part.heap_length.unwrap_or(received), received);
         let (bytes, packets) = self.losses.missing(part.heap_length, received, &part.present);
         match part.arrival {
             Arrival::TimedOut => {

@@ -122,6 +122,8 @@ fn a_million(sequence: Option<NumberSequence>) -> (HeapReceiver, BTreeMap<u64, V
         (losses.bytes, losses.packets, losses.off_sequence),
         (missing * EACH, Some(missing), 0)
     );
+    // Some heaps are lost whole, and their lengths are not known.
+    assert_eq!((losses.all_bytes(), losses.all_packets()), (None, None));
     assert!((15_000..30_000).contains(&missing), "{missing}");
     assert!(
         count(&mut stream, SpeadCounter::Late) > 0
@@ -152,6 +154,10 @@ fn of_a_million_packets_lost_heaps_are_unknown_until_the_sender_says_what_it_sen
     stream.sender_said(totals);
     let lost = HEAPS - came.len() as u64;
     assert!((100..200).contains(&lost), "{lost}");
+    let arrived: u64 = came.values().flatten().map(|came| u64::from(*came)).sum();
+    let losses = stream.losses();
+    assert_eq!(losses.all_packets(), Some(MILLION - arrived));
+    assert_eq!(losses.all_bytes(), Some((MILLION - arrived) * EACH));
     // The last three are among them.
     assert_eq!((stream.losses().heaps, stream.report(0).lost_heaps), (Some(lost), Some(lost)));
 }
@@ -171,6 +177,25 @@ fn heaps_that_did_not_come_at_all_are_lost_by_number_or_by_the_senders_count_els
     assert_eq!(stream.losses().heaps, Some(2));
     let losses = numbered.losses();
     assert_eq!((losses.heaps, losses.off_sequence), (Some(1), 1));
+}
+
+/// Of a live heap that a newer one has overtaken a report tells what is missing, and not that all of it is lost.
+#[test]
+fn a_report_tells_what_is_missing_of_heaps_that_newer_ones_have_overtaken() {
+    let sequence = Some(NumberSequence { first: 1, step: 1 });
+    let mut stream = HeapReceiver::new(ReceiverConfig { sequence, ..ours() }).unwrap();
+    let mut told = |cnt, from: usize, to: usize| {
+        stream.push(0, &Raw::new(cnt, 300, from as u64, &[0; 300][from..to]).bytes());
+        let report = stream.report(0);
+        (report.ended_heaps, report.missing_bytes, report.lost_heaps)
+    };
+    assert_eq!(told(1, 0, 100), (0, 0, Some(0)));
+    assert_eq!(told(3, 0, 100), (0, 0, Some(0)));
+    // The third ends: of the first 200 B are missing, and of the second nothing came.
+    assert_eq!(told(3, 100, 300), (1, 200, Some(1)));
+    // It came after all.
+    assert_eq!(told(1, 100, 300), (2, 0, Some(1)));
+    assert_eq!(told(2, 0, 300), (3, 0, Some(0)));
 }
 
 mod any {
