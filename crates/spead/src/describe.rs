@@ -8,8 +8,11 @@ mod decode;
 mod descriptor;
 mod encode;
 mod group;
+#[cfg(test)]
+mod hostile_tests;
 mod literal;
 mod numpy;
+mod refusals;
 
 pub use array::{Elements, ItemArray};
 pub use bits::{BitReader, BitWriter};
@@ -17,6 +20,7 @@ pub use descriptor::{Descriptor, DescriptorError, FormatField, ItemLayout};
 pub use group::{GroupCounts, GroupItem, GroupUpdate, ItemGroup};
 pub use literal::{Literal, LiteralError};
 pub use numpy::{NumpyField, NumpyHeader, NumpyKind, NumpyType};
+pub use refusals::{DescriptorRefusals, DescriptorRefused};
 
 /// Compatibility with PySPEAD; sender and receiver must agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

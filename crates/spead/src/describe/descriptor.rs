@@ -4,8 +4,8 @@
 //! Refuses ids and lengths that the flavour cannot hold. Source: `docs/formats/spead.md`, sections 4 and 17.
 
 use super::numpy::NumpyHeader;
-use super::{BugCompat, ValueError};
-use crate::receive::{Heap, HeapReceiver, ReceiverConfig};
+use super::{BugCompat, DescriptorRefusals, DescriptorRefused, ValueError};
+use crate::receive::{Delivery, Heap, HeapReceiver, OnIncomplete, ReceiverConfig, SpeadCounter};
 use crate::wire::{Flavour, HEADER_BYTES, POINTER_BYTES, header, id};
 
 /// A field of a SPEAD format: a code and bits.
@@ -87,6 +87,19 @@ fn put(
     }
     out.extend_from_slice(low);
     Ok(())
+}
+
+/// Why the bytes of an item, or their last packet, began no descriptor; at most one reason, as the first refused packet ends an item.
+fn refused_packet(stream: &mut HeapReceiver) -> Option<DescriptorRefused> {
+    let tally = stream.tally();
+    let [packets, accepted, too_large] =
+        [SpeadCounter::Packets, SpeadCounter::Accepted, SpeadCounter::HeapTooLarge]
+            .map(|counter| tally.get(counter));
+    match (packets - accepted, too_large) {
+        (0, _) => None,
+        (_, 0) => Some(DescriptorRefused::Malformed),
+        _ => Some(DescriptorRefused::Cut),
+    }
 }
 
 impl Descriptor {
@@ -216,11 +229,22 @@ impl Descriptor {
 
     /// The descriptors in an item of id 5, `most` at most; one without an id is none.
     pub fn parse(item: &[u8], compat: BugCompat, most: usize) -> Vec<Descriptor> {
+        Descriptor::parse_counted(item, compat, most, &mut DescriptorRefusals::default())
+    }
+
+    /// The same; what is no descriptor is counted.
+    pub fn parse_counted(
+        item: &[u8],
+        compat: BugCompat,
+        most: usize,
+        refusals: &mut DescriptorRefusals,
+    ) -> Vec<Descriptor> {
         let config = ReceiverConfig {
             max_heaps: 1,
             stop_on_stop_item: false,
             max_heap_bytes: (item.len() as u64).max(1),
             max_live_bytes: (item.len() as u64).max(1),
+            incomplete: OnIncomplete::Give,
             ..ReceiverConfig::spead2()
         };
         let mut found = Vec::new();
@@ -233,12 +257,23 @@ impl Descriptor {
                 stream.stop(0);
             }
             while let Some(delivery) = stream.pop() {
-                let descriptor = delivery.heap().and_then(|h| Descriptor::of_heap(&h, compat));
-                found.extend(descriptor);
+                match delivery {
+                    Delivery::Heap(heap) => match Descriptor::of_heap(&heap, compat) {
+                        Some(descriptor) => found.push(descriptor),
+                        None => refusals.add(DescriptorRefused::NoId),
+                    },
+                    Delivery::Incomplete(_) => refusals.add(DescriptorRefused::Cut),
+                }
             }
             if ended {
                 break;
             }
+        }
+        if let Some(why) = refused_packet(&mut stream) {
+            refusals.add(why);
+        }
+        if !rest.is_empty() || found.len() > most {
+            refusals.add(DescriptorRefused::TooMany);
         }
         found.truncate(most);
         found

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::array::ItemArray;
 use super::descriptor::{Descriptor, ItemLayout};
-use super::{BugCompat, ValueError};
+use super::{BugCompat, DescriptorRefusals, DescriptorRefused, ValueError};
 use crate::receive::Heap;
 use crate::wire::id;
 
@@ -54,6 +54,9 @@ pub struct GroupCounts {
     pub too_many: u64,
     /// Descriptors that changed an item.
     pub changed: u64,
+    /// Descriptors that describe nothing, by reason; those beyond the limits too. An item whose descriptor cannot be read is still in
+    /// the group: its name is known, and its values are `undecodable`.
+    pub refused: DescriptorRefusals,
 }
 
 /// What a heap did to a group.
@@ -130,10 +133,14 @@ impl ItemGroup {
             descriptor.id = (id::FIRST_CHOSEN..).find(|id| !self.items.contains_key(id))?;
         }
         let id = descriptor.id;
-        if self.items.get(&id).is_some_and(|known| known.descriptor == descriptor) {
+        if let Some(known) = self.items.get(&id).filter(|known| known.descriptor == descriptor) {
+            if let Err(why) = &known.layout {
+                self.counts.refused.add(why.into());
+            }
             return Some(id);
         }
         let layout = descriptor.layout();
+        let unusable = layout.as_ref().err().map(DescriptorRefused::from);
         let mut item = GroupItem { descriptor, value: None, version: 1, layout };
         let same_name = self.names.get(&item.descriptor.name).copied();
         let replaces =
@@ -142,8 +149,14 @@ impl ItemGroup {
         let freed: usize = replaces.iter().map(|id| self.items[id].text()).max().unwrap_or(0);
         let full = replaces.is_empty() && self.items.len() >= self.limit.unwrap_or(MOST_ITEMS);
         if full || self.text - freed + item.text() > MOST_TEXT {
+            let why =
+                if full { DescriptorRefused::GroupFull } else { DescriptorRefused::TextTooLong };
+            self.counts.refused.add(why);
             self.counts.too_many += 1;
             return None;
+        }
+        if let Some(why) = unusable {
+            self.counts.refused.add(why);
         }
         for old in replaces {
             if let Some(old) = self.remove(old) {
@@ -173,7 +186,8 @@ impl ItemGroup {
     pub fn take_descriptors(&mut self, heap: &Heap) -> Vec<u64> {
         let mut changed = Vec::new();
         for bytes in heap.descriptor_bytes() {
-            for descriptor in Descriptor::parse(bytes, self.compat, MOST_ITEMS) {
+            let refused = &mut self.counts.refused;
+            for descriptor in Descriptor::parse_counted(bytes, self.compat, MOST_ITEMS, refused) {
                 let known = self.items.get(&descriptor.id).map(|item| &item.descriptor);
                 let same = known == Some(&descriptor);
                 if let Some(id) = self.add(descriptor).filter(|_| !same) {

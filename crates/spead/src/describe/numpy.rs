@@ -91,6 +91,9 @@ pub struct NumpyHeader {
     pub shape: Vec<usize>,
 }
 
+/// Longest header that is read, bytes: a literal takes some 20 times its text while it is looked at.
+const LONGEST: usize = 1 << 20;
+
 /// Elements of a shape.
 pub(super) fn count(shape: &[usize]) -> Result<usize, ValueError> {
     // However long the other dimensions are: their product may be beyond all memory.
@@ -226,8 +229,11 @@ impl NumpyHeader {
     /// Reads `{'descr': ..., 'fortran_order': ..., 'shape': ...}`.
     ///
     /// # Errors
-    /// If it is no literal, has other keys, or says what is not supported.
+    /// If it is no literal, has other keys, is above 1 MiB, or says what is not supported.
     pub fn parse(text: &str) -> Result<NumpyHeader, ValueError> {
+        if text.len() > LONGEST {
+            return Err(header(format!("{} B, above {LONGEST} B", text.len())));
+        }
         let Literal::Dict(entries) = Literal::parse(text)? else {
             return Err(header("no dictionary"));
         };
