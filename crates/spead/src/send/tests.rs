@@ -2,6 +2,7 @@
 
 mod kinds;
 mod live;
+mod one_way;
 mod peer;
 
 use std::sync::Arc;
