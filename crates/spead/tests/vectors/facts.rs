@@ -27,11 +27,15 @@ pub fn case(name: &str) -> Value {
 
 /// UDP payloads of a capture, as spead2's reader selects them: untagged IPv4 in whole frames; of one port if a filter says so.
 pub fn datagrams(name: &str, filter: &str) -> Vec<Vec<u8>> {
-    let bytes = file(name);
+    datagrams_of(&file(name), filter, Ip::PlainV4)
+}
+
+/// UDP payloads of these packets in a capture.
+pub fn datagrams_of(bytes: &[u8], filter: &str, ip: Ip) -> Vec<Vec<u8>> {
     let port = filter.split_whitespace().last().and_then(|word| word.parse().ok());
     assert!(filter.is_empty() || port.is_some(), "{filter}");
-    let reader = CaptureReader::new(&bytes[..]).unwrap();
-    let mut frames = Datagrams::new(reader, port).only(Ip::PlainV4);
+    let reader = CaptureReader::new(bytes).unwrap();
+    let mut frames = Datagrams::new(reader, port).only(ip);
     let mut all = vec![];
     while let Some(datagram) = frames.next().unwrap() {
         all.push(datagram.payload.to_vec());

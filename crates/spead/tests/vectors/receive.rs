@@ -62,7 +62,7 @@ fn received(
 }
 
 /// Packets and heaps are each in one place.
-fn balanced(stream: &mut HeapReceiver) {
+pub fn balanced(stream: &mut HeapReceiver) {
     let sheet = fullcount_core::ledger::Sheet::new(SpeadCounter::catalogue());
     stream.tally().flush(&sheet);
     let ledger = fullcount_core::ledger::Ledger::default();
@@ -187,7 +187,7 @@ fn nested(array: &ItemArray, shape: &[usize], first: usize, many: usize) -> Valu
     }
 }
 
-fn assert_deliveries(heaps: &[Delivery], expected: &Value, at: &str) {
+pub fn assert_deliveries(heaps: &[Delivery], expected: &Value, at: &str) {
     let wanted = expected["heaps"].as_array().unwrap();
     let cnts: Vec<u64> = heaps.iter().map(Delivery::cnt).collect();
     let wanted_cnts: Vec<u64> = wanted.iter().map(|h| h["cnt"].as_u64().unwrap()).collect();
