@@ -25,6 +25,8 @@ fn heaps_from_memory_are_measured_beside_copies() {
     assert!(text.contains("| 8972 |") && text.contains("pool / spead2-pool"), "{text}");
     for (peer, install) in [("spead2-plain", "pip"), ("spead2-pool", "--build-spead2")] {
         let missing = s["figures"][format!("{peer}-1472")].is_null();
+        let who = &s["rows"][0][peer.replace('-', "_")];
+        assert_eq!(who.is_null(), missing, "a row says whose receiver it was: {s}");
         let goal = format!("ot measured: {} / {peer}: ", &peer[7..]);
         for said in [&text, &said.err] {
             let line = said.lines().find(|line| line.contains(&goal));

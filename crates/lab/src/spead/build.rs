@@ -51,6 +51,48 @@ pub fn bench(folder: &Path) -> Option<PathBuf> {
     Some(folder.join("spead2_bench")).filter(|bench| bench.is_file())
 }
 
+/// The variant of `spead2_bench` in the same folder whose receiver has no memory pool.
+pub fn bench_plain(folder: &Path) -> Option<PathBuf> {
+    Some(folder.join(PLAIN)).filter(|bench| bench.is_file())
+}
+
+/// Name of the variant.
+const PLAIN: &str = "spead2_bench_plain";
+/// What gives each receiver of the bench its pool, and what leaves it out.
+const WITH_POOL: [&str; 2] = ["receiver.mem_pool = true;", "receiver.mem_pool = false;"];
+
+/// Source of the bench without its pool; `None`: it is not the source that we know.
+fn without_pool(source: &str) -> Option<String> {
+    let [with, without] = WITH_POOL;
+    (source.matches(with).count() == 1).then(|| source.replace(with, without))
+}
+
+/// What Meson is told of the variant: a program of its own, so that an interrupted build never leaves one in the other's place.
+fn with_plain(meson: &str) -> String {
+    if meson.contains(PLAIN) {
+        return meson.to_owned();
+    }
+    let links = "objects : [cmdline_o], dependencies : [boost_program_options_dep, st_dep]";
+    format!("{meson}\nexecutable('{PLAIN}', '{PLAIN}.cpp', {links})\n")
+}
+
+/// Adds the variant to the source package.
+fn add_plain(source: &Path) -> Result<(), String> {
+    let folder = source.join("src");
+    let read =
+        |path: &Path| std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
+    let write = |path: &Path, text: String| {
+        std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+    };
+    let bench = folder.join("spead2_bench.cpp");
+    let plain = without_pool(&read(&bench)?).ok_or_else(|| {
+        format!("{}: not the one place that gives it a memory pool", bench.display())
+    })?;
+    write(&folder.join(format!("{PLAIN}.cpp")), plain)?;
+    let meson = folder.join("meson.build");
+    write(&meson, with_plain(&read(&meson)?))
+}
+
 fn run(what: &str, command: &mut Command) -> Result<(), String> {
     let output = command.output().map_err(|e| format!("{what}: {e}"))?;
     if output.status.success() {
@@ -98,6 +140,8 @@ pub fn build(target: &Path, tell: Tell) -> Result<PathBuf, String> {
     let archive = sources.join(format!("spead2-{VERSION}.tar.gz"));
     let mut unpack = Command::new("tar");
     run("tar", unpack.arg("xzf").arg(&archive).arg("-C").arg(&sources))?;
+    let source = sources.join(format!("spead2-{VERSION}"));
+    add_plain(&source)?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::iter::once(modules.join("bin")).chain(std::env::split_paths(&path));
     let path = std::env::join_paths(path).map_err(|e| format!("PATH: {e}"))?;
@@ -106,11 +150,41 @@ pub fn build(target: &Path, tell: Tell) -> Result<PathBuf, String> {
     let mut setup = Command::new(python());
     setup.env("PYTHONPATH", &modules).env("PATH", &path);
     setup.args(["-m", "mesonbuild.mesonmain", "setup", "-Dtools=enabled", "-Dunit_test=disabled"]);
-    setup.arg("--buildtype=release").arg(&build).arg(sources.join(format!("spead2-{VERSION}")));
+    setup.arg("--buildtype=release").arg(&build).arg(&source);
     run("meson setup", &mut setup)?;
     let mut ninja = Command::new(modules.join("bin").join("ninja"));
     ninja.env("PYTHONPATH", &modules).env("PATH", &path).arg("-C").arg(&build);
-    run("ninja", ninja.args(["src/spead2_send", "src/spead2_recv", "src/spead2_bench"]))?;
+    let programs = ["spead2_send", "spead2_recv", "spead2_bench", PLAIN];
+    run("ninja", ninja.args(programs.map(|program| format!("src/{program}"))))?;
     find(Some(&build.join("src")), target)
         .ok_or_else(|| "the build has no spead2_send and spead2_recv".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variant_differs_by_its_pool_alone_and_another_source_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let src = folder.path().join("src");
+        std::fs::create_dir(&src).unwrap();
+        let bench = "a;\n    opts.receiver.mem_pool = true;\nb;\n";
+        std::fs::write(src.join("spead2_bench.cpp"), bench).unwrap();
+        std::fs::write(src.join("meson.build"), "executable('spead2_bench')\n").unwrap();
+        for _ in 0..2 {
+            add_plain(folder.path()).unwrap();
+        }
+        let read = |name: &str| std::fs::read_to_string(src.join(name)).unwrap();
+        assert_eq!(read("spead2_bench.cpp"), bench, "the bench itself stays");
+        assert_eq!(read("spead2_bench_plain.cpp"), bench.replace("= true", "= false"));
+        let meson = read("meson.build");
+        assert!(meson.starts_with("executable('spead2_bench')\n"), "{meson}");
+        assert_eq!(meson.matches("'spead2_bench_plain',").count(), 1, "once: {meson}");
+        for other in ["no pool", "receiver.mem_pool = true; receiver.mem_pool = true;"] {
+            std::fs::write(src.join("spead2_bench.cpp"), other).unwrap();
+            let why = add_plain(folder.path()).unwrap_err();
+            assert!(why.contains("spead2_bench.cpp: not the one place"), "{why}");
+        }
+    }
 }

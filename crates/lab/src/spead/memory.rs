@@ -205,11 +205,23 @@ fn columns(order: &MemoryOrder, packet: usize, stop: Asked<'_>) -> Result<[Vec<f
 
 /// Goals of which spead2's side is not there, and how it comes.
 fn unmeasured(spead2: &Spead2Memory) -> Vec<String> {
-    let plain = "plain / spead2-plain: no Python with the packages numpy and spead2; install them by pip, FULLCOUNT_PYTHON names the Python";
+    let plain = "plain / spead2-plain: no spead2_bench_plain, which --build-spead2 builds, and no Python with the packages numpy and spead2; pip installs them, FULLCOUNT_PYTHON names the Python";
     let pool =
         "pool / spead2-pool: no spead2_bench; --build-spead2 builds it, --spead2 names its folder";
-    let all = [(spead2.python.is_none(), plain), (spead2.bench.is_none(), pool)];
+    let all = [(spead2.plain_peer().is_none(), plain), (spead2.pool_peer().is_none(), pool)];
     all.into_iter().filter(|(missing, _)| *missing).map(|(_, why)| why.to_owned()).collect()
+}
+
+/// Who stands in the columns of spead2, in Markdown.
+fn peers(spead2: &Spead2Memory) -> String {
+    let mut text = String::new();
+    if let Some(pool) = spead2.pool_peer() {
+        text += &format!("spead2-pool is {pool}, which always has a memory pool. ");
+    }
+    if let Some(plain) = spead2.plain_peer() {
+        text += &format!("spead2-plain is {plain}, without one.");
+    }
+    format!("{}\n", text.trim_end())
 }
 
 /// Measures; the table in Markdown.
@@ -226,6 +238,8 @@ pub fn run(
         .parameter("heaps", order.heaps)
         .parameter("rounds", order.rounds)
         .parameter("passes", PASSES)
+        .parameter("spead2_plain", json!(order.spead2.plain_peer()))
+        .parameter("spead2_pool", json!(order.spead2.pool_peer()))
         .parameter("goals", json!({"of_spead2": OF_SPEAD2, "of_copies": OF_COPIES}));
     let named = |(a, b, _): &(usize, usize, f64)| format!(" {} / {} |", COLUMNS[*a], COLUMNS[*b]);
     let mut text = "| packet B |".to_owned();
@@ -236,7 +250,9 @@ pub fn run(
     for &packet in &order.packets {
         let all = columns(order, packet, stop)?;
         let figures = all.each_ref().map(|values| Figure::of(values, "Gb/s"));
-        let mut row = json!({"packet_bytes": packet});
+        let mut row = json!({
+            "packet_bytes": packet, "spead2_plain": order.spead2.plain_peer(), "spead2_pool": order.spead2.pool_peer(),
+        });
         text += &format!("| {packet} |");
         for ((name, values), figure) in COLUMNS.iter().zip(&all).zip(&figures) {
             row[format!("{}_gbps", name.replace('-', "_"))] = json!(values);
@@ -263,7 +279,7 @@ pub fn run(
         record.row(row);
     }
     text += "\nMedians, with mean ± standard deviation in brackets. ";
-    text += "spead2-pool is `spead2_bench mem`, which always has a memory pool; spead2-plain is the Python package's receiver.\n";
+    text += &peers(&order.spead2);
     let unmeasured = unmeasured(&order.spead2);
     record.parameter("not_measured", json!(unmeasured));
     text += &goals::said(&missed, &unmeasured);
@@ -278,13 +294,21 @@ mod tests {
     fn a_goal_without_spead2_s_side_is_named_with_what_to_install() {
         let [plain, pool] = &unmeasured(&Spead2Memory::default())[..] else { panic!("both") };
         assert!(plain.starts_with("plain / spead2-plain: ") && plain.contains("FULLCOUNT_PYTHON"));
+        assert!(plain.contains("--build-spead2"), "{plain}");
         assert!(pool.starts_with("pool / spead2-pool: ") && pool.contains("--build-spead2"));
         let bench = Some("/spead2_bench".into());
-        let all = Spead2Memory { bench: bench.clone(), python: Some("python3".into()) };
-        assert!(unmeasured(&all).is_empty());
-        let bare = Spead2Memory { bench, python: None };
+        let bare = Spead2Memory { bench, ..Spead2Memory::default() };
+        let package = Spead2Memory { python: Some("python3".into()), ..bare.clone() };
+        let tool = Spead2Memory { plain: Some("/spead2_bench_plain".into()), ..bare.clone() };
+        for (all, name) in [(package, "the Python package spead2"), (tool, "spead2_bench_plain")] {
+            assert!(unmeasured(&all).is_empty(), "{name}");
+            let text = peers(&all);
+            assert!(text.contains(&format!("spead2-plain is {name}")), "{text}");
+            assert!(text.contains("spead2-pool is spead2_bench mem,"), "{text}");
+        }
         assert_eq!(unmeasured(&bare), std::slice::from_ref(plain));
         let text = goals::said(&[], std::slice::from_ref(plain));
-        assert!(text.starts_with("\nNot measured: plain / spead2-plain: no Python"), "{text}");
+        assert!(text.starts_with("\nNot measured: plain / spead2-plain: no "), "{text}");
+        assert_eq!(peers(&Spead2Memory::default()), "\n", "nobody");
     }
 }

@@ -66,22 +66,28 @@ impl PeerFlags {
         if !self.wants("spead2") {
             return Ok(Spead2Memory::default());
         }
-        let bench = |folder: Option<&Path>| folder.and_then(build::bench);
-        let found = bench(self.folder(|folder| bench(folder).is_some()).as_deref());
-        let found = found.map(std::path::absolute).transpose();
-        let memory = Spead2Memory::with(found.context("the folder of spead2's tools")?);
+        let both = |folder: &Path| [build::bench(folder), build::bench_plain(folder)];
+        let all =
+            |folder: Option<&Path>| folder.is_some_and(|f| both(f).iter().all(|b| b.is_some()));
+        let found = self.folder(all).map(std::path::absolute).transpose();
+        let found = found.context("the folder of spead2's tools")?;
+        let memory = Spead2Memory::with(found.as_deref());
+        let how = "--build-spead2 builds it, --spead2 names its folder";
         if memory.bench.is_none() {
-            let how = "--build-spead2 builds it, --spead2 names its folder";
             if !self.peers.is_empty() {
                 let why = format!("spead2_bench is not found: {how}");
                 return Err(refuse("peers", "spead2", why).into());
             }
             note!("spead2_bench is not found: no figure of spead2 with a memory pool ({how})");
         }
-        if memory.python.is_none() {
-            note!(
-                "no Python with numpy and spead2: no figure of spead2 without a memory pool (FULLCOUNT_PYTHON names one)"
-            );
+        match &memory {
+            Spead2Memory { plain: Some(_), .. } => {}
+            Spead2Memory { python: Some(_), .. } => note!(
+                "spead2_bench_plain is not found: the Python package stands for spead2 without a memory pool ({how})"
+            ),
+            _ => note!(
+                "neither spead2_bench_plain nor a Python with numpy and spead2 is found: no figure of spead2 without a memory pool ({how}, FULLCOUNT_PYTHON names a Python)"
+            ),
         }
         Ok(memory)
     }
