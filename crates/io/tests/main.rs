@@ -10,6 +10,7 @@ mod raw;
 mod raw_streams;
 mod spead;
 mod spead_chunks;
+mod spead_differences;
 mod spead_feedback;
 mod spead_million;
 mod spead_streams;

@@ -35,6 +35,7 @@ fullcount_core::counters! {
         Empty "spead.empty_datagrams" Times Sum "spead" Note "datagrams without a byte" "";
         Merged "spead.merged_datagrams" Times Sum "spead" Note "datagrams that held several packets, as a capture on a sending host shows them" "";
         Reordered "spead.reordered" Packets Sum "spead" Reordered "packets that came behind a later one of their heap" "";
+        RingFull "spead.ring_full" Times Sum "spead" Note "times that packets had to wait because as many finished heaps as the ring holds waited for their consumer" "raise ring_heaps, or look at the consumer: it is slower than the sender";
         Discarded "spead.discarded" Packets Sum "spead" Note "accepted packets whose heap a chunk receiver threw away" "";
         PayloadBytes "spead.payload_bytes" Bytes Sum "spead" Note "payload of accepted packets" "";
         PacketBytes "spead.packet_bytes" Bytes Sum "spead" Note "SPEAD bytes of packets that passed decoding" "";

@@ -248,6 +248,7 @@ impl<S: Store> StreamReceiver<S> {
         let full = self.store.is_full() && self.ended.is_none();
         if full && !self.blocked {
             self.statistics.worker_blocked += 1;
+            self.tally.add(C::RingFull, 1);
         }
         self.blocked = full;
         full
