@@ -3,6 +3,7 @@
 mod abort;
 mod congestion;
 mod opening;
+mod options;
 mod recovery;
 mod segments;
 mod streams;
