@@ -39,6 +39,15 @@ pub struct Departed {
     pub calls: u64,
 }
 
+/// How often and how long a destination told its source to hold, although it could have taken more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HeldBack {
+    /// Times that it said so.
+    pub times: u64,
+    /// From saying so to taking it back, ns in all.
+    pub time_ns: u64,
+}
+
 /// A part of a destination that goes its own way: one connection of several.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DestinationPart {
@@ -77,6 +86,11 @@ pub trait Destination: Send {
 
     /// What has left so far.
     fn departed(&self) -> Departed;
+
+    /// How often and how long [`Destination::send`] waited because the other side asked for it; `None` where nobody can ask.
+    fn held(&self) -> Option<HeldBack> {
+        None
+    }
 
     /// True if what was sent arrives, or sending fails.
     fn lossless(&self) -> bool;

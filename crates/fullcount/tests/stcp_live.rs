@@ -205,6 +205,10 @@ fn packets_of_send_reach_a_plain_socket_and_the_source_waits_for_a_slow_one() {
     assert!(begun.elapsed() > Duration::from_secs(1), "the source waits for the reader");
     let s: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(s.pointer("/packets/sent").and_then(Value::as_u64), Some(4000), "{s}");
+    // While the reader stands still all is above the high mark: the source is told so, and the report says how often and how long.
+    let held = s.pointer("/destinations/0/held").expect("it can be told");
+    assert!(held["times"].as_u64() >= Some(1) && held["seconds"].as_f64() > Some(0.5), "{s}");
+    assert!(err.contains("told to hold "), "{err}");
     let (bytes, end) = reader.join().unwrap();
     assert_eq!(end, Some(std::io::ErrorKind::ConnectionReset));
     let (mut at, mut packets) = (0, 0);

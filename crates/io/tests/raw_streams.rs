@@ -15,6 +15,8 @@ use fullcount_testing::veth::{NAME, RECEIVER, Veth};
 use socket2::SockRef;
 
 const PORT: u16 = 5000;
+/// A send buffer whose high mark is above the packets that a receiver does not read: their source need not hold.
+const FITS: &str = "&buffer=2MiB";
 
 fn open(
     veth: &Veth,
@@ -73,7 +75,7 @@ fn a_finished_sender_waits_for_a_receiver_that_holds() {
         thread::sleep(Duration::from_secs(12));
         drain(stream)
     });
-    let mut lanes = open(&veth, "&buffer=1MiB", &[]).unwrap();
+    let mut lanes = open(&veth, FITS, &[]).unwrap();
     lanes[0].send(&[7; 1_000_000], 1000).unwrap();
     let begin = Instant::now();
     go.send(()).unwrap();
@@ -90,7 +92,7 @@ fn a_finished_sender_waits_for_a_receiver_that_holds() {
 fn a_finished_sender_gives_a_dead_receiver_up() {
     let Some(veth) = Veth::new(9000, 1) else { return };
     let listener = listen(&veth);
-    let mut lanes = open(&veth, "&buffer=1MiB", &[]).unwrap();
+    let mut lanes = open(&veth, FITS, &[]).unwrap();
     let _held = listener.accept().unwrap();
     lanes[0].send(&[7; 1_000_000], 1000).unwrap();
     thread::sleep(Duration::from_millis(300));
@@ -156,7 +158,7 @@ fn connections_of_a_killed_sender_are_reset_when_the_receiver_speaks_on_them() {
 fn s54_an_abort_with_bytes_in_flight_is_answered_for_a_second() {
     let Some(veth) = Veth::new(9000, 1) else { return };
     let listener = listen(&veth);
-    let mut lanes = open(&veth, "&buffer=1MiB", &[]).unwrap();
+    let mut lanes = open(&veth, FITS, &[]).unwrap();
     let (stream, _) = listener.accept().unwrap();
     lanes[0].send(&[7; 1_000_000], 1000).unwrap();
     // Bytes are on their way, and the receiver's buffer is far smaller than all of them.

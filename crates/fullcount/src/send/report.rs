@@ -79,9 +79,20 @@ fn by_destination(sent: &Sent) -> String {
         if let Some(why) = &r.failure {
             line += &format!(", {failed} not sent: {why}");
         }
-        line + "\n"
+        line + &held(r) + "\n"
     };
     sent.reached.iter().map(line).collect()
+}
+
+/// How a destination held its source back, for people; empty where it did not.
+fn held(r: &Reached) -> String {
+    match r.held.filter(|held| held.times > 0) {
+        Some(held) => {
+            let (times, seconds) = (grouped(held.times), held.time_ns as f64 / 1e9);
+            format!("; told to hold {times} times, {seconds:.3} s in all")
+        }
+        None => String::new(),
+    }
 }
 
 /// One destination as the summary has it.
@@ -95,6 +106,9 @@ fn destination(sent: &Sent, r: &Reached) -> serde_json::Value {
         "packets": {"sent": sent.packets.saturating_sub(r.failed), "failed": r.failed},
         "counters": counters,
     });
+    if let Some(held) = r.held {
+        one["held"] = json!({"times": held.times, "seconds": held.time_ns as f64 / 1e9});
+    }
     if let Some(why) = &r.failure {
         one["failure"] = json!(why);
     }
@@ -117,13 +131,14 @@ fn part(p: &DestinationPart) -> serde_json::Value {
     one
 }
 
-/// What a single destination did not get, for people.
+/// How a single destination held its source back and what it did not get, for people.
 fn not_sent(sent: &Sent) -> String {
     match sent.reached.as_slice() {
         [one] if one.failed > 0 => {
             let why = one.failure.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-            format!("; {} of them did not arrive{why}", grouped(one.failed))
+            format!("{}; {} of them did not arrive{why}", held(one), grouped(one.failed))
         }
+        [one] => held(one),
         _ => String::new(),
     }
 }

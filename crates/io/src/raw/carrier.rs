@@ -9,17 +9,15 @@ use std::time::{Duration, Instant};
 
 use fullcount_core::destination::DestinationPart;
 use fullcount_core::ledger::Sheet;
-use fullcount_stcp::{Notice, StcpState, SubmitError};
-use rtrb::Consumer;
+use fullcount_stcp::{Notice, StcpState};
 
 use super::counters::{StcpSending, publish};
+use super::lane::Lane;
 use super::measured::{part, unacknowledged};
 use super::{FrameFile, RawError, RawLink};
 
 /// Longest sleep of a link with nothing to do: what a packet may wait for.
 const NAP: Duration = Duration::from_micros(200);
-/// Bytes that a lane hands over before the link has its turn.
-const PORTION: usize = 256 << 10;
 /// Between looks at the counters, and for RSTs that the interface does not take at once.
 const PUBLISH: Duration = Duration::from_millis(20);
 /// How long a link answers after streams were aborted with bytes in flight: section 16.1's `linger_closed`.
@@ -55,113 +53,6 @@ impl Shared {
     }
 }
 
-/// One lane: its packets with their lengths in front, and the streams that they go to in turn.
-pub(super) struct Lane {
-    pub ring: Consumer<u8>,
-    pub streams: Vec<usize>,
-    pub turn: usize,
-    pub scratch: Vec<u8>,
-}
-
-/// What became of a packet.
-enum Given {
-    Taken,
-    /// No stream has room.
-    Full,
-    /// All its streams have ended.
-    Nobody,
-}
-
-/// Gives a packet to the next stream that takes it: one whose buffer is full is passed over, and so is one that has ended.
-fn give(
-    link: &mut RawLink,
-    streams: &[usize],
-    turn: &mut usize,
-    packet: &[u8],
-) -> Result<Given, SubmitError> {
-    let mut given = Given::Nobody;
-    for _ in streams {
-        let at = streams[*turn];
-        *turn = (*turn + 1) % streams.len();
-        match link.submit(at, packet) {
-            Ok(_) => return Ok(Given::Taken),
-            Err(SubmitError::WouldBlock) => given = Given::Full,
-            Err(SubmitError::NotConnected) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(given)
-}
-
-/// Bytes in front of each packet in a ring.
-pub(super) const LENGTH: usize = 4;
-
-impl Lane {
-    /// Hands packets over, up to a portion; true: the ring may hold more.
-    fn hand_over(&mut self, link: &mut RawLink, sheet: &Sheet) -> Result<bool, SubmitError> {
-        let mut left = PORTION;
-        loop {
-            let waiting = self.ring.slots();
-            let Ok(head) = self.ring.read_chunk(LENGTH) else { return Ok(false) };
-            let length = four(head.as_slices());
-            // A packet comes with its length in one piece, or not at all.
-            if waiting < LENGTH + length {
-                return Ok(false);
-            }
-            // One that is longer than a portion leaves alone.
-            if length > left && left < PORTION {
-                return Ok(true);
-            }
-            let Ok(chunk) = self.ring.read_chunk(LENGTH + length) else { return Ok(false) };
-            let (first, second) = chunk.as_slices();
-            let taken = match first.get(LENGTH..).filter(|_| second.is_empty()) {
-                Some(whole) => give(link, &self.streams, &mut self.turn, whole),
-                None => {
-                    self.scratch.clear();
-                    self.scratch.extend_from_slice(first);
-                    self.scratch.extend_from_slice(second);
-                    give(link, &self.streams, &mut self.turn, &self.scratch[LENGTH..])
-                }
-            };
-            let line = match taken? {
-                Given::Taken => StcpSending::Packets,
-                Given::Nobody => StcpSending::Lost,
-                Given::Full => {
-                    sheet.add(StcpSending::Waited as usize, 1);
-                    return Ok(false);
-                }
-            };
-            chunk.commit_all();
-            sheet.add(line as usize, 1);
-            left -= length.min(left);
-        }
-    }
-}
-
-impl Lane {
-    /// What nobody takes any more, because the link has ended: so many packets.
-    fn discard(&mut self) -> u64 {
-        let mut packets = 0;
-        loop {
-            let waiting = self.ring.slots();
-            let Ok(head) = self.ring.read_chunk(LENGTH) else { return packets };
-            let length = LENGTH + four(head.as_slices());
-            match self.ring.read_chunk(length) {
-                Ok(chunk) if waiting >= length => chunk.commit_all(),
-                _ => return packets,
-            }
-            packets += 1;
-        }
-    }
-}
-
-fn four((first, second): (&[u8], &[u8])) -> usize {
-    let mut bytes = [0; LENGTH];
-    let both = first.iter().chain(second);
-    bytes.iter_mut().zip(both).for_each(|(to, from)| *to = *from);
-    u32::from_le_bytes(bytes) as usize
-}
-
 /// What the thread owns.
 pub(super) struct Carrier {
     pub link: RawLink,
@@ -187,6 +78,9 @@ impl Carrier {
         }
         publish(&self.sheet, &self.link);
         self.shared.over.store(true, Release);
+        // Nobody holds any more: a source that waits is told why it ended.
+        let now = self.link.clock;
+        self.lanes.iter_mut().for_each(|lane| lane.release(now, &self.sheet));
         // What was put into the rings in the meantime is as lost as what was there.
         let left: u64 = self.lanes.iter_mut().map(Lane::discard).sum();
         self.sheet.add(StcpSending::Lost as usize, left);
@@ -244,7 +138,7 @@ impl Carrier {
                 let handed = lane.hand_over(&mut self.link, &self.sheet);
                 more |= handed.map_err(|e| e.to_string())?;
             }
-            let empty = self.lanes.iter().all(|lane| lane.ring.is_empty());
+            let empty = self.lanes.iter().all(Lane::is_empty);
             if finished && empty {
                 (0..self.link.streams().len()).for_each(|at| self.link.flush(at));
                 if self.link.streams().iter().all(|s| s.sender().used() == 0) {

@@ -25,7 +25,13 @@ fullcount_core::counters! {
             "bytes that were taken and not acknowledged when the sender ended or its connection did"
             "the receiver may not have them: it stopped reading or went away";
         Waited "stcp.waited" Times Sum "stcp" Note
-            "packets that had to wait because the stream's buffer was full"
+            "packets that had to wait because they did not fit into what the stream's buffer had left"
+            "nothing is lost; the receiver or the link is slower than the source";
+        Held "stcp.held" Times Sum "stcp" Note
+            "times that the source was told to hold: all its streams were busy, their buffers above the high mark"
+            "nothing is lost; the receiver or the link is slower than the source";
+        HeldTime "stcp.held_ns" Times Sum "stcp" Note
+            "time until a stream was ready again, its buffer at the low mark, after the source was told to hold, ns"
             "nothing is lost; the receiver or the link is slower than the source";
         Connections "stcp.connections" Times Sum "stcp" Note
             "connections that were made" "";

@@ -1,8 +1,8 @@
 //! The destination `stcp`: packets to a listening TCP socket, through an interface, with addresses of their own.
 //!
 //! A lane for each source port that the traffic needs; all share one link and its thread ([`super::carrier`]). Packets wait in a lane's
-//! ring, then in the stream's buffer until they are acknowledged; when both are full, the source waits. Refuses what
-//! [`StcpUrl::check`] does.
+//! ring, then in the stream's buffer until they are acknowledged; while all streams of a lane are busy ([`super::lane`]), or its ring is
+//! full, the source waits. Refuses what [`StcpUrl::check`] does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fullcount_core::destination::{
     Departed, Destination, DestinationEndpoint, DestinationError, DestinationKind,
-    DestinationOpening, DestinationPart,
+    DestinationOpening, DestinationPart, HeldBack,
 };
 use fullcount_core::ledger::{Info, Sheet};
 use fullcount_core::refusal::{Refusal, refuse};
@@ -19,8 +19,9 @@ use fullcount_core::source::UrlKey;
 use fullcount_core::url::{self, Scheme};
 use rtrb::{Producer, RingBuffer};
 
-use super::carrier::{Carrier, LENGTH, Lane, Shared};
+use super::carrier::{Carrier, Shared};
 use super::counters::{StcpSending, catalogue};
+use super::lane::{Hold, LENGTH, Lane};
 use super::url::StcpUrl;
 use super::{FrameFile, RawError, RawLink, RawSetup};
 
@@ -125,8 +126,9 @@ impl DestinationEndpoint for StcpUrl {
         let (mut inputs, mut outputs) = (vec![], vec![]);
         for streams in lanes {
             let (producer, ring) = RingBuffer::new(RING);
-            outputs.push(Lane { ring, streams, turn: 0, scratch: vec![] });
-            inputs.push(producer);
+            let hold = Arc::new(Hold::default());
+            outputs.push(Lane::new(ring, streams, hold.clone()));
+            inputs.push((producer, hold));
         }
         let carrier = Carrier {
             ended: vec![None; link.streams().len()],
@@ -144,23 +146,25 @@ impl DestinationEndpoint for StcpUrl {
         self.connected(&shared, opening.patience)?;
         let end = Arc::new(end);
         let lanes = inputs.len();
-        let lane = |(at, ring): (usize, Producer<u8>)| -> Box<dyn Destination> {
-            Box::new(StcpSendLane {
-                url: self.clone(),
-                ring,
-                // Only the first counts the link, or its counters would stand there once for each lane.
-                sheet: if at == 0 { sheet.clone() } else { Sheet::new(vec![]) },
-                own: sheet.clone(),
-                first: at == 0,
-                lanes,
-                shared: shared.clone(),
-                wish: opening.wish.cloned(),
-                patience: opening.patience,
-                failed: 0,
-                taken: 0,
-                end: end.clone(),
-            })
-        };
+        let lane =
+            |(at, (ring, hold)): (usize, (Producer<u8>, Arc<Hold>))| -> Box<dyn Destination> {
+                Box::new(StcpSendLane {
+                    url: self.clone(),
+                    ring,
+                    hold,
+                    // Only the first counts the link, or its counters would stand there once for each lane.
+                    sheet: if at == 0 { sheet.clone() } else { Sheet::new(vec![]) },
+                    own: sheet.clone(),
+                    first: at == 0,
+                    lanes,
+                    shared: shared.clone(),
+                    wish: opening.wish.cloned(),
+                    patience: opening.patience,
+                    failed: 0,
+                    taken: 0,
+                    end: end.clone(),
+                })
+            };
         Ok(inputs.into_iter().enumerate().map(lane).collect())
     }
 }
@@ -211,6 +215,7 @@ struct StcpSendLane {
     sheet: Arc<Sheet>,
     own: Arc<Sheet>,
     first: bool,
+    hold: Arc<Hold>,
     lanes: usize,
     shared: Arc<Shared>,
     wish: Option<Arc<AtomicBool>>,
@@ -233,7 +238,8 @@ impl StcpSendLane {
             return Err(self.url.wrong(why.unwrap_or_else(|| "it has ended".into())));
         }
         let mut since = None;
-        while self.ring.slots() < length + LENGTH {
+        let mut moved = self.hold.moved();
+        while self.hold.is_up() || self.ring.slots() < length + LENGTH {
             if let Some(why) = self.shared.failed() {
                 return Err(self.url.wrong(why));
             }
@@ -243,6 +249,11 @@ impl StcpSendLane {
             let since = since.get_or_insert_with(Instant::now);
             if self.patience.is_some_and(|patience| since.elapsed() > patience) {
                 return Err(self.url.wrong("it takes nothing"));
+            }
+            // From the high mark to the low one may take longer; who acknowledges takes something.
+            let now = self.hold.moved();
+            if std::mem::replace(&mut moved, now) != now {
+                *since = Instant::now();
             }
             std::thread::sleep(LOOK);
         }
@@ -322,6 +333,13 @@ impl Destination for StcpSendLane {
     fn parts(&self) -> Vec<DestinationPart> {
         if !self.first {
             return vec![];
+    fn held(&self) -> Option<HeldBack> {
+        // All lanes count in one place.
+        let get = |line: StcpSending| self.own.get(line as usize);
+        let (times, time_ns) = (get(StcpSending::Held), get(StcpSending::HeldTime));
+        self.first.then_some(HeldBack { times, time_ns })
+    }
+
         }
         self.shared.parts.lock().map(|parts| parts.clone()).unwrap_or_default()
     }
@@ -352,3 +370,7 @@ impl Destination for StcpSendLane {
         )]
     }
 }
+
+#[cfg(test)]
+#[path = "destination_tests.rs"]
+mod tests;

@@ -14,6 +14,7 @@ mod destination;
 mod frame;
 mod in_memory;
 mod intake;
+mod lane;
 mod measured;
 mod memory;
 mod port;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fullcount_core::batch::Batch;
 use fullcount_core::destination::{
     Departed, Destination, DestinationEndpoint, DestinationError, DestinationOpening,
-    DestinationPart,
+    DestinationPart, HeldBack,
 };
 use fullcount_core::ledger::Ledger;
 use fullcount_core::link::Wire;
@@ -36,6 +36,8 @@ pub struct Reached {
     pub datagrams: u64,
     /// Send system calls that the kernel answered with datagrams taken.
     pub calls: u64,
+    /// How it held its source back, where it can.
+    pub held: Option<HeldBack>,
     /// What failed last, if anything did.
     pub failure: Option<String>,
     /// The destination's own counters that are not 0.
@@ -210,6 +212,7 @@ impl Way {
             failure: self.reached.failure.clone().or(ended),
             counters: moved.map(|entry| (entry.info.name.to_string(), entry.value)).collect(),
             failed: self.reached.failed + self.tried_in_vain(),
+            held: self.lanes.iter().find_map(|lane| lane.held()),
             datagrams: sum(|d| d.datagrams),
             calls: sum(|d| d.calls),
             parts,

@@ -1,0 +1,230 @@
+//! The signal of back-pressure from the stream to the source, over a link in memory whose time is told.
+
+use fullcount_stcp::neighbour::answer;
+use fullcount_stcp::sender::{Outbound, Purpose};
+use fullcount_stcp::wire::arp::Arp;
+use fullcount_stcp::wire::{Addresses, ChecksumTrust, Packet, TcpFlags, parse};
+
+use super::*;
+use crate::frames::NOTE;
+use crate::raw::Driver;
+use crate::raw::frame::{ETHERNET, Head};
+
+const OWN: ([u8; 6], [u8; 4]) = ([2, 0, 10, 0, 0, 9], [10, 0, 0, 9]);
+const PEER: ([u8; 6], [u8; 4]) = ([2, 0, 10, 0, 0, 2], [10, 0, 0, 2]);
+const SECOND: u64 = 1_000_000_000;
+const BUFFER: usize = 1 << 16;
+/// 7/8 and 1/2 of the buffer.
+const HIGH: u64 = 57_344;
+const LOW: u64 = 32_768;
+const PACKET: usize = 1000;
+
+/// A lane whose streams end in a peer that acknowledges when it is told to.
+struct Rig {
+    link: RawLink,
+    lane: Lane,
+    source: StcpSendLane,
+    /// Of each stream: next byte expected, and what came.
+    came: Vec<(u32, Vec<u8>)>,
+}
+
+impl Rig {
+    fn new(streams: u16) -> Rig {
+        let setup = RawSetup { offload: false, ..RawSetup::new("none", Driver::Packet, OWN.1) };
+        let mut link = RawLink::in_memory(setup).unwrap();
+        let text = "stcp://10.0.0.2:5000?interface=none&address=10.0.0.9";
+        let url: StcpUrl = url::read(text).unwrap();
+        let ports: Vec<usize> = (0..streams)
+            .map(|n| link.add((PEER.1, 5000), 10 + n, url.settings(), BUFFER).unwrap())
+            .collect();
+        let (producer, ring) = RingBuffer::new(RING);
+        let (hold, sheet) = (Arc::new(Hold::default()), Sheet::new(catalogue()));
+        let shared = Arc::new(Shared::default());
+        let source = StcpSendLane {
+            url,
+            ring: producer,
+            hold: hold.clone(),
+            sheet: sheet.clone(),
+            own: sheet,
+            first: true,
+            lanes: 1,
+            shared: shared.clone(),
+            // It says at once that it would have to wait.
+            wish: Some(Arc::new(AtomicBool::new(true))),
+            patience: None,
+            failed: 0,
+            taken: 0,
+            end: Arc::new(Ending { shared, thread: None }),
+        };
+        let lane = Lane::new(ring, ports, hold);
+        let mut rig = Rig { link, lane, source, came: vec![(0, vec![]); usize::from(streams)] };
+        // The probe of the own address, the question for the peer's, and the connections.
+        rig.link.turn().unwrap();
+        rig.at(SECOND);
+        let mut head = Head::default();
+        let own = Arp { request: true, sender: OWN, target: ([0; 6], PEER.1) };
+        head.arp(OWN.0, PEER.0, &answer(PEER, &own).unwrap().1);
+        rig.link.bring(head.bytes().to_vec());
+        rig.at(SECOND);
+        rig.take();
+        (0..rig.came.len()).for_each(|at| rig.say(at, TcpFlags::SYN.and(TcpFlags::ACK)));
+        let there = |s: &super::super::RawStream| s.sender().snapshot().max_wnd > 0;
+        assert!(rig.link.streams().iter().all(there));
+        rig
+    }
+
+    fn at(&mut self, ns: u64) {
+        self.link.set_time(ns);
+        while self.link.turn().unwrap() {}
+    }
+
+    /// The peer takes what has left, and says nothing.
+    fn take(&mut self) {
+        for frame in self.link.left() {
+            let packet = &frame[NOTE + ETHERNET..];
+            let Ok(Packet::Tcp { ports, segment, .. }) =
+                parse(packet, PEER.1, ChecksumTrust::Partial)
+            else {
+                continue;
+            };
+            let (next, bytes) = &mut self.came[usize::from(ports.0) - 10];
+            if segment.flags.has(TcpFlags::SYN) {
+                *next = segment.seq.wrapping_add(1);
+            } else if segment.seq == *next {
+                bytes.extend_from_slice(&packet[packet.len() - segment.length as usize..]);
+                *next = next.wrapping_add(segment.length);
+            }
+        }
+    }
+
+    /// The peer speaks on a stream; an ACK is of all that came.
+    fn say(&mut self, at: usize, flags: TcpFlags) {
+        let ends = Addresses {
+            local: PEER.1,
+            remote: OWN.1,
+            local_port: 5000,
+            remote_port: 10 + at as u16,
+        };
+        let seq = u32::from(!flags.has(TcpFlags::SYN));
+        let options = flags.has(TcpFlags::SYN).then_some((8960, 0));
+        let (ack, purpose) = (self.came[at].0, Purpose::Control);
+        let (window, offset, length, mss) = (u16::MAX, 0, 0, 0);
+        let segment = Outbound { purpose, seq, ack, flags, window, options, offset, length, mss };
+        let mut head = Head::default();
+        head.segment((OWN.0, PEER.0), &ends, 1, &segment, (&[], &[]), true);
+        self.link.bring(head.bytes().to_vec());
+        while self.link.turn().unwrap() {}
+    }
+
+    fn hand_over(&mut self) -> bool {
+        self.lane.hand_over(&mut self.link, &self.source.own).unwrap()
+    }
+
+    /// Gives the `n`-th packet; false: the source has to hold.
+    fn give(&mut self, n: usize) -> bool {
+        self.source.put(&packet(n)).unwrap()
+    }
+
+    fn used(&self, at: usize) -> u64 {
+        self.link.stream(at).sender().used()
+    }
+
+    fn held(&self) -> (u64, u64) {
+        let held = self.source.held().unwrap();
+        (held.times, held.time_ns)
+    }
+}
+
+fn packet(n: usize) -> Vec<u8> {
+    (0..PACKET).map(|i| (n * 31 + i) as u8).collect()
+}
+
+#[test]
+fn a_source_holds_from_the_call_that_passes_the_high_mark_until_the_low_one_and_nothing_is_lost() {
+    let mut rig = Rig::new(1);
+    // The ring has room for ten times as much as the stream.
+    let mut given = 0;
+    while given < 100 {
+        assert!(rig.give(given), "nothing is busy yet");
+        given += 1;
+    }
+    rig.link.set_time(2 * SECOND);
+    assert!(!rig.hand_over());
+    // It stops with the packet that passes the mark: the buffer is not full, and the ring not empty.
+    assert_eq!(rig.used(0), HIGH.next_multiple_of(PACKET as u64));
+    assert!(!rig.lane.is_empty());
+    assert!(!rig.give(given), "the call has told the source");
+    assert_eq!(rig.source.sheet().get(StcpSending::Waited as usize), 0, "nothing was refused");
+    // Not before the low mark, whatever has room.
+    rig.at(2 * SECOND + 1000);
+    let mut now = 2 * SECOND + 1000;
+    while rig.used(0) > LOW {
+        assert!(!rig.hand_over() && !rig.give(given), "{} bytes wait", rig.used(0));
+        now += 1_000_000;
+        rig.at(now);
+        rig.take();
+        rig.say(0, TcpFlags::ACK);
+    }
+    assert_eq!(rig.held(), (1, 0), "it is still told to hold");
+    rig.hand_over();
+    // That gave it the rest of the ring, which is less than up to the mark.
+    assert_eq!(rig.held(), (1, now - 2 * SECOND));
+    assert!(rig.lane.is_empty() && rig.give(given), "{}", rig.used(0));
+    given += 1;
+    rig.hand_over();
+    rig.link.flush(0);
+    while rig.used(0) > 0 {
+        now += 1_000_000;
+        rig.at(now);
+        rig.take();
+        rig.say(0, TcpFlags::ACK);
+    }
+    let all: Vec<u8> = (0..given).flat_map(packet).collect();
+    assert!(rig.came[0].1 == all, "{} of {} bytes", rig.came[0].1.len(), all.len());
+}
+
+#[test]
+fn a_source_of_several_streams_holds_when_all_that_are_left_are_busy() {
+    let mut rig = Rig::new(2);
+    (0..100).for_each(|n| assert!(rig.give(n)));
+    rig.hand_over();
+    // 50 packets each: both below their marks.
+    assert!(rig.lane.is_empty() && rig.held().0 == 0);
+    (100..140).for_each(|n| assert!(rig.give(n)));
+    rig.hand_over();
+    let busy = HIGH.next_multiple_of(PACKET as u64);
+    assert_eq!((rig.used(0), rig.used(1), rig.held().0), (busy, busy, 1));
+    assert!(!rig.give(140));
+    // One ends: the other is still busy. Then that one has room.
+    rig.link.abort(0);
+    assert!(!rig.hand_over() && !rig.give(140));
+    for turn in 1..100 {
+        rig.at(2 * SECOND + turn * 1_000_000);
+        rig.take();
+        rig.say(1, TcpFlags::ACK);
+    }
+    rig.hand_over();
+    assert!(rig.give(140));
+    // And when none is left, nobody holds: what was given is counted as lost.
+    rig.link.abort(1);
+    rig.hand_over();
+    assert!(rig.lane.is_empty() && rig.give(141));
+    assert!(rig.source.own.get(StcpSending::Lost as usize) > 0);
+}
+
+/// Another destination waits for a silent one only so long, but for one that goes on as long as it does.
+#[test]
+fn patience_is_with_who_acknowledges() {
+    let mut rig = Rig::new(1);
+    (0..100).for_each(|n| assert!(rig.give(n)));
+    rig.hand_over();
+    (rig.source.wish, rig.source.patience) = (None, Some(Duration::from_millis(1)));
+    let said = rig.source.put(&packet(0)).unwrap_err().to_string();
+    assert!(said.contains("takes nothing"), "{said}");
+    let before = rig.source.hold.moved();
+    rig.at(2 * SECOND);
+    rig.take();
+    rig.say(0, TcpFlags::ACK);
+    rig.hand_over();
+    assert!(rig.source.hold.moved() > before || !rig.source.hold.is_up());
+}
