@@ -13,7 +13,7 @@ use crate::batch::Batch;
 use crate::ledger::Sheet;
 use crate::link::Wire;
 
-pub use kind::{DestinationEndpoint, DestinationKind, DestinationOpening};
+pub use kind::{DestinationEndpoint, DestinationKind, DestinationOpening, PacketNumbers};
 pub use registry::Destinations;
 
 /// A destination that could not be opened or that failed for good; the sentence names the endpoint and the system's words.

@@ -13,6 +13,7 @@ pub mod made;
 mod order;
 pub mod taste;
 
+use crate::destination::PacketNumbers;
 use facts::{Declared, SimulatedLoad};
 
 pub use order::{
@@ -105,6 +106,11 @@ pub trait Traffic: Send {
     /// True if packets tell their own lengths: on a byte stream they need nothing in front.
     fn is_framed(&self) -> bool {
         false
+    }
+
+    /// Numbers of the packets of each lane, if each has the next one.
+    fn numbers(&self) -> Option<PacketNumbers> {
+        None
     }
 
     /// Amounts handed out so far.

@@ -75,6 +75,7 @@ mod prometheus;
 mod raw;
 mod readout;
 mod readout_attacked;
+mod readout_killed;
 mod readout_late;
 mod readout_page;
 mod readout_topic;

@@ -31,18 +31,37 @@ fn unit(brokers: &str, topic: &str, folder: &std::path::Path, file: &str, drain:
     unit.end()
 }
 
-/// Values of all messages of the topic, in order, with the key that all of them have.
-fn values(brokers: &str, topic: &str, count: usize) -> Vec<Vec<u8>> {
-    let consumer = Consumer::new(&ConsumerOptions::new(brokers)).expect("settings");
+/// Reads the topic from its beginning until these are enough.
+fn read(consumer: &Consumer, topic: &str, enough: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Vec<u8>> {
     consumer.assign(&[(topic, 0, Begin::Oldest)]).expect("assigned");
     let (mut all, begun) = (Vec::new(), Instant::now());
-    while all.len() < count {
-        assert!(begun.elapsed() < PATIENCE, "{} of {count}", all.len());
+    while !enough(&all) {
+        assert!(begun.elapsed() < PATIENCE, "{} messages", all.len());
         let polled = consumer.poll(Duration::from_millis(200)).expect("readable");
         if let Polled::Message(message) = polled {
             all.push(message.payload().to_vec());
         }
     }
+    all
+}
+
+fn consumer(brokers: &str) -> Consumer {
+    Consumer::new(&ConsumerOptions::new(brokers)).expect("settings")
+}
+
+/// Values of the topic's messages in order, up to the one with which they are enough; it may have more.
+pub fn some_values(
+    brokers: &str,
+    topic: &str,
+    enough: impl Fn(&[Vec<u8>]) -> bool,
+) -> Vec<Vec<u8>> {
+    read(&consumer(brokers), topic, enough)
+}
+
+/// Values of all messages of the topic, in order.
+fn values(brokers: &str, topic: &str, count: usize) -> Vec<Vec<u8>> {
+    let consumer = consumer(brokers);
+    let all = read(&consumer, topic, |all| all.len() >= count);
     let more = consumer.poll(Duration::from_millis(300)).expect("readable");
     assert!(!matches!(more, Polled::Message(_)), "a message too many");
     all

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fullcount_core::batch::Batch;
-use fullcount_core::destination::DestinationError;
+use fullcount_core::destination::{DestinationError, DestinationOpening};
 use fullcount_io::pace::{PaceError, Pacer};
 use fullcount_io::source::{Received, Source, SourceError};
 use fullcount_io::sys::{CpuTime, thread_cpu_time};
@@ -115,8 +115,19 @@ impl Sender {
     fn open(job: &SendJob) -> Result<Sender, JobError> {
         let several = job.to.len() > 1;
         let framed = matches!(&job.payload, Payload::Traffic(traffic) if traffic.is_framed());
-        let how = (framed, job.wish.as_ref());
-        let open = |to: &SendTo| Way::open(to, &job.source_ports, several, how);
+        let numbers = match &job.payload {
+            Payload::Traffic(traffic) => traffic.numbers(),
+            Payload::Capture(_) => None,
+        };
+        let opening = DestinationOpening {
+            source_ports: &job.source_ports,
+            others: several,
+            framed,
+            numbers,
+            wish: job.wish.as_ref(),
+            patience: None,
+        };
+        let open = |to: &SendTo| Way::open(to, opening);
         let ways = job.to.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let sender = Sender { ways };
         sender.any_left()?;

@@ -8,6 +8,7 @@
 mod kind;
 mod summed;
 
+use fullcount_core::destination::PacketNumbers;
 use fullcount_core::simulator::{PreparedPackets, Traffic, TrafficTotals};
 
 use super::Random;
@@ -187,6 +188,10 @@ impl Traffic for FragmentTraffic {
 
     fn is_framed(&self) -> bool {
         true
+    }
+
+    fn numbers(&self) -> Option<PacketNumbers> {
+        Some(PacketNumbers { what: "events", first: self.first, wraps: NUMBERS })
     }
 
     fn totals(&self) -> TrafficTotals {

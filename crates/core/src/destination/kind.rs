@@ -41,6 +41,24 @@ pub trait DestinationKind: Send + Sync {
     fn plan(&self, url: &str) -> Result<Box<dyn DestinationEndpoint>, Refusal>;
 }
 
+/// Packets of each lane are numbered one by one, all lanes alike: so what was not delivered can be named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketNumbers {
+    /// What has the numbers, in the plural.
+    pub what: &'static str,
+    /// Number of the first packet.
+    pub first: u64,
+    /// Numbers begin again with 0 behind so many, at least 1.
+    pub wraps: u64,
+}
+
+impl PacketNumbers {
+    /// Number of a lane's packet, these counted from 0.
+    pub fn of(&self, packet: u64) -> u64 {
+        self.first.wrapping_add(packet) % self.wraps.max(1)
+    }
+}
+
 /// What an endpoint is told when it is opened.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DestinationOpening<'a> {
@@ -52,6 +70,8 @@ pub struct DestinationOpening<'a> {
     pub patience: Option<Duration>,
     /// Packets tell their own lengths, so that a byte stream needs nothing in front of them.
     pub framed: bool,
+    /// Numbers that the packets of each lane carry, if they come one by one and without a fault.
+    pub numbers: Option<PacketNumbers>,
     /// Set when the sender is asked to end: who waits for the other side waits no longer.
     pub wish: Option<&'a Arc<AtomicBool>>,
 }

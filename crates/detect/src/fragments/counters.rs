@@ -114,10 +114,11 @@ pub(super) enum PerSource {
     Streams,
     Throttled,
     Awaited,
+    First,
 }
 
 impl PerSource {
-    const ALL: [(&'static str, &'static str); 6] = [
+    const ALL: [(&'static str, &'static str); 7] = [
         ("count", "fragments of this source"),
         ("lost", "fragments of this source that are missing from events"),
         ("bad", "fragments of this source that are damaged"),
@@ -127,6 +128,10 @@ impl PerSource {
             "fragments of this source whose trailer says another throttling state than ready",
         ),
         ("awaited", "the next event waits for this source: 0 or 1"),
+        (
+            "first",
+            "number of the first event of this source in this run, as it was sent; 0 as long as `count` is 0",
+        ),
     ];
 
     /// Line of the source at this place.
@@ -140,8 +145,16 @@ pub(super) fn lines(ids: &[u16]) -> Vec<Info> {
     let present = |what: &str| matches!(what, "streams" | "awaited");
     let one = |id: u16, (what, meaning): (&str, &'static str)| Info {
         name: format!("fragments.source.{id}.{what}").into(),
-        unit: if present(what) { Unit::Times } else { Unit::Fragments },
-        merge: if present(what) { Merge::Present } else { Merge::Sum },
+        unit: match what {
+            "first" => Unit::Events,
+            _ if present(what) => Unit::Times,
+            _ => Unit::Fragments,
+        },
+        merge: match what {
+            "first" => Merge::Max,
+            _ if present(what) => Merge::Present,
+            _ => Merge::Sum,
+        },
         hop: "fragments".into(),
         role: Role::Note,
         meaning: meaning.into(),

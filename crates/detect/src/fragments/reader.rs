@@ -62,6 +62,8 @@ pub(super) struct UnitReader {
     stashed: u64,
     /// By source: throttling state of its last fragment.
     throttling: Vec<Option<u8>>,
+    /// By source: number of the first event that it brought.
+    first: Vec<Option<u32>>,
     tally: Tally<{ C::LINES }>,
     sheet: Arc<Sheet>,
 }
@@ -100,6 +102,7 @@ impl UnitReader {
             batch: BatchNumber::default(),
             stashed: 0,
             throttling: vec![None; ids.len()],
+            first: vec![None; ids.len()],
             tally: Tally::default(),
             sheet: Sheet::new(lines(&ids)),
             ids,
@@ -208,6 +211,9 @@ impl UnitReader {
         stream.recent = stream.slots.len() - 1;
         let slot = stream.recent;
         self.sheet.set(PerSource::Streams.line(place), 1);
+        // Behind the last event of the unit before: what lies between is missing.
+        let number = *self.first[place].get_or_insert(block.event);
+        self.sheet.set(PerSource::First.line(place), number.into());
         if first && self.merger.is_behind(place, block.event) {
             self.begin_anew();
         }

@@ -354,6 +354,9 @@ fn a_unit_that_goes_on_after_another_one_tells_what_came_in_between() {
             assert_eq!(counted, [2 * skipped, skipped, 0, 28], "{options}");
             let each = [0, 1].map(|at| unit.sheet.get(PerSource::Lost.line(at)));
             assert_eq!(each, [skipped; 2], "{options}");
+            // So 12 less what should have been first is what is missing, and its numbers are told.
+            let firsts = [0, 1].map(|at| unit.sheet.get(PerSource::First.line(at)));
+            assert!(firsts == [12; 2] && unit.told().contains("28 fragments from event 12 on"));
             assert_eq!(products.records.len(), 28);
             balanced(&unit);
         }

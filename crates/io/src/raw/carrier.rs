@@ -7,17 +7,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::{Duration, Instant};
 
-use fullcount_core::destination::DestinationPart;
+use fullcount_core::destination::{DestinationPart, PacketNumbers};
 use fullcount_core::ledger::Sheet;
 use fullcount_stcp::{Notice, StcpState};
 
 use super::counters::{StcpSending, publish};
 use super::lane::Lane;
-use super::measured::{part, unacknowledged};
+use super::measured::{part, unacknowledged, undelivered};
 use super::{FrameFile, RawError, RawLink};
 
 /// Longest sleep of a link with nothing to do: what a packet may wait for.
 const NAP: Duration = Duration::from_micros(200);
+/// Most streams of which a failure at the end names what they had not delivered.
+const NAMED: usize = 16;
 /// Between looks at the counters, and for RSTs that the interface does not take at once.
 const PUBLISH: Duration = Duration::from_millis(20);
 /// How long a link answers after streams were aborted with bytes in flight: section 16.1's `linger_closed`.
@@ -63,6 +65,8 @@ pub(super) struct Carrier {
     pub label: String,
     /// Of each stream: why it has ended.
     pub ended: Vec<Option<String>>,
+    /// Of the packets of each stream, where a lane has one stream.
+    pub numbers: Option<PacketNumbers>,
 }
 
 impl Carrier {
@@ -108,6 +112,7 @@ impl Carrier {
     /// What was not acknowledged, and what was measured, before the last streams are closed.
     fn account(&mut self) {
         let (mut all, mut live) = (0, 0);
+        let mut named = vec![];
         let mut parts = vec![];
         for (stream, ended) in self.link.streams().iter().zip(&self.ended) {
             let counted = stream.sender().memory().counted();
@@ -115,6 +120,10 @@ impl Carrier {
             all += bytes;
             if ended.is_none() {
                 live += bytes;
+                if bytes > 0 {
+                    let port = stream.ends().local_port;
+                    named.push(format!("port {port}: {}", undelivered(stream, self.numbers)));
+                }
                 let packets = unacknowledged(stream);
                 self.sheet.add(StcpSending::UnacknowledgedPackets as usize, packets);
             }
@@ -122,7 +131,13 @@ impl Carrier {
         }
         self.sheet.set(StcpSending::Unacknowledged as usize, all);
         if live > 0 {
-            self.shared.fail(format!("{live} bytes were not acknowledged at the end"));
+            let more = named.len().saturating_sub(NAMED);
+            named.truncate(NAMED);
+            if more > 0 {
+                named.push(format!("and {more} ports more"));
+            }
+            let named = named.join("; ");
+            self.shared.fail(format!("{live} bytes were not acknowledged at the end: {named}"));
         }
         if let Ok(mut place) = self.shared.parts.lock() {
             *place = parts;
@@ -199,7 +214,8 @@ impl Carrier {
     fn end(&mut self, at: usize, why: &str) -> Result<(), String> {
         let stream = self.link.stream(at);
         let lost = unacknowledged(stream);
-        let why = format!("the connection from port {} ended: {why}", stream.ends().local_port);
+        let (port, left) = (stream.ends().local_port, undelivered(stream, self.numbers));
+        let why = format!("the connection from port {port} ended: {why}; {left}");
         self.sheet.add(StcpSending::UnacknowledgedPackets as usize, lost);
         self.ended[at] = Some(why.clone());
         if self.ended.iter().all(Option::is_some) || !self.shared.connected.load(Acquire) {

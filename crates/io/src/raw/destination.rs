@@ -122,6 +122,8 @@ impl DestinationEndpoint for StcpUrl {
             [] => vec![streams],
             _ => streams.into_iter().map(|at| vec![at]).collect(),
         };
+        // Streams that share a lane take its packets as they have room.
+        let numbers = opening.numbers.filter(|_| lanes.iter().all(|lane| lane.len() == 1));
         let (shared, sheet) = (Arc::new(Shared::default()), Sheet::new(catalogue()));
         let (mut inputs, mut outputs) = (vec![], vec![]);
         for streams in lanes {
@@ -132,6 +134,7 @@ impl DestinationEndpoint for StcpUrl {
         }
         let carrier = Carrier {
             ended: vec![None; link.streams().len()],
+            numbers,
             link,
             lanes: outputs,
             shared: shared.clone(),
@@ -212,10 +215,10 @@ impl Drop for Ending {
 struct StcpSendLane {
     url: StcpUrl,
     ring: Producer<u8>,
+    hold: Arc<Hold>,
     sheet: Arc<Sheet>,
     own: Arc<Sheet>,
     first: bool,
-    hold: Arc<Hold>,
     lanes: usize,
     shared: Arc<Shared>,
     wish: Option<Arc<AtomicBool>>,
@@ -247,13 +250,13 @@ impl StcpSendLane {
                 return Ok(false);
             }
             let since = since.get_or_insert_with(Instant::now);
-            if self.patience.is_some_and(|patience| since.elapsed() > patience) {
-                return Err(self.url.wrong("it takes nothing"));
-            }
             // From the high mark to the low one may take longer; who acknowledges takes something.
             let now = self.hold.moved();
             if std::mem::replace(&mut moved, now) != now {
                 *since = Instant::now();
+            }
+            if self.patience.is_some_and(|patience| since.elapsed() > patience) {
+                return Err(self.url.wrong("it takes nothing"));
             }
             std::thread::sleep(LOOK);
         }
@@ -330,9 +333,6 @@ impl Destination for StcpSendLane {
         Departed { datagrams: self.taken, failed: self.failed + lost, calls }
     }
 
-    fn parts(&self) -> Vec<DestinationPart> {
-        if !self.first {
-            return vec![];
     fn held(&self) -> Option<HeldBack> {
         // All lanes count in one place.
         let get = |line: StcpSending| self.own.get(line as usize);
@@ -340,6 +340,9 @@ impl Destination for StcpSendLane {
         self.first.then_some(HeldBack { times, time_ns })
     }
 
+    fn parts(&self) -> Vec<DestinationPart> {
+        if !self.first {
+            return vec![];
         }
         self.shared.parts.lock().map(|parts| parts.clone()).unwrap_or_default()
     }

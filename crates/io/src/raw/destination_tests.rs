@@ -1,10 +1,12 @@
 //! The signal of back-pressure from the stream to the source, over a link in memory whose time is told.
 
+use fullcount_core::destination::PacketNumbers;
 use fullcount_stcp::neighbour::answer;
 use fullcount_stcp::sender::{Outbound, Purpose};
 use fullcount_stcp::wire::arp::Arp;
 use fullcount_stcp::wire::{Addresses, ChecksumTrust, Packet, TcpFlags, parse};
 
+use super::super::measured::undelivered;
 use super::*;
 use crate::frames::NOTE;
 use crate::raw::Driver;
@@ -227,4 +229,30 @@ fn patience_is_with_who_acknowledges() {
     rig.say(0, TcpFlags::ACK);
     rig.hand_over();
     assert!(rig.source.hold.moved() > before || !rig.source.hold.is_up());
+}
+
+/// Packets are taken one after the other, so what is open is all from one number on.
+#[test]
+fn what_a_stream_has_not_delivered_is_named_by_the_numbers_of_its_packets() {
+    let mut rig = Rig::new(1);
+    let near_the_wrap = PacketNumbers { what: "events", first: (1 << 24) - 20, wraps: 1 << 24 };
+    let said = |rig: &Rig, numbers| undelivered(rig.link.stream(0), numbers);
+    assert_eq!(said(&rig, Some(near_the_wrap)), "nothing was sent over it");
+    (0..30).for_each(|n| assert!(rig.give(n)));
+    rig.hand_over();
+    let none = "packets 0 to 29 were not acknowledged, and none after them was sent";
+    assert_eq!(said(&rig, None), none);
+    // The peer has three whole packets and a part of the fourth: two segments of 8960 bytes and no more of the eleven it would take.
+    rig.link.set_room(1);
+    rig.at(2 * SECOND);
+    rig.take();
+    rig.say(0, TcpFlags::ACK);
+    let acked = rig.came[0].1.len() / PACKET;
+    assert!((1..30).contains(&acked), "{acked}");
+    let from = (1 << 24) - 20 + acked as u64;
+    let some = format!("events {from} to 9 were not acknowledged, and none after them was sent");
+    assert_eq!(said(&rig, Some(near_the_wrap)), some);
+    // An abort takes nothing of it away.
+    rig.link.abort(0);
+    assert_eq!(said(&rig, Some(near_the_wrap)), some);
 }

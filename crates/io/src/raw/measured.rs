@@ -1,6 +1,6 @@
 //! What a destination says of each of its streams at the end: the numbers of docs/stcp.md, "What is measured".
 
-use fullcount_core::destination::DestinationPart;
+use fullcount_core::destination::{DestinationPart, PacketNumbers};
 use fullcount_stcp::StcpState;
 
 use super::RawStream;
@@ -9,6 +9,28 @@ use super::RawStream;
 pub(super) fn unacknowledged(stream: &RawStream) -> u64 {
     let counted = stream.sender().memory().counted();
     counted.fragments.saturating_sub(counted.acked_fragments)
+}
+
+/// What of a stream that has ended is not known to be delivered, in words. Packets were taken one after the other, and ACKs cover all before
+/// them: so it is everything from one packet on. `numbers`: of the packets of this stream; without them they are counted from 0.
+pub(super) fn undelivered(stream: &RawStream, numbers: Option<PacketNumbers>) -> String {
+    let taken = stream.sender().memory().counted().fragments;
+    let open = unacknowledged(stream);
+    let named = numbers.map_or("packets", |n| n.what);
+    let of = |packet: u64| numbers.map_or(packet, |n| n.of(packet));
+    match taken.checked_sub(1) {
+        None => "nothing was sent over it".into(),
+        Some(last) if open == 0 => {
+            format!(
+                "all was acknowledged, up to {} of its {named}, and none after it was sent",
+                of(last)
+            )
+        }
+        Some(last) => {
+            let (first, last) = (of(taken - open), of(last));
+            format!("{named} {first} to {last} were not acknowledged, and none after them was sent")
+        }
+    }
 }
 
 /// As it is now.

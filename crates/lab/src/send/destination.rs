@@ -3,8 +3,6 @@
 //! Of several destinations one that fails stops none of the others: what it does not get is counted, and it is tried
 //! again after [`PAUSE`]. A sender with one destination fails with it.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use fullcount_core::batch::Batch;
@@ -72,15 +70,13 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// Opens it. `others`: there are further destinations, so a failure is kept instead of returned.
-    pub fn open(
-        to: &SendTo,
-        ports: &[u16],
-        others: bool,
-        (framed, wish): (bool, Option<&Arc<AtomicBool>>),
-    ) -> Result<Way, DestinationError> {
+    /// Opens it. With further destinations a failure is kept instead of returned.
+    pub fn open(to: &SendTo, opening: DestinationOpening<'_>) -> Result<Way, DestinationError> {
+        let others = opening.others;
+        // What a fault leaves out or repeats shifts the numbers behind it.
+        let numbers = opening.numbers.filter(|_| to.fault.is_none());
         let patience = others.then_some(PATIENCE);
-        let opening = DestinationOpening { source_ports: ports, others, patience, framed, wish };
+        let opening = DestinationOpening { patience, numbers, ..opening };
         let opened = to.endpoint.open(&opening);
         let mut reached = Reached { to: to.endpoint.label(), ..Reached::default() };
         let lanes = match opened {
@@ -212,9 +208,9 @@ impl Way {
             failure: self.reached.failure.clone().or(ended),
             counters: moved.map(|entry| (entry.info.name.to_string(), entry.value)).collect(),
             failed: self.reached.failed + self.tried_in_vain(),
-            held: self.lanes.iter().find_map(|lane| lane.held()),
             datagrams: sum(|d| d.datagrams),
             calls: sum(|d| d.calls),
+            held: self.lanes.iter().find_map(|lane| lane.held()),
             parts,
             ..self.reached.clone()
         }

@@ -19,9 +19,10 @@ impl UnitReader {
                 }
             };
             let awaited = if self.merger.is_awaited(at) { "awaited" } else { "ahead" };
+            let first = self.first[at].map_or(String::new(), |n| format!(" from event {n} on"));
             let state = self.throttling[at].map_or("not known", throttling_name);
             format!(
-                "source {id}: {place}, {awaited}, {} fragments, {} lost, {} damaged, {} throttled, state {state}",
+                "source {id}: {place}, {awaited}, {} fragments{first}, {} lost, {} damaged, {} throttled, state {state}",
                 get(PerSource::Count),
                 get(PerSource::Lost),
                 get(PerSource::Bad),

@@ -127,7 +127,17 @@ impl LiveSource {
 
 fn ended(link: &mut RawLink, at: usize, what: &str) -> LabError {
     let why = link.ended(at).map(|why| format!(": {why:?}")).unwrap_or_default();
-    LabError::Failed(anyhow::anyhow!("stream {at}: {what}{why}"))
+    LabError::Failed(anyhow::anyhow!("stream {at}: {what}{why}; {}", undelivered(link, at)))
+}
+
+/// Which fragments of a stream that has ended the receiver may not have, counted from 0: ACKs cover all before them.
+fn undelivered(link: &RawLink, at: usize) -> String {
+    let counted = link.stream(at).sender().memory().counted();
+    let (acked, taken) = (counted.acked_fragments, counted.fragments);
+    match taken.checked_sub(1).filter(|_| acked < taken) {
+        Some(last) => format!("fragments {acked} to {last} were not acknowledged"),
+        None => format!("all {taken} fragments were acknowledged"),
+    }
 }
 
 /// Turns, and sleeps if there is nothing to do and nothing to submit.
@@ -186,7 +196,10 @@ pub fn notices(link: &mut RawLink, streams: &[usize]) -> Result<(), LabError> {
     for &at in streams {
         while let Some(notice) = link.notice(at) {
             if let Notice::Aborted(why) = notice {
-                return Err(LabError::Failed(anyhow::anyhow!("stream {at} ended: {why:?}")));
+                let left = undelivered(link, at);
+                return Err(LabError::Failed(anyhow::anyhow!(
+                    "stream {at} ended: {why:?}; {left}"
+                )));
             }
         }
     }
