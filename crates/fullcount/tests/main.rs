@@ -95,6 +95,7 @@ mod stalls;
 #[cfg(target_os = "linux")]
 mod stcp_live;
 #[cfg(target_os = "linux")]
+mod stcp_rootless;
 mod stcp_tshark;
 mod tables;
 mod top;
