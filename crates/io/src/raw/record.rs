@@ -15,6 +15,8 @@ use crate::wall::wall_ns;
 
 /// Of each record beside its frame, bytes: pcapng's, the larger of the two.
 const RECORD: u64 = 32;
+/// The same in front of all records.
+const HEADER: u64 = 60;
 
 /// A file of frames.
 #[derive(Debug)]
@@ -36,7 +38,8 @@ impl FrameFile {
         let file = newfile::create(path).map_err(|e| wrong(e.to_string()))?;
         let writer = Writer::new(BufWriter::new(file), CaptureFormat::from_path(path), None)
             .map_err(|e| wrong(e.to_string()))?;
-        Ok(FrameFile { writer, path: path.to_owned(), left: limit, scratch: vec![], failed: None })
+        let (path, left) = (path.to_owned(), limit.saturating_sub(HEADER));
+        Ok(FrameFile { writer, path, left, scratch: vec![], failed: None })
     }
 
     /// Writes a noted frame, given in parts; false: there is no room for it, and for none after it. A file that fails gets
@@ -62,7 +65,8 @@ impl FrameFile {
     }
 
     fn has_room(&mut self, frame: usize) -> bool {
-        let need = frame as u64 + RECORD;
+        // pcapng fills up to a multiple of four.
+        let need = frame.next_multiple_of(4) as u64 + RECORD;
         let room = need <= self.left;
         self.left = if room { self.left - need } else { 0 };
         room
@@ -89,6 +93,28 @@ impl FrameFile {
         match self.failed.map_or(finished.map(drop), Err) {
             Ok(()) => Ok(frames),
             Err(cause) => Err(RawError::File { path, cause }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of odd lengths, in both formats: the file is never longer than asked for, and not much shorter.
+    #[test]
+    fn a_file_is_no_longer_than_its_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.pcap", "a.pcapng"] {
+            for length in [61, 62, 63, 64] {
+                let path = folder.path().join(format!("{length}{name}"));
+                let mut file = FrameFile::create(&path, 10_000).unwrap();
+                while file.put_at(1, &vec![0; length]) {}
+                assert!(!file.put_at(1, &[0; 14]), "none after one that had no room");
+                let frames = file.finish().unwrap();
+                let size = std::fs::metadata(&path).unwrap().len();
+                assert!(size <= 10_000 && frames >= 100, "{name}: {frames} frames, {size} B");
+            }
         }
     }
 }
