@@ -57,7 +57,7 @@ fn the_papers_experiment_has_its_figures_and_numbers() {
 #[test]
 fn what_cannot_be_is_refused_with_flag_and_range() {
     for (words, parts) in [
-        (["--parts", "all"], ["parts", "reference, scan, merge or detector"]),
+        (["--parts", "all"], ["parts", "reference, scan, times, merge or detector"]),
         (["--variants", "cubic"], ["variants", "simplified"]),
         (["--scanned", "static=1"], ["scanned", "static=BYTES"]),
         (["--part-time", "1ms"], ["part-time", "10ms to 1h"]),
@@ -95,8 +95,52 @@ fn one_sender_is_written_as_frames_and_as_a_trace() {
     assert_eq!(first.next().as_deref(), Some("2"));
     let again = say(&[&words[..], &files, &["--out", &at("other")]].concat());
     assert_eq!(again.code, 2, "nothing is replaced: {}", again.err);
-    let scan = say(&["lab", "stcp", "congestion", "--parts", "merge", "--trace", &at("b.trace")]);
-    assert!(scan.code == 2 && scan.err.contains("reference"), "{}", scan.err);
+}
+
+/// Without the reference it is the first network of the first part.
+#[test]
+fn a_sender_of_any_part_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let run = |name: &str, words: &[&str]| {
+        let (out, trace) = (at(name), at(&format!("{name}.trace")));
+        let files = ["--trace", &trace, "--trace-limit", "50kB", "--json", "--out", &out];
+        let said = say(&[&["lab", "stcp", "congestion", "--parts"][..], words, &files].concat());
+        assert!(said.code <= 1, "{}", said.err);
+        let parameters = said.summary()["parameters"].clone();
+        assert!(parameters["lines_in_trace"].as_u64().unwrap() > 100, "{name}: {parameters}");
+        std::fs::read_to_string(&trace).unwrap()
+    };
+    let short = ["--layout-time", "20ms", "--sources", "4"];
+    let merge = run("merge", &[&["merge,detector"][..], &short].concat());
+    let detector = run("detector", &[&["detector,merge"][..], &short].concat());
+    assert_ne!(merge, detector);
+    let reference = ["--part-time", "10ms", "--variants", "simplified"];
+    let both = run("both", &[&["merge,reference"][..], &short, &reference].concat());
+    let alone = run("alone", &[&["reference"][..], &reference].concat());
+    assert_eq!(both, alone, "the reference comes first, wherever it stands");
+}
+
+/// 48 networks in short: each has a row, and the table a column for each of eight times.
+#[test]
+fn retransmission_times_have_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let words = ["lab", "stcp", "congestion", "--parts", "times", "--scan-time", "10ms"];
+    let said = say(&[&words[..], &["--scanned", "static=50000", "--json", "--out", out]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let rows = said.summary()["rows"].as_array().unwrap().clone();
+    let times: Vec<u64> = rows.iter().map(|row| row["rto_us"].as_u64().unwrap()).collect();
+    let eight = [1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000];
+    assert_eq!(times, eight.repeat(6));
+    // Ten of them, three times.
+    let long = |row: &serde_json::Value| {
+        let us = (row["seconds"].as_f64().unwrap() * 1e6).round() as u64;
+        us >= 30 * row["rto_us"].as_u64().unwrap()
+    };
+    assert!(rows.iter().all(long), "{rows:?}");
+    let text = std::fs::read_to_string(folder.path().join("stcp-congestion.md")).unwrap();
+    assert!(text.contains("| 1 ms | 2 ms |") && text.contains("| 4000 | 4194 |"), "{text}");
 }
 
 #[test]
@@ -131,6 +175,7 @@ fn the_readout_unit_is_measured_beside_a_reader_that_discards() {
         (["--read", "8KiB"], "16KiB to 4MiB"),
         (["--read", "64KiB&connect"], "16KiB to 4MiB"),
         (["--repeats", "0"], "1 to 1000"),
+        (["--frames-to", "x.pcap"], "Linux sockets over loopback"),
     ] {
         let said = say(&[&words[..], &wrong].concat());
         assert!(said.code == 2 && said.err.contains(allowed), "{wrong:?}: {}", said.err);

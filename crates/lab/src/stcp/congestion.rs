@@ -24,6 +24,8 @@ pub enum ScanPart {
     Reference,
     /// The same over queue, window, retransmission time and rate of the links.
     Scan,
+    /// The same over retransmission times from 1 to 200 ms, with a table.
+    Times,
     /// Four links of 10 Gb/s, full, into a port of 40 Gb/s.
     Merge,
     /// 600 sources at 100 kHz, four to a port of 40 Gb/s.
@@ -32,14 +34,15 @@ pub enum ScanPart {
 
 impl ScanPart {
     /// All, in the order of a run.
-    pub const ALL: [ScanPart; 4] =
-        [ScanPart::Reference, ScanPart::Scan, ScanPart::Merge, ScanPart::Detector];
+    pub const ALL: [ScanPart; 5] =
+        [ScanPart::Reference, ScanPart::Scan, ScanPart::Times, ScanPart::Merge, ScanPart::Detector];
 
     /// As a person names it.
     pub const fn name(self) -> &'static str {
         match self {
             ScanPart::Reference => "reference",
             ScanPart::Scan => "scan",
+            ScanPart::Times => "times",
             ScanPart::Merge => "merge",
             ScanPart::Detector => "detector",
         }
@@ -57,7 +60,7 @@ pub struct ScanOptions {
     pub scanned: Variant,
     /// The network of the reference.
     pub cell: ScanCell,
-    /// Length of each of the scan's three parts, ns.
+    /// Length of each of the three parts of a network of the scan and of times, ns.
     pub scan_ns: u64,
     /// Time of merge and detector, ns.
     pub layout_ns: u64,
@@ -65,8 +68,16 @@ pub struct ScanOptions {
     pub sources: usize,
     /// Cells at a time.
     pub threads: usize,
-    /// What is written of the first sender of the reference with the first variant.
+    /// What is written of the first sender of the first network of the reference, or of the first part without it.
     pub watch: WatchFiles,
+}
+
+impl ScanOptions {
+    /// The part of which a sender is watched.
+    fn watched(&self) -> Option<ScanPart> {
+        let of = |part: &&ScanPart| **part == ScanPart::Reference;
+        self.parts.iter().find(of).or(self.parts.first()).copied()
+    }
 }
 
 /// What came of it.
@@ -113,12 +124,7 @@ fn row(part: ScanPart, cell: &ScanCell, o: &ScanOutcome) -> Value {
     })
 }
 
-/// Runs cells on several threads; the outcomes come in their order.
-fn run_all(cells: &[ScanCell], threads: usize) -> Result<Vec<ScanOutcome>, LabError> {
-    run_watched(cells, threads, None).map(|(outcomes, _)| outcomes)
-}
-
-/// The same, and the first sender of the first cell is watched; the watch comes back.
+/// Runs cells on several threads; the outcomes come in their order. The first sender of the first cell is watched; the watch comes back.
 fn run_watched(
     cells: &[ScanCell],
     threads: usize,
@@ -182,8 +188,30 @@ pub fn scan_cells(variant: Variant, part_ns: u64, seed: u64) -> Vec<ScanCell> {
     cells
 }
 
+/// Retransmission times of `times`, µs.
+const TIMES_US: [u32; 8] = [1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000];
+
+/// Networks of `times`: 48, a row of the table for each queue and window. A part lasts ten retransmission times at least, or what comes
+/// after the fifth sender would be the time alone.
+pub fn times_cells(variant: Variant, part_ns: u64, seed: u64) -> Vec<ScanCell> {
+    let mut cells = vec![];
+    for queue_bytes in [300_000, 1_000_000, 4_000_000] {
+        for window_bytes in [1 << 20, 4 << 20] {
+            for rto_us in TIMES_US {
+                let part_ns = part_ns.max(u64::from(rto_us) * 10_000);
+                let bin_ns = 20_000_000.min(part_ns / 10).max(1_000_000);
+                let base = ScanCell::reference(variant, part_ns);
+                cells.push(ScanCell { queue_bytes, window_bytes, rto_us, seed, bin_ns, ..base });
+            }
+        }
+    }
+    cells
+}
+
 struct Campaign<'a> {
     asked: &'a ScanOptions,
+    /// Files of the sender that is watched: of the part that runs first.
+    watch: Option<SimWatch>,
     record: &'a mut Record,
     found: ScanFindings,
 }
@@ -201,6 +229,18 @@ impl Campaign<'_> {
         }
     }
 
+    /// Runs cells of a part; of the one that is watched the files end with them.
+    fn run(&mut self, part: ScanPart, cells: &[ScanCell]) -> Result<Vec<ScanOutcome>, LabError> {
+        let mine = if self.asked.watched() == Some(part) { self.watch.take() } else { None };
+        let (outcomes, watch) = run_watched(cells, self.asked.threads, mine)?;
+        if let Some(watch) = watch {
+            let written = watch.finish()?;
+            self.record.parameter("frames_in_file", written.frames);
+            self.record.parameter("lines_in_trace", written.lines);
+        }
+        Ok(outcomes)
+    }
+
     fn reference(&mut self) -> Result<(), LabError> {
         let asked = self.asked;
         let cells: Vec<ScanCell> = asked
@@ -208,7 +248,7 @@ impl Campaign<'_> {
             .iter()
             .map(|&variant| ScanCell { variant, ..asked.cell.clone() })
             .collect();
-        let (outcomes, watch) = run_watched(&cells, asked.threads, asked.watch.create()?)?;
+        let outcomes = self.run(ScanPart::Reference, &cells)?;
         let c = &asked.cell;
         self.found.text += &format!(
             "\n## The paper's experiment\n\n{} senders of {}-byte fragments at {} kHz ({:.3} Gb/s each) into a port of {} Gb/s with a queue of \
@@ -248,11 +288,6 @@ impl Campaign<'_> {
             }
             self.reached(cell, o);
             self.draw(cell, o);
-        }
-        if let Some(watch) = watch {
-            let written = watch.finish()?;
-            self.record.parameter("frames_in_file", written.frames);
-            self.record.parameter("lines_in_trace", written.lines);
         }
         Ok(())
     }
@@ -304,7 +339,7 @@ impl Campaign<'_> {
     fn scan(&mut self) -> Result<(), LabError> {
         let asked = self.asked;
         let cells = scan_cells(asked.scanned, asked.scan_ns, asked.cell.seed);
-        let outcomes = run_all(&cells, asked.threads)?;
+        let outcomes = self.run(ScanPart::Scan, &cells)?;
         let mut slow = vec![];
         for (cell, o) in cells.iter().zip(&outcomes) {
             self.record.row(row(ScanPart::Scan, cell, o));
@@ -358,6 +393,46 @@ impl Campaign<'_> {
         Ok(())
     }
 
+    fn times(&mut self) -> Result<(), LabError> {
+        let asked = self.asked;
+        let cells = times_cells(asked.scanned, asked.scan_ns, asked.cell.seed);
+        let outcomes = self.run(ScanPart::Times, &cells)?;
+        self.found.text += &format!(
+            "\n## Retransmission times\n\n`{}` with a link of 5 Gb/s; three parts of {:.1} s, or ten retransmission times. Useful rate of one of the \
+             others during overload / afterwards, Gb/s, and when it recovers.\n\n| queue, kB | window, kB |",
+            asked.scanned.name(),
+            asked.scan_ns as f64 / 1e9,
+        );
+        let heads = TIMES_US.map(|us| format!(" {} ms |", us / 1000)).concat();
+        self.found.text += &format!("{heads}\n|--:|--:|{}\n", "--:|".repeat(TIMES_US.len()));
+        let rows = cells.chunks(TIMES_US.len()).zip(outcomes.chunks(TIMES_US.len()));
+        for (cells, outcomes) in rows {
+            let (queue, window) = (cells[0].queue_bytes / 1000, cells[0].window_bytes / 1000);
+            self.found.text += &format!("| {queue} | {window} |");
+            for (cell, o) in cells.iter().zip(outcomes) {
+                self.record.row(row(ScanPart::Times, cell, o));
+                let (during, after) = (o.during.useful / 1e9, o.after.useful / 1e9);
+                self.found.text += &format!(" {during:.2} / {after:.2}, {} |", recovery(o));
+            }
+            self.found.text += "\n";
+        }
+        let never = outcomes.iter().filter(|o| o.recovery_s.is_none()).count();
+        self.found.text += &format!("\nOf {} networks {never} do not recover.\n", cells.len());
+        self.figure("times_not_recovered", never as f64, "cells");
+        let collapse = || cells.iter().zip(&outcomes).filter(|(cell, _)| cell.must_collapse());
+        let up = collapse().filter(|(_, o)| o.recovery_s.is_some()).count();
+        self.must(up == 0, format!("times: {up} cells without control recover"));
+        // As of the scan; a longer one may cost more than that by itself.
+        let slow = |(cell, o): &(&ScanCell, &ScanOutcome)| {
+            cell.rto_us <= 10_000 && o.recovery_s.is_none_or(|s| s > 0.1)
+        };
+        let slow = cells.iter().zip(&outcomes).filter(slow).count();
+        if asked.scanned == Variant::Simplified && asked.scan_ns >= 1_000_000_000 {
+            self.must(slow == 0, format!("times: {slow} cells do not recover within 0.1 s"));
+        }
+        Ok(())
+    }
+
     fn merge(&mut self) -> Result<(), LabError> {
         let asked = self.asked;
         let base = ScanCell::reference(asked.scanned, asked.layout_ns);
@@ -374,7 +449,7 @@ impl Campaign<'_> {
             ..base
         };
         let cells = [cell];
-        let outcomes = run_all(&cells, 1)?;
+        let outcomes = self.run(ScanPart::Merge, &cells)?;
         for (cell, o) in cells.iter().zip(&outcomes) {
             self.record.row(row(ScanPart::Merge, cell, o));
             self.found.text += &format!(
@@ -408,7 +483,7 @@ impl Campaign<'_> {
                 ..ScanCell::reference(asked.scanned, asked.layout_ns)
             })
             .collect();
-        let outcomes = run_all(&cells, asked.threads)?;
+        let outcomes = self.run(ScanPart::Detector, &cells)?;
         let sum = |f: &dyn Fn(&ScanOutcome) -> u64| outcomes.iter().map(f).sum::<u64>();
         let fragments = sum(&|o| o.course.counters.iter().map(|c| c.fragments).sum());
         let throttled = sum(&|o| o.course.throttled.iter().sum());
@@ -448,22 +523,20 @@ pub fn congestion(
     tell: Tell,
 ) -> Result<ScanFindings, LabError> {
     asked.cell.check().map_err(|e| LabError::Refused(e.to_string()))?;
-    if !asked.watch.is_empty() && !asked.parts.contains(&ScanPart::Reference) {
-        let what = "frames-to and trace are of the part reference, which is not asked for";
-        return Err(LabError::Refused(what.into()));
-    }
     record
         .parameter("parts", asked.parts.iter().map(|p| p.name()).collect::<Vec<_>>())
         .parameter("variants", asked.variants.iter().map(|v| v.name()).collect::<Vec<_>>())
         .parameter("seed", asked.cell.seed)
         .parameter("threads", asked.threads);
     let found = ScanFindings { text: String::new(), figures: vec![], missed: vec![] };
-    let mut campaign = Campaign { asked, record, found };
+    let watch = asked.watch.create()?;
+    let mut campaign = Campaign { asked, watch, record, found };
     for part in &asked.parts {
         tell(&format!("{} …", part.name()));
         match part {
             ScanPart::Reference => campaign.reference()?,
             ScanPart::Scan => campaign.scan()?,
+            ScanPart::Times => campaign.times()?,
             ScanPart::Merge => campaign.merge()?,
             ScanPart::Detector => campaign.detector()?,
         }

@@ -22,8 +22,9 @@ use crate::{note, say};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CongestionFlags {
-    /// Parts, with commas: reference (the paper's experiment, with figures), scan (72 networks), merge
-    /// (4 × 10 Gb/s into 40 Gb/s), detector (600 sources at 100 kHz)
+    /// Parts, with commas: reference (the paper's experiment, with figures), scan (72 networks), times
+    /// (retransmission times of 1 to 200 ms, 48 networks), merge (4 × 10 Gb/s into 40 Gb/s), detector
+    /// (600 sources at 100 kHz)
     #[arg(long, value_name = "PARTS", value_delimiter = ',', default_value = "reference")]
     parts: Vec<String>,
     /// Senders of the reference, with commas: none, none-fast, backoff, first, simplified, figure6,
@@ -41,7 +42,7 @@ pub struct CongestionFlags {
     /// Length of each of the reference's three parts: before, with and after the fifth sender
     #[arg(long, value_name = "TIME", default_value = "10s")]
     part_time: String,
-    /// The same of each network of the scan
+    /// The same of each network of scan and times, there at least ten retransmission times
     #[arg(long, value_name = "TIME", default_value = "1s")]
     scan_time: String,
     /// Time of merge and detector
@@ -109,8 +110,8 @@ pub struct CongestionFlags {
     threads: Option<usize>,
     #[command(flatten)]
     frames: FramesFlags,
-    /// What the first sender was told and what it sent, with the first of the variants, goes to this
-    /// new file as test vectors (docs/stcp.md)
+    /// What the first sender was told and what it sent, in the first network of the reference, or of the
+    /// first part without it, goes to this new file as test vectors (docs/stcp.md)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Size of that file at most; what comes after is left out
@@ -126,7 +127,7 @@ docs/stcp-congestion.md says must be reached was not.
 
 Examples:
   fullcount lab stcp congestion                              (figures 5 and 6, about 20 s)
-  fullcount lab stcp congestion --parts reference,scan,merge,detector
+  fullcount lab stcp congestion --parts reference,scan,times,merge,detector
   fullcount lab stcp congestion --variants none,static=80000 --queue 4MB --part-time 2s
   fullcount lab stcp congestion --variants simplified --frames-to a.pcap --trace a.txt
   fullcount lab stcp congestion --parts scan --scanned none --scan-time 300ms --json";
@@ -154,7 +155,7 @@ impl CongestionFlags {
 
     fn asked(&self) -> Result<ScanOptions, Failure> {
         let part = |text: &String| {
-            let known = "reference, scan, merge or detector";
+            let known = "reference, scan, times, merge or detector";
             let found = ScanPart::ALL.into_iter().find(|p| p.name() == text);
             found.ok_or_else(|| Failure::from(refuse("parts", text, known)))
         };

@@ -34,6 +34,9 @@ pub struct ReadoutFlags {
     /// Times each reader is measured, by turns; the median counts
     #[arg(long, value_name = "N", default_value_t = 5)]
     repeats: usize,
+    /// Of the other experiments; refused with the reason.
+    #[arg(long, value_name = "FILE", hide = true)]
+    frames_to: Option<String>,
     #[command(flatten)]
     result: ResultFlags,
 }
@@ -51,6 +54,11 @@ Examples:
 
 /// Measures.
 pub fn readout(flags: &ReadoutFlags) -> Result<u8, Failure> {
+    if let Some(file) = &flags.frames_to {
+        let instead = "an experiment with senders of the simplified TCP: these streams are Linux sockets over loopback, and their frames the \
+                       kernel's (tcpdump -i lo writes them)";
+        return Err(refuse("frames-to", file, instead).into());
+    }
     if !STREAMS.contains(&flags.streams) {
         return Err(refuse("streams", flags.streams, "1 to 1024").into());
     }
