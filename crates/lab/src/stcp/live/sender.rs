@@ -218,3 +218,27 @@ pub fn write(mut stream: TcpStream, size: usize, done: impl Fn() -> bool) -> Res
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use fullcount_io::raw::RawSetup;
+
+    use super::*;
+
+    /// Over a link in memory, to nobody: what was taken is named when the stream ends.
+    #[test]
+    fn what_a_stream_that_ended_had_not_delivered_is_named() {
+        let setup = RawSetup::new("none", Driver::Packet, [10, 0, 0, 9]);
+        let mut link = RawLink::in_memory(setup).unwrap();
+        let at = link.add(([10, 0, 0, 2], 5000), 10, StcpSettings::daq(), 1 << 16).unwrap();
+        for _ in 0..3 {
+            link.submit(at, &[0; 100]).unwrap();
+        }
+        notices(&mut link, &[at]).unwrap();
+        link.abort(at);
+        let said = notices(&mut link, &[at]).unwrap_err().to_string();
+        assert!(said.ends_with("LocalAbort; fragments 0 to 2 were not acknowledged"), "{said}");
+        let said = ended(&mut link, at, "refused").to_string();
+        assert!(said.contains("refused; fragments 0 to 2"), "{said}");
+    }
+}
