@@ -70,6 +70,19 @@ const PORTION: usize = 256 << 10;
 /// Longest sleep of a link that has nothing to do.
 const NAP: Duration = Duration::from_millis(1);
 
+/// Bytes of fragments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LivePayload {
+    /// They follow [`pattern`], so that a receiver can tell each from all others.
+    Marked,
+    /// All the same, as those of the fragment that [`write`] writes again and again. They are made during the first laps of a send buffer of so many
+    /// bytes; from then on they lie there. Made again for each fragment, they took the sender a copy's time more than the socket.
+    Same {
+        /// Of the send buffer.
+        buffer: usize,
+    },
+}
+
 /// A source as fast as it is let.
 #[derive(Debug)]
 pub struct LiveSource {
@@ -77,21 +90,29 @@ pub struct LiveSource {
     size: usize,
     /// Bytes of each stream that are accepted; with its salt if they can be told apart.
     streams: Vec<(usize, u64, Option<u64>)>,
+    /// Bytes of each stream that are made; those behind lie in the buffer.
+    made: u64,
     /// Bytes of each stream, at most.
     pub most: u64,
 }
 
 impl LiveSource {
-    /// Fragments of `size` bytes for `streams` of the link; `marked`: bytes follow [`pattern`].
-    pub fn new(link: &RawLink, streams: &[usize], size: usize, marked: bool) -> LiveSource {
+    /// Fragments of `size` bytes for `streams` of the link.
+    pub fn new(link: &RawLink, streams: &[usize], size: usize, payload: LivePayload) -> LiveSource {
         let salt = |at: usize| u64::from(link.stream(at).ends().local_port);
+        let marked = payload == LivePayload::Marked;
         let streams = streams.iter().map(|&at| (at, 0, marked.then(|| salt(at)))).collect();
-        LiveSource { size, streams, most: u64::MAX }
+        let made = match payload {
+            LivePayload::Marked => u64::MAX,
+            // Two laps, should the buffer be larger than was asked for.
+            LivePayload::Same { buffer } => 2 * buffer as u64,
+        };
+        LiveSource { size, streams, made, most: u64::MAX }
     }
 
     /// Submits a portion to each stream; true if at least one could take more.
     pub fn portion(&mut self, link: &mut RawLink) -> Result<bool, LabError> {
-        let size = self.size;
+        let (size, made) = (self.size, self.made);
         let mut more = false;
         for (at, sent, salt) in &mut self.streams {
             let mut left = PORTION.max(size);
@@ -101,7 +122,10 @@ impl LiveSource {
                         pattern::fill(first, *sent, salt);
                         pattern::fill(second, *sent + first.len() as u64, salt);
                     }
-                    None => [first, second].into_iter().for_each(|part| part.fill(0x5a)),
+                    None if *sent < made => {
+                        [first, second].into_iter().for_each(|part| part.fill(0x5a));
+                    }
+                    None => {}
                 };
                 match link.submit_in_place(*at, size, make) {
                     Ok(_) => (left, *sent) = (left - size, *sent + size as u64),

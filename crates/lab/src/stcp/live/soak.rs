@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::gbps;
 use super::place::LivePlace;
-use super::sender::{LiveSender, LiveSource, abort, connect, notices, step};
+use super::sender::{LivePayload, LiveSender, LiveSource, abort, connect, notices, step};
 use super::sink::{SinkReading, TcpSink};
 use super::trial::{LiveTrial, PORT};
 use crate::Tell;
@@ -112,7 +112,7 @@ impl StcpSoak {
         stop: &dyn Fn() -> bool,
         tell: Tell,
     ) -> Result<(u64, f64), LabError> {
-        let mut source = LiveSource::new(link, streams, self.fragment, true);
+        let mut source = LiveSource::new(link, streams, self.fragment, LivePayload::Marked);
         source.most = self.bytes.div_ceil(self.streams as u64);
         let begun = Instant::now();
         let mut told = begun;

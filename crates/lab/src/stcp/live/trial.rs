@@ -7,7 +7,7 @@ use fullcount_io::sys::thread_cpu_time;
 use fullcount_stcp::{StcpSettings, Strategy};
 
 use super::place::LivePlace;
-use super::sender::{LiveSender, LiveSource, abort, connect, notices, step, write};
+use super::sender::{LivePayload, LiveSender, LiveSource, abort, connect, notices, step, write};
 use super::sink::{SinkReading, TcpSink};
 use super::tape::FrameTape;
 use crate::error::LabError;
@@ -77,7 +77,12 @@ impl LiveTrial {
                     TcpSink::start(place.listen(PORT)?, self.streams, SinkReading::default());
                 let peer = (place.peer().octets(), PORT);
                 let streams = connect(&mut link, peer, self.streams, self.settings(), self.buffer)?;
-                let mut source = LiveSource::new(&link, &streams, self.fragment, false);
+                let mut source = LiveSource::new(
+                    &link,
+                    &streams,
+                    self.fragment,
+                    LivePayload::Same { buffer: self.buffer },
+                );
                 let measured = self.measure(&sink, stop, |over| {
                     while !over() {
                         let more = source.portion(&mut link)?;
