@@ -235,6 +235,50 @@ fn multiblade_on_several_workers_is_multiblade_on_one() {
     }
 }
 
+/// SoNDe's capture through each transport of SPEAD: what carries a datagram changes nothing that it holds.
+#[test]
+fn sonde_over_spead_makes_the_same_events_as_over_udp() {
+    let dir = tempfile::tempdir().unwrap();
+    let capture = format!("pcap:{}?flat-out", vector("sonde/sonde.pcap"));
+    let mut first = None;
+    // The name of the item, and none: the first item of a heap.
+    for (number, (scheme, keys)) in [
+        ("udp", "?receive_buffer=64MiB"),
+        ("spead+udp", ""),
+        ("spead+udp", "?item=readout"),
+        ("spead+tcp", ""),
+        ("spead+tcp", "?framing=heap&item=0x2000"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = dir.path().join(format!("{number}.nxs")).display().to_string();
+        let source = format!("{scheme}://127.0.0.1:0{keys}");
+        let head = ["run", "--source", &source, "--detector", "sonde", "--nexus", &file];
+        let mut run =
+            Service::start(&[&head[..], &["--epoch", "0", "--web", "off", "--json"]].concat());
+        let to = match scheme {
+            "udp" => format!("udp://127.0.0.1:{}", run.udp_port()),
+            _ => format!("{scheme}://127.0.0.1:{}{keys}", run.udp_port()),
+        };
+        let sent = say(&["send", "--source", &capture, "--to", &to, "--json"]);
+        assert_eq!(sent.code, 0, "{to}: {}", sent.err);
+        if scheme == "udp" {
+            // A loopback socket keeps what it accepted: the drain at the end reads it all. Heaps end by their stop.
+            run.interrupt();
+        }
+        let ran = run.end();
+        assert_eq!(ran.code, 0, "{source}: {}", ran.err);
+        assert_eq!(ran.counter("receive.packets"), 21, "{source}");
+        let packets = ran.summary()["packets"]["accepted"].clone();
+        let way = (events("sonde", &file), counted("sonde", &ran), packets);
+        assert!(way.0.len() > 400, "{source}: {} events", way.0.len());
+        let first = first.get_or_insert_with(|| way.clone());
+        assert_eq!((&first.1, &first.2), (&way.1, &way.2), "{source}");
+        assert!(first.0 == way.0, "{source}: other events");
+    }
+}
+
 /// The sets that this processor has, as the program says.
 fn instructions() -> Vec<String> {
     let told = say(&["--version", "--verbose"]);
