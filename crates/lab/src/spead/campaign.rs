@@ -106,6 +106,19 @@ pub struct MemoOrder {
 }
 
 impl MemoOrder {
+    /// With the memo's own amounts in place of those that suit any host.
+    #[must_use]
+    pub fn of_the_memo(self) -> MemoOrder {
+        MemoOrder {
+            heaps: memo::HEAPS,
+            scale: 1.0,
+            link_repeats: memo::RUNS,
+            heap_bytes: memo::HEAP,
+            iperf_seconds: memo::IPERF_SECONDS,
+            ..self
+        }
+    }
+
     /// First, last and some between them, if fewer are asked for.
     pub fn few(&self, all: &[f64]) -> Vec<f64> {
         match self.points {

@@ -60,6 +60,8 @@ pub const TABLE_BUFFER: u64 = 16 << 20;
 pub const LINK_BUFFER: u64 = 12 << 20;
 /// Heaps of each stream on the long link.
 pub const HEAPS: u64 = 50_000;
+/// Runs of each point.
+pub const RUNS: usize = 5;
 /// Length of a run of iperf, s.
 pub const IPERF_SECONDS: u64 = 20;
 /// Round trip of the long link, ms.

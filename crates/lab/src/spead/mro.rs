@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::campaign::Campaign;
+use super::campaign::{Campaign, MemoOrder};
 use super::ground::{SpeadGround, spead_share};
 use super::limits::TrialSeries;
 use super::memo::{self, MemoPoint, MemoTcp};
@@ -85,14 +85,14 @@ pub(super) fn mean(values: &[f64]) -> Option<f64> {
     mean_sd(values).map(|(mean, _)| mean)
 }
 
-fn wish(campaign: &Campaign<'_>, rate: Option<f64>, tcp: bool) -> SpeadWish {
+pub(super) fn wish(asked: &MemoOrder, rate: Option<f64>, tcp: bool) -> SpeadWish {
     SpeadWish {
         tcp,
-        heap_bytes: campaign.asked.heap_bytes,
-        heaps: campaign.asked.heaps,
+        heap_bytes: asked.heap_bytes,
+        heaps: asked.heaps,
         packet: memo::PACKET,
         buffer: Some(memo::LINK_BUFFER),
-        rate: rate.map(|gbps| gbps * campaign.asked.scale),
+        rate: rate.map(|gbps| gbps * asked.scale),
         pool: true,
         sockets: 1,
     }
@@ -137,7 +137,7 @@ impl Preset {
         let mut points = Vec::new();
         for peer in campaign.peers.clone() {
             let mut point = Point::new(peer.name(), target, links.len());
-            let wish = wish(campaign, target, target.is_none());
+            let wish = wish(campaign.asked, target, target.is_none());
             for run in 0..campaign.asked.link_repeats {
                 let rate = target.map_or("tcp".to_owned(), |rate| format!("{rate}"));
                 let key = format!("{} {} {} {rate} {run}", self.name, links.len(), peer.name());
@@ -258,7 +258,8 @@ pub(super) fn buffers(
                     let buffer = (buffer * f64::from(1 << 20)) as u64;
                     let rate = (!tcp)
                         .then_some(0.95 * gbps * spead_share(memo::PACKET) / campaign.asked.scale);
-                    let wish = SpeadWish { buffer: Some(buffer), tcp, ..wish(campaign, rate, tcp) };
+                    let wish =
+                        SpeadWish { buffer: Some(buffer), tcp, ..wish(campaign.asked, rate, tcp) };
                     let mut point = BufferPoint {
                         peer: peer.name(),
                         tcp,

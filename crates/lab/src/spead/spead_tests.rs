@@ -9,7 +9,8 @@ use super::cost::TrialCost;
 use super::kept::Kept;
 use super::lossless::{bisect, line};
 use super::memo;
-use super::mro::{PRESETS, Point, scaling_text};
+use super::mro::{PRESETS, Point, scaling_text, wish as wish_on_the_link};
+use super::tables::wish as wish_of_a_table;
 use super::tools::{HeapsHeard, SenderEnd, SpeadPeer, SpeadWish, heard, sent};
 use super::trial::{HeapTrial, evaluate};
 use super::{figures, mean_sd, pm};
@@ -131,21 +132,64 @@ fn trials_are_kept_and_an_interrupted_campaign_goes_on() {
     assert!(!Kept::path(folder.path(), "spead").exists());
 }
 
-#[test]
-fn fewer_points_are_spread_over_all() {
-    let order = |points| MemoOrder {
+fn order(points: usize) -> MemoOrder {
+    MemoOrder {
         parts: vec![],
         repeats: 1,
         link_repeats: 1,
         heap_bytes: 1,
         table_heaps: 1,
         heaps: 1,
-        scale: 1.0,
+        scale: 0.03,
         emulated_gbps: 1.0,
         iperf_seconds: 1,
         points,
         namespaces: false,
-    };
+    }
+}
+
+/// Numbers are those of section 20 of the format document: 4 MB, 50,000 heaps, 8950 B of an MTU of 9000, buffers of 12 MB on the long link
+/// and of 16 MB in the tables, 1472 B, 65,507 B on loopback.
+#[test]
+fn the_memos_amounts_reach_the_programs_of_a_trial() {
+    let asked = order(0).of_the_memo();
+    assert_eq!((asked.link_repeats, asked.iperf_seconds, asked.scale), (5, 20, 1.0));
+    let at = "10.0.0.1:7148";
+    let link = |rate, tcp| wish_on_the_link(&asked, rate, tcp);
+    let heaps = "--heap-size 4194304 --heaps 50000 --packet 8950 --buffer 12582912";
+    assert_eq!(
+        link(Some(9.5), false).sender(at).join(" "),
+        format!("{heaps} --rate 9.500000 {at}")
+    );
+    assert_eq!(link(None, true).sender(at).join(" "), format!("{heaps} --tcp {at}"));
+    let spead2 = SpeadPeer::Spead2 { folder: "/spead2".into() };
+    let words = link(Some(9.5), false).receiver(at, &spead2).join(" ");
+    assert!(words.starts_with("--quiet --buffer 12582912 "), "{words}");
+    for (column, packet, buffer) in [
+        ("default", "1472", None),
+        ("mtu", "65507", None),
+        ("buffers", "1472", Some("16777216")),
+        ("mtu-buffers", "65507", Some("16777216")),
+    ] {
+        let words = wish_of_a_table(column, false, &asked, 500).sender(at).join(" ");
+        let buffer = buffer.map_or(String::new(), |bytes| format!(" --buffer {bytes}"));
+        let all = format!("--heap-size 4194304 --heaps 500 --packet {packet}{buffer} {at}");
+        assert_eq!(words, all, "{column}");
+    }
+    // The streams of each experiment at the memo's rates, over links at its rates.
+    let layout = |name: &str| PRESETS.iter().find(|p| p.name == name).unwrap().interfaces;
+    assert_eq!(layout("mro10"), [(10.0, 1); 3]);
+    assert_eq!(layout("mro40"), [(40.0, 4)]);
+    assert_eq!(layout("mro90"), [(40.0, 4), (40.0, 4), (10.0, 1)]);
+    for preset in &PRESETS {
+        for point in preset.memo {
+            assert!(preset.rates.contains(&point.target), "{}: {point:?}", preset.name);
+        }
+    }
+}
+
+#[test]
+fn fewer_points_are_spread_over_all() {
     let all = [1.0, 2.0, 3.0, 4.0, 5.0];
     assert_eq!(order(0).few(&all), all);
     assert_eq!(order(2).few(&all), [1.0, 5.0]);

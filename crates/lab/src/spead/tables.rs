@@ -7,7 +7,7 @@ use std::time::Duration;
 use fullcount_child::{Asked, RunningChild};
 use serde_json::{Value, json};
 
-use super::campaign::Campaign;
+use super::campaign::{Campaign, MemoOrder};
 use super::ground::SpeadGround;
 use super::limits::TrialSeries;
 use super::memo::{self, COLUMNS, Memo};
@@ -29,12 +29,12 @@ const IPERF_PORT: u16 = 17_147;
 const RIGHTS: TrialRights = TrialRights::Plain;
 
 /// What a column sends.
-fn wish(column: &str, tcp: bool, campaign: &Campaign<'_>, heaps: u64) -> SpeadWish {
+pub(super) fn wish(column: &str, tcp: bool, asked: &MemoOrder, heaps: u64) -> SpeadWish {
     let large = if tcp { LOOPBACK_TCP } else { LOOPBACK_UDP };
     let with_buffers = column.contains("buffers");
     SpeadWish {
         tcp,
-        heap_bytes: campaign.asked.heap_bytes,
+        heap_bytes: asked.heap_bytes,
         heaps,
         packet: if column.starts_with("mtu") { large } else { USUAL },
         buffer: with_buffers.then_some(memo::TABLE_BUFFER),
@@ -146,7 +146,7 @@ impl Table {
         let heaps = campaign.asked.table_heaps;
         // 1 Gb/s takes its time.
         let heaps = if self.number == 4 { heaps.div_ceil(10) } else { heaps };
-        let wish = wish(COLUMNS[column], tcp, campaign, heaps);
+        let wish = wish(COLUMNS[column], tcp, campaign.asked, heaps);
         let (far, stop) = (self.far, campaign.stop);
         let series = TrialSeries { part: self.part, peer: peer.name(), tcp };
         let measure = || Runner { ground, peer, stop, cores: None }.trial(&wish, &[0], far);

@@ -6,7 +6,6 @@ use fullcount_engine::config::refuse;
 use fullcount_engine::stop::Stop;
 use fullcount_lab::namespace;
 use fullcount_lab::spead::campaign::{self, MemoOrder, MemoPart};
-use fullcount_lab::spead::memo;
 
 use super::peers::PeerFlags;
 use super::{EXAMPLES, write};
@@ -112,14 +111,7 @@ impl MemoFlags {
             namespaces,
         };
         if self.memo {
-            order = MemoOrder {
-                heaps: memo::HEAPS,
-                scale: 1.0,
-                link_repeats: 5,
-                heap_bytes: memo::HEAP,
-                iperf_seconds: memo::IPERF_SECONDS,
-                ..order
-            };
+            order = order.of_the_memo();
         }
         if self.quick {
             let points = if self.points == 0 { 1 } else { self.points };
@@ -151,4 +143,33 @@ pub fn of_memo(flags: &MemoFlags) -> Result<u8, Failure> {
     flags.result.finish(&record, "SPEAD: the memo's experiments", &found.text)?;
     write(&found.figures, &flags.result)?;
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        flags: MemoFlags,
+    }
+
+    #[test]
+    fn memo_is_the_memos_own_amounts_and_takes_no_others() {
+        let typed = |words: &[&str]| Typed::try_parse_from([&["memo"][..], words].concat());
+        let order = |words: &[&str]| {
+            typed(words).unwrap().flags.order().unwrap_or_else(|e| panic!("{e:?}"))
+        };
+        let asked = order(&["--memo", "--parts", "table3"]);
+        let amounts = (asked.heaps, asked.heap_bytes, asked.scale, asked.points);
+        assert_eq!(amounts, (50_000, 4 << 20, 1.0, 0));
+        assert_eq!((asked.repeats, asked.link_repeats, asked.iperf_seconds), (5, 5, 20));
+        assert_ne!(order(&["--parts", "table3"]).heaps, 50_000);
+        for other in [["--heaps", "5"], ["--scale", "0.5"], ["--iperf-seconds", "1"]] {
+            assert!(typed(&[&["--memo"][..], &other].concat()).is_err(), "{other:?}");
+        }
+        assert!(typed(&["--memo", "--quick"]).is_err());
+    }
 }
