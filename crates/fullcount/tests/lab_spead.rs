@@ -100,6 +100,31 @@ fn the_package_of_pypi_sends_to_us_and_receives_from_us() {
             assert_eq!(row["trial"]["heap_loss"], 0.0, "{peer}: {row}");
         }
     }
+    let text = std::fs::read_to_string(folder.path().join("spead-memo.md")).unwrap();
+    for peer in peers.split(',') {
+        udp_has_figures(peer, rows, &text);
+    }
+}
+
+/// Each column over UDP has a rate under the peer's name, in the record and in the table. Heaps may be lost.
+fn udp_has_figures(peer: &str, rows: &[Value], text: &str) {
+    let own: Vec<_> =
+        rows.iter().filter(|row| row["peer"] == peer && row["tcp"] == false).collect();
+    let columns: Vec<_> = own.iter().filter_map(|row| row["column"].as_str()).collect();
+    assert_eq!(columns, ["default", "mtu", "buffers", "mtu-buffers"], "{peer}");
+    for row in own {
+        let trial = &row["trial"];
+        assert!(trial["gbps"][0].as_f64() > Some(0.0), "{row}");
+        let loss = trial["heap_loss"].as_f64().unwrap_or_else(|| panic!("{row}"));
+        assert!((0.0..=1.0).contains(&loss), "{row}");
+        assert_eq!(trial["effective_gbps"].as_f64() > Some(0.0), loss < 1.0, "{row}");
+    }
+    let head = format!("| {peer} UDP Gb/s | ");
+    let line = text.lines().find_map(|line| line.strip_prefix(&head));
+    let cells = line.unwrap_or_else(|| panic!("{head}: {text}")).trim_end_matches('|').split('|');
+    let rates: Vec<f64> =
+        cells.map(|cell| cell.split_whitespace().next().unwrap().parse().unwrap()).collect();
+    assert!(rates.len() == 4 && rates.iter().all(|rate| *rate > 0.0), "{peer}: {rates:?}");
 }
 
 /// Links between namespaces: `fullcount spead2` and root.
