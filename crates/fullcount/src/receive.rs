@@ -1,5 +1,6 @@
 //! `fullcount receive`: the bare receiver, for numbered packets and for SPEAD heaps.
 
+mod captured;
 mod heaps;
 
 use clap::Args;
@@ -9,7 +10,8 @@ use crate::flags::{EngineFlags, LayFlags as _, Overlay, SourceFlags, endpoints};
 use crate::help;
 
 /// The bare receiver of numbered packets (`send --source sequence`): rate, loss, duplicates, reordering,
-/// CPU. Other packets are counted and refused; detectors are for `run`. Of spead+ endpoints: SPEAD heaps
+/// CPU. Other packets are counted and refused; detectors are for `run`. Of spead+ endpoints, and of
+/// captures that hold SPEAD packets: SPEAD heaps
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReceiveFlags {
@@ -48,10 +50,12 @@ Examples:
   fullcount receive xdp://eth0:9000 --core 2
   fullcount receive 'spead+udp://239.1.2.3:8888?interface=10.0.0.1&max_heaps=8' --json
   fullcount receive 'spead+tcp://0.0.0.0:8888?framing=heap' --verify
+  fullcount receive 'pcap:heaps.pcapng?flat-out' --verify
   fullcount receive 'packet://eth0:9000?address=10.0.0.2' --receive-buffer 128MiB";
 
 /// Receives until the end mark, a limit or Ctrl-C.
-pub fn receive(flags: ReceiveFlags) -> Result<u8, Failure> {
+pub fn receive(mut flags: ReceiveFlags) -> Result<u8, Failure> {
+    flags.url = captured::of_heaps(flags.url);
     if heaps::is_meant(&flags.url) {
         return heaps::receive(&flags);
     }

@@ -209,8 +209,9 @@ impl TrafficFlags {
 }
 
 /// Sends until the source, the duration or the count ends, or Ctrl-C.
-pub fn send(flags: SendFlags) -> Result<u8, Failure> {
+pub fn send(mut flags: SendFlags) -> Result<u8, Failure> {
     if flags.what.source == heaps::SOURCE {
+        flags.to = destinations::of_heaps(flags.to);
         return heaps::send(&flags);
     }
     if let Some(topic) = flags.to.iter().find(|to| to.starts_with("kafka://")) {

@@ -90,6 +90,7 @@ mod sonde_vectors;
 mod sources;
 mod spead;
 mod spead2;
+mod spead_captures;
 mod spead_vectors;
 mod stalls;
 #[cfg(target_os = "linux")]

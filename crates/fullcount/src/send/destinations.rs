@@ -33,6 +33,12 @@ pub fn read(to: &[String], faults: &[String]) -> Result<Vec<SendTo>, Failure> {
     to.iter().enumerate().map(one).collect()
 }
 
+/// The same URLs for heaps: a capture of heaps is one of SPEAD packets.
+pub fn of_heaps(to: Vec<String>) -> Vec<String> {
+    let one = |url: String| if url.starts_with("pcap:") { format!("spead+{url}") } else { url };
+    to.into_iter().map(one).collect()
+}
+
 /// The same URLs; the one of `stcp` writes its frames to `file`.
 pub fn recorded(to: &[String], file: Option<&Path>) -> Result<Vec<String>, Failure> {
     let Some(file) = file else { return Ok(to.to_vec()) };
