@@ -66,7 +66,7 @@ impl LiveSender {
 }
 
 /// Bytes that are submitted to a stream before the link gets its turn: a batch of it.
-const PORTION: usize = 256 << 10;
+const PORTION: usize = 128 << 10;
 /// Longest sleep of a link that has nothing to do.
 const NAP: Duration = Duration::from_millis(1);
 
