@@ -176,6 +176,10 @@ const PROBE_BEHIND: f64 = 0.01;
 const FAR_BEHIND: f64 = 0.04;
 /// Share of the best rate that is held: a queue that filled while the sender caught up drains again.
 const HELD: f64 = 0.99;
+/// Less loss than this at a rate that is held lowers it a little, to [`EASED`] of it. What came in that trial says nothing of the link then: a host
+/// that did not run for 50 ms lost one packet and showed 0.87 of the rate, which was taken for the link's for 2 s.
+const FEW_LOST: f64 = 0.01;
+const EASED: f64 = 0.98;
 /// From step to step as long as they are good: a rate of twice as much is found with four.
 const FASTER: f64 = 3.0;
 /// So many times what may be on its way has to be missing for a first probe to end early: 4 ms of the rate. A machine that does not run for
@@ -509,6 +513,11 @@ impl RateTuner {
                 self.narrow(now_ns, came.min(0.9 * rate), self.config.min_rate, rate, why, shown);
             }
             TunerState::Narrow { low, .. } => self.narrow(now_ns, came, low, rate, why, shown),
+            // A packet or a few of a rate that was good: a link that became slower loses more.
+            TunerState::Hold { .. } if why == RateReason::Loss && shown.loss < FEW_LOST => {
+                let state = TunerState::Hold { since_ns: now_ns, step: first };
+                self.go(now_ns, EASED * rate, state, why, Some(shown));
+            }
             TunerState::Hold { .. } => {
                 self.narrow(now_ns, came.min(0.95 * rate), self.config.min_rate, rate, why, shown);
             }

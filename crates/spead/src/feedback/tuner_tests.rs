@@ -386,6 +386,32 @@ fn loss_up_to_the_target_is_allowed_and_above_it_is_not() {
     }
 }
 
+/// One packet that a host loses, in a trial in which it did not run for a moment, does not look like another link.
+#[test]
+fn a_lost_packet_of_a_rate_that_is_held_costs_2_percent_of_it() {
+    for (missing, to) in [(8_900, 0.98), (400_000, 0.87 * BELOW)] {
+        let mut tuner = RateTuner::new(TunerConfig::default(), 0).unwrap();
+        let hold = TunerState::Hold { since_ns: 0, step: 0.03 };
+        tuner.go(0, 50e6, hold, RateReason::Found, None);
+        let report = |number: u64, bytes: u64, missing_bytes: u64| ReceiverReport {
+            number,
+            time_ns: number * SECOND / 5,
+            packets: bytes / 8900,
+            packet_bytes: bytes,
+            ended_heaps: bytes / 534_000,
+            expected_bytes: bytes,
+            missing_bytes,
+            lost_heaps: Some(0),
+        };
+        let sent = |bytes| SentSoFar { bytes, behind_ns: 0 };
+        tuner.report(SECOND, report(5, 50_000_000, 0), sent(50_000_000));
+        tuner.report(6 * SECOND / 5, report(6, 58_700_000, missing), sent(60_000_000));
+        let last = std::iter::from_fn(|| tuner.pop_decision()).last().unwrap();
+        assert_eq!(last.why, RateReason::Loss, "{last:?}");
+        assert!((last.to / 50e6 - to).abs() < 0.001, "{last:?}");
+    }
+}
+
 #[test]
 fn the_highest_rate_is_held_where_the_link_has_more() {
     let config = TunerConfig { start_rate: 2e6, max_rate: 20e6, ..Default::default() };
