@@ -79,9 +79,7 @@ fn s59_the_committed_drivers_reach_every_level() {
 #[test]
 fn s59_the_committed_sweep_of_a_xeon_misses_what_the_pages_say_and_nothing_else() {
     let told = missed(&committed("stcp-sweep-xeon"));
-    let [at_16, at_65_536] = told.as_slice() else { panic!("{told:?}") };
+    let [at_16] = told.as_slice() else { panic!("{told:?}") };
     assert!(at_16.contains("offload, 16 B") && at_16.contains("50 times"), "{at_16}");
-    assert!(at_65_536.contains("no limit, offload, 65536 B"), "{at_65_536}");
-    let told = missed(&committed("stcp-sweep-drivers-xeon"));
-    assert!(told.len() == 1 && told[0].contains("no limit, offload, 65536 B"), "{told:?}");
+    assert_eq!(missed(&committed("stcp-sweep-drivers-xeon")), [""; 0]);
 }
