@@ -236,9 +236,7 @@ fn report(
     let gbps = spead_bytes as f64 * 8e-9 / seconds.max(1e-9);
     let thrown = || entries.iter().filter(|e| e.value > 0 && is_thrown(&e.info));
     let thrown_away: u64 = thrown().map(|e| e.value).sum();
-    // The rest is also of heaps without a length, which may lack their ends.
-    let lost = losses.heaps.unwrap_or(0) + losses.rest_bytes.unwrap_or(0);
-    let bad = get("spead.heaps.incomplete") + lost + came.mismatches + thrown_away;
+    let bad = get("spead.heaps.incomplete") + losses.beside() + came.mismatches + thrown_away;
     let ended = match why {
         Some(StreamEnd::StopItem) => "stop heap",
         Some(StreamEnd::Readers) => "end of all readers",

@@ -51,6 +51,11 @@ impl Losses {
         self.rest_bytes.map(|rest| self.bytes.saturating_add(rest))
     }
 
+    /// Above 0 if something is known to be lost beside incomplete heaps: heaps, or the ends of heaps without a length.
+    pub fn beside(&self) -> u64 {
+        self.heaps.unwrap_or(0).saturating_add(self.rest_bytes.unwrap_or(0))
+    }
+
     /// All missing packets; `None`: nobody knows.
     pub fn all_packets(&self) -> Option<u64> {
         self.rest_packets.map(|rest| self.packets.unwrap_or(0).saturating_add(rest))
@@ -127,7 +132,7 @@ impl LossCount {
     fn place(&self, cnt: u64, flavour: Flavour) -> Option<u64> {
         let (sequence, _) = self.sequence.as_ref()?;
         let wrapped = cnt.wrapping_sub(sequence.first) & flavour.largest_value();
-        (wrapped % sequence.step == 0).then_some(wrapped / sequence.step)
+        wrapped.is_multiple_of(sequence.step).then_some(wrapped / sequence.step)
     }
 
     /// A newer heap of the sequence has ended, so that this live one counts among those of which no packet came.
