@@ -389,7 +389,7 @@ fn loss_up_to_the_target_is_allowed_and_above_it_is_not() {
 /// One packet that a host loses, in a trial in which it did not run for a moment, does not look like another link.
 #[test]
 fn a_lost_packet_of_a_rate_that_is_held_costs_2_percent_of_it() {
-    for (missing, to) in [(8_900, 0.98), (400_000, 0.87 * BELOW)] {
+    for (missing, to) in [(8_900, 0.98), (400_000, 0.98), (900_000, 0.87 * BELOW)] {
         let mut tuner = RateTuner::new(TunerConfig::default(), 0).unwrap();
         let hold = TunerState::Hold { since_ns: 0, step: 0.03 };
         tuner.go(0, 50e6, hold, RateReason::Found, None);
